@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Everything that boot/ learns from the firmware, in one struct without any UEFI type.
+ * boot/ fills it and calls hypervisor_start(); nothing behind that call knows firmware.
+ */
+#ifndef PMUVISOR_BOOT_INFO_H
+#define PMUVISOR_BOOT_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "options.h"
+
+#define PAGE_SIZE 4096ULL
+
+struct range {
+    uint64_t base; /* physical address */
+    uint64_t size; /* bytes */
+};
+
+/* The UEFI memory map as GetMemoryMap left it (UEFI specification, "EFI_BOOT_SERVICES.GetMemoryMap").
+ * The buffer lies in EfiLoaderData and is handed on to Linux. */
+struct efi_map {
+    void *entries;
+    uint64_t size;            /* bytes in use */
+    uint64_t descriptor_size; /* stride, larger than the struct itself */
+    uint32_t descriptor_version;
+    uint64_t system_table;    /* physical address of EFI_SYSTEM_TABLE */
+};
+
+struct framebuffer {
+    uint64_t base;
+    uint64_t size;
+    uint32_t width, height;      /* pixels */
+    uint32_t pixels_per_line;
+    uint32_t red_mask, green_mask, blue_mask, reserved_mask; /* 32-bit pixels */
+};
+
+/* ACPI generic address (ACPI specification, "Generic Address Structure"), the fields used here. */
+struct acpi_address {
+    uint8_t space_id; /* 0 system memory, 1 system I/O, 2 PCI configuration */
+    uint8_t bit_width;
+    uint64_t address;
+};
+
+struct acpi_facts {
+    uint64_t rsdp;            /* 0: none found */
+    uint32_t processors;      /* enabled or online-capable local APICs in the MADT; 1 without a MADT */
+    uint16_t pm1a_control;    /* I/O port, 0: none */
+    uint16_t pm1b_control;
+    bool reset_supported;     /* FADT flag RESET_REG_SUP */
+    struct acpi_address reset_register;
+    uint8_t reset_value;
+};
+
+struct boot_info {
+    struct options options;
+    struct range image;     /* the loaded pmuvisor.efi; hidden from the guest */
+    struct range pool;      /* the hypervisor's own memory, 2 MiB aligned; hidden from the guest */
+    struct range kernel_file; /* bzImage as read from the volume */
+    struct range initrd;    /* size 0: none */
+    struct range guest_kernel; /* where the kernel will run: init_size bytes, kernel_alignment */
+    struct range guest_setup;  /* boot_params, command line, first page tables, GDT, ACPI copies */
+    struct efi_map map;
+    struct framebuffer framebuffer; /* base 0: none */
+    struct acpi_facts acpi;
+};
+
+/* The first page of the pool is never used by the hypervisor and, like all of the pool, not mapped
+ * for the guest: the guest's FADT names it as the reset register, so a reset arrives as an EPT
+ * violation here. (The usual reset port 0xcf9 cannot be watched alone: every 4-byte access to
+ * PCI's 0xcf8 would exit too.) */
+static inline uint64_t reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }
+
+#endif

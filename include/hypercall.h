@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the guest can ask of the hypervisor: the CPUID leaves that name it and the VMCALL numbers.
+ * Usable from guest programs as well: plain constants only.
+ */
+#ifndef PMUVISOR_HYPERCALL_H
+#define PMUVISOR_HYPERCALL_H
+
+#define PMUVISOR_VERSION_MAJOR 0
+#define PMUVISOR_VERSION_MINOR 1
+#define PMUVISOR_VERSION_PATCH 0
+#define PMUVISOR_VERSION_TEXT "0.1.0"
+
+/* CPUID leaf 0x40000000: EAX = last leaf, EBX ECX EDX = "PMUvisorPMUv". */
+#define CPUID_HV_SIGNATURE 0x40000000u
+#define PMUVISOR_SIGNATURE_EBX 0x76554d50u /* "PMUv" */
+#define PMUVISOR_SIGNATURE_ECX 0x726f7369u /* "isor" */
+#define PMUVISOR_SIGNATURE_EDX 0x76554d50u /* "PMUv" */
+/* CPUID leaf 0x40000001: EAX = version (major << 16 | minor << 8 | patch), EBX = policy
+ * (enum policy of options.h), ECX = bit n set when hypercall number n is offered (n < 32). */
+#define CPUID_HV_FEATURES 0x40000001u
+#define CPUID_HV_LAST CPUID_HV_FEATURES
+
+/* VMCALL: number in RAX, arguments and results as said; RAX = result, negative = error. */
+#define HYPERCALL_STATISTICS 16 /* RBX = exit reason -> RAX = count (of all reasons for ~0) */
+#define HYPERCALL_LOG 17        /* RBX = position -> RAX = n (0..32) bytes of text, in
+                                 * RCX, RDX, RSI, RDI (first byte lowest), RBX = next position */
+#define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0 */
+#define HYPERCALL_E_ARGUMENT (-22L)
+#define HYPERCALL_E_NUMBER (-38L)
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The three calls between boot/ and the rest.
+ */
+#ifndef PMUVISOR_HYPERVISOR_H
+#define PMUVISOR_HYPERVISOR_H
+
+#include "boot_info.h"
+#include "refusal.h"
+
+/* Checks, under firmware and without changing any state, that this processor has all that the
+ * options need; logs one list of what was found. False: *r says what is missing. */
+bool hypervisor_check(const struct options *o, struct refusal *r);
+
+/* How many bytes the pool must have on this machine (a multiple of 2 MiB). */
+uint64_t hypervisor_pool_size(const struct options *o);
+
+/* Takes the machine: runs after boot services ended, interrupts off, on firmware's page tables.
+ * Starts the guest and never returns. */
+_Noreturn void hypervisor_start(const struct boot_info *bi);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The log: one ring of text, and the places that show it while it is written. Not for NMI context.
+ */
+#ifndef PMUVISOR_LOG_H
+#define PMUVISOR_LOG_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LOG_SIZE 16384 /* bytes kept; a power of two */
+
+/* A sink gets each piece of text as it is logged. */
+typedef void (*log_sink)(const char *text, size_t length);
+
+/* At most LOG_SINKS sinks; the table is empty at the start. Used by boot/ (firmware text, while
+ * boot services live), console/serial.c and console/framebuffer.c. */
+#define LOG_SINKS 3
+void log_add_sink(log_sink sink);
+void log_remove_sink(log_sink sink);
+
+/* Formats (%s %c %d %u %x %lx %lu %ld %llx %llu %p %%, width, `0` and `-` flags) and logs. */
+void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Copies out of the ring: from byte number `position` (counted since the start), at most `size`
+ * bytes. Gives the number of bytes copied, 0 at the end; *position is moved to the oldest byte kept
+ * when that is newer, and past what was copied. */
+size_t log_read(uint64_t *position, char *out, size_t size);
+
+/* Formats into a buffer, always terminated. Gives the length that was written. */
+size_t format_text(char *out, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+size_t format_text_v(char *out, size_t size, const char *format, va_list arguments);
+
+/* console/serial.c: sets up the UART for 115200 8N1 and adds itself as a sink. Absent UART: false. */
+_Bool serial_start(uint16_t port);
+#define SERIAL_COM1 0x3f8
+#define SERIAL_COM2 0x2f8
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What mm/ gives: pages, the hypervisor's own page tables, memory types, and the guest's EPT.
+ */
+#ifndef PMUVISOR_MM_H
+#define PMUVISOR_MM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "boot_info.h"
+
+/* ---- pages ---- */
+
+/* Hands the pool to the allocator; its first page (the reset doorbell) is left out. */
+void page_pool_init(struct range pool);
+/* `count` contiguous zeroed pages; NULL when the pool is used up. Nothing is ever given back. */
+void *page_alloc(uint64_t count);
+uint64_t page_pool_free(void); /* pages left */
+
+/* ---- the hypervisor's own page tables (SDM Vol. 3, "4-Level Paging and 5-Level Paging") ---- */
+
+enum host_access { HOST_READ_ONLY, HOST_READ_WRITE, HOST_READ_EXECUTE, HOST_DEVICE };
+/* An empty table; gives its root (the value for CR3) or 0 when pages run out. */
+uint64_t host_paging_new(void);
+/* Maps [base, base+size) to itself in 4 KiB pages, replacing what was there. HOST_DEVICE is
+ * uncached, everything but HOST_READ_EXECUTE is execute-disable: W^X has no exception. */
+bool host_paging_map(uint64_t root, struct range range, enum host_access access);
+/* Takes a page out again (guard pages). */
+void host_paging_unmap(uint64_t root, uint64_t address);
+
+/* ---- memory types (SDM Vol. 3, "Memory Type Range Registers (MTRRs)") ---- */
+
+enum memory_type { MEMORY_UC = 0, MEMORY_WC = 1, MEMORY_WT = 4, MEMORY_WP = 5, MEMORY_WB = 6 };
+#define MTRR_VARIABLE_MAX 32
+struct mtrr_state {
+    uint64_t capability;  /* IA32_MTRRCAP */
+    uint64_t default_type; /* IA32_MTRR_DEF_TYPE */
+    uint64_t fixed[11];   /* 64K_00000, 16K_80000, 16K_A0000, 4K_C0000 .. 4K_F8000 */
+    struct { uint64_t base, mask; } variable[MTRR_VARIABLE_MAX];
+    uint32_t variable_count;
+    uint32_t physical_address_bits;
+};
+/* Reads this processor's MTRRs. Needs CPL 0. */
+void mtrr_read(struct mtrr_state *m);
+/* The type of [base, base+size): gives true and *type when it is one type throughout. */
+bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type);
+
+/* ---- EPT (SDM Vol. 3, "The Extended Page Table Mechanism (EPT)") ---- */
+
+struct ept_request {
+    const struct mtrr_state *mtrr;
+    const struct range *hidden; /* not mapped at all: the hypervisor's own memory */
+    uint32_t hidden_count;
+    uint32_t address_bits;      /* MAXPHYADDR */
+    bool page_1g, page_2m;      /* IA32_VMX_EPT_VPID_CAP bits 17 and 16 */
+    uint64_t top;               /* end of what the memory map names; at least this much is mapped */
+};
+/* Builds the identity map with the largest pages that types and hidden ranges allow; with 1 GiB
+ * pages it reaches all of MAXPHYADDR (at most 48 bits). Gives the physical address of the PML4
+ * table, 0 when pages run out. */
+uint64_t ept_build(const struct ept_request *q);
+/* The end of what ept_build() maps for these numbers. */
+uint64_t ept_reach(const struct ept_request *q);
+/* Looks one address up: the leaf entry and its size in bytes, 0 when it is not mapped. For tests
+ * and for the report of a guest's stray access. */
+uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes);
+/* Pages that ept_build() can need at most for these numbers. */
+uint64_t ept_pages_needed(const struct ept_request *q);
+
+#endif

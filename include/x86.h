@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One C function per instruction, for the instructions that C has no word for.
+ */
+#ifndef PMUVISOR_X86_H
+#define PMUVISOR_X86_H
+
+#include <stdint.h>
+
+#include "bits.h"
+
+#define CR0_PE BIT(0)
+#define CR0_MP BIT(1)
+#define CR0_EM BIT(2)
+#define CR0_TS BIT(3)
+#define CR0_ET BIT(4)
+#define CR0_NE BIT(5)
+#define CR0_WP BIT(16)
+#define CR0_AM BIT(18)
+#define CR0_NW BIT(29)
+#define CR0_CD BIT(30)
+#define CR0_PG BIT(31)
+
+#define CR4_VME BIT(0)
+#define CR4_PVI BIT(1)
+#define CR4_TSD BIT(2)
+#define CR4_DE BIT(3)
+#define CR4_PSE BIT(4)
+#define CR4_PAE BIT(5)
+#define CR4_MCE BIT(6)
+#define CR4_PGE BIT(7)
+#define CR4_PCE BIT(8)
+#define CR4_OSFXSR BIT(9)
+#define CR4_OSXMMEXCPT BIT(10)
+#define CR4_UMIP BIT(11)
+#define CR4_LA57 BIT(12)
+#define CR4_VMXE BIT(13)
+#define CR4_SMXE BIT(14)
+#define CR4_FSGSBASE BIT(16)
+#define CR4_PCIDE BIT(17)
+#define CR4_OSXSAVE BIT(18)
+#define CR4_KL BIT(19)
+#define CR4_SMEP BIT(20)
+#define CR4_SMAP BIT(21)
+#define CR4_PKE BIT(22)
+#define CR4_CET BIT(23)
+#define CR4_PKS BIT(24)
+#define CR4_UINTR BIT(25)
+#define CR4_LASS BIT(27)
+#define CR4_LAM_SUP BIT(28)
+#define CR4_FRED BIT(32)
+
+#define RFLAGS_FIXED BIT(1)
+#define RFLAGS_CF BIT(0)
+#define RFLAGS_ZF BIT(6)
+#define RFLAGS_TF BIT(8)
+#define RFLAGS_IF BIT(9)
+#define RFLAGS_AC BIT(18)
+#define RFLAGS_VM BIT(17)
+
+#define VECTOR_DB 1
+#define VECTOR_NMI 2
+#define VECTOR_BP 3
+#define VECTOR_UD 6
+#define VECTOR_DF 8
+#define VECTOR_GP 13
+#define VECTOR_PF 14
+#define VECTOR_MC 18
+
+struct cpuid_result {
+    uint32_t eax, ebx, ecx, edx;
+};
+
+static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
+{
+    struct cpuid_result r;
+    __asm__ volatile("cpuid" : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+                             : "a"(leaf), "c"(subleaf));
+    return r;
+}
+
+/* An MSR that is not there faults: for indices that the guest chose use vmx/fault.h instead. */
+static inline uint64_t rdmsr(uint32_t index)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index) : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+static inline void wrmsr(uint32_t index, uint64_t value)
+{
+    __asm__ volatile("wrmsr" : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+                             : "memory");
+}
+
+#define DEFINE_CR(n)                                                                               \
+    static inline uint64_t read_cr##n(void)                                                        \
+    {                                                                                              \
+        uint64_t value;                                                                            \
+        __asm__ volatile("mov %%cr" #n ", %0" : "=r"(value) : : "memory");                         \
+        return value;                                                                              \
+    }                                                                                              \
+    static inline void write_cr##n(uint64_t value)                                                 \
+    {                                                                                              \
+        __asm__ volatile("mov %0, %%cr" #n : : "r"(value) : "memory");                             \
+    }
+DEFINE_CR(0)
+DEFINE_CR(2)
+DEFINE_CR(3)
+DEFINE_CR(4)
+#undef DEFINE_CR
+
+static inline uint64_t rdtsc(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+static inline uint8_t inb(uint16_t port)
+{
+    uint8_t value;
+    __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
+    return value;
+}
+
+static inline uint16_t inw(uint16_t port)
+{
+    uint16_t value;
+    __asm__ volatile("inw %1, %0" : "=a"(value) : "Nd"(port));
+    return value;
+}
+
+static inline uint32_t inl(uint16_t port)
+{
+    uint32_t value;
+    __asm__ volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
+    return value;
+}
+
+static inline void outb(uint16_t port, uint8_t value)
+{
+    __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline void outw(uint16_t port, uint16_t value)
+{
+    __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline void outl(uint16_t port, uint32_t value)
+{
+    __asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline void cli(void) { __asm__ volatile("cli" : : : "memory"); }
+static inline void wbinvd(void) { __asm__ volatile("wbinvd" : : : "memory"); }
+
+/* Stops for good; only an NMI or SMI would wake it, and then it stops again. */
+static inline _Noreturn void halt_forever(void)
+{
+    for (;;)
+        __asm__ volatile("cli; hlt");
+}
+
+#endif
