@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The guest's EPT: an identity map of all memory and devices, less the hidden ranges, with the
+ * memory types of the MTRRs, which do not apply by themselves under EPT. Writes to table pages only.
+ * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)" and "EPT and Memory Typing".
+ *
+ * The map is built once, before the first VM entry, and never changes. So no page changes its size
+ * or type while a translation of it is cached, and the machine check that some processors raise on
+ * a page-size change (erratum "Machine Check Error on Page Size Change") cannot come from this map.
+ * A guest kernel can provoke it by its own page tables exactly as it can on the bare machine.
+ */
+#include <stddef.h>
+
+#include "ept.h"
+#include "mm.h"
+#include "paging.h"
+
+#define LEVEL_2M 2
+#define LEVEL_1G 3
+#define REACH_MIN (4ULL << 30)      /* all that 32-bit devices can have */
+#define REACH_2M_PAGES (512ULL << 30) /* costs 2 MiB of tables */
+
+/* One run over the map, for real or only to count the tables. */
+struct walk {
+    const struct ept_request *q;
+    uint64_t reach;
+    bool count_only;
+    uint64_t tables;
+};
+
+enum overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL };
+
+/* What of [base, base+size) is hidden. A page that is hidden in part is hidden. */
+static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t size)
+{
+    enum overlap overlap = OVERLAP_NONE;
+    uint64_t last = base + size - 1;
+
+    for (uint32_t i = 0; i < w->q->hidden_count && !w->count_only; i++) {
+        const struct range *h = &w->q->hidden[i];
+
+        if (h->size == 0)
+            continue;
+
+        uint64_t hidden_first = h->base & ~(PAGE_SIZE - 1);
+        uint64_t hidden_last = h->size - 1 > UINT64_MAX - h->base ? UINT64_MAX
+                                                                   : h->base + (h->size - 1);
+        hidden_last |= PAGE_SIZE - 1;
+        if (hidden_first > last || hidden_last < base)
+            continue;
+        if (hidden_first <= base && hidden_last >= last)
+            return OVERLAP_ALL;
+        overlap = OVERLAP_SOME;
+    }
+    return overlap;
+}
+
+/* The first 2 MiB are always in 4 KiB pages: the fixed MTRRs end inside them, and the SDM advises
+ * against large pages there (SDM Vol. 3, "Large Page Size Considerations"). */
+static bool page_size_allowed(const struct walk *w, uint64_t address, unsigned level)
+{
+    switch (level) {
+    case 1:
+        return true;
+    case LEVEL_2M:
+        return w->q->page_2m && address >= SIZE_2M;
+    case LEVEL_1G:
+        return w->q->page_1g && address >= SIZE_2M;
+    default:
+        return false;
+    }
+}
+
+static bool new_table(struct walk *w, uint64_t **table)
+{
+    w->tables++;
+    *table = w->count_only ? NULL : page_alloc(1);
+    return w->count_only || *table != NULL;
+}
+
+/* Fills the table of `level` whose first entry translates `base`. `uniform` says that all of it is
+ * known to be of `type`. False: out of pages. */
+static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base,
+                       bool uniform, enum memory_type type)
+{
+    uint64_t span = entry_span(level);
+
+    for (unsigned i = 0; i < TABLE_ENTRIES; i++) {
+        uint64_t address = base + i * span;
+
+        if (address >= w->reach)
+            break;
+
+        uint64_t size = span < w->reach - address ? span : w->reach - address;
+        enum overlap hidden = hidden_part(w, address, size);
+        bool one_type;
+        uint64_t entry;
+
+        if (hidden == OVERLAP_ALL)
+            continue;
+        one_type = uniform || mtrr_type(w->q->mtrr, address, size, &type);
+        if (!one_type)
+            type = MEMORY_UC; /* a 4 KiB page has one type, unless it lies past MAXPHYADDR */
+        if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
+                           page_size_allowed(w, address, level))) {
+            /* The guest's own PAT still applies on top: the type is not forced. */
+            entry = address | EPT_RWX | (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
+            if (level > 1)
+                entry |= EPT_PAGE;
+        } else {
+            uint64_t *lower;
+
+            if (!new_table(w, &lower) ||
+                !fill_table(w, lower, level - 1, address, one_type, type))
+                return false;
+            entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
+        }
+        if (!w->count_only)
+            table[i] = entry;
+    }
+    return true;
+}
+
+uint64_t ept_reach(const struct ept_request *q)
+{
+    uint32_t bits = q->address_bits < EPT_ADDRESS_BITS ? q->address_bits : EPT_ADDRESS_BITS;
+    uint64_t limit = 1ULL << bits;
+    uint64_t reach = q->page_2m ? REACH_2M_PAGES : REACH_MIN;
+
+    if (q->page_1g || q->top > limit - SIZE_1G)
+        return limit;
+    if (q->top > reach)
+        reach = (q->top + SIZE_1G - 1) / SIZE_1G * SIZE_1G;
+    return reach < limit ? reach : limit;
+}
+
+uint64_t ept_build(const struct ept_request *q)
+{
+    struct walk w = { .q = q, .reach = ept_reach(q) };
+    uint64_t *root;
+
+    if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
+        return 0;
+    return (uint64_t)(uintptr_t)root;
+}
+
+/* Counts the map without hidden ranges, since the pool, which is one, is not placed yet when its
+ * size is asked for: only hidden_count is read. A hidden range needs more tables only where its two
+ * ends fall inside large pages; what lies between needs none. */
+uint64_t ept_pages_needed(const struct ept_request *q)
+{
+    struct walk w = { .q = q, .reach = ept_reach(q), .count_only = true };
+    uint64_t *root;
+    uint64_t tables_per_end = 1 + (q->page_2m ? 1 : TABLE_ENTRIES);
+
+    if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
+        return 0; /* not reached: counting uses no pages */
+    return w.tables + 2 * tables_per_end * q->hidden_count;
+}
+
+uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes)
+{
+    uint64_t entry = root | EPT_RWX;
+
+    if (address >> EPT_ADDRESS_BITS != 0)
+        return 0;
+    for (unsigned level = TABLE_LEVELS; level > 0; level--) {
+        const uint64_t *table = (const uint64_t *)(uintptr_t)(entry & EPT_ADDRESS);
+
+        entry = table[entry_index(address, level)];
+        if (!(entry & EPT_RWX))
+            return 0;
+        if (level == 1 || (entry & EPT_PAGE)) {
+            *page_bytes = entry_span(level);
+            return entry;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The hypervisor's own page tables: identity, 4 KiB pages only, no page both writable and
+ * executable. Writes to table pages only; loading CR3, and flushing the TLB after a change of live
+ * tables, is the caller's. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
+ */
+#include <stddef.h>
+
+#include "mm.h"
+#include "paging.h"
+
+/* A and D are set beforehand, so that the processor never writes to the tables. Upper levels
+ * allow everything: the leaf alone decides. */
+#define TABLE_FLAGS (PTE_P | PTE_RW | PTE_A)
+
+/* PCD and PWT together select PAT entry 3, which is UC after reset and in every firmware and OS
+ * that keeps the lower half of the PAT (SDM Vol. 3, "Page Attribute Table (PAT)"). */
+static const uint64_t leaf_flags[] = {
+    [HOST_READ_ONLY] = PTE_P | PTE_A | PTE_XD,
+    [HOST_READ_WRITE] = PTE_P | PTE_A | PTE_D | PTE_RW | PTE_XD,
+    [HOST_READ_EXECUTE] = PTE_P | PTE_A,
+    [HOST_DEVICE] = PTE_P | PTE_A | PTE_D | PTE_RW | PTE_XD | PTE_PCD | PTE_PWT,
+};
+
+static uint64_t *table_at(uint64_t entry)
+{
+    return (uint64_t *)(uintptr_t)(entry & PTE_ADDRESS);
+}
+
+/* The lowest-level entry of `address`; with `create`, missing tables are added. NULL: no table on
+ * the way, or no page left for one. */
+static uint64_t *leaf_entry(uint64_t root, uint64_t address, bool create)
+{
+    uint64_t *table = table_at(root);
+
+    for (unsigned level = TABLE_LEVELS; level > 1; level--) {
+        uint64_t *entry = &table[entry_index(address, level)];
+
+        if (!(*entry & PTE_P)) {
+            uint64_t *lower = create ? page_alloc(1) : NULL;
+
+            if (lower == NULL)
+                return NULL;
+            *entry = (uint64_t)(uintptr_t)lower | TABLE_FLAGS;
+        }
+        table = table_at(*entry);
+    }
+    return &table[entry_index(address, 1)];
+}
+
+uint64_t host_paging_new(void)
+{
+    return (uint64_t)(uintptr_t)page_alloc(1);
+}
+
+/* A range that is not made of whole pages is widened to them. False as well for an address that
+ * cannot be mapped to itself, because it is not canonical. */
+bool host_paging_map(uint64_t root, struct range range, enum host_access access)
+{
+    if (range.base >= LOWER_HALF_END || range.size > LOWER_HALF_END - range.base)
+        return false;
+
+    uint64_t page = range.base & ~(PAGE_SIZE - 1);
+    uint64_t end = range.base + range.size;
+
+    if (range.size == 0)
+        return true;
+    for (; page < end; page += PAGE_SIZE) {
+        uint64_t *entry = leaf_entry(root, page, true);
+
+        if (entry == NULL)
+            return false;
+        *entry = page | leaf_flags[access];
+    }
+    return true;
+}
+
+void host_paging_unmap(uint64_t root, uint64_t address)
+{
+    uint64_t *entry = address < LOWER_HALF_END ? leaf_entry(root, address, false) : NULL;
+
+    if (entry != NULL)
+        *entry = 0;
+}
