@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * a1.c: the thesis's "Simple Program Using PCL" (its Appendix A.1): a loop of N branches sampled
+ * every M, so that N/M PMIs are taken. SDM Vol. 3, "Performance Monitoring".
+ *
+ * What is measured is the appendix's own sequence, from its first clock_gettime() to its last, with
+ * nothing in between that the appendix does not have. PMIs are counted by the kernel itself, in the
+ * PMI line of /proc/interrupts, read before and after: no ring buffer, no signal, no wakeup.
+ */
+#include "payload.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define A1_BRANCHES 100000L
+#define NANOSECONDS_PER_SECOND 1000000000L
+
+/* The first is larger than N: the program without PMIs, the thesis's basic execution time. */
+static const uint64_t a1_periods[] = {200000, 10000, 1000, 100};
+
+#define A1_RUNS (sizeof(a1_periods) / sizeof(a1_periods[0]))
+
+struct a1_result {
+    uint64_t period;
+    long long expected;
+    long long pmis;
+    long long nmis;
+    long long count;
+    long long nanoseconds;
+};
+
+static struct a1_result results[A1_RUNS];
+static bool results_valid;
+
+static int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
+                           unsigned long flags) {
+    return (int)syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags);
+}
+
+/* Spins to the next timer tick, so that every run meets the same number of ticks. */
+static void wait_for_tick(void) {
+    struct timespec first, now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &first);
+    do {
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    } while (now.tv_sec == first.tv_sec && now.tv_nsec == first.tv_nsec);
+}
+
+/* One run of the appendix's program. region 0: not marked (the warm-up). Returns 0 or -errno. */
+static int a1_run(uint64_t period, uint32_t region, struct a1_result *result) {
+    struct timespec start, end;
+    long long pmis, nmis, count = 0;
+    int perf_fd, open_error, error = 0;
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_HARDWARE,
+        .size = sizeof(struct perf_event_attr),
+        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+        .exclude_kernel = 1,
+        .disabled = 1,
+        .sample_period = period,
+    };
+
+    pmis = interrupt_count("PMI");
+    nmis = interrupt_count("NMI");
+    wait_for_tick();
+    if (region != 0) {
+        region_begin(region);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    perf_fd = perf_event_open(&attr, 0, -1, -1, 0);
+    open_error = errno;
+    ioctl(perf_fd, PERF_EVENT_IOC_ENABLE, 0);
+    for (long i = 0; i < A1_BRANCHES; i++) {
+        /* Keeps the loop, its counter and its one branch per round at any optimisation level. */
+        __asm__ volatile("" : "+r"(i));
+    }
+    ioctl(perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (region != 0) {
+        region_end(region);
+    }
+    if (perf_fd < 0) {
+        return -open_error;
+    }
+    if (read(perf_fd, &count, sizeof(count)) != sizeof(count)) {
+        error = -errno;
+    }
+    close(perf_fd);
+    *result = (struct a1_result){
+        .period = period,
+        .expected = A1_BRANCHES / (long long)period,
+        .pmis = interrupt_count("PMI") - pmis,
+        .nmis = interrupt_count("NMI") - nmis,
+        .count = count,
+        .nanoseconds = (end.tv_sec - start.tv_sec) * NANOSECONDS_PER_SECOND +
+                       (end.tv_nsec - start.tv_nsec),
+    };
+    return error;
+}
+
+int job_a1(void) {
+    struct a1_result warm_up;
+    int failed = 0;
+    int error;
+
+    /*
+     * perf limits the sample rate and the time that PMIs may take; with M = 100 either would
+     * throttle the event. The rate cannot be set any more once the time limit is off.
+     */
+    error = write_text("/proc/sys/kernel/perf_event_max_sample_rate", "10000000\n");
+    if (error == 0) {
+        error = write_text("/proc/sys/kernel/perf_cpu_time_max_percent", "0\n");
+    }
+    if (error != 0) {
+        printf("a1: error=\"cannot lift perf's rate limit: %s\"\n", strerror(-error));
+        return 1;
+    }
+    /* First uses (page faults, lazily allocated perf structures) belong to no run. */
+    error = a1_run(a1_periods[A1_RUNS - 1], 0, &warm_up);
+    for (size_t i = 0; error == 0 && i < A1_RUNS; i++) {
+        struct a1_result *r = &results[i];
+
+        error = a1_run(a1_periods[i], (uint32_t)(REGION_A1_FIRST + i), r);
+        printf("a1: region=%zu N=%ld M=%llu expected=%lld pmis=%lld nmis=%lld count=%lld ns=%lld\n",
+               REGION_A1_FIRST + i, A1_BRANCHES, (unsigned long long)r->period, r->expected,
+               r->pmis, r->nmis, r->count, r->nanoseconds);
+        if (r->pmis != r->expected) {
+            failed = 1;
+        }
+    }
+    if (error != 0) {
+        printf("a1: error=\"perf_event_open: %s\"\n", strerror(-error));
+        return 1;
+    }
+    results_valid = true;
+    return failed;
+}
+
+bool a1_print_table(void) {
+    if (!results_valid) {
+        return false;
+    }
+    printf("A.1: %ld branches, one PMI every M of them\n", A1_BRANCHES);
+    printf("%10s %10s %10s %12s %12s\n", "M", "PMIs", "expected", "branches", "time ns");
+    for (size_t i = 0; i < A1_RUNS; i++) {
+        const struct a1_result *r = &results[i];
+
+        printf("%10llu %10lld %10lld %12lld %12lld\n", (unsigned long long)r->period, r->pmis,
+               r->expected, r->count, r->nanoseconds);
+    }
+    return true;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * init.c: PID 1 of the guest's initramfs: runs the jobs that the kernel command line names and ends
+ * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay.
+ */
+#include "payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define WORD_MAX 512
+#define DEFAULT_JOBS "a1,report"
+#define DEFAULT_END "poweroff"
+
+static const struct job jobs[] = {
+    {"a1", job_a1, "the A.1 program for each M"},
+    {"report", job_report, "kernel, hypervisor, A.1 table"},
+    {"cpuinfo", job_cpuinfo, "what CPUID and the kernel log say"},
+    {"cpuid", job_cpuid, "a marked run of CPUID instructions"},
+    {"interrupts", job_interrupts, "NMI and PMI lines of /proc/interrupts"},
+    {"watchdog", job_watchdog, "whether the NMI watchdog runs"},
+    {"perf", job_perf, "perf stat of a program of known length"},
+    {"efivars", job_efivars, "read, write, delete EFI variables"},
+    {"touch", job_touch, "touch the hypervisor's memory"},
+    {"badmsr", job_badmsr, "access MSRs that must fault"},
+    {"log", job_log, "the hypervisor's log"},
+};
+
+static void mount_all(void) {
+    mkdir("/proc", 0755);
+    mkdir("/sys", 0755);
+    mkdir("/dev", 0755);
+    mount("proc", "/proc", "proc", 0, NULL);
+    mount("sysfs", "/sys", "sysfs", 0, NULL);
+    mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
+}
+
+/* stdin, stdout and stderr on the console, also where the initramfs had no /dev/console. */
+static void open_console(void) {
+    int fd = open("/dev/console", O_RDWR);
+
+    if (fd < 0) {
+        return;
+    }
+    for (int i = 0; i <= STDERR_FILENO; i++) {
+        dup2(fd, i);
+    }
+    if (fd > STDERR_FILENO) {
+        close(fd);
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+/* The value of the last "key=value" word of the kernel command line, or fallback. */
+static void command_line_word(const char *key, const char *fallback, char value[WORD_MAX]) {
+    char *text = read_text("/proc/cmdline");
+    size_t length = strlen(key);
+    char *rest = NULL;
+
+    snprintf(value, WORD_MAX, "%s", fallback);
+    if (text == NULL) {
+        return;
+    }
+    for (char *w = strtok_r(text, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest)) {
+        if (strncmp(w, key, length) == 0 && w[length] == '=') {
+            snprintf(value, WORD_MAX, "%s", w + length + 1);
+        }
+    }
+}
+
+/* 0 when the job passed. Each job's end is a line of its own, so that a driver can wait for it. */
+static int run_job(const char *name) {
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        int status;
+
+        if (strcmp(jobs[i].name, name) != 0) {
+            continue;
+        }
+        status = jobs[i].run();
+        printf("job: name=%s status=%d\n", name, status);
+        return status;
+    }
+    printf("job: name=%s status=127 error=\"no such job\"\n", name);
+    return 1;
+}
+
+static void end_machine(const char *how) {
+    fflush(stdout);
+    /* The last characters are still in the UART's FIFO when the machine goes down. */
+    tcdrain(STDOUT_FILENO);
+    usleep(20000);
+    sync();
+    if (strcmp(how, "stay") == 0) {
+        for (;;) {
+            pause();
+        }
+    }
+    reboot(strcmp(how, "reboot") == 0 ? RB_AUTOBOOT : RB_POWER_OFF);
+}
+
+int main(void) {
+    char run[WORD_MAX], how[WORD_MAX];
+    char *rest = NULL;
+    int failed = 0;
+
+    region_begin(REGION_USER);
+    mount_all();
+    open_console();
+    command_line_word("pmv.run", DEFAULT_JOBS, run);
+    command_line_word("pmv.end", DEFAULT_END, how);
+    for (char *name = strtok_r(run, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
+        failed |= run_job(name);
+    }
+    printf("init: done failed=%d end=%s\n", failed, how);
+    end_machine(how);
+    /* Linux panics when PID 1 returns; a power-off that did not happen must not look like that. */
+    printf("init: error=\"the machine did not %s: %s\"\n", how, strerror(errno));
+    for (;;) {
+        pause();
+    }
+}

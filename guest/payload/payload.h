@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * payload.h: what the guest's programs share: the job table, the region marker, small helpers.
+ * Everything here runs in Linux user space as PID 1, natively and under PMUvisor alike.
+ */
+#ifndef PMUVISOR_PAYLOAD_H
+#define PMUVISOR_PAYLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Regions of the emulator's ledger. The marker costs nothing on hardware (see region_mark). */
+enum region {
+    REGION_A1_FIRST = 1,   /* 1, 2, 3, 4: the A.1 runs, in the order of a1_periods */
+    REGION_CPUID = 50,     /* CPUID_ROUNDS CPUID instructions in a row */
+    REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
+};
+
+/* How many CPUID instructions REGION_CPUID holds. */
+#define CPUID_ROUNDS 100
+
+/* Marks the begin or the end of a region for the emulator: XCHG BX,BX does nothing on hardware. */
+static inline void region_mark(uint32_t id, uint32_t begin) {
+    __asm__ volatile("xchg %%bx, %%bx" : : "a"(id), "c"(begin) : "memory");
+}
+
+static inline void region_begin(uint32_t id) {
+    region_mark(id, 1);
+}
+
+static inline void region_end(uint32_t id) {
+    region_mark(id, 0);
+}
+
+/* A job prints its findings as lines "name: key=value ..." and returns 0, or 1 when it failed. */
+struct job {
+    const char *name;
+    int (*run)(void);
+    const char *about;
+};
+
+int job_a1(void);
+int job_report(void);
+int job_cpuinfo(void);
+int job_cpuid(void);
+int job_interrupts(void);
+int job_watchdog(void);
+int job_perf(void);
+int job_efivars(void);
+int job_touch(void);
+int job_badmsr(void);
+int job_log(void);
+
+/* Prints the A.1 table of the last job_a1; false when it has not run. */
+bool a1_print_table(void);
+
+/* Reads a small file whole into a static buffer, NUL-terminated; NULL when it cannot. */
+char *read_text(const char *path);
+
+/* Writes text to an existing file such as a sysctl; 0, or -errno. */
+int write_text(const char *path, const char *text);
+
+/* Sum over all processors of one line of /proc/interrupts ("NMI", "PMI"), -1 when absent. */
+long long interrupt_count(const char *name);
+
+/* Loads /lib/modules/NAME.ko; 0 also when it is already there; -errno. */
+int load_module(const char *name);
+
+/* Prints the kernel log's lines that contain one of the words. Returns how many. */
+int print_kernel_log(const char *prefix, const char *const words[], size_t count);
+
+struct cpuid_regs {
+    uint32_t eax, ebx, ecx, edx;
+};
+
+struct cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf);
+
+/* True when the hypervisor leaves carry PMUvisor's signature: only then is VMCALL allowed. */
+bool hyper_present(void);
+
+/* "msr+nmi" and so on, from PMUvisor's information leaf. Only when hyper_present(). */
+const char *hyper_policy(void);
+
+#endif

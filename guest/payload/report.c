@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * report.c: the jobs that look and tell: the guest's report, CPUID, the kernel log, interrupts.
+ * SDM Vol. 2, "CPUID", leaves 1, 0AH and the hypervisor's leaves.
+ */
+#include "hypercall.h"
+#include "payload.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define CPUID_FEATURES 1u
+#define CPUID_1_ECX_VMX (1u << 5)
+#define CPUID_1_ECX_HYPERVISOR (1u << 31)
+#define CPUID_PERFMON 0xau
+
+int job_report(void) {
+    struct utsname name;
+
+    uname(&name);
+    printf("\n-- guest's report --\n");
+    printf("kernel: %s %s\n", name.sysname, name.release);
+    if (hyper_present()) {
+        uint32_t version = cpuid(CPUID_HV_FEATURES, 0).eax;
+
+        printf("running under PMUvisor, policy %s (version %u.%u.%u)\n", hyper_policy(),
+               version >> 16, version >> 8 & 0xff, version & 0xff);
+    } else {
+        printf("running natively\n");
+    }
+    if (!a1_print_table()) {
+        printf("A.1: not run\n");
+    }
+    printf("-- end of report --\n\n");
+    return 0;
+}
+
+int job_cpuinfo(void) {
+    static const char *const words[] = {
+        "Performance Events", "PMU driver", "... version", "... bit width", "... generic registers",
+        "... fixed-purpose events", "NMI watchdog", "... max period", "... event mask",
+        "clocksource:", "Hypervisor detected", "TSC deadline", "unchecked MSR",
+    };
+    struct cpuid_regs features = cpuid(CPUID_FEATURES, 0);
+    struct cpuid_regs perfmon = cpuid(CPUID_PERFMON, 0);
+    char signature[13];
+
+    printf("cpuinfo: vmx=%d hypervisor=%d pmuvisor=%d cpus=%ld\n",
+           (features.ecx & CPUID_1_ECX_VMX) != 0, (features.ecx & CPUID_1_ECX_HYPERVISOR) != 0,
+           hyper_present(), sysconf(_SC_NPROCESSORS_ONLN));
+    printf("cpuinfo: perfmon_eax=%#x perfmon_ebx=%#x perfmon_edx=%#x\n", perfmon.eax, perfmon.ebx,
+           perfmon.edx);
+    if ((features.ecx & CPUID_1_ECX_HYPERVISOR) != 0) {
+        struct cpuid_regs r = cpuid(CPUID_HV_SIGNATURE, 0);
+
+        memcpy(signature, &r.ebx, 4);
+        memcpy(signature + 4, &r.ecx, 4);
+        memcpy(signature + 8, &r.edx, 4);
+        signature[12] = '\0';
+        printf("cpuinfo: signature=%s max_leaf=%#x\n", signature, r.eax);
+        r = cpuid(CPUID_HV_FEATURES, 0);
+        printf("cpuinfo: version=%#x policy=%u hypercalls=%#x edx=%#x\n", r.eax, r.ebx, r.ecx,
+               r.edx);
+    }
+    print_kernel_log("dmesg", words, sizeof(words) / sizeof(words[0]));
+    return 0;
+}
+
+/* A region of nothing but CPUID: its ledger entry prices the exit. */
+int job_cpuid(void) {
+    region_begin(REGION_CPUID);
+    for (int i = 0; i < CPUID_ROUNDS; i++) {
+        cpuid(0, 0);
+    }
+    region_end(REGION_CPUID);
+    printf("cpuid: region=%d rounds=%d\n", REGION_CPUID, CPUID_ROUNDS);
+    return 0;
+}
+
+int job_interrupts(void) {
+    long long nmis = interrupt_count("NMI");
+    long long pmis = interrupt_count("PMI");
+
+    printf("interrupts: nmi=%lld pmi=%lld\n", nmis, pmis);
+    return nmis < 0 || pmis < 0;
+}
+
+int job_watchdog(void) {
+    static const char *const words[] = {"NMI watchdog", "nmi_watchdog"};
+    char *text = read_text("/proc/sys/kernel/nmi_watchdog");
+    int enabled = text != NULL && text[0] == '1';
+
+    printf("watchdog: enabled=%d\n", enabled);
+    print_kernel_log("dmesg", words, sizeof(words) / sizeof(words[0]));
+    return !enabled;
+}

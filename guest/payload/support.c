@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * support.c: small helpers of the guest's programs over /proc, /sys, the kernel log and CPUID.
+ * SDM Vol. 2, "CPUID - CPU Identification".
+ */
+#include "payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/klog.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TEXT_MAX (64 * 1024)
+#define KERNEL_LOG_MAX (512 * 1024)
+#define SYSLOG_ACTION_READ_ALL 3
+
+char *read_text(const char *path) {
+    static char text[TEXT_MAX];
+    size_t used = 0;
+    ssize_t n;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return NULL;
+    }
+    while (used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0) {
+        used += (size_t)n;
+    }
+    close(fd);
+    text[used] = '\0';
+    return text;
+}
+
+int write_text(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int error = 0;
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (write(fd, text, strlen(text)) != (ssize_t)strlen(text)) {
+        error = -errno;
+    }
+    close(fd);
+    return error;
+}
+
+long long interrupt_count(const char *name) {
+    char *text = read_text("/proc/interrupts");
+    size_t length = strlen(name);
+    char *rest = NULL;
+
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char *cursor = line + strspn(line, " ");
+        char *end;
+        long long sum = 0;
+
+        if (strncmp(cursor, name, length) != 0 || cursor[length] != ':') {
+            continue;
+        }
+        cursor += length + 1;
+        for (;;) {
+            long long value = strtoll(cursor, &end, 10);
+
+            if (end == cursor) {
+                return sum;
+            }
+            sum += value;
+            cursor = end;
+        }
+    }
+    return -1;
+}
+
+int load_module(const char *name) {
+    char path[128];
+    int error = 0;
+    int fd;
+
+    snprintf(path, sizeof(path), "/lib/modules/%s.ko", name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    if (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST) {
+        error = -errno;
+    }
+    close(fd);
+    return error;
+}
+
+int print_kernel_log(const char *prefix, const char *const words[], size_t count) {
+    char *log = malloc(KERNEL_LOG_MAX);
+    char *rest = NULL;
+    int length, printed = 0;
+
+    if (log == NULL) {
+        return 0;
+    }
+    length = klogctl(SYSLOG_ACTION_READ_ALL, log, KERNEL_LOG_MAX - 1);
+    log[length > 0 ? length : 0] = '\0';
+    for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        for (size_t i = 0; i < count; i++) {
+            if (strstr(line, words[i]) != NULL) {
+                printf("%s: %s\n", prefix, line);
+                printed++;
+                break;
+            }
+        }
+    }
+    free(log);
+    return printed;
+}
+
+struct cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf) {
+    struct cpuid_regs r;
+
+    __asm__ volatile("cpuid"
+                     : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+                     : "a"(leaf), "c"(subleaf));
+    return r;
+}

@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
+# Usage: deps.sh [build] [run] [check] [lint]   (default: build run)
+# When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
+set -euo pipefail
+
+declare -A group=(
+    # The EFI image, the guest's programs and the emulator.
+    [build]="make gcc g++ libc6-dev linux-libc-dev binutils gnu-efi nasm xz-utils cpio lz4 zstd python3"
+    # Firmware, ACPI tables and the boot disk.
+    [run]="ovmf seabios acpica-tools grub-efi-amd64-bin grub-common mtools dosfstools ca-certificates"
+    # Unit tests, the QEMU tests and the perf test.
+    [check]="libcmocka-dev qemu-system-x86 linux-perf"
+    # The second compiler and the linters (optional).
+    [lint]="clang shellcheck"
+)
+
+if [ $# -eq 0 ]; then
+    set -- build run
+fi
+wanted=()
+for name in "$@"; do
+    if [ -z "${group[$name]:-}" ]; then
+        echo "deps.sh: unknown group '$name', wanted one of: ${!group[*]}" >&2
+        exit 2
+    fi
+    read -ra words <<< "${group[$name]}"
+    wanted+=("${words[@]}")
+done
+
+if ! command -v dpkg-query > /dev/null; then
+    echo "deps.sh: this is not a Debian system (no dpkg-query); install by hand: ${wanted[*]}" >&2
+    exit 1
+fi
+
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2> /dev/null |
+    sed -n 's/^installed //p') || true
+missing=()
+for package in "${wanted[@]}"; do
+    if ! grep -qxF -- "$package" <<< "$installed"; then
+        missing+=("$package")
+    fi
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+
+install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends
+    "${missing[@]}")
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    # A terminal may ask for the password, a script may not.
+    if command -v sudo > /dev/null && { [ -t 0 ] || sudo -n true 2> /dev/null; }; then
+        as_root=(sudo)
+    else
+        echo "deps.sh: packages are missing and this is neither root nor sudo; as root run:" \
+            "apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+echo "deps.sh: installing ${missing[*]}" >&2
+# The lists are fetched only when they cannot answer: a stale list is the usual reason of a failure.
+if ! "${as_root[@]}" "${install[@]}" >&2; then
+    "${as_root[@]}" apt-get update >&2
+    "${as_root[@]}" "${install[@]}" >&2
+fi

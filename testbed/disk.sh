@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Makes the disk that a run boots from: a FAT volume with GRUB as \EFI\BOOT\BOOTX64.EFI, the project's
+# own boot menu unchanged, and \EFI\pmuvisor\ with the hypervisor, the kernel and the initramfs.
+# Needs no root: mtools and grub-mkimage only. UEFI, "Removable Media Boot Behavior".
+set -euo pipefail
+
+usage() {
+    cat <<'USAGE'
+usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
+  --entry ID         menu entry to boot: msr+nmi (default), msr, intercept, native
+  --append S         the guest's kernel command line
+  --config "k=v .."  options for pmuvisor.cfg, separated by blanks
+  --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
+  --menu FILE        use this menu instead of boot/grub.cfg
+  --add SRC=DST      copy one more file onto the volume (may be repeated)
+USAGE
+}
+
+fail() {
+    echo "disk.sh: $*" >&2
+    exit 1
+}
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi=''
+menu=$top/boot/grub.cfg
+added=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        --help) usage; exit 0 ;;
+        --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | --add)
+            [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
+        *) fail "unknown option '$1' (see --help)" ;;
+    esac
+    case $1 in
+        --out) out=$2 ;;
+        --efi) efi=$2 ;;
+        --kernel) kernel=$2 ;;
+        --initrd) initrd=$2 ;;
+        --entry) entry=$2 ;;
+        --append) append=$2 ;;
+        --config) config=$2 ;;
+        --acpi) acpi=$2 ;;
+        --menu) menu=$2 ;;
+        --add) added+=("$2") ;;
+    esac
+    shift 2
+done
+[ -n "$out" ] || fail "--out is missing (see --help)"
+for file in "${efi:-/dev/null}" "${kernel:-/dev/null}" "${initrd:-/dev/null}" "$menu"; do
+    [ -r "$file" ] || fail "cannot read $file"
+done
+case $append in
+    *[\'$'\n']*) fail "--append may not hold a single quote or a line end" ;;
+esac
+# Debian keeps mkfs.fat where only root's PATH looks.
+PATH=$PATH:/usr/sbin:/sbin
+for tool in mformat mcopy mmd grub-mkimage mkfs.fat; do
+    command -v "$tool" > /dev/null || fail "$tool is missing; run: testbed/deps.sh run"
+done
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-disk.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# GRUB's memory disk: the ACPI tables and a preamble that hands over to the menu on the volume.
+mkdir -p "$work/memdisk/boot/grub"
+{
+    echo 'search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg'
+    if [ -n "$acpi" ]; then
+        mkdir "$work/memdisk/acpi"
+        cp "$acpi"/*.aml "$work/memdisk/acpi/" || fail "no .aml files in $acpi"
+        # --no-ebda: the tables are published through UEFI, not in the BIOS data area.
+        printf 'acpi --no-ebda'
+        for table in "$work"/memdisk/acpi/*.aml; do
+            printf ' (memdisk)/acpi/%s' "$(basename "$table")"
+        done
+        echo
+    fi
+    echo 'configfile /EFI/pmuvisor/grub.cfg'
+} > "$work/memdisk/boot/grub/grub.cfg"
+(cd "$work/memdisk" && tar --format=ustar --sort=name -cf "$work/memdisk.tar" ./*)
+grub-mkimage -O x86_64-efi -o "$work/BOOTX64.EFI" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" \
+    memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true \
+    linux chain acpi boot ls cat sleep reboot halt minicmd
+
+mkdir "$work/pmuvisor"
+[ -z "$efi" ] || cp -L "$efi" "$work/pmuvisor/pmuvisor.efi"
+[ -z "$kernel" ] || cp -L "$kernel" "$work/pmuvisor/vmlinuz"
+[ -z "$initrd" ] || cp -L "$initrd" "$work/pmuvisor/initrd.img"
+cp -L "$menu" "$work/pmuvisor/grub.cfg"
+{
+    echo "set default='$entry'"
+    echo "set timeout=0"
+    echo "set append='$append'"
+} > "$work/pmuvisor/local.cfg"
+{
+    echo "# Written by disk.sh."
+    read -ra words <<< "$config"
+    [ ${#words[@]} -eq 0 ] || printf '%s\n' "${words[@]}"
+    [ -z "$append" ] || echo "append=$append"
+} > "$work/pmuvisor/pmuvisor.cfg"
+
+# The size in whole cylinders of 16 heads and 63 sectors, as the emulator's ATA disk wants it.
+cylinder=$((16 * 63 * 512))
+bytes=$((16 * 1024 * 1024))
+for file in "$work"/pmuvisor/* "$work/BOOTX64.EFI" "${added[@]%%=*}"; do
+    bytes=$((bytes + $(stat -L -c %s "$file")))
+done
+cylinders=$(((bytes + cylinder - 1) / cylinder))
+image=$work/disk.img
+truncate -s $((cylinders * cylinder)) "$image"
+mkfs.fat -n PMUVISOR -g 16/63 "$image" > /dev/null
+export MTOOLS_SKIP_CHECK=1
+mmd -i "$image" ::/EFI ::/EFI/BOOT
+mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
+mcopy -s -i "$image" "$work/pmuvisor" ::/EFI/
+for pair in "${added[@]}"; do
+    mcopy -o -i "$image" "${pair%%=*}" "::${pair#*=}"
+done
+mkdir -p "$(dirname "$out")"
+# A run that was killed can leave the emulator's lock behind.
+rm -f "$out.lock"
+mv "$image" "$out"
