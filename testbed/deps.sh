@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [check] [lint]   (default: build run)
+# Usage: deps.sh [build] [run] [kvm] [check] [lint]   (default: build run)
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 set -euo pipefail
 
@@ -10,6 +10,8 @@ declare -A group=(
     [build]="make gcc g++ libc6-dev linux-libc-dev binutils gnu-efi nasm xz-utils cpio lz4 zstd python3"
     # Firmware, ACPI tables and the boot disk.
     [run]="ovmf seabios acpica-tools grub-efi-amd64-bin grub-common mtools dosfstools ca-certificates"
+    # QEMU/KVM, where nested VMX works.
+    [kvm]="qemu-system-x86 ovmf"
     # Unit tests, the QEMU tests and the perf test.
     [check]="libcmocka-dev qemu-system-x86 linux-perf"
     # The second compiler and the linters (optional).

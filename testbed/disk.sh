@@ -82,7 +82,7 @@ mkdir -p "$work/memdisk/boot/grub"
 (cd "$work/memdisk" && tar --format=ustar --sort=name -cf "$work/memdisk.tar" ./*)
 grub-mkimage -O x86_64-efi -o "$work/BOOTX64.EFI" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" \
     memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true \
-    linux chain acpi boot ls cat sleep reboot halt minicmd
+    linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop
 
 mkdir "$work/pmuvisor"
 [ -z "$efi" ] || cp -L "$efi" "$work/pmuvisor/pmuvisor.efi"

@@ -1,0 +1,194 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Boots a disk with PMUvisor and its guest (or the guest natively): under QEMU/KVM where nested VMX
+# truly works, else in the emulator of testbed/. The guest's console is on stdout, all else on stderr.
+set -euo pipefail
+
+usage() {
+    cat <<'USAGE'
+usage: run-qemu.sh [options]
+  --backend auto|kvm|emulator  where to run; auto (default) takes kvm where it works
+                               (tcg: QEMU without VMX, where PMUvisor refuses to start; for tests)
+  --native                     boot the kernel without PMUvisor
+  --kernel FILE                default: Debian's kernel (GUEST=cloud or GUEST=stock)
+  --initrd FILE                default: the project's own initramfs
+  --append S                   added to the kernel command line "console=ttyS0 quiet ..."
+                               (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot)
+  --config "k=v ..."           options of PMUvisor (pmuvisor.cfg)
+  --cpus N                     default 1
+  --memory MiB                 default 512
+  --timeout S                  default 600
+  --serial FILE                copy of the guest's console
+  --ledger FILE                the emulator's account of exits (emulator only)
+  --efi FILE                   default: build/pmuvisor.efi
+exit status: 0 the guest powered itself off, 124 timeout, 3 the guest reset the machine, 1 other
+USAGE
+}
+
+fail() {
+    echo "run-qemu.sh: $*" >&2
+    exit 1
+}
+
+top=$(cd "$(dirname "$0")" && pwd)
+backend=auto native=0 kernel='' initrd='' append='' config='' cpus=1 memory=512 timeout=600
+serial='' ledger='' efi=$top/build/pmuvisor.efi
+base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
+while [ $# -gt 0 ]; do
+    case $1 in
+        --help) usage; exit 0 ;;
+        --native) native=1; shift; continue ;;
+        --backend | --kernel | --initrd | --append | --config | --cpus | --memory | --timeout | \
+            --serial | --ledger | --efi)
+            [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
+        *) fail "unknown option '$1' (see --help)" ;;
+    esac
+    case $1 in
+        --backend) backend=$2 ;;
+        --kernel) kernel=$2 ;;
+        --initrd) initrd=$2 ;;
+        --append) append=$2 ;;
+        --config) config=$2 ;;
+        --cpus) cpus=$2 ;;
+        --memory) memory=$2 ;;
+        --timeout) timeout=$2 ;;
+        --serial) serial=$2 ;;
+        --ledger) ledger=$2 ;;
+        --efi) efi=$2 ;;
+    esac
+    shift 2
+done
+for number in "--cpus $cpus" "--memory $memory" "--timeout $timeout"; do
+    [[ $number =~ \ [1-9][0-9]*$ ]] || fail "bad value: $number, wanted a positive number"
+done
+
+# Why KVM cannot be used here, on stdout; nothing when it can. Opening /dev/kvm is not enough: PMUvisor
+# needs VMX inside the virtual machine.
+kvm_obstacle() {
+    local nested=/sys/module/kvm_intel/parameters/nested
+    if [ ! -e /dev/kvm ]; then
+        echo "there is no /dev/kvm (on a machine with VMX: modprobe kvm_intel)"
+    elif ! (exec 3<> /dev/kvm) 2> /dev/null; then
+        echo "/dev/kvm cannot be opened (add yourself to its group: sudo usermod -aG kvm USER)"
+    elif ! grep -qw vmx /proc/cpuinfo; then
+        echo "/dev/kvm is there, but the processor offers no VMX"
+    elif [ ! -r $nested ] || ! grep -qx '[Y1]' $nested; then
+        echo "nested VMX is off (to turn it on: modprobe -r kvm_intel && modprobe kvm_intel nested=1)"
+    fi
+}
+
+say_backend() {
+    echo "run-qemu.sh: backend $1: $2" >&2
+}
+
+case $backend in
+    auto)
+        obstacle=$(kvm_obstacle)
+        if [ -n "$ledger" ]; then
+            backend=emulator
+            say_backend emulator "--ledger is the emulator's"
+        elif [ -z "$obstacle" ]; then
+            backend=kvm
+            say_backend kvm "/dev/kvm opens, the processor has VMX and nested VMX is on"
+        else
+            backend=emulator
+            say_backend emulator "$obstacle"
+        fi
+        ;;
+    kvm)
+        obstacle=$(kvm_obstacle)
+        [ -z "$obstacle" ] || fail "backend kvm cannot be used: $obstacle"
+        say_backend kvm "asked for"
+        ;;
+    emulator | tcg) say_backend "$backend" "asked for" ;;
+    *) fail "unknown backend '$backend', wanted auto, kvm or emulator" ;;
+esac
+if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
+    fail "--ledger is the emulator's, the backend is $backend; leave it out or use --backend emulator"
+fi
+
+if [ -z "$kernel" ]; then
+    kernel=$("$top/guest/kernel.sh" | head -n 1)
+    [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
+fi
+if [ -z "$initrd" ]; then
+    initrd=$("$top/guest/payload/build.sh") || fail "no initramfs (see above); or give one: --initrd FILE"
+fi
+entry=msr+nmi
+disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
+    --append "$base_append${append:+ $append}")
+if [ $native -eq 1 ]; then
+    entry=native
+else
+    [ -r "$efi" ] || fail "cannot read $efi; build it first: make"
+    disk_options+=(--efi "$efi")
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+disk=$work/disk.img
+
+run_emulator() {
+    local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout")
+    [ -z "$serial" ] || options+=(--serial "$serial")
+    [ -z "$ledger" ] || options+=(--ledger "$ledger")
+    "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
+        fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
+    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}"
+    "$top/testbed/run.sh" "${options[@]}"
+}
+
+# QEMU's exit status does not tell a power-off from a reset; its QMP events do. One pipe carries the
+# command that turns them on, the other the events.
+run_qemu() {
+    local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
+    local console="stdio,id=com1,signal=on"
+    if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
+        "$top/testbed/deps.sh" kvm
+    fi
+    case $backend in
+        kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
+        tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
+    esac
+    [ -z "$serial" ] || console+=",logfile=$serial"
+    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}"
+    mkfifo "$work/qmp.in" "$work/qmp.out"
+    exec 4<> "$work/qmp.in"
+    echo '{"execute": "qmp_capabilities"}' >&4
+    cat "$work/qmp.out" > "$work/qmp.events" &
+    events_pid=$!
+    timeout --foreground "$timeout" qemu-system-x86_64 "${machine[@]}" -smp "$cpus" -m "$memory" \
+        -bios $firmware -drive "file=$disk,format=raw,if=ide" -nodefaults -vga std -display none \
+        -chardev "$console" -serial chardev:com1 -no-reboot \
+        -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
+        2> "$work/qemu.err" || status=$?
+    # Opened and closed once more: the reader ends even where QEMU never opened the pipe.
+    exec 5<> "$work/qmp.out"
+    exec 5>&- 4>&-
+    wait "$events_pid"
+    # TCG lists every feature of the model that it lacks; that is no news here.
+    grep -v "warning: TCG doesn't support" "$work/qemu.err" >&2 || true
+    [ $status -ne 124 ] || {
+        echo "run-qemu.sh: timeout after $timeout s" >&2
+        return 124
+    }
+    reason=$(grep -a '"SHUTDOWN"' "$work/qmp.events" | grep -ao '"reason": *"[a-z-]*"' |
+        head -n 1 | cut -d '"' -f 4) || true
+    case $reason in
+        guest-shutdown) return 0 ;;
+        guest-reset)
+            echo "run-qemu.sh: the guest reset the machine" >&2
+            return 3
+            ;;
+        *)
+            echo "run-qemu.sh: QEMU ended without a power-off of the guest" \
+                "(reason ${reason:-unknown}, exit status $status)" >&2
+            return 1
+            ;;
+    esac
+}
+
+case $backend in
+    emulator) run_emulator ;;
+    kvm | tcg) run_qemu ;;
+esac
