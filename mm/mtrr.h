@@ -9,8 +9,8 @@
 #include "bits.h"
 
 /* IA32_MTRRCAP */
-#define MTRRCAP_VCNT BITS(7, 0)        /* number of variable ranges */
-#define MTRRCAP_FIX BIT(8)     /* fixed ranges are supported */
+#define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
+#define MTRRCAP_FIX BIT(8) /* fixed ranges are supported */
 
 /* IA32_MTRR_DEF_TYPE */
 #define MTRR_DEF_TYPE_TYPE BITS(7, 0)

@@ -1,0 +1,210 @@
+// SOURCES: mm/page.c mm/host_paging.c
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The hypervisor's page tables: what a walk over them finds, W^X, guard pages, edges.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "mm.h"
+#include "pool.h"
+#include "random.h"
+
+/* The SDM's bits once more, apart from mm/paging.h. */
+#define P (1ULL << 0)
+#define RW (1ULL << 1)
+#define US (1ULL << 2)
+#define PWT (1ULL << 3)
+#define PCD (1ULL << 4)
+#define PS (1ULL << 7)
+#define XD (1ULL << 63)
+#define ADDRESS 0x000ffffffffff000ULL
+
+#define PAGES 512
+#define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
+
+static struct range pool;
+static uint64_t root;
+
+static int start(void **state)
+{
+    (void)state;
+    pool = pool_new(PAGES);
+    page_pool_init(pool);
+    root = host_paging_new();
+    return root == 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    pool_free(pool);
+    return 0;
+}
+
+/* What the processor finds: the leaf with the rights of the whole way, 0 for a page fault. */
+static uint64_t walk(uint64_t address)
+{
+    uint64_t entry = root, rights = RW | US, no_execute = 0;
+
+    for (int shift = 39; shift >= 12; shift -= 9) {
+        entry = ((const uint64_t *)(uintptr_t)(entry & ADDRESS))[address >> shift & 511];
+        if (!(entry & P))
+            return 0;
+        assert_false(shift > 12 && (entry & PS)); /* 4 KiB pages only */
+        rights &= entry;
+        no_execute |= entry & XD;
+    }
+    return (entry & ~(RW | US)) | rights | no_execute;
+}
+
+static void assert_page(uint64_t address, enum host_access access)
+{
+    uint64_t leaf = walk(address);
+
+    assert_true(leaf & P);
+    assert_int_equal(leaf & ADDRESS, address & ADDRESS); /* identity */
+    assert_int_equal(!!(leaf & RW), access == HOST_READ_WRITE || access == HOST_DEVICE);
+    assert_int_equal(!(leaf & XD), access == HOST_READ_EXECUTE);
+    assert_int_equal(leaf & (PCD | PWT), access == HOST_DEVICE ? PCD | PWT : 0);
+    assert_false(leaf & US);
+}
+
+static void test_empty_table_maps_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(root % PAGE_SIZE, 0);
+    assert_int_equal(walk(0), 0);
+    assert_int_equal(walk((uintptr_t)&pool), 0);
+}
+
+static void test_each_access(void **state)
+{
+    (void)state;
+    for (int access = HOST_READ_ONLY; access <= HOST_DEVICE; access++) {
+        uint64_t base = GIB * (1 + (uint64_t)access) - PAGE_SIZE; /* crosses into another table */
+
+        assert_true(host_paging_map(root, (struct range){ base, 3 * PAGE_SIZE }, access));
+        assert_int_equal(walk(base - 1), 0);
+        for (uint64_t page = 0; page < 3; page++)
+            assert_page(base + page * PAGE_SIZE, access);
+        assert_int_equal(walk(base + 3 * PAGE_SIZE), 0);
+    }
+}
+
+static void test_map_replaces(void **state)
+{
+    (void)state;
+    assert_true(host_paging_map(root, (struct range){ MIB, 8 * PAGE_SIZE }, HOST_READ_WRITE));
+    assert_true(host_paging_map(root, (struct range){ MIB + PAGE_SIZE, PAGE_SIZE },
+                                HOST_READ_EXECUTE));
+    assert_page(MIB, HOST_READ_WRITE);
+    assert_page(MIB + PAGE_SIZE, HOST_READ_EXECUTE);
+    assert_page(MIB + 2 * PAGE_SIZE, HOST_READ_WRITE);
+}
+
+static void test_unmap(void **state)
+{
+    (void)state;
+    assert_true(host_paging_map(root, (struct range){ MIB, 3 * PAGE_SIZE }, HOST_READ_WRITE));
+    host_paging_unmap(root, MIB + PAGE_SIZE);
+    assert_page(MIB, HOST_READ_WRITE);
+    assert_int_equal(walk(MIB + PAGE_SIZE), 0);
+    assert_page(MIB + 2 * PAGE_SIZE, HOST_READ_WRITE);
+
+    uint64_t before = page_pool_free();
+
+    host_paging_unmap(root, 100 * GIB); /* never mapped: nothing happens, nothing is used up */
+    host_paging_unmap(root, UINT64_MAX);
+    assert_int_equal(page_pool_free(), before);
+}
+
+static void test_parts_of_pages_are_widened(void **state)
+{
+    (void)state;
+    assert_true(host_paging_map(root, (struct range){ MIB + 0xfff, 2 }, HOST_READ_ONLY));
+    assert_page(MIB, HOST_READ_ONLY);
+    assert_page(MIB + PAGE_SIZE, HOST_READ_ONLY);
+    assert_int_equal(walk(MIB + 2 * PAGE_SIZE), 0);
+    assert_true(host_paging_map(root, (struct range){ 2 * MIB + 8, 0 }, HOST_READ_ONLY));
+    assert_int_equal(walk(2 * MIB), 0);
+}
+
+static void test_not_canonical(void **state)
+{
+    const uint64_t end = 1ULL << 47;
+
+    (void)state;
+    assert_true(host_paging_map(root, (struct range){ end - PAGE_SIZE, PAGE_SIZE }, HOST_DEVICE));
+    assert_page(end - PAGE_SIZE, HOST_DEVICE);
+    assert_false(host_paging_map(root, (struct range){ end - PAGE_SIZE, PAGE_SIZE + 1 },
+                                 HOST_DEVICE));
+    assert_false(host_paging_map(root, (struct range){ end, PAGE_SIZE }, HOST_DEVICE));
+    assert_false(host_paging_map(root, (struct range){ PAGE_SIZE, UINT64_MAX }, HOST_DEVICE));
+}
+
+static void test_out_of_pages(void **state)
+{
+    (void)state;
+    assert_non_null(page_alloc(page_pool_free() - 2)); /* one too few for a walk of three */
+    assert_false(host_paging_map(root, (struct range){ 0, PAGE_SIZE }, HOST_READ_WRITE));
+    assert_int_equal(host_paging_new(), 0);
+}
+
+/* Random maps and unmaps over 4 MiB, against an array. No page is ever both W and X. */
+static void test_random_operations(void **state)
+{
+    enum { UNMAPPED = -1, SPACE = 1024 };
+    static int model[SPACE];
+    const uint64_t base = 3 * GIB - 2 * MIB;
+
+    (void)state;
+    for (unsigned i = 0; i < SPACE; i++)
+        model[i] = UNMAPPED;
+    random_seed(2);
+    for (unsigned n = 0; n < 500; n++) {
+        uint64_t first = random_below(SPACE), count = 1 + random_below(SPACE - first);
+        int access = (int)random_below(5) - 1;
+
+        if (access == UNMAPPED)
+            count = 1;
+        for (uint64_t i = first; i < first + count; i++)
+            model[i] = access;
+        if (access == UNMAPPED)
+            host_paging_unmap(root, base + first * PAGE_SIZE);
+        else
+            assert_true(host_paging_map(root, (struct range){ base + first * PAGE_SIZE,
+                                                              count * PAGE_SIZE },
+                                        (enum host_access)access));
+        for (unsigned i = 0; i < SPACE; i++) {
+            uint64_t leaf = walk(base + i * PAGE_SIZE);
+
+            assert_false((leaf & P) && (leaf & RW) && !(leaf & XD));
+            if (model[i] == UNMAPPED)
+                assert_int_equal(leaf, 0);
+            else
+                assert_page(base + i * PAGE_SIZE, (enum host_access)model[i]);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_empty_table_maps_nothing, start, stop),
+        cmocka_unit_test_setup_teardown(test_each_access, start, stop),
+        cmocka_unit_test_setup_teardown(test_map_replaces, start, stop),
+        cmocka_unit_test_setup_teardown(test_unmap, start, stop),
+        cmocka_unit_test_setup_teardown(test_parts_of_pages_are_widened, start, stop),
+        cmocka_unit_test_setup_teardown(test_not_canonical, start, stop),
+        cmocka_unit_test_setup_teardown(test_out_of_pages, start, stop),
+        cmocka_unit_test_setup_teardown(test_random_operations, start, stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
