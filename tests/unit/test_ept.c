@@ -1,4 +1,3 @@
-// SOURCES: mm/page.c mm/mtrr.c mm/ept.c
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The EPT builder: page sizes, types, reach and hidden ranges one by one, then random machines

@@ -1,4 +1,3 @@
-// SOURCES: mm/page.c mm/host_paging.c
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The hypervisor's page tables: what a walk over them finds, W^X, guard pages, edges.

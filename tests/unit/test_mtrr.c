@@ -1,4 +1,3 @@
-// SOURCES: mm/mtrr.c
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Memory types from the MTRRs: each rule of the SDM on its own, then random register sets against

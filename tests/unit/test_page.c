@@ -1,4 +1,3 @@
-// SOURCES: mm/page.c
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The page allocator: aligned, zeroed, disjoint pages inside the pool, and a clean end.
