@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The guest's EPT: an identity map of all memory and devices, less the hidden ranges, with the
- * memory types of the MTRRs, which do not apply by themselves under EPT. Writes to table pages only.
+ * memory types of the MTRRs, which do not apply by themselves under EPT. Writes table pages only.
  * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)" and "EPT and Memory Typing".
  *
  * The map is built once, before the first VM entry, and never changes. So no page changes its size

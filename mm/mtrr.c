@@ -15,7 +15,7 @@ struct answer {
     enum memory_type type;
 };
 
-/* Reserved encodings cannot be written to an MTRR; UC is the type that is never wrong, only slow. */
+/* No MTRR can hold a reserved encoding; UC is the type that is never wrong, only slow. */
 static enum memory_type checked_type(uint64_t encoding)
 {
     switch (encoding) {
