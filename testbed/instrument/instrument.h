@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The hooks that Bochs compiles into its processor: what runs on every emulated instruction is inline
+ * here, everything else is a call into the library. Bochs includes this file everywhere, so a change
+ * of it rebuilds the whole emulator; a change of any other file here rebuilds the library alone.
+ * Interface: instrument/instrumentation.txt and instrument/stubs of Bochs 3.0.
+ */
+#ifndef TB_INSTRUMENT_H
+#define TB_INSTRUMENT_H
+
+class bxInstruction_c;
+
+/* The most processors that one run may have. */
+#define TB_MAX_CPUS 64
+
+/* Where an instruction ran: bit 0 is user mode (CPL 3), bit 1 VMX root operation. */
+enum tb_mode {
+    TB_MODE_KERNEL = 0,
+    TB_MODE_USER = 1,
+    TB_MODE_ROOT_KERNEL = 2,
+    TB_MODE_ROOT_USER = 3,
+    TB_MODES = 4
+};
+#define TB_WORLD_ROOT 2u
+/* A value of `world` that matches no mode, so that the next instruction looks again. */
+#define TB_WORLD_UNKNOWN 8u
+
+/* Bits of `watch`: which rarely needed hooks have a listener. */
+#define TB_WATCH_BRANCH 1u
+#define TB_WATCH_MEMORY 2u
+#define TB_WATCH_EVENT 4u
+
+/* The part of a processor's state that every instruction touches. */
+struct tb_hot {
+    Bit64u retired[TB_MODES];  /* instructions completed, by the mode they started in */
+    Bit64u iterations[TB_MODES];  /* further iterations of REP-prefixed instructions */
+    Bit64u deadline;  /* tb_on_deadline() runs once retired[mode] reaches it */
+    unsigned mode;
+    unsigned world;
+    unsigned watch;
+};
+extern struct tb_hot tb_hot[TB_MAX_CPUS];
+
+void tb_init_env(void);
+void tb_exit_env(void);
+void tb_initialize(unsigned cpu);
+void tb_reset(unsigned cpu, unsigned type);
+void tb_on_mode(unsigned cpu, unsigned user);
+void tb_on_deadline(unsigned cpu);
+void tb_on_opcode(unsigned cpu, bxInstruction_c *i);
+void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken);
+void tb_on_far_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to);
+void tb_on_exception(unsigned cpu, unsigned vector);
+void tb_on_interrupt(unsigned cpu, unsigned vector);
+void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip);
+void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw);
+void tb_on_outp(Bit16u port, unsigned len, unsigned value);
+void tb_on_wrmsr(unsigned cpu, unsigned index, Bit64u value);
+void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
+void tb_on_tlb_control(unsigned cpu, unsigned what);
+
+/* `what` of tb_on_branch() for a conditional branch; the others are Bochs' own BX_INSTR_IS_*. */
+#define TB_BRANCH_CONDITIONAL 0u
+
+#define BX_INSTR_INIT_ENV() tb_init_env()
+#define BX_INSTR_EXIT_ENV() tb_exit_env()
+#define BX_INSTR_INITIALIZE(cpu_id) tb_initialize(cpu_id)
+#define BX_INSTR_EXIT(cpu_id)
+#define BX_INSTR_RESET(cpu_id, type) tb_reset(cpu_id, type)
+#define BX_INSTR_HLT(cpu_id)
+#define BX_INSTR_MWAIT(cpu_id, addr, len, flags)
+#define BX_INSTR_DEBUG_PROMPT()
+#define BX_INSTR_DEBUG_CMD(cmd)
+
+/* Both run inside a member of BX_CPU_C, which BX_CPU_THIS_PTR names. */
+#define BX_INSTR_BEFORE_EXECUTION(cpu_id, i) do { \
+        struct tb_hot &hot_ = tb_hot[cpu_id]; \
+        unsigned user_ = BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl == 3; \
+        if ((hot_.world | user_) != hot_.mode || (hot_.watch & TB_WATCH_EVENT)) \
+            tb_on_mode(cpu_id, user_); \
+    } while (0)
+
+#define BX_INSTR_AFTER_EXECUTION(cpu_id, i) do { \
+        struct tb_hot &hot_ = tb_hot[cpu_id]; \
+        if (++hot_.retired[hot_.mode] >= hot_.deadline) \
+            tb_on_deadline(cpu_id); \
+    } while (0)
+
+#define BX_INSTR_REPEAT_ITERATION(cpu_id, i) do { \
+        struct tb_hot &hot_ = tb_hot[cpu_id]; \
+        hot_.iterations[hot_.mode]++; \
+        if (hot_.deadline) \
+            hot_.deadline--; \
+    } while (0)
+
+#define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64) tb_on_opcode(cpu_id, i)
+
+#define BX_INSTR_CNEAR_BRANCH_TAKEN(cpu_id, from, to) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, to, 1); \
+    } while (0)
+#define BX_INSTR_CNEAR_BRANCH_NOT_TAKEN(cpu_id, from) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, 0, 0); \
+    } while (0)
+#define BX_INSTR_UCNEAR_BRANCH(cpu_id, what, from, to) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+            tb_on_branch(cpu_id, what, from, to, 1); \
+    } while (0)
+#define BX_INSTR_FAR_BRANCH(cpu_id, what, prev_cs, from, new_cs, to) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+            tb_on_far_branch(cpu_id, what, from, to); \
+    } while (0)
+
+#define BX_INSTR_EXCEPTION(cpu_id, vector, error_code) tb_on_exception(cpu_id, vector)
+#define BX_INSTR_INTERRUPT(cpu_id, vector) tb_on_interrupt(cpu_id, vector)
+#define BX_INSTR_HWINTERRUPT(cpu_id, vector, cs, rip) tb_on_hwinterrupt(cpu_id, vector, rip)
+
+#define BX_INSTR_CLFLUSH(cpu_id, laddr, paddr)
+#define BX_INSTR_CACHE_CNTRL(cpu_id, what)
+#define BX_INSTR_TLB_CNTRL(cpu_id, what, new_cr3) tb_on_tlb_control(cpu_id, what)
+#define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset)
+
+#define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_MEMORY) \
+            tb_on_memory(cpu_id, paddr, len, rw); \
+    } while (0)
+#define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
+
+#define BX_INSTR_INP(addr, len)
+#define BX_INSTR_INP2(addr, len, val)
+#define BX_INSTR_OUTP(addr, len, val) tb_on_outp(addr, len, val)
+
+#define BX_INSTR_WRMSR(cpu_id, addr, value) tb_on_wrmsr(cpu_id, addr, value)
+#define BX_INSTR_VMEXIT(cpu_id, reason, qualification) tb_on_vmexit(cpu_id, reason, qualification)
+
+#endif

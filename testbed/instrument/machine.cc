@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// COM1's output, power-off, reset and the end of the run. COM1 is copied at the port, so that no
+// byte is lost in the emulated UART's queue when the machine goes off. ACPI Specification,
+// "Power Management 1 Control"; 16550 UART data sheet.
+#include "machine.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "bochs.h"
+#include "cpu.h"
+#include "pc_system.h"
+
+#include "knobs.h"
+#include "ledger.h"
+
+namespace {
+
+constexpr uint16_t COM1_DATA = 0x3f8;
+constexpr uint16_t COM1_LCR = 0x3fb;
+constexpr uint16_t COM1_MCR = 0x3fc;
+constexpr unsigned LCR_DLAB = 0x80;
+constexpr unsigned MCR_LOOPBACK = 0x10;
+
+// The FADT in acpi/ gives this port; SLP_TYP 0 is S5 in its DSDT.
+constexpr uint16_t PM1A_CONTROL = 0xb004;
+constexpr unsigned PM1_SLP_EN = 1u << 13;
+constexpr unsigned PM1_SLP_TYP_SHIFT = 10;
+constexpr unsigned PM1_SLP_TYP_MASK = 7;
+constexpr unsigned SLP_TYP_S5 = 0;
+
+// run.sh knows these.
+constexpr int EXIT_POWEROFF = 0;
+constexpr int EXIT_RESET = 3;
+constexpr int EXIT_EMULATOR = 4;
+constexpr int EXIT_TIMEOUT = 124;
+
+int serial_fd = -1;
+int serial_file = -1;
+bool dlab;
+bool loopback;
+unsigned hardware_resets;
+bool ended;
+volatile std::sig_atomic_t stop_asked;
+
+void write_all(int fd, const void *data, size_t size)
+{
+    const char *at = static_cast<const char *>(data);
+
+    while (fd >= 0 && size > 0) {
+        ssize_t done = write(fd, at, size);
+        if (done < 0)
+            return;
+        at += done;
+        size -= static_cast<size_t>(done);
+    }
+}
+
+// Ends the run here and now: Bochs' own way out leaves a status that says nothing.
+[[noreturn]] void end_run(const char *how, int status)
+{
+    if (!ended) {
+        ended = true;
+        ledger_write(how);
+    }
+    fflush(nullptr);
+    _exit(status);
+}
+
+void on_stop_signal(int)
+{
+    stop_asked = 1;
+    // Both loops of Bochs, running and halted, look at this.
+    bx_pc_system.kill_bochs_request = 1;
+    for (unsigned n = 0; n < BX_SMP_PROCESSORS; n++)
+        BX_CPU(n)->async_event = 1;
+}
+
+void serial_out(unsigned value)
+{
+    unsigned char byte = static_cast<unsigned char>(value);
+
+    write_all(serial_fd, &byte, 1);
+    write_all(serial_file, &byte, 1);
+}
+
+}  // namespace
+
+void machine_init()
+{
+    struct sigaction action = {};
+
+    if (const char *fd = std::getenv("TB_SERIAL_FD"))
+        serial_fd = std::atoi(fd);
+    if (const char *path = std::getenv("TB_SERIAL_FILE")) {
+        serial_file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (serial_file < 0) {
+            std::fprintf(stderr, "testbed: %s: cannot write the serial log\n", path);
+            _exit(EXIT_EMULATOR);
+        }
+    }
+    action.sa_handler = on_stop_signal;
+    sigaction(SIGTERM, &action, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+void machine_outp(uint16_t port, unsigned len, unsigned value)
+{
+    switch (port) {
+    case COM1_DATA:
+        if (!dlab && !loopback && len == 1)
+            serial_out(value);
+        break;
+    case COM1_LCR:
+        dlab = value & LCR_DLAB;
+        break;
+    case COM1_MCR:
+        loopback = value & MCR_LOOPBACK;
+        break;
+    case PM1A_CONTROL:
+        if ((value & PM1_SLP_EN) && len >= 2 &&
+            ((value >> PM1_SLP_TYP_SHIFT) & PM1_SLP_TYP_MASK) == SLP_TYP_S5)
+            end_run("poweroff", EXIT_POWEROFF);
+        break;
+    }
+}
+
+void machine_reset(bool hardware)
+{
+    dlab = false;
+    loopback = false;
+    // The first one is power-on.
+    if (hardware && hardware_resets++ > knobs().resets_allowed)
+        end_run("reset", EXIT_RESET);
+}
+
+void machine_exit()
+{
+    if (stop_asked)
+        end_run("timeout", EXIT_TIMEOUT);
+    end_run("emulator", EXIT_EMULATOR);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The machine around the processors, as the test bed watches it: COM1's output, power-off, reset and
+ * the end of the run. Knows I/O ports and host files, no processor.
+ */
+#ifndef TB_MACHINE_H
+#define TB_MACHINE_H
+
+#include <cstdint>
+
+/* Opens the host files named by the environment and installs the signal handlers. */
+void machine_init();
+
+/* The guest writes `len` bytes of `value` to an I/O port. May end the run. */
+void machine_outp(uint16_t port, unsigned len, unsigned value);
+
+/* The machine is reset; `hardware` tells a reset of everything from an INIT. May end the run. */
+void machine_reset(bool hardware);
+
+/* Bochs is about to leave. Writes the ledger if nothing has ended the run before. */
+void machine_exit();
+
+#endif

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Runs a disk image in the emulator: Bochs with OVMF, the PMU model and the ledger. The guest's COM1
+# is on stdout. Exit status: 0 the guest powered itself off, 124 the time is over, 3 the guest reset
+# the machine, another with one line on stderr. Touches the image, the files named on the command
+# line, and a temporary folder of its own. README.md describes knobs and ledger.
+set -euo pipefail
+
+usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS] [--cpus N]
+    [--memory MIB] [--knobs FILE] [--model NAME]"
+
+ips=50000000
+kill_after=10
+
+die() {
+    echo "testbed/run.sh: $*" >&2
+    exit 2
+}
+
+disk='' ledger='' serial='' timeout=300 cpus=1 memory=512 knobs='' model=corei7_skylake_x
+while [ $# -gt 0 ]; do
+    case $1 in
+    --help)
+        echo "$usage"
+        exit 0
+        ;;
+    --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model)
+        [ $# -ge 2 ] || die "$1: no value given; $usage"
+        printf -v "${1#--}" '%s' "$2"
+        shift 2
+        ;;
+    *) die "unknown argument '$1'; $usage" ;;
+    esac
+done
+[ -n "$disk" ] || die "no --disk given; $usage"
+[ -f "$disk" ] || die "--disk: '$disk' is not a file"
+[[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
+in_range() {
+    [[ $1 =~ ^[1-9][0-9]*$ ]] && [ "${#1}" -le 6 ] && [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]
+}
+in_range "$cpus" 1 64 || die "--cpus: found '$cpus', wanted 1 to 64"
+in_range "$memory" 64 2048 || die "--memory: found '$memory', wanted 64 to 2048 MiB"
+[[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted the name of a Bochs processor model"
+[ -z "$knobs" ] || [ -r "$knobs" ] || die "--knobs: cannot read '$knobs'"
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+firmware=/usr/share/ovmf/OVMF.fd
+vga=/usr/share/seabios/vgabios-stdvga.bin
+[ -r "$firmware" ] || die "$firmware not found: install the packages that testbed/deps.sh lists"
+[ -r "$vga" ] || die "$vga not found: install the packages that testbed/deps.sh lists"
+bochs=$("$here/build.sh")/bochs
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Bochs leaves its lock file behind when it is ended; the lock that counts is this one.
+exec 8<"$disk"
+flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
+rm -f "$disk.lock"
+
+exclude=''
+if [ -n "$knobs" ]; then
+    # The one knob that Bochs itself has to know before it makes the processors.
+    exclude=$(sed -n 's/^[[:space:]]*hide_feature[[:space:]]\{1,\}\([a-z0-9_]\{1,\}\)[[:space:]]*$/\1/p' \
+        "$knobs" | paste -s -d ' ')
+fi
+cat >"$work/bochsrc" <<END
+config_interface: textconfig
+display_library: nogui
+cpu: model=$model, count=$cpus, ips=$ips, quantum=32, reset_on_triple_fault=1, ignore_bad_msrs=1${exclude:+, exclude_features="$exclude"}
+memory: guest=$memory, host=$memory
+romimage: file=$firmware, address=0x0
+vgaromimage: file=$vga
+pci: enabled=1, chipset=i440fx
+ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
+ata0-master: type=disk, mode=flat, path="$(realpath "$disk")"
+ata1: enabled=0
+boot: disk
+com1: enabled=1, mode=null
+clock: sync=none
+mouse: enabled=0
+port_e9_hack: enabled=0
+log: $work/log
+panic: action=fatal
+error: action=report
+info: action=ignore
+debug: action=ignore
+END
+
+export TB_SERIAL_FD=3
+export TB_STATUS=$work/status
+[ -z "$serial" ] || TB_SERIAL_FILE=$(realpath "$serial")
+[ -z "$ledger" ] || TB_LEDGER=$(realpath "$ledger")
+[ -z "$knobs" ] || TB_KNOBS=$(realpath "$knobs")
+[ -z "$serial" ] || export TB_SERIAL_FILE
+[ -z "$ledger" ] || export TB_LEDGER
+[ -z "$knobs" ] || export TB_KNOBS
+
+status=0
+timeout --signal=TERM --kill-after="$kill_after" "$timeout" \
+    "$bochs" -q -f "$work/bochsrc" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
+rm -f "$disk.lock"
+case $status in
+0 | 3 | 124) ;;
+137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
+*)
+    grep -E '^testbed: ' "$work/out" | head -n 1 | sed 's/^testbed: //' >"$work/line" || true
+    [ -s "$work/line" ] || grep -aE 'PANIC|>>PANIC<<' "$work/log" | tail -n 1 >"$work/line" || true
+    [ -s "$work/line" ] || tail -n 1 "$work/out" >"$work/line"
+    die "Bochs ended with status $status: $(cat "$work/line")"
+    ;;
+esac
+exit "$status"
