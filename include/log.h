@@ -20,7 +20,8 @@ typedef void (*log_sink)(const char *text, size_t length);
 void log_add_sink(log_sink sink);
 void log_remove_sink(log_sink sink);
 
-/* Formats (%s %c %d %u %x %lx %lu %ld %llx %llu %p %%, width, `0` and `-` flags) and logs. */
+/* Formats (%s %.*s %c %d %u %x %lx %lu %ld %llx %llu %p %%, width, `0` and `-` flags) and logs; at
+ * most 511 bytes at a time. */
 void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Copies out of the ring: from byte number `position` (counted since the start), at most `size`
@@ -35,7 +36,15 @@ size_t format_text_v(char *out, size_t size, const char *format, va_list argumen
 
 /* console/serial.c: sets up the UART for 115200 8N1 and adds itself as a sink. Absent UART: false. */
 _Bool serial_start(uint16_t port);
+/* Takes the sink out again. */
+void serial_stop(void);
+/* Waits, bounded, until the UART has sent all it was given: call it before the machine goes off. */
+void serial_drain(void);
 #define SERIAL_COM1 0x3f8
 #define SERIAL_COM2 0x2f8
+
+/* console/framebuffer.c: takes the framebuffer's sink out, when there is one. To be called before
+ * video memory stops being mapped to itself, and before the guest starts. */
+void framebuffer_stop(void);
 
 #endif

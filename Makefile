@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Builds build/pmuvisor.efi (the default) and runs the unit tests.
+#
+#   make             the EFI image
+#   make unit        unit tests on the host, under AddressSanitizer and UBSan
+#   make clean       removes build/
+#   CC=gcc|clang     compiler       DEBUG=1   debug checks in the image
+# Targets that run something in the emulator or in QEMU are in tests/tests.mk.
+
+CC = gcc
+NASM = nasm
+LD = ld
+OBJCOPY = objcopy
+BUILD = build
+DEBUG = 0
+EFI_SIZE_MAX = 131072
+
+EFI = $(BUILD)/pmuvisor.efi
+C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,boot vmx pmu nmi apic mm guest console lib)))
+ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,vmx nmi apic)))
+# Not code: each DEFINE in it becomes a constant for NASM.
+OFFSETS_SOURCE = vmx/offsets.c
+
+OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(OFFSETS_SOURCE),$(C_SOURCES))) \
+          $(patsubst %.asm,$(BUILD)/%.asm.o,$(ASM_SOURCES))
+
+GNU_EFI_INCLUDE ?= /usr/include/efi
+GNU_EFI_LIB ?= $(patsubst %/crt0-efi-x86_64.o,%,$(firstword $(wildcard \
+    /usr/lib/crt0-efi-x86_64.o /usr/lib/x86_64-linux-gnu/gnuefi/crt0-efi-x86_64.o)))
+
+WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
+CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
+         -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden -fno-asynchronous-unwind-tables \
+         -fno-unwind-tables -fno-common -Iinclude -I.
+ifeq ($(DEBUG),1)
+CFLAGS += -DDEBUG
+endif
+# Only boot/ knows firmware.
+BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
+              -DGNU_EFI_USE_MS_ABI -fshort-wchar
+LDFLAGS = -nostdlib -pie --no-dynamic-linker -z text -z noexecstack -z norelro \
+          -z max-page-size=4096 --no-undefined --no-warn-rwx-segments -T linker.ld
+
+.PHONY: all unit clean help
+all: $(EFI)
+
+help:
+	@sed -n '3,10s/^# \{0,1\}//p' Makefile
+
+$(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NASM) -f elf64 -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
+
+# Offsets of C structs for NASM, read from the compiler's own assembly output.
+$(BUILD)/offsets.inc: $(wildcard $(OFFSETS_SOURCE)) $(BUILD)/flags
+	@mkdir -p $(@D)
+ifneq ($(wildcard $(OFFSETS_SOURCE)),)
+	$(CC) $(CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ -S -o $(BUILD)/offsets.s $<
+	sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_][A-Za-z0-9_]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
+	    $(BUILD)/offsets.s > $@
+	@test -s $@ || { rm -f $@; echo "Makefile: no DEFINE found in $(OFFSETS_SOURCE)" >&2; exit 1; }
+else
+	: > $@
+endif
+
+# Changes whenever compiler or flags do, and only then.
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' > $@
+.PHONY: FORCE
+
+$(BUILD)/pmuvisor.elf: $(OBJECTS) linker.ld
+	@test -n "$(GNU_EFI_LIB)" || { echo "Makefile: GNU-EFI not found (crt0-efi-x86_64.o);" \
+	    "install the package gnu-efi or set GNU_EFI_LIB" >&2; exit 1; }
+	$(LD) $(LDFLAGS) -Map $(BUILD)/pmuvisor.map -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) \
+	    -L $(GNU_EFI_LIB) -lgnuefi
+
+$(EFI): $(BUILD)/pmuvisor.elf
+	$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
+	    --target efi-app-x86_64 $< $@.tmp
+	@size=$$(wc -c < $@.tmp); if [ $$size -gt $(EFI_SIZE_MAX) ]; then \
+	    echo "Makefile: $@ has $$size bytes, wanted at most $(EFI_SIZE_MAX)" >&2; exit 1; fi
+	@mv $@.tmp $@
+
+# ---- unit tests on the host ----
+# Everything that needs no firmware goes into one archive; the linker takes from it what a test
+# asks for. tests/unit/test_*.c is one program each.
+UNIT = $(BUILD)/unit
+UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
+              -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
+FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c lib/string.c
+UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES))
+UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
+UNIT_TESTS = $(patsubst tests/unit/%.c,$(UNIT)/%,$(sort $(wildcard tests/unit/test_*.c)))
+
+$(UNIT)/%.o: %.c $(UNIT)/flags
+	@mkdir -p $(@D)
+	$(CC) $(UNIT_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(UNIT)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(UNIT_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(UNIT_CFLAGS)' > $@
+
+$(UNIT)/library.a: $(UNIT_LIBRARY)
+	@rm -f $@
+	$(AR) rc $@ $^
+
+$(UNIT)/test_%: $(UNIT)/tests/unit/test_%.o $(UNIT)/library.a
+	$(CC) $(UNIT_CFLAGS) -o $@ $< $(UNIT)/library.a -lcmocka
+
+unit: $(UNIT_TESTS)
+	@test -n "$(UNIT_TESTS)" || { echo "Makefile: no unit tests found" >&2; exit 1; }
+	@failed=; for t in $(UNIT_TESTS); do echo "== $${t##*/}"; \
+	    timeout 120 $$t || failed="$$failed $${t##*/}"; done; \
+	if [ -n "$$failed" ]; then echo "unit tests failed:$$failed" >&2; exit 1; fi; \
+	echo "unit tests passed: $(words $(UNIT_TESTS)) programs"
+
+.SECONDARY:
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(wildcard tests/tests.mk)
+-include $(OBJECTS:.o=.d) $(UNIT_LIBRARY:.o=.d) $(BUILD)/offsets.d
+-include $(patsubst %,$(UNIT)/tests/unit/%.d,$(notdir $(UNIT_TESTS)))

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure.
+ */
+#include "acpi.h"
+
+static bool counts_as_processor(uint32_t flags)
+{
+    return (flags & (ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE)) != 0;
+}
+
+static uint32_t count_processors(struct acpi_madt *madt)
+{
+    uint32_t count = 0;
+
+    for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
+         e = acpi_madt_next(madt, e)) {
+        if (e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic))
+            count += counts_as_processor(((struct acpi_madt_local_apic *)e)->flags);
+        else if (e->type == ACPI_MADT_LOCAL_X2APIC &&
+                 e->length >= sizeof(struct acpi_madt_local_x2apic))
+            count += counts_as_processor(((struct acpi_madt_local_x2apic *)e)->flags);
+    }
+    return count;
+}
+
+static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
+{
+    facts->pm1a_control = (uint16_t)fadt->pm1a_control;
+    facts->pm1b_control = (uint16_t)fadt->pm1b_control;
+    if (fadt->header.length < sizeof(*fadt) || !(fadt->flags & ACPI_FADT_RESET_REG_SUP))
+        return;
+    facts->reset_supported = true;
+    facts->reset_register = (struct acpi_address){
+        .space_id = fadt->reset_register.space_id,
+        .bit_width = fadt->reset_register.bit_width,
+        .address = fadt->reset_register.address,
+    };
+    facts->reset_value = fadt->reset_value;
+}
+
+void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)
+{
+    *facts = (struct acpi_facts){.rsdp = rsdp, .processors = 1};
+
+    struct acpi_header *fadt = acpi_find(rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
+    if (fadt != NULL)
+        read_fadt((const struct acpi_fadt *)fadt, facts);
+
+    struct acpi_header *madt = acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
+    if (madt != NULL) {
+        uint32_t count = count_processors((struct acpi_madt *)madt);
+        facts->processors = count > 0 ? count : 1;
+    }
+}

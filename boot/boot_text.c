@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Load options and paths: from firmware's UTF-16 to ASCII and back. Pure.
+ */
+#include "boot_text.h"
+
+#include <stddef.h>
+
+#define IMAGE_SUFFIX ".efi"
+
+/* Load options are bytes to firmware: their address need not be even. */
+static uint16_t character(const void *text, uint64_t index)
+{
+    const unsigned char *bytes = (const unsigned char *)text + 2 * index;
+    return (uint16_t)(bytes[0] | bytes[1] << 8);
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* How many characters at the start are the image's own name; 0 when the first word is an option. */
+static uint64_t image_name_length(const char *text)
+{
+    const uint64_t suffix = sizeof(IMAGE_SUFFIX) - 1;
+    char closing = text[0] == '"' ? '"' : ' ';
+    uint64_t start = text[0] == '"' ? 1 : 0, end = start;
+
+    for (; text[end] != '\0' && text[end] != closing; end++) {
+        if (text[end] == '=')
+            return 0;
+    }
+    if (end - start < suffix)
+        return 0;
+    for (uint64_t i = 0; i < suffix; i++) {
+        if (lower(text[end - suffix + i]) != IMAGE_SUFFIX[i])
+            return 0;
+    }
+    return text[end] == '"' ? end + 1 : end;
+}
+
+bool load_options_text(const void *load_options, uint64_t bytes, char *out, struct refusal *r)
+{
+    uint64_t count = load_options == NULL ? 0 : bytes / 2, length = 0;
+
+    while (length < count && character(load_options, length) != 0)
+        length++;
+    if (length >= LOAD_OPTIONS_MAX)
+        return refuse(r, REFUSE_BAD_OPTION,
+                      "load options: found %lu characters, wanted at most %u; move some to "
+                      "pmuvisor.cfg",
+                      (unsigned long)length, LOAD_OPTIONS_MAX - 1);
+    for (uint64_t i = 0; i < length; i++) {
+        uint16_t c = character(load_options, i);
+        if ((c < ' ' && c != '\t') || c > '~')
+            return refuse(r, REFUSE_BAD_OPTION,
+                          "load options: found character 0x%x at position %lu, wanted printable "
+                          "ASCII; write them as plain text",
+                          c, (unsigned long)i);
+        out[i] = (char)c;
+    }
+    out[length] = '\0';
+
+    uint64_t skip = image_name_length(out);
+    for (uint64_t i = skip; skip > 0 && i <= length; i++)
+        out[i - skip] = out[i];
+    return true;
+}
+
+bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size)
+{
+    uint64_t n = 0, folder = 0;
+
+    if (path[0] != '/' && path[0] != '\\') {
+        for (uint64_t i = 0; image_path[i] != 0; i++) {
+            if (image_path[i] == '\\' || image_path[i] == '/')
+                folder = i + 1;
+        }
+    }
+    if (folder >= size)
+        return false;
+    for (; n < folder; n++)
+        out[n] = image_path[n];
+    for (; *path != '\0'; path++) {
+        if (n + 1 >= size)
+            return false;
+        out[n++] = *path == '/' ? '\\' : (uint16_t)*path;
+    }
+    if (n >= size)
+        return false;
+    out[n] = 0;
+    return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Text that firmware hands over: load options and paths. Pure; no UEFI type.
+ */
+#ifndef PMUVISOR_BOOT_TEXT_H
+#define PMUVISOR_BOOT_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "refusal.h"
+
+#define LOAD_OPTIONS_MAX 4096 /* characters of load options, terminator included */
+
+/* Load options as firmware gives them (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL"): `bytes`
+ * bytes of UTF-16, maybe terminated, maybe opened by the image's own name as the UEFI shell does,
+ * which is left out. Writes ASCII, terminated, into out[LOAD_OPTIONS_MAX]. Refuses what is too long
+ * or not ASCII. */
+bool load_options_text(const void *load_options, uint64_t bytes, char *out, struct refusal *r);
+
+/* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and a path of
+ * the user's, which is absolute when it starts with a separator; / and \ both separate. Writes a
+ * UEFI path, terminated, of at most size characters. False when it does not fit. */
+bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Files of the volume that the image was loaded from. (UEFI specification, "EFI_FILE_PROTOCOL" and
+ * "File Path Media Device Path".)
+ */
+#include "boot.h"
+#include "boot_text.h"
+#include "log.h"
+
+#include <string.h>
+
+#define CHUNK (1u << 20)          /* bytes per read, and per step of the progress line */
+#define PROGRESS_FROM (4u << 20)  /* smaller files need no progress line */
+#define INFO_SIZE 1024            /* EFI_FILE_INFO with its name */
+
+static EFI_FILE_HANDLE volume;
+static uint16_t image_path[MAX_PATH_CHARACTERS];
+
+/* The image's own path, from the file path nodes of its device path. */
+static bool read_image_path(struct refusal *r)
+{
+    const uint8_t *node = (const uint8_t *)firmware.loaded->FilePath;
+    uint64_t length = 0;
+
+    while (node != NULL) {
+        const EFI_DEVICE_PATH *header = (const EFI_DEVICE_PATH *)node;
+        uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
+        if ((header->Type & EFI_DP_TYPE_MASK) == END_DEVICE_PATH_TYPE || size < sizeof(*header))
+            break;
+        if (header->Type == MEDIA_DEVICE_PATH && header->SubType == MEDIA_FILEPATH_DP) {
+            uint64_t count = (size - sizeof(*header)) / sizeof(uint16_t);
+            if (length + count + 2 > MAX_PATH_CHARACTERS)
+                return refuse(r, REFUSE_BAD_FILE,
+                              "the path of the image has more than %u characters, wanted fewer; "
+                              "put pmuvisor.efi into a folder with a shorter path",
+                              MAX_PATH_CHARACTERS - 2);
+            if (length > 0)
+                image_path[length++] = '\\';
+            memcpy(&image_path[length], node + sizeof(*header), count * sizeof(uint16_t));
+            while (count > 0 && image_path[length] != 0) {
+                length++;
+                count--;
+            }
+        }
+        node += size;
+    }
+    image_path[length] = 0;
+    return true;
+}
+
+static bool open_volume(struct refusal *r)
+{
+    EFI_GUID guid = EFI_SIMPLE_FILE_SYSTEM_PROTOCOL_GUID;
+    EFI_FILE_IO_INTERFACE *file_system;
+
+    if (volume != NULL)
+        return true;
+    EFI_STATUS status = EFI_UNSUPPORTED;
+    if (firmware.loaded->DeviceHandle != NULL)
+        status = firmware.services->HandleProtocol(firmware.loaded->DeviceHandle, &guid,
+                                                   (void **)&file_system);
+    if (!EFI_ERROR(status))
+        status = file_system->OpenVolume(file_system, &volume);
+    if (EFI_ERROR(status)) {
+        volume = NULL;
+        return refuse(r, REFUSE_NOT_FOUND,
+                      "the volume that pmuvisor.efi was loaded from cannot be opened (EFI status "
+                      "0x%lx), wanted one that firmware can read; start it from a FAT partition",
+                      (unsigned long)status);
+    }
+    return read_image_path(r);
+}
+
+static bool get_size(const char *what, const char *path, struct file *file, struct refusal *r)
+{
+    static uint64_t info[INFO_SIZE / sizeof(uint64_t)];
+    EFI_GUID guid = EFI_FILE_INFO_ID;
+    UINTN size = sizeof(info);
+
+    EFI_STATUS status = file->handle->GetInfo(file->handle, &guid, &size, info);
+    if (EFI_ERROR(status))
+        return refuse(r, REFUSE_BAD_FILE,
+                      "%s %s: its size cannot be read (EFI status 0x%lx); check the volume", what,
+                      path, (unsigned long)status);
+    const EFI_FILE_INFO *found = (const EFI_FILE_INFO *)info;
+    if (found->Attribute & EFI_FILE_DIRECTORY)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "%s %s: found a folder, wanted a file; remove it or give another path", what,
+                      path);
+    file->size = found->FileSize;
+    return true;
+}
+
+bool file_open(const char *what, const char *path, struct file *file, struct refusal *r)
+{
+    static uint16_t full[MAX_PATH_CHARACTERS];
+
+    *file = (struct file){0};
+    if (!open_volume(r))
+        return false;
+    if (!join_path(image_path, path, full, MAX_PATH_CHARACTERS))
+        return refuse(r, REFUSE_BAD_OPTION,
+                      "%s %s: found a path of more than %u characters, wanted fewer; shorten it",
+                      what, path, MAX_PATH_CHARACTERS - 1);
+    EFI_STATUS status = volume->Open(volume, &file->handle, full, EFI_FILE_MODE_READ, 0);
+    if (EFI_ERROR(status)) {
+        file->handle = NULL;
+        if (status == EFI_NOT_FOUND)
+            return refuse(r, REFUSE_NOT_FOUND,
+                          "%s %s: not found on the volume of pmuvisor.efi; copy it there or "
+                          "correct the option",
+                          what, path);
+        return refuse(r, REFUSE_BAD_FILE,
+                      "%s %s: cannot be opened (EFI status 0x%lx); check the volume", what, path,
+                      (unsigned long)status);
+    }
+    if (get_size(what, path, file, r))
+        return true;
+    file_close(file);
+    return false;
+}
+
+bool file_read(const char *what, const char *path, struct file *file, void *buffer,
+               struct refusal *r)
+{
+    const bool progress = file->size >= PROGRESS_FROM;
+    uint64_t done = 0;
+    uint64_t shown = 0; /* tenths */
+
+    log_printf("%s %s: %lu bytes", what, path, (unsigned long)file->size);
+    while (done < file->size) {
+        UINTN chunk = file->size - done < CHUNK ? file->size - done : CHUNK;
+        EFI_STATUS status = file->handle->Read(file->handle, &chunk, (uint8_t *)buffer + done);
+        if (EFI_ERROR(status) || chunk == 0) {
+            log_printf("\n");
+            file_close(file);
+            return refuse(r, REFUSE_BAD_FILE,
+                          "%s %s: found only %lu of its %lu bytes readable (EFI status 0x%lx); "
+                          "check the volume and copy it again",
+                          what, path, (unsigned long)done, (unsigned long)file->size,
+                          (unsigned long)status);
+        }
+        done += chunk;
+        for (; progress && shown < done * 10 / file->size; shown++)
+            log_printf("%s %lu0%%", shown == 0 ? ", read:" : "", (unsigned long)shown + 1);
+    }
+    log_printf("\n");
+    file_close(file);
+    return true;
+}
+
+void file_close(struct file *file)
+{
+    if (file->handle != NULL)
+        file->handle->Close(file->handle);
+    file->handle = NULL;
+}
+
+void files_finish(void)
+{
+    if (volume != NULL)
+        volume->Close(volume);
+    volume = NULL;
+}

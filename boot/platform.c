@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Facts about the machine that only firmware tells: where the ACPI tables are, what the screen is,
+ * and where the firmware's own text goes. (UEFI specification, "EFI Configuration Table", "Graphics
+ * Output Protocol", "Device Path Protocol".)
+ */
+#include "boot.h"
+#include "log.h"
+
+#include <string.h>
+
+#define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
+#define BITS_PER_COLOUR_MASK(n) (0xffu << (8 * (n)))
+
+static bool same_guid(const EFI_GUID *a, const EFI_GUID *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+uint64_t platform_rsdp(void)
+{
+    static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID, acpi_10 = ACPI_TABLE_GUID;
+    uint64_t old = 0;
+
+    for (UINTN i = 0; i < firmware.system->NumberOfTableEntries; i++) {
+        EFI_CONFIGURATION_TABLE *table = &firmware.system->ConfigurationTable[i];
+        if (same_guid(&table->VendorGuid, &acpi_20))
+            return (uintptr_t)table->VendorTable;
+        if (same_guid(&table->VendorGuid, &acpi_10))
+            old = (uintptr_t)table->VendorTable;
+    }
+    return old;
+}
+
+void platform_framebuffer(struct framebuffer *fb)
+{
+    EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID;
+    EFI_GRAPHICS_OUTPUT_PROTOCOL *gop;
+
+    *fb = (struct framebuffer){0};
+    if (EFI_ERROR(firmware.services->LocateProtocol(&guid, NULL, (void **)&gop)) ||
+        gop->Mode == NULL || gop->Mode->Info == NULL || gop->Mode->FrameBufferBase == 0)
+        return;
+    const EFI_GRAPHICS_OUTPUT_MODE_INFORMATION *info = gop->Mode->Info;
+    struct framebuffer found = {
+        .base = gop->Mode->FrameBufferBase,
+        .size = gop->Mode->FrameBufferSize,
+        .width = info->HorizontalResolution,
+        .height = info->VerticalResolution,
+        .pixels_per_line = info->PixelsPerScanLine,
+    };
+    switch (info->PixelFormat) {
+    case PixelRedGreenBlueReserved8BitPerColor:
+    case PixelBlueGreenRedReserved8BitPerColor: {
+        bool red_first = info->PixelFormat == PixelRedGreenBlueReserved8BitPerColor;
+        found.red_mask = BITS_PER_COLOUR_MASK(red_first ? 0 : 2);
+        found.green_mask = BITS_PER_COLOUR_MASK(1);
+        found.blue_mask = BITS_PER_COLOUR_MASK(red_first ? 2 : 0);
+        found.reserved_mask = BITS_PER_COLOUR_MASK(3);
+        break;
+    }
+    case PixelBitMask:
+        found.red_mask = info->PixelInformation.RedMask;
+        found.green_mask = info->PixelInformation.GreenMask;
+        found.blue_mask = info->PixelInformation.BlueMask;
+        found.reserved_mask = info->PixelInformation.ReservedMask;
+        /* Pixels of another width are not handled. */
+        if ((found.red_mask | found.green_mask | found.blue_mask | found.reserved_mask) !=
+            UINT32_MAX)
+            return;
+        break;
+    default: /* no framebuffer that a processor could write */
+        return;
+    }
+    *fb = found;
+}
+
+/* True for a device path with the UART `uid` in it (0: COM1). */
+static bool path_has_uart(const uint8_t *node, uint32_t uid)
+{
+    for (;;) {
+        const EFI_DEVICE_PATH *header = (const EFI_DEVICE_PATH *)node;
+        uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
+        if ((header->Type & EFI_DP_TYPE_MASK) == END_DEVICE_PATH_TYPE || size < sizeof(*header))
+            return false;
+        if (header->Type == ACPI_DEVICE_PATH && header->SubType == ACPI_DP &&
+            size >= sizeof(ACPI_HID_DEVICE_PATH)) {
+            ACPI_HID_DEVICE_PATH acpi;
+            memcpy(&acpi, node, sizeof(acpi));
+            if (acpi.HID == EISA_PNP0501 && acpi.UID == uid)
+                return true;
+        }
+        node += size;
+    }
+}
+
+bool platform_console_uses(uint16_t port)
+{
+    /* The tag that firmware puts on the devices of its text console. */
+    EFI_GUID console_device = {
+        0xd3b36f2c, 0xd551, 0x11d4, {0x9a, 0x46, 0x00, 0x90, 0x27, 0x3f, 0xc1, 0x4d}};
+    EFI_GUID device_path = DEVICE_PATH_PROTOCOL;
+    EFI_HANDLE *handles;
+    UINTN count;
+    bool found = false;
+
+    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console_device, NULL, &count,
+                                                        &handles)))
+        return false;
+    for (UINTN i = 0; i < count && !found; i++) {
+        void *path;
+        if (!EFI_ERROR(firmware.services->HandleProtocol(handles[i], &device_path, &path)))
+            found = path_has_uart(path, port == SERIAL_COM2 ? 1 : 0);
+    }
+    firmware.services->FreePool(handles);
+    return found;
+}

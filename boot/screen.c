@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The firmware's text console as a sink of the log, and the firmware's font for the time after it.
+ * (UEFI specification, "Simple Text Output Protocol" and "Font Protocol".)
+ */
+#include "boot.h"
+#include "log.h"
+
+#include <string.h>
+
+#define PIECE 64 /* characters per call of the firmware */
+
+void screen_sink(const char *text, size_t length)
+{
+    SIMPLE_TEXT_OUTPUT_INTERFACE *out = firmware.system->ConOut;
+    CHAR16 piece[PIECE + 3];
+
+    if (out == NULL)
+        return;
+    for (size_t i = 0; i < length;) {
+        size_t n = 0;
+        while (i < length && n < PIECE) {
+            if (text[i] == '\n')
+                piece[n++] = '\r';
+            piece[n++] = (CHAR16)text[i++];
+        }
+        piece[n] = 0;
+        out->OutputString(out, piece);
+    }
+}
+
+/* GNU-EFI has no header for this protocol: the part that is used. */
+struct hii_image {
+    UINT16 width, height;
+    EFI_GRAPHICS_OUTPUT_BLT_PIXEL *bitmap;
+};
+struct hii_font {
+    void *string_to_image;
+    void *string_id_to_image;
+    EFI_STATUS(EFIAPI *get_glyph)(const struct hii_font *font, CHAR16 character,
+                                  const void *string_info, struct hii_image **image,
+                                  UINTN *baseline);
+    void *get_font_info;
+};
+static EFI_GUID hii_font_guid = {
+    0xe9ca4775, 0x8657, 0x47fc, {0x97, 0xe7, 0x7e, 0xd6, 0x5a, 0x08, 0x43, 0x24}};
+
+/* The glyph's pixels that differ from the background, which is the glyph's of a blank. */
+static void convert(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
+                    struct glyphs *glyphs, uint8_t *rows)
+{
+    for (uint32_t y = 0; y < image->height && y < glyphs->height; y++) {
+        for (uint32_t x = 0; x < image->width && x < glyphs->width; x++) {
+            EFI_GRAPHICS_OUTPUT_BLT_PIXEL p = image->bitmap[y * image->width + x];
+            if (p.Red != background.Red || p.Green != background.Green ||
+                p.Blue != background.Blue)
+                rows[y] |= (uint8_t)(1u << x);
+        }
+    }
+}
+
+void screen_glyphs(struct glyphs *glyphs)
+{
+    EFI_GRAPHICS_OUTPUT_BLT_PIXEL background = {0};
+    struct hii_font *font;
+
+    memset(glyphs, 0, sizeof(*glyphs));
+    if (EFI_ERROR(firmware.services->LocateProtocol(&hii_font_guid, NULL, (void **)&font)))
+        return;
+    for (char c = GLYPH_FIRST; c <= GLYPH_LAST; c++) {
+        struct hii_image *image = NULL;
+        EFI_STATUS status = font->get_glyph(font, (CHAR16)c, NULL, &image, NULL);
+        if (EFI_ERROR(status) || image == NULL || image->bitmap == NULL) {
+            glyphs->width = 0;
+            return;
+        }
+        if (c == GLYPH_FIRST) {
+            background = image->bitmap[0];
+            glyphs->width = image->width < 8 ? (uint8_t)image->width : 8;
+            glyphs->height = image->height < GLYPH_HEIGHT_MAX ? (uint8_t)image->height
+                                                              : GLYPH_HEIGHT_MAX;
+        }
+        convert(image, background, glyphs, glyphs->rows[c - GLYPH_FIRST]);
+        firmware.services->FreePool(image->bitmap);
+        firmware.services->FreePool(image);
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Text on the framebuffer between the end of boot services and the start of the guest, which owns
+ * the screen from then on. The glyphs come from the firmware, see boot/screen.c. Lines start at the
+ * top and wrap around: nothing is read back from video memory, which is slow.
+ */
+#include "framebuffer.h"
+
+static struct {
+    struct framebuffer screen;
+    struct glyphs glyphs;
+    uint32_t column, row; /* characters */
+} console;
+
+static volatile uint32_t *pixel(uint32_t x, uint32_t y)
+{
+    uint64_t offset = ((uint64_t)y * console.screen.pixels_per_line + x) * sizeof(uint32_t);
+    return (volatile uint32_t *)(uintptr_t)(console.screen.base + offset);
+}
+
+static void clear_row(uint32_t row)
+{
+    uint32_t top = row * console.glyphs.height;
+    for (uint32_t y = top; y < top + console.glyphs.height; y++) {
+        for (uint32_t x = 0; x < console.screen.width; x++)
+            *pixel(x, y) = 0;
+    }
+}
+
+static void new_line(void)
+{
+    uint32_t rows = console.screen.height / console.glyphs.height;
+
+    console.column = 0;
+    console.row = (console.row + 1) % rows;
+    clear_row(console.row);
+}
+
+static void draw(char c)
+{
+    const struct framebuffer *s = &console.screen;
+    const uint32_t ink = s->red_mask | s->green_mask | s->blue_mask;
+    const uint8_t *rows = console.glyphs.rows[c - GLYPH_FIRST];
+
+    if ((console.column + 1) * console.glyphs.width > s->width)
+        new_line();
+    uint32_t left = console.column * console.glyphs.width;
+    uint32_t top = console.row * console.glyphs.height;
+    for (uint32_t y = 0; y < console.glyphs.height; y++) {
+        for (uint32_t x = 0; x < console.glyphs.width; x++)
+            *pixel(left + x, top + y) = rows[y] >> x & 1 ? ink : 0;
+    }
+    console.column++;
+}
+
+static void framebuffer_sink(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '\n')
+            new_line();
+        else if (text[i] >= GLYPH_FIRST && text[i] <= GLYPH_LAST)
+            draw(text[i]);
+    }
+}
+
+bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs)
+{
+    uint64_t needed = (uint64_t)screen->pixels_per_line * screen->height * sizeof(uint32_t);
+
+    if (screen->base == 0 || screen->size < needed || screen->pixels_per_line < screen->width ||
+        glyphs->width == 0 || glyphs->height == 0 || screen->width < glyphs->width ||
+        screen->height < glyphs->height)
+        return false;
+    console.screen = *screen;
+    console.glyphs = *glyphs;
+    console.column = console.row = 0;
+    clear_row(0);
+    log_add_sink(framebuffer_sink);
+    return true;
+}
+
+void framebuffer_stop(void)
+{
+    log_remove_sink(framebuffer_sink);
+}

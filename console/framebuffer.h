@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The framebuffer as a sink of the log, for the short time between firmware and guest.
+ */
+#ifndef PMUVISOR_CONSOLE_FRAMEBUFFER_H
+#define PMUVISOR_CONSOLE_FRAMEBUFFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "boot_info.h"
+#include "log.h"
+
+#define GLYPH_FIRST ' '
+#define GLYPH_LAST '~'
+#define GLYPH_HEIGHT_MAX 32
+
+/* One bit per pixel: bit x of rows[c][y] is the pixel x from the left. Width 0: no glyphs. */
+struct glyphs {
+    uint8_t width; /* at most 8 */
+    uint8_t height;
+    uint8_t rows[GLYPH_LAST - GLYPH_FIRST + 1][GLYPH_HEIGHT_MAX];
+};
+
+/* Copies both and adds the sink; false when there is no screen or no glyphs. Video memory must be
+ * mapped to itself while the sink is in use. framebuffer_stop() is declared in log.h. */
+bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. Touches only its own ring.
+ */
+#include "log.h"
+
+#include <stdbool.h>
+
+#define LOG_LINE 512 /* longest piece of text that one call can log */
+
+_Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask");
+
+static struct {
+    char text[LOG_SIZE];
+    uint64_t end; /* bytes logged since the start */
+    log_sink sinks[LOG_SINKS];
+} ring;
+
+void log_add_sink(log_sink sink)
+{
+    for (size_t i = 0; i < LOG_SINKS; i++) {
+        if (ring.sinks[i] == sink)
+            return;
+    }
+    for (size_t i = 0; i < LOG_SINKS; i++) {
+        if (ring.sinks[i] == NULL) {
+            ring.sinks[i] = sink;
+            return;
+        }
+    }
+}
+
+void log_remove_sink(log_sink sink)
+{
+    for (size_t i = 0; i < LOG_SINKS; i++) {
+        if (ring.sinks[i] == sink)
+            ring.sinks[i] = NULL;
+    }
+}
+
+void log_printf(const char *format, ...)
+{
+    char line[LOG_LINE];
+    va_list arguments;
+
+    va_start(arguments, format);
+    size_t length = format_text_v(line, sizeof(line), format, arguments);
+    va_end(arguments);
+
+    for (size_t i = 0; i < length; i++)
+        ring.text[ring.end++ & (LOG_SIZE - 1)] = line[i];
+    for (size_t i = 0; i < LOG_SINKS; i++) {
+        if (ring.sinks[i] != NULL)
+            ring.sinks[i](line, length);
+    }
+}
+
+size_t log_read(uint64_t *position, char *out, size_t size)
+{
+    uint64_t oldest = ring.end > LOG_SIZE ? ring.end - LOG_SIZE : 0;
+    size_t n = 0;
+
+    if (*position < oldest)
+        *position = oldest;
+    while (n < size && *position < ring.end)
+        out[n++] = ring.text[(*position)++ & (LOG_SIZE - 1)];
+    return n;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The guest's ACPI tables: a MADT with one processor and a FADT whose reset arrives at the
+ * hypervisor. Everything else stays the firmware's. (ACPI specification, "Multiple APIC Description
+ * Table" and "Reset Register".)
+ */
+#include "guest/acpi_edit.h"
+
+#include <string.h>
+
+#include "acpi.h"
+
+#define COPY_ALIGNMENT 16u
+#define RESET_WIDTH_BITS 8
+
+static uint64_t aligned(uint64_t length)
+{
+    return (length + COPY_ALIGNMENT - 1) & ~(uint64_t)(COPY_ALIGNMENT - 1);
+}
+
+static struct acpi_header *find_madt(uint64_t rsdp)
+{
+    return acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
+}
+
+/* A FADT whose reset register is worth watching. */
+static struct acpi_header *find_fadt(uint64_t rsdp)
+{
+    struct acpi_fadt *fadt = (struct acpi_fadt *)acpi_find(rsdp, "FACP", sizeof(struct acpi_fadt));
+
+    return fadt != NULL && (fadt->flags & ACPI_FADT_RESET_REG_SUP) ? &fadt->header : NULL;
+}
+
+uint64_t guest_acpi_size(uint64_t rsdp)
+{
+    const struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
+
+    return (madt == NULL ? 0 : aligned(madt->length)) + (fadt == NULL ? 0 : aligned(fadt->length));
+}
+
+/* Gives true when one entry was the processor that is kept. */
+static bool disable_other_processors(struct acpi_madt *madt, uint32_t apic_id)
+{
+    const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
+    bool found = false;
+
+    for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
+         e = acpi_madt_next(madt, e)) {
+        if (e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic)) {
+            struct acpi_madt_local_apic *apic = (struct acpi_madt_local_apic *)e;
+            if (apic->apic_id != apic_id)
+                apic->flags &= ~usable;
+            found |= (apic->flags & usable) != 0;
+        } else if (e->type == ACPI_MADT_LOCAL_X2APIC &&
+                   e->length >= sizeof(struct acpi_madt_local_x2apic)) {
+            struct acpi_madt_local_x2apic *apic = (struct acpi_madt_local_x2apic *)e;
+            if (apic->x2apic_id != apic_id)
+                apic->flags &= ~usable;
+            found |= (apic->flags & usable) != 0;
+        }
+    }
+    return found;
+}
+
+static void watch_reset(struct acpi_fadt *fadt, uint64_t doorbell)
+{
+    fadt->reset_register = (struct acpi_generic_address){
+        .space_id = ACPI_SPACE_MEMORY,
+        .bit_width = RESET_WIDTH_BITS,
+        .access_size = ACPI_ACCESS_BYTE,
+        .address = doorbell,
+    };
+}
+
+/* Gives true when an entry was redirected and reads back: tables can lie in write-protected
+ * memory. */
+static bool redirect(const struct acpi_list *list, uint64_t old, uint64_t new)
+{
+    bool done = false;
+
+    if (list->entry_size < sizeof(uint64_t) && new > UINT32_MAX)
+        return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (acpi_list_get(list, i) != old)
+            continue;
+        acpi_list_set(list, i, new);
+        done = acpi_list_get(list, i) == new;
+    }
+    if (done)
+        acpi_seal(list->table);
+    return done;
+}
+
+static bool replace(uint64_t rsdp, const struct acpi_header *old, struct acpi_header *new)
+{
+    struct acpi_list list;
+    bool done = false;
+
+    acpi_seal(new);
+    if (acpi_xsdt(rsdp, &list))
+        done |= redirect(&list, (uintptr_t)old, (uintptr_t)new);
+    if (acpi_rsdt(rsdp, &list))
+        done |= redirect(&list, (uintptr_t)old, (uintptr_t)new);
+    return done;
+}
+
+struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64_t doorbell,
+                                         void *area, uint64_t area_size)
+{
+    struct guest_acpi_result result = {0};
+    struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
+    uint8_t *next = area;
+
+    if (guest_acpi_size(rsdp) > area_size)
+        return result;
+    if (madt != NULL) {
+        memcpy(next, madt, madt->length);
+        bool found = disable_other_processors((struct acpi_madt *)next, apic_id);
+        result.processors_limited = replace(rsdp, madt, (struct acpi_header *)next) && found;
+        next += aligned(madt->length);
+    }
+    if (fadt != NULL) {
+        memcpy(next, fadt, fadt->length);
+        watch_reset((struct acpi_fadt *)next, doorbell);
+        result.reset_watched = replace(rsdp, fadt, (struct acpi_header *)next);
+    }
+    return result;
+}

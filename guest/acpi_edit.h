@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The changes that the guest's ACPI tables need.
+ */
+#ifndef PMUVISOR_GUEST_ACPI_EDIT_H
+#define PMUVISOR_GUEST_ACPI_EDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Bytes that guest_acpi_edit() needs for its copies; 0: there is nothing to copy. */
+uint64_t guest_acpi_size(uint64_t rsdp);
+
+struct guest_acpi_result {
+    bool processors_limited; /* the MADT copy is in place and knows the processor that boots */
+    bool reset_watched;      /* the FADT copy is in place and names the doorbell */
+};
+
+/* Copies MADT and FADT into `area`, edits the copies and points XSDT and RSDT at them, in place:
+ * every processor but the one with `apic_id` is disabled, and the reset register, when there is
+ * one, becomes a byte of memory at `doorbell`. Only past the point of no return. */
+struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64_t doorbell,
+                                         void *area, uint64_t area_size);
+
+#endif

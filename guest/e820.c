@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * From the UEFI memory map to e820. Pure. (UEFI specification, "EFI_BOOT_SERVICES.GetMemoryMap";
+ * Linux, Documentation/arch/x86/boot.rst, "e820_table".)
+ */
+#include "guest/e820.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "bits.h"
+
+struct efi_descriptor {
+    uint32_t type;
+    uint32_t padding;
+    uint64_t base;
+    uint64_t virtual_base;
+    uint64_t pages;
+    uint64_t attribute;
+};
+_Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR version 1");
+
+/* EFI_MEMORY_TYPE. Only what is usable or has an e820 type of its own is named. */
+enum {
+    EFI_RESERVED = 0,
+    EFI_LOADER_CODE = 1,
+    EFI_LOADER_DATA = 2,
+    EFI_BOOT_SERVICES_CODE = 3,
+    EFI_BOOT_SERVICES_DATA = 4,
+    EFI_CONVENTIONAL = 7,
+    EFI_UNUSABLE = 8,
+    EFI_ACPI_RECLAIM = 9,
+    EFI_ACPI_NVS = 10,
+    EFI_PERSISTENT = 14,
+};
+#define EFI_ATTRIBUTE_SPECIFIC_PURPOSE BIT(18)
+
+#define NOTHING 0 /* no entry says anything about an address */
+
+static struct efi_descriptor *descriptor(const struct efi_map *map, uint64_t index)
+{
+    return (struct efi_descriptor *)((uint8_t *)map->entries + index * map->descriptor_size);
+}
+
+static uint64_t descriptor_count(const struct efi_map *map)
+{
+    return map->size / map->descriptor_size;
+}
+
+static struct range descriptor_range(const struct efi_descriptor *d)
+{
+    /* A size that runs past the end of the address space is cut there. */
+    uint64_t most = (UINT64_MAX - d->base) / PAGE_SIZE;
+    return (struct range){d->base, (d->pages < most ? d->pages : most) * PAGE_SIZE};
+}
+
+static bool is_usable(uint32_t efi_type)
+{
+    return (efi_type >= EFI_LOADER_CODE && efi_type <= EFI_BOOT_SERVICES_DATA) ||
+           efi_type == EFI_CONVENTIONAL;
+}
+
+static uint32_t e820_type(const struct efi_descriptor *d)
+{
+    if (is_usable(d->type))
+        return d->attribute & EFI_ATTRIBUTE_SPECIFIC_PURPOSE ? E820_SOFT_RESERVED : E820_RAM;
+    switch (d->type) {
+    case EFI_UNUSABLE:
+        return E820_UNUSABLE;
+    case EFI_ACPI_RECLAIM:
+        return E820_ACPI;
+    case EFI_ACPI_NVS:
+        return E820_NVS;
+    case EFI_PERSISTENT:
+        return E820_PMEM;
+    default: /* reserved, runtime services, MMIO, and whatever is not known */
+        return E820_RESERVED;
+    }
+}
+
+static bool contains(struct range r, uint64_t address)
+{
+    return address >= r.base && address - r.base < r.size;
+}
+
+/* Moves *next down to the first border of `r` above `position`. */
+static void nearest_border(struct range r, uint64_t position, uint64_t *next)
+{
+    if (r.size == 0)
+        return;
+    if (r.base > position && r.base < *next)
+        *next = r.base;
+    if (r.base + r.size > position && r.base + r.size < *next)
+        *next = r.base + r.size;
+}
+
+/* The type from `position` up to *next, where something changes. */
+static uint32_t type_at(const struct efi_map *map, const struct e820_overlay *overlays,
+                        uint64_t overlay_count, uint64_t position, uint64_t *next)
+{
+    uint32_t type = NOTHING;
+    bool overlaid = false;
+
+    *next = UINT64_MAX;
+    for (uint64_t i = 0; i < overlay_count; i++) {
+        nearest_border(overlays[i].range, position, next);
+        if (contains(overlays[i].range, position) && !overlaid) {
+            type = overlays[i].type;
+            overlaid = true;
+        }
+    }
+    for (uint64_t i = 0; i < descriptor_count(map); i++) {
+        const struct efi_descriptor *d = descriptor(map, i);
+        struct range r = descriptor_range(d);
+        nearest_border(r, position, next);
+        if (!overlaid && contains(r, position) && (type == NOTHING || type == E820_RAM))
+            type = e820_type(d);
+    }
+    return type;
+}
+
+uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
+                    uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit)
+{
+    uint64_t count = 0, next;
+
+    for (uint64_t position = 0; position != UINT64_MAX; position = next) {
+        uint32_t type = type_at(map, overlays, overlay_count, position, &next);
+        if (type == NOTHING)
+            continue;
+        struct boot_e820_entry *last = count > 0 ? &out[count - 1] : NULL;
+        if (last != NULL && last->type == type && last->addr + last->size == position) {
+            last->size += next - position;
+            continue;
+        }
+        if (count == limit)
+            return limit + 1;
+        out[count++] = (struct boot_e820_entry){position, next - position, type};
+    }
+    return count;
+}
+
+void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count)
+{
+    for (uint64_t i = 0; i < descriptor_count(map); i++) {
+        struct efi_descriptor *d = descriptor(map, i);
+        struct range r = descriptor_range(d);
+        for (uint64_t k = 0; k < count; k++) {
+            bool touches = ranges[k].base < r.base + r.size &&
+                           r.base < ranges[k].base + ranges[k].size;
+            if (touches && is_usable(d->type))
+                d->type = EFI_RESERVED;
+        }
+    }
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Loads Linux: kernel, boot_params, first page tables and GDT. Writes only guest_kernel,
+ * guest_setup, the handed-on UEFI map and, through guest/acpi_edit.c, the ACPI tables. (Linux,
+ * Documentation/arch/x86/boot.rst, "64-bit Boot Protocol"; SDM Vol. 3, "4-Level Paging and 5-Level
+ * Paging" and "Segment Descriptors".)
+ */
+#include "guest/linux.h"
+
+#include <asm/bootparam.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "acpi.h"
+#include "guest/acpi_edit.h"
+#include "guest/e820.h"
+#include "log.h"
+#include "x86.h"
+
+#define ENTRY_64_OFFSET 0x200     /* of startup_64 in the kernel */
+#define LOADER_UNDEFINED 0xff     /* type_of_loader of a loader without a number */
+#define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
+#define HEADER_END_OFFSET 0x201   /* a byte that says how far behind 0x202 the header reaches */
+#define HEADER_END_BASE 0x202
+
+#define PTE_PRESENT BIT(0)
+#define PTE_WRITABLE BIT(1)
+#define PDE_LARGE BIT(7)
+#define TABLE_ENTRIES 512
+#define LARGE_PAGE (2ULL << 20)
+#define IDENTITY_GIB 4 /* first page tables: guest_kernel and guest_setup lie below */
+
+#define GDT_ENTRIES 4
+#define GDT_FLAT_CODE_64 0x00af9b000000ffffULL /* base 0, limit 4 GiB, present, code, L */
+#define GDT_FLAT_DATA 0x00cf93000000ffffULL    /* base 0, limit 4 GiB, present, data, writable */
+#define STACK_SIZE PAGE_SIZE
+
+#define CPUID_FEATURES 1
+#define CPUID_TOPOLOGY 0xb
+
+/* The overlays of the guest's map: image, pool, ACPI copies. */
+#define OVERLAYS 3
+
+#define VIDEO_TYPE_EFI_FRAMEBUFFER 0x70 /* Linux, linux/screen_info.h: VIDEO_TYPE_EFI */
+
+/* The parts of guest_setup, in order; the ACPI copies have pages of their own. */
+struct setup_layout {
+    uint64_t acpi, acpi_size;
+    uint64_t boot_params;
+    uint64_t command_line;
+    uint64_t page_tables;
+    uint64_t gdt;
+    uint64_t stack_end;
+    uint64_t e820_extra; /* a struct setup_data */
+    uint64_t size;
+};
+
+static uint64_t page_up(uint64_t n)
+{
+    return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+}
+
+static struct setup_layout setup_layout(const struct options *o, uint64_t rsdp,
+                                        uint64_t map_descriptors)
+{
+    struct setup_layout l = {0};
+    uint64_t e820_entries = e820_bound(map_descriptors, OVERLAYS);
+
+    l.acpi_size = page_up(guest_acpi_size(rsdp));
+    l.boot_params = l.acpi + l.acpi_size;
+    l.command_line = l.boot_params + page_up(sizeof(struct boot_params));
+    l.page_tables = l.command_line + page_up(strlen(o->append) + 1);
+    l.gdt = l.page_tables + (2 + IDENTITY_GIB) * PAGE_SIZE;
+    l.stack_end = l.gdt + PAGE_SIZE + STACK_SIZE;
+    l.e820_extra = l.stack_end;
+    l.size = l.e820_extra +
+             page_up(sizeof(struct setup_data) + e820_entries * sizeof(struct boot_e820_entry));
+    return l;
+}
+
+uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_descriptors)
+{
+    return setup_layout(o, rsdp, map_descriptors).size;
+}
+
+static void *at(const struct boot_info *bi, uint64_t offset)
+{
+    return (void *)(uintptr_t)(bi->guest_setup.base + offset);
+}
+
+/* ---- what the kernel is told ---- */
+
+/* A clean boot_params with the file's setup header, as far as that reaches. */
+static void copy_header(struct boot_params *bp, const uint8_t *file)
+{
+    uint64_t start = offsetof(struct boot_params, hdr);
+    uint64_t end = HEADER_END_BASE + file[HEADER_END_OFFSET];
+
+    memset(bp, 0, sizeof(*bp));
+    if (end > start + sizeof(bp->hdr))
+        end = start + sizeof(bp->hdr);
+    memcpy((uint8_t *)bp + start, file + start, end - start);
+    bp->hdr.type_of_loader = LOADER_UNDEFINED;
+}
+
+static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
+                           const struct setup_layout *l)
+{
+    uint64_t command_line = bi->guest_setup.base + l->command_line;
+
+    memcpy(at(bi, l->command_line), bi->options.append, strlen(bi->options.append) + 1);
+    bp->hdr.cmd_line_ptr = (uint32_t)command_line;
+    bp->ext_cmd_line_ptr = (uint32_t)(command_line >> 32);
+    if (bi->initrd.size != 0) {
+        bp->hdr.ramdisk_image = (uint32_t)bi->initrd.base;
+        bp->ext_ramdisk_image = (uint32_t)(bi->initrd.base >> 32);
+        bp->hdr.ramdisk_size = (uint32_t)bi->initrd.size;
+        bp->ext_ramdisk_size = (uint32_t)(bi->initrd.size >> 32);
+    }
+    bp->acpi_rsdp_addr = bi->acpi.rsdp;
+}
+
+static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
+{
+    uint64_t entries = (uintptr_t)map->entries;
+
+    bp->efi_info = (struct efi_info){
+        .efi_loader_signature = EFI_SIGNATURE_64,
+        .efi_systab = (uint32_t)map->system_table,
+        .efi_systab_hi = (uint32_t)(map->system_table >> 32),
+        .efi_memdesc_size = (uint32_t)map->descriptor_size,
+        .efi_memdesc_version = map->descriptor_version,
+        .efi_memmap = (uint32_t)entries,
+        .efi_memmap_hi = (uint32_t)(entries >> 32),
+        .efi_memmap_size = (uint32_t)map->size,
+    };
+}
+
+/* A colour's place in a pixel. */
+static void tell_colour(uint32_t mask, __u8 *size, __u8 *position)
+{
+    *position = mask != 0 ? (__u8)__builtin_ctz(mask) : 0;
+    *size = 0;
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
+        (*size)++;
+}
+
+static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
+{
+    if (fb->base == 0)
+        return;
+    s->orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER;
+    s->lfb_width = (__u16)fb->width;
+    s->lfb_height = (__u16)fb->height;
+    s->lfb_depth = 32;
+    s->lfb_linelength = (__u16)(fb->pixels_per_line * sizeof(uint32_t));
+    s->lfb_base = (__u32)fb->base;
+    s->ext_lfb_base = (__u32)(fb->base >> 32);
+    if (s->ext_lfb_base != 0)
+        s->capabilities |= VIDEO_CAPABILITY_64BIT_BASE;
+    s->lfb_size = (__u32)s->lfb_linelength * s->lfb_height;
+    s->pages = 1;
+    tell_colour(fb->red_mask, &s->red_size, &s->red_pos);
+    tell_colour(fb->green_mask, &s->green_size, &s->green_pos);
+    tell_colour(fb->blue_mask, &s->blue_size, &s->blue_pos);
+    tell_colour(fb->reserved_mask, &s->rsvd_size, &s->rsvd_pos);
+}
+
+/* The table goes to boot_params, what does not fit there into a setup_data node. The node's area
+ * takes the whole table first: its size is bounded by the map's, see setup_layout(). */
+static bool tell_memory(struct boot_params *bp, const struct boot_info *bi,
+                        const struct setup_layout *l, uint64_t *count)
+{
+    const struct e820_overlay overlays[OVERLAYS] = {
+        {bi->image, E820_RESERVED},
+        {bi->pool, E820_RESERVED},
+        {{bi->guest_setup.base + l->acpi, l->acpi_size}, E820_ACPI},
+    };
+    struct setup_data *extra = at(bi, l->e820_extra);
+    struct boot_e820_entry *table = (struct boot_e820_entry *)extra->data;
+    uint64_t room = (bi->guest_setup.size - l->e820_extra - sizeof(*extra)) / sizeof(*table);
+
+    *count = e820_build(&bi->map, overlays, OVERLAYS, table, room);
+    if (*count > room)
+        return false;
+    uint64_t first = *count < E820_MAX_ENTRIES_ZEROPAGE ? *count : E820_MAX_ENTRIES_ZEROPAGE;
+    memcpy(bp->e820_table, table, first * sizeof(*table));
+    bp->e820_entries = (__u8)first;
+    if (*count > first) {
+        uint64_t rest = (*count - first) * sizeof(*table);
+        memmove(table, table + first, rest);
+        *extra = (struct setup_data){
+            .next = 0, .type = SETUP_E820_EXT, .len = (__u32)rest};
+        bp->hdr.setup_data = (uintptr_t)extra;
+    }
+    return true;
+}
+
+/* ---- what the processor needs at the entry ---- */
+
+/* Maps the first IDENTITY_GIB to themselves by 2 MiB pages. */
+static void build_page_tables(uint64_t *tables)
+{
+    uint64_t *pml4 = tables, *pdpt = tables + TABLE_ENTRIES, *pd = tables + 2 * TABLE_ENTRIES;
+
+    memset(tables, 0, 2 * PAGE_SIZE);
+    pml4[0] = (uintptr_t)pdpt | PTE_PRESENT | PTE_WRITABLE;
+    for (uint64_t i = 0; i < IDENTITY_GIB; i++)
+        pdpt[i] = (uintptr_t)(pd + i * TABLE_ENTRIES) | PTE_PRESENT | PTE_WRITABLE;
+    for (uint64_t i = 0; i < IDENTITY_GIB * TABLE_ENTRIES; i++)
+        pd[i] = i * LARGE_PAGE | PTE_PRESENT | PTE_WRITABLE | PDE_LARGE;
+}
+
+static void build_gdt(uint64_t *gdt)
+{
+    memset(gdt, 0, GDT_ENTRIES * sizeof(*gdt));
+    gdt[LINUX_BOOT_CS / sizeof(*gdt)] = GDT_FLAT_CODE_64;
+    gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_FLAT_DATA;
+}
+
+static uint32_t this_apic_id(void)
+{
+    if (cpuid(0, 0).eax >= CPUID_TOPOLOGY && cpuid(CPUID_TOPOLOGY, 0).ebx != 0)
+        return cpuid(CPUID_TOPOLOGY, 0).edx;
+    return cpuid(CPUID_FEATURES, 0).ebx >> 24;
+}
+
+static void edit_acpi(const struct boot_info *bi, const struct setup_layout *l)
+{
+    uint32_t apic_id = this_apic_id();
+    struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, apic_id, reset_doorbell(bi),
+                                                    at(bi, l->acpi), l->acpi_size);
+
+    if (!done.processors_limited)
+        log_printf("guest: ACPI lists no processor with APIC id %u that could be kept: its "
+                   "processors are left as they are\n", apic_id);
+    if (bi->acpi.reset_supported && !done.reset_watched)
+        log_printf("guest: the ACPI reset register could not be moved: a reset will not be "
+                   "reported\n");
+}
+
+bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct refusal *r)
+{
+    const uint8_t *file = (const uint8_t *)(uintptr_t)bi->kernel_file.base;
+    const struct range hidden[] = {bi->image, bi->pool};
+    struct setup_layout l = setup_layout(&bi->options, bi->acpi.rsdp, 0);
+    struct efi_map map = bi->map;
+    struct linux_image image;
+    uint64_t e820_entries;
+
+    if (!linux_probe(file, bi->kernel_file.size, bi->options.kernel, &image, r))
+        return false;
+    if (l.size > bi->guest_setup.size || image.init_size > bi->guest_kernel.size)
+        return refuse(r, REFUSE_NO_MEMORY,
+                      "guest: found 0x%lx bytes of setup area and 0x%lx of kernel area, wanted "
+                      "0x%lx and 0x%lx; report this as a bug of PMUvisor",
+                      bi->guest_setup.size, bi->guest_kernel.size, l.size, image.init_size);
+
+    memset(at(bi, 0), 0, bi->guest_setup.size);
+    memcpy((void *)(uintptr_t)bi->guest_kernel.base, file + image.setup_size, image.kernel_size);
+
+    struct boot_params *bp = at(bi, l.boot_params);
+    copy_header(bp, file);
+    tell_addresses(bp, bi, &l);
+    tell_firmware(bp, &bi->map);
+    tell_screen(&bp->screen_info, &bi->framebuffer);
+    if (!tell_memory(bp, bi, &l, &e820_entries))
+        return refuse(r, REFUSE_NO_MEMORY,
+                      "guest: found a memory map that needs more e820 entries than there is room "
+                      "for in 0x%lx bytes; report this as a bug of PMUvisor",
+                      bi->guest_setup.size);
+    efi_map_hide(&map, hidden, sizeof(hidden) / sizeof(hidden[0]));
+    edit_acpi(bi, &l);
+
+    build_page_tables(at(bi, l.page_tables));
+    build_gdt(at(bi, l.gdt));
+    *entry = (struct guest_entry){
+        .rip = bi->guest_kernel.base + ENTRY_64_OFFSET,
+        .rsi = (uintptr_t)bp,
+        .rsp = bi->guest_setup.base + l.stack_end,
+        .cr3 = bi->guest_setup.base + l.page_tables,
+        .gdt_base = bi->guest_setup.base + l.gdt,
+        .gdt_limit = GDT_ENTRIES * sizeof(uint64_t) - 1,
+        .cs = LINUX_BOOT_CS,
+        .ds = LINUX_BOOT_DS,
+    };
+    log_printf("guest: kernel at 0x%lx (%lu KiB), initrd at 0x%lx (%lu KiB), %lu e820 entries\n",
+               bi->guest_kernel.base, image.kernel_size >> 10, bi->initrd.base,
+               bi->initrd.size >> 10, e820_entries);
+    return true;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Is this file a kernel that can be started? Pure. (Linux, Documentation/arch/x86/boot.rst, "The
+ * Real-Mode Kernel Header" and "Details of Header Fields".)
+ */
+#include <asm/bootparam.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "guest/linux.h"
+
+#define HEADER_OFFSET offsetof(struct boot_params, hdr)
+#define HEADER_MAGIC 0x53726448u /* "HdrS" */
+#define BOOT_FLAG 0xaa55
+#define SECTOR 512u
+#define SETUP_SECTORS_DEFAULT 4 /* what setup_sects == 0 means */
+#define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
+#define PARAGRAPH 16u           /* unit of syssize */
+#define INIT_SIZE_MAX (1ULL << 30)
+#define INITRD_MAX_LOW 0x37ffffffULL /* what initrd_addr_max == 0 means */
+
+_Static_assert(HEADER_OFFSET == 0x1f1, "boot protocol: the header is at 0x1f1");
+
+static bool check_size(uint64_t size, const char *name, struct refusal *r)
+{
+    if (size == 0)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found an empty file, wanted a bzImage; copy the kernel again",
+                      name);
+    if (size < HEADER_OFFSET + sizeof(struct setup_header))
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found %lu bytes, wanted at least the %lu of a setup header; "
+                      "copy the kernel again",
+                      name, (unsigned long)size,
+                      (unsigned long)(HEADER_OFFSET + sizeof(struct setup_header)));
+    return true;
+}
+
+static bool check_kind(const struct setup_header *h, const char *name, struct refusal *r)
+{
+    if (h->boot_flag != BOOT_FLAG || h->header != HEADER_MAGIC)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found boot flag 0x%x and magic 0x%x, wanted 0x%x and 0x%x of a "
+                      "bzImage; give an x86 bzImage (vmlinuz)",
+                      name, h->boot_flag, h->header, BOOT_FLAG, HEADER_MAGIC);
+    if (h->version < PROTOCOL_WANTED)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found boot protocol %u.%02u, wanted 2.12 or later; use Linux "
+                      "3.8 or later",
+                      name, h->version >> 8, h->version & 0xff);
+    if (!(h->xloadflags & XLF_KERNEL_64))
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found xloadflags 0x%x without the 64-bit entry (bit 0), wanted "
+                      "a 64-bit kernel; use an amd64 kernel",
+                      name, h->xloadflags);
+    if (!h->relocatable_kernel)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found a kernel that is not relocatable, wanted "
+                      "relocatable_kernel = 1; build it with CONFIG_RELOCATABLE=y",
+                      name);
+    return true;
+}
+
+/* Numbers that the loader computes with. */
+static bool check_numbers(const struct setup_header *h, const struct linux_image *image,
+                          const char *name, struct refusal *r)
+{
+    uint64_t alignment = h->kernel_alignment;
+
+    if (alignment < PAGE_SIZE || alignment > INIT_SIZE_MAX || (alignment & (alignment - 1)) != 0)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found kernel_alignment 0x%lx, wanted a power of two from 4 KiB "
+                      "to 1 GiB; copy the kernel again",
+                      name, (unsigned long)alignment);
+    if (image->init_size < image->kernel_size || image->init_size > INIT_SIZE_MAX)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found init_size 0x%lx for 0x%lx bytes of kernel, wanted at "
+                      "least that and at most 1 GiB; copy the kernel again",
+                      name, (unsigned long)image->init_size, (unsigned long)image->kernel_size);
+    return true;
+}
+
+static bool check_whole(const struct setup_header *h, const struct linux_image *image,
+                        uint64_t size, const char *name, struct refusal *r)
+{
+    uint64_t payload_end = (uint64_t)h->payload_offset + h->payload_length;
+    uint64_t wanted = image->setup_size + (uint64_t)h->syssize * PARAGRAPH;
+
+    if (payload_end > (uint64_t)h->syssize * PARAGRAPH)
+        wanted = image->setup_size + payload_end;
+    /* The last paragraph need not be full. */
+    if (h->syssize == 0 || size + PARAGRAPH <= wanted)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found %lu bytes, wanted %lu: the file is truncated; copy the "
+                      "kernel again",
+                      name, (unsigned long)size, (unsigned long)wanted);
+    return true;
+}
+
+bool linux_probe(const void *file, uint64_t size, const char *name, struct linux_image *image,
+                 struct refusal *r)
+{
+    struct setup_header h;
+
+    if (!check_size(size, name, r))
+        return false;
+    memcpy(&h, (const uint8_t *)file + HEADER_OFFSET, sizeof(h));
+    if (!check_kind(&h, name, r))
+        return false;
+
+    uint64_t sectors = h.setup_sects != 0 ? h.setup_sects : SETUP_SECTORS_DEFAULT;
+    uint64_t setup_size = (sectors + 1) * SECTOR;
+    uint64_t declared = (uint64_t)h.syssize * PARAGRAPH;
+    uint64_t present = size > setup_size ? size - setup_size : 0;
+    *image = (struct linux_image){
+        .setup_size = setup_size,
+        .kernel_size = declared < present ? declared : present,
+        .init_size = h.init_size,
+        .alignment = h.kernel_alignment,
+        .preferred = h.pref_address,
+        .initrd_max = h.initrd_addr_max != 0 ? h.initrd_addr_max : INITRD_MAX_LOW,
+        .command_line_max = h.cmdline_size,
+        .protocol = h.version,
+    };
+    if (h.xloadflags & XLF_CAN_BE_LOADED_ABOVE_4G)
+        image->initrd_max = UINT64_MAX;
+    return check_whole(&h, image, size, name, r) && check_numbers(&h, image, name, r);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The ACPI tables that PMUvisor reads or edits, and the walk from the RSDP to them. Physical
+ * addresses are used as pointers: only where memory is mapped to itself. (ACPI specification,
+ * "ACPI Software Programming Model", "Root System Description Pointer", "FADT", "MADT".)
+ */
+#ifndef PMUVISOR_ACPI_H
+#define PMUVISOR_ACPI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "boot_info.h"
+
+#define ACPI_TABLE_MAX (1u << 20) /* a longer table than this is taken for damaged */
+
+struct acpi_rsdp {
+    char signature[8]; /* "RSD PTR " */
+    uint8_t checksum;  /* over the first 20 bytes */
+    char oem_id[6];
+    uint8_t revision; /* 0: the fields below are not there */
+    uint32_t rsdt;
+    uint32_t length;
+    uint64_t xsdt;
+    uint8_t extended_checksum;
+    uint8_t reserved[3];
+} __attribute__((packed));
+#define ACPI_RSDP_V1_LENGTH 20
+_Static_assert(sizeof(struct acpi_rsdp) == 36, "RSDP of ACPI 2.0");
+_Static_assert(offsetof(struct acpi_rsdp, length) == ACPI_RSDP_V1_LENGTH, "RSDP of ACPI 1.0");
+
+struct acpi_header {
+    char signature[4];
+    uint32_t length; /* of the whole table */
+    uint8_t revision;
+    uint8_t checksum; /* makes the sum of all bytes 0 */
+    char oem_id[6];
+    char oem_table_id[8];
+    uint32_t oem_revision;
+    char creator_id[4];
+    uint32_t creator_revision;
+} __attribute__((packed));
+_Static_assert(sizeof(struct acpi_header) == 36, "ACPI table header");
+
+struct acpi_generic_address {
+    uint8_t space_id;
+    uint8_t bit_width;
+    uint8_t bit_offset;
+    uint8_t access_size;
+    uint64_t address;
+} __attribute__((packed));
+#define ACPI_SPACE_MEMORY 0
+#define ACPI_SPACE_IO 1
+#define ACPI_ACCESS_BYTE 1
+
+/* The FADT up to the end of what is used here. */
+struct acpi_fadt {
+    struct acpi_header header;
+    uint8_t before_pm1a_control[28];
+    uint32_t pm1a_control;
+    uint32_t pm1b_control;
+    uint8_t before_flags[40];
+    uint32_t flags;
+    struct acpi_generic_address reset_register;
+    uint8_t reset_value;
+} __attribute__((packed));
+#define ACPI_FADT_RESET_REG_SUP (1u << 10)
+_Static_assert(offsetof(struct acpi_fadt, pm1a_control) == 64, "FADT PM1a_CNT_BLK");
+_Static_assert(offsetof(struct acpi_fadt, flags) == 112, "FADT Flags");
+_Static_assert(offsetof(struct acpi_fadt, reset_register) == 116, "FADT RESET_REG");
+_Static_assert(sizeof(struct acpi_fadt) == 129, "FADT through RESET_VALUE");
+
+struct acpi_madt {
+    struct acpi_header header;
+    uint32_t local_apic_address;
+    uint32_t flags;
+    uint8_t entries[];
+} __attribute__((packed));
+
+struct acpi_madt_entry {
+    uint8_t type;
+    uint8_t length;
+} __attribute__((packed));
+
+#define ACPI_MADT_LOCAL_APIC 0
+struct acpi_madt_local_apic {
+    struct acpi_madt_entry entry;
+    uint8_t processor_uid;
+    uint8_t apic_id;
+    uint32_t flags;
+} __attribute__((packed));
+
+#define ACPI_MADT_LOCAL_X2APIC 9
+struct acpi_madt_local_x2apic {
+    struct acpi_madt_entry entry;
+    uint16_t reserved;
+    uint32_t x2apic_id;
+    uint32_t flags;
+    uint32_t processor_uid;
+} __attribute__((packed));
+#define ACPI_MADT_ENABLED (1u << 0)
+#define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
+
+/* The list of tables: an XSDT (8-byte entries) or an RSDT (4-byte entries). */
+struct acpi_list {
+    struct acpi_header *table;
+    uint32_t entry_size;
+    uint32_t count;
+};
+
+/* The sum of `length` bytes, 0 for a whole table that is in order. */
+uint8_t acpi_sum(const void *table, uint64_t length);
+/* Sets the header's checksum. */
+void acpi_seal(struct acpi_header *table);
+/* The table at `address` when it has the signature (NULL: any), at least `least` bytes and a right
+ * checksum; else NULL. */
+struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least);
+/* The lists that a right RSDP names; false when that list is not there or damaged. */
+bool acpi_xsdt(uint64_t rsdp, struct acpi_list *list);
+bool acpi_rsdt(uint64_t rsdp, struct acpi_list *list);
+uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
+/* Overwrites one entry; the list has to be sealed afterwards. */
+void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address);
+/* The first table with this signature, by the XSDT, else by the RSDT; NULL: none. */
+struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t least);
+
+/* The next entry of a MADT after `entry` (NULL: the first), NULL at its end or where an entry's
+ * length does not fit. */
+struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry);
+
+/* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
+void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The walk over ACPI tables. Believes no length before it is checked; a damaged table counts as
+ * absent. (ACPI specification, "Root System Description Pointer" and "System Description Table
+ * Header".)
+ */
+#include "acpi.h"
+
+#include <string.h>
+
+#define RSDP_SIGNATURE "RSD PTR "
+
+uint8_t acpi_sum(const void *table, uint64_t length)
+{
+    const uint8_t *bytes = table;
+    uint8_t sum = 0;
+    for (uint64_t i = 0; i < length; i++)
+        sum = (uint8_t)(sum + bytes[i]);
+    return sum;
+}
+
+void acpi_seal(struct acpi_header *table)
+{
+    table->checksum = 0;
+    table->checksum = (uint8_t)(0 - acpi_sum(table, table->length));
+}
+
+struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least)
+{
+    struct acpi_header *table = (struct acpi_header *)(uintptr_t)address;
+
+    if (address == 0 || address > UINT64_MAX - ACPI_TABLE_MAX)
+        return NULL;
+    if (signature != NULL && memcmp(table->signature, signature, sizeof(table->signature)) != 0)
+        return NULL;
+    if (table->length < sizeof(*table) || table->length < least || table->length > ACPI_TABLE_MAX)
+        return NULL;
+    return acpi_sum(table, table->length) == 0 ? table : NULL;
+}
+
+static const struct acpi_rsdp *checked_rsdp(uint64_t address)
+{
+    const struct acpi_rsdp *rsdp = (const struct acpi_rsdp *)(uintptr_t)address;
+
+    if (address == 0 || memcmp(rsdp->signature, RSDP_SIGNATURE, sizeof(rsdp->signature)) != 0 ||
+        acpi_sum(rsdp, ACPI_RSDP_V1_LENGTH) != 0)
+        return NULL;
+    return rsdp;
+}
+
+static bool read_list(uint64_t address, const char *signature, uint32_t entry_size,
+                      struct acpi_list *list)
+{
+    list->table = acpi_table(address, signature, 0);
+    if (list->table == NULL)
+        return false;
+    list->entry_size = entry_size;
+    list->count = (list->table->length - (uint32_t)sizeof(*list->table)) / entry_size;
+    return true;
+}
+
+bool acpi_xsdt(uint64_t rsdp_address, struct acpi_list *list)
+{
+    const struct acpi_rsdp *rsdp = checked_rsdp(rsdp_address);
+
+    if (rsdp == NULL || rsdp->revision < 2 || rsdp->length < sizeof(*rsdp) ||
+        rsdp->length > PAGE_SIZE || acpi_sum(rsdp, rsdp->length) != 0)
+        return false;
+    return read_list(rsdp->xsdt, "XSDT", sizeof(uint64_t), list);
+}
+
+bool acpi_rsdt(uint64_t rsdp_address, struct acpi_list *list)
+{
+    const struct acpi_rsdp *rsdp = checked_rsdp(rsdp_address);
+
+    return rsdp != NULL && read_list(rsdp->rsdt, "RSDT", sizeof(uint32_t), list);
+}
+
+/* Entries of the XSDT are aligned to 4 bytes only: copied, never dereferenced. */
+static uint8_t *list_entry(const struct acpi_list *list, uint32_t index)
+{
+    return (uint8_t *)(list->table + 1) + (uint64_t)index * list->entry_size;
+}
+
+uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index)
+{
+    uint64_t address = 0;
+    memcpy(&address, list_entry(list, index), list->entry_size);
+    return address;
+}
+
+void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address)
+{
+    memcpy(list_entry(list, index), &address, list->entry_size);
+}
+
+struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t least)
+{
+    struct acpi_list list;
+
+    if (!acpi_xsdt(rsdp, &list) && !acpi_rsdt(rsdp, &list))
+        return NULL;
+    for (uint32_t i = 0; i < list.count; i++) {
+        struct acpi_header *table = acpi_table(acpi_list_get(&list, i), signature, least);
+        if (table != NULL)
+            return table;
+    }
+    return NULL;
+}
+
+struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry)
+{
+    uint8_t *end = (uint8_t *)madt + madt->header.length;
+    uint8_t *next = entry == NULL ? madt->entries : (uint8_t *)entry + entry->length;
+
+    if (end < next || (uint64_t)(end - next) < sizeof(struct acpi_madt_entry))
+        return NULL;
+    struct acpi_madt_entry *found = (struct acpi_madt_entry *)next;
+    if (found->length < sizeof(*found) || found->length > end - next)
+        return NULL;
+    return found;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Text from a format: the part of printf that the log and the refusals use. Pure; needs nothing.
+ */
+#include "log.h"
+
+#include <stdbool.h>
+
+struct output {
+    char *text;
+    size_t size;   /* of the buffer */
+    size_t length; /* written, without the terminator */
+};
+
+struct directive {
+    bool left;     /* `-` */
+    bool zeros;    /* `0` */
+    size_t width;
+    size_t precision; /* of %s; SIZE_MAX: none */
+};
+
+static void put(struct output *out, char c)
+{
+    if (out->length + 1 < out->size)
+        out->text[out->length++] = c;
+}
+
+static void put_repeated(struct output *out, char c, size_t n)
+{
+    /* No more than fits: a width is bounded by the buffer, not by what a caller wrote. */
+    for (size_t i = 0; i < n && out->length + 1 < out->size; i++)
+        put(out, c);
+}
+
+static void put_text(struct output *out, const struct directive *d, const char *text, size_t length)
+{
+    size_t padding = d->width > length ? d->width - length : 0;
+    if (!d->left)
+        put_repeated(out, ' ', padding);
+    for (size_t i = 0; i < length; i++)
+        put(out, text[i]);
+    if (d->left)
+        put_repeated(out, ' ', padding);
+}
+
+static void put_number(struct output *out, const struct directive *d, unsigned long long value,
+                       unsigned base, const char *prefix)
+{
+    char digits[24];
+    size_t count = 0, prefix_length = 0;
+
+    do {
+        digits[count++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value != 0);
+    while (prefix[prefix_length] != '\0')
+        prefix_length++;
+
+    size_t length = prefix_length + count;
+    size_t padding = d->width > length ? d->width - length : 0;
+    if (!d->left && !d->zeros)
+        put_repeated(out, ' ', padding);
+    for (size_t i = 0; i < prefix_length; i++)
+        put(out, prefix[i]);
+    if (!d->left && d->zeros)
+        put_repeated(out, '0', padding);
+    while (count > 0)
+        put(out, digits[--count]);
+    if (d->left)
+        put_repeated(out, ' ', padding);
+}
+
+static size_t bounded_length(const char *text, size_t limit)
+{
+    size_t length = 0;
+    while (length < limit && text[length] != '\0')
+        length++;
+    return length;
+}
+
+/* Flags, width and precision, up to the length modifier. */
+static const char *read_directive(const char *p, struct directive *d, va_list *arguments)
+{
+    *d = (struct directive){.precision = SIZE_MAX};
+    for (;; p++) {
+        if (*p == '-')
+            d->left = true;
+        else if (*p == '0')
+            d->zeros = true;
+        else
+            break;
+    }
+    for (; *p >= '0' && *p <= '9'; p++)
+        d->width = d->width * 10 + (size_t)(*p - '0');
+    if (*p == '.') {
+        p++;
+        if (*p == '*') {
+            int given = va_arg(*arguments, int);
+            d->precision = given < 0 ? SIZE_MAX : (size_t)given;
+            p++;
+        } else {
+            d->precision = 0;
+            for (; *p >= '0' && *p <= '9'; p++)
+                d->precision = d->precision * 10 + (size_t)(*p - '0');
+        }
+    }
+    return p;
+}
+
+static void put_conversion(struct output *out, const struct directive *d, char conversion,
+                           int longs, va_list *arguments)
+{
+    switch (conversion) {
+    case 's': {
+        const char *text = va_arg(*arguments, const char *);
+        if (text == NULL)
+            text = "(null)";
+        put_text(out, d, text, bounded_length(text, d->precision));
+        break;
+    }
+    case 'c': {
+        char c = (char)va_arg(*arguments, int);
+        put_text(out, d, &c, 1);
+        break;
+    }
+    case 'd': {
+        long long value = longs == 0   ? va_arg(*arguments, int)
+                          : longs == 1 ? va_arg(*arguments, long)
+                                       : va_arg(*arguments, long long);
+        unsigned long long magnitude = (unsigned long long)value;
+        put_number(out, d, value < 0 ? 0 - magnitude : magnitude, 10, value < 0 ? "-" : "");
+        break;
+    }
+    case 'u':
+    case 'x': {
+        unsigned long long value = longs == 0   ? va_arg(*arguments, unsigned)
+                                   : longs == 1 ? va_arg(*arguments, unsigned long)
+                                                : va_arg(*arguments, unsigned long long);
+        put_number(out, d, value, conversion == 'x' ? 16 : 10, "");
+        break;
+    }
+    case 'p':
+        put_number(out, d, (uintptr_t)va_arg(*arguments, void *), 16, "0x");
+        break;
+    case '%':
+        put(out, '%');
+        break;
+    default: /* not ours: shown as it stands, so that it is seen */
+        put(out, '%');
+        put(out, conversion);
+        break;
+    }
+}
+
+size_t format_text_v(char *out_text, size_t size, const char *format, va_list arguments)
+{
+    struct output out = {.text = out_text, .size = size};
+    va_list list;
+
+    if (size == 0)
+        return 0;
+    va_copy(list, arguments);
+    for (const char *p = format; *p != '\0'; p++) {
+        if (*p != '%') {
+            put(&out, *p);
+            continue;
+        }
+        struct directive d;
+        int longs = 0;
+        p = read_directive(p + 1, &d, &list);
+        for (; *p == 'l' && longs < 2; p++)
+            longs++;
+        if (*p == '\0')
+            break;
+        put_conversion(&out, &d, *p, longs, &list);
+    }
+    va_end(list);
+    out.text[out.length] = '\0';
+    return out.length;
+}
+
+size_t format_text(char *out, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    size_t length = format_text_v(out, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
