@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#define BIT(n) (1ULL << (n))
+#define BIT(n) (UINT64_C(1) << (n))
 /* Bits high..low, both inside. */
-#define BITS(high, low) (((~0ULL) >> (63 - (high))) & ((~0ULL) << (low)))
+#define BITS(high, low) ((~UINT64_C(0) >> (63 - (high))) & (~UINT64_C(0) << (low)))
 
 #endif

@@ -83,6 +83,11 @@
 #define IA32_DS_AREA 0x600
 #define MSR_LASTBRANCH_0_FROM_IP 0x680
 #define IA32_XSS 0xda0
+#define IA32_LBR_INFO0 0x1200
+#define IA32_LBR_CTL 0x14ce
+#define IA32_LBR_DEPTH 0x14cf
+#define IA32_LBR_FROM0 0x1500
+#define IA32_LBR_TO0 0x1600
 #define IA32_X2APIC_APICID 0x802
 #define IA32_X2APIC_LVT_PMI 0x834
 #define IA32_EFER 0xc0000080
@@ -90,5 +95,6 @@
 #define EFER_LME BIT(8)
 #define EFER_LMA BIT(10)
 #define EFER_NXE BIT(11)
+#define IA32_GS_BASE 0xc0000101
 
 #endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The local APIC, which is the guest's in both modes. Root mode only sends with it.
+ * SDM Vol. 3, "Advanced Programmable Interrupt Controller (APIC)".
+ */
+#ifndef PMUVISOR_APIC_APIC_H
+#define PMUVISOR_APIC_APIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "boot_info.h"
+
+struct cpu;
+
+/* This processor's APIC ID, in whichever mode it is. */
+uint32_t apic_id_read(void);
+
+/* The page of the xAPIC's registers, for the hypervisor's page table. */
+struct range apic_page(void);
+
+/* Sends this processor an NMI through its ICR, addressed by ID because the shorthand "self" is
+ * invalid for NMIs. Safe in NMI context, and leaves the guest's ICR as it was. False: the APIC is
+ * globally disabled and nothing was sent. SDM Vol. 3, "Interrupt Command Register (ICR)". */
+bool apic_send_self_nmi(void);
+
+/* The guest's WRMSR of IA32_APIC_BASE: changes of mode are done on the hardware, a change of the
+ * base is refused. False: #GP. */
+bool apic_base_write(struct cpu *cpu, uint64_t value);
+
+#endif

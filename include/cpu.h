@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One struct per processor, reached by GS in root mode. There is no other mutable state but the
+ * log and the page pool, so nothing on the exit path is ever shared between processors.
+ */
+#ifndef PMUVISOR_CPU_H
+#define PMUVISOR_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "boot_info.h"
+#include "../vmx/vmx.h"
+
+/* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
+ * Qualification for Control-Register Accesses"), so that a number from hardware is an index. */
+enum gpr {
+    GPR_RAX, GPR_RCX, GPR_RDX, GPR_RBX, GPR_RSP, GPR_RBP, GPR_RSI, GPR_RDI,
+    GPR_R8, GPR_R9, GPR_R10, GPR_R11, GPR_R12, GPR_R13, GPR_R14, GPR_R15, GPR_COUNT
+};
+
+/* How IA32_PERF_GLOBAL_CTRL changes hands at exits and entries, best first. */
+enum global_ctrl_switch {
+    GLOBAL_CTRL_NONE,          /* pmu=off */
+    GLOBAL_CTRL_CONTROLS,      /* load and save controls: the processor does it all */
+    GLOBAL_CTRL_STORE_LIST,    /* load controls; the exit MSR-store list saves the guest's value */
+    GLOBAL_CTRL_LISTS,         /* no controls: MSR-load and MSR-store lists */
+};
+
+/* An entry of an MSR area (SDM Vol. 3, "VM-Exit Controls for MSRs"). */
+struct msr_entry {
+    uint32_t index;
+    uint32_t reserved;
+    uint64_t value;
+} __attribute__((aligned(16)));
+_Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
+
+struct cpu_pmu {
+    enum global_ctrl_switch global_ctrl;
+    uint64_t global_ctrl_loaded;     /* the value the VMCS will load at the next entry */
+    struct msr_entry guest_list[1];  /* stored at exit, and loaded at entry with GLOBAL_CTRL_LISTS */
+    struct msr_entry host_list[1];   /* loaded at exit with GLOBAL_CTRL_LISTS: counters stop */
+};
+
+struct cpu_nmi {
+    uint64_t root;      /* NMIs taken in root mode */
+    uint64_t forwarded; /* of these, made pending again in hardware for the guest */
+    uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled */
+};
+
+/* The filter of one CPUID leaf, see vmx/cpuid.c. */
+struct cpuid_filter;
+
+/* Value of CPUID leaves' bits that follow CR4, kept because CR4's bits for them are host-owned. */
+struct cpu {
+    struct cpu *self; /* GS:0 */
+    uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
+
+    uint64_t exits[EXIT_REASON_COUNT];
+    uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
+
+    const struct boot_info *boot;
+    uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
+    uint8_t cpuid_count;        /* filters in use */
+    struct cpuid_filter *cpuid_filters;
+    uint8_t cpuid_slot[64];     /* leaf -> first filter + 1, 0: as it is */
+
+    uint32_t apic_id;
+    uint64_t ept_root;
+    uint64_t host_cr3;
+    void *vmxon_region;
+    void *vmcs;
+    void *msr_bitmap;
+    void *io_bitmaps;
+    uint64_t root_stack; /* top */
+    uint64_t fault_stack;
+    uint64_t nmi_stack;
+
+    struct cpu_pmu pmu;
+    struct cpu_nmi nmi;
+};
+
+/* This processor's struct. Root mode only. */
+static inline struct cpu *this_cpu(void)
+{
+    struct cpu *cpu;
+    __asm__("mov %%gs:0, %0" : "=r"(cpu));
+    return cpu;
+}
+
+#endif

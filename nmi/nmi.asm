@@ -1,0 +1,72 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Entry of the root-mode NMI handler, on its own stack (IST), and its two ways back: IRET, which
+; unblocks NMIs, and a return without IRET, which does not.
+; SDM Vol. 3, "Handling Multiple NMIs"; "Interrupt Stack Table".
+
+bits 64
+default rel
+
+section .text
+
+extern nmi_root
+
+; What the processor pushed, after the saved registers below.
+%define FRAME 9 * 8
+%define FRAME_RIP FRAME + 0
+%define FRAME_RFLAGS FRAME + 16
+%define FRAME_RSP FRAME + 24
+
+global nmi_entry
+nmi_entry:
+    push rax
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    cld
+    ; The processor aligned RSP to 16 and pushed 5 words, this code 9: aligned again.
+    call nmi_root
+    test al, al
+    jnz return_blocked
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    iretq
+
+; RAX, RFLAGS and RIP go below the interrupted stack pointer (root-mode code is built without a red
+; zone), and are taken off there. CS and SS are the same in all of root mode.
+return_blocked:
+    mov rax, [rsp + FRAME_RSP]
+    mov rcx, [rsp + FRAME_RIP]
+    mov [rax - 8], rcx
+    mov rcx, [rsp + FRAME_RFLAGS]
+    mov [rax - 16], rcx
+    mov rcx, [rsp + 8 * 8]      ; the interrupted RAX
+    mov [rax - 24], rcx
+    mov [rsp + 8 * 8], rax      ; in its place: the interrupted RSP
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    lea rsp, [rax - 24]
+    pop rax
+    popfq
+    ret
+
+section .note.GNU-stack noalloc noexec nowrite progbits

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The guest owns the PMU. What is left to do is IA32_PERF_GLOBAL_CTRL at exits and entries, so that
+ * nothing counts in root mode, and to hide the PMU where pmu=off. Thesis, section 3.1.
+ */
+#ifndef PMUVISOR_PMU_PMU_H
+#define PMUVISOR_PMU_PMU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpu.h"
+
+/* Chooses how GLOBAL_CTRL is switched, from the controls in use (indexed by enum control_set). */
+enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls);
+const char *pmu_switch_name(enum global_ctrl_switch how);
+
+/* Writes the PMU's part of the VMCS, once. */
+void pmu_setup(struct cpu *cpu);
+
+/* pmu=off: makes every access to the PMU's MSRs exit; pmu_owns() tells them apart then. */
+void pmu_hide(void *msr_bitmap);
+bool pmu_owns(uint32_t msr);
+
+/* pmu_switch.c: to be called when the VMCS is current and an exit was handled. The MSR-store list
+ * left the guest's value in memory; the VMCS has to load it again when it changed. */
+void pmu_reload_global_ctrl(struct cpu *cpu);
+
+static inline void pmu_before_entry(struct cpu *cpu)
+{
+    if (__builtin_expect(cpu->pmu.guest_list[0].value != cpu->pmu.global_ctrl_loaded, 0))
+        pmu_reload_global_ctrl(cpu);
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * IA32_PERF_GLOBAL_CTRL between guest and root mode, in the three ways that processors offer.
+ * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
+ */
+#include "pmu.h"
+
+#include "../vmx/capability.h"
+#include "../vmx/vmcs.h"
+#include "msr.h"
+#include "x86.h"
+
+#define NOTHING_COUNTS 0
+
+enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
+{
+    if (!pmu)
+        return GLOBAL_CTRL_NONE;
+    if (!(controls[SET_ENTRY] & ENTRY_LOAD_GLOBAL_CTRL))
+        return GLOBAL_CTRL_LISTS;
+    return controls[SET_EXIT] & EXIT_SAVE_GLOBAL_CTRL ? GLOBAL_CTRL_CONTROLS
+                                                      : GLOBAL_CTRL_STORE_LIST;
+}
+
+const char *pmu_switch_name(enum global_ctrl_switch how)
+{
+    switch (how) {
+    case GLOBAL_CTRL_CONTROLS:
+        return "VMCS load and save controls";
+    case GLOBAL_CTRL_STORE_LIST:
+        return "VMCS load controls and the exit MSR-store list (no save control)";
+    case GLOBAL_CTRL_LISTS:
+        return "MSR-load and MSR-store lists (no load controls)";
+    default:
+        return "not switched (pmu=off)";
+    }
+}
+
+/* Host pointers are physical addresses in root mode (mm/host_paging.c maps one to one). */
+static uint64_t physical(const void *p) { return (uint64_t)p; }
+
+void pmu_setup(struct cpu *cpu)
+{
+    struct cpu_pmu *pmu = &cpu->pmu;
+
+    vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, 0);
+    vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, 0);
+    vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
+    if (pmu->global_ctrl == GLOBAL_CTRL_NONE)
+        return;
+
+    uint64_t now = rdmsr(IA32_PERF_GLOBAL_CTRL);
+    pmu->guest_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, now};
+    pmu->host_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, NOTHING_COUNTS};
+    pmu->global_ctrl_loaded = now;
+
+    if (pmu->global_ctrl != GLOBAL_CTRL_LISTS) {
+        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, now);
+        vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+    }
+    if (pmu->global_ctrl != GLOBAL_CTRL_CONTROLS) {
+        vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, physical(pmu->guest_list));
+        vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, 1);
+    }
+    if (pmu->global_ctrl == GLOBAL_CTRL_LISTS) {
+        /* The entry loads from where the exit stored: no work in root mode at all. */
+        vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, physical(pmu->guest_list));
+        vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, 1);
+        vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, physical(pmu->host_list));
+        vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, 1);
+    }
+}
+
+void pmu_reload_global_ctrl(struct cpu *cpu)
+{
+    struct cpu_pmu *pmu = &cpu->pmu;
+
+    pmu->global_ctrl_loaded = pmu->guest_list[0].value;
+    if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
+        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
+}

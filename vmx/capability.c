@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Reads what VMX of this processor can do, and the checks that come before any control: is there
+ * VMX at all, does firmware allow it, is there a PMU. Changes no state.
+ * SDM Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
+ */
+#include "capability.h"
+
+#include "hypervisor.h"
+#include "log.h"
+#include "mm.h"
+#include "msr.h"
+#include "vmx.h"
+#include "x86.h"
+
+#define CPUID_1_ECX_VMX BIT(5)
+#define CPUID_LEAF_PMU 0xa
+#define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
+#define PMU_VERSION_NEEDED 2 /* the first with IA32_PERF_GLOBAL_CTRL */
+
+static uint32_t pmu_version(void)
+{
+    if (cpuid(0, 0).eax < CPUID_LEAF_PMU)
+        return 0;
+    return cpuid(CPUID_LEAF_PMU, 0).eax & 0xff;
+}
+
+void vmx_capability_read(struct vmx_capability *c)
+{
+    c->basic = rdmsr(IA32_VMX_BASIC);
+    c->misc = rdmsr(IA32_VMX_MISC);
+
+    bool true_controls = c->basic & VMX_BASIC_TRUE_CONTROLS;
+    c->allowed[SET_PIN] = rdmsr(true_controls ? IA32_VMX_TRUE_PINBASED_CTLS : IA32_VMX_PINBASED_CTLS);
+    c->allowed[SET_PRIMARY] =
+        rdmsr(true_controls ? IA32_VMX_TRUE_PROCBASED_CTLS : IA32_VMX_PROCBASED_CTLS);
+    c->allowed[SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS);
+    c->allowed[SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS);
+
+    /* The MSRs behind these bits exist only where the bits may be 1. */
+    c->allowed[SET_SECONDARY] = 0;
+    c->ept_vpid = 0;
+    if (vmx_allows(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {
+        c->allowed[SET_SECONDARY] = rdmsr(IA32_VMX_PROCBASED_CTLS2);
+        if (vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
+            c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
+    }
+    c->cr0_fixed0 = rdmsr(IA32_VMX_CR0_FIXED0);
+    c->cr0_fixed1 = rdmsr(IA32_VMX_CR0_FIXED1);
+    c->cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0);
+    c->cr4_fixed1 = rdmsr(IA32_VMX_CR4_FIXED1);
+    c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
+    c->pmu_version = pmu_version();
+}
+
+bool hypervisor_check(const struct options *o, struct refusal *r)
+{
+    if (!(cpuid(1, 0).ecx & CPUID_1_ECX_VMX))
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "this processor shows no VMX (CPUID.1:ECX bit 5 is 0, wanted 1): use an Intel "
+                      "processor with VT-x, or an outer hypervisor with nested virtualization on");
+
+    uint64_t feature_control = rdmsr(IA32_FEATURE_CONTROL);
+    if (feature_control & FEATURE_CONTROL_LOCK &&
+        !(feature_control & FEATURE_CONTROL_VMX_OUTSIDE_SMX))
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "VMX is locked off by firmware (IA32_FEATURE_CONTROL is 0x%lx, wanted bit 2 "
+                      "set): turn on Intel Virtualization Technology (VT-x) in the firmware setup",
+                      feature_control);
+
+    struct vmx_capability capability;
+    struct vmx_controls controls;
+    vmx_capability_read(&capability);
+    if (!vmx_controls_choose(&capability, o, &controls, r))
+        return false;
+
+    /* The hypervisor's tables have 4 levels, and CR4.LA57 cannot change in 64-bit mode. */
+    if (read_cr4() & CR4_LA57)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "firmware runs with 5-level paging (CR4.LA57 is 1, wanted 0): turn it off in "
+                      "the firmware setup");
+
+    if (o->pmu && capability.pmu_version < PMU_VERSION_NEEDED)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "no architectural PMU to pass through (CPUID.0AH version is %u, wanted %u or "
+                      "later): start with pmu=off to run without one",
+                      capability.pmu_version, PMU_VERSION_NEEDED);
+
+    vmx_capability_print(&capability, o);
+    return true;
+}

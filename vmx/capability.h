@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What VMX of this processor can do, and the controls chosen from it.
+ * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
+ */
+#ifndef PMUVISOR_VMX_CAPABILITY_H
+#define PMUVISOR_VMX_CAPABILITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "refusal.h"
+
+enum control_set { SET_PIN, SET_PRIMARY, SET_SECONDARY, SET_EXIT, SET_ENTRY, SET_COUNT };
+
+struct vmx_capability {
+    uint64_t basic;
+    uint64_t misc;
+    uint64_t ept_vpid;
+    uint64_t allowed[SET_COUNT]; /* low half: bits that must be 1; high half: bits that may be 1 */
+    uint64_t cr0_fixed0, cr0_fixed1, cr4_fixed0, cr4_fixed1;
+    uint32_t physical_address_bits;
+    uint32_t pmu_version;     /* CPUID.0AH:EAX[7:0] */
+};
+
+struct vmx_controls {
+    uint32_t value[SET_COUNT];
+};
+
+/* True when `bit` of `set` may be 1. */
+bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t bit);
+
+/* (want OR must-be-1) AND may-be-1, the one place where it is computed. */
+uint32_t vmx_adjust(uint64_t allowed, uint32_t want);
+
+/* Reads the capability MSRs. Needs CPUID.1:ECX.VMX = 1. */
+void vmx_capability_read(struct vmx_capability *c);
+
+/* Chooses the controls for these options. False: *r names the first control or capability that is
+ * missing, or that cannot be off. Pure: takes all it knows from *c. */
+bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
+                         struct vmx_controls *out, struct refusal *r);
+
+/* Logs the list: each must-have and each optional control with what was found. */
+void vmx_capability_print(const struct vmx_capability *c, const struct options *o);
+
+#endif

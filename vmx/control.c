@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which VMX controls PMUvisor needs, wants, or cannot have: one table, and the functions that
+ * check it and derive the control values from it. Pure, so that it is tested on the host.
+ * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
+ */
+#include "capability.h"
+
+#include "log.h"
+#include "vmx.h"
+
+enum need {
+    NEED_MUST,     /* refused without it */
+    NEED_WANT,     /* on where the processor has it */
+    NEED_PMU_WANT, /* the same, only with pmu=on */
+    NEED_OFF,      /* refused where it cannot be 0 */
+};
+
+struct control_row {
+    const char *name;
+    enum control_set set;
+    enum need need;
+    uint32_t bit;
+    uint32_t partner; /* of the other of SET_EXIT and SET_ENTRY: only on together; 0: alone */
+};
+
+static const struct control_row rows[] = {
+    {"activate secondary controls", SET_PRIMARY, NEED_MUST, PRIMARY_SECONDARY_CONTROLS, 0},
+    {"use MSR bitmaps", SET_PRIMARY, NEED_MUST, PRIMARY_USE_MSR_BITMAPS, 0},
+    {"use I/O bitmaps", SET_PRIMARY, NEED_MUST, PRIMARY_USE_IO_BITMAPS, 0},
+    {"enable EPT", SET_SECONDARY, NEED_MUST, SECONDARY_ENABLE_EPT, 0},
+    {"unrestricted guest", SET_SECONDARY, NEED_MUST, SECONDARY_UNRESTRICTED_GUEST, 0},
+    {"enable VPID", SET_SECONDARY, NEED_MUST, SECONDARY_ENABLE_VPID, 0},
+    {"save debug controls", SET_EXIT, NEED_MUST, EXIT_SAVE_DEBUG_CONTROLS, 0},
+    {"host address-space size", SET_EXIT, NEED_MUST, EXIT_HOST_ADDRESS_SPACE_SIZE, 0},
+    {"save IA32_PAT", SET_EXIT, NEED_MUST, EXIT_SAVE_PAT, 0},
+    {"load IA32_PAT at exit", SET_EXIT, NEED_MUST, EXIT_LOAD_PAT, 0},
+    {"save IA32_EFER", SET_EXIT, NEED_MUST, EXIT_SAVE_EFER, 0},
+    {"load IA32_EFER at exit", SET_EXIT, NEED_MUST, EXIT_LOAD_EFER, 0},
+    {"load debug controls", SET_ENTRY, NEED_MUST, ENTRY_LOAD_DEBUG_CONTROLS, 0},
+    {"IA-32e mode guest", SET_ENTRY, NEED_MUST, ENTRY_IA32E_MODE_GUEST, 0},
+    {"load IA32_PAT at entry", SET_ENTRY, NEED_MUST, ENTRY_LOAD_PAT, 0},
+    {"load IA32_EFER at entry", SET_ENTRY, NEED_MUST, ENTRY_LOAD_EFER, 0},
+
+    {"load GLOBAL_CTRL at entry", SET_ENTRY, NEED_PMU_WANT, ENTRY_LOAD_GLOBAL_CTRL,
+     EXIT_LOAD_GLOBAL_CTRL},
+    {"load GLOBAL_CTRL at exit", SET_EXIT, NEED_PMU_WANT, EXIT_LOAD_GLOBAL_CTRL,
+     ENTRY_LOAD_GLOBAL_CTRL},
+    {"save GLOBAL_CTRL at exit", SET_EXIT, NEED_PMU_WANT, EXIT_SAVE_GLOBAL_CTRL,
+     ENTRY_LOAD_GLOBAL_CTRL},
+    {"enable RDTSCP", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_RDTSCP, 0},
+    {"enable INVPCID", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_INVPCID, 0},
+    {"enable XSAVES/XRSTORS", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_XSAVES, 0},
+    {"enable user wait and pause", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_USER_WAIT, 0},
+    {"ENCLS exiting", SET_SECONDARY, NEED_WANT, SECONDARY_ENCLS_EXITING, 0},
+    {"load IA32_BNDCFGS", SET_ENTRY, NEED_WANT, ENTRY_LOAD_BNDCFGS, EXIT_CLEAR_BNDCFGS},
+    {"clear IA32_BNDCFGS", SET_EXIT, NEED_WANT, EXIT_CLEAR_BNDCFGS, ENTRY_LOAD_BNDCFGS},
+    {"load CET state at entry", SET_ENTRY, NEED_WANT, ENTRY_LOAD_CET, EXIT_LOAD_CET},
+    {"load CET state at exit", SET_EXIT, NEED_WANT, EXIT_LOAD_CET, ENTRY_LOAD_CET},
+    {"load guest IA32_LBR_CTL", SET_ENTRY, NEED_WANT, ENTRY_LOAD_LBR_CTL, EXIT_CLEAR_LBR_CTL},
+    {"clear IA32_LBR_CTL", SET_EXIT, NEED_WANT, EXIT_CLEAR_LBR_CTL, ENTRY_LOAD_LBR_CTL},
+
+    {"external-interrupt exiting", SET_PIN, NEED_OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
+    {"NMI exiting", SET_PIN, NEED_OFF, PIN_NMI_EXITING, 0},
+    {"HLT exiting", SET_PRIMARY, NEED_OFF, PRIMARY_HLT_EXITING, 0},
+    {"RDPMC exiting", SET_PRIMARY, NEED_OFF, PRIMARY_RDPMC_EXITING, 0},
+    {"RDTSC exiting", SET_PRIMARY, NEED_OFF, PRIMARY_RDTSC_EXITING, 0},
+    {"CR3-load exiting", SET_PRIMARY, NEED_OFF, PRIMARY_CR3_LOAD_EXITING, 0},
+    {"CR3-store exiting", SET_PRIMARY, NEED_OFF, PRIMARY_CR3_STORE_EXITING, 0},
+    {"MOV-DR exiting", SET_PRIMARY, NEED_OFF, PRIMARY_MOV_DR_EXITING, 0},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static const char *const set_msr[SET_COUNT] = {
+    [SET_PIN] = "IA32_VMX_PINBASED_CTLS",     [SET_PRIMARY] = "IA32_VMX_PROCBASED_CTLS",
+    [SET_SECONDARY] = "IA32_VMX_PROCBASED_CTLS2", [SET_EXIT] = "IA32_VMX_EXIT_CTLS",
+    [SET_ENTRY] = "IA32_VMX_ENTRY_CTLS",
+};
+
+uint32_t vmx_adjust(uint64_t allowed, uint32_t want)
+{
+    return (want | (uint32_t)allowed) & (uint32_t)(allowed >> 32);
+}
+
+bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t bit)
+{
+    return (c->allowed[set] >> 32 & bit) != 0;
+}
+
+static bool row_available(const struct vmx_capability *c, const struct control_row *row)
+{
+    if (!vmx_allows(c, row->set, row->bit))
+        return false;
+    enum control_set other = row->set == SET_EXIT ? SET_ENTRY : SET_EXIT;
+    return row->partner == 0 || vmx_allows(c, other, row->partner);
+}
+
+static bool row_wanted(const struct vmx_capability *c, const struct options *o,
+                       const struct control_row *row)
+{
+    switch (row->need) {
+    case NEED_MUST:
+        return true;
+    case NEED_PMU_WANT:
+        return o->pmu && row_available(c, row);
+    case NEED_WANT:
+        return row_available(c, row);
+    default:
+        return false;
+    }
+}
+
+bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
+                         struct vmx_controls *out, struct refusal *r)
+{
+    uint32_t want[SET_COUNT] = {0};
+
+    for (unsigned i = 0; i < ROWS; i++) {
+        const struct control_row *row = &rows[i];
+        unsigned bit = (unsigned)__builtin_ctz(row->bit);
+        if (row->need == NEED_MUST && !vmx_allows(c, row->set, row->bit))
+            return refuse(r, REFUSE_UNSUPPORTED,
+                          "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs "
+                          "it: use a processor, or an outer hypervisor, that has it",
+                          row->name, set_msr[row->set], bit);
+        if (row->need == NEED_OFF && (uint32_t)c->allowed[row->set] & row->bit)
+            return refuse(r, REFUSE_UNSUPPORTED,
+                          "VMX control \"%s\" cannot be turned off (%s bit %u must be 1); PMUvisor "
+                          "needs it off: use a processor, or an outer hypervisor, that allows it",
+                          row->name, set_msr[row->set], bit);
+        if (row_wanted(c, o, row))
+            want[row->set] |= row->bit;
+    }
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        out->value[set] = vmx_adjust(c->allowed[set], want[set]);
+
+    static const struct {
+        const char *name;
+        uint64_t bit;
+    } ept[] = {{"EPT with a 4-level walk", EPT_CAP_WALK_4},
+               {"write-back EPT paging structures", EPT_CAP_MEMORY_WB},
+               {"2 MiB EPT pages", EPT_CAP_PAGE_2M},
+               {"INVEPT of all contexts", EPT_CAP_INVEPT_ALL}};
+    for (unsigned i = 0; i < sizeof(ept) / sizeof(ept[0]); i++)
+        if (!(c->ept_vpid & ept[i].bit))
+            return refuse(r, REFUSE_UNSUPPORTED,
+                          "%s missing (IA32_VMX_EPT_VPID_CAP is 0x%lx); PMUvisor needs it: use a "
+                          "processor, or an outer hypervisor, that has it",
+                          ept[i].name, c->ept_vpid);
+    return true;
+}
+
+void vmx_capability_print(const struct vmx_capability *c, const struct options *o)
+{
+    static const struct {
+        enum need need;
+        const char *title;
+    } groups[] = {{NEED_MUST, "needed, all there:"},
+                  {NEED_WANT, "optional:"},
+                  {NEED_PMU_WANT, "optional, for the PMU:"}};
+
+    for (unsigned g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
+        log_printf("VMX controls %s", groups[g].title);
+        for (unsigned i = 0, first = 1; i < ROWS; i++) {
+            if (rows[i].need != groups[g].need)
+                continue;
+            log_printf("%s %s%s", first ? "" : ",", rows[i].name,
+                       row_wanted(c, o, &rows[i]) ? "" : " (no)");
+            first = 0;
+        }
+        log_printf("\n");
+    }
+    log_printf("EPT pages: 4 KiB, 2 MiB%s; physical addresses: %u bits; PMU version %u\n",
+               c->ept_vpid & EPT_CAP_PAGE_1G ? ", 1 GiB" : "", c->physical_address_bits,
+               c->pmu_version);
+}

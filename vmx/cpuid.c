@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The guest's CPUID: the processor's own, less what one table hides, plus the hypervisor leaves.
+ * A feature is hidden where VMX does not switch its state, or does not give the guest its
+ * instructions, on this processor. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior".
+ */
+#include "exit.h"
+
+#include "capability.h"
+#include "cr.h"
+#include "hypercall.h"
+#include "inject.h"
+#include "mm.h"
+#include "vmx.h"
+#include "x86.h"
+
+#define LEAF_FEATURES 1
+#define LEAF_EXTENDED_FEATURES 7
+#define LEAF_PMU 0x0a
+#define LEAF_XSAVE 0x0d
+#define LEAF_EXTENDED_1 0x80000001u
+#define SLOT_EXTENDED_1 (sizeof(((struct cpu *)0)->cpuid_slot) - 1)
+#define ANY_SUBLEAF ~0u
+#define LEAF_1_ECX_HYPERVISOR BIT(31)
+#define LEAF_1_ECX_OSXSAVE BIT(27)
+#define LEAF_7_ECX_OSPKE BIT(4)
+
+#define HYPERVISOR_LEAVES 0x10000000u /* 0x40000000 .. 0x4fffffff are never hardware's */
+
+enum reg { EAX, EBX, ECX, EDX };
+
+/* What must be there for the bits to be shown. */
+enum condition {
+    NEVER,
+    WITH_RDTSCP,
+    WITH_INVPCID,
+    WITH_XSAVES,
+    WITH_USER_WAIT,
+    WITH_BNDCFGS,
+    WITH_CET,
+    WITH_LBR_CTL,
+    WITH_PT,
+    WITH_PMU,
+};
+
+struct cpuid_row {
+    uint32_t leaf, subleaf;
+    enum reg reg;
+    uint32_t hidden;
+    enum condition condition;
+};
+
+static const struct cpuid_row rows[] = {
+    /* Nested virtualization is not offered. */
+    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(5) /* VMX */, NEVER},
+    /* GETSEC always exits and is answered with #UD. */
+    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(6) /* SMX */, NEVER},
+    /* pmu=off: no PDCM, DS, DTES64, DS-CPL, and an empty leaf 0AH. */
+    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(15) | BIT(2) | BIT(4), WITH_PMU},
+    {LEAF_FEATURES, ANY_SUBLEAF, EDX, BIT(21), WITH_PMU},
+    {LEAF_PMU, ANY_SUBLEAF, EAX, ~0u, WITH_PMU},
+    {LEAF_PMU, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
+    {LEAF_PMU, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
+    {LEAF_PMU, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
+    /* The EPC is not in the guest's map, and ENCLS exits. */
+    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(2) /* SGX */, NEVER},
+    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(30) /* SGX_LC */, NEVER},
+    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(1) /* SGX_KEYS */, NEVER},
+    {0x12, ANY_SUBLEAF, EAX, ~0u, NEVER},
+    {0x12, ANY_SUBLEAF, EBX, ~0u, NEVER},
+    {0x12, ANY_SUBLEAF, ECX, ~0u, NEVER},
+    {0x12, ANY_SUBLEAF, EDX, ~0u, NEVER},
+    /* Without the secondary control the instruction is #UD in the guest. */
+    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(10) /* INVPCID */, WITH_INVPCID},
+    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(5) /* WAITPKG */, WITH_USER_WAIT},
+    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(22) /* RDPID */, WITH_RDTSCP},
+    {LEAF_EXTENDED_1, ANY_SUBLEAF, EDX, BIT(27) /* RDTSCP */, WITH_RDTSCP},
+    {LEAF_XSAVE, 1, EAX, BIT(3) /* XSAVES */, WITH_XSAVES},
+    /* "Enable PCONFIG" stays 0. */
+    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(18) /* PCONFIG */, NEVER},
+    {0x1b, ANY_SUBLEAF, EAX, ~0u, NEVER},
+    {0x1b, ANY_SUBLEAF, EBX, ~0u, NEVER},
+    {0x1b, ANY_SUBLEAF, ECX, ~0u, NEVER},
+    {0x1b, ANY_SUBLEAF, EDX, ~0u, NEVER},
+    /* "Enable MSR-list instructions" is a tertiary control that is not used. */
+    {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(27) /* MSRLIST */, NEVER},
+    /* With BNDCFGS left on, root-mode branches would reset the guest's bounds. */
+    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(14) /* MPX */, WITH_BNDCFGS},
+    /* S_CET, SSP and the SSP table are switched only by the CET controls. */
+    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(7) /* CET_SS */, WITH_CET},
+    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(20) /* CET_IBT */, WITH_CET},
+    /* Else root-mode branches would be recorded in the guest's LBR stack. */
+    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(19) /* ARCH_LBR */, WITH_LBR_CTL},
+    {0x1c, ANY_SUBLEAF, EAX, ~0u, WITH_LBR_CTL},
+    {0x1c, ANY_SUBLEAF, EBX, ~0u, WITH_LBR_CTL},
+    {0x1c, ANY_SUBLEAF, ECX, ~0u, WITH_LBR_CTL},
+    /* Else tracing faults in VMX operation, records root mode, or writes past the EPT. */
+    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(25) /* Intel PT */, WITH_PT},
+    {0x14, ANY_SUBLEAF, EAX, ~0u, WITH_PT},
+    {0x14, ANY_SUBLEAF, EBX, ~0u, WITH_PT},
+    {0x14, ANY_SUBLEAF, ECX, ~0u, WITH_PT},
+    /* State that VMX has no fields for, and CR4 bits that are not given to the guest (cr.c). */
+    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(23) /* KL */, NEVER},
+    {0x19, ANY_SUBLEAF, EAX, ~0u, NEVER},
+    {0x19, ANY_SUBLEAF, EBX, ~0u, NEVER},
+    {0x19, ANY_SUBLEAF, ECX, ~0u, NEVER},
+    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(5) /* UINTR */, NEVER},
+    {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(17) /* FRED */, NEVER},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+struct cpuid_filter {
+    uint32_t leaf, subleaf;
+    uint32_t keep[4];
+    uint32_t add[4];
+};
+
+static bool condition_met(enum condition condition, const struct cpu *cpu,
+                          const uint32_t *controls, bool pt_in_vmx)
+{
+    uint32_t secondary = controls[SET_SECONDARY];
+
+    switch (condition) {
+    case WITH_RDTSCP:
+        return secondary & SECONDARY_ENABLE_RDTSCP;
+    case WITH_INVPCID:
+        return secondary & SECONDARY_ENABLE_INVPCID;
+    case WITH_XSAVES:
+        return secondary & SECONDARY_ENABLE_XSAVES;
+    case WITH_USER_WAIT:
+        return secondary & SECONDARY_ENABLE_USER_WAIT;
+    case WITH_BNDCFGS:
+        return controls[SET_ENTRY] & ENTRY_LOAD_BNDCFGS;
+    case WITH_CET:
+        return controls[SET_ENTRY] & ENTRY_LOAD_CET;
+    case WITH_LBR_CTL:
+        return controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL;
+    case WITH_PT:
+        return pt_in_vmx;
+    case WITH_PMU:
+        return cpu->boot->options.pmu;
+    default:
+        return false;
+    }
+}
+
+static uint8_t *slot_of(struct cpu *cpu, uint32_t leaf)
+{
+    if (leaf < SLOT_EXTENDED_1)
+        return &cpu->cpuid_slot[leaf];
+    return leaf == LEAF_EXTENDED_1 ? &cpu->cpuid_slot[SLOT_EXTENDED_1] : NULL;
+}
+
+/* The filter of (leaf, subleaf), made when it is not there yet. Filters of one leaf lie side by
+ * side because the rows are taken leaf by leaf. */
+static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
+{
+    for (unsigned i = 0; i < cpu->cpuid_count; i++)
+        if (cpu->cpuid_filters[i].leaf == leaf && cpu->cpuid_filters[i].subleaf == subleaf)
+            return &cpu->cpuid_filters[i];
+
+    struct cpuid_filter *f = &cpu->cpuid_filters[cpu->cpuid_count++];
+    f->leaf = leaf;
+    f->subleaf = subleaf;
+    for (unsigned reg = 0; reg < 4; reg++)
+        f->keep[reg] = ~0u;
+    uint8_t *slot = slot_of(cpu, leaf);
+    if (*slot == 0)
+        *slot = cpu->cpuid_count;
+    return f;
+}
+
+bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
+{
+    _Static_assert(ROWS * sizeof(struct cpuid_filter) <= PAGE_SIZE, "the filters fit one page");
+    bool done[ROWS] = {false};
+
+    cpu->cpuid_filters = page_alloc(1);
+    if (cpu->cpuid_filters == NULL)
+        return false;
+    for (unsigned i = 0; i < ROWS; i++) {
+        for (unsigned j = i; j < ROWS; j++) {
+            const struct cpuid_row *row = &rows[j];
+            if (done[j] || row->leaf != rows[i].leaf)
+                continue;
+            done[j] = true;
+            if (!condition_met(row->condition, cpu, controls, pt_in_vmx))
+                filter_of(cpu, row->leaf, row->subleaf)->keep[row->reg] &= ~row->hidden;
+        }
+    }
+    struct cpuid_filter *features = filter_of(cpu, LEAF_FEATURES, ANY_SUBLEAF);
+    features->keep[ECX] &= ~(uint32_t)LEAF_1_ECX_OSXSAVE;
+    features->add[ECX] |= LEAF_1_ECX_HYPERVISOR;
+    struct cpuid_filter *extended = filter_of(cpu, LEAF_EXTENDED_FEATURES, 0);
+    extended->keep[ECX] &= ~(uint32_t)LEAF_7_ECX_OSPKE;
+    return true;
+}
+
+/* The bits that follow the guest's CR4, which are root mode's in what CPUID gave. */
+void cpuid_follow_cr4(struct cpu *cpu)
+{
+    uint64_t cr4 = cpu->guest_cr4_tracked;
+    struct cpuid_filter *features = filter_of(cpu, LEAF_FEATURES, ANY_SUBLEAF);
+    struct cpuid_filter *extended = filter_of(cpu, LEAF_EXTENDED_FEATURES, 0);
+
+    features->add[ECX] &= ~(uint32_t)LEAF_1_ECX_OSXSAVE;
+    if (cr4 & CR4_OSXSAVE)
+        features->add[ECX] |= LEAF_1_ECX_OSXSAVE;
+    extended->add[ECX] &= ~(uint32_t)LEAF_7_ECX_OSPKE;
+    if (cr4 & CR4_PKE)
+        extended->add[ECX] |= LEAF_7_ECX_OSPKE;
+}
+
+static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
+{
+    struct cpuid_result r = {0, 0, 0, 0};
+
+    if (leaf == CPUID_HV_SIGNATURE) {
+        r.eax = CPUID_HV_LAST;
+        r.ebx = PMUVISOR_SIGNATURE_EBX;
+        r.ecx = PMUVISOR_SIGNATURE_ECX;
+        r.edx = PMUVISOR_SIGNATURE_EDX;
+    } else if (leaf == CPUID_HV_FEATURES) {
+        r.eax = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH;
+        r.ebx = cpu->boot->options.policy;
+        r.ecx = BIT(HYPERCALL_STATISTICS) | BIT(HYPERCALL_LOG);
+    }
+    return r;
+}
+
+void exit_cpuid(struct cpu *cpu)
+{
+    uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX];
+    uint32_t subleaf = (uint32_t)cpu->gpr[GPR_RCX];
+    struct cpuid_result r;
+
+    if (__builtin_expect(leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES, 0)) {
+        r = hypervisor_leaf(cpu, leaf);
+    } else {
+        r = cpuid(leaf, subleaf);
+        const uint8_t *slot = slot_of(cpu, leaf);
+        if (slot != NULL && *slot != 0) {
+            const struct cpuid_filter *f = &cpu->cpuid_filters[*slot - 1];
+            const struct cpuid_filter *end = &cpu->cpuid_filters[cpu->cpuid_count];
+            for (; f < end && f->leaf == leaf; f++) {
+                if (f->subleaf != ANY_SUBLEAF && f->subleaf != subleaf)
+                    continue;
+                r.eax = (r.eax & f->keep[EAX]) | f->add[EAX];
+                r.ebx = (r.ebx & f->keep[EBX]) | f->add[EBX];
+                r.ecx = (r.ecx & f->keep[ECX]) | f->add[ECX];
+                r.edx = (r.edx & f->keep[EDX]) | f->add[EDX];
+                break;
+            }
+        }
+    }
+    cpu->gpr[GPR_RAX] = r.eax;
+    cpu->gpr[GPR_RBX] = r.ebx;
+    cpu->gpr[GPR_RCX] = r.ecx;
+    cpu->gpr[GPR_RDX] = r.edx;
+    skip_instruction();
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Root mode's descriptor tables. NMIs, and the faults that a bad stack would cause, have stacks of
+ * their own by IST. SDM Vol. 3, "Protected-Mode Memory Management"; "64-Bit Mode Stack Frame".
+ */
+#include "descriptors.h"
+
+#include "../nmi/nmi.h"
+#include "cpu.h"
+#include "mm.h"
+#include "msr.h"
+#include "vmx.h"
+#include "x86.h"
+
+extern const char exception_stubs[];
+#define EXCEPTION_STUB_BYTES 16
+#define EXCEPTIONS 32
+
+#define GATE_INTERRUPT 0x8e /* present, DPL 0, 64-bit interrupt gate: IF off */
+#define IST_NMI 1
+#define IST_FAULT 2 /* #DF, #PF and #MC: the stack may be what is broken */
+
+#define GDT_CODE_64 0x00af9b000000ffffULL
+#define GDT_DATA 0x00cf93000000ffffULL
+#define TSS_AVAILABLE 0x89ULL
+
+
+struct idt_gate {
+    uint16_t offset_0;
+    uint16_t selector;
+    uint8_t ist;
+    uint8_t type;
+    uint16_t offset_16;
+    uint32_t offset_32;
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct idt_gate) == 16, "SDM: 64-bit gates have 16 bytes");
+
+struct tss {
+    uint32_t reserved_0;
+    uint64_t rsp[3];
+    uint64_t reserved_1;
+    uint64_t ist[7];
+    uint64_t reserved_2;
+    uint16_t reserved_3;
+    uint16_t io_map_base;
+} __attribute__((packed));
+_Static_assert(sizeof(struct tss) == 104, "SDM: the 64-bit TSS has 104 bytes");
+
+struct table_register {
+    uint16_t limit;
+    uint64_t base;
+} __attribute__((packed));
+
+struct tables {
+    uint64_t gdt[5]; /* null, code, data, TSS (two entries) */
+    struct tss tss;
+    struct idt_gate idt[EXCEPTIONS] __attribute__((aligned(16)));
+};
+_Static_assert(sizeof(struct tables) <= PAGE_SIZE, "one page holds all three");
+
+static void set_gate(struct idt_gate *gate, const char *target, uint8_t ist)
+{
+    uint64_t address = (uint64_t)target;
+
+    *gate = (struct idt_gate){
+        .offset_0 = (uint16_t)address,
+        .selector = ROOT_CS,
+        .ist = ist,
+        .type = GATE_INTERRUPT,
+        .offset_16 = (uint16_t)(address >> 16),
+        .offset_32 = (uint32_t)(address >> 32),
+    };
+}
+
+static void load(const struct tables *t)
+{
+    struct table_register gdtr = {sizeof(t->gdt) - 1, (uint64_t)t->gdt};
+    struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
+
+    __asm__ volatile("lgdt %0\n\t"
+                     "pushq %1\n\t"
+                     "leaq 1f(%%rip), %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "lretq\n\t"
+                     "1: movl %2, %%eax\n\t"
+                     "movl %%eax, %%ss\n\t"
+                     "movl %%eax, %%ds\n\t"
+                     "movl %%eax, %%es\n\t"
+                     "xorl %%eax, %%eax\n\t"
+                     "movl %%eax, %%fs\n\t"
+                     "movl %%eax, %%gs\n\t"
+                     "lidt %3\n\t"
+                     "movl %4, %%eax\n\t"
+                     "ltr %%ax"
+                     :
+                     : "m"(gdtr), "i"(ROOT_CS), "i"(ROOT_DS), "m"(idtr), "i"(ROOT_TR)
+                     : "rax", "memory");
+}
+
+bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
+{
+    struct tables *t = page_alloc(1);
+
+    if (t == NULL)
+        return false;
+    uint64_t tss = (uint64_t)&t->tss;
+    t->gdt[1] = GDT_CODE_64;
+    t->gdt[2] = GDT_DATA;
+    t->gdt[3] = (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
+                (tss >> 24 & 0xff) << 56;
+    t->gdt[4] = tss >> 32;
+    t->tss.ist[IST_NMI - 1] = cpu->nmi_stack;
+    t->tss.ist[IST_FAULT - 1] = cpu->fault_stack;
+    t->tss.io_map_base = sizeof(struct tss);
+    for (unsigned v = 0; v < EXCEPTIONS; v++) {
+        bool own_stack = v == VECTOR_DF || v == VECTOR_PF || v == VECTOR_MC;
+        set_gate(&t->idt[v], exception_stubs + v * EXCEPTION_STUB_BYTES, own_stack ? IST_FAULT : 0);
+    }
+    set_gate(&t->idt[VECTOR_NMI], nmi_entry, IST_NMI);
+    load(t);
+    wrmsr(IA32_GS_BASE, (uint64_t)cpu);
+
+    *out = (struct descriptor_tables){(uint64_t)t->gdt, (uint64_t)t->idt, tss};
+    return true;
+}

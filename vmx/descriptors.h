@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Root mode's GDT, TSS and IDT, one set per processor.
+ */
+#ifndef PMUVISOR_VMX_DESCRIPTORS_H
+#define PMUVISOR_VMX_DESCRIPTORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cpu;
+
+#define ROOT_CS 0x08
+#define ROOT_DS 0x10
+#define ROOT_TR 0x18
+
+struct descriptor_tables {
+    uint64_t gdt_base, idt_base, tss_base;
+};
+
+/* Builds the tables and loads all of them, and GS with the processor's struct. Interrupts are off.
+ * False: the page pool is used up. */
+bool descriptors_load(struct cpu *cpu, struct descriptor_tables *t);
+
+#endif

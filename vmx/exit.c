@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Exit dispatch: a table from reason to handler, and the handlers that are one line.
+ * SDM Vol. 3, "Basic VM-Exit Reasons", "Instructions That Cause VM Exits".
+ */
+#include "exit.h"
+
+#include "../pmu/pmu.h"
+#include "check_guest.h"
+#include "fault.h"
+#include "inject.h"
+#include "log.h"
+#include "report.h"
+#include "vmcs.h"
+
+/* VMX and SMX instructions: the guest's CPUID shows neither, so they are not there. */
+static void exit_undefined(struct cpu *cpu)
+{
+    (void)cpu;
+    inject_ud();
+}
+
+/* Real INVD would throw away the hypervisor's own dirty lines with the guest's. */
+static void exit_invd(struct cpu *cpu)
+{
+    (void)cpu;
+    wbinvd();
+    skip_instruction();
+}
+
+/* Exits even with RDPMC exiting only where pmu=off: there is no counter. */
+static void exit_rdpmc(struct cpu *cpu)
+{
+    (void)cpu;
+    inject_gp();
+}
+
+static void exit_triple_fault(struct cpu *cpu)
+{
+    log_printf("\npmuvisor: the guest's processor shut down (triple fault) at RIP 0x%lx; resetting "
+               "the machine\n", vmcs_read_natural(VMCS_GUEST_RIP));
+    report_exits(cpu);
+    machine_reset(cpu);
+}
+
+static void exit_init(struct cpu *cpu)
+{
+    log_printf("\npmuvisor: the guest's only processor got an INIT; resetting the machine\n");
+    report_exits(cpu);
+    machine_reset(cpu);
+}
+
+/* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
+static void exit_task_switch(struct cpu *cpu)
+{
+    (void)cpu;
+    log_printf("pmuvisor: the guest tried a hardware task switch: #GP\n");
+    inject_gp();
+}
+
+typedef void (*exit_handler)(struct cpu *cpu);
+
+static const exit_handler handlers[EXIT_REASON_COUNT] = {
+    [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault,
+    [EXIT_REASON_INIT_SIGNAL] = exit_init,
+    [EXIT_REASON_TASK_SWITCH] = exit_task_switch,
+    [EXIT_REASON_CPUID] = exit_cpuid,
+    [EXIT_REASON_GETSEC] = exit_undefined,
+    [EXIT_REASON_INVD] = exit_invd,
+    [EXIT_REASON_RDPMC] = exit_rdpmc,
+    [EXIT_REASON_VMCALL] = exit_vmcall,
+    [EXIT_REASON_VMCLEAR] = exit_undefined,
+    [EXIT_REASON_VMLAUNCH] = exit_undefined,
+    [EXIT_REASON_VMPTRLD] = exit_undefined,
+    [EXIT_REASON_VMPTRST] = exit_undefined,
+    [EXIT_REASON_VMREAD] = exit_undefined,
+    [EXIT_REASON_VMRESUME] = exit_undefined,
+    [EXIT_REASON_VMWRITE] = exit_undefined,
+    [EXIT_REASON_VMXOFF] = exit_undefined,
+    [EXIT_REASON_VMXON] = exit_undefined,
+    [EXIT_REASON_CR_ACCESS] = exit_cr_access,
+    [EXIT_REASON_IO_INSTRUCTION] = exit_io,
+    [EXIT_REASON_RDMSR] = exit_rdmsr,
+    [EXIT_REASON_WRMSR] = exit_wrmsr,
+    [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation,
+    [EXIT_REASON_INVEPT] = exit_undefined,
+    [EXIT_REASON_INVVPID] = exit_undefined,
+    [EXIT_REASON_XSETBV] = exit_xsetbv,
+    [EXIT_REASON_VMFUNC] = exit_undefined,
+    [EXIT_REASON_ENCLS] = exit_undefined,
+};
+
+static _Noreturn void unexpected(uint32_t reason)
+{
+    if (reason & EXIT_REASON_ENTRY_FAILURE)
+        check_guest_state();
+    hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
+                     "0x%lx", reason, exit_reason_name(reason & EXIT_REASON_BASIC),
+                     vmcs_read_natural(VMCS_EXIT_QUALIFICATION),
+                     vmcs_read_natural(VMCS_GUEST_RIP));
+}
+
+static inline uint32_t dispatch(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT || handlers[reason] == NULL, 0))
+        unexpected(reason);
+    cpu->exits[reason]++;
+    handlers[reason](cpu);
+    pmu_before_entry(cpu);
+    return reason;
+}
+
+void vmx_exit(struct cpu *cpu) { dispatch(cpu); }
+
+void vmx_exit_timed(struct cpu *cpu)
+{
+    uint64_t start = rdtsc();
+    uint32_t reason = dispatch(cpu);
+    cpu->exit_cycles[reason] += rdtsc() - start;
+}
+
+void vmx_entry_failed(struct cpu *cpu)
+{
+    (void)cpu;
+    check_guest_state();
+    hypervisor_fault("VM entry failed, VM-instruction error %u",
+                     vmcs_read_32(VMCS_INSTRUCTION_ERROR));
+}

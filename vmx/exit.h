@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The exit handlers: each gets the processor's struct with the guest's registers in it, and leaves
+ * the VMCS ready for the next entry.
+ */
+#ifndef PMUVISOR_VMX_EXIT_H
+#define PMUVISOR_VMX_EXIT_H
+
+#include "cpu.h"
+
+void exit_cpuid(struct cpu *cpu);         /* cpuid.c */
+void exit_cr_access(struct cpu *cpu);     /* cr.c */
+void exit_xsetbv(struct cpu *cpu);        /* cr.c */
+void exit_rdmsr(struct cpu *cpu);         /* msr.c */
+void exit_wrmsr(struct cpu *cpu);         /* msr.c */
+void exit_io(struct cpu *cpu);            /* io.c */
+void exit_ept_violation(struct cpu *cpu); /* memory.c */
+void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
+
+/* Called from entry.asm after every exit, stack on this processor's root stack. */
+void vmx_exit(struct cpu *cpu);
+void vmx_exit_timed(struct cpu *cpu); /* the same with stats=cycles */
+/* Called from entry.asm where VMLAUNCH or VMRESUME came back. */
+_Noreturn void vmx_entry_failed(struct cpu *cpu);
+
+/* entry.asm */
+_Noreturn void vmx_launch(void);
+extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
+
+/* Set-up of the handlers' tables. */
+bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
+void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
+void io_setup(struct cpu *cpu);
+
+#endif

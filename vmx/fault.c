@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What an exception in root mode means: a fix-up for the instructions of fault.asm, else the end
+ * of this processor with everything that helps to find out why.
+ */
+#include "fault.h"
+
+#include <stdarg.h>
+
+#include "cpu.h"
+#include "log.h"
+#include "msr.h"
+#include "report.h"
+#include "x86.h"
+
+#define TAIL_BYTES 1024
+
+extern const char rdmsr_may_fault[], wrmsr_may_fault[], xsetbv_may_fault[];
+extern const char safe_access_faulted[];
+
+uint64_t root_exception(const struct exception_frame *f);
+
+static void print_log_tail(void)
+{
+    static char tail[TAIL_BYTES + 1];
+    uint64_t position = 0, last = 0;
+    char skip[256];
+    size_t n;
+
+    while ((n = log_read(&position, skip, sizeof(skip))) != 0)
+        last = position;
+    position = last > TAIL_BYTES ? last - TAIL_BYTES : 0;
+    n = log_read(&position, tail, TAIL_BYTES);
+    tail[n] = '\0';
+    log_printf("---- the log's tail ----\n%s\n---- end; stopped ----\n", tail);
+}
+
+void hypervisor_fault(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    format_text_v(line, sizeof(line), format, arguments);
+    va_end(arguments);
+
+    log_printf("\npmuvisor: fault in root mode: %s\n", line);
+    if (rdmsr(IA32_GS_BASE) != 0) /* else it is too early for a struct cpu */
+        report_exits(this_cpu());
+    print_log_tail();
+    halt_forever();
+}
+
+/* Gives the address to go on at. */
+uint64_t root_exception(const struct exception_frame *f)
+{
+    if (f->vector == VECTOR_GP &&
+        (f->rip == (uint64_t)rdmsr_may_fault || f->rip == (uint64_t)wrmsr_may_fault ||
+         f->rip == (uint64_t)xsetbv_may_fault))
+        return (uint64_t)safe_access_faulted;
+
+    log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
+    log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
+    log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);
+    log_printf("R12 %016lx R13 %016lx R14 %016lx R15 %016lx\n", f->r12, f->r13, f->r14, f->r15);
+    log_printf("RIP %016lx CS %04lx RFLAGS %08lx SS %04lx CR2 %016lx CR3 %016lx\n", f->rip, f->cs,
+               f->rflags, f->ss, read_cr2(), read_cr3());
+    hypervisor_fault("exception %lu, error code 0x%lx, at RIP 0x%lx (image offset 0x%lx)",
+                     f->vector, f->error_code, f->rip, f->rip - this_cpu()->boot->image.base);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Exceptions in root mode: the few instructions that may fault on the guest's behalf, and the end
+ * of everything else.
+ */
+#ifndef PMUVISOR_VMX_FAULT_H
+#define PMUVISOR_VMX_FAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* RDMSR, WRMSR and XSETBV of what the guest chose. False: the instruction raised #GP, and the
+ * guest is to get it. The fault is left without an IRET, so NMI blocking stays as it was. */
+bool rdmsr_safe(uint32_t index, uint64_t *value);
+bool wrmsr_safe(uint32_t index, uint64_t value);
+bool xsetbv_safe(uint32_t index, uint64_t value);
+
+/* Prints the reason and the log's tail, and stops this processor for good. */
+_Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What fault.asm leaves on the stack, lowest address first. */
+struct exception_frame {
+    uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax;
+    uint64_t vector;
+    uint64_t error_code; /* 0 where the exception has none */
+    uint64_t rip, cs, rflags, rsp, ss; /* pushed by the processor */
+};
+
+#endif

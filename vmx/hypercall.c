@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * VMCALL: what the guest's kernel can ask. Numbers and arguments are in include/hypercall.h; all
+ * data moves in registers, so no guest memory is read or written.
+ */
+#include "hypercall.h"
+
+#include "exit.h"
+#include "inject.h"
+#include "log.h"
+#include "vmcs.h"
+
+#define LOG_CHUNK 32
+#define ALL_REASONS (~0ULL)
+
+static int64_t statistics(const struct cpu *cpu)
+{
+    uint64_t reason = cpu->gpr[GPR_RBX];
+    uint64_t total = 0;
+
+    if (reason < EXIT_REASON_COUNT)
+        return (int64_t)cpu->exits[reason];
+    if (reason != ALL_REASONS)
+        return HYPERCALL_E_ARGUMENT;
+    for (unsigned i = 0; i < EXIT_REASON_COUNT; i++)
+        total += cpu->exits[i];
+    return (int64_t)total;
+}
+
+static int64_t read_log(struct cpu *cpu)
+{
+    union {
+        char text[LOG_CHUNK];
+        uint64_t word[LOG_CHUNK / 8];
+    } chunk = {{0}};
+    uint64_t position = cpu->gpr[GPR_RBX];
+    size_t n = log_read(&position, chunk.text, LOG_CHUNK);
+
+    cpu->gpr[GPR_RBX] = position;
+    cpu->gpr[GPR_RCX] = chunk.word[0];
+    cpu->gpr[GPR_RDX] = chunk.word[1];
+    cpu->gpr[GPR_RSI] = chunk.word[2];
+    cpu->gpr[GPR_RDI] = chunk.word[3];
+    return (int64_t)n;
+}
+
+void exit_vmcall(struct cpu *cpu)
+{
+    uint32_t rights = vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS);
+    int64_t result;
+
+    if ((rights >> ACCESS_DPL_SHIFT & 3) != 0) {
+        result = HYPERCALL_E_PERMISSION;
+    } else {
+        switch (cpu->gpr[GPR_RAX]) {
+        case HYPERCALL_STATISTICS:
+            result = statistics(cpu);
+            break;
+        case HYPERCALL_LOG:
+            result = read_log(cpu);
+            break;
+        default:
+            result = HYPERCALL_E_NUMBER;
+        }
+    }
+    cpu->gpr[GPR_RAX] = (uint64_t)result;
+    skip_instruction();
+}

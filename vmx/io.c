@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * I/O ports: all pass through but the PM1 control registers, where the guest's power-off arrives.
+ * SDM Vol. 3, "I/O-Bitmap Addresses", "Exit Qualification for I/O Instructions";
+ * ACPI specification, "PM1 Control Registers".
+ */
+#include "exit.h"
+
+#include "inject.h"
+#include "log.h"
+#include "report.h"
+#include "vmcs.h"
+#include "x86.h"
+
+#define PM1_CONTROL_BYTES 2
+#define PM1_SLP_EN BIT(13)
+#define PM1_SLP_TYP_SHIFT 10
+#define PM1_SLP_TYP_MASK 7
+
+static void watch(uint8_t *bitmaps, uint16_t port, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        bitmaps[(port + i) / 8] |= (uint8_t)(1u << (port + i) % 8);
+}
+
+void io_setup(struct cpu *cpu)
+{
+    const struct acpi_facts *acpi = &cpu->boot->acpi;
+
+    if (acpi->pm1a_control != 0)
+        watch(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);
+    if (acpi->pm1b_control != 0)
+        watch(cpu->io_bitmaps, acpi->pm1b_control, PM1_CONTROL_BYTES);
+}
+
+static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes)
+{
+    uint64_t *rax = &cpu->gpr[GPR_RAX];
+
+    if (bytes == 1)
+        *rax = (*rax & ~0xffULL) | inb(port);
+    else if (bytes == 2)
+        *rax = (*rax & ~0xffffULL) | inw(port);
+    else
+        *rax = inl(port);
+}
+
+static void port_out(uint16_t port, unsigned bytes, uint32_t value)
+{
+    if (bytes == 1)
+        outb(port, (uint8_t)value);
+    else if (bytes == 2)
+        outw(port, (uint16_t)value);
+    else
+        outl(port, value);
+}
+
+/* Whether this write sets SLP_EN, which lies in the second byte of either register. */
+static bool enters_sleep(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
+                         uint32_t value, unsigned *type)
+{
+    const uint16_t registers[] = {acpi->pm1a_control, acpi->pm1b_control};
+
+    for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
+        uint32_t shifted;
+        if (registers[i] == 0)
+            continue;
+        if (port >= registers[i] && port < registers[i] + PM1_CONTROL_BYTES)
+            shifted = value << 8 * (port - registers[i]);
+        else if (port < registers[i] && port + bytes > registers[i])
+            shifted = value >> 8 * (registers[i] - port);
+        else
+            continue;
+        *type = shifted >> PM1_SLP_TYP_SHIFT & PM1_SLP_TYP_MASK;
+        if (shifted & PM1_SLP_EN)
+            return true;
+    }
+    return false;
+}
+
+void exit_io(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    uint16_t port = (uint16_t)(qualification >> IO_PORT_SHIFT);
+    unsigned bytes = (unsigned)(qualification & IO_SIZE_MASK) + 1;
+    unsigned type;
+
+    if (qualification & IO_STRING) {
+        log_printf("pmuvisor: the guest tried string I/O on port 0x%x: #GP\n", port);
+        inject_gp();
+        return;
+    }
+    if (qualification & IO_IN) {
+        port_in(cpu, port, bytes);
+    } else {
+        uint32_t value = (uint32_t)cpu->gpr[GPR_RAX];
+        if (enters_sleep(&cpu->boot->acpi, port, bytes, value, &type)) {
+            log_printf("\npmuvisor: the guest asked for sleep or power-off (SLP_TYP %u)\n", type);
+            report_exits(cpu);
+        }
+        port_out(port, bytes, value);
+    }
+    skip_instruction();
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * EPT violations: the guest touched what is not mapped for it. That is the hypervisor's own
+ * memory, or an address past the map; one page of the former is the reset doorbell.
+ * SDM Vol. 3, "EPT Violations", "Exit Qualification for EPT Violations".
+ */
+#include "exit.h"
+
+#include "inject.h"
+#include "log.h"
+#include "report.h"
+#include "vmcs.h"
+
+#define TOUCHES_LOGGED 16 /* a guest that keeps touching must not flush the log */
+
+void exit_ept_violation(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    uint64_t address = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
+
+    if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && qualification & EPT_VIOLATION_WRITE) {
+        log_printf("\npmuvisor: the guest asked for a reset\n");
+        report_exits(cpu);
+        machine_reset(cpu);
+    }
+    if (cpu->exits[EXIT_REASON_EPT_VIOLATION] <= TOUCHES_LOGGED)
+        log_printf("pmuvisor: the guest's %s of 0x%lx at RIP 0x%lx was refused: not its memory\n",
+                   qualification & EPT_VIOLATION_WRITE   ? "write"
+                   : qualification & EPT_VIOLATION_FETCH ? "execution"
+                                                         : "read",
+                   address, vmcs_read_natural(VMCS_GUEST_RIP));
+    inject_gp();
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
+ * bitmap cannot name (indices outside its two ranges) is done on the hardware, and faults in the
+ * guest where the hardware faults.
+ * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
+ */
+#include "exit.h"
+
+#include "../apic/apic.h"
+#include "../pmu/pmu.h"
+#include "capability.h"
+#include "fault.h"
+#include "inject.h"
+#include "log.h"
+#include "mm.h"
+#include "msr.h"
+#include "msr_bitmap.h"
+#include "vmx.h"
+
+enum action {
+    PASS,   /* straight to the hardware, no exit */
+    FAULT,  /* #GP(0), as on a processor without the register */
+    IGNORE, /* has no effect; one line in the log */
+    CUSTOM, /* the row's function */
+};
+
+enum when { ALWAYS, WITHOUT_PT, WITHOUT_ARCH_LBR };
+
+struct msr_rule {
+    uint32_t first, last;
+    enum action read, write;
+    enum when when;
+    bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
+};
+
+static bool feature_control(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    (void)cpu;
+    if (write) /* locked */
+        return false;
+    if (!rdmsr_safe(index, value))
+        return false;
+    *value &= ~(FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX |
+                FEATURE_CONTROL_SENTER | FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX);
+    *value |= FEATURE_CONTROL_LOCK;
+    return true;
+}
+
+static bool apic_base(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    (void)index;
+    return write && apic_base_write(cpu, *value);
+}
+
+/* The EPT holds the memory types that the MTRRs had at the start. */
+static bool mtrr_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    uint64_t now;
+
+    (void)cpu;
+    if (!write || !rdmsr_safe(index, &now))
+        return false;
+    if (now != *value)
+        log_printf("pmuvisor: the guest's write of 0x%lx to MTRR 0x%x (now 0x%lx) was ignored\n",
+                   *value, index, now);
+    return true;
+}
+
+static const struct msr_rule rules[] = {
+    /* A moved APIC base would leave the hypervisor's own page table wrong. */
+    {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base},
+    /* The features that it enables are hidden. */
+    {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, CUSTOM, CUSTOM, ALWAYS, feature_control},
+    /* Microcode may change what VMX can do while a guest runs. */
+    {IA32_BIOS_UPDT_TRIG, IA32_BIOS_UPDT_TRIG, PASS, IGNORE, ALWAYS, NULL},
+    {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_SMM_MONITOR_CTL, IA32_SMM_MONITOR_CTL, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, CUSTOM, ALWAYS,
+     mtrr_write},
+    {IA32_MTRR_FIX64K_00000, IA32_MTRR_FIX64K_00000, PASS, CUSTOM, ALWAYS, mtrr_write},
+    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, PASS, CUSTOM, ALWAYS, mtrr_write},
+    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, PASS, CUSTOM, ALWAYS, mtrr_write},
+    {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_write},
+    /* CPUID shows no VMX. */
+    {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, WITHOUT_PT, NULL},
+    {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+};
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
+{
+    bool arch_lbr = controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL;
+
+    for (unsigned i = 0; i < RULES; i++) {
+        const struct msr_rule *rule = &rules[i];
+        if ((rule->when == WITHOUT_PT && pt_in_vmx) || (rule->when == WITHOUT_ARCH_LBR && arch_lbr))
+            continue;
+        msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
+                       rule->write != PASS);
+    }
+    if (!cpu->boot->options.pmu)
+        pmu_hide(cpu->msr_bitmap);
+}
+
+static const struct msr_rule *rule_of(uint32_t index)
+{
+    for (unsigned i = 0; i < RULES; i++)
+        if (index >= rules[i].first && index <= rules[i].last)
+            return &rules[i];
+    return NULL;
+}
+
+void exit_rdmsr(struct cpu *cpu)
+{
+    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
+    const struct msr_rule *rule = rule_of(index);
+    uint64_t value = 0;
+    bool done;
+
+    if (rule != NULL && rule->read == CUSTOM)
+        done = rule->custom(cpu, index, &value, false);
+    else if ((rule != NULL && rule->read == FAULT) || (!cpu->boot->options.pmu && pmu_owns(index)))
+        done = false;
+    else
+        done = rdmsr_safe(index, &value);
+
+    if (!done) {
+        inject_gp();
+        return;
+    }
+    cpu->gpr[GPR_RAX] = (uint32_t)value;
+    cpu->gpr[GPR_RDX] = value >> 32;
+    skip_instruction();
+}
+
+void exit_wrmsr(struct cpu *cpu)
+{
+    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
+    uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
+    const struct msr_rule *rule = rule_of(index);
+    bool done;
+
+    if (rule != NULL && rule->write == CUSTOM) {
+        done = rule->custom(cpu, index, &value, true);
+    } else if (rule != NULL && rule->write == IGNORE) {
+        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was ignored\n", value, index);
+        done = true;
+    } else if ((rule != NULL && rule->write == FAULT) ||
+               (!cpu->boot->options.pmu && pmu_owns(index))) {
+        done = false;
+    } else {
+        done = wrmsr_safe(index, value);
+    }
+
+    if (done)
+        skip_instruction();
+    else
+        inject_gp();
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The MSR bitmap: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address".
+ */
+#ifndef PMUVISOR_VMX_MSR_BITMAP_H
+#define PMUVISOR_VMX_MSR_BITMAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
+ * are passed over: they exit in any case. `bitmap` is one page. */
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
+
+/* Whether an access exits. */
+bool msr_bitmap_exits(const void *bitmap, uint32_t index, bool write);
+
+#endif

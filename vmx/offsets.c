@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Offsets that the assembly needs, taken from C by the build (Makefile, offsets.inc).
+ */
+#include "cpu.h"
+
+#define DEFINE(name, value) __asm__ volatile("->" #name " %c0" : : "i"(value))
+#define DEFINE_GPR(name) DEFINE(CPU_##name, offsetof(struct cpu, gpr[GPR_##name]))
+
+void offsets(void);
+
+void offsets(void)
+{
+    DEFINE(CPU_SELF, offsetof(struct cpu, self));
+    DEFINE_GPR(RAX);
+    DEFINE_GPR(RCX);
+    DEFINE_GPR(RDX);
+    DEFINE_GPR(RBX);
+    DEFINE_GPR(RBP);
+    DEFINE_GPR(RSI);
+    DEFINE_GPR(RDI);
+    DEFINE_GPR(R8);
+    DEFINE_GPR(R9);
+    DEFINE_GPR(R10);
+    DEFINE_GPR(R11);
+    DEFINE_GPR(R12);
+    DEFINE_GPR(R13);
+    DEFINE_GPR(R14);
+    DEFINE_GPR(R15);
+}

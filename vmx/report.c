@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The table of exits, and the ways to reset the machine.
+ * ACPI specification, "Reset Register".
+ */
+#include "report.h"
+
+#include "cpu.h"
+#include "log.h"
+#include "x86.h"
+
+#define KEYBOARD_COMMAND 0x64
+#define KEYBOARD_PULSE_RESET 0xfe
+#define RESET_WAIT_READS 100000 /* of port 0x80, about 1 us each on hardware */
+#define PORT_DELAY 0x80
+#define ACPI_SYSTEM_IO 1
+
+const char *exit_reason_name(uint32_t reason)
+{
+    switch (reason) {
+#define REASON_CASE(name, number)                                                                  \
+    case number:                                                                                   \
+        return #name;
+        VMX_EXIT_REASONS(REASON_CASE)
+#undef REASON_CASE
+    default:
+        return "unknown";
+    }
+}
+
+void report_exits(const struct cpu *cpu)
+{
+    const struct options *o = &cpu->boot->options;
+    uint64_t total = 0, cycles = 0;
+
+    log_printf("\npmuvisor: exits of processor %u, policy %s\n", cpu->apic_id,
+               policy_name(o->policy));
+    log_printf("%6s  %-28s %12s%s\n", "reason", "name", "count", o->stats_cycles ? "   TSC cycles" : "");
+    for (uint32_t reason = 0; reason < EXIT_REASON_COUNT; reason++) {
+        if (cpu->exits[reason] == 0)
+            continue;
+        log_printf("%6u  %-28s %12lu", reason, exit_reason_name(reason), cpu->exits[reason]);
+        if (o->stats_cycles)
+            log_printf(" %12lu", cpu->exit_cycles[reason]);
+        log_printf("\n");
+        total += cpu->exits[reason];
+        cycles += cpu->exit_cycles[reason];
+    }
+    log_printf("%6s  %-28s %12lu", "", "total", total);
+    if (o->stats_cycles)
+        log_printf(" %12lu", cycles);
+    log_printf("\nNMIs in root mode: %lu, forwarded to the guest: %lu, dropped: %lu\n",
+               cpu->nmi.root, cpu->nmi.forwarded, cpu->nmi.dropped);
+}
+
+static void wait_for_reset(void)
+{
+    for (unsigned i = 0; i < RESET_WAIT_READS; i++)
+        (void)inb(PORT_DELAY);
+}
+
+void machine_reset(const struct cpu *cpu)
+{
+    const struct acpi_facts *acpi = &cpu->boot->acpi;
+
+    /* A reset register in memory is not mapped here; the other two ways then do. */
+    if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SYSTEM_IO) {
+        outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
+        wait_for_reset();
+    }
+    outb(KEYBOARD_COMMAND, KEYBOARD_PULSE_RESET);
+    wait_for_reset();
+
+    /* A triple fault: no IDT, then an exception. Outside VMX operation this is a shutdown, which
+     * chipsets answer with a reset; in root operation as well. */
+    struct {
+        uint16_t limit;
+        uint64_t base;
+    } __attribute__((packed)) none = {0, 0};
+    __asm__ volatile("lidt %0; ud2" : : "m"(none));
+    halt_forever();
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The last word: what the guest's run cost in exits, and the machine's end as the guest asked.
+ */
+#ifndef PMUVISOR_VMX_REPORT_H
+#define PMUVISOR_VMX_REPORT_H
+
+#include <stdint.h>
+
+struct cpu;
+
+/* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
+void report_exits(const struct cpu *cpu);
+
+/* The name of a basic exit reason. */
+const char *exit_reason_name(uint32_t reason);
+
+/* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault. */
+_Noreturn void machine_reset(const struct cpu *cpu);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Typed access to the current VMCS: one C type per field width, so that a 32-bit field cannot be
+ * written with a 64-bit accessor. SDM Vol. 3, "VMREAD, VMWRITE, and Encodings of VMCS Fields".
+ */
+#ifndef PMUVISOR_VMX_VMCS_H
+#define PMUVISOR_VMX_VMCS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vmcs_fields.h"
+
+#define VMCS_ENUMERATOR(name, encoding) VMCS_##name = (encoding),
+enum vmcs_16 { VMCS_FIELDS_16(VMCS_ENUMERATOR) };
+enum vmcs_64 { VMCS_FIELDS_64(VMCS_ENUMERATOR) };
+enum vmcs_32 { VMCS_FIELDS_32(VMCS_ENUMERATOR) };
+enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
+#undef VMCS_ENUMERATOR
+
+/* The name of a field, for messages. */
+const char *vmcs_field_name(uint32_t encoding);
+
+/* Stops with a line that names the field and the VM-instruction error. A VMREAD or VMWRITE of a
+ * field that setup has touched once cannot fail later: reaching this is a defect. */
+_Noreturn void vmcs_access_failed(uint32_t encoding, const char *operation);
+
+static inline uint64_t vmcs_read_raw(uint32_t encoding)
+{
+    uint64_t value;
+    bool failed;
+    __asm__ volatile("vmread %2, %0" : "=r"(value), "=@ccbe"(failed) : "r"((uint64_t)encoding));
+    if (__builtin_expect(failed, 0))
+        vmcs_access_failed(encoding, "VMREAD");
+    return value;
+}
+
+static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
+{
+    bool failed;
+    __asm__ volatile("vmwrite %2, %1"
+                     : "=@ccbe"(failed)
+                     : "r"((uint64_t)encoding), "r"(value)
+                     : "memory");
+    if (__builtin_expect(failed, 0))
+        vmcs_access_failed(encoding, "VMWRITE");
+}
+
+#define VMCS_ACCESSORS(suffix, type)                                                               \
+    static inline type vmcs_read_##suffix(enum vmcs_##suffix field)                                \
+    {                                                                                              \
+        return (type)vmcs_read_raw(field);                                                         \
+    }                                                                                              \
+    static inline void vmcs_write_##suffix(enum vmcs_##suffix field, type value)                   \
+    {                                                                                              \
+        vmcs_write_raw(field, value);                                                              \
+    }
+VMCS_ACCESSORS(16, uint16_t)
+VMCS_ACCESSORS(32, uint32_t)
+VMCS_ACCESSORS(64, uint64_t)
+VMCS_ACCESSORS(natural, uint64_t)
+#undef VMCS_ACCESSORS
+
+#endif
