@@ -102,7 +102,7 @@ if [ ! -x "$out/bochs" ]; then
         # The archive's rule in Bochs looks at no source file.
         rm -f "$tree/build/$library/libinstrument.a" "$tree/build/bochs"
         make --directory "$tree/build" --jobs "$(nproc)" bochs >"$tree/build.log" 2>&1 ||
-            die "build of Bochs failed: $(grep -m 1 -E 'error|Error' "$tree/build.log" || true) (see $tree/build.log)"
+            die "build of Bochs failed: $(grep -m 1 -E ' error: |undefined reference' "$tree/build.log" || true) (see $tree/build.log)"
         rm -rf "$out"
         mkdir -p "$out.part"
         cp "$tree/build/bochs" "$out.part/bochs"

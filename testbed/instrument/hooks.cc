@@ -5,10 +5,85 @@
 #include "bochs.h"
 #include "cpu.h"
 
+#include "apic_pmi.h"
+#include "decode.h"
 #include "knobs.h"
 #include "machine.h"
+#include "model.h"
+#include "msr_index.h"
+#include "processor.h"
+#include "vmx_switch.h"
 
 struct tb_hot tb_hot[TB_MAX_CPUS];
+
+namespace {
+
+constexpr unsigned VECTOR_DB = 1;
+constexpr unsigned VECTOR_NMI = 2;
+constexpr unsigned CPL_USER = 3;
+
+Arrival arrival_of(const BX_CPU_C *cpu)
+{
+    return cpu->in_vmx && !cpu->in_vmx_guest ? ARRIVAL_ROOT : ARRIVAL_NONROOT;
+}
+
+bool records_branches(const Processor &p)
+{
+    return (p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen();
+}
+
+BranchKind kind_of(unsigned what)
+{
+    switch (what) {
+    case TB_BRANCH_CONDITIONAL:
+        return BRANCH_CONDITIONAL;
+    case BX_INSTR_IS_JMP:
+        return BRANCH_REL_JMP;
+    case BX_INSTR_IS_JMP_INDIRECT:
+        return BRANCH_IND_JMP;
+    case BX_INSTR_IS_CALL:
+        return BRANCH_REL_CALL;
+    case BX_INSTR_IS_CALL_INDIRECT:
+        return BRANCH_IND_CALL;
+    case BX_INSTR_IS_RET:
+        return BRANCH_RET;
+    }
+    return BRANCH_FAR;
+}
+
+void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredicted)
+{
+    bool user = BX_CPU(p.id)->sregs[BX_SEG_REG_CS].selector.rpl == CPL_USER;
+    uint64_t cycles = p.events.instructions();
+
+    if (records_branches(p))
+        p.lbr.record({kind, from, to, user, mispredicted, cycles});
+}
+
+void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
+{
+    struct tb_hot &hot = tb_hot[p.id];
+    bool miss = p.predictor.miss(from, to);
+
+    p.events.branches[hot.mode]++;
+    p.events.branch_misses[hot.mode] += miss;
+    // Whether a counter has overflowed is seen when the instruction is complete.
+    hot.deadline = 0;
+    if (taken)
+        record(p, kind, from, to, miss);
+}
+
+// Remembers where an event came from; its handler's address is known at the next instruction.
+void event_from(Processor &p, Bit64u rip)
+{
+    if (!records_branches(p))
+        return;
+    p.event_branch = true;
+    p.event_from = rip;
+    tb_hot[p.id].watch |= TB_WATCH_EVENT;
+}
+
+}  // namespace
 
 void tb_init_env(void)
 {
@@ -21,11 +96,18 @@ void tb_exit_env(void)
     machine_exit();
 }
 
-void tb_initialize(unsigned) {}
+void tb_initialize(unsigned cpu)
+{
+    processor_create(cpu);
+    model_install(processor(cpu));
+}
 
 void tb_reset(unsigned cpu, unsigned type)
 {
-    tb_hot[cpu].deadline = ~0ull;
+    // The MSRs of the model survive an INIT.
+    if (type == BX_RESET_HARDWARE)
+        model_reset(processor(cpu));
+    tb_hot[cpu].world = TB_WORLD_UNKNOWN;
     if (cpu == 0)
         machine_reset(type == BX_RESET_HARDWARE);
 }
@@ -33,21 +115,98 @@ void tb_reset(unsigned cpu, unsigned type)
 void tb_on_mode(unsigned cpu, unsigned user)
 {
     struct tb_hot &hot = tb_hot[cpu];
-    hot.world = 0;
-    hot.mode = user;
+    Processor &p = processor(cpu);
+    BX_CPU_C *bochs = BX_CPU(cpu);
+
+    if (hot.world == TB_WORLD_UNKNOWN) {
+        if (bochs->in_vmx)
+            model_firmware_done();
+        hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
+    }
+    hot.mode = hot.world | user;
+    if (p.event_branch) {
+        p.event_branch = false;
+        record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
+    }
+    processor_plan(p);
 }
-void tb_on_deadline(unsigned) {}
-void tb_on_opcode(unsigned, bxInstruction_c *) {}
-void tb_on_branch(unsigned, unsigned, Bit64u, Bit64u, unsigned) {}
-void tb_on_far_branch(unsigned, unsigned, Bit64u, Bit64u) {}
-void tb_on_exception(unsigned, unsigned) {}
-void tb_on_interrupt(unsigned, unsigned) {}
-void tb_on_hwinterrupt(unsigned, unsigned, Bit64u) {}
-void tb_on_memory(unsigned, Bit64u, unsigned, unsigned) {}
+
+void tb_on_deadline(unsigned cpu)
+{
+    processor_look(processor(cpu));
+}
+
+void tb_on_opcode(unsigned, bxInstruction_c *i)
+{
+    decode_instruction(i);
+}
+
+void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken)
+{
+    branch(processor(cpu), kind_of(what), from, to, taken);
+}
+
+void tb_on_far_branch(unsigned cpu, unsigned, Bit64u from, Bit64u to)
+{
+    branch(processor(cpu), BRANCH_FAR, from, to, true);
+}
+
+void tb_on_exception(unsigned cpu, unsigned)
+{
+    event_from(processor(cpu), BX_CPU(cpu)->prev_rip);
+}
+
+void tb_on_interrupt(unsigned cpu, unsigned vector)
+{
+    // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping.
+    if (vector == VECTOR_DB) {
+        processor(cpu).debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
+        processor_plan(processor(cpu));
+    }
+}
+
+void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
+{
+    Processor &p = processor(cpu);
+    Arrival where = arrival_of(BX_CPU(cpu));
+
+    if (vector == VECTOR_NMI)
+        apic_nmi_arrived(p, where);
+    else
+        apic_vector_arrived(p, vector, where);
+    event_from(p, rip);
+}
+
+void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned, unsigned)
+{
+    struct tb_hot &hot = tb_hot[cpu];
+    Processor &p = processor(cpu);
+    CacheOutcome outcome = p.cache.access(paddr);
+
+    if (outcome == CACHE_NEAR)
+        return;
+    p.events.llc_references[hot.mode]++;
+    p.events.llc_misses[hot.mode] += outcome == CACHE_LLC_MISS;
+    hot.deadline = 0;
+}
+
 void tb_on_outp(Bit16u port, unsigned len, unsigned value)
 {
     machine_outp(port, len, value);
 }
-void tb_on_wrmsr(unsigned, unsigned, Bit64u) {}
-void tb_on_vmexit(unsigned, Bit32u, Bit64u) {}
-void tb_on_tlb_control(unsigned, unsigned) {}
+
+void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
+{
+    model_wrmsr_seen(index);
+}
+
+void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
+{
+    vmx_exit_begins(processor(cpu), reason);
+}
+
+void tb_on_tlb_control(unsigned cpu, unsigned what)
+{
+    if (what == BX_INSTR_CONTEXT_SWITCH)
+        vmx_state_loaded(processor(cpu));
+}

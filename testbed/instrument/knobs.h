@@ -13,6 +13,12 @@
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */
     unsigned resets_allowed = 0;
+    /* Instructions from a counter's overflow to its PMI. */
+    unsigned pmi_skid = 0;
+    /* The processor has a PMU. */
+    bool pmu = true;
+    /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
+    uint32_t tsc_hz = 0;
 };
 
 /* Reads the file. An unknown knob or a bad value ends the program with one line. */

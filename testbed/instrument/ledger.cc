@@ -1,13 +1,182 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//
+// Counting for the ledger: the run's total and every region that is open get each event.
 #include "ledger.h"
-#include <cstdio>
-#include <cstdlib>
-void ledger_write(const char *end)
+
+#include <algorithm>
+
+void Spread::add(uint64_t value)
 {
-    const char *path = std::getenv("TB_LEDGER");
-    if (!path) return;
-    FILE *f = std::fopen(path, "w");
-    if (!f) return;
-    std::fprintf(f, "{\"end\": \"%s\"}\n", end);
-    std::fclose(f);
+    min = samples == 0 ? value : std::min(min, value);
+    max = std::max(max, value);
+    sum += value;
+    samples++;
+}
+
+void Spread::merge(const Spread &other)
+{
+    if (other.samples == 0)
+        return;
+    min = samples == 0 ? other.min : std::min(min, other.min);
+    max = std::max(max, other.max);
+    sum += other.sum;
+    samples += other.samples;
+}
+
+void Tally::merge(const Tally &other)
+{
+    for (const auto &[reason, exit] : other.exits) {
+        exits[reason].count += exit.count;
+        exits[reason].root_instructions.merge(exit.root_instructions);
+        exits[reason].vmcs_accesses.merge(exit.vmcs_accesses);
+    }
+    for (unsigned n = 0; n < ROOT_KINDS; n++)
+        root[n] += other.root[n];
+    for (unsigned n = 0; n < ARRIVALS; n++) {
+        nmi[n] += other.nmi[n];
+        pmi[n] += other.pmi[n];
+    }
+    for (unsigned n = 0; n < MODE_COUNT; n++)
+        instructions[n] += other.instructions[n];
+    nmi_injected += other.nmi_injected;
+    pmi_raised += other.pmi_raised;
+    pmi_masked += other.pmi_masked;
+    begins += other.begins;
+    open = open || other.open;
+}
+
+template <typename Update> void Ledger::update(Update apply)
+{
+    apply(total_);
+    for (uint32_t id : open_)
+        apply(regions_[id].tally);
+}
+
+// Instructions that root mode has retired.
+uint64_t Ledger::root_instructions() const
+{
+    uint64_t sum = 0;
+
+    for (unsigned mode = 0; mode < MODE_COUNT; mode++)
+        if (mode & MODE_ROOT_BIT)
+            sum += retired_[mode];
+    return sum;
+}
+
+void Ledger::vm_exit(unsigned reason)
+{
+    // A VM entry that fails ends one exit and is the next.
+    if (in_exit_)
+        vm_entry();
+    in_exit_ = true;
+    exit_reason_ = reason;
+    exit_at_ = root_instructions();
+    exit_accesses_ = accesses_;
+    update([=](Tally &tally) { tally.exits[reason].count++; });
+}
+
+void Ledger::vm_entry()
+{
+    if (!in_exit_)
+        return;
+    in_exit_ = false;
+    uint64_t instructions = root_instructions() + 1 - exit_at_;
+    uint64_t accesses = accesses_ - exit_accesses_;
+    update([=](Tally &tally) {
+        tally.exits[exit_reason_].root_instructions.add(instructions);
+        tally.exits[exit_reason_].vmcs_accesses.add(accesses);
+    });
+}
+
+void Ledger::root_instruction(RootInstruction kind)
+{
+    if (kind == ROOT_VMREAD || kind == ROOT_VMWRITE)
+        accesses_++;
+    update([=](Tally &tally) { tally.root[kind]++; });
+}
+
+void Ledger::nmi(Arrival where)
+{
+    update([=](Tally &tally) { tally.nmi[where]++; });
+}
+
+void Ledger::nmi_injected()
+{
+    update([](Tally &tally) { tally.nmi_injected++; });
+}
+
+void Ledger::pmi_raised(bool masked)
+{
+    update([=](Tally &tally) {
+        tally.pmi_raised++;
+        tally.pmi_masked += masked;
+    });
+}
+
+void Ledger::pmi(Arrival where)
+{
+    update([=](Tally &tally) { tally.pmi[where]++; });
+}
+
+void Ledger::region_begin(uint32_t id, unsigned mode)
+{
+    Region &region = regions_[id];
+
+    region.tally.begins++;
+    if (region.depth++ > 0)
+        return;
+    open_.push_back(id);
+    std::copy(retired_, retired_ + MODE_COUNT, region.begin);
+    region.begin[mode]++;
+}
+
+void Ledger::region_end(uint32_t id)
+{
+    auto found = regions_.find(id);
+
+    if (found == regions_.end() || found->second.depth == 0) {
+        stray_ends_++;
+        return;
+    }
+    Region &region = found->second;
+    if (--region.depth > 0)
+        return;
+    open_.erase(std::find(open_.begin(), open_.end(), id));
+    region.tally = closed(region);
+}
+
+// The region's tally with the instructions since its begin.
+Tally Ledger::closed(const Region &region) const
+{
+    Tally tally = region.tally;
+
+    for (unsigned mode = 0; mode < MODE_COUNT; mode++)
+        tally.instructions[mode] += retired_[mode] - region.begin[mode];
+    return tally;
+}
+
+uint64_t Ledger::exits_of(unsigned reason) const
+{
+    auto found = total_.exits.find(reason);
+
+    return found == total_.exits.end() ? 0 : found->second.count;
+}
+
+Tally Ledger::total() const
+{
+    Tally tally = total_;
+
+    std::copy(retired_, retired_ + MODE_COUNT, tally.instructions);
+    return tally;
+}
+
+std::map<uint32_t, Tally> Ledger::regions() const
+{
+    std::map<uint32_t, Tally> all;
+
+    for (const auto &[id, region] : regions_) {
+        all[id] = region.depth > 0 ? closed(region) : region.tally;
+        all[id].open = region.depth > 0;
+    }
+    return all;
 }

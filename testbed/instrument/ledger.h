@@ -1,5 +1,106 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The ledger: what the hypervisor does, counted from outside. One per processor, in total and for
+ * each region that the guest has open; written as one JSON file at the end. Knows no Bochs. The
+ * schema is in README.md, "Ledger".
+ */
 #ifndef TB_LEDGER_H
 #define TB_LEDGER_H
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "events.h"
+
+/* Instructions that are counted where they run in root mode. */
+enum RootInstruction { ROOT_VMREAD, ROOT_VMWRITE, ROOT_RDMSR, ROOT_WRMSR, ROOT_CPUID, ROOT_KINDS };
+
+/* Where an NMI or a PMI arrives. */
+enum Arrival {
+    ARRIVAL_ROOT,    /* through the IDT in root mode */
+    ARRIVAL_NONROOT, /* through the IDT in non-root mode, or without VMX */
+    ARRIVAL_EXIT,    /* it made a VM exit */
+    ARRIVALS
+};
+
+struct Spread {
+    uint64_t samples = 0;
+    uint64_t sum = 0;
+    uint64_t min = 0;
+    uint64_t max = 0;
+
+    void add(uint64_t value);
+    void merge(const Spread &other);
+};
+
+struct ExitTally {
+    uint64_t count = 0;
+    Spread root_instructions;
+    Spread vmcs_accesses;
+};
+
+struct Tally {
+    std::map<unsigned, ExitTally> exits;
+    uint64_t root[ROOT_KINDS] = {};
+    uint64_t nmi[ARRIVALS] = {};
+    uint64_t nmi_injected = 0;
+    uint64_t pmi[ARRIVALS] = {};
+    uint64_t pmi_raised = 0;
+    uint64_t pmi_masked = 0;
+    uint64_t instructions[MODE_COUNT] = {};
+    uint64_t begins = 0;  /* regions only */
+    bool open = false;    /* regions only */
+
+    void merge(const Tally &other);
+};
+
+class Ledger {
+public:
+    explicit Ledger(const uint64_t *retired) : retired_(retired) {}
+
+    void vm_exit(unsigned reason);
+    /* VMLAUNCH or VMRESUME is in flight and counts as the last instruction of the exit. */
+    void vm_entry();
+    void root_instruction(RootInstruction kind);
+    void nmi(Arrival where);
+    void nmi_injected();
+    void pmi_raised(bool masked);
+    void pmi(Arrival where);
+    /* The marker itself, in flight in `mode`, belongs to no region. */
+    void region_begin(uint32_t id, unsigned mode);
+    void region_end(uint32_t id);
+
+    /* Exits of a reason so far, for schedules. */
+    uint64_t exits_of(unsigned reason) const;
+    uint64_t stray_ends() const { return stray_ends_; }
+    /* The whole run's tally, and the regions'. */
+    Tally total() const;
+    std::map<uint32_t, Tally> regions() const;
+
+private:
+    struct Region {
+        Tally tally;
+        unsigned depth = 0;
+        uint64_t begin[MODE_COUNT] = {};
+    };
+    template <typename Update> void update(Update apply);
+    uint64_t root_instructions() const;
+    Tally closed(const Region &region) const;
+
+    const uint64_t *retired_;
+    Tally total_;
+    std::map<uint32_t, Region> regions_;
+    std::vector<uint32_t> open_;
+    bool in_exit_ = false;
+    unsigned exit_reason_ = 0;
+    uint64_t exit_at_ = 0;
+    uint64_t exit_accesses_ = 0;
+    uint64_t accesses_ = 0;
+    uint64_t stray_ends_ = 0;
+};
+
+/* Writes the sum of the processors' ledgers to the file that TB_LEDGER names, if it names one. */
 void ledger_write(const char *end);
+
 #endif

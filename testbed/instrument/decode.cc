@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// RDPMC (which Bochs answers with 0), the region marker, the instructions that the ledger counts in
+// root mode, and those that switch between root mode and no VMX. Each handler is a member of a class
+// that adds no data to Bochs' processor.
+#define NEED_CPU_REG_SHORTCUTS 1
+#include "bochs.h"
+#include "cpu.h"
+
+#include "decode.h"
+#include "decoder/ia_opcodes.h"
+#include "processor.h"
+
+namespace {
+
+// Bochs' own handlers: by opcode, for the memory and the register form.
+struct Originals {
+    BxExecutePtr_tR memory = nullptr;
+    BxExecutePtr_tR registers = nullptr;
+};
+Originals originals[BX_IA_LAST];
+
+constexpr unsigned MARKER_BEGIN = 1;
+constexpr unsigned MARKER_END = 0;
+
+class Handlers : public BX_CPU_C {
+public:
+    void rdpmc(bxInstruction_c *i);
+    void marker(bxInstruction_c *i);
+    void counted(bxInstruction_c *i);
+    void vmx_onoff(bxInstruction_c *i);
+
+private:
+    void original(bxInstruction_c *i)
+    {
+        const Originals &own = originals[i->getIaOpcode()];
+        (this->*(i->modC0() ? own.registers : own.memory))(i);
+    }
+};
+
+// SDM Vol. 2, "RDPMC": privilege first, then the VM exit, then the counter's number.
+void Handlers::rdpmc(bxInstruction_c *i)
+{
+    uint64_t value;
+
+    if (!cr4.get_PCE() && CPL != 0)
+        exception(BX_GP_EXCEPTION, 0);
+    if (in_vmx_guest && vmcs.vmexec_ctrls1.RDPMC_VMEXIT())
+        VMexit(VMX_VMEXIT_RDPMC, 0);
+    if (!processor(bx_cpuid).pmu.rdpmc(ECX, &value))
+        exception(BX_GP_EXCEPTION, 0);
+    RAX = static_cast<Bit32u>(value);
+    RDX = value >> 32;
+    BX_NEXT_INSTR(i);
+}
+
+void Handlers::marker(bxInstruction_c *i)
+{
+    Ledger &ledger = processor(bx_cpuid).ledger;
+
+    // 16-bit code of the firmware may hold the same bytes by chance.
+    if (!long64_mode())
+        return original(i);
+    if (ECX == MARKER_BEGIN)
+        ledger.region_begin(EAX, tb_hot[bx_cpuid].mode);
+    else if (ECX == MARKER_END)
+        ledger.region_end(EAX);
+    original(i);
+}
+
+RootInstruction root_kind(unsigned opcode)
+{
+    switch (opcode) {
+    case BX_IA_VMREAD_EdGd:
+    case BX_IA_VMREAD_EqGq:
+        return ROOT_VMREAD;
+    case BX_IA_VMWRITE_GdEd:
+    case BX_IA_VMWRITE_GqEq:
+        return ROOT_VMWRITE;
+    case BX_IA_RDMSR:
+        return ROOT_RDMSR;
+    case BX_IA_WRMSR:
+        return ROOT_WRMSR;
+    case BX_IA_CPUID:
+        return ROOT_CPUID;
+    }
+    return ROOT_KINDS;
+}
+
+void Handlers::counted(bxInstruction_c *i)
+{
+    if (tb_hot[bx_cpuid].mode & TB_WORLD_ROOT)
+        processor(bx_cpuid).ledger.root_instruction(root_kind(i->getIaOpcode()));
+    original(i);
+}
+
+void Handlers::vmx_onoff(bxInstruction_c *i)
+{
+    // Whether it succeeds shows at the next instruction.
+    tb_hot[bx_cpuid].world = TB_WORLD_UNKNOWN;
+    original(i);
+}
+
+void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))
+{
+    Originals &own = originals[i->getIaOpcode()];
+    BxExecutePtr_tR ours = static_cast<BxExecutePtr_tR>(handler);
+
+    if (i->execute1 == ours)
+        return;
+    (i->modC0() ? own.registers : own.memory) = i->execute1;
+    i->execute1 = ours;
+}
+
+}  // namespace
+
+void decode_instruction(bxInstruction_c *i)
+{
+    switch (i->getIaOpcode()) {
+    case BX_IA_RDPMC:
+        replace(i, &Handlers::rdpmc);
+        break;
+    case BX_IA_XCHG_EwGw:
+        if (i->modC0() && i->dst() == BX_16BIT_REG_BX && i->src() == BX_16BIT_REG_BX)
+            replace(i, &Handlers::marker);
+        break;
+    case BX_IA_VMREAD_EdGd:
+    case BX_IA_VMREAD_EqGq:
+    case BX_IA_VMWRITE_GdEd:
+    case BX_IA_VMWRITE_GqEq:
+    case BX_IA_RDMSR:
+    case BX_IA_WRMSR:
+    case BX_IA_CPUID:
+        replace(i, &Handlers::counted);
+        break;
+    case BX_IA_VMXON_Mq:
+    case BX_IA_VMXOFF:
+        replace(i, &Handlers::vmx_onoff);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The last branch records of one processor: 32 of them with FROM, TO and INFO, the top-of-stack
+ * pointer and the filter. Knows no Bochs. SDM Vol. 3, "Last Branch, Interrupt, and Exception
+ * Recording for Processors based on Skylake Microarchitecture".
+ */
+#ifndef TB_LBR_H
+#define TB_LBR_H
+
+#include <cstdint>
+
+#include "pmu.h"
+
+constexpr unsigned LBR_DEPTH = 32;
+
+/* The kinds of branches that LBR_SELECT tells apart. */
+enum BranchKind {
+    BRANCH_CONDITIONAL,
+    BRANCH_REL_CALL,
+    BRANCH_IND_CALL,
+    BRANCH_RET,
+    BRANCH_IND_JMP,
+    BRANCH_REL_JMP,
+    BRANCH_FAR
+};
+
+struct Branch {
+    BranchKind kind;
+    uint64_t from;
+    uint64_t to;
+    bool user;          /* privilege at its target */
+    bool mispredicted;
+    uint64_t cycles;    /* since the machine was made */
+};
+
+class Lbr {
+public:
+    void reset();
+    MsrResult read_msr(uint32_t index, uint64_t *value) const;
+    MsrResult write_msr(uint32_t index, uint64_t value);
+    void record(const Branch &branch);
+
+private:
+    bool filtered(const Branch &branch) const;
+    void push(const Branch &branch);
+
+    uint64_t from_[LBR_DEPTH] = {};
+    uint64_t to_[LBR_DEPTH] = {};
+    uint64_t info_[LBR_DEPTH] = {};
+    uint64_t select_ = 0;
+    unsigned tos_ = 0;
+    uint64_t last_cycles_ = 0;
+};
+
+#endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Writes the ledger's JSON by hand: the schema is small and fixed. Names of exit reasons are those of
+// SDM Vol. 3, "VMX Basic Exit Reasons".
+#include "ledger_json.h"
+
+#include <sstream>
+
+namespace {
+
+struct ReasonName {
+    unsigned reason;
+    const char *name;
+};
+
+constexpr ReasonName reason_names[] = {
+    {0, "exception or NMI"},
+    {1, "external interrupt"},
+    {2, "triple fault"},
+    {3, "INIT signal"},
+    {4, "SIPI"},
+    {5, "I/O SMI"},
+    {6, "other SMI"},
+    {7, "interrupt window"},
+    {8, "NMI window"},
+    {9, "task switch"},
+    {10, "CPUID"},
+    {11, "GETSEC"},
+    {12, "HLT"},
+    {13, "INVD"},
+    {14, "INVLPG"},
+    {15, "RDPMC"},
+    {16, "RDTSC"},
+    {17, "RSM"},
+    {18, "VMCALL"},
+    {19, "VMCLEAR"},
+    {20, "VMLAUNCH"},
+    {21, "VMPTRLD"},
+    {22, "VMPTRST"},
+    {23, "VMREAD"},
+    {24, "VMRESUME"},
+    {25, "VMWRITE"},
+    {26, "VMXOFF"},
+    {27, "VMXON"},
+    {28, "control-register accesses"},
+    {29, "MOV DR"},
+    {30, "I/O instruction"},
+    {31, "RDMSR"},
+    {32, "WRMSR"},
+    {33, "VM-entry failure: guest state"},
+    {34, "VM-entry failure: MSR loading"},
+    {36, "MWAIT"},
+    {37, "monitor trap flag"},
+    {39, "MONITOR"},
+    {40, "PAUSE"},
+    {41, "VM-entry failure: machine check"},
+    {43, "TPR below threshold"},
+    {44, "APIC access"},
+    {45, "virtualized EOI"},
+    {46, "access to GDTR or IDTR"},
+    {47, "access to LDTR or TR"},
+    {48, "EPT violation"},
+    {49, "EPT misconfiguration"},
+    {50, "INVEPT"},
+    {51, "RDTSCP"},
+    {52, "VMX-preemption timer expired"},
+    {53, "INVVPID"},
+    {54, "WBINVD or WBNOINVD"},
+    {55, "XSETBV"},
+    {56, "APIC write"},
+    {57, "RDRAND"},
+    {58, "INVPCID"},
+    {59, "VMFUNC"},
+    {60, "ENCLS"},
+    {61, "RDSEED"},
+    {62, "page-modification log full"},
+    {63, "XSAVES"},
+    {64, "XRSTORS"},
+};
+
+const char *name_of(unsigned reason)
+{
+    for (const ReasonName &known : reason_names)
+        if (known.reason == reason)
+            return known.name;
+    return "reserved";
+}
+
+void put_spread(std::ostream &out, const char *name, const Spread &spread)
+{
+    out << '"' << name << "\": {\"samples\": " << spread.samples << ", \"sum\": " << spread.sum
+        << ", \"min\": " << spread.min << ", \"max\": " << spread.max << '}';
+}
+
+void put_exits(std::ostream &out, const Tally &tally, const std::string &indent)
+{
+    const char *comma = "\n";
+
+    out << indent << "\"exits\": {";
+    for (const auto &[reason, exit] : tally.exits) {
+        // A region can see the end of an exit whose beginning lay before it.
+        out << comma << indent << "  \"" << reason << "\": {\"name\": \"" << name_of(reason)
+            << "\", \"count\": " << exit.count << ", ";
+        put_spread(out, "root_instructions", exit.root_instructions);
+        out << ", ";
+        put_spread(out, "vmcs_accesses", exit.vmcs_accesses);
+        out << '}';
+        comma = ",\n";
+    }
+    out << (tally.exits.empty() ? "" : "\n" + indent) << "},\n";
+}
+
+void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
+{
+    uint64_t root_kernel = tally.instructions[MODE_ROOT_BIT];
+    uint64_t root_user = tally.instructions[MODE_ROOT_BIT | MODE_USER_BIT];
+    uint64_t kernel = tally.instructions[0];
+    uint64_t user = tally.instructions[MODE_USER_BIT];
+
+    put_exits(out, tally, indent);
+    out << indent << "\"root\": {\"instructions\": " << root_kernel + root_user
+        << ", \"vmread\": " << tally.root[ROOT_VMREAD]
+        << ", \"vmwrite\": " << tally.root[ROOT_VMWRITE]
+        << ", \"rdmsr\": " << tally.root[ROOT_RDMSR] << ", \"wrmsr\": " << tally.root[ROOT_WRMSR]
+        << ", \"cpuid\": " << tally.root[ROOT_CPUID] << "},\n";
+    out << indent << "\"nonroot\": {\"instructions\": " << kernel + user
+        << ", \"kernel\": " << kernel << ", \"user\": " << user << "},\n";
+    out << indent << "\"nmi\": {\"root\": " << tally.nmi[ARRIVAL_ROOT]
+        << ", \"nonroot\": " << tally.nmi[ARRIVAL_NONROOT]
+        << ", \"exits\": " << tally.nmi[ARRIVAL_EXIT] << ", \"injected\": " << tally.nmi_injected
+        << "},\n";
+    out << indent << "\"pmi\": {\"raised\": " << tally.pmi_raised
+        << ", \"masked\": " << tally.pmi_masked << ", \"root\": " << tally.pmi[ARRIVAL_ROOT]
+        << ", \"nonroot\": " << tally.pmi[ARRIVAL_NONROOT]
+        << ", \"exits\": " << tally.pmi[ARRIVAL_EXIT] << '}';
+}
+
+}  // namespace
+
+std::string ledger_json(const LedgerSummary &summary)
+{
+    std::ostringstream out;
+    const char *comma = "\n";
+
+    out << "{\n  \"schema\": 1,\n  \"end\": \"" << summary.end << "\",\n  \"cpus\": " << summary.cpus
+        << ",\n";
+    put_tally(out, summary.total, "  ");
+    out << ",\n  \"stray_region_ends\": " << summary.stray_ends << ",\n  \"regions\": {";
+    for (const auto &[id, tally] : summary.regions) {
+        out << comma << "    \"" << id << "\": {\n      \"begins\": " << tally.begins
+            << ",\n      \"open\": " << (tally.open ? "true" : "false") << ",\n";
+        put_tally(out, tally, "      ");
+        out << "\n    }";
+        comma = ",\n";
+    }
+    out << (summary.regions.empty() ? "" : "\n  ") << "}\n}\n";
+    return out.str();
+}

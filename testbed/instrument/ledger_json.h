@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The ledger's JSON form. Knows no Bochs. The schema is in README.md, "Ledger".
+ */
+#ifndef TB_LEDGER_JSON_H
+#define TB_LEDGER_JSON_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "ledger.h"
+
+struct LedgerSummary {
+    const char *end = "";
+    unsigned cpus = 0;
+    uint64_t stray_ends = 0;
+    Tally total;
+    std::map<uint32_t, Tally> regions;
+};
+
+std::string ledger_json(const LedgerSummary &summary);
+
+#endif

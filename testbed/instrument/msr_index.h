@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Indices and bits of the MSRs that the model has, by the SDM's names. SDM Vol. 4, "Architectural
+ * MSRs" and the Skylake server tables; Vol. 3, "Performance Monitoring" and "Debug, Branch Profile,
+ * TSC, and Intel Resource Director Technology Features".
+ */
+#ifndef TB_MSR_INDEX_H
+#define TB_MSR_INDEX_H
+
+#include <cstdint>
+
+constexpr uint32_t IA32_PLATFORM_ID = 0x017;
+constexpr uint32_t IA32_BIOS_UPDT_TRIG = 0x079;
+constexpr uint32_t IA32_BIOS_SIGN_ID = 0x08b;
+constexpr uint32_t IA32_PMC0 = 0x0c1;
+constexpr uint32_t MSR_PLATFORM_INFO = 0x0ce;
+constexpr uint32_t IA32_MCG_CAP = 0x179;
+constexpr uint32_t IA32_MCG_STATUS = 0x17a;
+constexpr uint32_t IA32_PERFEVTSEL0 = 0x186;
+constexpr uint32_t IA32_PERF_STATUS = 0x198;
+constexpr uint32_t IA32_PERF_CTL = 0x199;
+constexpr uint32_t IA32_CLOCK_MODULATION = 0x19a;
+constexpr uint32_t IA32_THERM_INTERRUPT = 0x19b;
+constexpr uint32_t IA32_THERM_STATUS = 0x19c;
+constexpr uint32_t IA32_MISC_ENABLE = 0x1a0;
+constexpr uint32_t MSR_TEMPERATURE_TARGET = 0x1a2;
+constexpr uint32_t MSR_MISC_FEATURE_CONTROL = 0x1a4;
+constexpr uint32_t MSR_OFFCORE_RSP_0 = 0x1a6;
+constexpr uint32_t MSR_OFFCORE_RSP_1 = 0x1a7;
+constexpr uint32_t MSR_MISC_PWR_MGMT = 0x1aa;
+constexpr uint32_t IA32_ENERGY_PERF_BIAS = 0x1b0;
+constexpr uint32_t IA32_PACKAGE_THERM_STATUS = 0x1b1;
+constexpr uint32_t IA32_PACKAGE_THERM_INTERRUPT = 0x1b2;
+constexpr uint32_t MSR_LBR_SELECT = 0x1c8;
+constexpr uint32_t MSR_LASTBRANCH_TOS = 0x1c9;
+constexpr uint32_t IA32_DEBUGCTL = 0x1d9;
+constexpr uint32_t MSR_LER_FROM_LIP = 0x1dd;
+constexpr uint32_t MSR_LER_TO_LIP = 0x1de;
+constexpr uint32_t MSR_POWER_CTL = 0x1fc;
+constexpr uint32_t IA32_FIXED_CTR0 = 0x309;
+constexpr uint32_t IA32_PERF_CAPABILITIES = 0x345;
+constexpr uint32_t IA32_FIXED_CTR_CTRL = 0x38d;
+constexpr uint32_t IA32_PERF_GLOBAL_STATUS = 0x38e;
+constexpr uint32_t IA32_PERF_GLOBAL_CTRL = 0x38f;
+constexpr uint32_t IA32_PERF_GLOBAL_STATUS_RESET = 0x390;
+constexpr uint32_t IA32_PERF_GLOBAL_STATUS_SET = 0x391;
+constexpr uint32_t IA32_PERF_GLOBAL_INUSE = 0x392;
+constexpr uint32_t IA32_PEBS_ENABLE = 0x3f1;
+constexpr uint32_t MSR_PEBS_LD_LAT = 0x3f6;
+constexpr uint32_t MSR_PEBS_FRONTEND = 0x3f7;
+constexpr uint32_t IA32_A_PMC0 = 0x4c1;
+constexpr uint32_t IA32_DS_AREA = 0x600;
+constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
+constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
+constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
+constexpr uint32_t IA32_LSTAR = 0xc0000082;
+
+constexpr uint64_t bit(unsigned n)
+{
+    return uint64_t{1} << n;
+}
+
+/* IA32_PERFEVTSELx */
+constexpr uint64_t PERFEVTSEL_EVENT = 0xff;
+constexpr unsigned PERFEVTSEL_UMASK_SHIFT = 8;
+constexpr uint64_t PERFEVTSEL_UMASK = 0xff;
+constexpr uint64_t PERFEVTSEL_USR = bit(16);
+constexpr uint64_t PERFEVTSEL_OS = bit(17);
+constexpr uint64_t PERFEVTSEL_INT = bit(20);
+constexpr uint64_t PERFEVTSEL_EN = bit(22);
+constexpr uint64_t PERFEVTSEL_INV = bit(23);
+constexpr unsigned PERFEVTSEL_CMASK_SHIFT = 24;
+constexpr uint64_t PERFEVTSEL_VALID = 0xffffffff;
+
+/* IA32_FIXED_CTR_CTRL: four bits for each counter. */
+constexpr unsigned FIXED_CTRL_BITS = 4;
+constexpr uint64_t FIXED_CTRL_FIELD = 0xf;
+constexpr uint64_t FIXED_CTRL_OS = bit(0);
+constexpr uint64_t FIXED_CTRL_USR = bit(1);
+constexpr uint64_t FIXED_CTRL_PMI = bit(3);
+
+/* IA32_PERF_GLOBAL_STATUS and its relatives. */
+constexpr unsigned GLOBAL_FIXED_SHIFT = 32;
+constexpr uint64_t GLOBAL_STATUS_LBR_FRZ = bit(58);
+constexpr uint64_t GLOBAL_STATUS_CTR_FRZ = bit(59);
+constexpr uint64_t GLOBAL_STATUS_OVF_UNCORE = bit(61);
+constexpr uint64_t GLOBAL_STATUS_OVF_BUFFER = bit(62);
+constexpr uint64_t GLOBAL_STATUS_COND_CHGD = bit(63);
+constexpr uint64_t GLOBAL_INUSE_PMI = bit(63);
+
+/* IA32_PERF_CAPABILITIES */
+constexpr uint64_t PERF_CAP_LBR_FMT_INFO = 5;
+constexpr uint64_t PERF_CAP_FREEZE_WHILE_SMM = bit(12);
+constexpr uint64_t PERF_CAP_FW_WRITE = bit(13);
+
+/* IA32_DEBUGCTL; the bits of BTS are writable on Skylake-SP. */
+constexpr uint64_t DEBUGCTL_LBR = bit(0);
+constexpr uint64_t DEBUGCTL_BTF = bit(1);
+constexpr uint64_t DEBUGCTL_FREEZE_LBRS_ON_PMI = bit(11);
+constexpr uint64_t DEBUGCTL_FREEZE_PERFMON_ON_PMI = bit(12);
+constexpr uint64_t DEBUGCTL_VALID = 0x7fc3;
+
+/* IA32_MISC_ENABLE */
+constexpr uint64_t MISC_ENABLE_FAST_STRINGS = bit(0);
+constexpr uint64_t MISC_ENABLE_TCC = bit(3);
+constexpr uint64_t MISC_ENABLE_EMON = bit(7);
+constexpr uint64_t MISC_ENABLE_BTS_UNAVAIL = bit(11);
+constexpr uint64_t MISC_ENABLE_PEBS_UNAVAIL = bit(12);
+constexpr uint64_t MISC_ENABLE_EIST = bit(16);
+constexpr uint64_t MISC_ENABLE_MONITOR = bit(18);
+
+#endif

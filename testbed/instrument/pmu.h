@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The performance monitoring unit of one processor: architectural version 4 with 4 general and 3
+ * fixed counters. Holds its MSRs; knows neither Bochs nor the APIC, it asks for a PMI through a
+ * flag. SDM Vol. 3, "Performance Monitoring".
+ */
+#ifndef TB_PMU_H
+#define TB_PMU_H
+
+#include <cstdint>
+
+#include "counter.h"
+#include "events.h"
+
+enum MsrResult {
+    MSR_ABSENT, /* not one of these */
+    MSR_FAULT,  /* #GP(0) */
+    MSR_DONE
+};
+
+constexpr unsigned PMU_GENERAL = 4;
+constexpr unsigned PMU_FIXED = 3;
+constexpr unsigned PMU_COUNTERS = PMU_GENERAL + PMU_FIXED;
+constexpr uint64_t PMU_NEVER = ~uint64_t{0};
+
+class Pmu {
+public:
+    explicit Pmu(EventCounts &events) : events_(events) {}
+
+    /* Power-on and RESET values. */
+    void reset();
+
+    /* Instructions from the overflow to the PMI; 0 is right after the instruction. */
+    void set_skid(unsigned skid) { skid_ = skid; }
+
+    MsrResult read_msr(uint32_t index, uint64_t *value) const;
+    /* `debugctl` decides nothing here but is given so that freezing can be undone alone. */
+    MsrResult write_msr(uint32_t index, uint64_t value);
+
+    /* RDPMC's result for ECX; false is #GP(0). */
+    bool rdpmc(uint32_t ecx, uint64_t *value) const;
+
+    static bool global_ctrl_valid(uint64_t value);
+    uint64_t global_ctrl() const { return global_ctrl_; }
+    void set_global_ctrl(uint64_t value);
+
+    /* Looks for overflows. `now` is the count of instructions in all modes. */
+    void look(uint64_t now);
+    /* True once for each PMI that has become due. */
+    bool take_pmi(uint64_t now);
+    /* The PMI is on its way: freezes what DEBUGCTL says. */
+    void on_pmi(uint64_t debugctl);
+
+    bool lbr_frozen() const;
+    /* Instructions in `mode` that may run before look() or take_pmi() has to. */
+    uint64_t budget(unsigned mode, uint64_t now) const;
+    /* Some counter takes this event. */
+    bool counts(Event event) const;
+
+private:
+    bool enabled(unsigned n) const;
+    bool interrupts(unsigned n) const;
+    Selector selector(unsigned n) const;
+    /* Brings the counters in line with the control registers. */
+    void update();
+    uint64_t now_of(unsigned n) const { return events_.count(selectors_[n]); }
+    uint64_t next_of(unsigned n) const { return now_of(n) + events_.pending(selectors_[n]); }
+    void write_counter(unsigned n, uint64_t value);
+    uint64_t in_use() const;
+
+    EventCounts &events_;
+    Counter counters_[PMU_COUNTERS];
+    Selector selectors_[PMU_COUNTERS];
+    uint64_t evtsel_[PMU_GENERAL] = {};
+    uint64_t fixed_ctrl_ = 0;
+    uint64_t global_ctrl_ = 0;
+    uint64_t status_ = 0;
+    uint64_t pmi_at_ = PMU_NEVER;
+    unsigned skid_ = 0;
+};
+
+#endif

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Joins the parts of one processor: when the next look is due, and what is done then.
+#include "bochs.h"
+#include "cpu.h"
+
+#include <memory>
+#include <vector>
+
+#include "apic_pmi.h"
+#include "knobs.h"
+#include "msr_index.h"
+#include "processor.h"
+
+namespace {
+
+std::vector<std::unique_ptr<Processor>> processors;
+
+}  // namespace
+
+Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
+    : id(number), ledger(retired)
+{
+    events.retired = retired;
+    events.iterations = iterations;
+    pmu.set_skid(knobs().pmi_skid);
+}
+
+Processor &processor(unsigned cpu)
+{
+    return *processors[cpu];
+}
+
+void processor_create(unsigned cpu)
+{
+    struct tb_hot &hot = tb_hot[cpu];
+
+    static_assert(sizeof(Bit64u) == sizeof(uint64_t), "Bochs' 64-bit type");
+    static_assert(TB_MODE_USER == MODE_USER_BIT && TB_WORLD_ROOT == MODE_ROOT_BIT, "mode bits");
+    hot.world = TB_WORLD_UNKNOWN;
+    hot.deadline = PMU_NEVER;
+    processors.push_back(
+        std::make_unique<Processor>(cpu, reinterpret_cast<const uint64_t *>(hot.retired),
+                                    reinterpret_cast<const uint64_t *>(hot.iterations)));
+}
+
+void processor_plan(Processor &p)
+{
+    struct tb_hot &hot = tb_hot[p.id];
+    uint64_t now = p.events.instructions();
+    uint64_t budget = p.pmu.budget(hot.mode, now);
+    uint64_t other = p.injector.budget(hot.mode, now);
+
+    if (other < budget)
+        budget = other;
+    hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
+
+    unsigned watch = p.event_branch ? TB_WATCH_EVENT : 0;
+    if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || p.pmu.counts(EVENT_BRANCHES) ||
+        p.pmu.counts(EVENT_BRANCH_MISSES))
+        watch |= TB_WATCH_BRANCH;
+    if (p.pmu.counts(EVENT_LLC_REFERENCES) || p.pmu.counts(EVENT_LLC_MISSES))
+        watch |= TB_WATCH_MEMORY;
+    hot.watch = watch;
+}
+
+void processor_look(Processor &p)
+{
+    uint64_t now = p.events.instructions();
+
+    p.events.in_flight = MODE_COUNT;
+    p.pmu.look(now);
+    if (p.pmu.take_pmi(now))
+        apic_pmi(p);
+    processor_plan(p);
+}

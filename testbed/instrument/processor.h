@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * All that the library keeps for one emulated processor, and the planning of when to look at it next.
+ * The parts in here know nothing of each other; this file and its users join them.
+ */
+#ifndef TB_PROCESSOR_H
+#define TB_PROCESSOR_H
+
+#include <cstdint>
+#include <map>
+
+#include "events.h"
+#include "inject.h"
+#include "ledger.h"
+#include "lbr.h"
+#include "microarch.h"
+#include "pmu.h"
+
+struct Processor {
+    Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations);
+
+    const unsigned id;
+    EventCounts events;
+    Pmu pmu{events};
+    Lbr lbr;
+    BranchPredictor predictor;
+    Cache cache;
+    Ledger ledger;
+    Injector injector;
+    uint64_t debugctl = 0;
+    /* The MSRs that are mere storage, by index. */
+    std::map<uint32_t, uint64_t> storage;
+
+    /* A PMI is on its way as an NMI, or as this vector. */
+    bool pmi_as_nmi = false;
+    unsigned pmi_vector = 0;
+
+    /* VMexit() of Bochs has begun with this reason and has not loaded the host state yet. */
+    bool exiting = false;
+    uint32_t exit_reason = 0;
+
+    /* An event is being delivered: the branch record wants its handler's address. */
+    bool event_branch = false;
+    uint64_t event_from = 0;
+};
+
+Processor &processor(unsigned cpu);
+
+/* Makes the processor's state. To be called once for each, in order. */
+void processor_create(unsigned cpu);
+
+/* Chooses the instruction after which to look again, and the hooks that are needed until then. */
+void processor_plan(Processor &p);
+
+/* An instruction has just retired and the plan says to look. */
+void processor_look(Processor &p);
+
+#endif

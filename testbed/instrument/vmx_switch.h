@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * VM entry and VM exit as far as Bochs leaves them out: GLOBAL_CTRL and DEBUGCTL move between the
+ * processor and the VMCS, and the ledger hears of both. SDM Vol. 3, "VM Entries" and "VM Exits".
+ */
+#ifndef TB_VMX_SWITCH_H
+#define TB_VMX_SWITCH_H
+
+#include <cstdint>
+
+#include "processor.h"
+
+/* A VM exit begins; the guest's state is still in the processor. */
+void vmx_exit_begins(Processor &p, uint32_t reason);
+
+/* Bochs has loaded the guest's state (VM entry) or the host's (VM exit). */
+void vmx_state_loaded(Processor &p);
+
+#endif
