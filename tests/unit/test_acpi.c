@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Unit tests of the ACPI walk and of the guest's edited tables, on tables made here.
+ */
+#define _GNU_SOURCE /* MAP_32BIT: an RSDT holds 32-bit addresses */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "acpi.h"
+#include "guest/acpi_edit.h"
+
+#define DOORBELL 0x12345000ULL
+#define AREA_SIZE 4096
+
+static struct tables {
+    struct acpi_rsdp rsdp;
+    uint8_t padding[4]; /* the XSDT's entries end up on addresses that 8 does not divide */
+    struct {
+        struct acpi_header header;
+        uint64_t entries[3];
+    } __attribute__((packed)) xsdt;
+    struct {
+        struct acpi_header header;
+        uint32_t entries[3];
+    } __attribute__((packed)) rsdt;
+    struct acpi_header other;
+    struct {
+        struct acpi_fadt fadt;
+        uint8_t rest[115];
+    } __attribute__((packed)) facp;
+    struct {
+        struct acpi_header header;
+        uint32_t address, flags;
+        struct acpi_madt_local_apic apic[3];
+        struct {
+            uint8_t type, length, body[10];
+        } __attribute__((packed)) io_apic;
+        struct acpi_madt_local_x2apic x2apic[2];
+    } __attribute__((packed)) madt;
+} __attribute__((packed)) *t;
+static uint8_t *area;
+
+static void fill_header(struct acpi_header *h, const char *signature, uint32_t length)
+{
+    memcpy(h->signature, signature, 4);
+    h->length = length;
+    h->revision = 3;
+    acpi_seal(h);
+}
+
+static void seal_all(void)
+{
+    fill_header(&t->xsdt.header, "XSDT", sizeof(t->xsdt));
+    fill_header(&t->rsdt.header, "RSDT", sizeof(t->rsdt));
+    fill_header(&t->other, "SSDT", sizeof(t->other));
+    fill_header(&t->facp.fadt.header, "FACP", sizeof(t->facp));
+    fill_header(&t->madt.header, "APIC", sizeof(t->madt));
+    t->rsdp.checksum = t->rsdp.extended_checksum = 0;
+    t->rsdp.checksum = (uint8_t)(0 - acpi_sum(&t->rsdp, 20));
+    t->rsdp.extended_checksum = (uint8_t)(0 - acpi_sum(&t->rsdp, sizeof(t->rsdp)));
+}
+
+static uint64_t rsdp(void) { return (uintptr_t)&t->rsdp; }
+
+static int setup(void **state)
+{
+    (void)state;
+    t = mmap(NULL, sizeof(*t) + AREA_SIZE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    if (t == MAP_FAILED)
+        return 1;
+    area = (uint8_t *)(((uintptr_t)(t + 1) + 15) & ~(uintptr_t)15);
+    memcpy(t->rsdp.signature, "RSD PTR ", 8);
+    t->rsdp.revision = 2;
+    t->rsdp.length = sizeof(t->rsdp);
+    t->rsdp.rsdt = (uint32_t)(uintptr_t)&t->rsdt;
+    t->rsdp.xsdt = (uintptr_t)&t->xsdt;
+    const void *list[] = {&t->other, &t->facp, &t->madt};
+    for (int i = 0; i < 3; i++) {
+        t->xsdt.entries[i] = (uintptr_t)list[i];
+        t->rsdt.entries[i] = (uint32_t)(uintptr_t)list[i];
+    }
+    t->facp.fadt.pm1a_control = 0xb004;
+    t->facp.fadt.pm1b_control = 0xc004;
+    t->facp.fadt.flags = ACPI_FADT_RESET_REG_SUP;
+    t->facp.fadt.reset_register = (struct acpi_generic_address){
+        .space_id = ACPI_SPACE_IO, .bit_width = 8, .address = 0xcf9};
+    t->facp.fadt.reset_value = 6;
+    for (uint8_t i = 0; i < 3; i++)
+        t->madt.apic[i] = (struct acpi_madt_local_apic){
+            {ACPI_MADT_LOCAL_APIC, 8}, i, (uint8_t)(2 * i), ACPI_MADT_ENABLED};
+    t->madt.apic[2].flags = 0; /* a socket without processor */
+    t->madt.io_apic.type = 1;
+    t->madt.io_apic.length = 12;
+    t->madt.io_apic.body[0] = 0xaa;
+    for (uint32_t i = 0; i < 2; i++)
+        t->madt.x2apic[i] = (struct acpi_madt_local_x2apic){
+            {ACPI_MADT_LOCAL_X2APIC, 16}, 0, 0x100 + i, ACPI_MADT_ENABLED, 9 + i};
+    t->madt.x2apic[1].flags = ACPI_MADT_ONLINE_CAPABLE;
+    seal_all();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return munmap(t, sizeof(*t) + AREA_SIZE);
+}
+
+/* ---- facts ---- */
+
+static void check_facts(uint32_t processors)
+{
+    struct acpi_facts f;
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.rsdp, rsdp());
+    assert_int_equal(f.processors, processors);
+    assert_int_equal(f.pm1a_control, 0xb004);
+    assert_int_equal(f.pm1b_control, 0xc004);
+    assert_true(f.reset_supported);
+    assert_int_equal(f.reset_register.space_id, ACPI_SPACE_IO);
+    assert_int_equal(f.reset_register.bit_width, 8);
+    assert_int_equal(f.reset_register.address, 0xcf9);
+    assert_int_equal(f.reset_value, 6);
+}
+
+static void test_facts(void **state)
+{
+    (void)state;
+    check_facts(4);
+}
+
+static void test_facts_by_rsdt(void **state)
+{
+    (void)state;
+    t->rsdp.revision = 0;
+    t->rsdp.xsdt = 0;
+    seal_all();
+    check_facts(4);
+}
+
+static void test_nothing_found(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    acpi_facts_read(0, &f);
+    assert_int_equal(f.processors, 1);
+    assert_int_equal(f.pm1a_control, 0);
+    assert_false(f.reset_supported);
+
+    t->rsdp.checksum++;
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.pm1a_control, 0);
+    assert_int_equal(guest_acpi_size(rsdp()), 0);
+}
+
+static void test_no_reset_register(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    t->facp.fadt.flags = 0;
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_false(f.reset_supported);
+    assert_int_equal(f.pm1a_control, 0xb004);
+
+    /* A FADT of ACPI 1.0 ends before the register. */
+    t->facp.fadt.flags = ACPI_FADT_RESET_REG_SUP;
+    seal_all();
+    fill_header(&t->facp.fadt.header, "FACP", 116);
+    acpi_facts_read(rsdp(), &f);
+    assert_false(f.reset_supported);
+    assert_int_equal(f.pm1a_control, 0xb004);
+}
+
+static void test_damaged_lengths(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    static const uint32_t lengths[] = {0, 1, 35, 36, ACPI_TABLE_MAX + 1, 0xffffffff};
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        t->madt.header.length = lengths[i];
+        acpi_facts_read(rsdp(), &f);
+        assert_int_equal(f.processors, 1);
+    }
+    seal_all();
+    t->madt.header.oem_revision++; /* the checksum is wrong now */
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 1);
+
+    seal_all();
+    t->xsdt.entries[2] = 0;
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 1);
+    assert_int_equal(f.pm1a_control, 0xb004);
+}
+
+static void test_damaged_entries(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    t->madt.io_apic.length = 0; /* would never end */
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 2);
+    t->madt.io_apic.length = 255; /* past the table's end */
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 2);
+    t->madt.io_apic.length = 12;
+    t->madt.apic[1].entry.length = 4; /* too short for a local APIC: not read as one */
+    t->madt.apic[1].flags = ACPI_MADT_ENABLED;
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_true(f.processors >= 1);
+}
+
+/* ---- the guest's tables ---- */
+
+/* All sums right, and the originals untouched but for the lists. */
+static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
+{
+    struct tables before = *t;
+    struct guest_acpi_result done =
+        guest_acpi_edit(rsdp(), apic_id, DOORBELL, area, AREA_SIZE);
+    assert_true(done.processors_limited);
+    assert_true(done.reset_watched);
+
+    const struct acpi_madt *madt = (const void *)acpi_find(rsdp(), "APIC", 0);
+    const struct acpi_fadt *fadt = (const void *)acpi_find(rsdp(), "FACP", 0);
+    assert_non_null(madt); /* with a right checksum, in a list with a right checksum */
+    assert_non_null(fadt);
+    assert_ptr_not_equal(madt, &t->madt);
+    assert_ptr_not_equal(fadt, &t->facp);
+    assert_memory_equal(&before.madt, &t->madt, sizeof(t->madt));
+    assert_memory_equal(&before.facp, &t->facp, sizeof(t->facp));
+    assert_int_equal(t->xsdt.entries[0], (uintptr_t)&t->other);
+    assert_int_equal(t->xsdt.entries[1], t->rsdt.entries[1]);
+    assert_int_equal(t->xsdt.entries[2], t->rsdt.entries[2]);
+    assert_int_equal(acpi_sum(&t->xsdt, sizeof(t->xsdt)), 0);
+    assert_int_equal(acpi_sum(&t->rsdt, sizeof(t->rsdt)), 0);
+
+    const typeof(t->madt) *copy = (const void *)madt;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(copy->apic[i].flags, wanted_flags[i]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(copy->x2apic[i].flags, wanted_flags[3 + i]);
+    assert_memory_equal(&copy->io_apic, &t->madt.io_apic, sizeof(copy->io_apic));
+
+    assert_int_equal(fadt->reset_register.space_id, ACPI_SPACE_MEMORY);
+    assert_int_equal(fadt->reset_register.bit_width, 8);
+    assert_int_equal(fadt->reset_register.bit_offset, 0);
+    assert_int_equal(fadt->reset_register.address, DOORBELL);
+    assert_int_equal(fadt->reset_value, 6);
+    assert_int_equal(fadt->flags, ACPI_FADT_RESET_REG_SUP);
+    assert_int_equal(fadt->header.length, sizeof(t->facp));
+}
+
+static void test_edit_keeps_one(void **state)
+{
+    (void)state;
+    check_edit(2, (const uint32_t[]){0, ACPI_MADT_ENABLED, 0, 0, 0});
+}
+
+static void test_edit_keeps_one_x2apic(void **state)
+{
+    (void)state;
+    check_edit(0x100, (const uint32_t[]){0, 0, 0, ACPI_MADT_ENABLED, 0});
+}
+
+static void test_edit_unknown_processor(void **state)
+{
+    (void)state;
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), 77, DOORBELL, area, AREA_SIZE);
+    assert_false(done.processors_limited);
+}
+
+static void test_edit_too_little_room(void **state)
+{
+    (void)state;
+    struct tables before = *t;
+    uint64_t needed = guest_acpi_size(rsdp());
+    assert_true(needed >= sizeof(t->madt) + sizeof(t->facp));
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), 0, DOORBELL, area, needed - 1);
+    assert_false(done.processors_limited || done.reset_watched);
+    assert_memory_equal(&before, t, sizeof(*t));
+}
+
+static void test_edit_without_reset(void **state)
+{
+    (void)state;
+    t->facp.fadt.flags = 0;
+    seal_all();
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), 0, DOORBELL, area, AREA_SIZE);
+    assert_true(done.processors_limited);
+    assert_false(done.reset_watched);
+    assert_ptr_equal(acpi_find(rsdp(), "FACP", 0), &t->facp);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_facts),
+        CASE(test_facts_by_rsdt),
+        CASE(test_nothing_found),
+        CASE(test_no_reset_register),
+        CASE(test_damaged_lengths),
+        CASE(test_damaged_entries),
+        CASE(test_edit_keeps_one),
+        CASE(test_edit_keeps_one_x2apic),
+        CASE(test_edit_unknown_processor),
+        CASE(test_edit_too_little_room),
+        CASE(test_edit_without_reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Unit tests of text formatting, refusals and the log ring. The host's own snprintf is the oracle.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "refusal.h"
+
+#define SAME(...)                                                                                  \
+    do {                                                                                           \
+        char ours[128], theirs[128];                                                               \
+        size_t length = format_text(ours, sizeof(ours), __VA_ARGS__);                              \
+        int wanted = snprintf(theirs, sizeof(theirs), __VA_ARGS__);                                \
+        assert_string_equal(ours, theirs);                                                         \
+        assert_int_equal(length, wanted);                                                          \
+    } while (0)
+
+static void test_like_the_hosts(void **state)
+{
+    (void)state;
+    SAME("plain");
+    SAME("%d %d %d %d", 0, 7, -7, INT32_MIN);
+    SAME("%u %x", UINT32_MAX, UINT32_MAX);
+    SAME("%ld %lu %lx", INT64_MIN, UINT64_MAX, UINT64_MAX);
+    SAME("%lld %llu %llx", (long long)INT64_MIN, ~0ULL, ~0ULL);
+    SAME("%8d|%-8d|%08d|%8x|%-8x|%08x", -42, -42, -42, 0xbeefu, 0xbeefu, 0xbeefu);
+    SAME("%016lx %20lu %-20lu|", 0x123456789abcUL, 99UL, 99UL);
+    SAME("%s|%8s|%-8s|%2s", "abc", "abc", "abc", "abc");
+    SAME("%.*s|%.2s|%.9s|%6.2s", 3, "abcdef", "abcdef", "abc", "abcdef");
+    SAME("%c%c 100%%", 'o', 'k');
+    SAME("%p", (void *)0xfeed000);
+}
+
+static void test_no_string(void **state)
+{
+    (void)state;
+    char out[16];
+    const char *volatile none = NULL;
+    format_text(out, sizeof(out), "%s", none);
+    assert_string_equal(out, "(null)");
+}
+
+static void test_cut(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size <= 24; size++) {
+        char *out = malloc(size + (size == 0));
+        size_t length = format_text(out, size, "%-10s%010d", "left", 12345);
+        size_t wanted = size == 0 ? 0 : size - 1 < 20 ? size - 1 : 20;
+        assert_int_equal(length, wanted);
+        if (size > 0) {
+            assert_int_equal(out[length], '\0');
+            assert_memory_equal(out, "left      0000012345", length);
+        }
+        free(out);
+    }
+}
+
+static void test_huge_width(void **state)
+{
+    (void)state;
+    char out[8];
+    assert_int_equal(format_text(out, sizeof(out), "%999999999d", 1), 7);
+    assert_string_equal(out, "       ");
+}
+
+static void test_refuse(void **state)
+{
+    (void)state;
+    struct refusal r;
+    char text[400];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    assert_false(refuse(&r, REFUSE_NOT_FOUND, "%s", text));
+    assert_int_equal(r.kind, REFUSE_NOT_FOUND);
+    assert_int_equal(strlen(r.line), sizeof(r.line) - 1);
+}
+
+/* ---- the log ---- */
+
+static char seen[256];
+static size_t seen_length;
+
+static void sink(const char *text, size_t length)
+{
+    assert_true(seen_length + length < sizeof(seen));
+    memcpy(seen + seen_length, text, length);
+    seen_length += length;
+}
+
+static void test_log_sink(void **state)
+{
+    (void)state;
+    log_add_sink(sink);
+    log_add_sink(sink); /* twice is once */
+    log_printf("one %d\n", 1);
+    log_remove_sink(sink);
+    log_printf("two\n");
+    assert_int_equal(seen_length, 6);
+    assert_memory_equal(seen, "one 1\n", 6);
+}
+
+static void test_log_ring(void **state)
+{
+    (void)state;
+    uint64_t position = 0;
+    char part[32];
+
+    while (log_read(&position, part, sizeof(part)) > 0)
+        ;
+    uint64_t start = position;
+    log_printf("hello");
+    assert_int_equal(log_read(&position, part, 3), 3);
+    assert_memory_equal(part, "hel", 3);
+    assert_int_equal(log_read(&position, part, sizeof(part)), 2);
+    assert_int_equal(log_read(&position, part, sizeof(part)), 0);
+    assert_int_equal(position, start + 5);
+
+    /* More than the ring holds: reading begins at the oldest byte that is kept. */
+    for (int i = 0; i < LOG_SIZE / 8 + 10; i++)
+        log_printf("%07d\n", i);
+    position = 0;
+    assert_int_equal(log_read(&position, part, 8), 8);
+    assert_int_equal(position, start + 5 + 8u * (LOG_SIZE / 8 + 10) - LOG_SIZE + 8);
+    assert_memory_equal(part, "0000010\n", 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_like_the_hosts), cmocka_unit_test(test_no_string),
+        cmocka_unit_test(test_cut),            cmocka_unit_test(test_huge_width),
+        cmocka_unit_test(test_refuse),         cmocka_unit_test(test_log_sink),
+        cmocka_unit_test(test_log_ring),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Unit tests of the bzImage checks, on files made here: each fault alone is refused, and the rest
+ * is not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <asm/bootparam.h>
+#include <cmocka.h>
+
+#include "guest/linux.h"
+
+#define SETUP_SECTORS 3
+#define SETUP_SIZE ((SETUP_SECTORS + 1) * 512)
+#define KERNEL_SIZE 8192
+#define FILE_SIZE (SETUP_SIZE + KERNEL_SIZE)
+
+static uint8_t *file;
+static struct setup_header h;
+
+/* A kernel in order; tests change `h` and call probe(). */
+static int setup(void **state)
+{
+    (void)state;
+    file = calloc(1, FILE_SIZE);
+    h = (struct setup_header){
+        .setup_sects = SETUP_SECTORS,
+        .syssize = KERNEL_SIZE / 16,
+        .boot_flag = 0xaa55,
+        .header = 0x53726448,
+        .version = 0x020f,
+        .initrd_addr_max = 0x7fffffff,
+        .kernel_alignment = 0x200000,
+        .relocatable_kernel = 1,
+        .xloadflags = XLF_KERNEL_64 | XLF_CAN_BE_LOADED_ABOVE_4G,
+        .cmdline_size = 2047,
+        .payload_offset = 100,
+        .payload_length = 8000,
+        .pref_address = 0x1000000,
+        .init_size = 0x300000,
+    };
+    return file == NULL;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(file);
+    return 0;
+}
+
+static bool probe(uint64_t size, struct linux_image *image, struct refusal *r)
+{
+    uint8_t *exact = malloc(size + (size == 0)); /* so that ASan sees a read past the end */
+    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(exact, file, size);
+    bool ok = linux_probe(exact, size, "k", image, r);
+    free(exact);
+    return ok;
+}
+
+static void reject_size(uint64_t size, const char *wanted)
+{
+    struct linux_image image;
+    struct refusal r = {0};
+    assert_false(probe(size, &image, &r));
+    assert_int_equal(r.kind, REFUSE_BAD_FILE);
+    assert_ptr_equal(strstr(r.line, "kernel k: "), r.line);
+    assert_null(strchr(r.line, '\n'));
+    if (strstr(r.line, wanted) == NULL)
+        fail_msg("'%s' is not in: %s", wanted, r.line);
+}
+
+static void reject(const char *wanted)
+{
+    reject_size(FILE_SIZE, wanted);
+}
+
+static void accept(struct linux_image *image)
+{
+    struct refusal r = {0};
+    if (!probe(FILE_SIZE, image, &r))
+        fail_msg("refused: %s", r.line);
+}
+
+static void test_good(void **state)
+{
+    (void)state;
+    struct linux_image image;
+    accept(&image);
+    assert_int_equal(image.setup_size, SETUP_SIZE);
+    assert_int_equal(image.kernel_size, KERNEL_SIZE);
+    assert_int_equal(image.init_size, 0x300000);
+    assert_int_equal(image.alignment, 0x200000);
+    assert_int_equal(image.preferred, 0x1000000);
+    assert_int_equal(image.command_line_max, 2047);
+    assert_int_equal(image.protocol, 0x020f);
+    assert_true(image.initrd_max == UINT64_MAX);
+}
+
+static void test_initrd_below_its_limit(void **state)
+{
+    (void)state;
+    struct linux_image image;
+    h.xloadflags = XLF_KERNEL_64;
+    accept(&image);
+    assert_int_equal(image.initrd_max, 0x7fffffff);
+    h.initrd_addr_max = 0;
+    accept(&image);
+    assert_int_equal(image.initrd_max, 0x37ffffff);
+}
+
+static void test_default_setup_sectors(void **state)
+{
+    (void)state;
+    struct linux_image image;
+    h.setup_sects = 0; /* means 4 */
+    h.syssize = (FILE_SIZE - 5 * 512) / 16;
+    h.payload_length = 100;
+    accept(&image);
+    assert_int_equal(image.setup_size, 5 * 512);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    reject_size(0, "empty file");
+    reject_size(1, "setup header");
+    reject_size(0x1f1, "setup header");
+    reject_size(0x1f1 + sizeof(struct setup_header) - 1, "setup header");
+    reject_size(SETUP_SIZE, "truncated");
+    reject_size(FILE_SIZE / 2, "truncated");
+    reject_size(FILE_SIZE - 16, "truncated");
+}
+
+static void test_kind(void **state)
+{
+    (void)state;
+    h.header = 0x464c457f;
+    reject("bzImage");
+    h.header = 0x53726448;
+    h.boot_flag = 0;
+    reject("bzImage");
+}
+
+static void test_protocol(void **state)
+{
+    (void)state;
+    struct linux_image image;
+    h.version = 0x020b;
+    reject("found boot protocol 2.11, wanted 2.12");
+    h.version = 0x020c;
+    accept(&image);
+}
+
+static void test_not_64_bit(void **state)
+{
+    (void)state;
+    h.xloadflags = XLF_CAN_BE_LOADED_ABOVE_4G;
+    reject("64-bit");
+}
+
+static void test_not_relocatable(void **state)
+{
+    (void)state;
+    h.relocatable_kernel = 0;
+    reject("not relocatable");
+}
+
+static void test_bad_numbers(void **state)
+{
+    (void)state;
+    static const uint32_t alignments[] = {0, 1, 0x800, 0x3000, 0x80000000};
+    for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
+        h.kernel_alignment = alignments[i];
+        reject("kernel_alignment");
+    }
+    h.kernel_alignment = 0x1000;
+    h.init_size = KERNEL_SIZE - 1;
+    reject("init_size");
+    h.init_size = 0xffffffff;
+    reject("init_size");
+    h.init_size = 0x300000;
+    h.syssize = 0;
+    h.payload_length = h.payload_offset = 0;
+    reject("truncated");
+    h.syssize = 0xffffffff;
+    reject("truncated");
+    h.syssize = KERNEL_SIZE / 16;
+    h.payload_offset = h.payload_length = 0xffffffff;
+    reject("truncated");
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_good),      CASE(test_initrd_below_its_limit), CASE(test_default_setup_sectors),
+        CASE(test_sizes),     CASE(test_kind),                   CASE(test_protocol),
+        CASE(test_not_64_bit), CASE(test_not_relocatable),       CASE(test_bad_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Unit tests of the option parser and of the texts that firmware hands over.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "boot/boot_text.h"
+#include "options.h"
+
+/* Parses a copy of exactly that length, so that ASan sees a read past the end. */
+static bool parse_bytes(struct options *o, const char *text, size_t length, struct refusal *r)
+{
+    char *copy = malloc(length + (length == 0));
+    assert_non_null(copy);
+    memcpy(copy, text, length);
+    options_default(o);
+    bool ok = options_parse(o, copy, length, "test.cfg", r);
+    free(copy);
+    return ok;
+}
+
+static void accept(struct options *o, const char *text)
+{
+    struct refusal r = {0};
+    if (!parse_bytes(o, text, strlen(text), &r))
+        fail_msg("refused: %s", r.line);
+}
+
+/* Every refusal names its source and has one line; `wanted` are parts of it. */
+static void reject(const char *text, const char *wanted, const char *also)
+{
+    struct options o;
+    struct refusal r = {0};
+    assert_false(parse_bytes(&o, text, strlen(text), &r));
+    assert_int_equal(r.kind, REFUSE_BAD_OPTION);
+    assert_ptr_equal(strstr(r.line, "test.cfg: "), r.line);
+    assert_null(strchr(r.line, '\n'));
+    if (strstr(r.line, wanted) == NULL || strstr(r.line, also) == NULL)
+        fail_msg("'%s' and '%s' are not both in: %s", wanted, also, r.line);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "");
+    assert_int_equal(o.policy, POLICY_MSR_NMI);
+    assert_int_equal(o.console, CONSOLE_COM1);
+    assert_true(o.pmu);
+    assert_false(o.stats_cycles);
+    assert_int_equal(o.tick_ms, 0);
+    assert_string_equal(o.kernel, "vmlinuz");
+    assert_string_equal(o.initrd, "initrd.img");
+    assert_string_equal(o.append, "");
+}
+
+static void test_every_option(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "policy=msr+nmi kernel=/boot/k initrd=\\i.img console=com2 pmu=off stats=cycles "
+               "tick=0\tappend= a=b  c=d  ");
+    assert_int_equal(o.policy, POLICY_MSR_NMI);
+    assert_string_equal(o.kernel, "/boot/k");
+    assert_string_equal(o.initrd, "\\i.img");
+    assert_int_equal(o.console, CONSOLE_COM2);
+    assert_false(o.pmu);
+    assert_true(o.stats_cycles);
+    assert_string_equal(o.append, " a=b  c=d");
+}
+
+static void test_lines_and_comments(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "# policy=wrong\r\n\r\n  # again = wrong\r\nconsole=none pmu=off\r\n"
+               "append=root=/dev/sda1 # no comment\nstats=cycles");
+    assert_int_equal(o.console, CONSOLE_NONE);
+    assert_false(o.pmu);
+    assert_string_equal(o.append, "root=/dev/sda1 # no comment");
+    assert_true(o.stats_cycles);
+}
+
+static void test_later_source_wins(void **state)
+{
+    (void)state;
+    struct options o;
+    struct refusal r;
+    options_default(&o);
+    assert_true(options_parse(&o, "kernel=a append=x", 17, "first", &r));
+    assert_true(options_parse(&o, "kernel=b append=", 16, "second", &r));
+    assert_string_equal(o.kernel, "b");
+    assert_string_equal(o.append, "");
+}
+
+static void test_empty_initrd_means_none(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "initrd=");
+    assert_string_equal(o.initrd, "");
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
+    reject("quiet", "unknown option 'quiet'", "wanted");
+    reject("=x", "unknown option '=x'", "wanted");
+    reject("policy", "policy has no value", "wanted policy=VALUE");
+    reject("policy=", "found ''", "msr+nmi");
+    reject("policy=msr", "found 'msr'", "this version does not have");
+    reject("policy=intercept", "found 'intercept'", "wanted msr+nmi");
+    reject("policy=msr+nmi2", "found 'msr+nmi2'", "wanted msr+nmi");
+    reject("console=com3", "option console: found 'com3'", "com1, com2 or none");
+    reject("pmu=yes", "option pmu: found 'yes'", "on or off");
+    reject("stats=time", "option stats: found 'time'", "counts or cycles");
+    reject("tick=100", "option tick: found '100'", "wanted 0");
+    reject("tick=00", "option tick: found '00'", "wanted 0");
+    reject("kernel=", "option kernel: found ''", "path");
+    reject("pmu=on\nbad=1", "unknown option 'bad=1'", "wanted");
+}
+
+static void test_long_values(void **state)
+{
+    (void)state;
+    char text[OPTION_APPEND_MAX + 16];
+    struct options o;
+
+    memset(text, 'p', sizeof(text));
+    memcpy(text, "kernel=", 7);
+    text[7 + OPTION_PATH_MAX - 1] = '\0';
+    accept(&o, text);
+    assert_int_equal(strlen(o.kernel), OPTION_PATH_MAX - 1);
+    text[7 + OPTION_PATH_MAX - 1] = 'p';
+    text[7 + OPTION_PATH_MAX] = '\0';
+    reject(text, "option kernel: found 256 characters", "at most 255");
+
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "append=", 7);
+    text[7 + OPTION_APPEND_MAX - 1] = '\0';
+    accept(&o, text);
+    assert_int_equal(strlen(o.append), OPTION_APPEND_MAX - 1);
+    text[7 + OPTION_APPEND_MAX - 1] = 'a';
+    text[7 + OPTION_APPEND_MAX] = '\0';
+    reject(text, "option append: found 2048 characters", "at most 2047");
+}
+
+static void test_not_text(void **state)
+{
+    (void)state;
+    reject("pmu=on\n\xc3\xa9", "byte 0xc3 at offset 7", "ASCII");
+    reject("append=\x7f", "byte 0x7f", "ASCII");
+
+    struct options o;
+    struct refusal r;
+    assert_false(parse_bytes(&o, "pmu=on\0", 7, &r));
+    assert_non_null(strstr(r.line, "byte 0x00 at offset 6"));
+}
+
+/* Any bytes at all: no crash, and a refusal that fits its line. */
+static void test_noise(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "policykernelappend=\n\r\t #+msrnmi0\x80";
+    uint32_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        char text[64];
+        struct options o;
+        struct refusal r;
+        size_t length = (seed >> 8) % sizeof(text);
+        for (size_t i = 0; i < length; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            text[i] = alphabet[(seed >> 8) % (sizeof(alphabet) - 1)];
+        }
+        seed = seed * 1664525u + 1013904223u;
+        if (!parse_bytes(&o, text, length, &r))
+            assert_true(strlen(r.line) < sizeof(r.line));
+    }
+}
+
+/* ---- load options ---- */
+
+static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusal *r)
+{
+    size_t n = strlen(ascii) + extra_zeros;
+    unsigned char *wide = calloc(2 * n + 1, 1); /* one more byte: an odd size */
+    for (size_t i = 0; i < strlen(ascii); i++)
+        wide[2 * i] = (unsigned char)ascii[i];
+    bool ok = load_options_text(wide, 2 * n + 1, out, r);
+    free(wide);
+    return ok;
+}
+
+static void test_load_options(void **state)
+{
+    (void)state;
+    char out[LOAD_OPTIONS_MAX];
+    struct refusal r;
+
+    assert_true(load("policy=msr+nmi tick=0", 0, out, &r));
+    assert_string_equal(out, "policy=msr+nmi tick=0");
+    assert_true(load("policy=msr+nmi", 3, out, &r));
+    assert_string_equal(out, "policy=msr+nmi");
+    assert_true(load("fs0:\\x\\pmuvisor.EFI pmu=off", 1, out, &r));
+    assert_string_equal(out, " pmu=off");
+    assert_true(load("\"fs0:\\a b\\p.efi\" pmu=off", 1, out, &r));
+    assert_string_equal(out, " pmu=off");
+    assert_true(load("pmuvisor.efi", 0, out, &r));
+    assert_string_equal(out, "");
+    assert_true(load("kernel=x.efi", 0, out, &r));
+    assert_string_equal(out, "kernel=x.efi");
+    assert_true(load_options_text(NULL, 0, out, &r));
+    assert_string_equal(out, "");
+}
+
+static void test_load_options_refused(void **state)
+{
+    (void)state;
+    static char text[LOAD_OPTIONS_MAX + 2];
+    char out[LOAD_OPTIONS_MAX];
+    struct refusal r;
+
+    memset(text, 'a', LOAD_OPTIONS_MAX - 1);
+    assert_true(load(text, 0, out, &r));
+    text[LOAD_OPTIONS_MAX - 1] = 'a';
+    assert_false(load(text, 0, out, &r));
+    assert_int_equal(r.kind, REFUSE_BAD_OPTION);
+    assert_non_null(strstr(r.line, "found 4096 characters, wanted at most 4095"));
+
+    const uint16_t wide[] = {'p', 0x20ac};
+    assert_false(load_options_text(wide, sizeof(wide), out, &r));
+    assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
+}
+
+static void test_join_path(void **state)
+{
+    (void)state;
+    static const struct {
+        const uint16_t *image;
+        const char *path;
+        const uint16_t *wanted;
+    } cases[] = {
+        {u"\\EFI\\p\\p.efi", "vmlinuz", u"\\EFI\\p\\vmlinuz"},
+        {u"\\EFI\\p\\p.efi", "/boot/k", u"\\boot\\k"},
+        {u"\\EFI\\p\\p.efi", "\\k", u"\\k"},
+        {u"\\EFI\\p\\p.efi", "sub/k", u"\\EFI\\p\\sub\\k"},
+        {u"p.efi", "k", u"k"},
+        {u"", "k", u"k"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint16_t out[32], length = 0;
+        assert_true(join_path(cases[i].image, cases[i].path, out, 32));
+        while (cases[i].wanted[length] != 0)
+            length++;
+        assert_memory_equal(out, cases[i].wanted, (length + 1u) * sizeof(out[0]));
+        uint16_t *exact = malloc((length + 1u) * sizeof(out[0]));
+        assert_true(join_path(cases[i].image, cases[i].path, exact, length + 1u));
+        assert_false(join_path(cases[i].image, cases[i].path, exact, length));
+        assert_false(join_path(cases[i].image, cases[i].path, exact, 0));
+        free(exact);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_option),
+        cmocka_unit_test(test_lines_and_comments),
+        cmocka_unit_test(test_later_source_wins),
+        cmocka_unit_test(test_empty_initrd_means_none),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_long_values),
+        cmocka_unit_test(test_not_text),
+        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_load_options),
+        cmocka_unit_test(test_load_options_refused),
+        cmocka_unit_test(test_join_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
