@@ -58,11 +58,13 @@ $(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(NASM) -f elf64 -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
 
-# Offsets of C structs for NASM, read from the compiler's own assembly output.
+# Offsets of C structs for NASM, read from the compiler's own assembly output, which is no valid
+# assembly: clang must not look at it.
+OFFSETS_CFLAGS = $(if $(findstring clang,$(shell $(CC) --version 2>&1)),-fno-integrated-as)
 $(BUILD)/offsets.inc: $(wildcard $(OFFSETS_SOURCE)) $(BUILD)/flags
 	@mkdir -p $(@D)
 ifneq ($(wildcard $(OFFSETS_SOURCE)),)
-	$(CC) $(CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ -S -o $(BUILD)/offsets.s $<
+	$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ -S -o $(BUILD)/offsets.s $<
 	sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_][A-Za-z0-9_]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
 	    $(BUILD)/offsets.s > $@
 	@test -s $@ || { rm -f $@; echo "Makefile: no DEFINE found in $(OFFSETS_SOURCE)" >&2; exit 1; }
