@@ -37,8 +37,8 @@ static void exit_rdpmc(struct cpu *cpu)
 
 static void exit_triple_fault(struct cpu *cpu)
 {
-    log_printf("\npmuvisor: the guest's processor shut down (triple fault) at RIP 0x%lx; resetting "
-               "the machine\n", vmcs_read_natural(VMCS_GUEST_RIP));
+    log_printf("\npmuvisor: the guest's processor shut down (triple fault); resetting the machine\n");
+    report_guest(cpu);
     report_exits(cpu);
     machine_reset(cpu);
 }

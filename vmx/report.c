@@ -7,6 +7,7 @@
 
 #include "cpu.h"
 #include "log.h"
+#include "vmcs.h"
 #include "x86.h"
 
 #define KEYBOARD_COMMAND 0x64
@@ -51,6 +52,22 @@ void report_exits(const struct cpu *cpu)
         log_printf(" %12lu", cycles);
     log_printf("\nNMIs in root mode: %lu, forwarded to the guest: %lu, dropped: %lu\n",
                cpu->nmi.root, cpu->nmi.forwarded, cpu->nmi.dropped);
+}
+
+void report_guest(const struct cpu *cpu)
+{
+    static const char *const names[GPR_COUNT] = {"RAX", "RCX", "RDX", "RBX", "RSP", "RBP",
+                                                 "RSI", "RDI", "R8 ", "R9 ", "R10", "R11",
+                                                 "R12", "R13", "R14", "R15"};
+
+    for (unsigned i = 0; i < GPR_COUNT; i++)
+        log_printf("%s %016lx%s", names[i],
+                   i == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[i],
+                   i % 4 == 3 ? "\n" : " ");
+    log_printf("RIP %016lx RFLAGS %08lx CR0 %08lx CR2 %016lx CR3 %016lx CR4 %08lx EFER %04lx\n",
+               vmcs_read_natural(VMCS_GUEST_RIP), vmcs_read_natural(VMCS_GUEST_RFLAGS),
+               vmcs_read_natural(VMCS_GUEST_CR0), read_cr2(), vmcs_read_natural(VMCS_GUEST_CR3),
+               vmcs_read_natural(VMCS_GUEST_CR4), vmcs_read_64(VMCS_GUEST_IA32_EFER));
 }
 
 static void wait_for_reset(void)

@@ -12,6 +12,9 @@ struct cpu;
 /* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
 void report_exits(const struct cpu *cpu);
 
+/* Logs the guest's registers as they were at the exit. */
+void report_guest(const struct cpu *cpu);
+
 /* The name of a basic exit reason. */
 const char *exit_reason_name(uint32_t reason);
 

@@ -177,6 +177,7 @@ static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
 static _Noreturn void start_guest(struct start *s)
 {
     enter_vmx(s->cpu, &s->capability);
+    s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, &s->guest);
 #ifdef DEBUG
     if (check_guest_state())
