@@ -75,7 +75,7 @@ vgaromimage: file=$vga
 pci: enabled=1, chipset=i440fx
 ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
 ata0-master: type=disk, mode=flat, path="$(realpath "$disk")"
-ata1: enabled=0
+ata1: enabled=1, ioaddr1=0x170, ioaddr2=0x370, irq=15
 boot: disk
 com1: enabled=1, mode=null
 clock: sync=none
