@@ -5,7 +5,7 @@
 #   make             the EFI image
 #   make unit        unit tests on the host, under AddressSanitizer and UBSan
 #   make clean       removes build/
-#   CC=gcc|clang     compiler       DEBUG=1   debug checks in the image
+#   CC=gcc|clang     compiler       DEBUG=1   debug checks in the image       V=1   show commands
 # Targets that run something in the emulator or in QEMU are in tests/tests.mk.
 
 CC = gcc
@@ -14,6 +14,7 @@ LD = ld
 OBJCOPY = objcopy
 BUILD = build
 DEBUG = 0
+V = 0
 EFI_SIZE_MAX = 131072
 
 EFI = $(BUILD)/pmuvisor.efi
@@ -42,21 +43,32 @@ BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
 LDFLAGS = -nostdlib -pie --no-dynamic-linker -z text -z noexecstack -z norelro \
           -z max-page-size=4096 --no-undefined --no-warn-rwx-segments -T linker.ld
 
+# $(call say,WHAT,FILE): one short line instead of the command, unless V=1.
+ifeq ($(V),1)
+Q =
+say =
+else
+Q = @
+say = @printf '  %-5s %s\n' $(1) $(2)
+endif
+
 .PHONY: all unit clean help
 all: $(EFI)
 
 help:
-	@sed -n '3,10s/^# \{0,1\}//p' Makefile
+	@sed -n '3,9s/^# \{0,1\}//p' Makefile
 
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(NASM) -f elf64 -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
+	$(call say,NASM,$<)
+	$(Q)$(NASM) -f elf64 -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
 
 # Offsets of C structs for NASM, read from the compiler's own assembly output, which is no valid
 # assembly: clang must not look at it.
@@ -64,8 +76,9 @@ OFFSETS_CFLAGS = $(if $(findstring clang,$(shell $(CC) --version 2>&1)),-fno-int
 $(BUILD)/offsets.inc: $(wildcard $(OFFSETS_SOURCE)) $(BUILD)/flags
 	@mkdir -p $(@D)
 ifneq ($(wildcard $(OFFSETS_SOURCE)),)
-	$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ -S -o $(BUILD)/offsets.s $<
-	sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_][A-Za-z0-9_]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ -S -o $(BUILD)/offsets.s $<
+	$(Q)sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_][A-Za-z0-9_]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
 	    $(BUILD)/offsets.s > $@
 	@test -s $@ || { rm -f $@; echo "Makefile: no DEFINE found in $(OFFSETS_SOURCE)" >&2; exit 1; }
 else
@@ -81,11 +94,13 @@ $(BUILD)/flags: FORCE
 $(BUILD)/pmuvisor.elf: $(OBJECTS) linker.ld
 	@test -n "$(GNU_EFI_LIB)" || { echo "Makefile: GNU-EFI not found (crt0-efi-x86_64.o);" \
 	    "install the package gnu-efi or set GNU_EFI_LIB" >&2; exit 1; }
-	$(LD) $(LDFLAGS) -Map $(BUILD)/pmuvisor.map -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) \
+	$(call say,LD,$@)
+	$(Q)$(LD) $(LDFLAGS) -Map $(BUILD)/pmuvisor.map -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) \
 	    -L $(GNU_EFI_LIB) -lgnuefi
 
 $(EFI): $(BUILD)/pmuvisor.elf
-	$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
+	$(call say,EFI,$@)
+	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
 	    --target efi-app-x86_64 $< $@.tmp
 	@size=$$(wc -c < $@.tmp); if [ $$size -gt $(EFI_SIZE_MAX) ]; then \
 	    echo "Makefile: $@ has $$size bytes, wanted at most $(EFI_SIZE_MAX)" >&2; exit 1; fi
@@ -104,7 +119,8 @@ UNIT_TESTS = $(patsubst tests/unit/%.c,$(UNIT)/%,$(sort $(wildcard tests/unit/te
 
 $(UNIT)/%.o: %.c $(UNIT)/flags
 	@mkdir -p $(@D)
-	$(CC) $(UNIT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(UNIT_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(UNIT)/flags: FORCE
 	@mkdir -p $(@D)
@@ -112,10 +128,11 @@ $(UNIT)/flags: FORCE
 
 $(UNIT)/library.a: $(UNIT_LIBRARY)
 	@rm -f $@
-	$(AR) rc $@ $^
+	$(Q)$(AR) rc $@ $^
 
 $(UNIT)/test_%: $(UNIT)/tests/unit/test_%.o $(UNIT)/library.a
-	$(CC) $(UNIT_CFLAGS) -o $@ $< $(UNIT)/library.a -lcmocka
+	$(call say,LD,$@)
+	$(Q)$(CC) $(UNIT_CFLAGS) -o $@ $< $(UNIT)/library.a -lcmocka
 
 unit: $(UNIT_TESTS)
 	@test -n "$(UNIT_TESTS)" || { echo "Makefile: no unit tests found" >&2; exit 1; }
