@@ -49,10 +49,11 @@ struct cpu_nmi {
     uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled */
 };
 
-/* The filter of one CPUID leaf, see vmx/cpuid.c. */
+/* What is done to one CPUID leaf, see vmx/cpuid.c. */
 struct cpuid_filter;
+#define CPUID_SLOTS 64
+#define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
-/* Value of CPUID leaves' bits that follow CR4, kept because CR4's bits for them are host-owned. */
 struct cpu {
     struct cpu *self; /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
@@ -64,7 +65,7 @@ struct cpu {
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
     uint8_t cpuid_count;        /* filters in use */
     struct cpuid_filter *cpuid_filters;
-    uint8_t cpuid_slot[64];     /* leaf -> first filter + 1, 0: as it is */
+    uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */
 
     uint32_t apic_id;
     uint64_t ept_root;

@@ -7,6 +7,7 @@
 #define PMUVISOR_MM_MTRR_H
 
 #include "bits.h"
+#include "msr.h"
 
 /* IA32_MTRRCAP */
 #define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
@@ -15,7 +16,6 @@
 /* IA32_MTRR_DEF_TYPE */
 #define MTRR_DEF_TYPE_TYPE BITS(7, 0)
 #define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
-#define MTRR_DEF_TYPE_E BIT(11)  /* MTRRs are enabled; clear: all memory is UC */
 
 /* IA32_MTRR_PHYSBASEn, IA32_MTRR_PHYSMASKn; address bits are MAXPHYADDR-1:12 */
 #define MTRR_PHYSBASE_TYPE BITS(7, 0)

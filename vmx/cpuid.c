@@ -19,7 +19,9 @@
 #define LEAF_PMU 0x0a
 #define LEAF_XSAVE 0x0d
 #define LEAF_EXTENDED_1 0x80000001u
-#define SLOT_EXTENDED_1 (sizeof(((struct cpu *)0)->cpuid_slot) - 1)
+/* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */
+#define SLOT_EXTENDED_1 (CPUID_SLOTS - 1)
+#define SLOT_NONE (CPUID_SLOTS - 2)
 #define ANY_SUBLEAF ~0u
 #define LEAF_1_ECX_HYPERVISOR BIT(31)
 #define LEAF_1_ECX_OSXSAVE BIT(27)
@@ -109,11 +111,14 @@ static const struct cpuid_row rows[] = {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+/* What is done to the four registers. The first filter changes nothing, so that the exit path has
+ * no case for leaves without one. */
 struct cpuid_filter {
-    uint32_t leaf, subleaf;
     uint32_t keep[4];
     uint32_t add[4];
 };
+#define FILTERS_MAX (PAGE_SIZE / sizeof(struct cpuid_filter))
+_Static_assert(ROWS + 3 <= FILTERS_MAX, "the filters fit one page even with one a row");
 
 static bool condition_met(enum condition condition, const struct cpu *cpu,
                           const uint32_t *controls, bool pt_in_vmx)
@@ -144,71 +149,71 @@ static bool condition_met(enum condition condition, const struct cpu *cpu,
     }
 }
 
-static uint8_t *slot_of(struct cpu *cpu, uint32_t leaf)
+static unsigned slot_of(uint32_t leaf)
 {
-    if (leaf < SLOT_EXTENDED_1)
-        return &cpu->cpuid_slot[leaf];
-    return leaf == LEAF_EXTENDED_1 ? &cpu->cpuid_slot[SLOT_EXTENDED_1] : NULL;
+    if (leaf < SLOT_NONE)
+        return leaf;
+    return leaf == LEAF_EXTENDED_1 ? SLOT_EXTENDED_1 : SLOT_NONE;
 }
 
-/* The filter of (leaf, subleaf), made when it is not there yet. Filters of one leaf lie side by
- * side because the rows are taken leaf by leaf. */
-static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
+/* Subleaves 0 and 1 have filters of their own, all others share one. */
+static unsigned row_of(uint32_t subleaf)
 {
-    for (unsigned i = 0; i < cpu->cpuid_count; i++)
-        if (cpu->cpuid_filters[i].leaf == leaf && cpu->cpuid_filters[i].subleaf == subleaf)
-            return &cpu->cpuid_filters[i];
-
-    struct cpuid_filter *f = &cpu->cpuid_filters[cpu->cpuid_count++];
-    f->leaf = leaf;
-    f->subleaf = subleaf;
-    for (unsigned reg = 0; reg < 4; reg++)
-        f->keep[reg] = ~0u;
-    uint8_t *slot = slot_of(cpu, leaf);
-    if (*slot == 0)
-        *slot = cpu->cpuid_count;
-    return f;
+    return subleaf < CPUID_SUBLEAVES - 1 ? subleaf : CPUID_SUBLEAVES - 1;
 }
 
-bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
+/* The filter of (leaf, subleaf), made when it is not there yet. */
+static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, unsigned row)
 {
-    _Static_assert(ROWS * sizeof(struct cpuid_filter) <= PAGE_SIZE, "the filters fit one page");
-    bool done[ROWS] = {false};
+    uint8_t *slot = &cpu->cpuid_slot[row][slot_of(leaf)];
 
-    cpu->cpuid_filters = page_alloc(1);
-    if (cpu->cpuid_filters == NULL)
-        return false;
-    for (unsigned i = 0; i < ROWS; i++) {
-        for (unsigned j = i; j < ROWS; j++) {
-            const struct cpuid_row *row = &rows[j];
-            if (done[j] || row->leaf != rows[i].leaf)
-                continue;
-            done[j] = true;
-            if (!condition_met(row->condition, cpu, controls, pt_in_vmx))
-                filter_of(cpu, row->leaf, row->subleaf)->keep[row->reg] &= ~row->hidden;
-        }
+    if (*slot == 0) {
+        *slot = cpu->cpuid_count++;
+        for (unsigned reg = 0; reg < 4; reg++)
+            cpu->cpuid_filters[*slot].keep[reg] = ~0u;
     }
-    struct cpuid_filter *features = filter_of(cpu, LEAF_FEATURES, ANY_SUBLEAF);
-    features->keep[ECX] &= ~(uint32_t)LEAF_1_ECX_OSXSAVE;
-    features->add[ECX] |= LEAF_1_ECX_HYPERVISOR;
-    struct cpuid_filter *extended = filter_of(cpu, LEAF_EXTENDED_FEATURES, 0);
-    extended->keep[ECX] &= ~(uint32_t)LEAF_7_ECX_OSPKE;
-    return true;
+    return &cpu->cpuid_filters[*slot];
+}
+
+static void hide(struct cpu *cpu, const struct cpuid_row *row)
+{
+    for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
+        if (row->subleaf == ANY_SUBLEAF || row->subleaf == r)
+            filter_of(cpu, row->leaf, r)->keep[row->reg] &= ~row->hidden;
 }
 
 /* The bits that follow the guest's CR4, which are root mode's in what CPUID gave. */
 void cpuid_follow_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = cpu->guest_cr4_tracked;
-    struct cpuid_filter *features = filter_of(cpu, LEAF_FEATURES, ANY_SUBLEAF);
-    struct cpuid_filter *extended = filter_of(cpu, LEAF_EXTENDED_FEATURES, 0);
+    uint32_t osxsave = cr4 & CR4_OSXSAVE ? LEAF_1_ECX_OSXSAVE : 0;
+    uint32_t ospke = cr4 & CR4_PKE ? LEAF_7_ECX_OSPKE : 0;
 
-    features->add[ECX] &= ~(uint32_t)LEAF_1_ECX_OSXSAVE;
-    if (cr4 & CR4_OSXSAVE)
-        features->add[ECX] |= LEAF_1_ECX_OSXSAVE;
-    extended->add[ECX] &= ~(uint32_t)LEAF_7_ECX_OSPKE;
-    if (cr4 & CR4_PKE)
-        extended->add[ECX] |= LEAF_7_ECX_OSPKE;
+    for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
+        filter_of(cpu, LEAF_FEATURES, r)->add[ECX] = LEAF_1_ECX_HYPERVISOR | osxsave;
+    filter_of(cpu, LEAF_EXTENDED_FEATURES, 0)->add[ECX] = ospke;
+}
+
+bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
+{
+    static const struct cpuid_row followed[] = {
+        {LEAF_FEATURES, ANY_SUBLEAF, ECX, LEAF_1_ECX_OSXSAVE, NEVER},
+        {LEAF_EXTENDED_FEATURES, 0, ECX, LEAF_7_ECX_OSPKE, NEVER},
+    };
+
+    cpu->cpuid_filters = page_alloc(1);
+    if (cpu->cpuid_filters == NULL)
+        return false;
+    for (unsigned reg = 0; reg < 4; reg++)
+        cpu->cpuid_filters[0].keep[reg] = ~0u;
+    cpu->cpuid_count = 1;
+    for (unsigned i = 0; i < ROWS; i++)
+        if (!condition_met(rows[i].condition, cpu, controls, pt_in_vmx))
+            hide(cpu, &rows[i]);
+    for (unsigned i = 0; i < sizeof(followed) / sizeof(followed[0]); i++)
+        hide(cpu, &followed[i]);
+    cpuid_follow_cr4(cpu);
+    return true;
 }
 
 static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
@@ -237,21 +242,13 @@ void exit_cpuid(struct cpu *cpu)
     if (__builtin_expect(leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES, 0)) {
         r = hypervisor_leaf(cpu, leaf);
     } else {
+        const struct cpuid_filter *f =
+            &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][slot_of(leaf)]];
         r = cpuid(leaf, subleaf);
-        const uint8_t *slot = slot_of(cpu, leaf);
-        if (slot != NULL && *slot != 0) {
-            const struct cpuid_filter *f = &cpu->cpuid_filters[*slot - 1];
-            const struct cpuid_filter *end = &cpu->cpuid_filters[cpu->cpuid_count];
-            for (; f < end && f->leaf == leaf; f++) {
-                if (f->subleaf != ANY_SUBLEAF && f->subleaf != subleaf)
-                    continue;
-                r.eax = (r.eax & f->keep[EAX]) | f->add[EAX];
-                r.ebx = (r.ebx & f->keep[EBX]) | f->add[EBX];
-                r.ecx = (r.ecx & f->keep[ECX]) | f->add[ECX];
-                r.edx = (r.edx & f->keep[EDX]) | f->add[EDX];
-                break;
-            }
-        }
+        r.eax = (r.eax & f->keep[EAX]) | f->add[EAX];
+        r.ebx = (r.ebx & f->keep[EBX]) | f->add[EBX];
+        r.ecx = (r.ecx & f->keep[ECX]) | f->add[ECX];
+        r.edx = (r.edx & f->keep[EDX]) | f->add[EDX];
     }
     cpu->gpr[GPR_RAX] = r.eax;
     cpu->gpr[GPR_RBX] = r.ebx;

@@ -61,7 +61,10 @@ static bool mtrr_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool wr
     (void)cpu;
     if (!write || !rdmsr_safe(index, &now))
         return false;
-    if (now != *value)
+    /* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
+     * Systems"); that alone changes nothing that lasts. */
+    bool turned_off = index == IA32_MTRR_DEF_TYPE && !(*value & MTRR_DEF_TYPE_E);
+    if (now != *value && !turned_off)
         log_printf("pmuvisor: the guest's write of 0x%lx to MTRR 0x%x (now 0x%lx) was ignored\n",
                    *value, index, now);
     return true;

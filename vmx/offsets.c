@@ -4,7 +4,7 @@
  */
 #include "cpu.h"
 
-#define DEFINE(name, value) __asm__ volatile("->" #name " %c0" : : "i"(value))
+#define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
 #define DEFINE_GPR(name) DEFINE(CPU_##name, offsetof(struct cpu, gpr[GPR_##name]))
 
 void offsets(void);
