@@ -35,8 +35,7 @@ enum place { PLACE_LOWEST, PLACE_HIGHEST };
  * EFI_OUT_OF_RESOURCES where no free block is large enough. */
 EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignment, uint64_t least,
                            uint64_t limit, enum place place, struct range *out);
-/* Gives one back, and all that are left. */
-void memory_free(struct range range);
+/* Gives all of them back. */
 void memory_free_all(void);
 /* The largest free block of [least, limit), in bytes. */
 uint64_t memory_largest(uint64_t least, uint64_t limit);
@@ -59,7 +58,7 @@ bool file_open(const char *what, const char *path, struct file *file, struct ref
 bool file_read(const char *what, const char *path, struct file *file, void *buffer,
                struct refusal *r);
 void file_close(struct file *file);
-/* The directory's end of every open: gives the volume back. */
+/* Gives the volume back, after the last file. */
 void files_finish(void);
 
 /* ---- platform.c ---- */

@@ -104,12 +104,15 @@ static bool read_options(struct options *o, struct refusal *r)
 
 /* ---- files ---- */
 
-static bool no_memory(struct refusal *r, const char *what, uint64_t size, uint64_t limit)
+/* `what` needs `size` bytes for `path` (may be "") and there is no such block below `limit`. */
+static bool no_memory(struct refusal *r, const char *what, const char *path, uint64_t size,
+                      uint64_t limit)
 {
     return refuse(r, REFUSE_NO_MEMORY,
-                  "%s: found %lu KiB as the largest free block of memory, wanted %lu KiB; use a "
-                  "machine with more memory or a smaller file",
-                  what, (unsigned long)(memory_largest(0, limit) >> 10),
+                  "%s%s%s: found %lu KiB as the largest free block of memory, wanted %lu KiB; use "
+                  "a machine with more memory or a smaller file",
+                  what, path[0] == '\0' ? "" : " ", path,
+                  (unsigned long)(memory_largest(0, limit) >> 10),
                   (unsigned long)((size + 1023) >> 10));
 }
 
@@ -128,7 +131,7 @@ static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct 
     if (EFI_ERROR(memory_allocate(EfiLoaderData, size, PAGE_SIZE, 0, BELOW_4G, PLACE_HIGHEST,
                                   &bi->kernel_file))) {
         file_close(&file);
-        return no_memory(r, "kernel", size, BELOW_4G);
+        return no_memory(r, "kernel", path, size, BELOW_4G);
     }
     bi->kernel_file.size = size;
     return file_read("kernel", path, &file, (void *)(uintptr_t)bi->kernel_file.base, r) &&
@@ -162,7 +165,7 @@ static bool load_initrd(struct boot_info *bi, const struct linux_image *image, s
     }
     if (EFI_ERROR(status)) {
         file_close(&file);
-        return no_memory(r, "initrd", size, limit);
+        return no_memory(r, "initrd", path, size, limit);
     }
     bi->initrd.size = size;
     return file_read("initrd", path, &file, (void *)(uintptr_t)bi->initrd.base, r);
@@ -193,16 +196,18 @@ static bool allocate_guest(struct boot_info *bi, const struct linux_image *image
     status = memory_allocate(EfiLoaderData, image->init_size, image->alignment, image->preferred,
                              BELOW_4G, PLACE_LOWEST, &bi->guest_kernel);
     if (EFI_ERROR(status))
-        return no_memory(r, "memory for the kernel to run in", image->init_size, BELOW_4G);
+        return no_memory(r, "memory to run the kernel", bi->options.kernel, image->init_size,
+                         BELOW_4G);
     status = memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE);
     if (EFI_ERROR(status))
-        return no_memory(r, "memory for the memory map", PAGE_SIZE, BELOW_4G);
+        return no_memory(r, "memory for the memory map", "", PAGE_SIZE, BELOW_4G);
     setup_size = linux_setup_size(&bi->options, bi->acpi.rsdp,
                                   map_capacity / bi->map.descriptor_size);
     status = memory_allocate(EfiLoaderData, setup_size, PAGE_SIZE, 0, BELOW_4G, PLACE_HIGHEST,
                              &bi->guest_setup);
     if (EFI_ERROR(status))
-        return no_memory(r, "memory for the guest's boot parameters", setup_size, BELOW_4G);
+        return no_memory(r, "memory for the guest's boot parameters", "", setup_size,
+                         BELOW_4G);
     return true;
 }
 
@@ -212,7 +217,7 @@ static bool allocate_pool(struct boot_info *bi, struct refusal *r)
 
     if (EFI_ERROR(memory_allocate(EfiReservedMemoryType, size, POOL_ALIGNMENT, 0, BELOW_4G,
                                   PLACE_HIGHEST, &bi->pool)))
-        return no_memory(r, "memory for the hypervisor", size, BELOW_4G);
+        return no_memory(r, "memory for the hypervisor", "", size, BELOW_4G);
     return true;
 }
 
@@ -247,8 +252,8 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
         return false;
     files_finish();
     collect_facts(bi);
-    return hypervisor_check(&bi->options, r) && allocate_pool(bi, r) &&
-           allocate_guest(bi, &image, r);
+    return allocate_guest(bi, &image, r) && hypervisor_check(&bi->options, r) &&
+           allocate_pool(bi, r);
 }
 
 /* From the first call of ExitBootServices on firmware's console may be gone: the screen's sink is

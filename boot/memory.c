@@ -144,7 +144,7 @@ EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignme
     return EFI_SUCCESS;
 }
 
-void memory_free(struct range range)
+static void memory_free(struct range range)
 {
     for (uint64_t i = 0; i < ALLOCATIONS_MAX; i++) {
         if (allocations[i].size == 0 || allocations[i].base != range.base)
