@@ -21,7 +21,9 @@ usage: run-qemu.sh [options]
   --serial FILE                copy of the guest's console
   --ledger FILE                the emulator's account of exits (emulator only)
   --efi FILE                   default: build/pmuvisor.efi
-exit status: 0 the guest powered itself off, 124 timeout, 3 the guest reset the machine, 1 other
+  --probe                      print the backend that auto takes here, and end
+exit status: 0 the guest powered itself off, 124 timeout, 3 the guest reset the machine,
+             4 PMUvisor refused to start, 1 other
 USAGE
 }
 
@@ -31,13 +33,14 @@ fail() {
 }
 
 top=$(cd "$(dirname "$0")" && pwd)
-backend=auto native=0 kernel='' initrd='' append='' config='' cpus=1 memory=512 timeout=600
+backend=auto native=0 probe=0 kernel='' initrd='' append='' config='' cpus=1 memory=512 timeout=600
 serial='' ledger='' efi=$top/build/pmuvisor.efi
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage; exit 0 ;;
         --native) native=1; shift; continue ;;
+        --probe) probe=1; shift; continue ;;
         --backend | --kernel | --initrd | --append | --config | --cpus | --memory | --timeout | \
             --serial | --ledger | --efi)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
@@ -103,6 +106,10 @@ case $backend in
     emulator | tcg) say_backend "$backend" "asked for" ;;
     *) fail "unknown backend '$backend', wanted auto, kvm or emulator" ;;
 esac
+if [ $probe -eq 1 ]; then
+    echo "$backend"
+    exit 0
+fi
 if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
     fail "--ledger is the emulator's, the backend is $backend; leave it out or use --backend emulator"
 fi
@@ -127,10 +134,11 @@ fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 disk=$work/disk.img
+: "${serial:=$work/serial}"
 
 run_emulator() {
-    local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout")
-    [ -z "$serial" ] || options+=(--serial "$serial")
+    local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
+        --serial "$serial")
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
         fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
@@ -142,7 +150,7 @@ run_emulator() {
 # command that turns them on, the other the events.
 run_qemu() {
     local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
-    local console="stdio,id=com1,signal=on"
+    local console="stdio,id=com1,signal=on,logfile=$serial"
     if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
         "$top/testbed/deps.sh" kvm
     fi
@@ -150,7 +158,6 @@ run_qemu() {
         kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
         tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
     esac
-    [ -z "$serial" ] || console+=",logfile=$serial"
     "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}"
     mkfifo "$work/qmp.in" "$work/qmp.out"
     exec 4<> "$work/qmp.in"
@@ -188,7 +195,16 @@ run_qemu() {
     esac
 }
 
+status=0
 case $backend in
-    emulator) run_emulator ;;
-    kvm | tcg) run_qemu ;;
+    emulator) run_emulator || status=$? ;;
+    kvm | tcg) run_qemu || status=$? ;;
 esac
+# Firmware breaks long lines at the end of its screen.
+refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' | head -n 1) ||
+    true
+if [ $status -ne 0 ] && [ -n "$refusal" ]; then
+    echo "run-qemu.sh: ${refusal}" >&2
+    exit 4
+fi
+exit $status

@@ -13,7 +13,7 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --config "k=v .."  options for pmuvisor.cfg, separated by blanks
   --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
   --menu FILE        use this menu instead of boot/grub.cfg
-  --add SRC=DST      copy one more file onto the volume (may be repeated)
+  --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
 USAGE
 }
 
@@ -93,6 +93,10 @@ cp -L "$menu" "$work/pmuvisor/grub.cfg"
     echo "set default='$entry'"
     echo "set timeout=0"
     echo "set append='$append'"
+    # Nobody is there to choose another entry: where the first one fails, the run ends in a reset.
+    # GRUB's fallback is a number; this entry is the first, because the menu sources this file first.
+    echo "set fallback=0"
+    echo "menuentry 'reset the machine' --id failed { reboot }"
 } > "$work/pmuvisor/local.cfg"
 {
     echo "# Written by disk.sh."
@@ -105,7 +109,7 @@ cp -L "$menu" "$work/pmuvisor/grub.cfg"
 cylinder=$((16 * 63 * 512))
 bytes=$((16 * 1024 * 1024))
 for file in "$work"/pmuvisor/* "$work/BOOTX64.EFI" "${added[@]%%=*}"; do
-    bytes=$((bytes + $(stat -L -c %s "$file")))
+    bytes=$((bytes + $(du --bytes --summarize --dereference "$file" | cut -f 1)))
 done
 cylinders=$(((bytes + cylinder - 1) / cylinder))
 image=$work/disk.img
@@ -116,7 +120,7 @@ mmd -i "$image" ::/EFI ::/EFI/BOOT
 mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
 mcopy -s -i "$image" "$work/pmuvisor" ::/EFI/
 for pair in "${added[@]}"; do
-    mcopy -o -i "$image" "${pair%%=*}" "::${pair#*=}"
+    mcopy -o -s -i "$image" "${pair%%=*}" "::${pair#*=}"
 done
 mkdir -p "$(dirname "$out")"
 # A run that was killed can leave the emulator's lock behind.

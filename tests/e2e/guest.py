@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# guest.py: Debian's unmodified kernel under PMUvisor in the emulator. The guest's own report says what
+# it saw; the emulator's ledger, of which the hypervisor knows nothing, says what it cost.
+from machine import STATUS_POWEROFF, STATUS_RESET, exit_count
+from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
+
+REGION_CPUID = "50"
+REGION_USER = "100"
+CPUID_ROUNDS = 100
+EXIT_REASON_CPUID = "10"
+
+MAX_CPUID_INSTRUCTIONS = 120
+MAX_CPUID_VMCS_ACCESSES = 6
+MAX_BOOT_EXITS = 1000
+MAX_GUEST_WORK = 1.01
+
+
+def guest(lab):
+    return lab.emulator("guest", jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,log,watchdog,"
+                                      "interrupts,touch")
+
+
+def guest_silent(lab):
+    """console=none, the reboot instead of the power-off, and perf, in one boot."""
+    return lab.emulator("guest-silent", perf=True, config="console=none", jobs="report,perf",
+                        end="reboot")
+
+
+def guest_stock(lab):
+    return lab.emulator("guest-stock", flavour="stock", jobs="a1,report")
+
+
+def test_boots(lab):
+    """The guest boots, reports that it runs under PMUvisor and switches the machine off."""
+    boot = guest(lab)
+    boot.expect_status(STATUS_POWEROFF)
+    assert "running under PMUvisor, policy msr+nmi" in boot.console
+    assert boot.ledger["end"] == "poweroff", boot.ledger["end"]
+
+
+def test_cpuid(lab):
+    """The guest sees a hypervisor, its signature and no VMX."""
+    row = guest(lab).lines("cpuinfo")
+    assert row and row[0]["vmx"] == "0" and row[0]["hypervisor"] == "1" and \
+        row[0]["pmuvisor"] == "1", row
+    assert "signature=PMUvisorPMUv" in guest(lab).console
+
+
+def test_pmu_as_native(lab):
+    """Linux's PMU driver says the same as natively, and the NMI watchdog runs."""
+    said = []
+    for boot in (native(lab), guest(lab)):
+        said.append([line.split("] ", 1)[1] for line in boot.console.splitlines()
+                     if "dmesg:" in line and ("] ..." in line or "Performance Events" in line)])
+    assert said[0] and said[0] == said[1], f"natively {said[0]}, in the guest {said[1]}"
+    assert guest(lab).lines("watchdog")[0]["enabled"] == "1"
+
+
+def test_a1_as_native(lab):
+    """A.1: N/M PMIs, the branch count as native."""
+    rows, native_rows = expect_a1_pmis(guest(lab)), expect_a1_pmis(native(lab))
+    for period, row in rows.items():
+        assert row["count"] == native_rows[period]["count"], \
+            f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
+
+
+def test_a1_no_exits(lab):
+    """A.1 under msr+nmi: no exit in the marked region, and every PMI taken in the guest."""
+    boot = guest(lab)
+    for region, period in A1_PERIODS.items():
+        account = boot.region(region)
+        assert exit_count(account) == 0, f"M={period}: exits {account['exits']}"
+        wanted = A1_BRANCHES // period
+        pmi = account["pmi"]
+        assert pmi["raised"] == wanted and pmi["nonroot"] == wanted and pmi["root"] == 0, \
+            f"M={period}: {pmi}, wanted {wanted} raised and taken in non-root mode"
+
+
+def guest_work(boot, region):
+    """All instructions of the guest or of the native system in a region."""
+    account = boot.region(region)
+    return account["nonroot"]["instructions"]
+
+
+def test_a1_guest_work(lab):
+    """A.1: the guest executes at most 1.01 times the native instructions, kernel included."""
+    shares = []
+    for region, period in A1_PERIODS.items():
+        ours, natively = guest_work(guest(lab), region), guest_work(native(lab), region)
+        assert natively > A1_BRANCHES, f"M={period}: {natively} instructions natively"
+        shares.append(f"M={period}: {ours} / {natively} = {ours / natively:.4f}")
+        assert ours <= MAX_GUEST_WORK * natively, shares[-1]
+    return "; ".join(shares)
+
+
+def test_cpuid_exit_budget(lab):
+    """A CPUID exit: at most 120 root instructions and 6 VMREAD and VMWRITE."""
+    account = guest(lab).region(REGION_CPUID)
+    exits = account["exits"].get(EXIT_REASON_CPUID)
+    assert exits and exits["count"] >= CPUID_ROUNDS, f"exits in the region: {account['exits']}"
+    most = exits["root_instructions"]["max"]
+    assert most <= MAX_CPUID_INSTRUCTIONS, f"{most} root instructions"
+    vmcs = (account["root"]["vmread"] + account["root"]["vmwrite"]) / exit_count(account)
+    assert vmcs <= MAX_CPUID_VMCS_ACCESSES, f"{vmcs} VMCS accesses per exit"
+    return f"{most} instructions, {vmcs:.1f} VMCS accesses"
+
+
+def test_boot_exits(lab):
+    """The cloud kernel boots to its init with at most 1000 exits."""
+    ledger = guest(lab).ledger
+    later = guest(lab).region(REGION_USER)["exits"]
+    by_reason = {}
+    for reason, entry in ledger["exits"].items():
+        count = entry["count"] - later.get(reason, {"count": 0})["count"]
+        if count:
+            by_reason[entry["name"]] = count
+    total = sum(by_reason.values())
+    assert 0 < total <= MAX_BOOT_EXITS, f"{total} exits: {by_reason}"
+    listed = ", ".join(f"{name} {count}" for name, count in
+                       sorted(by_reason.items(), key=lambda item: -item[1]))
+    return f"{total}: {listed}"
+
+
+def test_no_root_counting(lab):
+    """No PMI is raised by or delivered to the hypervisor while the guest runs A.1."""
+    for region in A1_PERIODS:
+        account = guest(lab).region(region)
+        assert account["nmi"]["root"] == 0, account["nmi"]
+
+
+def test_efivars(lab):
+    """EFI runtime services work in the guest: variables listed, written, deleted."""
+    boot = guest(lab)
+    assert boot.job_status("efivars") == 0, boot.lines("efivars")
+
+
+def test_bad_msrs_fault(lab):
+    """MSRs that do not exist and VMX MSRs fault in the guest, which goes on."""
+    boot = guest(lab)
+    assert boot.job_status("badmsr") == 0, boot.lines("badmsr")
+
+
+def test_hypervisor_memory(lab):
+    """A guest that touches the hypervisor's memory gets #GP; both go on."""
+    boot = guest(lab)
+    assert boot.job_status("touch") == 0, boot.lines("touch")
+    boot.expect_status(STATUS_POWEROFF)
+
+
+def test_log(lab):
+    """The guest reads the hypervisor's log by hypercall."""
+    boot = guest(lab)
+    assert boot.job_status("log") == 0, boot.lines("log")
+    assert any("PMUvisor" in line for line in boot.console.splitlines() if line.startswith("log: "))
+
+
+def test_final_table(lab):
+    """At power-off the hypervisor prints its table of exits by reason."""
+    after = guest(lab).console.rsplit("init: done", 1)[-1]
+    assert "CPUID" in after, f"after the guest's end: {after.strip()[-200:]}"
+
+
+def test_console_none(lab):
+    """console=none: the guest has the serial line for itself."""
+    boot = guest_silent(lab)
+    assert "running under PMUvisor" in boot.console, boot.last_line()
+    after = boot.console.rsplit("init: done", 1)
+    assert len(after) == 2 and "CPUID" not in after[1], "the hypervisor's table is on the console"
+
+
+def test_reboot(lab):
+    """The guest's reboot resets the machine."""
+    boot = guest_silent(lab)
+    boot.expect_status(STATUS_RESET)
+    assert boot.ledger["end"] == "reset", boot.ledger["end"]
+
+
+def test_perf_stat_exact(lab):
+    """perf stat -e instructions:u is exact in the guest too."""
+    boot = guest_silent(lab)
+    rows = [row for row in boot.lines("perf") if "instructions" in row]
+    assert rows and rows[0]["instructions"] == rows[0]["expected"], rows or boot.last_line()
+
+
+def test_stock_kernel(lab):
+    """Debian's generic kernel boots as well and takes its PMIs without exits."""
+    boot = guest_stock(lab)
+    boot.expect_status(STATUS_POWEROFF)
+    expect_a1_pmis(boot)
+    for region in A1_PERIODS:
+        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+
+
+TESTS = [test_boots, test_cpuid, test_pmu_as_native, test_a1_as_native, test_a1_no_exits,
+         test_a1_guest_work, test_cpuid_exit_budget, test_boot_exits, test_no_root_counting,
+         test_efivars, test_bad_msrs_fault, test_hypervisor_memory, test_log, test_final_table,
+         test_console_none, test_reboot, test_perf_stat_exact, test_stock_kernel]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# machine.py: boots for the end-to-end tests. A boot makes a disk, runs it under a time limit in the
+# emulator or in QEMU, and keeps what came out: the exit status, the console and the ledger. One boot
+# answers many tests, so that each is made once, when the first test asks for it.
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAYLOAD_APPEND = "console=ttyS0,115200 quiet cryptomgr.notests=1"
+
+STATUS_POWEROFF = 0
+STATUS_RESET = 3
+STATUS_REFUSED = 4  # run-qemu.sh only
+STATUS_TIMEOUT = 124
+
+
+class Skip(Exception):
+    """The test cannot be run here; its text says what is missing."""
+
+
+def path(*parts):
+    return os.path.join(TOP, *parts)
+
+
+def tool(arguments, timeout=300):
+    """Runs a project script and gives its stdout; a failure shows the last line it said."""
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=timeout, check=False)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["nothing said"]
+        raise AssertionError(f"{os.path.basename(arguments[0])}: {said[-1]}")
+    return done.stdout
+
+
+class Boot:
+    """What one boot left behind."""
+
+    def __init__(self, name, status, console, errors, ledger, seconds):
+        self.name = name
+        self.status = status
+        self.console = re.sub(r"\x1b\[[0-9;=?]*[A-Za-z]", "", console).replace("\r", "")
+        self.errors = errors
+        self.ledger = ledger
+        self.seconds = seconds
+
+    def lines(self, job):
+        """The lines 'job: key=value ...' of the guest's console, as dictionaries."""
+        found = []
+        for line in self.console.splitlines():
+            # Firmware and boot loader leave the cursor anywhere: the job's name need not be first.
+            at = line.find(f"{job}: ")
+            if at < 0 or (at > 0 and (line[at - 1].isalnum() or line[at - 1] in "=\"")):
+                continue
+            rest = line[at + len(job) + 2:]
+            pairs = re.findall(r"(\w+)=(\"[^\"]*\"|\S+)", rest)
+            found.append({key: value.strip('"') for key, value in pairs})
+        return found
+
+    def job_status(self, job):
+        for line in self.lines("job"):
+            if line.get("name") == job:
+                return int(line["status"])
+        raise AssertionError(f"job {job} did not end (boot {self.name}, exit status {self.status}, "
+                             f"last line: {self.last_line()})")
+
+    def last_line(self):
+        lines = [line for line in self.console.splitlines() if line.strip()]
+        return lines[-1].strip()[:160] if lines else "none"
+
+    def squeezed(self):
+        """The console without blanks: firmware breaks long lines where its screen ends."""
+        return re.sub(r"\s+", "", self.console)
+
+    def expect_status(self, wanted):
+        if self.status != wanted:
+            errors = self.errors.strip().splitlines() or ["none"]
+            raise AssertionError(f"boot {self.name}: exit status {self.status}, wanted {wanted}; "
+                                 f"error line: {errors[-1]}; last line: {self.last_line()}")
+
+    def region(self, number):
+        if not self.ledger:
+            raise AssertionError(f"boot {self.name}: no ledger was written")
+        region = self.ledger["regions"].get(str(number))
+        if region is None:
+            raise AssertionError(f"boot {self.name}: the ledger has no region {number}")
+        return region
+
+
+def exit_count(account):
+    return sum(entry["count"] for entry in account["exits"].values())
+
+
+class Lab:
+    """Makes boots and remembers them."""
+
+    def __init__(self, keep, timeout):
+        self.timeout = timeout
+        self.boots = {}
+        self.keep = keep
+        os.makedirs(keep, exist_ok=True)
+        self.kernels = {}
+
+    def kernel(self, flavour="cloud"):
+        if flavour not in self.kernels:
+            self.kernels[flavour] = tool([path("guest", "kernel.sh"), flavour]).split()[0]
+        return self.kernels[flavour]
+
+    def initrd(self, flavour="cloud", perf=False):
+        arguments = [path("guest", "payload", "build.sh")] + (["--perf"] if perf else [])
+        return tool(arguments + [flavour]).strip()
+
+    def efi(self):
+        image = path("build", "pmuvisor.efi")
+        if not os.path.exists(image):
+            raise AssertionError("build/pmuvisor.efi is missing; run: make")
+        return image
+
+    def boot(self, name, make):
+        """The boot of that name, made now or earlier. A boot that cannot be made fails each test."""
+        if name not in self.boots:
+            try:
+                self.boots[name] = make()
+            except (AssertionError, Skip) as trouble:
+                self.boots[name] = trouble
+        result = self.boots[name]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def emulator(self, name, entry="msr+nmi", flavour="cloud", perf=False, append="", config="",
+                 jobs="report", end="poweroff", knobs=None, model=None, memory=512, menu=None,
+                 add=(), kernel=None, initrd=None, timeout=None):
+        """One boot in the emulator. See testbed/README.md for knobs and models."""
+        def make():
+            words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
+            with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as work:
+                disk = os.path.join(work, "disk.img")
+                acpi = os.path.join(work, "acpi")
+                tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
+                arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
+                             "--entry", entry, "--append", words, "--config", config,
+                             "--kernel", kernel or self.kernel(flavour),
+                             "--initrd", initrd or self.initrd(flavour, perf)]
+                if entry != "native":
+                    arguments += ["--efi", self.efi()]
+                if menu:
+                    menu_file = os.path.join(work, "menu.cfg")
+                    with open(menu_file, "w", encoding="ascii") as out:
+                        out.write(menu)
+                    arguments += ["--menu", menu_file]
+                for pair in add:
+                    arguments += ["--add", pair]
+                tool(arguments)
+                ledger_file = os.path.join(self.keep, f"{name}.json")
+                if os.path.exists(ledger_file):
+                    os.remove(ledger_file)
+                limit = timeout or self.timeout
+                run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
+                       "--timeout", str(limit), "--memory", str(memory)]
+                if knobs is not None:
+                    knobs_file = os.path.join(work, "knobs")
+                    with open(knobs_file, "w", encoding="ascii") as out:
+                        out.write(knobs)
+                    run += ["--knobs", knobs_file]
+                if model:
+                    run += ["--model", model]
+                return self.watch(name, run, limit, ledger_file)
+        return self.boot(name, make)
+
+    def qemu_without_vmx(self, name):
+        """One boot in QEMU without VMX (TCG), through the project's own run-qemu.sh."""
+        def make():
+            limit = min(self.timeout, 60)
+            run = [path("run-qemu.sh"), "--backend", "tcg", "--efi", self.efi(),
+                   "--kernel", self.kernel(), "--initrd", self.initrd(), "--timeout", str(limit)]
+            return self.watch(name, run, limit, None)
+        return self.boot(name, make)
+
+    def watch(self, name, run, limit, ledger_file):
+        """Runs the command with its console kept in a file; ends it for sure a little after limit."""
+        console_file = os.path.join(self.keep, f"{name}.console")
+        started = time.monotonic()
+        with open(console_file, "wb") as console, \
+                open(os.path.join(self.keep, f"{name}.errors"), "w+b") as errors:
+            process = subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=console,
+                                       stderr=errors, start_new_session=True)
+            try:
+                status = process.wait(timeout=limit + 60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                status = STATUS_TIMEOUT
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+            errors.seek(0)
+            error_text = errors.read().decode("utf-8", "replace")
+        seconds = time.monotonic() - started
+        with open(console_file, "rb") as console:
+            text = console.read().decode("utf-8", "replace")
+        ledger = None
+        if ledger_file and os.path.exists(ledger_file):
+            with open(ledger_file, encoding="utf-8") as source:
+                ledger = json.load(source)
+        return Boot(name, status, text, error_text, ledger, seconds)

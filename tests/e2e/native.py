@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# native.py: the emulator's PMU model against Debian's unmodified kernel, without the hypervisor. What
+# the kernel's own driver says and counts here is what the guest must get under PMUvisor.
+from machine import STATUS_POWEROFF
+
+A1_PERIODS = {1: 200000, 2: 10000, 3: 1000, 4: 100}
+A1_BRANCHES = 100000
+
+
+def native(lab):
+    return lab.emulator("native", entry="native",
+                        jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,touch,watchdog,interrupts")
+
+
+def native_perf(lab):
+    return lab.emulator("native-perf", entry="native", perf=True, jobs="perf")
+
+
+def expect_a1_pmis(boot):
+    """Each run of A.1 took exactly N/M PMIs by the kernel's own count, and none was lost."""
+    rows = {int(row["M"]): row for row in boot.lines("a1") if "M" in row}
+    assert sorted(rows) == sorted(A1_PERIODS.values()), f"A.1 ran for M = {sorted(rows)}"
+    for period, row in rows.items():
+        wanted = A1_BRANCHES // period
+        assert int(row["pmis"]) == wanted, f"M={period}: {row['pmis']} PMIs, wanted {wanted}"
+        # The loop, and the few branches of the two system calls around it.
+        assert A1_BRANCHES <= int(row["count"]) < A1_BRANCHES + 100, \
+            f"M={period}: {row['count']} branches counted, wanted {A1_BRANCHES} and a few"
+    return rows
+
+
+def test_power_off(lab):
+    """The kernel boots and switches the machine off by ACPI."""
+    boot = native(lab)
+    boot.expect_status(STATUS_POWEROFF)
+    assert "running natively" in boot.console
+
+
+def test_pmu_driver(lab):
+    """Linux's driver: Intel PMU, version 4, 4 + 3 counters, 48 bits."""
+    boot = native(lab)
+    for wanted in ("Intel PMU driver", "... version:                4",
+                   "... bit width:              48", "... generic registers:      4",
+                   "... fixed-purpose events:   3"):
+        assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
+
+
+def test_nmi_watchdog(lab):
+    """The NMI watchdog starts and stays on."""
+    boot = native(lab)
+    assert boot.lines("watchdog")[0]["enabled"] == "1", boot.lines("watchdog")[0]
+
+
+def test_a1_pmis(lab):
+    """A.1 takes N/M PMIs; the emulator raised as many as the kernel handled."""
+    boot = native(lab)
+    expect_a1_pmis(boot)
+    for region, period in A1_PERIODS.items():
+        raised = boot.region(region)["pmi"]["raised"]
+        assert raised == A1_BRANCHES // period, f"M={period}: the emulator raised {raised} PMIs"
+
+
+def test_perf_stat_exact(lab):
+    """perf stat -e instructions:u of a program of known length is exact."""
+    boot = native_perf(lab)
+    rows = [row for row in boot.lines("perf") if "instructions" in row]
+    assert rows, f"perf said nothing; {boot.lines('perf')} last line: {boot.last_line()}"
+    assert rows[0]["instructions"] == rows[0]["expected"], rows[0]
+    assert boot.job_status("perf") == 0
+
+
+def test_efivars(lab):
+    """EFI variables can be listed, written and deleted."""
+    boot = native(lab)
+    assert boot.job_status("efivars") == 0, boot.lines("efivars")
+
+
+def test_absent_msr_faults(lab):
+    """An MSR that the model does not have raises #GP."""
+    boot = native(lab)
+    assert boot.job_status("badmsr") == 0, boot.lines("badmsr")
+
+
+TESTS = [test_power_off, test_pmu_driver, test_nmi_watchdog, test_a1_pmis, test_perf_stat_exact,
+         test_efivars, test_absent_msr_faults]

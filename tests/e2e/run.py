@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# run.py: runs the tests: unit test programs given by --unit, then the end-to-end tests. One line per
+# test, PASS, FAIL or SKIP; the last line is "N passed, N failed, N skipped". A skipped test did not pass.
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+# The folder of the tests stays clean.
+sys.dont_write_bytecode = True
+
+import guest  # noqa: E402
+import machine  # noqa: E402
+import native  # noqa: E402
+import refusals  # noqa: E402
+
+UNIT_SECONDS = 120
+GROUPS = [("native", native), ("guest", guest), ("refusals", refusals)]
+
+
+class Count:
+    def __init__(self):
+        self.by_result = {"PASS": 0, "FAIL": 0, "SKIP": 0}
+
+    def say(self, result, name, seconds, text=""):
+        self.by_result[result] += 1
+        text = " ".join(str(text).split())
+        print(f"{result} {name} ({seconds:.1f} s){': ' + text[:600] if text else ''}", flush=True)
+
+    def summary(self):
+        results = self.by_result
+        return f"{results['PASS']} passed, {results['FAIL']} failed, {results['SKIP']} skipped"
+
+
+def run_unit(count, program):
+    """One cmocka program: each of its tests is one line."""
+    name = "unit/" + os.path.basename(program)
+    started = time.monotonic()
+    try:
+        done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", timeout=UNIT_SECONDS, check=False)
+        output, status = done.stdout, done.returncode
+    except subprocess.TimeoutExpired:
+        count.say("FAIL", name, UNIT_SECONDS, f"still running after {UNIT_SECONDS} s")
+        return
+    except OSError as trouble:
+        count.say("FAIL", name, 0, trouble)
+        return
+    seconds = time.monotonic() - started
+    results = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP"}
+    seen = 0
+    failed = 0
+    for line in output.splitlines():
+        match = re.match(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$", line)
+        # cmocka lists the failed tests once more at its end.
+        if match and not (match[1] == "FAILED" and f"[  ERROR   ] --- {match[2]}" in line):
+            if f"[ RUN      ] {match[2]}" in output:
+                seen += 1
+                failed += match[1] == "FAILED"
+                count.say(results[match[1]], f"{name}/{match[2]}", seconds)
+                output = output.replace(f"[ RUN      ] {match[2]}", "", 1)
+    if status != 0 and failed == 0:
+        last = (output.strip().splitlines() or ["no output"])[-1]
+        count.say("FAIL", name, seconds, f"exit status {status}: {last}")
+    elif seen == 0:
+        count.say("FAIL", name, seconds, "the program ran no test")
+
+
+def run_end_to_end(count, lab, wanted):
+    for group, module in GROUPS:
+        for test in module.TESTS:
+            name = f"{group}/{test.__name__.removeprefix('test_')}"
+            if wanted and not any(word in name for word in wanted):
+                continue
+            started = time.monotonic()
+            try:
+                text = test(lab)
+                result = "PASS"
+            except machine.Skip as reason:
+                result, text = "SKIP", reason
+            except AssertionError as trouble:
+                result, text = "FAIL", trouble or "assertion"
+            except (KeyError, IndexError, ValueError, OSError, TypeError,
+                    subprocess.SubprocessError) as trouble:
+                result, text = "FAIL", f"{type(trouble).__name__}: {trouble}"
+            count.say(result, name, time.monotonic() - started, text or "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs PMUvisor's tests.")
+    parser.add_argument("names", nargs="*", help="only end-to-end tests whose name contains one of these")
+    parser.add_argument("--unit", action="append", default=[], metavar="PROGRAM",
+                        help="a cmocka program to run first")
+    parser.add_argument("--unit-only", action="store_true", help="no end-to-end tests")
+    parser.add_argument("--timeout", type=int, default=240, help="seconds that one boot may take")
+    parser.add_argument("--keep", default=machine.path("build", "e2e"), metavar="DIR",
+                        help="where consoles and ledgers are kept")
+    arguments = parser.parse_args()
+    count = Count()
+    for program in arguments.unit:
+        run_unit(count, program)
+    if not arguments.unit_only:
+        run_end_to_end(count, machine.Lab(arguments.keep, arguments.timeout), arguments.names)
+    print(count.summary(), flush=True)
+    return 0 if count.by_result["FAIL"] == 0 and count.by_result["PASS"] > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

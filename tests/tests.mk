@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Targets that run something or write outside build/; included by the Makefile.
+#
+#   make run         installs what is missing, builds, boots the guest, prints its report and ledger
+#   make check       installs what is missing, builds, runs unit and end-to-end tests
+#   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
+#   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   puts the hypervisor onto an EFI system partition
+#   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
+
+GUEST ?= cloud
+export GUEST
+T ?=
+RUN_LEDGER = $(BUILD)/run-ledger.json
+
+.PHONY: run check e2e install run-guest check-all
+
+# Two steps, so that the second make sees the packages that the first one installed.
+run:
+	@testbed/deps.sh build run
+	@$(MAKE) --no-print-directory run-guest
+
+run-guest: $(EFI)
+	@rm -f $(RUN_LEDGER)
+	@if [ "$$(./run-qemu.sh --probe 2> /dev/null)" = kvm ]; then ./run-qemu.sh --backend auto; \
+	else \
+	    ./run-qemu.sh --ledger $(RUN_LEDGER) && testbed/ledger.py $(RUN_LEDGER); \
+	fi
+
+check:
+	@testbed/deps.sh build run check
+	@$(MAKE) --no-print-directory check-all
+
+check-all: $(EFI) $(UNIT_TESTS)
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS))
+
+e2e: $(EFI)
+	@tests/e2e/run.py $(T)
+
+install: $(EFI)
+	@boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD)
