@@ -288,6 +288,17 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r)
     return status_of(r->kind);
 }
 
+/* Once ExitBootServices was called, only memory services may be. */
+static void give_up_late(const struct boot_info *bi, const struct refusal *r)
+{
+    if (bi->options.console != CONSOLE_NONE)
+        serial_start(console_port(bi->options.console));
+    log_printf("PMUvisor refuses to start: %s\n", r->line);
+    memory_free_all();
+    serial_drain();
+    serial_stop();
+}
+
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
 {
     EFI_GUID loaded_image = LOADED_IMAGE_PROTOCOL;
@@ -312,7 +323,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
                "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
                "ExitBootServices; update the firmware",
                (unsigned long)status);
-        give_up(&boot_info, &refusal);
+        give_up_late(&boot_info, &refusal);
         return status;
     }
     cli();

@@ -87,6 +87,8 @@ bool serial_start(uint16_t port)
         if (inb(port + UART_SCR) != tests[i])
             return false;
     }
+    uart = port;
+    (void)wait_for(LSR_TEMT); /* what firmware still had to send would be lost */
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_IER, 0);
     outb(port + UART_LCR, LCR_8N1 | LCR_DLAB);
@@ -95,8 +97,6 @@ bool serial_start(uint16_t port)
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_FCR, FCR_ENABLE_AND_CLEAR);
     outb(port + UART_MCR, MCR_DTR_RTS);
-
-    uart = port;
     log_add_sink(serial_sink);
     return true;
 }
