@@ -89,7 +89,6 @@ debug: action=ignore
 END
 
 export TB_SERIAL_FD=3
-export TB_STATUS=$work/status
 [ -z "$serial" ] || TB_SERIAL_FILE=$(realpath "$serial")
 [ -z "$ledger" ] || TB_LEDGER=$(realpath "$ledger")
 [ -z "$knobs" ] || TB_KNOBS=$(realpath "$knobs")

@@ -134,7 +134,7 @@ void machine_reset(bool hardware)
     dlab = false;
     loopback = false;
     // The first one is power-on.
-    if (hardware && hardware_resets++ > knobs().resets_allowed)
+    if (hardware && hardware_resets++ > knobs().allow_resets)
         end_run("reset", EXIT_RESET);
 }
 
