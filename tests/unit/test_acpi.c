@@ -215,6 +215,10 @@ static void test_damaged_entries(void **state)
     acpi_facts_read(rsdp(), &f);
     assert_int_equal(f.processors, 2);
     t->madt.io_apic.length = 12;
+    t->madt.x2apic[1].entry.length = 17; /* one byte past it */
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 3);
     t->madt.apic[1].entry.length = 4; /* too short for a local APIC: not read as one */
     t->madt.apic[1].flags = ACPI_MADT_ENABLED;
     seal_all();

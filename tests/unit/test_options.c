@@ -261,11 +261,11 @@ static void test_join_path(void **state)
         while (cases[i].wanted[length] != 0)
             length++;
         assert_memory_equal(out, cases[i].wanted, (length + 1u) * sizeof(out[0]));
-        uint16_t *exact = malloc((length + 1u) * sizeof(out[0]));
-        assert_true(join_path(cases[i].image, cases[i].path, exact, length + 1u));
-        assert_false(join_path(cases[i].image, cases[i].path, exact, length));
-        assert_false(join_path(cases[i].image, cases[i].path, exact, 0));
-        free(exact);
+        for (size_t size = 0; size <= length + 1u; size++) {
+            uint16_t *exact = malloc(size * sizeof(out[0]) + (size == 0));
+            assert_int_equal(join_path(cases[i].image, cases[i].path, exact, size), size > length);
+            free(exact);
+        }
     }
 }
 
