@@ -106,14 +106,14 @@ void tb_initialize(unsigned cpu)
 
 void tb_reset(unsigned cpu, unsigned type)
 {
-    // The MSRs of the model survive an INIT.
-    if (type == BX_RESET_HARDWARE) {
-        model_reset(processor(cpu));
-        vmx_caps_reset(cpu);
-    }
     tb_hot[cpu].world = TB_WORLD_UNKNOWN;
-    if (cpu == 0)
-        machine_reset(type == BX_RESET_HARDWARE);
+    // The MSRs of the model survive an INIT.
+    if (!machine_is_reset(type == BX_RESET_HARDWARE))
+        return;
+    model_reset(processor(cpu));
+    vmx_caps_reset(cpu);
+    if (static_cast<int>(cpu) == BX_SMP_PROCESSORS - 1)
+        machine_reset();
 }
 
 void tb_on_mode(unsigned cpu, unsigned user)
