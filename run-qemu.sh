@@ -126,10 +126,11 @@ disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
     --append "$base_append${append:+ $append}")
 if [ $native -eq 1 ]; then
     entry=native
-else
-    [ -r "$efi" ] || fail "cannot read $efi; build it first: make"
-    disk_options+=(--efi "$efi")
+elif [ ! -r "$efi" ]; then
+    fail "cannot read $efi; build it first: make"
 fi
+# The menu finds the volume by this file, also for its entry without a hypervisor.
+[ ! -r "$efi" ] || disk_options+=(--efi "$efi")
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
