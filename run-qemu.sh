@@ -115,7 +115,7 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
 fi
 
 if [ -z "$kernel" ]; then
-    kernel=$("$top/guest/kernel.sh" | head -n 1)
+    kernel=$("$top/guest/kernel.sh" | sed -n 1p)
     [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
 fi
 if [ -z "$initrd" ]; then
@@ -202,7 +202,7 @@ case $backend in
     kvm | tcg) run_qemu || status=$? ;;
 esac
 # Firmware breaks long lines at the end of its screen.
-refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' | head -n 1) ||
+refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' | sed -n 1p) ||
     true
 if [ $status -ne 0 ] && [ -n "$refusal" ]; then
     echo "run-qemu.sh: ${refusal}" >&2

@@ -104,7 +104,7 @@ case $status in
 0 | 3 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
-    grep -E '^testbed: ' "$work/out" | head -n 1 | sed 's/^testbed: //' >"$work/line" || true
+    grep -E '^testbed: ' "$work/out" | sed -n 1p | sed 's/^testbed: //' >"$work/line" || true
     [ -s "$work/line" ] || grep -aE 'PANIC|>>PANIC<<' "$work/log" | tail -n 1 >"$work/line" || true
     [ -s "$work/line" ] || tail -n 1 "$work/out" >"$work/line"
     die "Bochs ended with status $status: $(cat "$work/line")"
