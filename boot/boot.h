@@ -58,6 +58,8 @@ bool file_open(const char *what, const char *path, struct file *file, struct ref
 bool file_read(const char *what, const char *path, struct file *file, void *buffer,
                struct refusal *r);
 void file_close(struct file *file);
+/* The image's own path on its volume; empty before the first file_open(). */
+const uint16_t *files_image_path(void);
 /* Gives the volume back, after the last file. */
 void files_finish(void);
 

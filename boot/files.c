@@ -156,6 +156,11 @@ void file_close(struct file *file)
     file->handle = NULL;
 }
 
+const uint16_t *files_image_path(void)
+{
+    return image_path;
+}
+
 void files_finish(void)
 {
     if (volume != NULL)

@@ -97,8 +97,8 @@ static bool read_options(struct options *o, struct refusal *r)
 
     options_default(o);
     return read_config(o, r) &&
-           load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize, text,
-                             r) &&
+           load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
+                             files_image_path(), text, r) &&
            options_parse(o, text, strlen(text), "load options", r);
 }
 
