@@ -67,7 +67,8 @@ static uint64_t image_name_length(const char *text, const uint16_t *image_path)
         if (text[end] == '=')
             return 0;
     }
-    if (!has_suffix(text + start, end - start) && !names_file(text + start, end - start, image_path))
+    if (!has_suffix(text + start, end - start) &&
+        !names_file(text + start, end - start, image_path))
         return 0;
     return text[end] == '"' ? end + 1 : end;
 }

@@ -14,8 +14,8 @@
 
 /* Load options as firmware gives them (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL"): `bytes`
  * bytes of UTF-16, maybe terminated, maybe opened by the image's own name as the UEFI shell does,
- * which is left out; `image_path` is the image's path, for that. Writes ASCII, terminated, into out[LOAD_OPTIONS_MAX]. Refuses what is too long
- * or not ASCII. */
+ * which is left out; `image_path` is the image's path, for that. Writes ASCII, terminated, into
+ * out[LOAD_OPTIONS_MAX]. Refuses what is too long or not ASCII. */
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
                        char *out, struct refusal *r);
 

@@ -180,7 +180,8 @@ static uint32_t next_random(uint32_t below)
 }
 
 static uint32_t wanted_type(const struct wide_descriptor *d, size_t count,
-                            const struct e820_overlay *overlays, size_t overlay_count, uint64_t page)
+                            const struct e820_overlay *overlays, size_t overlay_count,
+                            uint64_t page)
 {
     static const uint32_t types[] = {[LOADER_CODE] = E820_RAM,       [LOADER_DATA] = E820_RAM,
                                      [BOOT_DATA] = E820_RAM,         [CONVENTIONAL] = E820_RAM,
