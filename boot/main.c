@@ -234,11 +234,13 @@ static void collect_facts(struct boot_info *bi)
     acpi_facts_read(platform_rsdp(), &bi->acpi);
     platform_framebuffer(&bi->framebuffer);
     screen_glyphs(&glyphs);
-    log_printf("platform: ACPI %s, %u processor%s, screen %ux%u%s\n",
-               bi->acpi.rsdp != 0 ? "found" : "not found", bi->acpi.processors,
-               bi->acpi.processors == 1 ? "" : "s", bi->framebuffer.width, bi->framebuffer.height,
-               bi->framebuffer.base != 0 && glyphs.width == 0
-                   ? " (firmware has no font: no text on it after firmware)" : "");
+    log_printf("platform: ACPI %s, %u processor%s, ", bi->acpi.rsdp != 0 ? "found" : "not found",
+               bi->acpi.processors, bi->acpi.processors == 1 ? "" : "s");
+    if (bi->framebuffer.base == 0)
+        log_printf("no framebuffer\n");
+    else
+        log_printf("framebuffer %ux%u%s\n", bi->framebuffer.width, bi->framebuffer.height,
+                   glyphs.width == 0 ? " (firmware has no font: no text on it after firmware)" : "");
 }
 
 static bool prepare(struct boot_info *bi, struct refusal *r)
