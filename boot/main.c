@@ -240,7 +240,7 @@ static void collect_facts(struct boot_info *bi)
         log_printf("no framebuffer\n");
     else
         log_printf("framebuffer %ux%u%s\n", bi->framebuffer.width, bi->framebuffer.height,
-                   glyphs.width == 0 ? " (firmware has no font: no text on it after firmware)" : "");
+                   glyphs.width == 0 ? ", no font: no text on it after firmware" : "");
 }
 
 static bool prepare(struct boot_info *bi, struct refusal *r)
