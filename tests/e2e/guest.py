@@ -14,6 +14,9 @@ MAX_CPUID_VMCS_ACCESSES = 6
 MAX_BOOT_EXITS = 1000
 MAX_GUEST_WORK = 1.01
 
+OPTIONAL_CONTROLS = ("load_global_ctrl_at_entry", "load_global_ctrl_at_exit", "save_global_ctrl",
+                     "enable_rdtscp", "enable_invpcid", "enable_xsaves")
+
 
 def guest(lab):
     return lab.emulator("guest", jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,log,watchdog,"
@@ -197,7 +200,18 @@ def test_stock_kernel(lab):
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
+def test_without_optional_controls(lab):
+    """Controls that older processors lack are hidden: MSR lists do the switch, still without exits."""
+    knobs = "".join(f"hide_control {name}\n" for name in OPTIONAL_CONTROLS)
+    boot = lab.emulator("guest-plain", jobs="a1,report", knobs=knobs)
+    boot.expect_status(STATUS_POWEROFF)
+    expect_a1_pmis(boot)
+    for region in A1_PERIODS:
+        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+
+
 TESTS = [test_boots, test_cpuid, test_pmu_as_native, test_a1_as_native, test_a1_no_exits,
          test_a1_guest_work, test_cpuid_exit_budget, test_boot_exits, test_no_root_counting,
          test_efivars, test_bad_msrs_fault, test_hypervisor_memory, test_log, test_final_table,
-         test_console_none, test_reboot, test_perf_stat_exact, test_stock_kernel]
+         test_console_none, test_reboot, test_perf_stat_exact, test_stock_kernel,
+         test_without_optional_controls]
