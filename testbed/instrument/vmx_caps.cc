@@ -24,6 +24,11 @@ struct Control {
     Bit32u extension;  // of Bochs, where hiding the control hides more: fields, other controls
 };
 
+// What Bochs takes for impossible without EPT.
+constexpr Bit32u EPT_AND_DEPENDENTS = BX_VMX_EPT | BX_VMX_UNRESTRICTED_GUEST | BX_VMX_PML |
+                                      BX_VMX_EPTP_SWITCHING | BX_VMX_EPT_ACCESS_DIRTY |
+                                      BX_VMX_EPT_EXCEPTION | BX_VMX_MBE_CONTROL | BX_VMX_SPP;
+
 constexpr Control controls[] = {
     {"nmi_exiting", PIN, 3, 0},
     {"virtual_nmis", PIN, 5, BX_VMX_VIRTUAL_NMI},
@@ -41,7 +46,7 @@ constexpr Control controls[] = {
     {"pause_exiting", PRIMARY, 30, 0},
     {"activate_secondary_controls", PRIMARY, 31, 0},
     {"virtualize_apic_accesses", SECONDARY, 0, BX_VMX_APIC_VIRTUALIZATION},
-    {"enable_ept", SECONDARY, 1, BX_VMX_EPT},
+    {"enable_ept", SECONDARY, 1, EPT_AND_DEPENDENTS},
     {"enable_rdtscp", SECONDARY, 3, 0},
     {"virtualize_x2apic_mode", SECONDARY, 4, BX_VMX_X2APIC_VIRTUALIZATION},
     {"enable_vpid", SECONDARY, 5, BX_VMX_VPID},
