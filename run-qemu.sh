@@ -143,7 +143,8 @@ run_emulator() {
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
         fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}"
+    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}" ||
+        exit 1
     "$top/testbed/run.sh" "${options[@]}"
 }
 
@@ -153,13 +154,13 @@ run_qemu() {
     local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
     local console="stdio,id=com1,signal=on,logfile=$serial"
     if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
-        "$top/testbed/deps.sh" kvm
+        "$top/testbed/deps.sh" kvm || exit 1
     fi
     case $backend in
         kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
         tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
     esac
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}"
+    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}" || exit 1
     mkfifo "$work/qmp.in" "$work/qmp.out"
     exec 4<> "$work/qmp.in"
     echo '{"execute": "qmp_capabilities"}' >&4
@@ -196,6 +197,8 @@ run_qemu() {
     esac
 }
 
+# Both functions end the script themselves where the run cannot start.
+: > "$serial" || fail "--serial: '$serial' cannot be written"
 status=0
 case $backend in
     emulator) run_emulator || status=$? ;;
