@@ -289,6 +289,8 @@ static void test_edit_unknown_processor(void **state)
     (void)state;
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), 77, DOORBELL, area, AREA_SIZE);
     assert_false(done.processors_limited);
+    assert_true(done.reset_watched);
+    assert_ptr_equal(acpi_find(rsdp(), "APIC", 0), &t->madt);
 }
 
 static void test_edit_too_little_room(void **state)
