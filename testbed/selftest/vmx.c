@@ -1,0 +1,2 @@
+#include "selftest.h"
+void test_vmx(void) {}
