@@ -39,7 +39,7 @@ struct gate {
 };
 _Static_assert(sizeof(struct gate) == 16, "64-bit gate");
 
-struct idtr {
+struct table_register {
     uint16_t limit;
     uint64_t base;
 } __attribute__((packed));
@@ -49,6 +49,10 @@ volatile unsigned pmi_interrupts;
 volatile uint64_t nmi_rip;
 
 static struct gate idt[VECTORS];
+
+uint8_t task_state[TSS_SIZE];
+/* Null, 64-bit code, data, and the task state's two words: VMX wants a task register in use. */
+static uint64_t gdt[] = {0, UINT64_C(0x00af9b000000ffff), UINT64_C(0x00cf93000000ffff), 0, 0};
 /* Where a #GP continues; 0 is nowhere. Set by the access that may fault, taken by the handler. */
 static volatile uint64_t fault_resume;
 static bool x2apic;
@@ -122,10 +126,32 @@ static void set_gate(unsigned vector, const void *handler) {
                                 (uint32_t)(address >> 32), 0};
 }
 
+static void gdt_init(void) {
+    uint64_t base = (uint64_t)(uintptr_t)task_state;
+    const struct table_register gdtr = {sizeof(gdt) - 1, (uint64_t)(uintptr_t)gdt};
+
+    gdt[SELECTOR_TSS / 8] = (TSS_SIZE - 1) | (base & 0xffffff) << 16 | UINT64_C(0x89) << 40 |
+                            (base >> 24 & 0xff) << 56;
+    gdt[SELECTOR_TSS / 8 + 1] = base >> 32;
+    __asm__ volatile("lgdt %0\n\t"
+                     "mov %2, %%ds\n\tmov %2, %%es\n\tmov %2, %%ss\n\t"
+                     "mov %2, %%fs\n\tmov %2, %%gs\n\t"
+                     "ltr %w3\n\t"
+                     "pushq %1\n\t"
+                     "lea 1f(%%rip), %%rax\n\t"
+                     "push %%rax\n\t"
+                     "lretq\n"
+                     "1:"
+                     :
+                     : "m"(gdtr), "i"(SELECTOR_CODE), "r"(SELECTOR_DATA), "r"(SELECTOR_TSS)
+                     : "rax", "memory");
+}
+
 void machine_init(void) {
-    const struct idtr idtr = {sizeof(idt) - 1, (uint64_t)(uintptr_t)idt};
+    const struct table_register idtr = {sizeof(idt) - 1, (uint64_t)(uintptr_t)idt};
 
     __asm__ volatile("cli");
+    gdt_init();
     outb(PIC1_DATA, 0xff);
     outb(PIC2_DATA, 0xff);
     outb(COM1_LCR, LCR_8N1);

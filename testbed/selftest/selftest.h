@@ -55,6 +55,13 @@
 #define LVT_MASKED 0x10000u
 #define PMI_VECTOR 0x40u
 
+/* The machine's own descriptor table. */
+#define SELECTOR_CODE 0x08
+#define SELECTOR_DATA 0x10
+#define SELECTOR_TSS 0x18
+#define TSS_SIZE 0x68
+extern uint8_t task_state[TSS_SIZE];
+
 static inline void outb(uint16_t port, uint8_t value) {
     __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
 }
