@@ -7,8 +7,8 @@
 # line, and a temporary folder of its own. README.md describes knobs and ledger.
 set -euo pipefail
 
-usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS] [--cpus N]
-    [--memory MIB] [--knobs FILE] [--model NAME]"
+usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
+    [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME]"
 
 ips=50000000
 kill_after=10
@@ -41,7 +41,7 @@ in_range() {
 }
 in_range "$cpus" 1 64 || die "--cpus: found '$cpus', wanted 1 to 64"
 in_range "$memory" 64 2048 || die "--memory: found '$memory', wanted 64 to 2048 MiB"
-[[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted the name of a Bochs processor model"
+[[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted a processor model of Bochs"
 [ -z "$knobs" ] || [ -r "$knobs" ] || die "--knobs: cannot read '$knobs'"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -62,13 +62,14 @@ rm -f "$disk.lock"
 exclude=''
 if [ -n "$knobs" ]; then
     # The one knob that Bochs itself has to know before it makes the processors.
-    exclude=$(sed -n 's/^[[:space:]]*hide_feature[[:space:]]\{1,\}\([a-z0-9_]\{1,\}\)[[:space:]]*$/\1/p' \
-        "$knobs" | paste -s -d ' ')
+    exclude=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { print $2 }' "$knobs" |
+        paste -s -d ' ')
 fi
 cat >"$work/bochsrc" <<END
 config_interface: textconfig
 display_library: nogui
-cpu: model=$model, count=$cpus, ips=$ips, quantum=32, reset_on_triple_fault=1, ignore_bad_msrs=1${exclude:+, exclude_features="$exclude"}
+cpu: model=$model, count=$cpus, ips=$ips, quantum=32, reset_on_triple_fault=1
+cpu: ignore_bad_msrs=1${exclude:+, exclude_features="$exclude"}
 memory: guest=$memory, host=$memory
 romimage: file=$firmware, address=0x0
 vgaromimage: file=$vga
@@ -88,16 +89,24 @@ info: action=ignore
 debug: action=ignore
 END
 
+# What the library reads; a name it does not find in the environment it does without.
+unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS
 export TB_SERIAL_FD=3
-[ -z "$serial" ] || TB_SERIAL_FILE=$(realpath "$serial")
-[ -z "$ledger" ] || TB_LEDGER=$(realpath "$ledger")
-[ -z "$knobs" ] || TB_KNOBS=$(realpath "$knobs")
-[ -z "$serial" ] || export TB_SERIAL_FILE
-[ -z "$ledger" ] || export TB_LEDGER
-[ -z "$knobs" ] || export TB_KNOBS
+if [ -n "$serial" ]; then
+    : 2>/dev/null >"$serial" || die "--serial: cannot write '$serial'"
+    export TB_SERIAL_FILE=$serial
+fi
+if [ -n "$ledger" ]; then
+    : 2>/dev/null >"$ledger" || die "--ledger: cannot write '$ledger'"
+    export TB_LEDGER=$ledger
+fi
+if [ -n "$knobs" ]; then
+    export TB_KNOBS=$knobs
+fi
 
 status=0
-timeout --signal=TERM --kill-after="$kill_after" "$timeout" \
+# In the foreground, so that Ctrl-C reaches Bochs.
+timeout --foreground --signal=TERM --kill-after="$kill_after" "$timeout" \
     "$bochs" -q -f "$work/bochsrc" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
 rm -f "$disk.lock"
 case $status in
