@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Builds the guest's kernel module for one kernel flavour, with Debian's kernel headers of exactly
+# that kernel, and prints the path of pmuvisor.ko. Usage: build.sh [cloud|stock]
+set -euo pipefail
+
+flavour=${1:-${GUEST:-cloud}}
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+headers=$("$top/guest/kernel.sh" --headers "$flavour")
+out=$top/build/module/$flavour
+module=$out/pmuvisor.ko
+
+if [ -e "$module" ]; then
+    newer=$(find "$here" "$top/include/hypercall.h" "$headers/.config" -newer "$module" -type f)
+    if [ -z "$newer" ]; then
+        echo "$module"
+        exit 0
+    fi
+fi
+rm -rf "$out"
+mkdir -p "$out"
+cp "$here/pmuvisor.c" "$top/include/hypercall.h" "$out/"
+echo 'obj-m := pmuvisor.o' > "$out/Kbuild"
+if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS make -C "$headers" M="$out" modules > "$out/log" 2>&1; then
+    echo "module/build.sh: $(grep -m 1 -E 'error|Error' "$out/log" || tail -n 1 "$out/log") (see $out/log)" >&2
+    exit 1
+fi
+echo "$module"
