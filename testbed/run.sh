@@ -26,14 +26,14 @@ while [ $# -gt 0 ]; do
         exit 0
         ;;
     --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model)
-        [ $# -ge 2 ] || die "$1: no value given; $usage"
+        [ $# -ge 2 ] || die "$1: no value given (see --help)"
         printf -v "${1#--}" '%s' "$2"
         shift 2
         ;;
-    *) die "unknown argument '$1'; $usage" ;;
+    *) die "unknown argument '$1' (see --help)" ;;
     esac
 done
-[ -n "$disk" ] || die "no --disk given; $usage"
+[ -n "$disk" ] || die "no --disk given (see --help)"
 [ -f "$disk" ] || die "--disk: '$disk' is not a file"
 [[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
 in_range() {
@@ -50,6 +50,10 @@ vga=/usr/share/seabios/vgabios-stdvga.bin
 [ -r "$firmware" ] || die "$firmware not found: install the packages that testbed/deps.sh lists"
 [ -r "$vga" ] || die "$vga not found: install the packages that testbed/deps.sh lists"
 bochs=$("$here/build.sh")/bochs
+
+# Not by a pipe: grep leaves at its first match, and Bochs' end by SIGPIPE would count.
+grep -qxF "$model" <("$bochs" -help cpu 2>&1 </dev/null) ||
+    die "--model: Bochs has no processor model '$model' (its list: $bochs -help cpu)"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -113,10 +117,13 @@ case $status in
 0 | 3 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
-    grep -E '^testbed: ' "$work/out" | sed -n 1p | sed 's/^testbed: //' >"$work/line" || true
-    [ -s "$work/line" ] || grep -aE 'PANIC|>>PANIC<<' "$work/log" | tail -n 1 >"$work/line" || true
-    [ -s "$work/line" ] || tail -n 1 "$work/out" >"$work/line"
-    die "Bochs ended with status $status: $(cat "$work/line")"
+    # The library's own line, else Bochs' last complaint, else the last thing that it said.
+    {
+        grep -aE '^testbed: ' "$work/out" | head -n 1 | sed 's/^testbed: //'
+        grep -ahE '>>PANIC<<' "$work/log" "$work/out" | tail -n 1
+        grep -avE '^=*$' "$work/out" | tail -n 1
+    } >"$work/line" 2>/dev/null || true
+    die "Bochs ended with status $status: $(head -n 1 "$work/line")"
     ;;
 esac
 exit "$status"
