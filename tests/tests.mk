@@ -39,3 +39,5 @@ e2e: $(EFI)
 
 install: $(EFI)
 	@boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD)
+
+include guest/bench/bench.mk

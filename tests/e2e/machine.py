@@ -139,7 +139,7 @@ class Lab:
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, menu=None,
-                 add=(), kernel=None, initrd=None, timeout=None):
+                 add=(), kernel=None, initrd=None, efi=None, timeout=None):
         """One boot in the emulator. See testbed/README.md for knobs and models."""
         def make():
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
@@ -154,7 +154,7 @@ class Lab:
                              "--kernel", kernel or self.kernel(flavour),
                              "--initrd", initrd or self.initrd(flavour, tools)]
                 if entry != "native" or os.path.exists(self.efi_path()):
-                    arguments += ["--efi", self.efi()]
+                    arguments += ["--efi", efi or self.efi()]
                 if menu:
                     menu_file = os.path.join(work, "menu.cfg")
                     with open(menu_file, "w", encoding="ascii") as out:
