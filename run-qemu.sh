@@ -114,6 +114,10 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
     fail "--ledger is the emulator's, the backend is $backend; leave it out or use --backend emulator"
 fi
 
+# Before anything is fetched or built.
+if [ $native -eq 0 ] && [ ! -r "$efi" ]; then
+    fail "cannot read $efi; build it first: make"
+fi
 if [ -z "$kernel" ]; then
     kernel=$("$top/guest/kernel.sh" | sed -n 1p)
     [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
@@ -126,8 +130,6 @@ disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
     --append "$base_append${append:+ $append}")
 if [ $native -eq 1 ]; then
     entry=native
-elif [ ! -r "$efi" ]; then
-    fail "cannot read $efi; build it first: make"
 fi
 # The menu finds the volume by this file, also for its entry without a hypervisor.
 [ ! -r "$efi" ] || disk_options+=(--efi "$efi")
