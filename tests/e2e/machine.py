@@ -138,8 +138,8 @@ class Lab:
         return result
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
-                 jobs="report", end="poweroff", knobs=None, model=None, memory=512, menu=None,
-                 add=(), kernel=None, initrd=None, efi=None, timeout=None):
+                 jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
+                 menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None):
         """One boot in the emulator. See testbed/README.md for knobs and models."""
         def make():
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
@@ -148,7 +148,7 @@ class Lab:
                 acpi = os.path.join(work, "acpi")
                 # Here, so that the time is not the boot's where the emulator is not built yet.
                 tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
-                tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
+                tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
                 arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
                              "--entry", entry, "--append", words, "--config", config,
                              "--kernel", kernel or self.kernel(flavour),
@@ -168,7 +168,7 @@ class Lab:
                     os.remove(ledger_file)
                 limit = timeout or self.timeout
                 run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
-                       "--timeout", str(limit), "--memory", str(memory)]
+                       "--timeout", str(limit), "--memory", str(memory), "--cpus", str(cpus)]
                 if knobs is not None:
                     knobs_file = os.path.join(work, "knobs")
                     with open(knobs_file, "w", encoding="ascii") as out:
