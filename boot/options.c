@@ -85,14 +85,9 @@ static bool set_policy(const struct parser *p, const char *key, struct text valu
         {"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}, {0}};
     int policy;
 
-    if (!set_choice(p, key, value, policies, "msr+nmi", &policy))
+    if (!set_choice(p, key, value, policies, "intercept, msr or msr+nmi", &policy))
         return false;
-    if (policy != POLICY_MSR_NMI)
-        return refuse(p->refusal, REFUSE_BAD_OPTION,
-                      "%s: option policy: found '%.*s', which this version does not have, wanted "
-                      "msr+nmi; choose that, or boot without PMUvisor",
-                      p->source, shown(value), value.start);
-    p->options->policy = POLICY_MSR_NMI;
+    p->options->policy = (enum policy)policy;
     return true;
 }
 
@@ -127,6 +122,17 @@ static bool set_stats(const struct parser *p, const char *key, struct text value
     if (!set_choice(p, key, value, kinds, "counts or cycles", &cycles))
         return false;
     p->options->stats_cycles = cycles;
+    return true;
+}
+
+static bool set_user_hypercalls(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice switches[] = {{"0", false}, {"1", true}, {0}};
+    int on;
+
+    if (!set_choice(p, key, value, switches, "0 or 1", &on))
+        return false;
+    p->options->user_hypercalls = on;
     return true;
 }
 
@@ -165,9 +171,10 @@ static const struct option {
     {"policy", set_policy, false},   {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
     {"append", set_append, true},    {"console", set_console, false}, {"pmu", set_pmu, false},
     {"stats", set_stats, false},     {"tick", set_tick, false},
+    {"user_hypercalls", set_user_hypercalls, false},
 };
 #define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
-#define OPTION_NAMES "policy kernel initrd append console pmu stats tick"
+#define OPTION_NAMES "policy kernel initrd append console pmu stats tick user_hypercalls"
 
 static const struct option *find_option(struct text key)
 {

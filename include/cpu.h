@@ -38,12 +38,18 @@ _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
 
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
+    uint64_t global_ctrl_valid;      /* bits that the processor has, for policy=intercept */
     uint64_t global_ctrl_loaded;     /* the value the VMCS will load at the next entry */
     struct msr_entry guest_list[1];  /* stored at exit, and loaded at entry with GLOBAL_CTRL_LISTS */
     struct msr_entry host_list[1];   /* loaded at exit with GLOBAL_CTRL_LISTS: counters stop */
 };
 
 struct cpu_nmi {
+    bool can_trap;    /* the processor has NMI exiting, virtual NMIs and NMI-window exiting */
+    bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
+    bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
+    uint64_t exits;    /* NMIs that exited */
+    uint64_t injected; /* virtual NMIs given to the guest */
     uint64_t root;      /* NMIs taken in root mode */
     uint64_t forwarded; /* of these, made pending again in hardware for the guest */
     uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled */

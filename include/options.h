@@ -22,6 +22,7 @@ struct options {
     enum console console;
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
+    bool user_hypercalls; /* VMCALL at CPL 1 to 3 is served too */
     uint32_t tick_ms;   /* 0: no tick */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];

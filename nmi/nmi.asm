@@ -44,6 +44,20 @@ nmi_entry:
     pop rax
     iretq
 
+; void nmi_unblock(void): an IRET to its own return, with CS, SS and RFLAGS as they are.
+global nmi_unblock
+nmi_unblock:
+    pop rax
+    mov rcx, rsp
+    mov edx, ss
+    push rdx
+    push rcx
+    pushfq
+    mov edx, cs
+    push rdx
+    push rax
+    iretq
+
 ; RAX, RFLAGS and RIP go below the interrupted stack pointer (root-mode code is built without a red
 ; zone), and are taken off there. CS and SS are the same in all of root mode.
 return_blocked:

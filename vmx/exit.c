@@ -5,6 +5,7 @@
  */
 #include "exit.h"
 
+#include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "check_guest.h"
 #include "fault.h"
@@ -26,13 +27,6 @@ static void exit_invd(struct cpu *cpu)
     (void)cpu;
     wbinvd();
     skip_instruction();
-}
-
-/* Exits even with RDPMC exiting only where pmu=off: there is no counter. */
-static void exit_rdpmc(struct cpu *cpu)
-{
-    (void)cpu;
-    inject_gp();
 }
 
 static void exit_triple_fault(struct cpu *cpu)
@@ -61,8 +55,10 @@ static void exit_task_switch(struct cpu *cpu)
 typedef void (*exit_handler)(struct cpu *cpu);
 
 static const exit_handler handlers[EXIT_REASON_COUNT] = {
+    [EXIT_REASON_EXCEPTION_OR_NMI] = exit_nmi,
     [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault,
     [EXIT_REASON_INIT_SIGNAL] = exit_init,
+    [EXIT_REASON_NMI_WINDOW] = exit_nmi_window,
     [EXIT_REASON_TASK_SWITCH] = exit_task_switch,
     [EXIT_REASON_CPUID] = exit_cpuid,
     [EXIT_REASON_GETSEC] = exit_undefined,

@@ -11,6 +11,7 @@
 void exit_cpuid(struct cpu *cpu);         /* cpuid.c */
 void exit_cr_access(struct cpu *cpu);     /* cr.c */
 void exit_xsetbv(struct cpu *cpu);        /* cr.c */
+void exit_rdpmc(struct cpu *cpu);         /* msr.c */
 void exit_rdmsr(struct cpu *cpu);         /* msr.c */
 void exit_wrmsr(struct cpu *cpu);         /* msr.c */
 void exit_io(struct cpu *cpu);            /* io.c */

@@ -5,6 +5,7 @@
  */
 #include "hypercall.h"
 
+#include "../nmi/nmi.h"
 #include "exit.h"
 #include "inject.h"
 #include "log.h"
@@ -12,6 +13,16 @@
 
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
+
+static unsigned guest_cpl(void)
+{
+    return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
+}
+
+static int64_t set_nmi_passthrough(struct cpu *cpu, bool on)
+{
+    return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
+}
 
 static int64_t statistics(const struct cpu *cpu)
 {
@@ -46,13 +57,18 @@ static int64_t read_log(struct cpu *cpu)
 
 void exit_vmcall(struct cpu *cpu)
 {
-    uint32_t rights = vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS);
     int64_t result;
 
-    if ((rights >> ACCESS_DPL_SHIFT & 3) != 0) {
+    if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0) {
         result = HYPERCALL_E_PERMISSION;
     } else {
         switch (cpu->gpr[GPR_RAX]) {
+        case HYPERCALL_NMI_PASSTHROUGH_ON:
+            result = set_nmi_passthrough(cpu, true);
+            break;
+        case HYPERCALL_NMI_PASSTHROUGH_OFF:
+            result = set_nmi_passthrough(cpu, false);
+            break;
         case HYPERCALL_STATISTICS:
             result = statistics(cpu);
             break;

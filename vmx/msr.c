@@ -106,8 +106,8 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
         msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
                        rule->write != PASS);
     }
-    if (!cpu->boot->options.pmu)
-        pmu_hide(cpu->msr_bitmap);
+    if (pmu_intercepted(cpu))
+        pmu_watch(cpu->msr_bitmap);
 }
 
 static const struct msr_rule *rule_of(uint32_t index)
@@ -127,12 +127,28 @@ void exit_rdmsr(struct cpu *cpu)
 
     if (rule != NULL && rule->read == CUSTOM)
         done = rule->custom(cpu, index, &value, false);
-    else if ((rule != NULL && rule->read == FAULT) || (!cpu->boot->options.pmu && pmu_owns(index)))
+    else if (rule != NULL && rule->read == FAULT)
         done = false;
+    else if (pmu_intercepted(cpu) && pmu_owns(index))
+        done = pmu_read(cpu, index, &value);
     else
         done = rdmsr_safe(index, &value);
 
     if (!done) {
+        inject_gp();
+        return;
+    }
+    cpu->gpr[GPR_RAX] = (uint32_t)value;
+    cpu->gpr[GPR_RDX] = value >> 32;
+    skip_instruction();
+}
+
+/* Privilege was checked before the exit (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
+void exit_rdpmc(struct cpu *cpu)
+{
+    uint64_t value;
+
+    if (!cpu->boot->options.pmu || !rdpmc_safe((uint32_t)cpu->gpr[GPR_RCX], &value)) {
         inject_gp();
         return;
     }
@@ -153,9 +169,10 @@ void exit_wrmsr(struct cpu *cpu)
     } else if (rule != NULL && rule->write == IGNORE) {
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was ignored\n", value, index);
         done = true;
-    } else if ((rule != NULL && rule->write == FAULT) ||
-               (!cpu->boot->options.pmu && pmu_owns(index))) {
+    } else if (rule != NULL && rule->write == FAULT) {
         done = false;
+    } else if (pmu_intercepted(cpu) && pmu_owns(index)) {
+        done = pmu_write(cpu, index, value);
     } else {
         done = wrmsr_safe(index, value);
     }

@@ -6,6 +6,7 @@
 #include "setup.h"
 
 #include "../guest/linux.h"
+#include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "cpu.h"
 #include "cr.h"
@@ -121,7 +122,8 @@ static void execution_controls(const struct cpu *cpu, const struct vmx_capabilit
     uint32_t primary = controls->value[SET_PRIMARY];
     uint32_t secondary = controls->value[SET_SECONDARY];
 
-    if (!cpu->boot->options.pmu) /* then RDPMC has to fault as an absent PMU's does */
+    /* pmu=off: RDPMC has to fault as an absent PMU's does. */
+    if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
@@ -159,4 +161,7 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
     vmcs_write_32(VMCS_ENTRY_CONTROLS, controls->value[SET_ENTRY]);
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, 0);
     pmu_setup(cpu);
+    nmi_setup(cpu, vmx_allows(c, SET_PIN, PIN_NMI_EXITING) &&
+                       vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
+                       vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
 }

@@ -183,8 +183,9 @@ static _Noreturn void start_guest(struct start *s)
     if (check_guest_state())
         log_printf("pmuvisor: guest state checked before the first entry: nothing wrong\n");
 #endif
-    log_printf("pmuvisor: starting the guest, policy %s, NMI exiting off, GLOBAL_CTRL: %s\n",
+    log_printf("pmuvisor: starting the guest, policy %s, NMIs %s, GLOBAL_CTRL: %s\n",
                policy_name(s->cpu->boot->options.policy),
+               s->cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(s->cpu->pmu.global_ctrl));
     vmx_launch();
 }
