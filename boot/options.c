@@ -138,9 +138,66 @@ static bool set_user_hypercalls(const struct parser *p, const char *key, struct 
 
 static bool set_tick(const struct parser *p, const char *key, struct text value)
 {
-    if (!equals(value, "0"))
-        return bad_value(p, key, value, "0, the only tick of this version");
-    p->options->tick_ms = 0;
+    uint32_t ms = 0;
+
+    for (uint64_t i = 0; i < value.length; i++) {
+        char c = value.start[i];
+        if (c < '0' || c > '9' || ms > TICK_MAX_MS)
+            return bad_value(p, key, value, "milliseconds from 0 (no tick) to 10000");
+        ms = ms * 10 + (uint32_t)(c - '0');
+    }
+    if (value.length == 0 || ms > TICK_MAX_MS)
+        return bad_value(p, key, value, "milliseconds from 0 (no tick) to 10000");
+    p->options->tick_ms = ms;
+    return true;
+}
+
+static bool set_unblock(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice kinds[] = {{"eager", false}, {"lazy", true}, {0}};
+    int lazy;
+
+    if (!set_choice(p, key, value, kinds, "eager or lazy", &lazy))
+        return false;
+    p->options->unblock_lazy = lazy;
+    return true;
+}
+
+static bool set_platform_nmi(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice owners[] = {{"guest", false}, {"host", true}, {0}};
+    int host;
+
+    if (!set_choice(p, key, value, owners, "guest or host", &host))
+        return false;
+    p->options->platform_nmi_host = host;
+    return true;
+}
+
+/* all, none, or names separated by commas. */
+static bool set_bookkeeping(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice steps[] = {{"lost", BOOKKEEPING_LOST},
+                                          {"skid", BOOKKEEPING_SKID},
+                                          {"unblock", BOOKKEEPING_UNBLOCK},
+                                          {"mask", BOOKKEEPING_MASK},
+                                          {"all", BOOKKEEPING_ALL},
+                                          {"none", 0},
+                                          {0}};
+    uint32_t chosen = 0;
+
+    for (uint64_t at = 0; at <= value.length;) {
+        uint64_t end = at;
+        int step;
+        while (end < value.length && value.start[end] != ',')
+            end++;
+        if (!set_choice(p, key, (struct text){value.start + at, end - at}, steps,
+                        "all, none, or some of lost,skid,unblock,mask", &step))
+            return false;
+        chosen |= (uint32_t)step;
+        at = end + 1;
+    }
+    p->options->bookkeeping = chosen;
     return true;
 }
 
@@ -171,10 +228,12 @@ static const struct option {
     {"policy", set_policy, false},   {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
     {"append", set_append, true},    {"console", set_console, false}, {"pmu", set_pmu, false},
     {"stats", set_stats, false},     {"tick", set_tick, false},
-    {"user_hypercalls", set_user_hypercalls, false},
+    {"user_hypercalls", set_user_hypercalls, false}, {"unblock", set_unblock, false},
+    {"platform_nmi", set_platform_nmi, false}, {"bookkeeping", set_bookkeeping, false},
 };
 #define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
-#define OPTION_NAMES "policy kernel initrd append console pmu stats tick user_hypercalls"
+#define OPTION_NAMES "policy kernel initrd append console pmu stats tick user_hypercalls unblock " \
+    "platform_nmi bookkeeping"
 
 static const struct option *find_option(struct text key)
 {
@@ -245,6 +304,8 @@ void options_default(struct options *o)
         .policy = POLICY_MSR_NMI,
         .console = CONSOLE_COM1,
         .pmu = true,
+        .bookkeeping = BOOKKEEPING_ALL,
+        .tick_ms = TICK_DEFAULT_MS,
         .kernel = "vmlinuz",
         .initrd = "initrd.img",
     };

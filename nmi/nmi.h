@@ -6,6 +6,7 @@
 #define PMUVISOR_NMI_NMI_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* nmi.asm: the IDT's target for vector 2, on the NMI stack (IST). */
 extern const char nmi_entry[];
@@ -24,8 +25,14 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on);
 void exit_nmi(struct cpu *cpu);
 void exit_nmi_window(struct cpu *cpu);
 
-/* What nmi.asm calls with NMIs blocked. True: the guest's NMI is pending again in hardware, so
- * root mode has to stay blocked until the entry. */
-bool nmi_root(void);
+/* How nmi.asm goes back to what it interrupted. */
+enum nmi_return {
+    NMI_RETURN_UNBLOCKED, /* IRET */
+    NMI_RETURN_BLOCKED,   /* without IRET: the guest's NMI is pending again in hardware */
+    NMI_RETURN_COUNTING,  /* IRET, after the host's counter was started again */
+};
+
+/* What nmi.asm calls with NMIs blocked; `rip` is what was interrupted. */
+enum nmi_return nmi_root(uint64_t rip);
 
 #endif

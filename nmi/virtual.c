@@ -7,7 +7,9 @@
  * SDM Vol. 3, "Virtual NMIs" and "NMI-window exiting" under "Controls for Event Delivery"; "Guest
  * Interruptibility State".
  */
+#include "bookkeeping.h"
 #include "nmi.h"
+#include "source.h"
 
 #include "../apic/apic.h"
 #include "../vmx/fault.h"
@@ -44,6 +46,7 @@ void nmi_setup(struct cpu *cpu, bool can_trap)
     cpu->nmi.can_trap = can_trap;
     cpu->nmi.passthrough = cpu->boot->options.policy == POLICY_MSR_NMI;
     set_pin(!cpu->nmi.passthrough);
+    nmi_bookkeeping_setup(cpu);
 }
 
 bool nmi_set_passthrough(struct cpu *cpu, bool on)
@@ -58,6 +61,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
      * blocking and back. An NMI that is pending in hardware arrives after the entry either way. */
     nmi->passthrough = on;
     set_pin(!on);
+    nmi_bookkeeping_setup(cpu);
     if (on && nmi->due) {
         /* What was due becomes a real NMI again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
@@ -75,8 +79,14 @@ void exit_nmi(struct cpu *cpu)
         hypervisor_fault("an exception exited (information 0x%x), which no control asks for",
                          information);
     cpu->nmi.exits++;
-    uint32_t blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
+    /* A source of the host's may have raised it. Then a guest PMI that merged with it is due as
+     * well: an overflow that the guest has not seen, outside of its handler. */
+    if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
+        (cpu->blocking & BLOCKING_BY_NMI || !guest_pmi_raised())) {
+        nmi_unblock();
+        return;
+    }
+    if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
         cpu->nmi.due = true; /* one that was due already merges with it */
         set_window(true);
     } else {

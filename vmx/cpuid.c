@@ -43,6 +43,7 @@ enum condition {
     WITH_LBR_CTL,
     WITH_PT,
     WITH_PMU,
+    WITHOUT_TICK,
 };
 
 struct cpuid_row {
@@ -64,6 +65,8 @@ static const struct cpuid_row rows[] = {
     {LEAF_PMU, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
+    /* The tick stops in the deep C-states that MWAIT reaches; HLT stays. */
+    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(3) /* MONITOR */, WITHOUT_TICK},
     /* The EPC is not in the guest's map, and ENCLS exits. */
     {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(2) /* SGX */, NEVER},
     {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(30) /* SGX_LC */, NEVER},
@@ -144,6 +147,8 @@ static bool condition_met(enum condition condition, const struct cpu *cpu,
         return pt_in_vmx;
     case WITH_PMU:
         return cpu->boot->options.pmu;
+    case WITHOUT_TICK:
+        return cpu->boot->options.tick_ms == 0;
     default:
         return false;
     }
@@ -229,6 +234,7 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
         r.eax = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH;
         r.ebx = cpu->boot->options.policy;
         r.ecx = BIT(HYPERCALL_NMI_PASSTHROUGH_ON) | BIT(HYPERCALL_NMI_PASSTHROUGH_OFF) |
+                BIT(HYPERCALL_UNKNOWN_NMI) | BIT(HYPERCALL_HOST_WORK) |
                 BIT(HYPERCALL_STATISTICS) | BIT(HYPERCALL_LOG);
     }
     return r;
@@ -255,5 +261,5 @@ void exit_cpuid(struct cpu *cpu)
     cpu->gpr[GPR_RBX] = r.ebx;
     cpu->gpr[GPR_RCX] = r.ecx;
     cpu->gpr[GPR_RDX] = r.edx;
-    skip_instruction();
+    skip_instruction(cpu);
 }

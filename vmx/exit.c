@@ -5,6 +5,7 @@
  */
 #include "exit.h"
 
+#include "../nmi/bookkeeping.h"
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "check_guest.h"
@@ -24,9 +25,8 @@ static void exit_undefined(struct cpu *cpu)
 /* Real INVD would throw away the hypervisor's own dirty lines with the guest's. */
 static void exit_invd(struct cpu *cpu)
 {
-    (void)cpu;
     wbinvd();
-    skip_instruction();
+    skip_instruction(cpu);
 }
 
 static void exit_triple_fault(struct cpu *cpu)
@@ -81,6 +81,7 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation,
     [EXIT_REASON_INVEPT] = exit_undefined,
     [EXIT_REASON_INVVPID] = exit_undefined,
+    [EXIT_REASON_PREEMPTION_TIMER] = exit_tick,
     [EXIT_REASON_XSETBV] = exit_xsetbv,
     [EXIT_REASON_VMFUNC] = exit_undefined,
     [EXIT_REASON_ENCLS] = exit_undefined,
@@ -100,9 +101,11 @@ static inline uint32_t dispatch(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     if (__builtin_expect(reason >= EXIT_REASON_COUNT || handlers[reason] == NULL, 0))
         unexpected(reason);
     cpu->exits[reason]++;
+    nmi_after_exit(cpu);
     handlers[reason](cpu);
     pmu_before_entry(cpu);
     return reason;

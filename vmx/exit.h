@@ -16,6 +16,7 @@ void exit_rdmsr(struct cpu *cpu);         /* msr.c */
 void exit_wrmsr(struct cpu *cpu);         /* msr.c */
 void exit_io(struct cpu *cpu);            /* io.c */
 void exit_ept_violation(struct cpu *cpu); /* memory.c */
+void exit_tick(struct cpu *cpu);          /* tick.c */
 void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
 
 /* Called from entry.asm after every exit, stack on this processor's root stack. */
@@ -32,5 +33,6 @@ extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
 void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
 void io_setup(struct cpu *cpu);
+void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 
 #endif

@@ -6,11 +6,15 @@
 #include "hypercall.h"
 
 #include "../nmi/nmi.h"
+#include "../nmi/source.h"
+#include "../pmu/host_work.h"
 #include "exit.h"
 #include "inject.h"
 #include "log.h"
 #include "vmcs.h"
 
+#define HOST_WORK_MAX (1ULL << 40)
+#define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 
@@ -22,6 +26,24 @@ static unsigned guest_cpl(void)
 static int64_t set_nmi_passthrough(struct cpu *cpu, bool on)
 {
     return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
+}
+
+static int64_t unknown_nmi(struct cpu *cpu)
+{
+    return nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
+}
+
+static int64_t host_work(struct cpu *cpu)
+{
+    uint64_t branches = cpu->gpr[GPR_RBX], period = cpu->gpr[GPR_RCX], pmis, counted;
+
+    if (!cpu->boot->options.pmu || branches == 0 || branches > HOST_WORK_MAX ||
+        period < HOST_WORK_PERIOD_MIN || period > HOST_WORK_MAX)
+        return HYPERCALL_E_ARGUMENT;
+    if (!host_work_run(cpu, branches, period, &pmis, &counted))
+        return HYPERCALL_E_STATE;
+    cpu->gpr[GPR_RBX] = counted;
+    return (int64_t)pmis;
 }
 
 static int64_t statistics(const struct cpu *cpu)
@@ -69,6 +91,12 @@ void exit_vmcall(struct cpu *cpu)
         case HYPERCALL_NMI_PASSTHROUGH_OFF:
             result = set_nmi_passthrough(cpu, false);
             break;
+        case HYPERCALL_UNKNOWN_NMI:
+            result = unknown_nmi(cpu);
+            break;
+        case HYPERCALL_HOST_WORK:
+            result = host_work(cpu);
+            break;
         case HYPERCALL_STATISTICS:
             result = statistics(cpu);
             break;
@@ -80,5 +108,5 @@ void exit_vmcall(struct cpu *cpu)
         }
     }
     cpu->gpr[GPR_RAX] = (uint64_t)result;
-    skip_instruction();
+    skip_instruction(cpu);
 }

@@ -140,7 +140,7 @@ void exit_rdmsr(struct cpu *cpu)
     }
     cpu->gpr[GPR_RAX] = (uint32_t)value;
     cpu->gpr[GPR_RDX] = value >> 32;
-    skip_instruction();
+    skip_instruction(cpu);
 }
 
 /* Privilege was checked before the exit (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
@@ -154,7 +154,7 @@ void exit_rdpmc(struct cpu *cpu)
     }
     cpu->gpr[GPR_RAX] = (uint32_t)value;
     cpu->gpr[GPR_RDX] = value >> 32;
-    skip_instruction();
+    skip_instruction(cpu);
 }
 
 void exit_wrmsr(struct cpu *cpu)
@@ -178,7 +178,7 @@ void exit_wrmsr(struct cpu *cpu)
     }
 
     if (done)
-        skip_instruction();
+        skip_instruction(cpu);
     else
         inject_gp();
 }

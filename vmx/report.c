@@ -5,6 +5,7 @@
  */
 #include "report.h"
 
+#include "../nmi/bookkeeping.h"
 #include "cpu.h"
 #include "log.h"
 #include "vmcs.h"
@@ -50,8 +51,8 @@ void report_exits(const struct cpu *cpu)
     log_printf("%6s  %-28s %12lu", "", "total", total);
     if (o->stats_cycles)
         log_printf(" %12lu", cycles);
-    log_printf("\nNMIs in root mode: %lu, forwarded to the guest: %lu, dropped: %lu\n",
-               cpu->nmi.root, cpu->nmi.forwarded, cpu->nmi.dropped);
+    log_printf("\n");
+    nmi_report(cpu);
 }
 
 void report_guest(const struct cpu *cpu)

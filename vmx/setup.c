@@ -164,4 +164,5 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
     nmi_setup(cpu, vmx_allows(c, SET_PIN, PIN_NMI_EXITING) &&
                        vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
                        vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
+    tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
 }

@@ -8,6 +8,7 @@
 #include "../apic/apic.h"
 #include "../guest/linux.h"
 #include "../pmu/pmu.h"
+#include "../pmu/pmu_context.h"
 #include "capability.h"
 #include "check_guest.h"
 #include "cpu.h"
@@ -232,6 +233,8 @@ void hypervisor_start(const struct boot_info *bi)
         needed(NULL);
     msr_setup(cpu, s->controls.value, pt);
     io_setup(cpu);
+    if (!pmu_context_setup(cpu))
+        needed(NULL);
     allow_vmx();
 
     /* From here on nothing but the image, the pool and the APIC is mapped. */
