@@ -32,8 +32,8 @@ GNU_EFI_LIB ?= $(patsubst %/crt0-efi-x86_64.o,%,$(firstword $(wildcard \
 
 WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
-         -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden -fno-asynchronous-unwind-tables \
-         -fno-unwind-tables -fno-common -Iinclude -I.
+         -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
+         -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
 ifeq ($(DEBUG),1)
 CFLAGS += -DDEBUG
 endif
@@ -77,8 +77,9 @@ $(BUILD)/offsets.inc: $(wildcard $(OFFSETS_SOURCE)) $(BUILD)/flags
 	@mkdir -p $(@D)
 ifneq ($(wildcard $(OFFSETS_SOURCE)),)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ -S -o $(BUILD)/offsets.s $<
-	$(Q)sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_][A-Za-z0-9_]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
+	$(Q)$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ \
+	    -S -o $(BUILD)/offsets.s $<
+	$(Q)sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_0-9]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
 	    $(BUILD)/offsets.s > $@
 	@test -s $@ || { rm -f $@; echo "Makefile: no DEFINE found in $(OFFSETS_SOURCE)" >&2; exit 1; }
 else

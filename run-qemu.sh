@@ -115,7 +115,7 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
 fi
 
 if [ -z "$kernel" ]; then
-    kernel=$("$top/guest/kernel.sh" | head -n 1)
+    kernel=$("$top/guest/kernel.sh" | sed -n 1p)
     [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
 fi
 if [ -z "$initrd" ]; then
@@ -132,10 +132,11 @@ disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
     --append "$base_append${append:+ $append}")
 if [ $native -eq 1 ]; then
     entry=native
-else
-    [ -r "$efi" ] || fail "cannot read $efi; build it first: make"
-    disk_options+=(--efi "$efi")
+elif [ ! -r "$efi" ]; then
+    fail "cannot read $efi; build it first: make"
 fi
+# The menu finds the volume by this file, also for its entry without a hypervisor.
+[ ! -r "$efi" ] || disk_options+=(--efi "$efi")
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -148,7 +149,8 @@ run_emulator() {
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
         fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}"
+    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}" ||
+        exit 1
     "$top/testbed/run.sh" "${options[@]}"
 }
 
@@ -158,13 +160,13 @@ run_qemu() {
     local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
     local console="stdio,id=com1,signal=on,logfile=$serial"
     if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
-        "$top/testbed/deps.sh" kvm
+        "$top/testbed/deps.sh" kvm || exit 1
     fi
     case $backend in
         kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
         tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
     esac
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}"
+    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}" || exit 1
     mkfifo "$work/qmp.in" "$work/qmp.out"
     exec 4<> "$work/qmp.in"
     echo '{"execute": "qmp_capabilities"}' >&4
@@ -201,13 +203,15 @@ run_qemu() {
     esac
 }
 
+# Both functions end the script themselves where the run cannot start.
+: > "$serial" || fail "--serial: '$serial' cannot be written"
 status=0
 case $backend in
     emulator) run_emulator || status=$? ;;
     kvm | tcg) run_qemu || status=$? ;;
 esac
 # Firmware breaks long lines at the end of its screen.
-refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' | head -n 1) ||
+refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' | sed -n 1p) ||
     true
 if [ $status -ne 0 ] && [ -n "$refusal" ]; then
     echo "run-qemu.sh: ${refusal}" >&2

@@ -25,6 +25,8 @@ struct firmware {
 extern struct firmware firmware;
 
 #define MAX_PATH_CHARACTERS 512
+#define KIB 1024ULL
+#define MIB (1024 * KIB)
 
 /* ---- memory.c ---- */
 
@@ -39,7 +41,7 @@ EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignme
 void memory_free_all(void);
 /* The largest free block of [least, limit), in bytes. */
 uint64_t memory_largest(uint64_t least, uint64_t limit);
-/* Allocates the buffer for the final memory map, with room for `spare` descriptors more than now. */
+/* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
 EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare);
 /* Gets the memory map into that buffer. Allocates nothing. */
 EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key);
@@ -58,6 +60,8 @@ bool file_open(const char *what, const char *path, struct file *file, struct ref
 bool file_read(const char *what, const char *path, struct file *file, void *buffer,
                struct refusal *r);
 void file_close(struct file *file);
+/* The image's own path on its volume; empty before the first file_open(). */
+const uint16_t *files_image_path(void);
 /* Gives the volume back, after the last file. */
 void files_finish(void);
 

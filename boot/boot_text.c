@@ -20,10 +20,46 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* How many characters at the start are the image's own name; 0 when the first word is an option. */
-static uint64_t image_name_length(const char *text)
+static bool is_separator(uint16_t c)
+{
+    return c == '\\' || c == '/' || c == ':';
+}
+
+static bool has_suffix(const char *word, uint64_t length)
 {
     const uint64_t suffix = sizeof(IMAGE_SUFFIX) - 1;
+
+    if (length < suffix)
+        return false;
+    for (uint64_t i = 0; i < suffix; i++) {
+        if (lower(word[length - suffix + i]) != IMAGE_SUFFIX[i])
+            return false;
+    }
+    return true;
+}
+
+/* The shell starts "pmuvisor.efi" by "pmuvisor" as well. */
+static bool names_file(const char *word, uint64_t length, const uint16_t *image_path)
+{
+    const uint16_t *name = image_path;
+    uint64_t start = length;
+
+    for (const uint16_t *p = image_path; *p != 0; p++) {
+        if (is_separator(*p))
+            name = p + 1;
+    }
+    while (start > 0 && !is_separator((unsigned char)word[start - 1]))
+        start--;
+    for (; start < length; start++, name++) {
+        if (*name > '~' || lower((char)*name) != lower(word[start]))
+            return false;
+    }
+    return *name == '.' && length > 0;
+}
+
+/* How many characters at the start are the image's own name; 0 when the first word is an option. */
+static uint64_t image_name_length(const char *text, const uint16_t *image_path)
+{
     char closing = text[0] == '"' ? '"' : ' ';
     uint64_t start = text[0] == '"' ? 1 : 0, end = start;
 
@@ -31,16 +67,14 @@ static uint64_t image_name_length(const char *text)
         if (text[end] == '=')
             return 0;
     }
-    if (end - start < suffix)
+    if (!has_suffix(text + start, end - start) &&
+        !names_file(text + start, end - start, image_path))
         return 0;
-    for (uint64_t i = 0; i < suffix; i++) {
-        if (lower(text[end - suffix + i]) != IMAGE_SUFFIX[i])
-            return 0;
-    }
     return text[end] == '"' ? end + 1 : end;
 }
 
-bool load_options_text(const void *load_options, uint64_t bytes, char *out, struct refusal *r)
+bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
+                       char *out, struct refusal *r)
 {
     uint64_t count = load_options == NULL ? 0 : bytes / 2, length = 0;
 
@@ -62,7 +96,7 @@ bool load_options_text(const void *load_options, uint64_t bytes, char *out, stru
     }
     out[length] = '\0';
 
-    uint64_t skip = image_name_length(out);
+    uint64_t skip = image_name_length(out, image_path);
     for (uint64_t i = skip; skip > 0 && i <= length; i++)
         out[i - skip] = out[i];
     return true;

@@ -14,9 +14,10 @@
 
 /* Load options as firmware gives them (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL"): `bytes`
  * bytes of UTF-16, maybe terminated, maybe opened by the image's own name as the UEFI shell does,
- * which is left out. Writes ASCII, terminated, into out[LOAD_OPTIONS_MAX]. Refuses what is too long
- * or not ASCII. */
-bool load_options_text(const void *load_options, uint64_t bytes, char *out, struct refusal *r);
+ * which is left out; `image_path` is the image's path, for that. Writes ASCII, terminated, into
+ * out[LOAD_OPTIONS_MAX]. Refuses what is too long or not ASCII. */
+bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
+                       char *out, struct refusal *r);
 
 /* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and a path of
  * the user's, which is absolute when it starts with a separator; / and \ both separate. Writes a

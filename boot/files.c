@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define CHUNK (1u << 20)          /* bytes per read, and per step of the progress line */
-#define PROGRESS_FROM (4u << 20)  /* smaller files need no progress line */
+#define CHUNK MIB               /* bytes per read, and per step of the progress line */
+#define PROGRESS_FROM (4 * MIB) /* smaller files need no progress line */
 #define INFO_SIZE 1024            /* EFI_FILE_INFO with its name */
 
 static EFI_FILE_HANDLE volume;
@@ -154,6 +154,11 @@ void file_close(struct file *file)
     if (file->handle != NULL)
         file->handle->Close(file->handle);
     file->handle = NULL;
+}
+
+const uint16_t *files_image_path(void)
+{
+    return image_path;
 }
 
 void files_finish(void)

@@ -2,7 +2,8 @@
  *
  * The entry from firmware: options, files, facts, checks, memory; then it leaves firmware for good.
  * Up to leave_firmware() every failure ends in one line and a return to firmware with everything
- * given back. (UEFI specification, "EFI_IMAGE_ENTRY_POINT" and "EFI_BOOT_SERVICES.ExitBootServices".)
+ * given back. (UEFI specification, "EFI_IMAGE_ENTRY_POINT" and
+ * "EFI_BOOT_SERVICES.ExitBootServices".)
  */
 #include <string.h>
 
@@ -20,7 +21,7 @@
 #define CONFIG_MAX 16384 /* bytes */
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
-#define POOL_ALIGNMENT (2ULL << 20)
+#define POOL_ALIGNMENT (2 * MIB)
 
 struct firmware firmware;
 static struct boot_info boot_info;
@@ -83,7 +84,8 @@ static bool read_config(struct options *o, struct refusal *r)
     if (file.size > sizeof(text)) {
         file_close(&file);
         return refuse(r, REFUSE_BAD_OPTION,
-                      "configuration " CONFIG_NAME ": found %lu bytes, wanted at most %u; shorten it",
+                      "configuration " CONFIG_NAME ": found %lu bytes, wanted at most %u; "
+                      "shorten it",
                       (unsigned long)file.size, CONFIG_MAX);
     }
     uint64_t size = file.size;
@@ -97,8 +99,8 @@ static bool read_options(struct options *o, struct refusal *r)
 
     options_default(o);
     return read_config(o, r) &&
-           load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize, text,
-                             r) &&
+           load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
+                             files_image_path(), text, r) &&
            options_parse(o, text, strlen(text), "load options", r);
 }
 
@@ -112,8 +114,8 @@ static bool no_memory(struct refusal *r, const char *what, const char *path, uin
                   "%s%s%s: found %lu KiB as the largest free block of memory, wanted %lu KiB; use "
                   "a machine with more memory or a smaller file",
                   what, path[0] == '\0' ? "" : " ", path,
-                  (unsigned long)(memory_largest(0, limit) >> 10),
-                  (unsigned long)((size + 1023) >> 10));
+                  (unsigned long)(memory_largest(0, limit) / KIB),
+                  (unsigned long)((size + KIB - 1) / KIB));
 }
 
 static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct refusal *r)
@@ -232,11 +234,13 @@ static void collect_facts(struct boot_info *bi)
     acpi_facts_read(platform_rsdp(), &bi->acpi);
     platform_framebuffer(&bi->framebuffer);
     screen_glyphs(&glyphs);
-    log_printf("platform: ACPI %s, %u processor%s, screen %ux%u%s\n",
-               bi->acpi.rsdp != 0 ? "found" : "not found", bi->acpi.processors,
-               bi->acpi.processors == 1 ? "" : "s", bi->framebuffer.width, bi->framebuffer.height,
-               bi->framebuffer.base != 0 && glyphs.width == 0
-                   ? " (firmware has no font: no text on it after firmware)" : "");
+    log_printf("platform: ACPI %s, %u processor%s, ", bi->acpi.rsdp != 0 ? "found" : "not found",
+               bi->acpi.processors, bi->acpi.processors == 1 ? "" : "s");
+    if (bi->framebuffer.base == 0)
+        log_printf("no framebuffer\n");
+    else
+        log_printf("framebuffer %ux%u%s\n", bi->framebuffer.width, bi->framebuffer.height,
+                   glyphs.width == 0 ? ", no font: no text on it after firmware" : "");
 }
 
 static bool prepare(struct boot_info *bi, struct refusal *r)

@@ -6,7 +6,8 @@
 #include "boot.h"
 
 #define ALLOCATIONS_MAX 8
-#define FIRST_MEGABYTE (1ULL << 20) /* left to firmware and to the guest's real-mode code */
+#define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */
+#define FIRST_MEGABYTE MIB /* left to firmware and to the guest's real-mode code */
 
 static struct range allocations[ALLOCATIONS_MAX];
 
@@ -43,7 +44,7 @@ static EFI_STATUS map_snapshot(struct efi_map *map)
     EFI_STATUS status = firmware.services->GetMemoryMap(&size, NULL, &key, &stride, &version);
     if (status != EFI_BUFFER_TOO_SMALL)
         return EFI_ERROR(status) ? status : EFI_DEVICE_ERROR;
-    size += 8 * stride; /* the allocation of the buffer itself splits descriptors */
+    size += SNAPSHOT_SPARE * stride;
     status = firmware.services->AllocatePool(EfiLoaderData, size, &map->entries);
     if (EFI_ERROR(status))
         return status;

@@ -38,7 +38,8 @@ uint64_t guest_acpi_size(uint64_t rsdp)
     return (madt == NULL ? 0 : aligned(madt->length)) + (fadt == NULL ? 0 : aligned(fadt->length));
 }
 
-/* Gives true when one entry was the processor that is kept. */
+/* Gives true when one entry was the processor that is kept. The others lose their id as well: Linux
+ * keeps room for a disabled processor that has one, and the DSDT's _MAT could bring it back. */
 static bool disable_other_processors(struct acpi_madt *madt, uint32_t apic_id)
 {
     const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
@@ -48,14 +49,18 @@ static bool disable_other_processors(struct acpi_madt *madt, uint32_t apic_id)
          e = acpi_madt_next(madt, e)) {
         if (e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic)) {
             struct acpi_madt_local_apic *apic = (struct acpi_madt_local_apic *)e;
-            if (apic->apic_id != apic_id)
+            if (apic->apic_id != apic_id) {
                 apic->flags &= ~usable;
+                apic->apic_id = ACPI_NO_APIC_ID;
+            }
             found |= (apic->flags & usable) != 0;
         } else if (e->type == ACPI_MADT_LOCAL_X2APIC &&
                    e->length >= sizeof(struct acpi_madt_local_x2apic)) {
             struct acpi_madt_local_x2apic *apic = (struct acpi_madt_local_x2apic *)e;
-            if (apic->x2apic_id != apic_id)
+            if (apic->x2apic_id != apic_id) {
                 apic->flags &= ~usable;
+                apic->x2apic_id = ACPI_NO_X2APIC_ID;
+            }
             found |= (apic->flags & usable) != 0;
         }
     }

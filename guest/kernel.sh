@@ -50,7 +50,7 @@ fi
 # The meta package depends on exactly one image package, whose name carries the release.
 resolve() {
     apt-cache depends "$meta" 2> /dev/null |
-        sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1
+        sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | sed -n 1p
 }
 package=$(resolve) || true
 if [ -z "$package" ]; then

@@ -90,13 +90,12 @@ static void *at(const struct boot_info *bi, uint64_t offset)
 
 /* ---- what the kernel is told ---- */
 
-/* A clean boot_params with the file's setup header, as far as that reaches. */
+/* The file's setup header, as far as it reaches; the rest of boot_params is zero already. */
 static void copy_header(struct boot_params *bp, const uint8_t *file)
 {
     uint64_t start = offsetof(struct boot_params, hdr);
     uint64_t end = HEADER_END_BASE + file[HEADER_END_OFFSET];
 
-    memset(bp, 0, sizeof(*bp));
     if (end > start + sizeof(bp->hdr))
         end = start + sizeof(bp->hdr);
     memcpy((uint8_t *)bp + start, file + start, end - start);

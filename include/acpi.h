@@ -99,6 +99,9 @@ struct acpi_madt_local_x2apic {
     uint32_t flags;
     uint32_t processor_uid;
 } __attribute__((packed));
+/* Ids that stand for no processor. */
+#define ACPI_NO_APIC_ID 0xff
+#define ACPI_NO_X2APIC_ID 0xffffffffu
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The loaded image's parts, from linker.ld: page-aligned, one access each, for the host page tables.
+ * The loaded image's parts, from linker.ld: page-aligned, one kind of access each, for the
+ * host page tables.
  * Use them by address only: `(uint64_t)image_text_start`.
  */
 #ifndef PMUVISOR_IMAGE_H

@@ -34,7 +34,7 @@ size_t format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t format_text_v(char *out, size_t size, const char *format, va_list arguments);
 
-/* console/serial.c: sets up the UART for 115200 8N1 and adds itself as a sink. Absent UART: false. */
+/* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Absent UART: false. */
 _Bool serial_start(uint16_t port);
 /* Takes the sink out again. */
 void serial_stop(void);

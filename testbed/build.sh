@@ -80,7 +80,7 @@ prepare_tree() {
 
 command -v g++ >/dev/null || die "g++ not found: install the packages that testbed/deps.sh lists"
 tree_key=$( (echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
-    g++ --version | head -n 1
+    g++ --version | sed -n 1p
     cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in") | sha256sum | cut -c 1-16)
 key=$( (echo "$tree_key"
     cd "$here/instrument" && sha256sum -- *.cc *.h) | sha256sum | cut -c 1-16)

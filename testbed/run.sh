@@ -89,7 +89,6 @@ debug: action=ignore
 END
 
 export TB_SERIAL_FD=3
-export TB_STATUS=$work/status
 [ -z "$serial" ] || TB_SERIAL_FILE=$(realpath "$serial")
 [ -z "$ledger" ] || TB_LEDGER=$(realpath "$ledger")
 [ -z "$knobs" ] || TB_KNOBS=$(realpath "$knobs")
@@ -105,7 +104,7 @@ case $status in
 0 | 3 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
-    grep -E '^testbed: ' "$work/out" | head -n 1 | sed 's/^testbed: //' >"$work/line" || true
+    grep -E '^testbed: ' "$work/out" | sed -n 1p | sed 's/^testbed: //' >"$work/line" || true
     [ -s "$work/line" ] || grep -aE 'PANIC|>>PANIC<<' "$work/log" | tail -n 1 >"$work/line" || true
     [ -s "$work/line" ] || tail -n 1 "$work/out" >"$work/line"
     die "Bochs ended with status $status: $(cat "$work/line")"

@@ -32,7 +32,7 @@ check:
 	@$(MAKE) --no-print-directory check-all
 
 check-all: $(EFI) $(UNIT_TESTS)
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS))
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) testbed/test.sh)
 
 e2e: $(EFI)
 	@tests/e2e/run.py $(T)

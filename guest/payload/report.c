@@ -5,6 +5,7 @@
 #include "hypercall.h"
 #include "payload.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -14,6 +15,7 @@
 #define CPUID_1_ECX_VMX (1u << 5)
 #define CPUID_1_ECX_HYPERVISOR (1u << 31)
 #define CPUID_PERFMON 0xau
+#define VULNERABILITIES "/sys/devices/system/cpu/vulnerabilities"
 
 int job_report(void) {
     struct utsname name;
@@ -34,6 +36,26 @@ int job_report(void) {
     }
     printf("-- end of report --\n\n");
     return 0;
+}
+
+/* What the kernel does at each entry and exit depends on these: guest and native must agree. */
+static void print_mitigations(void) {
+    DIR *folder = opendir(VULNERABILITIES);
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        char path[sizeof(VULNERABILITIES) + sizeof(entry->d_name) + 1];
+        char *text;
+
+        snprintf(path, sizeof(path), VULNERABILITIES "/%s", entry->d_name);
+        text = entry->d_name[0] == '.' ? NULL : read_text(path);
+        if (text != NULL) {
+            printf("mitigation: %s: %s", entry->d_name, text);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
 }
 
 int job_cpuinfo(void) {
@@ -64,6 +86,7 @@ int job_cpuinfo(void) {
                r.edx);
     }
     print_kernel_log("dmesg", words, sizeof(words) / sizeof(words[0]));
+    print_mitigations();
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
 #include "processor.h"
+#include "vmx_switch.h"
 
 namespace {
 
@@ -29,6 +30,7 @@ public:
     void marker(bxInstruction_c *i);
     void counted(bxInstruction_c *i);
     void vmx_onoff(bxInstruction_c *i);
+    void vm_entry(bxInstruction_c *i);
 
 private:
     void original(bxInstruction_c *i)
@@ -101,6 +103,16 @@ void Handlers::vmx_onoff(bxInstruction_c *i)
     original(i);
 }
 
+void Handlers::vm_entry(bxInstruction_c *i)
+{
+    Processor &p = processor(bx_cpuid);
+
+    vmx_entry_begins(p);
+    original(i);
+    // Only a VM entry that Bochs refuses before it loads any state comes back to here.
+    vmx_entry_refused(p);
+}
+
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))
 {
     Originals &own = originals[i->getIaOpcode()];
@@ -136,6 +148,10 @@ void decode_instruction(bxInstruction_c *i)
     case BX_IA_VMXON_Mq:
     case BX_IA_VMXOFF:
         replace(i, &Handlers::vmx_onoff);
+        break;
+    case BX_IA_VMLAUNCH:
+    case BX_IA_VMRESUME:
+        replace(i, &Handlers::vm_entry);
         break;
     default:
         break;

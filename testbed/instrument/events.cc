@@ -133,11 +133,14 @@ uint64_t EventCounts::pending(const Selector &selector) const
     return selector.event == EVENT_INSTRUCTIONS || is_cycle_event(selector.event) ? 1 : 0;
 }
 
+uint64_t EventCounts::instructions_in(bool root) const
+{
+    unsigned kernel = root ? MODE_ROOT_BIT : 0;
+
+    return retired[kernel] + retired[kernel | MODE_USER_BIT];
+}
+
 uint64_t EventCounts::instructions() const
 {
-    uint64_t sum = 0;
-
-    for (unsigned mode = 0; mode < MODE_COUNT; mode++)
-        sum += retired[mode];
-    return sum;
+    return instructions_in(false) + instructions_in(true);
 }

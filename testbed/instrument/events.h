@@ -66,8 +66,9 @@ struct EventCounts {
     uint64_t count(const Selector &selector) const;
     /* What count() will have grown by when the instruction in flight retires. */
     uint64_t pending(const Selector &selector) const;
-    /* Instructions so far, in all modes. */
+    /* Instructions so far: in all modes, and in root mode or outside it. */
     uint64_t instructions() const;
+    uint64_t instructions_in(bool root) const;
 
 private:
     uint64_t in_mode(Event event, unsigned mode) const;

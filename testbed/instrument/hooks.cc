@@ -12,6 +12,7 @@
 #include "model.h"
 #include "msr_index.h"
 #include "processor.h"
+#include "vmx_caps.h"
 #include "vmx_switch.h"
 
 struct tb_hot tb_hot[TB_MAX_CPUS];
@@ -99,17 +100,20 @@ void tb_exit_env(void)
 void tb_initialize(unsigned cpu)
 {
     processor_create(cpu);
+    vmx_caps_apply(cpu);
     model_install(processor(cpu));
 }
 
 void tb_reset(unsigned cpu, unsigned type)
 {
-    // The MSRs of the model survive an INIT.
-    if (type == BX_RESET_HARDWARE)
-        model_reset(processor(cpu));
     tb_hot[cpu].world = TB_WORLD_UNKNOWN;
-    if (cpu == 0)
-        machine_reset(type == BX_RESET_HARDWARE);
+    // The MSRs of the model survive an INIT.
+    if (!machine_is_reset(type == BX_RESET_HARDWARE))
+        return;
+    model_reset(processor(cpu));
+    vmx_caps_reset(cpu);
+    if (static_cast<int>(cpu) == BX_SMP_PROCESSORS - 1)
+        machine_reset();
 }
 
 void tb_on_mode(unsigned cpu, unsigned user)
@@ -170,10 +174,15 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     Processor &p = processor(cpu);
     Arrival where = arrival_of(BX_CPU(cpu));
 
-    if (vector == VECTOR_NMI)
+    if (vector == VECTOR_NMI) {
         apic_nmi_arrived(p, where);
-    else
+        if (where == ARRIVAL_NONROOT) {
+            p.injector.nmi(p.events.instructions_in(false));
+            processor_plan(p);
+        }
+    } else {
         apic_vector_arrived(p, vector, where);
+    }
     event_from(p, rip);
 }
 

@@ -1,12 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Scheduled NMIs. (being written)
+ * NMIs by schedule: at a chosen root-mode instruction of chosen VM exits, or at a chosen instruction of
+ * the guest's NMI handler. Knows no Bochs; it says when, others deliver.
  */
 #ifndef TB_INJECT_H
 #define TB_INJECT_H
+
 #include <cstdint>
+#include <vector>
+
+/* The knobs `nmi_root` and `nmi_handler`. */
+struct NmiSchedule {
+    bool root = true;
+    unsigned reason = 0;     /* root: the exit reason that counts */
+    uint64_t first = 1;      /* the first and the last such exit, or NMI, counted from 1 */
+    uint64_t last = 1;
+    bool sweep = false;      /* position 1 at the first, 2 at the next, and so on */
+    uint64_t position = 1;   /* else: always here */
+    uint64_t wrap = 0;       /* sweep: after this position comes 1 again; 0 never */
+
+    /* The position for the n-th, counted from 1. */
+    uint64_t position_of(uint64_t n) const;
+};
+
 class Injector {
 public:
-    uint64_t budget(unsigned, uint64_t) const { return ~uint64_t{0}; }
+    static constexpr uint64_t NEVER = ~uint64_t{0};
+
+    explicit Injector(const std::vector<NmiSchedule> &schedules) : plans_(schedules.begin(), schedules.end()) {}
+
+    /* A VM exit; `root` is the count of instructions in root mode so far. */
+    void vm_exit(unsigned reason, uint64_t root);
+    /* A VM entry is in flight: what was planned for this stay in root mode and has not come is missed. */
+    void vm_entry();
+    /* An NMI begins in non-root mode or without VMX; `nonroot` counts the instructions there. */
+    void nmi(uint64_t nonroot);
+
+    /* Instructions in the given world until look() has to be called; 0 is now. */
+    uint64_t budget(bool root, uint64_t count) const;
+    /* NMIs that are due now in the given world. */
+    unsigned look(bool root, uint64_t count);
+
+    uint64_t fired() const { return fired_; }
+    uint64_t missed() const { return missed_; }
+
+private:
+    struct Plan : NmiSchedule {
+        explicit Plan(const NmiSchedule &schedule) : NmiSchedule(schedule) {}
+        uint64_t seen = 0;
+        bool armed = false;
+        uint64_t at = 0;  /* instructions in its world, before this one more begins */
+    };
+    void count(Plan &plan, uint64_t now);
+
+    std::vector<Plan> plans_;
+    uint64_t fired_ = 0;
+    uint64_t missed_ = 0;
 };
+
 #endif

@@ -1,6 +1,186 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//
+// The parser of the knobs file: one knob a line, a name and its values, `#` starts a comment.
 #include "knobs.h"
+
+#include <cstdio>
 #include <cstdlib>
-static Knobs current;
-void knobs_init() { if (getenv("TSCHZ")) current.tsc_hz = atoi(getenv("TSCHZ")); }
-const Knobs &knobs() { return current; }
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace {
+
+Knobs current;
+
+bool parse_number(const std::string &text, uint64_t max, uint64_t *number)
+{
+    char *end = nullptr;
+
+    if (text.empty() || text[0] < '0' || text[0] > '9')
+        return false;
+    *number = std::strtoull(text.c_str(), &end, 0);
+    return *end == '\0' && *number <= max;
+}
+
+bool parse_unsigned(const std::string &text, unsigned *number)
+{
+    uint64_t value;
+
+    if (!parse_number(text, UINT32_MAX, &value))
+        return false;
+    *number = static_cast<unsigned>(value);
+    return true;
+}
+
+// "3" or "3-9"; an open end is not offered because a sweep has to end.
+bool parse_range(const std::string &text, uint64_t *first, uint64_t *last)
+{
+    size_t dash = text.find('-');
+
+    if (!parse_number(text.substr(0, dash), UINT64_MAX, first))
+        return false;
+    *last = *first;
+    return (dash == std::string::npos || parse_number(text.substr(dash + 1), UINT64_MAX, last)) &&
+           *first >= 1 && *last >= *first;
+}
+
+// "12", "sweep", or "sweep/12" (from 1 again after 12).
+bool parse_position(const std::string &text, NmiSchedule *schedule)
+{
+    const std::string sweep = "sweep";
+
+    schedule->sweep = text.compare(0, sweep.size(), sweep) == 0;
+    if (!schedule->sweep)
+        return parse_number(text, UINT64_MAX, &schedule->position) && schedule->position >= 1;
+    if (text == sweep)
+        return true;
+    return text[sweep.size()] == '/' &&
+           parse_number(text.substr(sweep.size() + 1), UINT64_MAX, &schedule->wrap) &&
+           schedule->wrap >= 1;
+}
+
+// The `key=value` words of an NMI schedule.
+bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
+{
+    std::map<std::string, std::string> given;
+    std::string word;
+
+    while (words >> word) {
+        size_t equals = word.find('=');
+        if (equals == std::string::npos)
+            return false;
+        given[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+    schedule->root = root;
+    if (given.size() != (root ? 3u : 2u) || (root && !parse_unsigned(given["reason"], &schedule->reason)))
+        return false;
+    return parse_range(given[root ? "exits" : "nmis"], &schedule->first, &schedule->last) &&
+           parse_position(given["position"], schedule);
+}
+
+bool parse_choice(const std::string &text, const std::vector<std::string> &choices, unsigned *choice)
+{
+    for (*choice = 0; *choice < choices.size(); ++*choice)
+        if (choices[*choice] == text)
+            return true;
+    return false;
+}
+
+// Reads the values of one knob. Null if they are good, else what is wanted.
+const char *parse_knob(const std::string &name, std::istream &words, Knobs *knobs)
+{
+    std::string value, rest;
+    unsigned choice;
+
+    if (name == "nmi_root" || name == "nmi_handler") {
+        NmiSchedule schedule;
+        bool root = name == "nmi_root";
+        if (!parse_schedule(words, root, &schedule))
+            return root ? "reason=R exits=N[-M] position=K|sweep[/K]"
+                        : "nmis=N[-M] position=K|sweep[/K]";
+        knobs->nmi_schedules.push_back(schedule);
+        return nullptr;
+    }
+    words >> value;
+    if (words >> rest)
+        return "one value";
+    if (name == "allow_resets")
+        return parse_unsigned(value, &knobs->allow_resets) ? nullptr : "a number";
+    if (name == "pmi_skid")
+        return parse_unsigned(value, &knobs->pmi_skid) ? nullptr : "a number of instructions";
+    if (name == "tsc_hz")
+        return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
+    if (name == "pmu") {
+        if (!parse_choice(value, {"off", "on"}, &choice))
+            return "on or off";
+        knobs->pmu = choice == 1;
+        return nullptr;
+    }
+    if (name == "unknown_msrs") {
+        if (!parse_choice(value, {"ignore", "fault"}, &choice))
+            return "fault or ignore";
+        knobs->unknown_msrs_fault = choice == 1;
+        return nullptr;
+    }
+    if (name == "feature_control") {
+        if (!parse_choice(value, {"unlocked", "locked_off", "locked_on"}, &choice))
+            return "unlocked, locked_off or locked_on";
+        knobs->feature_control = static_cast<FeatureControl>(choice);
+        return nullptr;
+    }
+    // run.sh hands this one to Bochs, which knows the names.
+    if (name == "hide_feature")
+        return value.empty() ? "the name of a processor feature" : nullptr;
+    if (name == "hide_control" || name == "show_control") {
+        if (value.empty())
+            return "the name of a VMX control";
+        (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
+        return nullptr;
+    }
+    return "allow_resets, feature_control, hide_control, hide_feature, nmi_handler, nmi_root, "
+           "pmi_skid, pmu, show_control, tsc_hz or unknown_msrs";
+}
+
+}  // namespace
+
+bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
+{
+    std::string line;
+
+    for (unsigned number = 1; std::getline(in, line); number++) {
+        std::istringstream words(line.substr(0, line.find('#')));
+        std::string name;
+        if (!(words >> name))
+            continue;
+        const char *wanted = parse_knob(name, words, knobs);
+        if (!wanted)
+            continue;
+        std::ostringstream text;
+        text << "knob in line " << number << ": found '" << line << "', wanted " << wanted;
+        *error = text.str();
+        return false;
+    }
+    return true;
+}
+
+void knobs_init()
+{
+    const char *path = std::getenv("TB_KNOBS");
+    std::string error;
+
+    if (!path)
+        return;
+    std::ifstream file(path);
+    if (!file)
+        error = "cannot read the knobs";
+    if (!error.empty() || !knobs_parse(file, &current, &error)) {
+        std::fprintf(stderr, "testbed: %s: %s\n", path, error.c_str());
+        std::exit(EXIT_FAILURE);
+    }
+}
+
+const Knobs &knobs()
+{
+    return current;
+}

@@ -1,27 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The knobs: what a test may ask of the machine, read once from the text file that TB_KNOBS names.
- * Format and meaning: README.md, "Knobs".
+ * Format and meaning: README.md, "Knobs". Knows no Bochs.
  */
 #ifndef TB_KNOBS_H
 #define TB_KNOBS_H
 
 #include <cstdint>
+#include <istream>
 #include <string>
 #include <vector>
 
+#include "inject.h"
+
+enum FeatureControl { FEATURE_CONTROL_UNLOCKED, FEATURE_CONTROL_LOCKED_OFF, FEATURE_CONTROL_LOCKED_ON };
+
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */
-    unsigned resets_allowed = 0;
+    unsigned allow_resets = 0;
     /* Instructions from a counter's overflow to its PMI. */
     unsigned pmi_skid = 0;
     /* The processor has a PMU. */
     bool pmu = true;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
+    /* IA32_FEATURE_CONTROL as the firmware finds it. */
+    FeatureControl feature_control = FEATURE_CONTROL_UNLOCKED;
+    /* An MSR that does not exist faults once the firmware is done. */
+    bool unknown_msrs_fault = true;
+    /* VMX controls taken away, and given although the real processor lacks them. */
+    std::vector<std::string> hide_controls;
+    std::vector<std::string> show_controls;
+    std::vector<NmiSchedule> nmi_schedules;
 };
 
-/* Reads the file. An unknown knob or a bad value ends the program with one line. */
+/* Reads knobs. False: `error` says which line is wrong, what was found and what is wanted. */
+bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error);
+
+/* Reads the file that TB_KNOBS names, if it names one. An error ends the program with one line. */
 void knobs_init();
 
 const Knobs &knobs();

@@ -24,6 +24,8 @@ void ledger_write(const char *end)
         const Ledger &ledger = processor(n).ledger;
         summary.total.merge(ledger.total());
         summary.stray_ends += ledger.stray_ends();
+        summary.nmis_fired += processor(n).injector.fired();
+        summary.nmis_missed += processor(n).injector.missed();
         for (const auto &[id, tally] : ledger.regions())
             summary.regions[id].merge(tally);
     }

@@ -145,6 +145,8 @@ std::string ledger_json(const LedgerSummary &summary)
     out << "{\n  \"schema\": 1,\n  \"end\": \"" << summary.end << "\",\n  \"cpus\": " << summary.cpus
         << ",\n";
     put_tally(out, summary.total, "  ");
+    out << ",\n  \"scheduled_nmis\": {\"fired\": " << summary.nmis_fired
+        << ", \"missed\": " << summary.nmis_missed << '}';
     out << ",\n  \"stray_region_ends\": " << summary.stray_ends << ",\n  \"regions\": {";
     for (const auto &[id, tally] : summary.regions) {
         out << comma << "    \"" << id << "\": {\n      \"begins\": " << tally.begins

@@ -15,6 +15,8 @@ struct LedgerSummary {
     const char *end = "";
     unsigned cpus = 0;
     uint64_t stray_ends = 0;
+    uint64_t nmis_fired = 0;   /* scheduled NMIs that came */
+    uint64_t nmis_missed = 0;  /* and those whose instruction never ran */
     Tally total;
     std::map<uint32_t, Tally> regions;
 };

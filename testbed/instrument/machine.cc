@@ -33,6 +33,14 @@ constexpr unsigned PM1_SLP_TYP_SHIFT = 10;
 constexpr unsigned PM1_SLP_TYP_MASK = 7;
 constexpr unsigned SLP_TYP_S5 = 0;
 
+// The ways to reset a PC: the chipset's register (the FADT's), the keyboard controller, port 0x92.
+constexpr uint16_t RESET_CONTROL = 0xcf9;
+constexpr unsigned RESET_CONTROL_CPU = 1u << 2;
+constexpr uint16_t KEYBOARD_COMMAND = 0x64;
+constexpr unsigned KEYBOARD_PULSE_RESET = 0xfe;
+constexpr uint16_t SYSTEM_CONTROL_A = 0x92;
+constexpr unsigned SYSTEM_CONTROL_A_RESET = 1u << 0;
+
 // run.sh knows these.
 constexpr int EXIT_POWEROFF = 0;
 constexpr int EXIT_RESET = 3;
@@ -43,7 +51,8 @@ int serial_fd = -1;
 int serial_file = -1;
 bool dlab;
 bool loopback;
-unsigned hardware_resets;
+unsigned resets;
+bool reset_asked;
 bool ended;
 volatile std::sig_atomic_t stop_asked;
 
@@ -121,6 +130,15 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     case COM1_MCR:
         loopback = value & MCR_LOOPBACK;
         break;
+    case RESET_CONTROL:
+        reset_asked = value & RESET_CONTROL_CPU;
+        break;
+    case KEYBOARD_COMMAND:
+        reset_asked = value == KEYBOARD_PULSE_RESET;
+        break;
+    case SYSTEM_CONTROL_A:
+        reset_asked = value & SYSTEM_CONTROL_A_RESET;
+        break;
     case PM1A_CONTROL:
         if ((value & PM1_SLP_EN) && len >= 2 &&
             ((value >> PM1_SLP_TYP_SHIFT) & PM1_SLP_TYP_MASK) == SLP_TYP_S5)
@@ -129,12 +147,18 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     }
 }
 
-void machine_reset(bool hardware)
+bool machine_is_reset(bool hardware)
+{
+    return hardware || reset_asked;
+}
+
+void machine_reset()
 {
     dlab = false;
     loopback = false;
+    reset_asked = false;
     // The first one is power-on.
-    if (hardware && hardware_resets++ > knobs().resets_allowed)
+    if (resets++ > knobs().allow_resets)
         end_run("reset", EXIT_RESET);
 }
 

@@ -14,8 +14,12 @@ void machine_init();
 /* The guest writes `len` bytes of `value` to an I/O port. May end the run. */
 void machine_outp(uint16_t port, unsigned len, unsigned value);
 
-/* The machine is reset; `hardware` tells a reset of everything from an INIT. May end the run. */
-void machine_reset(bool hardware);
+/* Bochs resets a processor: is it the whole machine's reset, or an INIT? `hardware` is Bochs' own idea,
+ * which takes most resets by software for an INIT. */
+bool machine_is_reset(bool hardware);
+
+/* The machine is reset. May end the run. */
+void machine_reset();
 
 /* Bochs is about to leave. Writes the ledger if nothing has ended the run before. */
 void machine_exit();

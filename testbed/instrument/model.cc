@@ -145,6 +145,11 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
         value = p_.debugctl;
         known = MSR_DONE;
     }
+    if (known == MSR_ABSENT && (index == IA32_MPERF || index == IA32_APERF)) {
+        // Both count every cycle here; what is stored is the offset that software wrote.
+        value = p_.events.instructions() + p_.storage[index];
+        known = MSR_DONE;
+    }
     if (known == MSR_ABSENT && find_stored(index)) {
         value = p_.storage[index];
         known = MSR_DONE;
@@ -173,6 +178,10 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     if (known != MSR_ABSENT) {
         processor_plan(p_);
         return to_bochs(known);
+    }
+    if (index == IA32_MPERF || index == IA32_APERF) {
+        p_.storage[index] = value - p_.events.instructions();
+        return BOCHS_DONE;
     }
     const StoredMsr *stored = find_stored(index);
     if (!stored)
@@ -209,6 +218,8 @@ void model_reset(Processor &p)
 
 void model_firmware_done()
 {
+    if (!knobs().unknown_msrs_fault)
+        return;
     for (unsigned n = 0; n < BX_SMP_PROCESSORS; n++)
         BX_CPU(n)->ignore_bad_msrs = false;
 }

@@ -19,7 +19,7 @@ std::vector<std::unique_ptr<Processor>> processors;
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
-    : id(number), ledger(retired)
+    : id(number), ledger(retired), injector(knobs().nmi_schedules)
 {
     events.retired = retired;
     events.iterations = iterations;
@@ -49,7 +49,8 @@ void processor_plan(Processor &p)
     struct tb_hot &hot = tb_hot[p.id];
     uint64_t now = p.events.instructions();
     uint64_t budget = p.pmu.budget(hot.mode, now);
-    uint64_t other = p.injector.budget(hot.mode, now);
+    bool root = hot.mode & MODE_ROOT_BIT;
+    uint64_t other = p.injector.budget(root, p.events.instructions_in(root));
 
     if (other < budget)
         budget = other;
@@ -72,5 +73,12 @@ void processor_look(Processor &p)
     p.pmu.look(now);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);
+    processor_inject(p, tb_hot[p.id].mode & MODE_ROOT_BIT);
     processor_plan(p);
+}
+
+void processor_inject(Processor &p, bool root)
+{
+    if (p.injector.look(root, p.events.instructions_in(root)) > 0)
+        BX_CPU(p.id)->deliver_NMI();
 }

@@ -39,6 +39,10 @@ struct Processor {
     bool exiting = false;
     uint32_t exit_reason = 0;
 
+    /* A VMCS field that is spoiled until a VM entry has failed, and what it held; 0 is none. */
+    uint32_t spoiled_field = 0;
+    uint64_t spoiled_value = 0;
+
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
     uint64_t event_from = 0;
@@ -54,5 +58,8 @@ void processor_plan(Processor &p);
 
 /* An instruction has just retired and the plan says to look. */
 void processor_look(Processor &p);
+
+/* Sends the scheduled NMIs that are due in root mode, or outside it. */
+void processor_inject(Processor &p, bool root);
 
 #endif

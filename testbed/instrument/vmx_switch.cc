@@ -18,6 +18,42 @@ constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
 
+// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry. A field that it does check is
+// spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
+// Vol. 3, "Checks on Host Control Registers, MSRs, and SSP" and "Checks on Guest Control Registers,
+// Debug Registers, and MSRs".
+bool guest_msrs_bad(BX_CPU_C *cpu)
+{
+    // A control that is not offered is refused by Bochs itself, and its field may not exist.
+    VmxVmentryControls entry(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_CONTROLS) &
+                             cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits);
+
+    return (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
+            !Pmu::global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
+           (entry.LOAD_DBG_CTRLS() &&
+            (cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & ~DEBUGCTL_VALID));
+}
+
+bool host_msrs_bad(BX_CPU_C *cpu)
+{
+    BxVmexit1Controls exit(cpu->VMread32(VMCS_32BIT_CONTROL_VMEXIT_CONTROLS) &
+                           cpu->vmx_cap.vmx_vmexit_ctrl1_supported_bits);
+
+    return exit.LOAD_PERF_GLOBAL_CTRL_MSR() &&
+           !Pmu::global_ctrl_valid(cpu->VMread64(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL));
+}
+
+void restore_spoiled(Processor &p)
+{
+    BX_CPU_C *cpu = BX_CPU(p.id);
+
+    if (p.spoiled_field == VMCS_GUEST_RFLAGS)
+        cpu->VMwrite64(VMCS_GUEST_RFLAGS, p.spoiled_value);
+    else if (p.spoiled_field == VMCS_16BIT_HOST_TR_SELECTOR)
+        cpu->VMwrite16(VMCS_16BIT_HOST_TR_SELECTOR, static_cast<Bit16u>(p.spoiled_value));
+    p.spoiled_field = 0;
+}
+
 void host_state_loaded(Processor &p)
 {
     BX_CPU_C *cpu = BX_CPU(p.id);
@@ -29,11 +65,13 @@ void host_state_loaded(Processor &p)
         if (controls.SAVE_PERF_GLOBAL_CTRL())
             cpu->VMwrite64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL, p.pmu.global_ctrl());
     }
+    restore_spoiled(p);
     p.debugctl = 0;
     p.event_branch = false;
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL));
     tb_hot[p.id].world = TB_WORLD_ROOT;
+    processor_inject(p, true);
 }
 
 void guest_state_loaded(Processor &p)
@@ -50,12 +88,36 @@ void guest_state_loaded(Processor &p)
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL));
     p.events.in_flight = MODE_COUNT;
     p.ledger.vm_entry();
+    p.injector.vm_entry();
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
         p.ledger.nmi_injected();
     tb_hot[p.id].world = 0;
 }
 
 }  // namespace
+
+void vmx_entry_begins(Processor &p)
+{
+    BX_CPU_C *cpu = BX_CPU(p.id);
+
+    if (!cpu->in_vmx || cpu->in_vmx_guest || cpu->vmcsptr == BX_INVALID_VMCSPTR)
+        return;
+    if (host_msrs_bad(cpu)) {
+        p.spoiled_field = VMCS_16BIT_HOST_TR_SELECTOR;
+        p.spoiled_value = cpu->VMread16(VMCS_16BIT_HOST_TR_SELECTOR);
+        cpu->VMwrite16(VMCS_16BIT_HOST_TR_SELECTOR, 0);
+    } else if (guest_msrs_bad(cpu)) {
+        p.spoiled_field = VMCS_GUEST_RFLAGS;
+        p.spoiled_value = cpu->VMread64(VMCS_GUEST_RFLAGS);
+        cpu->VMwrite64(VMCS_GUEST_RFLAGS, 0);
+    }
+}
+
+void vmx_entry_refused(Processor &p)
+{
+    if (p.spoiled_field != 0)
+        restore_spoiled(p);
+}
 
 void vmx_exit_begins(Processor &p, uint32_t reason)
 {
@@ -67,6 +129,7 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
     p.exiting = true;
     p.exit_reason = reason;
     p.ledger.vm_exit(basic);
+    p.injector.vm_exit(basic, p.events.instructions_in(true));
     if (basic == VMX_VMEXIT_EXCEPTION_NMI) {
         Bit32u info = cpu->VMread32(VMCS_32BIT_VMEXIT_INTERRUPTION_INFO);
         if ((info & INTERRUPTION_TYPE) == INTERRUPTION_NMI)

@@ -10,6 +10,12 @@
 
 #include "processor.h"
 
+/* VMLAUNCH or VMRESUME begins: makes Bochs refuse what it does not check itself. */
+void vmx_entry_begins(Processor &p);
+
+/* VMLAUNCH or VMRESUME has returned to the next instruction, or the guest has been entered. */
+void vmx_entry_refused(Processor &p);
+
 /* A VM exit begins; the guest's state is still in the processor. */
 void vmx_exit_begins(Processor &p, uint32_t reason);
 

@@ -7,10 +7,11 @@ import re
 import struct
 import tempfile
 
-from machine import STATUS_POWEROFF, STATUS_REFUSED
+from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET
 
 REFUSAL = "PMUvisor refuses to start: "
 FOLDER = "/EFI/cases"
+IMAGE = "/EFI/pmuvisor/pmuvisor.efi"
 
 # Fields of the kernel's setup header: Linux, Documentation/arch/x86/boot.rst.
 HEADER_VERSION = 0x206
@@ -58,20 +59,49 @@ CONFIG_CASES = [
     ("config-folder", None, ["pmuvisor.cfg", "folder", "wanted"]),
 ]
 
+# Name, the emulator's knob (testbed/README.md), what the line must say: one boot each, because the
+# firmware and the kernel that would come after see the same processor.
+HARDWARE_CASES = [
+    ("no-vmx", "hide_feature vmx", ["no VMX", "CPUID.1:ECX", "wanted", "use"]),
+    ("vmx-locked-off", "feature_control locked_off",
+     ["locked off", "IA32_FEATURE_CONTROL is 0x", "wanted", "turn on"]),
+] + [
+    (f"no-{knob.replace('_', '-')}", f"hide_control {knob}", [f'"{control}" is missing', where, "use"])
+    for knob, control, where in (
+        ("activate_secondary_controls", "activate secondary controls", "PROCBASED_CTLS bit 31"),
+        ("use_msr_bitmaps", "use MSR bitmaps", "PROCBASED_CTLS bit 28"),
+        ("use_io_bitmaps", "use I/O bitmaps", "PROCBASED_CTLS bit 25"),
+        ("enable_vpid", "enable VPID", "PROCBASED_CTLS2 bit 5"),
+        ("unrestricted_guest", "unrestricted guest", "PROCBASED_CTLS2 bit 7"),
+        ("save_pat", "save IA32_PAT", "EXIT_CTLS bit 18"),
+        ("load_pat_at_exit", "load IA32_PAT at exit", "EXIT_CTLS bit 19"),
+        ("save_efer", "save IA32_EFER", "EXIT_CTLS bit 20"),
+        ("load_efer_at_exit", "load IA32_EFER at exit", "EXIT_CTLS bit 21"),
+        ("load_pat_at_entry", "load IA32_PAT at entry", "ENTRY_CTLS bit 14"),
+        ("load_efer_at_entry", "load IA32_EFER at entry", "ENTRY_CTLS bit 15"),
+    )
+] + [
+    # The emulator wants what builds on EPT gone with it.
+    ("no-enable-ept", "hide_control enable_ept\nhide_control enable_pml\n"
+     "hide_control unrestricted_guest\nhide_control ept_accessed_dirty",
+     ['"enable EPT" is missing', "PROCBASED_CTLS2 bit 1", "use"]),
+    ("no-ept-walk-length-4", "hide_control ept_walk_length_4", ["4-level walk", "missing"]),
+    ("no-ept-write-back", "hide_control ept_write_back", ["write-back", "missing"]),
+]
+
 
 def squeeze(text):
     return re.sub(r"\s+", "", text)
 
 
-def menu_of(cases):
-    """cases: (name, image, load options). Every start must come back."""
+def menu_of(cases, last=("linux $pmv_dir/vmlinuz $append", "initrd $pmv_dir/initrd.img")):
+    """cases: (name, image, load options). Every start must come back; then comes `last`."""
     lines = ["set pmv_dir=/EFI/pmuvisor", "source $pmv_dir/local.cfg", "set default=tests",
              "menuentry tests --id tests {"]
     for name, image, options in cases:
         lines += [f"echo '[case {name}]'", f"chainloader {image} {options}", "boot",
                   f"echo '[back {name}]'"]
-    lines += ["linux $pmv_dir/vmlinuz $append", "initrd $pmv_dir/initrd.img", "}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + [*last, "}"]) + "\n"
 
 
 def write(folder, name, content):
@@ -119,7 +149,7 @@ def many(lab):
         with open(lab.efi(), "rb") as source:
             image = source.read()
         write_case_files(work, kernel, image)
-    cases = [(name, "/EFI/pmuvisor/pmuvisor.efi", options) for name, options, _ in OPTION_CASES]
+    cases = [(name, IMAGE, options) for name, options, _ in OPTION_CASES]
     cases += [(name, f"{FOLDER}/{name}/pmuvisor.efi", "") for name, _, _ in CONFIG_CASES]
     if "refusals" not in lab.boots:
         with tempfile.TemporaryDirectory(prefix="pmuvisor-cases.") as work:
@@ -161,6 +191,26 @@ def make_option_test(name, fragments):
     return test
 
 
+def make_hardware_test(name, knob, fragments):
+    def test(lab):
+        menu = menu_of([(name, IMAGE, "")], last=["reboot"])
+        boot = lab.emulator(f"refusal-{name}", menu=menu, entry="tests", knobs=knob + "\n")
+        expect_refusal(boot, name, fragments)
+        # GRUB was able to do something else: it reset the machine.
+        boot.expect_status(STATUS_RESET)
+    test.__name__ = f"test_{name}"
+    return test
+
+
+def test_no_pmu(lab):
+    """Without an architectural PMU: refused, but pmu=off starts the guest."""
+    menu = menu_of([("no-pmu", IMAGE, "")], last=[f"chainloader {IMAGE} pmu=off"])
+    boot = lab.emulator("refusal-no-pmu", menu=menu, entry="tests", knobs="pmu off\n")
+    expect_refusal(boot, "no-pmu", ["no architectural PMU", "CPUID.0AH", "wanted", "pmu=off"])
+    boot.expect_status(STATUS_POWEROFF)
+    assert "running under PMUvisor" in boot.console, boot.last_line()
+
+
 def test_boots_on(lab):
     """After all refusals GRUB boots the kernel natively."""
     boot = many(lab)
@@ -183,4 +233,5 @@ def test_no_vmx_qemu(lab):
 
 
 TESTS = [make_option_test(name, fragments) for name, _, fragments in OPTION_CASES + CONFIG_CASES]
-TESTS += [test_boots_on, test_no_vmx_qemu]
+TESTS += [make_hardware_test(*case) for case in HARDWARE_CASES]
+TESTS += [test_no_pmu, test_boots_on, test_no_vmx_qemu]

@@ -17,9 +17,12 @@ import guest  # noqa: E402
 import machine  # noqa: E402
 import native  # noqa: E402
 import refusals  # noqa: E402
+import scripts  # noqa: E402
 
 UNIT_SECONDS = 120
-GROUPS = [("native", native), ("guest", guest), ("refusals", refusals)]
+UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
+                "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
+GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("refusals", refusals)]
 
 
 class Count:
@@ -37,7 +40,7 @@ class Count:
 
 
 def run_unit(count, program):
-    """One cmocka program: each of its tests is one line."""
+    """One program: each test that it names, in cmocka's way or as "ok NAME", is one line."""
     name = "unit/" + os.path.basename(program)
     started = time.monotonic()
     try:
@@ -51,22 +54,20 @@ def run_unit(count, program):
         count.say("FAIL", name, 0, trouble)
         return
     seconds = time.monotonic() - started
-    results = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP"}
-    seen = 0
-    failed = 0
+    seen = {}
     for line in output.splitlines():
-        match = re.match(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$", line)
-        # cmocka lists the failed tests once more at its end.
-        if match and not (match[1] == "FAILED" and f"[  ERROR   ] --- {match[2]}" in line):
-            if f"[ RUN      ] {match[2]}" in output:
-                seen += 1
-                failed += match[1] == "FAILED"
-                count.say(results[match[1]], f"{name}/{match[2]}", seconds)
-                output = output.replace(f"[ RUN      ] {match[2]}", "", 1)
-    if status != 0 and failed == 0:
+        # cmocka lists the failed tests once more at its end: the first line counts.
+        match = re.match(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$", line) or \
+            re.match(r"(ok|FAIL|SKIP)\s+(\w+)", line)
+        if match:
+            seen.setdefault(match[2], UNIT_RESULTS[match[1]])
+    for test, result in seen.items():
+        count.say(result, f"{name}/{test}", seconds / len(seen))
+    failed = "FAIL" in seen.values()
+    if status != 0 and not failed:
         last = (output.strip().splitlines() or ["no output"])[-1]
         count.say("FAIL", name, seconds, f"exit status {status}: {last}")
-    elif seen == 0:
+    elif not seen:
         count.say("FAIL", name, seconds, "the program ran no test")
 
 
@@ -94,7 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs PMUvisor's tests.")
     parser.add_argument("names", nargs="*", help="only end-to-end tests whose name contains one of these")
     parser.add_argument("--unit", action="append", default=[], metavar="PROGRAM",
-                        help="a cmocka program to run first")
+                        help="a program of unit tests to run first")
     parser.add_argument("--unit-only", action="store_true", help="no end-to-end tests")
     parser.add_argument("--timeout", type=int, default=240, help="seconds that one boot may take")
     parser.add_argument("--keep", default=machine.path("build", "e2e"), metavar="DIR",

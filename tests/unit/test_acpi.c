@@ -215,6 +215,10 @@ static void test_damaged_entries(void **state)
     acpi_facts_read(rsdp(), &f);
     assert_int_equal(f.processors, 2);
     t->madt.io_apic.length = 12;
+    t->madt.x2apic[1].entry.length = 17; /* one byte past it */
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 3);
     t->madt.apic[1].entry.length = 4; /* too short for a local APIC: not read as one */
     t->madt.apic[1].flags = ACPI_MADT_ENABLED;
     seal_all();
@@ -248,10 +252,15 @@ static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
     assert_int_equal(acpi_sum(&t->rsdt, sizeof(t->rsdt)), 0);
 
     const typeof(t->madt) *copy = (const void *)madt;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(copy->apic[i].flags, wanted_flags[i]);
-    for (int i = 0; i < 2; i++)
+        assert_int_equal(copy->apic[i].apic_id, 2u * i == apic_id ? apic_id : 0xff);
+    }
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(copy->x2apic[i].flags, wanted_flags[3 + i]);
+        assert_int_equal(copy->x2apic[i].x2apic_id,
+                         0x100u + i == apic_id ? apic_id : 0xffffffffu);
+    }
     assert_memory_equal(&copy->io_apic, &t->madt.io_apic, sizeof(copy->io_apic));
 
     assert_int_equal(fadt->reset_register.space_id, ACPI_SPACE_MEMORY);

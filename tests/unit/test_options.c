@@ -194,7 +194,7 @@ static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusa
     unsigned char *wide = calloc(2 * n + 1, 1); /* one more byte: an odd size */
     for (size_t i = 0; i < strlen(ascii); i++)
         wide[2 * i] = (unsigned char)ascii[i];
-    bool ok = load_options_text(wide, 2 * n + 1, out, r);
+    bool ok = load_options_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, r);
     free(wide);
     return ok;
 }
@@ -213,11 +213,19 @@ static void test_load_options(void **state)
     assert_string_equal(out, " pmu=off");
     assert_true(load("\"fs0:\\a b\\p.efi\" pmu=off", 1, out, &r));
     assert_string_equal(out, " pmu=off");
+    assert_true(load("pmuvisor pmu=off", 1, out, &r));
+    assert_string_equal(out, " pmu=off");
+    assert_true(load("FS0:pmuvisor", 1, out, &r));
+    assert_string_equal(out, "");
+    assert_true(load("pmu", 1, out, &r)); /* a word that is not the image's name stays */
+    assert_string_equal(out, "pmu");
+    assert_true(load("pmuvisors x", 1, out, &r));
+    assert_string_equal(out, "pmuvisors x");
     assert_true(load("pmuvisor.efi", 0, out, &r));
     assert_string_equal(out, "");
     assert_true(load("kernel=x.efi", 0, out, &r));
     assert_string_equal(out, "kernel=x.efi");
-    assert_true(load_options_text(NULL, 0, out, &r));
+    assert_true(load_options_text(NULL, 0, u"", out, &r));
     assert_string_equal(out, "");
 }
 
@@ -236,7 +244,7 @@ static void test_load_options_refused(void **state)
     assert_non_null(strstr(r.line, "found 4096 characters, wanted at most 4095"));
 
     const uint16_t wide[] = {'p', 0x20ac};
-    assert_false(load_options_text(wide, sizeof(wide), out, &r));
+    assert_false(load_options_text(wide, sizeof(wide), u"", out, &r));
     assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
 }
 
@@ -261,11 +269,11 @@ static void test_join_path(void **state)
         while (cases[i].wanted[length] != 0)
             length++;
         assert_memory_equal(out, cases[i].wanted, (length + 1u) * sizeof(out[0]));
-        uint16_t *exact = malloc((length + 1u) * sizeof(out[0]));
-        assert_true(join_path(cases[i].image, cases[i].path, exact, length + 1u));
-        assert_false(join_path(cases[i].image, cases[i].path, exact, length));
-        assert_false(join_path(cases[i].image, cases[i].path, exact, 0));
-        free(exact);
+        for (size_t size = 0; size <= length + 1u; size++) {
+            uint16_t *exact = malloc(size * sizeof(out[0]) + (size == 0));
+            assert_int_equal(join_path(cases[i].image, cases[i].path, exact, size), size > length);
+            free(exact);
+        }
     }
 }
 

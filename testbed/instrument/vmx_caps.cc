@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// VMX capabilities. The names are the SDM's control names in lower case with underscores.
+#include "bochs.h"
+#include "cpu.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cpuid.h"
+#include "knobs.h"
+#include "vmx_caps.h"
+
+namespace {
+
+enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, EPT_VPID };
+
+struct Control {
+    const char *name;
+    Word word;
+    unsigned bit;
+    Bit32u extension;  // of Bochs, where hiding the control hides more: fields, other controls
+};
+
+// What Bochs takes for impossible without EPT.
+constexpr Bit32u EPT_AND_DEPENDENTS = BX_VMX_EPT | BX_VMX_UNRESTRICTED_GUEST | BX_VMX_PML |
+                                      BX_VMX_EPTP_SWITCHING | BX_VMX_EPT_ACCESS_DIRTY |
+                                      BX_VMX_EPT_EXCEPTION | BX_VMX_MBE_CONTROL | BX_VMX_SPP;
+
+constexpr Control controls[] = {
+    {"nmi_exiting", PIN, 3, 0},
+    {"virtual_nmis", PIN, 5, BX_VMX_VIRTUAL_NMI},
+    {"activate_vmx_preemption_timer", PIN, 6, BX_VMX_PREEMPTION_TIMER},
+    {"process_posted_interrupts", PIN, 7, BX_VMX_POSTED_INTERRUPTS},
+    {"use_tsc_offsetting", PRIMARY, 3, 0},
+    {"hlt_exiting", PRIMARY, 7, 0},
+    {"rdpmc_exiting", PRIMARY, 11, 0},
+    {"rdtsc_exiting", PRIMARY, 12, 0},
+    {"use_tpr_shadow", PRIMARY, 21, BX_VMX_TPR_SHADOW},
+    {"nmi_window_exiting", PRIMARY, 22, 0},
+    {"use_io_bitmaps", PRIMARY, 25, 0},
+    {"monitor_trap_flag", PRIMARY, 27, BX_VMX_MONITOR_TRAP_FLAG},
+    {"use_msr_bitmaps", PRIMARY, 28, 0},
+    {"pause_exiting", PRIMARY, 30, 0},
+    {"activate_secondary_controls", PRIMARY, 31, 0},
+    {"virtualize_apic_accesses", SECONDARY, 0, BX_VMX_APIC_VIRTUALIZATION},
+    {"enable_ept", SECONDARY, 1, EPT_AND_DEPENDENTS},
+    {"enable_rdtscp", SECONDARY, 3, 0},
+    {"virtualize_x2apic_mode", SECONDARY, 4, BX_VMX_X2APIC_VIRTUALIZATION},
+    {"enable_vpid", SECONDARY, 5, BX_VMX_VPID},
+    {"unrestricted_guest", SECONDARY, 7, BX_VMX_UNRESTRICTED_GUEST},
+    {"pause_loop_exiting", SECONDARY, 10, BX_VMX_PAUSE_LOOP_EXITING},
+    {"enable_invpcid", SECONDARY, 12, 0},
+    {"enable_pml", SECONDARY, 17, BX_VMX_PML},
+    {"enable_xsaves", SECONDARY, 20, 0},
+    {"use_tsc_scaling", SECONDARY, 25, BX_VMX_TSC_SCALING},
+    {"load_global_ctrl_at_exit", EXIT, 12, 0},
+    {"acknowledge_interrupt_on_exit", EXIT, 15, 0},
+    {"save_pat", EXIT, 18, 0},
+    {"load_pat_at_exit", EXIT, 19, 0},
+    {"save_efer", EXIT, 20, 0},
+    {"load_efer_at_exit", EXIT, 21, 0},
+    {"save_vmx_preemption_timer", EXIT, 22, 0},
+    {"save_global_ctrl", EXIT, 30, 0},
+    {"load_global_ctrl_at_entry", ENTRY, 13, 0},
+    {"load_pat_at_entry", ENTRY, 14, 0},
+    {"load_efer_at_entry", ENTRY, 15, 0},
+    {"ept_walk_length_4", EPT_VPID, 6, 0},
+    {"ept_write_back", EPT_VPID, 14, 0},
+    {"ept_2m_pages", EPT_VPID, 16, 0},
+    {"ept_1g_pages", EPT_VPID, 17, 0},
+    {"ept_accessed_dirty", EPT_VPID, 21, BX_VMX_EPT_ACCESS_DIRTY},
+};
+
+// What an i7-7800X offers (allowed-1 halves of its capability MSRs), as Bochs' model of it documents.
+constexpr const char *SKYLAKE_X = "corei7_skylake_x";
+constexpr Bit32u SKYLAKE_X_PIN = 0x000000ff;
+constexpr Bit32u SKYLAKE_X_PRIMARY = 0xfff9fffe;
+constexpr Bit32u SKYLAKE_X_SECONDARY = 0x025d3fff;
+constexpr Bit32u SKYLAKE_X_EXIT = 0x01ffffff;
+constexpr Bit32u SKYLAKE_X_ENTRY = 0x0003ffff;
+constexpr Bit64u SKYLAKE_X_EPT_VPID = BX_CONST64(0x0f0106734141);
+
+constexpr Bit64u FEATURE_CONTROL_LOCK = 1u << 0;
+constexpr Bit64u FEATURE_CONTROL_VMX_OUTSIDE_SMX = 1u << 2;
+
+const Control &find_control(const std::string &name)
+{
+    for (const Control &control : controls)
+        if (name == control.name)
+            return control;
+    std::fprintf(stderr, "testbed: knob hide_control or show_control: found '%s', wanted one of",
+                 name.c_str());
+    for (const Control &control : controls)
+        std::fprintf(stderr, " %s", control.name);
+    std::fprintf(stderr, "\n");
+    std::exit(EXIT_FAILURE);
+}
+
+void set_bit(VMX_CAP &cap, const Control &control, bool on)
+{
+    Bit32u *words[] = {&cap.vmx_pin_vmexec_ctrl_supported_bits,
+                       &cap.vmx_proc_vmexec_ctrl_supported_bits,
+                       &cap.vmx_vmexec_ctrl2_supported_bits, &cap.vmx_vmexit_ctrl1_supported_bits,
+                       &cap.vmx_vmentry_ctrl_supported_bits};
+
+    if (control.word == EPT_VPID) {
+        Bit64u mask = Bit64u{1} << control.bit;
+        cap.vmx_ept_vpid_cap_supported_bits =
+            (cap.vmx_ept_vpid_cap_supported_bits & ~mask) | (on ? mask : 0);
+        return;
+    }
+    Bit32u mask = Bit32u{1} << control.bit;
+    *words[control.word] = (*words[control.word] & ~mask) | (on ? mask : 0);
+}
+
+void hide_what_skylake_lacks(VMX_CAP &cap)
+{
+    cap.vmx_pin_vmexec_ctrl_supported_bits &= SKYLAKE_X_PIN;
+    cap.vmx_proc_vmexec_ctrl_supported_bits &= SKYLAKE_X_PRIMARY;
+    cap.vmx_vmexec_ctrl2_supported_bits &= SKYLAKE_X_SECONDARY;
+    cap.vmx_vmexit_ctrl1_supported_bits &= SKYLAKE_X_EXIT;
+    cap.vmx_vmentry_ctrl_supported_bits &= SKYLAKE_X_ENTRY;
+    cap.vmx_ept_vpid_cap_supported_bits &= SKYLAKE_X_EPT_VPID;
+}
+
+}  // namespace
+
+void vmx_caps_apply(unsigned number)
+{
+    BX_CPU_C *cpu = BX_CPU(number);
+    VMX_CAP &cap = cpu->vmx_cap;
+
+    // Without VMX in the model there is nothing to offer.
+    if (!cpu->is_cpu_extension_supported(BX_ISA_VMX))
+        return;
+    for (const std::string &name : knobs().hide_controls)
+        cpu->vmx_extensions_bitmask &= ~find_control(name).extension;
+    cap = VMX_CAP();
+    cpu->init_vmx_capabilities();
+    if (std::strcmp(cpu->cpuid->get_name(), SKYLAKE_X) == 0)
+        hide_what_skylake_lacks(cap);
+    for (const std::string &name : knobs().show_controls)
+        set_bit(cap, find_control(name), true);
+    for (const std::string &name : knobs().hide_controls)
+        set_bit(cap, find_control(name), false);
+    // The VM functions and the secondary word exist only where the control before them does.
+    if (!(cap.vmx_proc_vmexec_ctrl_supported_bits & VMX_VM_EXEC_CTRL1_SECONDARY_CONTROLS)) {
+        cap.vmx_vmexec_ctrl2_supported_bits = 0;
+        cap.vmx_ept_vpid_cap_supported_bits = 0;
+    }
+    if (!(cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_PERF_GLOBAL_CTRL_MSR))
+        cpu->vmcs_map->clear_mapping(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL);
+    if (!(cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_LOAD_PERF_GLOBAL_CTRL_MSR))
+        cpu->vmcs_map->clear_mapping(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL);
+}
+
+void vmx_caps_reset(unsigned number)
+{
+    BX_CPU_C *cpu = BX_CPU(number);
+
+    if (!cpu->is_cpu_extension_supported(BX_ISA_VMX))
+        return;
+    if (knobs().feature_control == FEATURE_CONTROL_LOCKED_OFF)
+        cpu->msr.ia32_feature_ctrl = FEATURE_CONTROL_LOCK;
+    if (knobs().feature_control == FEATURE_CONTROL_LOCKED_ON)
+        cpu->msr.ia32_feature_ctrl = FEATURE_CONTROL_LOCK | FEATURE_CONTROL_VMX_OUTSIDE_SMX;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which VMX controls the processor offers: Bochs' model, less what the real processor lacks, less what
+ * the knobs hide. Changes data of Bochs' processor object. SDM Vol. 3, Appendix A.
+ */
+#ifndef TB_VMX_CAPS_H
+#define TB_VMX_CAPS_H
+
+/* To be called once for each processor after Bochs has made it. */
+void vmx_caps_apply(unsigned cpu);
+
+/* Bochs has reset the processor: sets IA32_FEATURE_CONTROL as the knob says. */
+void vmx_caps_reset(unsigned cpu);
+
+#endif

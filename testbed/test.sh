@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Unit tests of the emulator library's parts that know no Bochs, on the host, under AddressSanitizer
+# and UBSan. Touches only a temporary folder.
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+pure=(events pmu lbr microarch ledger ledger_json inject knobs)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+sources=("$top"/tests/unit/testbed/*.cc)
+for part in "${pure[@]}"; do
+    sources+=("$top/testbed/instrument/$part.cc")
+done
+"${CXX:-g++}" -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined \
+    -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" \
+    -o "$work/test" "${sources[@]}"
+timeout 60 "$work/test"

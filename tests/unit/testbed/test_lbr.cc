@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The branch records: ring, filter, call stack and reserved bits. SDM Vol. 3, "LBR Stack".
+#include <memory>
+
+#include "check.h"
+#include "lbr.h"
+#include "microarch.h"
+#include "msr_index.h"
+
+namespace {
+
+uint64_t read(const Lbr &lbr, uint32_t index)
+{
+    uint64_t value = 0;
+    CHECK_EQUAL(lbr.read_msr(index, &value), MSR_DONE);
+    return value;
+}
+
+Branch make(BranchKind kind, uint64_t from, bool user = true, bool miss = false, uint64_t cycles = 0)
+{
+    return {kind, from, from + 0x100, user, miss, cycles};
+}
+
+TEST(ring_wraps_after_32_records)
+{
+    Lbr lbr;
+    for (unsigned n = 1; n <= LBR_DEPTH + 3; n++)
+        lbr.record(make(BRANCH_REL_JMP, n));
+    unsigned tos = static_cast<unsigned>(read(lbr, MSR_LASTBRANCH_TOS));
+    CHECK_EQUAL(tos, 3u);
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_0_FROM_IP + tos), LBR_DEPTH + 3u);
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_0_FROM_IP + tos + 1), 4u);
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_0_TO_IP + tos), LBR_DEPTH + 3u + 0x100u);
+}
+
+TEST(info_holds_cycles_and_misprediction)
+{
+    Lbr lbr;
+    lbr.record(make(BRANCH_RET, 1, true, false, 10));
+    lbr.record(make(BRANCH_RET, 2, true, true, 17));
+    CHECK_EQUAL(read(lbr, MSR_LBR_INFO_0 + 2), bit(63) | 7u);
+    lbr.record(make(BRANCH_RET, 3, true, false, 1000000));
+    CHECK_EQUAL(read(lbr, MSR_LBR_INFO_0 + 3), 0xffffu);
+}
+
+TEST(select_keeps_kinds_and_rings_out)
+{
+    Lbr lbr;
+    CHECK_EQUAL(lbr.write_msr(MSR_LBR_SELECT, bit(0) | bit(2)), MSR_DONE);
+    lbr.record(make(BRANCH_CONDITIONAL, 1));
+    lbr.record(make(BRANCH_REL_JMP, 2, false));
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_TOS), 0u);
+    lbr.record(make(BRANCH_REL_JMP, 3));
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_TOS), 1u);
+}
+
+TEST(call_stack_pops_at_returns)
+{
+    Lbr lbr;
+    lbr.write_msr(MSR_LBR_SELECT, bit(9));
+    lbr.record(make(BRANCH_REL_CALL, 1));
+    lbr.record(make(BRANCH_IND_CALL, 2));
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_TOS), 2u);
+    lbr.record(make(BRANCH_RET, 3));
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_TOS), 1u);
+    lbr.record({BRANCH_REL_CALL, 50, 55, true, false, 0});
+    CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_TOS), 1u);
+}
+
+TEST(branch_record_msrs_check_their_values)
+{
+    Lbr lbr;
+    uint64_t value;
+    CHECK_EQUAL(lbr.write_msr(MSR_LBR_SELECT, bit(10)), MSR_FAULT);
+    CHECK_EQUAL(lbr.write_msr(MSR_LASTBRANCH_TOS, LBR_DEPTH), MSR_FAULT);
+    CHECK_EQUAL(lbr.write_msr(MSR_LASTBRANCH_0_FROM_IP, bit(47)), MSR_FAULT);
+    CHECK_EQUAL(lbr.write_msr(MSR_LASTBRANCH_0_FROM_IP, ~uint64_t{0}), MSR_DONE);
+    CHECK_EQUAL(lbr.read_msr(MSR_LASTBRANCH_0_FROM_IP + LBR_DEPTH, &value), MSR_ABSENT);
+}
+
+TEST(predictor_misses_a_change_once)
+{
+    BranchPredictor predictor;
+    CHECK(predictor.miss(0x1000, 0x2000));
+    CHECK(!predictor.miss(0x1000, 0x2000));
+    CHECK(predictor.miss(0x1000, 0));
+    CHECK(!predictor.miss(0x1000, 0));
+}
+
+TEST(cache_levels)
+{
+    auto cache = std::make_unique<Cache>();
+    CHECK_EQUAL(cache->access(0x10000), CACHE_LLC_MISS);
+    CHECK_EQUAL(cache->access(0x10020), CACHE_NEAR);
+    // The same line of the near cache, another one of the LLC: 1 MiB further.
+    CHECK_EQUAL(cache->access(0x110000), CACHE_LLC_MISS);
+    CHECK_EQUAL(cache->access(0x10000), CACHE_LLC_HIT);
+}
+
+}  // namespace

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Ledger, scheduled NMIs and knobs: what the README of the test bed promises of them.
+#include <sstream>
+
+#include "check.h"
+#include "inject.h"
+#include "knobs.h"
+#include "ledger.h"
+#include "ledger_json.h"
+
+namespace {
+
+constexpr unsigned KERNEL = 0;
+constexpr unsigned USER = MODE_USER_BIT;
+constexpr unsigned ROOT = MODE_ROOT_BIT;
+constexpr unsigned CPUID = 10;
+
+TEST(exit_to_entry_counts_the_entry_instruction)
+{
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger ledger(retired);
+    ledger.vm_exit(CPUID);
+    retired[ROOT] += 40;
+    ledger.root_instruction(ROOT_VMREAD);
+    ledger.root_instruction(ROOT_VMWRITE);
+    ledger.root_instruction(ROOT_CPUID);
+    ledger.vm_entry();
+    retired[ROOT]++;
+    ledger.vm_exit(CPUID);
+    retired[ROOT] += 9;
+    ledger.vm_entry();
+    const ExitTally exit = ledger.total().exits[CPUID];
+    CHECK_EQUAL(exit.count, 2u);
+    CHECK_EQUAL(exit.root_instructions.min, 10u);
+    CHECK_EQUAL(exit.root_instructions.max, 41u);
+    CHECK_EQUAL(exit.root_instructions.sum, 51u);
+    CHECK_EQUAL(exit.vmcs_accesses.max, 2u);
+    CHECK_EQUAL(exit.vmcs_accesses.min, 0u);
+    CHECK_EQUAL(ledger.total().root[ROOT_CPUID], 1u);
+    CHECK_EQUAL(ledger.exits_of(CPUID), 2u);
+}
+
+TEST(a_failed_entry_ends_one_exit_and_is_the_next)
+{
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger ledger(retired);
+    ledger.vm_exit(CPUID);
+    retired[ROOT] += 5;
+    ledger.vm_exit(33);
+    retired[ROOT] += 7;
+    ledger.vm_entry();
+    CHECK_EQUAL(ledger.total().exits[CPUID].root_instructions.sum, 6u);
+    CHECK_EQUAL(ledger.total().exits[33].root_instructions.sum, 8u);
+}
+
+TEST(regions_nest_and_leave_their_markers_out)
+{
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger ledger(retired);
+    ledger.region_begin(7, USER);
+    retired[USER]++;
+    retired[USER] += 10;
+    ledger.region_begin(8, USER);
+    retired[USER]++;
+    ledger.nmi(ARRIVAL_NONROOT);
+    retired[KERNEL] += 5;
+    ledger.region_end(8);
+    retired[USER]++;
+    ledger.pmi_raised(true);
+    ledger.region_end(7);
+    retired[USER]++;
+    ledger.nmi(ARRIVAL_ROOT);
+    auto regions = ledger.regions();
+    CHECK_EQUAL(regions[8].instructions[KERNEL], 5u);
+    CHECK_EQUAL(regions[8].instructions[USER], 0u);
+    CHECK_EQUAL(regions[8].nmi[ARRIVAL_NONROOT], 1u);
+    CHECK_EQUAL(regions[8].pmi_raised, 0u);
+    CHECK_EQUAL(regions[7].instructions[USER], 12u);
+    CHECK_EQUAL(regions[7].instructions[KERNEL], 5u);
+    CHECK_EQUAL(regions[7].nmi[ARRIVAL_NONROOT], 1u);
+    CHECK_EQUAL(regions[7].nmi[ARRIVAL_ROOT], 0u);
+    CHECK_EQUAL(regions[7].pmi_masked, 1u);
+    CHECK_EQUAL(ledger.total().nmi[ARRIVAL_ROOT], 1u);
+}
+
+TEST(a_region_can_be_run_again_and_stay_open)
+{
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger ledger(retired);
+    for (unsigned n = 0; n < 2; n++) {
+        ledger.region_begin(1, KERNEL);
+        retired[KERNEL]++;
+        retired[KERNEL] += 4;
+        if (n == 0)
+            ledger.region_end(1);
+    }
+    ledger.region_end(99);
+    CHECK_EQUAL(ledger.regions()[1].instructions[KERNEL], 8u);
+    CHECK_EQUAL(ledger.regions()[1].begins, 2u);
+    CHECK(ledger.regions()[1].open);
+    CHECK_EQUAL(ledger.stray_ends(), 1u);
+}
+
+TEST(merged_spreads_keep_their_bounds)
+{
+    Spread one, two, empty;
+    one.add(5);
+    two.add(9);
+    one.merge(two);
+    one.merge(empty);
+    CHECK_EQUAL(one.min, 5u);
+    CHECK_EQUAL(one.max, 9u);
+    CHECK_EQUAL(one.samples, 2u);
+    empty.merge(one);
+    CHECK_EQUAL(empty.min, 5u);
+}
+
+TEST(a_sweep_visits_every_position)
+{
+    NmiSchedule schedule;
+    schedule.reason = CPUID;
+    schedule.first = 2;
+    schedule.last = 4;
+    schedule.sweep = true;
+    Injector injector({schedule});
+    injector.vm_exit(CPUID, 0);
+    CHECK_EQUAL(injector.budget(true, 0), Injector::NEVER);
+    injector.vm_exit(1, 0);
+    for (uint64_t k = 1; k <= 3; k++) {
+        injector.vm_exit(CPUID, 1000);
+        CHECK_EQUAL(injector.budget(true, 1000), k - 1);
+        CHECK_EQUAL(injector.budget(false, 1000), Injector::NEVER);
+        CHECK_EQUAL(injector.look(true, 1000 + k - 1), 1u);
+        CHECK_EQUAL(injector.look(true, 1000 + k - 1), 0u);
+        injector.vm_entry();
+    }
+    injector.vm_exit(CPUID, 2000);
+    CHECK_EQUAL(injector.budget(true, 2000), Injector::NEVER);
+    CHECK_EQUAL(injector.fired(), 3u);
+    CHECK_EQUAL(injector.missed(), 0u);
+}
+
+TEST(an_nmi_whose_instruction_never_runs_is_missed)
+{
+    NmiSchedule schedule;
+    schedule.reason = CPUID;
+    schedule.position = 50;
+    Injector injector({schedule});
+    injector.vm_exit(CPUID, 0);
+    CHECK_EQUAL(injector.look(true, 20), 0u);
+    injector.vm_entry();
+    CHECK_EQUAL(injector.missed(), 1u);
+    CHECK_EQUAL(injector.look(true, 60), 0u);
+}
+
+TEST(knobs_are_read)
+{
+    std::istringstream text("# comment\n"
+                            "pmi_skid 3   # more\n"
+                            "pmu off\n"
+                            "allow_resets 2\n"
+                            "feature_control locked_off\n"
+                            "hide_control enable_ept\n"
+                            "hide_feature vmx\n"
+                            "nmi_root reason=10 exits=3-9 position=sweep/4\n"
+                            "nmi_handler nmis=5 position=7\n");
+    Knobs knobs;
+    std::string error;
+    CHECK(knobs_parse(text, &knobs, &error));
+    CHECK_EQUAL(knobs.pmi_skid, 3u);
+    CHECK(!knobs.pmu);
+    CHECK_EQUAL(knobs.allow_resets, 2u);
+    CHECK_EQUAL(knobs.feature_control, FEATURE_CONTROL_LOCKED_OFF);
+    CHECK_EQUAL(knobs.hide_controls.at(0), "enable_ept");
+    CHECK_EQUAL(knobs.nmi_schedules.at(0).wrap, 4u);
+    CHECK_EQUAL(knobs.nmi_schedules.at(0).position_of(8), 2u);
+    CHECK(!knobs.nmi_schedules.at(1).root);
+    CHECK_EQUAL(knobs.nmi_schedules.at(1).first, 5u);
+    CHECK_EQUAL(knobs.nmi_schedules.at(1).position_of(5), 7u);
+}
+
+TEST(bad_knobs_are_named)
+{
+    const char *bad[] = {
+        "nonsense 1",       "pmi_skid",        "pmi_skid x",        "pmi_skid -1",
+        "pmu maybe",        "pmu on on",       "hide_control",      "feature_control",
+        "nmi_root reason=1", "nmi_root reason=1 exits=0 position=1", "nmi_root reason=1 exits=3-2 position=1",
+        "nmi_handler nmis=1 position=0", "nmi_handler nmis=1 position=sweepy",
+    };
+    for (const char *line : bad) {
+        std::istringstream text(line);
+        Knobs knobs;
+        std::string error;
+        if (knobs_parse(text, &knobs, &error) || error.find(line) == std::string::npos) {
+            std::fprintf(stderr, "knob accepted or not named: %s (%s)\n", line, error.c_str());
+            std::exit(EXIT_FAILURE);
+        }
+    }
+}
+
+TEST(json_has_the_documented_keys)
+{
+    uint64_t retired[MODE_COUNT] = {3, 4, 5, 0};
+    Ledger ledger(retired);
+    LedgerSummary summary;
+    ledger.vm_exit(CPUID);
+    ledger.region_begin(42, KERNEL);
+    summary.end = "poweroff";
+    summary.cpus = 1;
+    summary.total = ledger.total();
+    summary.regions = ledger.regions();
+    std::string text = ledger_json(summary);
+    for (const char *key : {"\"schema\": 1", "\"end\": \"poweroff\"", "\"exits\"", "\"10\": {\"name\": \"CPUID\"",
+                            "\"root_instructions\": {\"samples\": 0", "\"vmread\"", "\"nonroot\": {\"instructions\": 7",
+                            "\"raised\"", "\"regions\"", "\"42\"", "\"open\": true"}) {
+        if (text.find(key) == std::string::npos) {
+            std::fprintf(stderr, "no %s in %s\n", key, text.c_str());
+            std::exit(EXIT_FAILURE);
+        }
+    }
+}
+
+}  // namespace

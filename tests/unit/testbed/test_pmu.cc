@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The PMU model: counters, selectors, MSRs with their reserved bits, overflow, skid and freeze. SDM
+// Vol. 3, "Performance Monitoring".
+#include "check.h"
+#include "msr_index.h"
+#include "pmu.h"
+
+namespace {
+
+constexpr unsigned KERNEL = 0;
+constexpr unsigned USER = MODE_USER_BIT;
+constexpr uint64_t EVENT_USR = PERFEVTSEL_USR | PERFEVTSEL_EN;
+constexpr uint64_t INSTRUCTIONS = 0xc0;
+constexpr uint64_t CYCLES = 0x3c;
+constexpr uint64_t BRANCHES = 0xc4;
+
+// A processor that only counts.
+struct Machine {
+    uint64_t retired[MODE_COUNT] = {};
+    uint64_t iterations[MODE_COUNT] = {};
+    EventCounts events;
+    Pmu pmu{events};
+
+    Machine()
+    {
+        events.retired = retired;
+        events.iterations = iterations;
+        pmu.reset();
+    }
+    // One instruction at a time, as the emulator does it.
+    unsigned run(unsigned mode, unsigned count)
+    {
+        unsigned pmis = 0;
+        while (count-- > 0) {
+            retired[mode]++;
+            pmu.look(events.instructions());
+            pmis += pmu.take_pmi(events.instructions());
+        }
+        return pmis;
+    }
+    // A WRMSR in kernel mode that retires.
+    MsrResult write(uint32_t index, uint64_t value)
+    {
+        events.in_flight = KERNEL;
+        MsrResult result = pmu.write_msr(index, value);
+        events.in_flight = MODE_COUNT;
+        if (result == MSR_DONE)
+            run(KERNEL, 1);
+        return result;
+    }
+    uint64_t read(uint32_t index)
+    {
+        uint64_t value = 0;
+        CHECK_EQUAL(pmu.read_msr(index, &value), MSR_DONE);
+        return value;
+    }
+};
+
+TEST(counter_wraps_at_48_bits)
+{
+    Counter counter;
+    counter.start(0);
+    counter.write(COUNTER_MASK, 100);
+    CHECK_EQUAL(counter.left(100), 1u);
+    CHECK(!counter.take_overflow(100));
+    CHECK(counter.take_overflow(101));
+    CHECK(!counter.take_overflow(101));
+    CHECK_EQUAL(counter.read(101), 0u);
+    CHECK_EQUAL(counter.read(105), 4u);
+    counter.stop(105);
+    CHECK_EQUAL(counter.read(900), 4u);
+}
+
+TEST(counter_counts_by_privilege)
+{
+    Machine m;
+    CHECK_EQUAL(m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PERFEVTSEL0 + 1, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, 3), MSR_DONE);
+    uint64_t user = m.read(IA32_PMC0), kernel = m.read(IA32_PMC0 + 1);
+    m.run(USER, 7);
+    m.run(KERNEL, 5);
+    CHECK_EQUAL(m.read(IA32_PMC0) - user, 7u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 1) - kernel, 5u);
+}
+
+TEST(the_wrmsr_that_starts_or_stops_is_not_counted)
+{
+    Machine m;
+    m.write(IA32_PERF_GLOBAL_CTRL, 0);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    CHECK_EQUAL(m.read(IA32_PMC0), 0u);
+    m.run(KERNEL, 3);
+    m.write(IA32_PERF_GLOBAL_CTRL, 0);
+    m.run(KERNEL, 10);
+    CHECK_EQUAL(m.read(IA32_PMC0), 3u);
+}
+
+TEST(legacy_write_sign_extends_full_width_does_not)
+{
+    Machine m;
+    CHECK_EQUAL(m.write(IA32_PMC0, 0x80000000), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PMC0), 0xffff80000000u);
+    CHECK_EQUAL(m.write(IA32_A_PMC0, 0x80000000), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PMC0), 0x80000000u);
+    CHECK_EQUAL(m.write(IA32_A_PMC0, COUNTER_LIMIT), MSR_FAULT);
+}
+
+TEST(reserved_bits_fault)
+{
+    Machine m;
+    CHECK_EQUAL(m.write(IA32_PERFEVTSEL0, bit(32)), MSR_FAULT);
+    CHECK_EQUAL(m.write(IA32_FIXED_CTR_CTRL, bit(12)), MSR_FAULT);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, bit(4)), MSR_FAULT);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, bit(35)), MSR_FAULT);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS, 0), MSR_FAULT);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_COND_CHGD), MSR_FAULT);
+    CHECK_EQUAL(m.write(IA32_PERF_CAPABILITIES, 0), MSR_FAULT);
+    uint64_t value;
+    CHECK_EQUAL(m.pmu.read_msr(IA32_PMC0 + PMU_GENERAL, &value), MSR_ABSENT);
+    CHECK_EQUAL(m.pmu.read_msr(IA32_FIXED_CTR0 + PMU_FIXED, &value), MSR_ABSENT);
+}
+
+TEST(rdpmc_knows_its_counters)
+{
+    Machine m;
+    uint64_t value;
+    m.write(IA32_A_PMC0 + 3, 33);
+    m.write(IA32_FIXED_CTR0 + 2, 22);
+    CHECK(m.pmu.rdpmc(3, &value));
+    CHECK_EQUAL(value, 33u);
+    CHECK(m.pmu.rdpmc(1u << 30 | 2, &value));
+    CHECK_EQUAL(value, 22u);
+    CHECK(!m.pmu.rdpmc(4, &value));
+    CHECK(!m.pmu.rdpmc(1u << 30 | 3, &value));
+    CHECK(!m.pmu.rdpmc(1u << 31, &value));
+}
+
+TEST(overflow_sets_status_and_raises_one_pmi)
+{
+    Machine m;
+    m.write(IA32_PERF_GLOBAL_CTRL, 0);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
+    m.write(IA32_A_PMC0, COUNTER_LIMIT - 10);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    CHECK_EQUAL(m.pmu.budget(USER, m.events.instructions()), 10u);
+    CHECK_EQUAL(m.pmu.budget(KERNEL, m.events.instructions()), PMU_NEVER);
+    CHECK_EQUAL(m.run(USER, 9), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 0u);
+    CHECK_EQUAL(m.run(USER, 1), 1u);
+    CHECK_EQUAL(m.run(USER, 100), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 1u);
+    m.write(IA32_PERF_GLOBAL_STATUS_RESET, 1);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 0u);
+}
+
+TEST(overflow_without_int_is_silent)
+{
+    Machine m;
+    m.write(IA32_FIXED_CTR_CTRL, FIXED_CTRL_USR);
+    m.write(IA32_FIXED_CTR0, COUNTER_MASK);
+    m.write(IA32_PERF_GLOBAL_CTRL, bit(32));
+    CHECK_EQUAL(m.run(USER, 5), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), bit(32));
+    CHECK_EQUAL(m.read(IA32_FIXED_CTR0), 4u);
+}
+
+TEST(skid_delays_the_pmi_in_any_mode)
+{
+    Machine m;
+    m.pmu.set_skid(3);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
+    m.write(IA32_A_PMC0, COUNTER_MASK);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    CHECK_EQUAL(m.run(USER, 1), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 1u);
+    CHECK_EQUAL(m.run(KERNEL, 2), 0u);
+    CHECK_EQUAL(m.run(KERNEL, 1), 1u);
+}
+
+TEST(freeze_stops_until_the_status_is_reset)
+{
+    Machine m;
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    m.run(USER, 4);
+    m.pmu.on_pmi(DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_FREEZE_LBRS_ON_PMI);
+    CHECK(m.pmu.lbr_frozen());
+    m.run(USER, 4);
+    CHECK_EQUAL(m.read(IA32_PMC0), 4u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_CTRL), 1u);
+    m.write(IA32_PERF_GLOBAL_STATUS_RESET, GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_LBR_FRZ);
+    m.run(USER, 4);
+    CHECK_EQUAL(m.read(IA32_PMC0), 8u);
+    CHECK(!m.pmu.lbr_frozen());
+}
+
+TEST(cycles_count_rep_iterations)
+{
+    Machine m;
+    m.write(IA32_PERFEVTSEL0, CYCLES | EVENT_USR);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    m.iterations[USER] += 9;
+    m.run(USER, 1);
+    CHECK_EQUAL(m.read(IA32_PMC0), 10u);
+}
+
+TEST(threshold_and_inversion)
+{
+    Machine m;
+    uint64_t one = uint64_t{1} << PERFEVTSEL_CMASK_SHIFT;
+    m.write(IA32_PERFEVTSEL0, BRANCHES | EVENT_USR | one);
+    m.write(IA32_PERFEVTSEL0 + 1, BRANCHES | EVENT_USR | one | PERFEVTSEL_INV);
+    m.write(IA32_PERFEVTSEL0 + 2, BRANCHES | EVENT_USR | one * 2);
+    m.write(IA32_PERFEVTSEL0 + 3, BRANCHES | EVENT_USR | one * 2 | PERFEVTSEL_INV);
+    m.write(IA32_PERF_GLOBAL_CTRL, 0xf);
+    m.events.branches[USER] += 3;
+    m.run(USER, 10);
+    CHECK_EQUAL(m.read(IA32_PMC0), 3u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 1), 7u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 2), 0u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 3), 10u);
+}
+
+TEST(in_use_names_what_is_programmed)
+{
+    Machine m;
+    m.write(IA32_PERFEVTSEL0 + 2, INSTRUCTIONS);
+    m.write(IA32_FIXED_CTR_CTRL, (FIXED_CTRL_OS | FIXED_CTRL_PMI) << FIXED_CTRL_BITS);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_INUSE), bit(2) | bit(33) | GLOBAL_INUSE_PMI);
+}
+
+}  // namespace
