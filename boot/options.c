@@ -103,6 +103,17 @@ static bool set_console(const struct parser *p, const char *key, struct text val
     return true;
 }
 
+static bool set_apic(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice ways[] = {{"pass", false}, {"trap", true}, {0}};
+    int trap;
+
+    if (!set_choice(p, key, value, ways, "pass or trap", &trap))
+        return false;
+    p->options->apic_trap = trap;
+    return true;
+}
+
 static bool set_pmu(const struct parser *p, const char *key, struct text value)
 {
     static const struct choice switches[] = {{"off", false}, {"on", true}, {0}};
@@ -225,14 +236,14 @@ static const struct option {
     bool (*set)(const struct parser *p, const char *key, struct text value);
     bool takes_rest; /* of its line, blanks and all */
 } option_table[] = {
-    {"policy", set_policy, false},   {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
+    {"policy", set_policy, false},   {"apic", set_apic, false},     {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
     {"append", set_append, true},    {"console", set_console, false}, {"pmu", set_pmu, false},
     {"stats", set_stats, false},     {"tick", set_tick, false},
     {"user_hypercalls", set_user_hypercalls, false}, {"unblock", set_unblock, false},
     {"platform_nmi", set_platform_nmi, false}, {"bookkeeping", set_bookkeeping, false},
 };
 #define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
-#define OPTION_NAMES "policy kernel initrd append console pmu stats tick user_hypercalls unblock " \
+#define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
     "platform_nmi bookkeeping"
 
 static const struct option *find_option(struct text key)

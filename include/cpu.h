@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "boot_info.h"
+#include "mm.h"
 #include "../vmx/vmx.h"
 
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
@@ -84,6 +85,12 @@ struct cpu_nmi {
     bool backtrace_in_root;
 };
 
+/* What apic=trap needs, see apic/apic_trap.c. */
+struct cpu_apic {
+    uint64_t page;             /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
+    struct host_window window; /* onto the guest's page tables and code */
+};
+
 /* What is done to one CPUID leaf, see vmx/cpuid.c. */
 struct cpuid_filter;
 #define CPUID_SLOTS 64
@@ -95,6 +102,7 @@ struct cpu {
 
     uint64_t exits[EXIT_REASON_COUNT];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
+    uint64_t refused; /* accesses to what is not the guest's; the log stops after a few */
 
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 
@@ -117,6 +125,7 @@ struct cpu {
 
     struct cpu_pmu pmu;
     struct cpu_nmi nmi;
+    struct cpu_apic apic;
 };
 
 /* This processor's struct. Root mode only. */

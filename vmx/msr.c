@@ -21,11 +21,12 @@
 enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
+    DO,     /* exits, and is done on the hardware */
     IGNORE, /* has no effect; one line in the log */
     CUSTOM, /* the row's function */
 };
 
-enum when { ALWAYS, WITHOUT_PT, WITHOUT_ARCH_LBR };
+enum when { ALWAYS, WITHOUT_PT, WITHOUT_ARCH_LBR, WITH_APIC_TRAP };
 
 struct msr_rule {
     uint32_t first, last;
@@ -87,6 +88,8 @@ static const struct msr_rule rules[] = {
     {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_write},
     /* CPUID shows no VMX. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
+    /* The local APIC in x2APIC mode, as its page is in xAPIC mode (apic/apic_trap.c). */
+    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, WITHOUT_PT, NULL},
     {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
@@ -101,7 +104,9 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
 
     for (unsigned i = 0; i < RULES; i++) {
         const struct msr_rule *rule = &rules[i];
-        if ((rule->when == WITHOUT_PT && pt_in_vmx) || (rule->when == WITHOUT_ARCH_LBR && arch_lbr))
+        if ((rule->when == WITHOUT_PT && pt_in_vmx) ||
+            (rule->when == WITHOUT_ARCH_LBR && arch_lbr) ||
+            (rule->when == WITH_APIC_TRAP && !cpu->boot->options.apic_trap))
             continue;
         msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
                        rule->write != PASS);
