@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
 # Usage: build.sh [--perf] [cloud|stock]    (default: $GUEST, else cloud)
-# The modules in it are the kernel's own. --perf: the image that also holds Debian's perf.
+# The modules in it are the kernel's own, and ours of guest/module/. --perf: the image that also
+# holds Debian's perf.
 set -euo pipefail
 
 fail() {
@@ -22,6 +23,7 @@ out=$top/build/payload
 mapfile -t kernel < <("$top/guest/kernel.sh" "$flavour")
 [ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
 modules=${kernel[1]}
+own_module=$("$top/guest/module/build.sh" "$flavour")
 
 loop_rounds=1000000
 cc=${CC:-gcc}
@@ -51,7 +53,7 @@ fi
 name=initrd-$flavour
 [ $with_perf -eq 0 ] || name=perf-$flavour
 image=$out/$name.img
-if newer_than "$image" "$out/init" "$out/loop" "$modules" "$here/build.sh"; then
+if newer_than "$image" "$out/init" "$out/loop" "$modules" "$own_module" "$here/build.sh"; then
     echo "$image"
     exit 0
 fi
@@ -60,6 +62,7 @@ root=$(mktemp -d "$out/.root.XXXXXX")
 trap 'rm -rf "$root" "$image.new"' EXIT
 mkdir -p "$root"/{dev,proc,sys,tmp,lib/modules}
 cp "$out/init" "$out/loop" "$root/"
+cp "$own_module" "$root/lib/modules/"
 
 # A module that the kernel has built in is simply not there.
 for module in msr efivarfs; do
