@@ -71,7 +71,11 @@ struct cpu_nmi {
     /* Masks of what an exit has to look at, 0 where the step is switched off. */
     uint32_t lost_mask;    /* of requests */
     uint32_t unblock_mask; /* of the guest's interruptibility state */
-    bool watch_lvtpc;      /* the skid step: LVTPC is read at each exit */
+    /* What is read at each exit, for what a host NMI may have merged with: the xAPIC's LVTPC. In
+     * x2APIC mode it is a word with REQUEST_LVTPC set among the requests, so that the slow path reads
+     * the MSR; while no host NMI can come it is a word that says "masked". */
+    const volatile uint32_t *lvtpc;
+    uint32_t no_lvtpc;
     uint32_t lvtpc_at_exit;
 
     uint64_t exits;     /* NMIs that exited */
@@ -96,11 +100,15 @@ struct cpuid_filter;
 #define CPUID_SLOTS 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
+struct cpu;
+typedef void (*exit_handler)(struct cpu *cpu);
+
 struct cpu {
     struct cpu *self; /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
 
-    uint64_t exits[EXIT_REASON_COUNT];
+    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
+    uint64_t exits[EXIT_REASON_COUNT + 1];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
     uint64_t refused; /* accesses to what is not the guest's; the log stops after a few */
 

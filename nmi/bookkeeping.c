@@ -19,14 +19,22 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
     const struct options *o = &cpu->boot->options;
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    nmi->lost_mask = REQUEST_LOG;
+    nmi->lost_mask = (uint32_t)(REQUEST_LOG | REQUEST_LVTPC);
     if (o->bookkeeping & BOOKKEEPING_LOST)
         nmi->lost_mask |= (uint32_t)REQUESTS_SENT;
     /* While NMIs exit, the guest's blocking is virtual, and root mode was not blocked by it. */
     nmi->unblock_mask = 0;
     if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
         nmi->unblock_mask = BLOCKING_BY_NMI;
-    nmi->watch_lvtpc = o->pmu && o->bookkeeping & BOOKKEEPING_SKID;
+    /* Alone, and with the platform's NMIs the guest's, a processor gets no NMI for the host outside
+     * host work, which asks for nothing here. */
+    bool watch = o->pmu && o->bookkeeping & BOOKKEEPING_SKID && nmi_host_can_send(cpu);
+    const volatile uint32_t *lvtpc = watch ? apic_lvtpc_register() : NULL;
+    nmi->no_lvtpc = LVT_MASKED; /* "masked at the exit": nothing can have merged */
+    nmi->lvtpc = lvtpc != NULL ? lvtpc : &nmi->no_lvtpc;
+    __atomic_fetch_and(&nmi->requests, ~(uint32_t)REQUEST_LVTPC, __ATOMIC_RELAXED);
+    if (watch && lvtpc == NULL)
+        __atomic_fetch_or(&nmi->requests, (uint32_t)REQUEST_LVTPC, __ATOMIC_RELAXED);
 }
 
 bool guest_pmi_raised(void)
@@ -48,6 +56,8 @@ void nmi_bookkeeping(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
+    if (nmi->requests & REQUEST_LVTPC)
+        nmi->lvtpc_at_exit = apic_lvtpc_read();
     if (cpu->blocking & nmi->unblock_mask) {
         /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
         nmi->unblocked++;

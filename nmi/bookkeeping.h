@@ -15,16 +15,14 @@ void nmi_bookkeeping_setup(struct cpu *cpu);
 /* There is something to do: unblock root mode, or answer what the guest took. */
 void nmi_bookkeeping(struct cpu *cpu);
 
-/* After every exit, before its handler: one test for all of it. */
-static inline void nmi_after_exit(struct cpu *cpu)
+/* After every exit, before its handler: one test for all of it. True: nmi_bookkeeping() is to be
+ * called. */
+static inline bool nmi_after_exit(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    if (nmi->watch_lvtpc)
-        nmi->lvtpc_at_exit = apic_lvtpc_read();
-    if (__builtin_expect(
-            (cpu->blocking & nmi->unblock_mask) | (nmi->requests & nmi->lost_mask), 0))
-        nmi_bookkeeping(cpu);
+    nmi->lvtpc_at_exit = *nmi->lvtpc;
+    return ((cpu->blocking & nmi->unblock_mask) | (nmi->requests & nmi->lost_mask)) != 0;
 }
 
 /* Whether the guest's PMU has raised a PMI: an overflow, and LVTPC masked by its delivery. */

@@ -35,7 +35,7 @@ enum nmi_return nmi_root(uint64_t rip)
 
     nmi->root++;
     if (nmi_claim(cpu, FOUND_IN_ROOT, rip, true) != 0 &&
-        (!nmi->watch_lvtpc || nmi->lvtpc_at_exit & LVT_MASKED || cpu->pmu.host_work != NULL ||
+        (nmi->lvtpc_at_exit & LVT_MASKED || cpu->pmu.host_work != NULL ||
          !guest_pmi_raised()))
         return back;
     if (!(cpu->boot->options.bookkeeping & BOOKKEEPING_SKID)) {

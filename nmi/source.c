@@ -13,6 +13,7 @@
 
 #include "../apic/apic.h"
 #include "../pmu/host_work.h"
+#include "test_hooks.h"
 #include "x86.h"
 
 #define NMI_STATUS_PORT 0x61
@@ -122,4 +123,9 @@ bool nmi_request_backtrace(struct cpu *target)
                                       requested | requested << REQUEST_SENT, false,
                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
     return true;
+}
+
+bool nmi_host_can_send(const struct cpu *cpu)
+{
+    return TEST_HOOKS || cpu->boot->options.platform_nmi_host;
 }

@@ -240,26 +240,28 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
     return r;
 }
 
+static inline void answer(struct cpu *cpu, struct cpuid_result r, const struct cpuid_filter *f)
+{
+    cpu->gpr[GPR_RAX] = (r.eax & f->keep[EAX]) | f->add[EAX];
+    cpu->gpr[GPR_RBX] = (r.ebx & f->keep[EBX]) | f->add[EBX];
+    cpu->gpr[GPR_RCX] = (r.ecx & f->keep[ECX]) | f->add[ECX];
+    cpu->gpr[GPR_RDX] = (r.edx & f->keep[EDX]) | f->add[EDX];
+}
+
 void exit_cpuid(struct cpu *cpu)
 {
     uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX];
     uint32_t subleaf = (uint32_t)cpu->gpr[GPR_RCX];
-    struct cpuid_result r;
 
-    if (__builtin_expect(leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES, 0)) {
-        r = hypervisor_leaf(cpu, leaf);
-    } else {
-        const struct cpuid_filter *f =
-            &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][slot_of(leaf)]];
-        r = cpuid(leaf, subleaf);
-        r.eax = (r.eax & f->keep[EAX]) | f->add[EAX];
-        r.ebx = (r.ebx & f->keep[EBX]) | f->add[EBX];
-        r.ecx = (r.ecx & f->keep[ECX]) | f->add[ECX];
-        r.edx = (r.edx & f->keep[EDX]) | f->add[EDX];
-    }
-    cpu->gpr[GPR_RAX] = r.eax;
-    cpu->gpr[GPR_RBX] = r.ebx;
-    cpu->gpr[GPR_RCX] = r.ecx;
-    cpu->gpr[GPR_RDX] = r.edx;
+    if (__builtin_expect(leaf < SLOT_NONE, 1))
+        answer(cpu, cpuid(leaf, subleaf),
+               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][leaf]]);
+    else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES)
+        answer(cpu, hypervisor_leaf(cpu, leaf), &cpu->cpuid_filters[0]);
+    else if (leaf == LEAF_EXTENDED_1)
+        answer(cpu, cpuid(leaf, subleaf),
+               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][SLOT_EXTENDED_1]]);
+    else
+        answer(cpu, cpuid(leaf, subleaf), &cpu->cpuid_filters[0]);
     skip_instruction(cpu);
 }

@@ -52,8 +52,6 @@ static void exit_task_switch(struct cpu *cpu)
     inject_gp();
 }
 
-typedef void (*exit_handler)(struct cpu *cpu);
-
 static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_EXCEPTION_OR_NMI] = exit_nmi,
     [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault,
@@ -87,8 +85,11 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_ENCLS] = exit_undefined,
 };
 
-static _Noreturn void unexpected(uint32_t reason)
+static void exit_unexpected(struct cpu *cpu)
 {
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    (void)cpu;
     if (reason & EXIT_REASON_ENTRY_FAILURE)
         check_guest_state();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
@@ -97,27 +98,45 @@ static _Noreturn void unexpected(uint32_t reason)
                      vmcs_read_natural(VMCS_GUEST_RIP));
 }
 
-static inline uint32_t dispatch(struct cpu *cpu)
+void exit_setup(struct cpu *cpu)
+{
+    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
+        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
+    cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
+}
+
+static inline exit_handler count_and_find(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT || handlers[reason] == NULL, 0))
-        unexpected(reason);
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
+        reason = EXIT_REASON_COUNT;
     cpu->exits[reason]++;
-    nmi_after_exit(cpu);
-    handlers[reason](cpu);
-    pmu_before_entry(cpu);
-    return reason;
+    return cpu->handlers[reason];
 }
 
-void vmx_exit(struct cpu *cpu) { dispatch(cpu); }
+static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
+{
+    nmi_bookkeeping(cpu);
+    return count_and_find(cpu);
+}
+
+exit_handler vmx_exit(struct cpu *cpu)
+{
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return vmx_exit_with_nmi_work(cpu);
+    return count_and_find(cpu);
+}
 
 void vmx_exit_timed(struct cpu *cpu)
 {
     uint64_t start = rdtsc();
-    uint32_t reason = dispatch(cpu);
-    cpu->exit_cycles[reason] += rdtsc() - start;
+    exit_handler handler = vmx_exit(cpu);
+
+    handler(cpu);
+    pmu_before_entry(cpu);
+    cpu->exit_cycles[vmcs_read_32(VMCS_EXIT_REASON)] += rdtsc() - start;
 }
 
 void vmx_entry_failed(struct cpu *cpu)

@@ -19,9 +19,12 @@ void exit_ept_violation(struct cpu *cpu); /* memory.c */
 void exit_tick(struct cpu *cpu);          /* tick.c */
 void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
 
-/* Called from entry.asm after every exit, stack on this processor's root stack. */
-void vmx_exit(struct cpu *cpu);
-void vmx_exit_timed(struct cpu *cpu); /* the same with stats=cycles */
+/* Copies the table of handlers to the processor, without holes. */
+void exit_setup(struct cpu *cpu);
+/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping and count; gives
+ * the handler, which entry.asm calls. Not one function, so that neither has registers to keep. */
+exit_handler vmx_exit(struct cpu *cpu);
+void vmx_exit_timed(struct cpu *cpu); /* all of it, with stats=cycles */
 /* Called from entry.asm where VMLAUNCH or VMRESUME came back. */
 _Noreturn void vmx_entry_failed(struct cpu *cpu);
 

@@ -15,6 +15,8 @@ void offsets(void);
 void offsets(void)
 {
     DEFINE(CPU_SELF, offsetof(struct cpu, self));
+    DEFINE(CPU_GLOBAL_CTRL, offsetof(struct cpu, pmu.guest_list[0].value));
+    DEFINE(CPU_GLOBAL_CTRL_LOADED, offsetof(struct cpu, pmu.global_ctrl_loaded));
     DEFINE(NMI_RETURN_BLOCKED, NMI_RETURN_BLOCKED);
     DEFINE(NMI_RETURN_COUNTING, NMI_RETURN_COUNTING);
     DEFINE(IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL);

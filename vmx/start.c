@@ -237,6 +237,7 @@ void hypervisor_start(const struct boot_info *bi)
         needed(NULL);
     msr_setup(cpu, s->controls.value, pt);
     io_setup(cpu);
+    exit_setup(cpu);
     if (!pmu_context_setup(cpu))
         needed(NULL);
     allow_vmx();
