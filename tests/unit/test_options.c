@@ -88,6 +88,19 @@ static void test_lines_and_comments(void **state)
     assert_true(o.stats_cycles);
 }
 
+static void test_apic(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "");
+    assert_false(o.apic_trap);
+    accept(&o, "apic=trap");
+    assert_true(o.apic_trap);
+    accept(&o, "apic=trap apic=pass");
+    assert_false(o.apic_trap);
+    reject("apic=x2", "option apic: found 'x2'", "wanted pass or trap");
+}
+
 static void test_later_source_wins(void **state)
 {
     (void)state;
@@ -283,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_option),
         cmocka_unit_test(test_lines_and_comments),
+        cmocka_unit_test(test_apic),
         cmocka_unit_test(test_later_source_wins),
         cmocka_unit_test(test_empty_initrd_means_none),
         cmocka_unit_test(test_refusals),
