@@ -6,9 +6,6 @@
  */
 #include "apic.h"
 
-#include <stddef.h>
-
-#include "../nmi/bookkeeping.h"
 #include "../vmx/fault.h"
 #include "log.h"
 #include "msr.h"
@@ -93,15 +90,6 @@ bool apic_software_enabled(void)
     return svr & SVR_SOFTWARE_ENABLE;
 }
 
-const volatile uint32_t *apic_lvtpc_register(void)
-{
-    uint64_t base = rdmsr(IA32_APIC_BASE);
-
-    if (base & APIC_BASE_EXTD || !(base & APIC_BASE_EN))
-        return NULL;
-    return xapic_register(base, XAPIC_LVT_PMI);
-}
-
 uint32_t apic_lvtpc_read(void)
 {
     uint64_t base = rdmsr(IA32_APIC_BASE);
@@ -124,13 +112,11 @@ bool apic_base_write(struct cpu *cpu, uint64_t value)
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
+    (void)cpu;
     if ((value ^ now) & APIC_BASE_ADDRESS) {
         log_printf("pmuvisor: the guest's move of the APIC base to 0x%lx (now 0x%lx) was refused\n",
                    value & APIC_BASE_ADDRESS, now & APIC_BASE_ADDRESS);
         return false;
     }
-    if (!wrmsr_safe(IA32_APIC_BASE, value))
-        return false;
-    nmi_bookkeeping_setup(cpu); /* LVTPC has moved */
-    return true;
+    return wrmsr_safe(IA32_APIC_BASE, value);
 }

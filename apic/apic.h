@@ -29,8 +29,6 @@ bool apic_software_enabled(void);
 /* LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
 uint32_t apic_lvtpc_read(void);
 void apic_lvtpc_write(uint32_t value);
-/* The xAPIC's LVTPC register, NULL in x2APIC mode and with the APIC off. */
-const volatile uint32_t *apic_lvtpc_register(void);
 #define LVT_MASKED (1u << 16)
 #define LVT_DELIVERY_NMI (4u << 8)
 

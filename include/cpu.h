@@ -71,12 +71,7 @@ struct cpu_nmi {
     /* Masks of what an exit has to look at, 0 where the step is switched off. */
     uint32_t lost_mask;    /* of requests */
     uint32_t unblock_mask; /* of the guest's interruptibility state */
-    /* What is read at each exit, for what a host NMI may have merged with: the xAPIC's LVTPC. In
-     * x2APIC mode it is a word with REQUEST_LVTPC set among the requests, so that the slow path reads
-     * the MSR; while no host NMI can come it is a word that says "masked". */
-    const volatile uint32_t *lvtpc;
-    uint32_t no_lvtpc;
-    uint32_t lvtpc_at_exit;
+    uint32_t owed; /* host NMIs that the guest's handler saw, or may yet see, as unknown */
 
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs given to the guest */

@@ -19,28 +19,47 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
     const struct options *o = &cpu->boot->options;
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    nmi->lost_mask = (uint32_t)(REQUEST_LOG | REQUEST_LVTPC);
+    nmi->lost_mask = (uint32_t)(REQUEST_LOG | REQUEST_OWED | REQUEST_FORWARDED);
     if (o->bookkeeping & BOOKKEEPING_LOST)
         nmi->lost_mask |= (uint32_t)REQUESTS_SENT;
     /* While NMIs exit, the guest's blocking is virtual, and root mode was not blocked by it. */
     nmi->unblock_mask = 0;
     if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
         nmi->unblock_mask = BLOCKING_BY_NMI;
-    /* Alone, and with the platform's NMIs the guest's, a processor gets no NMI for the host outside
-     * host work, which asks for nothing here. */
-    bool watch = o->pmu && o->bookkeeping & BOOKKEEPING_SKID && nmi_host_can_send(cpu);
-    const volatile uint32_t *lvtpc = watch ? apic_lvtpc_register() : NULL;
-    nmi->no_lvtpc = LVT_MASKED; /* "masked at the exit": nothing can have merged */
-    nmi->lvtpc = lvtpc != NULL ? lvtpc : &nmi->no_lvtpc;
-    __atomic_fetch_and(&nmi->requests, ~(uint32_t)REQUEST_LVTPC, __ATOMIC_RELAXED);
-    if (watch && lvtpc == NULL)
-        __atomic_fetch_or(&nmi->requests, (uint32_t)REQUEST_LVTPC, __ATOMIC_RELAXED);
 }
 
-bool guest_pmi_raised(void)
+bool nmi_guest_merged(const struct cpu *cpu)
 {
-    return apic_lvtpc_read() & LVT_MASKED &&
+    if (cpu->nmi.requests & REQUEST_FORWARDED)
+        return true;
+    return cpu->boot->options.pmu && apic_lvtpc_read() & LVT_MASKED &&
            rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVERFLOWS;
+}
+
+void nmi_mark_forwarded(struct cpu *cpu)
+{
+    __atomic_fetch_or(&cpu->nmi.requests, (uint32_t)REQUEST_FORWARDED, __ATOMIC_RELAXED);
+}
+
+/* The guest may see `count` more NMIs that nobody there claims; REQUEST_OWED brings us back to forget
+ * about them when its handler is over. */
+static void owe(struct cpu *cpu, unsigned count)
+{
+    if (count == 0)
+        return;
+    cpu->nmi.owed += count;
+    __atomic_fetch_or(&cpu->nmi.requests, (uint32_t)REQUEST_OWED, __ATOMIC_RELAXED);
+}
+
+unsigned nmi_returned(struct cpu *cpu)
+{
+    struct cpu_nmi *nmi = &cpu->nmi;
+
+    owe(cpu, nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false));
+    unsigned owed = nmi->owed;
+    if (owed != 0)
+        nmi->owed--;
+    return owed;
 }
 
 static void log_backtrace(struct cpu *cpu)
@@ -56,8 +75,6 @@ void nmi_bookkeeping(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    if (nmi->requests & REQUEST_LVTPC)
-        nmi->lvtpc_at_exit = apic_lvtpc_read();
     if (cpu->blocking & nmi->unblock_mask) {
         /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
         nmi->unblocked++;
@@ -68,7 +85,14 @@ void nmi_bookkeeping(struct cpu *cpu)
     /* With root mode still blocked the NMI may be waiting in hardware: then it is not lost yet. */
     bool blocked = nmi->passthrough && cpu->blocking & BLOCKING_BY_NMI && nmi->unblock_mask == 0;
     if (nmi->requests & REQUESTS_SENT && !blocked)
-        (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+        owe(cpu, nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false));
+    if (!(cpu->blocking & BLOCKING_BY_NMI)) {
+        /* The guest is in no handler and nothing waits for its IRET: what was forwarded has arrived,
+         * and what it saw as unknown is behind it. */
+        nmi->owed = 0;
+        __atomic_fetch_and(&nmi->requests, ~(uint32_t)(REQUEST_OWED | REQUEST_FORWARDED),
+                           __ATOMIC_RELAXED);
+    }
     if (nmi->requests & REQUEST_LOG)
         log_backtrace(cpu);
 }

@@ -2,8 +2,8 @@
  *
  * An NMI in root mode. The host's sources are asked first. What none of them claims is the guest's:
  * a PMI whose delivery took longer than the guest kept the processor (skid), or any other NMI that
- * came during an exit. Where a source claimed it, a guest PMI may have merged with it: that is so
- * when a counter has overflowed and LVTPC's mask bit, clear at the exit, is set now.
+ * came during an exit. Where a source claimed it, one of the guest's may have merged with it
+ * (nmi_guest_merged() has the evidence).
  *
  * The guest's NMI is sent again, to this processor itself, while NMIs are blocked by this very
  * handler. The hardware then holds it pending; the handler leaves without IRET, so it stays
@@ -30,13 +30,13 @@ enum nmi_return nmi_root(uint64_t rip)
 {
     struct cpu *cpu = this_cpu();
     struct cpu_nmi *nmi = &cpu->nmi;
-    bool counting = host_work_pmi_pending(cpu, FOUND_IN_ROOT);
-    enum nmi_return back = counting ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
+    enum nmi_return back =
+        host_work_pmi_pending(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
 
     nmi->root++;
-    if (nmi_claim(cpu, FOUND_IN_ROOT, rip, true) != 0 &&
-        (nmi->lvtpc_at_exit & LVT_MASKED || cpu->pmu.host_work != NULL ||
-         !guest_pmi_raised()))
+    unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, rip, true);
+    /* During host work the PMU is the host's, and says nothing about the guest. */
+    if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
         return back;
     if (!(cpu->boot->options.bookkeeping & BOOKKEEPING_SKID)) {
         nmi->dropped++;
@@ -46,6 +46,7 @@ enum nmi_return nmi_root(uint64_t rip)
         nmi->held = true;
         return back;
     }
+    nmi_mark_forwarded(cpu);
     if (apic_send_self_nmi()) {
         nmi->forwarded++;
         return NMI_RETURN_BLOCKED;

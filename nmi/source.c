@@ -13,7 +13,6 @@
 
 #include "../apic/apic.h"
 #include "../pmu/host_work.h"
-#include "test_hooks.h"
 #include "x86.h"
 
 #define NMI_STATUS_PORT 0x61
@@ -23,13 +22,22 @@
 #define NMI_STATUS_SERR_DISABLE BIT(2)
 #define NMI_STATUS_WRITABLE BITS(3, 0)
 
-/* In an NMI handler a request is enough. Elsewhere its NMI must have come and gone: see above. */
-static bool backtrace_pending(const struct cpu *cpu, enum nmi_found found)
+/* Takes the request away, if it is one that may be answered: in an NMI handler any, elsewhere one
+ * whose NMI has come and gone (see above). One atomic step, because an NMI may come in between. */
+static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
 {
-    uint32_t requests = __atomic_load_n(&cpu->nmi.requests, __ATOMIC_ACQUIRE);
+    uint32_t wanted = BIT(SOURCE_BACKTRACE), sent = BIT(SOURCE_BACKTRACE + REQUEST_SENT);
+    uint32_t now = __atomic_load_n(&cpu->nmi.requests, __ATOMIC_ACQUIRE);
 
-    return requests & BIT(SOURCE_BACKTRACE) &&
-           (found == FOUND_IN_ROOT || requests & BIT(SOURCE_BACKTRACE + REQUEST_SENT));
+    if (found != FOUND_IN_ROOT)
+        wanted |= sent;
+    do {
+        if ((now & wanted) != wanted)
+            return false;
+    } while (!__atomic_compare_exchange_n(&cpu->nmi.requests, &now,
+                                          now & ~(uint32_t)(BIT(SOURCE_BACKTRACE) | sent), false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return true;
 }
 
 static void backtrace_handle(struct cpu *cpu, uint64_t rip, bool in_root)
@@ -37,9 +45,6 @@ static void backtrace_handle(struct cpu *cpu, uint64_t rip, bool in_root)
     cpu->nmi.backtrace_rip = rip;
     cpu->nmi.backtrace_in_root = in_root;
     __atomic_fetch_or(&cpu->nmi.requests, (uint32_t)REQUEST_LOG, __ATOMIC_RELAXED);
-    __atomic_fetch_and(&cpu->nmi.requests,
-                       ~(uint32_t)(BIT(SOURCE_BACKTRACE) | BIT(SOURCE_BACKTRACE + REQUEST_SENT)),
-                       __ATOMIC_RELEASE);
 }
 
 bool platform_nmi_pending(const struct cpu *cpu)
@@ -60,7 +65,7 @@ void platform_nmi_acknowledge(void)
          (uint8_t)(kept & ~(NMI_STATUS_IOCHK_DISABLE | NMI_STATUS_SERR_DISABLE)));
 }
 
-static bool platform_pending(const struct cpu *cpu, enum nmi_found found)
+static bool platform_take(struct cpu *cpu, enum nmi_found found)
 {
     (void)found; /* SERR and IOCHK stay up until they are acknowledged */
     return platform_nmi_pending(cpu);
@@ -74,14 +79,19 @@ static void platform_handle(struct cpu *cpu, uint64_t rip, bool in_root)
     platform_nmi_acknowledge();
 }
 
+static bool host_pmi_take(struct cpu *cpu, enum nmi_found found)
+{
+    return found == FOUND_IN_ROOT && host_work_pmi_pending(cpu);
+}
+
 static const struct {
     const char *name;
-    bool (*pending)(const struct cpu *cpu, enum nmi_found found);
+    bool (*take)(struct cpu *cpu, enum nmi_found found);
     void (*handle)(struct cpu *cpu, uint64_t rip, bool in_root);
 } sources[SOURCE_COUNT] = {
-    [SOURCE_BACKTRACE] = {"backtrace request", backtrace_pending, backtrace_handle},
-    [SOURCE_HOST_PMI] = {"host PMI", host_work_pmi_pending, host_work_pmi_handle},
-    [SOURCE_PLATFORM] = {"platform", platform_pending, platform_handle},
+    [SOURCE_BACKTRACE] = {"backtrace request", backtrace_take, backtrace_handle},
+    [SOURCE_HOST_PMI] = {"host PMI", host_pmi_take, host_work_pmi_handle},
+    [SOURCE_PLATFORM] = {"platform", platform_take, platform_handle},
 };
 
 const char *nmi_source_name(enum nmi_source source) { return sources[source].name; }
@@ -92,7 +102,7 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
 
     for (unsigned s = 0; s < SOURCE_COUNT; s++) {
         struct nmi_source_count *count = &cpu->nmi.source[s];
-        if (!sources[s].pending(cpu, found))
+        if (!sources[s].take(cpu, found))
             continue;
         sources[s].handle(cpu, rip, in_root);
         if (found == FOUND_IN_ROOT)
@@ -118,14 +128,11 @@ bool nmi_request_backtrace(struct cpu *target)
         return false;
     }
     /* Only if it is still there: else a later request would be taken as sent too early. */
-    uint32_t expected = requested;
-    (void)__atomic_compare_exchange_n(&target->nmi.requests, &expected,
-                                      requested | requested << REQUEST_SENT, false,
-                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    uint32_t now = __atomic_load_n(&target->nmi.requests, __ATOMIC_ACQUIRE);
+    while (now & requested &&
+           !__atomic_compare_exchange_n(&target->nmi.requests, &now,
+                                        now | requested << REQUEST_SENT, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        ;
     return true;
-}
-
-bool nmi_host_can_send(const struct cpu *cpu)
-{
-    return TEST_HOOKS || cpu->boot->options.platform_nmi_host;
 }

@@ -12,7 +12,8 @@
 
 #define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */
 #define REQUEST_LOG BIT(31) /* a line for the log is due: NMI context does not print */
-#define REQUEST_LVTPC BIT(30) /* stays set: LVTPC is an MSR, and is to be read at each exit */
+#define REQUEST_OWED BIT(30)      /* cpu_nmi.owed is not 0 */
+#define REQUEST_FORWARDED BIT(29) /* an NMI of the guest's is pending in hardware */
 #define REQUESTS_SENT ((BIT(SOURCE_COUNT) - 1) << REQUEST_SENT)
 
 /* How a source came to be handled. */
@@ -29,9 +30,6 @@ bool nmi_request_backtrace(struct cpu *target);
 /* SERR and IOCHK of port 0x61 (platform_nmi=host): whether one is up, and its acknowledgement. */
 bool platform_nmi_pending(const struct cpu *cpu);
 void platform_nmi_acknowledge(void);
-
-/* Whether an NMI for the host can come at any time, and not only during host work. */
-bool nmi_host_can_send(const struct cpu *cpu);
 
 const char *nmi_source_name(enum nmi_source source);
 

@@ -66,6 +66,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
         /* What was due becomes a real NMI again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
         set_window(false);
+        nmi_mark_forwarded(cpu); /* whatever host NMI it merges with */
         (void)apic_send_self_nmi();
     }
     return true;
@@ -79,10 +80,9 @@ void exit_nmi(struct cpu *cpu)
         hypervisor_fault("an exception exited (information 0x%x), which no control asks for",
                          information);
     cpu->nmi.exits++;
-    /* A source of the host's may have raised it. Then a guest PMI that merged with it is due as
-     * well: an overflow that the guest has not seen, outside of its handler. */
+    /* A source of the host's may have raised it, and one of the guest's may have merged with it. */
     if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
-        (cpu->blocking & BLOCKING_BY_NMI || !guest_pmi_raised())) {
+        !nmi_guest_merged(cpu)) {
         nmi_unblock();
         return;
     }

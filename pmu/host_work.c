@@ -24,9 +24,8 @@
 #define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
 #define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
 
-bool host_work_pmi_pending(const struct cpu *cpu, enum nmi_found found)
+bool host_work_pmi_pending(const struct cpu *cpu)
 {
-    (void)found;
     return cpu->pmu.host_work != NULL && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0;
 }
 
@@ -57,7 +56,7 @@ static void workload(uint64_t branches)
 
 static void wait_for_late_pmi(const struct cpu *cpu)
 {
-    for (unsigned i = 0; i < LATE_PMI_READS && host_work_pmi_pending(cpu, FOUND_IN_ROOT); i++)
+    for (unsigned i = 0; i < LATE_PMI_READS && host_work_pmi_pending(cpu); i++)
         ;
 }
 

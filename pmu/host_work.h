@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 struct cpu;
-enum nmi_found;
 
 #define HOST_GLOBAL_CTRL 1 /* counter 0 */
 
@@ -26,7 +25,7 @@ bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t
                    uint64_t *counted);
 
 /* The source "host PMI" (nmi/source.c); NMI context. */
-bool host_work_pmi_pending(const struct cpu *cpu, enum nmi_found found);
+bool host_work_pmi_pending(const struct cpu *cpu);
 void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);
 
 #endif

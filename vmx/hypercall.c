@@ -5,8 +5,8 @@
  */
 #include "hypercall.h"
 
+#include "../nmi/bookkeeping.h"
 #include "../nmi/nmi.h"
-#include "../nmi/source.h"
 #include "../pmu/host_work.h"
 #include "exit.h"
 #include "inject.h"
@@ -30,7 +30,7 @@ static int64_t set_nmi_passthrough(struct cpu *cpu, bool on)
 
 static int64_t unknown_nmi(struct cpu *cpu)
 {
-    return nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
+    return nmi_returned(cpu);
 }
 
 static int64_t host_work(struct cpu *cpu)
