@@ -178,6 +178,8 @@ static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
 static _Noreturn void start_guest(struct start *s)
 {
     enter_vmx(s->cpu, &s->capability);
+    if (!pmu_context_setup(s->cpu))
+        needed(NULL);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, &s->guest);
 #ifdef DEBUG
@@ -238,8 +240,6 @@ void hypervisor_start(const struct boot_info *bi)
     msr_setup(cpu, s->controls.value, pt);
     io_setup(cpu);
     exit_setup(cpu);
-    if (!pmu_context_setup(cpu))
-        needed(NULL);
     allow_vmx();
 
     /* From here on nothing but the image, the pool and the APIC is mapped. */
