@@ -87,15 +87,15 @@ say_backend() {
 case $backend in
     auto)
         obstacle=$(kvm_obstacle)
-        if [ -n "$ledger" ]; then
-            backend=emulator
-            say_backend emulator "--ledger is the emulator's"
-        elif [ -z "$obstacle" ]; then
-            backend=kvm
-            say_backend kvm "/dev/kvm opens, the processor has VMX and nested VMX is on"
-        else
+        if [ -n "$obstacle" ]; then
             backend=emulator
             say_backend emulator "$obstacle"
+        elif [ -n "$ledger" ]; then
+            backend=emulator
+            say_backend emulator "only it can write the file of --ledger"
+        else
+            backend=kvm
+            say_backend kvm "/dev/kvm opens, the processor has VMX and nested VMX is on"
         fi
         ;;
     kvm)

@@ -24,10 +24,21 @@ static uint32_t count_processors(struct acpi_madt *madt)
     return count;
 }
 
+/* An X_ field that is not 0 takes the place of the 32-bit one. */
+static uint16_t pm1_port(uint32_t narrow, const struct acpi_generic_address *wide)
+{
+    if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
+        return (uint16_t)wide->address;
+    return (uint16_t)narrow;
+}
+
 static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
 {
-    facts->pm1a_control = (uint16_t)fadt->pm1a_control;
-    facts->pm1b_control = (uint16_t)fadt->pm1b_control;
+    const struct acpi_fadt_wide *wide = (const struct acpi_fadt_wide *)fadt;
+    bool is_wide = fadt->header.length >= sizeof(*wide);
+
+    facts->pm1a_control = pm1_port(fadt->pm1a_control, is_wide ? &wide->x_pm1a_control : NULL);
+    facts->pm1b_control = pm1_port(fadt->pm1b_control, is_wide ? &wide->x_pm1b_control : NULL);
     if (fadt->header.length < sizeof(*fadt) || !(fadt->flags & ACPI_FADT_RESET_REG_SUP))
         return;
     facts->reset_supported = true;

@@ -39,8 +39,8 @@ EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignme
                            uint64_t limit, enum place place, struct range *out);
 /* Gives all of them back. */
 void memory_free_all(void);
-/* The largest free block of [least, limit), in bytes. */
-uint64_t memory_largest(uint64_t least, uint64_t limit);
+/* The largest free block of [least, limit) that starts at a multiple of `alignment`, in bytes. */
+uint64_t memory_largest(uint64_t alignment, uint64_t least, uint64_t limit);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
 EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare);
 /* Gets the memory map into that buffer. Allocates nothing. */

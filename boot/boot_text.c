@@ -102,6 +102,24 @@ bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t 
     return true;
 }
 
+bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count)
+{
+    uint64_t n = 0, i = 0;
+
+    while (path[n] != 0)
+        n++;
+    bool ends = n > 0 && (path[n - 1] == '\\' || path[n - 1] == '/');
+    bool begins = count > 0 && (character(node, 0) == '\\' || character(node, 0) == '/');
+    if (ends && begins)
+        i = 1;
+    else if (n > 0 && !ends && !begins && n + 1 < size)
+        path[n++] = '\\';
+    for (; i < count && character(node, i) != 0 && n + 1 < size; i++)
+        path[n++] = character(node, i);
+    path[n] = 0;
+    return i == count || character(node, i) == 0;
+}
+
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size)
 {
     uint64_t n = 0, folder = 0;

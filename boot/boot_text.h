@@ -19,6 +19,11 @@
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
                        char *out, struct refusal *r);
 
+/* Appends a file path node's text, `count` characters of UTF-16 or fewer with a terminator, to a
+ * path of at most `size` characters, with exactly one separator between the two: either side may
+ * bring its own (UEFI specification, "File Path Media Device Path"). False: it does not fit. */
+bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count);
+
 /* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and a path of
  * the user's, which is absolute when it starts with a separator; / and \ both separate. Writes a
  * UEFI path, terminated, of at most size characters. False when it does not fit. */

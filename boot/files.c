@@ -20,8 +20,8 @@ static uint16_t image_path[MAX_PATH_CHARACTERS];
 static bool read_image_path(struct refusal *r)
 {
     const uint8_t *node = (const uint8_t *)firmware.loaded->FilePath;
-    uint64_t length = 0;
 
+    image_path[0] = 0;
     while (node != NULL) {
         const EFI_DEVICE_PATH *header = (const EFI_DEVICE_PATH *)node;
         uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
@@ -29,22 +29,14 @@ static bool read_image_path(struct refusal *r)
             break;
         if (header->Type == MEDIA_DEVICE_PATH && header->SubType == MEDIA_FILEPATH_DP) {
             uint64_t count = (size - sizeof(*header)) / sizeof(uint16_t);
-            if (length + count + 2 > MAX_PATH_CHARACTERS)
+            if (!append_path(image_path, MAX_PATH_CHARACTERS, node + sizeof(*header), count))
                 return refuse(r, REFUSE_BAD_FILE,
                               "the path of the image has more than %u characters, wanted fewer; "
                               "put pmuvisor.efi into a folder with a shorter path",
-                              MAX_PATH_CHARACTERS - 2);
-            if (length > 0)
-                image_path[length++] = '\\';
-            memcpy(&image_path[length], node + sizeof(*header), count * sizeof(uint16_t));
-            while (count > 0 && image_path[length] != 0) {
-                length++;
-                count--;
-            }
+                              MAX_PATH_CHARACTERS - 1);
         }
         node += size;
     }
-    image_path[length] = 0;
     return true;
 }
 

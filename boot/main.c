@@ -106,16 +106,30 @@ static bool read_options(struct options *o, struct refusal *r)
 
 /* ---- files ---- */
 
-/* `what` needs `size` bytes for `path` (may be "") and there is no such block below `limit`. */
-static bool no_memory(struct refusal *r, const char *what, const char *path, uint64_t size,
-                      uint64_t limit)
+/* What a block of memory has to be. */
+struct need {
+    uint64_t size;
+    uint64_t alignment;
+    uint64_t least, limit; /* addresses, the second exclusive */
+};
+
+/* `what` is there for `path` (may be "") and no free block is as `n` says. */
+static bool no_memory(struct refusal *r, const char *what, const char *path, const struct need *n)
 {
     return refuse(r, REFUSE_NO_MEMORY,
-                  "%s%s%s: found %lu KiB as the largest free block of memory, wanted %lu KiB; use "
-                  "a machine with more memory or a smaller file",
+                  "%s%s%s: found %lu KiB as the largest free block from 0x%lx to 0x%lx aligned to "
+                  "%lu KiB, wanted %lu KiB; use a machine with more memory or a smaller file",
                   what, path[0] == '\0' ? "" : " ", path,
-                  (unsigned long)(memory_largest(0, limit) / KIB),
-                  (unsigned long)((size + KIB - 1) / KIB));
+                  (unsigned long)(memory_largest(n->alignment, n->least, n->limit) / KIB),
+                  (unsigned long)n->least, (unsigned long)(n->limit - 1),
+                  (unsigned long)(n->alignment / KIB),
+                  (unsigned long)((n->size + KIB - 1) / KIB));
+}
+
+static bool allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
+                     enum place place)
+{
+    return !EFI_ERROR(memory_allocate(type, n->size, n->alignment, n->least, n->limit, place, out));
 }
 
 static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct refusal *r)
@@ -130,10 +144,10 @@ static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct 
         file_close(&file);
         return linux_probe(NULL, 0, path, image, r);
     }
-    if (EFI_ERROR(memory_allocate(EfiLoaderData, size, PAGE_SIZE, 0, BELOW_4G, PLACE_HIGHEST,
-                                  &bi->kernel_file))) {
+    const struct need need = {size, PAGE_SIZE, 0, BELOW_4G};
+    if (!allocate(&bi->kernel_file, EfiLoaderData, &need, PLACE_HIGHEST)) {
         file_close(&file);
-        return no_memory(r, "kernel", path, size, BELOW_4G);
+        return no_memory(r, "kernel", path, &need);
     }
     bi->kernel_file.size = size;
     return file_read("kernel", path, &file, (void *)(uintptr_t)bi->kernel_file.base, r) &&
@@ -158,16 +172,15 @@ static bool load_initrd(struct boot_info *bi, const struct linux_image *image, s
                       "initrd= for none",
                       path);
     }
-    EFI_STATUS status = memory_allocate(EfiLoaderData, size, PAGE_SIZE, 0, limit, PLACE_HIGHEST,
-                                        &bi->initrd);
-    if (EFI_ERROR(status) && image->initrd_max > BELOW_4G) {
-        limit = image->initrd_max;
-        status = memory_allocate(EfiLoaderData, size, PAGE_SIZE, 0, limit, PLACE_LOWEST,
-                                 &bi->initrd);
+    struct need need = {size, PAGE_SIZE, 0, limit};
+    bool ok = allocate(&bi->initrd, EfiLoaderData, &need, PLACE_HIGHEST);
+    if (!ok && image->initrd_max > BELOW_4G) {
+        need.limit = image->initrd_max;
+        ok = allocate(&bi->initrd, EfiLoaderData, &need, PLACE_LOWEST);
     }
-    if (EFI_ERROR(status)) {
+    if (!ok) {
         file_close(&file);
-        return no_memory(r, "initrd", path, size, limit);
+        return no_memory(r, "initrd", path, &need);
     }
     bi->initrd.size = size;
     return file_read("initrd", path, &file, (void *)(uintptr_t)bi->initrd.base, r);
@@ -192,35 +205,26 @@ static bool check_command_line(const struct boot_info *bi, const struct linux_im
 static bool allocate_guest(struct boot_info *bi, const struct linux_image *image,
                            struct refusal *r)
 {
-    EFI_STATUS status;
-    uint64_t setup_size;
+    const struct need run = {image->init_size, image->alignment, image->preferred, BELOW_4G};
+    struct need need = {PAGE_SIZE, PAGE_SIZE, 0, BELOW_4G};
 
-    status = memory_allocate(EfiLoaderData, image->init_size, image->alignment, image->preferred,
-                             BELOW_4G, PLACE_LOWEST, &bi->guest_kernel);
-    if (EFI_ERROR(status))
-        return no_memory(r, "memory to run the kernel", bi->options.kernel, image->init_size,
-                         BELOW_4G);
-    status = memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE);
-    if (EFI_ERROR(status))
-        return no_memory(r, "memory for the memory map", "", PAGE_SIZE, BELOW_4G);
-    setup_size = linux_setup_size(&bi->options, bi->acpi.rsdp,
-                                  map_capacity / bi->map.descriptor_size);
-    status = memory_allocate(EfiLoaderData, setup_size, PAGE_SIZE, 0, BELOW_4G, PLACE_HIGHEST,
-                             &bi->guest_setup);
-    if (EFI_ERROR(status))
-        return no_memory(r, "memory for the guest's boot parameters", "", setup_size,
-                         BELOW_4G);
+    if (!allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST))
+        return no_memory(r, "memory to run the kernel", bi->options.kernel, &run);
+    if (EFI_ERROR(memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE)))
+        return no_memory(r, "memory for the memory map", "", &need);
+    need.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
+                                 map_capacity / bi->map.descriptor_size);
+    if (!allocate(&bi->guest_setup, EfiLoaderData, &need, PLACE_HIGHEST))
+        return no_memory(r, "memory for the guest's boot parameters", "", &need);
     return true;
 }
 
 static bool allocate_pool(struct boot_info *bi, struct refusal *r)
 {
-    uint64_t size = hypervisor_pool_size(&bi->options);
+    const struct need need = {hypervisor_pool_size(&bi->options), POOL_ALIGNMENT, 0, BELOW_4G};
 
-    if (EFI_ERROR(memory_allocate(EfiReservedMemoryType, size, POOL_ALIGNMENT, 0, BELOW_4G,
-                                  PLACE_HIGHEST, &bi->pool)))
-        return no_memory(r, "memory for the hypervisor", "", size, BELOW_4G);
-    return true;
+    return allocate(&bi->pool, EfiReservedMemoryType, &need, PLACE_HIGHEST) ||
+           no_memory(r, "memory for the hypervisor", "", &need);
 }
 
 /* ---- the way ---- */
@@ -331,6 +335,10 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return status;
     }
     cli();
+    /* The guest's ACPI tables are edited in place, on firmware's page tables: it may have mapped
+     * them read-only. CR0.WP comes back with VMX operation. (CET would forbid it.) */
+    if (!(read_cr4() & CR4_CET))
+        write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
     hypervisor_start(&boot_info);
 }

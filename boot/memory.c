@@ -163,7 +163,7 @@ void memory_free_all(void)
     }
 }
 
-uint64_t memory_largest(uint64_t least, uint64_t limit)
+uint64_t memory_largest(uint64_t alignment, uint64_t least, uint64_t limit)
 {
     struct efi_map map = {0};
     uint64_t largest = 0;
@@ -171,9 +171,10 @@ uint64_t memory_largest(uint64_t least, uint64_t limit)
     if (EFI_ERROR(map_snapshot(&map)))
         return 0;
     for (uint64_t i = 0; i < map.size / map.descriptor_size; i++) {
-        uint64_t size = free_part(descriptor(&map, i), least, limit).size;
-        if (size > largest)
-            largest = size;
+        struct range part = free_part(descriptor(&map, i), least, limit);
+        uint64_t lost = -part.base & (alignment - 1);
+        if (part.size > lost && part.size - lost > largest)
+            largest = part.size - lost;
     }
     firmware.services->FreePool(map.entries);
     return largest;

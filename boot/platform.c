@@ -12,6 +12,10 @@
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
 #define BITS_PER_COLOUR_MASK(n) (0xffu << (8 * (n)))
 
+/* The tag that firmware puts on the devices of its text console. */
+static const EFI_GUID console_device = {
+    0xd3b36f2c, 0xd551, 0x11d4, {0x9a, 0x46, 0x00, 0x90, 0x27, 0x3f, 0xc1, 0x4d}};
+
 static bool same_guid(const EFI_GUID *a, const EFI_GUID *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
@@ -32,15 +36,11 @@ uint64_t platform_rsdp(void)
     return old;
 }
 
-void platform_framebuffer(struct framebuffer *fb)
+/* False for a screen whose memory a processor cannot write. */
+static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct framebuffer *fb)
 {
-    EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID;
-    EFI_GRAPHICS_OUTPUT_PROTOCOL *gop;
-
-    *fb = (struct framebuffer){0};
-    if (EFI_ERROR(firmware.services->LocateProtocol(&guid, NULL, (void **)&gop)) ||
-        gop->Mode == NULL || gop->Mode->Info == NULL || gop->Mode->FrameBufferBase == 0)
-        return;
+    if (gop->Mode == NULL || gop->Mode->Info == NULL || gop->Mode->FrameBufferBase == 0)
+        return false;
     const EFI_GRAPHICS_OUTPUT_MODE_INFORMATION *info = gop->Mode->Info;
     struct framebuffer found = {
         .base = gop->Mode->FrameBufferBase,
@@ -67,12 +67,40 @@ void platform_framebuffer(struct framebuffer *fb)
         /* Pixels of another width are not handled. */
         if ((found.red_mask | found.green_mask | found.blue_mask | found.reserved_mask) !=
             UINT32_MAX)
-            return;
+            return false;
         break;
-    default: /* no framebuffer that a processor could write */
-        return;
+    default: /* PixelBltOnly */
+        return false;
     }
     *fb = found;
+    return true;
+}
+
+/* The console splitter has a screen of its own without memory: real ones are looked for, first one
+ * that shows firmware's text. */
+void platform_framebuffer(struct framebuffer *fb)
+{
+    EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID, console = console_device;
+    EFI_HANDLE *handles;
+    UINTN count;
+    bool shows_text = false;
+
+    *fb = (struct framebuffer){0};
+    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &guid, NULL, &count,
+                                                        &handles)))
+        return;
+    for (UINTN i = 0; i < count && !shows_text; i++) {
+        EFI_GRAPHICS_OUTPUT_PROTOCOL *gop;
+        struct framebuffer found;
+        void *tag;
+        if (EFI_ERROR(firmware.services->HandleProtocol(handles[i], &guid, (void **)&gop)) ||
+            !read_framebuffer(gop, &found))
+            continue;
+        shows_text = !EFI_ERROR(firmware.services->HandleProtocol(handles[i], &console, &tag));
+        if (shows_text || fb->base == 0)
+            *fb = found;
+    }
+    firmware.services->FreePool(handles);
 }
 
 /* True for a device path with the UART `uid` in it (0: COM1). */
@@ -96,15 +124,12 @@ static bool path_has_uart(const uint8_t *node, uint32_t uid)
 
 bool platform_console_uses(uint16_t port)
 {
-    /* The tag that firmware puts on the devices of its text console. */
-    EFI_GUID console_device = {
-        0xd3b36f2c, 0xd551, 0x11d4, {0x9a, 0x46, 0x00, 0x90, 0x27, 0x3f, 0xc1, 0x4d}};
-    EFI_GUID device_path = DEVICE_PATH_PROTOCOL;
+    EFI_GUID device_path = DEVICE_PATH_PROTOCOL, console = console_device;
     EFI_HANDLE *handles;
     UINTN count;
     bool found = false;
 
-    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console_device, NULL, &count,
+    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console, NULL, &count,
                                                         &handles)))
         return false;
     for (UINTN i = 0; i < count && !found; i++) {

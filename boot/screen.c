@@ -70,7 +70,8 @@ void screen_glyphs(struct glyphs *glyphs)
     for (char c = GLYPH_FIRST; c <= GLYPH_LAST; c++) {
         struct hii_image *image = NULL;
         EFI_STATUS status = font->get_glyph(font, (CHAR16)c, NULL, &image, NULL);
-        if (EFI_ERROR(status) || image == NULL || image->bitmap == NULL) {
+        if (EFI_ERROR(status) || image == NULL || image->bitmap == NULL || image->width == 0 ||
+            image->height == 0) {
             glyphs->width = 0;
             return;
         }

@@ -23,7 +23,8 @@ static struct acpi_header *find_madt(uint64_t rsdp)
     return acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
 }
 
-/* A FADT whose reset register is worth watching. */
+/* A FADT whose reset register can be watched. Where firmware has none the guest is told of none
+ * either: it resets by another way, as it would natively. */
 static struct acpi_header *find_fadt(uint64_t rsdp)
 {
     struct acpi_fadt *fadt = (struct acpi_fadt *)acpi_find(rsdp, "FACP", sizeof(struct acpi_fadt));
@@ -120,8 +121,10 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64
         return result;
     if (madt != NULL) {
         memcpy(next, madt, madt->length);
-        bool found = disable_other_processors((struct acpi_madt *)next, apic_id);
-        result.processors_limited = replace(rsdp, madt, (struct acpi_header *)next) && found;
+        /* A MADT without any processor would be worse than the firmware's. */
+        result.processors_limited =
+            disable_other_processors((struct acpi_madt *)next, apic_id) &&
+            replace(rsdp, madt, (struct acpi_header *)next);
         next += aligned(madt->length);
     }
     if (fadt != NULL) {

@@ -119,6 +119,8 @@ static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
     bp->acpi_rsdp_addr = bi->acpi.rsdp;
 }
 
+/* secure_boot stays "unset": an image without a signature, as this one, is started only where
+ * Secure Boot is off. */
 static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
 {
     uint64_t entries = (uintptr_t)map->entries;
@@ -149,6 +151,8 @@ static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
     if (fb->base == 0)
         return;
     s->orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER;
+    /* These are firmware's own numbers: better than Linux's list of known machines. */
+    s->capabilities = VIDEO_CAPABILITY_SKIP_QUIRKS;
     s->lfb_width = (__u16)fb->width;
     s->lfb_height = (__u16)fb->height;
     s->lfb_depth = 32;
@@ -224,18 +228,24 @@ static uint32_t this_apic_id(void)
     return cpuid(CPUID_FEATURES, 0).ebx >> 24;
 }
 
-static void edit_acpi(const struct boot_info *bi, const struct setup_layout *l)
+/* Another processor that the guest can start would run outside VMX operation, with all of the
+ * hypervisor's memory in reach. */
+static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l, struct refusal *r)
 {
     uint32_t apic_id = this_apic_id();
     struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, apic_id, reset_doorbell(bi),
                                                     at(bi, l->acpi), l->acpi_size);
 
-    if (!done.processors_limited)
-        log_printf("guest: ACPI lists no processor with APIC id %u that could be kept: its "
-                   "processors are left as they are\n", apic_id);
+    if (!done.processors_limited && bi->acpi.processors > 1)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "guest: found %u processors in the ACPI MADT and no way to disable all but "
+                      "APIC id %u, wanted that one listed and the XSDT or RSDT writable; turn the "
+                      "other processors off in the firmware's setup",
+                      bi->acpi.processors, apic_id);
     if (bi->acpi.reset_supported && !done.reset_watched)
         log_printf("guest: the ACPI reset register could not be moved: a reset will not be "
                    "reported\n");
+    return true;
 }
 
 bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct refusal *r)
@@ -269,7 +279,8 @@ bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct re
                       "for in 0x%lx bytes; report this as a bug of PMUvisor",
                       bi->guest_setup.size);
     efi_map_hide(&map, hidden, sizeof(hidden) / sizeof(hidden[0]));
-    edit_acpi(bi, &l);
+    if (!edit_acpi(bi, &l, r))
+        return false;
 
     build_page_tables(at(bi, l.page_tables));
     build_gdt(at(bi, l.gdt));

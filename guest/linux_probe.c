@@ -88,8 +88,7 @@ static bool check_whole(const struct setup_header *h, const struct linux_image *
 
     if (payload_end > (uint64_t)h->syssize * PARAGRAPH)
         wanted = image->setup_size + payload_end;
-    /* The last paragraph need not be full. */
-    if (h->syssize == 0 || size + PARAGRAPH <= wanted)
+    if (h->syssize == 0 || size < wanted)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found %lu bytes, wanted %lu: the file is truncated; copy the "
                       "kernel again",
@@ -110,11 +109,9 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
 
     uint64_t sectors = h.setup_sects != 0 ? h.setup_sects : SETUP_SECTORS_DEFAULT;
     uint64_t setup_size = (sectors + 1) * SECTOR;
-    uint64_t declared = (uint64_t)h.syssize * PARAGRAPH;
-    uint64_t present = size > setup_size ? size - setup_size : 0;
     *image = (struct linux_image){
         .setup_size = setup_size,
-        .kernel_size = declared < present ? declared : present,
+        .kernel_size = (uint64_t)h.syssize * PARAGRAPH,
         .init_size = h.init_size,
         .alignment = h.kernel_alignment,
         .preferred = h.pref_address,

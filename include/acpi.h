@@ -66,10 +66,19 @@ struct acpi_fadt {
     uint8_t reset_value;
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
+/* A longer one, up to the wide copies of the PM1 control blocks. */
+struct acpi_fadt_wide {
+    struct acpi_fadt narrow;
+    uint8_t before_x_pm1a_control[43];
+    struct acpi_generic_address x_pm1a_control;
+    struct acpi_generic_address x_pm1b_control;
+} __attribute__((packed));
 _Static_assert(offsetof(struct acpi_fadt, pm1a_control) == 64, "FADT PM1a_CNT_BLK");
 _Static_assert(offsetof(struct acpi_fadt, flags) == 112, "FADT Flags");
 _Static_assert(offsetof(struct acpi_fadt, reset_register) == 116, "FADT RESET_REG");
 _Static_assert(sizeof(struct acpi_fadt) == 129, "FADT through RESET_VALUE");
+_Static_assert(offsetof(struct acpi_fadt_wide, x_pm1a_control) == 172, "FADT X_PM1a_CNT_BLK");
+_Static_assert(sizeof(struct acpi_fadt_wide) == 196, "FADT through X_PM1b_CNT_BLK");
 
 struct acpi_madt {
     struct acpi_header header;

@@ -3,7 +3,8 @@
  *
  * The fixed description table (iasl's data table language): power management ports of the PIIX4 as
  * OVMF places them, and the reset register. Reset value 4: with 6 the firmware does not come back.
- * GRUB fills in the addresses of FACS and DSDT. ACPI Specification, "Fixed ACPI Description Table".
+ * GRUB fills in the addresses of FACS and DSDT; newer iasl wants one of the DSDT's not to be 0.
+ * ACPI Specification, "Fixed ACPI Description Table".
  */
 [0004]                          Signature : "FACP"
 [0004]                       Table Length : 00000000
@@ -16,7 +17,7 @@
 [0004]              Asl Compiler Revision : 00000000
 
 [0004]                       FACS Address : 00000000
-[0004]                       DSDT Address : 00000000
+[0004]                       DSDT Address : 00000001
 [0001]                              Model : 00
 [0001]                         PM Profile : 01
 [0002]                      SCI Interrupt : 0009

@@ -31,8 +31,11 @@ static struct tables {
     } __attribute__((packed)) rsdt;
     struct acpi_header other;
     struct {
-        struct acpi_fadt fadt;
-        uint8_t rest[115];
+        union {
+            struct acpi_fadt fadt;
+            struct acpi_fadt_wide wide;
+        };
+        uint8_t rest[48];
     } __attribute__((packed)) facp;
     struct {
         struct acpi_header header;
@@ -179,6 +182,31 @@ static void test_no_reset_register(void **state)
     assert_int_equal(f.pm1a_control, 0xb004);
 }
 
+static void test_wide_pm1(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    t->facp.wide.x_pm1a_control = (struct acpi_generic_address){
+        .space_id = ACPI_SPACE_IO, .bit_width = 16, .address = 0x1804};
+    /* Not a port: the narrow field stays. */
+    t->facp.wide.x_pm1b_control = (struct acpi_generic_address){
+        .space_id = ACPI_SPACE_MEMORY, .bit_width = 16, .address = 0x1904};
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.pm1a_control, 0x1804);
+    assert_int_equal(f.pm1b_control, 0xc004);
+
+    t->facp.fadt.pm1a_control = 0;
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.pm1a_control, 0x1804);
+
+    /* The table ends inside the last of the wide fields. */
+    fill_header(&t->facp.fadt.header, "FACP", sizeof(struct acpi_fadt_wide) - 1);
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.pm1a_control, 0);
+}
+
 static void test_damaged_lengths(void **state)
 {
     (void)state;
@@ -289,6 +317,8 @@ static void test_edit_unknown_processor(void **state)
     (void)state;
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), 77, DOORBELL, area, AREA_SIZE);
     assert_false(done.processors_limited);
+    assert_true(done.reset_watched);
+    assert_ptr_equal(acpi_find(rsdp(), "APIC", 0), &t->madt);
 }
 
 static void test_edit_too_little_room(void **state)
@@ -322,6 +352,7 @@ int main(void)
         CASE(test_facts_by_rsdt),
         CASE(test_nothing_found),
         CASE(test_no_reset_register),
+        CASE(test_wide_pm1),
         CASE(test_damaged_lengths),
         CASE(test_damaged_entries),
         CASE(test_edit_keeps_one),

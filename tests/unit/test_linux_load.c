@@ -132,7 +132,8 @@ static void test_told(void **state)
     assert_int_equal(s->orig_video_isVGA, 0x70);
     assert_int_equal(s->lfb_base, 0x80000000);
     assert_int_equal(s->ext_lfb_base, 4);
-    assert_true(s->capabilities & VIDEO_CAPABILITY_64BIT_BASE);
+    assert_int_equal(s->capabilities,
+                     VIDEO_CAPABILITY_SKIP_QUIRKS | VIDEO_CAPABILITY_64BIT_BASE);
     assert_int_equal(s->lfb_width, 800);
     assert_int_equal(s->lfb_linelength, 832 * 4);
     assert_int_equal(s->lfb_size, 832 * 4 * 600);
@@ -234,13 +235,28 @@ static void test_area_too_small(void **state)
     assert_int_equal(r.kind, REFUSE_NO_MEMORY);
 }
 
+/* Without ACPI tables nothing can be disabled: no harm with one processor, a refusal with two. */
+static void test_other_processors(void **state)
+{
+    (void)state;
+    struct guest_entry entry;
+    struct refusal r = {0};
+    prepare(4);
+    bi.acpi.processors = 1;
+    load(&entry);
+    bi.acpi.processors = 2;
+    assert_false(linux_load(&bi, &entry, &r));
+    assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
+    assert_non_null(strstr(r.line, "found 2 processors"));
+}
+
 #define CASE(test) cmocka_unit_test_teardown(test, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_told),        CASE(test_hidden),         CASE(test_many_entries),
-        CASE(test_entry_state), CASE(test_area_too_small),
+        CASE(test_entry_state), CASE(test_area_too_small), CASE(test_other_processors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

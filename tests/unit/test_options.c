@@ -261,6 +261,42 @@ static void test_load_options_refused(void **state)
     assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
 }
 
+static void test_append_path(void **state)
+{
+    (void)state;
+    static const struct {
+        const uint16_t *nodes[3];
+        const uint16_t *wanted;
+    } cases[] = {
+        {{u"\\EFI\\x.efi"}, u"\\EFI\\x.efi"},
+        {{u"\\EFI", u"x.efi"}, u"\\EFI\\x.efi"},
+        {{u"\\EFI\\", u"x.efi"}, u"\\EFI\\x.efi"},
+        {{u"\\EFI", u"\\x.efi"}, u"\\EFI\\x.efi"},
+        {{u"\\EFI\\", u"\\x.efi"}, u"\\EFI\\x.efi"},
+        {{u"EFI", u"a", u"x.efi"}, u"EFI\\a\\x.efi"},
+        {{u"", u"x.efi"}, u"x.efi"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint16_t path[32] = {0};
+        for (size_t k = 0; k < 3 && cases[i].nodes[k] != NULL; k++) {
+            uint64_t count = 0; /* the terminator counts: firmware's nodes have it */
+            while (cases[i].nodes[k][count++] != 0)
+                ;
+            assert_true(append_path(path, 32, cases[i].nodes[k], count));
+        }
+        size_t n = 0;
+        do
+            assert_int_equal(path[n], cases[i].wanted[n]);
+        while (cases[i].wanted[n++] != 0);
+    }
+    uint16_t five[5] = {0};
+    assert_true(append_path(five, 5, u"\\ab", 3)); /* and without */
+    assert_false(append_path(five, 5, u"cd", 2));
+    uint16_t six[6] = {0};
+    assert_true(append_path(six, 6, u"\\ab", 4));
+    assert_true(append_path(six, 6, u"c", 2));
+}
+
 static void test_join_path(void **state)
 {
     (void)state;
@@ -305,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_noise),
         cmocka_unit_test(test_load_options),
         cmocka_unit_test(test_load_options_refused),
+        cmocka_unit_test(test_append_path),
         cmocka_unit_test(test_join_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

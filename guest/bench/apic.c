@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The local APIC as tests use it, in xAPIC and x2APIC mode.
+ * SDM Vol. 3, "Local APIC", "Extended XAPIC (x2APIC)", "Interrupt Command Register (ICR)".
+ */
+#include "bench.h"
+
+#include "msr.h"
+#include "x86.h"
+
+#define APIC_ID 0x020
+#define APIC_EOI 0x0b0
+#define APIC_ICR_LOW 0x300
+#define APIC_ICR_HIGH 0x310
+#define APIC_LVT_PMI 0x340
+#define X2APIC_MSR 0x800 /* + offset / 16 */
+#define X2APIC_ICR 0x830
+#define ICR_NMI (4u << 8)
+#define ICR_ASSERT BIT(14)
+#define ICR_STATUS BIT(12)
+#define APIC_BASE_ADDRESS BITS(51, 12)
+#define CPUID_1_ECX_X2APIC BIT(21)
+
+static volatile uint32_t *at(uint32_t offset)
+{
+    return (volatile uint32_t *)((rdmsr(IA32_APIC_BASE) & APIC_BASE_ADDRESS) + offset);
+}
+
+bool apic_x2(void) { return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD; }
+
+bool apic_enter_x2(void)
+{
+    if (!(cpuid(1, 0).ecx & CPUID_1_ECX_X2APIC))
+        return false;
+    wrmsr(IA32_APIC_BASE, rdmsr(IA32_APIC_BASE) | APIC_BASE_EXTD);
+    return true;
+}
+
+static uint32_t apic_read(uint32_t offset)
+{
+    return apic_x2() ? (uint32_t)rdmsr(X2APIC_MSR + offset / 16) : *at(offset);
+}
+
+static void apic_write(uint32_t offset, uint32_t value)
+{
+    if (apic_x2())
+        wrmsr(X2APIC_MSR + offset / 16, value);
+    else
+        *at(offset) = value;
+}
+
+void apic_self_nmi(void)
+{
+    uint32_t command = ICR_NMI | ICR_ASSERT;
+
+    if (apic_x2()) {
+        wrmsr(X2APIC_ICR, (uint64_t)apic_read(APIC_ID) << 32 | command);
+        return;
+    }
+    *at(APIC_ICR_HIGH) = *at(APIC_ID);
+    *at(APIC_ICR_LOW) = command;
+    while (*at(APIC_ICR_LOW) & ICR_STATUS)
+        ;
+}
+
+uint32_t apic_read_lvtpc(void) { return apic_read(APIC_LVT_PMI); }
+void apic_write_lvtpc(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
+uint32_t apic_icr_high(void) { return apic_x2() ? 0 : *at(APIC_ICR_HIGH); }
+
+void apic_set_icr_high(uint32_t value)
+{
+    if (!apic_x2())
+        *at(APIC_ICR_HIGH) = value;
+}
+
+void apic_eoi(void) { apic_write(APIC_EOI, 0); }

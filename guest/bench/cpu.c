@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * GDT, TSS and IDT of the bench kernel. NMIs and exceptions have stacks of their own.
+ * SDM Vol. 3, "Segment Descriptors", "64-Bit TSS", "Interrupt and Exception Handling in 64-bit
+ * Mode", "Interrupt Stack Table".
+ */
+#include "bench.h"
+
+#include "x86.h"
+
+#define STACK_BYTES 8192
+#define GATE_INTERRUPT 0x8e /* present, DPL 0, 64-bit interrupt gate */
+#define GDT_CODE_64 0x00af9b000000ffffULL
+#define GDT_DATA 0x00cf93000000ffffULL
+#define TSS_AVAILABLE (0x89ULL << 40)
+#define GDT_WORDS 6
+
+struct gate {
+    uint16_t offset_low, selector;
+    uint8_t ist, type;
+    uint16_t offset_middle;
+    uint32_t offset_high, reserved;
+} __attribute__((packed));
+
+struct tss {
+    uint32_t reserved_0;
+    uint64_t rsp[3];
+    uint64_t reserved_1;
+    uint64_t ist[7];
+    uint64_t reserved_2;
+    uint16_t reserved_3, io_map;
+} __attribute__((packed));
+
+struct table_register {
+    uint16_t limit;
+    uint64_t base;
+} __attribute__((packed));
+
+static uint64_t gdt[GDT_WORDS];
+static struct gate idt[VECTORS];
+static struct tss tss;
+static uint8_t stacks[2][STACK_BYTES] __attribute__((aligned(16)));
+
+static void gate_set(unsigned vector, const char *handler, uint8_t ist)
+{
+    uint64_t address = (uintptr_t)handler;
+
+    idt[vector] = (struct gate){
+        .offset_low = (uint16_t)address,
+        .selector = CODE_SELECTOR,
+        .ist = ist,
+        .type = GATE_INTERRUPT,
+        .offset_middle = (uint16_t)(address >> 16),
+        .offset_high = (uint32_t)(address >> 32),
+    };
+}
+
+static void gdt_setup(void)
+{
+    uint64_t base = (uintptr_t)&tss;
+    struct table_register r = {sizeof(gdt) - 1, (uintptr_t)gdt};
+
+    gdt[CODE_SELECTOR / 8] = GDT_CODE_64;
+    gdt[DATA_SELECTOR / 8] = GDT_DATA;
+    gdt[TSS_SELECTOR / 8] = (sizeof(tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE |
+                            (base >> 24 & 0xff) << 56;
+    gdt[TSS_SELECTOR / 8 + 1] = base >> 32;
+    __asm__ volatile("lgdt %0\n\t"
+                     "push %1\n\t"
+                     "lea 1f(%%rip), %%rax\n\t"
+                     "push %%rax\n\t"
+                     "lretq\n"
+                     "1:\n\t"
+                     "mov %2, %%ds\n\t"
+                     "mov %2, %%es\n\t"
+                     "mov %2, %%fs\n\t"
+                     "mov %2, %%gs\n\t"
+                     "mov %2, %%ss\n\t"
+                     "ltr %3"
+                     : : "m"(r), "i"(CODE_SELECTOR), "r"(DATA_SELECTOR), "r"((uint16_t)TSS_SELECTOR)
+                     : "rax", "memory");
+}
+
+void cpu_setup(void)
+{
+    struct table_register r = {sizeof(idt) - 1, (uintptr_t)idt};
+
+    tss.ist[IST_NMI - 1] = (uintptr_t)stacks[0] + STACK_BYTES;
+    tss.ist[IST_EXCEPTION - 1] = (uintptr_t)stacks[1] + STACK_BYTES;
+    tss.io_map = sizeof(tss);
+    gdt_setup();
+    for (unsigned v = 0; v < VECTORS; v++) {
+        if (v < EXCEPTIONS)
+            gate_set(v, exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
+        else
+            gate_set(v, stray_interrupt, IST_EXCEPTION);
+    }
+    gate_set(VECTOR_NMI, nmi_entry, IST_NMI);
+    __asm__ volatile("lidt %0" : : "m"(r));
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Where the bench kernel's parts lie, in its file and in memory; plain numbers, because the linker
+ * script reads this too. (Linux, Documentation/arch/x86/boot.rst, "Memory Layout".)
+ */
+#ifndef PMUVISOR_BENCH_LAYOUT_H
+#define PMUVISOR_BENCH_LAYOUT_H
+
+/* ---- the file: setup part, then the kernel, which the loader puts where it likes ---- */
+#define SECTOR 512
+#define SETUP_SECTORS 3 /* beside the first */
+#define SETUP_SIZE ((SETUP_SECTORS + 1) * SECTOR)
+#define HEADER_OFFSET 0x1f1 /* of struct setup_header in the file */
+#define HEADER_SIZE 0x7b    /* of all its fields up to protocol 2.15 */
+#define SETUP_CODE (HEADER_OFFSET + HEADER_SIZE)
+#define KERNEL_FILE_SIZE 0x10000 /* padded to this */
+
+/* ---- memory ---- */
+#define ENTRY_64 0x200      /* of the 64-bit entry in the kernel */
+#define INIT_SIZE 0x100000  /* kernel, its zeroed data, stacks and page tables; one large page */
+#define ALIGNMENT 0x200000  /* of the load address: that large page */
+#define PREFERRED 0x1000000
+/* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
+#define KERNEL_VIRTUAL 0xffffffff80000000
+
+#endif

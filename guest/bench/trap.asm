@@ -1,0 +1,180 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Entries of exceptions, NMIs and stray interrupts. A fault that a test expects goes on without
+; IRET, because an IRET would unblock NMIs in the middle of a handler.
+; SDM Vol. 3, "Error Code", "Handling Multiple NMIs".
+
+bits 64
+default rel
+
+extern unexpected_fault
+extern nmi_handle
+extern apic_eoi
+
+%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
+; On an expected fault's stack: vector, error code, then what the processor pushed.
+%define FRAME_VECTOR 0
+%define FRAME_RFLAGS 32
+%define FRAME_RSP 40
+
+%macro PUSH_REGISTERS 0
+    push rax
+    push rcx
+    push rdx
+    push rbx
+    push rbp
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    push r12
+    push r13
+    push r14
+    push r15
+%endmacro
+
+%macro POP_REGISTERS 0
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rbp
+    pop rbx
+    pop rdx
+    pop rcx
+    pop rax
+%endmacro
+
+section .text
+
+%assign v 0
+%rep 32
+align 16
+exception_%+v:
+%if !PUSHES_ERROR_CODE(v)
+    push 0
+%endif
+    push v
+    jmp exception_common
+%assign v v+1
+%endrep
+
+global exception_stubs
+exception_stubs equ exception_0
+
+exception_common:
+    cmp qword [fault_resume], 0
+    je .unexpected
+    ; No register may change: the stack is the only place to work in.
+    push qword [rsp + FRAME_VECTOR]
+    pop qword [fault_vector]
+    inc qword [fault_count]
+    push qword [fault_resume]
+    pop qword [resume_now]
+    mov qword [fault_resume], 0
+    push qword [rsp + FRAME_RFLAGS]
+    popfq
+    mov rsp, [rsp + FRAME_RSP]
+    jmp [resume_now]
+.unexpected:
+    PUSH_REGISTERS
+    cld
+    mov rdi, rsp
+    and rsp, -16
+    call unexpected_fault
+
+align 16
+global nmi_entry
+nmi_entry:
+    push 0
+    push 0
+    PUSH_REGISTERS
+    cld
+    mov rdi, rsp
+    ; 5 words from the processor on a 16-byte boundary and 17 from here: aligned.
+    call nmi_handle
+    POP_REGISTERS
+    add rsp, 16
+    iretq
+
+align 16
+global stray_interrupt
+stray_interrupt:
+    push 0
+    push 0
+    PUSH_REGISTERS
+    cld
+    inc qword [stray_interrupts]
+    mov rbp, rsp
+    and rsp, -16
+    call apic_eoi
+    mov rsp, rbp
+    POP_REGISTERS
+    add rsp, 16
+    iretq
+
+; bool rdmsr_try(uint32_t index, uint64_t *value), bool wrmsr_try(uint32_t index, uint64_t value)
+global rdmsr_try
+rdmsr_try:
+    lea rax, [.faulted]
+    mov [fault_resume], rax
+    mov ecx, edi
+    rdmsr
+    mov qword [fault_resume], 0
+    shl rdx, 32
+    or rax, rdx
+    mov [rsi], rax
+    mov eax, 1
+    ret
+.faulted:
+    xor eax, eax
+    ret
+
+global wrmsr_try
+wrmsr_try:
+    lea rax, [.faulted]
+    mov [fault_resume], rax
+    mov ecx, edi
+    mov eax, esi
+    mov rdx, rsi
+    shr rdx, 32
+    wrmsr
+    mov qword [fault_resume], 0
+    mov eax, 1
+    ret
+.faulted:
+    xor eax, eax
+    ret
+
+; bool read_try(uint64_t address, uint64_t *value)
+global read_try
+read_try:
+    lea rax, [.faulted]
+    mov [fault_resume], rax
+    mov rax, [rdi]
+    mov qword [fault_resume], 0
+    mov [rsi], rax
+    mov eax, 1
+    ret
+.faulted:
+    xor eax, eax
+    ret
+
+section .bss
+global fault_resume, fault_vector, fault_count, stray_interrupts
+alignb 8
+fault_resume: resq 1
+fault_vector: resq 1
+fault_count: resq 1
+stray_interrupts: resq 1
+resume_now: resq 1
+
+section .note.GNU-stack noalloc noexec nowrite progbits

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * lbr.c: the branch records of known branches, their filter and their freeze; and that an MSR that
+ * does not exist faults from the first write of IA32_LSTAR on. SDM Vol. 3, "LBR Stack".
+ */
+#include "selftest.h"
+
+#define LBR_DEPTH 32
+#define SELECT_NEAR_REL_JMP BIT(7)
+#define NO_SUCH_MSR 0x1234
+
+static uint64_t from(unsigned back) {
+    uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
+
+    return rdmsr(MSR_LASTBRANCH_0_FROM_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
+}
+
+static uint64_t to(unsigned back) {
+    uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
+
+    return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
+}
+
+/* Turns recording on with `debugctl`, takes a jump and a call, and turns it off, without a branch in
+ * between. Gives the addresses of both branches and of their targets. */
+static void branches(uint64_t debugctl, uint64_t addresses[4]) {
+    __asm__ volatile("wrmsr\n\t"
+                     "lea 1f(%%rip), %%r8\n\t"
+                     "mov %%r8, 0(%2)\n\t"
+                     "lea 2f(%%rip), %%r8\n\t"
+                     "mov %%r8, 8(%2)\n\t"
+                     "lea 3f(%%rip), %%r8\n\t"
+                     "mov %%r8, 16(%2)\n\t"
+                     "lea 4f(%%rip), %%r8\n\t"
+                     "mov %%r8, 24(%2)\n\t"
+                     "1: jmp 2f\n\t"
+                     "nop\n"
+                     "2: nop\n"
+                     "3: call 4f\n\t"
+                     "nop\n"
+                     "4: add $8, %%rsp\n\t"
+                     "xor %%eax, %%eax\n\t"
+                     "xor %%edx, %%edx\n\t"
+                     "wrmsr"
+                     :
+                     : "a"((uint32_t)debugctl), "d"(0), "r"(addresses), "c"(IA32_DEBUGCTL)
+                     : "r8", "memory", "cc");
+}
+
+void test_lbr(void) {
+    uint64_t at[4] = {0}, tos;
+
+    wrmsr(MSR_LBR_SELECT, 0);
+    branches(DEBUGCTL_LBR, at);
+    check_equal("last branch: from", from(0), at[2]);
+    check_equal("last branch: to", to(0), at[3]);
+    check_equal("branch before: from", from(1), at[0]);
+    check_equal("branch before: to", to(1), at[1]);
+
+    wrmsr(MSR_LBR_SELECT, SELECT_NEAR_REL_JMP);
+    tos = rdmsr(MSR_LASTBRANCH_TOS);
+    branches(DEBUGCTL_LBR, at);
+    check_equal("jumps kept out: one record", (rdmsr(MSR_LASTBRANCH_TOS) + LBR_DEPTH - tos) % LBR_DEPTH, 1);
+    check_equal("jumps kept out: the call's", from(0), at[2]);
+
+    wrmsr(MSR_LBR_SELECT, 0);
+    tos = rdmsr(MSR_LASTBRANCH_TOS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+    branches(DEBUGCTL_LBR, at);
+    check_equal("frozen: no record", rdmsr(MSR_LASTBRANCH_TOS), tos);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_LBR_FRZ);
+    branches(0, at);
+    check_equal("off: no record", rdmsr(MSR_LASTBRANCH_TOS), tos);
+
+    check_that("the firmware may read an MSR that does not exist", !rdmsr_faults(NO_SUCH_MSR));
+    wrmsr(IA32_LSTAR, rdmsr(IA32_LSTAR));
+    check_that("an operating system may not", rdmsr_faults(NO_SUCH_MSR));
+    check_that("nor write it", wrmsr_faults(NO_SUCH_MSR, 0));
+}

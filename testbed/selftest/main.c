@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * main.c: the emulator's self-test, an EFI application that never returns. It prints one line for each
+ * check that fails, the number of checks, and turns the machine off. UEFI, "EFI Image Entry Point".
+ */
+#include "selftest.h"
+
+#include <efi.h>
+
+static unsigned passed, failed;
+
+void check_equal(const char *what, uint64_t found, uint64_t wanted) {
+    if (found == wanted) {
+        passed++;
+        return;
+    }
+    failed++;
+    print("selftest: FAILED ");
+    print(what);
+    print(": found ");
+    print_number(found);
+    print(", wanted ");
+    print_number(wanted);
+    print("\n");
+}
+
+void check_that(const char *what, bool holds) {
+    check_equal(what, holds, true);
+}
+
+EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table);
+
+EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
+    (void)image;
+    (void)table;
+    machine_init();
+    test_pmu();
+    test_lbr();
+    test_vmx();
+    print("selftest: passed ");
+    print_number(passed);
+    print(" failed ");
+    print_number(failed);
+    print("\n");
+    power_off();
+    return EFI_SUCCESS;
+}

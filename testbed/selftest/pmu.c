@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * pmu.c: counters, overflow, delivery and freeze, as software sees them. SDM Vol. 3, "Performance
+ * Monitoring".
+ */
+#include "selftest.h"
+
+#define CPUID_PERFMON 0xa
+#define SLED_LENGTH 64
+
+static void cpuid(uint32_t leaf, uint32_t *a, uint32_t *d) {
+    uint32_t b, c = 0;
+
+    __asm__ volatile("cpuid" : "=a"(*a), "=b"(b), "+c"(c), "=d"(*d) : "0"(leaf));
+    (void)b;
+}
+
+/* Stops everything and forgets it. */
+static void pmu_clear(void) {
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    for (uint32_t n = 0; n < 4; n++) {
+        wrmsr(IA32_PERFEVTSEL0 + n, 0);
+        wrmsr(IA32_A_PMC0 + n, 0);
+    }
+    wrmsr(IA32_FIXED_CTR_CTRL, 0);
+    wrmsr(IA32_DEBUGCTL, 0);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
+    nmis = 0;
+    pmi_interrupts = 0;
+}
+
+/* Counts a loop of `rounds` rounds (two instructions, one of them a branch) with the counter that
+ * RDPMC's `index` names. */
+static uint64_t count_loop(uint32_t index, uint64_t rounds) {
+    uint64_t before = rdpmc(index);
+
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+    return rdpmc(index) - before;
+}
+
+/* Runs SLED_LENGTH one-byte instructions and gives the address of the first. */
+static uint64_t run_sled(void) {
+    uint64_t start;
+
+    __asm__ volatile("lea 1f(%%rip), %0\n"
+                     "1:\n\t"
+                     ".rept 64\n\tnop\n\t.endr"
+                     : "=r"(start)
+                     :
+                     : "memory");
+    return start;
+}
+
+static void test_enumeration(void) {
+    uint32_t a, d;
+
+    cpuid(CPUID_PERFMON, &a, &d);
+    check_equal("PMU version", a & 0xff, 4);
+    check_equal("general counters", a >> 8 & 0xff, 4);
+    check_equal("their width", a >> 16 & 0xff, 48);
+    check_equal("fixed counters", d & 0x1f, 3);
+    check_equal("PERF_CAPABILITIES", rdmsr(IA32_PERF_CAPABILITIES), 0x3005);
+}
+
+static void test_reserved(void) {
+    static const struct {
+        uint32_t index;
+        uint64_t value;
+        const char *name;
+    } writes[] = {
+        {IA32_PERFEVTSEL0, BIT(32), "PERFEVTSEL0 bit 32 faults"},
+        {IA32_FIXED_CTR_CTRL, BIT(12), "FIXED_CTR_CTRL bit 12 faults"},
+        {IA32_PERF_GLOBAL_CTRL, BIT(4), "GLOBAL_CTRL bit 4 faults"},
+        {IA32_PERF_GLOBAL_STATUS, 0, "GLOBAL_STATUS is read-only"},
+        {IA32_A_PMC0, BIT(48), "A_PMC0 bit 48 faults"},
+        {IA32_DEBUGCTL, BIT(2), "DEBUGCTL bit 2 faults"},
+        {MSR_LBR_SELECT, BIT(10), "LBR_SELECT bit 10 faults"},
+    };
+
+    for (unsigned n = 0; n < sizeof(writes) / sizeof(writes[0]); n++)
+        check_that(writes[n].name, wrmsr_faults(writes[n].index, writes[n].value));
+    check_that("RDPMC 4 faults", rdpmc_faults(4));
+    check_that("RDPMC fixed 3 faults", rdpmc_faults((uint32_t)RDPMC_FIXED | 3));
+    check_that("RDPMC 3 does not", !rdpmc_faults(3));
+    check_that("RDPMC fixed 2 does not", !rdpmc_faults((uint32_t)RDPMC_FIXED | 2));
+}
+
+static void test_exact_counts(void) {
+    uint64_t few, many;
+
+    pmu_clear();
+    wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN);
+    wrmsr(IA32_PERFEVTSEL0 + 1, EVENT_BRANCHES | EVTSEL_OS | EVTSEL_EN);
+    wrmsr(IA32_FIXED_CTR_CTRL, 1);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 3 | BIT(32));
+    few = count_loop(0, 10);
+    many = count_loop(0, 100010);
+    check_equal("instructions", many - few, 200000);
+    few = count_loop(1, 10);
+    many = count_loop(1, 100010);
+    check_equal("branches", many - few, 100000);
+    few = count_loop((uint32_t)RDPMC_FIXED, 10);
+    many = count_loop((uint32_t)RDPMC_FIXED, 100010);
+    check_equal("instructions, fixed", many - few, 200000);
+    check_equal("GLOBAL_INUSE", rdmsr(IA32_PERF_GLOBAL_INUSE), 3 | BIT(32));
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    few = rdpmc(0);
+    check_equal("stopped", rdpmc(0) - few, 0);
+}
+
+static void test_caches(void) {
+    static volatile uint8_t *const ram = (volatile uint8_t *)0x1000000;
+    const uint64_t lines = 1000, line = 64;
+    uint64_t references, misses;
+
+    pmu_clear();
+    wrmsr(IA32_PERFEVTSEL0, EVENT_LLC_REFERENCES | EVTSEL_OS | EVTSEL_EN);
+    wrmsr(IA32_PERFEVTSEL0 + 1, EVENT_LLC_MISSES | EVTSEL_OS | EVTSEL_EN);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 3);
+    for (uint64_t n = 0; n < lines; n++)
+        (void)ram[n * line];
+    misses = rdpmc(1);
+    check_that("first touch misses the LLC", misses >= lines);
+    references = rdpmc(0);
+    for (uint64_t n = 0; n < lines; n++)
+        (void)ram[n * line];
+    check_that("the second does not", rdpmc(1) - misses < lines / 10);
+    check_that("and hits near the core", rdpmc(0) - references < lines / 10);
+}
+
+/* Overflows counter 0 `after` instructions from here on and gives the position in the sled at which
+ * the NMI came. */
+static uint64_t overflow_in_sled(uint64_t after) {
+    uint64_t start;
+
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
+    wrmsr(IA32_A_PMC0, BIT(48) - after);
+    nmi_rip = 0;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+    start = run_sled();
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    return nmi_rip - start;
+}
+
+/* Delivery in the APIC mode that is on. */
+static void test_delivery(void) {
+    uint64_t position;
+
+    pmu_clear();
+    lvtpc_write(LVT_NMI);
+    position = overflow_in_sled(20);
+    check_equal("NMIs", nmis, 1);
+    check_that("the NMI comes in the sled", position < SLED_LENGTH);
+    check_equal("STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS), 1);
+    check_equal("LVTPC is masked by delivery", lvtpc_read(), LVT_NMI | LVT_MASKED);
+    overflow_in_sled(20);
+    check_equal("masked: no NMI", nmis, 1);
+    lvtpc_write(LVT_NMI);
+    run_sled();
+    check_equal("nothing was held", nmis, 1);
+    check_equal("one instruction later", overflow_in_sled(21) - position, 1);
+    check_equal("NMIs", nmis, 2);
+    /* A test with skid compares this line of two runs. */
+    print("selftest: nmi position ");
+    print_number(position);
+    print("\n");
+
+    pmu_clear();
+    lvtpc_write(PMI_VECTOR);
+    overflow_in_sled(20);
+    check_equal("fixed: held while interrupts are off", pmi_interrupts, 0);
+    __asm__ volatile("sti; nop; nop; cli");
+    check_equal("fixed: delivered", pmi_interrupts, 1);
+    check_equal("fixed: LVTPC is masked", lvtpc_read(), PMI_VECTOR | LVT_MASKED);
+    check_equal("fixed: no NMI", nmis, 0);
+}
+
+static void test_freeze(void) {
+    uint64_t frozen;
+
+    pmu_clear();
+    lvtpc_write(LVT_NMI);
+    wrmsr(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_FREEZE_LBRS_ON_PMI);
+    wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
+    wrmsr(IA32_A_PMC0, BIT(48) - 10);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+    run_sled();
+    check_equal("frozen: STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS), 1 | STATUS_CTR_FRZ | STATUS_LBR_FRZ);
+    check_equal("frozen: GLOBAL_CTRL stays", rdmsr(IA32_PERF_GLOBAL_CTRL), 1);
+    frozen = rdpmc(0);
+    run_sled();
+    check_equal("frozen: the counter stands", rdpmc(0), frozen);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, 1 | STATUS_CTR_FRZ | STATUS_LBR_FRZ);
+    run_sled();
+    check_that("thawed: the counter runs", rdpmc(0) - frozen >= SLED_LENGTH);
+    pmu_clear();
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, 2);
+    check_equal("STATUS_SET", rdmsr(IA32_PERF_GLOBAL_STATUS), 2);
+    pmu_clear();
+}
+
+void test_pmu(void) {
+    test_enumeration();
+    test_reserved();
+    test_exact_counts();
+    test_caches();
+    test_delivery();
+    x2apic_enable();
+    test_delivery();
+    test_freeze();
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * selftest.h: what the files of the emulator's self-test share: privileged instructions, the console,
+ * the checks. The program is the machine's firmware application and owns the machine while it runs.
+ */
+#ifndef SELFTEST_H
+#define SELFTEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BIT(n) (UINT64_C(1) << (n))
+
+/* SDM Vol. 4, "Architectural MSRs". */
+#define IA32_APIC_BASE 0x01b
+#define IA32_FEATURE_CONTROL 0x03a
+#define IA32_PMC0 0x0c1
+#define IA32_PERFEVTSEL0 0x186
+#define MSR_LBR_SELECT 0x1c8
+#define MSR_LASTBRANCH_TOS 0x1c9
+#define IA32_DEBUGCTL 0x1d9
+#define IA32_FIXED_CTR0 0x309
+#define IA32_PERF_CAPABILITIES 0x345
+#define IA32_FIXED_CTR_CTRL 0x38d
+#define IA32_PERF_GLOBAL_STATUS 0x38e
+#define IA32_PERF_GLOBAL_CTRL 0x38f
+#define IA32_PERF_GLOBAL_STATUS_RESET 0x390
+#define IA32_PERF_GLOBAL_STATUS_SET 0x391
+#define IA32_PERF_GLOBAL_INUSE 0x392
+#define IA32_A_PMC0 0x4c1
+#define MSR_LASTBRANCH_0_FROM_IP 0x680
+#define MSR_LASTBRANCH_0_TO_IP 0x6c0
+#define IA32_X2APIC_LVT_PMI 0x834
+#define IA32_LSTAR 0xc0000082u
+
+/* IA32_PERFEVTSELx, events for kernel mode. */
+#define EVTSEL_OS BIT(17)
+#define EVTSEL_INT BIT(20)
+#define EVTSEL_EN BIT(22)
+#define EVENT_INSTRUCTIONS 0xc0u
+#define EVENT_BRANCHES 0xc4u
+#define EVENT_LLC_REFERENCES 0x4f2eu
+#define EVENT_LLC_MISSES 0x412eu
+
+#define STATUS_LBR_FRZ BIT(58)
+#define STATUS_CTR_FRZ BIT(59)
+#define DEBUGCTL_LBR BIT(0)
+#define DEBUGCTL_FREEZE_LBRS_ON_PMI BIT(11)
+#define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
+
+/* RDPMC's ECX for fixed counters. */
+#define RDPMC_FIXED BIT(30)
+
+/* The local vector table's entry for the PMU. */
+#define LVT_NMI 0x400u
+#define LVT_MASKED 0x10000u
+#define PMI_VECTOR 0x40u
+
+/* The machine's own descriptor table. */
+#define SELECTOR_CODE 0x08
+#define SELECTOR_DATA 0x10
+#define SELECTOR_TSS 0x18
+#define TSS_SIZE 0x68
+extern uint8_t task_state[TSS_SIZE];
+
+static inline void outb(uint16_t port, uint8_t value) {
+    __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline uint8_t inb(uint16_t port) {
+    uint8_t value;
+
+    __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
+    return value;
+}
+
+static inline void outw(uint16_t port, uint16_t value) {
+    __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline uint64_t rdmsr(uint32_t index) {
+    uint32_t low, high;
+
+    __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index) : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+static inline void wrmsr(uint32_t index, uint64_t value) {
+    __asm__ volatile("wrmsr" : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+                     : "memory");
+}
+
+static inline uint64_t rdpmc(uint32_t index) {
+    uint32_t low, high;
+
+    __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index) : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+/* machine.c: exceptions, interrupts, the console. */
+
+extern volatile unsigned nmis;
+extern volatile unsigned pmi_interrupts;
+/* Where the last NMI came from. */
+extern volatile uint64_t nmi_rip;
+
+void machine_init(void);
+void power_off(void);
+void print(const char *text);
+void print_number(uint64_t number);
+/* True if the instruction takes #GP(0). */
+bool wrmsr_faults(uint32_t index, uint64_t value);
+bool rdmsr_faults(uint32_t index);
+bool rdpmc_faults(uint32_t index);
+uint32_t lvtpc_read(void);
+void lvtpc_write(uint32_t value);
+void x2apic_enable(void);
+void end_of_interrupt(void);
+
+/* A check that failed is printed with what was found and what was wanted. */
+void check_equal(const char *what, uint64_t found, uint64_t wanted);
+void check_that(const char *what, bool holds);
+
+/* The parts of the test. */
+void test_pmu(void);
+void test_lbr(void);
+void test_vmx(void);
+
+#endif

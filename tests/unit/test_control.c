@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The choice of VMX controls, on machines made up here. Bits are given by the SDM's numbers and not
+ * by the constants of vmx/vmx.h, so that a wrong constant is found as well.
+ * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../vmx/capability.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define BIT_OF(n) (UINT32_C(1) << (n))
+
+/* A control: where it is, and the word by which a refusal has to name it. */
+struct control {
+    enum control_set set;
+    unsigned bit;
+    const char *name;
+};
+
+static const struct control needed[] = {
+    {SET_PRIMARY, 31, "\"activate secondary controls\""},
+    {SET_PRIMARY, 28, "\"use MSR bitmaps\""},
+    {SET_PRIMARY, 25, "\"use I/O bitmaps\""},
+    {SET_SECONDARY, 1, "\"enable EPT\""},
+    {SET_SECONDARY, 7, "\"unrestricted guest\""},
+    {SET_SECONDARY, 5, "\"enable VPID\""},
+    {SET_EXIT, 2, "\"save debug controls\""},
+    {SET_EXIT, 9, "\"host address-space size\""},
+    {SET_EXIT, 18, "\"save IA32_PAT\""},
+    {SET_EXIT, 19, "\"load IA32_PAT at exit\""},
+    {SET_EXIT, 20, "\"save IA32_EFER\""},
+    {SET_EXIT, 21, "\"load IA32_EFER at exit\""},
+    {SET_ENTRY, 2, "\"load debug controls\""},
+    {SET_ENTRY, 9, "\"IA-32e mode guest\""},
+    {SET_ENTRY, 14, "\"load IA32_PAT at entry\""},
+    {SET_ENTRY, 15, "\"load IA32_EFER at entry\""},
+};
+
+/* On where they are to be had, and each good without any other. */
+static const struct control alone[] = {
+    {SET_SECONDARY, 3, "enable RDTSCP"},
+    {SET_SECONDARY, 12, "enable INVPCID"},
+    {SET_SECONDARY, 15, "ENCLS exiting"},
+    {SET_SECONDARY, 20, "enable XSAVES/XRSTORS"},
+    {SET_SECONDARY, 26, "enable user wait and pause"},
+};
+
+/* One that loads the guest's state at entry, and one that takes it away at exit. */
+static const struct pair {
+    unsigned entry, exit;
+} pairs[] = {
+    {13, 12}, /* GLOBAL_CTRL */
+    {16, 23}, /* BNDCFGS */
+    {20, 28}, /* CET */
+    {21, 26}, /* LBR_CTL */
+};
+#define ENTRY_LOAD_GLOBAL_CTRL_BIT 13
+#define EXIT_LOAD_GLOBAL_CTRL_BIT 12
+#define EXIT_SAVE_GLOBAL_CTRL_BIT 30
+
+static const struct control unwanted[] = {
+    {SET_PIN, 0, "\"external-interrupt exiting\""},
+    {SET_PIN, 3, "\"NMI exiting\""},
+    {SET_PRIMARY, 7, "\"HLT exiting\""},
+    {SET_PRIMARY, 11, "\"RDPMC exiting\""},
+    {SET_PRIMARY, 12, "\"RDTSC exiting\""},
+    {SET_PRIMARY, 15, "\"CR3-load exiting\""},
+    {SET_PRIMARY, 16, "\"CR3-store exiting\""},
+    {SET_PRIMARY, 23, "\"MOV-DR exiting\""},
+};
+
+static const struct {
+    unsigned bit;
+    const char *name;
+} ept_needed[] = {
+    {6, "4-level walk"}, {14, "write-back"}, {16, "2 MiB"}, {26, "INVEPT"},
+};
+
+/* Bits that must be 1: what processors with the "true" capability MSRs have. */
+static const uint32_t forced[SET_COUNT] = {
+    [SET_PIN] = 0x00000016,       [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
+    [SET_EXIT] = 0x00036dfb,      [SET_ENTRY] = 0x000011fb,
+};
+
+/* A machine that has everything. */
+static struct vmx_capability full_machine(void)
+{
+    struct vmx_capability c = {.ept_vpid = UINT64_MAX, .pmu_version = 4};
+
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        c.allowed[set] = (uint64_t)UINT32_MAX << 32 | forced[set];
+    return c;
+}
+
+/* As the processor reports it: a control that may not be 1 need not be 1 either. */
+static void take_away(struct vmx_capability *c, enum control_set set, unsigned bit)
+{
+    c->allowed[set] &= ~((uint64_t)BIT_OF(bit) << 32 | BIT_OF(bit));
+}
+
+static struct options options_with(bool pmu)
+{
+    struct options o;
+
+    memset(&o, 0, sizeof(o));
+    o.policy = POLICY_MSR_NMI;
+    o.pmu = pmu;
+    return o;
+}
+
+static void choose(const struct vmx_capability *c, bool pmu, struct vmx_controls *controls)
+{
+    struct options o = options_with(pmu);
+    struct refusal r = {.line = ""};
+
+    memset(controls, 0xaa, sizeof(*controls));
+    if (!vmx_controls_choose(c, &o, controls, &r))
+        fail_msg("refused: %s", r.line);
+    for (unsigned set = 0; set < SET_COUNT; set++) {
+        uint32_t value = controls->value[set];
+        assert_int_equal(value & (uint32_t)c->allowed[set], (uint32_t)c->allowed[set]);
+        assert_int_equal(value & ~(uint32_t)(c->allowed[set] >> 32), 0);
+    }
+}
+
+static bool is_on(const struct vmx_controls *controls, enum control_set set, unsigned bit)
+{
+    return controls->value[set] & BIT_OF(bit);
+}
+
+static void assert_refused(const struct vmx_capability *c, const char *name, unsigned bit)
+{
+    struct options o = options_with(true);
+    struct vmx_controls controls;
+    struct refusal r = {.kind = REFUSE_BAD_OPTION, .line = ""};
+    char number[16];
+
+    if (vmx_controls_choose(c, &o, &controls, &r))
+        fail_msg("%s: not refused", name);
+    assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
+    if (strstr(r.line, name) == NULL)
+        fail_msg("%s is not named: %s", name, r.line);
+    assert_null(strchr(r.line, '\n'));
+    snprintf(number, sizeof(number), "bit %u ", bit);
+    if (name[0] == '"' && strstr(r.line, number) == NULL)
+        fail_msg("the bit %u is not named: %s", bit, r.line);
+}
+
+/* ---- the tests ---- */
+
+static void test_adjust_truth_table(void **state)
+{
+    (void)state;
+    for (unsigned n = 0; n < 32; n++) {
+        uint64_t must = BIT_OF(n), may = (uint64_t)BIT_OF(n) << 32;
+        uint32_t others = ~BIT_OF(n);
+        uint64_t others_may = (uint64_t)others << 32;
+
+        assert_int_equal(vmx_adjust(0, BIT_OF(n)), 0);
+        assert_int_equal(vmx_adjust(may, 0), 0);
+        assert_int_equal(vmx_adjust(may, BIT_OF(n)), BIT_OF(n));
+        assert_int_equal(vmx_adjust(may | must, 0), BIT_OF(n));
+        assert_int_equal(vmx_adjust(may | must, BIT_OF(n)), BIT_OF(n));
+        /* A bit decides about no other. */
+        assert_int_equal(vmx_adjust(others_may, UINT32_MAX), others);
+        assert_int_equal(vmx_adjust(may | others_may | must, others), UINT32_MAX);
+    }
+}
+
+static void test_allows_each_bit_of_each_set(void **state)
+{
+    (void)state;
+    for (unsigned set = 0; set < SET_COUNT; set++) {
+        for (unsigned n = 0; n < 32; n++) {
+            struct vmx_capability c = {.basic = 0};
+            c.allowed[set] = (uint64_t)BIT_OF(n) << 32;
+            for (unsigned other = 0; other < SET_COUNT; other++)
+                assert_int_equal(vmx_allows(&c, other, BIT_OF(n)), other == set);
+            c.allowed[set] = BIT_OF(n); /* the lower half says "must", and nothing on "may" */
+            assert_false(vmx_allows(&c, set, BIT_OF(n)));
+        }
+    }
+}
+
+/* All that is wanted is on, and not a bit besides it: what nobody handles may not exit. */
+static void test_full_machine(void **state)
+{
+    struct vmx_capability c = full_machine();
+    struct vmx_controls controls;
+    uint32_t expected[SET_COUNT];
+
+    (void)state;
+    memcpy(expected, forced, sizeof(expected));
+    for (unsigned i = 0; i < COUNT(needed); i++)
+        expected[needed[i].set] |= BIT_OF(needed[i].bit);
+    for (unsigned i = 0; i < COUNT(alone); i++)
+        expected[alone[i].set] |= BIT_OF(alone[i].bit);
+    for (unsigned i = 0; i < COUNT(pairs); i++) {
+        expected[SET_ENTRY] |= BIT_OF(pairs[i].entry);
+        expected[SET_EXIT] |= BIT_OF(pairs[i].exit);
+    }
+    expected[SET_EXIT] |= BIT_OF(EXIT_SAVE_GLOBAL_CTRL_BIT);
+
+    choose(&c, true, &controls);
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        assert_int_equal(controls.value[set], expected[set]);
+}
+
+/* Nothing but what is needed: that is enough. */
+static void test_poorest_machine(void **state)
+{
+    struct vmx_capability c = {.ept_vpid = 0};
+    struct vmx_controls controls;
+    uint32_t expected[SET_COUNT];
+
+    (void)state;
+    memcpy(expected, forced, sizeof(expected));
+    for (unsigned i = 0; i < COUNT(needed); i++)
+        expected[needed[i].set] |= BIT_OF(needed[i].bit);
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        c.allowed[set] = (uint64_t)expected[set] << 32 | forced[set];
+    for (unsigned i = 0; i < COUNT(ept_needed); i++)
+        c.ept_vpid |= UINT64_C(1) << ept_needed[i].bit;
+
+    choose(&c, true, &controls);
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        assert_int_equal(controls.value[set], expected[set]);
+}
+
+static void test_each_needed_control(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < COUNT(needed); i++) {
+        struct vmx_capability c = full_machine();
+        take_away(&c, needed[i].set, needed[i].bit);
+        assert_refused(&c, needed[i].name, needed[i].bit);
+    }
+}
+
+static void test_each_ept_capability(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < COUNT(ept_needed); i++) {
+        struct vmx_capability c = full_machine();
+        c.ept_vpid &= ~(UINT64_C(1) << ept_needed[i].bit);
+        assert_refused(&c, ept_needed[i].name, ept_needed[i].bit);
+    }
+}
+
+static void test_each_control_that_must_be_off(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < COUNT(unwanted); i++) {
+        struct vmx_capability c = full_machine();
+        c.allowed[unwanted[i].set] |= BIT_OF(unwanted[i].bit);
+        assert_refused(&c, unwanted[i].name, unwanted[i].bit);
+    }
+}
+
+/* Processors without the "true" MSRs force CR3 exiting. */
+static void test_old_capability_msrs(void **state)
+{
+    struct vmx_capability c = full_machine();
+
+    (void)state;
+    c.allowed[SET_PRIMARY] |= 0x0401e172;
+    assert_refused(&c, "\"CR3-load exiting\"", 15);
+}
+
+static void test_each_optional_control(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < COUNT(alone); i++) {
+        struct vmx_capability c = full_machine();
+        struct vmx_controls all, less;
+
+        choose(&c, true, &all);
+        take_away(&c, alone[i].set, alone[i].bit);
+        choose(&c, true, &less);
+        for (unsigned set = 0; set < SET_COUNT; set++) {
+            uint32_t gone = set == alone[i].set ? BIT_OF(alone[i].bit) : 0;
+            assert_int_equal(less.value[set], all.value[set] & ~gone);
+        }
+    }
+}
+
+static void test_pairs_only_together(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < COUNT(pairs); i++) {
+        for (unsigned half = 0; half < 2; half++) {
+            struct vmx_capability c = full_machine();
+            struct vmx_controls controls;
+
+            if (half == 0)
+                take_away(&c, SET_ENTRY, pairs[i].entry);
+            else
+                take_away(&c, SET_EXIT, pairs[i].exit);
+            choose(&c, true, &controls);
+            for (unsigned j = 0; j < COUNT(pairs); j++) {
+                assert_int_equal(is_on(&controls, SET_ENTRY, pairs[j].entry), i != j);
+                assert_int_equal(is_on(&controls, SET_EXIT, pairs[j].exit), i != j);
+            }
+        }
+    }
+}
+
+/* Saving GLOBAL_CTRL is newer than loading it, and of no use without that. */
+static void test_save_global_ctrl(void **state)
+{
+    struct vmx_capability c = full_machine();
+    struct vmx_controls controls;
+
+    (void)state;
+    take_away(&c, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT);
+    choose(&c, true, &controls);
+    assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
+    assert_true(is_on(&controls, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL_BIT));
+    assert_true(is_on(&controls, SET_ENTRY, ENTRY_LOAD_GLOBAL_CTRL_BIT));
+
+    c = full_machine();
+    take_away(&c, SET_ENTRY, ENTRY_LOAD_GLOBAL_CTRL_BIT);
+    choose(&c, true, &controls);
+    assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
+}
+
+static void test_pmu_off(void **state)
+{
+    struct vmx_capability c = full_machine();
+    struct vmx_controls on, off;
+
+    (void)state;
+    choose(&c, true, &on);
+    choose(&c, false, &off);
+    assert_int_equal(off.value[SET_ENTRY],
+                     on.value[SET_ENTRY] & ~BIT_OF(ENTRY_LOAD_GLOBAL_CTRL_BIT));
+    assert_int_equal(off.value[SET_EXIT], on.value[SET_EXIT] &
+                                              ~(BIT_OF(EXIT_LOAD_GLOBAL_CTRL_BIT) |
+                                                BIT_OF(EXIT_SAVE_GLOBAL_CTRL_BIT)));
+    assert_int_equal(off.value[SET_PIN], on.value[SET_PIN]);
+    assert_int_equal(off.value[SET_PRIMARY], on.value[SET_PRIMARY]);
+    assert_int_equal(off.value[SET_SECONDARY], on.value[SET_SECONDARY]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_adjust_truth_table),
+        cmocka_unit_test(test_allows_each_bit_of_each_set),
+        cmocka_unit_test(test_full_machine),
+        cmocka_unit_test(test_poorest_machine),
+        cmocka_unit_test(test_each_needed_control),
+        cmocka_unit_test(test_each_ept_capability),
+        cmocka_unit_test(test_each_control_that_must_be_off),
+        cmocka_unit_test(test_old_capability_msrs),
+        cmocka_unit_test(test_each_optional_control),
+        cmocka_unit_test(test_pairs_only_together),
+        cmocka_unit_test(test_save_global_ctrl),
+        cmocka_unit_test(test_pmu_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

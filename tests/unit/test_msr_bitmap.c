@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The MSR bitmap: every index of both ranges against the SDM's layout, written down here once more,
+ * the borders, and what pmu=off hides in it.
+ * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the numbers of the PMU's registers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../pmu/pmu.h"
+#include "../../vmx/msr_bitmap.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define BITMAP_BYTES 4096
+#define LOW_LAST 0x1fffu
+#define HIGH_FIRST 0xc0000000u
+#define HIGH_LAST 0xc0001fffu
+
+/* The four parts, by their place in the page. */
+#define READ_LOW 0
+#define READ_HIGH 1024
+#define WRITE_LOW 2048
+#define WRITE_HIGH 3072
+
+static const uint32_t outside[] = {
+    LOW_LAST + 1, 0x4000,         0x10000,        0x40000000, 0x7fffffff,
+    0x80000000,   HIGH_FIRST - 1, HIGH_LAST + 1, 0xc0010015, UINT32_MAX,
+};
+
+/* Exactly one page each, on the heap: AddressSanitizer sees a step over either end. */
+static uint8_t *new_bitmap(void)
+{
+    uint8_t *bitmap = test_calloc(1, BITMAP_BYTES);
+    assert_non_null(bitmap);
+    return bitmap;
+}
+
+/* The SDM's layout: sets one bit where `index` has one. */
+static void model_set(uint8_t *bitmap, uint32_t index, bool write)
+{
+    uint32_t part, bit;
+
+    if (index <= LOW_LAST) {
+        part = write ? WRITE_LOW : READ_LOW;
+        bit = index;
+    } else if (index >= HIGH_FIRST && index <= HIGH_LAST) {
+        part = write ? WRITE_HIGH : READ_HIGH;
+        bit = index & 0x1fff;
+    } else {
+        return;
+    }
+    bitmap[part + bit / 8] |= (uint8_t)(1 << bit % 8);
+}
+
+static void model_range(uint8_t *bitmap, uint32_t first, uint32_t last, bool read, bool write)
+{
+    for (uint64_t index = first; index <= last; index++) {
+        if (read)
+            model_set(bitmap, (uint32_t)index, false);
+        if (write)
+            model_set(bitmap, (uint32_t)index, true);
+    }
+}
+
+typedef void (*each_index)(uint32_t index, void *context);
+
+static void for_both_ranges(each_index function, void *context)
+{
+    for (uint32_t i = 0; i <= LOW_LAST; i++) {
+        function(i, context);
+        function(HIGH_FIRST + i, context);
+    }
+}
+
+/* ---- one index at a time ---- */
+
+struct bitmaps {
+    uint8_t *found, *expected;
+};
+
+static void check_one_index(uint32_t index, void *context)
+{
+    struct bitmaps *b = context;
+
+    for (unsigned how = 0; how < 4; how++) {
+        bool read = how & 1, write = how & 2;
+
+        memset(b->found, 0, BITMAP_BYTES);
+        memset(b->expected, 0, BITMAP_BYTES);
+        msr_bitmap_set(b->found, index, index, read, write);
+        model_range(b->expected, index, index, read, write);
+        if (memcmp(b->found, b->expected, BITMAP_BYTES) != 0)
+            fail_msg("MSR 0x%x, read %d, write %d: another bit than the SDM's", index, read, write);
+        assert_int_equal(msr_bitmap_exits(b->found, index, false), read);
+        assert_int_equal(msr_bitmap_exits(b->found, index, true), write);
+        /* The index with the same bit in the other range is another one. */
+        assert_false(msr_bitmap_exits(b->found, index ^ HIGH_FIRST, false));
+        assert_false(msr_bitmap_exits(b->found, index ^ HIGH_FIRST, true));
+    }
+}
+
+static void test_each_index_alone(void **state)
+{
+    struct bitmaps b = {new_bitmap(), new_bitmap()};
+
+    (void)state;
+    for_both_ranges(check_one_index, &b);
+    test_free(b.found);
+    test_free(b.expected);
+}
+
+/* ---- what is in no range ---- */
+
+static void check_passes(uint32_t index, void *bitmap)
+{
+    assert_false(msr_bitmap_exits(bitmap, index, false));
+    assert_false(msr_bitmap_exits(bitmap, index, true));
+}
+
+static void check_exits(uint32_t index, void *bitmap)
+{
+    assert_true(msr_bitmap_exits(bitmap, index, false));
+    assert_true(msr_bitmap_exits(bitmap, index, true));
+}
+
+static void test_empty_and_full(void **state)
+{
+    uint8_t *bitmap = new_bitmap();
+
+    (void)state;
+    for_both_ranges(check_passes, bitmap);
+    for (unsigned i = 0; i < COUNT(outside); i++)
+        check_exits(outside[i], bitmap);
+
+    msr_bitmap_set(bitmap, 0, LOW_LAST, true, true);
+    msr_bitmap_set(bitmap, HIGH_FIRST, HIGH_LAST, true, true);
+    for_both_ranges(check_exits, bitmap);
+    for (unsigned i = 0; i < BITMAP_BYTES; i++)
+        assert_int_equal(bitmap[i], 0xff);
+    test_free(bitmap);
+}
+
+static void test_outside_changes_nothing(void **state)
+{
+    uint8_t *bitmap = new_bitmap();
+    uint8_t *zero = new_bitmap();
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(outside); i++) {
+        msr_bitmap_set(bitmap, outside[i], outside[i], true, true);
+        assert_memory_equal(bitmap, zero, BITMAP_BYTES);
+    }
+    test_free(bitmap);
+    test_free(zero);
+}
+
+/* ---- ranges ---- */
+
+static void test_ranges_over_borders(void **state)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0, 0},
+        {0, 31},
+        {5, 18},                          /* begins and ends inside a byte */
+        {LOW_LAST - 15, LOW_LAST + 16},   /* over the end of the low range */
+        {HIGH_FIRST - 16, HIGH_FIRST + 15},
+        {HIGH_LAST - 15, HIGH_LAST + 16},
+        {UINT32_MAX - 15, UINT32_MAX},    /* the loop has to end */
+        {0x20, 0x1f},                     /* empty */
+    };
+    uint8_t *found = new_bitmap();
+    uint8_t *expected = new_bitmap();
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(ranges); i++) {
+        for (unsigned how = 0; how < 4; how++) {
+            memset(found, 0, BITMAP_BYTES);
+            memset(expected, 0, BITMAP_BYTES);
+            msr_bitmap_set(found, ranges[i].first, ranges[i].last, how & 1, how & 2);
+            model_range(expected, ranges[i].first, ranges[i].last, how & 1, how & 2);
+            assert_memory_equal(found, expected, BITMAP_BYTES);
+        }
+    }
+    test_free(found);
+    test_free(expected);
+}
+
+/* A later range takes nothing back. */
+static void test_ranges_add_up(void **state)
+{
+    uint8_t *found = new_bitmap();
+    uint8_t *expected = new_bitmap();
+
+    (void)state;
+    msr_bitmap_set(found, 0x100, 0x120, true, false);
+    msr_bitmap_set(found, 0x110, 0x130, false, true);
+    msr_bitmap_set(found, 0x118, 0x119, false, false);
+    model_range(expected, 0x100, 0x120, true, false);
+    model_range(expected, 0x110, 0x130, false, true);
+    assert_memory_equal(found, expected, BITMAP_BYTES);
+    test_free(found);
+    test_free(expected);
+}
+
+/* ---- pmu=off ---- */
+
+static void check_pmu_agrees(uint32_t index, void *bitmap)
+{
+    bool owned = pmu_owns(index);
+
+    if (msr_bitmap_exits(bitmap, index, false) != owned ||
+        msr_bitmap_exits(bitmap, index, true) != owned)
+        fail_msg("MSR 0x%x: pmu_owns() says %d and the bitmap another thing", index, owned);
+}
+
+static void test_pmu_hide_is_pmu_owns(void **state)
+{
+    uint8_t *bitmap = new_bitmap();
+
+    (void)state;
+    pmu_hide(bitmap);
+    for_both_ranges(check_pmu_agrees, bitmap);
+    for (unsigned i = 0; i < COUNT(outside); i++)
+        assert_false(pmu_owns(outside[i]));
+    test_free(bitmap);
+}
+
+/* By number: what has to fault without a PMU, and neighbours and others that must not. */
+static void test_pmu_owns_by_number(void **state)
+{
+    static const uint32_t owned[] = {
+        0x0c1, 0x0c8,               /* IA32_PMC0, 7 */
+        0x186, 0x18d,               /* IA32_PERFEVTSEL0, 7 */
+        0x1a6, 0x1a7,               /* MSR_OFFCORE_RSP_0, 1 */
+        0x309, 0x30a, 0x30b, 0x30c, /* IA32_FIXED_CTR0 to 3 */
+        0x329,                      /* MSR_PERF_METRICS */
+        0x345,                      /* IA32_PERF_CAPABILITIES */
+        0x38d, 0x38e, 0x38f, 0x390, 0x391, /* IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_... */
+        0x3f1, 0x3f2, 0x3f6, 0x3f7, /* PEBS */
+        0x4c1, 0x4c8,               /* IA32_A_PMC0, 7 */
+        0x600,                      /* IA32_DS_AREA */
+    };
+    static const uint32_t others[] = {
+        0x0c0, 0x0c9, 0x185, 0x18e, 0x1a5, 0x1a8, 0x308, 0x328, 0x344, 0x346, 0x38c, 0x3f0, 0x3f5,
+        0x4c0, 0x4c9, 0x5ff, 0x601, /* next to the above */
+        0x000, 0x010, 0x01b, 0x03a, 0x079, 0x08b, 0x0fe, 0x174, 0x179, 0x1a0, 0x1a2, 0x1d9, 0x200,
+        0x277, 0x2ff, 0x480, 0x493, 0x6e0, 0x802, 0x830, 0x834, 0xda0,
+        0xc0000080, 0xc0000081, 0xc0000101, 0xc0000102, 0xc0000103,
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(owned); i++)
+        if (!pmu_owns(owned[i]))
+            fail_msg("MSR 0x%x is the PMU's", owned[i]);
+    for (unsigned i = 0; i < COUNT(others); i++)
+        if (pmu_owns(others[i]))
+            fail_msg("MSR 0x%x is not the PMU's", others[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_index_alone),
+        cmocka_unit_test(test_empty_and_full),
+        cmocka_unit_test(test_outside_changes_nothing),
+        cmocka_unit_test(test_ranges_over_borders),
+        cmocka_unit_test(test_ranges_add_up),
+        cmocka_unit_test(test_pmu_hide_is_pmu_owns),
+        cmocka_unit_test(test_pmu_owns_by_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
