@@ -27,7 +27,10 @@
 bool apic_trap_setup(struct cpu *cpu)
 {
     cpu->apic.page = apic_page().base;
-    return host_window_new(cpu->host_cr3, &cpu->apic.window);
+    for (unsigned i = 0; i < GUEST_WINDOWS; i++)
+        if (!host_window_new(cpu->host_cr3, &cpu->apic.window[i]))
+            return false;
+    return true;
 }
 
 static uint32_t register_read(const struct cpu *cpu, uint8_t number)

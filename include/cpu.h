@@ -85,9 +85,10 @@ struct cpu_nmi {
 };
 
 /* What apic=trap needs, see apic/apic_trap.c. */
+#define GUEST_WINDOWS 8
 struct cpu_apic {
     uint64_t page;             /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
-    struct host_window window; /* onto the guest's page tables and code */
+    struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code: vmx/guest_code.c */
 };
 
 /* What is done to one CPUID leaf, see vmx/cpuid.c. */

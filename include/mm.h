@@ -31,14 +31,16 @@ void host_paging_unmap(uint64_t root, uint64_t address);
 
 /* A page of the hypervisor's address space that can be turned to any physical page, read-only. */
 struct host_window {
-    const void *page; /* where it is seen; mapped after the first turn */
+    const void *page;  /* where it is seen; mapped after the first turn */
+    uint64_t physical; /* what is seen; HOST_WINDOW_SHUT before the first turn */
     uint64_t *entry;
 };
+#define HOST_WINDOW_SHUT (~0ULL)
 /* Takes a page of the pool for it. False: out of pages. */
 bool host_window_new(uint64_t root, struct host_window *window);
-/* Turns it to the page of `physical`, an address that the processor has (below 2^MAXPHYADDR). True:
- * it was another page before, and the caller has to flush window->page (INVLPG). */
-bool host_window_turn(struct host_window *window, uint64_t physical);
+/* Turns it to the page at `physical`, an address that the processor has (below 2^MAXPHYADDR). The
+ * caller flushes window->page (INVLPG). */
+void host_window_turn(struct host_window *window, uint64_t physical);
 
 /* ---- memory types (SDM Vol. 3, "Memory Type Range Registers (MTRRs)") ---- */
 

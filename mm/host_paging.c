@@ -86,17 +86,14 @@ bool host_window_new(uint64_t root, struct host_window *window)
     if (window->entry == NULL)
         return false;
     *window->entry = 0;
+    window->physical = HOST_WINDOW_SHUT;
     return true;
 }
 
-bool host_window_turn(struct host_window *window, uint64_t physical)
+void host_window_turn(struct host_window *window, uint64_t physical)
 {
-    uint64_t entry = (physical & PTE_ADDRESS) | leaf_flags[HOST_READ_ONLY];
-
-    if (*window->entry == entry)
-        return false;
-    *window->entry = entry;
-    return true;
+    window->physical = physical & PTE_ADDRESS;
+    *window->entry = window->physical | leaf_flags[HOST_READ_ONLY];
 }
 
 void host_paging_unmap(uint64_t root, uint64_t address)

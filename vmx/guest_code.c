@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads guest code: linear address to guest-physical by the guest's page tables, then through a
- * window in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
+ * Reads guest code: linear address to guest-physical by the guest's page tables, then through
+ * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
  * not map for the guest is not read for it either: the hypervisor's own memory, the APIC's page, and
- * every address that the processor does not have.
+ * every address that the processor does not have. A window keeps its page until another page needs
+ * it, so a guest that comes back to the same code costs no INVLPG; only which memory it shows is
+ * remembered, never what was in it, and the EPT does not change after the start.
  * SDM Vol. 3, "Paging"; "Guest Register State".
  */
 #include "guest_code.h"
+
+#include <string.h>
 
 #include "../mm/ept.h"
 #include "../mm/guest_walk.h"
@@ -17,17 +21,19 @@
 
 #define REFUSALS_LOGGED 16 /* a guest that goes on must not flush the log */
 
-/* The byte at a guest-physical address, seen through the window; NULL: not the guest's. The EPT is
- * an identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */
+/* The byte at a guest-physical address, seen through a window; NULL: not the guest's. The EPT is an
+ * identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */
 static const void *guest_byte(struct cpu *cpu, uint64_t address)
 {
-    struct host_window *window = &cpu->apic.window;
-    uint64_t page_bytes;
+    uint64_t page = address & ~(PAGE_SIZE - 1), page_bytes;
+    struct host_window *window = &cpu->apic.window[page / PAGE_SIZE % GUEST_WINDOWS];
 
-    if (!(ept_lookup(cpu->ept_root, address, &page_bytes) & EPT_READ))
-        return NULL;
-    if (host_window_turn(window, address))
+    if (window->physical != page) {
+        if (!(ept_lookup(cpu->ept_root, page, &page_bytes) & EPT_READ))
+            return NULL;
+        host_window_turn(window, page);
         invlpg(window->page);
+    }
     return (const uint8_t *)window->page + address % PAGE_SIZE;
 }
 
@@ -50,13 +56,12 @@ static unsigned read_code(struct cpu *cpu, const struct guest_paging *paging, ui
 
     if (!guest_walk(paging, linear, read_entry, cpu, &physical))
         return 0;
-    const volatile uint8_t *from = guest_byte(cpu, physical);
+    const void *from = guest_byte(cpu, physical);
     if (from == NULL)
         return 0;
     if (count > left)
         count = (unsigned)left;
-    for (unsigned i = 0; i < count; i++)
-        out[i] = from[i];
+    memcpy(out, from, count);
     return count;
 }
 
