@@ -30,6 +30,15 @@
                                  * RCX, RDX, RSI, RDI (first byte lowest), RBX = next position */
 #define HYPERCALL_HOST_WORK 18  /* RBX = branches, RCX = period -> RAX = PMIs that the host took,
                                  * RBX = branches that its counter counted */
+/* The test build only (make TEST=1). */
+#define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of NMI
+                                        * requests, RBX = what a sent backtrace request ORs into it */
+#define HYPERCALL_TEST_BACKTRACE 25    /* a backtrace request to this processor, from root mode */
+#define HYPERCALL_TEST_SOURCE 26       /* RBX = source -> RAX = handled in root, RBX = recovered,
+                                        * RCX = returned, RDX = raised */
+#define HYPERCALL_TEST_OTHER_GUEST 27  /* RBX = MSR, RCX = value: a second guest on this processor
+                                        * writes and reads it -> RAX = 0, RBX = what it read */
+#define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
 #define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot */
 #define HYPERCALL_E_ARGUMENT (-22L)

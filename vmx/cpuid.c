@@ -233,9 +233,7 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
     } else if (leaf == CPUID_HV_FEATURES) {
         r.eax = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH;
         r.ebx = cpu->boot->options.policy;
-        r.ecx = BIT(HYPERCALL_NMI_PASSTHROUGH_ON) | BIT(HYPERCALL_NMI_PASSTHROUGH_OFF) |
-                BIT(HYPERCALL_UNKNOWN_NMI) | BIT(HYPERCALL_HOST_WORK) |
-                BIT(HYPERCALL_STATISTICS) | BIT(HYPERCALL_LOG);
+        r.ecx = hypercalls_offered();
     }
     return r;
 }

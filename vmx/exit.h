@@ -32,6 +32,9 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
 
+/* Bit n is set when hypercall number n is offered. */
+uint32_t hypercalls_offered(void);
+
 /* Set-up of the handlers' tables. */
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
 void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);

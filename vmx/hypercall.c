@@ -11,6 +11,7 @@
 #include "exit.h"
 #include "inject.h"
 #include "log.h"
+#include "test_hooks.h"
 #include "vmcs.h"
 
 #define HOST_WORK_MAX (1ULL << 40)
@@ -21,11 +22,6 @@
 static unsigned guest_cpl(void)
 {
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
-}
-
-static int64_t set_nmi_passthrough(struct cpu *cpu, bool on)
-{
-    return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
 }
 
 static int64_t unknown_nmi(struct cpu *cpu)
@@ -46,7 +42,7 @@ static int64_t host_work(struct cpu *cpu)
     return (int64_t)pmis;
 }
 
-static int64_t statistics(const struct cpu *cpu)
+static int64_t statistics(struct cpu *cpu)
 {
     uint64_t reason = cpu->gpr[GPR_RBX];
     uint64_t total = 0;
@@ -77,36 +73,52 @@ static int64_t read_log(struct cpu *cpu)
     return (int64_t)n;
 }
 
+static int64_t nmi_passthrough_on(struct cpu *cpu)
+{
+    return nmi_set_passthrough(cpu, true) ? 0 : HYPERCALL_E_SUPPORT;
+}
+
+static int64_t nmi_passthrough_off(struct cpu *cpu)
+{
+    return nmi_set_passthrough(cpu, false) ? 0 : HYPERCALL_E_SUPPORT;
+}
+
+static int64_t (*const calls[])(struct cpu *cpu) = {
+    [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough_on,
+    [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough_off,
+    [HYPERCALL_UNKNOWN_NMI] = unknown_nmi,
+    [HYPERCALL_STATISTICS] = statistics,
+    [HYPERCALL_LOG] = read_log,
+    [HYPERCALL_HOST_WORK] = host_work,
+#if TEST_HOOKS
+    [HYPERCALL_TEST_REQUEST_WORD] = test_request_word,
+    [HYPERCALL_TEST_BACKTRACE] = test_backtrace,
+    [HYPERCALL_TEST_SOURCE] = test_source,
+    [HYPERCALL_TEST_OTHER_GUEST] = test_other_guest,
+    [HYPERCALL_TEST_FAULT] = test_fault,
+#endif
+};
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+uint32_t hypercalls_offered(void)
+{
+    uint32_t offered = 0;
+
+    for (unsigned number = 0; number < CALLS; number++)
+        if (calls[number] != NULL)
+            offered |= (uint32_t)BIT(number);
+    return offered;
+}
+
 void exit_vmcall(struct cpu *cpu)
 {
-    int64_t result;
+    uint64_t number = cpu->gpr[GPR_RAX];
+    int64_t result = HYPERCALL_E_NUMBER;
 
-    if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0) {
+    if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;
-    } else {
-        switch (cpu->gpr[GPR_RAX]) {
-        case HYPERCALL_NMI_PASSTHROUGH_ON:
-            result = set_nmi_passthrough(cpu, true);
-            break;
-        case HYPERCALL_NMI_PASSTHROUGH_OFF:
-            result = set_nmi_passthrough(cpu, false);
-            break;
-        case HYPERCALL_UNKNOWN_NMI:
-            result = unknown_nmi(cpu);
-            break;
-        case HYPERCALL_HOST_WORK:
-            result = host_work(cpu);
-            break;
-        case HYPERCALL_STATISTICS:
-            result = statistics(cpu);
-            break;
-        case HYPERCALL_LOG:
-            result = read_log(cpu);
-            break;
-        default:
-            result = HYPERCALL_E_NUMBER;
-        }
-    }
+    else if (number < CALLS && calls[number] != NULL)
+        result = calls[number](cpu);
     cpu->gpr[GPR_RAX] = (uint64_t)result;
     skip_instruction(cpu);
 }
