@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Fetches Debian's kernel package for the guest into the cache and prints two lines: the path of
 # vmlinuz and the path of its modules folder. The suite's own kernel is taken, unmodified.
-# Usage: kernel.sh [--update] [cloud|stock]   (default: $GUEST, else cloud)
+# Usage: kernel.sh [--update] [--headers] [cloud|stock]   (default: $GUEST, else cloud)
+# --headers: prints the folder of the same kernel's headers instead, for building modules.
 set -euo pipefail
 
 fail() {
@@ -11,10 +12,15 @@ fail() {
 }
 
 update=0
-if [ "${1:-}" = --update ]; then
-    update=1
+want_headers=0
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+        --update) update=1 ;;
+        --headers) want_headers=1 ;;
+        *) fail "unknown option '$1', wanted --update or --headers" ;;
+    esac
     shift
-fi
+done
 flavour=${1:-${GUEST:-cloud}}
 case $flavour in
     cloud) meta=linux-image-cloud-amd64 ;;
@@ -43,7 +49,55 @@ print_paths() {
     return 1
 }
 
-if [ $update -eq 0 ] && print_paths; then
+# Downloads the packages named and unpacks them into the new folder $1.
+fetch_into() {
+    local target=$1 archive
+    shift
+    echo "kernel.sh: fetching $*" >&2
+    (cd "$work" && apt-get -q download "$@" >&2) ||
+        fail "cannot download $*; check the network, or as root run: apt-get update;" \
+            "where the suite has a newer kernel by now: guest/kernel.sh --update $flavour"
+    mkdir "$target"
+    for archive in "$work"/*.deb; do
+        dpkg-deb -x "$archive" "$target"
+        rm "$archive"
+    done
+}
+
+# The headers' own dependencies name the two packages that they are split into.
+fetch_headers() {
+    local release=$1 package=linux-headers-$1
+    local -a parts
+    mapfile -t parts < <(apt-cache depends "$package" 2> /dev/null |
+        sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-[^ ]*\)$/\1/p')
+    [ ${#parts[@]} -ge 2 ] ||
+        fail "apt-cache knows no $package; as root run: apt-get update; or: guest/kernel.sh --update"
+    fetch_into "$work/headers" "$package" "${parts[@]}"
+    # They name each other by where they would be installed.
+    sed -i "s|/usr/src/|$current/headers/usr/src/|g; s|/usr/lib/|$current/headers/usr/lib/|g" \
+        "$work/headers/usr/src/$package/Makefile"
+    rm -rf "$current/headers"
+    mv "$work/headers" "$current/headers"
+}
+
+print_headers() {
+    local -a paths
+    local release
+    mapfile -t paths < <(print_paths)
+    release=$(basename "${paths[1]}")
+    [ -e "$current/headers/usr/src/linux-headers-$release/Makefile" ] || fetch_headers "$release"
+    echo "$current/headers/usr/src/linux-headers-$release"
+}
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/.fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+if [ $update -eq 0 ] && found=$(print_paths); then
+    if [ $want_headers -eq 1 ]; then
+        print_headers
+    else
+        echo "$found"
+    fi
     exit 0
 fi
 
@@ -65,14 +119,12 @@ fi
 [ -n "$package" ] ||
     fail "apt-cache knows no $meta; as root run: apt-get update (a Debian 12 or 13 system is needed)"
 
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/.fetch.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-echo "kernel.sh: fetching $package" >&2
-(cd "$work" && apt-get -q download "$package" >&2) ||
-    fail "cannot download $package; check the network, or as root run: apt-get update"
-mkdir "$work/root"
-dpkg-deb -x "$work"/*.deb "$work/root"
+fetch_into "$work/root" "$package"
 rm -rf "$current"
 mv "$work/root" "$current"
-print_paths || fail "$package holds no vmlinuz or no modules; found: $(ls "$current")"
+print_paths > /dev/null || fail "$package holds no vmlinuz or no modules; found: $(ls "$current")"
+if [ $want_headers -eq 1 ]; then
+    print_headers
+else
+    print_paths
+fi

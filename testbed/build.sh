@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Builds the emulator: Bochs 3.0 from Debian's source tarball with the instrumentation library of
-# this folder. Touches only the cache folder. Prints one line on stdout, the folder that holds `bochs`.
+# this folder. Touches only the cache folder. Prints one line on stdout, the folder that holds
+# `bochs`.
 #
-# The cache has two levels: the configured tree, keyed by tarball, flags and instrument.h (which Bochs
-# compiles in everywhere), and the linked program, keyed by that and the library's files.
+# The cache has two levels: the configured tree, keyed by tarball, flags and instrument.h (which
+# Bochs compiles in everywhere), and the linked program, keyed by that and the library's files.
 set -euo pipefail
 
 tarball=bochs_3.0+dfsg.orig.tar.xz
@@ -39,7 +40,8 @@ fetch_tarball() {
         given=$DISTFILES/$tarball
         if [ -f "$given" ]; then
             is_tarball "$given" ||
-                die "$given: wrong SHA-256, wanted $tarball_sha256; replace the file or unset DISTFILES"
+                die "$given: wrong SHA-256, wanted $tarball_sha256:" \
+                    "replace the file or unset DISTFILES"
             cp "$given" "$target.part"
             mv "$target.part" "$target"
             return
@@ -102,7 +104,9 @@ if [ ! -x "$out/bochs" ]; then
         # The archive's rule in Bochs looks at no source file.
         rm -f "$tree/build/$library/libinstrument.a" "$tree/build/bochs"
         make --directory "$tree/build" --jobs "$(nproc)" bochs >"$tree/build.log" 2>&1 ||
-            die "build of Bochs failed: $(grep -m 1 -E ' error: |undefined reference' "$tree/build.log" || true) (see $tree/build.log)"
+            die "build of Bochs failed:" \
+                "$(grep -m 1 -E ' error: |undefined reference' "$tree/build.log" || true)" \
+                "(see $tree/build.log)"
         rm -rf "$out"
         mkdir -p "$out.part"
         cp "$tree/build/bochs" "$out.part/bochs"

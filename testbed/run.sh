@@ -7,8 +7,8 @@
 # line, and a temporary folder of its own. README.md describes knobs and ledger.
 set -euo pipefail
 
-usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS] [--cpus N]
-    [--memory MIB] [--knobs FILE] [--model NAME]"
+usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
+    [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME]"
 
 ips=50000000
 kill_after=10
@@ -26,14 +26,14 @@ while [ $# -gt 0 ]; do
         exit 0
         ;;
     --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model)
-        [ $# -ge 2 ] || die "$1: no value given; $usage"
+        [ $# -ge 2 ] || die "$1: no value given (see --help)"
         printf -v "${1#--}" '%s' "$2"
         shift 2
         ;;
-    *) die "unknown argument '$1'; $usage" ;;
+    *) die "unknown argument '$1' (see --help)" ;;
     esac
 done
-[ -n "$disk" ] || die "no --disk given; $usage"
+[ -n "$disk" ] || die "no --disk given (see --help)"
 [ -f "$disk" ] || die "--disk: '$disk' is not a file"
 [[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
 in_range() {
@@ -41,7 +41,7 @@ in_range() {
 }
 in_range "$cpus" 1 64 || die "--cpus: found '$cpus', wanted 1 to 64"
 in_range "$memory" 64 2048 || die "--memory: found '$memory', wanted 64 to 2048 MiB"
-[[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted the name of a Bochs processor model"
+[[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted a processor model of Bochs"
 [ -z "$knobs" ] || [ -r "$knobs" ] || die "--knobs: cannot read '$knobs'"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -50,6 +50,10 @@ vga=/usr/share/seabios/vgabios-stdvga.bin
 [ -r "$firmware" ] || die "$firmware not found: install the packages that testbed/deps.sh lists"
 [ -r "$vga" ] || die "$vga not found: install the packages that testbed/deps.sh lists"
 bochs=$("$here/build.sh")/bochs
+
+# Not by a pipe: grep leaves at its first match, and Bochs' end by SIGPIPE would count.
+grep -qxF "$model" <("$bochs" -help cpu 2>&1 </dev/null) ||
+    die "--model: Bochs has no processor model '$model' (its list: $bochs -help cpu)"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -62,13 +66,14 @@ rm -f "$disk.lock"
 exclude=''
 if [ -n "$knobs" ]; then
     # The one knob that Bochs itself has to know before it makes the processors.
-    exclude=$(sed -n 's/^[[:space:]]*hide_feature[[:space:]]\{1,\}\([a-z0-9_]\{1,\}\)[[:space:]]*$/\1/p' \
-        "$knobs" | paste -s -d ' ')
+    exclude=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { print $2 }' "$knobs" |
+        paste -s -d ' ')
 fi
 cat >"$work/bochsrc" <<END
 config_interface: textconfig
 display_library: nogui
-cpu: model=$model, count=$cpus, ips=$ips, quantum=32, reset_on_triple_fault=1, ignore_bad_msrs=1${exclude:+, exclude_features="$exclude"}
+cpu: model=$model, count=$cpus, ips=$ips, quantum=32, reset_on_triple_fault=1
+cpu: ignore_bad_msrs=1${exclude:+, exclude_features="$exclude"}
 memory: guest=$memory, host=$memory
 romimage: file=$firmware, address=0x0
 vgaromimage: file=$vga
@@ -88,26 +93,37 @@ info: action=ignore
 debug: action=ignore
 END
 
+# What the library reads; a name it does not find in the environment it does without.
+unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS
 export TB_SERIAL_FD=3
-[ -z "$serial" ] || TB_SERIAL_FILE=$(realpath "$serial")
-[ -z "$ledger" ] || TB_LEDGER=$(realpath "$ledger")
-[ -z "$knobs" ] || TB_KNOBS=$(realpath "$knobs")
-[ -z "$serial" ] || export TB_SERIAL_FILE
-[ -z "$ledger" ] || export TB_LEDGER
-[ -z "$knobs" ] || export TB_KNOBS
+if [ -n "$serial" ]; then
+    : 2>/dev/null >"$serial" || die "--serial: cannot write '$serial'"
+    export TB_SERIAL_FILE=$serial
+fi
+if [ -n "$ledger" ]; then
+    : 2>/dev/null >"$ledger" || die "--ledger: cannot write '$ledger'"
+    export TB_LEDGER=$ledger
+fi
+if [ -n "$knobs" ]; then
+    export TB_KNOBS=$knobs
+fi
 
 status=0
-timeout --signal=TERM --kill-after="$kill_after" "$timeout" \
+# In the foreground, so that Ctrl-C reaches Bochs.
+timeout --foreground --signal=TERM --kill-after="$kill_after" "$timeout" \
     "$bochs" -q -f "$work/bochsrc" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
 rm -f "$disk.lock"
 case $status in
 0 | 3 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
-    grep -E '^testbed: ' "$work/out" | sed -n 1p | sed 's/^testbed: //' >"$work/line" || true
-    [ -s "$work/line" ] || grep -aE 'PANIC|>>PANIC<<' "$work/log" | tail -n 1 >"$work/line" || true
-    [ -s "$work/line" ] || tail -n 1 "$work/out" >"$work/line"
-    die "Bochs ended with status $status: $(cat "$work/line")"
+    # The library's own line, else Bochs' last complaint, else the last thing that it said.
+    {
+        grep -aE '^testbed: ' "$work/out" | head -n 1 | sed 's/^testbed: //'
+        grep -ahE '>>PANIC<<' "$work/log" "$work/out" | tail -n 1
+        grep -avE '^=*$' "$work/out" | tail -n 1
+    } >"$work/line" 2>/dev/null || true
+    die "Bochs ended with status $status: $(head -n 1 "$work/line")"
     ;;
 esac
 exit "$status"

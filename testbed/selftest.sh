@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Builds the emulator's self-test (an EFI application), boots it in the emulator without any operating
-# system, and once more with a skid. Touches only a temporary folder. Exit status 0: every check holds.
+# Builds the emulator's self-test (an EFI application), boots it in the emulator without any
+# operating system, and once more with a skid. Touches only a temporary folder. Exit status 0: every
+# check holds.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -9,11 +9,12 @@ default rel
 extern fault_resume
 
 %define IA32_PERF_GLOBAL_CTRL 0x38f
+%define DATA_SELECTOR 0x18
 %define RFLAGS_FIXED 2
 %define RFLAGS_OFFSET 16 * 8
-; Instructions of LOAD_REGISTERS; the rest up to PMI_BEFORE of probe.h is filled.
+; Instructions of LOAD_REGISTERS; the rest up to PMI_BEFORE (probe.h) is filled.
 %define LOADS 16
-%define PMI_BEFORE 40
+%define PMI_BEFORE 200
 %define PMI_BEHIND 256
 
 %macro SAVE_CALLER 0
@@ -106,6 +107,17 @@ section .text
     PROBE wrmsr_fault, {wrmsr}
     PROBE ept, {mov rax, [rbx]}
 
+%macro CPUID_STI 0
+    sti
+    cpuid
+%endmacro
+%macro CPUID_MOVSS 0
+    mov ss, [data_selector]
+    cpuid
+%endmacro
+    PROBE cpuid_sti, CPUID_STI
+    PROBE cpuid_movss, CPUID_MOVSS
+
 ; void probe_run_counted(uint64_t global_ctrl)
 global probe_run_counted
 probe_run_counted:
@@ -129,8 +141,11 @@ probe_counted_after:
 section .rodata
 global probe_run, probe_after
 align 8
-probe_run: dq cpuid_probe, vmcall_probe, wrmsr_probe, wrmsr_fault_probe, ept_probe
-probe_after: dq cpuid_after, vmcall_after, wrmsr_after, wrmsr_fault_after, ept_after
+probe_run: dq cpuid_probe, vmcall_probe, wrmsr_probe, wrmsr_fault_probe, ept_probe, \
+    cpuid_sti_probe, cpuid_movss_probe
+probe_after: dq cpuid_after, vmcall_after, wrmsr_after, wrmsr_fault_after, ept_after, \
+    cpuid_sti_after, cpuid_movss_after
+data_selector: dw DATA_SELECTOR
 
 section .bss
 global probe_in, probe_out

@@ -38,6 +38,8 @@ static const struct {
     [PROBE_WRMSR] = {"wrmsr", REASON_WRMSR, false},
     [PROBE_WRMSR_FAULT] = {"wrmsr-fault", REASON_WRMSR, true},
     [PROBE_EPT] = {"ept", REASON_EPT_VIOLATION, true},
+    [PROBE_CPUID_STI] = {"cpuid-sti", REASON_CPUID, false},
+    [PROBE_CPUID_MOVSS] = {"cpuid-movss", REASON_CPUID, false},
 };
 
 static const char *const register_names[PROBE_REGISTERS] = {
@@ -57,6 +59,8 @@ static void fill(enum probe_kind kind, unsigned pattern)
     probe_in[PROBE_RFLAGS] = RFLAGS_FIXED | (pattern % 2 != 0 ? FLAGS_TRIED : 0);
     switch (kind) {
     case PROBE_CPUID:
+    case PROBE_CPUID_STI:
+    case PROBE_CPUID_MOVSS:
         probe_in[PROBE_RAX] = 0;
         probe_in[PROBE_RCX] = 0;
         break;
@@ -83,8 +87,10 @@ static void fill(enum probe_kind kind, unsigned pattern)
 
 static uint64_t wanted(enum probe_kind kind, unsigned reg)
 {
-    if (kind == PROBE_CPUID && reg <= PROBE_RBX)
+    if (kinds[kind].reason == REASON_CPUID && reg <= PROBE_RBX)
         return learnt[kind][reg];
+    if (kind == PROBE_CPUID_STI && reg == PROBE_RFLAGS)
+        return probe_in[reg] | RFLAGS_IF;
     if (kind == PROBE_VMCALL && reg == PROBE_RAX)
         return learnt[kind][reg];
     return probe_in[reg];

@@ -15,6 +15,8 @@ enum probe_kind {
     PROBE_WRMSR,       /* exits, and is done */
     PROBE_WRMSR_FAULT, /* exits, faults in root mode, and so in the guest */
     PROBE_EPT,         /* a read of memory that is not the guest's: #GP */
+    PROBE_CPUID_STI,   /* in the shadow of STI */
+    PROBE_CPUID_MOVSS, /* in the shadow of MOV SS */
     PROBE_KINDS
 };
 
@@ -32,10 +34,11 @@ extern uint64_t probe_in[PROBE_REGISTERS], probe_out[PROBE_REGISTERS];
 extern void (*const probe_run[PROBE_KINDS])(void);
 extern const char *const probe_after[PROBE_KINDS];
 /* The CPUID probe with GLOBAL_CTRL set to `global_ctrl` before it, PMI_BEFORE instructions between
- * the two, and more than any skid behind. */
+ * the two, and PMI_BEHIND behind. */
 void probe_run_counted(uint64_t global_ctrl);
 extern const char probe_counted_after[];
-#define PMI_BEFORE 40
+#define PMI_BEFORE 200
+#define PMI_BEHIND 256
 
 /* probe.c */
 

@@ -93,9 +93,9 @@ void test_pmi(const struct job *job)
     tap_result(state_was_right() && nmi.count - before == rounds, job->name, NULL);
 }
 
-/* `sweep-pmi:SKIDS`: the emulator gives the n-th PMI a skid of n modulo SKIDS instructions. Every
- * skid with every distance from the overflow to the exit, so that the PMI is raised before, at each
- * early instruction of, and behind the exit. */
+/* `sweep-pmi:SKIDS`: SKIDS PMIs for every distance from the overflow to the exit, from PMI_BEFORE
+ * instructions down to 1. The emulator decides on the skid of each: one for all, or another for
+ * each of the SKIDS. So the PMI is raised before the exit, at each instruction of it, and behind. */
 void test_sweep_pmi(const struct job *job)
 {
     uint64_t skids = job->number[0], wrong = 0, at_entry = 0, before = nmi.count;

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--perf] [cloud|stock]    (default: $GUEST, else cloud)
-# The modules in it are the kernel's own, and ours of guest/module/. --perf: the image that also
-# holds Debian's perf.
+# Usage: build.sh [--tools] [cloud|stock]    (default: $GUEST, else cloud)
+# The modules in it are the kernel's own. --tools: the image for the tests, which also holds Debian's
+# perf and the project's own kernel modules.
 set -euo pipefail
 
 fail() {
@@ -11,9 +11,9 @@ fail() {
     exit 1
 }
 
-with_perf=0
-if [ "${1:-}" = --perf ]; then
-    with_perf=1
+with_tools=0
+if [ "${1:-}" = --tools ]; then
+    with_tools=1
     shift
 fi
 flavour=${1:-${GUEST:-cloud}}
@@ -23,7 +23,6 @@ out=$top/build/payload
 mapfile -t kernel < <("$top/guest/kernel.sh" "$flavour")
 [ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
 modules=${kernel[1]}
-own_module=$("$top/guest/module/build.sh" "$flavour")
 
 loop_rounds=1000000
 cc=${CC:-gcc}
@@ -51,9 +50,14 @@ if ! newer_than "$out/loop" "$here/loop.asm" "$here/build.sh"; then
 fi
 
 name=initrd-$flavour
-[ $with_perf -eq 0 ] || name=perf-$flavour
+[ $with_tools -eq 0 ] || name=tools-$flavour
 image=$out/$name.img
-if newer_than "$image" "$out/init" "$out/loop" "$modules" "$own_module" "$here/build.sh"; then
+inputs=("$out/init" "$out/loop" "$modules" "$here/build.sh")
+if [ $with_tools -eq 1 ]; then
+    own_module=$("$top/guest/module/build.sh" "$flavour")
+    inputs+=("$own_module")
+fi
+if newer_than "$image" "${inputs[@]}"; then
     echo "$image"
     exit 0
 fi
@@ -62,7 +66,6 @@ root=$(mktemp -d "$out/.root.XXXXXX")
 trap 'rm -rf "$root" "$image.new"' EXIT
 mkdir -p "$root"/{dev,proc,sys,tmp,lib/modules}
 cp "$out/init" "$out/loop" "$root/"
-cp "$own_module" "$root/lib/modules/"
 
 # A module that the kernel has built in is simply not there.
 for module in msr efivarfs; do
@@ -78,8 +81,9 @@ for module in msr efivarfs; do
     esac
 done
 
-if [ $with_perf -eq 1 ]; then
+if [ $with_tools -eq 1 ]; then
     perf=$(command -v perf) || fail "perf is missing; run: testbed/deps.sh check"
+    cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
     mkdir -p "$root/usr/bin"
     cp -L "$perf" "$root/usr/bin/perf"
     # ldd prints "name => path (address)" and, for the loader, "path (address)".
@@ -94,7 +98,7 @@ archive() {
         cpio --quiet --null --create --format=newc --owner=+0:+0 --reproducible)
 }
 # The small image stays as it is: reading it is cheaper in an emulator than unpacking it.
-if [ $with_perf -eq 1 ]; then
+if [ $with_tools -eq 1 ]; then
     archive | lz4 -q -l -9 > "$image.new"
 else
     archive > "$image.new"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * hyper.c: what the guest's programs ask of PMUvisor: its CPUID leaves, its log and statistics.
- * VMCALL is executed only under PMUvisor: natively it would be an invalid opcode.
+ * hyper.c: what the guest's programs know of PMUvisor: its CPUID leaves and, through the kernel
+ * module, its log. VMCALL is executed only under PMUvisor: natively it is an invalid opcode.
  * SDM Vol. 3, "VMCALL - Call to VM Monitor"; numbers and results in include/hypercall.h.
  */
 #include "hypercall.h"
@@ -12,8 +12,6 @@
 
 #define CPUID_FEATURES 1u
 #define CPUID_1_ECX_HYPERVISOR (1u << 31)
-#define LOG_BYTES_PER_CALL 32
-#define LOG_CALLS_MAX 65536
 
 bool hyper_present(void) {
     struct cpuid_regs r = cpuid(CPUID_FEATURES, 0);
@@ -40,49 +38,37 @@ const char *hyper_policy(void) {
     return names[policy];
 }
 
-/* One HYPERCALL_LOG: n bytes into text, or a negative error; *position moves on. */
-static long log_read(uint64_t *position, char text[LOG_BYTES_PER_CALL]) {
-    uint64_t words[LOG_BYTES_PER_CALL / sizeof(uint64_t)];
+/* Hypercalls are the kernel's: from user space each one is refused, whatever its number. */
+static long user_hypercall(long number) {
     long result;
 
-    __asm__ volatile("vmcall"
-                     : "=a"(result), "+b"(*position), "=c"(words[0]), "=d"(words[1]),
-                       "=S"(words[2]), "=D"(words[3])
-                     : "a"((long)HYPERCALL_LOG)
-                     : "memory");
-    memcpy(text, words, sizeof(words));
+    __asm__ volatile("vmcall" : "=a"(result) : "a"(number), "b"(0) : "rcx", "rdx", "memory");
     return result;
 }
 
+/* The kernel module reads the log by hypercall; this prints what it found. */
 int job_log(void) {
-    char text[LOG_BYTES_PER_CALL];
-    uint64_t position = 0;
-    bool line_start = true;
-    long total = 0;
+    char *text, *rest = NULL;
+    long refused;
+    int error, lines = 0;
 
     if (!hyper_present()) {
         printf("log: not running under PMUvisor\n");
         return 0;
     }
-    for (int call = 0; call < LOG_CALLS_MAX; call++) {
-        long n = log_read(&position, text);
-
-        if (n < 0 || n > LOG_BYTES_PER_CALL) {
-            printf("log: error=%ld\n", n);
-            return 1;
-        }
-        if (n == 0) {
-            break;
-        }
-        total += n;
-        for (long i = 0; i < n; i++) {
-            if (line_start) {
-                fputs("log: ", stdout);
-            }
-            putchar(text[i]);
-            line_start = text[i] == '\n';
-        }
+    refused = user_hypercall(HYPERCALL_LOG);
+    error = load_module("pmuvisor");
+    text = read_text("/proc/pmuvisor_log");
+    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        printf("log: %s\n", line);
+        lines++;
     }
-    printf("%slog: bytes=%ld\n", line_start ? "" : "\n", total);
-    return total > 0 ? 0 : 1;
+    printf("log: lines=%d module=%d user=%ld\n", lines, error, refused);
+    text = read_text("/proc/pmuvisor_exits");
+    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        printf("exits: %s\n", line);
+    }
+    return lines == 0 || refused != HYPERCALL_E_PERMISSION;
 }

@@ -95,6 +95,7 @@ cp "$here"/dsdt.asl "$here"/facp.asl "$here"/hpet.asl "$work/"
 apic_asl "$cpus" >"$work/apic.asl"
 for table in dsdt facp apic hpet; do
     (cd "$work" && iasl -va -p "$table" "$table.asl") >"$work/$table.log" 2>&1 ||
-        die "$table.asl: iasl says: $(grep -m 1 Error "$work/$table.log" || tail -n 1 "$work/$table.log")"
+        die "$table.asl: iasl says:" \
+            "$(grep -m 1 Error "$work/$table.log" || tail -n 1 "$work/$table.log")"
     mv "$work/$table.aml" "$out/"
 done

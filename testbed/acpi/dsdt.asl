@@ -34,8 +34,8 @@ DefinitionBlock ("dsdt.aml", "DSDT", 2, "PMUV", "TESTBED", 1)
                     0, 0x0D00, 0xFFFF, 0, 0xF300)
                 DWordMemory (ResourceProducer, PosDecode, MinFixed, MaxFixed, Cacheable, ReadWrite,
                     0, 0x000A0000, 0x000BFFFF, 0, 0x00020000)
-                DWordMemory (ResourceProducer, PosDecode, MinFixed, MaxFixed, NonCacheable, ReadWrite,
-                    0, 0x80000000, 0xFEBFFFFF, 0, 0x7EC00000)
+                DWordMemory (ResourceProducer, PosDecode, MinFixed, MaxFixed, NonCacheable,
+                    ReadWrite, 0, 0x80000000, 0xFEBFFFFF, 0, 0x7EC00000)
             })
 
             // The IO-APIC's inputs: 16 + ((slot + pin) & 3).

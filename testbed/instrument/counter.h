@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One 48-bit counter: its value is that of the moment it was last started plus the events since. Knows
- * only numbers; `now` is always what EventCounts::count() says for the counter's selector. SDM
- * Vol. 3, "Architectural Performance Monitoring".
+ * One 48-bit counter: its value is that of the moment it was last started plus the events since.
+ * Knows only numbers; `now` is always what EventCounts::count() says for the counter's selector.
+ * SDM Vol. 3, "Architectural Performance Monitoring".
  */
 #ifndef TB_COUNTER_H
 #define TB_COUNTER_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // RDPMC (which Bochs answers with 0), the region marker, the instructions that the ledger counts in
-// root mode, and those that switch between root mode and no VMX. Each handler is a member of a class
-// that adds no data to Bochs' processor.
+// root mode, and those that switch between root mode and no VMX. Each handler is a member of a
+// class that adds no data to Bochs' processor.
 #define NEED_CPU_REG_SHORTCUTS 1
 #include "bochs.h"
 #include "cpu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Instructions that the library executes itself or wants to hear of. They are caught once, when Bochs
- * decodes them, so that all others cost nothing.
+ * Instructions that the library executes itself or wants to hear of. They are caught once, when
+ * Bochs decodes them, so that all others cost nothing.
  */
 #ifndef TB_DECODE_H
 #define TB_DECODE_H

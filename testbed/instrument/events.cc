@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Event selection: which occurrences a counter takes. One instruction or one REP iteration is one
-// cycle here, so an event happens at most once per cycle and CMASK has three meanings: 0 and 1 count
-// occurrences, more counts nothing (or, inverted, every cycle).
+// cycle here, so an event happens at most once per cycle and CMASK has three meanings: 0 and 1
+// count occurrences, more counts nothing (or, inverted, every cycle).
 #include "events.h"
 
 #include "msr_index.h"

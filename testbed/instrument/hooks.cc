@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Where Bochs' calls arrive: each hook goes to the parts that want it, in an order that matters and is
-// written down here. Holds no state but the hot one.
+// Where Bochs' calls arrive: each hook goes to the parts that want it, in an order that matters and
+// is written down here. Holds no state but the hot one.
 #include "bochs.h"
 #include "cpu.h"
 

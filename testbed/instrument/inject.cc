@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Scheduled NMIs. Position 1 is before the first instruction, so that position k lets k - 1 instructions
-// run.
+// Scheduled NMIs. Position 1 is before the first instruction, so that position k lets k - 1
+// instructions run.
 #include "inject.h"
 
 uint64_t NmiSchedule::position_of(uint64_t n) const

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs by schedule: at a chosen root-mode instruction of chosen VM exits, or at a chosen instruction of
- * the guest's NMI handler. Knows no Bochs; it says when, others deliver.
+ * NMIs by schedule: at a chosen root-mode instruction of chosen VM exits, or at a chosen
+ * instruction of the guest's NMI handler. Knows no Bochs; it says when, others deliver.
  */
 #ifndef TB_INJECT_H
 #define TB_INJECT_H
@@ -27,11 +27,14 @@ class Injector {
 public:
     static constexpr uint64_t NEVER = ~uint64_t{0};
 
-    explicit Injector(const std::vector<NmiSchedule> &schedules) : plans_(schedules.begin(), schedules.end()) {}
+    explicit Injector(const std::vector<NmiSchedule> &schedules)
+        : plans_(schedules.begin(), schedules.end())
+    {
+    }
 
     /* A VM exit; `root` is the count of instructions in root mode so far. */
     void vm_exit(unsigned reason, uint64_t root);
-    /* A VM entry is in flight: what was planned for this stay in root mode and has not come is missed. */
+    /* A VM entry is in flight: what was planned for this stay in root mode is missed now. */
     void vm_entry();
     /* An NMI begins in non-root mode or without VMX; `nonroot` counts the instructions there. */
     void nmi(uint64_t nonroot);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The hooks that Bochs compiles into its processor: what runs on every emulated instruction is inline
- * here, everything else is a call into the library. Bochs includes this file everywhere, so a change
- * of it rebuilds the whole emulator; a change of any other file here rebuilds the library alone.
- * Interface: instrument/instrumentation.txt and instrument/stubs of Bochs 3.0.
+ * The hooks that Bochs compiles into its processor: what runs on every emulated instruction is
+ * inline here, everything else is a call into the library. Bochs includes this file everywhere, so
+ * a change of it rebuilds the whole emulator; a change of any other file here rebuilds the library
+ * alone. Interface: instrument/instrumentation.txt and instrument/stubs of Bochs 3.0.
  */
 #ifndef TB_INSTRUMENT_H
 #define TB_INSTRUMENT_H

@@ -73,13 +73,16 @@ bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
         given[word.substr(0, equals)] = word.substr(equals + 1);
     }
     schedule->root = root;
-    if (given.size() != (root ? 3u : 2u) || (root && !parse_unsigned(given["reason"], &schedule->reason)))
+    if (given.size() != (root ? 3u : 2u))
+        return false;
+    if (root && !parse_unsigned(given["reason"], &schedule->reason))
         return false;
     return parse_range(given[root ? "exits" : "nmis"], &schedule->first, &schedule->last) &&
            parse_position(given["position"], schedule);
 }
 
-bool parse_choice(const std::string &text, const std::vector<std::string> &choices, unsigned *choice)
+bool parse_choice(const std::string &text, const std::vector<std::string> &choices,
+                  unsigned *choice)
 {
     for (*choice = 0; *choice < choices.size(); ++*choice)
         if (choices[*choice] == text)

@@ -13,7 +13,11 @@
 
 #include "inject.h"
 
-enum FeatureControl { FEATURE_CONTROL_UNLOCKED, FEATURE_CONTROL_LOCKED_OFF, FEATURE_CONTROL_LOCKED_ON };
+enum FeatureControl {
+    FEATURE_CONTROL_UNLOCKED,
+    FEATURE_CONTROL_LOCKED_OFF,
+    FEATURE_CONTROL_LOCKED_ON
+};
 
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */

@@ -19,8 +19,8 @@ void ledger_write(const char *end)
     if (!path)
         return;
     summary.end = end;
-    summary.cpus = BX_SMP_PROCESSORS;
-    for (unsigned n = 0; n < BX_SMP_PROCESSORS; n++) {
+    summary.cpus = processor_count();
+    for (unsigned n = 0; n < processor_count(); n++) {
         const Ledger &ledger = processor(n).ledger;
         summary.total.merge(ledger.total());
         summary.stray_ends += ledger.stray_ends();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Writes the ledger's JSON by hand: the schema is small and fixed. Names of exit reasons are those of
-// SDM Vol. 3, "VMX Basic Exit Reasons".
+// Writes the ledger's JSON by hand: the schema is small and fixed. Names of exit reasons are those
+// of SDM Vol. 3, "VMX Basic Exit Reasons".
 #include "ledger_json.h"
 
 #include <sstream>
@@ -142,8 +142,8 @@ std::string ledger_json(const LedgerSummary &summary)
     std::ostringstream out;
     const char *comma = "\n";
 
-    out << "{\n  \"schema\": 1,\n  \"end\": \"" << summary.end << "\",\n  \"cpus\": " << summary.cpus
-        << ",\n";
+    out << "{\n  \"schema\": 1,\n  \"end\": \"" << summary.end
+        << "\",\n  \"cpus\": " << summary.cpus << ",\n";
     put_tally(out, summary.total, "  ");
     out << ",\n  \"scheduled_nmis\": {\"fired\": " << summary.nmis_fired
         << ", \"missed\": " << summary.nmis_missed << '}';

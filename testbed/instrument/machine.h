@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The machine around the processors, as the test bed watches it: COM1's output, power-off, reset and
- * the end of the run. Knows I/O ports and host files, no processor.
+ * The machine around the processors, as the test bed watches it: COM1's output, power-off, reset
+ * and the end of the run. Knows I/O ports and host files, no processor.
  */
 #ifndef TB_MACHINE_H
 #define TB_MACHINE_H
@@ -14,8 +14,8 @@ void machine_init();
 /* The guest writes `len` bytes of `value` to an I/O port. May end the run. */
 void machine_outp(uint16_t port, unsigned len, unsigned value);
 
-/* Bochs resets a processor: is it the whole machine's reset, or an INIT? `hardware` is Bochs' own idea,
- * which takes most resets by software for an INIT. */
+/* Bochs resets a processor: is it the whole machine's reset, or an INIT? `hardware` is Bochs' own
+ * idea, which takes most resets by software for an INIT. */
 bool machine_is_reset(bool hardware);
 
 /* The machine is reset. May end the run. */

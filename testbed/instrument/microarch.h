@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The deterministic stand-ins for what Bochs has none of: a branch predictor and two levels of cache.
- * They make the events "branch misses", "LLC references" and "LLC misses" follow the program's
- * behaviour and repeat exactly; they predict nothing about a real processor.
+ * The deterministic stand-ins for what Bochs has none of: a branch predictor and two levels of
+ * cache. They make the events "branch misses", "LLC references" and "LLC misses" follow the
+ * program's behaviour and repeat exactly; they predict nothing about a real processor.
  */
 #ifndef TB_MICROARCH_H
 #define TB_MICROARCH_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// CPUID and MSRs of the model. Bochs asks its CPUID object for every MSR that it does not know, from
-// RDMSR, WRMSR and the VMX MSR lists alike, and takes a fault as an answer: the object here is the
-// PMU's way in. SDM Vol. 4, "Model-Specific Registers".
+// CPUID and MSRs of the model. Bochs asks its CPUID object for every MSR that it does not know,
+// from RDMSR, WRMSR and the VMX MSR lists alike, and takes a fault as an answer: the object here is
+// the PMU's way in. SDM Vol. 4, "Model-Specific Registers".
 #include "bochs.h"
 #include "cpu.h"
 
@@ -21,7 +21,8 @@ struct StoredMsr {
 };
 
 constexpr uint64_t ANY = ~uint64_t{0};
-// Below 0x2000014 Linux gives up the TSC-deadline timer of this model. The revision is the high half.
+// Below 0x2000014 Linux gives up the TSC-deadline timer of this model. The revision is the high
+// half.
 constexpr uint64_t MICROCODE_REVISION = uint64_t{0x2000065} << 32;
 // Maximum non-turbo ratio 35, as the model's name says.
 constexpr uint64_t PLATFORM_INFO_RATIO = uint64_t{35} << 8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The processor model as software sees it beyond what Bochs has: CPUID and MSRs. It stands in front of
- * Bochs' own description of the processor and passes on what it does not change.
+ * The processor model as software sees it beyond what Bochs has: CPUID and MSRs. It stands in front
+ * of Bochs' own description of the processor and passes on what it does not change.
  */
 #ifndef TB_MODEL_H
 #define TB_MODEL_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The counters' MSRs and their overflow. An instruction that starts, stops or writes a counter is not
-// counted itself; SDM Vol. 3, "Performance Monitoring", leaves that open.
+// The counters' MSRs and their overflow. An instruction that starts, stops or writes a counter is
+// not counted itself; SDM Vol. 3, "Performance Monitoring", leaves that open.
 #include "pmu.h"
 
 #include "msr_index.h"
@@ -124,7 +124,8 @@ MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
 {
     unsigned n;
 
-    if (in_block(index, IA32_PMC0, PMU_GENERAL, &n) || in_block(index, IA32_A_PMC0, PMU_GENERAL, &n))
+    if (in_block(index, IA32_PMC0, PMU_GENERAL, &n) ||
+        in_block(index, IA32_A_PMC0, PMU_GENERAL, &n))
         *value = counters_[n].read(now_of(n));
     else if (in_block(index, IA32_FIXED_CTR0, PMU_FIXED, &n))
         *value = counters_[PMU_GENERAL + n].read(now_of(PMU_GENERAL + n));

@@ -26,6 +26,11 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
     pmu.set_skid(knobs().pmi_skid);
 }
 
+unsigned processor_count()
+{
+    return static_cast<unsigned>(processors.size());
+}
+
 Processor &processor(unsigned cpu)
 {
     return *processors[cpu];

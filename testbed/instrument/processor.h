@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * All that the library keeps for one emulated processor, and the planning of when to look at it next.
- * The parts in here know nothing of each other; this file and its users join them.
+ * All that the library keeps for one emulated processor, and the planning of when to look at it
+ * next. The parts in here know nothing of each other; this file and its users join them.
  */
 #ifndef TB_PROCESSOR_H
 #define TB_PROCESSOR_H
@@ -49,6 +49,9 @@ struct Processor {
 };
 
 Processor &processor(unsigned cpu);
+
+/* Processors made so far: none, where Bochs stops over its configuration. */
+unsigned processor_count();
 
 /* Makes the processor's state. To be called once for each, in order. */
 void processor_create(unsigned cpu);

@@ -74,7 +74,8 @@ constexpr Control controls[] = {
     {"ept_accessed_dirty", EPT_VPID, 21, BX_VMX_EPT_ACCESS_DIRTY},
 };
 
-// What an i7-7800X offers (allowed-1 halves of its capability MSRs), as Bochs' model of it documents.
+// What an i7-7800X offers (allowed-1 halves of its capability MSRs), as Bochs' model of it
+// documents.
 constexpr const char *SKYLAKE_X = "corei7_skylake_x";
 constexpr Bit32u SKYLAKE_X_PIN = 0x000000ff;
 constexpr Bit32u SKYLAKE_X_PRIMARY = 0xfff9fffe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which VMX controls the processor offers: Bochs' model, less what the real processor lacks, less what
- * the knobs hide. Changes data of Bochs' processor object. SDM Vol. 3, Appendix A.
+ * Which VMX controls the processor offers: Bochs' model, less what the real processor lacks, less
+ * what the knobs hide. Changes data of Bochs' processor object. SDM Vol. 3, Appendix A.
  */
 #ifndef TB_VMX_CAPS_H
 #define TB_VMX_CAPS_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The order of things is Bochs': on an exit the hook at its start, then the guest's state and MSR list
-// are stored, then the host's state is loaded (here), then the host's MSR list; on an entry the guest's
-// state (here), then the guest's MSR list. That is the SDM's order too.
+// The order of things is Bochs': on an exit the hook at its start, then the guest's state and MSR
+// list are stored, then the host's state is loaded (here), then the host's MSR list; on an entry
+// the guest's state (here), then the guest's MSR list. That is the SDM's order too.
 #include "bochs.h"
 #include "cpu.h"
 
@@ -18,8 +18,8 @@ constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
 
-// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry. A field that it does check is
-// spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
+// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry. A field that it does check
+// is spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
 // Vol. 3, "Checks on Host Control Registers, MSRs, and SSP" and "Checks on Guest Control Registers,
 // Debug Registers, and MSRs".
 bool guest_msrs_bad(BX_CPU_C *cpu)

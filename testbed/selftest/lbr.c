@@ -20,8 +20,8 @@ static uint64_t to(unsigned back) {
     return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
 }
 
-/* Turns recording on with `debugctl`, takes a jump and a call, and turns it off, without a branch in
- * between. Gives the addresses of both branches and of their targets. */
+/* Turns recording on with `debugctl`, takes a jump and a call, and turns it off, without a branch
+ * in between. Gives the addresses of both branches and of their targets. */
 static void branches(uint64_t debugctl, uint64_t addresses[4]) {
     __asm__ volatile("wrmsr\n\t"
                      "lea 1f(%%rip), %%r8\n\t"
@@ -59,7 +59,8 @@ void test_lbr(void) {
     wrmsr(MSR_LBR_SELECT, SELECT_NEAR_REL_JMP);
     tos = rdmsr(MSR_LASTBRANCH_TOS);
     branches(DEBUGCTL_LBR, at);
-    check_equal("jumps kept out: one record", (rdmsr(MSR_LASTBRANCH_TOS) + LBR_DEPTH - tos) % LBR_DEPTH, 1);
+    check_equal("jumps kept out: one record",
+                (rdmsr(MSR_LASTBRANCH_TOS) + LBR_DEPTH - tos) % LBR_DEPTH, 1);
     check_equal("jumps kept out: the call's", from(0), at[2]);
 
     wrmsr(MSR_LBR_SELECT, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * machine.c: the self-test's hold on the machine: its own IDT, the local APIC in both modes, COM1 and
- * the power switch. SDM Vol. 3, "Interrupt and Exception Handling" and "Advanced Programmable
+ * machine.c: the self-test's hold on the machine: its own IDT, the local APIC in both modes, COM1
+ * and the power switch. SDM Vol. 3, "Interrupt and Exception Handling" and "Advanced Programmable
  * Interrupt Controller".
  */
 #include "selftest.h"

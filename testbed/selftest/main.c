@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * main.c: the emulator's self-test, an EFI application that never returns. It prints one line for each
- * check that fails, the number of checks, and turns the machine off. UEFI, "EFI Image Entry Point".
+ * main.c: the emulator's self-test, an EFI application that never returns. It prints one line for
+ * each check that fails, the number of checks, and turns the machine off. UEFI, "EFI Image Entry
+ * Point".
  */
 #include "selftest.h"
 

@@ -185,7 +185,8 @@ static void test_freeze(void) {
     wrmsr(IA32_A_PMC0, BIT(48) - 10);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
     run_sled();
-    check_equal("frozen: STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS), 1 | STATUS_CTR_FRZ | STATUS_LBR_FRZ);
+    check_equal("frozen: STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS),
+                1 | STATUS_CTR_FRZ | STATUS_LBR_FRZ);
     check_equal("frozen: GLOBAL_CTRL stays", rdmsr(IA32_PERF_GLOBAL_CTRL), 1);
     frozen = rdpmc(0);
     run_sled();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * selftest.h: what the files of the emulator's self-test share: privileged instructions, the console,
- * the checks. The program is the machine's firmware application and owns the machine while it runs.
+ * selftest.h: what the files of the emulator's self-test share: privileged instructions, the
+ * console, the checks. The program is the machine's firmware application and owns the machine while
+ * it runs.
  */
 #ifndef SELFTEST_H
 #define SELFTEST_H

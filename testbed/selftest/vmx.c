@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * vmx.c: what VM entry and VM exit do with GLOBAL_CTRL, DEBUGCTL and the MSR lists. The guest shares
- * the host's address space and runs one C function for each entry. SDM Vol. 3, "VM Entries" and "VM
- * Exits".
+ * vmx.c: what VM entry and VM exit do with GLOBAL_CTRL, DEBUGCTL and the MSR lists. The guest
+ * shares the host's address space and runs one C function for each entry. SDM Vol. 3, "VM Entries"
+ * and "VM Exits".
  */
 #include "selftest.h"
 
@@ -111,7 +111,7 @@ static uint64_t run(void (*job)(void)) {
 
     guest_job = job;
     if (enter() != ENTERED) {
-        check_equal("the guest is entered: VM-instruction error", vmread(VMCS_INSTRUCTION_ERROR), 0);
+        check_equal("VM-instruction error", vmread(VMCS_INSTRUCTION_ERROR), 0);
         power_off();
     }
     reason = vmread(VMCS_EXIT_REASON);
@@ -132,8 +132,8 @@ static void write_controls(void) {
     vmwrite(VMCS_PIN_CONTROLS, adjust(IA32_VMX_TRUE_PINBASED_CTLS, 0));
     vmwrite(VMCS_PRIMARY_CONTROLS, adjust(IA32_VMX_TRUE_PROCBASED_CTLS, PRIMARY_USE_MSR_BITMAPS));
     vmwrite(VMCS_EXIT_CONTROLS,
-            adjust(IA32_VMX_TRUE_EXIT_CTLS, EXIT_SAVE_DEBUG_CONTROLS |
-                                                EXIT_HOST_ADDRESS_SPACE_SIZE | EXIT_LOAD_GLOBAL_CTRL));
+            adjust(IA32_VMX_TRUE_EXIT_CTLS,
+                   EXIT_SAVE_DEBUG_CONTROLS | EXIT_HOST_ADDRESS_SPACE_SIZE | EXIT_LOAD_GLOBAL_CTRL));
     vmwrite(VMCS_ENTRY_CONTROLS,
             adjust(IA32_VMX_TRUE_ENTRY_CTLS,
                    ENTRY_LOAD_DEBUG_CONTROLS | ENTRY_IA32E_GUEST | ENTRY_LOAD_GLOBAL_CTRL));
@@ -149,7 +149,8 @@ static void write_state(void) {
     uint64_t cr0, cr3, cr4;
 
     __asm__ volatile("sgdt %0; sidt %1" : "=m"(gdtr), "=m"(idtr));
-    __asm__ volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2" : "=r"(cr0), "=r"(cr3), "=r"(cr4));
+    __asm__ volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2"
+                     : "=r"(cr0), "=r"(cr3), "=r"(cr4));
     /* ES, CS, SS, DS, FS, GS: consecutive fields. */
     for (uint64_t n = 0; n < 6; n++) {
         uint64_t selector = n == 1 ? SELECTOR_CODE : SELECTOR_DATA;
@@ -241,7 +242,7 @@ static void test_global_ctrl(void) {
     few = guest_count(10);
     many = guest_count(100010);
     check_equal("the guest's instructions count", many - few, 200000);
-    /* The call, the job around its two loop instructions; VMRESUME and VMCALL do not retire in it. */
+    /* The call and the job around its loop; VMRESUME and VMCALL do not retire in the guest. */
     check_that("nearly nothing else does", few >= 20 && few < 40);
     check_equal("GLOBAL_CTRL after the exit", rdmsr(IA32_PERF_GLOBAL_CTRL), 0);
     few = rdmsr(IA32_PMC0);
@@ -275,7 +276,8 @@ static void test_debugctl_and_lists(void) {
 static void test_refusals(void) {
     vmwrite(VMCS_GUEST_GLOBAL_CTRL, BIT(5));
     check_equal("bad guest GLOBAL_CTRL", run(job_loop), REASON_ENTRY_GUEST_STATE);
-    check_equal("RFLAGS' field is untouched", vmread(VMCS_GUEST_RFLAGS) & RFLAGS_FIXED, RFLAGS_FIXED);
+    check_equal("RFLAGS' field is untouched", vmread(VMCS_GUEST_RFLAGS) & RFLAGS_FIXED,
+                RFLAGS_FIXED);
     vmwrite(VMCS_GUEST_GLOBAL_CTRL, 1);
     vmwrite(VMCS_GUEST_DEBUGCTL, BIT(2));
     check_equal("bad guest DEBUGCTL", run(job_loop), REASON_ENTRY_GUEST_STATE);
@@ -287,7 +289,8 @@ static void test_refusals(void) {
     vmwrite(VMCS_HOST_GLOBAL_CTRL, 0);
     guest_rounds = 1;
     check_equal("good again", run(job_loop), REASON_VMCALL);
-    check_that("no save control of GLOBAL_CTRL", (rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_SAVE_GLOBAL_CTRL) == 0);
+    check_that("no save control of GLOBAL_CTRL",
+               (rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_SAVE_GLOBAL_CTRL) == 0);
 }
 
 /* A PMI in the guest: through its IDT without "NMI exiting", as a VM exit with it. */

@@ -17,6 +17,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 PAYLOAD_APPEND = ("console=ttyS0,115200 quiet cryptomgr.notests=1 indirect_target_selection=off "
                   "spectre_bhi=off")
 
+EMULATOR_BUILD_SECONDS = 900
 STATUS_POWEROFF = 0
 STATUS_RESET = 3
 STATUS_REFUSED = 4  # run-qemu.sh only
@@ -110,8 +111,8 @@ class Lab:
             self.kernels[flavour] = tool([path("guest", "kernel.sh"), flavour]).split()[0]
         return self.kernels[flavour]
 
-    def initrd(self, flavour="cloud", perf=False):
-        arguments = [path("guest", "payload", "build.sh")] + (["--perf"] if perf else [])
+    def initrd(self, flavour="cloud", tools=False):
+        arguments = [path("guest", "payload", "build.sh")] + (["--tools"] if tools else [])
         return tool(arguments + [flavour]).strip()
 
     @staticmethod
@@ -136,7 +137,7 @@ class Lab:
             raise result
         return result
 
-    def emulator(self, name, entry="msr+nmi", flavour="cloud", perf=False, append="", config="",
+    def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, menu=None,
                  add=(), kernel=None, initrd=None, timeout=None):
         """One boot in the emulator. See testbed/README.md for knobs and models."""
@@ -145,11 +146,13 @@ class Lab:
             with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as work:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
+                # Here, so that the time is not the boot's where the emulator is not built yet.
+                tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
                 tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
                 arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
                              "--entry", entry, "--append", words, "--config", config,
                              "--kernel", kernel or self.kernel(flavour),
-                             "--initrd", initrd or self.initrd(flavour, perf)]
+                             "--initrd", initrd or self.initrd(flavour, tools)]
                 if entry != "native" or os.path.exists(self.efi_path()):
                     arguments += ["--efi", self.efi()]
                 if menu:

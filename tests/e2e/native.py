@@ -13,7 +13,7 @@ def native(lab):
 
 
 def native_perf(lab):
-    return lab.emulator("native-perf", entry="native", perf=True, jobs="perf")
+    return lab.emulator("native-perf", entry="native", tools=True, jobs="perf")
 
 
 def expect_a1_pmis(boot):

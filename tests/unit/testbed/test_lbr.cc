@@ -17,7 +17,8 @@ uint64_t read(const Lbr &lbr, uint32_t index)
     return value;
 }
 
-Branch make(BranchKind kind, uint64_t from, bool user = true, bool miss = false, uint64_t cycles = 0)
+Branch make(BranchKind kind, uint64_t from, bool user = true, bool miss = false,
+            uint64_t cycles = 0)
 {
     return {kind, from, from + 0x100, user, miss, cycles};
 }

@@ -183,10 +183,19 @@ TEST(knobs_are_read)
 TEST(bad_knobs_are_named)
 {
     const char *bad[] = {
-        "nonsense 1",       "pmi_skid",        "pmi_skid x",        "pmi_skid -1",
-        "pmu maybe",        "pmu on on",       "hide_control",      "feature_control",
-        "nmi_root reason=1", "nmi_root reason=1 exits=0 position=1", "nmi_root reason=1 exits=3-2 position=1",
-        "nmi_handler nmis=1 position=0", "nmi_handler nmis=1 position=sweepy",
+        "nonsense 1",
+        "pmi_skid",
+        "pmi_skid x",
+        "pmi_skid -1",
+        "pmu maybe",
+        "pmu on on",
+        "hide_control",
+        "feature_control",
+        "nmi_root reason=1",
+        "nmi_root reason=1 exits=0 position=1",
+        "nmi_root reason=1 exits=3-2 position=1",
+        "nmi_handler nmis=1 position=0",
+        "nmi_handler nmis=1 position=sweepy",
     };
     for (const char *line : bad) {
         std::istringstream text(line);
@@ -211,9 +220,20 @@ TEST(json_has_the_documented_keys)
     summary.total = ledger.total();
     summary.regions = ledger.regions();
     std::string text = ledger_json(summary);
-    for (const char *key : {"\"schema\": 1", "\"end\": \"poweroff\"", "\"exits\"", "\"10\": {\"name\": \"CPUID\"",
-                            "\"root_instructions\": {\"samples\": 0", "\"vmread\"", "\"nonroot\": {\"instructions\": 7",
-                            "\"raised\"", "\"regions\"", "\"42\"", "\"open\": true"}) {
+    const char *keys[] = {
+        "\"schema\": 1",
+        "\"end\": \"poweroff\"",
+        "\"exits\"",
+        "\"10\": {\"name\": \"CPUID\"",
+        "\"root_instructions\": {\"samples\": 0",
+        "\"vmread\"",
+        "\"nonroot\": {\"instructions\": 7",
+        "\"raised\"",
+        "\"regions\"",
+        "\"42\"",
+        "\"open\": true",
+    };
+    for (const char *key : keys) {
         if (text.find(key) == std::string::npos) {
             std::fprintf(stderr, "no %s in %s\n", key, text.c_str());
             std::exit(EXIT_FAILURE);

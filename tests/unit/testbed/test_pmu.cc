@@ -76,7 +76,8 @@ TEST(counter_counts_by_privilege)
 {
     Machine m;
     CHECK_EQUAL(m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR), MSR_DONE);
-    CHECK_EQUAL(m.write(IA32_PERFEVTSEL0 + 1, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PERFEVTSEL0 + 1, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN),
+                MSR_DONE);
     CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, 3), MSR_DONE);
     uint64_t user = m.read(IA32_PMC0), kernel = m.read(IA32_PMC0 + 1);
     m.run(USER, 7);
