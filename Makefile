@@ -6,6 +6,7 @@
 #   make unit        unit tests on the host, under AddressSanitizer and UBSan
 #   make clean       removes build/
 #   CC=gcc|clang     compiler       DEBUG=1   debug checks in the image       V=1   show commands
+#   TEST=1           hypercalls for tests in the image (use another BUILD= for it)
 # Targets that run something in the emulator or in QEMU are in tests/tests.mk.
 
 CC = gcc
@@ -14,12 +15,18 @@ LD = ld
 OBJCOPY = objcopy
 BUILD = build
 DEBUG = 0
+TEST = 0
 V = 0
 EFI_SIZE_MAX = 131072
 
 EFI = $(BUILD)/pmuvisor.efi
 C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,boot vmx pmu nmi apic mm guest console lib)))
 ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,vmx nmi apic)))
+# Hypercalls for tests, and nothing of them in any other build.
+ifeq ($(TEST),1)
+C_SOURCES += $(sort $(wildcard tests/hooks/*.c))
+ASM_SOURCES += $(sort $(wildcard tests/hooks/*.asm))
+endif
 # Not code: each DEFINE in it becomes a constant for NASM.
 OFFSETS_SOURCE = vmx/offsets.c
 
@@ -34,6 +41,9 @@ WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshad
 CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
+ifeq ($(TEST),1)
+CFLAGS += -DTEST
+endif
 ifeq ($(DEBUG),1)
 CFLAGS += -DDEBUG
 endif

@@ -125,7 +125,13 @@ fi
 if [ -z "$initrd" ]; then
     initrd=$("$top/guest/payload/build.sh") || fail "no initramfs (see above); or give one: --initrd FILE"
 fi
+# The menu's entry names the policy, and its load options win over pmuvisor.cfg.
 entry=msr+nmi
+for word in $config; do
+    case $word in
+        policy=msr | policy=intercept) entry=${word#policy=} ;;
+    esac
+done
 disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
     --append "$base_append${append:+ $append}")
 if [ $native -eq 1 ]; then

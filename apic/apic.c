@@ -12,9 +12,13 @@
 #include "x86.h"
 
 #define XAPIC_ID 0x020
+#define XAPIC_SVR 0x0f0
+#define XAPIC_LVT_PMI 0x340
 #define XAPIC_ICR_LOW 0x300
 #define XAPIC_ICR_HIGH 0x310
 #define XAPIC_ID_SHIFT 24
+#define X2APIC_SVR 0x80f
+#define SVR_SOFTWARE_ENABLE BIT(8)
 #define X2APIC_ICR 0x830
 #define X2APIC_DESTINATION_SHIFT 32
 #define ICR_DELIVERY_NMI (4u << 8)
@@ -50,7 +54,7 @@ static void wait_for_idle(const volatile uint32_t *icr_low)
         ;
 }
 
-bool apic_send_self_nmi(void)
+bool apic_send_nmi(uint32_t apic_id)
 {
     uint64_t base = rdmsr(IA32_APIC_BASE);
     uint32_t command = ICR_DELIVERY_NMI | ICR_LEVEL_ASSERT;
@@ -58,7 +62,7 @@ bool apic_send_self_nmi(void)
     if (!(base & APIC_BASE_EN))
         return false;
     if (base & APIC_BASE_EXTD) {
-        wrmsr(X2APIC_ICR, rdmsr(IA32_X2APIC_APICID) << X2APIC_DESTINATION_SHIFT | command);
+        wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;
     }
     /* The guest may be between its two writes of the ICR: the high half is put back. */
@@ -66,11 +70,42 @@ bool apic_send_self_nmi(void)
     volatile uint32_t *high = xapic_register(base, XAPIC_ICR_HIGH);
     wait_for_idle(low);
     uint32_t guest_high = *high;
-    *high = *xapic_register(base, XAPIC_ID);
+    *high = apic_id << XAPIC_ID_SHIFT;
     *low = command;
     wait_for_idle(low);
     *high = guest_high;
     return true;
+}
+
+bool apic_send_self_nmi(void) { return apic_send_nmi(apic_id_read()); }
+
+bool apic_software_enabled(void)
+{
+    uint64_t base = rdmsr(IA32_APIC_BASE);
+
+    if (!(base & APIC_BASE_EN))
+        return false;
+    uint32_t svr = base & APIC_BASE_EXTD ? (uint32_t)rdmsr(X2APIC_SVR)
+                                         : *xapic_register(base, XAPIC_SVR);
+    return svr & SVR_SOFTWARE_ENABLE;
+}
+
+uint32_t apic_lvtpc_read(void)
+{
+    uint64_t base = rdmsr(IA32_APIC_BASE);
+
+    return base & APIC_BASE_EXTD ? (uint32_t)rdmsr(IA32_X2APIC_LVT_PMI)
+                                 : *xapic_register(base, XAPIC_LVT_PMI);
+}
+
+void apic_lvtpc_write(uint32_t value)
+{
+    uint64_t base = rdmsr(IA32_APIC_BASE);
+
+    if (base & APIC_BASE_EXTD)
+        wrmsr(IA32_X2APIC_LVT_PMI, value);
+    else
+        *xapic_register(base, XAPIC_LVT_PMI) = value;
 }
 
 bool apic_base_write(struct cpu *cpu, uint64_t value)

@@ -19,6 +19,19 @@ uint32_t apic_id_read(void);
 /* The page of the xAPIC's registers, for the hypervisor's page table. */
 struct range apic_page(void);
 
+/* Sends an NMI to the processor with this APIC ID. Rules and failure as below. */
+bool apic_send_nmi(uint32_t apic_id);
+
+/* Whether the local APIC is enabled, globally and by software (SVR bit 8): without it LVTPC cannot
+ * be unmasked (SDM Vol. 3, "Local APIC State After It Has Been Software Disabled"). */
+bool apic_software_enabled(void);
+
+/* LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
+uint32_t apic_lvtpc_read(void);
+void apic_lvtpc_write(uint32_t value);
+#define LVT_MASKED (1u << 16)
+#define LVT_DELIVERY_NMI (4u << 8)
+
 /* Sends this processor an NMI through its ICR, addressed by ID because the shorthand "self" is
  * invalid for NMIs. Safe in NMI context, and leaves the guest's ICR as it was. False: the APIC is
  * globally disabled and nothing was sent. SDM Vol. 3, "Interrupt Command Register (ICR)". */

@@ -85,14 +85,9 @@ static bool set_policy(const struct parser *p, const char *key, struct text valu
         {"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}, {0}};
     int policy;
 
-    if (!set_choice(p, key, value, policies, "msr+nmi", &policy))
+    if (!set_choice(p, key, value, policies, "intercept, msr or msr+nmi", &policy))
         return false;
-    if (policy != POLICY_MSR_NMI)
-        return refuse(p->refusal, REFUSE_BAD_OPTION,
-                      "%s: option policy: found '%.*s', which this version does not have, wanted "
-                      "msr+nmi; choose that, or boot without PMUvisor",
-                      p->source, shown(value), value.start);
-    p->options->policy = POLICY_MSR_NMI;
+    p->options->policy = (enum policy)policy;
     return true;
 }
 
@@ -105,6 +100,17 @@ static bool set_console(const struct parser *p, const char *key, struct text val
     if (!set_choice(p, key, value, consoles, "com1, com2 or none", &console))
         return false;
     p->options->console = (enum console)console;
+    return true;
+}
+
+static bool set_apic(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice ways[] = {{"pass", false}, {"trap", true}, {0}};
+    int trap;
+
+    if (!set_choice(p, key, value, ways, "pass or trap", &trap))
+        return false;
+    p->options->apic_trap = trap;
     return true;
 }
 
@@ -130,11 +136,79 @@ static bool set_stats(const struct parser *p, const char *key, struct text value
     return true;
 }
 
+static bool set_user_hypercalls(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice switches[] = {{"0", false}, {"1", true}, {0}};
+    int on;
+
+    if (!set_choice(p, key, value, switches, "0 or 1", &on))
+        return false;
+    p->options->user_hypercalls = on;
+    return true;
+}
+
 static bool set_tick(const struct parser *p, const char *key, struct text value)
 {
-    if (!equals(value, "0"))
-        return bad_value(p, key, value, "0, the only tick of this version");
-    p->options->tick_ms = 0;
+    uint32_t ms = 0;
+
+    for (uint64_t i = 0; i < value.length; i++) {
+        char c = value.start[i];
+        if (c < '0' || c > '9' || ms > TICK_MAX_MS)
+            return bad_value(p, key, value, "milliseconds from 0 (no tick) to 10000");
+        ms = ms * 10 + (uint32_t)(c - '0');
+    }
+    if (value.length == 0 || ms > TICK_MAX_MS)
+        return bad_value(p, key, value, "milliseconds from 0 (no tick) to 10000");
+    p->options->tick_ms = ms;
+    return true;
+}
+
+static bool set_unblock(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice kinds[] = {{"eager", false}, {"lazy", true}, {0}};
+    int lazy;
+
+    if (!set_choice(p, key, value, kinds, "eager or lazy", &lazy))
+        return false;
+    p->options->unblock_lazy = lazy;
+    return true;
+}
+
+static bool set_platform_nmi(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice owners[] = {{"guest", false}, {"host", true}, {0}};
+    int host;
+
+    if (!set_choice(p, key, value, owners, "guest or host", &host))
+        return false;
+    p->options->platform_nmi_host = host;
+    return true;
+}
+
+/* all, none, or names separated by commas. */
+static bool set_bookkeeping(const struct parser *p, const char *key, struct text value)
+{
+    static const struct choice steps[] = {{"lost", BOOKKEEPING_LOST},
+                                          {"skid", BOOKKEEPING_SKID},
+                                          {"unblock", BOOKKEEPING_UNBLOCK},
+                                          {"mask", BOOKKEEPING_MASK},
+                                          {"all", BOOKKEEPING_ALL},
+                                          {"none", 0},
+                                          {0}};
+    uint32_t chosen = 0;
+
+    for (uint64_t at = 0; at <= value.length;) {
+        uint64_t end = at;
+        int step;
+        while (end < value.length && value.start[end] != ',')
+            end++;
+        if (!set_choice(p, key, (struct text){value.start + at, end - at}, steps,
+                        "all, none, or some of lost,skid,unblock,mask", &step))
+            return false;
+        chosen |= (uint32_t)step;
+        at = end + 1;
+    }
+    p->options->bookkeeping = chosen;
     return true;
 }
 
@@ -162,12 +236,15 @@ static const struct option {
     bool (*set)(const struct parser *p, const char *key, struct text value);
     bool takes_rest; /* of its line, blanks and all */
 } option_table[] = {
-    {"policy", set_policy, false},   {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
+    {"policy", set_policy, false},   {"apic", set_apic, false},     {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
     {"append", set_append, true},    {"console", set_console, false}, {"pmu", set_pmu, false},
     {"stats", set_stats, false},     {"tick", set_tick, false},
+    {"user_hypercalls", set_user_hypercalls, false}, {"unblock", set_unblock, false},
+    {"platform_nmi", set_platform_nmi, false}, {"bookkeeping", set_bookkeeping, false},
 };
 #define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
-#define OPTION_NAMES "policy kernel initrd append console pmu stats tick"
+#define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
+    "platform_nmi bookkeeping"
 
 static const struct option *find_option(struct text key)
 {
@@ -238,6 +315,8 @@ void options_default(struct options *o)
         .policy = POLICY_MSR_NMI,
         .console = CONSOLE_COM1,
         .pmu = true,
+        .bookkeeping = BOOKKEEPING_ALL,
+        .tick_ms = TICK_DEFAULT_MS,
         .kernel = "vmlinuz",
         .initrd = "initrd.img",
     };

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "boot_info.h"
+#include "mm.h"
 #include "../vmx/vmx.h"
 
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
@@ -38,15 +39,56 @@ _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
 
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
+    uint64_t global_ctrl_valid;      /* bits that the processor has, for policy=intercept */
     uint64_t global_ctrl_loaded;     /* the value the VMCS will load at the next entry */
+    struct pmu_registers *registers; /* which ones a full switch takes, see pmu/pmu_context.c */
+    struct pmu_context *guest;       /* where the guest's PMU is while the host uses it */
+    struct pmu_context *host;
+    struct host_work *host_work;     /* not NULL while the host uses the PMU */
     struct msr_entry guest_list[1];  /* stored at exit, and loaded at entry with GLOBAL_CTRL_LISTS */
     struct msr_entry host_list[1];   /* loaded at exit with GLOBAL_CTRL_LISTS: counters stop */
 };
 
+/* Who can raise an NMI for the host, in the order in which they are asked. */
+enum nmi_source { SOURCE_BACKTRACE, SOURCE_HOST_PMI, SOURCE_PLATFORM, SOURCE_COUNT };
+
+struct nmi_source_count {
+    uint64_t raised;    /* by a sender here; what hardware raises is not known before it is handled */
+    uint64_t in_root;   /* claimed by the root NMI handler, or at an NMI exit */
+    uint64_t recovered; /* taken by the guest, found at a later exit */
+    uint64_t returned;  /* taken by the guest and handed back by its hypercall */
+};
+
 struct cpu_nmi {
+    bool can_trap;    /* the processor has NMI exiting, virtual NMIs and NMI-window exiting */
+    bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
+    bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
+    bool hold;        /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
+    bool held;
+
+    /* What senders ask for, see nmi/source.c: bit s requested, bit s + REQUEST_SENT sent. */
+    uint32_t requests;
+    /* Masks of what an exit has to look at, 0 where the step is switched off. */
+    uint32_t lost_mask;    /* of requests */
+    uint32_t unblock_mask; /* of the guest's interruptibility state */
+    uint32_t owed; /* host NMIs that the guest's handler saw, or may yet see, as unknown */
+
+    uint64_t exits;     /* NMIs that exited */
+    uint64_t injected;  /* virtual NMIs given to the guest */
     uint64_t root;      /* NMIs taken in root mode */
     uint64_t forwarded; /* of these, made pending again in hardware for the guest */
     uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled */
+    uint64_t unblocked; /* exits with NMIs blocked, ended by the IRET helper */
+    struct nmi_source_count source[SOURCE_COUNT];
+    uint64_t backtrace_rip; /* where the last backtrace request found this processor */
+    bool backtrace_in_root;
+};
+
+/* What apic=trap needs, see apic/apic_trap.c. */
+#define GUEST_WINDOWS 8
+struct cpu_apic {
+    uint64_t page;             /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
+    struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code: vmx/guest_code.c */
 };
 
 /* What is done to one CPUID leaf, see vmx/cpuid.c. */
@@ -54,12 +96,19 @@ struct cpuid_filter;
 #define CPUID_SLOTS 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
+struct cpu;
+typedef void (*exit_handler)(struct cpu *cpu);
+
 struct cpu {
     struct cpu *self; /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
 
-    uint64_t exits[EXIT_REASON_COUNT];
+    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
+    uint64_t exits[EXIT_REASON_COUNT + 1];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
+    uint64_t refused; /* accesses to what is not the guest's; the log stops after a few */
+
+    uint32_t blocking; /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
@@ -80,6 +129,7 @@ struct cpu {
 
     struct cpu_pmu pmu;
     struct cpu_nmi nmi;
+    struct cpu_apic apic;
 };
 
 /* This processor's struct. Root mode only. */

@@ -22,11 +22,27 @@
 #define CPUID_HV_LAST CPUID_HV_FEATURES
 
 /* VMCALL: number in RAX, arguments and results as said; RAX = result, negative = error. */
+#define HYPERCALL_NMI_PASSTHROUGH_ON 13  /* -> RAX = 0; as in the thesis's program A.1 */
+#define HYPERCALL_NMI_PASSTHROUGH_OFF 14 /* -> RAX = 0; NMIs exit and are injected */
+#define HYPERCALL_UNKNOWN_NMI 15 /* an NMI that is not the guest's -> RAX = host sources handled now */
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason -> RAX = count (of all reasons for ~0) */
 #define HYPERCALL_LOG 17        /* RBX = position -> RAX = n (0..32) bytes of text, in
                                  * RCX, RDX, RSI, RDI (first byte lowest), RBX = next position */
-#define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0 */
+#define HYPERCALL_HOST_WORK 18  /* RBX = branches, RCX = period -> RAX = PMIs that the host took,
+                                 * RBX = branches that its counter counted */
+/* The test build only (make TEST=1). */
+#define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of NMI
+                                        * requests, RBX = what a sent backtrace request ORs into it */
+#define HYPERCALL_TEST_BACKTRACE 25    /* a backtrace request to this processor, from root mode */
+#define HYPERCALL_TEST_SOURCE 26       /* RBX = source -> RAX = handled in root, RBX = recovered,
+                                        * RCX = returned, RDX = raised */
+#define HYPERCALL_TEST_OTHER_GUEST 27  /* RBX = MSR, RCX = value: a second guest on this processor
+                                        * writes and reads it -> RAX = 0, RBX = what it read */
+#define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */
+#define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
+#define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot */
 #define HYPERCALL_E_ARGUMENT (-22L)
+#define HYPERCALL_E_STATE (-16L)     /* not now: see the log */
 #define HYPERCALL_E_NUMBER (-38L)
 
 #endif

@@ -29,6 +29,19 @@ bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 /* Takes a page out again (guard pages). */
 void host_paging_unmap(uint64_t root, uint64_t address);
 
+/* A page of the hypervisor's address space that can be turned to any physical page, read-only. */
+struct host_window {
+    const void *page;  /* where it is seen; mapped after the first turn */
+    uint64_t physical; /* what is seen; HOST_WINDOW_SHUT before the first turn */
+    uint64_t *entry;
+};
+#define HOST_WINDOW_SHUT (~0ULL)
+/* Takes a page of the pool for it. False: out of pages. */
+bool host_window_new(uint64_t root, struct host_window *window);
+/* Turns it to the page at `physical`, an address that the processor has (below 2^MAXPHYADDR). The
+ * caller flushes window->page (INVLPG). */
+void host_window_turn(struct host_window *window, uint64_t physical);
+
 /* ---- memory types (SDM Vol. 3, "Memory Type Range Registers (MTRRs)") ---- */
 
 enum memory_type { MEMORY_UC = 0, MEMORY_WC = 1, MEMORY_WT = 4, MEMORY_WP = 5, MEMORY_WB = 6 };

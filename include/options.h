@@ -14,14 +14,31 @@
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 enum console { CONSOLE_COM1, CONSOLE_COM2, CONSOLE_NONE };
 
+
+/* The steps of NMI bookkeeping, each of which can be left out to price it, or to see what it is for. */
+enum bookkeeping_step {
+    BOOKKEEPING_LOST = 1,    /* host NMIs that the guest took are found after the next exit */
+    BOOKKEEPING_SKID = 2,    /* a guest PMI that lands in root mode is given to the guest */
+    BOOKKEEPING_UNBLOCK = 4, /* root mode is unblocked when the guest was in its NMI handler */
+    BOOKKEEPING_MASK = 8,    /* host work unmasks the PMI, and puts LVTPC back */
+    BOOKKEEPING_ALL = 15,
+};
+#define TICK_DEFAULT_MS 100
+#define TICK_MAX_MS 10000
+
 #define OPTION_PATH_MAX 256
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
 
 struct options {
     enum policy policy;
     enum console console;
+    bool apic_trap;     /* apic=trap: every access to the local APIC exits */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
+    bool user_hypercalls; /* VMCALL at CPL 1 to 3 is served too */
+    bool unblock_lazy;    /* root mode stays NMI-blocked with the guest, but before host work */
+    bool platform_nmi_host; /* SERR and IOCHK are the host's, and port 0x61 is trapped */
+    uint32_t bookkeeping; /* enum bookkeeping_step bits */
     uint32_t tick_ms;   /* 0: no tick */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];

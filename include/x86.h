@@ -52,9 +52,14 @@
 
 #define RFLAGS_FIXED BIT(1)
 #define RFLAGS_CF BIT(0)
+#define RFLAGS_PF BIT(2)
+#define RFLAGS_AF BIT(4)
 #define RFLAGS_ZF BIT(6)
+#define RFLAGS_SF BIT(7)
 #define RFLAGS_TF BIT(8)
 #define RFLAGS_IF BIT(9)
+#define RFLAGS_OF BIT(11)
+#define RFLAGS_RF BIT(16)
 #define RFLAGS_AC BIT(18)
 #define RFLAGS_VM BIT(17)
 
@@ -154,6 +159,10 @@ static inline void outl(uint16_t port, uint32_t value)
 }
 
 static inline void cli(void) { __asm__ volatile("cli" : : : "memory"); }
+static inline void invlpg(const void *page)
+{
+    __asm__ volatile("invlpg (%0)" : : "r"(page) : "memory");
+}
 static inline void wbinvd(void) { __asm__ volatile("wbinvd" : : : "memory"); }
 
 /* Stops for good; only an NMI or SMI would wake it, and then it stops again. */

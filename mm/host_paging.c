@@ -75,6 +75,27 @@ bool host_paging_map(uint64_t root, struct range range, enum host_access access)
     return true;
 }
 
+bool host_window_new(uint64_t root, struct host_window *window)
+{
+    uint64_t address = (uint64_t)(uintptr_t)page_alloc(1);
+
+    if (address == 0)
+        return false;
+    window->page = (const void *)(uintptr_t)address;
+    window->entry = leaf_entry(root, address, true);
+    if (window->entry == NULL)
+        return false;
+    *window->entry = 0;
+    window->physical = HOST_WINDOW_SHUT;
+    return true;
+}
+
+void host_window_turn(struct host_window *window, uint64_t physical)
+{
+    window->physical = physical & PTE_ADDRESS;
+    *window->entry = window->physical | leaf_flags[HOST_READ_ONLY];
+}
+
 void host_paging_unmap(uint64_t root, uint64_t address)
 {
     uint64_t *entry = address < LOWER_HALF_END ? leaf_entry(root, address, false) : NULL;

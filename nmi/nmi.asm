@@ -9,6 +9,8 @@ default rel
 
 section .text
 
+%include "offsets.inc"
+
 extern nmi_root
 
 ; What the processor pushed, after the saved registers below.
@@ -30,9 +32,18 @@ nmi_entry:
     push r11
     cld
     ; The processor aligned RSP to 16 and pushed 5 words, this code 9: aligned again.
+    mov rdi, [rsp + FRAME_RIP]
     call nmi_root
-    test al, al
-    jnz return_blocked
+    cmp eax, NMI_RETURN_BLOCKED
+    je return_blocked
+    cmp eax, NMI_RETURN_COUNTING
+    jne .restore
+    ; The host's counter starts here, behind all branches of this handler but the IRET.
+    mov ecx, IA32_PERF_GLOBAL_CTRL
+    mov eax, HOST_GLOBAL_CTRL
+    xor edx, edx
+    wrmsr
+.restore:
     pop r11
     pop r10
     pop r9
@@ -42,6 +53,20 @@ nmi_entry:
     pop rdx
     pop rcx
     pop rax
+    iretq
+
+; void nmi_unblock(void): an IRET to its own return, with CS, SS and RFLAGS as they are.
+global nmi_unblock
+nmi_unblock:
+    pop rax
+    mov rcx, rsp
+    mov edx, ss
+    push rdx
+    push rcx
+    pushfq
+    mov edx, cs
+    push rdx
+    push rax
     iretq
 
 ; RAX, RFLAGS and RIP go below the interrupted stack pointer (root-mode code is built without a red

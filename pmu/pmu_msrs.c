@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Which MSRs are the PMU's. With the PMU passed through, the list is not needed: the MSR bitmap
- * lets everything pass. With pmu=off these fault, as on a processor without a PMU.
+ * lets everything pass. With pmu=off these fault, as on a processor without a PMU; with
+ * policy=intercept they exit.
  * SDM Vol. 3, "Performance Monitoring"; Vol. 4 for the model-specific ones.
  */
 #include "pmu.h"
@@ -29,7 +30,7 @@ static const struct {
 };
 #define PMU_MSRS (sizeof(pmu_msrs) / sizeof(pmu_msrs[0]))
 
-void pmu_hide(void *msr_bitmap)
+void pmu_watch(void *msr_bitmap)
 {
     for (unsigned i = 0; i < PMU_MSRS; i++)
         msr_bitmap_set(msr_bitmap, pmu_msrs[i].first, pmu_msrs[i].last, true, true);

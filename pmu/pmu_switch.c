@@ -11,6 +11,10 @@
 #include "x86.h"
 
 #define NOTHING_COUNTS 0
+#define CPUID_LEAF_PMU 0xa
+#define CPUID_1_ECX_PDCM BIT(15)
+#define GLOBAL_CTRL_FIXED_SHIFT 32
+#define GLOBAL_CTRL_METRICS BIT(48)
 
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
 {
@@ -39,6 +43,20 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
 /* Host pointers are physical addresses in root mode (mm/host_paging.c maps one to one). */
 static uint64_t physical(const void *p) { return (uint64_t)p; }
 
+/* SDM Vol. 3, "Architectural Performance Monitoring Version 2"; bit 48 is of the PERF_METRICS. */
+static uint64_t global_ctrl_bits(void)
+{
+    struct cpuid_result leaf = cpuid(CPUID_LEAF_PMU, 0);
+    unsigned general = leaf.eax >> 8 & 0xff, fixed = leaf.edx & 0x1f;
+    uint64_t bits = ((UINT64_C(1) << general) - 1) |
+                    ((UINT64_C(1) << fixed) - 1) << GLOBAL_CTRL_FIXED_SHIFT;
+
+    if (cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
+        rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAP_METRICS)
+        bits |= GLOBAL_CTRL_METRICS;
+    return bits;
+}
+
 void pmu_setup(struct cpu *cpu)
 {
     struct cpu_pmu *pmu = &cpu->pmu;
@@ -48,6 +66,7 @@ void pmu_setup(struct cpu *cpu)
     vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
     if (pmu->global_ctrl == GLOBAL_CTRL_NONE)
         return;
+    pmu->global_ctrl_valid = global_ctrl_bits();
 
     uint64_t now = rdmsr(IA32_PERF_GLOBAL_CTRL);
     pmu->guest_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, now};
@@ -78,4 +97,19 @@ void pmu_reload_global_ctrl(struct cpu *cpu)
     pmu->global_ctrl_loaded = pmu->guest_list[0].value;
     if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
+}
+
+uint64_t pmu_global_ctrl(const struct cpu *cpu)
+{
+    if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
+        return vmcs_read_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL);
+    return cpu->pmu.guest_list[0].value;
+}
+
+void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
+{
+    if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
+        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);
+    else /* pmu_before_entry() sees that it changed */
+        cpu->pmu.guest_list[0].value = value;
 }

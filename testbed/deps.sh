@@ -6,14 +6,15 @@
 set -euo pipefail
 
 declare -A group=(
-    # The EFI image, the guest's programs and the emulator.
-    [build]="make gcc g++ libc6-dev linux-libc-dev binutils gnu-efi nasm xz-utils cpio lz4 zstd python3"
+    # The EFI image, the guest's programs and kernel module (its objtool uses libelf), the emulator.
+    [build]="make gcc g++ libc6-dev libelf-dev linux-libc-dev binutils gnu-efi nasm xz-utils cpio \
+lz4 zstd python3"
     # Firmware, ACPI tables and the boot disk.
     [run]="ovmf seabios acpica-tools grub-efi-amd64-bin grub-common mtools dosfstools ca-certificates"
     # QEMU/KVM, where nested VMX works.
     [kvm]="qemu-system-x86 ovmf"
-    # Unit tests, the QEMU tests and the perf test.
-    [check]="libcmocka-dev qemu-system-x86 linux-perf"
+    # Unit tests, the QEMU tests, the perf test and the model checker.
+    [check]="libcmocka-dev qemu-system-x86 linux-perf spin"
     # The second compiler and the linters (optional).
     [lint]="clang shellcheck"
 )

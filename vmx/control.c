@@ -13,6 +13,7 @@ enum need {
     NEED_MUST,     /* refused without it */
     NEED_WANT,     /* on where the processor has it */
     NEED_PMU_WANT, /* the same, only with pmu=on */
+    NEED_TO_TRAP,  /* used while NMIs are trapped: must be allowed for policies msr and intercept */
     NEED_OFF,      /* refused where it cannot be 0 */
 };
 
@@ -59,6 +60,10 @@ static const struct control_row rows[] = {
     {"load CET state at exit", SET_EXIT, NEED_WANT, EXIT_LOAD_CET, ENTRY_LOAD_CET},
     {"load guest IA32_LBR_CTL", SET_ENTRY, NEED_WANT, ENTRY_LOAD_LBR_CTL, EXIT_CLEAR_LBR_CTL},
     {"clear IA32_LBR_CTL", SET_EXIT, NEED_WANT, EXIT_CLEAR_LBR_CTL, ENTRY_LOAD_LBR_CTL},
+
+    {"NMI exiting", SET_PIN, NEED_TO_TRAP, PIN_NMI_EXITING, 0},
+    {"virtual NMIs", SET_PIN, NEED_TO_TRAP, PIN_VIRTUAL_NMIS, 0},
+    {"NMI-window exiting", SET_PRIMARY, NEED_TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
 
     {"external-interrupt exiting", SET_PIN, NEED_OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
     {"NMI exiting", SET_PIN, NEED_OFF, PIN_NMI_EXITING, 0},
@@ -118,7 +123,9 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
     for (unsigned i = 0; i < ROWS; i++) {
         const struct control_row *row = &rows[i];
         unsigned bit = (unsigned)__builtin_ctz(row->bit);
-        if (row->need == NEED_MUST && !vmx_allows(c, row->set, row->bit))
+        bool must = row->need == NEED_MUST ||
+                    (row->need == NEED_TO_TRAP && o->policy != POLICY_MSR_NMI);
+        if (must && !vmx_allows(c, row->set, row->bit))
             return refuse(r, REFUSE_UNSUPPORTED,
                           "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs "
                           "it: use a processor, or an outer hypervisor, that has it",
@@ -157,7 +164,8 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
         const char *title;
     } groups[] = {{NEED_MUST, "needed, all there:"},
                   {NEED_WANT, "optional:"},
-                  {NEED_PMU_WANT, "optional, for the PMU:"}};
+                  {NEED_PMU_WANT, "optional, for the PMU:"},
+                  {NEED_TO_TRAP, "for NMIs that are not passed through:"}};
 
     for (unsigned g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         log_printf("VMX controls %s", groups[g].title);
@@ -165,7 +173,10 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
             if (rows[i].need != groups[g].need)
                 continue;
             log_printf("%s %s%s", first ? "" : ",", rows[i].name,
-                       row_wanted(c, o, &rows[i]) ? "" : " (no)");
+                       row_wanted(c, o, &rows[i]) ||
+                               (rows[i].need == NEED_TO_TRAP && row_available(c, &rows[i]))
+                           ? ""
+                           : " (no)");
             first = 0;
         }
         log_printf("\n");

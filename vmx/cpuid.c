@@ -43,6 +43,7 @@ enum condition {
     WITH_LBR_CTL,
     WITH_PT,
     WITH_PMU,
+    WITHOUT_TICK,
 };
 
 struct cpuid_row {
@@ -64,6 +65,8 @@ static const struct cpuid_row rows[] = {
     {LEAF_PMU, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
+    /* The tick stops in the deep C-states that MWAIT reaches; HLT stays. */
+    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(3) /* MONITOR */, WITHOUT_TICK},
     /* The EPC is not in the guest's map, and ENCLS exits. */
     {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(2) /* SGX */, NEVER},
     {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(30) /* SGX_LC */, NEVER},
@@ -144,6 +147,8 @@ static bool condition_met(enum condition condition, const struct cpu *cpu,
         return pt_in_vmx;
     case WITH_PMU:
         return cpu->boot->options.pmu;
+    case WITHOUT_TICK:
+        return cpu->boot->options.tick_ms == 0;
     default:
         return false;
     }
@@ -228,31 +233,33 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
     } else if (leaf == CPUID_HV_FEATURES) {
         r.eax = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH;
         r.ebx = cpu->boot->options.policy;
-        r.ecx = BIT(HYPERCALL_STATISTICS) | BIT(HYPERCALL_LOG);
+        r.ecx = hypercalls_offered();
     }
     return r;
+}
+
+static inline void answer(struct cpu *cpu, struct cpuid_result r, const struct cpuid_filter *f)
+{
+    cpu->gpr[GPR_RAX] = (r.eax & f->keep[EAX]) | f->add[EAX];
+    cpu->gpr[GPR_RBX] = (r.ebx & f->keep[EBX]) | f->add[EBX];
+    cpu->gpr[GPR_RCX] = (r.ecx & f->keep[ECX]) | f->add[ECX];
+    cpu->gpr[GPR_RDX] = (r.edx & f->keep[EDX]) | f->add[EDX];
 }
 
 void exit_cpuid(struct cpu *cpu)
 {
     uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX];
     uint32_t subleaf = (uint32_t)cpu->gpr[GPR_RCX];
-    struct cpuid_result r;
 
-    if (__builtin_expect(leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES, 0)) {
-        r = hypervisor_leaf(cpu, leaf);
-    } else {
-        const struct cpuid_filter *f =
-            &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][slot_of(leaf)]];
-        r = cpuid(leaf, subleaf);
-        r.eax = (r.eax & f->keep[EAX]) | f->add[EAX];
-        r.ebx = (r.ebx & f->keep[EBX]) | f->add[EBX];
-        r.ecx = (r.ecx & f->keep[ECX]) | f->add[ECX];
-        r.edx = (r.edx & f->keep[EDX]) | f->add[EDX];
-    }
-    cpu->gpr[GPR_RAX] = r.eax;
-    cpu->gpr[GPR_RBX] = r.ebx;
-    cpu->gpr[GPR_RCX] = r.ecx;
-    cpu->gpr[GPR_RDX] = r.edx;
-    skip_instruction();
+    if (__builtin_expect(leaf < SLOT_NONE, 1))
+        answer(cpu, cpuid(leaf, subleaf),
+               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][leaf]]);
+    else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES)
+        answer(cpu, hypervisor_leaf(cpu, leaf), &cpu->cpuid_filters[0]);
+    else if (leaf == LEAF_EXTENDED_1)
+        answer(cpu, cpuid(leaf, subleaf),
+               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][SLOT_EXTENDED_1]]);
+    else
+        answer(cpu, cpuid(leaf, subleaf), &cpu->cpuid_filters[0]);
+    skip_instruction(cpu);
 }

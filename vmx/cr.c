@@ -42,7 +42,7 @@ static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
     /* Only tracked bits change: done. Else the guest executes the same MOV again: the tracked bits
      * now agree with the shadow, it does not exit, and the processor does, or refuses, the rest. */
     if (((value ^ shown) & ~CR4_TRACKED) == 0)
-        skip_instruction();
+        skip_instruction(cpu);
 }
 
 void exit_cr_access(struct cpu *cpu)
@@ -73,7 +73,7 @@ void exit_xsetbv(struct cpu *cpu)
     /* The processor's own check of the value is the right one: root mode uses no XSAVE state, so
      * the guest's XCR0 simply stays in the register. */
     if (index == XCR0 && xsetbv_safe(index, value))
-        skip_instruction();
+        skip_instruction(cpu);
     else
         inject_gp();
 }

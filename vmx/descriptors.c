@@ -76,7 +76,6 @@ static void set_gate(struct idt_gate *gate, const char *target, uint8_t ist)
 static void load(const struct tables *t)
 {
     struct table_register gdtr = {sizeof(t->gdt) - 1, (uint64_t)t->gdt};
-    struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
 
     __asm__ volatile("lgdt %0\n\t"
                      "pushq %1\n\t"
@@ -90,11 +89,10 @@ static void load(const struct tables *t)
                      "xorl %%eax, %%eax\n\t"
                      "movl %%eax, %%fs\n\t"
                      "movl %%eax, %%gs\n\t"
-                     "lidt %3\n\t"
-                     "movl %4, %%eax\n\t"
+                     "movl %3, %%eax\n\t"
                      "ltr %%ax"
                      :
-                     : "m"(gdtr), "i"(ROOT_CS), "i"(ROOT_DS), "m"(idtr), "i"(ROOT_TR)
+                     : "m"(gdtr), "i"(ROOT_CS), "i"(ROOT_DS), "i"(ROOT_TR)
                      : "rax", "memory");
 }
 
@@ -120,6 +118,9 @@ bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
     set_gate(&t->idt[VECTOR_NMI], nmi_entry, IST_NMI);
     load(t);
     wrmsr(IA32_GS_BASE, (uint64_t)cpu);
+    /* Last: an NMI from here on needs the TSS for its stack and GS for struct cpu. */
+    struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
+    __asm__ volatile("lidt %0" : : "m"(idtr) : "memory");
 
     *out = (struct descriptor_tables){(uint64_t)t->gdt, (uint64_t)t->idt, tss};
     return true;

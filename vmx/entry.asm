@@ -11,6 +11,7 @@ default rel
 %include "offsets.inc"
 
 extern vmx_exit
+extern pmu_reload_global_ctrl
 extern vmx_exit_timed
 extern vmx_entry_failed
 
@@ -59,9 +60,19 @@ vmx_exit_entry:
     SAVE_GUEST_REGISTERS
     mov rdi, [gs:CPU_SELF]
     call vmx_exit
+    mov rdi, [gs:CPU_SELF]
+    call rax
+    mov rax, [gs:CPU_GLOBAL_CTRL]
+    cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
+    jne .reload
+.resume:
     LOAD_GUEST_REGISTERS
     vmresume
     jmp entry_failed
+.reload:                        ; the guest's GLOBAL_CTRL changed since the last entry
+    mov rdi, [gs:CPU_SELF]
+    call pmu_reload_global_ctrl
+    jmp .resume
 
 align 16
 global vmx_exit_entry_timed

@@ -5,6 +5,8 @@
  */
 #include "exit.h"
 
+#include "../nmi/bookkeeping.h"
+#include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "check_guest.h"
 #include "fault.h"
@@ -23,16 +25,8 @@ static void exit_undefined(struct cpu *cpu)
 /* Real INVD would throw away the hypervisor's own dirty lines with the guest's. */
 static void exit_invd(struct cpu *cpu)
 {
-    (void)cpu;
     wbinvd();
-    skip_instruction();
-}
-
-/* Exits even with RDPMC exiting only where pmu=off: there is no counter. */
-static void exit_rdpmc(struct cpu *cpu)
-{
-    (void)cpu;
-    inject_gp();
+    skip_instruction(cpu);
 }
 
 static void exit_triple_fault(struct cpu *cpu)
@@ -58,11 +52,11 @@ static void exit_task_switch(struct cpu *cpu)
     inject_gp();
 }
 
-typedef void (*exit_handler)(struct cpu *cpu);
-
 static const exit_handler handlers[EXIT_REASON_COUNT] = {
+    [EXIT_REASON_EXCEPTION_OR_NMI] = exit_nmi,
     [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault,
     [EXIT_REASON_INIT_SIGNAL] = exit_init,
+    [EXIT_REASON_NMI_WINDOW] = exit_nmi_window,
     [EXIT_REASON_TASK_SWITCH] = exit_task_switch,
     [EXIT_REASON_CPUID] = exit_cpuid,
     [EXIT_REASON_GETSEC] = exit_undefined,
@@ -85,13 +79,17 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation,
     [EXIT_REASON_INVEPT] = exit_undefined,
     [EXIT_REASON_INVVPID] = exit_undefined,
+    [EXIT_REASON_PREEMPTION_TIMER] = exit_tick,
     [EXIT_REASON_XSETBV] = exit_xsetbv,
     [EXIT_REASON_VMFUNC] = exit_undefined,
     [EXIT_REASON_ENCLS] = exit_undefined,
 };
 
-static _Noreturn void unexpected(uint32_t reason)
+static void exit_unexpected(struct cpu *cpu)
 {
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    (void)cpu;
     if (reason & EXIT_REASON_ENTRY_FAILURE)
         check_guest_state();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
@@ -100,25 +98,45 @@ static _Noreturn void unexpected(uint32_t reason)
                      vmcs_read_natural(VMCS_GUEST_RIP));
 }
 
-static inline uint32_t dispatch(struct cpu *cpu)
+void exit_setup(struct cpu *cpu)
+{
+    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
+        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
+    cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
+}
+
+static inline exit_handler count_and_find(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT || handlers[reason] == NULL, 0))
-        unexpected(reason);
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
+        reason = EXIT_REASON_COUNT;
     cpu->exits[reason]++;
-    handlers[reason](cpu);
-    pmu_before_entry(cpu);
-    return reason;
+    return cpu->handlers[reason];
 }
 
-void vmx_exit(struct cpu *cpu) { dispatch(cpu); }
+static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
+{
+    nmi_bookkeeping(cpu);
+    return count_and_find(cpu);
+}
+
+exit_handler vmx_exit(struct cpu *cpu)
+{
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return vmx_exit_with_nmi_work(cpu);
+    return count_and_find(cpu);
+}
 
 void vmx_exit_timed(struct cpu *cpu)
 {
     uint64_t start = rdtsc();
-    uint32_t reason = dispatch(cpu);
-    cpu->exit_cycles[reason] += rdtsc() - start;
+    exit_handler handler = vmx_exit(cpu);
+
+    handler(cpu);
+    pmu_before_entry(cpu);
+    cpu->exit_cycles[vmcs_read_32(VMCS_EXIT_REASON)] += rdtsc() - start;
 }
 
 void vmx_entry_failed(struct cpu *cpu)

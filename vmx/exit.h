@@ -11,15 +11,20 @@
 void exit_cpuid(struct cpu *cpu);         /* cpuid.c */
 void exit_cr_access(struct cpu *cpu);     /* cr.c */
 void exit_xsetbv(struct cpu *cpu);        /* cr.c */
+void exit_rdpmc(struct cpu *cpu);         /* msr.c */
 void exit_rdmsr(struct cpu *cpu);         /* msr.c */
 void exit_wrmsr(struct cpu *cpu);         /* msr.c */
 void exit_io(struct cpu *cpu);            /* io.c */
 void exit_ept_violation(struct cpu *cpu); /* memory.c */
+void exit_tick(struct cpu *cpu);          /* tick.c */
 void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
 
-/* Called from entry.asm after every exit, stack on this processor's root stack. */
-void vmx_exit(struct cpu *cpu);
-void vmx_exit_timed(struct cpu *cpu); /* the same with stats=cycles */
+/* Copies the table of handlers to the processor, without holes. */
+void exit_setup(struct cpu *cpu);
+/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping and count; gives
+ * the handler, which entry.asm calls. Not one function, so that neither has registers to keep. */
+exit_handler vmx_exit(struct cpu *cpu);
+void vmx_exit_timed(struct cpu *cpu); /* all of it, with stats=cycles */
 /* Called from entry.asm where VMLAUNCH or VMRESUME came back. */
 _Noreturn void vmx_entry_failed(struct cpu *cpu);
 
@@ -27,9 +32,13 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
 
+/* Bit n is set when hypercall number n is offered. */
+uint32_t hypercalls_offered(void);
+
 /* Set-up of the handlers' tables. */
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
 void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
 void io_setup(struct cpu *cpu);
+void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 
 #endif

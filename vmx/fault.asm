@@ -75,6 +75,19 @@ rdmsr_may_fault:
     mov eax, 1
     ret
 
+; bool rdpmc_safe(uint32_t index, uint64_t *value)
+global rdpmc_safe
+rdpmc_safe:
+    mov ecx, edi
+global rdpmc_may_fault
+rdpmc_may_fault:
+    rdpmc
+    shl rdx, 32
+    or rax, rdx
+    mov [rsi], rax
+    mov eax, 1
+    ret
+
 ; bool wrmsr_safe(uint32_t index, uint64_t value)
 global wrmsr_safe
 wrmsr_safe:
@@ -101,7 +114,7 @@ xsetbv_may_fault:
     mov eax, 1
     ret
 
-; Where all three go after a fault.
+; Where all four go after a fault.
 global safe_access_faulted
 safe_access_faulted:
     xor eax, eax

@@ -15,7 +15,7 @@
 
 #define TAIL_BYTES 1024
 
-extern const char rdmsr_may_fault[], wrmsr_may_fault[], xsetbv_may_fault[];
+extern const char rdmsr_may_fault[], wrmsr_may_fault[], rdpmc_may_fault[], xsetbv_may_fault[];
 extern const char safe_access_faulted[];
 
 uint64_t root_exception(const struct exception_frame *f);
@@ -56,7 +56,7 @@ uint64_t root_exception(const struct exception_frame *f)
 {
     if (f->vector == VECTOR_GP &&
         (f->rip == (uint64_t)rdmsr_may_fault || f->rip == (uint64_t)wrmsr_may_fault ||
-         f->rip == (uint64_t)xsetbv_may_fault))
+         f->rip == (uint64_t)rdpmc_may_fault || f->rip == (uint64_t)xsetbv_may_fault))
         return (uint64_t)safe_access_faulted;
 
     log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);

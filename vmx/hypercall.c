@@ -5,15 +5,44 @@
  */
 #include "hypercall.h"
 
+#include "../nmi/bookkeeping.h"
+#include "../nmi/nmi.h"
+#include "../pmu/host_work.h"
 #include "exit.h"
 #include "inject.h"
 #include "log.h"
+#include "test_hooks.h"
 #include "vmcs.h"
 
+#define HOST_WORK_MAX (1ULL << 40)
+#define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 
-static int64_t statistics(const struct cpu *cpu)
+static unsigned guest_cpl(void)
+{
+    return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
+}
+
+static int64_t unknown_nmi(struct cpu *cpu)
+{
+    return nmi_returned(cpu);
+}
+
+static int64_t host_work(struct cpu *cpu)
+{
+    uint64_t branches = cpu->gpr[GPR_RBX], period = cpu->gpr[GPR_RCX], pmis, counted;
+
+    if (!cpu->boot->options.pmu || branches == 0 || branches > HOST_WORK_MAX ||
+        period < HOST_WORK_PERIOD_MIN || period > HOST_WORK_MAX)
+        return HYPERCALL_E_ARGUMENT;
+    if (!host_work_run(cpu, branches, period, &pmis, &counted))
+        return HYPERCALL_E_STATE;
+    cpu->gpr[GPR_RBX] = counted;
+    return (int64_t)pmis;
+}
+
+static int64_t statistics(struct cpu *cpu)
 {
     uint64_t reason = cpu->gpr[GPR_RBX];
     uint64_t total = 0;
@@ -44,25 +73,52 @@ static int64_t read_log(struct cpu *cpu)
     return (int64_t)n;
 }
 
+static int64_t nmi_passthrough_on(struct cpu *cpu)
+{
+    return nmi_set_passthrough(cpu, true) ? 0 : HYPERCALL_E_SUPPORT;
+}
+
+static int64_t nmi_passthrough_off(struct cpu *cpu)
+{
+    return nmi_set_passthrough(cpu, false) ? 0 : HYPERCALL_E_SUPPORT;
+}
+
+static int64_t (*const calls[])(struct cpu *cpu) = {
+    [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough_on,
+    [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough_off,
+    [HYPERCALL_UNKNOWN_NMI] = unknown_nmi,
+    [HYPERCALL_STATISTICS] = statistics,
+    [HYPERCALL_LOG] = read_log,
+    [HYPERCALL_HOST_WORK] = host_work,
+#if TEST_HOOKS
+    [HYPERCALL_TEST_REQUEST_WORD] = test_request_word,
+    [HYPERCALL_TEST_BACKTRACE] = test_backtrace,
+    [HYPERCALL_TEST_SOURCE] = test_source,
+    [HYPERCALL_TEST_OTHER_GUEST] = test_other_guest,
+    [HYPERCALL_TEST_FAULT] = test_fault,
+#endif
+};
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+uint32_t hypercalls_offered(void)
+{
+    uint32_t offered = 0;
+
+    for (unsigned number = 0; number < CALLS; number++)
+        if (calls[number] != NULL)
+            offered |= (uint32_t)BIT(number);
+    return offered;
+}
+
 void exit_vmcall(struct cpu *cpu)
 {
-    uint32_t rights = vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS);
-    int64_t result;
+    uint64_t number = cpu->gpr[GPR_RAX];
+    int64_t result = HYPERCALL_E_NUMBER;
 
-    if ((rights >> ACCESS_DPL_SHIFT & 3) != 0) {
+    if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;
-    } else {
-        switch (cpu->gpr[GPR_RAX]) {
-        case HYPERCALL_STATISTICS:
-            result = statistics(cpu);
-            break;
-        case HYPERCALL_LOG:
-            result = read_log(cpu);
-            break;
-        default:
-            result = HYPERCALL_E_NUMBER;
-        }
-    }
+    else if (number < CALLS && calls[number] != NULL)
+        result = calls[number](cpu);
     cpu->gpr[GPR_RAX] = (uint64_t)result;
-    skip_instruction();
+    skip_instruction(cpu);
 }

@@ -5,26 +5,37 @@
 #ifndef PMUVISOR_VMX_INJECT_H
 #define PMUVISOR_VMX_INJECT_H
 
+#include "cpu.h"
 #include "vmcs.h"
 #include "vmx.h"
 #include "x86.h"
 
-/* Moves the guest past the instruction that exited, as if it had retired: STI and MOV-SS blocking
- * end, and a single step (RFLAGS.TF) traps after it. SDM Vol. 3, "Guest Non-Register State". */
-static inline void skip_instruction(void)
+/* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
+ * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it.
+ * SDM Vol. 3, "Guest Non-Register State", "Saving Non-Register State"; "Resume Flag". */
+static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
-    uint32_t length = vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH);
-    uint32_t blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    uint32_t blocking = cpu->blocking;
 
     vmcs_write_natural(VMCS_GUEST_RIP, rip + length);
     if (__builtin_expect(blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS), 0))
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                       blocking & ~(uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS));
-    if (__builtin_expect((vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) != 0, 0))
-        vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
-                           vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) |
-                               PENDING_DEBUG_BS);
+    uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
+    if (__builtin_expect(rflags & (RFLAGS_TF | RFLAGS_RF), 0)) {
+        vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags & ~RFLAGS_RF);
+        if (rflags & RFLAGS_TF)
+            vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
+                               vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) |
+                                   PENDING_DEBUG_BS);
+    }
+}
+
+/* The same for an exit that tells the length: those that an instruction itself causes. */
+static inline void skip_instruction(const struct cpu *cpu)
+{
+    skip_bytes(cpu, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
 }
 
 /* The guest takes this exception at the instruction that exited. */

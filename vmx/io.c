@@ -100,5 +100,5 @@ void exit_io(struct cpu *cpu)
         }
         port_out(port, bytes, value);
     }
-    skip_instruction();
+    skip_instruction(cpu);
 }

@@ -6,6 +6,7 @@
  */
 #include "exit.h"
 
+#include "../apic/apic_trap.h"
 #include "inject.h"
 #include "log.h"
 #include "report.h"
@@ -18,12 +19,15 @@ void exit_ept_violation(struct cpu *cpu)
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint64_t address = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
 
+    if (cpu->apic.page != 0 && address - cpu->apic.page < PAGE_SIZE &&
+        apic_trap_access(cpu, address, qualification))
+        return;
     if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && qualification & EPT_VIOLATION_WRITE) {
         log_printf("\npmuvisor: the guest asked for a reset\n");
         report_exits(cpu);
         machine_reset(cpu);
     }
-    if (cpu->exits[EXIT_REASON_EPT_VIOLATION] <= TOUCHES_LOGGED)
+    if (cpu->refused++ < TOUCHES_LOGGED)
         log_printf("pmuvisor: the guest's %s of 0x%lx at RIP 0x%lx was refused: not its memory\n",
                    qualification & EPT_VIOLATION_WRITE   ? "write"
                    : qualification & EPT_VIOLATION_FETCH ? "execution"

@@ -21,11 +21,12 @@
 enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
+    DO,     /* exits, and is done on the hardware */
     IGNORE, /* has no effect; one line in the log */
     CUSTOM, /* the row's function */
 };
 
-enum when { ALWAYS, WITHOUT_PT, WITHOUT_ARCH_LBR };
+enum when { ALWAYS, WITHOUT_PT, WITHOUT_ARCH_LBR, WITH_APIC_TRAP };
 
 struct msr_rule {
     uint32_t first, last;
@@ -87,6 +88,8 @@ static const struct msr_rule rules[] = {
     {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_write},
     /* CPUID shows no VMX. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
+    /* The local APIC in x2APIC mode, as its page is in xAPIC mode (apic/apic_trap.c). */
+    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, WITHOUT_PT, NULL},
     {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
@@ -101,13 +104,15 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
 
     for (unsigned i = 0; i < RULES; i++) {
         const struct msr_rule *rule = &rules[i];
-        if ((rule->when == WITHOUT_PT && pt_in_vmx) || (rule->when == WITHOUT_ARCH_LBR && arch_lbr))
+        if ((rule->when == WITHOUT_PT && pt_in_vmx) ||
+            (rule->when == WITHOUT_ARCH_LBR && arch_lbr) ||
+            (rule->when == WITH_APIC_TRAP && !cpu->boot->options.apic_trap))
             continue;
         msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
                        rule->write != PASS);
     }
-    if (!cpu->boot->options.pmu)
-        pmu_hide(cpu->msr_bitmap);
+    if (pmu_intercepted(cpu))
+        pmu_watch(cpu->msr_bitmap);
 }
 
 static const struct msr_rule *rule_of(uint32_t index)
@@ -127,8 +132,10 @@ void exit_rdmsr(struct cpu *cpu)
 
     if (rule != NULL && rule->read == CUSTOM)
         done = rule->custom(cpu, index, &value, false);
-    else if ((rule != NULL && rule->read == FAULT) || (!cpu->boot->options.pmu && pmu_owns(index)))
+    else if (rule != NULL && rule->read == FAULT)
         done = false;
+    else if (pmu_intercepted(cpu) && pmu_owns(index))
+        done = pmu_read(cpu, index, &value);
     else
         done = rdmsr_safe(index, &value);
 
@@ -138,7 +145,21 @@ void exit_rdmsr(struct cpu *cpu)
     }
     cpu->gpr[GPR_RAX] = (uint32_t)value;
     cpu->gpr[GPR_RDX] = value >> 32;
-    skip_instruction();
+    skip_instruction(cpu);
+}
+
+/* Privilege was checked before the exit (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
+void exit_rdpmc(struct cpu *cpu)
+{
+    uint64_t value;
+
+    if (!cpu->boot->options.pmu || !rdpmc_safe((uint32_t)cpu->gpr[GPR_RCX], &value)) {
+        inject_gp();
+        return;
+    }
+    cpu->gpr[GPR_RAX] = (uint32_t)value;
+    cpu->gpr[GPR_RDX] = value >> 32;
+    skip_instruction(cpu);
 }
 
 void exit_wrmsr(struct cpu *cpu)
@@ -153,15 +174,16 @@ void exit_wrmsr(struct cpu *cpu)
     } else if (rule != NULL && rule->write == IGNORE) {
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was ignored\n", value, index);
         done = true;
-    } else if ((rule != NULL && rule->write == FAULT) ||
-               (!cpu->boot->options.pmu && pmu_owns(index))) {
+    } else if (rule != NULL && rule->write == FAULT) {
         done = false;
+    } else if (pmu_intercepted(cpu) && pmu_owns(index)) {
+        done = pmu_write(cpu, index, value);
     } else {
         done = wrmsr_safe(index, value);
     }
 
     if (done)
-        skip_instruction();
+        skip_instruction(cpu);
     else
         inject_gp();
 }

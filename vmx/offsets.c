@@ -2,7 +2,10 @@
  *
  * Offsets that the assembly needs, taken from C by the build (Makefile, offsets.inc).
  */
+#include "../nmi/nmi.h"
+#include "../pmu/host_work.h"
 #include "cpu.h"
+#include "msr.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
 #define DEFINE_GPR(name) DEFINE(CPU_##name, offsetof(struct cpu, gpr[GPR_##name]))
@@ -12,6 +15,12 @@ void offsets(void);
 void offsets(void)
 {
     DEFINE(CPU_SELF, offsetof(struct cpu, self));
+    DEFINE(CPU_GLOBAL_CTRL, offsetof(struct cpu, pmu.guest_list[0].value));
+    DEFINE(CPU_GLOBAL_CTRL_LOADED, offsetof(struct cpu, pmu.global_ctrl_loaded));
+    DEFINE(NMI_RETURN_BLOCKED, NMI_RETURN_BLOCKED);
+    DEFINE(NMI_RETURN_COUNTING, NMI_RETURN_COUNTING);
+    DEFINE(IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL);
+    DEFINE(HOST_GLOBAL_CTRL, HOST_GLOBAL_CTRL);
     DEFINE_GPR(RAX);
     DEFINE_GPR(RCX);
     DEFINE_GPR(RDX);

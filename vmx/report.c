@@ -5,6 +5,7 @@
  */
 #include "report.h"
 
+#include "../nmi/bookkeeping.h"
 #include "cpu.h"
 #include "log.h"
 #include "vmcs.h"
@@ -50,8 +51,8 @@ void report_exits(const struct cpu *cpu)
     log_printf("%6s  %-28s %12lu", "", "total", total);
     if (o->stats_cycles)
         log_printf(" %12lu", cycles);
-    log_printf("\nNMIs in root mode: %lu, forwarded to the guest: %lu, dropped: %lu\n",
-               cpu->nmi.root, cpu->nmi.forwarded, cpu->nmi.dropped);
+    log_printf("\n");
+    nmi_report(cpu);
 }
 
 void report_guest(const struct cpu *cpu)
@@ -80,6 +81,10 @@ void machine_reset(const struct cpu *cpu)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
 
+    /* VMX operation blocks INIT, and chipsets answer the last two ways with one (SDM Vol. 3,
+     * "Restrictions on VMX Operation"). Always in it here: only exits lead to this. */
+    __asm__ volatile("vmxoff" : : : "cc", "memory");
+
     /* A reset register in memory is not mapped here; the other two ways then do. */
     if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SYSTEM_IO) {
         outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
@@ -88,8 +93,7 @@ void machine_reset(const struct cpu *cpu)
     outb(KEYBOARD_COMMAND, KEYBOARD_PULSE_RESET);
     wait_for_reset();
 
-    /* A triple fault: no IDT, then an exception. Outside VMX operation this is a shutdown, which
-     * chipsets answer with a reset; in root operation as well. */
+    /* A triple fault: no IDT, then an exception. Chipsets answer the shutdown with a reset. */
     struct {
         uint16_t limit;
         uint64_t base;

@@ -6,12 +6,14 @@
 #include "setup.h"
 
 #include "../guest/linux.h"
+#include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "cpu.h"
 #include "cr.h"
 #include "exit.h"
 #include "msr.h"
 #include "vmcs.h"
+#include "vmx.h"
 #include "x86.h"
 
 #define GUEST_VPID 1 /* one guest; 0 is root mode's */
@@ -76,7 +78,8 @@ static void guest_state(const struct vmx_capability *c, const struct vmx_control
         vmcs_write_natural(VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, 0);
     }
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
+    /* Until its first IRET, as it has no IDT yet. An NMI since the start is pending by now. */
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, BLOCKING_BY_NMI);
     vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, 0);
     vmcs_write_64(VMCS_VMCS_LINK_POINTER, ~0ULL);
 }
@@ -121,7 +124,8 @@ static void execution_controls(const struct cpu *cpu, const struct vmx_capabilit
     uint32_t primary = controls->value[SET_PRIMARY];
     uint32_t secondary = controls->value[SET_SECONDARY];
 
-    if (!cpu->boot->options.pmu) /* then RDPMC has to fault as an absent PMU's does */
+    /* pmu=off: RDPMC has to fault as an absent PMU's does. */
+    if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
@@ -159,4 +163,8 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
     vmcs_write_32(VMCS_ENTRY_CONTROLS, controls->value[SET_ENTRY]);
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, 0);
     pmu_setup(cpu);
+    nmi_setup(cpu, vmx_allows(c, SET_PIN, PIN_NMI_EXITING) &&
+                       vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
+                       vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
+    tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
 }

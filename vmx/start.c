@@ -6,8 +6,10 @@
 #include "hypervisor.h"
 
 #include "../apic/apic.h"
+#include "../apic/apic_trap.h"
 #include "../guest/linux.h"
 #include "../pmu/pmu.h"
+#include "../pmu/pmu_context.h"
 #include "capability.h"
 #include "check_guest.h"
 #include "cpu.h"
@@ -52,15 +54,14 @@ uint64_t hypervisor_pool_size(const struct options *o)
     struct vmx_capability capability;
     struct mtrr_state mtrr;
     struct ept_request q;
-    struct range hidden[2] = {{0, 0}, {0, 0}}; /* only their number counts here */
+    struct range hidden[3] = {{0, 0}}; /* only their number counts here */
 
-    (void)o;
     vmx_capability_read(&capability);
     mtrr_read(&mtrr);
     ept_request_of(&capability, &q);
     q.mtrr = &mtrr;
     q.hidden = hidden;
-    q.hidden_count = 2;
+    q.hidden_count = o->apic_trap ? 3 : 2;
     uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&q);
     /* The hypervisor's own tables map the pool in 4 KiB pages, and image and APIC beside it. */
     pages += pages / PAGES_PER_TABLE + 16;
@@ -107,7 +108,7 @@ static uint64_t build_host_paging(const struct boot_info *bi)
 
 static uint64_t build_ept(const struct boot_info *bi, const struct vmx_capability *c)
 {
-    const struct range hidden[] = {bi->image, bi->pool};
+    const struct range hidden[] = {bi->image, bi->pool, apic_page()};
     struct mtrr_state mtrr;
     struct ept_request q;
 
@@ -115,7 +116,7 @@ static uint64_t build_ept(const struct boot_info *bi, const struct vmx_capabilit
     ept_request_of(c, &q);
     q.mtrr = &mtrr;
     q.hidden = hidden;
-    q.hidden_count = sizeof(hidden) / sizeof(hidden[0]);
+    q.hidden_count = bi->options.apic_trap ? 3 : 2;
     uint64_t root = ept_build(&q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
@@ -177,14 +178,19 @@ static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
 static _Noreturn void start_guest(struct start *s)
 {
     enter_vmx(s->cpu, &s->capability);
+    if (!pmu_context_setup(s->cpu))
+        needed(NULL);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, &s->guest);
 #ifdef DEBUG
     if (check_guest_state())
         log_printf("pmuvisor: guest state checked before the first entry: nothing wrong\n");
 #endif
-    log_printf("pmuvisor: starting the guest, policy %s, NMI exiting off, GLOBAL_CTRL: %s\n",
+    log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
+               "GLOBAL_CTRL: %s\n",
                policy_name(s->cpu->boot->options.policy),
+               s->cpu->boot->options.apic_trap ? "trapped" : "passed through",
+               s->cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(s->cpu->pmu.global_ctrl));
     vmx_launch();
 }
@@ -227,17 +233,22 @@ void hypervisor_start(const struct boot_info *bi)
               s->controls.value[SET_SECONDARY] & SECONDARY_PT_GUEST_PHYSICAL;
     cpu->pmu.global_ctrl = pmu_choose(bi->options.pmu, s->controls.value);
     cpu->ept_root = build_ept(bi, &s->capability);
+    if (bi->options.apic_trap && !apic_trap_setup(cpu))
+        needed(NULL);
     if (!cpuid_setup(cpu, s->controls.value, pt))
         needed(NULL);
     msr_setup(cpu, s->controls.value, pt);
     io_setup(cpu);
+    exit_setup(cpu);
     allow_vmx();
 
     /* From here on nothing but the image, the pool and the APIC is mapped. */
     framebuffer_stop();
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
-    __asm__ volatile("mov %0, %%cr3\n\t"
-                     "mov %1, %%rsp\n\t"
+    /* The stack first: an NMI in between returns by way of the stack (nmi/nmi.asm), and these tables
+     * do not map firmware's. */
+    __asm__ volatile("mov %1, %%rsp\n\t"
+                     "mov %0, %%cr3\n\t"
                      "xor %%ebp, %%ebp\n\t"
                      "call *%2\n\t"
                      "ud2"

@@ -94,6 +94,7 @@
     X(GUEST_INTERRUPTIBILITY_STATE, 0x4824)                                                        \
     X(GUEST_ACTIVITY_STATE, 0x4826)                                                                \
     X(GUEST_IA32_SYSENTER_CS, 0x482a)                                                              \
+    X(PREEMPTION_TIMER_VALUE, 0x482e)                                                              \
     X(HOST_IA32_SYSENTER_CS, 0x4c00)
 
 #define VMCS_FIELDS_NATURAL(X)                                                                     \

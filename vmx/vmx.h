@@ -136,6 +136,8 @@
 #define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
+#define EPT_VIOLATION_LINEAR_VALID BIT(7)
+#define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
 #define EPT_VIOLATION_NMI_UNBLOCKED BIT(12)
 
 /* Exit qualification of a control-register access */

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Builds the guest's kernel module for one kernel flavour, with Debian's kernel headers of exactly
-# that kernel, and prints the path of pmuvisor.ko. Usage: build.sh [cloud|stock]
+# Builds the guest's kernel modules for one kernel flavour, with Debian's kernel headers of exactly
+# that kernel, and prints the path of pmuvisor.ko, beside which pmuvisor_nmi.ko lies.
+# Usage: build.sh [cloud|stock]
 set -euo pipefail
 
 flavour=${1:-${GUEST:-cloud}}
@@ -20,8 +21,8 @@ if [ -e "$module" ]; then
 fi
 rm -rf "$out"
 mkdir -p "$out"
-cp "$here/pmuvisor.c" "$top/include/hypercall.h" "$out/"
-echo 'obj-m := pmuvisor.o' > "$out/Kbuild"
+cp "$here"/*.c "$top/include/hypercall.h" "$out/"
+echo 'obj-m := pmuvisor.o pmuvisor_nmi.o' > "$out/Kbuild"
 # Type information for BPF would need one more tool, and is of no use here.
 if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS make -C "$headers" M="$out" \
     CONFIG_DEBUG_INFO_BTF_MODULES= modules > "$out/log" 2>&1; then

@@ -3,7 +3,7 @@
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
 # Usage: build.sh [--tools] [cloud|stock]    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own. --tools: the image for the tests, which also holds Debian's
-# perf and the project's own kernel module.
+# perf and the project's own kernel modules.
 set -euo pipefail
 
 fail() {
@@ -83,7 +83,7 @@ done
 
 if [ $with_tools -eq 1 ]; then
     perf=$(command -v perf) || fail "perf is missing; run: testbed/deps.sh check"
-    cp "$own_module" "$root/lib/modules/"
+    cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
     mkdir -p "$root/usr/bin"
     cp -L "$perf" "$root/usr/bin/perf"
     # ldd prints "name => path (address)" and, for the loader, "path (address)".

@@ -32,6 +32,8 @@ static const struct job jobs[] = {
     {"touch", job_touch, "touch the hypervisor's memory"},
     {"badmsr", job_badmsr, "access MSRs that must fault"},
     {"log", job_log, "the hypervisor's log"},
+    {"hostwork", job_hostwork, "host work with PMIs of its own"},
+    {"module", job_module, "the module that hands unknown NMIs back"},
 };
 
 static void mount_all(void) {

@@ -155,6 +155,33 @@ static void test_out_of_pages(void **state)
     assert_int_equal(host_paging_new(), 0);
 }
 
+static void test_window(void **state)
+{
+    struct host_window w;
+    uint64_t before = page_pool_free();
+
+    (void)state;
+    assert_true(host_paging_map(root, pool, HOST_READ_WRITE));
+    before = page_pool_free();
+    assert_true(host_window_new(root, &w));
+    assert_int_equal(page_pool_free(), before - 1); /* the page is the pool's own, mapped already */
+    uint64_t page = (uintptr_t)w.page;
+    assert_in_range(page, pool.base, pool.base + pool.size - PAGE_SIZE);
+    assert_int_equal(walk(page), 0); /* until it is turned to something */
+    assert_int_equal(w.physical, HOST_WINDOW_SHUT);
+    for (uint64_t physical = 0x1234567890; physical < 1ULL << 52; physical *= 3) {
+        host_window_turn(&w, physical);
+        assert_int_equal(w.physical, physical & ADDRESS);
+        uint64_t leaf = walk(page);
+        assert_int_equal(leaf & ADDRESS, physical & ADDRESS);
+        assert_true((leaf & P) && (leaf & XD));
+        assert_false(leaf & (RW | US | PS | PCD | PWT));
+    }
+    assert_page(page - PAGE_SIZE, HOST_READ_WRITE); /* its neighbours are as they were */
+    assert_page(page + PAGE_SIZE, HOST_READ_WRITE);
+    assert_int_equal(page_pool_free(), before - 1);
+}
+
 /* Random maps and unmaps over 4 MiB, against an array. No page is ever both W and X. */
 static void test_random_operations(void **state)
 {
@@ -201,6 +228,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unmap, start, stop),
         cmocka_unit_test_setup_teardown(test_parts_of_pages_are_widened, start, stop),
         cmocka_unit_test_setup_teardown(test_not_canonical, start, stop),
+        cmocka_unit_test_setup_teardown(test_window, start, stop),
         cmocka_unit_test_setup_teardown(test_out_of_pages, start, stop),
         cmocka_unit_test_setup_teardown(test_random_operations, start, stop),
     };

@@ -220,12 +220,12 @@ static void check_pmu_agrees(uint32_t index, void *bitmap)
         fail_msg("MSR 0x%x: pmu_owns() says %d and the bitmap another thing", index, owned);
 }
 
-static void test_pmu_hide_is_pmu_owns(void **state)
+static void test_pmu_watch_is_pmu_owns(void **state)
 {
     uint8_t *bitmap = new_bitmap();
 
     (void)state;
-    pmu_hide(bitmap);
+    pmu_watch(bitmap);
     for_both_ranges(check_pmu_agrees, bitmap);
     for (unsigned i = 0; i < COUNT(outside); i++)
         assert_false(pmu_owns(outside[i]));
@@ -272,7 +272,7 @@ int main(void)
         cmocka_unit_test(test_outside_changes_nothing),
         cmocka_unit_test(test_ranges_over_borders),
         cmocka_unit_test(test_ranges_add_up),
-        cmocka_unit_test(test_pmu_hide_is_pmu_owns),
+        cmocka_unit_test(test_pmu_watch_is_pmu_owns),
         cmocka_unit_test(test_pmu_owns_by_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

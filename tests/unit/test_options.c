@@ -55,7 +55,11 @@ static void test_defaults(void **state)
     assert_int_equal(o.console, CONSOLE_COM1);
     assert_true(o.pmu);
     assert_false(o.stats_cycles);
-    assert_int_equal(o.tick_ms, 0);
+    assert_int_equal(o.tick_ms, TICK_DEFAULT_MS);
+    assert_int_equal(o.bookkeeping, BOOKKEEPING_ALL);
+    assert_false(o.unblock_lazy);
+    assert_false(o.user_hypercalls);
+    assert_false(o.platform_nmi_host);
     assert_string_equal(o.kernel, "vmlinuz");
     assert_string_equal(o.initrd, "initrd.img");
     assert_string_equal(o.append, "");
@@ -88,6 +92,37 @@ static void test_lines_and_comments(void **state)
     assert_true(o.stats_cycles);
 }
 
+static void test_bookkeeping(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "bookkeeping=none tick=10000 unblock=lazy platform_nmi=host user_hypercalls=1");
+    assert_int_equal(o.bookkeeping, 0);
+    assert_int_equal(o.tick_ms, 10000);
+    assert_true(o.unblock_lazy);
+    assert_true(o.platform_nmi_host);
+    assert_true(o.user_hypercalls);
+    accept(&o, "bookkeeping=skid,mask");
+    assert_int_equal(o.bookkeeping, BOOKKEEPING_SKID | BOOKKEEPING_MASK);
+    accept(&o, "policy=msr");
+    assert_int_equal(o.policy, POLICY_MSR);
+    accept(&o, "policy=intercept");
+    assert_int_equal(o.policy, POLICY_INTERCEPT);
+}
+
+static void test_apic(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "");
+    assert_false(o.apic_trap);
+    accept(&o, "apic=trap");
+    assert_true(o.apic_trap);
+    accept(&o, "apic=trap apic=pass");
+    assert_false(o.apic_trap);
+    reject("apic=x2", "option apic: found 'x2'", "wanted pass or trap");
+}
+
 static void test_later_source_wins(void **state)
 {
     (void)state;
@@ -116,14 +151,18 @@ static void test_refusals(void **state)
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
     reject("policy=", "found ''", "msr+nmi");
-    reject("policy=msr", "found 'msr'", "this version does not have");
-    reject("policy=intercept", "found 'intercept'", "wanted msr+nmi");
-    reject("policy=msr+nmi2", "found 'msr+nmi2'", "wanted msr+nmi");
+    reject("policy=ms", "found 'ms'", "intercept, msr or msr+nmi");
+    reject("policy=msr+nmi2", "found 'msr+nmi2'", "intercept, msr or msr+nmi");
     reject("console=com3", "option console: found 'com3'", "com1, com2 or none");
     reject("pmu=yes", "option pmu: found 'yes'", "on or off");
     reject("stats=time", "option stats: found 'time'", "counts or cycles");
-    reject("tick=100", "option tick: found '100'", "wanted 0");
-    reject("tick=00", "option tick: found '00'", "wanted 0");
+    reject("tick=10001", "option tick: found '10001'", "from 0 (no tick) to 10000");
+    reject("tick=99999999999999999999", "option tick: found '9999", "milliseconds");
+    reject("tick=", "option tick: found ''", "milliseconds");
+    reject("tick=-1", "option tick: found '-1'", "milliseconds");
+    reject("unblock=yes", "option unblock: found 'yes'", "wanted eager or lazy");
+    reject("bookkeeping=lost,", "option bookkeeping: found ''", "lost,skid,unblock,mask");
+    reject("bookkeeping=lost,more", "option bookkeeping: found 'more'", "lost,skid,unblock,mask");
     reject("kernel=", "option kernel: found ''", "path");
     reject("pmu=on\nbad=1", "unknown option 'bad=1'", "wanted");
 }
@@ -319,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_option),
         cmocka_unit_test(test_lines_and_comments),
+        cmocka_unit_test(test_bookkeeping),
+        cmocka_unit_test(test_apic),
         cmocka_unit_test(test_later_source_wins),
         cmocka_unit_test(test_empty_initrd_means_none),
         cmocka_unit_test(test_refusals),

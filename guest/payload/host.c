@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * host.c: asks PMUvisor for host work, and checks that the guest finds its own PMU as it left it.
+ * Needs user_hypercalls=1. Thesis, section 4.4.2 (P_Host); numbers in include/hypercall.h.
+ */
+#include "hypercall.h"
+#include "payload.h"
+
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define GUEST_BRANCHES 100000
+
+static long host_work(uint64_t branches, uint64_t period, uint64_t *counted) {
+    long result;
+    uint64_t rbx = branches;
+
+    __asm__ volatile("vmcall"
+                     : "=a"(result), "+b"(rbx)
+                     : "a"((long)HYPERCALL_HOST_WORK), "c"(period)
+                     : "memory");
+    *counted = rbx;
+    return result;
+}
+
+/* A counter of the guest's own runs around the host work: it must see the guest's branches only. */
+static int branch_counter(void) {
+    struct perf_event_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.type = PERF_TYPE_HARDWARE;
+    attr.size = sizeof(attr);
+    attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+    attr.exclude_kernel = 1;
+    attr.disabled = 1;
+    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+}
+
+static void guest_loop(void) {
+    unsigned long n = GUEST_BRANCHES;
+
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
+}
+
+int job_hostwork(void) {
+    static const struct {
+        uint64_t branches, period;
+    } runs[] = {{100000, 1000}, {1000000, 1000}, {10000000, 1000}};
+    int failed = 0;
+    int fd = branch_counter();
+
+    if (fd < 0) {
+        perror("hostwork: perf_event_open");
+        return 1;
+    }
+    for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        uint64_t counted = 0;
+        long long own = 0;
+
+        ioctl(fd, PERF_EVENT_IOC_RESET, 0);
+        ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+        guest_loop();
+        long pmis = host_work(runs[i].branches, runs[i].period, &counted);
+        guest_loop();
+        ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+        if (read(fd, &own, sizeof(own)) != sizeof(own)) {
+            own = -1;
+        }
+        printf("hostwork: branches=%lu period=%lu expected=%lu pmis=%ld counted=%lu guest=%lld\n",
+               (unsigned long)runs[i].branches, (unsigned long)runs[i].period,
+               (unsigned long)(runs[i].branches / runs[i].period), pmis, (unsigned long)counted,
+               own);
+        if (pmis != (long)(runs[i].branches / runs[i].period)) {
+            failed = 1;
+        }
+    }
+    close(fd);
+    return failed;
+}

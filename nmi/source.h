@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The host's NMI sources: who may have raised the NMI that arrived, and how it is answered.
+ */
+#ifndef PMUVISOR_NMI_SOURCE_H
+#define PMUVISOR_NMI_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpu.h"
+
+#define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */
+#define REQUEST_LOG BIT(31) /* a line for the log is due: NMI context does not print */
+#define REQUEST_OWED BIT(30)      /* cpu_nmi.owed is not 0 */
+#define REQUEST_FORWARDED BIT(29) /* an NMI of the guest's is pending in hardware */
+#define REQUESTS_SENT ((BIT(SOURCE_COUNT) - 1) << REQUEST_SENT)
+
+/* How a source came to be handled. */
+enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
+
+/* Asks each source of this processor and handles those that are pending. Gives their number. Safe
+ * in NMI context. `rip` is what was interrupted, `in_root` says in which mode. */
+unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
+
+/* Asks another processor, or this one, to log where it is: sets the request, sends the NMI, and
+ * marks it as sent. One sender at a time for each target. */
+bool nmi_request_backtrace(struct cpu *target);
+
+/* SERR and IOCHK of port 0x61 (platform_nmi=host): whether one is up, and its acknowledgement. */
+bool platform_nmi_pending(const struct cpu *cpu);
+void platform_nmi_acknowledge(void);
+
+const char *nmi_source_name(enum nmi_source source);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * NMIs of a guest that does not take them itself (policies msr and intercept, or NMI passthrough
+ * switched off): the real one exits, a virtual one is injected. The processor keeps virtual-NMI
+ * blocking and opens the window; here is one bit, the NMI that waits for it. So at most one NMI is
+ * in service and one due, as with real ones, and none nests.
+ * SDM Vol. 3, "Virtual NMIs" and "NMI-window exiting" under "Controls for Event Delivery"; "Guest
+ * Interruptibility State".
+ */
+#include "bookkeeping.h"
+#include "nmi.h"
+#include "source.h"
+
+#include "../apic/apic.h"
+#include "../vmx/fault.h"
+#include "../vmx/vmcs.h"
+#include "cpu.h"
+#include "x86.h"
+
+static void set_window(bool open)
+{
+    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, open ? primary | PRIMARY_NMI_WINDOW_EXITING
+                                              : primary & ~(uint32_t)PRIMARY_NMI_WINDOW_EXITING);
+}
+
+static void set_pin(bool trap)
+{
+    uint32_t both = PIN_NMI_EXITING | PIN_VIRTUAL_NMIS;
+    uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
+
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, trap ? pin | both : pin & ~both);
+}
+
+static void inject_nmi(struct cpu *cpu)
+{
+    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION,
+                  INTERRUPTION_VALID | INTERRUPTION_TYPE_NMI << INTERRUPTION_TYPE_SHIFT |
+                      VECTOR_NMI);
+    cpu->nmi.injected++;
+}
+
+void nmi_setup(struct cpu *cpu, bool can_trap)
+{
+    cpu->nmi.can_trap = can_trap;
+    cpu->nmi.passthrough = cpu->boot->options.policy == POLICY_MSR_NMI;
+    set_pin(!cpu->nmi.passthrough);
+    nmi_bookkeeping_setup(cpu);
+}
+
+bool nmi_set_passthrough(struct cpu *cpu, bool on)
+{
+    struct cpu_nmi *nmi = &cpu->nmi;
+
+    if (!nmi->can_trap)
+        return on; /* it is on, and stays so */
+    if (on == nmi->passthrough)
+        return true;
+    /* The guest's blocking bit means the same on both sides: virtual-NMI blocking becomes NMI
+     * blocking and back. An NMI that is pending in hardware arrives after the entry either way. */
+    nmi->passthrough = on;
+    set_pin(!on);
+    nmi_bookkeeping_setup(cpu);
+    if (on && nmi->due) {
+        /* What was due becomes a real NMI again: root mode takes it and forwards it (nmi.c). */
+        nmi->due = false;
+        set_window(false);
+        nmi_mark_forwarded(cpu); /* whatever host NMI it merges with */
+        (void)apic_send_self_nmi();
+    }
+    return true;
+}
+
+void exit_nmi(struct cpu *cpu)
+{
+    uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
+
+    if ((information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT != INTERRUPTION_TYPE_NMI)
+        hypervisor_fault("an exception exited (information 0x%x), which no control asks for",
+                         information);
+    cpu->nmi.exits++;
+    /* A source of the host's may have raised it, and one of the guest's may have merged with it. */
+    if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
+        !nmi_guest_merged(cpu)) {
+        nmi_unblock();
+        return;
+    }
+    if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
+        cpu->nmi.due = true; /* one that was due already merges with it */
+        set_window(true);
+    } else {
+        inject_nmi(cpu);
+    }
+    /* This exit left root mode with NMIs blocked; the one that caused it has been dealt with. */
+    nmi_unblock();
+}
+
+void exit_nmi_window(struct cpu *cpu)
+{
+    set_window(false);
+    if (cpu->nmi.due) {
+        cpu->nmi.due = false;
+        inject_nmi(cpu);
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Hypercalls of the test build: host NMIs as another processor would raise them, the counts of the
+ * NMI sources, and faults in root mode.
+ */
+#include "test_hooks.h"
+
+#include "../../nmi/source.h"
+#include "../../vmx/fault.h"
+#include "cpu.h"
+#include "hypercall.h"
+#include "x86.h"
+
+#define DEEPER_THAN_ANY_STACK 1000000
+
+enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_CODE, FAULT_REPORT };
+
+int64_t test_request_word(struct cpu *cpu)
+{
+    cpu->gpr[GPR_RBX] = BIT(SOURCE_BACKTRACE) | BIT(SOURCE_BACKTRACE + REQUEST_SENT);
+    return (int64_t)&cpu->nmi.requests;
+}
+
+int64_t test_backtrace(struct cpu *cpu)
+{
+    return nmi_request_backtrace(cpu) ? 0 : HYPERCALL_E_STATE;
+}
+
+int64_t test_source(struct cpu *cpu)
+{
+    uint64_t source = cpu->gpr[GPR_RBX];
+
+    if (source >= SOURCE_COUNT)
+        return HYPERCALL_E_ARGUMENT;
+    const struct nmi_source_count *count = &cpu->nmi.source[source];
+    cpu->gpr[GPR_RBX] = count->recovered;
+    cpu->gpr[GPR_RCX] = count->returned;
+    cpu->gpr[GPR_RDX] = count->raised;
+    return (int64_t)count->in_root;
+}
+
+/* Deeper than any stack, and not to be turned into a loop: the guard page has to end it. */
+static __attribute__((noinline)) uint64_t overflow_stack(uint64_t depth)
+{
+    volatile uint64_t here[64] = {depth};
+
+    if (depth == DEEPER_THAN_ANY_STACK)
+        return 0;
+    return overflow_stack(depth + 1) + here[depth % 64];
+}
+
+int64_t test_fault(struct cpu *cpu)
+{
+    switch (cpu->gpr[GPR_RBX]) {
+    case FAULT_INVALID_OPCODE:
+        __asm__ volatile("ud2");
+        break;
+    case FAULT_STACK_OVERFLOW:
+        return (int64_t)overflow_stack(0);
+    case FAULT_WRITE_TO_CODE:
+        *(volatile uint8_t *)(uint64_t)test_fault = 0;
+        break;
+    case FAULT_REPORT:
+        hypervisor_fault("asked for by the guest");
+    }
+    return HYPERCALL_E_ARGUMENT;
+}

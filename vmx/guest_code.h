@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The instruction at the guest's RIP, for exits that neither skip nor describe it: EPT violations.
+ */
+#ifndef PMUVISOR_VMX_GUEST_CODE_H
+#define PMUVISOR_VMX_GUEST_CODE_H
+
+#include <stdbool.h>
+
+#include "cpu.h"
+#include "decode.h"
+
+/* Reads and decodes it, by the windows of struct cpu. False: it cannot be read, or is none of decode.h's
+ * forms; one line in the log says which. Never faults, whatever the guest's tables hold. */
+bool guest_code_decode(struct cpu *cpu, struct instruction *out);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The tick: the VMX-preemption timer makes the guest exit now and then, so that the checks after an
+ * exit bound how late a lost host NMI is found. The timer starts again at every entry, which is
+ * right: what it bounds is the time since the last check.
+ * SDM Vol. 3, "VMX-Preemption Timer".
+ */
+#include "exit.h"
+
+#include "../nmi/source.h"
+#include "log.h"
+#include "vmcs.h"
+#include "x86.h"
+
+#define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
+#define CPUID_LEAF_TSC 0x15
+#define CPUID_LEAF_FREQUENCY 0x16
+#define TIMER_MAX 0xffffffffULL
+
+/* 0: CPUID does not tell. */
+static uint64_t tsc_khz(void)
+{
+    uint32_t last = cpuid(0, 0).eax;
+
+    if (last >= CPUID_LEAF_TSC) {
+        struct cpuid_result r = cpuid(CPUID_LEAF_TSC, 0);
+        if (r.eax != 0 && r.ebx != 0 && r.ecx != 0)
+            return (uint64_t)r.ecx * r.ebx / r.eax / 1000;
+    }
+    return last >= CPUID_LEAF_FREQUENCY ? (cpuid(CPUID_LEAF_FREQUENCY, 0).eax & 0xffff) * 1000ULL
+                                        : 0;
+}
+
+void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
+{
+    uint32_t ms = cpu->boot->options.tick_ms;
+    uint64_t khz = tsc_khz();
+
+    if (ms == 0)
+        return;
+    if (!available || khz == 0) {
+        log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",
+                   available ? "CPUID does not tell the TSC frequency"
+                             : "the processor has no VMX-preemption timer");
+        return;
+    }
+    uint64_t value = ms * khz >> (vmx_misc & VMX_MISC_TIMER_RATE);
+    vmcs_write_32(VMCS_PREEMPTION_TIMER_VALUE, (uint32_t)(value < TIMER_MAX ? value : TIMER_MAX));
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS,
+                  vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
+    log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
+               "C-states deeper than C2\n", ms);
+}
+
+void exit_tick(struct cpu *cpu)
+{
+    /* The word of requests was looked at already; the platform's state is too slow to read at
+     * every exit. */
+    if (platform_nmi_pending(cpu))
+        (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+}
