@@ -112,6 +112,7 @@ struct cpu {
 
     const struct boot_info *boot;
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
+    uint32_t hypercalls; /* that are offered, as CPUID says */
     uint8_t cpuid_count;        /* filters in use */
     struct cpuid_filter *cpuid_filters;
     uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */

@@ -212,6 +212,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
     for (unsigned reg = 0; reg < 4; reg++)
         cpu->cpuid_filters[0].keep[reg] = ~0u;
     cpu->cpuid_count = 1;
+    cpu->hypercalls = hypercalls_offered();
     for (unsigned i = 0; i < ROWS; i++)
         if (!condition_met(rows[i].condition, cpu, controls, pt_in_vmx))
             hide(cpu, &rows[i]);
@@ -233,7 +234,7 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
     } else if (leaf == CPUID_HV_FEATURES) {
         r.eax = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH;
         r.ebx = cpu->boot->options.policy;
-        r.ecx = hypercalls_offered();
+        r.ecx = cpu->hypercalls;
     }
     return r;
 }
