@@ -151,7 +151,7 @@ run_emulator() {
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
         fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}" ||
+    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" "${disk_options[@]}" ||
         exit 1
     "$top/testbed/run.sh" "${options[@]}"
 }
@@ -168,7 +168,7 @@ run_qemu() {
         kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
         tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
     esac
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}" || exit 1
+    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" "${disk_options[@]}" || exit 1
     mkfifo "$work/qmp.in" "$work/qmp.out"
     exec 4<> "$work/qmp.in"
     echo '{"execute": "qmp_capabilities"}' >&4
