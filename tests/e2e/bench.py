@@ -13,7 +13,8 @@ REGION_CPUID = 1001
 REGION_MSR = 1003
 REGION_PMI = 1004
 REGION_SWEEP_PMI = 1006
-REGION_SWEEP_CLEAN = 1007
+REGION_SWEEP_CLEAN = 1100
+REGION_SWEEP_CLEAN_BLOCKED = 1200
 # guest/bench/probe.h, enum probe_kind.
 KINDS = {"cpuid": (0, 10), "vmcall": (1, 18), "wrmsr": (2, 32), "wrmsr-fault": (3, 32),
          "ept": (4, 48), "cpuid-sti": (5, 10), "cpuid-movss": (6, 10)}
