@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 # The folder of the tests stays clean.
 sys.dont_write_bytecode = True
 
+import apic  # noqa: E402
 import guest  # noqa: E402
 import machine  # noqa: E402
 import native  # noqa: E402
@@ -22,7 +23,8 @@ import scripts  # noqa: E402
 UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
-GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("refusals", refusals)]
+GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("apic", apic),
+          ("refusals", refusals)]
 
 
 class Count:
