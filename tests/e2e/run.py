@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 import apic  # noqa: E402
 import guest  # noqa: E402
 import machine  # noqa: E402
+import model  # noqa: E402
 import native  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
@@ -24,7 +25,7 @@ UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("apic", apic),
-          ("refusals", refusals)]
+          ("model", model), ("refusals", refusals)]
 
 
 class Count:
