@@ -10,6 +10,8 @@ PMIS = 1000
 # The LVTPC write comes on top of what the policy itself costs.
 EXITS_PER_PMI = {"intercept": 9, "msr": 2, "msr+nmi": 1}
 EPT_VIOLATION = "48"
+# Fewer root-mode instructions than the shortest of these exits has, so that every position comes.
+SWEEP = 700
 
 
 def trapped(lab, policy):
@@ -75,5 +77,21 @@ def test_refused_forms(lab):
     assert said > 5, f"{said} lines of the hypervisor for {len(rows)} refused accesses"
 
 
+def test_nmi_at_every_instruction(lab):
+    """An NMI at each root instruction of a trapped access reaches the guest once, and the guest's
+    local APIC, its ICR above all, is as it was."""
+    first = 1200  # in the middle of the A.1 program
+    knobs = f"nmi_root reason={EPT_VIOLATION} exits={first}-{first + SWEEP - 1} position=sweep\n"
+    boot = lab.emulator("apic-nmi", config="apic=trap tick=0 console=none",
+                        append="iomem=relaxed loglevel=0", jobs="a1,apic,report", knobs=knobs)
+    boot.expect_status(STATUS_POWEROFF)
+    expect_a1_pmis(boot)
+    scheduled, nmi, pmi = boot.ledger["scheduled_nmis"], boot.ledger["nmi"], boot.ledger["pmi"]
+    assert scheduled == {"fired": SWEEP, "missed": 0} and nmi["root"] == SWEEP, (scheduled, nmi)
+    assert boot.ledger["exits"][EPT_VIOLATION]["root_instructions"]["min"] >= SWEEP
+    assert nmi["nonroot"] == pmi["raised"] + SWEEP, f"{nmi}, {pmi}: an NMI was lost or doubled"
+    assert boot.lines("apic") == trapped(lab, "msr+nmi").lines("apic"), boot.lines("apic")
+
+
 TESTS = [test_exits_msr_nmi, test_exits_msr, test_exits_intercept, test_same_as_passed_through,
-         test_refused_forms]
+         test_refused_forms, test_nmi_at_every_instruction]
