@@ -48,10 +48,13 @@ uint32_t apic_id_read(void)
     return cpuid(1, 0).ebx >> XAPIC_ID_SHIFT;
 }
 
-static void wait_for_idle(const volatile uint32_t *icr_low)
+/* False: a send is still under way, and would be lost if another were written over it. */
+static bool wait_for_idle(const volatile uint32_t *icr_low)
 {
-    for (unsigned i = 0; i < ICR_IDLE_READS && *icr_low & ICR_DELIVERY_STATUS; i++)
-        ;
+    for (unsigned i = 0; i < ICR_IDLE_READS; i++)
+        if (!(*icr_low & ICR_DELIVERY_STATUS))
+            return true;
+    return false;
 }
 
 bool apic_send_nmi(uint32_t apic_id)
@@ -68,11 +71,12 @@ bool apic_send_nmi(uint32_t apic_id)
     /* The guest may be between its two writes of the ICR: the high half is put back. */
     volatile uint32_t *low = xapic_register(base, XAPIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, XAPIC_ICR_HIGH);
-    wait_for_idle(low);
+    if (!wait_for_idle(low))
+        return false;
     uint32_t guest_high = *high;
     *high = apic_id << XAPIC_ID_SHIFT;
     *low = command;
-    wait_for_idle(low);
+    (void)wait_for_idle(low);
     *high = guest_high;
     return true;
 }

@@ -33,8 +33,10 @@ void apic_lvtpc_write(uint32_t value);
 #define LVT_DELIVERY_NMI (4u << 8)
 
 /* Sends this processor an NMI through its ICR, addressed by ID because the shorthand "self" is
- * invalid for NMIs. Safe in NMI context, and leaves the guest's ICR as it was. False: the APIC is
- * globally disabled and nothing was sent. SDM Vol. 3, "Interrupt Command Register (ICR)". */
+ * invalid for NMIs. Safe in NMI context. In xAPIC mode the destination (ICR, high half) is put back
+ * for a guest that has written it and not yet sent; what the guest may see is that the low half, and
+ * in x2APIC mode all of the ICR, reads back as the NMI's. False: nothing was sent, since the APIC is
+ * globally disabled or its last send does not end. SDM Vol. 3, "Interrupt Command Register (ICR)". */
 bool apic_send_self_nmi(void);
 
 /* The guest's WRMSR of IA32_APIC_BASE: changes of mode are done on the hardware, a change of the

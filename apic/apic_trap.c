@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trapped local APIC of the thesis's KVM, less its emulation: the guest's accesses exit, and go
- * to the hardware as they are. So a guest that unmasks LVTPC has it unmasked on the physical APIC by
- * the hypervisor, which is what the thesis adds to KVM, and all of it costs an exit, which is what
- * this policy is there to price. In xAPIC mode the page of registers is not mapped in the EPT and
- * accesses arrive here; in x2APIC mode its MSRs exit (vmx/msr.c). Both are set up once, so the guest
- * changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR shadow.
+ * The trapped local APIC of the thesis's KVM, less its emulation: the guest's accesses exit, and
+ * go to the hardware as they are. So a guest that unmasks LVTPC has it unmasked on the physical
+ * APIC by the hypervisor, which is what the thesis adds to KVM, and all of it costs an exit, which
+ * is what this policy is there to price. In xAPIC mode the page of registers is not mapped in the
+ * EPT and accesses arrive here; in x2APIC mode its MSRs exit (vmx/msr.c). Both are set up once, so
+ * the guest changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR shadow.
  * Touches the local APIC and the guest's registers in the VMCS and struct cpu.
  * SDM Vol. 3, "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
@@ -38,7 +38,7 @@ static uint32_t register_read(const struct cpu *cpu, uint8_t number)
     return (uint32_t)(number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number]);
 }
 
-/* A 32-bit result clears the upper half (SDM Vol. 1, "General-Purpose Registers in 64-Bit Mode"). */
+/* A 32-bit result clears the upper half. SDM Vol. 1, "General-Purpose Registers in 64-Bit Mode". */
 static void register_write(struct cpu *cpu, uint8_t number, uint32_t value)
 {
     if (number == GPR_RSP)

@@ -55,6 +55,23 @@ void log_printf(const char *format, ...)
     }
 }
 
+void log_print_tail(uint64_t size)
+{
+    const uint64_t end = ring.end;
+    uint64_t position = end > size ? end - size : 0;
+    char piece[LOG_LINE / 2];
+
+    log_printf("---- the log's last %lu bytes ----\n", end - position);
+    while (position < end) {
+        uint64_t left = end - position;
+        size_t n = log_read(&position, piece, left < sizeof(piece) ? left : sizeof(piece));
+        if (n == 0 || position > end) /* a tail longer than the ring was overwritten meanwhile */
+            break;
+        log_printf("%.*s", (int)n, piece);
+    }
+    log_printf("\n---- end of the log ----\n");
+}
+
 size_t log_read(uint64_t *position, char *out, size_t size)
 {
     uint64_t oldest = ring.end > LOG_SIZE ? ring.end - LOG_SIZE : 0;

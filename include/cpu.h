@@ -107,13 +107,16 @@ struct cpu {
     uint64_t exits[EXIT_REASON_COUNT + 1];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
     uint64_t refused; /* accesses to what is not the guest's; the log stops after a few */
+    uint64_t ignored; /* writes of MSRs without effect, the same */
 
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
+    uint64_t cr4_refused;       /* bits that stay 0 for the guest, see vmx/cr.h */
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
     uint32_t hypercalls; /* that are offered, as CPUID says */
     uint8_t cpuid_count;        /* filters in use */
+    uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     struct cpuid_filter *cpuid_filters;
     uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */
 

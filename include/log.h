@@ -29,6 +29,9 @@ void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * when that is newer, and past what was copied. */
 size_t log_read(uint64_t *position, char *out, size_t size);
 
+/* Logs the last `size` bytes (at most half of LOG_SIZE, or they overwrite themselves) once more. */
+void log_print_tail(uint64_t size);
+
 /* Formats into a buffer, always terminated. Gives the length that was written. */
 size_t format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -35,6 +35,7 @@
 #define MSR_LBR_SELECT 0x1c8
 #define MSR_LASTBRANCH_TOS 0x1c9
 #define IA32_DEBUGCTL 0x1d9
+#define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define IA32_SMRR_PHYSBASE 0x1f2
 #define IA32_SMRR_PHYSMASK 0x1f3
 #define IA32_MTRR_PHYSBASE0 0x200
@@ -57,6 +58,7 @@
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define IA32_PERF_GLOBAL_STATUS_RESET 0x390
 #define IA32_PERF_GLOBAL_STATUS_SET 0x391
+#define IA32_PERF_GLOBAL_INUSE 0x392
 #define IA32_PEBS_ENABLE 0x3f1
 #define MSR_PEBS_DATA_CFG 0x3f2
 #define MSR_PEBS_LD_LAT 0x3f6
@@ -81,15 +83,24 @@
 #define IA32_VMX_EXIT_CTLS2 0x493
 #define IA32_A_PMC0 0x4c1
 #define IA32_RTIT_OUTPUT_BASE 0x560
+#define IA32_RTIT_CTL 0x570
+#define RTIT_CTL_TRACE_EN BIT(0)
 #define IA32_RTIT_ADDR3_B 0x587
 #define IA32_DS_AREA 0x600
 #define MSR_LASTBRANCH_0_FROM_IP 0x680
+#define IA32_U_CET 0x6a0
+#define IA32_S_CET 0x6a2
+#define IA32_PL0_SSP 0x6a4
+#define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
 #define IA32_XSS 0xda0
 #define IA32_LBR_INFO0 0x1200
 #define IA32_LBR_CTL 0x14ce
 #define IA32_LBR_DEPTH 0x14cf
 #define IA32_LBR_FROM0 0x1500
 #define IA32_LBR_TO0 0x1600
+/* The counters that CPUID.23H names: 4 MSRs for each of up to 32 general, then 32 fixed ones. */
+#define IA32_PMC_GP0_CTR 0x1900
+#define IA32_PMC_FX31_LAST 0x19ff
 #define IA32_X2APIC_FIRST 0x800
 #define IA32_X2APIC_APICID 0x802
 #define IA32_X2APIC_LVT_PMI 0x834

@@ -63,14 +63,20 @@
 #define RFLAGS_AC BIT(18)
 #define RFLAGS_VM BIT(17)
 
+#define VECTOR_DE 0
 #define VECTOR_DB 1
 #define VECTOR_NMI 2
 #define VECTOR_BP 3
 #define VECTOR_UD 6
 #define VECTOR_DF 8
+#define VECTOR_TS 10
+#define VECTOR_NP 11
+#define VECTOR_SS 12
 #define VECTOR_GP 13
 #define VECTOR_PF 14
 #define VECTOR_MC 18
+#define VECTOR_VE 20
+#define VECTOR_CP 21
 
 struct cpuid_result {
     uint32_t eax, ebx, ecx, edx;

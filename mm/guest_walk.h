@@ -19,8 +19,8 @@ struct guest_paging {
 typedef bool (*guest_entry_read)(void *context, uint64_t address, unsigned bytes, uint64_t *value);
 
 /* Translates, in every paging mode. Rights are not checked and no accessed or dirty bit is set: it
- * is meant for an address that the processor itself has just used. False: not mapped, not canonical,
- * or an entry that the processor would refuse or that cannot be read. */
+ * is meant for an address that the processor itself has just used. False: not mapped, not
+ * canonical, or an entry that the processor would refuse or that cannot be read. */
 bool guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_read read,
                 void *context, uint64_t *physical);
 

@@ -15,6 +15,8 @@
 
 #define CPUID_1_ECX_VMX BIT(5)
 #define CPUID_LEAF_PMU 0xa
+#define CPUID_LEAF_EXTENDED_1 0x80000001u
+#define CPUID_EXTENDED_1_EDX_NX BIT(20)
 #define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
 #define PMU_VERSION_NEEDED 2 /* the first with IA32_PERF_GLOBAL_CTRL */
 
@@ -51,6 +53,8 @@ void vmx_capability_read(struct vmx_capability *c)
     c->cr4_fixed1 = rdmsr(IA32_VMX_CR4_FIXED1);
     c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
     c->pmu_version = pmu_version();
+    c->execute_disable = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx & CPUID_EXTENDED_1_EDX_NX;
+    c->global_ctrl_erratum = global_ctrl_erratum(cpuid(1, 0).eax);
 }
 
 bool hypervisor_check(const struct options *o, struct refusal *r)
@@ -79,6 +83,11 @@ bool hypervisor_check(const struct options *o, struct refusal *r)
         return refuse(r, REFUSE_UNSUPPORTED,
                       "firmware runs with 5-level paging (CR4.LA57 is 1, wanted 0): turn it off in "
                       "the firmware setup");
+
+    /* Some firmware only forgets the bit; a VMXON where VMX is truly in use would fail. */
+    if (read_cr4() & CR4_VMXE)
+        log_printf("warning: firmware left CR4.VMXE on; should VMXON fail, turn off what uses VMX in "
+                   "the firmware setup\n");
 
     if (o->pmu && capability.pmu_version < PMU_VERSION_NEEDED)
         return refuse(r, REFUSE_UNSUPPORTED,

@@ -22,6 +22,8 @@ struct vmx_capability {
     uint64_t cr0_fixed0, cr0_fixed1, cr4_fixed0, cr4_fixed1;
     uint32_t physical_address_bits;
     uint32_t pmu_version;     /* CPUID.0AH:EAX[7:0] */
+    bool execute_disable;     /* CPUID.80000001H:EDX[20] */
+    bool global_ctrl_erratum; /* the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL */
 };
 
 struct vmx_controls {
@@ -33,6 +35,10 @@ bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t b
 
 /* (want OR must-be-1) AND may-be-1, the one place where it is computed. */
 uint32_t vmx_adjust(uint64_t allowed, uint32_t want);
+
+/* Whether a processor with this CPUID.1:EAX loads a wrong IA32_PERF_GLOBAL_CTRL by the VMCS controls:
+ * Nehalem and Westmere, errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's specification updates. */
+bool global_ctrl_erratum(uint32_t signature);
 
 /* Reads the capability MSRs. Needs CPUID.1:ECX.VMX = 1. */
 void vmx_capability_read(struct vmx_capability *c);

@@ -17,7 +17,11 @@
 #define TYPE_BUSY_TSS_64 11
 #define TYPE_BUSY_TSS_16 3
 #define SELECTOR_TI BIT(2)
-#define DEBUGCTL_RESERVED (BITS(63, 16) | BITS(5, 2))
+#define DEBUGCTL_RESERVED (BITS(63, 16) | BITS(5, 3))
+#define DEBUGCTL_BUS_LOCK BIT(2) /* reserved where CPUID.7:ECX[24] is 0 */
+#define CPUID_LEAF_EXTENDED 7
+#define CPUID_7_ECX_BUS_LOCK BIT(24)
+#define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
 #define EFER_RESERVED (~(uint64_t)(EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE))
 #define ACTIVITY_LAST ACTIVITY_WAIT_FOR_SIPI
 #define INTERRUPTIBILITY_RESERVED BITS(31, 5)
@@ -29,10 +33,12 @@ static bool expect(bool ok, const char *what, uint64_t found)
     return ok;
 }
 
+/* For the linear addresses that the processor has, whatever the guest's paging mode is. */
 static bool canonical(uint64_t address)
 {
-    uint64_t top = address >> 47;
-    return top == 0 || top == BITS(16, 0);
+    unsigned unused = 64 - (cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax >> 8 & 0xff);
+
+    return (uint64_t)((int64_t)(address << unused) >> unused) == address;
 }
 
 static bool check_control_registers(bool ia32e)
@@ -44,13 +50,16 @@ static bool check_control_registers(bool ia32e)
     uint64_t cr0_fixed0 = rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG);
     uint64_t debugctl = vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL);
     uint64_t efer = vmcs_read_64(VMCS_GUEST_IA32_EFER);
+    uint64_t debugctl_reserved = DEBUGCTL_RESERVED;
     bool ok = true;
 
+    if (!(cpuid(CPUID_LEAF_EXTENDED, 0).ecx & CPUID_7_ECX_BUS_LOCK))
+        debugctl_reserved |= DEBUGCTL_BUS_LOCK;
     ok &= expect((cr0 & cr0_fixed0) == cr0_fixed0, "CR0 lacks bits of IA32_VMX_CR0_FIXED0", cr0);
     ok &= expect(!(cr0 & CR0_PG) || cr0 & CR0_PE, "CR0.PG without CR0.PE", cr0);
     ok &= expect((cr4 & cr4_fixed0) == cr4_fixed0, "CR4 lacks bits of IA32_VMX_CR4_FIXED0", cr4);
     ok &= expect(!(cr4 & ~cr4_fixed1), "CR4 has bits outside IA32_VMX_CR4_FIXED1", cr4);
-    ok &= expect(!(debugctl & DEBUGCTL_RESERVED), "IA32_DEBUGCTL has reserved bits", debugctl);
+    ok &= expect(!(debugctl & debugctl_reserved), "IA32_DEBUGCTL has reserved bits", debugctl);
     if (ia32e) {
         ok &= expect(cr0 & CR0_PG, "IA-32e mode guest without CR0.PG", cr0);
         ok &= expect(cr4 & CR4_PAE, "IA-32e mode guest without CR4.PAE", cr4);

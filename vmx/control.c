@@ -76,6 +76,15 @@ static const struct control_row rows[] = {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+/* Reserved controls that have to be 1, and controls that the SDM lists among them: the default1
+ * class, less CR3-load and CR3-store exiting, which the newer capability MSRs let be 0. */
+static const uint32_t default1[SET_COUNT] = {
+    [SET_PIN] = 0x00000016,
+    [SET_PRIMARY] = 0x0401e172 & ~(uint32_t)(PRIMARY_CR3_LOAD_EXITING | PRIMARY_CR3_STORE_EXITING),
+    [SET_EXIT] = 0x00036dff,
+    [SET_ENTRY] = 0x000011ff,
+};
+
 static const char *const set_msr[SET_COUNT] = {
     [SET_PIN] = "IA32_VMX_PINBASED_CTLS",     [SET_PRIMARY] = "IA32_VMX_PROCBASED_CTLS",
     [SET_SECONDARY] = "IA32_VMX_PROCBASED_CTLS2", [SET_EXIT] = "IA32_VMX_EXIT_CTLS",
@@ -92,9 +101,34 @@ bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t b
     return (c->allowed[set] >> 32 & bit) != 0;
 }
 
+bool global_ctrl_erratum(uint32_t signature)
+{
+    uint32_t family = signature >> 8 & 0xf;
+    uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
+
+    if (family != 6)
+        return false;
+    switch (model) {
+    case 0x1a: /* Nehalem */
+    case 0x1e:
+    case 0x2e:
+    case 0x25: /* Westmere */
+    case 0x2c:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool row_available(const struct vmx_capability *c, const struct control_row *row)
 {
     if (!vmx_allows(c, row->set, row->bit))
+        return false;
+    if (row->need == NEED_PMU_WANT && c->global_ctrl_erratum)
+        return false;
+    /* Saved is what was loaded, and loading is itself a pair. */
+    if (row->set == SET_EXIT && row->bit == EXIT_SAVE_GLOBAL_CTRL &&
+        !vmx_allows(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
         return false;
     enum control_set other = row->set == SET_EXIT ? SET_ENTRY : SET_EXIT;
     return row->partner == 0 || vmx_allows(c, other, row->partner);
@@ -119,7 +153,10 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                          struct vmx_controls *out, struct refusal *r)
 {
     uint32_t want[SET_COUNT] = {0};
+    uint32_t tolerated[SET_COUNT] = {0}; /* forced bits that are no obstacle, see vmcs_setup() */
 
+    if (!o->pmu || o->policy == POLICY_INTERCEPT)
+        tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;
     for (unsigned i = 0; i < ROWS; i++) {
         const struct control_row *row = &rows[i];
         unsigned bit = (unsigned)__builtin_ctz(row->bit);
@@ -130,7 +167,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                           "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs "
                           "it: use a processor, or an outer hypervisor, that has it",
                           row->name, set_msr[row->set], bit);
-        if (row->need == NEED_OFF && (uint32_t)c->allowed[row->set] & row->bit)
+        if (row->need == NEED_OFF && (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
             return refuse(r, REFUSE_UNSUPPORTED,
                           "VMX control \"%s\" cannot be turned off (%s bit %u must be 1); PMUvisor "
                           "needs it off: use a processor, or an outer hypervisor, that allows it",
@@ -138,8 +175,24 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         if (row_wanted(c, o, row))
             want[row->set] |= row->bit;
     }
-    for (unsigned set = 0; set < SET_COUNT; set++)
+    for (unsigned set = 0; set < SET_COUNT; set++) {
+        uint32_t forced = (uint32_t)c->allowed[set] & ~(want[set] | default1[set] | tolerated[set]);
+        if (forced != 0)
+            return refuse(r, REFUSE_UNSUPPORTED,
+                          "a VMX control that PMUvisor does not handle cannot be turned off (%s bit "
+                          "%u must be 1, wanted 0): use a processor, or an outer hypervisor, that "
+                          "allows it", set_msr[set], (unsigned)__builtin_ctz(forced));
         out->value[set] = vmx_adjust(c->allowed[set], want[set]);
+    }
+    uint64_t memory_type = c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK;
+    if (memory_type != VMX_BASIC_MEMORY_TYPE_WB)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "VMX wants its structures in memory of type %lu (IA32_VMX_BASIC bits 53:50, "
+                      "wanted 6, write-back): use another processor or outer hypervisor", memory_type);
+    if (!c->execute_disable)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "Execute Disable is off (CPUID.80000001H:EDX bit 20 is 0, wanted 1): turn it on "
+                      "in the firmware setup (XD, NX or Execute Disable Bit)");
 
     static const struct {
         const char *name;

@@ -18,6 +18,7 @@
 #define LEAF_EXTENDED_FEATURES 7
 #define LEAF_PMU 0x0a
 #define LEAF_XSAVE 0x0d
+#define LEAF_PMU_EXTENDED 0x23
 #define LEAF_EXTENDED_1 0x80000001u
 /* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */
 #define SLOT_EXTENDED_1 (CPUID_SLOTS - 1)
@@ -26,6 +27,12 @@
 #define LEAF_1_ECX_HYPERVISOR BIT(31)
 #define LEAF_1_ECX_OSXSAVE BIT(27)
 #define LEAF_7_ECX_OSPKE BIT(4)
+
+/* IA32_XSS (SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps") */
+#define XSS_PT BIT(8)
+#define XSS_CET (BIT(11) | BIT(12)) /* user and supervisor */
+#define XSS_UINTR BIT(14)
+#define XSS_LBR BIT(15)
 
 #define HYPERVISOR_LEAVES 0x10000000u /* 0x40000000 .. 0x4fffffff are never hardware's */
 
@@ -41,7 +48,6 @@ enum condition {
     WITH_BNDCFGS,
     WITH_CET,
     WITH_LBR_CTL,
-    WITH_PT,
     WITH_PMU,
     WITHOUT_TICK,
 };
@@ -58,13 +64,18 @@ static const struct cpuid_row rows[] = {
     {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(5) /* VMX */, NEVER},
     /* GETSEC always exits and is answered with #UD. */
     {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(6) /* SMX */, NEVER},
-    /* pmu=off: no PDCM, DS, DTES64, DS-CPL, and an empty leaf 0AH. */
+    /* pmu=off: no PDCM, DS, DTES64, DS-CPL, and empty leaves 0AH and 23H. */
     {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(15) | BIT(2) | BIT(4), WITH_PMU},
     {LEAF_FEATURES, ANY_SUBLEAF, EDX, BIT(21), WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, EAX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
     {LEAF_PMU, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
+    {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(8) /* leaf 23H */, WITH_PMU},
+    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, EAX, ~0u, WITH_PMU},
+    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
+    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
+    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
     /* The tick stops in the deep C-states that MWAIT reaches; HLT stays. */
     {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(3) /* MONITOR */, WITHOUT_TICK},
     /* The EPC is not in the guest's map, and ENCLS exits. */
@@ -99,11 +110,12 @@ static const struct cpuid_row rows[] = {
     {0x1c, ANY_SUBLEAF, EAX, ~0u, WITH_LBR_CTL},
     {0x1c, ANY_SUBLEAF, EBX, ~0u, WITH_LBR_CTL},
     {0x1c, ANY_SUBLEAF, ECX, ~0u, WITH_LBR_CTL},
-    /* Else tracing faults in VMX operation, records root mode, or writes past the EPT. */
-    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(25) /* Intel PT */, WITH_PT},
-    {0x14, ANY_SUBLEAF, EAX, ~0u, WITH_PT},
-    {0x14, ANY_SUBLEAF, EBX, ~0u, WITH_PT},
-    {0x14, ANY_SUBLEAF, ECX, ~0u, WITH_PT},
+    /* Where VMX allows it at all, tracing records root mode and writes past the EPT, unless three
+     * controls are used together, which no machine at hand could test. */
+    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(25) /* Intel PT */, NEVER},
+    {0x14, ANY_SUBLEAF, EAX, ~0u, NEVER},
+    {0x14, ANY_SUBLEAF, EBX, ~0u, NEVER},
+    {0x14, ANY_SUBLEAF, ECX, ~0u, NEVER},
     /* State that VMX has no fields for, and CR4 bits that are not given to the guest (cr.c). */
     {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(23) /* KL */, NEVER},
     {0x19, ANY_SUBLEAF, EAX, ~0u, NEVER},
@@ -111,6 +123,13 @@ static const struct cpuid_row rows[] = {
     {0x19, ANY_SUBLEAF, ECX, ~0u, NEVER},
     {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(5) /* UINTR */, NEVER},
     {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(17) /* FRED */, NEVER},
+    /* Supervisor state of hidden features, which XRSTORS would load past the MSR bitmap. */
+    {LEAF_XSAVE, 1, ECX, (uint32_t)(XSS_PT | XSS_UINTR), NEVER},
+    {LEAF_XSAVE, 1, ECX, (uint32_t)XSS_CET, WITH_CET},
+    {LEAF_XSAVE, 1, ECX, (uint32_t)XSS_LBR, WITH_LBR_CTL},
+    /* Their exits have reasons of their own and are answered with #UD. */
+    {LEAF_EXTENDED_FEATURES, 1, ECX, BIT(5) /* immediate RDMSR and WRMSRNS */, NEVER},
+    {LEAF_EXTENDED_FEATURES, 1, EDX, BIT(15) /* URDMSR and UWRMSR */, NEVER},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -124,7 +143,7 @@ struct cpuid_filter {
 _Static_assert(ROWS + 3 <= FILTERS_MAX, "the filters fit one page even with one a row");
 
 static bool condition_met(enum condition condition, const struct cpu *cpu,
-                          const uint32_t *controls, bool pt_in_vmx)
+                          const uint32_t *controls)
 {
     uint32_t secondary = controls[SET_SECONDARY];
 
@@ -143,8 +162,6 @@ static bool condition_met(enum condition condition, const struct cpu *cpu,
         return controls[SET_ENTRY] & ENTRY_LOAD_CET;
     case WITH_LBR_CTL:
         return controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL;
-    case WITH_PT:
-        return pt_in_vmx;
     case WITH_PMU:
         return cpu->boot->options.pmu;
     case WITHOUT_TICK:
@@ -152,6 +169,12 @@ static bool condition_met(enum condition condition, const struct cpu *cpu,
     default:
         return false;
     }
+}
+
+uint64_t cpuid_hidden_xss(const uint32_t *controls)
+{
+    return XSS_PT | XSS_UINTR | (controls[SET_ENTRY] & ENTRY_LOAD_CET ? 0 : XSS_CET) |
+           (controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL ? 0 : XSS_LBR);
 }
 
 static unsigned slot_of(uint32_t leaf)
@@ -199,7 +222,7 @@ void cpuid_follow_cr4(struct cpu *cpu)
     filter_of(cpu, LEAF_EXTENDED_FEATURES, 0)->add[ECX] = ospke;
 }
 
-bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
+bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
 {
     static const struct cpuid_row followed[] = {
         {LEAF_FEATURES, ANY_SUBLEAF, ECX, LEAF_1_ECX_OSXSAVE, NEVER},
@@ -214,7 +237,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
     cpu->cpuid_count = 1;
     cpu->hypercalls = hypercalls_offered();
     for (unsigned i = 0; i < ROWS; i++)
-        if (!condition_met(rows[i].condition, cpu, controls, pt_in_vmx))
+        if (!condition_met(rows[i].condition, cpu, controls))
             hide(cpu, &rows[i]);
     for (unsigned i = 0; i < sizeof(followed) / sizeof(followed[0]); i++)
         hide(cpu, &followed[i]);

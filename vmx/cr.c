@@ -9,14 +9,20 @@
 #include "exit.h"
 #include "fault.h"
 #include "inject.h"
+#include "msr.h"
 #include "vmcs.h"
 #include "x86.h"
 
 #define XCR0 0
 
+/* Outside 64-bit mode the operand has 32 bits, and the register may have more. */
 static uint64_t register_value(const struct cpu *cpu, uint64_t number)
 {
-    return number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number];
+    uint64_t value = number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number];
+    bool mode_64 = vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA &&
+                   vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG;
+
+    return mode_64 ? value : (uint32_t)value;
 }
 
 static void set_tracked_cr4(struct cpu *cpu, uint64_t value)
@@ -29,14 +35,16 @@ static void set_tracked_cr4(struct cpu *cpu, uint64_t value)
     cpuid_follow_cr4(cpu);
 }
 
-/* Reserved bits of the processor, and bits of features that CPUID hides (cpuid.c), raise #GP. */
+/* Reserved bits of the processor, and bits of features that CPUID hides (cpuid.c), raise #GP before
+ * anything changes. What the processor refuses beyond that, when the guest executes the MOV again,
+ * are combinations (PAE, PCIDE, LA57 or CET against the mode): the tracked bits stay changed then. */
 static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
 {
-    if (value & CR4_REFUSED) {
+    if (value & (cpu->cr4_refused | ~rdmsr(IA32_VMX_CR4_FIXED1))) {
         inject_gp();
         return;
     }
-    uint64_t shown = vmcs_read_natural(VMCS_GUEST_CR4) & ~(CR4_REFUSED | CR4_TRACKED);
+    uint64_t shown = vmcs_read_natural(VMCS_GUEST_CR4) & ~(cpu->cr4_refused | CR4_TRACKED);
     shown |= cpu->guest_cr4_tracked;
     set_tracked_cr4(cpu, value);
     /* Only tracked bits change: done. Else the guest executes the same MOV again: the tracked bits

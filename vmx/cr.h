@@ -10,8 +10,9 @@
 
 struct cpu;
 
-/* Bits that stay 0 for the guest, because CPUID hides the feature. */
-#define CR4_REFUSED (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
+/* Bits that stay 0 for the guest, because CPUID hides the feature on every processor; with CR4.CET,
+ * where CPUID hides CET, they are cpu->cr4_refused. */
+#define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
 /* Bits that CPUID reports back: an exit when they change spares a VMREAD at every CPUID. */
 #define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
 

@@ -96,6 +96,19 @@ static void load(const struct tables *t)
                      : "rax", "memory");
 }
 
+bool descriptors_loaded(void)
+{
+    struct table_register idtr;
+
+    /* The IDT is the last to be loaded, and its first gate is no firmware's. */
+    __asm__ volatile("sidt %0" : "=m"(idtr));
+    if (idtr.limit != sizeof(((struct tables *)0)->idt) - 1)
+        return false;
+    const struct idt_gate *gate = (const struct idt_gate *)idtr.base;
+    return (gate->offset_0 | (uint64_t)gate->offset_16 << 16 | (uint64_t)gate->offset_32 << 32) ==
+           (uint64_t)exception_stubs;
+}
+
 bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
 {
     struct tables *t = page_alloc(1);

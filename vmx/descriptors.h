@@ -22,4 +22,8 @@ struct descriptor_tables {
  * False: the page pool is used up. */
 bool descriptors_load(struct cpu *cpu, struct descriptor_tables *t);
 
+/* Whether that was done on this processor, so that GS leads to its struct. Firmware's tables before
+ * that may have any GS base. */
+bool descriptors_loaded(void);
+
 #endif

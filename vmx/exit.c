@@ -15,7 +15,8 @@
 #include "report.h"
 #include "vmcs.h"
 
-/* VMX and SMX instructions: the guest's CPUID shows neither, so they are not there. */
+/* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
+ * them, so they are not there. */
 static void exit_undefined(struct cpu *cpu)
 {
     (void)cpu;
@@ -29,7 +30,14 @@ static void exit_invd(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-static void exit_triple_fault(struct cpu *cpu)
+/* State that CPUID hides, see cpuid_hidden_xss(): its bit in IA32_XSS is as good as reserved. */
+static void exit_xsaves(struct cpu *cpu)
+{
+    (void)cpu;
+    inject_gp();
+}
+
+void exit_triple_fault(struct cpu *cpu)
 {
     log_printf("\npmuvisor: the guest's processor shut down (triple fault); resetting the machine\n");
     report_guest(cpu);
@@ -83,6 +91,14 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_XSETBV] = exit_xsetbv,
     [EXIT_REASON_VMFUNC] = exit_undefined,
     [EXIT_REASON_ENCLS] = exit_undefined,
+    [EXIT_REASON_XSAVES] = exit_xsaves,
+    [EXIT_REASON_XRSTORS] = exit_xsaves,
+    [EXIT_REASON_SEAMCALL] = exit_undefined,
+    [EXIT_REASON_TDCALL] = exit_undefined,
+    [EXIT_REASON_URDMSR] = exit_undefined,
+    [EXIT_REASON_UWRMSR] = exit_undefined,
+    [EXIT_REASON_RDMSR_IMMEDIATE] = exit_undefined,
+    [EXIT_REASON_WRMSRNS_IMMEDIATE] = exit_undefined,
 };
 
 static void exit_unexpected(struct cpu *cpu)

@@ -18,6 +18,7 @@ void exit_io(struct cpu *cpu);            /* io.c */
 void exit_ept_violation(struct cpu *cpu); /* memory.c */
 void exit_tick(struct cpu *cpu);          /* tick.c */
 void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
+void exit_triple_fault(struct cpu *cpu);  /* exit.c; does not come back */
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
@@ -36,8 +37,10 @@ extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
 uint32_t hypercalls_offered(void);
 
 /* Set-up of the handlers' tables. */
-bool cpuid_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
-void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx);
+bool cpuid_setup(struct cpu *cpu, const uint32_t *controls);
+void msr_setup(struct cpu *cpu, const uint32_t *controls);
+/* Bits of IA32_XSS that belong to what cpuid_setup() hides with these controls. */
+uint64_t cpuid_hidden_xss(const uint32_t *controls);
 void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 
 #include "cpu.h"
+#include "descriptors.h"
 #include "log.h"
 #include "msr.h"
 #include "report.h"
@@ -20,21 +21,6 @@ extern const char safe_access_faulted[];
 
 uint64_t root_exception(const struct exception_frame *f);
 
-static void print_log_tail(void)
-{
-    static char tail[TAIL_BYTES + 1];
-    uint64_t position = 0, last = 0;
-    char skip[256];
-    size_t n;
-
-    while ((n = log_read(&position, skip, sizeof(skip))) != 0)
-        last = position;
-    position = last > TAIL_BYTES ? last - TAIL_BYTES : 0;
-    n = log_read(&position, tail, TAIL_BYTES);
-    tail[n] = '\0';
-    log_printf("---- the log's tail ----\n%s\n---- end; stopped ----\n", tail);
-}
-
 void hypervisor_fault(const char *format, ...)
 {
     char line[256];
@@ -45,9 +31,10 @@ void hypervisor_fault(const char *format, ...)
     va_end(arguments);
 
     log_printf("\npmuvisor: fault in root mode: %s\n", line);
-    if (rdmsr(IA32_GS_BASE) != 0) /* else it is too early for a struct cpu */
+    if (descriptors_loaded()) /* else it is too early for a struct cpu */
         report_exits(this_cpu());
-    print_log_tail();
+    log_print_tail(TAIL_BYTES);
+    log_printf("---- stopped ----\n");
     halt_forever();
 }
 

@@ -2,8 +2,8 @@
  *
  * Reads guest code: linear address to guest-physical by the guest's page tables, then through
  * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
- * not map for the guest is not read for it either: the hypervisor's own memory, the APIC's page, and
- * every address that the processor does not have. A window keeps its page until another page needs
+ * not map for the guest is not read for it either: the hypervisor's own memory, the APIC's page,
+ * and every address that the processor does not have. A window keeps its page until another page needs
  * it, so a guest that comes back to the same code costs no INVLPG; only which memory it shows is
  * remembered, never what was in it, and the EPT does not change after the start.
  * SDM Vol. 3, "Paging"; "Guest Register State".

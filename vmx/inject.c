@@ -20,4 +20,5 @@ static void inject_exception(uint8_t vector, bool has_error_code)
 }
 
 void inject_gp(void) { inject_exception(VECTOR_GP, true); }
+void inject_df(void) { inject_exception(VECTOR_DF, true); }
 void inject_ud(void) { inject_exception(VECTOR_UD, false); }

@@ -6,12 +6,14 @@
 #define PMUVISOR_VMX_INJECT_H
 
 #include "cpu.h"
+#include "msr.h"
 #include "vmcs.h"
 #include "vmx.h"
 #include "x86.h"
 
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
- * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it.
+ * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it, unless
+ * IA32_DEBUGCTL.BTF makes only branches do so.
  * SDM Vol. 3, "Guest Non-Register State", "Saving Non-Register State"; "Resume Flag". */
 static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
 {
@@ -25,7 +27,7 @@ static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
     uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
     if (__builtin_expect(rflags & (RFLAGS_TF | RFLAGS_RF), 0)) {
         vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags & ~RFLAGS_RF);
-        if (rflags & RFLAGS_TF)
+        if (rflags & RFLAGS_TF && !(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
             vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
                                vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) |
                                    PENDING_DEBUG_BS);
@@ -40,6 +42,7 @@ static inline void skip_instruction(const struct cpu *cpu)
 
 /* The guest takes this exception at the instruction that exited. */
 void inject_gp(void); /* #GP(0) */
+void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
 
 #endif

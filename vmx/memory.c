@@ -2,6 +2,10 @@
  *
  * EPT violations: the guest touched what is not mapped for it. That is the hypervisor's own
  * memory, or an address past the map; one page of the former is the reset doorbell.
+ *
+ * Nothing that the exit interrupted is delivered again: the map never changes, so its delivery would
+ * exit for ever. Where an IRET caused the violation and NMIs were blocked, the saved blocking is
+ * right already: it is gone, as after an IRET that faults without VMX.
  * SDM Vol. 3, "EPT Violations", "Exit Qualification for EPT Violations".
  */
 #include "exit.h"
@@ -10,6 +14,7 @@
 #include "inject.h"
 #include "log.h"
 #include "report.h"
+#include "vectoring.h"
 #include "vmcs.h"
 
 #define TOUCHES_LOGGED 16 /* a guest that keeps touching must not flush the log */
@@ -33,5 +38,14 @@ void exit_ept_violation(struct cpu *cpu)
                    : qualification & EPT_VIOLATION_FETCH ? "execution"
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
-    inject_gp();
+    switch (delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION))) {
+    case DELIVERY_SHUTDOWN:
+        exit_triple_fault(cpu);
+        break;
+    case DELIVERY_DOUBLE_FAULT:
+        inject_df();
+        break;
+    default:
+        inject_gp();
+    }
 }

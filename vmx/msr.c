@@ -18,6 +18,8 @@
 #include "msr_bitmap.h"
 #include "vmx.h"
 
+#define IGNORED_LOGGED 16
+
 enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
@@ -26,7 +28,7 @@ enum action {
     CUSTOM, /* the row's function */
 };
 
-enum when { ALWAYS, WITHOUT_PT, WITHOUT_ARCH_LBR, WITH_APIC_TRAP };
+enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITH_APIC_TRAP };
 
 struct msr_rule {
     uint32_t first, last;
@@ -54,18 +56,20 @@ static bool apic_base(struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
     return write && apic_base_write(cpu, *value);
 }
 
+/* A line costs a millisecond and more in root mode, and a guest may write in a loop. */
+static bool worth_a_line(struct cpu *cpu) { return cpu->ignored++ < IGNORED_LOGGED; }
+
 /* The EPT holds the memory types that the MTRRs had at the start. */
 static bool mtrr_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t now;
 
-    (void)cpu;
     if (!write || !rdmsr_safe(index, &now))
         return false;
     /* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
      * Systems"); that alone changes nothing that lasts. */
     bool turned_off = index == IA32_MTRR_DEF_TYPE && !(*value & MTRR_DEF_TYPE_E);
-    if (now != *value && !turned_off)
+    if (now != *value && !turned_off && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MTRR 0x%x (now 0x%lx) was ignored\n",
                    *value, index, now);
     return true;
@@ -90,7 +94,11 @@ static const struct msr_rule rules[] = {
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (apic/apic_trap.c). */
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
-    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, WITHOUT_PT, NULL},
+    /* CPUID shows no Intel PT, and CET and architectural LBRs only where VMX switches them. */
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_U_CET, IA32_U_CET, FAULT, FAULT, WITHOUT_CET, NULL},
+    {IA32_S_CET, IA32_S_CET, FAULT, FAULT, WITHOUT_CET, NULL},
+    {IA32_PL0_SSP, IA32_INTERRUPT_SSP_TABLE_ADDR, FAULT, FAULT, WITHOUT_CET, NULL},
     {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
@@ -98,13 +106,14 @@ static const struct msr_rule rules[] = {
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
-void msr_setup(struct cpu *cpu, const uint32_t *controls, bool pt_in_vmx)
+void msr_setup(struct cpu *cpu, const uint32_t *controls)
 {
     bool arch_lbr = controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL;
+    bool cet = controls[SET_ENTRY] & ENTRY_LOAD_CET;
 
     for (unsigned i = 0; i < RULES; i++) {
         const struct msr_rule *rule = &rules[i];
-        if ((rule->when == WITHOUT_PT && pt_in_vmx) ||
+        if ((rule->when == WITHOUT_CET && cet) ||
             (rule->when == WITHOUT_ARCH_LBR && arch_lbr) ||
             (rule->when == WITH_APIC_TRAP && !cpu->boot->options.apic_trap))
             continue;
@@ -172,7 +181,9 @@ void exit_wrmsr(struct cpu *cpu)
     if (rule != NULL && rule->write == CUSTOM) {
         done = rule->custom(cpu, index, &value, true);
     } else if (rule != NULL && rule->write == IGNORE) {
-        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was ignored\n", value, index);
+        if (worth_a_line(cpu))
+            log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was ignored\n", value,
+                       index);
         done = true;
     } else if (rule != NULL && rule->write == FAULT) {
         done = false;

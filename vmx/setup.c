@@ -118,7 +118,7 @@ static void host_state(const struct cpu *cpu, const struct vmx_controls *control
                                           : (uint64_t)vmx_exit_entry);
 }
 
-static void execution_controls(const struct cpu *cpu, const struct vmx_capability *c,
+static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
                                const struct vmx_controls *controls)
 {
     uint32_t primary = controls->value[SET_PRIMARY];
@@ -140,15 +140,18 @@ static void execution_controls(const struct cpu *cpu, const struct vmx_capabilit
     vmcs_write_64(VMCS_EPT_POINTER, cpu->ept_root | EPTP_WALK_4 | EPTP_MEMORY_WB);
     vmcs_write_16(VMCS_VPID, GUEST_VPID);
     if (secondary & SECONDARY_ENABLE_XSAVES)
-        vmcs_write_64(VMCS_XSS_EXITING_BITMAP, 0);
+        vmcs_write_64(VMCS_XSS_EXITING_BITMAP, cpuid_hidden_xss(controls->value));
     if (secondary & SECONDARY_ENCLS_EXITING)
         vmcs_write_64(VMCS_ENCLS_EXITING_BITMAP, ~0ULL);
 
+    cpu->cr4_refused = CR4_HIDDEN;
+    if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
+        cpu->cr4_refused |= CR4_CET;
     /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see cr.h. */
     uint64_t cr0_owned = c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG);
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, cr0_owned);
     vmcs_write_natural(VMCS_CR0_READ_SHADOW, cr0_owned);
-    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, CR4_REFUSED | CR4_TRACKED | c->cr4_fixed0);
+    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED | c->cr4_fixed0);
     vmcs_write_natural(VMCS_CR4_READ_SHADOW, 0);
 }
 

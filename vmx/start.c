@@ -30,6 +30,8 @@
 #define PAGES_PER_TABLE 512
 #define INVALIDATE_ALL 2 /* INVEPT and INVVPID type: all contexts */
 #define CPUID_1_ECX_XSAVE BIT(26)
+#define CPUID_LEAF_EXTENDED 7
+#define CPUID_7_EBX_PT BIT(25)
 
 /* What start-up carries from firmware's page tables to the hypervisor's own. */
 struct start {
@@ -141,7 +143,7 @@ static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
     const struct {
         uint64_t low, high;
     } everything = {0, 0};
-    bool failed;
+    bool failed, was_on = read_cr4() & CR4_VMXE;
 
     *(uint32_t *)cpu->vmxon_region = revision;
     *(uint32_t *)cpu->vmcs = revision;
@@ -152,8 +154,9 @@ static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
 
     __asm__ volatile("vmxon %1" : "=@ccbe"(failed) : "m"(vmxon) : "memory");
     if (failed)
-        hypervisor_fault("VMXON failed (IA32_FEATURE_CONTROL 0x%lx, CR0 0x%lx, CR4 0x%lx)",
-                         rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4());
+        hypervisor_fault("VMXON failed (IA32_FEATURE_CONTROL 0x%lx, CR0 0x%lx, CR4 0x%lx)%s",
+                         rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
+                         was_on ? ": firmware seems to use VMX itself" : "");
     __asm__ volatile("vmclear %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
     if (failed)
         hypervisor_fault("VMCLEAR of 0x%lx failed", vmcs);
@@ -195,6 +198,17 @@ static _Noreturn void start_guest(struct start *s)
     vmx_launch();
 }
 
+/* The guest, which sees no Intel PT, could not stop a trace that firmware left running, and its buffer
+ * is the guest's memory from now on. */
+static void stop_trace(void)
+{
+    uint64_t control;
+
+    if (cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED && cpuid(CPUID_LEAF_EXTENDED, 0).ebx & CPUID_7_EBX_PT &&
+        rdmsr_safe(IA32_RTIT_CTL, &control) && control & RTIT_CTL_TRACE_EN)
+        wrmsr_safe(IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
+}
+
 static struct cpu *new_cpu(const struct boot_info *bi)
 {
     uint64_t pages = (sizeof(struct cpu) + PAGE_SIZE - 1) / PAGE_SIZE;
@@ -218,26 +232,27 @@ void hypervisor_start(const struct boot_info *bi)
 {
     struct refusal refusal;
 
+    /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
+    write_cr4(read_cr4() & ~CR4_CET);
     page_pool_init(bi->pool);
     struct start *s = needed(page_alloc(1));
     struct cpu *cpu = s->cpu = new_cpu(bi);
 
     if (!descriptors_load(cpu, &s->tables))
         needed(NULL);
+    stop_trace();
     vmx_capability_read(&s->capability);
     if (!vmx_controls_choose(&s->capability, &bi->options, &s->controls, &refusal) ||
         !linux_load(bi, &s->guest, &refusal))
         hypervisor_fault("%s", refusal.line);
 
-    bool pt = s->capability.misc & VMX_MISC_PT_IN_VMX &&
-              s->controls.value[SET_SECONDARY] & SECONDARY_PT_GUEST_PHYSICAL;
     cpu->pmu.global_ctrl = pmu_choose(bi->options.pmu, s->controls.value);
     cpu->ept_root = build_ept(bi, &s->capability);
     if (bi->options.apic_trap && !apic_trap_setup(cpu))
         needed(NULL);
-    if (!cpuid_setup(cpu, s->controls.value, pt))
+    if (!cpuid_setup(cpu, s->controls.value))
         needed(NULL);
-    msr_setup(cpu, s->controls.value, pt);
+    msr_setup(cpu, s->controls.value);
     io_setup(cpu);
     exit_setup(cpu);
     allow_vmx();

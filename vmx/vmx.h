@@ -15,13 +15,13 @@
 #define VMX_BASIC_SIZE_MASK 0x1fffULL
 #define VMX_BASIC_MEMORY_TYPE_SHIFT 50
 #define VMX_BASIC_MEMORY_TYPE_MASK 0xfULL
+#define VMX_BASIC_MEMORY_TYPE_WB 6
 #define VMX_BASIC_TRUE_CONTROLS BIT(55)
 
 /* IA32_VMX_MISC */
 #define VMX_MISC_EFER_LMA_SAVED BIT(5)
 #define VMX_MISC_ACTIVITY_HLT BIT(6)
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
-#define VMX_MISC_PT_IN_VMX BIT(14)
 
 /* IA32_VMX_EPT_VPID_CAP */
 #define EPT_CAP_WALK_4 BIT(6)
@@ -70,7 +70,6 @@
 #define SECONDARY_ENABLE_INVPCID BIT(12)
 #define SECONDARY_ENCLS_EXITING BIT(15)
 #define SECONDARY_ENABLE_XSAVES BIT(20)
-#define SECONDARY_PT_GUEST_PHYSICAL BIT(24)
 #define SECONDARY_ENABLE_USER_WAIT BIT(26)
 #define SECONDARY_ENABLE_PCONFIG BIT(27)
 
@@ -236,7 +235,20 @@
     X(SPP_EVENT, 66)                                                                               \
     X(UMWAIT, 67)                                                                                  \
     X(TPAUSE, 68)                                                                                  \
-    X(LOADIWKEY, 69)
+    X(LOADIWKEY, 69)                                                                               \
+    X(ENCLV, 70)                                                                                   \
+    X(ENQCMD_PASID, 72)                                                                            \
+    X(ENQCMDS_PASID, 73)                                                                           \
+    X(BUS_LOCK, 74)                                                                                \
+    X(NOTIFY_WINDOW, 75)                                                                           \
+    X(SEAMCALL, 76)                                                                                \
+    X(TDCALL, 77)                                                                                  \
+    X(RDMSRLIST, 78)                                                                               \
+    X(WRMSRLIST, 79)                                                                               \
+    X(URDMSR, 80)                                                                                  \
+    X(UWRMSR, 81)                                                                                  \
+    X(RDMSR_IMMEDIATE, 84)                                                                         \
+    X(WRMSRNS_IMMEDIATE, 85)
 
 #define VMX_ENUMERATOR(name, number) EXIT_REASON_##name = (number),
 enum exit_reason { VMX_EXIT_REASONS(VMX_ENUMERATOR) EXIT_REASON_COUNT };

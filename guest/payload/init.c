@@ -34,6 +34,8 @@ static const struct job jobs[] = {
     {"log", job_log, "the hypervisor's log"},
     {"hostwork", job_hostwork, "host work with PMIs of its own"},
     {"module", job_module, "the module that hands unknown NMIs back"},
+    {"apic", job_apic, "a register of the local APIC, by many instructions"},
+    {"apicbad", job_apicbad, "the same by instructions that apic=trap refuses"},
 };
 
 static void mount_all(void) {

@@ -52,6 +52,8 @@ int job_badmsr(void);
 int job_log(void);
 int job_hostwork(void);
 int job_module(void);
+int job_apic(void);
+int job_apicbad(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);

@@ -13,9 +13,11 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 # The folder of the tests stays clean.
 sys.dont_write_bytecode = True
 
+import apic  # noqa: E402
 import bench  # noqa: E402
 import guest  # noqa: E402
 import machine  # noqa: E402
+import model  # noqa: E402
 import native  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
@@ -24,7 +26,7 @@ UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
-          ("refusals", refusals)]
+          ("apic", apic), ("model", model), ("refusals", refusals)]
 
 
 class Count:

@@ -84,6 +84,8 @@ static const struct {
     {6, "4-level walk"}, {14, "write-back"}, {16, "2 MiB"}, {26, "INVEPT"},
 };
 
+#define BASIC_WRITE_BACK (UINT64_C(6) << 50) /* IA32_VMX_BASIC bits 53:50 */
+
 /* Bits that must be 1: what processors with the "true" capability MSRs have. */
 static const uint32_t forced[SET_COUNT] = {
     [SET_PIN] = 0x00000016,       [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
@@ -93,7 +95,10 @@ static const uint32_t forced[SET_COUNT] = {
 /* A machine that has everything. */
 static struct vmx_capability full_machine(void)
 {
-    struct vmx_capability c = {.ept_vpid = UINT64_MAX, .pmu_version = 4};
+    struct vmx_capability c = {.ept_vpid = UINT64_MAX,
+                               .pmu_version = 4,
+                               .basic = BASIC_WRITE_BACK,
+                               .execute_disable = true};
 
     for (unsigned set = 0; set < SET_COUNT; set++)
         c.allowed[set] = (uint64_t)UINT32_MAX << 32 | forced[set];
@@ -217,7 +222,7 @@ static void test_full_machine(void **state)
 /* Nothing but what is needed: that is enough. */
 static void test_poorest_machine(void **state)
 {
-    struct vmx_capability c = {.ept_vpid = 0};
+    struct vmx_capability c = {.basic = BASIC_WRITE_BACK, .execute_disable = true};
     struct vmx_controls controls;
     uint32_t expected[SET_COUNT];
 
@@ -330,6 +335,93 @@ static void test_save_global_ctrl(void **state)
     take_away(&c, SET_ENTRY, ENTRY_LOAD_GLOBAL_CTRL_BIT);
     choose(&c, true, &controls);
     assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
+
+    c = full_machine();
+    take_away(&c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL_BIT);
+    choose(&c, true, &controls);
+    assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
+}
+
+static void test_global_ctrl_erratum(void **state)
+{
+    /* CPUID.1:EAX: Nehalem and Westmere by model, then others that differ in one part. */
+    static const uint32_t broken[] = {0x106a5, 0x106e5, 0x206e6, 0x20655, 0x206c2};
+    static const uint32_t sound[] = {0x206a7, 0x50654, 0x006a5, 0x00f25, 0x806f8, 0x20f2c};
+    struct vmx_capability c = full_machine();
+    struct vmx_controls controls;
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(broken); i++)
+        assert_true(global_ctrl_erratum(broken[i]));
+    for (unsigned i = 0; i < COUNT(sound); i++)
+        assert_false(global_ctrl_erratum(sound[i]));
+
+    c.global_ctrl_erratum = true;
+    choose(&c, true, &controls);
+    assert_false(is_on(&controls, SET_ENTRY, ENTRY_LOAD_GLOBAL_CTRL_BIT));
+    assert_false(is_on(&controls, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL_BIT));
+    assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
+}
+
+/* Any other control that is forced: refused, unless it is reserved or wanted anyway. */
+static void test_each_forced_control(void **state)
+{
+    static const uint32_t default1[SET_COUNT] = {
+        [SET_PIN] = 0x16, [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
+        [SET_EXIT] = 0x36dff, [SET_ENTRY] = 0x11ff,
+    };
+    struct vmx_capability c = full_machine();
+    struct vmx_controls all;
+    unsigned refused = 0;
+
+    (void)state;
+    choose(&c, true, &all);
+    for (unsigned set = 0; set < SET_COUNT; set++) {
+        for (unsigned bit = 0; bit < 32; bit++) {
+            struct vmx_controls controls;
+
+            c = full_machine();
+            c.allowed[set] |= BIT_OF(bit);
+            if ((all.value[set] | default1[set]) & BIT_OF(bit)) {
+                choose(&c, true, &controls);
+                continue;
+            }
+            assert_refused(&c, "cannot be turned off", 0);
+            refused++;
+        }
+    }
+    assert_true(refused > COUNT(unwanted));
+}
+
+/* RDPMC exiting is on with pmu=off and with policy=intercept. */
+static void test_forced_rdpmc_exiting(void **state)
+{
+    struct vmx_capability c = full_machine();
+    struct options o = options_with(true);
+    struct vmx_controls controls;
+    struct refusal r = {.line = ""};
+
+    (void)state;
+    c.allowed[SET_PRIMARY] |= BIT_OF(11);
+    assert_false(vmx_controls_choose(&c, &o, &controls, &r));
+    o.pmu = false;
+    assert_true(vmx_controls_choose(&c, &o, &controls, &r));
+    assert_true(is_on(&controls, SET_PRIMARY, 11));
+    o.pmu = true;
+    o.policy = POLICY_INTERCEPT;
+    assert_true(vmx_controls_choose(&c, &o, &controls, &r));
+}
+
+static void test_memory_type_and_execute_disable(void **state)
+{
+    struct vmx_capability c = full_machine();
+
+    (void)state;
+    c.basic = 0; /* uncacheable */
+    assert_refused(&c, "type 0", 0);
+    c = full_machine();
+    c.execute_disable = false;
+    assert_refused(&c, "Execute Disable", 0);
 }
 
 static void test_pmu_off(void **state)
@@ -365,6 +457,10 @@ int main(void)
         cmocka_unit_test(test_pairs_only_together),
         cmocka_unit_test(test_save_global_ctrl),
         cmocka_unit_test(test_pmu_off),
+        cmocka_unit_test(test_global_ctrl_erratum),
+        cmocka_unit_test(test_each_forced_control),
+        cmocka_unit_test(test_forced_rdpmc_exiting),
+        cmocka_unit_test(test_memory_type_and_execute_disable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static const struct known known[] = {
     {"add [rsi], ecx", CODE_64, 2, {0x01, 0x0e}, OPERATION_ADD, true, false, GPR_RCX, 0},
     {"sub ecx, [rsi]", CODE_64, 2, {0x2b, 0x0e}, OPERATION_SUB, false, false, GPR_RCX, 0},
     {"xor [rsi], ecx", CODE_64, 2, {0x31, 0x0e}, OPERATION_XOR, true, false, GPR_RCX, 0},
-    /* Addresses: SIB with and without base, displacements, REX.B and REX.X, which change nothing. */
+    /* Addresses: SIB with and without base, displacements, REX.B and REX.X without effect. */
     {"mov r15d, [rax+rbx*4]", CODE_64, 4, {0x44, 0x8b, 0x3c, 0x98}, OPERATION_MOV, false, false,
      GPR_R15, 0},
     {"mov ecx, [r12+r13*8+0x7f]", CODE_64, 5, {0x43, 0x8b, 0x4c, 0xec, 0x7f}, OPERATION_MOV, false,
@@ -192,8 +192,8 @@ static void test_too_long(void **state)
     assert_int_equal(decode_exactly(bytes, sizeof(bytes), CODE_64, &i), DECODE_SHORT);
 }
 
-/* Whatever the bytes: nothing is read past the end, what follows an instruction does not matter, and
- * each cut of it is short. */
+/* Whatever the bytes: nothing is read past the end, what follows an instruction does not matter,
+ * and a cut one is short. */
 static void test_random_bytes(void **state)
 {
     unsigned done = 0;

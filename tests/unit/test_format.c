@@ -134,13 +134,49 @@ static void test_log_ring(void **state)
     assert_memory_equal(part, "0000010\n", 8);
 }
 
+/* ---- the tail: every byte of it once, the newest at the end ---- */
+
+static char caught[LOG_SIZE];
+static size_t caught_length;
+
+static void catch(const char *text, size_t length)
+{
+    assert_true(caught_length + length < sizeof(caught));
+    memcpy(caught + caught_length, text, length);
+    caught_length += length;
+    caught[caught_length] = '\0';
+}
+
+static void test_log_tail(void **state)
+{
+    enum { LINES = 256, LINE = 8, TAIL = 1024 };
+
+    (void)state;
+    for (int i = 0; i < LINES; i++)
+        log_printf("%07d\n", i);
+    log_add_sink(catch);
+    log_print_tail(TAIL);
+    log_remove_sink(catch);
+
+    const char *at = strstr(caught, "0000128\n");
+    assert_non_null(at); /* 1024 bytes are the last 128 lines */
+    assert_null(strstr(caught, "0000127\n"));
+    for (int i = LINES - TAIL / LINE; i < LINES; i++, at += LINE) {
+        char line[16];
+        snprintf(line, sizeof(line), "%07d\n", i);
+        assert_memory_equal(at, line, LINE);
+    }
+    assert_non_null(strstr(at, "end of the log"));
+    assert_null(strstr(at, "0000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_like_the_hosts), cmocka_unit_test(test_no_string),
         cmocka_unit_test(test_cut),            cmocka_unit_test(test_huge_width),
         cmocka_unit_test(test_refuse),         cmocka_unit_test(test_log_sink),
-        cmocka_unit_test(test_log_ring),
+        cmocka_unit_test(test_log_ring),       cmocka_unit_test(test_log_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * apic.c: the jobs `apic` and `apicbad`: a register of the local APIC reached through /dev/mem
+ * (kernel command line: iomem=relaxed) by every instruction form that PMUvisor performs with
+ * apic=trap, and by some that it refuses. The rows of `apic` say what the guest saw; natively, with
+ * apic=pass and with apic=trap they are the same. SDM Vol. 3, "Local Vector Table".
+ *
+ * The register is the error LVT, whose mask bit stays set: it can be written and read back without
+ * any effect.
+ */
+#define _GNU_SOURCE
+#include "payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define APIC_PAGE 0xfee00000ul
+#define LVT_ERROR 0x370
+#define LVT_MASKED 0x10000u
+#define PAGE_BYTES 4096ul
+/* Below 4 GiB, so that 32-bit code and 32-bit offsets reach it; the forms below name it. */
+#define WINDOW 0x10000000ul
+#define CODE 0x10100000ul
+#define CODE_LOW_STACK (CODE + 8 * PAGE_BYTES)
+
+#define USER32_CS 0x23 /* Linux's 32-bit user code segment, and its user data segment */
+#define USER_DS 0x2b
+
+#define FLAG_TF 0x100u
+#define STATUS_FLAGS 0x8c5u /* OF SF ZF PF CF; AF is undefined after logical operations */
+
+#define MEMORY_BEFORE (LVT_MASKED | 0xe1u)
+#define REGISTER_BEFORE (LVT_MASKED | 0x5fu)
+
+/* What a form gets and leaves: RBX = the register's address, ECX in and out, RDX = 0, flags out. */
+struct form {
+    const char *name;
+    void (*run)(uint32_t *ecx, uint64_t *flags);
+};
+
+#define FORM(function, text)                                                                       \
+    static void function(uint32_t *ecx, uint64_t *flags) {                                         \
+        uint32_t c = *ecx;                                                                         \
+        uint64_t f = 0, a = 0;                                                                     \
+        __asm__ volatile("lea -128(%%rsp), %%rsp\n\t" /* past the red zone */                      \
+                         "push $2\n\tpopf\n\t" text "\n\t"                                         \
+                         "pushf\n\tpop %[f]\n\t"                                                   \
+                         "lea 128(%%rsp), %%rsp"                                                   \
+                         : "+c"(c), [f] "=r"(f), "+a"(a)                                           \
+                         : "b"(WINDOW + LVT_ERROR), "d"(0ul)                                       \
+                         : "r9", "r10", "cc", "memory");                                           \
+        *ecx = c;                                                                                  \
+        *flags = f;                                                                                \
+    }
+
+FORM(mov_load, "mov (%%rbx), %%ecx")
+FORM(mov_store, "mov %%ecx, (%%rbx)")
+FORM(mov_immediate, "movl $0x10077, (%%rbx)")
+FORM(mov_high_register, "mov (%%rbx), %%r9d; mov %%r9, %%rcx")
+FORM(mov_stack_pointer, "mov %%rsp, %%r10; mov (%%rbx), %%esp; mov %%rsp, %%rcx; mov %%r10, %%rsp")
+FORM(mov_sib, "mov 0(%%rbx,%%rdx,4), %%ecx")
+FORM(mov_displacement, "mov %%ecx, -0x370+0x370(%%rbx,%%rdx,8)")
+FORM(mov_absolute, "mov 0x10000370, %%ecx")
+FORM(mov_offset_64, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")
+FORM(mov_offset_64_store, "mov %%ecx, %%eax; movabs %%eax, 0x10000370")
+FORM(mov_offset_32, ".byte 0x67, 0xa1; .long 0x10000370; mov %%eax, %%ecx")
+FORM(mov_segment, "mov %%ds:(%%ebx), %%ecx")
+FORM(exchange, "xchg %%ecx, (%%rbx)")
+FORM(add_store, "movl $0x10, %%ecx; add %%ecx, (%%rbx)")
+FORM(or_immediate, "orl $0x1e, (%%rbx)")
+FORM(and_immediate, "andl $0x1007f, (%%rbx)")
+FORM(sub_immediate, "subl $0x11, (%%rbx)")
+FORM(xor_store, "mov $0x80, %%ecx; lock xor %%ecx, (%%rbx)")
+FORM(compare_immediate, "cmpl $0x100e1, (%%rbx)")
+FORM(compare_register, "cmp %%ecx, (%%rbx)")
+FORM(compare_memory, "cmp (%%rbx), %%ecx")
+FORM(test_immediate, "testl $0x10000, (%%rbx)")
+FORM(test_register, "mov $0x1e, %%ecx; test %%ecx, (%%rbx)")
+FORM(and_load, "and (%%rbx), %%ecx")
+FORM(sub_load, "sub (%%rbx), %%ecx")
+FORM(add_load, "add (%%rbx), %%ecx")
+
+static const struct form forms[] = {
+    {"mov_load", mov_load},
+    {"mov_store", mov_store},
+    {"mov_immediate", mov_immediate},
+    {"mov_high_register", mov_high_register},
+    {"mov_stack_pointer", mov_stack_pointer},
+    {"mov_sib", mov_sib},
+    {"mov_displacement", mov_displacement},
+    {"mov_absolute", mov_absolute},
+    {"mov_offset_64", mov_offset_64},
+    {"mov_offset_64_store", mov_offset_64_store},
+    {"mov_offset_32", mov_offset_32},
+    {"mov_segment", mov_segment},
+    {"exchange", exchange},
+    {"add_store", add_store},
+    {"or_immediate", or_immediate},
+    {"and_immediate", and_immediate},
+    {"sub_immediate", sub_immediate},
+    {"xor_store", xor_store},
+    {"compare_immediate", compare_immediate},
+    {"compare_register", compare_register},
+    {"compare_memory", compare_memory},
+    {"test_immediate", test_immediate},
+    {"test_register", test_register},
+    {"and_load", and_load},
+    {"sub_load", sub_load},
+    {"add_load", add_load},
+};
+
+FORM(byte_load, "mov (%%rbx), %%cl")
+FORM(quad_load, "mov (%%rbx), %%rcx")
+FORM(word_store, "mov %%cx, (%%rbx)")
+FORM(unaligned_load, "mov 2(%%rbx), %%ecx")
+FORM(page_end_load, "mov 0xffe-0x370(%%rbx), %%ecx")
+FORM(extended_load, "movzbl (%%rbx), %%ecx")
+FORM(add_with_carry, "adc %%ecx, (%%rbx)")
+FORM(string_store, "mov %%rdi, %%r10; mov %%rbx, %%rdi; stosl; mov %%r10, %%rdi")
+FORM(vector_load, "movups (%%rbx), %%xmm0")
+FORM(stack_push, "pushq (%%rbx)")
+FORM(fetch, "jmp *%%rbx")
+
+static const struct form refused[] = {
+    {"byte_load", byte_load},         {"quad_load", quad_load},
+    {"word_store", word_store},       {"unaligned_load", unaligned_load},
+    {"page_end_load", page_end_load}, {"extended_load", extended_load},
+    {"add_with_carry", add_with_carry}, {"string_store", string_store},
+    {"vector_load", vector_load},     {"stack_push", stack_push},
+    {"fetch", fetch},
+};
+
+static volatile uint32_t *const lvt = (volatile uint32_t *)(WINDOW + LVT_ERROR);
+static sigjmp_buf on_fault;
+static volatile uint64_t stepped_to;
+
+static void note_fault(int signal, siginfo_t *info, void *context) {
+    (void)signal;
+    (void)info;
+    (void)context;
+    siglongjmp(on_fault, 1);
+}
+
+static void note_step(int signal, siginfo_t *info, void *context) {
+    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+    (void)signal;
+    (void)info;
+    stepped_to = (uint64_t)registers[REG_RIP];
+    registers[REG_EFL] &= ~(greg_t)FLAG_TF;
+}
+
+static bool map_window(const char *job) {
+    int mem = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC);
+    void *at = MAP_FAILED;
+
+    if (mem >= 0) {
+        at = mmap((void *)WINDOW, PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+                  MAP_SHARED | MAP_FIXED_NOREPLACE, mem, (off_t)APIC_PAGE);
+        close(mem);
+    }
+    if (at == MAP_FAILED) {
+        printf("%s: error=\"cannot map the local APIC: %s\"\n", job, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* A single step over one access: the trap comes behind it, once. */
+static void step(void) {
+    uint64_t wanted;
+
+    stepped_to = 0;
+    __asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
+                     "lea 1f(%%rip), %[wanted]\n\t"
+                     "pushf\n\t"
+                     "orq %[tf], (%%rsp)\n\t"
+                     "popf\n\t"
+                     "mov (%[from]), %%ecx\n"
+                     "1:\tlea 128(%%rsp), %%rsp"
+                     : [wanted] "=&r"(wanted)
+                     : [from] "r"(lvt), [tf] "i"(FLAG_TF)
+                     : "rcx", "cc", "memory");
+    printf("apic: step=%s\n", stepped_to == wanted ? "ok" : "wrong");
+}
+
+/* mov ecx, [WINDOW + LVT_ERROR]; ret, and the same with EDX. */
+static const uint8_t load_ecx[] = {0x8b, 0x0c, 0x25, 0x70, 0x03, 0x00, 0x10, 0xc3};
+static const uint8_t load_edx[] = {0x8b, 0x14, 0x25, 0x70, 0x03, 0x00, 0x10, 0xc3};
+
+static void call(uint64_t code, uint32_t *ecx, uint32_t *edx) {
+    uint64_t c = 0, d = 0;
+
+    __asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
+                     "call *%[code]\n\t"
+                     "lea 128(%%rsp), %%rsp"
+                     : "+c"(c), "+d"(d)
+                     : [code] "r"(code)
+                     : "rax", "cc", "memory");
+    *ecx = (uint32_t)c;
+    *edx = (uint32_t)d;
+}
+
+/* An instruction in two pages, cut at each of its bytes. */
+static void cross_pages(void) {
+    uint8_t *pages = mmap((void *)CODE, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    unsigned good = 0;
+
+    if (pages == MAP_FAILED) {
+        printf("apic: cross=unmapped\n");
+        return;
+    }
+    for (unsigned before = 0; before < sizeof(load_ecx); before++) {
+        uint8_t *at = pages + PAGE_BYTES - before;
+        uint32_t ecx, edx;
+
+        memcpy(at, load_ecx, sizeof(load_ecx));
+        call((uint64_t)at, &ecx, &edx);
+        good += ecx == MEMORY_BEFORE && edx == 0;
+    }
+    printf("apic: cross=%u\n", good);
+    munmap(pages, 2 * PAGE_BYTES);
+}
+
+/* Other code at the same address, time after time: what was read before must not count. */
+static void remap(void) {
+    int file = memfd_create("code", MFD_CLOEXEC);
+    unsigned good = 0;
+
+    if (file < 0 || ftruncate(file, 2 * PAGE_BYTES) != 0 ||
+        pwrite(file, load_ecx, sizeof(load_ecx), 0) < 0 ||
+        pwrite(file, load_edx, sizeof(load_edx), PAGE_BYTES) < 0) {
+        printf("apic: remap=nofile\n");
+        return;
+    }
+    for (unsigned n = 0; n < 20; n++) {
+        uint32_t ecx, edx;
+
+        if (mmap((void *)CODE, PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, file,
+                 (off_t)(n % 2 * PAGE_BYTES)) == MAP_FAILED) {
+            break;
+        }
+        call(CODE, &ecx, &edx);
+        good += (n % 2 ? edx : ecx) == MEMORY_BEFORE && (n % 2 ? ecx : edx) == 0;
+    }
+    printf("apic: remap=%u\n", good);
+    munmap((void *)CODE, PAGE_BYTES);
+    close(file);
+}
+
+/* The same from 32-bit code, which comes back by a far return. */
+static void code_32(void) {
+    static const uint8_t code[] = {
+        0x8b, 0x0d, 0x70, 0x03, 0x00, 0x10,                         /* mov ecx, [0x10000370] */
+        0xc7, 0x05, 0x70, 0x03, 0x00, 0x10, 0x55, 0x00, 0x01, 0x00, /* mov dword [..], 0x10055 */
+        0xa1, 0x70, 0x03, 0x00, 0x10,                               /* mov eax, [0x10000370] */
+        0xcb,                                                       /* retf */
+    };
+    static const struct {
+        uint32_t offset;
+        uint16_t selector;
+    } __attribute__((packed)) target = {CODE, USER32_CS};
+    uint8_t *pages = mmap((void *)CODE, 8 * PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    uint32_t eax = 0, ecx = 0;
+
+    if (pages == MAP_FAILED) {
+        printf("apic: code32=unmapped\n");
+        return;
+    }
+    memcpy(pages, code, sizeof(code));
+    /* In 64-bit programs DS is null, which 32-bit code cannot use. */
+    __asm__ volatile("mov %[data], %%ds\n\t"
+                     "mov %%rsp, %%r10\n\t"
+                     "mov %[stack], %%rsp\n\t"
+                     "lcall *%[target]\n\t"
+                     "mov %%r10, %%rsp"
+                     : "=a"(eax), "=c"(ecx)
+                     : [stack] "r"(CODE_LOW_STACK), [target] "m"(target), [data] "r"(USER_DS)
+                     : "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+                       "r15", "cc", "memory");
+    printf("apic: code32 loaded=%#x stored=%#x\n", ecx, eax);
+    munmap(pages, 8 * PAGE_BYTES);
+}
+
+int job_apic(void) {
+    struct sigaction stepped = {.sa_sigaction = note_step, .sa_flags = SA_SIGINFO};
+    uint32_t saved;
+
+    if (!map_window("apic")) {
+        return 1;
+    }
+    saved = *lvt;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        uint32_t ecx = REGISTER_BEFORE;
+        uint64_t flags = 0;
+
+        *lvt = MEMORY_BEFORE;
+        forms[i].run(&ecx, &flags);
+        printf("apic: form=%s memory=%#x register=%#x flags=%#llx\n", forms[i].name, *lvt, ecx,
+               (unsigned long long)(flags & STATUS_FLAGS));
+    }
+    *lvt = MEMORY_BEFORE;
+    sigaction(SIGTRAP, &stepped, NULL);
+    step();
+    signal(SIGTRAP, SIG_DFL);
+    cross_pages();
+    remap();
+    code_32();
+    *lvt = saved;
+    munmap((void *)WINDOW, PAGE_BYTES);
+    return 0;
+}
+
+int job_apicbad(void) {
+    struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
+    volatile int failed = 0;
+
+    if (!map_window("apicbad")) {
+        return 1;
+    }
+    sigaction(SIGSEGV, &action, NULL);
+    for (volatile size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        uint32_t ecx = REGISTER_BEFORE;
+        uint64_t flags = 0;
+        volatile bool faulted = true;
+
+        if (sigsetjmp(on_fault, 1) == 0) {
+            refused[i].run(&ecx, &flags);
+            faulted = false;
+        }
+        printf("apicbad: form=%s result=%s\n", refused[i].name, faulted ? "SIGSEGV" : "done");
+        failed |= !faulted;
+    }
+    signal(SIGSEGV, SIG_DFL);
+    munmap((void *)WINDOW, PAGE_BYTES);
+    return failed;
+}

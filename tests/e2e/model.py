@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# model.py: the model of the NMI bookkeeping, checked on the host (tests/model/), and the kernel module
+# of guest/module/ loaded into the guest.
+import subprocess
+
+from machine import STATUS_POWEROFF, Skip, path
+
+MODEL_SECONDS = 900  # 45 seconds of processor time; the machine may have other things to do
+STATUS_SKIPPED = 77
+
+
+def test_bookkeeping_model(lab):
+    """Every state of the model: whole it holds, without a mechanism it gives a counterexample."""
+    del lab
+    done = subprocess.run([path("tests/model/run.sh")], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=MODEL_SECONDS, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode == STATUS_SKIPPED:
+        raise Skip(lines[-1])
+    wrong = [line for line in lines if not line.startswith("PASS ")]
+    assert done.returncode == 0 and lines and not wrong, wrong or done.returncode
+
+
+def test_module(lab):
+    """The module for unknown NMIs loads under PMUvisor and starts with its counters at 0."""
+    boot = lab.emulator("guest-module", jobs="module")
+    boot.expect_status(STATUS_POWEROFF)
+    rows = boot.lines("module")
+    assert rows and rows[0]["handed_back"] == "0" and rows[0]["not_ours"] == "0", \
+        rows or boot.last_line()
+
+
+def test_module_refuses(lab):
+    """Without PMUvisor the module refuses to load and says why in one line."""
+    boot = lab.emulator("native-module", entry="native", jobs="module")
+    boot.expect_status(STATUS_POWEROFF)
+    assert "job: name=module status=0" in boot.console, boot.last_line()
+    assert "CPUID shows no hypervisor, wanted PMUvisor" in boot.console
+
+
+TESTS = [test_bookkeeping_model, test_module, test_module_refuses]
