@@ -109,6 +109,10 @@ void tap_end(void);
 
 /* ---- the tests ---- */
 
+/* An exit of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
+ * the last NMI, it may work off here. Then the exit under test takes the same path each time. */
+void settle(void);
+
 #define NAME_MAX 64
 #define ARGUMENTS_MAX 3
 /* One test as the command line asks for it: `kind`, or `kind:word`, then numbers: `:1:2`. */
@@ -146,6 +150,7 @@ enum region {
     REGION_PMI,
     REGION_NMI,
     REGION_SWEEP_PMI,
+    REGION_SWEEP_PMI_CLEAN,
     /* + enum probe_kind: exits without an NMI, just before a sweep. */
     REGION_SWEEP_CLEAN = 1100,
     REGION_SWEEP_CLEAN_BLOCKED = 1200,
