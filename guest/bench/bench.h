@@ -138,6 +138,7 @@ DECLARE_TEST(test_hlt);
 DECLARE_TEST(test_sweep);
 DECLARE_TEST(test_sweep_next);
 DECLARE_TEST(test_sweep_blocked);
+DECLARE_TEST(test_sweep_nmi);
 DECLARE_TEST(test_sweep_twice);
 DECLARE_TEST(test_sweep_handler);
 DECLARE_TEST(test_sweep_pmi);

@@ -15,6 +15,9 @@
 
 #define ICR_HIGH_PATTERN 0x5a000000u
 #define CLEAN_ROUNDS 8
+#define NMI_STRIDE 4 /* exits between two positions; both NMIs of one position exit */
+#define REASON_NMI 0
+#define LINGER 32 /* iterations: longer than it takes a pending NMI */
 #define HANDLER_SETTLE 64 /* instructions for each NMI of a chain */
 
 /* What a sweep found. */
@@ -197,6 +200,46 @@ void test_sweep_blocked(const struct job *job)
         send_and_wait();
         /* Taken right after the first one's IRET, it comes from the same place. */
         judge(&s, position, nmi.count - before - 1, nmi.previous_rip);
+    }
+    end(&s, job);
+}
+
+/* `sweep-nmi:FIRST:POSITIONS`, where NMIs exit: the guest's own NMI exits, and another one arrives
+ * at instruction `position` of that exit, which is number FIRST + (position - 1) * NMI_STRIDE of its
+ * kind. The first is in service and the second waits for its IRET, as natively: two in all. */
+void test_sweep_nmi(const struct job *job)
+{
+    struct sweep s = {.kind = PROBE_KINDS};
+
+    if (!under_pmuvisor() || job->number[1] == 0) {
+        tap_skip(job->name, "wanted PMUvisor, and sweep-nmi:FIRST:POSITIONS");
+        return;
+    }
+    for (uint64_t position = 1; position <= job->number[1]; position++) {
+        uint64_t next = job->number[0] + (position - 1) * NMI_STRIDE, before;
+        uint64_t now = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_NMI);
+        if (now >= next) {
+            tap_result(false, job->name, "too many NMIs have exited already");
+            return;
+        }
+        while (now + 1 < next) {
+            before = nmi.count;
+            send_and_wait();
+            uint64_t then = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_NMI);
+            if (then == now) {
+                tap_skip(job->name, "NMIs do not exit here");
+                return;
+            }
+            now = then;
+        }
+        before = nmi.count;
+        send_and_wait();
+        for (unsigned i = 0; i < LINGER; i++)
+            __asm__ volatile("pause");
+        if (nmi.count == before)
+            wrong(&s, position, "no NMI", 0);
+        else
+            judge(&s, position, nmi.count - before - 1, nmi.previous_rip);
     }
     end(&s, job);
 }

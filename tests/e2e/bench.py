@@ -59,6 +59,13 @@ class Plan:
         self.knobs.append(self.knobs[-1].replace("=sweep", f"={TWICE_AT}"))
         return self
 
+    def nmi_exits(self, first=101, positions=300, stride=4):
+        """Where NMIs exit: another NMI at each instruction of such an exit (sweep.c says how)."""
+        for position in range(1, positions + 1):
+            self.knobs.append(f"nmi_root reason=0 exits={first + (position - 1) * stride} "
+                              f"position={position}")
+        return self.add(f"sweep-nmi:{first}:{positions}")
+
     def handler(self, word, first, count):
         """NMIs first, first + 1, ... of the run each get another one while they are handled."""
         self.knobs.append(f"nmi_handler nmis={first}-{first + count - 1} position=sweep")
@@ -255,13 +262,16 @@ def test_sweep_pmi(lab):
 
 def make_setup_test(name, config, entry, knobs, kinds):
     def one(lab):
-        plan = Plan(f"pmi_skid {LONG_SKID}", *knobs).sweep("sweep", *kinds)
+        plan = Plan(f"pmi_skid {LONG_SKID}", *knobs)
+        if entry != "msr+nmi":
+            plan.nmi_exits()
+        plan.sweep("sweep", *kinds)
         plan.sweep("sweep-blocked", "cpuid").add("blocked", "sweep-pmi:1")
         boot = run(lab, f"bench-{name}", plan, entry=entry, config=config)
         for kind in kinds[1:]:
             expect_sweep(boot, "sweep", kind, 1)
         expect_sweep(boot, "sweep-blocked", "cpuid", 1)
-        expect_ok(boot, ["blocked", "sweep-pmi:1"])
+        expect_ok(boot, [word for word in plan.words if ":" in word] + ["blocked"])
         return expect_sweep(boot, "sweep", "cpuid", 1)
     one.__name__ = f"test_sweep_{name}"
     return one
