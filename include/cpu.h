@@ -71,7 +71,9 @@ struct cpu_nmi {
     /* Masks of what an exit has to look at, 0 where the step is switched off. */
     uint32_t lost_mask;    /* of requests */
     uint32_t unblock_mask; /* of the guest's interruptibility state */
-    uint32_t owed; /* host NMIs that the guest's handler saw, or may yet see, as unknown */
+    /* How many more exits that find nothing under way it takes to forget these two: */
+    uint8_t owed;      /* the guest saw, or may yet see, an NMI of the host's that nobody there claims */
+    uint8_t in_flight; /* an NMI of the guest's was sent again and may not have arrived */
 
     bool guest_started;    /* set right before the first entry */
     uint64_t before_guest; /* NMIs in root mode until then: nobody's */

@@ -35,8 +35,11 @@ bool nmi_guest_merged(const struct cpu *cpu);
 /* Marks an NMI as sent to the guest again, until it must have arrived. NMI context too. */
 void nmi_mark_forwarded(struct cpu *cpu);
 
+/* Marks that the guest may see one NMI of the host's as unknown. NMI context too. */
+void nmi_owe(struct cpu *cpu);
+
 /* The guest hands back an NMI that none of its handlers claims: answers what the host has waiting.
- * Gives how many NMIs the host owns up to, 0: this one was not its. One call is one NMI. */
+ * Gives 0 when this one cannot have been its. */
 unsigned nmi_returned(struct cpu *cpu);
 
 /* Around host work that takes NMIs of its own: the guest's NMIs wait in software meanwhile, and root

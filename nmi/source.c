@@ -12,6 +12,7 @@
 #include "source.h"
 
 #include "../apic/apic.h"
+#include "bookkeeping.h"
 #include "../pmu/host_work.h"
 #include "x86.h"
 
@@ -105,6 +106,8 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         if (!sources[s].take(cpu, found))
             continue;
         sources[s].handle(cpu, rip, in_root);
+        if (s != SOURCE_HOST_PMI) /* its counter says by itself whether it was there */
+            nmi_owe(cpu);
         if (found == FOUND_IN_ROOT)
             count->in_root++;
         else if (found == FOUND_LATE)

@@ -12,8 +12,8 @@
 
 #define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */
 #define REQUEST_LOG BIT(31) /* a line for the log is due: NMI context does not print */
-#define REQUEST_OWED BIT(30)      /* cpu_nmi.owed is not 0 */
-#define REQUEST_FORWARDED BIT(29) /* an NMI of the guest's is pending in hardware */
+#define REQUEST_WATCH BIT(30) /* cpu_nmi.owed or in_flight is not 0 */
+#define REQUESTS_PENDING (BIT(SOURCE_COUNT) - 1)
 #define REQUESTS_SENT ((BIT(SOURCE_COUNT) - 1) << REQUEST_SENT)
 
 /* How a source came to be handled. */
