@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Boots a disk with PMUvisor and its guest (or the guest natively): under QEMU/KVM where nested VMX
-# truly works, else in the emulator of testbed/. The guest's console is on stdout, all else on stderr.
+# truly works, else in the emulator of testbed/. The guest's console is on stdout, all else on
+# stderr.
 set -euo pipefail
 
 usage() {
@@ -65,8 +66,8 @@ for number in "--cpus $cpus" "--memory $memory" "--timeout $timeout"; do
     [[ $number =~ \ [1-9][0-9]*$ ]] || fail "bad value: $number, wanted a positive number"
 done
 
-# Why KVM cannot be used here, on stdout; nothing when it can. Opening /dev/kvm is not enough: PMUvisor
-# needs VMX inside the virtual machine.
+# Why KVM cannot be used here, on stdout; nothing when it can. Opening /dev/kvm is not enough:
+# PMUvisor needs VMX inside the virtual machine.
 kvm_obstacle() {
     local nested=/sys/module/kvm_intel/parameters/nested
     if [ ! -e /dev/kvm ]; then
@@ -76,7 +77,8 @@ kvm_obstacle() {
     elif ! grep -qw vmx /proc/cpuinfo; then
         echo "/dev/kvm is there, but the processor offers no VMX"
     elif [ ! -r $nested ] || ! grep -qx '[Y1]' $nested; then
-        echo "nested VMX is off (to turn it on: modprobe -r kvm_intel && modprobe kvm_intel nested=1)"
+        echo "nested VMX is off (to turn it on:" \
+            "modprobe -r kvm_intel && modprobe kvm_intel nested=1)"
     fi
 }
 
@@ -111,7 +113,8 @@ if [ $probe -eq 1 ]; then
     exit 0
 fi
 if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
-    fail "--ledger is the emulator's, the backend is $backend; leave it out or use --backend emulator"
+    fail "--ledger is the emulator's, the backend is $backend;" \
+        "leave it out or use --backend emulator"
 fi
 
 # Before anything is fetched or built.
@@ -123,7 +126,8 @@ if [ -z "$kernel" ]; then
     [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
 fi
 if [ -z "$initrd" ]; then
-    initrd=$("$top/guest/payload/build.sh") || fail "no initramfs (see above); or give one: --initrd FILE"
+    initrd=$("$top/guest/payload/build.sh") ||
+        fail "no initramfs (see above); or give one: --initrd FILE"
 fi
 # The menu's entry names the policy, and its load options win over pmuvisor.cfg.
 entry=msr+nmi
@@ -151,8 +155,8 @@ run_emulator() {
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
         fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" "${disk_options[@]}" ||
-        exit 1
+    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" \
+        "${disk_options[@]}" || exit 1
     "$top/testbed/run.sh" "${options[@]}"
 }
 
@@ -213,8 +217,8 @@ case $backend in
     kvm | tcg) run_qemu || status=$? ;;
 esac
 # Firmware breaks long lines at the end of its screen.
-refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' | sed -n 1p) ||
-    true
+refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' |
+    sed -n 1p) || true
 if [ $status -ne 0 ] && [ -n "$refusal" ]; then
     echo "run-qemu.sh: ${refusal}" >&2
     exit 4

@@ -19,7 +19,8 @@ initrd=${4:-/boot/initrd.img-$release}
     fail "no ESP given; say where the EFI system partition is mounted: make install ESP=/boot/efi"
 [ -d "$esp" ] || fail "ESP: '$esp' is not a folder; mount the EFI system partition and name it"
 [ -d "$esp/EFI" ] || [ -d "$esp/efi" ] ||
-    fail "ESP: '$esp' has no folder EFI, so it is no EFI system partition; usual places: /boot/efi, /efi"
+    fail "ESP: '$esp' has no folder EFI, so it is no EFI system partition;" \
+        "usual places: /boot/efi, /efi"
 [ -r "$image" ] || fail "cannot read '$image'; build it first: make"
 [ -r "$kernel" ] || fail "cannot read the kernel '$kernel'; name one: KERNEL=FILE INITRD=FILE"
 [ -r "$initrd" ] || fail "cannot read the initrd '$initrd'; name one: KERNEL=FILE INITRD=FILE"
@@ -33,7 +34,7 @@ for old in vmlinuz initrd.img pmuvisor.efi; do
     [ ! -f "$target/$old" ] || free=$((free + $(stat -c %s "$target/$old")))
 done
 [ "$needed" -lt "$free" ] ||
-    fail "ESP: $((needed / 1048576)) MiB needed, $((free / 1048576)) MiB free in '$esp'; make room there"
+    fail "ESP: $((needed >> 20)) MiB needed, $((free >> 20)) MiB free in '$esp'; make room there"
 
 mkdir -p "$target"
 cp -L "$image" "$target/pmuvisor.efi"

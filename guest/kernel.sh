@@ -71,7 +71,8 @@ fetch_headers() {
     mapfile -t parts < <(apt-cache depends "$package" 2> /dev/null |
         sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-[^ ]*\)$/\1/p')
     [ ${#parts[@]} -ge 2 ] ||
-        fail "apt-cache knows no $package; as root run: apt-get update; or: guest/kernel.sh --update"
+        fail "apt-cache knows no $package; as root run: apt-get update;" \
+            "or: guest/kernel.sh --update"
     fetch_into "$work/headers" "$package" "${parts[@]}"
     # They name each other by where they would be installed.
     sed -i "s|/usr/src/|$current/headers/usr/src/|g; s|/usr/lib/|$current/headers/usr/lib/|g" \
@@ -117,7 +118,7 @@ if [ -z "$package" ]; then
     fi
 fi
 [ -n "$package" ] ||
-    fail "apt-cache knows no $meta; as root run: apt-get update (a Debian 12 or 13 system is needed)"
+    fail "apt-cache knows no $meta; as root run: apt-get update (Debian 12 or 13 is needed)"
 
 fetch_into "$work/root" "$package"
 rm -rf "$current"

@@ -10,7 +10,8 @@ declare -A group=(
     [build]="make gcc g++ libc6-dev libelf-dev linux-libc-dev binutils gnu-efi nasm xz-utils cpio \
 lz4 zstd python3"
     # Firmware, ACPI tables and the boot disk.
-    [run]="ovmf seabios acpica-tools grub-efi-amd64-bin grub-common mtools dosfstools ca-certificates"
+    [run]="ovmf seabios acpica-tools grub-efi-amd64-bin grub-common mtools dosfstools
+        ca-certificates"
     # QEMU/KVM, where nested VMX works.
     [kvm]="qemu-system-x86 ovmf"
     # Unit tests, the QEMU tests, the perf test and the model checker.

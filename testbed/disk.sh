@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Makes the disk that a run boots from: a FAT volume with GRUB as \EFI\BOOT\BOOTX64.EFI, the project's
-# own boot menu unchanged, and \EFI\pmuvisor\ with the hypervisor, the kernel and the initramfs.
+# Makes the disk that a run boots from: a FAT volume with GRUB as \EFI\BOOT\BOOTX64.EFI, the
+# project's own boot menu unchanged, and \EFI\pmuvisor\ with hypervisor, kernel and initramfs.
 # Needs no root: mtools and grub-mkimage only. UEFI, "Removable Media Boot Behavior".
 set -euo pipefail
 
@@ -29,7 +29,8 @@ added=()
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage; exit 0 ;;
-        --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | --add)
+        --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
+            --add)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -94,7 +95,7 @@ cp -L "$menu" "$work/pmuvisor/grub.cfg"
     echo "set timeout=0"
     echo "set append='$append'"
     # Nobody is there to choose another entry: where the first one fails, the run ends in a reset.
-    # GRUB's fallback is a number; this entry is the first, because the menu sources this file first.
+    # GRUB's fallback is a number; this entry is the first: the menu sources this file first.
     echo "set fallback=0"
     echo "menuentry 'reset the machine' --id failed { reboot }"
 } > "$work/pmuvisor/local.cfg"

@@ -5,7 +5,7 @@
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
-#   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   puts the hypervisor onto an EFI system partition
+#   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   onto an EFI system partition
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
 GUEST ?= cloud

@@ -53,7 +53,10 @@ static int exits_show(struct seq_file *file, void *unused)
     for (unsigned long reason = 0; reason < REASONS; reason++) {
         long count;
 
-        asm volatile("vmcall" : "=a"(count) : "a"((long)HYPERCALL_STATISTICS), "b"(reason) : "memory");
+        asm volatile("vmcall"
+                     : "=a"(count)
+                     : "a"((long)HYPERCALL_STATISTICS), "b"(reason)
+                     : "memory");
         if (count > 0)
             seq_printf(file, "%lu %ld\n", reason, count);
     }

@@ -38,12 +38,14 @@ static struct a1_result results[A1_RUNS];
 static bool results_valid;
 
 static int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
-                           unsigned long flags) {
+                           unsigned long flags)
+{
     return (int)syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags);
 }
 
 /* Spins to the next timer tick, so that every run meets the same number of ticks. */
-static void wait_for_tick(void) {
+static void wait_for_tick(void)
+{
     struct timespec first, now;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &first);
@@ -53,7 +55,8 @@ static void wait_for_tick(void) {
 }
 
 /* One run of the appendix's program. region 0: not marked (the warm-up). Returns 0 or -errno. */
-static int a1_run(uint64_t period, uint32_t region, struct a1_result *result) {
+static int a1_run(uint64_t period, uint32_t region, struct a1_result *result)
+{
     struct timespec start, end;
     long long pmis, nmis, count = 0;
     int perf_fd, open_error, error = 0;
@@ -104,7 +107,8 @@ static int a1_run(uint64_t period, uint32_t region, struct a1_result *result) {
     return error;
 }
 
-int job_a1(void) {
+int job_a1(void)
+{
     struct a1_result warm_up;
     int failed = 0;
     int error;
@@ -142,7 +146,8 @@ int job_a1(void) {
     return failed;
 }
 
-bool a1_print_table(void) {
+bool a1_print_table(void)
+{
     if (!results_valid) {
         return false;
     }

@@ -140,14 +140,16 @@ static volatile uint32_t *const lvt = (volatile uint32_t *)(WINDOW + LVT_ERROR);
 static sigjmp_buf on_fault;
 static volatile uint64_t stepped_to;
 
-static void note_fault(int signal, siginfo_t *info, void *context) {
+static void note_fault(int signal, siginfo_t *info, void *context)
+{
     (void)signal;
     (void)info;
     (void)context;
     siglongjmp(on_fault, 1);
 }
 
-static void note_step(int signal, siginfo_t *info, void *context) {
+static void note_step(int signal, siginfo_t *info, void *context)
+{
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
 
     (void)signal;
@@ -156,7 +158,8 @@ static void note_step(int signal, siginfo_t *info, void *context) {
     registers[REG_EFL] &= ~(greg_t)FLAG_TF;
 }
 
-static bool map_window(const char *job) {
+static bool map_window(const char *job)
+{
     int mem = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC);
     void *at = MAP_FAILED;
 
@@ -173,7 +176,8 @@ static bool map_window(const char *job) {
 }
 
 /* A single step over one access: the trap comes behind it, once. */
-static void step(void) {
+static void step(void)
+{
     uint64_t wanted;
 
     stepped_to = 0;
@@ -194,7 +198,8 @@ static void step(void) {
 static const uint8_t load_ecx[] = {0x8b, 0x0c, 0x25, 0x70, 0x03, 0x00, 0x10, 0xc3};
 static const uint8_t load_edx[] = {0x8b, 0x14, 0x25, 0x70, 0x03, 0x00, 0x10, 0xc3};
 
-static void call(uint64_t code, uint32_t *ecx, uint32_t *edx) {
+static void call(uint64_t code, uint32_t *ecx, uint32_t *edx)
+{
     uint64_t c = 0, d = 0;
 
     __asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
@@ -208,7 +213,8 @@ static void call(uint64_t code, uint32_t *ecx, uint32_t *edx) {
 }
 
 /* An instruction in two pages, cut at each of its bytes. */
-static void cross_pages(void) {
+static void cross_pages(void)
+{
     uint8_t *pages = mmap((void *)CODE, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     unsigned good = 0;
@@ -230,7 +236,8 @@ static void cross_pages(void) {
 }
 
 /* Other code at the same address, time after time: what was read before must not count. */
-static void remap(void) {
+static void remap(void)
+{
     int file = memfd_create("code", MFD_CLOEXEC);
     unsigned good = 0;
 
@@ -256,7 +263,8 @@ static void remap(void) {
 }
 
 /* The same from 32-bit code, which comes back by a far return. */
-static void code_32(void) {
+static void code_32(void)
+{
     static const uint8_t code[] = {
         0x8b, 0x0d, 0x70, 0x03, 0x00, 0x10,                         /* mov ecx, [0x10000370] */
         0xc7, 0x05, 0x70, 0x03, 0x00, 0x10, 0x55, 0x00, 0x01, 0x00, /* mov dword [..], 0x10055 */
@@ -290,7 +298,8 @@ static void code_32(void) {
     munmap(pages, 8 * PAGE_BYTES);
 }
 
-int job_apic(void) {
+int job_apic(void)
+{
     struct sigaction stepped = {.sa_sigaction = note_step, .sa_flags = SA_SIGINFO};
     uint32_t saved;
 
@@ -319,7 +328,8 @@ int job_apic(void) {
     return 0;
 }
 
-int job_apicbad(void) {
+int job_apicbad(void)
+{
     struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
     volatile int failed = 0;
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
 # Usage: build.sh [--tools] [cloud|stock]    (default: $GUEST, else cloud)
-# The modules in it are the kernel's own. --tools: the image for the tests, which also holds Debian's
-# perf and the project's own kernel modules.
+# The modules in it are the kernel's own. --tools: the image for the tests, which also holds
+# Debian's perf and the project's own kernel modules.
 set -euo pipefail
 
 fail() {

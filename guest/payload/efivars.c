@@ -27,12 +27,14 @@ struct variable {
     char data[16];
 };
 
-static int fail(const char *what) {
+static int fail(const char *what)
+{
     printf("efivars: error=\"%s: %s\"\n", what, strerror(errno));
     return 1;
 }
 
-static int count_variables(void) {
+static int count_variables(void)
+{
     DIR *folder = opendir(EFIVARS);
     struct dirent *entry;
     int count = 0;
@@ -48,7 +50,8 @@ static int count_variables(void) {
 }
 
 /* efivarfs makes variables that it does not know immutable, as a guard against accidents. */
-static void make_mutable(const char *path) {
+static void make_mutable(const char *path)
+{
     int flags = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -60,7 +63,8 @@ static void make_mutable(const char *path) {
     }
 }
 
-int job_efivars(void) {
+int job_efivars(void)
+{
     struct variable written = {
         .attributes = EFI_VARIABLE_NON_VOLATILE | EFI_VARIABLE_BOOTSERVICE_ACCESS |
                       EFI_VARIABLE_RUNTIME_ACCESS,

@@ -14,7 +14,8 @@
 
 #define GUEST_BRANCHES 100000
 
-static long host_work(uint64_t branches, uint64_t period, uint64_t *counted) {
+static long host_work(uint64_t branches, uint64_t period, uint64_t *counted)
+{
     long result;
     uint64_t rbx = branches;
 
@@ -27,7 +28,8 @@ static long host_work(uint64_t branches, uint64_t period, uint64_t *counted) {
 }
 
 /* A counter of the guest's own runs around the host work: it must see the guest's branches only. */
-static int branch_counter(void) {
+static int branch_counter(void)
+{
     struct perf_event_attr attr;
 
     memset(&attr, 0, sizeof(attr));
@@ -39,13 +41,15 @@ static int branch_counter(void) {
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
 
-static void guest_loop(void) {
+static void guest_loop(void)
+{
     unsigned long n = GUEST_BRANCHES;
 
     __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
 }
 
-int job_hostwork(void) {
+int job_hostwork(void)
+{
     static const struct {
         uint64_t branches, period;
     } runs[] = {{100000, 1000}, {1000000, 1000}, {10000000, 1000}};

@@ -13,7 +13,8 @@
 #define CPUID_FEATURES 1u
 #define CPUID_1_ECX_HYPERVISOR (1u << 31)
 
-bool hyper_present(void) {
+bool hyper_present(void)
+{
     struct cpuid_regs r = cpuid(CPUID_FEATURES, 0);
 
     if ((r.ecx & CPUID_1_ECX_HYPERVISOR) == 0) {
@@ -24,7 +25,8 @@ bool hyper_present(void) {
            r.edx == PMUVISOR_SIGNATURE_EDX && r.eax >= CPUID_HV_FEATURES;
 }
 
-const char *hyper_policy(void) {
+const char *hyper_policy(void)
+{
     static const char *const names[] = {
         [POLICY_MSR_NMI] = "msr+nmi",
         [POLICY_MSR] = "msr",
@@ -39,7 +41,8 @@ const char *hyper_policy(void) {
 }
 
 /* Hypercalls are the kernel's: from user space each one is refused, whatever its number. */
-static long user_hypercall(long number) {
+static long user_hypercall(long number)
+{
     long result;
 
     __asm__ volatile("vmcall" : "=a"(result) : "a"(number), "b"(0) : "rcx", "rdx", "memory");
@@ -47,7 +50,8 @@ static long user_hypercall(long number) {
 }
 
 /* The kernel module reads the log by hypercall; this prints what it found. */
-int job_log(void) {
+int job_log(void)
+{
     char *text, *rest = NULL;
     long refused;
     int error, lines = 0;

@@ -38,7 +38,8 @@ static const struct job jobs[] = {
     {"apicbad", job_apicbad, "the same by instructions that apic=trap refuses"},
 };
 
-static void mount_all(void) {
+static void mount_all(void)
+{
     mkdir("/proc", 0755);
     mkdir("/sys", 0755);
     mkdir("/dev", 0755);
@@ -48,7 +49,8 @@ static void mount_all(void) {
 }
 
 /* stdin, stdout and stderr on the console, also where the initramfs had no /dev/console. */
-static void open_console(void) {
+static void open_console(void)
+{
     int fd = open("/dev/console", O_RDWR);
 
     if (fd < 0) {
@@ -64,7 +66,8 @@ static void open_console(void) {
 }
 
 /* The value of the last "key=value" word of the kernel command line, or fallback. */
-static void command_line_word(const char *key, const char *fallback, char value[WORD_MAX]) {
+static void command_line_word(const char *key, const char *fallback, char value[WORD_MAX])
+{
     char *text = read_text("/proc/cmdline");
     size_t length = strlen(key);
     char *rest = NULL;
@@ -81,7 +84,8 @@ static void command_line_word(const char *key, const char *fallback, char value[
 }
 
 /* 0 when the job passed. Each job's end is a line of its own, so that a driver can wait for it. */
-static int run_job(const char *name) {
+static int run_job(const char *name)
+{
     for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
         int status;
 
@@ -96,7 +100,8 @@ static int run_job(const char *name) {
     return 1;
 }
 
-static void end_machine(const char *how) {
+static void end_machine(const char *how)
+{
     fflush(stdout);
     /* The last characters are still in the UART's FIFO when the machine goes down. */
     tcdrain(STDOUT_FILENO);
@@ -110,7 +115,8 @@ static void end_machine(const char *how) {
     reboot(strcmp(how, "reboot") == 0 ? RB_AUTOBOOT : RB_POWER_OFF);
 }
 
-int main(void) {
+int main(void)
+{
     char run[WORD_MAX], how[WORD_MAX];
     char *rest = NULL;
     int failed = 0;

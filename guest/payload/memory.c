@@ -22,7 +22,8 @@
 static sigjmp_buf on_fault;
 static volatile int fault_code;
 
-static void note_fault(int signal, siginfo_t *info, void *context) {
+static void note_fault(int signal, siginfo_t *info, void *context)
+{
     (void)signal;
     (void)context;
     fault_code = info->si_code;
@@ -30,7 +31,8 @@ static void note_fault(int signal, siginfo_t *info, void *context) {
 }
 
 /* True when the access took a fault that came from the kernel without an address: #GP. */
-static bool faults(volatile uint32_t *word, bool write) {
+static bool faults(volatile uint32_t *word, bool write)
+{
     fault_code = 0;
     if (sigsetjmp(on_fault, 1) == 0) {
         if (write) {
@@ -42,7 +44,8 @@ static bool faults(volatile uint32_t *word, bool write) {
     return fault_code == SI_KERNEL;
 }
 
-static uint64_t memmap_number(const char *entry, const char *name) {
+static uint64_t memmap_number(const char *entry, const char *name)
+{
     char path[512];
     char *text;
 
@@ -52,7 +55,8 @@ static uint64_t memmap_number(const char *entry, const char *name) {
 }
 
 /* Touches the first, the middle and the last page of a region; the number of pages that faulted. */
-static int touch_region(int mem, uint64_t start, uint64_t end) {
+static int touch_region(int mem, uint64_t start, uint64_t end)
+{
     uint64_t last = (end + 1 - PAGE_BYTES) & ~(PAGE_BYTES - 1);
     uint64_t pages[] = {start, (start + (end - start) / 2) & ~(PAGE_BYTES - 1), last};
     int faulted = 0;
@@ -74,7 +78,8 @@ static int touch_region(int mem, uint64_t start, uint64_t end) {
     return faulted;
 }
 
-int job_touch(void) {
+int job_touch(void)
+{
     struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
     int regions = 0, faulted_regions = 0;
     int mem = open("/dev/mem", O_RDWR | O_CLOEXEC);

@@ -13,13 +13,15 @@
 #define MODULE "pmuvisor_nmi"
 #define PARAMETERS "/sys/module/" MODULE "/parameters/"
 
-static long counter(const char *path) {
+static long counter(const char *path)
+{
     char *text = read_text(path);
 
     return text == NULL ? -1 : strtol(text, NULL, 10);
 }
 
-int job_module(void) {
+int job_module(void)
+{
     int wanted = hyper_present() ? 0 : -ENODEV;
     int error = load_module(MODULE);
     long handed_back = counter(PARAMETERS "handed_back");

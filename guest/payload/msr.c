@@ -18,14 +18,16 @@
 /* In no range of the MSR bitmap and in no table. */
 #define MSR_OUTSIDE_BITMAP 0x0000dead
 
-static const char *result_of(ssize_t n) {
+static const char *result_of(ssize_t n)
+{
     if (n == sizeof(uint64_t)) {
         return "ok";
     }
     return errno == EIO ? "EIO" : strerror(errno);
 }
 
-int job_badmsr(void) {
+int job_badmsr(void)
+{
     static const struct {
         uint32_t index;
         bool guest_only; /* natively the register exists where the processor has VMX */

@@ -20,15 +20,18 @@ enum region {
 #define CPUID_ROUNDS 100
 
 /* Marks the begin or the end of a region for the emulator: XCHG BX,BX does nothing on hardware. */
-static inline void region_mark(uint32_t id, uint32_t begin) {
+static inline void region_mark(uint32_t id, uint32_t begin)
+{
     __asm__ volatile("xchg %%bx, %%bx" : : "a"(id), "c"(begin) : "memory");
 }
 
-static inline void region_begin(uint32_t id) {
+static inline void region_begin(uint32_t id)
+{
     region_mark(id, 1);
 }
 
-static inline void region_end(uint32_t id) {
+static inline void region_end(uint32_t id)
+{
     region_mark(id, 0);
 }
 

@@ -15,7 +15,8 @@
 /* loop.asm: two instructions per round and four around them. */
 #define LOOP_INSTRUCTIONS (2ll * LOOP_ROUNDS + 4)
 
-int job_perf(void) {
+int job_perf(void)
+{
     static char *const command[] = {PERF, "stat", "-x", ";", "-o", OUTPUT, "-e", "instructions:u",
                                     "/loop", NULL};
     long long counted = -1;

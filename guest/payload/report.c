@@ -17,7 +17,8 @@
 #define CPUID_PERFMON 0xau
 #define VULNERABILITIES "/sys/devices/system/cpu/vulnerabilities"
 
-int job_report(void) {
+int job_report(void)
+{
     struct utsname name;
 
     uname(&name);
@@ -39,7 +40,8 @@ int job_report(void) {
 }
 
 /* What the kernel does at each entry and exit depends on these: guest and native must agree. */
-static void print_mitigations(void) {
+static void print_mitigations(void)
+{
     DIR *folder = opendir(VULNERABILITIES);
     struct dirent *entry;
 
@@ -58,7 +60,8 @@ static void print_mitigations(void) {
     }
 }
 
-int job_cpuinfo(void) {
+int job_cpuinfo(void)
+{
     static const char *const words[] = {
         "Performance Events", "PMU driver", "... version", "... bit width", "... generic registers",
         "... fixed-purpose events", "NMI watchdog", "... max period", "... event mask",
@@ -91,7 +94,8 @@ int job_cpuinfo(void) {
 }
 
 /* A region of nothing but CPUID: its ledger entry prices the exit. */
-int job_cpuid(void) {
+int job_cpuid(void)
+{
     region_begin(REGION_CPUID);
     for (int i = 0; i < CPUID_ROUNDS; i++) {
         cpuid(0, 0);
@@ -101,7 +105,8 @@ int job_cpuid(void) {
     return 0;
 }
 
-int job_interrupts(void) {
+int job_interrupts(void)
+{
     long long nmis = interrupt_count("NMI");
     long long pmis = interrupt_count("PMI");
 
@@ -109,7 +114,8 @@ int job_interrupts(void) {
     return nmis < 0 || pmis < 0;
 }
 
-int job_watchdog(void) {
+int job_watchdog(void)
+{
     static const char *const words[] = {"NMI watchdog", "nmi_watchdog"};
     char *text = read_text("/proc/sys/kernel/nmi_watchdog");
     int enabled = text != NULL && text[0] == '1';

@@ -17,7 +17,8 @@
 #define KERNEL_LOG_MAX (512 * 1024)
 #define SYSLOG_ACTION_READ_ALL 3
 
-char *read_text(const char *path) {
+char *read_text(const char *path)
+{
     static char text[TEXT_MAX];
     size_t used = 0;
     ssize_t n;
@@ -34,7 +35,8 @@ char *read_text(const char *path) {
     return text;
 }
 
-int write_text(const char *path, const char *text) {
+int write_text(const char *path, const char *text)
+{
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     int error = 0;
 
@@ -48,12 +50,14 @@ int write_text(const char *path, const char *text) {
     return error;
 }
 
-long long interrupt_count(const char *name) {
+long long interrupt_count(const char *name)
+{
     char *text = read_text("/proc/interrupts");
     size_t length = strlen(name);
     char *rest = NULL;
 
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
         char *cursor = line + strspn(line, " ");
         char *end;
         long long sum = 0;
@@ -75,7 +79,8 @@ long long interrupt_count(const char *name) {
     return -1;
 }
 
-int load_module(const char *name) {
+int load_module(const char *name)
+{
     char path[128];
     int error = 0;
     int fd;
@@ -92,7 +97,8 @@ int load_module(const char *name) {
     return error;
 }
 
-int print_kernel_log(const char *prefix, const char *const words[], size_t count) {
+int print_kernel_log(const char *prefix, const char *const words[], size_t count)
+{
     char *log = malloc(KERNEL_LOG_MAX);
     char *rest = NULL;
     int length, printed = 0;
@@ -102,7 +108,8 @@ int print_kernel_log(const char *prefix, const char *const words[], size_t count
     }
     length = klogctl(SYSLOG_ACTION_READ_ALL, log, KERNEL_LOG_MAX - 1);
     log[length > 0 ? length : 0] = '\0';
-    for (char *line = strtok_r(log, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(log, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
         for (size_t i = 0; i < count; i++) {
             if (strstr(line, words[i]) != NULL) {
                 printf("%s: %s\n", prefix, line);
@@ -115,7 +122,8 @@ int print_kernel_log(const char *prefix, const char *const words[], size_t count
     return printed;
 }
 
-struct cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf) {
+struct cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf)
+{
     struct cpuid_regs r;
 
     __asm__ volatile("cpuid"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# guest.py: Debian's unmodified kernel under PMUvisor in the emulator. The guest's own report says what
-# it saw; the emulator's ledger, of which the hypervisor knows nothing, says what it cost.
+# guest.py: Debian's unmodified kernel under PMUvisor in the emulator. The guest's own report says
+# what it saw; the emulator's ledger, of which the hypervisor knows nothing, says what it cost.
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count
 from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
 
@@ -170,7 +170,7 @@ def test_hypervisor_memory(lab):
 
 
 def test_log(lab):
-    """The guest's kernel reads the hypervisor's log and its exit counts by hypercall; user space may
+    """The guest's kernel reads the hypervisor's log and exit counts by hypercall; user space may
     not. With console=none the log is the only place where they are."""
     boot = guest_silent(lab)
     assert boot.job_status("log") == 0, boot.lines("log")
@@ -228,7 +228,7 @@ def test_stock_kernel(lab):
 
 
 def test_without_optional_controls(lab):
-    """Controls that older processors lack are hidden: MSR lists do the switch, still without exits."""
+    """Controls that older processors lack are hidden: MSR lists switch, still without exits."""
     boot = guest_plain(lab)
     expect_a1_pmis(boot)
     for region in A1_PERIODS:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # machine.py: boots for the end-to-end tests. A boot makes a disk, runs it under a time limit in the
-# emulator or in QEMU, and keeps what came out: the exit status, the console and the ledger. One boot
-# answers many tests, so that each is made once, when the first test asks for it.
+# emulator or in QEMU, and keeps what came out: exit status, console and ledger. One boot answers
+# many tests, so that each is made once, when the first test asks for it.
 import json
 import os
 import re
@@ -126,7 +126,7 @@ class Lab:
         return image
 
     def boot(self, name, make):
-        """The boot of that name, made now or earlier. A boot that cannot be made fails each test."""
+        """The boot of that name, made now or earlier. One that cannot be made fails each test."""
         if name not in self.boots:
             try:
                 self.boots[name] = make()
@@ -191,7 +191,7 @@ class Lab:
         return self.boot(name, make)
 
     def watch(self, name, run, limit, ledger_file):
-        """Runs the command with its console kept in a file; ends it for sure a little after limit."""
+        """Runs the command with its console kept in a file; ends it a little after the limit."""
         console_file = os.path.join(self.keep, f"{name}.console")
         started = time.monotonic()
         with open(console_file, "wb") as console, \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# native.py: the emulator's PMU model against Debian's unmodified kernel, without the hypervisor. What
-# the kernel's own driver says and counts here is what the guest must get under PMUvisor.
+# native.py: the emulator's PMU model against Debian's unmodified kernel, without the hypervisor.
+# What the kernel's own driver says and counts here is what the guest must get under PMUvisor.
 from machine import STATUS_POWEROFF
 
 A1_PERIODS = {1: 200000, 2: 10000, 3: 1000, 4: 100}

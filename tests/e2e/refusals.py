@@ -69,7 +69,8 @@ HARDWARE_CASES = [
     ("vmx-locked-off", "feature_control locked_off",
      ["locked off", "IA32_FEATURE_CONTROL is 0x", "wanted", "turn on"]),
 ] + [
-    (f"no-{knob.replace('_', '-')}", f"hide_control {knob}", [f'"{control}" is missing', where, "use"])
+    (f"no-{knob.replace('_', '-')}", f"hide_control {knob}",
+     [f'"{control}" is missing', where, "use"])
     for knob, control, where in (
         ("activate_secondary_controls", "activate secondary controls", "PROCBASED_CTLS bit 31"),
         ("use_msr_bitmaps", "use MSR bitmaps", "PROCBASED_CTLS bit 28"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# run.py: runs the tests: unit test programs given by --unit, then the end-to-end tests. One line per
-# test, PASS, FAIL or SKIP; the last line is "N passed, N failed, N skipped". A skipped test did not pass.
+# run.py: runs the tests: unit test programs given by --unit, then the end-to-end tests. One line
+# per test, PASS, FAIL or SKIP; the last line is "N passed, N failed, N skipped". SKIP is not PASS.
 import argparse
 import os
 import re
@@ -97,7 +97,8 @@ def run_end_to_end(count, lab, wanted):
 
 def main():
     parser = argparse.ArgumentParser(description="Runs PMUvisor's tests.")
-    parser.add_argument("names", nargs="*", help="only end-to-end tests whose name contains one of these")
+    parser.add_argument("names", nargs="*",
+                        help="only end-to-end tests whose name contains one of these")
     parser.add_argument("--unit", action="append", default=[], metavar="PROGRAM",
                         help="a program of unit tests to run first")
     parser.add_argument("--unit-only", action="store_true", help="no end-to-end tests")

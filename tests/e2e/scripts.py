@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# scripts.py: the commands that a user types: what they accept, what they refuse and how they say so.
-# No boot is made, but for the one that shows the time limit.
+# scripts.py: the commands that a user types: what they accept, what they refuse and how they say
+# so. No boot is made, but for the one that shows the time limit.
 import os
 import re
 import subprocess
@@ -45,7 +45,7 @@ def test_run_qemu_refuses(lab):
 
 
 def test_run_qemu_backend(lab):
-    """auto says which backend it takes and why; kvm without nested VMX is refused with the reason."""
+    """auto says which backend it takes and why; kvm without nested VMX is refused with reason."""
     lab.efi()
     probe = run_qemu("--probe")
     assert probe.stdout.strip() in ("kvm", "emulator"), probe.stdout
@@ -87,7 +87,7 @@ def test_kernel_flavour(lab):
 
 
 def test_install(lab):
-    """make install: refuses without an ESP; copies all that the menu names; keeps the user's edits."""
+    """make install: refuses without an ESP; copies what the menu names; keeps the user's edits."""
     install = path("boot", "install.sh")
     files = (lab.kernel(), lab.initrd())
     expect_line(run(install, "", lab.efi()), "no ESP given")
@@ -107,7 +107,8 @@ def test_install(lab):
                 config.write("# mine\n")
         with open(os.path.join(folder, "pmuvisor.cfg"), encoding="ascii") as config:
             assert config.read().count("# mine") == 2, "the user's pmuvisor.cfg was replaced"
-        with open(lab.efi(), "rb") as ours, open(os.path.join(folder, "pmuvisor.efi"), "rb") as copy:
+        with open(lab.efi(), "rb") as ours, \
+                open(os.path.join(folder, "pmuvisor.efi"), "rb") as copy:
             assert ours.read() == copy.read()
 
 
