@@ -109,7 +109,7 @@ void tap_end(void);
 
 /* ---- the tests ---- */
 
-/* An exit of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
+/* Exits of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
  * the last NMI, it may work off here. Then the exit under test takes the same path each time. */
 void settle(void);
 

@@ -60,6 +60,16 @@ bool parse_position(const std::string &text, NmiSchedule *schedule)
            schedule->wrap >= 1;
 }
 
+// "12", or "sweep/12" (0 to 11 in turn).
+bool parse_skid(const std::string &text, Knobs *knobs)
+{
+    const std::string sweep = "sweep/";
+
+    if (text.compare(0, sweep.size(), sweep) != 0)
+        return parse_unsigned(text, &knobs->pmi_skid);
+    return parse_unsigned(text.substr(sweep.size()), &knobs->pmi_skids) && knobs->pmi_skids >= 1;
+}
+
 // The `key=value` words of an NMI schedule.
 bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
 {
@@ -111,7 +121,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     if (name == "allow_resets")
         return parse_unsigned(value, &knobs->allow_resets) ? nullptr : "a number";
     if (name == "pmi_skid")
-        return parse_unsigned(value, &knobs->pmi_skid) ? nullptr : "a number of instructions";
+        return parse_skid(value, knobs) ? nullptr : "a number of instructions, or sweep/L";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
     if (name == "pmu") {

@@ -24,6 +24,8 @@ struct Knobs {
     unsigned allow_resets = 0;
     /* Instructions from a counter's overflow to its PMI. */
     unsigned pmi_skid = 0;
+    /* Not 0: skids 0 to this less 1 in turn, instead. */
+    unsigned pmi_skids = 0;
     /* The processor has a PMU. */
     bool pmu = true;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */

@@ -217,7 +217,7 @@ void Pmu::look(uint64_t now)
             continue;
         status_ |= bit(global_bit(n));
         if (interrupts(n) && pmi_at_ == PMU_NEVER)
-            pmi_at_ = now + skid_;
+            pmi_at_ = now + next_skid();
     }
 }
 

@@ -32,6 +32,8 @@ public:
 
     /* Instructions from the overflow to the PMI; 0 is right after the instruction. */
     void set_skid(unsigned skid) { skid_ = skid; }
+    /* Instead: 0 for the first PMI, 1 for the next, and from 0 again after skids - 1. */
+    void sweep_skid(unsigned skids) { skids_ = skids; }
 
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
@@ -66,6 +68,7 @@ private:
     uint64_t next_of(unsigned n) const { return now_of(n) + events_.pending(selectors_[n]); }
     void write_counter(unsigned n, uint64_t value);
     uint64_t in_use() const;
+    unsigned next_skid() { return skids_ == 0 ? skid_ : pmis_++ % skids_; }
 
     EventCounts &events_;
     Counter counters_[PMU_COUNTERS];
@@ -76,6 +79,8 @@ private:
     uint64_t status_ = 0;
     uint64_t pmi_at_ = PMU_NEVER;
     unsigned skid_ = 0;
+    unsigned skids_ = 0;  /* 0: all have skid_ */
+    unsigned pmis_ = 0;
 };
 
 #endif

@@ -24,6 +24,7 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
     events.retired = retired;
     events.iterations = iterations;
     pmu.set_skid(knobs().pmi_skid);
+    pmu.sweep_skid(knobs().pmi_skids);
 }
 
 unsigned processor_count()

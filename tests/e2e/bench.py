@@ -26,6 +26,7 @@ APART = 600       # exits from the first of one sweep to the first of the next
 HANDLER_NMIS = 450
 TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes
 LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter than PMI_BEFORE
+SKIDS = 65        # skids of 0 to 64 instructions
 BOOT_SECONDS = 90
 
 BASICS = ["cpuid", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
@@ -104,6 +105,12 @@ def guest_pmi(lab):
     """One PMI for each distance between the overflow and an exit, all with one long skid."""
     plan = Plan(f"pmi_skid {LONG_SKID}").add("sweep-pmi:1", "x2apic", "sweep-pmi:1")
     return run(lab, "bench-pmi", plan)
+
+
+def guest_skids(lab):
+    """For each of these distances, a PMI of every skid from 0 to SKIDS - 1."""
+    plan = Plan(f"pmi_skid sweep/{SKIDS}").add(f"sweep-pmi:{SKIDS}", "x2apic", f"sweep-pmi:{SKIDS}")
+    return run(lab, "bench-skids", plan)
 
 
 # How the hypervisor may be set up so that its exit path is another one: name, options, menu entry,
@@ -260,6 +267,20 @@ def test_sweep_pmi(lab):
     return f"{pmi['raised']} PMIs, {pmi['root']} in root mode"
 
 
+def test_sweep_skids(lab):
+    """PMIs of skid 0 to 64 whose overflow is 0 to 199 instructions before an exit."""
+    boot = guest_skids(lab)
+    expect_ok(boot, [f"sweep-pmi:{SKIDS}"])
+    # A skid of k reaches root mode when the overflow is less than k instructions before the exit.
+    in_root = SKIDS * (SKIDS - 1) // 2
+    for row in boot.lines("sweep"):
+        assert int(row["delivered"]) == PMI_BEFORE * SKIDS and int(row["at_entry"]) == in_root, row
+    pmi = boot.region(REGION_SWEEP_PMI)["pmi"]
+    assert pmi["raised"] == 2 * PMI_BEFORE * SKIDS and pmi["masked"] == 0, pmi
+    assert pmi["root"] == 2 * in_root, pmi
+    return f"{pmi['raised']} PMIs, {pmi['root']} in root mode"
+
+
 def make_setup_test(name, config, entry, knobs, kinds):
     def one(lab):
         plan = Plan(f"pmi_skid {LONG_SKID}", *knobs)
@@ -315,6 +336,7 @@ TESTS = [test_native, test_native_sweep_handler, test_guest, test_guest_sweep_ha
          test_no_exits]
 TESTS += [make_sweep_test(test, kind) for test in ("sweep", "sweep-next", "sweep-blocked")
           for kind in KINDS]
-TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi]
+TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
+          test_sweep_skids]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
 TESTS += [test_fails_without_resend, test_fails_with_careless, test_qemu_kernel]

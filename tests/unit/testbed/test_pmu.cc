@@ -181,6 +181,20 @@ TEST(skid_delays_the_pmi_in_any_mode)
     CHECK_EQUAL(m.run(KERNEL, 1), 1u);
 }
 
+TEST(skids_in_turn)
+{
+    Machine m;
+    m.pmu.sweep_skid(3);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    for (unsigned skid : {0, 1, 2, 0}) {
+        m.write(IA32_A_PMC0, COUNTER_MASK);
+        CHECK_EQUAL(m.run(USER, 1), skid == 0 ? 1u : 0u);
+        for (unsigned n = 1; n <= skid; n++)
+            CHECK_EQUAL(m.run(KERNEL, 1), n == skid ? 1u : 0u);
+    }
+}
+
 TEST(freeze_stops_until_the_status_is_reset)
 {
     Machine m;
