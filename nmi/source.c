@@ -16,13 +16,6 @@
 #include "../pmu/host_work.h"
 #include "x86.h"
 
-#define NMI_STATUS_PORT 0x61
-#define NMI_STATUS_SERR BIT(7)
-#define NMI_STATUS_IOCHK BIT(6)
-#define NMI_STATUS_IOCHK_DISABLE BIT(3) /* 1 clears and disables */
-#define NMI_STATUS_SERR_DISABLE BIT(2)
-#define NMI_STATUS_WRITABLE BITS(3, 0)
-
 /* Takes the request away, if it is one that may be answered: in an NMI handler any, elsewhere one
  * whose NMI has come and gone (see above). One atomic step, because an NMI may come in between. */
 static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
@@ -58,12 +51,10 @@ bool platform_nmi_pending(const struct cpu *cpu)
  * source, and writing 0 enables it again. */
 void platform_nmi_acknowledge(void)
 {
-    uint8_t kept = (uint8_t)(inb(NMI_STATUS_PORT) & NMI_STATUS_WRITABLE);
+    uint8_t kept = (uint8_t)(inb(NMI_STATUS_PORT) & NMI_STATUS_GUEST);
 
-    outb(NMI_STATUS_PORT,
-         (uint8_t)(kept | NMI_STATUS_IOCHK_DISABLE | NMI_STATUS_SERR_DISABLE));
-    outb(NMI_STATUS_PORT,
-         (uint8_t)(kept & ~(NMI_STATUS_IOCHK_DISABLE | NMI_STATUS_SERR_DISABLE)));
+    outb(NMI_STATUS_PORT, (uint8_t)(kept | NMI_STATUS_DISABLES));
+    outb(NMI_STATUS_PORT, kept);
 }
 
 static bool platform_take(struct cpu *cpu, enum nmi_found found)

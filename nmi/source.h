@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bits.h"
 #include "cpu.h"
 
 #define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */
@@ -26,6 +27,13 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
 /* Asks another processor, or this one, to log where it is: sets the request, sends the NMI, and
  * marks it as sent. One sender at a time for each target. */
 bool nmi_request_backtrace(struct cpu *target);
+
+/* The port of the platform's NMIs (chipset data books, "NMI Status and Control Register"). */
+#define NMI_STATUS_PORT 0x61
+#define NMI_STATUS_SERR BIT(7)
+#define NMI_STATUS_IOCHK BIT(6)
+#define NMI_STATUS_DISABLES BITS(3, 2) /* IOCHK and SERR: 1 clears the source and disables it */
+#define NMI_STATUS_GUEST BITS(1, 0)    /* speaker and timer 2 gate */
 
 /* SERR and IOCHK of port 0x61 (platform_nmi=host): whether one is up, and its acknowledgement. */
 bool platform_nmi_pending(const struct cpu *cpu);

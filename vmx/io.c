@@ -6,6 +6,7 @@
  */
 #include "exit.h"
 
+#include "../nmi/source.h"
 #include "inject.h"
 #include "log.h"
 #include "report.h"
@@ -31,6 +32,8 @@ void io_setup(struct cpu *cpu)
         watch(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);
     if (acpi->pm1b_control != 0)
         watch(cpu->io_bitmaps, acpi->pm1b_control, PM1_CONTROL_BYTES);
+    if (cpu->boot->options.platform_nmi_host)
+        watch(cpu->io_bitmaps, NMI_STATUS_PORT, 1);
 }
 
 static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes)
@@ -53,6 +56,22 @@ static void port_out(uint16_t port, unsigned bytes, uint32_t value)
         outw(port, (uint16_t)value);
     else
         outl(port, value);
+}
+
+/* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are not.
+ * Linux reads the port for an NMI that nobody claimed: the moment to see whose it was. */
+static void nmi_status_port(struct cpu *cpu, bool in)
+{
+    uint64_t *rax = &cpu->gpr[GPR_RAX];
+
+    if (in) {
+        if (platform_nmi_pending(cpu))
+            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+        *rax = (*rax & ~0xffULL) | (inb(NMI_STATUS_PORT) & ~(NMI_STATUS_SERR | NMI_STATUS_IOCHK));
+    } else {
+        outb(NMI_STATUS_PORT, (uint8_t)((inb(NMI_STATUS_PORT) & NMI_STATUS_DISABLES) |
+                                        (*rax & NMI_STATUS_GUEST)));
+    }
 }
 
 /* Whether this write sets SLP_EN, which lies in the second byte of either register. */
@@ -90,7 +109,9 @@ void exit_io(struct cpu *cpu)
         inject_gp();
         return;
     }
-    if (qualification & IO_IN) {
+    if (port == NMI_STATUS_PORT && bytes == 1 && cpu->boot->options.platform_nmi_host) {
+        nmi_status_port(cpu, qualification & IO_IN);
+    } else if (qualification & IO_IN) {
         port_in(cpu, port, bytes);
     } else {
         uint32_t value = (uint32_t)cpu->gpr[GPR_RAX];
