@@ -54,7 +54,8 @@ $(BENCH_IMAGE): $(BENCH)/bench.elf
 # Hypervisors with one thing broken, to see the sweeps fail: the same objects, with the functions
 # that tests/mutants/NAME.c names __wrap_F in the place of F.
 MUTANTS = $(BUILD)/mutants
-MUTANT_IMAGES = $(patsubst tests/mutants/%.c,$(MUTANTS)/%.efi,$(wildcard tests/mutants/*.c))
+MUTANT_NAMES = $(patsubst tests/mutants/%.c,%,$(wildcard tests/mutants/*.c))
+MUTANT_IMAGES = $(patsubst %,$(MUTANTS)/%.efi,$(MUTANT_NAMES))
 
 $(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) linker.ld
 	@mkdir -p $(@D)
@@ -68,4 +69,4 @@ $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 
 check-all e2e: $(BENCH_IMAGE) $(MUTANT_IMAGES)
 
--include $(BENCH_OBJECTS:.o=.d) $(patsubst tests/mutants/%.c,$(BUILD)/tests/mutants/%.d,$(wildcard tests/mutants/*.c))
+-include $(BENCH_OBJECTS:.o=.d) $(patsubst %,$(BUILD)/tests/mutants/%.d,$(MUTANT_NAMES))

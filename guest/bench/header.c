@@ -21,7 +21,8 @@
 
 _Static_assert(sizeof(struct setup_header) == HEADER_SIZE, "protocol 2.15");
 _Static_assert(offsetof(struct boot_params, hdr) == HEADER_OFFSET, "boot protocol");
-_Static_assert(HEADER_OFFSET + offsetof(struct setup_header, header) == AFTER_JUMP, "boot protocol");
+_Static_assert(HEADER_OFFSET + offsetof(struct setup_header, header) == AFTER_JUMP,
+               "boot protocol");
 
 __attribute__((section(".setup_header"), used))
 const struct setup_header setup_header = {

@@ -157,7 +157,7 @@ bool probe_once_counted(uint64_t global_ctrl, unsigned pattern)
 
 uint64_t probe_nmi_rip(enum probe_kind kind)
 {
-    /* The #GP is delivered first, at the entry; the NMI then finds its handler's first instruction. */
+    /* The #GP is delivered first, at the entry: the NMI finds its handler's first instruction. */
     if (kinds[kind].faults)
         return (uintptr_t)exception_stubs + VECTOR_GP * STUB_BYTES;
     return (uintptr_t)probe_after[kind];

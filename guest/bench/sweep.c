@@ -141,7 +141,7 @@ static void end(const struct sweep *s, const struct job *job)
     bool whole = s->silent != 0 && s->delivered != 0;
 
     if (!whole)
-        tap_note("%lu of %lu positions had an NMI: wanted all up to the VM entry, and none behind it",
+        tap_note("%lu of %lu positions had an NMI: wanted all up to the VM entry, none behind it",
                  s->delivered, job->number[1]);
     log_printf("sweep: name=%s delivered=%lu silent=%lu wrong=%lu\n", job->name, s->delivered,
                s->silent, s->wrong);
@@ -207,8 +207,8 @@ void test_sweep_blocked(const struct job *job)
 }
 
 /* `sweep-nmi:FIRST:POSITIONS`, where NMIs exit: the guest's own NMI exits, and another one arrives
- * at instruction `position` of that exit, which is number FIRST + (position - 1) * NMI_STRIDE of its
- * kind. The first is in service and the second waits for its IRET, as natively: two in all. */
+ * at instruction `position` of that exit, which is the number FIRST + (position - 1) * NMI_STRIDE
+ * of its kind. The first is in service and the second waits for its IRET, as natively: two in all. */
 void test_sweep_nmi(const struct job *job)
 {
     struct sweep s = {.kind = PROBE_KINDS};
@@ -308,7 +308,7 @@ void test_sweep_handler(const struct job *job)
     for (uint64_t i = 0; i < HANDLER_SETTLE * count; i++)
         __asm__ volatile("nop");
     uint64_t seen = nmi.count - (first - 1);
-    /* As long as an NMI comes inside a handler, the next one comes from where that one came from. */
+    /* As long as an NMI comes inside a handler, the next one is from where that one was from. */
     uint64_t behind = nmi.moved - moved - 1;
     log_printf("sweep: name=%s delivered=%lu wanted=%lu behind=%lu wrong=%lu\n", job->name, seen,
                count + 1, behind, handlers_wrong + handlers_left);

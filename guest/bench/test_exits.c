@@ -17,6 +17,8 @@
 #define EVTSEL_USR BIT(16)
 #define EVTSEL_OS BIT(17)
 #define EVTSEL_EN BIT(22)
+#define EVTSEL_TRIED (EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_USR | EVTSEL_EN)
+#define STATUS_TRIED (FIXED_COUNTER_0 | 1)
 #define PATTERN 0x123456789abcULL
 #define FIXED_COUNTER_0 BIT(32)
 #define FIXED_OS 1
@@ -99,7 +101,7 @@ void test_msr(const struct job *job)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     mark(REGION_MSR, true);
     for (unsigned n = 0; n < counters; n++) {
-        good = keeps(IA32_PERFEVTSEL0 + n, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_USR | EVTSEL_EN) &&
+        good = keeps(IA32_PERFEVTSEL0 + n, EVTSEL_TRIED) &&
                keeps(IA32_A_PMC0 + n, (PATTERN + n) & mask) && good;
     }
     for (unsigned n = 0; n < fixed; n++)
@@ -107,10 +109,10 @@ void test_msr(const struct job *job)
     good = keeps(IA32_FIXED_CTR_CTRL, 0x333 & BITS(4 * fixed - 1, 0)) && good;
     good = keeps(IA32_PERF_GLOBAL_CTRL, BITS(counters - 1, 0)) && good;
     /* Status bits are set and cleared through registers of their own. */
-    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, FIXED_COUNTER_0 | 1);
-    good = (rdmsr(IA32_PERF_GLOBAL_STATUS) & (FIXED_COUNTER_0 | 1)) == (FIXED_COUNTER_0 | 1) && good;
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0 | 1);
-    good = (rdmsr(IA32_PERF_GLOBAL_STATUS) & (FIXED_COUNTER_0 | 1)) == 0 && good;
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_TRIED);
+    good = (rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_TRIED) == STATUS_TRIED && good;
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_TRIED);
+    good = (rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_TRIED) == 0 && good;
     mark(REGION_MSR, false);
     tap_value("counters", counters);
     tap_value("fixed", fixed);

@@ -97,7 +97,6 @@ struct send {
 };
 
 #define ICR_LOW_OFFSET 0x300
-#define ICR_HIGH_OFFSET 0x310
 #define ID_OFFSET 0x020
 #define ICR_NMI_ASSERT (4u << 8 | 1u << 14)
 

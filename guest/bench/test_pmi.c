@@ -96,7 +96,7 @@ void test_pmi(const struct job *job)
 
 /* `sweep-pmi:SKIDS`: SKIDS PMIs for every distance from the overflow to the exit, from PMI_BEFORE
  * instructions down to 1. The emulator decides on the skid of each: one for all, or another for
- * each of the SKIDS. So the PMI is raised before the exit, at each instruction of it, and behind. */
+ * each of the SKIDS. So it comes before the exit, at each instruction of it, and behind. */
 void test_sweep_pmi(const struct job *job)
 {
     uint64_t skids = job->number[0], wrong = 0, at_entry = 0, before = nmi.count;
