@@ -23,6 +23,8 @@ Originals originals[BX_IA_LAST];
 
 constexpr unsigned MARKER_BEGIN = 1;
 constexpr unsigned MARKER_END = 0;
+constexpr unsigned MARKER_REQUEST = 2;
+constexpr unsigned MARKER_HOST_NMI = 3;
 
 class Handlers : public BX_CPU_C {
 public:
@@ -67,6 +69,10 @@ void Handlers::marker(bxInstruction_c *i)
         ledger.region_begin(EAX, tb_hot[bx_cpuid].mode);
     else if (ECX == MARKER_END)
         ledger.region_end(EAX);
+    else if (ECX == MARKER_REQUEST)
+        processor(bx_cpuid).injector.set_request({RDX, EAX});
+    else if (ECX == MARKER_HOST_NMI)
+        processor_host_nmi(processor(bx_cpuid));
     original(i);
 }
 

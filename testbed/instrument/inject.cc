@@ -58,16 +58,17 @@ uint64_t Injector::budget(bool root, uint64_t count) const
     return least;
 }
 
-unsigned Injector::look(bool root, uint64_t count)
+DueNmis Injector::look(bool root, uint64_t count)
 {
-    unsigned due = 0;
+    DueNmis due;
 
     for (Plan &plan : plans_) {
         if (!plan.armed || plan.root != root || count < plan.at)
             continue;
         plan.armed = false;
-        due++;
+        due.all++;
+        due.host += plan.host;
     }
-    fired_ += due;
+    fired_ += due.all;
     return due;
 }

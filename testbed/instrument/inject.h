@@ -18,9 +18,22 @@ struct NmiSchedule {
     bool sweep = false;      /* position 1 at the first, 2 at the next, and so on */
     uint64_t position = 1;   /* else: always here */
     uint64_t wrap = 0;       /* sweep: after this position comes 1 again; 0 never */
+    bool host = false;       /* with a request in memory, as a processor that sends it leaves one */
 
     /* The position for the n-th, counted from 1. */
     uint64_t position_of(uint64_t n) const;
+};
+
+/* What a sender of NMIs does to memory first: ORs `value` into the physical address; 0: nothing. */
+struct Request {
+    uint64_t address = 0;
+    uint32_t value = 0;
+};
+
+/* NMIs that are due, all sorts and those with a request. */
+struct DueNmis {
+    unsigned all = 0;
+    unsigned host = 0;
 };
 
 class Injector {
@@ -42,7 +55,10 @@ public:
     /* Instructions in the given world until look() has to be called; 0 is now. */
     uint64_t budget(bool root, uint64_t count) const;
     /* NMIs that are due now in the given world. */
-    unsigned look(bool root, uint64_t count);
+    DueNmis look(bool root, uint64_t count);
+
+    void set_request(const Request &request) { request_ = request; }
+    const Request &request() const { return request_; }
 
     uint64_t fired() const { return fired_; }
     uint64_t missed() const { return missed_; }
@@ -57,6 +73,7 @@ private:
     void count(Plan &plan, uint64_t now);
 
     std::vector<Plan> plans_;
+    Request request_;
     uint64_t fired_ = 0;
     uint64_t missed_ = 0;
 };

@@ -70,7 +70,7 @@ bool parse_skid(const std::string &text, Knobs *knobs)
     return parse_unsigned(text.substr(sweep.size()), &knobs->pmi_skids) && knobs->pmi_skids >= 1;
 }
 
-// The `key=value` words of an NMI schedule.
+// The `key=value` words of an NMI schedule, and `host`.
 bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
 {
     std::map<std::string, std::string> given;
@@ -78,6 +78,10 @@ bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
 
     while (words >> word) {
         size_t equals = word.find('=');
+        if (word == "host") {
+            schedule->host = true;
+            continue;
+        }
         if (equals == std::string::npos)
             return false;
         given[word.substr(0, equals)] = word.substr(equals + 1);
@@ -110,8 +114,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         NmiSchedule schedule;
         bool root = name == "nmi_root";
         if (!parse_schedule(words, root, &schedule))
-            return root ? "reason=R exits=N[-M] position=K|sweep[/K]"
-                        : "nmis=N[-M] position=K|sweep[/K]";
+            return root ? "reason=R exits=N[-M] position=K|sweep[/K] [host]"
+                        : "nmis=N[-M] position=K|sweep[/K] [host]";
         knobs->nmi_schedules.push_back(schedule);
         return nullptr;
     }

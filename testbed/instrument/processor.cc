@@ -3,6 +3,7 @@
 // Joins the parts of one processor: when the next look is due, and what is done then.
 #include "bochs.h"
 #include "cpu.h"
+#include "memory/memory-bochs.h"
 
 #include <memory>
 #include <vector>
@@ -83,8 +84,27 @@ void processor_look(Processor &p)
     processor_plan(p);
 }
 
+// By physical address, past the guest's page tables and its EPT: the word may be the hypervisor's.
+void processor_host_nmi(Processor &p)
+{
+    const Request &request = p.injector.request();
+    BX_CPU_C *cpu = BX_CPU(p.id);
+    Bit32u word;
+
+    if (request.address != 0) {
+        BX_MEM(0)->readPhysicalPage(cpu, request.address, sizeof(word), &word);
+        word |= request.value;
+        BX_MEM(0)->writePhysicalPage(cpu, request.address, sizeof(word), &word);
+    }
+    cpu->deliver_NMI();
+}
+
 void processor_inject(Processor &p, bool root)
 {
-    if (p.injector.look(root, p.events.instructions_in(root)) > 0)
+    DueNmis due = p.injector.look(root, p.events.instructions_in(root));
+
+    if (due.host > 0)
+        processor_host_nmi(p);
+    else if (due.all > 0)
         BX_CPU(p.id)->deliver_NMI();
 }

@@ -62,6 +62,9 @@ void processor_plan(Processor &p);
 /* An instruction has just retired and the plan says to look. */
 void processor_look(Processor &p);
 
+/* An NMI of the host's, as a remote processor sends it: first the request, then the NMI. */
+void processor_host_nmi(Processor &p);
+
 /* Sends the scheduled NMIs that are due in root mode, or outside it. */
 void processor_inject(Processor &p, bool root);
 

@@ -130,8 +130,8 @@ TEST(a_sweep_visits_every_position)
         injector.vm_exit(CPUID, 1000);
         CHECK_EQUAL(injector.budget(true, 1000), k - 1);
         CHECK_EQUAL(injector.budget(false, 1000), Injector::NEVER);
-        CHECK_EQUAL(injector.look(true, 1000 + k - 1), 1u);
-        CHECK_EQUAL(injector.look(true, 1000 + k - 1), 0u);
+        CHECK_EQUAL(injector.look(true, 1000 + k - 1).all, 1u);
+        CHECK_EQUAL(injector.look(true, 1000 + k - 1).all, 0u);
         injector.vm_entry();
     }
     injector.vm_exit(CPUID, 2000);
@@ -147,10 +147,22 @@ TEST(an_nmi_whose_instruction_never_runs_is_missed)
     schedule.position = 50;
     Injector injector({schedule});
     injector.vm_exit(CPUID, 0);
-    CHECK_EQUAL(injector.look(true, 20), 0u);
+    CHECK_EQUAL(injector.look(true, 20).all, 0u);
     injector.vm_entry();
     CHECK_EQUAL(injector.missed(), 1u);
-    CHECK_EQUAL(injector.look(true, 60), 0u);
+    CHECK_EQUAL(injector.look(true, 60).all, 0u);
+}
+
+TEST(host_nmis_are_told_apart)
+{
+    NmiSchedule guests, hosts;
+    guests.reason = hosts.reason = CPUID;
+    hosts.host = true;
+    Injector injector({guests, hosts});
+    injector.vm_exit(CPUID, 0);
+    DueNmis due = injector.look(true, 0);
+    CHECK_EQUAL(due.all, 2u);
+    CHECK_EQUAL(due.host, 1u);
 }
 
 TEST(knobs_are_read)
@@ -163,7 +175,8 @@ TEST(knobs_are_read)
                             "hide_control enable_ept\n"
                             "hide_feature vmx\n"
                             "nmi_root reason=10 exits=3-9 position=sweep/4\n"
-                            "nmi_handler nmis=5 position=7\n");
+                            "nmi_handler nmis=5 position=7\n"
+                            "nmi_root reason=0 exits=1 position=2 host\n");
     Knobs knobs;
     std::string error;
     CHECK(knobs_parse(text, &knobs, &error));
@@ -177,6 +190,8 @@ TEST(knobs_are_read)
     CHECK(!knobs.nmi_schedules.at(1).root);
     CHECK_EQUAL(knobs.nmi_schedules.at(1).first, 5u);
     CHECK_EQUAL(knobs.nmi_schedules.at(1).position_of(5), 7u);
+    CHECK(!knobs.nmi_schedules.at(1).host);
+    CHECK(knobs.nmi_schedules.at(2).host);
 }
 
 TEST(bad_knobs_are_named)
@@ -195,6 +210,7 @@ TEST(bad_knobs_are_named)
         "nmi_root reason=1 exits=3-2 position=1",
         "nmi_handler nmis=1 position=0",
         "nmi_handler nmis=1 position=sweepy",
+        "nmi_handler nmis=1 position=1 guest",
     };
     for (const char *line : bad) {
         std::istringstream text(line);
