@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# bench.py: the bench kernel (guest/bench) natively and under PMUvisor. Its sweeps put one NMI, or one
-# PMI, at every root-mode instruction between an exit and the next entry; the guest says what it saw,
-# and the emulator's ledger says how long the path was and how many NMIs there were.
+# bench.py: the bench kernel (guest/bench) natively and under PMUvisor. Its sweeps put one NMI, or
+# one PMI, at every root-mode instruction between an exit and the next entry; the guest says what it
+# saw, and the emulator's ledger says how long the path was and how many NMIs there were.
 import os
 import re
 import shutil
@@ -312,16 +312,26 @@ def test_qemu_kernel(lab):
     expect_ok(boot, ["cpuid", "self", "blocked", "sti", "movss", "hlt"])
 
 
-def test_fails_without_resend(lab):
-    """A hypervisor that does not send root-mode NMIs again loses every one, and the sweeps say so."""
+def expect_all_lost(lab, name, **keywords):
+    """Without the mechanism the guest loses every NMI of root mode, and every sweep says so."""
     plan = Plan(f"pmi_skid {LONG_SKID}").sweep("sweep", *KINDS).add("sweep-pmi:1")
-    boot = run(lab, "bench-no-resend", plan, efi=path("build", "mutants", "no_resend.efi"))
+    boot = run(lab, name, plan, **keywords)
     rows = sweeps(boot, "sweep")
     assert sorted(rows) == sorted(KINDS), rows
     for kind in KINDS:
         assert rows[kind][0]["delivered"] == 0, f"{rows[kind]}: NMIs without the mechanism"
-    bad = [name for name, good, _, _ in tap(boot) if not good]
+    bad = [test for test, good, _, _ in tap(boot) if not good]
     assert bad == plan.words, f"failed {bad}, wanted all of {plan.words}"
+
+
+def test_fails_without_resend(lab):
+    """A hypervisor that does not send root-mode NMIs again."""
+    expect_all_lost(lab, "bench-no-resend", efi=path("build", "mutants", "no_resend.efi"))
+
+
+def test_fails_without_skid_step(lab):
+    """The real one, with that step of the bookkeeping switched off."""
+    expect_all_lost(lab, "bench-no-skid", config="bookkeeping=lost,unblock,mask")
 
 
 def test_fails_with_careless(lab):
@@ -339,4 +349,5 @@ TESTS += [make_sweep_test(test, kind) for test in ("sweep", "sweep-next", "sweep
 TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
           test_sweep_skids]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
-TESTS += [test_fails_without_resend, test_fails_with_careless, test_qemu_kernel]
+TESTS += [test_fails_without_resend, test_fails_without_skid_step, test_fails_with_careless,
+          test_qemu_kernel]
