@@ -77,7 +77,7 @@ struct cpu_nmi {
     uint64_t injected;  /* virtual NMIs given to the guest */
     uint64_t root;      /* NMIs taken in root mode */
     uint64_t forwarded; /* of these, made pending again in hardware for the guest */
-    uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled */
+    uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled or stuck */
     uint64_t unblocked; /* exits with NMIs blocked, ended by the IRET helper */
     struct nmi_source_count source[SOURCE_COUNT];
     uint64_t backtrace_rip; /* where the last backtrace request found this processor */
