@@ -114,6 +114,10 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
     fail "--ledger is the emulator's, the backend is $backend; leave it out or use --backend emulator"
 fi
 
+# Before anything is fetched or built.
+if [ $native -eq 0 ] && [ ! -r "$efi" ]; then
+    fail "cannot read $efi; build it first: make"
+fi
 if [ -z "$kernel" ]; then
     kernel=$("$top/guest/kernel.sh" | sed -n 1p)
     [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
@@ -132,8 +136,6 @@ disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
     --append "$base_append${append:+ $append}")
 if [ $native -eq 1 ]; then
     entry=native
-elif [ ! -r "$efi" ]; then
-    fail "cannot read $efi; build it first: make"
 fi
 # The menu finds the volume by this file, also for its entry without a hypervisor.
 [ ! -r "$efi" ] || disk_options+=(--efi "$efi")
@@ -149,7 +151,7 @@ run_emulator() {
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
         fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry --acpi "$work/acpi" "${disk_options[@]}" ||
+    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" "${disk_options[@]}" ||
         exit 1
     "$top/testbed/run.sh" "${options[@]}"
 }
@@ -166,7 +168,7 @@ run_qemu() {
         kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
         tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
     esac
-    "$top/testbed/disk.sh" --out "$disk" --entry $entry "${disk_options[@]}" || exit 1
+    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" "${disk_options[@]}" || exit 1
     mkfifo "$work/qmp.in" "$work/qmp.out"
     exec 4<> "$work/qmp.in"
     echo '{"execute": "qmp_capabilities"}' >&4

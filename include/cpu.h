@@ -73,6 +73,9 @@ struct cpu_nmi {
     uint32_t unblock_mask; /* of the guest's interruptibility state */
     uint32_t owed; /* host NMIs that the guest's handler saw, or may yet see, as unknown */
 
+    bool guest_started;    /* set right before the first entry */
+    uint64_t before_guest; /* NMIs in root mode until then: nobody's */
+
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs given to the guest */
     uint64_t root;      /* NMIs taken in root mode */
@@ -113,7 +116,6 @@ struct cpu {
 
     const struct boot_info *boot;
     uint64_t cr4_refused;       /* bits that stay 0 for the guest, see vmx/cr.h */
-    uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
     uint8_t cpuid_count;        /* filters in use */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     struct cpuid_filter *cpuid_filters;

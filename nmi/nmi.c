@@ -49,6 +49,12 @@ enum nmi_return nmi_root(uint64_t rip)
     /* During host work the PMU is the host's, and says nothing about the guest. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
         return back;
+    /* Before the guest's first instruction there is nobody whose NMI it could be. Kept pending it would
+     * meet a guest without an IDT; natively it would have met firmware. */
+    if (!nmi->guest_started) {
+        nmi->before_guest++;
+        return back;
+    }
     if (!(cpu->boot->options.bookkeeping & BOOKKEEPING_SKID)) {
         nmi->dropped++;
         return back;

@@ -78,8 +78,7 @@ static void guest_state(const struct vmx_capability *c, const struct vmx_control
         vmcs_write_natural(VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, 0);
     }
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
-    /* Until its first IRET, as it has no IDT yet. An NMI since the start is pending by now. */
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, BLOCKING_BY_NMI);
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
     vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, 0);
     vmcs_write_64(VMCS_VMCS_LINK_POINTER, ~0ULL);
 }

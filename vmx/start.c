@@ -197,6 +197,7 @@ static _Noreturn void start_guest(struct start *s)
                s->cpu->boot->options.apic_trap ? "trapped" : "passed through",
                s->cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(s->cpu->pmu.global_ctrl));
+    s->cpu->nmi.guest_started = true;
     vmx_launch();
 }
 

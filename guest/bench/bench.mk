@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Builds build/bench.bzImage, the bench kernel: included by tests/tests.mk, so paths are from the top.
+# Builds build/bench.bzImage, the bench kernel, and the broken hypervisors that its tests run on.
+# Included by tests/tests.mk, so paths are from the top.
 
 BENCH = $(BUILD)/bench
 BENCH_IMAGE = $(BUILD)/bench.bzImage
@@ -50,4 +51,21 @@ $(BENCH_IMAGE): $(BENCH)/bench.elf
 	$(Q)$(OBJCOPY) -O binary -j .kernel $< $(BENCH)/kernel.bin
 	@cat $(BENCH)/setup.bin $(BENCH)/kernel.bin > $@
 
--include $(BENCH_OBJECTS:.o=.d)
+# Hypervisors with one thing broken, to see the sweeps fail: the same objects, with the functions
+# that tests/mutants/NAME.c names __wrap_F in the place of F.
+MUTANTS = $(BUILD)/mutants
+MUTANT_IMAGES = $(patsubst tests/mutants/%.c,$(MUTANTS)/%.efi,$(wildcard tests/mutants/*.c))
+
+$(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) linker.ld
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(LD) $(LDFLAGS) $$(sed -n 's/.*__wrap_\([a-z_]*\)(.*)$$/--wrap=\1/p' tests/mutants/$*.c) \
+	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
+
+$(MUTANTS)/%.efi: $(MUTANTS)/%.elf
+	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
+	    --target efi-app-x86_64 $< $@
+
+check-all e2e: $(BENCH_IMAGE) $(MUTANT_IMAGES)
+
+-include $(BENCH_OBJECTS:.o=.d) $(patsubst tests/mutants/%.c,$(BUILD)/tests/mutants/%.d,$(wildcard tests/mutants/*.c))

@@ -66,19 +66,27 @@ static void gdt_setup(void)
                             (base >> 24 & 0xff) << 56;
     gdt[TSS_SELECTOR / 8 + 1] = base >> 32;
     __asm__ volatile("lgdt %0\n\t"
+                     "mov %1, %%ds\n\t"
+                     "mov %1, %%es\n\t"
+                     "mov %1, %%fs\n\t"
+                     "mov %1, %%gs\n\t"
+                     "ltr %2"
+                     : : "m"(r), "r"(DATA_SELECTOR), "r"((uint16_t)TSS_SELECTOR) : "memory");
+}
+
+/* CS and SS by IRET, which also unblocks NMIs: a kernel may be started with them blocked. */
+static void enter_segments(void)
+{
+    __asm__ volatile("mov %%rsp, %%rax\n\t"
+                     "push %0\n\t"
+                     "push %%rax\n\t"
+                     "pushfq\n\t"
                      "push %1\n\t"
                      "lea 1f(%%rip), %%rax\n\t"
                      "push %%rax\n\t"
-                     "lretq\n"
-                     "1:\n\t"
-                     "mov %2, %%ds\n\t"
-                     "mov %2, %%es\n\t"
-                     "mov %2, %%fs\n\t"
-                     "mov %2, %%gs\n\t"
-                     "mov %2, %%ss\n\t"
-                     "ltr %3"
-                     : : "m"(r), "i"(CODE_SELECTOR), "r"(DATA_SELECTOR), "r"((uint16_t)TSS_SELECTOR)
-                     : "rax", "memory");
+                     "iretq\n"
+                     "1:"
+                     : : "i"(DATA_SELECTOR), "i"(CODE_SELECTOR) : "rax", "memory", "cc");
 }
 
 void cpu_setup(void)
@@ -97,4 +105,5 @@ void cpu_setup(void)
     }
     gate_set(VECTOR_NMI, nmi_entry, IST_NMI);
     __asm__ volatile("lidt %0" : : "m"(r));
+    enter_segments();
 }

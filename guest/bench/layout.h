@@ -17,8 +17,8 @@
 
 /* ---- memory ---- */
 #define ENTRY_64 0x200      /* of the 64-bit entry in the kernel */
-#define INIT_SIZE 0x100000  /* kernel, its zeroed data, stacks and page tables; one large page */
-#define ALIGNMENT 0x200000  /* of the load address: that large page */
+#define INIT_SIZE 0x100000  /* kernel, its zeroed data, stacks and page tables */
+#define ALIGNMENT 0x1000 /* of the load address */
 #define PREFERRED 0x1000000
 /* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
 #define KERNEL_VIRTUAL 0xffffffff80000000

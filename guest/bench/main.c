@@ -31,6 +31,8 @@ static const struct {
     {"x2apic", test_x2apic},
     {"sweep", test_sweep},
     {"sweep-blocked", test_sweep_blocked},
+    {"sweep-next", test_sweep_next},
+    {"sweep-twice", test_sweep_twice},
     {"sweep-handler", test_sweep_handler},
     {"sweep-pmi", test_sweep_pmi},
 };

@@ -115,8 +115,17 @@ start_64:
     mov [rbx + KERNEL_PML4 * 8], rax
     lea rax, [rbx + (3 + LOW_GIB) * PAGE + PRESENT_WRITABLE]
     mov [rbx + (2 + LOW_GIB) * PAGE + KERNEL_PDPT * 8], rax
-    lea rax, [rbp + PRESENT_WRITABLE + LARGE]
+    lea rax, [rbx + (4 + LOW_GIB) * PAGE + PRESENT_WRITABLE]
     mov [rbx + (3 + LOW_GIB) * PAGE], rax
+    ; By 4 KiB pages: not every loader heeds an alignment.
+    lea rdi, [rbx + (4 + LOW_GIB) * PAGE]
+    lea rax, [rbp + PRESENT_WRITABLE]
+    mov ecx, INIT_SIZE / PAGE
+.own_pages:
+    mov [rdi], rax
+    add rax, PAGE
+    add rdi, 8
+    loop .own_pages
 
     lea rdi, [rbx + 2 * PAGE]
     mov eax, PRESENT_WRITABLE | LARGE
@@ -169,7 +178,7 @@ first_tables: resb (2 + LOW_GIB) * PAGE + PAGE
 
 section .bss align=4096
 global page_tables
-page_tables: resb (4 + LOW_GIB) * PAGE
+page_tables: resb (5 + LOW_GIB) * PAGE
     resb 4 * PAGE
 stack_end:
 

@@ -9,10 +9,13 @@
 
 #include "hypercall.h"
 #include "log.h"
+#include "msr.h"
 #include "probe.h"
+#include "x86.h"
 
 #define ICR_HIGH_PATTERN 0x5a000000u
 #define CLEAN_ROUNDS 8
+#define HANDLER_SETTLE 64 /* instructions for each NMI of a chain */
 
 /* What a sweep found. */
 struct sweep {
@@ -46,13 +49,40 @@ static void judge(struct sweep *s, uint64_t position, uint64_t nmis, uint64_t ri
     s->delivered++;
 }
 
+void settle(void)
+{
+    (void)rdmsr(IA32_FEATURE_CONTROL);
+}
+
+static void send_and_wait(void)
+{
+    uint64_t before = nmi.count;
+
+    apic_self_nmi();
+    while (nmi.count == before)
+        __asm__ volatile("pause");
+}
+
 static uint64_t exits_so_far(enum probe_kind kind)
 {
     return (uint64_t)hypercall(HYPERCALL_STATISTICS, probe_exit_reason(kind));
 }
 
-/* Exits until the next one is number `first`, some of them in a region of their own. */
-static bool go_to(struct sweep *s, uint64_t first)
+/* One exit in a region of its own. */
+static uint32_t clean_region;
+static bool clean_right;
+static enum probe_kind clean_kind;
+
+static void clean_exit(void)
+{
+    mark(clean_region, true);
+    clean_right = probe_once(clean_kind, 1) && clean_right;
+    mark(clean_region, false);
+}
+
+/* Exits until the next one is number `first`; the last ones, as the sweep itself will make them
+ * (`blocked`: inside the NMI handler), in a region of their own: the path without an NMI. */
+static bool go_to(struct sweep *s, uint64_t first, bool blocked)
 {
     /* Reading the count of VMCALLs is one itself, and is in the count. */
     uint64_t now = exits_so_far(s->kind);
@@ -61,20 +91,27 @@ static bool go_to(struct sweep *s, uint64_t first)
         tap_note("%lu exits are over, but the sweep begins at %lu", now, first);
         return false;
     }
+    clean_region = (blocked ? REGION_SWEEP_CLEAN_BLOCKED : REGION_SWEEP_CLEAN) + s->kind;
+    clean_kind = s->kind;
+    clean_right = true;
     for (uint64_t n = now + 1; n < first; n++) {
-        bool clean = n + CLEAN_ROUNDS >= first;
-        if (clean)
-            mark(REGION_SWEEP_CLEAN + s->kind, true);
-        bool right = probe_once(s->kind, (unsigned)n);
-        if (clean)
-            mark(REGION_SWEEP_CLEAN + s->kind, false);
-        if (!right)
-            return false;
+        if (n + CLEAN_ROUNDS < first) {
+            clean_right = probe_once(s->kind, (unsigned)n) && clean_right;
+            continue;
+        }
+        settle();
+        if (!blocked) {
+            clean_exit();
+            continue;
+        }
+        nmi.action = clean_exit;
+        send_and_wait();
     }
-    return true;
+    settle();
+    return clean_right;
 }
 
-static bool begin(struct sweep *s, const struct job *job)
+static bool begin(struct sweep *s, const struct job *job, bool blocked)
 {
     const char *why;
 
@@ -87,7 +124,7 @@ static bool begin(struct sweep *s, const struct job *job)
         tap_skip(job->name, why);
         return false;
     }
-    if (!go_to(s, job->number[0])) {
+    if (!go_to(s, job->number[0], blocked)) {
         tap_result(false, job->name, "no way to the first position");
         return false;
     }
@@ -107,14 +144,16 @@ static void end(const struct sweep *s, const struct job *job)
 }
 
 /* The guest runs with NMIs unblocked: the NMI arrives at the VM entry. */
-void test_sweep(const struct job *job)
+static void sweep_open(const struct job *job, bool settled)
 {
     struct sweep s;
 
-    if (!begin(&s, job))
+    if (!begin(&s, job, false))
         return;
     for (uint64_t position = 1; position <= job->number[1]; position++) {
         uint64_t before = nmi.count;
+        if (settled)
+            settle();
         apic_set_icr_high(ICR_HIGH_PATTERN);
         if (!probe_once(s.kind, (unsigned)position))
             wrong(&s, position, "a register changed", 0);
@@ -124,6 +163,10 @@ void test_sweep(const struct job *job)
     }
     end(&s, job);
 }
+
+void test_sweep(const struct job *job) { sweep_open(job, true); }
+/* Each exit right after one that had an NMI. */
+void test_sweep_next(const struct job *job) { sweep_open(job, false); }
 
 /* The exit happens inside the NMI handler: the NMI has to wait for the handler's IRET. */
 static struct sweep *inside;
@@ -143,36 +186,89 @@ void test_sweep_blocked(const struct job *job)
 {
     struct sweep s;
 
-    if (!begin(&s, job))
+    if (!begin(&s, job, true))
         return;
     inside = &s;
     for (uint64_t position = 1; position <= job->number[1]; position++) {
         uint64_t before = nmi.count;
+        settle();
         inside_position = position;
         nmi.action = exit_inside;
-        apic_self_nmi();
-        while (nmi.count == before)
-            __asm__ volatile("pause");
+        send_and_wait();
         /* Taken right after the first one's IRET, it comes from the same place. */
         judge(&s, position, nmi.count - before - 1, nmi.previous_rip);
     }
     end(&s, job);
 }
 
-/* `sweep-handler:COUNT`: the emulator sends an NMI at instruction k of the k-th NMI handler, for the
- * first COUNT handlers of the run (natively as well). One NMI starts a chain of COUNT more. */
+/* Two NMIs in each exit: one at a fixed instruction, which the emulator's schedule says, the other
+ * at every one, those of the root-mode NMI handler included. Two pending NMIs are one. */
+void test_sweep_twice(const struct job *job)
+{
+    struct sweep s;
+
+    if (!begin(&s, job, false))
+        return;
+    for (uint64_t position = 1; position <= job->number[1]; position++) {
+        uint64_t before = nmi.count;
+        if (!probe_once(s.kind, (unsigned)position))
+            wrong(&s, position, "a register changed", 0);
+        if (nmi.count - before == 1)
+            s.delivered++;
+        else
+            wrong(&s, position, "not exactly one NMI", nmi.count - before);
+    }
+    log_printf("sweep: name=%s delivered=%lu silent=%lu wrong=%lu\n", job->name, s.delivered,
+               s.silent, s.wrong);
+    tap_result(s.wrong == 0, job->name, NULL);
+}
+
+/* An exit in every handler, until the chain is over. */
+static uint64_t handlers_left, handlers_wrong;
+
+static void exit_in_each(void)
+{
+    uint64_t before = nmi.count;
+
+    handlers_wrong += !probe_once(PROBE_CPUID, (unsigned)before) || nmi.count != before;
+    nmi.action = --handlers_left != 0 ? exit_in_each : NULL;
+}
+
+/* `sweep-handler:FIRST:COUNT`: the emulator sends an NMI at instruction 1 of the handler of the
+ * run's NMI number FIRST, at instruction 2 of the next one, and so on for COUNT of them, IRETs and
+ * what follows them included. Each starts the next: one NMI of our own makes a chain of 1 + COUNT.
+ * `sweep-handler:exit:FIRST:COUNT`: each handler also has a CPUID exit. */
 void test_sweep_handler(const struct job *job)
 {
-    uint64_t wanted = job->number[0] + 1;
+    uint64_t first = job->number[0], count = job->number[1];
+    bool exits = job->word[0] != '\0';
+    const char *why;
 
-    if (job->number[0] == 0 || nmi.count != 0) {
-        tap_result(false, job->name, "wanted a number of NMIs, and to be the first test with NMIs");
+    if (first <= nmi.count || count == 0) {
+        tap_result(false, job->name, "wanted sweep-handler:FIRST:COUNT, with FIRST still to come");
         return;
     }
+    if (exits && !probe_learn(PROBE_CPUID, &why)) {
+        tap_skip(job->name, why);
+        return;
+    }
+    while (nmi.count < first - 1)
+        apic_self_nmi();
+    handlers_left = exits ? count + 1 : 0;
+    handlers_wrong = 0;
+    nmi.action = exits ? exit_in_each : NULL;
+    uint64_t moved = nmi.moved;
     apic_self_nmi();
-    for (uint64_t i = 0; i < 64 * wanted; i++)
+    /* The last NMIs come at instructions behind the IRETs: here. */
+    for (uint64_t i = 0; i < HANDLER_SETTLE * count; i++)
         __asm__ volatile("nop");
-    log_printf("sweep: name=%s delivered=%lu wanted=%lu nested=%lu\n", job->name, nmi.count, wanted,
-               nmi.nested);
-    tap_result(nmi.count == wanted && nmi.nested == 0, job->name, NULL);
+    uint64_t seen = nmi.count - (first - 1);
+    /* As long as an NMI comes inside a handler, the next one comes from where that one came from. */
+    uint64_t behind = nmi.moved - moved - 1;
+    log_printf("sweep: name=%s delivered=%lu wanted=%lu behind=%lu wrong=%lu\n", job->name, seen,
+               count + 1, behind, handlers_wrong + handlers_left);
+    if (behind == 0)
+        tap_note("the handler is longer than %lu instructions", count);
+    tap_result(seen == count + 1 && behind != 0 && handlers_wrong == 0 && handlers_left == 0,
+               job->name, NULL);
 }

@@ -24,7 +24,7 @@ static void wait_for(uint64_t count)
 }
 
 /* Long enough for an NMI that should not come. */
-static void settle(void)
+static void linger(void)
 {
     for (unsigned i = 0; i < WAIT / 10; i++)
         __asm__ volatile("pause");
@@ -67,7 +67,7 @@ static void send_inside(void)
     uint64_t now = nmi.count;
 
     apic_self_nmi();
-    settle();
+    linger();
     seen_inside += nmi.count - now;
 }
 
@@ -81,7 +81,7 @@ void test_blocked(const struct job *job)
         nmi.action = send_inside;
         apic_self_nmi();
         wait_for(before + 2 * i + 2);
-        settle();
+        linger();
         faults_of_state += nmi.count != before + 2 * i + 2;
     }
     faults_of_state += seen_inside + nmi.nested;
@@ -133,7 +133,7 @@ void test_sti(const struct job *job)
 
     for (uint64_t i = 0; i < ROUNDS; i++) {
         SEND_IN_SHADOW("sti\n\t", "nop\n\tcli\n\t");
-        settle();
+        linger();
         faults_of_state += nmi.count != before + i + 1;
     }
     report(job, nmi.count - before, ROUNDS);
@@ -153,7 +153,7 @@ void test_movss(const struct job *job)
         else
             __asm__ volatile("mov %2, %%ss\n\tmov %0, (%1)\n\tnop"
                              : : "r"(s.memory_value), "r"(s.memory), "r"(ss) : "memory");
-        settle();
+        linger();
         faults_of_state += nmi.count != before + i + 1;
     }
     report(job, nmi.count - before, ROUNDS);

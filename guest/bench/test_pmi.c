@@ -11,6 +11,7 @@
 #include "x86.h"
 
 #define ROUNDS 100
+#define CLEAN_ROUNDS 8
 #define FIXED_COUNTER_0 BIT(32) /* in GLOBAL_CTRL and GLOBAL_STATUS */
 #define FIXED_0_OS 1
 #define FIXED_0_PMI BIT(3)
@@ -112,10 +113,21 @@ void test_sweep_pmi(const struct job *job)
         return;
     }
     pmu_on();
+    /* The path that the exit takes here, without a PMI. */
+    for (unsigned i = 0; i < CLEAN_ROUNDS; i++) {
+        wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+        wrmsr(IA32_FIXED_CTR0, 0);
+        settle();
+        mark(REGION_SWEEP_PMI_CLEAN, true);
+        wrong += !probe_once_counted(FIXED_COUNTER_0, i);
+        mark(REGION_SWEEP_PMI_CLEAN, false);
+    }
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     mark(REGION_SWEEP_PMI, true);
     for (uint64_t overflow = 1; overflow <= PMI_BEFORE; overflow++) {
         for (uint64_t skid = 0; skid < skids; skid++) {
             uint64_t now = nmi.count;
+            settle();
             arm(overflow);
             bool right = probe_once_counted(FIXED_COUNTER_0, (unsigned)(overflow * skids + skid));
             at_entry += nmi.rip == (uintptr_t)probe_counted_after;

@@ -27,6 +27,7 @@ void nmi_handle(const struct trap_frame *frame)
     depth++;
     nmi.previous_rip = nmi.rip;
     nmi.rip = frame->rip;
+    nmi.moved += nmi.rip != nmi.previous_rip;
     nmi.action = NULL;
     if (action != NULL)
         action();

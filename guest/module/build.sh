@@ -23,7 +23,9 @@ rm -rf "$out"
 mkdir -p "$out"
 cp "$here"/*.c "$top/include/hypercall.h" "$out/"
 echo 'obj-m := pmuvisor.o pmuvisor_nmi.o' > "$out/Kbuild"
-if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS make -C "$headers" M="$out" modules > "$out/log" 2>&1; then
+# Type information for BPF would need one more tool, and is of no use here.
+if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS make -C "$headers" M="$out" \
+    CONFIG_DEBUG_INFO_BTF_MODULES= modules > "$out/log" 2>&1; then
     echo "module/build.sh: $(grep -m 1 -E 'error|Error' "$out/log" || tail -n 1 "$out/log") (see $out/log)" >&2
     exit 1
 fi

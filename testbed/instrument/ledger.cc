@@ -155,13 +155,6 @@ Tally Ledger::closed(const Region &region) const
     return tally;
 }
 
-uint64_t Ledger::exits_of(unsigned reason) const
-{
-    auto found = total_.exits.find(reason);
-
-    return found == total_.exits.end() ? 0 : found->second.count;
-}
-
 Tally Ledger::total() const
 {
     Tally tally = total_;

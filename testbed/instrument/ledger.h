@@ -71,8 +71,6 @@ public:
     void region_begin(uint32_t id, unsigned mode);
     void region_end(uint32_t id);
 
-    /* Exits of a reason so far, for schedules. */
-    uint64_t exits_of(unsigned reason) const;
     uint64_t stray_ends() const { return stray_ends_; }
     /* The whole run's tally, and the regions'. */
     Tally total() const;

@@ -75,6 +75,9 @@ const StoredMsr *find_stored(uint32_t index)
 
 constexpr Bit32u CPUID_FEATURES = 1;
 constexpr Bit32u CPUID_PERFMON = 0xa;
+// Version 4, 4 counters of 48 bits, 7 events, none of them missing; 3 fixed counters of 48 bits.
+constexpr Bit32u PERFMON_EAX = 7u << 24 | COUNTER_WIDTH << 16 | PMU_GENERAL << 8 | 4;
+constexpr Bit32u PERFMON_EDX = COUNTER_WIDTH << 5 | PMU_FIXED;
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr Bit32u CPUID_FREQUENCY = 0x16;
 constexpr Bit32u FEATURES_ECX_PDCM = 1u << 15;
@@ -116,6 +119,12 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
             get_reserved_leaf(leaf);
         if (function == CPUID_FEATURES)
             leaf->ecx &= ~FEATURES_ECX_PDCM;
+    } else {
+        // The same PMU in every processor model.
+        if (function == CPUID_PERFMON)
+            get_leaf(leaf, PERFMON_EAX, 0, 0, PERFMON_EDX);
+        if (function == CPUID_FEATURES)
+            leaf->ecx |= FEATURES_ECX_PDCM;
     }
     if (knobs().tsc_hz != 0) {
         // Crystal and TSC run at the same rate, the one that Bochs' clock really has.

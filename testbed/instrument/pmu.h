@@ -34,7 +34,6 @@ public:
     void set_skid(unsigned skid) { skid_ = skid; }
 
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
-    /* `debugctl` decides nothing here but is given so that freezing can be undone alone. */
     MsrResult write_msr(uint32_t index, uint64_t value);
 
     /* RDPMC's result for ECX; false is #GP(0). */

@@ -24,8 +24,21 @@ def guest(lab):
 
 
 def guest_silent(lab):
-    """console=none, the reboot instead of the power-off, and perf, in one boot."""
+    """console=none, perf, the log, and a reboot through the firmware, in one boot."""
     return lab.emulator("guest-silent", tools=True, config="console=none", jobs="report,perf,log",
+                        append="reboot=efi", end="reboot")
+
+
+def guest_plain(lab):
+    """Optional controls hidden, exits timed, and a reboot by triple fault, in one boot."""
+    knobs = "".join(f"hide_control {name}\n" for name in OPTIONAL_CONTROLS)
+    return lab.emulator("guest-plain", jobs="a1,report", config="stats=cycles", knobs=knobs,
+                        append="reboot=triple", end="reboot")
+
+
+def guest_two(lab):
+    """A machine of two processors, and a reboot through ACPI, in one boot."""
+    return lab.emulator("guest-two", jobs="a1,report,cpuinfo", cpus=2, append="reboot=acpi",
                         end="reboot")
 
 
@@ -171,9 +184,16 @@ def test_log(lab):
         f"by hypercall {exits}, by the ledger {counted}"
 
 
+def after_guest(boot):
+    """What is on the console after the guest's last words."""
+    parts = boot.console.rsplit("init: done", 1)
+    assert len(parts) == 2, f"the guest's init did not end: {boot.last_line()}"
+    return parts[1]
+
+
 def test_final_table(lab):
     """At power-off the hypervisor prints its table of exits by reason."""
-    after = guest(lab).console.rsplit("init: done", 1)[-1]
+    after = after_guest(guest(lab))
     assert "CPUID" in after, f"after the guest's end: {after.strip()[-200:]}"
 
 
@@ -181,12 +201,11 @@ def test_console_none(lab):
     """console=none: the guest has the serial line for itself."""
     boot = guest_silent(lab)
     assert "running under PMUvisor" in boot.console, boot.last_line()
-    after = boot.console.rsplit("init: done", 1)
-    assert len(after) == 2 and "CPUID" not in after[1], "the hypervisor's table is on the console"
+    assert "CPUID" not in after_guest(boot), "the hypervisor's table is on the console"
 
 
-def test_reboot(lab):
-    """The guest's reboot resets the machine."""
+def test_reboot_by_firmware(lab):
+    """The guest's reboot through EFI's runtime services resets the machine."""
     boot = guest_silent(lab)
     boot.expect_status(STATUS_RESET)
     assert boot.ledger["end"] == "reset", boot.ledger["end"]
@@ -210,16 +229,45 @@ def test_stock_kernel(lab):
 
 def test_without_optional_controls(lab):
     """Controls that older processors lack are hidden: MSR lists do the switch, still without exits."""
-    knobs = "".join(f"hide_control {name}\n" for name in OPTIONAL_CONTROLS)
-    boot = lab.emulator("guest-plain", jobs="a1,report", knobs=knobs)
-    boot.expect_status(STATUS_POWEROFF)
+    boot = guest_plain(lab)
     expect_a1_pmis(boot)
     for region in A1_PERIODS:
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
+def test_triple_fault(lab):
+    """The guest's triple fault is reported with the table of exits, and resets the machine."""
+    boot = guest_plain(lab)
+    boot.expect_status(STATUS_RESET)
+    after = after_guest(boot)
+    assert "triple fault" in after and "CPUID" in after, after.strip()[-300:]
+
+
+def test_stats_cycles(lab):
+    """stats=cycles adds the cycles of each reason to the table."""
+    after = after_guest(guest_plain(lab))
+    assert "cycles" in after, after.strip()[-300:]
+
+
+def test_second_processor_is_hidden(lab):
+    """On a machine of two processors the guest gets one, with the same PMU and no more exits."""
+    boot = guest_two(lab)
+    assert boot.lines("cpuinfo")[0]["cpus"] == "1", boot.lines("cpuinfo")[0]
+    expect_a1_pmis(boot)
+    for region in A1_PERIODS:
+        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+
+
+def test_reboot_by_acpi(lab):
+    """The guest's reboot through ACPI is reported and resets the machine."""
+    boot = guest_two(lab)
+    boot.expect_status(STATUS_RESET)
+    assert "reset" in after_guest(boot) and "CPUID" in after_guest(boot), after_guest(boot)[-300:]
+
+
 TESTS = [test_boots, test_cpuid, test_pmu_as_native, test_a1_as_native, test_a1_no_exits,
          test_a1_guest_work, test_cpuid_exit_budget, test_boot_exits, test_no_root_counting,
          test_efivars, test_bad_msrs_fault, test_hypervisor_memory, test_log, test_final_table,
-         test_console_none, test_reboot, test_perf_stat_exact, test_stock_kernel,
-         test_without_optional_controls]
+         test_console_none, test_reboot_by_firmware, test_perf_stat_exact, test_stock_kernel,
+         test_without_optional_controls, test_triple_fault, test_stats_cycles,
+         test_second_processor_is_hidden, test_reboot_by_acpi]

@@ -138,23 +138,25 @@ class Lab:
         return result
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
-                 jobs="report", end="poweroff", knobs=None, model=None, memory=512, menu=None,
-                 add=(), kernel=None, initrd=None, timeout=None):
+                 jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
+                 menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None):
         """One boot in the emulator. See testbed/README.md for knobs and models."""
         def make():
+            # Without a tick, unless the test is about it: every figure is measured so.
+            options = config if "tick=" in config else f"tick=0 {config}".strip()
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
             with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as work:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
                 # Here, so that the time is not the boot's where the emulator is not built yet.
                 tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
-                tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
+                tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
                 arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
-                             "--entry", entry, "--append", words, "--config", config,
+                             "--entry", entry, "--append", words, "--config", options,
                              "--kernel", kernel or self.kernel(flavour),
                              "--initrd", initrd or self.initrd(flavour, tools)]
                 if entry != "native" or os.path.exists(self.efi_path()):
-                    arguments += ["--efi", self.efi()]
+                    arguments += ["--efi", efi or self.efi()]
                 if menu:
                     menu_file = os.path.join(work, "menu.cfg")
                     with open(menu_file, "w", encoding="ascii") as out:
@@ -168,7 +170,7 @@ class Lab:
                     os.remove(ledger_file)
                 limit = timeout or self.timeout
                 run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
-                       "--timeout", str(limit), "--memory", str(memory)]
+                       "--timeout", str(limit), "--memory", str(memory), "--cpus", str(cpus)]
                 if knobs is not None:
                     knobs_file = os.path.join(work, "knobs")
                     with open(knobs_file, "w", encoding="ascii") as out:

@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import apic  # noqa: E402
+import bench  # noqa: E402
 import guest  # noqa: E402
 import machine  # noqa: E402
 import model  # noqa: E402
@@ -24,8 +25,8 @@ import scripts  # noqa: E402
 UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
-GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("apic", apic),
-          ("model", model), ("refusals", refusals)]
+GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
+          ("apic", apic), ("model", model), ("refusals", refusals)]
 
 
 class Count:

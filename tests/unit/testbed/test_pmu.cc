@@ -198,6 +198,16 @@ TEST(freeze_stops_until_the_status_is_reset)
     CHECK(!m.pmu.lbr_frozen());
 }
 
+TEST(status_bits_are_set_and_reset_one_by_one)
+{
+    Machine m;
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, 3 | bit(33)), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, bit(2)), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 7 | bit(33));
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_RESET, 2), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 5 | bit(33));
+}
+
 TEST(cycles_count_rep_iterations)
 {
     Machine m;
