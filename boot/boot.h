@@ -41,6 +41,8 @@ EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignme
 void memory_free_all(void);
 /* The largest free block of [least, limit) that starts at a multiple of `alignment`, in bytes. */
 uint64_t memory_largest(uint64_t alignment, uint64_t least, uint64_t limit);
+/* The end of the memory in the memory map, devices left out; 0 when there is no map to be had. */
+uint64_t memory_top(void);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
 EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare);
 /* Gets the memory map into that buffer. Allocates nothing. */

@@ -221,7 +221,8 @@ static bool allocate_guest(struct boot_info *bi, const struct linux_image *image
 
 static bool allocate_pool(struct boot_info *bi, struct refusal *r)
 {
-    const struct need need = {hypervisor_pool_size(&bi->options), POOL_ALIGNMENT, 0, BELOW_4G};
+    const struct need need = {hypervisor_pool_size(&bi->options, bi->memory_top), POOL_ALIGNMENT, 0,
+                              BELOW_4G};
 
     return allocate(&bi->pool, EfiReservedMemoryType, &need, PLACE_HIGHEST) ||
            no_memory(r, "memory for the hypervisor", "", &need);
@@ -235,6 +236,7 @@ static void collect_facts(struct boot_info *bi)
         .base = (uintptr_t)firmware.loaded->ImageBase,
         .size = (firmware.loaded->ImageSize + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1),
     };
+    bi->memory_top = memory_top();
     acpi_facts_read(platform_rsdp(), &bi->acpi);
     platform_framebuffer(&bi->framebuffer);
     screen_glyphs(&glyphs);

@@ -54,6 +54,24 @@ static EFI_STATUS map_snapshot(struct efi_map *map)
     return status;
 }
 
+uint64_t memory_top(void)
+{
+    struct efi_map map = {0};
+    uint64_t top = 0;
+
+    if (EFI_ERROR(map_snapshot(&map)))
+        return 0;
+    for (uint64_t i = 0; i < map.size / map.descriptor_size; i++) {
+        const EFI_MEMORY_DESCRIPTOR *d = descriptor(&map, i);
+        uint64_t end = d->PhysicalStart + d->NumberOfPages * PAGE_SIZE;
+
+        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace && end > top)
+            top = end;
+    }
+    firmware.services->FreePool(map.entries);
+    return top;
+}
+
 EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare)
 {
     UINTN size = 0, key, stride = 0;

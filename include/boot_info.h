@@ -64,6 +64,7 @@ struct boot_info {
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */
     struct acpi_facts acpi;
+    uint64_t memory_top; /* end of the memory that the memory map names, devices left out */
 };
 
 /* The first page of the pool is never used by the hypervisor and, like all of the pool, not mapped

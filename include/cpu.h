@@ -82,7 +82,7 @@ struct cpu_nmi {
     uint64_t injected;  /* virtual NMIs given to the guest */
     uint64_t root;      /* NMIs taken in root mode */
     uint64_t forwarded; /* of these, made pending again in hardware for the guest */
-    uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled */
+    uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled or stuck */
     uint64_t unblocked; /* exits with NMIs blocked, ended by the IRET helper */
     struct nmi_source_count source[SOURCE_COUNT];
     uint64_t backtrace_rip; /* where the last backtrace request found this processor */
@@ -119,6 +119,7 @@ struct cpu {
     const struct boot_info *boot;
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
     uint64_t cr4_refused;       /* bits that stay 0 for the guest, see vmx/cr.h */
+    uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
     uint8_t cpuid_count;        /* filters in use */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     struct cpuid_filter *cpuid_filters;

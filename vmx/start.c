@@ -42,16 +42,18 @@ struct start {
     struct descriptor_tables tables;
 };
 
-static void ept_request_of(const struct vmx_capability *c, struct ept_request *q)
+static void ept_request_of(const struct vmx_capability *c, uint64_t memory_top,
+                           struct ept_request *q)
 {
     *q = (struct ept_request){
         .address_bits = c->physical_address_bits,
         .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
         .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M,
+        .top = memory_top,
     };
 }
 
-uint64_t hypervisor_pool_size(const struct options *o)
+uint64_t hypervisor_pool_size(const struct options *o, uint64_t memory_top)
 {
     struct vmx_capability capability;
     struct mtrr_state mtrr;
@@ -60,7 +62,7 @@ uint64_t hypervisor_pool_size(const struct options *o)
 
     vmx_capability_read(&capability);
     mtrr_read(&mtrr);
-    ept_request_of(&capability, &q);
+    ept_request_of(&capability, memory_top, &q);
     q.mtrr = &mtrr;
     q.hidden = hidden;
     q.hidden_count = o->apic_trap ? 3 : 2;
@@ -115,7 +117,7 @@ static uint64_t build_ept(const struct boot_info *bi, const struct vmx_capabilit
     struct ept_request q;
 
     mtrr_read(&mtrr);
-    ept_request_of(c, &q);
+    ept_request_of(c, bi->memory_top, &q);
     q.mtrr = &mtrr;
     q.hidden = hidden;
     q.hidden_count = bi->options.apic_trap ? 3 : 2;

@@ -19,7 +19,11 @@
 #define IST_NMI 1
 #define IST_EXCEPTION 2 /* its own stack, so that a probe's stack pointer can hold anything */
 
+#define IST_SPOILT 3
+
 void cpu_setup(void);
+/* Gives an exception another stack, one for all that have one; 0: its own again. */
+void cpu_exception_stack(unsigned vector, uint64_t top);
 
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 
@@ -130,6 +134,9 @@ DECLARE_TEST(test_msr);
 DECLARE_TEST(test_count);
 DECLARE_TEST(test_pmi);
 DECLARE_TEST(test_x2apic);
+DECLARE_TEST(test_cr4);
+DECLARE_TEST(test_delivery);
+DECLARE_TEST(test_shutdown);
 DECLARE_TEST(test_self);
 DECLARE_TEST(test_blocked);
 DECLARE_TEST(test_sti);

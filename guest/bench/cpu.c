@@ -89,6 +89,12 @@ static void enter_segments(void)
                      : : "i"(DATA_SELECTOR), "i"(CODE_SELECTOR) : "rax", "memory", "cc");
 }
 
+void cpu_exception_stack(unsigned vector, uint64_t top)
+{
+    tss.ist[IST_SPOILT - 1] = top;
+    idt[vector].ist = top != 0 ? IST_SPOILT : IST_EXCEPTION;
+}
+
 void cpu_setup(void)
 {
     struct table_register r = {sizeof(idt) - 1, (uintptr_t)idt};

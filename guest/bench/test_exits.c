@@ -9,6 +9,9 @@
 #include "x86.h"
 
 #define ROUNDS 100
+#define LEAF_FEATURES 1
+#define LEAF_1_ECX_OSXSAVE (1u << 27)
+#define CR4_RESERVED BIT(15)
 #define LEAF_PMU 0x0a
 #define LEAF_PMU_COUNTERS(eax) ((eax) >> 8 & 0xff)
 #define LEAF_PMU_FIXED(edx) ((edx) & 0x1f)
@@ -43,6 +46,35 @@ void test_cpuid(const struct job *job)
     }
     mark(REGION_CPUID, false);
     tap_result(same, job->name, same ? NULL : "leaf 0 changed");
+}
+
+static void write_cr4_try(uint64_t value)
+{
+    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
+                     "mov %%rax, %0\n\t"
+                     "mov %1, %%cr4\n\t"
+                     "movq $0, %0\n"
+                     "1:"
+                     : "=m"(fault_resume) : "r"(value) : "rax", "memory");
+}
+
+/* A value with a reserved bit is refused whole; without it, the bit that CPUID reports back works. */
+void test_cr4(const struct job *job)
+{
+    uint64_t cr4 = read_cr4(), other = cr4 ^ CR4_OSXSAVE;
+    uint32_t before = cpuid(LEAF_FEATURES, 0).ecx & LEAF_1_ECX_OSXSAVE;
+    uint64_t faults = fault_count;
+
+    write_cr4_try(other | CR4_RESERVED);
+    bool refused = fault_count == faults + 1 && fault_vector == VECTOR_GP && read_cr4() == cr4 &&
+                   (cpuid(LEAF_FEATURES, 0).ecx & LEAF_1_ECX_OSXSAVE) == before;
+    write_cr4_try(other);
+    bool done = fault_count == faults + 1 && read_cr4() == other &&
+                (cpuid(LEAF_FEATURES, 0).ecx & LEAF_1_ECX_OSXSAVE) != before;
+    write_cr4_try(cr4);
+    tap_result(refused && done && read_cr4() == cr4, job->name,
+               !refused ? "a reserved bit was accepted, or other bits changed with it"
+                        : done ? NULL : "CR4.OSXSAVE and CPUID do not follow the write");
 }
 
 void test_vmcall(const struct job *job)

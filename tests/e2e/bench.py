@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 
-from machine import STATUS_POWEROFF, Skip, exit_count, path
+from machine import STATUS_POWEROFF, STATUS_RESET, Skip, exit_count, path
 
 # guest/bench/bench.h, enum region; the exit reasons are the SDM's.
 REGION_MSR = 1003
@@ -298,6 +298,22 @@ def make_setup_test(name, config, entry, knobs, kinds):
     return one
 
 
+def test_exceptions(lab):
+    """A refused CR4 value changes nothing; faults during event delivery arrive as they do natively."""
+    boot = run(lab, "bench-exceptions", Plan().add("cr4", "delivery"))
+    expect_ok(boot, ["cr4", "delivery"])
+
+
+def test_shutdown(lab):
+    """A fault in the delivery of a double fault is a triple fault: reported, then a reset."""
+    boot = run(lab, "bench-shutdown", Plan().add("shutdown"))
+    boot.expect_status(STATUS_RESET)
+    assert "shut down (triple fault)" in boot.console, boot.last_line()
+    # One that finds the hidden memory; then #GP, and the #DF that it makes.
+    count = boot.ledger["exits"]["48"]["count"]
+    assert count == 3, f"{count} EPT violations, wanted 3"
+
+
 def test_qemu_kernel(lab):
     """The same file boots by QEMU -kernel on a BIOS: the 16-bit entry."""
     qemu = "qemu-system-x86_64"
@@ -350,4 +366,5 @@ TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
           test_sweep_skids]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
 TESTS += [test_fails_without_resend, test_fails_without_skid_step, test_fails_with_careless,
+          test_exceptions, test_shutdown,
           test_qemu_kernel]

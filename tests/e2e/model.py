@@ -24,7 +24,7 @@ def test_bookkeeping_model(lab):
 
 def test_module(lab):
     """The module for unknown NMIs loads under PMUvisor and starts with its counters at 0."""
-    boot = lab.emulator("guest-module", jobs="module")
+    boot = lab.emulator("guest-module", tools=True, jobs="module")
     boot.expect_status(STATUS_POWEROFF)
     rows = boot.lines("module")
     assert rows and rows[0]["handed_back"] == "0" and rows[0]["not_ours"] == "0", \
@@ -33,7 +33,7 @@ def test_module(lab):
 
 def test_module_refuses(lab):
     """Without PMUvisor the module refuses to load and says why in one line."""
-    boot = lab.emulator("native-module", entry="native", jobs="module")
+    boot = lab.emulator("native-module", tools=True, entry="native", jobs="module")
     boot.expect_status(STATUS_POWEROFF)
     assert "job: name=module status=0" in boot.console, boot.last_line()
     assert "CPUID shows no hypervisor, wanted PMUvisor" in boot.console

@@ -62,6 +62,7 @@ check holds 'switched at run time' SWITCH
 check holds 'switched at run time, any guest NMI, no host NMI' SWITCH GUEST_IPI NO_HOST
 check holds 'any guest NMI that has been taken once stays' GUEST_IPI KNOWN_ONLY
 check holds 'one source, no guest NMI, no hypercall 15: no NMI too many' STRICT NO_PMU UNAWARE
+check holds 'the same, trapped' STRICT NO_PMU UNAWARE TRAPPED
 check holds 'a guest without the module' UNAWARE
 
 # Mechanisms off.
@@ -77,7 +78,8 @@ check '|' 'sent left over from an earlier request: an NMI too many' \
 check 'why' 'guest PMI only if LVTPC was unmasked at the exit: lost' OLD_EVIDENCE
 check 'why' 'no note that a guest NMI was forwarded: lost' NO_FORWARDED GUEST_IPI KNOWN_ONLY
 check 'open' 'claim in two steps: handled twice' OLD_CLAIM_IN_STEPS
-check 'claimed' 'lost check at the exit of the NMI itself' OLD_LOST_AT_NMI_EXIT TRAPPED NO_OWED
+check '|' 'lost check at the exit of the NMI itself: an NMI too many' \
+    OLD_LOST_AT_NMI_EXIT TRAPPED STRICT NO_PMU UNAWARE
 check 'claimed' 'hypercall 15 waits for sent' OLD_RETURN_SENT
 check 'held' 'held NMI released before the hold ends: stuck' OLD_RELEASE_ORDER WORK
 
