@@ -96,13 +96,6 @@ void nmi_bookkeeping(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    if (cpu->blocking & nmi->unblock_mask) {
-        /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
-        nmi->unblocked++;
-        nmi_unblock();
-    }
-    if (!(nmi->requests & nmi->lost_mask))
-        return;
     /* With root mode still blocked the NMI may be waiting in hardware: then it is not lost yet. */
     bool blocked = nmi->passthrough && cpu->blocking & BLOCKING_BY_NMI && nmi->unblock_mask == 0;
     if (nmi->requests & REQUESTS_SENT && !blocked)

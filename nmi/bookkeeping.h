@@ -12,11 +12,12 @@
 /* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
-/* There is something to do: unblock root mode, or answer what the guest took. */
+/* There is something among the requests: answers what the guest took, forgets what is over, logs.
+ * Root mode was unblocked before, where the options say so. */
 void nmi_bookkeeping(struct cpu *cpu);
 
-/* After every exit, before its handler: one test for all of it. True: nmi_bookkeeping() is to be
- * called. */
+/* After every exit, before its handler: one test for all of it. True: root mode is to be unblocked
+ * (cpu->blocking), or nmi_bookkeeping() has something to do. */
 static inline bool nmi_after_exit(struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;

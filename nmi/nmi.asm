@@ -55,17 +55,15 @@ nmi_entry:
     pop rax
     iretq
 
-; void nmi_unblock(void): an IRET to its own return, with CS, SS and RFLAGS as they are.
+; void nmi_unblock(void): an IRET to its own return; in root mode CS and SS are always these.
 global nmi_unblock
 nmi_unblock:
     pop rax
     mov rcx, rsp
-    mov edx, ss
-    push rdx
+    push ROOT_DS
     push rcx
     pushfq
-    mov edx, cs
-    push rdx
+    push ROOT_CS
     push rax
     iretq
 

@@ -5,6 +5,7 @@
 #include "../nmi/nmi.h"
 #include "../pmu/host_work.h"
 #include "cpu.h"
+#include "descriptors.h"
 #include "msr.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
@@ -17,6 +18,8 @@ void offsets(void)
     DEFINE(CPU_SELF, offsetof(struct cpu, self));
     DEFINE(CPU_GLOBAL_CTRL, offsetof(struct cpu, pmu.guest_list[0].value));
     DEFINE(CPU_GLOBAL_CTRL_LOADED, offsetof(struct cpu, pmu.global_ctrl_loaded));
+    DEFINE(ROOT_CS, ROOT_CS);
+    DEFINE(ROOT_DS, ROOT_DS);
     DEFINE(NMI_RETURN_BLOCKED, NMI_RETURN_BLOCKED);
     DEFINE(NMI_RETURN_COUNTING, NMI_RETURN_COUNTING);
     DEFINE(IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL);
