@@ -55,7 +55,12 @@ image=$out/$name.img
 inputs=("$out/init" "$out/loop" "$modules" "$here/build.sh")
 if [ $with_tools -eq 1 ]; then
     own_module=$("$top/guest/module/build.sh" "$flavour")
-    inputs+=("$own_module")
+    # Its functions are what is measured: none may be inlined or lose its frame pointer.
+    if ! newer_than "$out/listing2" "$here/profile/listing2.c" "$here/build.sh"; then
+        "$cc" -std=gnu11 -O0 -fno-omit-frame-pointer -fno-inline -Wall -Wextra -Werror -static \
+            -no-pie -o "$out/listing2" "$here/profile/listing2.c"
+    fi
+    inputs+=("$own_module" "$out/listing2")
 fi
 if newer_than "$image" "${inputs[@]}"; then
     echo "$image"
@@ -84,6 +89,7 @@ done
 if [ $with_tools -eq 1 ]; then
     perf=$(command -v perf) || fail "perf is missing; run: testbed/deps.sh check"
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
+    cp "$out/listing2" "$root/"
     mkdir -p "$root/usr/bin"
     cp -L "$perf" "$root/usr/bin/perf"
     # ldd prints "name => path (address)" and, for the loader, "path (address)".

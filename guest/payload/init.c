@@ -33,6 +33,11 @@ static const struct job jobs[] = {
     {"badmsr", job_badmsr, "access MSRs that must fault"},
     {"log", job_log, "the hypervisor's log"},
     {"hostwork", job_hostwork, "host work with PMIs of its own"},
+    {"skid", job_skid, "PMIs with an exit around each"},
+    {"switch", job_switch, "PMIs while NMI passthrough goes on and off"},
+    {"masking", job_masking, "host work while the guest masks its PMI"},
+    {"profile", job_profile, "perf record -g of a workload of known shares"},
+    {"nmilog", job_nmilog, "the kernel's complaints of NMIs"},
     {"module", job_module, "the module that hands unknown NMIs back"},
     {"apic", job_apic, "a register of the local APIC, by many instructions"},
     {"apicbad", job_apicbad, "the same by instructions that apic=trap refuses"},
@@ -65,20 +70,19 @@ static void open_console(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* The value of the last "key=value" word of the kernel command line, or fallback. */
-static void command_line_word(const char *key, const char *fallback, char value[WORD_MAX])
+void command_line_word(const char *key, const char *fallback, char *value, size_t size)
 {
     char *text = read_text("/proc/cmdline");
     size_t length = strlen(key);
     char *rest = NULL;
 
-    snprintf(value, WORD_MAX, "%s", fallback);
+    snprintf(value, size, "%s", fallback);
     if (text == NULL) {
         return;
     }
     for (char *w = strtok_r(text, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest)) {
         if (strncmp(w, key, length) == 0 && w[length] == '=') {
-            snprintf(value, WORD_MAX, "%s", w + length + 1);
+            snprintf(value, size, "%s", w + length + 1);
         }
     }
 }
@@ -124,8 +128,8 @@ int main(void)
     region_begin(REGION_USER);
     mount_all();
     open_console();
-    command_line_word("pmv.run", DEFAULT_JOBS, run);
-    command_line_word("pmv.end", DEFAULT_END, how);
+    command_line_word("pmv.run", DEFAULT_JOBS, run, sizeof(run));
+    command_line_word("pmv.end", DEFAULT_END, how, sizeof(how));
     for (char *name = strtok_r(run, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
         failed |= run_job(name);
     }

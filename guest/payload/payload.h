@@ -13,6 +13,8 @@
 enum region {
     REGION_A1_FIRST = 1,   /* 1, 2, 3, 4: the A.1 runs, in the order of a1_periods */
     REGION_CPUID = 50,     /* CPUID_ROUNDS CPUID instructions in a row */
+    REGION_SKID = 60,      /* the job skid's load */
+    REGION_SWITCH = 61,    /* the job switch's load */
     REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
 };
 
@@ -55,11 +57,28 @@ int job_badmsr(void);
 int job_log(void);
 int job_hostwork(void);
 int job_module(void);
+int job_skid(void);
+int job_switch(void);
+int job_masking(void);
+int job_profile(void);
+int job_nmilog(void);
 int job_apic(void);
 int job_apicbad(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
+
+/* The value of the last "key=value" word of the kernel command line, or fallback. */
+void command_line_word(const char *key, const char *fallback, char *value, size_t size);
+
+/* Lifts perf's limits on the rate of PMIs and the time they take, and stops the NMI watchdog, so that
+ * every PMI is the caller's. */
+void perf_lift_limits(void);
+
+/* The local APIC's register of the PMI, in xAPIC mode; needs iomem=relaxed on the kernel's command
+ * line. NULL when /dev/mem refuses. Stays mapped. */
+volatile uint32_t *map_lvtpc(void);
+#define LVT_MASKED 0x10000u
 
 /* Reads a small file whole into a static buffer, NUL-terminated; NULL when it cannot. */
 char *read_text(const char *path);

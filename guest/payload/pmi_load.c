@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * pmi_load.c: PMIs of the guest's own while something is done to their way: the job `skid` forces an
+ * exit around each, the job `switch` turns NMI passthrough on and off all the time (it needs
+ * user_hypercalls=1). Thesis, section 4.4.2 (performance event skid). SDM Vol. 3, "Performance
+ * Monitoring".
+ */
+#include "hypercall.h"
+#include "payload.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SKID_ROUNDS 100000ul /* one exit and one branch each */
+#define SKID_PERIOD 10u
+#define SWITCH_ROUNDS 10000ul /* one switch each */
+#define SWITCH_PERIOD 251u
+/* Branches of a round; every phase of switch and PMI comes, because the period is prime. */
+#define SWITCH_BRANCHES 100u
+#define SWITCH_STEP 37u
+#define SWITCH_SPREAD 301u
+
+/* The rate cannot be set any more once the time limit is off: then it is lifted already. */
+void perf_lift_limits(void)
+{
+    write_text("/proc/sys/kernel/perf_event_max_sample_rate", "10000000\n");
+    write_text("/proc/sys/kernel/perf_cpu_time_max_percent", "0\n");
+    write_text("/proc/sys/kernel/nmi_watchdog", "0\n");
+}
+
+static long vmcall(long number)
+{
+    long result;
+
+    __asm__ volatile("vmcall" : "=a"(result) : "a"(number) : "rbx", "rcx", "rdx", "memory");
+    return result;
+}
+
+static void branches(unsigned long count)
+{
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(count) : : "cc");
+}
+
+static unsigned long with_exits(void)
+{
+    for (unsigned long i = 0; i < SKID_ROUNDS; i++) {
+        uint32_t leaf = 0, subleaf = 0;
+
+        __asm__ volatile("cpuid" : "+a"(leaf), "+c"(subleaf) : : "ebx", "edx", "memory");
+    }
+    return 0;
+}
+
+static unsigned long with_switches(void)
+{
+    unsigned long refused = 0;
+
+    for (unsigned long i = 0; i < SWITCH_ROUNDS; i++) {
+        refused += vmcall(i % 2 != 0 ? HYPERCALL_NMI_PASSTHROUGH_ON
+                                     : HYPERCALL_NMI_PASSTHROUGH_OFF) != 0;
+        branches(SWITCH_BRANCHES + i * SWITCH_STEP % SWITCH_SPREAD);
+    }
+    return refused;
+}
+
+/* Runs the load under a counter of user branches. Every one of its PMIs must have been handled, and
+ * no other NMI: the kernel's own NMI and PMI counts say so. */
+static int run(const char *name, uint32_t region, uint64_t period, unsigned long (*load)(void))
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_HARDWARE,
+        .size = sizeof(attr),
+        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+        .exclude_kernel = 1,
+        .disabled = 1,
+        .sample_period = period,
+    };
+    volatile uint32_t *lvtpc = map_lvtpc();
+    long long pmis, nmis, count = -1;
+    bool masked = false;
+    unsigned long refused;
+    int fd;
+
+    perf_lift_limits();
+    pmis = interrupt_count("PMI");
+    nmis = interrupt_count("NMI");
+    fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+    if (fd < 0) {
+        printf("%s: error=\"perf_event_open: %s\"\n", name, strerror(errno));
+        return 1;
+    }
+    region_begin(region);
+    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+    refused = load();
+    /* The kernel's next start of a counter would unmask it. */
+    masked = lvtpc != NULL && (*lvtpc & LVT_MASKED) != 0;
+    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    region_end(region);
+    if (read(fd, &count, sizeof(count)) != sizeof(count)) {
+        count = -1;
+    }
+    close(fd);
+    pmis = interrupt_count("PMI") - pmis;
+    nmis = interrupt_count("NMI") - nmis;
+    printf("%s: period=%llu count=%lld expected=%lld pmis=%lld nmis=%lld refused=%lu "
+           "masked=%d\n", name,
+           (unsigned long long)period, count, count / (long long)period, pmis, nmis,
+           refused, masked);
+    return pmis != count / (long long)period || nmis != pmis || refused != 0;
+}
+
+int job_skid(void)
+{
+    return run("skid", REGION_SKID, SKID_PERIOD, with_exits);
+}
+
+int job_switch(void)
+{
+    if (!hyper_present()) {
+        printf("switch: not running under PMUvisor\n");
+        return 1;
+    }
+    return run("switch", REGION_SWITCH, SWITCH_PERIOD, with_switches);
+}
