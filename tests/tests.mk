@@ -37,7 +37,7 @@ test-machine:
 	@guest/kernel.sh > /dev/null
 
 check-all: $(EFI) $(UNIT_TESTS) test-machine
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) testbed/test.sh)
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) testbed/test.sh testbed/selftest.sh)
 
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)
