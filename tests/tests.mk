@@ -42,6 +42,13 @@ check-all: $(EFI) $(UNIT_TESTS) test-machine
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)
 
+# The hypervisor with hypercalls for tests, in a folder of its own.
+.PHONY: test-image
+test-image:
+	@$(MAKE) --no-print-directory TEST=1 BUILD=$(BUILD)/test $(BUILD)/test/pmuvisor.efi
+
+check-all e2e: test-image
+
 install: $(EFI)
 	@boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD)
 

@@ -4,6 +4,7 @@
  * `bench=A,B,...` with a test `kind[:word][:number...]`; without it, the tests that run anywhere.
  */
 #include "bench.h"
+#include "host.h"
 
 #include <string.h>
 
@@ -39,6 +40,18 @@ static const struct {
     {"sweep-twice", test_sweep_twice},
     {"sweep-handler", test_sweep_handler},
     {"sweep-pmi", test_sweep_pmi},
+    {"host-sweep", test_host_sweep},
+    {"host-sweep-blocked", test_host_sweep_blocked},
+    {"host-sweep-nmi", test_host_sweep_nmi},
+    {"host-sweep-tick", test_host_sweep_tick},
+    {"host-lost", test_host_lost},
+    {"host-returned", test_host_returned},
+    {"host-root", test_host_root},
+    {"host-unblock", test_host_unblock},
+    {"host-mask", test_host_mask},
+    {"host-fault", test_host_fault},
+    {"context", test_context},
+    {"lbr", test_lbr},
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

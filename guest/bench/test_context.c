@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The PMU's registers are each guest's own: the guest writes one, somebody else on this processor
+ * writes another value (host work, or a second guest in a VMCS of its own), and the guest reads its
+ * own again. Thesis, section 4.4.1. SDM Vol. 3, "Performance Monitoring".
+ */
+#include "host.h"
+
+#include "hypercall.h"
+#include "log.h"
+#include "msr.h"
+#include "x86.h"
+
+#define LEAF_PMU 0x0a
+#define WITHOUT_SWITCH 1
+#define WORK_BRANCHES 5000
+#define WORK_PERIOD 1000
+#define STATUS_BIT BIT(1) /* counter 1: host work uses counter 0 */
+
+/* Any two values that no bit forbids; nothing counts with them, GLOBAL_CTRL being 0. */
+static const struct {
+    uint32_t msr, count;
+    uint64_t ours, others;
+} registers[] = {
+    {IA32_PERFEVTSEL0, 4, 0x4100c0, 0x4200c4},
+    {IA32_A_PMC0, 4, 0x123456789abc, 0xcba987654321},
+    {IA32_FIXED_CTR_CTRL, 1, 0x111, 0x222},
+    {IA32_FIXED_CTR0, 3, 0x0fedcba98765, 0x56789abcdef0},
+    {IA32_DS_AREA, 1, 0xffff888000001000, 0xffff888000002000},
+    {MSR_OFFCORE_RSP_0, 2, 0x10001, 0x20002},
+    {MSR_PEBS_LD_LAT, 1, 0x11, 0x22},
+    {MSR_PEBS_FRONTEND, 1, 0x100411, 0x100412},
+    {IA32_PEBS_ENABLE, 1, 1, 2},
+    {MSR_PEBS_DATA_CFG, 1, 1, 2},
+    {MSR_PERF_METRICS, 1, 0x01020304, 0x04030201},
+};
+#define REGISTERS (sizeof(registers) / sizeof(registers[0]))
+
+enum other { OTHER_WORK, OTHER_GUEST, OTHER_GUEST_BARE };
+
+static uint64_t checked, absent, fixed, kept, theirs;
+
+static bool other_runs(enum other other, uint32_t msr, uint64_t value)
+{
+    if (other == OTHER_WORK)
+        return (int64_t)hypercall_all(HYPERCALL_HOST_WORK, WORK_BRANCHES, WORK_PERIOD, 0).rax ==
+               WORK_BRANCHES / WORK_PERIOD;
+    uint32_t region = other == OTHER_GUEST ? REGION_OTHER_GUEST : REGION_OTHER_GUEST_BARE;
+    if (rdmsr(IA32_PERF_GLOBAL_STATUS) != 0)
+        region = REGION_OTHER_GUEST_STATUS;
+    mark(region, true);
+    struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_OTHER_GUEST, msr, value,
+                                                 other == OTHER_GUEST_BARE ? WITHOUT_SWITCH : 0);
+    mark(region, false);
+    if (r.rax == 0 && (r.rbx == value || msr == IA32_PERF_GLOBAL_STATUS_RESET))
+        return true;
+    tap_note("MSR 0x%x: the second guest gave %ld and read 0x%lx, wanted 0x%lx", msr, r.rax, r.rbx,
+             value);
+    return false;
+}
+
+static void judge(uint32_t msr, uint64_t now, uint64_t ours, uint64_t others)
+{
+    checked++;
+    kept += now == ours;
+    theirs += now == others;
+    if (now != ours && checked - kept <= 3)
+        tap_note("MSR 0x%x: read 0x%lx, wrote 0x%lx", msr, now, ours);
+}
+
+static bool check(enum other other, uint32_t msr, uint64_t ours, uint64_t others)
+{
+    uint64_t before, now;
+
+    if (!rdmsr_try(msr, &before)) {
+        absent++;
+        return true;
+    }
+    if (!wrmsr_try(msr, ours)) {
+        fixed += wrmsr_try(msr, before); /* there, but it takes one value only */
+        return true;
+    }
+    bool ran = other_runs(other, msr, others);
+    judge(msr, rdmsr_try(msr, &now) ? now : ~ours, ours, others);
+    wrmsr(msr, before);
+    return ran;
+}
+
+/* Overflow bits have registers of their own to set and clear them. */
+static bool check_status(enum other other)
+{
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_BIT);
+    bool ran = other_runs(other, IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BIT);
+    judge(IA32_PERF_GLOBAL_STATUS, rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_BIT, 0);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BIT);
+    return ran;
+}
+
+/* `context:work`, `context:guest`, `context:bare` (a second guest without the switch: every one of
+ * the registers then has the other guest's value, and the test fails). */
+void test_context(const struct job *job)
+{
+    enum other other = job->word[0] == 'w' ? OTHER_WORK
+                       : job->word[0] == 'g' ? OTHER_GUEST : OTHER_GUEST_BARE;
+    bool ran = true;
+
+    if (!hypervisor_offers(job, other == OTHER_WORK ? HYPERCALL_HOST_WORK
+                                                    : HYPERCALL_TEST_OTHER_GUEST))
+        return;
+    checked = absent = fixed = kept = theirs = 0;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
+    for (unsigned i = 0; i < REGISTERS; i++)
+        for (uint32_t n = 0; n < registers[i].count; n++)
+            ran = check(other, registers[i].msr + n, registers[i].ours + n,
+                        registers[i].others + n) && ran;
+    ran = check_status(other) && ran;
+    /* These two are the VMCS's: kept with the switch and without. */
+    uint64_t checked_here = checked, kept_here = kept;
+    ran = check(other, IA32_PERF_GLOBAL_CTRL, 0x3, 0x5) && ran;
+    ran = check(other, IA32_DEBUGCTL, BIT(12), BIT(11)) && ran;
+    bool both = kept - kept_here == checked - checked_here && checked - checked_here == 2;
+    log_printf("context: name=%s checked=%lu kept=%lu others=%lu absent=%lu fixed=%lu vmcs=%d "
+               "ran=%d\n", job->name, checked_here, kept_here, theirs, absent, fixed, both, ran);
+    tap_result(ran && both && kept == checked, job->name, NULL);
+}

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# host_nmi.py: the host beside the guest, with the bench kernel on the hypervisor's test build: host
+# NMIs at every root-mode instruction, host NMIs that the guest takes, the PMU's registers with two
+# users, host work in the guest's NMI handler, branch records, faults in root mode. Each mechanism is
+# switched off once as well, and its test must then fail in the way the thesis describes.
+import os
+import re
+import tempfile
+
+import bench
+from machine import STATUS_TIMEOUT, exit_count, path
+
+# guest/bench/host.h, enum host_region.
+REGION_CLEAN = 1300
+REGION_CLEAN_BLOCKED = 1400
+REGION_OTHER_GUEST = 1501
+REGION_OTHER_GUEST_BARE = 1502
+REGION_OTHER_GUEST_STATUS = 1503
+REGION_LBR = 1504
+
+REASON_NMI = 0
+REASON_TICK = 52
+KIND_TICK = 7  # guest/bench/probe.h, PROBE_KINDS
+VMCALL_STRIDE = NMI_STRIDE = 4  # guest/bench/test_host_sweep.c
+POSITIONS = 400
+LATE = 1
+TSC_HZ = 50000000
+TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
+BOOT_SECONDS = 120
+FAULT_SECONDS = 20
+PAGE = 4096
+BLOCKED_COST_MAX = 24  # root instructions
+
+NO_LOST = "bookkeeping=skid,unblock,mask"
+NO_UNBLOCK = "bookkeeping=lost,skid,mask"
+NO_MASK = "bookkeeping=lost,skid,unblock"
+KINDS = list(bench.KINDS)
+SUITE = ["host-root", "host-lost", "host-returned", "host-unblock",
+                   "host-mask:2000000:200", "context:work", "context:guest", "lbr"]
+
+
+class Plan(bench.Plan):
+    """As bench.Plan, with host NMIs."""
+
+    def host(self, test, kind, positions=POSITIONS, late=0):
+        reason = bench.KINDS[kind][1]
+        stride = VMCALL_STRIDE if kind == "vmcall" else 1
+        first = self.next.get(reason, 0) + 600
+        self.next[reason] = first + positions * stride
+        if stride == 1:
+            self.knobs.append(f"nmi_root reason={reason} exits={first}-{first + positions - 1} "
+                              "position=sweep host")
+        else:
+            self.each(reason, first, stride, positions)
+        self.words.append(f"{test}:{kind}:{first}:{positions}" + (f":{late}" if late else ""))
+        return self
+
+    def each(self, reason, first, stride, positions):
+        for position in range(1, positions + 1):
+            self.knobs.append(f"nmi_root reason={reason} "
+                              f"exits={first + (position - 1) * stride} position={position} host")
+
+
+def test_build():
+    image = path("build", "test", "pmuvisor.efi")
+    assert os.path.exists(image), "build/test/pmuvisor.efi is missing; run: make TEST=1 " \
+                                  "BUILD=build/test"
+    return image
+
+
+def run(lab, name, plan, entry="msr+nmi", config="", timeout=BOOT_SECONDS):
+    image = path("build", "bench.bzImage")
+    assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
+    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
+        initrd.write(b"none\n")
+        initrd.flush()
+        return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
+                            efi=test_build(), append="bench=" + ",".join(plan.words),
+                            knobs="\n".join(plan.knobs) + "\n", timeout=timeout)
+
+
+def results(boot):
+    """ok or not, by name, with nothing skipped."""
+    found = {}
+    for name, good, skipped, line in bench.tap(boot):
+        assert not skipped, line
+        found[name] = good
+    return found
+
+
+def row(boot, job, name):
+    rows = [r for r in boot.lines(job) if r["name"] == name or r["name"].startswith(name + ":")]
+    assert len(rows) == 1, f"{len(rows)} rows of {name}; {bench.notes(boot)}"
+    return {key: int(value) for key, value in rows[0].items() if key != "name"} | \
+        {"name": rows[0]["name"]}
+
+
+def path_length(boot, region, reason):
+    spread = boot.region(region)["exits"][str(reason)]["root_instructions"]
+    assert spread["samples"] > 0 and spread["min"] == spread["max"], f"region {region}: {spread}"
+    return spread["min"]
+
+
+def expect_sweep(boot, test, kind):
+    """Every root-mode instruction of the exit had its host NMI, handled exactly once."""
+    number, reason = bench.KINDS[kind]
+    base = REGION_CLEAN_BLOCKED if "blocked" in test else REGION_CLEAN
+    sweep = row(boot, "sweep", f"{test}:{kind}")
+    length = path_length(boot, base + number, reason)
+    assert results(boot)[sweep["name"]], f"{sweep}; {bench.notes(boot)}"
+    assert sweep["wrong"] == 0 and sweep["delivered"] == length, f"{sweep}: the path has {length}"
+    return f"{length} positions"
+
+
+def suite(lab):
+    plan = Plan()
+    for word in SUITE:
+        plan.add(word)
+    plan.add("x2apic", "host-lost", "host-unblock", "host-mask:20000:200")
+    return run(lab, "host", plan)
+
+
+def sweeps(lab, kind="cpuid"):
+    """All kinds in one boot, but VMCALLs, which every check makes as well."""
+    plan = Plan()
+    for test in ("host-sweep", "host-sweep-blocked"):
+        for one in KINDS:
+            if (one == "vmcall") == (kind == "vmcall"):
+                plan.host(test, one)
+    return run(lab, "host-vmcall" if kind == "vmcall" else "host-sweeps", plan)
+
+
+def make_sweep_test(test, kind):
+    def one(lab):
+        return expect_sweep(sweeps(lab, kind), test, kind)
+    one.__name__ = f"test_{test}_{kind}"
+    return one
+
+
+def test_sweep_x2apic(lab):
+    plan = Plan().add("x2apic").host("host-sweep", "cpuid").host("host-sweep-blocked", "cpuid")
+    boot = run(lab, "host-x2apic", plan)
+    expect_sweep(boot, "host-sweep-blocked", "cpuid")
+    return expect_sweep(boot, "host-sweep", "cpuid")
+
+
+def test_sweep_lazy(lab):
+    """unblock=lazy: outside the handler as always; inside, the guest takes it and the host finds it."""
+    plan = Plan().host("host-sweep", "cpuid").host("host-sweep-blocked", "cpuid", late=LATE)
+    boot = run(lab, "host-lazy", plan, config="unblock=lazy")
+    expect_sweep(boot, "host-sweep", "cpuid")
+    return expect_sweep(boot, "host-sweep-blocked", "cpuid")
+
+
+def test_sweep_nmi_exit(lab):
+    """policy=msr: at every instruction of an NMI exit, and of a CPUID exit."""
+    plan = Plan().host("host-sweep", "cpuid").host("host-sweep-blocked", "cpuid")
+    first = 900
+    plan.each(REASON_NMI, first, NMI_STRIDE, POSITIONS)
+    boot = run(lab, "host-msr", plan.add(f"host-sweep-nmi:{first}:{POSITIONS}"), entry="msr")
+    sweep = row(boot, "sweep", "host-sweep-nmi")
+    assert results(boot)[sweep["name"]], f"{sweep}; {bench.notes(boot)}"
+    expect_sweep(boot, "host-sweep", "cpuid")
+    expect_sweep(boot, "host-sweep-blocked", "cpuid")
+    return f"{sweep['delivered']} positions"
+
+
+def test_sweep_tick(lab):
+    first = 40
+    plan = Plan(f"tsc_hz {TSC_HZ}", f"nmi_root reason={REASON_TICK} "
+                f"exits={first}-{first + POSITIONS} position=sweep host")
+    plan.add(f"host-sweep-tick:{first}:{POSITIONS}:{TICK_LOOPS}")
+    boot = run(lab, "host-tick", plan, config="tick=1")
+    sweep = row(boot, "sweep", "host-sweep-tick")
+    assert results(boot)[sweep["name"]], f"{sweep}; {bench.notes(boot)}"
+    length = path_length(boot, REGION_CLEAN + KIND_TICK, REASON_TICK)
+    assert sweep["delivered"] == length, f"{sweep}: the path has {length}"
+    return f"{length} positions"
+
+
+def test_sweep_fails_without_unblock(lab):
+    """Inside the guest's handler no host NMI reaches root mode: the guest gets each one."""
+    boot = run(lab, "host-sweep-no-unblock", Plan().host("host-sweep-blocked", "cpuid"),
+               config=NO_UNBLOCK)
+    sweep = row(boot, "sweep", "host-sweep-blocked")
+    assert not results(boot)[sweep["name"]] and sweep["wrong"] > 0, sweep
+    return f"{sweep['wrong']} positions wrong"
+
+
+def expect_host(boot, name, found=None):
+    rows = [r for r in boot.lines("host") if r["name"] == name]
+    assert rows, f"{name} did not run; {bench.notes(boot)}"
+    for one in rows:
+        assert one["wrong"] == "0", f"{one}; {bench.notes(boot)}"
+        assert found is None or int(one["found"]) == found, f"{one}, wanted {found}"
+    return f"{rows[0]['found']} found"
+
+
+def test_root_requests(lab):
+    """Sent by root mode to itself, also inside the guest's handler: handled there."""
+    return expect_host(suite(lab), "host-root", 40)
+
+
+def test_lost(lab):
+    """Taken by the guest: found after the next exit."""
+    return expect_host(suite(lab), "host-lost", 20)
+
+
+def test_returned(lab):
+    """Taken by the guest and handed back by hypercall 15; the guest's own are not."""
+    return expect_host(suite(lab), "host-returned")
+
+
+def test_returned_lazy(lab):
+    boot = run(lab, "host-lazy-lost", Plan().add("host-lost", "host-returned", "host-unblock"),
+               config="unblock=lazy")
+    expect_host(boot, "host-lost", 20)
+    expect_host(boot, "host-unblock", 400)
+    return expect_host(boot, "host-returned")
+
+
+def test_lost_fails_without_it(lab):
+    boot = run(lab, "host-no-lost", Plan().add("host-lost"), config=NO_LOST)
+    lost = row(boot, "host", "host-lost")
+    assert not results(boot)["host-lost"] and lost["found"] == 0, lost
+
+
+def test_unblocking(lab):
+    """A.2: host work inside the guest's NMI handler gets all its PMIs, the guest its NMI once."""
+    return expect_host(suite(lab), "host-unblock", 400)
+
+
+def test_unblocking_fails_without_it(lab):
+    boot = run(lab, "host-no-unblock", Plan().add("host-unblock"), config=NO_UNBLOCK)
+    found = row(boot, "host", "host-unblock")
+    assert not results(boot)["host-unblock"] and found["found"] == 0, found
+
+
+def test_masking(lab):
+    """10,000 PMIs of the host's while the guest keeps the PMI masked."""
+    return expect_host(suite(lab), "host-mask:2000000:200", 10000)
+
+
+def test_masking_fails_without_it(lab):
+    boot = run(lab, "host-no-mask", Plan().add("host-mask:20000:200"), config=NO_MASK)
+    found = row(boot, "host", "host-mask")
+    assert not results(boot)[found["name"]] and found["found"] == 0, found
+
+
+def context(boot, word):
+    return row(boot, "context", f"context:{word}")
+
+
+def test_context_work(lab):
+    """4.4.1: every register of the save set has the guest's value after host work."""
+    found = context(suite(lab), "work")
+    assert found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1, \
+        f"{found}; {bench.notes(suite(lab))}"
+    assert results(suite(lab))["context:work"], found
+    return f"{found['checked']} registers"
+
+
+def test_context_two_guests(lab):
+    found = context(suite(lab), "guest")
+    assert found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1, \
+        f"{found}; {bench.notes(suite(lab))}"
+    assert results(suite(lab))["context:guest"], found
+    return f"{found['checked']} registers"
+
+
+def bare(lab):
+    return run(lab, "host-bare", Plan().add("context:bare"))
+
+
+def test_context_fails_without_switch(lab):
+    """Without the switch every one of them has the second guest's value."""
+    found = context(bare(lab), "bare")
+    assert not results(bare(lab))["context:bare"], found
+    assert found["others"] == found["checked"] and found["vmcs"] == found["ran"] == 1, found
+    return f"{found['checked']} registers"
+
+
+def test_context_cost(lab):
+    """A switch: one RDMSR and one WRMSR for each register, and STATUS read; its two writes only
+    where a bit of it is set (they are how hardware lets it be cleared and set)."""
+    found = context(suite(lab), "guest")
+    saved = found["checked"] - 1 + found["fixed"]  # STATUS apart
+    plain, without = (boot.region(region) for boot, region in
+                      ((suite(lab), REGION_OTHER_GUEST), (bare(lab), REGION_OTHER_GUEST_BARE)))
+    status = suite(lab).region(REGION_OTHER_GUEST_STATUS)
+
+    runs = plain["begins"]
+    reads = plain["root"]["rdmsr"] / runs - without["root"]["rdmsr"] / without["begins"]
+    writes = plain["root"]["wrmsr"] / runs - without["root"]["wrmsr"] / without["begins"]
+    with_status = status["root"]["wrmsr"] - plain["root"]["wrmsr"] / runs
+    assert reads == 2 * (saved + 1), f"{reads} RDMSR in two switches of {saved} registers"
+    assert writes == 2 * saved, f"{writes} WRMSR in two switches of {saved} registers"
+    assert status["begins"] == 1 and with_status == 2, f"{with_status} WRMSR more with STATUS set"
+    cost = plain["root"]["instructions"] / runs - \
+        without["root"]["instructions"] / without["begins"]
+    return f"{saved} registers: {saved + 1} RDMSR, {saved} WRMSR (+2 in a round trip with STATUS " \
+           f"set), {cost / 2:.0f} instructions"
+
+
+def test_blocked_cost(lab):
+    """What an exit inside the guest's NMI handler costs more: unblocking."""
+    number, reason = bench.KINDS["cpuid"]
+    outside = path_length(sweeps(lab), REGION_CLEAN + number, reason)
+    inside = path_length(sweeps(lab), REGION_CLEAN_BLOCKED + number, reason)
+    assert 0 < inside - outside <= BLOCKED_COST_MAX, f"{inside} and {outside}"
+    return f"{inside - outside} root instructions ({outside}, {inside})"
+
+
+def test_lbr(lab):
+    """The guest's records and no others, over 64 exits between its jumps."""
+    boot = suite(lab)
+    assert results(boot)["lbr"], bench.notes(boot)
+    assert exit_count(boot.region(REGION_LBR)) == 64, boot.region(REGION_LBR)["exits"]
+
+
+# tests/hooks/hooks.c, enum fault_kind, and what the last report must name.
+FAULT_STACK_OVERFLOW, FAULT_REPORT = 1, 3
+FAULTS = [("invalid_opcode", 0, "exception 6,"),
+          ("stack_overflow", FAULT_STACK_OVERFLOW, "exception 14,"),
+          ("write_to_code", 2, "exception 14,"),
+          ("report", FAULT_REPORT, "asked for by the guest")]
+
+
+def make_fault_test(name, kind, text):
+    def one(lab):
+        boot = run(lab, f"host-fault-{name}", Plan().add(f"host-fault:{kind}"),
+                   timeout=FAULT_SECONDS)
+        boot.expect_status(STATUS_TIMEOUT)
+        said = boot.console[boot.console.find("TAP version"):]
+        assert "fault in root mode: " in said and text in said, said[-400:]
+        assert "---- stopped ----" in said and "root mode went on" not in said, said[-400:]
+        assert "the log's last" in said and "exits of processor" in said, said[-400:]
+        if kind == FAULT_REPORT:
+            return
+        registers = {word: int(value, 16) for word, value in
+                     re.findall(r"\b(R[A-Z0-9]{1,2}|CR2) +([0-9a-f]{16})\b", said)}
+        assert len(registers) == 18, registers
+        if kind == FAULT_STACK_OVERFLOW:  # the push that failed was the first one below the stack
+            assert registers["RSP"] % PAGE == 0 and registers["CR2"] == registers["RSP"] - 8, \
+                f"RSP {registers['RSP']:x}, CR2 {registers['CR2']:x}"
+    one.__name__ = f"test_fault_{name}"
+    return one
+
+
+TESTS = [make_sweep_test(test, kind) for test in ("host-sweep", "host-sweep-blocked")
+         for kind in KINDS]
+TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick,
+          test_sweep_fails_without_unblock, test_root_requests, test_lost, test_returned,
+          test_returned_lazy, test_lost_fails_without_it, test_unblocking,
+          test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
+          test_context_work, test_context_two_guests, test_context_fails_without_switch,
+          test_context_cost, test_blocked_cost, test_lbr]
+TESTS += [make_fault_test(*fault) for fault in FAULTS]
