@@ -42,10 +42,12 @@ check-all: $(EFI) $(UNIT_TESTS) test-machine
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)
 
-# The hypervisor with hypercalls for tests, in a folder of its own.
+# The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
+TEST_BUILD = $(BUILD)/test
 .PHONY: test-image
 test-image:
-	@$(MAKE) --no-print-directory TEST=1 BUILD=$(BUILD)/test $(BUILD)/test/pmuvisor.efi
+	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi \
+	    $(TEST_BUILD)/mutants/no_claim.efi
 
 check-all e2e: test-image
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Host NMIs as the guest can have them made: the hypervisor's test build says which word of its
- * memory a sender writes, and the emulator writes it and sends the NMI (testbed/README.md, "Knobs").
+ * memory a sender writes; the emulator writes it and sends the NMI (testbed/README.md, "Knobs").
  */
 #include "host.h"
 

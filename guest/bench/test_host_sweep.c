@@ -227,7 +227,7 @@ void test_host_sweep_nmi(const struct job *job)
     end(&s, job);
 }
 
-/* `host-sweep-tick:FIRST:POSITIONS:LOOPS`: exits of the tick while the guest runs without any other;
+/* `host-sweep-tick:FIRST:POSITIONS:LOOPS`: exits of the tick while the guest makes no other;
  * LOOPS iterations are longer than a tick and shorter than two. */
 void test_host_sweep_tick(const struct job *job)
 {
