@@ -35,6 +35,7 @@ static const struct job jobs[] = {
     {"hostwork", job_hostwork, "host work with PMIs of its own"},
     {"skid", job_skid, "PMIs with an exit around each"},
     {"switch", job_switch, "PMIs while NMI passthrough goes on and off"},
+    {"spin", job_spin, "a loop without exits of its own"},
     {"masking", job_masking, "host work while the guest masks its PMI"},
     {"profile", job_profile, "perf record -g of a workload of known shares"},
     {"nmilog", job_nmilog, "the kernel's complaints of NMIs"},

@@ -15,6 +15,7 @@ enum region {
     REGION_CPUID = 50,     /* CPUID_ROUNDS CPUID instructions in a row */
     REGION_SKID = 60,      /* the job skid's load */
     REGION_SWITCH = 61,    /* the job switch's load */
+    REGION_SPIN = 62,      /* the job spin's loop */
     REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
 };
 
@@ -59,6 +60,7 @@ int job_hostwork(void);
 int job_module(void);
 int job_skid(void);
 int job_switch(void);
+int job_spin(void);
 int job_masking(void);
 int job_profile(void);
 int job_nmilog(void);
@@ -71,8 +73,8 @@ bool a1_print_table(void);
 /* The value of the last "key=value" word of the kernel command line, or fallback. */
 void command_line_word(const char *key, const char *fallback, char *value, size_t size);
 
-/* Lifts perf's limits on the rate of PMIs and the time they take, and stops the NMI watchdog, so that
- * every PMI is the caller's. */
+/* Lifts perf's limits on the rate of PMIs and the time they take, and stops the NMI watchdog, so
+ * that every PMI is the caller's. */
 void perf_lift_limits(void);
 
 /* The local APIC's register of the PMI, in xAPIC mode; needs iomem=relaxed on the kernel's command

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * pmi_load.c: PMIs of the guest's own while something is done to their way: the job `skid` forces an
  * exit around each, the job `switch` turns NMI passthrough on and off all the time (it needs
- * user_hypercalls=1). Thesis, section 4.4.2 (performance event skid). SDM Vol. 3, "Performance
- * Monitoring".
+ * user_hypercalls=1). The job `spin` does nothing, without an exit of its own, for a known time.
+ * Thesis, section 4.4.2 (performance event skid). SDM Vol. 3, "Performance Monitoring".
  */
 #include "hypercall.h"
 #include "payload.h"
@@ -31,6 +31,8 @@ void perf_lift_limits(void)
     write_text("/proc/sys/kernel/perf_cpu_time_max_percent", "0\n");
     write_text("/proc/sys/kernel/nmi_watchdog", "0\n");
 }
+
+#define SPIN_BRANCHES 20000000ul
 
 static long vmcall(long number)
 {
@@ -125,4 +127,12 @@ int job_switch(void)
         return 1;
     }
     return run("switch", REGION_SWITCH, SWITCH_PERIOD, with_switches);
+}
+
+int job_spin(void)
+{
+    region_begin(REGION_SPIN);
+    branches(SPIN_BRANCHES);
+    region_end(REGION_SPIN);
+    return 0;
 }
