@@ -61,6 +61,31 @@ void test_host_lost(const struct job *job)
     end(job, found);
 }
 
+/* Where NMIs exit: one right after the other, and the guest gets none of them; then one of its own
+ * behind each, which it does get. */
+void test_host_burst(const struct job *job)
+{
+    if (!host_nmi_setup(job))
+        return;
+    struct handled before = host_handled();
+    uint64_t nmis = nmi.count;
+    for (unsigned i = 0; i < ROUNDS; i++)
+        host_nmi_now();
+    linger();
+    expect("the host's NMIs in the guest", nmi.count - nmis, 0);
+    nmis = nmi.count;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        host_nmi_now();
+        apic_self_nmi();
+        linger();
+    }
+    struct handled after = host_handled();
+    expect("the guest's own NMIs", nmi.count - nmis, ROUNDS);
+    expect("handled as they came", after.in_root - before.in_root, 2 * ROUNDS);
+    expect("found late", after.recovered - before.recovered, 0);
+    end(job, after.in_root - before.in_root);
+}
+
 static uint64_t given_back;
 
 static void give_back(void)

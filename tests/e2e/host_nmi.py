@@ -24,6 +24,7 @@ KIND_TICK = 7  # guest/bench/probe.h, PROBE_KINDS
 VMCALL_STRIDE = NMI_STRIDE = 4  # guest/bench/test_host_sweep.c
 POSITIONS = 450
 LATE = 1
+MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000
 TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
 BOOT_SECONDS = 120
@@ -33,6 +34,7 @@ LBR_ENTRIES = 32
 BLOCKED_COST_MAX = 24  # root instructions
 
 NO_LOST = "bookkeeping=skid,unblock,mask"
+NO_SKID = "bookkeeping=lost,unblock,mask"
 NO_UNBLOCK = "bookkeeping=lost,skid,mask"
 NO_MASK = "bookkeeping=lost,skid,unblock"
 KINDS = list(bench.KINDS)
@@ -179,6 +181,40 @@ def test_sweep_tick(lab):
     return f"{length} positions"
 
 
+def merge(lab, name, config=""):
+    first = 600
+    plan = Plan(f"pmi_skid {bench.LONG_SKID}", f"nmi_root reason=10 exits={first}-"
+                f"{first + POSITIONS - 1} position=sweep host")
+    plan.add(f"host-sweep-merge:{first}:{POSITIONS}:{MERGE_OVERFLOW}")
+    return run(lab, name, plan, config=config)
+
+
+def test_sweep_merge(lab):
+    """With a PMI of the guest's in the same exit: both sides get theirs, exactly once."""
+    boot = merge(lab, "host-merge")
+    sweep = row(boot, "sweep", "host-sweep-merge")
+    assert results(boot)[sweep["name"]], f"{sweep}; {bench.notes(boot)}"
+    assert sweep["late"] > 0, f"{sweep}: no two were pending at once"
+    return f"{sweep['delivered']} positions, {sweep['late']} found late, {sweep['more']} times " \
+           "one NMI more for the guest"
+
+
+def test_sweep_merge_fails_without_lost(lab):
+    """The host's NMI that merged with the guest's PMI is then lost."""
+    boot = merge(lab, "host-merge-no-lost", NO_LOST)
+    sweep = row(boot, "sweep", "host-sweep-merge")
+    assert not results(boot)[sweep["name"]], sweep
+    return f"{sweep}"
+
+
+def test_sweep_merge_fails_without_skid(lab):
+    """The guest's PMI that landed in root mode is then lost."""
+    boot = merge(lab, "host-merge-no-skid", NO_SKID)
+    sweep = row(boot, "sweep", "host-sweep-merge")
+    assert not results(boot)[sweep["name"]] and sweep["delivered"] == 0, sweep
+    return f"{sweep['wrong']} positions wrong"
+
+
 def test_sweep_fails_without_unblock(lab):
     """Inside the guest's handler no host NMI reaches root mode: the guest gets each one."""
     boot = run(lab, "host-sweep-no-unblock", Plan().host("host-sweep-blocked", "cpuid"),
@@ -243,6 +279,14 @@ def test_root_requests(lab):
 def test_lost(lab):
     """Taken by the guest: found after the next exit."""
     return expect_host(suite(lab), "host-lost", 20)
+
+
+def test_burst(lab):
+    """Where NMIs exit, the host's in quick succession: none reaches the guest."""
+    for entry in ("msr", "intercept"):
+        boot = run(lab, f"host-burst-{entry}", Plan().add("host-burst"), entry=entry)
+        found = expect_host(boot, "host-burst", 40)
+    return found
 
 
 def test_returned(lab):
@@ -399,8 +443,9 @@ def make_fault_test(name, kind, text):
 
 TESTS = [make_sweep_test(test, kind) for test in ("host-sweep", "host-sweep-blocked")
          for kind in KINDS]
-TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick,
-          test_sweep_fails_without_unblock, test_sweep_fails_without_sources, test_root_requests, test_lost, test_returned,
+TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick, test_sweep_merge,
+          test_sweep_merge_fails_without_lost, test_sweep_merge_fails_without_skid,
+          test_sweep_fails_without_unblock, test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst, test_returned,
           test_returned_lazy, test_lost_fails_without_it, test_unblocking,
           test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
