@@ -239,9 +239,9 @@ def test_sweep_fails_without_sources(lab):
 
 
 # How the hypervisor may be set up so that its exit path is another one: as in bench.py. Inside the
-# handler, unblock=lazy has a test of its own above. With a trapped APIC the guest's own NMI was sent
-# by root mode, and counts as under way until an exit outside the handler: the host's may have merged
-# with it, so the guest is given one more (nmi_guest_merged() says why).
+# handler, unblock=lazy has a test of its own above. With a trapped APIC the guest's own NMI was
+# sent by root mode, and counts as under way until an exit outside the handler: the host's may have
+# merged with it, so the guest is given one more (nmi_guest_merged() says why).
 INSIDE_IS_DIFFERENT = ("unblock-lazy", "apic-trap")
 
 
@@ -443,13 +443,14 @@ def make_fault_test(name, kind, text):
 
 TESTS = [make_sweep_test(test, kind) for test in ("host-sweep", "host-sweep-blocked")
          for kind in KINDS]
-TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick, test_sweep_merge,
-          test_sweep_merge_fails_without_lost, test_sweep_merge_fails_without_skid,
-          test_sweep_fails_without_unblock, test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst, test_returned,
-          test_returned_lazy, test_lost_fails_without_it, test_unblocking,
+TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick,
+          test_sweep_merge, test_sweep_merge_fails_without_lost,
+          test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
+          test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
+          test_returned, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
           test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
-          test_context_cost, test_blocked_cost, test_lbr,
-          make_lbr_failure("no_debugctl", 0), make_lbr_failure("root_branches", 1)]
+          test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
+          make_lbr_failure("root_branches", 1)]
 TESTS += [make_setup_test(*setup) for setup in bench.SETUPS]
 TESTS += [make_fault_test(*fault) for fault in FAULTS]
