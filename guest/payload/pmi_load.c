@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * pmi_load.c: PMIs of the guest's own while something is done to their way: the job `skid` forces an
- * exit around each, the job `switch` turns NMI passthrough on and off all the time (it needs
+ * pmi_load.c: PMIs of the guest's own while something is done to their way: the job `skid` forces
+ * an exit around each, the job `switch` turns NMI passthrough on and off all the time (it needs
  * user_hypercalls=1). The job `spin` does nothing, without an exit of its own, for a known time.
  * Thesis, section 4.4.2 (performance event skid). SDM Vol. 3, "Performance Monitoring".
  */
