@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A host NMI and a PMI of the guest's in one exit: the PMI lands in root mode at a fixed instruction
+ * A host NMI and a PMI of the guest's in one exit: the PMI lands in root mode at one instruction
  * (the emulator's skid), the host's NMI at every one, those of the root-mode NMI handler included.
  * Two NMIs pending at once are one to the processor, so each side has to be asked. The host's must
  * be handled exactly once by the next exit, and the guest must get its PMI exactly once.
