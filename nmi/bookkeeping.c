@@ -98,7 +98,7 @@ void nmi_bookkeeping(struct cpu *cpu)
 
     /* With root mode still blocked the NMI may be waiting in hardware: then it is not lost yet. */
     bool blocked = nmi->passthrough && cpu->blocking & BLOCKING_BY_NMI && nmi->unblock_mask == 0;
-    if (nmi->requests & REQUESTS_SENT && !blocked)
+    if (nmi->requests & nmi->lost_mask & REQUESTS_SENT && !blocked)
         (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
     if (nmi->requests & REQUEST_WATCH)
         forget_slowly(cpu);
