@@ -124,6 +124,9 @@ struct cpu {
     struct cpuid_filter *cpuid_filters;
     uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */
 
+    bool ticking;
+    uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
+
     uint32_t apic_id;
     uint64_t ept_root;
     uint64_t host_cr3;

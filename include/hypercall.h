@@ -28,8 +28,9 @@
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason -> RAX = count (of all reasons for ~0) */
 #define HYPERCALL_LOG 17        /* RBX = position -> RAX = n (0..32) bytes of text, in
                                  * RCX, RDX, RSI, RDI (first byte lowest), RBX = next position */
-#define HYPERCALL_HOST_WORK 18  /* RBX = branches, RCX = period -> RAX = PMIs that the host took,
-                                 * RBX = branches that its counter counted */
+#define HYPERCALL_HOST_WORK 18  /* RBX = branches, RCX = period, RDX = when -> RAX = PMIs that the host
+                                 * took, RBX = branches that its counter counted */
+#define HOST_WORK_AT_TICK 1     /* RDX: at the next tick, RAX = 0; the log says what came of it */
 /* The test build only (make TEST=1). */
 #define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of NMI
                                         * requests, RBX = what a sent backtrace request ORs into it */

@@ -43,5 +43,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls);
 uint64_t cpuid_hidden_xss(const uint32_t *controls);
 void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
+/* Leaves host work to the next tick. False: there is no tick. */
+bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 
 #endif

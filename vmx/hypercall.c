@@ -36,6 +36,8 @@ static int64_t host_work(struct cpu *cpu)
     if (!cpu->boot->options.pmu || branches == 0 || branches > HOST_WORK_MAX ||
         period < HOST_WORK_PERIOD_MIN || period > HOST_WORK_MAX)
         return HYPERCALL_E_ARGUMENT;
+    if (cpu->gpr[GPR_RDX] == HOST_WORK_AT_TICK)
+        return tick_host_work(cpu, branches, period) ? 0 : HYPERCALL_E_STATE;
     if (!host_work_run(cpu, branches, period, &pmis, &counted))
         return HYPERCALL_E_STATE;
     cpu->gpr[GPR_RBX] = counted;

@@ -8,6 +8,7 @@
 #include "exit.h"
 
 #include "../nmi/source.h"
+#include "../pmu/host_work.h"
 #include "log.h"
 #include "vmcs.h"
 #include "x86.h"
@@ -48,12 +49,34 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
     vmcs_write_32(VMCS_PREEMPTION_TIMER_VALUE, (uint32_t)(value < TIMER_MAX ? value : TIMER_MAX));
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS,
                   vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
+    cpu->ticking = true;
     log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
                "C-states deeper than C2\n", ms);
 }
 
+bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
+{
+    if (!cpu->ticking)
+        return false;
+    cpu->tick_branches = branches;
+    cpu->tick_period = period;
+    return true;
+}
+
+static void waiting_host_work(struct cpu *cpu)
+{
+    uint64_t branches = cpu->tick_branches, pmis, counted;
+
+    cpu->tick_branches = 0;
+    if (host_work_run(cpu, branches, cpu->tick_period, &pmis, &counted))
+        log_printf("pmuvisor: host work at the tick: %lu branches, %lu counted, %lu PMIs\n", branches,
+                   counted, pmis);
+}
+
 void exit_tick(struct cpu *cpu)
 {
+    if (cpu->tick_branches != 0)
+        waiting_host_work(cpu);
     /* The word of requests was looked at already; the platform's state is too slow to read at
      * every exit. */
     if (platform_nmi_pending(cpu))

@@ -32,6 +32,7 @@ static const struct job jobs[] = {
     {"touch", job_touch, "touch the hypervisor's memory"},
     {"badmsr", job_badmsr, "access MSRs that must fault"},
     {"log", job_log, "the hypervisor's log"},
+    {"hosttick", job_hosttick, "host work at the next tick"},
     {"hostwork", job_hostwork, "host work with PMIs of its own"},
     {"skid", job_skid, "PMIs with an exit around each"},
     {"switch", job_switch, "PMIs while NMI passthrough goes on and off"},

@@ -45,8 +45,8 @@ static long vmcall(long number, uint64_t branches, uint64_t period, uint64_t *co
 
     __asm__ volatile("vmcall"
                      : "=a"(result), "+b"(branches)
-                     : "a"(number), "c"(period)
-                     : "rdx", "memory");
+                     : "a"(number), "c"(period), "d"(0L)
+                     : "memory");
     *counted = branches;
     return result;
 }

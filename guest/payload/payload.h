@@ -56,6 +56,7 @@ int job_efivars(void);
 int job_touch(void);
 int job_badmsr(void);
 int job_log(void);
+int job_hosttick(void);
 int job_hostwork(void);
 int job_module(void);
 int job_skid(void);

@@ -327,6 +327,16 @@ def test_tick(lab):
     return f"{ticks} ticks in {account['nonroot']['instructions']} instructions"
 
 
+def test_host_work_at_tick(lab):
+    """Host work left to the tick runs there; without a tick it is refused."""
+    boot = lab.emulator("host-work-tick", jobs="hosttick",
+                        config=f"user_hypercalls=1 tick={TICK_MS}")
+    assert boot.job_status("hosttick") == 0, boot.last_line()
+    assert "host work at the tick: 1000000 branches, 1000000 counted, 1000 PMIs" in boot.console
+    refused = lab.emulator("host-work-no-tick", jobs="hosttick", config="user_hypercalls=1")
+    assert refused.lines("hosttick")[0]["result"] == "-16", refused.last_line()
+
+
 def test_no_tick(lab):
     """tick=0: not one, and no exit at all in that loop."""
     boot = boot_none(lab)
@@ -337,4 +347,5 @@ def test_no_tick(lab):
 TESTS = [test_exits_intercept, test_exits_msr, test_exits_msr_nmi, test_skid_msr_nmi,
          test_skid_msr, test_skid_off_msr_nmi, test_skid_off_msr, test_masking, test_masking_lazy,
          test_masking_off, test_switching, test_switching_skid, test_exit_cost,
-         test_profile_msr_nmi, test_profile_msr, test_profile_intercept, test_tick, test_no_tick]
+         test_profile_msr_nmi, test_profile_msr, test_profile_intercept, test_tick, test_host_work_at_tick,
+         test_no_tick]
