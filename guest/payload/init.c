@@ -41,6 +41,7 @@ static const struct job jobs[] = {
     {"profile", job_profile, "perf record -g of a workload of known shares"},
     {"nmilog", job_nmilog, "the kernel's complaints of NMIs"},
     {"module", job_module, "the module that hands unknown NMIs back"},
+    {"returned", job_returned, "host NMIs that Linux takes"},
     {"apic", job_apic, "a register of the local APIC, by many instructions"},
     {"apicbad", job_apicbad, "the same by instructions that apic=trap refuses"},
 };

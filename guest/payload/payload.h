@@ -59,6 +59,7 @@ int job_log(void);
 int job_hosttick(void);
 int job_hostwork(void);
 int job_module(void);
+int job_returned(void);
 int job_skid(void);
 int job_switch(void);
 int job_spin(void);

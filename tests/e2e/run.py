@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 import apic  # noqa: E402
 import bench  # noqa: E402
 import guest  # noqa: E402
+import host_linux  # noqa: E402
 import host_nmi  # noqa: E402
 import machine  # noqa: E402
 import model  # noqa: E402
@@ -23,12 +24,15 @@ import native  # noqa: E402
 import policies  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
+import steady  # noqa: E402
 
 UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
-          ("host", host_nmi), ("apic", apic), ("policies", policies), ("model", model), ("refusals", refusals)]
+          ("host", host_nmi), ("host_linux", host_linux),
+          ("apic", apic), ("policies", policies), ("steady", steady),
+          ("model", model), ("refusals", refusals)]
 
 
 class Count:

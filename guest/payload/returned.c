@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * returned.c: the job `returned`: host NMIs that Linux's own handler takes, and what the hypervisor
+ * has found of them. Needs its test build, user_hypercalls=1 and the emulator, which writes the
+ * request word and sends the NMI (testbed/README.md, "Knobs"). Thesis, section 3.2 (lost host NMI).
+ */
+#include "hypercall.h"
+#include "payload.h"
+
+#include <stdio.h>
+
+#define MARKER_REQUEST 2
+#define MARKER_HOST_NMI 3
+#define SOURCE_BACKTRACE 0
+#define HOST_NMIS 20
+#define LINGER 1000 /* iterations: longer than Linux's handler needs to begin */
+#define EXITS 10    /* enough to find what a lost NMI had asked */
+
+struct answer {
+    long rax;
+    uint64_t rbx, rcx, rdx;
+};
+
+static struct answer vmcall(long number, uint64_t rbx)
+{
+    struct answer a = {number, rbx, 0, 0};
+
+    __asm__ volatile("vmcall" : "+a"(a.rax), "+b"(a.rbx), "+c"(a.rcx), "+d"(a.rdx) : : "memory");
+    return a;
+}
+
+static void request_word(uint64_t address, uint32_t value)
+{
+    __asm__ volatile("xchg %%bx, %%bx" : : "a"(value), "c"(MARKER_REQUEST), "d"(address)
+                     : "memory");
+}
+
+static void host_nmi(void)
+{
+    __asm__ volatile("xchg %%bx, %%bx\n\tnop" : : "c"(MARKER_HOST_NMI) : "memory");
+    for (int i = 0; i < LINGER; i++)
+        __asm__ volatile("pause");
+    for (int i = 0; i < EXITS; i++)
+        cpuid(0, 0);
+}
+
+int job_returned(void)
+{
+    struct answer word, before, after;
+    long long nmis;
+
+    if (!hyper_present() ||
+        !(cpuid(CPUID_HV_FEATURES, 0).ecx & 1u << HYPERCALL_TEST_REQUEST_WORD)) {
+        printf("returned: error=\"wants the test build of PMUvisor\"\n");
+        return 1;
+    }
+    word = vmcall(HYPERCALL_TEST_REQUEST_WORD, 0);
+    if (word.rax < 0) {
+        printf("returned: error=\"request word: %ld, wanted an address; set user_hypercalls=1\"\n",
+               word.rax);
+        return 1;
+    }
+    perf_lift_limits();
+    before = vmcall(HYPERCALL_TEST_SOURCE, SOURCE_BACKTRACE);
+    nmis = interrupt_count("NMI");
+    request_word((uint64_t)word.rax, (uint32_t)word.rbx);
+    for (int i = 0; i < HOST_NMIS; i++)
+        host_nmi();
+    request_word(0, 0);
+    nmis = interrupt_count("NMI") - nmis;
+    after = vmcall(HYPERCALL_TEST_SOURCE, SOURCE_BACKTRACE);
+    printf("returned: sent=%d nmis=%lld in_root=%ld recovered=%llu returned=%llu\n", HOST_NMIS,
+           nmis, after.rax - before.rax, (unsigned long long)(after.rbx - before.rbx),
+           (unsigned long long)(after.rcx - before.rcx));
+    return 0;
+}
