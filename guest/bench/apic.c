@@ -10,11 +10,13 @@
 
 #define APIC_ID 0x020
 #define APIC_EOI 0x0b0
+#define APIC_SVR 0x0f0
 #define APIC_ICR_LOW 0x300
 #define APIC_ICR_HIGH 0x310
 #define APIC_LVT_PMI 0x340
 #define X2APIC_MSR 0x800 /* + offset / 16 */
 #define X2APIC_ICR 0x830
+#define SVR_SOFTWARE_ENABLE (1u << 8)
 #define ICR_NMI (4u << 8)
 #define ICR_ASSERT BIT(14)
 #define ICR_STATUS BIT(12)
@@ -74,3 +76,10 @@ void apic_set_icr_high(uint32_t value)
 }
 
 void apic_eoi(void) { apic_write(APIC_EOI, 0); }
+
+void apic_software_enable(bool on)
+{
+    uint32_t svr = apic_read(APIC_SVR) & ~SVR_SOFTWARE_ENABLE;
+
+    apic_write(APIC_SVR, svr | (on ? SVR_SOFTWARE_ENABLE : 0));
+}

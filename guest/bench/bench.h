@@ -79,6 +79,8 @@ void apic_write_lvtpc(uint32_t value);
 uint32_t apic_icr_high(void);
 void apic_set_icr_high(uint32_t value);
 void apic_eoi(void);
+/* SVR bit 8; off, the processor masks every LVT entry. */
+void apic_software_enable(bool on);
 
 /* ---- timer.c: an NMI from the PIT, through the I/O APIC, TIMER_TICKS after the start ---- */
 

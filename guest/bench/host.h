@@ -39,6 +39,9 @@ DECLARE_TEST(test_host_root);
 DECLARE_TEST(test_host_unblock);
 DECLARE_TEST(test_host_mask);
 DECLARE_TEST(test_host_fault);
+DECLARE_TEST(test_hypercall);
+DECLARE_TEST(test_hypercall_apic);
+DECLARE_TEST(test_hypercall_hidden);
 DECLARE_TEST(test_context);
 DECLARE_TEST(test_lbr);
 

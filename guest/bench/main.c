@@ -52,6 +52,9 @@ static const struct {
     {"host-unblock", test_host_unblock},
     {"host-mask", test_host_mask},
     {"host-fault", test_host_fault},
+    {"hypercall", test_hypercall},
+    {"hypercall-apic", test_hypercall_apic},
+    {"hypercall-hidden", test_hypercall_hidden},
     {"context", test_context},
     {"lbr", test_lbr},
 };

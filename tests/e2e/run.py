@@ -18,6 +18,7 @@ import bench  # noqa: E402
 import guest  # noqa: E402
 import host_linux  # noqa: E402
 import host_nmi  # noqa: E402
+import hypercall  # noqa: E402
 import machine  # noqa: E402
 import model  # noqa: E402
 import native  # noqa: E402
@@ -30,7 +31,7 @@ UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
-          ("host", host_nmi), ("host_linux", host_linux),
+          ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall),
           ("apic", apic), ("policies", policies), ("steady", steady),
           ("model", model), ("refusals", refusals)]
 
