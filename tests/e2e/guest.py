@@ -36,6 +36,10 @@ def guest_plain(lab):
                         append="reboot=triple", end="reboot")
 
 
+def guest_save(lab):
+    return lab.emulator("guest-save", jobs="a1,report", knobs="show_control save_global_ctrl\n")
+
+
 def guest_two(lab):
     """A machine of two processors, and a reboot through ACPI, in one boot."""
     return lab.emulator("guest-two", jobs="a1,report,cpuinfo", cpus=2, append="reboot=acpi",
@@ -235,6 +239,19 @@ def test_without_optional_controls(lab):
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
+def test_save_control(lab):
+    """A processor that saves GLOBAL_CTRL by a VMCS control: it is used, and A.1 is as natively."""
+    boot = guest_save(lab)
+    boot.expect_status(STATUS_POWEROFF)
+    assert "GLOBAL_CTRL:VMCSloadandsavecontrols" in boot.squeezed(), "the start line names another"
+    rows, natively = expect_a1_pmis(boot), expect_a1_pmis(native(lab))
+    for period, row in rows.items():
+        assert row["count"] == natively[period]["count"], \
+            f"M={period}: {row['count']} branches, natively {natively[period]['count']}"
+    for region in A1_PERIODS:
+        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+
+
 def test_triple_fault(lab):
     """The guest's triple fault is reported with the table of exits, and resets the machine."""
     boot = guest_plain(lab)
@@ -269,5 +286,5 @@ TESTS = [test_boots, test_cpuid, test_pmu_as_native, test_a1_as_native, test_a1_
          test_a1_guest_work, test_cpuid_exit_budget, test_boot_exits, test_no_root_counting,
          test_efivars, test_bad_msrs_fault, test_hypervisor_memory, test_log, test_final_table,
          test_console_none, test_reboot_by_firmware, test_perf_stat_exact, test_stock_kernel,
-         test_without_optional_controls, test_triple_fault, test_stats_cycles,
+         test_without_optional_controls, test_save_control, test_triple_fault, test_stats_cycles,
          test_second_processor_is_hidden, test_reboot_by_acpi]

@@ -19,7 +19,7 @@ def before_user(boot):
 
 
 def test_no_pmu_exits(lab):
-    """No exit for an NMI, RDPMC, RDMSR or WRMSR from init to the end, with perf and the watchdog."""
+    """From init to the end no exit for an NMI, RDPMC, RDMSR or WRMSR: perf and watchdog run."""
     boot = boot_profile(lab, "msr+nmi")
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("profile") == 0 and boot.job_status("watchdog") == 0, boot.last_line()
