@@ -11,7 +11,9 @@ BOOT_SECONDS = 150
 
 
 def boot(lab, name, jobs, config=""):
+    """The kernel's complaints go to its log alone, so that the guest's lines stay whole."""
     return lab.emulator(f"host-linux-{name}", tools=True, jobs=jobs, efi=test_build(),
+                        append="loglevel=0",
                         config=f"console=none user_hypercalls=1 {config}", timeout=BOOT_SECONDS)
 
 
@@ -49,7 +51,7 @@ def test_found_later(lab):
     row = returned(made)
     assert row["recovered"] == HOST_NMIS and row["returned"] == 0, row
     lines = unknown(made)
-    assert lines >= 1, "the kernel did not complain: was this NMI its own?"
+    assert 1 <= lines <= HOST_NMIS, f"{lines} complaints, wanted 1 to {HOST_NMIS}"
     return f"{row['recovered']} found later; {lines} complaints"
 
 
