@@ -24,7 +24,7 @@
 /* VMCALL: number in RAX, arguments and results as said; RAX = result, negative = error. */
 #define HYPERCALL_NMI_PASSTHROUGH_ON 13  /* -> RAX = 0; as in the thesis's program A.1 */
 #define HYPERCALL_NMI_PASSTHROUGH_OFF 14 /* -> RAX = 0; NMIs exit and are injected */
-#define HYPERCALL_UNKNOWN_NMI 15 /* an NMI that is not the guest's -> RAX = host sources handled now */
+#define HYPERCALL_UNKNOWN_NMI 15 /* an NMI that is not the guest's -> RAX = 0: not the host's either */
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason -> RAX = count (of all reasons for ~0) */
 #define HYPERCALL_LOG 17        /* RBX = position -> RAX = n (0..32) bytes of text, in
                                  * RCX, RDX, RSI, RDI (first byte lowest), RBX = next position */

@@ -19,6 +19,19 @@ extern nmi_root
 %define FRAME_RFLAGS FRAME + 16
 %define FRAME_RSP FRAME + 24
 
+; The registers that nmi_entry pushed, for both ways back.
+%macro RESTORE_CALLER_SAVED 0
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+%endmacro
+
 global nmi_entry
 nmi_entry:
     push rax
@@ -44,15 +57,7 @@ nmi_entry:
     xor edx, edx
     wrmsr
 .restore:
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
+    RESTORE_CALLER_SAVED
     iretq
 
 ; void nmi_unblock(void): an IRET to its own return; in root mode CS and SS are always these.
@@ -78,15 +83,7 @@ return_blocked:
     mov rcx, [rsp + 8 * 8]      ; the interrupted RAX
     mov [rax - 24], rcx
     mov [rsp + 8 * 8], rax      ; in its place: the interrupted RSP
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
+    RESTORE_CALLER_SAVED
     lea rsp, [rax - 24]
     pop rax
     popfq
