@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# machine.py: boots for the end-to-end tests. A boot makes a disk, runs it under a time limit in the
-# emulator or in QEMU, and keeps what came out: exit status, console and ledger. One boot answers
-# many tests, so that each is made once, when the first test asks for it.
+# machine.py: boots for tests and measurements. A boot makes a disk, runs it under a time limit in
+# the emulator or in QEMU, and keeps what came out: exit status, console and ledger. One boot answers
+# many questions, so that each is made once, when it is first asked for.
 import json
 import os
 import re
@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Linux turns two mitigations on wherever it sees a hypervisor, because it cannot know what the host
 # has ("If a VMM did not expose ITS_NO, assume that a guest could be running on a vulnerable
 # hardware"). Both sides run without them, so that the guest's work can be compared with the native.
