@@ -68,6 +68,7 @@ int job_profile(void);
 int job_nmilog(void);
 int job_apic(void);
 int job_apicbad(void);
+int job_kvm(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
