@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [kvm] [check] [lint]   (default: build run)
+# Usage: deps.sh [build] [run] [kvm] [check] [bench] [lint]   (default: build run)
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 set -euo pipefail
 
@@ -16,6 +16,9 @@ lz4 zstd python3"
     [kvm]="qemu-system-x86 ovmf"
     # Unit tests, the QEMU tests, the perf test and the model checker.
     [check]="libcmocka-dev qemu-system-x86 linux-perf spin"
+    # The measurements: plots, and what the guest's root image is made of. Nothing that starts a
+    # service: nginx is fetched into the cache instead.
+    [bench]="python3-matplotlib linux-perf wrk busybox-static"
     # The second compiler and the linters (optional).
     [lint]="clang shellcheck"
 )
