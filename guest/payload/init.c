@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * init.c: PID 1 of the guest's initramfs: runs the jobs that the kernel command line names and ends
  * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay.
+ * Started by another program than the kernel, it runs the jobs that its arguments name.
  */
 #include "payload.h"
 
@@ -123,12 +124,19 @@ static void end_machine(const char *how)
     reboot(strcmp(how, "reboot") == 0 ? RB_AUTOBOOT : RB_POWER_OFF);
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
     char run[WORD_MAX], how[WORD_MAX];
     char *rest = NULL;
     int failed = 0;
 
+    if (getpid() != 1) {
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        for (int i = 1; i < argc; i++) {
+            failed |= run_job(argv[i]);
+        }
+        return failed != 0;
+    }
     region_begin(REGION_USER);
     mount_all();
     open_console();
