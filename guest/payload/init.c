@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * init.c: PID 1 of the guest's initramfs: runs the jobs that the kernel command line names and ends
- * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay.
+ * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay. A job
+ * that is not in the table below is a program of the image's: /jobs/NAME.
  * Started by another program than the kernel, it runs the jobs that its arguments name.
  */
 #include "payload.h"
@@ -20,6 +21,7 @@
 #define WORD_MAX 512
 #define DEFAULT_JOBS "a1,report"
 #define DEFAULT_END "poweroff"
+#define JOBS_FOLDER "/jobs/"
 
 static const struct job jobs[] = {
     {"a1", job_a1, "the A.1 program for each M"},
@@ -92,16 +94,44 @@ void command_line_word(const char *key, const char *fallback, char *value, size_
     }
 }
 
+/* A job that is a program of the image's. -1: there is none. */
+static int run_program(const char *name)
+{
+    char path[sizeof(JOBS_FOLDER) + WORD_MAX];
+    int status = -1;
+    pid_t child;
+
+    snprintf(path, sizeof(path), JOBS_FOLDER "%s", name);
+    if (access(path, X_OK) != 0) {
+        return -1;
+    }
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        execl(path, path, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+        return 1;
+    }
+    return WEXITSTATUS(status);
+}
+
 /* 0 when the job passed. Each job's end is a line of its own, so that a driver can wait for it. */
 static int run_job(const char *name)
 {
-    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-        int status;
+    int status;
 
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
         if (strcmp(jobs[i].name, name) != 0) {
             continue;
         }
         status = jobs[i].run();
+        printf("job: name=%s status=%d\n", name, status);
+        return status;
+    }
+    status = run_program(name);
+    if (status >= 0) {
         printf("job: name=%s status=%d\n", name, status);
         return status;
     }

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Prints a folder that has the guest's Debian packages (perf, nginx, wrk, busybox) and the libraries
+# that they need, unpacked but not installed: this machine gets no web server, and needs none of
+# them. Writes only in the cache; what is there already is taken as it is.
+# Usage: fetch.sh [--update]
+set -euo pipefail
+
+fail() {
+    echo "workloads/fetch.sh: $*" >&2
+    exit 1
+}
+
+packages=(linux-perf nginx wrk busybox-static)
+
+update=0
+case ${1:-} in
+    '') ;;
+    --update) update=1 ;;
+    *) fail "unknown option '$1', wanted --update" ;;
+esac
+suite=unknown
+if [ -r /etc/os-release ]; then
+    # shellcheck disable=SC1091
+    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-${ID:-unknown}}")
+fi
+cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}/packages/$suite
+name=$(IFS=+ && echo "${packages[*]}")
+root=$cache/$name
+if [ $update -eq 0 ] && [ -d "$root" ]; then
+    echo "$root"
+    exit 0
+fi
+
+# The packages and, of what they depend on, the libraries. Of alternatives the first is taken, as
+# apt does. Data of interpreters, which perf is linked with but does not start, stays out.
+with_libraries() {
+    apt-cache depends --recurse --important "${packages[@]}" 2> /dev/null |
+        awk -v roots="${packages[*]}" '
+            /^[^ |<]/ { package = $1; alternative = 0; known[package] = 1; next }
+            /Depends: / {
+                if (!alternative && $2 ~ /^(lib|zlib)/ && $2 !~ /-(stdlib|minimal|common)$/)
+                    needs[package] = needs[package] " " $2
+                alternative = /^ *\|/
+            }
+            END {
+                count = split(roots, queue, " ")
+                for (i = 1; i <= count; i++) {
+                    if (!(queue[i] in known))
+                        exit 1
+                    print queue[i]
+                    seen[queue[i]] = 1
+                    parts = split(needs[queue[i]], more, " ")
+                    for (j = 1; j <= parts; j++)
+                        if (!(more[j] in seen)) {
+                            seen[more[j]] = 1
+                            queue[++count] = more[j]
+                        }
+                }
+            }'
+}
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/.fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mapfile -t wanted < <(with_libraries)
+if [ ${#wanted[@]} -lt ${#packages[@]} ]; then
+    if [ "$(id -u)" -eq 0 ]; then
+        apt-get update >&2
+    elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
+        sudo -n apt-get update >&2
+    fi
+    mapfile -t wanted < <(with_libraries)
+fi
+[ ${#wanted[@]} -ge ${#packages[@]} ] ||
+    fail "apt-cache does not know all of ${packages[*]}; as root run: apt-get update" \
+        "(Debian 12 or 13 is needed)"
+echo "workloads/fetch.sh: fetching ${#wanted[@]} packages" >&2
+mkdir "$work/archives" "$work/root"
+(cd "$work/archives" && apt-get -q download "${wanted[@]}" >&2) ||
+    fail "cannot download the packages; check the network, or as root run: apt-get update"
+for archive in "$work"/archives/*.deb; do
+    dpkg-deb -x "$archive" "$work/root"
+done
+rm -rf "$root"
+mv "$work/root" "$root"
+echo "$root"
