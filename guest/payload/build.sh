@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --bench] [cloud|stock]    (default: $GUEST, else cloud)
+# Usage: build.sh [--tools | --bench | --kvm] [cloud|stock]    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
@@ -9,6 +9,8 @@
 #            guest's root: a program /jobs/NAME there is the job NAME for the kernel command line's
 #            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
 #            when a file in it changes, so that a script may build what it likes.
+#   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
+#            guest/kvm/, and the bench kernel ($BENCH_IMAGE, else build/bench.bzImage) for its guest
 set -euo pipefail
 
 fail() {
@@ -18,11 +20,11 @@ fail() {
 
 variant=small
 case ${1:-} in
-    --tools | --bench)
+    --tools | --bench | --kvm)
         variant=${1#--}
         shift
         ;;
-    --*) fail "unknown option '$1', wanted --tools or --bench" ;;
+    --*) fail "unknown option '$1', wanted --tools, --bench or --kvm" ;;
 esac
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -80,6 +82,19 @@ fill_tools() {
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
 }
 
+# KVM's modules need each other and irqbypass.
+fill_kvm() {
+    local bench=${BENCH_IMAGE:-$top/build/bench.bzImage} launcher module
+    [ -r "$bench" ] || fail "cannot read $bench; build it first: make bench-image"
+    launcher=$("$top/guest/kvm/build.sh")
+    fill_small
+    for module in irqbypass kvm kvm-intel; do
+        add_module "$root" "$modules" "$module"
+    done
+    cp "$launcher" "$root/launch"
+    cp "$bench" "$root/bench.bzImage"
+}
+
 fill_bench() {
     local script
     fill_small
@@ -97,8 +112,8 @@ fill_bench() {
 "fill_$variant"
 key=$(key_of "$root")
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
-    # The small image stays as it is: reading it is cheaper in an emulator than unpacking it.
-    if [ "$variant" = small ]; then
+    # A small image stays as it is: reading it is cheaper in an emulator than unpacking it.
+    if [ "$variant" = small ] || [ "$variant" = kvm ]; then
         archive "$root" > "$root.new"
     else
         archive "$root" | lz4 -q -l -9 > "$root.new"

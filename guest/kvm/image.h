@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A kernel in the memory of a virtual machine, with all that the boot protocol wants around it.
+ * (Linux, Documentation/arch/x86/boot.rst, "32-bit Boot Protocol".)
+ */
+#ifndef PMUVISOR_KVM_IMAGE_H
+#define PMUVISOR_KVM_IMAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "refusal.h"
+
+/* The processor's state at the 32-bit entry, beside protected mode without paging, flat segments
+ * of the descriptors in the GDT, and interrupts off. */
+struct image_entry {
+    uint32_t eip;
+    uint32_t esi; /* boot_params */
+    uint32_t gdt_base;
+    uint16_t gdt_limit;
+};
+
+/* Puts the file's kernel, boot_params, command line and GDT into the memory, which begins at
+ * guest-physical address 0 and is all zero. `name` is the file's, for the refusal. Pure. */
+bool image_place(uint8_t *memory, uint64_t memory_size, const void *file, uint64_t file_size,
+                 const char *name, const char *command_line, struct image_entry *entry,
+                 struct refusal *r);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * launch: boots a kernel in a virtual machine of the running kernel's KVM, with the guest's COM1 on
+ * stdout: the smallest thing between the bench kernel and KVM, so that what is counted is KVM's.
+ * Only for KVM on Intel's VMX. (Linux, Documentation/virt/kvm/api.rst.)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host.h"
+#include "image.h"
+#include "vm.h"
+
+/* As testbed/run.sh and run-qemu.sh have them. */
+enum status {
+    STATUS_DONE = 0,     /* the guest reset the machine, which is how it ends */
+    STATUS_ERROR = 1,
+    STATUS_SHUTDOWN = 3, /* triple fault */
+    STATUS_REFUSED = 4,  /* no KVM on VMX */
+    STATUS_TIMEOUT = 124,
+};
+
+#define MEMORY_DEFAULT 256
+#define MEMORY_MIN 32
+#define MEMORY_MAX 2048
+#define SECONDS_DEFAULT 60
+#define SECONDS_MAX 86400
+
+struct launch_options {
+    const char *kernel, *append;
+    unsigned long memory, seconds;
+};
+
+static const char usage[] =
+    "usage: launch --kernel FILE [--append S] [--memory MIB] [--timeout SECONDS]\n"
+    "exit status: 0 the guest reset the machine, 3 triple fault, 4 no KVM on VMX here,\n"
+    "             124 timeout, 1 other\n";
+
+static int say(enum status status, const char *line)
+{
+    fflush(stdout);
+    fprintf(stderr, "launch: %s\n", line);
+    return status;
+}
+
+static bool number(const char *option, const char *text, unsigned long min, unsigned long max,
+                   unsigned long *value, struct refusal *r)
+{
+    char *end;
+
+    errno = 0;
+    *value = strtoul(text, &end, 10);
+    if (errno == 0 && end != text && *end == '\0' && *text != '-' && *value >= min && *value <= max)
+        return true;
+    return refuse(r, REFUSE_BAD_OPTION, "%s: found '%s', wanted %lu to %lu", option, text, min,
+                  max);
+}
+
+static bool read_options(int count, char **words, struct launch_options *o, struct refusal *r)
+{
+    for (int i = 1; i < count; i += 2) {
+        const char *option = words[i], *value = words[i + 1];
+        bool good = true;
+
+        if (value == NULL)
+            return refuse(r, REFUSE_BAD_OPTION, "%s: found no value, wanted one (see --help)",
+                          option);
+        if (strcmp(option, "--kernel") == 0)
+            o->kernel = value;
+        else if (strcmp(option, "--append") == 0)
+            o->append = value;
+        else if (strcmp(option, "--memory") == 0)
+            good = number(option, value, MEMORY_MIN, MEMORY_MAX, &o->memory, r);
+        else if (strcmp(option, "--timeout") == 0)
+            good = number(option, value, 1, SECONDS_MAX, &o->seconds, r);
+        else
+            return refuse(r, REFUSE_BAD_OPTION, "found the unknown option '%s' (see --help)",
+                          option);
+        if (!good)
+            return false;
+    }
+    if (o->kernel == NULL)
+        return refuse(r, REFUSE_BAD_OPTION, "--kernel: found none, wanted a file (see --help)");
+    return true;
+}
+
+static bool map_file(const char *path, const void **data, uint64_t *size, struct refusal *r)
+{
+    static const char nothing[1];
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return refuse(r, REFUSE_NOT_FOUND, "kernel %s: cannot be opened (%s); give a bzImage", path,
+                      strerror(errno));
+    *size = (uint64_t)status.st_size;
+    *data = nothing;
+    if (*size != 0)
+        *data = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (*data == MAP_FAILED)
+        return refuse(r, REFUSE_BAD_FILE, "kernel %s: cannot be read (%s); give a bzImage", path,
+                      strerror(errno));
+    return true;
+}
+
+static int run(struct vm *vm, const struct launch_options *o)
+{
+    struct refusal r;
+
+    printf("launch: memory=%lu pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
+           vm->pmu_version, (unsigned long)vm->perf_capabilities);
+    switch (vm_run(vm, (unsigned)o->seconds, &r)) {
+    case VM_END_RESET:
+        return STATUS_DONE;
+    case VM_END_SHUTDOWN:
+        return say(STATUS_SHUTDOWN, "the guest's processor shut down (triple fault)");
+    case VM_END_TIME:
+        return say(STATUS_TIMEOUT, "the guest had not ended when its time was over (--timeout)");
+    default:
+        return say(STATUS_ERROR, r.line);
+    }
+}
+
+int main(int count, char **words)
+{
+    struct launch_options o = {
+        .append = "", .memory = MEMORY_DEFAULT, .seconds = SECONDS_DEFAULT};
+    struct image_entry entry;
+    struct kvm_host host;
+    struct refusal r;
+    struct vm vm;
+    const void *file = NULL;
+    uint64_t size = 0;
+
+    if (count == 2 && strcmp(words[1], "--help") == 0) {
+        fputs(usage, stdout);
+        return STATUS_DONE;
+    }
+    if (!read_options(count, words, &o, &r))
+        return say(STATUS_ERROR, r.line);
+    kvm_host_read(&host);
+    if (!kvm_host_check(&host, &r))
+        return say(STATUS_REFUSED, r.line);
+    if (!map_file(o.kernel, &file, &size, &r) || !vm_make(&vm, o.memory << 20, &r) ||
+        !image_place(vm.memory, vm.memory_size, file, size, o.kernel, o.append, &entry, &r) ||
+        !vm_enter_at(&vm, &entry, &r))
+        return say(STATUS_ERROR, r.line);
+    return run(&vm, &o);
+}

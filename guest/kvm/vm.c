@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Makes the virtual machine. What KVM offers is given to the guest as QEMU's `-cpu host,pmu=on`
+ * does: its whole CPUID, with the PMU, and IA32_PERF_CAPABILITIES.
+ * (Linux, Documentation/virt/kvm/api.rst; SDM Vol. 2, "CPUID"; SDM Vol. 3, "Segment Registers".)
+ */
+#include "vm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "guest/linux.h"
+#include "host.h"
+#include "msr.h"
+
+/* Three pages and one page that KVM may want on processors without "unrestricted guest"; no memory
+ * of the guest is here. */
+#define TSS_ADDRESS 0xfffbd000ul
+#define IDENTITY_MAP_ADDRESS 0xfffbc000ul
+#define CPUID_ENTRIES_MAX 256
+#define LEAF_VERSION 1
+#define CPUID_1_ECX_TSC_DEADLINE BIT(24)
+#define CPUID_1_ECX_HYPERVISOR BIT(31)
+#define CPUID_1_EBX_APIC_ID 0xff000000u
+#define LEAF_PMU 0x0a
+#define PMU_VERSION_MASK 0xff
+#define LEAF_TOPOLOGY 0x0b
+#define LEAF_TOPOLOGY_V2 0x1f
+#define CR0_PE BIT(0)
+#define CR0_ET BIT(4)
+#define RFLAGS_RESERVED_1 BIT(1)
+#define SEGMENT_CODE 0x0b /* execute, read, accessed */
+#define SEGMENT_DATA 0x03 /* read, write, accessed */
+
+/* ioctl() with its failure as a refusal that names the request. */
+static bool ask(int fd, unsigned long request, const char *name, const void *argument,
+                struct refusal *r)
+{
+    if (ioctl(fd, request, argument) >= 0)
+        return true;
+    return refuse(r, REFUSE_UNSUPPORTED, "KVM: %s failed (%s); see the kernel log", name,
+                  strerror(errno));
+}
+#define ASK(fd, request, argument, r) ask(fd, request, #request, (const void *)(argument), r)
+
+static bool make_memory(struct vm *vm, uint64_t size, struct refusal *r)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS |
+                        MAP_POPULATE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return refuse(r, REFUSE_NO_MEMORY,
+                      "memory: found no %lu MiB for the virtual machine (%s); lower --memory",
+                      (unsigned long)(size >> 20), strerror(errno));
+    vm->memory = memory;
+    vm->memory_size = size;
+    struct kvm_userspace_memory_region region = {
+        .memory_size = size,
+        .userspace_addr = (uintptr_t)memory,
+    };
+    return ASK(vm->fd, KVM_SET_USER_MEMORY_REGION, &region, r);
+}
+
+static bool make_devices(struct vm *vm, struct refusal *r)
+{
+    uint64_t identity_map = IDENTITY_MAP_ADDRESS;
+    struct kvm_pit_config pit = {.flags = KVM_PIT_SPEAKER_DUMMY};
+
+    return ASK(vm->fd, KVM_SET_TSS_ADDR, TSS_ADDRESS, r) &&
+           ASK(vm->fd, KVM_SET_IDENTITY_MAP_ADDR, &identity_map, r) &&
+           ASK(vm->fd, KVM_CREATE_IRQCHIP, 0, r) && ASK(vm->fd, KVM_CREATE_PIT2, &pit, r);
+}
+
+static void edit_leaf(struct vm *vm, struct kvm_cpuid_entry2 *leaf)
+{
+    switch (leaf->function) {
+    case LEAF_VERSION:
+        leaf->ecx |= (uint32_t)CPUID_1_ECX_HYPERVISOR;
+        if (ioctl(vm->kvm, KVM_CHECK_EXTENSION, KVM_CAP_TSC_DEADLINE_TIMER) > 0)
+            leaf->ecx |= (uint32_t)CPUID_1_ECX_TSC_DEADLINE;
+        leaf->ebx &= ~CPUID_1_EBX_APIC_ID;
+        break;
+    case LEAF_PMU:
+        vm->pmu_version = leaf->eax & PMU_VERSION_MASK;
+        break;
+    case LEAF_TOPOLOGY:
+    case LEAF_TOPOLOGY_V2:
+        leaf->edx = 0; /* x2APIC ID: of the host's processor, otherwise */
+        break;
+    default:
+        break;
+    }
+}
+
+static bool set_cpuid(struct vm *vm, struct refusal *r)
+{
+    struct kvm_cpuid2 *table = calloc(1, sizeof(*table) +
+                                      CPUID_ENTRIES_MAX * sizeof(table->entries[0]));
+    bool done = false;
+
+    if (table == NULL)
+        return refuse(r, REFUSE_NO_MEMORY, "memory: found none for the CPUID table");
+    table->nent = CPUID_ENTRIES_MAX;
+    if (ASK(vm->kvm, KVM_GET_SUPPORTED_CPUID, table, r)) {
+        for (uint32_t i = 0; i < table->nent; i++)
+            edit_leaf(vm, &table->entries[i]);
+        done = ASK(vm->vcpu, KVM_SET_CPUID2, table, r);
+    }
+    free(table);
+    return done;
+}
+
+/* KVM has the MSR among its features only where the guest's PMU has something of it. */
+static void set_perf_capabilities(struct vm *vm)
+{
+    _Alignas(struct kvm_msrs)
+    uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
+    struct kvm_msrs *msrs = (void *)storage;
+
+    msrs->nmsrs = 1;
+    msrs->entries[0].index = IA32_PERF_CAPABILITIES;
+    if (ioctl(vm->kvm, KVM_GET_MSRS, msrs) == 1 && ioctl(vm->vcpu, KVM_SET_MSRS, msrs) == 1)
+        vm->perf_capabilities = msrs->entries[0].data;
+}
+
+static bool make_vcpu(struct vm *vm, struct refusal *r)
+{
+    vm->vcpu = ioctl(vm->fd, KVM_CREATE_VCPU, 0);
+    if (vm->vcpu < 0)
+        return refuse(r, REFUSE_UNSUPPORTED, "KVM: KVM_CREATE_VCPU failed (%s); see the kernel log",
+                      strerror(errno));
+    int size = ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+    if (size < (int)sizeof(*vm->run))
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "KVM: KVM_GET_VCPU_MMAP_SIZE: found %d, wanted at least %lu; use a later "
+                      "kernel", size, (unsigned long)sizeof(*vm->run));
+    vm->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, vm->vcpu, 0);
+    if (vm->run == MAP_FAILED)
+        return refuse(r, REFUSE_NO_MEMORY, "KVM: the processor's run area cannot be mapped (%s)",
+                      strerror(errno));
+    if (!set_cpuid(vm, r))
+        return false;
+    set_perf_capabilities(vm);
+    return true;
+}
+
+bool vm_make(struct vm *vm, uint64_t memory_size, struct refusal *r)
+{
+    *vm = (struct vm){.kvm = open(KVM_DEVICE, O_RDWR | O_CLOEXEC)};
+    if (vm->kvm < 0)
+        return refuse(r, REFUSE_NOT_FOUND, "KVM: " KVM_DEVICE " does not open (%s)",
+                      strerror(errno));
+    int version = ioctl(vm->kvm, KVM_GET_API_VERSION, 0);
+    if (version != KVM_API_VERSION)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "KVM: found API version %d, wanted %d; use Linux 2.6.22 or later", version,
+                      KVM_API_VERSION);
+    vm->fd = ioctl(vm->kvm, KVM_CREATE_VM, 0);
+    if (vm->fd < 0)
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "KVM: KVM_CREATE_VM failed (%s); is another hypervisor using VMX? See the "
+                      "kernel log", strerror(errno));
+    /* KVM wants its devices before the first processor. */
+    return make_memory(vm, memory_size, r) && make_devices(vm, r) && make_vcpu(vm, r);
+}
+
+static struct kvm_segment flat(uint16_t selector, uint8_t type)
+{
+    return (struct kvm_segment){
+        .limit = UINT32_MAX,
+        .selector = selector,
+        .type = type,
+        .present = 1,
+        .db = 1,
+        .s = 1,
+        .g = 1,
+    };
+}
+
+bool vm_enter_at(struct vm *vm, const struct image_entry *entry, struct refusal *r)
+{
+    struct kvm_regs regs = {.rip = entry->eip, .rsi = entry->esi, .rflags = RFLAGS_RESERVED_1};
+    struct kvm_sregs sregs;
+
+    /* TR, LDTR and the APIC base stay as they are after reset. */
+    if (!ASK(vm->vcpu, KVM_GET_SREGS, &sregs, r))
+        return false;
+    sregs.cr0 = CR0_PE | CR0_ET;
+    sregs.gdt.base = entry->gdt_base;
+    sregs.gdt.limit = entry->gdt_limit;
+    sregs.cs = flat(LINUX_BOOT_CS, SEGMENT_CODE);
+    sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = flat(LINUX_BOOT_DS, SEGMENT_DATA);
+    return ASK(vm->vcpu, KVM_SET_SREGS, &sregs, r) && ASK(vm->vcpu, KVM_SET_REGS, &regs, r);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * One virtual machine with one processor, made and run through KVM's API.
+ * (Linux, Documentation/virt/kvm/api.rst.)
+ */
+#ifndef PMUVISOR_KVM_VM_H
+#define PMUVISOR_KVM_VM_H
+
+#include <linux/kvm.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "image.h"
+#include "refusal.h"
+
+struct vm {
+    int kvm, fd, vcpu;
+    struct kvm_run *run;
+    uint8_t *memory;
+    uint64_t memory_size;
+    unsigned pmu_version;       /* CPUID.0AH:EAX[7:0], as the guest sees it */
+    uint64_t perf_capabilities; /* IA32_PERF_CAPABILITIES, likewise */
+};
+
+/* Memory, interrupt controllers, PIT, processor with its CPUID. */
+bool vm_make(struct vm *vm, uint64_t memory_size, struct refusal *r);
+/* The processor's registers at the kernel's entry. */
+bool vm_enter_at(struct vm *vm, const struct image_entry *entry, struct refusal *r);
+
+enum vm_end {
+    VM_END_RESET,    /* the guest reset the machine: its orderly end */
+    VM_END_SHUTDOWN, /* triple fault */
+    VM_END_TIME,
+    VM_END_ERROR,    /* *r says what */
+};
+
+/* Runs the guest until one of these; its COM1 is written to stdout. */
+enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r);
+
+#endif
