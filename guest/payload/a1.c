@@ -6,6 +6,8 @@
  * nothing in between that the appendix does not have. PMIs are counted by the kernel itself, in the
  * PMI line of /proc/interrupts, read before and after: no ring buffer, no signal, no wakeup.
  */
+#include "a1.h"
+#include "hypercall.h"
 #include "payload.h"
 
 #include <errno.h>
@@ -17,22 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define A1_BRANCHES 100000L
 #define NANOSECONDS_PER_SECOND 1000000000L
 
 /* The first is larger than N: the program without PMIs, the thesis's basic execution time. */
-static const uint64_t a1_periods[] = {200000, 10000, 1000, 100};
-
-#define A1_RUNS (sizeof(a1_periods) / sizeof(a1_periods[0]))
-
-struct a1_result {
-    uint64_t period;
-    long long expected;
-    long long pmis;
-    long long nmis;
-    long long count;
-    long long nanoseconds;
-};
+const uint64_t a1_periods[A1_RUNS] = {200000, 10000, 1000, 100};
 
 static struct a1_result results[A1_RUNS];
 static bool results_valid;
@@ -54,11 +44,11 @@ static void wait_for_tick(void)
     } while (now.tv_sec == first.tv_sec && now.tv_nsec == first.tv_nsec);
 }
 
-/* One run of the appendix's program. region 0: not marked (the warm-up). Returns 0 or -errno. */
-static int a1_run(uint64_t period, uint32_t region, struct a1_result *result)
+int a1_run(const struct a1_plan *plan, struct a1_result *result)
 {
     struct timespec start, end;
     long long pmis, nmis, count = 0;
+    long on = 0, off = 0;
     int perf_fd, open_error, error = 0;
     struct perf_event_attr attr = {
         .type = PERF_TYPE_HARDWARE,
@@ -66,16 +56,22 @@ static int a1_run(uint64_t period, uint32_t region, struct a1_result *result)
         .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
         .exclude_kernel = 1,
         .disabled = 1,
-        .sample_period = period,
+        .sample_period = plan->period,
     };
 
     pmis = interrupt_count("PMI");
     nmis = interrupt_count("NMI");
     wait_for_tick();
-    if (region != 0) {
-        region_begin(region);
+    if (plan->region != 0) {
+        region_begin(plan->region);
     }
     clock_gettime(CLOCK_MONOTONIC, &start);
+    if (plan->hypercalls) {
+        on = hyper_call(HYPERCALL_NMI_PASSTHROUGH_ON);
+    }
+    if (plan->inner_region != 0) {
+        region_begin(plan->inner_region);
+    }
     perf_fd = perf_event_open(&attr, 0, -1, -1, 0);
     open_error = errno;
     ioctl(perf_fd, PERF_EVENT_IOC_ENABLE, 0);
@@ -84,9 +80,15 @@ static int a1_run(uint64_t period, uint32_t region, struct a1_result *result)
         __asm__ volatile("" : "+r"(i));
     }
     ioctl(perf_fd, PERF_EVENT_IOC_DISABLE, 0);
+    if (plan->inner_region != 0) {
+        region_end(plan->inner_region);
+    }
+    if (plan->hypercalls) {
+        off = hyper_call(HYPERCALL_NMI_PASSTHROUGH_OFF);
+    }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (region != 0) {
-        region_end(region);
+    if (plan->region != 0) {
+        region_end(plan->region);
     }
     if (perf_fd < 0) {
         return -open_error;
@@ -95,9 +97,12 @@ static int a1_run(uint64_t period, uint32_t region, struct a1_result *result)
         error = -errno;
     }
     close(perf_fd);
+    if (on != 0 || off != 0) {
+        error = -EPERM;
+    }
     *result = (struct a1_result){
-        .period = period,
-        .expected = A1_BRANCHES / (long long)period,
+        .period = plan->period,
+        .expected = A1_BRANCHES / (long long)plan->period,
         .pmis = interrupt_count("PMI") - pmis,
         .nmis = interrupt_count("NMI") - nmis,
         .count = count,
@@ -107,30 +112,39 @@ static int a1_run(uint64_t period, uint32_t region, struct a1_result *result)
     return error;
 }
 
+int a1_lift_limits(void)
+{
+    static const char percent[] = "/proc/sys/kernel/perf_cpu_time_max_percent";
+    static const char rate[] = "/proc/sys/kernel/perf_event_max_sample_rate";
+    /* The rate cannot be set while the time limit is off, as an earlier job may have left it. */
+    int error = write_text(percent, "25\n");
+
+    if (error == 0) {
+        error = write_text(rate, "10000000\n");
+    }
+    return error != 0 ? error : write_text(percent, "0\n");
+}
+
 int job_a1(void)
 {
+    struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
     struct a1_result warm_up;
     int failed = 0;
     int error;
 
-    /*
-     * perf limits the sample rate and the time that PMIs may take; with M = 100 either would
-     * throttle the event. The rate cannot be set any more once the time limit is off.
-     */
-    error = write_text("/proc/sys/kernel/perf_event_max_sample_rate", "10000000\n");
-    if (error == 0) {
-        error = write_text("/proc/sys/kernel/perf_cpu_time_max_percent", "0\n");
-    }
+    error = a1_lift_limits();
     if (error != 0) {
         printf("a1: error=\"cannot lift perf's rate limit: %s\"\n", strerror(-error));
         return 1;
     }
     /* First uses (page faults, lazily allocated perf structures) belong to no run. */
-    error = a1_run(a1_periods[A1_RUNS - 1], 0, &warm_up);
+    error = a1_run(&plan, &warm_up);
     for (size_t i = 0; error == 0 && i < A1_RUNS; i++) {
         struct a1_result *r = &results[i];
 
-        error = a1_run(a1_periods[i], (uint32_t)(REGION_A1_FIRST + i), r);
+        plan.period = a1_periods[i];
+        plan.region = (uint32_t)(REGION_A1_FIRST + i);
+        error = a1_run(&plan, r);
         printf("a1: region=%zu N=%ld M=%llu expected=%lld pmis=%lld nmis=%lld count=%lld ns=%lld\n",
                REGION_A1_FIRST + i, A1_BRANCHES, (unsigned long long)r->period, r->expected,
                r->pmis, r->nmis, r->count, r->nanoseconds);

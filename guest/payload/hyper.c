@@ -40,8 +40,7 @@ const char *hyper_policy(void)
     return names[policy];
 }
 
-/* Hypercalls are the kernel's: from user space each one is refused, whatever its number. */
-static long user_hypercall(long number)
+long hyper_call(long number)
 {
     long result;
 
@@ -60,7 +59,8 @@ int job_log(void)
         printf("log: not running under PMUvisor\n");
         return 0;
     }
-    refused = user_hypercall(HYPERCALL_LOG);
+    /* Hypercalls are the kernel's: from user space each one is refused, whatever its number. */
+    refused = hyper_call(HYPERCALL_LOG);
     error = load_module("pmuvisor");
     text = read_text("/proc/pmuvisor_log");
     for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;

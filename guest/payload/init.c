@@ -25,6 +25,7 @@
 
 static const struct job jobs[] = {
     {"a1", job_a1, "the A.1 program for each M"},
+    {"a1bench", job_a1bench, "the measurement a1: Table 4.2"},
     {"report", job_report, "kernel, hypervisor, A.1 table"},
     {"cpuinfo", job_cpuinfo, "what CPUID and the kernel log say"},
     {"cpuid", job_cpuid, "a marked run of CPUID instructions"},

@@ -16,6 +16,8 @@ enum region {
     REGION_SKID = 60,      /* the job skid's load */
     REGION_SWITCH = 61,    /* the job switch's load */
     REGION_SPIN = 62,      /* the job spin's loop */
+    REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
+    REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
     REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
 };
 
@@ -46,6 +48,7 @@ struct job {
 };
 
 int job_a1(void);
+int job_a1bench(void);
 int job_report(void);
 int job_cpuinfo(void);
 int job_cpuid(void);
@@ -111,5 +114,8 @@ bool hyper_present(void);
 
 /* "msr+nmi" and so on, from PMUvisor's information leaf. Only when hyper_present(). */
 const char *hyper_policy(void);
+
+/* A hypercall without arguments. Only when hyper_present(). */
+long hyper_call(long number);
 
 #endif

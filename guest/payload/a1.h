@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * a1.h: the thesis's program A.1, shared by the job `a1`, which shows that it works, and the job
+ * `a1bench`, which measures it.
+ */
+#ifndef PMUVISOR_A1_H
+#define PMUVISOR_A1_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define A1_BRANCHES 100000L /* N */
+#define A1_RUNS 4
+extern const uint64_t a1_periods[A1_RUNS]; /* M */
+
+struct a1_plan {
+    uint64_t period;
+    uint32_t region;       /* the whole program; 0: not marked */
+    uint32_t inner_region; /* what is between the two hypercalls; 0: not marked */
+    bool hypercalls;       /* NMI passthrough on before and off after, as in the appendix */
+};
+
+struct a1_result {
+    uint64_t period;
+    long long expected;
+    long long pmis;
+    long long nmis;
+    long long count;
+    long long nanoseconds;
+};
+
+/* One run of the appendix's program. 0 or -errno; -EPERM: a hypercall was refused. */
+int a1_run(const struct a1_plan *plan, struct a1_result *result);
+
+/* perf limits the rate of samples and the time that PMIs may take; with M = 100 either would throttle
+ * the event. 0 or -errno. */
+int a1_lift_limits(void);
+
+#endif
