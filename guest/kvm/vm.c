@@ -28,6 +28,7 @@
 #define CPUID_1_EBX_APIC_ID 0xff000000u
 #define LEAF_PMU 0x0a
 #define PMU_VERSION_MASK 0xff
+#define PERF_CAP_LBR_FMT BITS(5, 0)
 #define LEAF_TOPOLOGY 0x0b
 #define LEAF_TOPOLOGY_V2 0x1f
 #define CR0_PE BIT(0)
@@ -114,7 +115,8 @@ static bool set_cpuid(struct vm *vm, struct refusal *r)
     return done;
 }
 
-/* KVM has the MSR among its features only where the guest's PMU has something of it. */
+/* KVM has the MSR among its features only where the guest's PMU has something of it. LBRs are for
+ * those who ask for them, as in QEMU, because KVM then has more to do at every VM entry. */
 static void set_perf_capabilities(struct vm *vm)
 {
     _Alignas(struct kvm_msrs)
@@ -123,7 +125,10 @@ static void set_perf_capabilities(struct vm *vm)
 
     msrs->nmsrs = 1;
     msrs->entries[0].index = IA32_PERF_CAPABILITIES;
-    if (ioctl(vm->kvm, KVM_GET_MSRS, msrs) == 1 && ioctl(vm->vcpu, KVM_SET_MSRS, msrs) == 1)
+    if (ioctl(vm->kvm, KVM_GET_MSRS, msrs) != 1)
+        return;
+    msrs->entries[0].data &= ~PERF_CAP_LBR_FMT;
+    if (ioctl(vm->vcpu, KVM_SET_MSRS, msrs) == 1)
         vm->perf_capabilities = msrs->entries[0].data;
 }
 
