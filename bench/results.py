@@ -10,8 +10,8 @@ COLUMNS = ("native", "kvm", "intercept", "msr", "msr+nmi")
 KINDS = ("emulator", "nested", "metal")
 UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "profile", "nginx", "accuracy", "ablation")
-ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick", "mitigations",
-               "turbo", "frequency")
+ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick",
+               "mitigations", "turbo", "frequency")
 NOT_RUN = "not run"
 STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
@@ -64,7 +64,8 @@ def check_measurement(entry, where, kind):
     need(entry["unit"] != "cycles" or kind != "emulator", f"{where}.unit", entry["unit"],
          "instructions: an emulator has no cycles")
     for key in ("value", *OPTIONAL):
-        need(key not in entry or is_number(entry[key]), f"{where}.{key}", entry.get(key), "a number")
+        need(key not in entry or is_number(entry[key]), f"{where}.{key}", entry.get(key),
+             "a number")
     need(isinstance(entry["exact"], bool), f"{where}.exact", entry["exact"], "true or false")
     need(kind == "emulator" or not entry["exact"] or entry["unit"] not in ("cycles", "ns"),
          f"{where}.exact", entry["exact"], "false: a time is not exact")

@@ -16,9 +16,8 @@ lz4 zstd python3"
     [kvm]="qemu-system-x86 ovmf"
     # Unit tests, the QEMU tests, the perf test and the model checker.
     [check]="libcmocka-dev qemu-system-x86 linux-perf spin"
-    # The measurements: plots, and what the guest's root image is made of. Nothing that starts a
-    # service: nginx is fetched into the cache instead.
-    [bench]="python3-matplotlib linux-perf wrk busybox-static"
+    # The measurements' plots. What the guest runs is fetched into the cache and not installed.
+    [bench]="python3-matplotlib"
     # The second compiler and the linters (optional).
     [lint]="clang shellcheck"
 )

@@ -105,6 +105,7 @@ class Lab:
         self.keep = keep
         os.makedirs(keep, exist_ok=True)
         self.kernels = {}
+        self.running = set()
 
     def kernel(self, flavour="cloud"):
         if flavour not in self.kernels:
@@ -190,6 +191,14 @@ class Lab:
             return self.watch(name, run, limit, None)
         return self.boot(name, make)
 
+    def stop(self):
+        """Ends the boots that run in other threads."""
+        for process in list(self.running):
+            try:
+                os.killpg(process.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+
     def watch(self, name, run, limit, ledger_file):
         """Runs the command with its console kept in a file; ends it a little after the limit."""
         console_file = os.path.join(self.keep, f"{name}.console")
@@ -198,6 +207,7 @@ class Lab:
                 open(os.path.join(self.keep, f"{name}.errors"), "w+b") as errors:
             process = subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=console,
                                        stderr=errors, start_new_session=True)
+            self.running.add(process)
             try:
                 status = process.wait(timeout=limit + 60)
             except subprocess.TimeoutExpired:
@@ -207,6 +217,8 @@ class Lab:
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
+            finally:
+                self.running.discard(process)
             errors.seek(0)
             error_text = errors.read().decode("utf-8", "replace")
         seconds = time.monotonic() - started

@@ -5,6 +5,7 @@
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
+#   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   onto an EFI system partition
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
@@ -55,3 +56,4 @@ install: $(EFI)
 	@boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD)
 
 include guest/bench/bench.mk
+include bench/measure.mk

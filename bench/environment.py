@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# environment.py: what kind of machine this is, and the versions of what runs on it. Reads /proc and
+# /sys, asks run-qemu.sh and the compiler; changes nothing.
+import datetime
+import os
+import re
+import subprocess
+
+from machine import path
+
+CPUINFO = "/proc/cpuinfo"
+PSTATE_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
+CPUFREQ_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
+CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq"
+
+
+def read(name):
+    try:
+        with open(name, encoding="utf-8", errors="replace") as source:
+            return source.read().strip()
+    except OSError:
+        return ""
+
+
+def cpuinfo(key, text=None):
+    """A value of the first processor, as Linux's /proc/cpuinfo has it."""
+    match = re.search(rf"^{key}\s*: (.*)$", read(CPUINFO) if text is None else text, re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def probe():
+    """What run-qemu.sh would take here, and its reason."""
+    done = subprocess.run([path("run-qemu.sh"), "--probe"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    reason = done.stderr.strip().splitlines() or ["run-qemu.sh: no reason given"]
+    return done.stdout.strip(), re.sub(r"^run-qemu\.sh: backend \w+: ", "", reason[-1])
+
+
+def detect(flags=None, probed=None):
+    """(kind that this program can boot here, lines that say why)."""
+    flags = cpuinfo("flags").split() if flags is None else flags
+    backend, reason = probed or probe()
+    notes = []
+    if "vmx" in flags and "hypervisor" not in flags:
+        notes.append("bench: this is a bare machine with VMX, which is not rebooted from here: for "
+                     "its cycles run `make install ESP=DIR` and boot the entry with bench=auto")
+    if backend == "kvm":
+        notes.append(f"bench: environment nested: {reason}; the outer KVM is in every figure")
+        return "nested", notes
+    notes.append(f"bench: environment emulator: {reason}; figures are exact counts, no cycles")
+    return "emulator", notes
+
+
+def host_kvm_obstacle():
+    """Why the machine's own KVM is not the column kvm; empty where there is no KVM at all."""
+    if not os.path.exists("/dev/kvm"):
+        return ""
+    if "vmx" not in cpuinfo("flags").split():
+        return "bench: /dev/kvm is there, but not by VMX, which this processor does not offer: " \
+               "refused for the column kvm"
+    return ""
+
+
+def compiler():
+    """The first word of the flags that the hypervisor was built with, and what it says it is."""
+    name = (read(path("build", "flags")).split() or ["gcc"])[0]
+    try:
+        done = subprocess.run([name, "--version"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
+    except OSError:
+        return name
+    return (done.stdout.splitlines() or [name])[0]
+
+
+def emulator_version():
+    """As testbed/build.sh names the source that it builds."""
+    match = re.search(r"\bbochs_([0-9.]+)", read(path("testbed", "build.sh")))
+    return f"Bochs {match[1]}" if match else "Bochs"
+
+
+def qemu_version():
+    try:
+        done = subprocess.run(["qemu-system-x86_64", "--version"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
+    except OSError:
+        return ""
+    return (done.stdout.splitlines() or [""])[0]
+
+
+def turbo():
+    if read(PSTATE_NO_TURBO):
+        return "off" if read(PSTATE_NO_TURBO) == "1" else "on"
+    if read(CPUFREQ_BOOST):
+        return "on" if read(CPUFREQ_BOOST) == "1" else "off"
+    return "unknown"
+
+
+def frequency():
+    """Limits and governor, where Linux tells them; else what /proc/cpuinfo says."""
+    low, high = read(f"{CPUFREQ}/scaling_min_freq"), read(f"{CPUFREQ}/scaling_max_freq")
+    if low and high:
+        governor = read(f"{CPUFREQ}/scaling_governor")
+        return f"{int(low) // 1000} to {int(high) // 1000} MHz, governor {governor}"
+    mhz = cpuinfo("cpu MHz")
+    return f"{mhz} MHz" if mhz else ""
+
+
+def collect(kind, kernel, model, mitigations):
+    """The environment of a run on this machine, but for what its consoles say."""
+    found = {
+        "kind": kind, "tick": 0, "mitigations": mitigations, "kvm": "", "compiler": compiler(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "kernel": f"Linux {kernel}" if kernel else "", "turbo": "", "frequency": "",
+    }
+    if kind == "emulator":
+        found["cpu"] = f"{model} (Bochs), with the test bed's PMU"
+        found["emulator"] = emulator_version()
+    else:
+        found["cpu"] = cpuinfo("model name")
+        found["emulator"] = qemu_version()
+        found["turbo"], found["frequency"] = turbo(), frequency()
+    return found
+
+
+def kvm_version(console):
+    """Of the KVM in the column kvm, from the line of its job; empty where there is none."""
+    match = re.search(r"^kvm: release=(\S+)(.*)$", console, re.MULTILINE)
+    return f"Linux {match[1]}, kvm_intel{match[2]}" if match else ""

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# importer.py: console logs, and the files that a bare machine leaves, to results (README.md,
+# "Importing"). Boots nothing.
+import dataclasses
+import json
+import re
+
+import convert
+import lines
+import results
+from results import Trouble
+
+BEGIN = re.compile(r"BENCH BEGIN column=(\S+)")
+END = re.compile(r"BENCH END column=(\S+)")
+ENV = re.compile(r'env: ([a-z]+)="([^"]*)"')
+DONE = re.compile(r'end: column=(\S+) status=(\d+)(?: why="([^"]*)")?')
+
+
+@dataclasses.dataclass
+class Section:
+    """What a file says of one column."""
+    name: str
+    column: str | None = None
+    environment: dict = dataclasses.field(default_factory=dict)
+    bench: list = dataclasses.field(default_factory=list)
+    end: tuple | None = None
+
+
+def take(section, text, where):
+    """One line of a section; what is none of ours is not looked at."""
+    if text.startswith("env:"):
+        match = ENV.fullmatch(text)
+        if not match:
+            raise Trouble(f"{where}: found '{text[:80]}', wanted env: KEY=\"VALUE\"")
+        key, value = match.groups()
+        if key == "column":
+            section.column = value
+        elif key in results.ENVIRONMENT:
+            section.environment[key] = value
+        else:
+            raise Trouble(f"{where}: unknown key '{key}', wanted column or one of "
+                          f"{', '.join(results.ENVIRONMENT)}")
+    elif text.startswith("end:"):
+        match = DONE.fullmatch(text)
+        if not match:
+            raise Trouble(f"{where}: found '{text[:80]}', wanted end: column=C status=S")
+        if section.end is not None:
+            raise Trouble(f"{where}: a second line 'end:' of column {section.end[0]}")
+        section.end = (match[1], int(match[2]), match[3] or "")
+    elif lines.PREFIX.strip() in text:
+        section.bench.append(text)
+
+
+def read_sections(name):
+    """The sections of one file: one for each pair of markers, or one for all of it."""
+    try:
+        with open(name, encoding="utf-8", errors="replace") as source:
+            texts = source.read().replace("\r", "").splitlines()
+    except OSError as trouble:
+        raise Trouble(f"{name}: {trouble.strerror}") from None
+    common, sections, inside = Section(name), [], None
+    for at, text in enumerate(texts, 1):
+        text, where = text.strip(), f"{name}:{at}"
+        begin, end = BEGIN.fullmatch(text), END.fullmatch(text)
+        if begin:
+            if inside:
+                raise Trouble(f"{where}: column {begin[1]} begins inside column {inside.column}")
+            inside = Section(name, begin[1], dict(common.environment))
+            sections.append(inside)
+        elif end:
+            if not inside or inside.column != end[1]:
+                raise Trouble(f"{where}: column {end[1]} ends, but "
+                              f"{inside.column if inside else 'none'} has begun")
+            inside = None
+        elif inside or not sections:
+            take(inside or common, text, where)
+    if inside:
+        # A log that was cut: what is there has no end line, or has one and is whole.
+        sections[-1].end = sections[-1].end or (inside.column, 1, "the log ends inside the column")
+    return sections or [common]
+
+
+def results_of(section, ledgers):
+    """(results with one column, errors)."""
+    end_column, status, why = section.end or (section.column, None, "")
+    column = section.column or end_column
+    if column not in results.COLUMNS:
+        raise Trouble(f"{section.name}: column '{column}', wanted one of "
+                      f"{', '.join(results.COLUMNS)}")
+    if end_column != column:
+        raise Trouble(f"{section.name}: column {column}, but the line 'end:' says {end_column}")
+    kind = section.environment.get("kind")
+    if kind not in results.KINDS:
+        raise Trouble(f"{section.name}: column {column}: env kind is {json.dumps(kind)}, wanted "
+                      f"one of {', '.join(results.KINDS)}")
+    found = results.empty(kind, why="not in these files")
+    tick = section.environment.get("tick", "0")
+    if tick != "0":
+        raise Trouble(f"{section.name}: column {column}: tick={tick}, wanted 0; measure it again")
+    found["environment"].update(section.environment, tick=0)
+    state = found["columns"][column]
+    if status != 0:
+        state["why"] = why or ("no line 'end:': it was cut off" if status is None
+                               else f"it ended with status {status}")
+        return found, [f"{section.name}: column {column}: {state['why']}"]
+    parsed, errors = lines.parse("\n".join(section.bench))
+    got = convert.convert(parsed, ledgers.get(column), column, kind)
+    errors += got.errors
+    if not got.measurements:
+        state["why"] = "it brought no figure"
+        errors.append(state["why"])
+    else:
+        state.update(status="ok", why="", detail=f"imported, {len(parsed)} lines")
+    found["measurements"], found["skipped"] = got.measurements, got.skipped
+    return found, [f"{section.name}: column {column}: {text}" for text in errors]
+
+
+def read_ledgers(pairs):
+    ledgers = {}
+    for pair in pairs:
+        column, _, name = pair.partition("=")
+        if column not in results.COLUMNS or not name:
+            raise Trouble(f"--ledger {pair}: wanted COLUMN=FILE")
+        try:
+            with open(name, encoding="utf-8") as source:
+                ledgers[column] = json.load(source)
+        except (OSError, ValueError) as trouble:
+            raise Trouble(f"--ledger {pair}: {trouble}") from None
+    return ledgers
+
+
+def run(names, ledger_pairs):
+    """(results, lines to say, exit status) of these files."""
+    ledgers = read_ledgers(ledger_pairs)
+    parts, said = [], []
+    for name in names:
+        for section in read_sections(name):
+            part, errors = results_of(section, ledgers)
+            parts.append(part)
+            said += errors
+    merged, notes = results.merge(parts)
+    return merged, said + notes, 1 if said else 0

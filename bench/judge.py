@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# judge.py: what one boot brought, held against what the plan wants of it. A boot that did not end
+# well brings nothing; one that did, its good cells, and an error for each cell that is missing.
+import dataclasses
+import re
+
+import convert
+import lines
+from machine import STATUS_POWEROFF
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Of one boot of the plan."""
+    boot: object
+    seconds: float = 0.0
+    failure: str = ""  # why it brought nothing
+    errors: list = dataclasses.field(default_factory=list)
+    measurements: list = dataclasses.field(default_factory=list)
+    skipped: list = dataclasses.field(default_factory=list)
+    console: str = ""
+
+    @property
+    def ok(self):
+        return not self.failure and not self.errors
+
+
+def cells(boot):
+    """The cells that the plan names, of a boot that may not have run."""
+    return [{"column": boot.column, "experiment": experiment, "item": item}
+            for experiment, items in boot.cells.items() for item in items or ()]
+
+
+def failed(boot, why, seconds=0.0, console=""):
+    return Outcome(boot, seconds, why, [], [], [{**cell, "why": why} for cell in cells(boot)],
+                   console)
+
+
+def program_errors(boot, console):
+    """What the programs themselves complained of."""
+    if boot.program in ("bench", "kvm"):
+        for line in console.splitlines():
+            if re.match(r"not ok|Bail out!", line.strip()):
+                yield f"the bench kernel said: {line.strip()}"
+        if not re.search(r"^1\.\.\d+\s*$", console, re.MULTILINE):
+            yield "the bench kernel's plan is missing: it did not come to its end"
+    for job in boot.jobs:
+        match = re.search(rf"^job: name={job} status=(\d+)", console, re.MULTILINE)
+        if not match:
+            yield f"job {job} did not end"
+        elif match[1] != "0":
+            yield f"job {job} ended with status {match[1]}"
+
+
+def as_variant(found, variant, wanted):
+    """Experiment `exit` of a boot with other bookkeeping is experiment `ablation`."""
+    changed = []
+    for entry in found:
+        item = f"{entry['item']}@{variant}"
+        if entry["experiment"] == "exit" and item in wanted:
+            changed.append({**entry, "experiment": "ablation", "item": item})
+    return changed
+
+
+def judge(boot, run, kind):
+    """The outcome of a boot of the plan from what machine.py gave."""
+    if run.status != STATUS_POWEROFF:
+        said = run.errors.strip().splitlines() or ["none"]
+        reason = f"over the limit of {boot.limit} s" if run.status == 124 else \
+            f"exit status {run.status}"
+        return failed(boot, f"{reason}; error line: {said[-1][:160]}; last line of the console: "
+                            f"{run.last_line()}", run.seconds, run.console)
+    parsed, errors = lines.parse(run.console)
+    errors += program_errors(boot, run.console)
+    got = convert.convert(parsed, run.ledger, boot.column, kind)
+    errors += got.errors
+    measurements, skipped = got.measurements, got.skipped
+    if boot.variant:
+        wanted = boot.cells["ablation"]
+        measurements = as_variant(measurements, boot.variant, wanted)
+        skipped = as_variant(skipped, boot.variant, wanted)
+    there = {(entry["experiment"], entry["item"]) for entry in measurements + skipped}
+    for experiment, items in boot.cells.items():
+        missing = [item for item in items or () if (experiment, item) not in there]
+        if not any(known[0] == experiment for known in there):
+            errors.append(f"nothing of experiment {experiment}")
+        elif missing:
+            errors.append(f"experiment {experiment} lacks {', '.join(missing)}")
+        skipped += [{"column": boot.column, "experiment": experiment, "item": item,
+                     "why": "the program printed no line for it"} for item in missing]
+    unknown = sorted({experiment for experiment, _ in there} - set(boot.cells))
+    if unknown:
+        errors.append(f"experiments that were not asked for: {', '.join(unknown)}")
+        measurements = [entry for entry in measurements if entry["experiment"] in boot.cells]
+        skipped = [entry for entry in skipped if entry["experiment"] in boot.cells]
+    return Outcome(boot, run.seconds, "", errors, measurements, skipped, run.console)

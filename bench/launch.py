@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# launch.py: makes the boots of a plan: in the emulator by testbed/machine.py, nested by
+# run-qemu.sh. Touches build/ (images, made before the first boot) and the folder of consoles and
+# ledgers.
+import os
+import subprocess
+import tempfile
+
+import machine
+from machine import path
+
+MODEL = "corei7_skylake_x"
+# What Linux's side of every column runs with (machine.py says why).
+MITIGATIONS = "indirect_target_selection=off spectre_bhi=off"
+
+
+def bench_append(boot):
+    return "bench=" + ",".join(boot.words)
+
+
+class Launcher:
+    """Starts boots of one kind of machine and keeps what they leave in a folder."""
+
+    def __init__(self, kind, keep):
+        self.kind = kind
+        self.lab = machine.Lab(keep, timeout=0)
+
+    def prepare(self, boots):
+        """Everything that boots share, made once: they may run at the same time."""
+        if self.kind == "emulator":
+            machine.tool([path("testbed", "build.sh")], timeout=machine.EMULATOR_BUILD_SECONDS)
+        for program in {boot.program for boot in boots}:
+            self.kernel(program)
+            if program != "bench":
+                self.initrd(program)
+
+    def kernel(self, program):
+        if program == "bench":
+            return path("build", "bench.bzImage")
+        return self.lab.kernel("cloud")
+
+    def initrd(self, program):
+        build = {"kvm": [path("guest", "payload", "build.sh"), "--kvm", "cloud"]}[program]
+        return machine.tool(build, timeout=machine.EMULATOR_BUILD_SECONDS).strip()
+
+    def efi(self, boot):
+        return path("build", "mutants", f"{boot.mutant}.efi") if boot.mutant else self.lab.efi()
+
+    def start(self, boot):
+        """Runs it and gives a machine.Boot; AssertionError where it could not be started."""
+        if boot.program != "bench":
+            return self.run(boot, self.initrd(boot.program))
+        # A loader wants some initial RAM disk; the bench kernel does not look at it.
+        with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
+            initrd.write(b"none\n")
+            initrd.flush()
+            return self.run(boot, initrd.name)
+
+    def run(self, boot, initrd):
+        append = {"bench": bench_append(boot), "linux": boot.append,
+                  "kvm": f"pmv.bench={','.join(boot.words)}"}[boot.program]
+        if self.kind == "emulator":
+            return self.lab.emulator(
+                boot.name, entry=boot.column if boot.column in ("msr", "msr+nmi", "intercept")
+                else "native", config=boot.config, kernel=self.kernel(boot.program), initrd=initrd,
+                efi=self.efi(boot), append=append, jobs=",".join(boot.jobs), model=MODEL,
+                memory=boot.memory, timeout=boot.limit)
+        return self.qemu(boot, initrd, append)
+
+    def qemu(self, boot, initrd, append):
+        """Under QEMU/KVM: the kernel alone is the column kvm, PMUvisor below it the others."""
+        words = f"{MITIGATIONS} pmv.run={','.join(boot.jobs)} pmv.end=poweroff {append}"
+        run = [path("run-qemu.sh"), "--backend", "kvm", "--kernel", self.kernel(boot.program),
+               "--initrd", initrd, "--append", words, "--efi", self.efi(boot),
+               "--memory", str(boot.memory), "--timeout", str(boot.limit)]
+        if boot.column == "kvm":
+            run += ["--native"]
+        else:
+            run += ["--config", f"tick=0 policy={boot.column} {boot.config}".strip()]
+        return self.lab.watch(boot.name, run, boot.limit, None)
+
+    def stop(self):
+        self.lab.stop()
+
+
+def version():
+    """Of this project, as git says; empty where there is no git."""
+    try:
+        done = subprocess.run(["git", "-C", machine.TOP, "describe", "--always", "--dirty",
+                               "--tags"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, check=False)
+        return done.stdout.strip()
+    except OSError:
+        return ""
+
+
+def kernel_release(image):
+    """From the file's name, as Debian names it."""
+    return os.path.basename(image).removeprefix("vmlinuz-")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The measurements; included by tests/tests.mk, so paths are from the top.
+#
+#   make bench [QUICK=1] [JOBS=N] [ONLY=WORD,..]   measures, prints the tables, writes bench/out/
+#   make report RESULTS="a.json b.json"            the report of one or more runs
+
+QUICK ?=
+JOBS ?=
+ONLY ?=
+BENCH_OUT ?= bench/out
+RESULTS ?= $(BENCH_OUT)/results.json
+BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
+    $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY))
+
+.PHONY: bench bench-all report report-all
+
+# Two steps, so that the second make sees the packages that the first one installed.
+bench:
+	@testbed/deps.sh build run bench
+	@$(MAKE) --no-print-directory bench-all
+
+bench-all: $(EFI) $(BENCH_IMAGE) $(MUTANTS)/no_bookkeeping.efi test-machine
+	@rm -f $(BENCH_OUT)/results.json; status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
+	if [ -e $(BENCH_OUT)/results.json ]; then \
+	    bench/report.py --out $(BENCH_OUT)/report.html $(BENCH_OUT)/results.json || status=1; fi; \
+	exit $$status
+
+report:
+	@testbed/deps.sh bench
+	@$(MAKE) --no-print-directory report-all
+
+report-all:
+	@bench/report.py --out $(BENCH_OUT)/report.html $(RESULTS)

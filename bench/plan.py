@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# plan.py: which boots a run makes in which column, and which cells each of them must bring. Nothing
+# is run here.
+import dataclasses
+
+BENCH_RUNS = 5         # timed runs in the emulator: its TSC counts instructions, they are all alike
+BENCH_OPERATIONS = 100
+METAL_RUNS = 101       # of a real TSC
+
+# The bench kernel's experiments (README.md, "results.json"), and what each measures.
+BENCH_ITEMS = {
+    "msr": ("empty", "rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
+            "wrmsr_ctrl", "rdmsr_status", "rdpmc"),
+    "exit": ("empty", "cpuid", "vmcall", "inl", "outl", "inl_passed", "cpuid_blocked"),
+    "pmi": ("overflow_to_handler", "handler_to_iret", "lvtpc_write", "nmi_self", "pmu_switch"),
+    "a1k": ("m200000", "m10000", "m1000", "m100"),
+}
+A1_ITEMS = ("m200000", "m10000", "m1000", "m100")
+PAIR = ("plain", "profiled")
+
+POLICIES = ("intercept", "msr", "msr+nmi")
+# variant: (options, another image than the usual one)
+VARIANTS = {
+    "all": ("bookkeeping=all", None),
+    "no_lost": ("bookkeeping=skid,unblock,mask", None),
+    "no_skid": ("bookkeeping=lost,unblock,mask", None),
+    "no_unblock": ("bookkeeping=lost,skid,mask", None),
+    "no_mask": ("bookkeeping=lost,skid,unblock", None),
+    "none": ("bookkeeping=none", None),
+    "lazy": ("bookkeeping=all unblock=lazy", None),
+    "compiled_out": ("bookkeeping=all", "no_bookkeeping"),
+}
+ABLATION_ITEMS = ("cpuid", "cpuid_blocked")
+
+# Limits of one boot in seconds, many times what it takes alone.
+BENCH_LIMIT = 180
+KVM_LIMIT = 600
+
+
+@dataclasses.dataclass
+class Boot:
+    """One boot: what is started, and what it must bring."""
+    name: str
+    column: str
+    title: str
+    cells: dict                # experiment: items, or None where any number of them will do
+    limit: int                 # seconds
+    estimate: float            # seconds, until a run has shown better
+    program: str = "bench"     # bench (the bench kernel), kvm (that, under Linux's KVM), linux
+    words: tuple = ()          # the bench kernel's jobs
+    jobs: tuple = ()           # the jobs of Linux's init
+    config: str = ""           # PMUvisor's options
+    mutant: str | None = None  # a hypervisor of build/mutants/
+    variant: str | None = None
+    append: str = ""
+    memory: int = 512
+
+
+def bench_words(experiments, runs, operations):
+    return tuple(f"measure:{name}:{runs}:{operations}" for name in experiments)
+
+
+def bench_boot(column, kind):
+    runs = BENCH_RUNS if kind == "emulator" else METAL_RUNS
+    program = "kvm" if column == "kvm" and kind == "emulator" else "bench"
+    return Boot(name=f"bench-{column}", column=column, title="bench kernel",
+                cells=dict(BENCH_ITEMS), program=program,
+                words=bench_words(BENCH_ITEMS, runs, BENCH_OPERATIONS),
+                jobs=("kvm",) if program == "kvm" else (),
+                limit=KVM_LIMIT if program == "kvm" else BENCH_LIMIT,
+                estimate=60 if program == "kvm" else 12)
+
+
+def ablation_boot(variant, kind):
+    options, mutant = VARIANTS[variant]
+    runs = BENCH_RUNS if kind == "emulator" else METAL_RUNS
+    return Boot(name=f"ablation-{variant}", column="msr+nmi", title=f"bookkeeping, {variant}",
+                cells={"ablation": tuple(f"{item}@{variant}" for item in ABLATION_ITEMS)},
+                words=bench_words(["exit"], runs, BENCH_OPERATIONS), config=options, mutant=mutant,
+                variant=variant, limit=BENCH_LIMIT, estimate=10)
+
+
+def make(kind, columns, quick=False, only=()):
+    """The boots for these columns. `only`: words of which a boot's name must hold one."""
+    boots = [bench_boot(column, kind) for column in columns]
+    if "msr+nmi" in columns:
+        boots += [ablation_boot(variant, kind) for variant in VARIANTS]
+    if only:
+        boots = [boot for boot in boots if any(word in boot.name for word in only)]
+    return boots
+
+
+def impossible(kind):
+    """Columns that this kind of machine cannot have, with the reason."""
+    if kind == "nested":
+        return {"native": "a virtual machine is not the bare machine; for this column boot the "
+                          "menu entries of make install ESP=DIR"}
+    return {}

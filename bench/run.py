@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# run.py: measures every column on this machine, or imports what was measured elsewhere; writes
+# bench/out/results.json and prints the tables. README.md beside it says what is in there.
+import argparse
+import os
+import signal
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)
+sys.path[:0] = [HERE, os.path.join(TOP, "testbed")]
+# The folder of the sources stays clean.
+sys.dont_write_bytecode = True
+
+import environment  # noqa: E402
+import importer  # noqa: E402
+import launch  # noqa: E402
+import listing  # noqa: E402
+import plan  # noqa: E402
+import results  # noqa: E402
+import schedule  # noqa: E402
+
+RESULTS = "results.json"
+DURATIONS = "durations.json"
+STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_INTERRUPTED = 0, 1, 2, 130
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Measures PMUvisor (bench/README.md).")
+    parser.add_argument("--quick", action="store_true", help="fewer boots, shorter loads")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
+                        help="boots at once (default: the number of processors)")
+    parser.add_argument("--columns", default=",".join(results.COLUMNS), metavar="C,C",
+                        help=f"default: {','.join(results.COLUMNS)}")
+    parser.add_argument("--only", default="", metavar="WORD,WORD",
+                        help="boots whose name has one of these words")
+    parser.add_argument("--out", default=os.path.join(HERE, "out"), metavar="DIR")
+    parser.add_argument("--kind", choices=("auto", "emulator", "nested"), default="auto",
+                        help="where to run (default: what this machine can)")
+    parser.add_argument("--plan", action="store_true", help="print the boots and end")
+    parser.add_argument("--import", nargs="+", default=[], metavar="FILE", dest="files",
+                        help="make the results of these console logs or files, boot nothing")
+    parser.add_argument("--ledger", action="append", default=[], metavar="COLUMN=FILE",
+                        help="the emulator's ledger of an imported column")
+    arguments = parser.parse_args()
+    arguments.columns = [name for name in arguments.columns.split(",") if name]
+    for name in arguments.columns:
+        if name not in results.COLUMNS:
+            parser.error(f"unknown column '{name}', wanted some of {', '.join(results.COLUMNS)}")
+    if arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs}: wanted 1 or more")
+    return arguments
+
+
+def columns_of(outcomes, asked, impossible):
+    """The state of each column: ok where any of its boots brought something."""
+    columns = {}
+    for name in results.COLUMNS:
+        mine = [outcome for outcome in outcomes if outcome.boot.column == name]
+        good = [outcome for outcome in mine if not outcome.failure and outcome.measurements]
+        if good:
+            detail = ", ".join(outcome.boot.title for outcome in good if not outcome.boot.variant)
+            columns[name] = {"status": "ok", "why": "", "detail": detail}
+            continue
+        why = impossible.get(name, "")
+        if not why and mine:
+            why = mine[0].failure or (mine[0].errors or ["it brought no figure"])[0]
+        if not why:
+            why = "no boot of it was asked for" if name in asked else "not asked for"
+        columns[name] = {"status": results.NOT_RUN, "why": why, "detail": ""}
+    return columns
+
+
+def assemble(kind, arguments, outcomes, launcher, impossible):
+    kernel = launch.kernel_release(launcher.kernel("linux"))
+    found = results.empty(kind, launch.version(), arguments.quick)
+    found["environment"] = environment.collect(kind, kernel, launch.MODEL, launch.MITIGATIONS)
+    for outcome in outcomes:
+        if outcome.boot.column == "kvm" and not found["environment"]["kvm"]:
+            found["environment"]["kvm"] = environment.kvm_version(outcome.console)
+        found["measurements"] += outcome.measurements
+        found["skipped"] += outcome.skipped
+    found["columns"] = columns_of(outcomes, arguments.columns, impossible)
+    return found
+
+
+def measure(arguments):
+    """Boots what the plan says; gives results and exit status."""
+    if arguments.kind == "auto":
+        kind, notes = environment.detect()
+    else:
+        kind, notes = arguments.kind, [f"bench: environment {arguments.kind}: asked for"]
+    for note in notes:
+        say(note)
+    obstacle = environment.host_kvm_obstacle()
+    if obstacle:
+        say(obstacle + ("; the emulator's own KVM is" if kind == "emulator" else ""))
+    impossible = plan.impossible(kind)
+    columns = [name for name in arguments.columns if name not in impossible]
+    only = [word for word in arguments.only.split(",") if word]
+    boots = plan.make(kind, columns, arguments.quick, only)
+    if arguments.plan:
+        for boot in boots:
+            say(f"{boot.name:24} {boot.column:9} {boot.title}: {', '.join(boot.cells)}")
+        return None, STATUS_OK
+    if not boots:
+        raise results.Trouble("no boot has one of these words in its name: " + arguments.only)
+    launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"))
+    launcher.prepare(boots)
+    durations = schedule.Durations(os.path.join(arguments.out, DURATIONS), kind)
+    outcomes, interrupted = schedule.run(launcher, boots, kind, arguments.jobs, durations, say)
+    found = assemble(kind, arguments, outcomes, launcher, impossible)
+    bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]
+    if bad:
+        say(f"bench: {len(bad)} of {len(boots)} boots have errors: {', '.join(bad)}")
+    status = STATUS_INTERRUPTED if interrupted else STATUS_FAILED if bad else STATUS_OK
+    return found, status
+
+
+def main():
+    arguments = parse_arguments()
+    # The same as Ctrl-C: what has ended is kept, what runs is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if arguments.files:
+            found, notes, status = importer.run(arguments.files, arguments.ledger)
+            for note in notes:
+                say(f"bench: {note}")
+        else:
+            found, status = measure(arguments)
+        if found is None:
+            return status
+        name = os.path.join(arguments.out, RESULTS)
+        results.save(found, name)
+        for line in listing.lines(found):
+            say(line)
+        say(f"bench: results in {os.path.relpath(name)}")
+        return status
+    except (results.Trouble, AssertionError) as trouble:
+        print(f"bench: {trouble}", file=sys.stderr)
+        return STATUS_USAGE
+    except KeyboardInterrupt:
+        print("bench: interrupted before the first boot", file=sys.stderr)
+        return STATUS_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
