@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Boots a disk with PMUvisor and its guest (or the guest natively): under QEMU/KVM where nested VMX
-# truly works, else in the emulator of testbed/. The guest's console is on stdout, all else on
-# stderr.
+# truly works, else in the emulator of testbed/. With --guest direct: a kernel under QEMU/KVM alone,
+# to compare with. The guest's console is on stdout, all else on stderr.
 set -euo pipefail
 
 usage() {
@@ -11,10 +11,13 @@ usage: run-qemu.sh [options]
   --backend auto|kvm|emulator  where to run; auto (default) takes kvm where it works
                                (tcg: QEMU without VMX, where PMUvisor refuses to start; for tests)
   --native                     boot the kernel without PMUvisor
+  --guest disk|direct          direct: no disk, firmware or PMUvisor, QEMU itself loads kernel and
+                               initrd: how KVM does alone. Needs KVM on VMX, but not nested
   --kernel FILE                default: Debian's kernel (GUEST=cloud or GUEST=stock)
   --initrd FILE                default: the project's own initramfs
   --append S                   added to the kernel command line "console=ttyS0 quiet ..."
-                               (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot)
+                               (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot;
+                               the bench kernel: bench=TESTS)
   --config "k=v ..."           options of PMUvisor (pmuvisor.cfg)
   --cpus N                     default 1
   --memory MiB                 default 512
@@ -34,7 +37,8 @@ fail() {
 }
 
 top=$(cd "$(dirname "$0")" && pwd)
-backend=auto native=0 probe=0 kernel='' initrd='' append='' config='' cpus=1 memory=512 timeout=600
+backend=auto native=0 guest=disk probe=0 kernel='' initrd='' append='' config=''
+cpus=1 memory=512 timeout=600
 serial='' ledger='' efi=$top/build/pmuvisor.efi
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
 while [ $# -gt 0 ]; do
@@ -42,13 +46,14 @@ while [ $# -gt 0 ]; do
         --help) usage; exit 0 ;;
         --native) native=1; shift; continue ;;
         --probe) probe=1; shift; continue ;;
-        --backend | --kernel | --initrd | --append | --config | --cpus | --memory | --timeout | \
-            --serial | --ledger | --efi)
+        --backend | --guest | --kernel | --initrd | --append | --config | --cpus | --memory | \
+            --timeout | --serial | --ledger | --efi)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
     case $1 in
         --backend) backend=$2 ;;
+        --guest) guest=$2 ;;
         --kernel) kernel=$2 ;;
         --initrd) initrd=$2 ;;
         --append) append=$2 ;;
@@ -66,8 +71,17 @@ for number in "--cpus $cpus" "--memory $memory" "--timeout $timeout"; do
     [[ $number =~ \ [1-9][0-9]*$ ]] || fail "bad value: $number, wanted a positive number"
 done
 
-# Why KVM cannot be used here, on stdout; nothing when it can. Opening /dev/kvm is not enough:
-# PMUvisor needs VMX inside the virtual machine.
+case $guest in
+    disk | direct) ;;
+    *) fail "unknown guest '$guest', wanted disk or direct" ;;
+esac
+if [ "$guest" = direct ] && { [ $native -eq 1 ] || [ -n "$config" ]; }; then
+    fail "--guest direct has neither menu nor PMUvisor; leave out --native and --config"
+fi
+
+# Why KVM cannot be used here, on stdout; nothing when it can. Opening /dev/kvm is not enough: it is
+# there on AMD's SVM too, and with PVM even where the processor has neither. PMUvisor also needs VMX
+# inside the virtual machine.
 kvm_obstacle() {
     local nested=/sys/module/kvm_intel/parameters/nested
     if [ ! -e /dev/kvm ]; then
@@ -76,6 +90,10 @@ kvm_obstacle() {
         echo "/dev/kvm cannot be opened (add yourself to its group: sudo usermod -aG kvm USER)"
     elif ! grep -qw vmx /proc/cpuinfo; then
         echo "/dev/kvm is there, but the processor offers no VMX"
+    elif [ ! -e /sys/module/kvm_intel ]; then
+        echo "/dev/kvm is there, but not by kvm_intel (modprobe kvm_intel)"
+    elif [ "$guest" = direct ]; then
+        return
     elif [ ! -r $nested ] || ! grep -qx '[Y1]' $nested; then
         echo "nested VMX is off (to turn it on:" \
             "modprobe -r kvm_intel && modprobe kvm_intel nested=1)"
@@ -89,7 +107,12 @@ say_backend() {
 case $backend in
     auto)
         obstacle=$(kvm_obstacle)
-        if [ -n "$obstacle" ]; then
+        if [ "$guest" = direct ]; then
+            [ -z "$obstacle" ] || fail "--guest direct wants KVM on VMX: $obstacle;" \
+                "the emulator has this column as the payload's job kvm"
+            backend=kvm
+            say_backend kvm "/dev/kvm opens and is kvm_intel's"
+        elif [ -n "$obstacle" ]; then
             backend=emulator
             say_backend emulator "$obstacle"
         elif [ -n "$ledger" ]; then
@@ -105,7 +128,11 @@ case $backend in
         [ -z "$obstacle" ] || fail "backend kvm cannot be used: $obstacle"
         say_backend kvm "asked for"
         ;;
-    emulator | tcg) say_backend "$backend" "asked for" ;;
+    emulator | tcg)
+        [ "$guest $backend" != "direct emulator" ] ||
+            fail "--guest direct is QEMU's, the backend is emulator; use the payload's job kvm"
+        say_backend "$backend" "asked for"
+        ;;
     *) fail "unknown backend '$backend', wanted auto, kvm or emulator" ;;
 esac
 if [ $probe -eq 1 ]; then
@@ -118,7 +145,7 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
 fi
 
 # Before anything is fetched or built.
-if [ $native -eq 0 ] && [ ! -r "$efi" ]; then
+if [ $native -eq 0 ] && [ "$guest" = disk ] && [ ! -r "$efi" ]; then
     fail "cannot read $efi; build it first: make"
 fi
 if [ -z "$kernel" ]; then
@@ -165,21 +192,28 @@ run_emulator() {
 run_qemu() {
     local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
     local console="stdio,id=com1,signal=on,logfile=$serial"
+    local processor=host,+vmx,pmu=on
+    local source=(-bios "$firmware" -drive "file=$disk,format=raw,if=ide")
     if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
         "$top/testbed/deps.sh" kvm || exit 1
     fi
+    if [ "$guest" = direct ]; then
+        processor=host,pmu=on
+        source=(-kernel "$kernel" -initrd "$initrd" -append "$base_append${append:+ $append}")
+    else
+        "$top/testbed/disk.sh" --out "$disk" --entry "$entry" "${disk_options[@]}" || exit 1
+    fi
     case $backend in
-        kvm) machine=(-machine "q35,accel=kvm" -cpu "host,+vmx,pmu=on") ;;
+        kvm) machine=(-machine "q35,accel=kvm" -cpu "$processor") ;;
         tcg) machine=(-machine "q35,accel=tcg" -cpu Skylake-Server) ;;
     esac
-    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" "${disk_options[@]}" || exit 1
     mkfifo "$work/qmp.in" "$work/qmp.out"
     exec 4<> "$work/qmp.in"
     echo '{"execute": "qmp_capabilities"}' >&4
     cat "$work/qmp.out" > "$work/qmp.events" &
     events_pid=$!
     timeout --foreground "$timeout" qemu-system-x86_64 "${machine[@]}" -smp "$cpus" -m "$memory" \
-        -bios $firmware -drive "file=$disk,format=raw,if=ide" -nodefaults -vga std -display none \
+        "${source[@]}" -nodefaults -vga std -display none \
         -chardev "$console" -serial chardev:com1 -no-reboot \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
         2> "$work/qemu.err" || status=$?
