@@ -79,6 +79,8 @@ fill_tools() {
     own_module=$("$top/guest/module/build.sh" "$flavour")
     fill_small
     fill_perf
+    add_busybox "$root" "$packages"
+    "$top/guest/workloads/root.sh" "$root"
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
 }
 

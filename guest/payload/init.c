@@ -42,7 +42,6 @@ static const struct job jobs[] = {
     {"switch", job_switch, "PMIs while NMI passthrough goes on and off"},
     {"spin", job_spin, "a loop without exits of its own"},
     {"masking", job_masking, "host work while the guest masks its PMI"},
-    {"profile", job_profile, "perf record -g of a workload of known shares"},
     {"nmilog", job_nmilog, "the kernel's complaints of NMIs"},
     {"module", job_module, "the module that hands unknown NMIs back"},
     {"returned", job_returned, "host NMIs that Linux takes"},

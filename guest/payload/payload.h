@@ -67,7 +67,6 @@ int job_skid(void);
 int job_switch(void);
 int job_spin(void);
 int job_masking(void);
-int job_profile(void);
 int job_nmilog(void);
 int job_apic(void);
 int job_apicbad(void);

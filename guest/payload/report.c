@@ -124,3 +124,13 @@ int job_watchdog(void)
     print_kernel_log("dmesg", words, sizeof(words) / sizeof(words[0]));
     return !enabled;
 }
+
+int job_nmilog(void)
+{
+    static const char *const words[] = {"Uhhuh", "unknown reason", "Dazed and confused",
+                                        "took too long", "LOCKUP", "lockup"};
+
+    printf("nmilog: lines=%d\n",
+           print_kernel_log("nmilog", words, sizeof(words) / sizeof(words[0])));
+    return 0;
+}

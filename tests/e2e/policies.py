@@ -35,6 +35,9 @@ TSC_HZ = 50000000
 # Listing 2: the share of each function with its callees, in percent.
 SHARES = {"a": 30, "aa": 10, "b": 40, "bb": 30, "bbb": 10, "c": 30}
 SAMPLES = 20000
+# 40 instructions and cycles for each of ITER: 20,071 samples. A shorter period would meet perf's limit
+# of samples in a timer tick, because Linux takes the emulator's processor for a faster one.
+PROFILE = "pmv.profile_items=profiled pmv.profile_runs=1 pmv.iter=25100000 pmv.period=50021"
 MAX_SHARE_DIFFERENCE = 1.0
 
 
@@ -252,7 +255,7 @@ def test_exit_cost(lab):
 
 def boot_profile(lab, entry):
     return lab.emulator(f"profile-{entry}", entry=entry, tools=True, config="console=none",
-                        jobs="profile,nmilog,watchdog")
+                        jobs="profile,nmilog,watchdog", append=PROFILE)
 
 
 def profile(lab, entry):

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=sh
+# common.sh: what the jobs of this folder share. Sourced by busybox sh as the guest's root; prints
+# lines "bench: ..." (bench/README.md). Reads and writes /proc and /tmp.
+
+# The value of the last KEY=VALUE on the kernel's command line, or the fallback.
+word() { # word KEY FALLBACK
+    tr ' ' '\n' < /proc/cmdline | awk -v key="$1=" -v value="$2" '
+        index($0, key) == 1 { value = substr($0, length(key) + 1) }
+        END { print value }'
+}
+
+whole() { # whole KEY FALLBACK: the same, which must be a whole number from 1 on
+    whole_value=$(word "$1" "$2")
+    case $whole_value in
+        '' | 0* | *[!0-9]*)
+            echo "$job: error=\"$1=$whole_value, wanted a whole number from 1 on\"" >&2
+            return 1
+            ;;
+    esac
+    echo "$whole_value"
+}
+
+say() { # say ITEM REST...
+    item=$1
+    shift
+    echo "bench: experiment=$job item=$item $*"
+}
+
+value() { # value ITEM METRIC UNIT VALUE
+    say "$1" "metric=$2 unit=$3 value=$4"
+}
+
+# n, min, median and 95th percentile (nearest rank) of the numbers in a file, one a line.
+distribution() { # distribution FILE
+    sort -n "$1" | awk '
+        { v[NR] = $1 }
+        END {
+            rank = int((NR * 95 + 99) / 100)
+            printf "n=%d min=%.0f median=%.0f p95=%.0f\n", NR, v[1],
+                (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[rank]
+        }'
+}
+
+# How many events of a kind perf.data has, by the statistics of perf report --stats.
+events() { # events STATS KIND
+    awk -v kind="$2" '$1 == kind && $2 == "events:" { n = $3 } END { print n + 0 }' "$1"
+}
+
+sample_rate() {
+    cat /proc/sys/kernel/perf_event_max_sample_rate
+}
+
+give_up() {
+    echo "$job: error=\"$*\""
+    exit 1
+}

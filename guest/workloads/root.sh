@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# root.sh: adds this folder's jobs and their files to the guest's root in the given folder. Called by
+# guest/payload/build.sh, which says what an image is made of, and how to add another job.
+# Usage: root.sh ROOT
+set -euo pipefail
+
+root=$1
+here=$(cd "$(dirname "$0")" && pwd)
+cc=${CC:-gcc}
+
+mkdir -p "$root"/{jobs,workloads,bin}
+for job in profile nginx; do
+    if [ -e "$here/$job.sh" ]; then
+        install -m 755 "$here/$job.sh" "$root/jobs/$job"
+    fi
+done
+install -m 644 "$here"/common.sh "$root/workloads/"
+"$cc" -std=gnu11 -O2 -Wall -Wextra -Werror -ffreestanding -fno-stack-protector -fno-pie -no-pie \
+    -static -nostdlib -s -o "$root/bin/mark" "$here/mark.c"
