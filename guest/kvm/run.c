@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/time.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "uart.h"
 
@@ -41,6 +43,17 @@ static void start_timer(unsigned seconds)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+/* A line is out before the guest goes on: a terminal that still sends interrupts what the guest
+ * measures next. */
+static void send(uint8_t byte)
+{
+    putchar(byte);
+    if (byte == '\n') {
+        fflush(stdout);
+        (void)tcdrain(STDOUT_FILENO); /* fails where it is no terminal */
+    }
+}
+
 /* True when the guest reset the machine. */
 static bool port_byte(struct uart *com1, unsigned port, bool out, uint8_t *value)
 {
@@ -48,7 +61,7 @@ static bool port_byte(struct uart *com1, unsigned port, bool out, uint8_t *value
 
     if (out && is_com1) {
         if (uart_write(com1, port - UART_COM1, *value))
-            putchar(*value);
+            send(*value);
         return false;
     }
     if (!out)
