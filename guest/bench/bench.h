@@ -24,6 +24,8 @@
 void cpu_setup(void);
 /* Gives an exception another stack, one for all that have one; 0: its own again. */
 void cpu_exception_stack(unsigned vector, uint64_t top);
+/* Gives NMIs another handler, on the same stack; NULL: nmi_entry again. */
+void cpu_nmi_entry(const void *handler);
 
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 
@@ -93,6 +95,8 @@ void timer_nmi_stop(void);
 void machine_setup(const struct boot_params *bp);
 /* Power-off by ACPI, else a reset. */
 _Noreturn void machine_off(void);
+/* The port of the PM1a control register; 0: not known. */
+uint16_t machine_pm1a_control(void);
 /* True under PMUvisor (CPUID leaf 40000000H). */
 bool under_pmuvisor(void);
 /* VMCALL with a number and an argument in RBX; natively it must not be called. */
@@ -151,6 +155,7 @@ DECLARE_TEST(test_sweep_nmi);
 DECLARE_TEST(test_sweep_twice);
 DECLARE_TEST(test_sweep_handler);
 DECLARE_TEST(test_sweep_pmi);
+DECLARE_TEST(test_measure);
 
 /* Regions of the ledger that tests mark. */
 enum region {

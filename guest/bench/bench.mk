@@ -5,7 +5,7 @@
 
 BENCH = $(BUILD)/bench
 BENCH_IMAGE = $(BUILD)/bench.bzImage
-BENCH_C = $(sort $(wildcard guest/bench/*.c))
+BENCH_C = $(sort $(wildcard guest/bench/*.c guest/measure/*.c))
 BENCH_ASM = $(sort $(wildcard guest/bench/*.asm))
 # Shared with the hypervisor, compiled anew for another address.
 BENCH_SHARED = lib/format.c lib/string.c lib/acpi.c boot/acpi.c console/log.c console/serial.c

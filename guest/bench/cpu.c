@@ -95,6 +95,11 @@ void cpu_exception_stack(unsigned vector, uint64_t top)
     idt[vector].ist = top != 0 ? IST_SPOILT : IST_EXCEPTION;
 }
 
+void cpu_nmi_entry(const void *handler)
+{
+    gate_set(VECTOR_NMI, handler != NULL ? handler : nmi_entry, IST_NMI);
+}
+
 void cpu_setup(void)
 {
     struct table_register r = {sizeof(idt) - 1, (uintptr_t)idt};
@@ -109,7 +114,7 @@ void cpu_setup(void)
         else
             gate_set(v, stray_interrupt, IST_EXCEPTION);
     }
-    gate_set(VECTOR_NMI, nmi_entry, IST_NMI);
+    cpu_nmi_entry(NULL);
     __asm__ volatile("lidt %0" : : "m"(r));
     enter_segments();
 }

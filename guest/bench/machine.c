@@ -152,6 +152,8 @@ void machine_off(void)
     halt_forever();
 }
 
+uint16_t machine_pm1a_control(void) { return (uint16_t)acpi.pm1a_control; }
+
 bool under_pmuvisor(void)
 {
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_HYPERVISOR))

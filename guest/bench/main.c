@@ -40,6 +40,7 @@ static const struct {
     {"sweep-twice", test_sweep_twice},
     {"sweep-handler", test_sweep_handler},
     {"sweep-pmi", test_sweep_pmi},
+    {"measure", test_measure},
     {"host-sweep", test_host_sweep},
     {"host-sweep-blocked", test_host_sweep_blocked},
     {"host-sweep-nmi", test_host_sweep_nmi},

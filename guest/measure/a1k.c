@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The thesis's program A.1 without an operating system: N branches, a PMI for every M of them, and a
+ * handler that touches the PMU and LVTPC as Linux's does, in the same order: 4 WRMSR, 2 RDMSR,
+ * 1 RDPMC, 1 LVTPC write. Thesis, section 4.2.2 and appendix A.1; SDM Vol. 3, "Performance
+ * Monitoring". Linux counts the program alone, by its CPL; here all is CPL 0, so the branches that
+ * the handler itself executes while the counter runs are learnt first, and left out by number.
+ */
+#include "internal.h"
+
+#define NAME "a1k"
+#define BRANCHES 100000ull
+#define LEARN_PERIOD 10000ull
+#define BEHIND 256 /* NOPs in which a PMI of the last branch, skid and all, arrives */
+
+static const struct {
+    const char *name;
+    uint64_t period;
+} items[] = {{"m200000", 200000}, {"m10000", 10000}, {"m1000", 1000}, {"m100", 100}};
+#define ITEMS (sizeof(items) / sizeof(items[0]))
+
+static const struct pmu *pmu;
+static uint64_t period, handler_branches; /* of each PMI */
+static uint64_t pmis, counted, programmed; /* counted: until the last time the counter was set */
+
+/* Linux, arch/x86/events/intel/core.c, intel_pmu_handle_irq(), for one counter and late_ack. */
+static void handle_pmi(void)
+{
+    msr_write(MSR_GLOBAL_CTRL, 0);
+    uint64_t status = msr_read(MSR_GLOBAL_STATUS);
+    if (!(status & COUNTER_0)) {
+        measure_nmi_strays++;
+        msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
+        return;
+    }
+    msr_write(MSR_GLOBAL_OVF_CTRL, status);
+    uint64_t beyond = counter_read(0);
+    counted += programmed + beyond;
+    /* What came since the overflow is part of the next period. */
+    programmed = period + handler_branches - beyond;
+    msr_write(pmu->counter_msr, -programmed & pmu->counter_mask);
+    pmis++;
+    (void)msr_read(MSR_GLOBAL_STATUS);
+    msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
+    lvtpc_write(LVTPC_NMI);
+}
+
+/* From the WRMSR that starts the counter to the one that stops it: the loop's branches alone. */
+static void run_branches(void)
+{
+    __asm__ volatile("mov %[start], %%eax\n\t"
+                     "xor %%edx, %%edx\n\t"
+                     "mov %[n], %%rsi\n\t"
+                     "wrmsr\n"
+                     "1:\n\t"
+                     "dec %%rsi\n\t"
+                     "jnz 1b\n\t"
+                     ".fill %c[behind], 1, 0x90\n\t"
+                     "xor %%eax, %%eax\n\t"
+                     "xor %%edx, %%edx\n\t"
+                     "wrmsr"
+                     : : "c"(MSR_GLOBAL_CTRL), [start] "i"(COUNTER_0), [n] "r"(BRANCHES),
+                         [behind] "i"(BEHIND)
+                     : "rax", "rdx", "rsi", "memory", "cc");
+}
+
+/* As A.1: set up, run, read. */
+static void program(uint64_t m)
+{
+    period = programmed = m;
+    pmis = counted = 0;
+    msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
+    msr_write(pmu->counter_msr, -m & pmu->counter_mask);
+    msr_write(MSR_PERFEVTSEL0, EVENT_BRANCHES | EVENTSEL_OS | EVENTSEL_INT | EVENTSEL_EN);
+    lvtpc_write(LVTPC_NMI);
+    run_branches();
+    msr_write(MSR_PERFEVTSEL0, 0);
+    counted += (counter_read(0) + programmed) & pmu->counter_mask;
+}
+
+static void learn_handler(void)
+{
+    handler_branches = 0;
+    program(LEARN_PERIOD);
+    if (pmis != 0 && counted > BRANCHES)
+        handler_branches = (counted - BRANCHES + pmis / 2) / pmis;
+}
+
+static uint64_t timed(uint64_t m)
+{
+    uint64_t begin = tsc();
+
+    program(m);
+    return tsc() - begin;
+}
+
+static void run_item(const struct item *item, uint64_t m)
+{
+    uint32_t runs = runs_wanted();
+
+    for (uint32_t i = 0; i < runs; i++)
+        measure_samples[i] = timed(m);
+    mark(item->region, true);
+    program(m);
+    mark(item->region, false);
+    item_latency(item, measure_samples, runs);
+    item_count(item, "pmis", pmis);
+    item_count(item, "branches", counted - pmis * handler_branches);
+    item_count(item, "handler_branches", handler_branches);
+    if (pmis != BRANCHES / m) {
+        measure_failed++;
+        measure_host->print("measure: a1k %s: found %lu PMIs, wanted %lu; nothing else may use the "
+                            "counters or NMIs\n",
+                            item->name, (unsigned long)pmis, (unsigned long)(BRANCHES / m));
+    }
+}
+
+void measure_a1k(void)
+{
+    pmu = pmu_found();
+    measure_nmi_action = handle_pmi;
+    measure_host->nmi_entry(measure_nmi_call);
+    if (pmu->why_not == NULL)
+        learn_handler();
+    for (unsigned i = 0; i < ITEMS; i++) {
+        const struct item item = {NAME, items[i].name, NULL, REGION_A1K_FIRST + i};
+        if (pmu->why_not != NULL)
+            item_skip(&item, pmu->why_not);
+        else
+            run_item(&item, items[i].period);
+    }
+    lvtpc_write(LVTPC_NMI | LVTPC_MASKED);
+    measure_host->nmi_entry(NULL);
+    measure_nmi_action = NULL;
+}

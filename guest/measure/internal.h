@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the measurements' parts share. No header of the hypervisor but hypercall.h, because a kernel
+ * module compiles these files, too. MSRs: SDM Vol. 4, "Architectural MSRs"; local APIC: Vol. 3,
+ * "Local APIC", "Extended XAPIC (x2APIC)".
+ */
+#ifndef PMUVISOR_MEASURE_INTERNAL_H
+#define PMUVISOR_MEASURE_INTERNAL_H
+
+#include "measure.h"
+
+#define MSR_PMC0 0x0c1
+#define MSR_PERFEVTSEL0 0x186
+#define MSR_PERF_CAPABILITIES_INDEX 0x345
+#define PERF_CAPABILITIES_FW_WRITE (1u << 13)
+#define MSR_GLOBAL_STATUS 0x38e
+#define MSR_GLOBAL_CTRL 0x38f
+#define MSR_GLOBAL_OVF_CTRL 0x390 /* IA32_PERF_GLOBAL_STATUS_RESET from version 4 on */
+#define MSR_A_PMC0 0x4c1
+#define COUNTER_0 1 /* in GLOBAL_CTRL, GLOBAL_STATUS and GLOBAL_OVF_CTRL */
+#define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
+#define EVENTSEL_OS (1u << 17)
+#define EVENTSEL_INT (1u << 20)
+#define EVENTSEL_EN (1u << 22)
+
+#define LVTPC_NMI (4u << 8)
+#define LVTPC_MASKED (1u << 16)
+
+/* ---- the environment, for the time of a measure_run() ---- */
+
+extern const struct measure_environment *measure_host;
+/* Checks that failed; each said so in a line of its own. */
+extern uint64_t measure_failed;
+
+/* ---- instructions ---- */
+
+static inline uint64_t msr_read(uint32_t index)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index) : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+static inline void msr_write(uint32_t index, uint64_t value)
+{
+    __asm__ volatile("wrmsr"
+                     : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)) : "memory");
+}
+
+static inline uint64_t counter_read(uint32_t counter)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter) : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+/* Marks a region of the emulator's ledger: free on hardware. */
+static inline void mark(uint32_t region, bool begin)
+{
+    __asm__ volatile("xchg %%bx, %%bx" : : "a"(region), "c"((uint32_t)begin) : "memory");
+}
+
+/* EDX:EAX = TSC. The JMP is for the emulator, whose TSC moves on where a block of instructions ends;
+ * so a reading is exact. */
+#define TSC_STAMP                                                                                  \
+    "jmp 2f\n"                                                                                     \
+    "2:\n\t"                                                                                       \
+    "lfence\n\t"                                                                                   \
+    "rdtsc\n\t"                                                                                    \
+    "lfence\n\t"
+
+static inline uint64_t tsc(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile(TSC_STAMP : "=a"(low), "=d"(high) : : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+/* ---- platform.c: the PMU that CPUID shows, and the local APIC ---- */
+
+struct pmu {
+    const char *why_not; /* NULL: it can be measured; else what is missing */
+    uint64_t counter_mask;
+    uint32_t counter_msr; /* of counter 0, as wide as it can be written */
+    bool full_width;
+};
+const struct pmu *pmu_found(void);
+/* The registers that the measurements change, and LVTPC. */
+void pmu_save(void);
+void pmu_restore(void);
+
+uint32_t lvtpc_read(void);
+void lvtpc_write(uint32_t value);
+/* LVTPC and ICR as an instruction reaches them: an MSR in x2APIC mode, else an address. */
+#define X2APIC_LVTPC 0x834
+#define X2APIC_ICR 0x830
+volatile uint32_t *xapic_lvtpc(void);
+/* The value that sends this processor an NMI, in `*low` and `*high`; xAPIC mode: the high half is
+ * in its register already. */
+volatile uint32_t *self_nmi_prepare(uint32_t *low, uint32_t *high);
+
+/* ---- loops.c: one instruction, many times ---- */
+
+/* What the registers hold at the loop's start, and what comes out. The order is loops.c's. */
+struct loop {
+    uint64_t rax, rbx, rcx, rdx;
+    uint64_t operations;
+    uint64_t begin, end; /* TSC */
+};
+typedef void (*loop_function)(struct loop *loop);
+
+void loop_empty(struct loop *loop);
+void loop_rdmsr(struct loop *loop);
+void loop_wrmsr(struct loop *loop);
+void loop_rdpmc(struct loop *loop);
+void loop_store(struct loop *loop); /* EAX to the address in RDX */
+void loop_in_8(struct loop *loop);
+void loop_in_16(struct loop *loop);
+void loop_in_32(struct loop *loop);
+void loop_out_8(struct loop *loop);
+void loop_out_16(struct loop *loop);
+void loop_out_32(struct loop *loop);
+/* These set registers in the loop, because the instruction changes them. */
+void loop_empty_rax(struct loop *loop);
+void loop_cpuid(struct loop *loop);
+void loop_vmcall(struct loop *loop);
+void loop_empty_rax_rbx(struct loop *loop);
+void loop_vmcall_rbx(struct loop *loop);
+
+/* ---- statistics.c ---- */
+
+struct distribution {
+    uint64_t n, min, median, p95;
+};
+/* Nearest rank: the smallest value that `percent` of all are not above. `sorted` is not empty. */
+uint64_t nearest_rank(const uint64_t *sorted, size_t n, unsigned percent);
+/* Sorts the samples. */
+struct distribution distribution_of(uint64_t *samples, size_t n);
+
+/* ---- report.c: items, and their lines ---- */
+
+struct item {
+    const char *experiment, *name;
+    const char *base; /* NULL: none */
+    uint32_t region;  /* 0: none */
+};
+
+/* RUNS timed runs of the loop, one marked pass, one line. `loop` holds the registers. */
+void item_loop(const struct item *item, loop_function function, const struct loop *loop);
+/* The same in two steps, where no line can be printed between. */
+void item_collect(const struct item *item, loop_function function, const struct loop *loop);
+void item_print_loop(const struct item *item);
+/* An item of one event: `samples` of it. */
+void item_latency(const struct item *item, uint64_t *samples, size_t n);
+void item_count(const struct item *item, const char *metric, uint64_t value);
+void item_skip(const struct item *item, const char *why);
+uint32_t runs_wanted(void);
+uint32_t operations_wanted(void);
+extern uint64_t measure_samples[MEASURE_RUNS_MAX];
+
+/* ---- nmi.c: the handlers, and waiting for an NMI ---- */
+
+/* What the next NMIs do; NULL: they are strays. */
+extern void (*volatile measure_nmi_action)(void);
+/* The gate's handlers: one calls the action, one takes time stamps, one marks regions. */
+extern const char measure_nmi_call[], measure_nmi_stamp[], measure_nmi_mark[];
+extern uint64_t measure_nmi_strays;
+
+/* Time stamps (the TSC's low half) around one NMI. */
+struct stamps {
+    uint32_t last;  /* before the NMI: in each turn of the waiting loop, or right before the send */
+    uint32_t first; /* the handler's, behind ENDBR64 and two PUSHes */
+    uint32_t leave; /* the handler's last, before a MOV and IRET */
+    uint32_t back;  /* the first instruction behind IRET */
+};
+extern struct stamps measure_stamps;
+
+/* Each waits for an NMI at most that many turns: 1 when it came. Handler: measure_nmi_stamp. The
+ * resolution of an overflow's stamp is one turn: RDTSC, MOV, DEC, JNZ. Sending is a MOV to the ICR's
+ * low half, or two MOVs and WRMSR. */
+uint64_t wait_overflow(uint64_t turns);
+uint64_t wait_sent_xapic(uint64_t turns, volatile uint32_t *icr, uint32_t low);
+uint64_t wait_sent_x2apic(uint64_t turns, uint32_t msr, uint32_t low, uint32_t high);
+/* The same inside two regions, for the ledger; handler: measure_nmi_mark. `there` has what causes the
+ * NMI (one JMP that overflows counter 0, which holds -1; or the send) and six instructions of the
+ * handler; `back` has IRET and one more. */
+uint64_t mark_overflow(uint64_t turns, uint32_t there, uint32_t back);
+uint64_t mark_sent_xapic(uint64_t turns, uint32_t there, uint32_t back, volatile uint32_t *icr,
+                         uint32_t low);
+uint64_t mark_sent_x2apic(uint64_t turns, uint32_t there, uint32_t back, uint32_t msr, uint32_t low,
+                          uint32_t high);
+/* Sends this processor an NMI and waits until its action has run; false: it did not come. */
+bool nmi_run(void (*action)(void));
+
+/* ---- the experiments ---- */
+
+void measure_msr(void);
+void measure_exit(void);
+void measure_pmi(void);
+void measure_a1k(void);
+
+/* Regions of the ledger: from each of these on, in the order of an experiment's items. */
+enum measure_region {
+    REGION_MSR_FIRST = 2000,
+    REGION_EXIT_FIRST = 2050,
+    REGION_PMI_FIRST = 2100,
+    REGION_A1K_FIRST = 2150,
+};
+
+#endif
