@@ -73,8 +73,8 @@ def check_shape(pairs):
         if not has(key):
             raise BadLine(f"key '{key}' is missing")
     if has("skip"):
-        if len(pairs) != len(("experiment", "item", "skip")):
-            raise BadLine("a line with skip has nothing but experiment and item besides")
+        if set(pairs) - {"experiment", "item", "base", "skip"}:
+            raise BadLine("a line with skip has only experiment, item and base besides")
         if not pairs["skip"].strip():
             raise BadLine("skip is empty, wanted the reason")
         return

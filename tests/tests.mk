@@ -38,7 +38,8 @@ test-machine:
 	@guest/kernel.sh > /dev/null
 
 check-all: $(EFI) $(UNIT_TESTS) test-machine
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) testbed/test.sh testbed/selftest.sh)
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) testbed/test.sh testbed/selftest.sh \
+	    bench/check.py)
 
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_boots.py: the plan covers what it must; what a boot brought is judged; boots run at the same
+# time, and one that fails does not stop the others.
+import threading
+import unittest
+from types import SimpleNamespace
+
+import judge
+import plan
+import results
+import schedule
+
+EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median=2 p95=2\n"
+
+
+def boot(name="b", cells=None, **changes):
+    return plan.Boot(name=name, column="msr", title="t", limit=9, estimate=1,
+                     cells=cells or {"exit": ("empty",)}, **changes)
+
+
+def ended(console=EMPTY + "1..1\n", status=0, errors=""):
+    return SimpleNamespace(status=status, console=console, errors=errors, ledger={"regions": {}},
+                           seconds=1.0, last_line=lambda: "the last line")
+
+
+class Plan(unittest.TestCase):
+    def test_every_column_and_variant(self):
+        boots = plan.make("emulator", results.COLUMNS)
+        self.assertEqual(len({one.name for one in boots}), len(boots))
+        for column in results.COLUMNS:
+            there = {name for one in boots if one.column == column for name in one.cells}
+            self.assertLessEqual({"msr", "exit", "pmi", "a1k"}, there, column)
+        variants = {one.variant for one in boots if one.variant}
+        self.assertEqual(variants, set(plan.VARIANTS))
+        for one in boots:
+            self.assertTrue(set(one.cells) <= set(results.EXPERIMENTS), one)
+            self.assertNotIn("tick", one.config)
+            self.assertGreater(one.limit, one.estimate)
+
+    def test_quick_is_shorter(self):
+        seconds = [sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
+                   for quick in (True, False)]
+        self.assertLessEqual(*seconds)
+
+
+class Judge(unittest.TestCase):
+    def outcome(self, run, one=None):
+        return judge.judge(one or boot(), run, "emulator")
+
+    def test_good_boot(self):
+        got = self.outcome(ended())
+        self.assertTrue(got.ok, got.errors)
+        self.assertEqual([entry["item"] for entry in got.measurements], ["empty"])
+
+    def test_boot_that_did_not_end_well(self):
+        got = self.outcome(ended(status=124, errors="run.sh: over\n"))
+        self.assertIn("limit of 9 s", got.failure)
+        self.assertEqual(got.measurements, [])
+        self.assertEqual([entry["item"] for entry in got.skipped], ["empty"])
+        self.assertIn("run.sh: over", self.outcome(ended(status=3, errors="run.sh: over")).failure)
+
+    def test_missing_cells(self):
+        got = self.outcome(ended(), boot(cells={"exit": ("empty", "cpuid"), "msr": ("empty",)}))
+        self.assertEqual(len(got.errors), 2)
+        self.assertIn("lacks cpuid", got.errors[0])
+        self.assertIn("nothing of experiment msr", got.errors[1])
+        self.assertEqual([entry["item"] for entry in got.skipped], ["cpuid", "empty"])
+
+    def test_what_the_program_said(self):
+        for console, word in ((EMPTY, "did not come to its end"),
+                              (EMPTY + "not ok 1 - measure\n1..1\n", "not ok 1"),
+                              ("bench: foo=1\n" + EMPTY + "1..1\n", "unknown key"),
+                              (EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis "
+                               "unit=count value=1\n", "not asked for")):
+            got = self.outcome(ended(console))
+            self.assertFalse(got.ok)
+            self.assertIn(word, " ".join(got.errors))
+            self.assertEqual([entry["item"] for entry in got.measurements], ["empty"])
+
+    def test_jobs_of_linux(self):
+        linux = boot(program="linux", jobs=("one", "two"))
+        good = EMPTY + "job: name=one status=0\n"
+        self.assertTrue(self.outcome(ended(good + "job: name=two status=0\n"), linux).ok)
+        self.assertIn("job two did not end", self.outcome(ended(good), linux).errors)
+        got = self.outcome(ended(good + "job: name=two status=1\n"), linux)
+        self.assertIn("job two ended with status 1", got.errors)
+
+    def test_variant_is_an_ablation(self):
+        one = boot(cells={"ablation": ("cpuid@lazy",)}, variant="lazy")
+        got = self.outcome(ended(EMPTY + EMPTY.replace("empty", "cpuid") + "1..1\n"), one)
+        self.assertTrue(got.ok, got.errors)
+        self.assertEqual([(entry["experiment"], entry["item"]) for entry in got.measurements],
+                         [("ablation", "cpuid@lazy")])
+
+
+class Launcher:
+    """Boots that only wait for each other."""
+
+    def __init__(self, at_once):
+        self.barrier = threading.Barrier(at_once)
+
+    def start(self, one):
+        self.barrier.wait(10)
+        if "bad" in one.name:
+            raise AssertionError("no disk")
+        return ended()
+
+    def stop(self):
+        pass
+
+
+class Durations:
+    def __init__(self):
+        self.kept = {}
+
+    def estimate(self, one):
+        return one.estimate
+
+    def keep(self, one, seconds):
+        self.kept[one.name] = seconds
+
+
+class Schedule(unittest.TestCase):
+    def test_the_rest_goes_on(self):
+        boots = [boot("bad"), boot("x"), boot("y"), boot("z")]
+        said, durations = [], Durations()
+        outcomes, interrupted = schedule.run(Launcher(2), boots, "emulator", 2, durations,
+                                             said.append)
+        self.assertFalse(interrupted)
+        self.assertEqual([outcome.boot.name for outcome in outcomes], ["bad", "x", "y", "z"])
+        self.assertEqual([outcome.ok for outcome in outcomes], [False, True, True, True])
+        self.assertEqual(set(durations.kept), {"x", "y", "z"})
+        self.assertEqual(len([line for line in said if line.startswith("[")]), 4)
+        self.assertEqual([line for line in said if "no disk" in line],
+                         ["bench: boot bad: cannot be started: no disk"])
+        self.assertIn("[4/4]", " ".join(said))
+
+    def test_time_that_is_left(self):
+        for left, running, jobs, wanted in (
+                ([], [], 2, 0), ([10], [], 2, 10), ([10, 10], [], 2, 10), ([4, 3, 3], [], 2, 6),
+                ([10], [5, 2], 2, 12), ([1], [-3], 1, 1), ([4, 4], [8], 1, 16)):
+            self.assertEqual(schedule.remaining(left, running, jobs), wanted, (left, running))

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_importer.py: files of a bare machine and console logs with markers, whole and broken ones.
+import json
+import os
+import tempfile
+import unittest
+
+import importer
+from results import Trouble
+
+ENV = 'env: kind="metal"\nenv: cpu="Xeon"\nenv: turbo="off"\n'
+LINES = "bench: experiment=msr item=empty region=2001 ops=10 metric=time unit=tsc n=30 min=20 " \
+        "median=20 p95=30\n" \
+        "bench: experiment=msr item=rdpmc base=empty region=2002 ops=10 metric=time unit=tsc " \
+        "n=30 min=220 median=240 p95=260\n"
+
+
+def file_of(column, status="status=0", env=ENV):
+    return f'{env}env: column="{column}"\nsome noise\n{LINES}end: column={column} {status}\n'
+
+
+class Import(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, name, text):
+        full = os.path.join(self.folder.name, name)
+        with open(full, "w", encoding="utf-8") as out:
+            out.write(text)
+        return full
+
+    def run_on(self, *texts, ledgers=()):
+        names = [self.write(f"{at}.txt", text) for at, text in enumerate(texts)]
+        return importer.run(names, ledgers)
+
+    def refused(self, *texts):
+        with self.assertRaises(Trouble) as caught:
+            self.run_on(*texts)
+        self.assertNotIn("\n", str(caught.exception))
+        return str(caught.exception)
+
+    def test_a_file_for_each_column(self):
+        found, notes, status = self.run_on(file_of("native"), file_of("msr"))
+        self.assertEqual((notes, status), ([], 0))
+        self.assertEqual(found["environment"]["cpu"], "Xeon")
+        self.assertEqual([name for name, column in found["columns"].items()
+                          if column["status"] == "ok"], ["native", "msr"])
+        value = [entry["value"] for entry in found["measurements"] if entry["item"] == "rdpmc"]
+        self.assertEqual(value, [22, 22])
+        self.assertEqual({entry["unit"] for entry in found["measurements"]}, {"cycles"})
+
+    def test_a_log_with_markers(self):
+        sections = "".join(f"BENCH BEGIN column={name}\n{LINES}end: column={name} status=0\n"
+                           f"BENCH END column={name}\nnoise\n" for name in ("native", "msr+nmi"))
+        found, notes, status = self.run_on(ENV + sections.replace("\n", "\r\n"))
+        self.assertEqual((notes, status), ([], 0))
+        self.assertEqual(found["columns"]["msr+nmi"]["status"], "ok")
+        self.assertEqual(found["columns"]["kvm"]["status"], "not run")
+
+    def test_a_log_that_was_cut(self):
+        found, notes, status = self.run_on(ENV + "BENCH BEGIN column=native\n" + LINES)
+        self.assertEqual((status, len(notes)), (1, 1))
+        self.assertIn("the log ends", found["columns"]["native"]["why"])
+        self.assertEqual(found["measurements"], [])
+
+    def test_a_column_that_failed(self):
+        found, notes, status = self.run_on(file_of("native"),
+                                           file_of("msr", 'status=3 why="no VMX"'))
+        self.assertEqual((status, len(notes)), (1, 1))
+        self.assertEqual(found["columns"]["msr"]["why"], "no VMX")
+        self.assertEqual({entry["column"] for entry in found["measurements"]}, {"native"})
+        no_end = file_of("msr").partition("end:")[0]
+        found, notes, status = self.run_on(no_end)
+        self.assertEqual(status, 1)
+        self.assertIn("cut off", found["columns"]["msr"]["why"])
+
+    def test_a_bad_line_is_said(self):
+        found, notes, status = self.run_on(file_of("native").replace("rdpmc base", "rdpmc bass"))
+        self.assertEqual((status, len(notes)), (1, 1))
+        self.assertIn("unknown key 'bass'", notes[0])
+        self.assertEqual(found["columns"]["native"]["status"], "ok")
+
+    def test_files_that_are_none_of_ours(self):
+        self.assertIn("column", self.refused("nothing here\n"))
+        self.assertIn("kind", self.refused(file_of("native", env="")))
+        self.assertIn("xen", self.refused(file_of("xen")))
+        self.assertIn("tick=100", self.refused('env: tick="100"\n' + file_of("native")))
+        self.assertIn("unknown key 'foo'", self.refused('env: foo="1"\n' + file_of("native")))
+        self.assertIn("wanted env:", self.refused("env: kind=metal\n" + file_of("native")))
+        self.assertIn("end", self.refused(file_of("native").replace("end: column=native",
+                                                                    "end: column=msr")))
+        self.assertIn("cpu", self.refused(file_of("native"),
+                                          file_of("msr", env=ENV.replace("Xeon", "Core"))))
+
+    def test_markers_that_do_not_match(self):
+        begin = "BENCH BEGIN column=native\n"
+        self.assertIn("inside", self.refused(ENV + begin + begin))
+        self.assertIn("has begun", self.refused(ENV + begin + "BENCH END column=msr\n"))
+
+    def test_emulated_regions_want_the_ledger(self):
+        text = file_of("native").replace('kind="metal"', 'kind="emulator"')
+        found, notes, status = self.run_on(text)
+        self.assertEqual(status, 1)
+        self.assertIn("no ledger", notes[0])
+        count = {"instructions": 20, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0}
+        ledger = {"regions": {str(number): {"begins": 1, "open": False, "exits": {}, "root": count,
+                                            "nonroot": {"instructions": number}}
+                              for number in (2001, 2002)}}
+        name = self.write("ledger.json", json.dumps(ledger))
+        found, notes, status = self.run_on(text, ledgers=[f"native={name}"])
+        self.assertEqual((notes, status), ([], 0))
+        value = [entry["value"] for entry in found["measurements"]
+                 if (entry["item"], entry["metric"]) == ("rdpmc", "instructions")]
+        self.assertEqual(value, [0.1])

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_results.py: the schema is enforced, each fault in one line; saving, loading and merging.
+import copy
+import json
+import os
+import tempfile
+import unittest
+
+import results
+from results import Trouble
+
+ENTRY = {"column": "native", "experiment": "msr", "item": "rdpmc", "metric": "instructions",
+         "unit": "instructions", "value": 1, "exact": True, "n": 1}
+
+
+def good(column="native", **changes):
+    made = results.empty("emulator", "v1")
+    made["environment"]["cpu"] = "model"
+    made["columns"][column] = {"status": "ok", "why": "", "detail": "bench kernel"}
+    made["measurements"] = [{**ENTRY, "column": column, **changes}]
+    return made
+
+
+def change(made, *keys_and_value):
+    made = copy.deepcopy(made)
+    *keys, last, value = keys_and_value
+    at = made
+    for key in keys:
+        at = at[key]
+    at[last] = value
+    return made
+
+
+class Validate(unittest.TestCase):
+    def refused(self, made, *words):
+        with self.assertRaises(Trouble) as caught:
+            results.validate(made)
+        text = str(caught.exception)
+        self.assertNotIn("\n", text)
+        for word in words:
+            self.assertIn(word, text)
+
+    def test_good_results(self):
+        self.assertIs(type(results.validate(good())), dict)
+
+    def test_no_cycles_in_an_emulator(self):
+        made = good(unit="cycles", exact=False)
+        self.refused(made, "measurements[0].unit", "no cycles")
+        results.validate(change(made, "environment", "kind", "metal"))
+
+    def test_a_time_of_hardware_is_not_exact(self):
+        self.refused(change(good(unit="cycles"), "environment", "kind", "metal"), "exact")
+
+    def test_fields_of_a_measurement(self):
+        for key, bad in (("column", "xen"), ("experiment", "msrs"), ("unit", "tsc"), ("value", "1"),
+                         ("value", float("nan")), ("value", True), ("exact", 1), ("n", 0),
+                         ("n", 1.5), ("min", None), ("item", 3), ("metric", "a\nb")):
+            made = good()
+            made["measurements"][0][key] = bad
+            self.refused(made, f"measurements[0].{key}")
+
+    def test_keys_missing_or_unknown(self):
+        made = good()
+        del made["measurements"][0]["exact"]
+        self.refused(made, "measurements[0]", "'exact' is missing")
+        self.refused(good(why="x"), "measurements[0]", '"why"')
+        self.refused(change(good(), "extra", 1), '"extra"')
+        self.refused(change(good(), "schema", 2), "schema", "found 2, wanted 1")
+        self.refused([], "an object")
+
+    def test_environment_and_columns(self):
+        self.refused(change(good(), "environment", "tick", 100), "environment.tick", "wanted 0")
+        self.refused(change(good(), "environment", "kind", "cloud"), "environment.kind")
+        self.refused(change(good(), "columns", "kvm", "why", ""), "columns.kvm.why")
+        self.refused(change(good(), "columns", "kvm", "status", "bad"), "columns.kvm.status")
+
+    def test_each_measurement_only_once(self):
+        made = good()
+        made["measurements"] *= 2
+        self.refused(made, "measurements[1]", "only once")
+
+    def test_skipped_cells(self):
+        cell = {"column": "kvm", "experiment": "a1", "item": "*", "why": "needs Linux under KVM"}
+        results.validate(change(good(), "skipped", [cell]))
+        self.refused(change(good(), "skipped", [{**cell, "column": "x"}]), "skipped[0].column")
+
+
+class Files(unittest.TestCase):
+    def test_saved_and_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "new", "results.json")
+            results.save(good(), name)
+            self.assertEqual(results.load(name), good())
+            self.assertEqual(os.listdir(os.path.dirname(name)), ["results.json"])
+
+    def test_bad_results_do_not_replace_good_ones(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "results.json")
+            results.save(good(), name)
+            with self.assertRaises(Trouble):
+                results.save(good(unit="cycles"), name)
+            self.assertEqual(results.load(name), good())
+
+    def test_what_is_wrong_with_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "results.json")
+            for text, word in (("{", "not JSON"), ("[]", "an object"),
+                               (json.dumps(change(good(), "schema", 9)), "schema")):
+                with open(name, "w", encoding="utf-8") as out:
+                    out.write(text)
+                with self.assertRaises(Trouble) as caught:
+                    results.load(name)
+                self.assertTrue(str(caught.exception).startswith(f"{name}: "))
+                self.assertIn(word, str(caught.exception))
+            with self.assertRaises(Trouble) as caught:
+                results.load(os.path.join(folder, "none"))
+            self.assertIn("make bench", str(caught.exception))
+
+
+class Merge(unittest.TestCase):
+    def test_columns_of_several_runs(self):
+        merged, notes = results.merge([good("native"), good("msr", value=2)])
+        self.assertEqual(notes, [])
+        self.assertEqual([merged["columns"][name]["status"] for name in results.COLUMNS],
+                         ["ok", "not run", "not run", "ok", "not run"])
+        self.assertEqual([entry["value"] for entry in merged["measurements"]], [1, 2])
+
+    def test_the_last_one_is_taken_whole(self):
+        first = good("native")
+        first["measurements"].append({**ENTRY, "item": "empty"})
+        merged, notes = results.merge([first, good("native", value=5)])
+        self.assertEqual([entry["value"] for entry in merged["measurements"]], [5])
+        self.assertEqual(len(notes), 1)
+        self.assertIn("native", notes[0])
+
+    def test_a_column_that_failed_does_not_replace_one_that_ran(self):
+        failed = good()
+        failed["columns"]["native"] = {"status": "not run", "why": "broken", "detail": ""}
+        failed["measurements"] = []
+        merged, _ = results.merge([good(), failed])
+        self.assertEqual(merged["columns"]["native"]["status"], "ok")
+        self.assertEqual(len(merged["measurements"]), 1)
+
+    def test_of_one_machine_only(self):
+        for key, value in (("kind", "metal"), ("cpu", "other")):
+            with self.assertRaises(Trouble) as caught:
+                results.merge([good(), change(good(), "environment", key, value)])
+            self.assertIn(key, str(caught.exception))
