@@ -114,7 +114,7 @@ static int run(struct vm *vm, const struct launch_options *o)
 {
     struct refusal r;
 
-    printf("launch: memory=%lu pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
+    printf("launch: memory=%lu apic=x2apic pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
            vm->pmu_version, (unsigned long)vm->perf_capabilities);
     switch (vm_run(vm, (unsigned)o->seconds, &r)) {
     case VM_END_RESET:
