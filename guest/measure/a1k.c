@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The thesis's program A.1 without an operating system: N branches, a PMI for every M of them, and a
- * handler that touches the PMU and LVTPC as Linux's does, in the same order: 4 WRMSR, 2 RDMSR,
+ * The thesis's program A.1 without an operating system: N branches, a PMI for every M of them, and
+ * a handler that touches the PMU and LVTPC as Linux's does, in the same order: 4 WRMSR, 2 RDMSR,
  * 1 RDPMC, 1 LVTPC write. Thesis, section 4.2.2 and appendix A.1; SDM Vol. 3, "Performance
  * Monitoring". Linux counts the program alone, by its CPL; here all is CPL 0, so the branches that
  * the handler itself executes while the counter runs are learnt first, and left out by number.

@@ -62,8 +62,8 @@ static inline void mark(uint32_t region, bool begin)
     __asm__ volatile("xchg %%bx, %%bx" : : "a"(region), "c"((uint32_t)begin) : "memory");
 }
 
-/* EDX:EAX = TSC. The JMP is for the emulator, whose TSC moves on where a block of instructions ends;
- * so a reading is exact. */
+/* EDX:EAX = TSC. The JMP is for the emulator, whose TSC moves on where a block of instructions
+ * ends; so a reading is exact. */
 #define TSC_STAMP                                                                                  \
     "jmp 2f\n"                                                                                     \
     "2:\n\t"                                                                                       \
@@ -179,14 +179,14 @@ struct stamps {
 extern struct stamps measure_stamps;
 
 /* Each waits for an NMI at most that many turns: 1 when it came. Handler: measure_nmi_stamp. The
- * resolution of an overflow's stamp is one turn: RDTSC, MOV, DEC, JNZ. Sending is a MOV to the ICR's
- * low half, or two MOVs and WRMSR. */
+ * resolution of an overflow's stamp is one turn: RDTSC, MOV, DEC, JNZ. Sending is a MOV to the
+ * ICR's low half, or two MOVs and WRMSR. */
 uint64_t wait_overflow(uint64_t turns);
 uint64_t wait_sent_xapic(uint64_t turns, volatile uint32_t *icr, uint32_t low);
 uint64_t wait_sent_x2apic(uint64_t turns, uint32_t msr, uint32_t low, uint32_t high);
-/* The same inside two regions, for the ledger; handler: measure_nmi_mark. `there` has what causes the
- * NMI (one JMP that overflows counter 0, which holds -1; or the send) and six instructions of the
- * handler; `back` has IRET and one more. */
+/* The same inside two regions, for the ledger; handler: measure_nmi_mark. `there` has what causes
+ * the NMI (one JMP that overflows counter 0, which holds -1; or the send) and six instructions of
+ * the handler; `back` has IRET and one more. */
 uint64_t mark_overflow(uint64_t turns, uint32_t there, uint32_t back);
 uint64_t mark_sent_xapic(uint64_t turns, uint32_t there, uint32_t back, volatile uint32_t *icr,
                          uint32_t low);

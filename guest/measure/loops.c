@@ -17,8 +17,8 @@ _Static_assert(offsetof(struct loop, rax) == 0 && offsetof(struct loop, rbx) == 
     "mov %%eax, " offset "(%%rdi)\n\t"                                                             \
     "mov %%edx, 4+" offset "(%%rdi)\n\t"
 
-/* R8 and R9 keep what an instruction changes. The function is aligned so that every loop has the same
- * number of filling NOPs before it. */
+/* R8 and R9 keep what an instruction changes. The function is aligned so that every loop has the
+ * same number of filling NOPs before it. */
 #define DEFINE_LOOP(name, body)                                                                    \
     __attribute__((aligned(64))) void loop_##name(struct loop *loop)                               \
     {                                                                                              \

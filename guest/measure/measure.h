@@ -50,8 +50,8 @@ struct measure_environment {
  * What cannot be run here is a line with skip="why". */
 bool measure_run(const struct measure_environment *environment, const char *experiment);
 
-/* Of the last measure_run(): checks that failed, each with a line "measure: ..." of its own, and NMIs
- * that nothing waited for (0 unless the host shares the processor's NMIs with somebody else). */
+/* Of the last measure_run(): checks that failed, each with a line "measure: ..." of its own, and
+ * NMIs that nothing waited for (0 unless the host shares the processor's NMIs with somebody). */
 uint64_t measure_failures(void);
 uint64_t measure_stray_nmis(void);
 

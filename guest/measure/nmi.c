@@ -65,11 +65,11 @@ __asm__(".text\n"
  * anywhere else is a stray. What the loops give up: RAX, RDX, R9. */
 #define WAY_OUT(rip, label, stray)                                                                 \
     "lea .Lwait_first(%rip), %rdx\n\t"                                                             \
-    "cmp %rdx, " rip "\n\t"                                                                         \
-    "jb " stray "\n\t"                                                                              \
+    "cmp %rdx, " rip "\n\t"                                                                        \
+    "jb " stray "\n\t"                                                                             \
     "lea .Lwait_last(%rip), %rdx\n\t"                                                              \
-    "cmp %rdx, " rip "\n\t"                                                                         \
-    "ja " stray "\n\t"                                                                              \
+    "cmp %rdx, " rip "\n\t"                                                                        \
+    "ja " stray "\n\t"                                                                             \
     "lea " label "(%rip), %rdx\n\t"                                                                \
     "mov %rdx, " rip "\n\t"
 

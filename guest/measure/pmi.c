@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The parts of one PMI: from the overflow to the handler, from the handler back, LVTPC's rewrite; an
- * NMI that the processor sends itself; and a full switch of the PMU to the host and back.
+ * The parts of one PMI: from the overflow to the handler, from the handler back, LVTPC's rewrite;
+ * an NMI that the processor sends itself; and a full switch of the PMU to the host and back.
  * SDM Vol. 3, "Performance Monitoring", "Local Vector Table", "Interrupt Command Register (ICR)".
  */
 #include "internal.h"
