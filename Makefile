@@ -124,7 +124,10 @@ UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c lib/string.c
-UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES))
+# Of the measurements, what runs without hardware.
+MEASURE_SOURCES = guest/measure/report.c guest/measure/statistics.c
+UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
+                       $(MEASURE_SOURCES)
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
 UNIT_TESTS = $(patsubst tests/unit/%.c,$(UNIT)/%,$(sort $(wildcard tests/unit/test_*.c)))
 
