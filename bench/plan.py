@@ -18,6 +18,22 @@ BENCH_ITEMS = {
 A1_ITEMS = ("m200000", "m10000", "m1000", "m100")
 PAIR = ("plain", "profiled")
 
+# What Linux runs: the jobs of its init (guest/payload, guest/workloads, guest/accuracy), what they
+# measure, and their words on the kernel's command line: in the emulator, quick there, and on a
+# machine with time of its own, where the jobs' own defaults hold.
+# Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
+PROFILE_PERIOD = 50021
+LINUX_BOOTS = {
+    "a1": {
+        "jobs": ("a1bench",), "cells": {"a1": A1_ITEMS}, "limit": 600, "estimate": (30, 25),
+        "words": {"emulator": "pmv.a1_runs=5", "quick": "pmv.a1_runs=1", "nested": ""}},
+    "profile": {
+        "jobs": ("profile",), "cells": {"profile": PAIR}, "limit": 1500, "estimate": (120, 50),
+        "words": {"emulator": f"pmv.iter=25100000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
+                  "quick": f"pmv.iter=5000000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
+                  "nested": ""}},
+}
+
 POLICIES = ("intercept", "msr", "msr+nmi")
 # variant: (options, another image than the usual one)
 VARIANTS = {
@@ -80,14 +96,39 @@ def ablation_boot(variant, kind):
                 variant=variant, limit=BENCH_LIMIT, estimate=10)
 
 
+def linux_boot(column, name, kind, quick):
+    what = LINUX_BOOTS[name]
+    pace = "quick" if quick and kind == "emulator" else kind
+    # Hypercalls of a program; and the hypervisor is silent, so that the guest's lines stay whole.
+    return Boot(name=f"{name}-{column}", column=column, title=f"Linux, {name}",
+                cells=dict(what["cells"]), program="linux", jobs=what["jobs"],
+                config="console=none user_hypercalls=1", append=what["words"][pace],
+                limit=what["limit"], estimate=what["estimate"][1 if quick else 0])
+
+
+def linux_columns(kind, columns):
+    """Where Linux runs: under the emulator's KVM it would take hours."""
+    return [column for column in columns if column != "kvm" or kind != "emulator"]
+
+
 def make(kind, columns, quick=False, only=()):
     """The boots for these columns. `only`: words of which a boot's name must hold one."""
     boots = [bench_boot(column, kind) for column in columns]
+    boots += [linux_boot(column, name, kind, quick) for name in LINUX_BOOTS
+              for column in linux_columns(kind, columns)]
     if "msr+nmi" in columns:
         boots += [ablation_boot(variant, kind) for variant in VARIANTS]
     if only:
         boots = [boot for boot in boots if any(word in boot.name for word in only)]
     return boots
+
+
+def left_out(kind, columns):
+    """Cells that no boot measures, as results.json's `skipped` has them."""
+    return [{"column": column, "experiment": experiment, "item": "*",
+             "why": "Linux as the guest of the emulator's KVM would take hours"}
+            for column in columns if column not in linux_columns(kind, columns)
+            for what in LINUX_BOOTS.values() for experiment in what["cells"]]
 
 
 def impossible(kind):
