@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * main.c: the accuracy experiment: programs of deterministic work, whose events are counted through
+ * the kernel's perf_event_open(). The same counts natively and in a guest mean that the guest's PMU
+ * is as exact as the processor's own. One line on stdout for each count.
+ * Usage: accuracy [PASSES:SCALE:MIB]; PASSES of each program, each SCALE times as long, MIB the working
+ * set of those that have a large one. Without an argument the kernel command line's last word
+ * pmv.accuracy= is taken, if there is one. Without a PMU: one error line, and status 1.
+ */
+#define _GNU_SOURCE /* CPU_SET and sched_setaffinity() */
+#include "accuracy.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PASSES_DEFAULT 1u
+#define SCALE_DEFAULT 1u
+#define MIB_DEFAULT 16u /* twice the last level of cache of the emulator's model */
+#define NUMBER_MAX 1000000u
+#define WORDS 3u
+#define WORD "pmv.accuracy="
+#define COMMAND_LINE_MAX 4096
+#define MIB_SHIFT 20
+
+#define PERCENT 100u
+#define P95 95u
+
+static const struct program *const programs[] = {
+    &loop_program, &sort_program, &chase_program, &stream_program, &hash_program, &matrix_program,
+};
+
+bool failed(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    printf("accuracy: error=\"");
+    vprintf(format, arguments);
+    printf("\"\n");
+    va_end(arguments);
+    return false;
+}
+
+void print_region(const char *item, uint32_t region, uint64_t operations)
+{
+    printf("bench: experiment=accuracy item=%s region=%u ops=%llu\n", item, region,
+           (unsigned long long)operations);
+}
+
+void print_value(const char *item, const char *metric, uint64_t value)
+{
+    printf("bench: experiment=accuracy item=%s metric=%s unit=count value=%lld\n", item, metric,
+           (long long)value);
+}
+
+static int compare_values(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+void print_values(const char *item, const char *metric, uint64_t *values, unsigned count)
+{
+    if (count == 1) {
+        print_value(item, metric, values[0]);
+        return;
+    }
+    qsort(values, count, sizeof(*values), compare_values);
+    printf("bench: experiment=accuracy item=%s metric=%s unit=count n=%u min=%llu median=%llu "
+           "p95=%llu\n", item, metric, count, (unsigned long long)values[0],
+           (unsigned long long)values[count / 2],
+           (unsigned long long)values[(count - 1) * P95 / PERCENT]);
+}
+
+/* The processor that this runs on, for all threads to come. */
+static bool stay_here(void)
+{
+    cpu_set_t set;
+    int cpu = sched_getcpu();
+
+    if (cpu < 0) {
+        return failed("sched_getcpu: %s", strerror(errno));
+    }
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)cpu, &set);
+    return sched_setaffinity(0, sizeof(set), &set) == 0 ||
+           failed("sched_setaffinity: %s", strerror(errno));
+}
+
+/* The value of the kernel command line's last word WORD, or NULL. */
+static char *command_line_word(void)
+{
+    static char line[COMMAND_LINE_MAX];
+    FILE *file = fopen("/proc/cmdline", "r");
+    char *rest = NULL, *found = NULL;
+
+    if (file == NULL) {
+        return NULL;
+    }
+    if (fgets(line, sizeof(line), file) != NULL) {
+        for (char *w = strtok_r(line, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest)) {
+            if (strncmp(w, WORD, strlen(WORD)) == 0) {
+                found = w + strlen(WORD);
+            }
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+static bool read_options(const char *text, struct options *options)
+{
+    unsigned long word[WORDS] = {PASSES_DEFAULT, SCALE_DEFAULT, MIB_DEFAULT};
+    char *end = NULL;
+
+    for (unsigned i = 0; text != NULL && i < WORDS; i++, text = end + 1) {
+        word[i] = strtoul(text, &end, 10);
+        if ((*end != ':' && *end != '\0') || end == text || word[i] < 1 || word[i] > NUMBER_MAX ||
+            (*end == ':' && i == WORDS - 1)) {
+            return failed("found '%s', wanted PASSES:SCALE:MIB, each from 1 to %u", text,
+                          NUMBER_MAX);
+        }
+        if (*end == '\0') {
+            break;
+        }
+    }
+    *options = (struct options){(unsigned)word[0], word[1], (uint64_t)word[2] << MIB_SHIFT};
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!read_options(argc > 1 ? argv[1] : command_line_word(), &options)) {
+        return 1;
+    }
+    if (!stay_here() || !counters_stop_watchdog()) {
+        return 1;
+    }
+    for (unsigned i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        if (!passes_of(programs[i], i, &options)) {
+            return 1;
+        }
+    }
+    return rdpmc_alone(&options) && rdpmc_threads(&options) && exits_alone() ? 0 : 1;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * pages.c: the programs' memory, of one of two kinds. As Linux gives it: which physical pages those
+ * are, and so which sets of a cache, is another matter natively than in a guest. Or in large pages
+ * whose place in the caches is chosen: then a program meets the same sets everywhere. Linux,
+ * Documentation/admin-guide/mm/pagemap.rst and transhuge.rst.
+ */
+#define _GNU_SOURCE /* mremap() */
+#include "accuracy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE_BYTES 4096u
+#define LARGE_BYTES (2u << 20)
+#define LARGE_PAGES (LARGE_BYTES / PAGE_BYTES)
+/* Large pages of as many kinds as fit side by side into the emulator's last level of cache, 8 MiB
+ * and direct-mapped. On hardware a last level's sets are hashed: there it is the large page that
+ * makes the difference, for the levels above. */
+#define COLOURS 4u
+#define CACHE_BYTES ((size_t)COLOURS * LARGE_BYTES)
+#define LINE_BYTES 64u
+#define SPARE_PAGES (2 * COLOURS)
+#define CANDIDATES_MAX 512u
+
+#define LARGE_PAGES_SWITCH "/sys/kernel/mm/transparent_hugepage/enabled"
+#define STATE_MAX 64
+
+#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
+#define PAGEMAP_FRAME ((UINT64_C(1) << 55) - 1)
+
+static bool frame_of(int pagemap, const uint8_t *page, uint64_t *frame)
+{
+    uint64_t entry;
+    off_t at = (off_t)((uintptr_t)page / PAGE_BYTES * sizeof(entry));
+
+    if (pread(pagemap, &entry, sizeof(entry), at) != sizeof(entry) || !(entry & PAGEMAP_PRESENT)) {
+        return false;
+    }
+    *frame = entry & PAGEMAP_FRAME;
+    return *frame != 0; /* what a process without the right to it reads */
+}
+
+/* The colour of a large page, or COLOURS where it is made of small ones. */
+static unsigned colour_of(int pagemap, const uint8_t *large)
+{
+    uint64_t first, last;
+
+    if (!frame_of(pagemap, large, &first) || first % LARGE_PAGES != 0 ||
+        !frame_of(pagemap, large + LARGE_BYTES - PAGE_BYTES, &last) ||
+        last != first + LARGE_PAGES - 1) {
+        return COLOURS;
+    }
+    return first / LARGE_PAGES % COLOURS;
+}
+
+/* Address space that begins at a large page's border; never given back, which costs nothing. */
+static uint8_t *reserve(size_t bytes)
+{
+    uint8_t *space = mmap(NULL, bytes + LARGE_BYTES, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (space == MAP_FAILED) {
+        return NULL;
+    }
+    return space + (LARGE_BYTES - (uintptr_t)space % LARGE_BYTES) % LARGE_BYTES;
+}
+
+/* Linux has them off where there is less than 512 MiB of memory. */
+static void allow_large_pages(void)
+{
+    int fd = open(LARGE_PAGES_SWITCH, O_RDWR | O_CLOEXEC);
+    char state[STATE_MAX] = "";
+
+    if (fd < 0) {
+        return; /* then there are none, which is seen soon enough */
+    }
+    if (read(fd, state, sizeof(state) - 1) > 0 && strstr(state, "[never]") != NULL &&
+        pwrite(fd, "madvise\n", strlen("madvise\n"), 0) < 0) {
+        failed("cannot write madvise to " LARGE_PAGES_SWITCH ": %s", strerror(errno));
+    }
+    close(fd);
+}
+
+static uint8_t *candidates_get(size_t count)
+{
+    uint8_t *pool = reserve(count * LARGE_BYTES);
+
+    if (pool == NULL || mmap(pool, count * LARGE_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(pool, count * LARGE_BYTES, MADV_HUGEPAGE) != 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        pool[i * LARGE_BYTES] = 0;
+    }
+    return pool;
+}
+
+/* The n-th large page gets colour n modulo COLOURS. */
+static void *large_pages_get(size_t bytes)
+{
+    size_t wanted = (bytes + LARGE_BYTES - 1) / LARGE_BYTES, count = 2 * wanted + SPARE_PAGES;
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    unsigned colour[CANDIDATES_MAX];
+    uint8_t *pages = NULL, *pool = NULL;
+    size_t placed = 0;
+
+    allow_large_pages();
+    if (pagemap >= 0 && count <= CANDIDATES_MAX) {
+        pages = reserve(wanted * LARGE_BYTES);
+        pool = candidates_get(count);
+    }
+    for (size_t i = 0; pool != NULL && i < count; i++) {
+        colour[i] = colour_of(pagemap, pool + i * LARGE_BYTES);
+    }
+    for (size_t n = 0; pages != NULL && pool != NULL && n < wanted; n++) {
+        for (size_t i = 0; i < count; i++) {
+            if (colour[i] == n % COLOURS &&
+                mremap(pool + i * LARGE_BYTES, LARGE_BYTES, LARGE_BYTES,
+                       MREMAP_MAYMOVE | MREMAP_FIXED, pages + n * LARGE_BYTES) != MAP_FAILED) {
+                colour[i] = COLOURS;
+                placed++;
+                break;
+            }
+        }
+    }
+    if (pool != NULL) {
+        munmap(pool, count * LARGE_BYTES);
+    }
+    if (pagemap >= 0) {
+        close(pagemap);
+    }
+    if (placed == wanted) {
+        return pages;
+    }
+    if (pages != NULL) {
+        munmap(pages, wanted * LARGE_BYTES);
+    }
+    return NULL;
+}
+
+void *pages_get(size_t bytes, enum pages kind)
+{
+    void *pages;
+
+    if (kind == PAGES_LARGE) {
+        return large_pages_get(bytes);
+    }
+    pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                 -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void caches_fill(void)
+{
+    static const volatile uint8_t *memory;
+
+    if (memory == NULL && (memory = large_pages_get(CACHE_BYTES)) == NULL) {
+        return; /* such passes begin with the caches as they are */
+    }
+    for (size_t i = 0; i < CACHE_BYTES; i += LINE_BYTES) {
+        (void)memory[i];
+    }
+}
+
+void pages_put(void *pages, size_t bytes)
+{
+    munmap(pages, (bytes + LARGE_BYTES - 1) / LARGE_BYTES * LARGE_BYTES);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * passes.c: counts the programs, alone and in threads that share the processor: the counts natively
+ * and in a guest are to be the same.
+ */
+#include "accuracy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ITEM_MAX 64
+#define LARGE "2 MiB pages of each place in the caches as "
+#define SEED 0x243f6a8885a308d3u /* of the first thread; the others' are other multiples of it */
+
+/* One thread's counts of all passes. */
+struct record {
+    uint64_t *value[EVENTS];
+    uint64_t *switches;
+};
+
+struct pass {
+    const struct program *program;
+    struct work work;
+    uint32_t region;
+    bool meet;
+    void *data;
+    struct counts counts;
+    uint64_t switches;
+};
+
+static bool record_get(struct record *record, unsigned passes)
+{
+    bool got = (record->switches = calloc(passes, sizeof(uint64_t))) != NULL;
+
+    for (unsigned i = 0; i < EVENTS; i++) {
+        got &= (record->value[i] = calloc(passes, sizeof(uint64_t))) != NULL;
+    }
+    return got || failed("no memory for %u passes", passes);
+}
+
+static void record_put(struct record *record)
+{
+    free(record->switches);
+    for (unsigned i = 0; i < EVENTS; i++) {
+        free(record->value[i]);
+    }
+}
+
+static bool prepare(struct pass *pass)
+{
+    pass->data = pass->program->prepare(&pass->work);
+    return pass->data != NULL ||
+           failed("no %smemory for %s", pass->work.pages == PAGES_LARGE ? LARGE : "",
+                  pass->program->name);
+}
+
+static void release(struct pass *pass)
+{
+    if (pass->data != NULL) {
+        pass->program->release(pass->data);
+    }
+    pass->data = NULL;
+}
+
+static bool run_pass(struct pass *pass)
+{
+    struct measured call = {.region = pass->region, .run = pass->program->run, .data = pass->data};
+    struct counters counters;
+    bool done = counters_open(&counters, true);
+
+    if (pass->meet) {
+        threads_meet();
+    }
+    if (!done) {
+        return false;
+    }
+    /* The emulator's caches see what a counter sees, so the counters are on. */
+    counters_enable(&counters);
+    caches_fill();
+    counters_reset(&counters);
+    call.fd = counters.fd[0];
+    pass->switches = thread_switches();
+    measured(&call);
+    pass->switches = thread_switches() - pass->switches;
+    done = counters_read(&counters, &pass->counts);
+    counters_close(&counters);
+    return done;
+}
+
+static bool run_in_thread(struct thread_work *own)
+{
+    return run_pass(own->argument);
+}
+
+static struct pass pass_of(const struct program *program, const struct options *options,
+                           unsigned shares, unsigned number)
+{
+    return (struct pass){
+        .program = program,
+        .work = {
+            .shares = shares * options->scale,
+            .seed = SEED * (2 * number + 1),
+            .bytes = options->bytes,
+        },
+        .region = REGION_UNMARKED,
+    };
+}
+
+/* prefix: "loop" and so on; suffix: "" or ".t1" and so on. */
+static void print_record(const char *prefix, const char *suffix, const struct pass *pass,
+                         const struct record *record, unsigned passes)
+{
+    const struct program *program = pass->program;
+    const struct work *work = &pass->work;
+    char item[ITEM_MAX];
+
+    for (unsigned i = 0; i < EVENTS; i++) {
+        snprintf(item, sizeof(item), "%s.%s%s", prefix, event_names[i], suffix);
+        print_values(item, "count", record->value[i], passes);
+        if (i == EVENT_INSTRUCTIONS && program->instructions != NULL) {
+            print_value(item, "expected", MEASURED_INSTRUCTIONS + program->instructions(work));
+        }
+        if (i == EVENT_BRANCHES && program->branches != NULL) {
+            print_value(item, "expected", MEASURED_BRANCHES + program->branches(work));
+        }
+    }
+}
+
+static bool alone(const struct program *program, enum pages pages, uint32_t region,
+                  const struct options *options)
+{
+    struct pass pass = pass_of(program, options, SHARES_ALONE, 0);
+    struct record record;
+    char name[ITEM_MAX];
+    bool done = record_get(&record, options->passes);
+
+    pass.work.pages = pages;
+    for (unsigned n = 0; done && n < options->passes; n++) {
+        pass.region = n == 0 ? region : REGION_UNMARKED;
+        done = prepare(&pass) && run_pass(&pass);
+        release(&pass);
+        for (unsigned i = 0; i < EVENTS; i++) {
+            record.value[i][n] = pass.counts.value[i];
+        }
+    }
+    if (done) {
+        snprintf(name, sizeof(name), "%s%s", program->name, pages == PAGES_LARGE ? "_large" : "");
+        print_region(name, region, 1);
+        print_record(name, "", &pass, &record, options->passes);
+    }
+    record_put(&record);
+    return done;
+}
+
+static bool together(const struct program *program, uint32_t region, const struct options *options)
+{
+    struct thread_work work[THREADS] = {0};
+    struct record record[THREADS];
+    struct pass pass[THREADS];
+    char text[ITEM_MAX];
+    bool done = true;
+
+    for (unsigned t = 0; t < THREADS; t++) {
+        done &= record_get(&record[t], options->passes);
+        pass[t] = pass_of(program, options, SHARES_OF_THREAD(t + 1), t);
+        pass[t].meet = true;
+        work[t].work = run_in_thread;
+        work[t].argument = &pass[t];
+    }
+    for (unsigned n = 0; done && n < options->passes; n++) {
+        /* Here, so that both threads have had as much of the processor when they start. */
+        for (unsigned t = 0; t < THREADS; t++) {
+            done &= prepare(&pass[t]);
+        }
+        done = done && threads_run(work, n == 0 ? region : REGION_UNMARKED);
+        for (unsigned t = 0; t < THREADS; t++) {
+            release(&pass[t]);
+            for (unsigned i = 0; i < EVENTS; i++) {
+                record[t].value[i][n] = pass[t].counts.value[i];
+            }
+            record[t].switches[n] = pass[t].switches;
+        }
+    }
+    if (done) {
+        snprintf(text, sizeof(text), "%s.threads", program->name);
+        print_region(text, region, 1);
+    }
+    for (unsigned t = 0; t < THREADS; t++) {
+        if (done) {
+            snprintf(text, sizeof(text), ".t%u", t + 1);
+            print_record(program->name, text, &pass[t], &record[t], options->passes);
+            snprintf(text, sizeof(text), "%s.t%u", program->name, t + 1);
+            print_values(text, "switches", record[t].switches, options->passes);
+        }
+        record_put(&record[t]);
+    }
+    return done;
+}
+
+bool passes_of(const struct program *program, unsigned number, const struct options *options)
+{
+    uint32_t first = REGION_PROGRAM_FIRST + number * REGION_STEP;
+
+    return alone(program, PAGES_ANY, first + REGION_ALONE, options) &&
+           (!program->memory ||
+            alone(program, PAGES_LARGE, first + REGION_LARGE, options)) &&
+           together(program, first + REGION_THREADS, options);
+}
