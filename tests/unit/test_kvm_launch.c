@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Unit tests of the launcher's parts that need no KVM: which KVM it refuses, where it puts a
+ * kernel, and its COM1.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <asm/bootparam.h>
+#include <cmocka.h>
+#include <errno.h>
+
+#include "guest/kvm/host.h"
+#include "guest/kvm/image.h"
+#include "guest/kvm/uart.h"
+
+/* ---- host.c ---- */
+
+static void test_cpuinfo(void **state)
+{
+    static const char intel[] = "processor\t: 0\nflags\t\t: fpu vme vmx smx\nbugs\t\t: svm\n\n";
+    static const char other[] = "processor\t: 0\nflags\t\t: fpu vmxe svm\nvmx flags\t: vnmi ept\n";
+
+    (void)state;
+    assert_true(cpuinfo_has(intel, "vmx"));
+    assert_true(cpuinfo_has(intel, "fpu"));
+    assert_true(cpuinfo_has(intel, "smx"));
+    assert_false(cpuinfo_has(intel, "svm"));
+    assert_false(cpuinfo_has(intel, "vm"));
+    assert_true(cpuinfo_has(other, "svm"));
+    assert_false(cpuinfo_has(other, "vmx"));
+    assert_false(cpuinfo_has("", "vmx"));
+    assert_false(cpuinfo_has("flags", "vmx"));
+    assert_false(cpuinfo_has("flags\t\t:", "vmx"));
+    assert_true(cpuinfo_has("flags\t\t: vmx", "vmx"));
+}
+
+static void expect_host(struct kvm_host host, const char *said)
+{
+    struct refusal r = {0};
+    bool good = kvm_host_check(&host, &r);
+
+    if (said == NULL) {
+        assert_true(good);
+        return;
+    }
+    assert_false(good);
+    if (strstr(r.line, said) == NULL)
+        fail_msg("'%s' is not in: %s", said, r.line);
+    assert_non_null(strstr(r.line, "found"));
+    assert_non_null(strstr(r.line, "wanted"));
+    assert_non_null(strchr(r.line, ';'));
+    assert_null(strchr(r.line, '\n'));
+}
+
+static void test_host(void **state)
+{
+    const struct kvm_host good = {.vmx = true, .kvm_intel = true};
+    struct kvm_host h;
+
+    (void)state;
+    expect_host(good, NULL);
+    expect_host((struct kvm_host){.kvm_pvm = true}, "kvm_pvm");
+    expect_host((struct kvm_host){.kvm_pvm = true, .svm = true}, "kvm_pvm");
+    expect_host((struct kvm_host){.svm = true}, "SVM");
+    expect_host((struct kvm_host){0}, "no flag vmx");
+    /* The flag is what counts: kvm_intel may be there, loaded on another processor. */
+    h = good;
+    h.vmx = false;
+    expect_host(h, "no flag vmx");
+    h = good;
+    h.open_error = ENOENT;
+    expect_host(h, "modprobe kvm_intel");
+    h.open_error = EACCES;
+    expect_host(h, "Permission denied");
+    h = good;
+    h.kvm_intel = false;
+    expect_host(h, "without the module kvm_intel");
+    h.kvm_pvm = true;
+    expect_host(h, "kvm_pvm");
+}
+
+/* ---- image.c ---- */
+
+#define SETUP_SIZE (4 * 512)
+#define KERNEL_SIZE 8192
+#define FILE_SIZE (SETUP_SIZE + KERNEL_SIZE)
+#define MEMORY (32u << 20)
+#define PREFERRED 0x1000000u
+
+static uint8_t *file, *memory;
+static struct image_entry entry;
+static struct refusal r;
+
+static int setup(void **state)
+{
+    struct setup_header h = {
+        .setup_sects = 3,
+        .syssize = KERNEL_SIZE / 16,
+        .boot_flag = 0xaa55,
+        .header = 0x53726448,
+        .version = 0x020f,
+        .kernel_alignment = 0x200000,
+        .relocatable_kernel = 1,
+        .xloadflags = XLF_KERNEL_64,
+        .cmdline_size = 20,
+        .pref_address = PREFERRED,
+        .init_size = 0x100000,
+    };
+
+    (void)state;
+    file = calloc(1, FILE_SIZE);
+    memory = calloc(1, MEMORY);
+    if (file == NULL || memory == NULL)
+        return 1;
+    memcpy(file + 0x1f1, &h, sizeof(h));
+    for (unsigned i = 0; i < KERNEL_SIZE; i++)
+        file[SETUP_SIZE + i] = (uint8_t)(i * 7 + 1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(file);
+    free(memory);
+    return 0;
+}
+
+static struct setup_header *header(void) { return (void *)(file + 0x1f1); }
+
+static bool place(uint64_t size, const char *line)
+{
+    return image_place(memory, size, file, FILE_SIZE, "k", line, &entry, &r);
+}
+
+static void test_placed(void **state)
+{
+    (void)state;
+    assert_true(place(MEMORY, "bench=cpuid"));
+    assert_int_equal(entry.eip, PREFERRED);
+    assert_memory_equal(memory + PREFERRED, file + SETUP_SIZE, KERNEL_SIZE);
+    assert_int_equal(memory[PREFERRED + KERNEL_SIZE], 0);
+
+    const struct boot_params *bp = (const void *)(memory + entry.esi);
+    assert_int_equal(bp->hdr.header, 0x53726448);
+    assert_int_equal(bp->hdr.type_of_loader, 0xff);
+    assert_int_equal(bp->hdr.code32_start, PREFERRED);
+    assert_string_equal((const char *)memory + bp->hdr.cmd_line_ptr, "bench=cpuid");
+    assert_int_equal(bp->e820_entries, 2);
+    assert_int_equal(bp->e820_table[0].addr, 0);
+    assert_true(bp->e820_table[0].size <= 0xa0000);
+    assert_int_equal(bp->e820_table[1].addr, 0x100000);
+    assert_int_equal(bp->e820_table[1].addr + bp->e820_table[1].size, MEMORY);
+    assert_int_equal(bp->e820_table[1].type, 1);
+    /* Selectors 0x10 and 0x18, as the boot protocol has them: flat code and data. */
+    const uint64_t *gdt = (const void *)(memory + entry.gdt_base);
+    assert_int_equal(entry.gdt_limit, 4 * 8 - 1);
+    assert_int_equal(gdt[2], 0x00cf9b000000ffff);
+    assert_int_equal(gdt[3], 0x00cf93000000ffff);
+}
+
+static void test_aligned(void **state)
+{
+    (void)state;
+    header()->pref_address = 0x1000;
+    header()->kernel_alignment = 0x400000;
+    assert_true(place(MEMORY, ""));
+    assert_int_equal(entry.eip, 0x400000);
+}
+
+static void expect_refused(bool done, const char *said)
+{
+    assert_false(done);
+    if (strstr(r.line, said) == NULL)
+        fail_msg("'%s' is not in: %s", said, r.line);
+    assert_non_null(strstr(r.line, "kernel k: found"));
+    assert_non_null(strstr(r.line, "wanted"));
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    expect_refused(place(PREFERRED + 0xfffff, ""), "wanted at least 17");
+    assert_true(place(PREFERRED + 0x100000, ""));
+    expect_refused(place(MEMORY, "a line of more than twenty"), "found a command line of 26");
+    assert_true(place(MEMORY, "twenty characters..."));
+    header()->cmdline_size = UINT32_MAX;
+    assert_true(place(MEMORY, "a line of more than twenty"));
+    header()->header = 0;
+    expect_refused(place(MEMORY, ""), "bzImage");
+}
+
+/* ---- uart.c ---- */
+
+static void test_uart(void **state)
+{
+    struct uart u = {0};
+
+    (void)state;
+    assert_true(uart_write(&u, 0, 'x'));
+    assert_int_equal(uart_read(&u, 5) & 0x60, 0x60);
+    assert_int_equal(uart_read(&u, 2), 1);
+    assert_false(uart_write(&u, 7, 0x5a));
+    assert_int_equal(uart_read(&u, 7), 0x5a);
+    assert_false(uart_write(&u, 1, 0x0f));
+    /* With DLAB the first two registers are the divisor, and nothing is sent. */
+    assert_false(uart_write(&u, 3, 0x83));
+    assert_false(uart_write(&u, 0, 1));
+    assert_false(uart_write(&u, 1, 2));
+    assert_int_equal(uart_read(&u, 0), 1);
+    assert_int_equal(uart_read(&u, 1), 2);
+    assert_false(uart_write(&u, 3, 3));
+    assert_int_equal(uart_read(&u, 3), 3);
+    assert_int_equal(uart_read(&u, 0), 0);
+    assert_int_equal(uart_read(&u, 1), 0x0f);
+    /* In the loop nothing leaves. */
+    assert_false(uart_write(&u, 4, 0x10));
+    assert_false(uart_write(&u, 0, 'x'));
+    assert_false(uart_write(&u, 4, 3));
+    assert_true(uart_write(&u, 0, 'x'));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpuinfo),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test_setup_teardown(test_placed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_aligned, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test(test_uart),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
