@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# cells.py: what a table of the report is made of, and how numbers look in it. Both renderings, text
+# and HTML, come from these; touches nothing.
+from dataclasses import dataclass, field
+
+from results import COLUMNS
+
+NOT_RUN = "not run"
+NONE = "-"
+EXACT_RATIO = (0.9, 1.1)   # ratios this near to 1 are shown with four places
+
+
+def number(value):
+    """A count or a quotient of counts: as exact as is readable, never rounded to 0."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if abs(value - round(value)) < 1e-9 * max(1, size):
+        return f"{round(value):,}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 100:
+        return f"{value:,.1f}".removesuffix(".0")
+    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+
+
+def ratio(value, base):
+    """How many times base; NONE where base is 0 or either is not known."""
+    if value is None or base in (None, 0):
+        return NONE
+    times = value / base
+    size = abs(times)
+    if times in (0, 1):
+        return f"{times:.0f}x"
+    if EXACT_RATIO[0] < size < EXACT_RATIO[1]:
+        return f"{times:.4f}x"
+    if size >= 100:
+        return f"{times:,.0f}x"
+    if size >= 10:
+        return f"{times:.1f}x"
+    return f"{times:.2f}x" if size >= 0.1 else f"{times:.2g}x"
+
+
+def millions(value):
+    return f"{value / 1e6:,.3f} M"
+
+
+def percent(value, places=1):
+    return f"{value:.{places}f} %"
+
+
+def points(value, places=2):
+    return f"{value:+.{places}f}"
+
+
+@dataclass
+class Cell:
+    text: str
+    kind: str = "value"       # value, missing, ratio, range or published
+    note: int = 0             # of the table's notes, from 1; 0: none
+
+
+@dataclass
+class Row:
+    label: str
+    cells: list
+    kind: str = "main"        # main, sub (derived from the row above) or group (a heading)
+
+
+@dataclass
+class Table:
+    key: str
+    title: str
+    unit: str                 # what the measured columns are counted in
+    heads: list               # of the columns behind the label
+    groups: list              # (text, number of columns) above the heads
+    rows: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    reading: list = field(default_factory=list)   # sentences above the table
+
+    def note(self, text):
+        """The number of this note; the same text has the same number."""
+        if text not in self.notes:
+            self.notes.append(text)
+        return self.notes.index(text) + 1
+
+    def missing(self, why):
+        return Cell(NOT_RUN, "missing", self.note(why))
+
+    def group(self, label):
+        self.rows.append(Row(label, [], "group"))
+
+
+class Machine:
+    """The results of one machine, for asking."""
+
+    def __init__(self, results):
+        self.results = results
+        self.environment = results["environment"]
+        self.exact = self.environment["kind"] == "emulator"
+        self.by_cell = {}
+        for entry in results["measurements"]:
+            cell = (entry["column"], entry["experiment"], entry["item"])
+            self.by_cell.setdefault(cell, {})[entry["metric"]] = entry
+        self.skips = {(entry["column"], entry["experiment"], entry["item"]): entry["why"]
+                      for entry in results["skipped"]}
+
+    def entry(self, column, experiment, item, metric):
+        return self.by_cell.get((column, experiment, item), {}).get(metric)
+
+    def value(self, column, experiment, item, metric):
+        entry = self.entry(column, experiment, item, metric)
+        return None if entry is None else entry["value"]
+
+    def metrics(self, column, experiment, item):
+        return self.by_cell.get((column, experiment, item), {})
+
+    def items(self, experiment, column=None):
+        """In the order of the results."""
+        found = {}
+        for there, name, item in self.by_cell:
+            if name == experiment and column in (None, there):
+                found[item] = True
+        return list(found)
+
+    def ran(self, experiment):
+        return any(name == experiment for _, name, _ in self.by_cell)
+
+    def why(self, column, experiment, item):
+        """Why a cell is empty: its own reason, else its experiment's, else its column's."""
+        if (column, experiment, item) in self.skips:
+            return self.skips[(column, experiment, item)]
+        others = {why for (there, name, _), why in self.skips.items()
+                  if (there, name) == (column, experiment)}
+        if len(others) == 1 and not self.items(experiment, column):
+            return others.pop()
+        if not self.ran(experiment):
+            return f"these results have no experiment {experiment}"
+        status = self.results["columns"][column]
+        if status["status"] != "ok":
+            return f"column {column}: {status['why']}"
+        if not self.items(experiment, column):
+            return f"column {column}: no experiment {experiment} in this run"
+        return f"column {column}: no {experiment}/{item} in this run"
+
+    def main_metric(self, experiment):
+        """What an operation costs here: exact instructions in the emulator, time elsewhere."""
+        return "instructions" if self.exact else "time"
+
+    def unit(self):
+        if self.exact:
+            return "instructions (exact count)"
+        return "cycles: median, minimum, 95th percentile"
+
+
+def columns_of(values):
+    """The columns of ours in a mapping, in the report's order."""
+    return [column for column in COLUMNS if column in values]

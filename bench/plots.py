@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# plots.py: the report's figures as SVG text, by matplotlib. Text stays text, colours that depend on
+# light or dark come from the page, ids are unique to each figure. Gives "" where there is no data.
+import io
+import re
+from dataclasses import dataclass
+
+from cells import number
+from results import COLUMNS
+
+# The palette of Okabe and Ito, which colour-blind readers can tell apart.
+COLUMN_COLOURS = {"native": "#8a8a8a", "kvm": "#D55E00", "intercept": "#E69F00", "msr": "#56B4E9",
+                  "msr+nmi": "#0072B2", "other": "#8a8a8a"}
+PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6", "#9a9a9a")
+# Exit reasons that PMUs cause have their colour in every figure; others take the rest in turn.
+REASON_COLOURS = {"WRMSR": "#56B4E9", "RDMSR": "#E69F00", "RDPMC": "#F0E442",
+                  "EXCEPTION_NMI": "#D55E00", "CPUID": "#0072B2"}
+MORE_COLOURS = ("#009E73", "#CC79A7", "#5f7fa8", "#b59f3b", "#7f7f7f", "#c9c9c9")
+MAX_REASONS = 8
+# Colours that stand for the page's own, and are replaced by them.
+INK, FAINT = "#010203", "#040506"
+PLACEHOLDERS = {INK: "currentColor", FAINT: "var(--grid)"}
+WIDTH = 7.6                   # inches; the page scales
+FONT = "DejaVu Sans"          # what text is measured with; a browser may lack it
+FALLBACK = "Verdana, sans-serif"
+
+
+class NoPlots(Exception):
+    """matplotlib is not there; the text is one line for the user."""
+
+
+@dataclass
+class Figure:
+    key: str
+    title: str
+    desc: str                 # for readers who do not see it
+    svg: str
+
+
+def library():
+    try:
+        import matplotlib
+        matplotlib.use("svg")
+        from matplotlib import pyplot
+    except ImportError:
+        raise NoPlots("no plots: matplotlib is missing for this Python; install python3-matplotlib "
+                      "and use /usr/bin/python3") from None
+    matplotlib.rcParams.update({
+        "svg.fonttype": "none", "font.family": FONT, "font.size": 9, "text.color": INK,
+        "axes.labelcolor": INK, "axes.edgecolor": FAINT, "xtick.color": INK, "ytick.color": INK,
+        "axes.titlesize": 9, "axes.titleweight": "bold", "axes.spines.top": False,
+        "axes.spines.right": False, "grid.color": FAINT, "grid.linewidth": 0.6, "axes.axisbelow": True,
+        "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none",
+        "savefig.facecolor": "none", "legend.fontsize": 9})
+    return pyplot
+
+
+def svg_of(key, title, desc, figure, pyplot):
+    """The figure as an element of a page: no prologue, no fixed size, ids of its own."""
+    pyplot.rcParams["svg.hashsalt"] = key
+    out = io.StringIO()
+    figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None})
+    pyplot.close(figure)
+    text = out.getvalue()
+    text = text[text.index("<svg"):]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"(font: [^;\"]*'DejaVu Sans')[^;\"]*", rf"\1, {FALLBACK}", text)
+    for colour, words in PLACEHOLDERS.items():
+        text = text.replace(colour, words)
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{key}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', text)
+    head = re.match(r"<svg[^>]*>", text)[0]
+    box = re.search(r'viewBox="([^"]+)"', head)[1]
+    opening = (f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+               f'viewBox="{box}" role="img" aria-labelledby="{key}-title {key}-desc">'
+               f'<title id="{key}-title">{escape(title)}</title>'
+               f'<desc id="{key}-desc">{escape(desc)}</desc>')
+    return Figure(key, title, desc, opening + text[len(head):].strip())
+
+
+def escape(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def stacked(axes, names, parts, colours, title):
+    """Horizontal stacked bars; at each end the sum, as a figure."""
+    places = range(len(names))
+    left = [0.0] * len(names)
+    for (label, values), colour in zip(parts, colours):
+        axes.barh(places, values, left=left, color=colour, label=label, height=0.62)
+        left = [start + value for start, value in zip(left, values)]
+    for place, total in zip(places, left):
+        axes.annotate(number(round(total, 2)), (total, place), xytext=(4, 0),
+                      textcoords="offset points", va="center", fontsize=8.5)
+    axes.set_yticks(list(places), names)
+    axes.invert_yaxis()
+    axes.set_title(title, loc="left")
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xlim(0, (max(left) or 1) * 1.3)
+    axes.tick_params(axis="y", length=0)
+    if len(parts) > 1 and any(left):
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.02), ncol=2 if len(parts) < 5 else 3,
+                    fontsize=8, handlelength=1, columnspacing=1, borderaxespad=0.2)
+
+
+def cost_parts(names, costs):
+    """What small multiples of `costs` show: for each column a mapping of metrics to numbers."""
+    def row(metric):
+        return [costs[name].get(metric, 0) for name in names]
+    reasons = sorted({metric for name in names for metric, value in costs[name].items()
+                      if metric.startswith("exits:") and value > 0})
+    by_size = sorted(reasons, key=lambda metric: -max(row(metric)))
+    shown = by_size[:MAX_REASONS - 1]
+    parts = [(metric.partition(":")[2], row(metric)) for metric in shown]
+    known = [sum(values) for values in zip(*[row(metric) for metric in shown])] or [0] * len(names)
+    others = [max(total - part, 0) for total, part in zip(row("exits"), known)]
+    if any(value > 1e-6 for value in others):
+        parts.append(("other", others))
+    accesses = [("VMREAD", row("vmread")), ("VMWRITE", row("vmwrite"))]
+    msrs = [("RDMSR", row("root_rdmsr")), ("WRMSR", row("root_wrmsr"))]
+    spent = [sum(values) for values in zip(*[values for _, values in accesses + msrs])]
+    rest = [max(total - part, 0) for total, part in zip(row("root_instructions"), spent)]
+    return [("VM exits, by reason", parts or [("exits", row("exits"))]),
+            ("root-mode instructions", [*accesses, *msrs, ("all others", rest)]),
+            ("of these VMREAD and VMWRITE", accesses), ("of these RDMSR and WRMSR", msrs)]
+
+
+def reason_colours(parts):
+    more = iter(MORE_COLOURS)
+    return [REASON_COLOURS.get(label) or next(more) for label, _ in parts]
+
+
+def sentence(names, costs, metrics):
+    return "; ".join(f"{name}: " + ", ".join(f"{number(round(costs[name].get(metric, 0), 2))} {words}"
+                                             for metric, words in metrics) for name in names)
+
+
+COST_WORDS = (("exits", "exits"), ("root_instructions", "root-mode instructions"))
+
+
+def cost_figure(key, title, costs):
+    """costs: by column, of one PMI or of one exit; columns that did not run are absent."""
+    names = [name for name in COLUMNS if name in costs]
+    if not names:
+        return None
+    measures = cost_parts(names, costs)
+    pyplot = library()
+    figure, grid = pyplot.subplots(2, 2, figsize=(WIDTH, 0.36 * len(names) * 2 + 2.2))
+    # An access has one colour in all panels; reasons are other things.
+    colours_of = (reason_colours(measures[0][1]), PART_COLOURS, PART_COLOURS, PART_COLOURS[2:])
+    for axes, (heading, parts), colours in zip(grid.flat, measures, colours_of):
+        stacked(axes, names, parts, colours, heading)
+    figure.subplots_adjust(hspace=0.8, wspace=0.34)
+    return svg_of(key, title, sentence(names, costs, COST_WORDS), figure, pyplot)
+
+
+def lines_figure(key, title, series):
+    """series: list of (heading, y label, {column: [(PMIs, extra)]}), one panel each, log-log."""
+    series = [(heading, label, data) for heading, label, data in series if data]
+    if not series:
+        return None
+    pyplot = library()
+    figure, grid = pyplot.subplots(1, len(series), figsize=(WIDTH, 3.1), squeeze=False)
+    seen = {}
+    marks = dict(zip(COLUMNS, "oDs^v"))
+    for axes, (heading, label, data) in zip(grid.flat, series):
+        for name, dots in data.items():
+            # Where two lines coincide the thinner, later one leaves the other visible.
+            seen[name] = axes.plot(*zip(*dots), color=COLUMN_COLOURS[name], marker=marks[name],
+                                   linewidth=3.4 if name == "native" else 1.5,
+                                   markersize=7 if name == "native" else 4.5, label=name)[0]
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xticks([10, 100, 1000], ["10", "100", "1000"])
+        axes.minorticks_off()
+        axes.set_title(heading, loc="left")
+        axes.set_xlabel("PMIs")
+        axes.set_ylabel(label)
+        axes.grid(True)
+    figure.subplots_adjust(wspace=0.5)
+    names = [name for name in COLUMNS if name in seen]
+    figure.legend([seen[name] for name in names], names, loc="lower center",
+                  bbox_to_anchor=(0.5, -0.12), ncol=len(names))
+    desc = ". ".join(f"{heading}: " + "; ".join(
+        f"{name} {number(dots[-1][1])} at {dots[-1][0]} PMIs" for name, dots in data.items())
+        for heading, _, data in series)
+    return svg_of(key, title, desc, figure, pyplot)
+
+
+def ablation_figure(key, title, groups, unit):
+    """groups: list of (heading, [(variant, cost, vmreads or None)])."""
+    groups = [(heading, rows) for heading, rows in groups if rows]
+    if not groups:
+        return None
+    pyplot = library()
+    counted = any(reads is not None for _, rows in groups for _, _, reads in rows)
+    figure, grid = pyplot.subplots(len(groups), 2 if counted else 1, squeeze=False, sharey="row",
+                                   figsize=(WIDTH, 0.27 * sum(len(rows) for _, rows in groups) + 1.2),
+                                   gridspec_kw={"width_ratios": [3, 1] if counted else [1]})
+    for line, (heading, rows) in zip(grid, groups):
+        names = [name for name, _, _ in rows]
+        stacked(line[0], names, [("", [cost for _, cost, _ in rows])],
+                [COLUMN_COLOURS["msr+nmi"]], f"{heading}: {unit}")
+        if counted:
+            stacked(line[1], names, [("", [reads or 0 for _, _, reads in rows])], [PART_COLOURS[0]],
+                    "VMREADs")
+            line[1].tick_params(labelleft=False)
+    figure.subplots_adjust(hspace=0.35, wspace=0.08)
+    desc = ". ".join(f"{heading}: " + "; ".join(f"{name} {number(cost)}" for name, cost, _ in rows)
+                     for heading, rows in groups)
+    return svg_of(key, title, desc, figure, pyplot)
+
+
+def accuracy_figure(key, title, errors):
+    """errors: {event: {column: [absolute relative error in percent]}}; 0 sits at the left edge."""
+    if not errors:
+        return None
+    pyplot = library()
+    events = list(errors)
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 0.42 * len(events) + 1.3))
+    names = [name for name in COLUMNS if any(name in errors[event] for event in events)]
+    step = 0.62 / max(len(names), 1)
+    for at, name in enumerate(names):
+        dots = [(value, place + (at - (len(names) - 1) / 2) * step)
+                for place, event in enumerate(events) for value in errors[event].get(name, ())]
+        axes.scatter(*zip(*dots), s=22, color=COLUMN_COLOURS[name], label=name, alpha=0.85,
+                     linewidths=0, clip_on=False)
+    axes.set_xscale("symlog", linthresh=1e-4)
+    axes.set_xlim(left=0)
+    ticks = [0, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100]
+    top = max([value for event in errors.values() for values in event.values() for value in values]
+              + [1e-3])
+    ticks = [tick for tick in ticks if tick <= top * 10]
+    axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(0, ticks[-1])
+    axes.set_yticks(range(len(events)), events)
+    axes.invert_yaxis()
+    axes.set_xlabel("error relative to native, without its sign")
+    axes.grid(True, axis="x")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55 / len(events) - 0.12), ncol=len(names))
+    desc = "; ".join(f"{event}: " + ", ".join(
+        f"{name} at most {max(values):.3g} %" for name, values in errors[event].items())
+        for event in events)
+    return svg_of(key, title, desc, figure, pyplot)
+
+
+def prediction_figure(key, title, lines):
+    """Predicted beside published, in one panel for each table: their sizes differ."""
+    if not lines:
+        return None
+    pyplot = library()
+    tables = sorted({line.table for line in lines})
+    counts = [sum(line.table == table for line in lines) for table in tables]
+    figure, grid = pyplot.subplots(len(tables), 1, squeeze=False,
+                                   figsize=(WIDTH, 0.3 * sum(counts) + 1.1 * len(tables)),
+                                   gridspec_kw={"height_ratios": counts, "hspace": 0.3})
+    for axes, table in zip(grid.flat, tables):
+        rows = [line for line in lines if line.table == table]
+        for place, line in enumerate(rows):
+            axes.plot([line.low, line.high], [place] * 2, color=COLUMN_COLOURS[line.column],
+                      linewidth=5, alpha=0.35, solid_capstyle="butt")
+            axes.plot([line.cycles], [place], "o", color=COLUMN_COLOURS[line.column], markersize=6)
+            axes.plot([line.theirs], [place], "D", color="none", markeredgecolor=INK, markersize=6)
+        axes.set_yticks(range(len(rows)), [f"{line.label}, {line.column}" for line in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xscale("log")
+        axes.set_title(f"Table {table}, cycles", loc="left")
+        axes.grid(True, axis="x")
+    handles = [pyplot.Line2D([], [], marker="o", color=FAINT, linestyle="", markersize=6,
+                             label="predicted, in the column's colour"),
+               pyplot.Line2D([], [], color=FAINT, linewidth=5, alpha=0.6,
+                             label="range of the unit costs"),
+               pyplot.Line2D([], [], marker="D", color="none", markeredgecolor=INK, markersize=6,
+                             label="published by the thesis")]
+    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.45, 0.0), ncol=3,
+                  bbox_transform=figure.transFigure)
+    desc = "; ".join(f"Table {line.table} {line.label} {line.column}: predicted {line.cycles:,.0f}, "
+                     f"published {line.theirs:,.0f}" for line in lines)
+    return svg_of(key, title, desc, figure, pyplot)

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# predict.py: a model, and nothing more than that: cycles on a Skylake-SP from the emulator's exact
+# counts and a few unit costs that others have published, held against the thesis's Tables 4.1 to 4.3.
+# No unit cost is fitted to the tables that it is compared with.
+from dataclasses import dataclass
+
+import published
+from cells import NONE, Cell, Row, Table, number
+from tables import BASE, EXIT_ITEMS, MSR_ITEMS, PERIODS
+
+
+@dataclass(frozen=True)
+class UnitCost:
+    key: str
+    what: str
+    figures: tuple            # as published, in cycles; where there are several the model takes the mean
+    source: str
+    remark: str
+
+    @property
+    def mean(self):
+        return sum(self.figures) / len(self.figures)
+
+
+def bare(kind):
+    return tuple(figures["native"] for item, figures in published.TABLE_4_1.items()
+                 if item.startswith(kind))
+
+
+UNIT_COSTS = (
+    UnitCost("transition", "VM exit and VM entry, the hardware's part", (636, 516),
+             "E. Yulyugin, vmlatency, results for Intel Xeon Gold 6140 and Gold 6142M, 2017 to 2019, "
+             "https://github.com/yulyugin/vmlatency",
+             "a guest of one CPUID; no EPT, no MSR lists; ticks of the TSC"),
+    UnitCost("vmcs", "a VMREAD or VMWRITE", (50,),
+             "A. Kivity, KVM: VMX: Avoid writing HOST_CR0 every entry, Linux commit "
+             "1c11e713576edf33b95669be9c2dc0ff1e0c90d3",
+             "what one VMWRITE less (with its read of CR0) saved per exit; processor not named"),
+    UnitCost("cpi", "any other instruction in root mode or in the guest's kernel", (1 / 2.01, 1 / 1.51),
+             "J. D. Brouer, Evaluating Generic netstack XDP patches, 2017, "
+             "https://prototype-kernel.readthedocs.io/en/latest/blogposts/xdp25_eval_generic_xdp_tx.html",
+             "2.01 and 1.51 instructions per cycle of Linux kernel code on a Skylake, i7-6700K"),
+    UnitCost("rdmsr", "an RDMSR of the PMU that does not exit", bare("rdmsr"),
+             "the thesis's Table 4.1, bare metal: so those cells are not predicted",
+             "mean of four registers; also taken for RDMSR in root mode"),
+    UnitCost("wrmsr", "a WRMSR of the PMU that does not exit", bare("wrmsr"),
+             "the thesis's Table 4.1, bare metal: so those cells are not predicted",
+             "mean of three registers; also taken for WRMSR in root mode"),
+)
+COST = {cost.key: cost for cost in UNIT_COSTS}
+
+# What a line of the comparison tests.
+MODEL = "model"               # KVM, or bare metal, here and there: an error of the model
+DESIGN = "design"             # PMUvisor here, the thesis's KVM there: hypervisors differ as well
+
+READING = (
+    "How to read it. Where the column is KVM or bare metal, the same kind of software ran on both "
+    "sides, and the difference is the model's error. Where it is a policy of PMUvisor, the thesis ran "
+    "its modified KVM, so the difference is that of two hypervisors as well; under msr+nmi the thesis "
+    "has one exit per PMI (the guest's LVTPC write) which PMUvisor has not. The model knows no cache "
+    "misses and no TLB misses, no loss of speculation around serialising instructions and VM "
+    "transitions, no delivery of an NMI and no IRET (no published figure for Skylake was found), and no "
+    "MSR accesses that a transition itself makes. The thesis measured Linux 6.9's KVM with the "
+    "mitigations for speculation that its processor needs (IBRS or retpolines, flushes of buffers and "
+    "of the L1 cache at entry), and the counts are those of the KVM named above on a modelled "
+    "processor; KVM of 2017, before those mitigations, took {kvm_2017} cycles for a CPUID exit, the "
+    "thesis's {kvm_thesis}. The thesis's cycles are ticks of the TSC at 2.2 GHz while its processor may "
+    "have run faster. A prediction that comes too low is therefore what to expect; ratios between "
+    "columns are worth more than the figures.")
+
+
+@dataclass(frozen=True)
+class Prediction:
+    table: str
+    label: str
+    column: str
+    cycles: float             # mean, lowest and highest of the unit costs
+    low: float
+    high: float
+    theirs: float             # published, in cycles
+    tests: str
+
+    @property
+    def error(self):
+        return (self.cycles / self.theirs - 1) * 100
+
+
+def cycles_of(counts, pick):
+    """Of counts by name; pick(unit cost) says which of its figures is taken."""
+    accesses = counts["vmread"] + counts["vmwrite"]
+    msrs = counts["rdmsr"] + counts["wrmsr"]
+    # VMRESUME is part of the transition.
+    rest = counts["instructions"] - accesses - msrs - counts["exits"]
+    return (counts["exits"] * pick(COST["transition"]) + accesses * pick(COST["vmcs"])
+            + counts["rdmsr"] * pick(COST["rdmsr"]) + counts["wrmsr"] * pick(COST["wrmsr"])
+            + max(rest, 0) * pick(COST["cpi"]))
+
+
+def picks():
+    return (lambda cost: cost.mean, lambda cost: min(cost.figures), lambda cost: max(cost.figures))
+
+
+def predicted(table, label, column, counts, theirs, tests):
+    if counts is None:
+        return None
+    return Prediction(table, label, column, *(cycles_of(counts, pick) for pick in picks()), theirs,
+                      tests)
+
+
+def root_counts(machine, column, experiment, item):
+    """Of root mode alone; None where the run has not all of them."""
+    names = {"exits": "exits", "instructions": "root_instructions", "vmread": "vmread",
+             "vmwrite": "vmwrite", "rdmsr": "root_rdmsr", "wrmsr": "root_wrmsr"}
+    counts = {key: machine.value(column, experiment, item, name) for key, name in names.items()}
+    return None if None in counts.values() else counts
+
+
+def less(counts, base):
+    return None if None in (counts, base) else {key: counts[key] - base[key] for key in counts}
+
+
+def plus(counts, more):
+    return None if None in (counts, more) else {key: counts[key] + more[key] for key in counts}
+
+
+def tests_of(column):
+    return MODEL if column in ("kvm", "native") else DESIGN
+
+
+def of_operations(machine):
+    for table, experiment, items, theirs in (("4.1", "msr", MSR_ITEMS, published.TABLE_4_1),
+                                             ("4.3", "exit", EXIT_ITEMS, published.TABLE_4_3)):
+        for item, label in items:
+            for column, figure in theirs.get(item, {}).items():
+                counts = root_counts(machine, column, experiment, item)
+                # Bare metal's costs come from the thesis; they are not compared with themselves.
+                if column == "native" or counts is None:
+                    continue
+                if experiment == "msr" and counts["exits"] == 0:
+                    # It executes as native does: the thesis's bare-metal cycles of that register.
+                    same = float(theirs[item]["native"])
+                    yield Prediction(table, label, column, same, same, same, figure, DESIGN)
+                else:
+                    yield predicted(table, label, column, counts, figure, tests_of(column))
+
+
+def guest_counts(machine, item):
+    """What Linux's handling of the PMIs executes outside root mode, as native does it. Its RDMSR and
+    WRMSR are those that exit under `intercept`."""
+    kernel = [machine.value("native", "a1", name, "nonroot_instructions") for name in (item, BASE)]
+    if None in kernel:
+        return None
+    counts = dict.fromkeys(("exits", "instructions", "vmread", "vmwrite", "rdmsr", "wrmsr"), 0)
+    counts["instructions"] = kernel[0] - kernel[1]
+    for kind in ("rdmsr", "wrmsr"):
+        trapped = [machine.value("intercept", "a1", name, f"exits:{kind.upper()}") or 0
+                   for name in (item, BASE)]
+        counts[kind] = trapped[0] - trapped[1]
+    if machine.value("intercept", "a1", item, "exits") is None:
+        return None
+    return counts
+
+
+def of_program(machine):
+    """Table 4.2's extra. Linux does not run under KVM in the emulator: there the root part is taken
+    from the bench kernel's program, whose handler makes the same accesses."""
+    for item in PERIODS[1:]:
+        guest = guest_counts(machine, item)
+        base = float(published.TABLE_4_2[BASE]["native"])
+        for column, text in published.TABLE_4_2[item].items():
+            experiment = "a1" if machine.value(column, "a1", item, "exits") is not None else "a1k"
+            root = less(root_counts(machine, column, experiment, item),
+                        root_counts(machine, column, experiment, BASE))
+            if None in (root, guest):
+                continue
+            mine = dict(guest)
+            if column == "kvm":
+                # Each of the guest's accesses exits, and costs what the root part says.
+                mine["instructions"] -= mine["rdmsr"] + mine["wrmsr"]
+                mine["rdmsr"] = mine["wrmsr"] = 0
+            theirs = (float(text) - base) / 1e3 * published.THESIS["hertz"]
+            pmis = published.TABLE_4_2_PMIS[item]
+            yield predicted("4.2", f"{pmis} PMIs", column, plus(root, mine), theirs,
+                            tests_of(column))
+
+
+def predictions(machine):
+    if not machine.exact:
+        return []
+    found = [*of_operations(machine), *of_program(machine)]
+    return sorted((line for line in found if line), key=lambda line: line.table)
+
+
+def prediction_table(lines):
+    table = Table("predict", "Model: cycles on Skylake-SP from the counts", "",
+                  ["column", "predicted", "range", "published", "difference", "tests"],
+                  [("predicted, not measured: cycles", 3), ("published: cycles", 3)])
+    last = None
+    for line in lines:
+        if line.table != last:
+            last = line.table
+            table.group(f"Table {last}" + (
+                ": extra over M = 200000, the thesis's ms at 2.2 GHz" if last == "4.2" else ""))
+        table.rows.append(Row(line.label, [
+            Cell(line.column), Cell(number(round(line.cycles))),
+            Cell(f"{line.low:,.0f} to {line.high:,.0f}", "range"),
+            Cell(number(round(line.theirs)), "published"), Cell(f"{line.error:+.0f} %", "ratio"),
+            Cell(line.tests)]))
+    return table
+
+
+def cost_table():
+    table = Table("costs", "Unit costs of the model", "", ["as published", "taken"],
+                  [("cycles", 2)])
+    for cost in UNIT_COSTS:
+        figures = ", ".join(f"{figure:.2f}" if figure < 1 else number(figure)
+                            for figure in cost.figures)
+        taken = f"{cost.mean:.2f}" if cost.mean < 1 else number(round(cost.mean))
+        note = table.note(f"{cost.source}: {cost.remark}.")
+        table.rows.append(Row(cost.what, [Cell(figures, "published", note), Cell(taken)]))
+    table.reading.append("Where several figures were published the model takes their mean, and the "
+                         "range is that of the lowest and the highest.")
+    return table
+
+
+def reading(lines):
+    text = READING.format(kvm_2017=number(published.KVM_2017["cycles"]["cpuid"]),
+                          kvm_thesis=number(published.TABLE_4_3["cpuid"]["kvm"]))
+    errors = [line.error for line in lines if line.tests == MODEL]
+    if errors:
+        text += (f" In the {len(errors)} lines that test the model its error is {min(errors):+.0f} to "
+                 f"{max(errors):+.0f} %.")
+    return text
+
+
+def ratios(lines):
+    """KVM over the other columns, predicted and published, for a sentence: the model's use."""
+    by_name = {(line.table, line.label, line.column): line for line in lines}
+    out = []
+    for (table, label, column), line in by_name.items():
+        kvm = by_name.get((table, label, "kvm"))
+        if column == "kvm" or kvm is None or line.cycles <= 0 or line.theirs <= 0:
+            continue
+        out.append((table, label, column, kvm.cycles / line.cycles, kvm.theirs / line.theirs))
+    return out
+
+
+def no_prediction():
+    return f"No prediction: the results lack the counts for it ({NONE})."

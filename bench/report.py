@@ -1,0 +1,228 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+# report.py: results.json of one or more machines to report.html, or with --text to tables on the
+# console. Runs of one machine are merged; machines are kept apart. Debian's Python, for matplotlib.
+import argparse
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import figures  # noqa: E402
+import more_tables  # noqa: E402
+import page  # noqa: E402
+import plots  # noqa: E402
+import predict  # noqa: E402
+import published  # noqa: E402
+import results  # noqa: E402
+import summary  # noqa: E402
+import tables  # noqa: E402
+import textpage  # noqa: E402
+from cells import Machine  # noqa: E402
+
+TITLE = "PMUvisor: the measurements"
+SUMMED = ("Five columns (native, KVM, and PMUvisor's policies intercept, msr and msr+nmi) on one machine "
+          "in one run, beside what the thesis published. Ratios are each column's own figure over "
+          "native's and over KVM's, so the thesis's ratios of cycles or time can be read beside ratios of "
+          "counts; the figures themselves cannot be compared.")
+ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux"), ("kvm", "KVM"),
+               ("compiler", "compiler"), ("mitigations", "kernel options"), ("turbo", "turbo"),
+               ("frequency", "frequency"), ("date", "date"))
+
+
+def by_machine(parts):
+    """Merges runs of one machine; gives the machines in the order of the files, and notes."""
+    groups, notes = {}, []
+    for part in parts:
+        key = (part["environment"]["kind"], part["environment"]["cpu"])
+        groups.setdefault(key, []).append(part)
+    machines = []
+    for group in groups.values():
+        merged, said = results.merge(group) if len(group) > 1 else (group[0], [])
+        machines.append(Machine(merged))
+        notes += said
+    return machines, notes
+
+
+def name_of(machine):
+    environment = machine.environment
+    return f"{environment['kind']}: {environment['cpu'] or 'processor not known'}"
+
+
+def tables_of(machine):
+    """In the order of the page: (place of a figure or "", tables)."""
+    return [
+        ("", [tables.table_4_1(machine)]),
+        ("t42", [tables.table_4_2(machine, "a1", "Linux"),
+                 tables.table_4_2(machine, "a1k", "bench kernel")]),
+        ("", [tables.table_4_3(machine), more_tables.table_4_4(machine),
+              more_tables.table_4_5(machine), more_tables.table_4_6(machine),
+              more_tables.table_4_7(machine)]),
+    ]
+
+
+def cost_tables(machine):
+    return [more_tables.exits_per_pmi(machine, "a1", "Linux"),
+            more_tables.exits_per_pmi(machine, "a1k", "bench kernel"), more_tables.pmi_table(machine)]
+
+
+def environment_pairs(machine):
+    found = machine.environment
+    pairs = [("kind", found["kind"])]
+    pairs += [(words, found[key]) for key, words in ENVIRONMENT if found[key]]
+    pairs.append(("tick", f"{found['tick']} (none)"))
+    tool = machine.results["tool"]
+    pairs.append(("this project", (tool["version"] or "version not known")
+                  + (", quick run" if tool["quick"] else "")))
+    pairs.append(("schema of results", str(machine.results["schema"])))
+    for name, column in machine.results["columns"].items():
+        text = column["detail"] if column["status"] == "ok" else \
+            f"{column['status']}: {column['why']}"
+        pairs.append((f"column {name}", text or column["status"]))
+    return pairs
+
+
+def perfctr_sentence():
+    figures_in_print = "; ".join(f"main(), {event}: {', '.join(ratios)}"
+                                 for event, ratios in published.PERFCTR_XEN_MAIN)
+    return (f"Published for comparison: {published.PERFCTR_XEN['source']} "
+            f"({published.PERFCTR_XEN['machine']}). {published.PERFCTR_XEN['text']} "
+            f"{figures_in_print}.")
+
+
+def prediction_html(machine, drawn, prefix):
+    body = [f'<h2 id="{prefix}model">A model: cycles on Skylake-SP predicted from the counts</h2>']
+    lines = predict.predictions(machine)
+    if not lines:
+        why = "its counts are needed for it, and they are not in these results." if machine.exact else \
+            "it is made from an emulator's counts; this machine has cycles of its own."
+        return body + [page.paragraph(f"No prediction: {why}", "missing")]
+    body.append(page.paragraph(predict.reading(lines)))
+    if "predict" in drawn:
+        body.append(page.figure_html(drawn["predict"]))
+    return body + [page.table_html(predict.prediction_table(lines), prefix),
+                   page.table_html(predict.cost_table(), prefix)]
+
+
+def machine_html(machine, prefix):
+    """The sections of one machine. Raises plots.NoPlots."""
+    drawn = figures.all_figures(machine, prefix)
+    body = [f'<h2 id="{prefix}tables">The tables ({page.escape(name_of(machine))})</h2>']
+    if machine.exact:
+        body.append(page.facts_html(tables.must_hold(machine), prefix + "hold"))
+    for place, group in tables_of(machine):
+        body += [page.table_html(table, prefix) for table in group]
+        if place in drawn:
+            body.append(page.figure_html(drawn[place]))
+    body.append(f'<h2 id="{prefix}costs-of">Where the cost goes</h2>')
+    body.append(page.paragraph(
+        "Each panel has a measure of its own, because exits, instructions and accesses do not add up. "
+        "Root-mode instructions are split into accesses to the VMCS, accesses to MSRs, and all "
+        "others."))
+    body += [page.figure_html(drawn[place]) for place in ("pmi-a1k", "pmi-a1", "exit")
+             if place in drawn]
+    body += [page.table_html(table, prefix) for table in cost_tables(machine)]
+    body.append(f'<h2 id="{prefix}bookkeeping">What the bookkeeping costs</h2>')
+    if "ablation" in drawn:
+        body.append(page.figure_html(drawn["ablation"]))
+    body.append(page.table_html(more_tables.ablation_table(machine), prefix))
+    body.append(f'<h2 id="{prefix}accuracy-of">Accuracy</h2>')
+    if "accuracy" in drawn:
+        body.append(page.figure_html(drawn["accuracy"]))
+    body += [page.table_html(more_tables.accuracy_table(machine), prefix),
+             page.paragraph(perfctr_sentence())]
+    return body + prediction_html(machine, drawn, prefix)
+
+
+def contents(prefix, name):
+    return [(prefix + key, f"{text}{name}") for key, text in (
+        ("tables", "Tables"), ("costs-of", "Where the cost goes"), ("bookkeeping", "Bookkeeping"),
+        ("accuracy-of", "Accuracy"), ("model", "Model"))]
+
+
+def sources_html():
+    pairs = [(source["name"], f"{source['source']}. Machine: {source['machine']}.")
+             for source in (published.THESIS, published.PERFCTR_XEN, published.KVM_2017)]
+    return ['<h2 id="sources">Published figures</h2>', page.paragraph(
+        "Quoted as published. Ratios of them, and what PMIs add over the run without any, are "
+        "calculated here from the published figures."), page.pairs_html(pairs)]
+
+
+def html_of(machines):
+    prefixes = [f"m{at}-" for at in range(1, len(machines) + 1)]
+    body = [f"<h1>{page.escape(TITLE)}</h1>"]
+    for machine in machines:
+        body.append(page.paragraph(summary.where(machine)))
+        body.append(page.pairs_html(summary.results_of(machine)))
+    entries = []
+    for prefix, machine in zip(prefixes, machines):
+        entries += contents(prefix, f" ({machine.environment['kind']})" if len(machines) > 1 else "")
+    body.append(page.contents_html([*entries, ("environment", "Environment"),
+                                    ("sources", "Published figures")]))
+    body.append(page.paragraph(SUMMED, "lead"))
+    body.append('<h2 id="environment">Environment and versions</h2>')
+    for machine in machines:
+        body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
+        body.append(page.pairs_html(environment_pairs(machine)))
+    for prefix, machine in zip(prefixes, machines):
+        body += machine_html(machine, prefix)
+    return page.page_html(TITLE, body + sources_html())
+
+
+def text_of(machines):
+    out = []
+    for machine in machines:
+        out += [name_of(machine), "#" * len(name_of(machine))]
+        out += textpage.paragraph(summary.where(machine)) + [""]
+        if machine.exact:
+            out += textpage.fact_lines(tables.must_hold(machine)) + [""]
+        shown = [table for _, group in tables_of(machine) for table in group] + cost_tables(machine)
+        shown += [more_tables.ablation_table(machine), more_tables.accuracy_table(machine)]
+        lines = predict.predictions(machine)
+        if lines:
+            shown += [predict.prediction_table(lines), predict.cost_table()]
+        for table in shown:
+            out += textpage.lines_of(table) + [""]
+        if lines:
+            out += textpage.paragraph(predict.reading(lines)) + [""]
+    return "\n".join(out)
+
+
+def write(name, text):
+    os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
+    with open(name, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the report of one or more results.json.")
+    parser.add_argument("results", nargs="+", metavar="RESULTS.json")
+    parser.add_argument("--out", default="bench/out/report.html", metavar="FILE",
+                        help="the page (default: %(default)s)")
+    parser.add_argument("--text", action="store_true", help="tables on the console, and no page")
+    arguments = parser.parse_args()
+    try:
+        machines, notes = by_machine([results.load(name) for name in arguments.results])
+        for note in notes:
+            print(f"report: {note}", file=sys.stderr)
+        if arguments.text:
+            print(text_of(machines))
+        else:
+            write(arguments.out, html_of(machines))
+            print(f"report: {arguments.out}")
+    except (results.Trouble, plots.NoPlots) as trouble:
+        print(f"report: {trouble}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever reads the tables has enough; nothing is to be flushed at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as trouble:
+        print(f"report: {trouble.filename or arguments.out}: {trouble.strerror}; give a place that can "
+              "be written with --out", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# summary.py: what was run, where, and the main result of each table, as sentences. Every number in
+# them comes from the results or from published.py.
+import published
+from cells import number, percent, points, ratio
+from more_tables import PROFILE_SHARES, scaled
+from results import COLUMNS
+from tables import extra, profile_overhead, published_extra
+
+KINDS = {
+    "emulator": "an emulator: every figure is an exact count of instructions, exits or accesses",
+    "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's part included",
+    "metal": "a bare machine: cycles and time",
+}
+ALL = ", ".join(COLUMNS[:-1]) + " and " + COLUMNS[-1]
+
+
+def listed(texts):
+    return ", ".join(texts)
+
+
+def by_column(values, text):
+    return listed(f"{text(values[name])} {name}" for name in COLUMNS if values[name] is not None)
+
+
+def values_of(machine, experiment, item, metric):
+    return {name: machine.value(name, experiment, item, metric) for name in COLUMNS}
+
+
+def where(machine):
+    environment = machine.environment
+    out = f"Run on {KINDS[environment['kind']]}. Processor: {environment['cpu'] or 'not known'}."
+    if environment["emulator"]:
+        out += f" Emulator: {environment['emulator']}."
+    ran = [name for name in COLUMNS if machine.results["columns"][name]["status"] == "ok"]
+    missing = [name for name in COLUMNS if name not in ran]
+    out += f" Columns: {listed(ran) or 'none'}" + (f"; not run: {listed(missing)}" if missing else "")
+    version = environment["kvm"].split(",")[0]
+    return out + (f". KVM: {version}." if version else ".")
+
+
+def of_operation(machine, experiment, item, words):
+    values = values_of(machine, experiment, item, machine.main_metric(experiment))
+    if all(value is None for value in values.values()):
+        return ""
+    unit = "instructions" if machine.exact else "cycles (median)"
+    return f"{words}: {by_column(values, number)} {unit}"
+
+
+def table_4_1(machine):
+    out = of_operation(machine, "msr", "rdmsr_evtsel", "RDMSR of EVTSEL")
+    theirs = published.TABLE_4_1["rdmsr_evtsel"]
+    return out and (f"{out}. Thesis: {theirs['native']} bare, {theirs['kvm']} KVM "
+                    f"({ratio(theirs['kvm'], theirs['native'])}), {theirs['msr']} passed through, in "
+                    "cycles.")
+
+
+def table_4_2(machine):
+    out = []
+    for experiment, who in (("a1", "Linux"), ("a1k", "bench kernel")):
+        native = extra(machine, experiment, "m100", "native")
+        times = {name: extra(machine, experiment, "m100", name) for name in COLUMNS}
+        if not native:
+            continue
+        unit = "instructions" if machine.exact else ("ns" if experiment == "a1" else "cycles")
+        others = listed(f"{name} {ratio(times[name], native)}" for name in COLUMNS[1:]
+                        if times[name] is not None)
+        out.append(f"{who}: 1000 PMIs add {number(native)} {unit} natively; {others}")
+    theirs = published_extra("m100")
+    if out:
+        out.append("thesis, time: " + listed(f"{name} {ratio(theirs[name], theirs['native'])}"
+                                             for name in COLUMNS[1:] if name in theirs))
+    return ". ".join(text[0].upper() + text[1:] for text in out) + "." if out else ""
+
+
+def table_4_3(machine):
+    if machine.exact:
+        values = values_of(machine, "exit", "cpuid", "root_instructions")
+        values["native"] = None
+        if all(value is None for value in values.values()):
+            return ""
+        out = f"Root-mode instructions of a CPUID exit: {by_column(values, number)}"
+    else:
+        out = of_operation(machine, "exit", "cpuid", "CPUID")
+    theirs = published.TABLE_4_3["cpuid"]
+    return out and (f"{out}. Thesis: {theirs['kvm']} KVM, {theirs['msr+nmi']} with its bookkeeping, "
+                    "in cycles.")
+
+
+def table_4_4(machine):
+    worst = {}
+    for share in PROFILE_SHARES:
+        values = values_of(machine, "profile", f"share_{share}", "share")
+        for name in COLUMNS[1:]:
+            if None not in (values[name], values["native"]):
+                worst[name] = max(worst.get(name, 0), abs(values[name] - values["native"]))
+    if not worst:
+        return ""
+    return "Largest distance of a function's share from native's, in points: " + \
+        listed(f"{name} {value:.2f}" for name, value in worst.items()) + "."
+
+
+def table_4_5(machine):
+    overheads = {name: profile_overhead(machine, name) for name in COLUMNS}
+    if all(value is None for value in overheads.values()):
+        return ""
+    out = f"Overhead of perf record: {by_column(overheads, lambda value: percent(value, 2))}"
+    if None not in (overheads["native"], overheads["msr+nmi"]):
+        out += f" (msr+nmi {points(overheads['msr+nmi'] - overheads['native'])} points to native)"
+    theirs = published.TABLE_4_5_OVERHEAD
+    return (f"{out}. Thesis: {theirs['native']} % bare, {theirs['kvm']} % KVM, {theirs['msr+nmi']} % "
+            "passthrough.")
+
+
+def nginx(machine, item):
+    metric = "instructions" if machine.exact else "rate"
+    values = values_of(machine, "nginx", item, metric)
+    if all(value is None for value in values.values()):
+        return ""
+    return ("Instructions per request: " if machine.exact else "Requests per second: ") + \
+        by_column(values, lambda value: scaled(value, "count")) + "."
+
+
+def accuracy(machine):
+    worst = {}
+    for item in machine.items("accuracy", "native"):
+        native = machine.value("native", "accuracy", item, "count")
+        for name in COLUMNS[1:]:
+            value = machine.value(name, "accuracy", item, "count")
+            if value is not None and native:
+                worst[name] = max(worst.get(name, 0), abs(value / native - 1) * 100)
+    if not worst:
+        return ""
+    return "Largest error of a count relative to native: " + \
+        listed(f"{name} {value:.3g} %" for name, value in worst.items()) + "."
+
+
+def results_of(machine):
+    """[(table, sentence)]; a table that has nothing says so."""
+    found = [("4.1, MSR accesses", table_4_1(machine)), ("4.2, program with PMIs", table_4_2(machine)),
+             ("4.3, VM exits", table_4_3(machine)), ("4.4, profile", table_4_4(machine)),
+             ("4.5, its overhead", table_4_5(machine)), ("4.6, nginx", nginx(machine, "plain")),
+             ("4.7, nginx profiled", nginx(machine, "profiled")), ("Accuracy", accuracy(machine))]
+    return [(name, text or "Not run.") for name, text in found]
