@@ -1,15 +1,34 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Copies PMUvisor, a kernel with its initramfs and the boot menu onto an EFI system partition.
-# Usage: install.sh ESP IMAGE [KERNEL [INITRD]]   (default: the running kernel's own files)
-# Touches only ESP/EFI/pmuvisor; files there that a user may have edited are kept.
+# Copies PMUvisor, a kernel with its initramfs, the boot menu and what measures all columns onto an
+# EFI system partition. Touches only ESP/EFI/pmuvisor; files there that a user may have edited are
+# kept, and so are results.
 set -euo pipefail
+
+usage="usage: install.sh [--bench DIR [--auto]] ESP IMAGE [KERNEL [INITRD]]
+  KERNEL, INITRD  default: the running kernel's own files
+  --bench DIR     the measurements, too: the folder that guest/auto/build.sh printed
+  --auto          bench=auto: the next boots of the menu measure every column, one after another"
 
 fail() {
     echo "install.sh: $*" >&2
     exit 1
 }
 
+bench='' auto=0
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+        --help) echo "$usage" && exit 0 ;;
+        --bench)
+            [ $# -ge 2 ] || fail "--bench wants a folder (see --help)"
+            bench=$2
+            shift
+            ;;
+        --auto) auto=1 ;;
+        *) fail "unknown option '$1', wanted --bench or --auto (see --help)" ;;
+    esac
+    shift
+done
 esp=${1:-}
 image=${2:-}
 release=$(uname -r)
@@ -25,22 +44,42 @@ initrd=${4:-/boot/initrd.img-$release}
 [ -r "$kernel" ] || fail "cannot read the kernel '$kernel'; name one: KERNEL=FILE INITRD=FILE"
 [ -r "$initrd" ] || fail "cannot read the initrd '$initrd'; name one: KERNEL=FILE INITRD=FILE"
 [ -w "$esp/EFI" ] || [ -w "$esp/efi" ] || fail "ESP: '$esp' cannot be written; run as root"
+[ -n "$bench" ] || [ $auto -eq 0 ] || fail "--auto wants --bench DIR, too (see --help)"
 
 here=$(cd "$(dirname "$0")" && pwd)
 target=$esp/EFI/pmuvisor
-needed=$(($(stat -L -c %s "$kernel") + $(stat -L -c %s "$initrd") + $(stat -L -c %s "$image")))
+columns=(native kvm interc msr msrnmi)
+# pairs: a file, and its name below $target.
+sources=("$image" "$kernel" "$initrd" "$here/grub.cfg")
+names=(pmuvisor.efi vmlinuz initrd.img grub.cfg)
+if [ -n "$bench" ]; then
+    for name in vmlinuz initrd.img bench.bzImage build.txt; do
+        [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: guest/auto/build.sh"
+        sources+=("$bench/$name")
+        names+=("bench/$name")
+    done
+    sources+=("$here/bench.cfg")
+    names+=(bench/bench.cfg)
+fi
+
+# What is replaced makes room, too. A megabyte is left for results.
+results_bytes=$((1 << 20))
+needed=$results_bytes
 free=$(($(stat -f -c '%a * %S' "$esp")))
-for old in vmlinuz initrd.img pmuvisor.efi; do
-    [ ! -f "$target/$old" ] || free=$((free + $(stat -c %s "$target/$old")))
+for i in "${!names[@]}"; do
+    needed=$((needed + $(stat -L -c %s "${sources[i]}")))
+    old=$target/${names[i]}
+    [ ! -f "$old" ] || free=$((free + $(stat -c %s "$old")))
 done
 [ "$needed" -lt "$free" ] ||
-    fail "ESP: $((needed >> 20)) MiB needed, $((free >> 20)) MiB free in '$esp'; make room there"
+    fail "ESP: $((needed >> 20)) MiB needed, $((free >> 20)) MiB free in '$esp'; make room there" \
+        "${bench:+(BENCH=none leaves the measurements out)}"
 
-mkdir -p "$target"
-cp -L "$image" "$target/pmuvisor.efi"
-cp -L "$kernel" "$target/vmlinuz"
-cp -L "$initrd" "$target/initrd.img"
-cp "$here/grub.cfg" "$target/grub.cfg"
+mkdir -p "$target${bench:+/bench}"
+for i in "${!names[@]}"; do
+    cp -L "${sources[i]}" "$target/${names[i]}"
+done
+
 # The running system's own command line is the best guess for the guest; GRUB's own words are not
 # part of it.
 words=''
@@ -58,6 +97,30 @@ fi
 if [ ! -e "$target/local.cfg" ]; then
     printf '%s\n' '# Sourced by grub.cfg beside it.' "set append='$words'" > "$target/local.cfg"
 fi
+
+# GRUB's environment block: 1024 bytes, padded with #. GRUB can write one, but not make it.
+environment_block() {
+    printf '%-1024s' $'# GRUB Environment Block\ntries=0\nwhy=\n' | tr ' ' '#' |
+        sed '1s/.*/# GRUB Environment Block/'
+}
+
+if [ -n "$bench" ]; then
+    # By the contents of this file the measuring kernel finds this partition among all others.
+    if [ ! -s "$target/bench/id" ]; then
+        od -A n -N 8 -t x8 /dev/urandom | tr -d ' ' > "$target/bench/id"
+    fi
+    echo "set bench_id=$(cat "$target/bench/id")" > "$target/bench/id.cfg"
+    for column in "${columns[@]}"; do
+        mkdir -p "$target/bench/$column"
+        environment_block > "$target/bench/$column.env"
+    done
+fi
+if [ $auto -eq 1 ] && ! grep -q '^set bench=auto$' "$target/local.cfg"; then
+    printf '%s\n' '# Measure, until every column has its results.' 'set bench=auto' \
+        >> "$target/local.cfg"
+fi
+sync -f "$target"
+
 cat <<END
 Installed in $target (kernel: $kernel).
 Kernel command line and options: $target/pmuvisor.cfg and local.cfg.
@@ -65,3 +128,11 @@ To reach its menu from this machine's GRUB, put these two lines into /boot/grub/
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
     configfile /EFI/pmuvisor/grub.cfg
 END
+if [ $auto -eq 1 ]; then
+    cat <<END
+Then restart: each boot measures one column, and after the last one this machine's own menu is back.
+A power cut loses nothing; EFI/pmuvisor/bench/NAME.txt are the results. To see them as tables:
+    make collect ESP=$esp
+To measure again, remove $target/bench/{$(IFS=, && echo "${columns[*]}")}* and install again.
+END
+fi

@@ -14,6 +14,8 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
   --menu FILE        use this menu instead of boot/grub.cfg
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
+  --tree DIR         an EFI system partition that `make install` has filled: its folder EFI instead
+                     of all other files
 USAGE
 }
 
@@ -23,14 +25,14 @@ fail() {
 }
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi=''
+out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree=''
 menu=$top/boot/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage; exit 0 ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add)
+            --add | --tree)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -45,6 +47,7 @@ while [ $# -gt 0 ]; do
         --acpi) acpi=$2 ;;
         --menu) menu=$2 ;;
         --add) added+=("$2") ;;
+        --tree) tree=$2 ;;
     esac
     shift 2
 done
@@ -52,6 +55,8 @@ done
 for file in "${efi:-/dev/null}" "${kernel:-/dev/null}" "${initrd:-/dev/null}" "$menu"; do
     [ -r "$file" ] || fail "cannot read $file"
 done
+[ -z "$tree" ] || [ -d "$tree/EFI/pmuvisor" ] ||
+    fail "--tree: '$tree' has no folder EFI/pmuvisor; fill it: make install ESP=$tree"
 case $append in
     *[\'$'\n']*) fail "--append may not hold a single quote or a line end" ;;
 esac
@@ -83,28 +88,36 @@ mkdir -p "$work/memdisk/boot/grub"
 (cd "$work/memdisk" && tar --format=ustar --sort=name -cf "$work/memdisk.tar" ./*)
 grub-mkimage -O x86_64-efi -o "$work/BOOTX64.EFI" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" \
     memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true \
-    linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop
+    linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv
 
-mkdir "$work/pmuvisor"
-[ -z "$efi" ] || cp -L "$efi" "$work/pmuvisor/pmuvisor.efi"
-[ -z "$kernel" ] || cp -L "$kernel" "$work/pmuvisor/vmlinuz"
-[ -z "$initrd" ] || cp -L "$initrd" "$work/pmuvisor/initrd.img"
-cp -L "$menu" "$work/pmuvisor/grub.cfg"
-{
-    echo "set default='$entry'"
-    echo "set timeout=0"
-    echo "set append='$append'"
-    # Nobody is there to choose another entry: where the first one fails, the run ends in a reset.
-    # GRUB's fallback is a number; this entry is the first: the menu sources this file first.
-    echo "set fallback=0"
-    echo "menuentry 'reset the machine' --id failed { reboot }"
-} > "$work/pmuvisor/local.cfg"
-{
-    echo "# Written by disk.sh."
-    read -ra words <<< "$config"
-    [ ${#words[@]} -eq 0 ] || printf '%s\n' "${words[@]}"
-    [ -z "$append" ] || echo "append=$append"
-} > "$work/pmuvisor/pmuvisor.cfg"
+# \EFI\pmuvisor as the options say.
+fill_folder() {
+    mkdir "$work/pmuvisor"
+    [ -z "$efi" ] || cp -L "$efi" "$work/pmuvisor/pmuvisor.efi"
+    [ -z "$kernel" ] || cp -L "$kernel" "$work/pmuvisor/vmlinuz"
+    [ -z "$initrd" ] || cp -L "$initrd" "$work/pmuvisor/initrd.img"
+    cp -L "$menu" "$work/pmuvisor/grub.cfg"
+    {
+        echo "set default='$entry'"
+        echo "set timeout=0"
+        echo "set append='$append'"
+        # Nobody is there to choose another entry: where the first one fails, the run ends in a reset.
+        # GRUB's fallback is a number; this entry is the first: the menu sources this file first.
+        echo "set fallback=0"
+        echo "menuentry 'reset the machine' --id failed { reboot }"
+    } > "$work/pmuvisor/local.cfg"
+    {
+        echo "# Written by disk.sh."
+        read -ra words <<< "$config"
+        [ ${#words[@]} -eq 0 ] || printf '%s\n' "${words[@]}"
+        [ -z "$append" ] || echo "append=$append"
+    } > "$work/pmuvisor/pmuvisor.cfg"
+}
+if [ -n "$tree" ]; then
+    cp -rL "$tree/EFI/pmuvisor" "$work/pmuvisor"
+else
+    fill_folder
+fi
 
 # The size in whole cylinders of 16 heads and 63 sectors, as the emulator's ATA disk wants it.
 cylinder=$((16 * 63 * 512))

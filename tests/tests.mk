@@ -6,7 +6,7 @@
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
-#   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   onto an EFI system partition
+#   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
 GUEST ?= cloud
@@ -14,7 +14,7 @@ export GUEST
 T ?=
 RUN_LEDGER = $(BUILD)/run-ledger.json
 
-.PHONY: run check e2e install run-guest check-all test-machine
+.PHONY: run check e2e run-guest check-all test-machine
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
@@ -53,8 +53,6 @@ test-image:
 
 check-all e2e: test-image
 
-install: $(EFI)
-	@boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD)
-
 include guest/bench/bench.mk
 include bench/measure.mk
+include boot/install.mk

@@ -3,14 +3,14 @@
 # Builds build/bench.bzImage, the bench kernel, and the broken hypervisors that its tests run on.
 # Included by tests/tests.mk, so paths are from the top.
 
-BENCH = $(BUILD)/bench
+BENCH_BUILD = $(BUILD)/bench
 BENCH_IMAGE = $(BUILD)/bench.bzImage
 BENCH_C = $(sort $(wildcard guest/bench/*.c guest/measure/*.c))
 BENCH_ASM = $(sort $(wildcard guest/bench/*.asm))
 # Shared with the hypervisor, compiled anew for another address.
 BENCH_SHARED = lib/format.c lib/string.c lib/acpi.c boot/acpi.c console/log.c console/serial.c
-BENCH_OBJECTS = $(patsubst %.c,$(BENCH)/%.o,$(BENCH_C) $(BENCH_SHARED)) \
-                $(patsubst %.asm,$(BENCH)/%.asm.o,$(BENCH_ASM))
+BENCH_OBJECTS = $(patsubst %.c,$(BENCH_BUILD)/%.o,$(BENCH_C) $(BENCH_SHARED)) \
+                $(patsubst %.asm,$(BENCH_BUILD)/%.asm.o,$(BENCH_ASM))
 BENCH_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
                -mgeneral-regs-only -mno-red-zone -fno-pie -mcmodel=kernel -fno-common \
                -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I.
@@ -18,38 +18,38 @@ BENCH_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf
 .PHONY: bench-image
 bench-image: $(BENCH_IMAGE)
 
-$(BENCH)/flags: FORCE
+$(BENCH_BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(BENCH_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(BENCH_CFLAGS)' > $@
 
-$(BENCH)/%.o: %.c $(BENCH)/flags
+$(BENCH_BUILD)/%.o: %.c $(BENCH_BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(BENCH_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BENCH)/layout.inc: guest/bench/layout.h
+$(BENCH_BUILD)/layout.inc: guest/bench/layout.h
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^#define \([A-Z0-9_]*\) \([0-9a-fx]\{1,\}\)\( .*\)\{0,1\}$$/%define \1 \2/p' $< > $@
 
-$(BENCH)/%.asm.o: %.asm $(BENCH)/layout.inc
+$(BENCH_BUILD)/%.asm.o: %.asm $(BENCH_BUILD)/layout.inc
 	@mkdir -p $(@D)
 	$(call say,NASM,$<)
-	$(Q)$(NASM) -f elf64 -Werror -I $(BENCH)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
+	$(Q)$(NASM) -f elf64 -Werror -I $(BENCH_BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
 
-$(BENCH)/bench.ld: guest/bench/bench.ld guest/bench/layout.h
+$(BENCH_BUILD)/bench.ld: guest/bench/bench.ld guest/bench/layout.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -E -P -x c -Iguest/bench -o $@ $<
 
-$(BENCH)/bench.elf: $(BENCH_OBJECTS) $(BENCH)/bench.ld
+$(BENCH_BUILD)/bench.elf: $(BENCH_OBJECTS) $(BENCH_BUILD)/bench.ld
 	$(call say,LD,$@)
 	$(Q)$(LD) -nostdlib -static -z noexecstack -z max-page-size=4096 --no-warn-rwx-segments \
-	    --no-undefined -T $(BENCH)/bench.ld -Map $(BENCH)/bench.map -o $@ $(BENCH_OBJECTS)
+	    --no-undefined -T $(BENCH_BUILD)/bench.ld -Map $(BENCH_BUILD)/bench.map -o $@ $(BENCH_OBJECTS)
 
-$(BENCH_IMAGE): $(BENCH)/bench.elf
+$(BENCH_IMAGE): $(BENCH_BUILD)/bench.elf
 	$(call say,BENCH,$@)
-	$(Q)$(OBJCOPY) -O binary -j .setup $< $(BENCH)/setup.bin
-	$(Q)$(OBJCOPY) -O binary -j .kernel $< $(BENCH)/kernel.bin
-	@cat $(BENCH)/setup.bin $(BENCH)/kernel.bin > $@
+	$(Q)$(OBJCOPY) -O binary -j .setup $< $(BENCH_BUILD)/setup.bin
+	$(Q)$(OBJCOPY) -O binary -j .kernel $< $(BENCH_BUILD)/kernel.bin
+	@cat $(BENCH_BUILD)/setup.bin $(BENCH_BUILD)/kernel.bin > $@
 
 # Hypervisors with one thing broken, to see the sweeps fail: the same objects, with the functions
 # that tests/mutants/NAME.c names __wrap_F in the place of F.
