@@ -19,7 +19,7 @@ def bench_append(boot):
 
 
 class Launcher:
-    """Starts boots of one kind of machine and keeps what they leave in a folder."""
+    """Starts boots of one kind of machine; what they leave is kept in a folder."""
 
     def __init__(self, kind, keep):
         self.kind = kind
@@ -76,12 +76,13 @@ class Launcher:
         """Under QEMU/KVM: the kernel alone is the column kvm, PMUvisor below it the others."""
         words = f"{MITIGATIONS} pmv.run={','.join(boot.jobs)} pmv.end=poweroff {append}"
         run = [path("run-qemu.sh"), "--backend", "kvm", "--kernel", self.kernel(boot.program),
-               "--initrd", initrd, "--append", words, "--efi", self.efi(boot),
-               "--memory", str(boot.memory), "--timeout", str(boot.limit)]
+               "--initrd", initrd, "--append", words, "--memory", str(boot.memory),
+               "--timeout", str(boot.limit)]
         if boot.column == "kvm":
-            run += ["--native"]
+            run += ["--guest", "direct"]
         else:
-            run += ["--config", f"tick=0 policy={boot.column} {boot.config}".strip()]
+            run += ["--efi", self.efi(boot), "--config",
+                    f"tick=0 policy={boot.column} {boot.config}".strip()]
         return self.lab.watch(boot.name, run, boot.limit, None)
 
     def stop(self):

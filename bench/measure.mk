@@ -23,6 +23,7 @@ bench:
 bench-all: $(EFI) $(BENCH_IMAGE) $(MUTANTS)/no_bookkeeping.efi test-machine
 	@rm -f $(BENCH_OUT)/results.json; status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
 	if [ -e $(BENCH_OUT)/results.json ]; then \
+	    bench/report.py --text $(BENCH_OUT)/results.json && \
 	    bench/report.py --out $(BENCH_OUT)/report.html $(BENCH_OUT)/results.json || status=1; fi; \
 	exit $$status
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# run.py: measures every column on this machine, or imports what was measured elsewhere; writes
-# bench/out/results.json and prints the tables. README.md beside it says what is in there.
+# run.py: measures every column on this machine, or imports what was measured elsewhere, and writes
+# bench/out/results.json. README.md beside it says what is in there; report.py makes the tables.
 import argparse
 import os
 import signal
@@ -16,7 +16,6 @@ sys.dont_write_bytecode = True
 import environment  # noqa: E402
 import importer  # noqa: E402
 import launch  # noqa: E402
-import listing  # noqa: E402
 import plan  # noqa: E402
 import results  # noqa: E402
 import schedule  # noqa: E402
@@ -138,9 +137,10 @@ def main():
             return status
         name = os.path.join(arguments.out, RESULTS)
         results.save(found, name)
-        for line in listing.lines(found):
-            say(line)
-        say(f"bench: results in {os.path.relpath(name)}")
+        say(f"bench: {len(found['measurements'])} measurements in {os.path.relpath(name)}")
+        for column, state in found["columns"].items():
+            if state["status"] != "ok" and column in arguments.columns:
+                say(f"bench: column {column}: {state['status']}: {state['why']}")
         return status
     except (results.Trouble, AssertionError) as trouble:
         print(f"bench: {trouble}", file=sys.stderr)
