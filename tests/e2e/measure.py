@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# measure.py: the measurements at CPL 0 (guest/measure) in the bench kernel: the lines of each column
+# are complete, and the figures are what each policy has to cost by its construction. Each check that
+# something is free is also seen to fail under the policy that does not have it so.
+from bench import Plan, expect_ok, notes, run, tap
+from machine import STATUS_POWEROFF, path, tool
+from policies import EXITS_PER_PMI
+
+RUNS, OPS = 3, 100
+WORD = f"measure:{RUNS}:{OPS}"
+COLUMNS = ("native", "intercept", "msr", "msr+nmi")
+
+MSR_ITEMS = ["rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl", "wrmsr_ctrl",
+             "rdmsr_status", "rdpmc"]
+# Item by item: the base; "" for none.
+ITEMS = {
+    "msr": {"empty": "", **dict.fromkeys(MSR_ITEMS, "empty")},
+    "exit": {"empty": "", "empty_rax": "", "cpuid": "empty_rax", "vmcall": "empty_rax",
+             "inl": "empty", "outl": "empty", "inl_passed": "empty", "cpuid_blocked": "empty_rax"},
+    "pmi": {"empty": "", "empty_rax_rbx": "", "overflow_to_handler": "", "handler_to_iret": "",
+            "lvtpc_write": "empty", "nmi_self": "", "pmu_switch": "empty_rax_rbx"},
+    "a1k": {"m200000": "", "m10000": "", "m1000": "", "m100": ""},
+}
+ONE_EVENT = ("overflow_to_handler", "handler_to_iret", "nmi_self")
+A1K_BRANCHES = 100000
+SKIPPED = {"native": {"vmcall", "pmu_switch"}, "kvm": {"inl_passed", "pmu_switch"}}
+# Basic exit reasons.
+NMI, CPUID, VMCALL, IO, WRMSR = "0", "10", "18", "30", "32"
+EXIT_REASONS = {"cpuid": CPUID, "cpuid_blocked": CPUID, "vmcall": VMCALL, "inl": IO, "outl": IO}
+CPUID_ROOT_MAX = 120
+KVM_TO_CPUID_MIN = 10  # KVM's root instructions for a CPUID, over those of PMUvisor
+KVM_SECONDS = 240
+LATE_SKID = 1000  # instructions; more than the program executes behind its last branch
+# Of the method, natively: what the region has beside the event (guest/measure/internal.h).
+NATIVE_EVENTS = {"overflow_to_handler": 7, "handler_to_iret": 2, "nmi_self": 7}
+
+
+def boot_of(lab, column):
+    if column == "kvm":
+        initrd = tool([path("guest", "payload", "build.sh"), "--kvm"]).strip()
+        return lab.emulator("measure-kvm", entry="native", jobs="kvm", initrd=initrd, memory=1024,
+                            append=f"pmv.bench={WORD}", timeout=KVM_SECONDS)
+    return run(lab, f"measure-{column}", Plan().add(WORD), entry=column)
+
+
+def figures(boot, experiment):
+    """(instructions, root instructions, exits by reason) of each item but the empty loops, per
+    operation, less its base; what is not a multiple of the operations fails."""
+    rows = {row["item"]: row for row in boot.lines("bench")
+            if row["experiment"] == experiment and "region" in row}
+    whole = {}
+    for item, row in rows.items():
+        region = boot.region(row["region"])
+        whole[item] = (region["nonroot"]["instructions"], region["root"]["instructions"],
+                       {reason: entry["count"] for reason, entry in region["exits"].items()})
+    out = {}
+    for item, row in rows.items():
+        if item.startswith("empty"):
+            continue
+        operations = int(row["ops"])
+        base = whole[row["base"]] if "base" in row else (0, 0, {})
+        assert not base[2], f"{experiment} {row.get('base')}: exits in an empty loop: {base[2]}"
+        counts = [mine - its for mine, its in zip(whole[item][:2], base[:2])]
+        assert not any(count % operations for count in counts), \
+            f"{experiment} {item}: {counts} instructions for {operations} operations"
+        out[item] = (counts[0] // operations, counts[1] // operations,
+                     {reason: count / operations for reason, count in whole[item][2].items()})
+    return out
+
+
+def expect_line(boot, experiment, item, row):
+    where = f"{experiment} {item}: {row}"
+    operations = 1 if experiment == "a1k" or item in ONE_EVENT else OPS
+    assert row.get("base", "") == ITEMS[experiment][item], where
+    assert int(row["ops"]) == operations and int(row["n"]) == RUNS, where
+    assert row["metric"] == "time" and row["unit"] == "tsc", where
+    assert 0 < int(row["min"]) <= int(row["median"]) <= int(row["p95"]), where
+    region = boot.region(row["region"])
+    assert region["begins"] == 1 and region["open"] == 0, f"{where}: {region['begins']} begins"
+
+
+def expect_complete(boot, column):
+    """Every item is there once, with all that it has to have, or with the reason why not."""
+    boot.expect_status(STATUS_POWEROFF)
+    if column != "kvm":
+        expect_ok(boot, [WORD])
+    assert f"ok 1 - {WORD}" in boot.console and "not ok" not in boot.console, notes(boot)
+    lines = boot.lines("bench")
+    regions = [row["region"] for row in lines if "region" in row]
+    assert len(regions) == len(set(regions)), "two items have the same region"
+    for experiment, items in ITEMS.items():
+        mine = [row for row in lines if row["experiment"] == experiment]
+        extra = {row["item"] for row in mine} - set(items)
+        assert not extra, f"{experiment}: unknown items {extra}"
+        for item in items:
+            rows = [row for row in mine if row["item"] == item and row.get("unit") != "count"]
+            assert len(rows) == 1, f"{experiment} {item}: {len(rows)} lines, wanted 1"
+            if item in SKIPPED.get(column, ()):
+                assert rows[0].get("skip"), f"{experiment} {item}: {rows[0]}, wanted skip"
+            else:
+                expect_line(boot, experiment, item, rows[0])
+    return f"{len(lines)} lines"
+
+
+def expect_free_msrs(boot):
+    """Each access is one instruction of the guest and nothing else."""
+    costs = figures(boot, "msr")
+    for item in MSR_ITEMS:
+        assert costs[item] == (1, 0, {}), f"{item}: instructions, root instructions, exits: " \
+                                          f"{costs[item]}, wanted (1, 0, {{}})"
+
+
+def expect_fails(check, *arguments):
+    try:
+        check(*arguments)
+    except AssertionError as trouble:
+        return str(trouble)
+    raise AssertionError(f"{check.__name__} passed where it must not")
+
+
+def a1k_counts(boot, item):
+    return {row["metric"]: int(row["value"]) for row in boot.lines("bench")
+            if row["experiment"] == "a1k" and row["item"] == item and row.get("unit") == "count"}
+
+
+def expect_a1k(boot):
+    """The PMIs are N/M and the branches N, by the guest and by the ledger."""
+    for item in ITEMS["a1k"]:
+        pmis = A1K_BRANCHES // int(item[1:])
+        counts = a1k_counts(boot, item)
+        assert counts["pmis"] == pmis and counts["branches"] == A1K_BRANCHES, f"{item}: {counts}"
+        row = next(row for row in boot.lines("bench") if row["item"] == item and "region" in row)
+        raised = boot.region(row["region"])["pmi"]["raised"]
+        assert raised == pmis, f"{item}: {raised} PMIs in the ledger, wanted {pmis}"
+
+
+def exits_per_pmi(boot):
+    costs = figures(boot, "a1k")
+    pmis = a1k_counts(boot, "m100")["pmis"]
+    more = {reason: count - costs["m200000"][2].get(reason, 0)
+            for reason, count in costs["m100"][2].items()}
+    return {reason: count / pmis for reason, count in more.items() if count}
+
+
+def expect_exits_per_pmi(boot, wanted):
+    found = exits_per_pmi(boot)
+    assert found == wanted, f"exits a PMI by reason: {found}, wanted {wanted}"
+
+
+def cpuid_root(boot):
+    row = next(row for row in boot.lines("bench") if row["item"] == "cpuid")
+    return boot.region(row["region"])["root"]["instructions"] / int(row["ops"])
+
+
+def make_complete_test(column):
+    def one(lab):
+        return expect_complete(boot_of(lab, column), column)
+    one.__name__ = f"test_complete_{column}"
+    return one
+
+
+def test_msr(lab):
+    """A PMU register costs one instruction, natively and under msr+nmi."""
+    expect_free_msrs(boot_of(lab, "native"))
+    expect_free_msrs(boot_of(lab, "msr+nmi"))
+
+
+def test_msr_fails_with_intercept(lab):
+    """The same check where every access exits."""
+    boot = boot_of(lab, "intercept")
+    text = expect_fails(expect_free_msrs, boot)
+    costs = figures(boot, "msr")
+    for item in MSR_ITEMS:
+        assert sum(costs[item][2].values()) == 1, f"{item}: {costs[item]}, wanted one exit"
+    return text
+
+
+def test_exit(lab):
+    """One exit an operation, of the right reason; none for a port that passes."""
+    for column in ("msr+nmi", "msr", "intercept"):
+        costs = figures(boot_of(lab, column), "exit")
+        for item, reason in EXIT_REASONS.items():
+            assert costs[item][2] == {reason: 1}, f"{column} {item}: {costs[item]}"
+        assert costs["inl_passed"] == (1, 0, {}), f"{column} inl_passed: {costs['inl_passed']}"
+    costs = figures(boot_of(lab, "msr+nmi"), "exit")
+    root = costs["cpuid"][1]
+    assert root <= CPUID_ROOT_MAX, f"CPUID: {root} root instructions, wanted {CPUID_ROOT_MAX}"
+    bare = figures(boot_of(lab, "native"), "exit")
+    for item in EXIT_REASONS:
+        assert item in SKIPPED["native"] or bare[item] == (1, 0, {}), f"{item}: {bare[item]}"
+    return f"CPUID {root} root instructions, {costs['cpuid_blocked'][1]} in the NMI handler"
+
+
+def test_pmi(lab):
+    """The parts of a PMI cost what they cost natively under msr+nmi; elsewhere the NMI exits."""
+    bare = figures(boot_of(lab, "native"), "pmi")
+    under = figures(boot_of(lab, "msr+nmi"), "pmi")
+    for item, instructions in NATIVE_EVENTS.items():
+        assert bare[item] == under[item] == (instructions, 0, {}), f"{bare[item]}, {under[item]}"
+    assert bare["lvtpc_write"] == under["lvtpc_write"] == (1, 0, {}), under["lvtpc_write"]
+    for column in ("msr", "intercept"):
+        costs = figures(boot_of(lab, column), "pmi")
+        for item in ("overflow_to_handler", "nmi_self"):
+            assert costs[item][2] == {NMI: 1}, f"{column} {item}: {costs[item]}"
+    assert under["pmu_switch"][2] == {VMCALL: 1}, under["pmu_switch"]
+    return f"full PMU switch {under['pmu_switch'][1]} root instructions"
+
+
+def test_pmi_x2apic(lab):
+    """The same in x2APIC mode, where LVTPC and the ICR are MSRs that pass: no exit either."""
+    word = f"measure:pmi:{RUNS}:{OPS}"
+    boot = run(lab, "measure-x2apic", Plan().add("x2apic", word))
+    expect_ok(boot, ["x2apic", word])
+    costs = figures(boot, "pmi")
+    assert costs["lvtpc_write"] == (1, 0, {}), costs["lvtpc_write"]
+    for item in NATIVE_EVENTS:
+        assert costs[item][1:] == (0, {}), f"{item}: {costs[item]}"
+
+
+def test_a1k(lab):
+    """PMIs, branches and exits of each policy; under msr+nmi the native instructions, too."""
+    for column in COLUMNS:
+        boot = boot_of(lab, column)
+        expect_a1k(boot)
+        expect_exits_per_pmi(boot, EXITS_PER_PMI.get(column, {}))
+    bare, under = (figures(boot_of(lab, column), "a1k") for column in ("native", "msr+nmi"))
+    assert bare == under, f"natively {bare}, under msr+nmi {under}"
+    return f"{(bare['m100'][0] - bare['m200000'][0]) / 1000:g} instructions a PMI"
+
+
+def test_a1k_fails_with_intercept(lab):
+    """The check of no exits for a PMI, where there are eight."""
+    boot = boot_of(lab, "intercept")
+    text = expect_fails(expect_exits_per_pmi, boot, {})
+    assert sum(exits_per_pmi(boot).values()) == 8, text
+    return text
+
+
+def test_a1k_fails_with_late_pmis(lab):
+    """PMIs that come long after their overflow: the program ends before, and says so."""
+    word = f"measure:a1k:{RUNS}:{OPS}"
+    boot = run(lab, "measure-late", Plan(f"pmi_skid {LATE_SKID}").add(word), entry="native")
+    text = expect_fails(expect_a1k, boot)
+    assert "measure: a1k m10000: found 9 PMIs, wanted 10" in boot.console, text
+    assert (word, False) in [(name, good) for name, good, _, _ in tap(boot)], boot.last_line()
+    return text
+
+
+def test_wrong_name(lab):
+    """An experiment that does not exist is said to be so."""
+    boot = run(lab, "measure-wrong", Plan().add("measure:nothing"))
+    results = [(name, good) for name, good, _, _ in tap(boot)]
+    assert results == [("measure:nothing", False)], results
+
+
+def test_kvm(lab):
+    """Under the kernel's own KVM: PMIs and branches, nine exits a PMI; PMUvisor's CPUID is cheaper
+    by the factor wanted."""
+    boot = boot_of(lab, "kvm")
+    expect_a1k(boot)
+    wanted = dict(EXITS_PER_PMI["intercept"])
+    wanted[WRMSR] += 1  # LVTPC: the guest's local APIC is KVM's, in x2APIC mode
+    expect_exits_per_pmi(boot, wanted)
+    # The kernel's own interrupts come in between: no multiple of the operations.
+    kvm, ours = (cpuid_root(boot_of(lab, column)) for column in ("kvm", "msr+nmi"))
+    assert kvm >= KVM_TO_CPUID_MIN * ours, f"CPUID: KVM {kvm}, PMUvisor {ours} root instructions"
+    return f"CPUID: KVM {kvm:g}, PMUvisor {ours:g} root instructions"
+
+
+TESTS = [make_complete_test(column) for column in COLUMNS + ("kvm",)]
+TESTS += [test_msr, test_msr_fails_with_intercept, test_exit, test_pmi, test_pmi_x2apic, test_a1k,
+          test_a1k_fails_with_intercept, test_a1k_fails_with_late_pmis, test_wrong_name, test_kvm]
