@@ -22,17 +22,10 @@ static const struct {
 static const struct pmu *pmu;
 static uint64_t period, handler_branches; /* of each PMI */
 static uint64_t pmis, counted, programmed; /* counted: until the last time the counter was set */
+static volatile bool enabled;              /* Linux's cpuc->enabled */
 
-/* Linux, arch/x86/events/intel/core.c, intel_pmu_handle_irq(), for one counter and late_ack. */
-static void handle_pmi(void)
+static void handle_overflow(uint64_t status)
 {
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    uint64_t status = msr_read(MSR_GLOBAL_STATUS);
-    if (!(status & COUNTER_0)) {
-        measure_nmi_strays++;
-        msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
-        return;
-    }
     msr_write(MSR_GLOBAL_OVF_CTRL, status);
     uint64_t beyond = counter_read(0);
     counted += programmed + beyond;
@@ -41,7 +34,19 @@ static void handle_pmi(void)
     msr_write(pmu->counter_msr, -programmed & pmu->counter_mask);
     pmis++;
     (void)msr_read(MSR_GLOBAL_STATUS);
-    msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
+}
+
+/* Linux, arch/x86/events/intel/core.c, intel_pmu_handle_irq(), for one counter and late_ack. */
+static void handle_pmi(void)
+{
+    msr_write(MSR_GLOBAL_CTRL, 0);
+    uint64_t status = msr_read(MSR_GLOBAL_STATUS);
+    if (status & COUNTER_0)
+        handle_overflow(status);
+    else
+        measure_nmi_strays++;
+    if (enabled)
+        msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
     lvtpc_write(LVTPC_NMI);
 }
 
@@ -73,7 +78,9 @@ static void program(uint64_t m)
     msr_write(pmu->counter_msr, -m & pmu->counter_mask);
     msr_write(MSR_PERFEVTSEL0, EVENT_BRANCHES | EVENTSEL_OS | EVENTSEL_INT | EVENTSEL_EN);
     lvtpc_write(LVTPC_NMI);
+    enabled = true;
     run_branches();
+    enabled = false;
     msr_write(MSR_PERFEVTSEL0, 0);
     counted += (counter_read(0) + programmed) & pmu->counter_mask;
 }
