@@ -20,7 +20,10 @@ import guest  # noqa: E402
 import host_linux  # noqa: E402
 import host_nmi  # noqa: E402
 import hypercall  # noqa: E402
+import kvm  # noqa: E402
 import machine  # noqa: E402
+import make_bench  # noqa: E402
+import measure  # noqa: E402
 import model  # noqa: E402
 import native  # noqa: E402
 import policies  # noqa: E402
@@ -32,9 +35,10 @@ UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
-          ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall),
+          ("measure", measure),
+          ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall), ("kvm", kvm),
           ("apic", apic), ("policies", policies), ("steady", steady),
-          ("model", model), ("refusals", refusals)]
+          ("model", model), ("refusals", refusals), ("make_bench", make_bench)]
 
 
 class Count:
