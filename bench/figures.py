@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# figures.py: what the report's figures show, gathered from the results of one machine; plots.py draws.
+# figures.py: what the report's figures show, gathered from the results of one machine; plots.py
+# draws them.
 import plots
 import published
 from more_tables import ABLATED, VARIANTS
@@ -53,8 +54,9 @@ def extra_series(machine, experiment):
 
 
 def published_series():
+    names = [name for name in COLUMNS if name in published.TABLE_4_2[BASE]]
     return {name: [(published.TABLE_4_2_PMIS[item], published_extra(item)[name])
-                   for item in PERIODS[1:]] for name in COLUMNS if name in published.TABLE_4_2[BASE]}
+                   for item in PERIODS[1:]] for name in names}
 
 
 def ablation_groups(machine):
@@ -95,21 +97,26 @@ def all_figures(machine, prefix):
                extra_series(machine, "a1k"))]
     if any(data for _, _, data in series):
         series.append(("thesis", "extra time, ms", published_series()))
+    def cost(place, what, costs):
+        title = f"Where the cost of {what} goes ({where})"
+        return plots.cost_figure(prefix + place, title, costs)
+
+    program = "program A.1, M = 100"
     found = {
-        "pmi-a1k": plots.cost_figure(f"{prefix}pmi-a1k", "Where the cost of one PMI goes (bench "
-                                     f"kernel's program A.1, M = 100; {where})",
-                                     pmi_costs(machine, "a1k")),
-        "pmi-a1": plots.cost_figure(f"{prefix}pmi-a1", "Where the cost of one PMI goes (Linux, "
-                                    f"program A.1, M = 100; {where})", pmi_costs(machine, "a1")),
-        "exit": plots.cost_figure(f"{prefix}exit", f"Where the cost of one CPUID exit goes ({where})",
-                                  exit_costs(machine, "cpuid")),
-        "t42": plots.lines_figure(f"{prefix}t42", "Table 4.2: what PMIs add to program A.1", series),
-        "ablation": plots.ablation_figure(f"{prefix}ablation", "What each part of the bookkeeping adds "
-                                          "to an exit under msr+nmi", ablation_groups(machine),
-                                          "root-mode instructions" if machine.exact else "cycles"),
-        "accuracy": plots.accuracy_figure(f"{prefix}accuracy", "Relative error of counts, by event",
+        "pmi-a1k": cost("pmi-a1k", f"one PMI of the bench kernel's {program},",
+                        pmi_costs(machine, "a1k")),
+        "pmi-a1": cost("pmi-a1", f"one PMI of Linux's {program},", pmi_costs(machine, "a1")),
+        "exit": cost("exit", "one CPUID exit", exit_costs(machine, "cpuid")),
+        "t42": plots.lines_figure(f"{prefix}f42", "Table 4.2: what PMIs add to program A.1",
+                                  series),
+        "ablation": plots.ablation_figure(
+            f"{prefix}parts", "An exit under msr+nmi with parts of the bookkeeping left out",
+            ablation_groups(machine),
+            "root-mode instructions" if machine.exact else "cycles"),
+        "accuracy": plots.accuracy_figure(f"{prefix}errors", "Relative error of counts, by event",
                                           accuracy_errors(machine)),
-        "predict": plots.prediction_figure(f"{prefix}predict", "The model's prediction beside the "
-                                           "thesis's figures", predictions(machine)),
+        "predict": plots.prediction_figure(f"{prefix}predicted",
+                                           "The model's prediction beside the thesis's figures",
+                                           predictions(machine)),
     }
     return {place: figure for place, figure in found.items() if figure}

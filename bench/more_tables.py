@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# more_tables.py: Tables 4.4 to 4.7, accuracy, exits per PMI, the parts of a PMI and the ablation, from
-# the results of one machine. The shapes are those of tables.py.
+# more_tables.py: Tables 4.4 to 4.7, accuracy, exits per PMI, the parts of a PMI and the ablation,
+# from the results of one machine. The shapes are those of tables.py.
 import published
-from cells import NONE, Cell, Row, columns_of, millions, number, percent, points
+from cells import NONE, Cell, Row, columns_of, millions, number, percent
 from results import COLUMNS
 from tables import (BASE, PERIODS, asked, block, count_row, difference, new_table, operations,
                     overhead, profile_metric, profile_overhead, published_cells, ratio_cells,
@@ -18,8 +18,8 @@ VARIANTS = (("compiled_out", "not compiled in"), ("none", "none"), ("no_lost", "
             ("no_skid", "all but skid"), ("no_unblock", "all but unblock"),
             ("no_mask", "all but mask"), ("lazy", "all, unblock lazy"), ("all", "all"))
 ABLATED = (("cpuid", "CPUID"), ("cpuid_blocked", "CPUID in NMI handler"))
-EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions executed "
-                 "meanwhile, idle time included, and says nothing of a real machine's.")
+EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions "
+                 "executed meanwhile, idle time included, and says nothing of a real machine's.")
 UNITS_OF_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 UNITS_OF_SIZE = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -152,7 +152,7 @@ def table_4_7(machine):
     overhead_rows(table, overheads, whys, published.TABLE_4_7_OVERHEAD,
                   columns_of(published.TABLE_4_6_COLUMNS))
     table.reading.append(
-        "Overhead here is of instructions per request; the thesis's is of throughput, from its text."
+        "Overhead here is of instructions per request; the thesis's, from its text, of throughput."
         if machine.exact else "Overhead: the part of the requests per second that is lost.")
     return table
 
@@ -233,15 +233,15 @@ def ablation_table(machine):
     metric = machine.main_metric("ablation")
     heads = ["root instr.", "added", "VMREAD", "VMWRITE"] if machine.exact else \
         ["cycles", "added"]
-    table = new_table("ablation", "Ablation: an exit with parts of the bookkeeping left out", "", {},
-                      "")
+    table = new_table("ablation", "Ablation: an exit with parts of the bookkeeping left out", "",
+                      {}, "")
     table.heads = heads
     table.groups = [("msr+nmi: exact counts" if machine.exact else "msr+nmi: cycles, median",
                      len(heads))]
     main = "root_instructions" if machine.exact else metric
-    table.reading.append("Added: to the same exit of a hypervisor without the bookkeeping's code, or, "
-                         "where that was not run, with all of it switched off. The thesis's KVM pays "
-                         "235 of 3216 cycles for it in a CPUID exit.")
+    table.reading.append("Added: to the same exit of a hypervisor without the bookkeeping's code, "
+                         "or, where that was not run, with all of it switched off. It adds "
+                         f"{published.TABLE_4_3_OVERHEAD['cpuid']} cycles to the thesis's CPUID.")
     for item, label in ABLATED:
         known = {variant: machine.metrics("msr+nmi", "ablation", f"{item}@{variant}")
                  for variant, _ in VARIANTS}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# page.py: the report as one HTML page that needs nothing else: style and figures are inside, no script.
-# Readable in light and dark, on paper, and 360 pixels wide, where tables and figures scroll.
+# page.py: the report as one HTML page that needs nothing else: style and figures are inside, and no
+# script. For light and dark, paper, and screens 360 pixels wide, where tables and figures scroll.
 from html import escape
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --page: #ffffff; --band: #f3f5f8;
-  --line: #d0d7de; --grid: #c3cad2; --link: #0a58a8; --theirs: #fbf6ea; --good: #116329; --bad: #b42318; }
+  --line: #d0d7de; --grid: #c3cad2; --link: #0a58a8; --theirs: #fbf6ea; --good: #116329;
+  --bad: #b42318; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --soft: #a3acb7; --page: #14171b;
   --band: #1e2329; --line: #39414b; --grid: #4a535e; --link: #7cb7f5; --theirs: #27241b;
   --good: #6fd08c; --bad: #ff9d8f; } }
@@ -13,14 +14,15 @@ STYLE = """
 body { margin: 0 auto; padding: 1rem; max-width: 68rem; color: var(--ink); background: var(--page);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: .5rem 0 .25rem; }
-h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-top: .5rem; border-top: 2px solid var(--line); }
+h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-top: .5rem;
+  border-top: 2px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 1.75rem 0 .4rem; }
 p { margin: .4rem 0 .8rem; max-width: 46rem; }
 a { color: var(--link); }
 nav ul { list-style: none; margin: .5rem 0; padding: 0; display: flex; flex-wrap: wrap;
   gap: .15rem 1rem; font-size: .9rem; }
-dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .3rem 1rem; margin: .5rem 0;
-  max-width: 60rem; }
+dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .3rem 1rem;
+  margin: .5rem 0; max-width: 60rem; }
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 .lead { color: var(--soft); }
@@ -39,19 +41,20 @@ tr.group th { text-align: left; padding-top: .7rem; }
 .theirs { background: var(--theirs); }
 .first { border-left: 2px solid var(--line); }
 .missing { color: var(--soft); font-style: italic; }
-.notes { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; padding-left: 1.6rem; max-width: 60rem;
-  overflow-wrap: anywhere; }
+.notes { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; padding-left: 1.6rem;
+  max-width: 60rem; overflow-wrap: anywhere; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 td.wrap { white-space: normal; text-align: left; min-width: 11rem; }
 figure { margin: .8rem 0 1.2rem; }
 figcaption { font-weight: 600; margin-bottom: .3rem; font-size: .95rem; }
 figure svg { display: block; width: 100%; min-width: 34rem; max-width: 52rem; height: auto; }
-footer { margin-top: 3rem; border-top: 2px solid var(--line); font-size: .85rem; color: var(--soft); }
 @media (max-width: 30rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
   h1 { font-size: 1.35rem; } body { padding: .75rem; } }
-@media print { :root { color-scheme: light; } body { max-width: none; font-size: 9.5pt; padding: 0; }
+@media print { :root { color-scheme: light; }
+  body { max-width: none; font-size: 9.5pt; padding: 0; }
   nav { display: none; } .scroll { overflow: visible; } table { font-size: 6.6pt; }
-  th, td { padding: .1rem .25rem; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  th, td { padding: .1rem .25rem; } figure, tr { break-inside: avoid; }
+  h2, h3 { break-after: avoid; }
   figure svg { min-width: 0; max-width: 100%; } }
 """
 
@@ -66,8 +69,8 @@ def linked(text):
     words = []
     for word in text.split(" "):
         address = word.rstrip(".,;:)") if word.startswith("https://") else ""
-        words.append(f'<a href="{escape(address)}">{escape(address)}</a>{escape(word[len(address):])}'
-                     if address else escape(word))
+        link = f'<a href="{escape(address)}">{escape(address)}</a>' if address else ""
+        words.append(link + escape(word[len(address):]))
     return " ".join(words)
 
 
@@ -126,16 +129,18 @@ def table_html(table, prefix=""):
     out.append("</tbody></table></div>")
     if table.notes:
         out.append('<ol class="notes">')
-        out += [f'<li id="{name}-n{at}">{linked(note)}</li>' for at, note in enumerate(table.notes, 1)]
+        out += [f'<li id="{name}-n{at}">{linked(note)}</li>'
+                for at, note in enumerate(table.notes, 1)]
         out.append("</ol>")
     return "\n".join(out)
 
 
 def facts_html(facts, name):
     out = [f'<h3 id="{name}">What must hold</h3>',
-           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table><thead><tr>'
-           '<th scope="col" class="text">what</th><th scope="col" class="text">wanted</th>'
-           '<th scope="col" class="text">found</th><th scope="col">verdict</th></tr></thead><tbody>']
+           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>',
+           '<thead><tr><th scope="col" class="text">what</th>'
+           '<th scope="col" class="text">wanted</th><th scope="col" class="text">found</th>'
+           '<th scope="col">verdict</th></tr></thead><tbody>']
     styles = {"holds": "good", "does not hold": "bad"}
     for what, wanted, found, verdict in facts:
         style = styles.get(verdict, "missing")

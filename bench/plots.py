@@ -17,6 +17,7 @@ REASON_COLOURS = {"WRMSR": "#56B4E9", "RDMSR": "#E69F00", "RDPMC": "#F0E442",
                   "EXCEPTION_NMI": "#D55E00", "CPUID": "#0072B2"}
 MORE_COLOURS = ("#009E73", "#CC79A7", "#5f7fa8", "#b59f3b", "#7f7f7f", "#c9c9c9")
 MAX_REASONS = 8
+CROWDED = 300                 # times that an axis may span for ticks at 2 and 5 to be labelled
 # Colours that stand for the page's own, and are replaced by them.
 INK, FAINT = "#010203", "#040506"
 PLACEHOLDERS = {INK: "currentColor", FAINT: "var(--grid)"}
@@ -49,8 +50,9 @@ def library():
         "svg.fonttype": "none", "font.family": FONT, "font.size": 9, "text.color": INK,
         "axes.labelcolor": INK, "axes.edgecolor": FAINT, "xtick.color": INK, "ytick.color": INK,
         "axes.titlesize": 9, "axes.titleweight": "bold", "axes.spines.top": False,
-        "axes.spines.right": False, "grid.color": FAINT, "grid.linewidth": 0.6, "axes.axisbelow": True,
-        "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none",
+        "axes.spines.right": False, "grid.color": FAINT, "grid.linewidth": 0.6,
+        "axes.axisbelow": True, "legend.frameon": False, "figure.facecolor": "none",
+        "axes.facecolor": "none",
         "savefig.facecolor": "none", "legend.fontsize": 9})
     return pyplot
 
@@ -72,7 +74,8 @@ def svg_of(key, title, desc, figure, pyplot):
     text = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', text)
     head = re.match(r"<svg[^>]*>", text)[0]
     box = re.search(r'viewBox="([^"]+)"', head)[1]
-    opening = (f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+    opening = ('<svg xmlns="http://www.w3.org/2000/svg" '
+               'xmlns:xlink="http://www.w3.org/1999/xlink" '
                f'viewBox="{box}" role="img" aria-labelledby="{key}-title {key}-desc">'
                f'<title id="{key}-title">{escape(title)}</title>'
                f'<desc id="{key}-desc">{escape(desc)}</desc>')
@@ -133,8 +136,10 @@ def reason_colours(parts):
 
 
 def sentence(names, costs, metrics):
-    return "; ".join(f"{name}: " + ", ".join(f"{number(round(costs[name].get(metric, 0), 2))} {words}"
-                                             for metric, words in metrics) for name in names)
+    def words_of(cost):
+        return ", ".join(f"{number(round(cost.get(metric, 0), 2))} {words}"
+                         for metric, words in metrics)
+    return "; ".join(f"{name}: {words_of(costs[name])}" for name in names)
 
 
 COST_WORDS = (("exits", "exits"), ("root_instructions", "root-mode instructions"))
@@ -143,7 +148,7 @@ COST_WORDS = (("exits", "exits"), ("root_instructions", "root-mode instructions"
 def cost_figure(key, title, costs):
     """costs: by column, of one PMI or of one exit; columns that did not run are absent."""
     names = [name for name in COLUMNS if name in costs]
-    if not names:
+    if not any(value for name in names for value in costs[name].values()):
         return None
     measures = cost_parts(names, costs)
     pyplot = library()
@@ -196,8 +201,9 @@ def ablation_figure(key, title, groups, unit):
         return None
     pyplot = library()
     counted = any(reads is not None for _, rows in groups for _, _, reads in rows)
+    height = 0.27 * sum(len(rows) for _, rows in groups) + 1.2
     figure, grid = pyplot.subplots(len(groups), 2 if counted else 1, squeeze=False, sharey="row",
-                                   figsize=(WIDTH, 0.27 * sum(len(rows) for _, rows in groups) + 1.2),
+                                   figsize=(WIDTH, height),
                                    gridspec_kw={"width_ratios": [3, 1] if counted else [1]})
     for line, (heading, rows) in zip(grid, groups):
         names = [name for name, _, _ in rows]
@@ -240,11 +246,26 @@ def accuracy_figure(key, title, errors):
     axes.invert_yaxis()
     axes.set_xlabel("error relative to native, without its sign")
     axes.grid(True, axis="x")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55 / len(events) - 0.12), ncol=len(names))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6 / len(events) - 0.06),
+                ncol=len(names))
     desc = "; ".join(f"{event}: " + ", ".join(
         f"{name} at most {max(values):.3g} %" for name, values in errors[event].items())
         for event in events)
     return svg_of(key, title, desc, figure, pyplot)
+
+
+def plain_logarithmic(axis, minor):
+    """Ticks as 500, 20 k, 1 M; those at 2 and 5 are labelled too where there is room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    def words(value, _):
+        for size, unit in ((1e6, " M"), (1e3, " k")):
+            if value >= size:
+                return f"{value / size:g}{unit}"
+        return f"{value:g}"
+    axis.set_major_formatter(FuncFormatter(words))
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.set_minor_formatter(FuncFormatter(words if minor else lambda value, place: ""))
 
 
 def prediction_figure(key, title, lines):
@@ -267,16 +288,20 @@ def prediction_figure(key, title, lines):
         axes.set_yticks(range(len(rows)), [f"{line.label}, {line.column}" for line in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xscale("log")
+        lowest = min(min(line.low, line.theirs) for line in rows)
+        highest = max(max(line.high, line.theirs) for line in rows)
+        plain_logarithmic(axes.xaxis, highest / lowest < CROWDED)
         axes.set_title(f"Table {table}, cycles", loc="left")
         axes.grid(True, axis="x")
-    handles = [pyplot.Line2D([], [], marker="o", color=FAINT, linestyle="", markersize=6,
-                             label="predicted, in the column's colour"),
-               pyplot.Line2D([], [], color=FAINT, linewidth=5, alpha=0.6,
+    figure.subplots_adjust(top=0.96, bottom=0.09)
+    handles = [pyplot.Line2D([], [], marker="o", color=COLUMN_COLOURS["native"], linestyle="",
+                             markersize=6, label="predicted, in the column's colour"),
+               pyplot.Line2D([], [], color=COLUMN_COLOURS["native"], linewidth=5, alpha=0.35,
                              label="range of the unit costs"),
                pyplot.Line2D([], [], marker="D", color="none", markeredgecolor=INK, markersize=6,
                              label="published by the thesis")]
     figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.45, 0.0), ncol=3,
                   bbox_transform=figure.transFigure)
-    desc = "; ".join(f"Table {line.table} {line.label} {line.column}: predicted {line.cycles:,.0f}, "
-                     f"published {line.theirs:,.0f}" for line in lines)
+    desc = "; ".join(f"Table {line.table} {line.label} {line.column}: predicted "
+                     f"{line.cycles:,.0f}, published {line.theirs:,.0f}" for line in lines)
     return svg_of(key, title, desc, figure, pyplot)

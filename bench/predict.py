@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # predict.py: a model, and nothing more than that: cycles on a Skylake-SP from the emulator's exact
-# counts and a few unit costs that others have published, held against the thesis's Tables 4.1 to 4.3.
-# No unit cost is fitted to the tables that it is compared with.
+# counts and a few unit costs that others have published, held against the thesis's Tables 4.1 to
+# 4.3. No unit cost is fitted to the tables that it is compared with.
 from dataclasses import dataclass
 
 import published
@@ -13,7 +13,7 @@ from tables import BASE, EXIT_ITEMS, MSR_ITEMS, PERIODS
 class UnitCost:
     key: str
     what: str
-    figures: tuple            # as published, in cycles; where there are several the model takes the mean
+    figures: tuple            # as published, in cycles; of several the model takes the mean
     source: str
     remark: str
 
@@ -29,16 +29,18 @@ def bare(kind):
 
 UNIT_COSTS = (
     UnitCost("transition", "VM exit and VM entry, the hardware's part", (636, 516),
-             "E. Yulyugin, vmlatency, results for Intel Xeon Gold 6140 and Gold 6142M, 2017 to 2019, "
+             "E. Yulyugin, vmlatency, results for Intel Xeon Gold 6140 and Gold 6142M, since 2017, "
              "https://github.com/yulyugin/vmlatency",
              "a guest of one CPUID; no EPT, no MSR lists; ticks of the TSC"),
     UnitCost("vmcs", "a VMREAD or VMWRITE", (50,),
              "A. Kivity, KVM: VMX: Avoid writing HOST_CR0 every entry, Linux commit "
              "1c11e713576edf33b95669be9c2dc0ff1e0c90d3",
              "what one VMWRITE less (with its read of CR0) saved per exit; processor not named"),
-    UnitCost("cpi", "any other instruction in root mode or in the guest's kernel", (1 / 2.01, 1 / 1.51),
+    UnitCost("cpi", "any other instruction in root mode or in the guest's kernel",
+             (1 / 2.01, 1 / 1.51),
              "J. D. Brouer, Evaluating Generic netstack XDP patches, 2017, "
-             "https://prototype-kernel.readthedocs.io/en/latest/blogposts/xdp25_eval_generic_xdp_tx.html",
+             "https://prototype-kernel.readthedocs.io/en/latest/blogposts/"
+             "xdp25_eval_generic_xdp_tx.html",
              "2.01 and 1.51 instructions per cycle of Linux kernel code on a Skylake, i7-6700K"),
     UnitCost("rdmsr", "an RDMSR of the PMU that does not exit", bare("rdmsr"),
              "the thesis's Table 4.1, bare metal: so those cells are not predicted",
@@ -55,18 +57,18 @@ DESIGN = "design"             # PMUvisor here, the thesis's KVM there: hyperviso
 
 READING = (
     "How to read it. Where the column is KVM or bare metal, the same kind of software ran on both "
-    "sides, and the difference is the model's error. Where it is a policy of PMUvisor, the thesis ran "
-    "its modified KVM, so the difference is that of two hypervisors as well; under msr+nmi the thesis "
-    "has one exit per PMI (the guest's LVTPC write) which PMUvisor has not. The model knows no cache "
-    "misses and no TLB misses, no loss of speculation around serialising instructions and VM "
-    "transitions, no delivery of an NMI and no IRET (no published figure for Skylake was found), and no "
-    "MSR accesses that a transition itself makes. The thesis measured Linux 6.9's KVM with the "
-    "mitigations for speculation that its processor needs (IBRS or retpolines, flushes of buffers and "
-    "of the L1 cache at entry), and the counts are those of the KVM named above on a modelled "
-    "processor; KVM of 2017, before those mitigations, took {kvm_2017} cycles for a CPUID exit, the "
-    "thesis's {kvm_thesis}. The thesis's cycles are ticks of the TSC at 2.2 GHz while its processor may "
-    "have run faster. A prediction that comes too low is therefore what to expect; ratios between "
-    "columns are worth more than the figures.")
+    "sides, and the difference is the model's error. Where it is a policy of PMUvisor, the thesis "
+    "ran its modified KVM, so the difference is that of two hypervisors as well, and no error; "
+    "under msr+nmi the thesis has one exit per PMI (the guest's write of LVTPC), which PMUvisor "
+    "has not. The model knows no misses of caches and TLBs, no loss of speculation around "
+    "serialising instructions and VM transitions, no delivery of an NMI and no IRET (no published "
+    "figure for Skylake was found), and no MSRs that a transition itself switches. The thesis "
+    "measured KVM of Linux 6.9 with the mitigations for speculation that its processor needs "
+    "(IBRS or retpolines, flushes of buffers and of the L1 cache at entry); the counts are of the "
+    "KVM named above, on a modelled processor. Before those mitigations, in 2017, KVM took "
+    "{kvm_2017} cycles for a CPUID exit, in the thesis {kvm_thesis}. The thesis's cycles are "
+    "ticks of the TSC at 2.2 GHz, while its processor may have run faster. So a prediction that "
+    "comes too low is what to expect, and ratios between columns are worth more than the figures.")
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,8 @@ def of_operations(machine):
 
 
 def guest_counts(machine, item):
-    """What Linux's handling of the PMIs executes outside root mode, as native does it. Its RDMSR and
-    WRMSR are those that exit under `intercept`."""
+    """What Linux's handling of the PMIs executes outside root mode, as native does it. Its RDMSR
+    and WRMSR are those that exit under `intercept`."""
     kernel = [machine.value("native", "a1", name, "nonroot_instructions") for name in (item, BASE)]
     if None in kernel:
         return None
@@ -228,8 +230,8 @@ def reading(lines):
                           kvm_thesis=number(published.TABLE_4_3["cpuid"]["kvm"]))
     errors = [line.error for line in lines if line.tests == MODEL]
     if errors:
-        text += (f" In the {len(errors)} lines that test the model its error is {min(errors):+.0f} to "
-                 f"{max(errors):+.0f} %.")
+        text += (f" In the {len(errors)} lines that test the model its error is "
+                 f"{min(errors):+.0f} to {max(errors):+.0f} %.")
     return text
 
 

@@ -4,11 +4,11 @@
 
 THESIS = {
     "name": "thesis",
-    "source": "J.-H. Chen, Enhancing Performance of KVM Performance Monitoring Unit Virtualization, "
-              "Master's thesis, National Taiwan University, 2024, chapter 4",
-    "machine": "2 Intel Xeon Silver 4114 (10 cores, 2.20 GHz, Skylake-SP), 192 GB DDR4; bare metal: "
-               "Ubuntu 20.04, Linux 5.5.0; virtual: KVM of Linux 6.9, QEMU 8.0.0, guest Ubuntu 20.04 "
-               "with Linux 5.5.0, 4 GB, 1 vCPU (2 for perf, nginx and fuzzing)",
+    "source": "J.-H. Chen, Enhancing Performance of KVM Performance Monitoring Unit "
+              "Virtualization, Master's thesis, National Taiwan University, 2024, chapter 4",
+    "machine": "2 Intel Xeon Silver 4114 (10 cores, 2.20 GHz), 192 GB DDR4; bare metal: Ubuntu "
+               "20.04, Linux 5.5.0; virtual: KVM of Linux 6.9, QEMU 8.0.0, guest Ubuntu 20.04 with "
+               "Linux 5.5.0, 4 GB, 1 vCPU (2 in section 4.3.1, perf and nginx)",
     "hertz": 2.2e9,
 }
 
@@ -96,11 +96,11 @@ PERFCTR_XEN = {
               "Virtualization, VEE 2011, section 5",
     "machine": "Intel Xeon E5520, 2x4 cores, 12 GB; Xen 4.0.1, Linux 2.6.32.21 PvOps, "
                "perfctr 2.6.41",
-    "text": "Its error of counts relative to native is shown in plots only, without figures. Its text "
-            "says that the overall relative error remains very small, and that cycles, instructions "
-            "and branches match native more closely than cache references and misses do. "
-            "Its figures in print are ratios of sample counts, virtualized to native, of a profile "
-            "of 429.mcf, with both domains on one processor or on two:",
+    "text": "Its error of counts relative to native is shown in plots only, without figures. Its "
+            "text says that the overall relative error is very small, and that cycles, "
+            "instructions and branches match native more closely than cache references and misses "
+            "do. Its figures in print are ratios of sample counts, virtualized to native, of a "
+            "profile of 429.mcf, with both domains on one processor or on two:",
 }
 # Tables 3 to 5, row of the function main: 1:D0, 1:D1, 2:D0, 2:D1.
 PERFCTR_XEN_MAIN = (

@@ -22,10 +22,11 @@ import textpage  # noqa: E402
 from cells import Machine  # noqa: E402
 
 TITLE = "PMUvisor: the measurements"
-SUMMED = ("Five columns (native, KVM, and PMUvisor's policies intercept, msr and msr+nmi) on one machine "
-          "in one run, beside what the thesis published. Ratios are each column's own figure over "
-          "native's and over KVM's, so the thesis's ratios of cycles or time can be read beside ratios of "
-          "counts; the figures themselves cannot be compared.")
+SUMMED = ("Five columns (native, KVM, and PMUvisor's policies intercept, msr and msr+nmi) "
+          "on one machine in one run, beside what the thesis published. Ratios are each "
+          "column's own figure over native's and over KVM's: so the thesis's ratios of "
+          "cycles or time can be read beside ratios of counts, while the figures themselves "
+          "cannot be compared.")
 ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux"), ("kvm", "KVM"),
                ("compiler", "compiler"), ("mitigations", "kernel options"), ("turbo", "turbo"),
                ("frequency", "frequency"), ("date", "date"))
@@ -63,8 +64,12 @@ def tables_of(machine):
 
 
 def cost_tables(machine):
+    if not machine.exact:
+        # Exits by reason are counted by the emulator's ledger only.
+        return [more_tables.pmi_table(machine)]
     return [more_tables.exits_per_pmi(machine, "a1", "Linux"),
-            more_tables.exits_per_pmi(machine, "a1k", "bench kernel"), more_tables.pmi_table(machine)]
+            more_tables.exits_per_pmi(machine, "a1k", "bench kernel"),
+            more_tables.pmi_table(machine)]
 
 
 def environment_pairs(machine):
@@ -95,7 +100,7 @@ def prediction_html(machine, drawn, prefix):
     body = [f'<h2 id="{prefix}model">A model: cycles on Skylake-SP predicted from the counts</h2>']
     lines = predict.predictions(machine)
     if not lines:
-        why = "its counts are needed for it, and they are not in these results." if machine.exact else \
+        why = "the counts that it needs are not in these results." if machine.exact else \
             "it is made from an emulator's counts; this machine has cycles of its own."
         return body + [page.paragraph(f"No prediction: {why}", "missing")]
     body.append(page.paragraph(predict.reading(lines)))
@@ -117,8 +122,8 @@ def machine_html(machine, prefix):
             body.append(page.figure_html(drawn[place]))
     body.append(f'<h2 id="{prefix}costs-of">Where the cost goes</h2>')
     body.append(page.paragraph(
-        "Each panel has a measure of its own, because exits, instructions and accesses do not add up. "
-        "Root-mode instructions are split into accesses to the VMCS, accesses to MSRs, and all "
+        "Each panel has a measure of its own, because exits, instructions and accesses do not add "
+        "up. Root-mode instructions are split into accesses to the VMCS, accesses to MSRs, and all "
         "others."))
     body += [page.figure_html(drawn[place]) for place in ("pmi-a1k", "pmi-a1", "exit")
              if place in drawn]
@@ -153,11 +158,14 @@ def html_of(machines):
     prefixes = [f"m{at}-" for at in range(1, len(machines) + 1)]
     body = [f"<h1>{page.escape(TITLE)}</h1>"]
     for machine in machines:
+        if len(machines) > 1:
+            body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
         body.append(page.paragraph(summary.where(machine)))
         body.append(page.pairs_html(summary.results_of(machine)))
     entries = []
     for prefix, machine in zip(prefixes, machines):
-        entries += contents(prefix, f" ({machine.environment['kind']})" if len(machines) > 1 else "")
+        kind = f" ({machine.environment['kind']})" if len(machines) > 1 else ""
+        entries += contents(prefix, kind)
     body.append(page.contents_html([*entries, ("environment", "Environment"),
                                     ("sources", "Published figures")]))
     body.append(page.paragraph(SUMMED, "lead"))
@@ -175,6 +183,9 @@ def text_of(machines):
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
         out += textpage.paragraph(summary.where(machine)) + [""]
+        for name, sentence in summary.results_of(machine):
+            out += textpage.paragraph(f"{name}: {sentence}")
+        out.append("")
         if machine.exact:
             out += textpage.fact_lines(tables.must_hold(machine)) + [""]
         shown = [table for _, group in tables_of(machine) for table in group] + cost_tables(machine)
@@ -218,8 +229,8 @@ def main():
         # Whoever reads the tables has enough; nothing is to be flushed at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as trouble:
-        print(f"report: {trouble.filename or arguments.out}: {trouble.strerror}; give a place that can "
-              "be written with --out", file=sys.stderr)
+        print(f"report: {trouble.filename or arguments.out}: {trouble.strerror}; give a place that "
+              "can be written with --out", file=sys.stderr)
         return 1
     return 0
 

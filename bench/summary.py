@@ -9,7 +9,7 @@ from tables import extra, profile_overhead, published_extra
 
 KINDS = {
     "emulator": "an emulator: every figure is an exact count of instructions, exits or accesses",
-    "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's part included",
+    "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }
 ALL = ", ".join(COLUMNS[:-1]) + " and " + COLUMNS[-1]
@@ -34,7 +34,8 @@ def where(machine):
         out += f" Emulator: {environment['emulator']}."
     ran = [name for name in COLUMNS if machine.results["columns"][name]["status"] == "ok"]
     missing = [name for name in COLUMNS if name not in ran]
-    out += f" Columns: {listed(ran) or 'none'}" + (f"; not run: {listed(missing)}" if missing else "")
+    out += f" Columns: {listed(ran) or 'none'}"
+    out += f"; not run: {listed(missing)}" if missing else ""
     version = environment["kvm"].split(",")[0]
     return out + (f". KVM: {version}." if version else ".")
 
@@ -51,8 +52,8 @@ def table_4_1(machine):
     out = of_operation(machine, "msr", "rdmsr_evtsel", "RDMSR of EVTSEL")
     theirs = published.TABLE_4_1["rdmsr_evtsel"]
     return out and (f"{out}. Thesis: {theirs['native']} bare, {theirs['kvm']} KVM "
-                    f"({ratio(theirs['kvm'], theirs['native'])}), {theirs['msr']} passed through, in "
-                    "cycles.")
+                    f"({ratio(theirs['kvm'], theirs['native'])}), {theirs['msr']} passed through, "
+                    "in cycles.")
 
 
 def table_4_2(machine):
@@ -65,7 +66,8 @@ def table_4_2(machine):
         unit = "instructions" if machine.exact else ("ns" if experiment == "a1" else "cycles")
         others = listed(f"{name} {ratio(times[name], native)}" for name in COLUMNS[1:]
                         if times[name] is not None)
-        out.append(f"{who}: 1000 PMIs add {number(native)} {unit} natively; {others}")
+        out.append(f"{who}: 1000 PMIs add {number(native)} {unit} natively"
+                   + (f"; {others}" if others else ""))
     theirs = published_extra("m100")
     if out:
         out.append("thesis, time: " + listed(f"{name} {ratio(theirs[name], theirs['native'])}"
@@ -83,8 +85,8 @@ def table_4_3(machine):
     else:
         out = of_operation(machine, "exit", "cpuid", "CPUID")
     theirs = published.TABLE_4_3["cpuid"]
-    return out and (f"{out}. Thesis: {theirs['kvm']} KVM, {theirs['msr+nmi']} with its bookkeeping, "
-                    "in cycles.")
+    return out and (f"{out}. Thesis: {theirs['kvm']} KVM, {theirs['msr+nmi']} with its "
+                    "bookkeeping, in cycles.")
 
 
 def table_4_4(machine):
@@ -108,8 +110,8 @@ def table_4_5(machine):
     if None not in (overheads["native"], overheads["msr+nmi"]):
         out += f" (msr+nmi {points(overheads['msr+nmi'] - overheads['native'])} points to native)"
     theirs = published.TABLE_4_5_OVERHEAD
-    return (f"{out}. Thesis: {theirs['native']} % bare, {theirs['kvm']} % KVM, {theirs['msr+nmi']} % "
-            "passthrough.")
+    return (f"{out}. Thesis: {theirs['native']} % bare, {theirs['kvm']} % KVM, "
+            f"{theirs['msr+nmi']} % passthrough.")
 
 
 def nginx(machine, item):
@@ -137,7 +139,8 @@ def accuracy(machine):
 
 def results_of(machine):
     """[(table, sentence)]; a table that has nothing says so."""
-    found = [("4.1, MSR accesses", table_4_1(machine)), ("4.2, program with PMIs", table_4_2(machine)),
+    found = [("4.1, MSR accesses", table_4_1(machine)),
+             ("4.2, program with PMIs", table_4_2(machine)),
              ("4.3, VM exits", table_4_3(machine)), ("4.4, profile", table_4_4(machine)),
              ("4.5, its overhead", table_4_5(machine)), ("4.6, nginx", nginx(machine, "plain")),
              ("4.7, nginx profiled", nginx(machine, "profiled")), ("Accuracy", accuracy(machine))]

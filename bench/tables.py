@@ -123,15 +123,15 @@ def table_4_3(machine):
                       published.TABLE_4_3_COLUMNS, "published: cycles")
     operations(table, machine, "exit", EXIT_ITEMS, published.TABLE_4_3, names, True)
     table.reading.append(
-        "The thesis's two columns are KVM without and with its bookkeeping for NMIs, which costs it "
-        + ", ".join(f"{label} {published.TABLE_4_3_OVERHEAD[item]}" for item, label in EXIT_ITEMS
-                    if item in published.TABLE_4_3_OVERHEAD)
+        "The thesis's two columns are KVM without and with its bookkeeping for NMIs, which costs "
+        "it " + ", ".join(f"{label} {published.TABLE_4_3_OVERHEAD[item]}"
+                          for item, label in EXIT_ITEMS if item in published.TABLE_4_3_OVERHEAD)
         + " cycles. What bookkeeping costs here is in the table of the ablation.")
     return table
 
 
 def a1_metric(machine, experiment):
-    """Linux's A.1 is timed in ns, the bench kernel's in cycles; both are counted in the emulator."""
+    """Linux times A.1 in ns, the bench kernel in cycles; in the emulator both are counted."""
     return machine.main_metric(experiment)
 
 
@@ -168,8 +168,8 @@ def table_4_2(machine, experiment, who):
             continue
         added = {name: extra(machine, experiment, item, name) for name in COLUMNS}
         theirs = published_extra(item)
-        block(table, "extra over base", added, whys, {name: f"{theirs[name]:.3f}" for name in theirs},
-              names, theirs)
+        block(table, "extra over base", added, whys,
+              {name: f"{theirs[name]:.3f}" for name in theirs}, names, theirs)
     table.reading.append("Extra over base: less the run with M = 200000, which has no PMI. The "
                          "ratios are those of the extra.")
     return table
@@ -216,8 +216,8 @@ def must_hold(machine):
         verdict = ("holds" if good else "does not hold") if known else "not run"
         return what, wanted, found if known else NONE, verdict
 
-    facts = [fact("Table 4.1: a passed-through access executes as native", "native's count, 0 exits",
-                  *passthrough_fact(machine))]
+    facts = [fact("Table 4.1: a passed-through access executes as native",
+                  "native's count, 0 exits", *passthrough_fact(machine))]
     for experiment, who in (("a1", "Linux"), ("a1k", "bench kernel")):
         ours = extra(machine, experiment, "m100", "msr+nmi")
         native = extra(machine, experiment, "m100", "native")
