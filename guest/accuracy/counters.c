@@ -117,18 +117,25 @@ bool counters_read(const struct counters *c, struct counts *counts)
 
 bool counters_stop_watchdog(void)
 {
-    char state = '?';
-    int fd = open(NMI_WATCHDOG, O_RDWR | O_CLOEXEC);
+    char state = '0';
+    int fd = open(NMI_WATCHDOG, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0 && errno == ENOENT) {
+    if (fd < 0) {
         return true; /* a kernel without one */
     }
-    if (fd < 0 || write(fd, "0\n", 2) != 2 || pread(fd, &state, 1, 0) != 1 || state != '0') {
-        failed(NMI_WATCHDOG " is not 0 (found %c): it takes a counter; run this as root", state);
+    if (pread(fd, &state, 1, 0) == 1 && state != '0') {
+        int write_fd = open(NMI_WATCHDOG, O_WRONLY | O_CLOEXEC);
+
+        if (write_fd < 0 || write(write_fd, "0\n", 2) != 2 || pread(fd, &state, 1, 0) != 1 ||
+            state != '0') {
+            failed("cannot stop the NMI watchdog, which takes a counter: found %c in " NMI_WATCHDOG
+                   ", wanted 0; run this as root", state);
+        }
+        if (write_fd >= 0) {
+            close(write_fd);
+        }
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    close(fd);
     return state == '0';
 }
 

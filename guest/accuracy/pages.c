@@ -31,6 +31,12 @@
 #define PAGEMAP_PRESENT (UINT64_C(1) << 63)
 #define PAGEMAP_FRAME ((UINT64_C(1) << 55) - 1)
 
+/* Of either kind as much, so that pages_put() need not know which it was. */
+static size_t whole(size_t bytes)
+{
+    return (bytes + LARGE_BYTES - 1) / LARGE_BYTES * LARGE_BYTES;
+}
+
 static bool frame_of(int pagemap, const uint8_t *page, uint64_t *frame)
 {
     uint64_t entry;
@@ -104,7 +110,7 @@ static uint8_t *candidates_get(size_t count)
 /* The n-th large page gets colour n modulo COLOURS. */
 static void *large_pages_get(size_t bytes)
 {
-    size_t wanted = (bytes + LARGE_BYTES - 1) / LARGE_BYTES, count = 2 * wanted + SPARE_PAGES;
+    size_t wanted = whole(bytes) / LARGE_BYTES, count = 2 * wanted + SPARE_PAGES;
     int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     unsigned colour[CANDIDATES_MAX];
     uint8_t *pages = NULL, *pool = NULL;
@@ -151,7 +157,7 @@ void *pages_get(size_t bytes, enum pages kind)
     if (kind == PAGES_LARGE) {
         return large_pages_get(bytes);
     }
-    pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+    pages = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
                  -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
 }
@@ -170,5 +176,5 @@ void caches_fill(void)
 
 void pages_put(void *pages, size_t bytes)
 {
-    munmap(pages, (bytes + LARGE_BYTES - 1) / LARGE_BYTES * LARGE_BYTES);
+    munmap(pages, whole(bytes));
 }
