@@ -32,6 +32,10 @@ LINUX_BOOTS = {
         "words": {"emulator": f"pmv.iter=25100000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
                   "quick": f"pmv.iter=5000000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
                   "nested": ""}},
+    "accuracy": {
+        "jobs": ("accuracy",), "cells": {"accuracy": None}, "limit": 900, "estimate": (60, 60),
+        "words": {"emulator": "pmv.accuracy=1:1:16", "quick": "pmv.accuracy=1:1:16",
+                  "nested": ""}},
 }
 
 POLICIES = ("intercept", "msr", "msr+nmi")
