@@ -91,9 +91,10 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
 
 def measure(arguments):
     """Boots what the plan says; gives results and exit status."""
-    if arguments.kind == "auto":
-        kind, notes = environment.detect()
-    else:
+    kind, notes = environment.detect()
+    if arguments.kind == "nested" and kind != "nested":
+        raise results.Trouble(f"--kind nested cannot be had here: {environment.probe()[1]}")
+    if arguments.kind not in ("auto", kind):
         kind, notes = arguments.kind, [f"bench: environment {arguments.kind}: asked for"]
     for note in notes:
         say(note)
