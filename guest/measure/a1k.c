@@ -27,10 +27,10 @@ static volatile bool enabled;              /* Linux's cpuc->enabled */
 static void handle_overflow(uint64_t status)
 {
     msr_write(MSR_GLOBAL_OVF_CTRL, status);
-    uint64_t beyond = counter_read(0);
+    uint64_t beyond = counter_read(0), next = period + handler_branches;
     counted += programmed + beyond;
-    /* What came since the overflow is part of the next period. */
-    programmed = period + handler_branches - beyond;
+    /* What came since the overflow is part of the next period, unless that is over already. */
+    programmed = beyond < next ? next - beyond : next;
     msr_write(pmu->counter_msr, -programmed & pmu->counter_mask);
     pmis++;
     (void)msr_read(MSR_GLOBAL_STATUS);
@@ -41,7 +41,7 @@ static void handle_pmi(void)
 {
     msr_write(MSR_GLOBAL_CTRL, 0);
     uint64_t status = msr_read(MSR_GLOBAL_STATUS);
-    if (status & COUNTER_0)
+    if (enabled && status & COUNTER_0)
         handle_overflow(status);
     else
         measure_nmi_strays++;
