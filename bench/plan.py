@@ -138,6 +138,6 @@ def left_out(kind, columns):
 def impossible(kind):
     """Columns that this kind of machine cannot have, with the reason."""
     if kind == "nested":
-        return {"native": "a virtual machine is not the bare machine; for this column boot the "
-                          "menu entries of make install ESP=DIR"}
+        return {"native": "a virtual machine is not the bare machine; for this column: make "
+                          "install ESP=DIR BENCH=auto"}
     return {}
