@@ -94,8 +94,10 @@ static bool handle_exit(struct vm *vm, struct uart *com1, enum vm_end *end, stru
 
     switch (run->exit_reason) {
     case KVM_EXIT_IO:
+        if (!port_access(com1, run))
+            return false;
         *end = VM_END_RESET;
-        return port_access(com1, run);
+        return true;
     case KVM_EXIT_MMIO:
         if (!run->mmio.is_write)
             memset(run->mmio.data, EMPTY_BUS, sizeof(run->mmio.data));
@@ -136,7 +138,6 @@ enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r)
         }
         if (handle_exit(vm, &com1, &end, r))
             break;
-        end = VM_END_TIME;
     }
     fflush(stdout);
     return end;
