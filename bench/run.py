@@ -112,6 +112,7 @@ def measure(arguments):
     if not boots:
         raise results.Trouble("no boot has one of these words in its name: " + arguments.only)
     launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"))
+    say("bench: making what the boots share")
     launcher.prepare(boots)
     durations = schedule.Durations(os.path.join(arguments.out, DURATIONS), kind)
     outcomes, interrupted = schedule.run(launcher, boots, kind, arguments.jobs, durations, say)

@@ -102,7 +102,7 @@ def one(launcher, boot, progress, kind, stopped):
         outcome = judge.judge(boot, launcher.start(boot), kind)
     except AssertionError as trouble:
         outcome = judge.failed(boot, f"cannot be started: {trouble}", time.monotonic() - begun)
-    except (OSError, KeyError, ValueError, TypeError) as trouble:
+    except Exception as trouble:  # whatever it is, it is this boot's, and the others go on
         outcome = judge.failed(boot, f"{type(trouble).__name__}: {trouble}",
                                time.monotonic() - begun)
     if stopped.is_set():
