@@ -232,7 +232,7 @@ def accuracy_figure(key, title, errors):
         dots = [(value, place + (at - (len(names) - 1) / 2) * step)
                 for place, event in enumerate(events) for value in errors[event].get(name, ())]
         axes.scatter(*zip(*dots), s=22, color=COLUMN_COLOURS[name], label=name, alpha=0.85,
-                     linewidths=0, clip_on=False)
+                     linewidths=0, clip_on=False, zorder=3)
     axes.set_xscale("symlog", linthresh=1e-4)
     axes.set_xlim(left=0)
     ticks = [0, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100]
@@ -291,9 +291,10 @@ def prediction_figure(key, title, lines):
         lowest = min(min(line.low, line.theirs) for line in rows)
         highest = max(max(line.high, line.theirs) for line in rows)
         plain_logarithmic(axes.xaxis, highest / lowest < CROWDED)
+        axes.tick_params(axis="x", which="both", length=3, pad=3, labelsize=9)
         axes.set_title(f"Table {table}, cycles", loc="left")
         axes.grid(True, axis="x")
-    figure.subplots_adjust(top=0.96, bottom=0.09)
+    figure.subplots_adjust(top=0.96, bottom=0.07)
     handles = [pyplot.Line2D([], [], marker="o", color=COLUMN_COLOURS["native"], linestyle="",
                              markersize=6, label="predicted, in the column's colour"),
                pyplot.Line2D([], [], color=COLUMN_COLOURS["native"], linewidth=5, alpha=0.35,

@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 
 import published
-from cells import NONE, Cell, Row, Table, number
+from cells import Cell, Row, Table, columns_of, number
 from tables import BASE, EXIT_ITEMS, MSR_ITEMS, PERIODS
 
 
@@ -133,7 +133,8 @@ def of_operations(machine):
     for table, experiment, items, theirs in (("4.1", "msr", MSR_ITEMS, published.TABLE_4_1),
                                              ("4.3", "exit", EXIT_ITEMS, published.TABLE_4_3)):
         for item, label in items:
-            for column, figure in theirs.get(item, {}).items():
+            for column in columns_of(theirs.get(item, {})):
+                figure = theirs[item][column]
                 counts = root_counts(machine, column, experiment, item)
                 # Bare metal's costs come from the thesis; they are not compared with themselves.
                 if column == "native" or counts is None:
@@ -169,7 +170,7 @@ def of_program(machine):
     for item in PERIODS[1:]:
         guest = guest_counts(machine, item)
         base = float(published.TABLE_4_2[BASE]["native"])
-        for column, text in published.TABLE_4_2[item].items():
+        for column in columns_of(published.TABLE_4_2_COLUMNS):
             experiment = "a1" if machine.value(column, "a1", item, "exits") is not None else "a1k"
             root = less(root_counts(machine, column, experiment, item),
                         root_counts(machine, column, experiment, BASE))
@@ -180,7 +181,7 @@ def of_program(machine):
                 # Each of the guest's accesses exits, and costs what the root part says.
                 mine["instructions"] -= mine["rdmsr"] + mine["wrmsr"]
                 mine["rdmsr"] = mine["wrmsr"] = 0
-            theirs = (float(text) - base) / 1e3 * published.THESIS["hertz"]
+            theirs = (float(published.TABLE_4_2[item][column]) - base) / 1e3 * published.THESIS["hertz"]
             pmis = published.TABLE_4_2_PMIS[item]
             yield predicted("4.2", f"{pmis} PMIs", column, plus(root, mine), theirs,
                             tests_of(column))
@@ -233,19 +234,3 @@ def reading(lines):
         text += (f" In the {len(errors)} lines that test the model its error is "
                  f"{min(errors):+.0f} to {max(errors):+.0f} %.")
     return text
-
-
-def ratios(lines):
-    """KVM over the other columns, predicted and published, for a sentence: the model's use."""
-    by_name = {(line.table, line.label, line.column): line for line in lines}
-    out = []
-    for (table, label, column), line in by_name.items():
-        kvm = by_name.get((table, label, "kvm"))
-        if column == "kvm" or kvm is None or line.cycles <= 0 or line.theirs <= 0:
-            continue
-        out.append((table, label, column, kvm.cycles / line.cycles, kvm.theirs / line.theirs))
-    return out
-
-
-def no_prediction():
-    return f"No prediction: the results lack the counts for it ({NONE})."
