@@ -85,6 +85,8 @@ void measure_exit(void)
     item_loop(&cpuid, loop_cpuid, &zero);
     if (measure_host->hypervisor == MEASURE_NATIVE)
         item_skip(&vmcall, "no hypervisor");
+    else if (measure_host->hypervisor == MEASURE_OTHER)
+        item_skip(&vmcall, "a hypervisor that is not known: VMCALL may be undefined");
     else
         item_loop(&vmcall, loop_vmcall, &call);
     ports(region);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# measure.py: the measurements at CPL 0 (guest/measure) in the bench kernel: the lines of each column
-# are complete, and the figures are what each policy has to cost by its construction. Each check that
-# something is free is also seen to fail under the policy that does not have it so.
+# measure.py: the measurements at CPL 0 (guest/measure) in the bench kernel: the lines of each
+# column are complete, and the figures are what each policy has to cost by its construction. Each
+# check that something is free is also seen to fail under the policy that does not have it so.
 from bench import Plan, expect_ok, notes, run, tap
 from machine import STATUS_POWEROFF, path, tool
 from policies import EXITS_PER_PMI
@@ -246,6 +246,18 @@ def test_a1k_fails_with_late_pmis(lab):
     return text
 
 
+def test_no_pmu(lab):
+    """Without a PMU the rest is still measured, and what needs one says that it is missing."""
+    boot = run(lab, "measure-no-pmu", Plan().add(WORD), config="pmu=off")
+    expect_ok(boot, [WORD])
+    need = {"msr": MSR_ITEMS, "exit": [], "a1k": list(ITEMS["a1k"]),
+            "pmi": ["overflow_to_handler", "handler_to_iret", "pmu_switch"]}
+    for experiment, items in ITEMS.items():
+        skipped = [row["item"] for row in boot.lines("bench")
+                   if row["experiment"] == experiment and "skip" in row]
+        assert sorted(skipped) == sorted(need[experiment]), f"{experiment}: skipped {skipped}"
+
+
 def test_wrong_name(lab):
     """An experiment that does not exist is said to be so."""
     boot = run(lab, "measure-wrong", Plan().add("measure:nothing"))
@@ -269,4 +281,5 @@ def test_kvm(lab):
 
 TESTS = [make_complete_test(column) for column in COLUMNS + ("kvm",)]
 TESTS += [test_msr, test_msr_fails_with_intercept, test_exit, test_pmi, test_pmi_x2apic, test_a1k,
-          test_a1k_fails_with_intercept, test_a1k_fails_with_late_pmis, test_wrong_name, test_kvm]
+          test_a1k_fails_with_intercept, test_a1k_fails_with_late_pmis, test_no_pmu,
+          test_wrong_name, test_kvm]
