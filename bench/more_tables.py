@@ -195,7 +195,7 @@ def accuracy_table(machine):
     """Counts of programs: native's count, and the others' relative error to it."""
     table = new_table("accuracy", "Accuracy: counts of events relative to native",
                       "native: events; others: error relative to native", {}, "")
-    if machine.exact:
+    if machine.exact and machine.ran("accuracy"):
         table.reading.append("Here the PMU's event cycles counts instructions too: the emulator "
                              "executes one in each tick of its clock.")
     worst = {}

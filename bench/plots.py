@@ -14,7 +14,7 @@ COLUMN_COLOURS = {"native": "#8a8a8a", "kvm": "#D55E00", "intercept": "#E69F00",
 PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6", "#9a9a9a")
 # Exit reasons that PMUs cause have their colour in every figure; others take the rest in turn.
 REASON_COLOURS = {"WRMSR": "#56B4E9", "RDMSR": "#E69F00", "RDPMC": "#F0E442",
-                  "EXCEPTION_NMI": "#D55E00", "CPUID": "#0072B2"}
+                  "exception or NMI": "#D55E00", "CPUID": "#0072B2"}
 MORE_COLOURS = ("#009E73", "#CC79A7", "#5f7fa8", "#b59f3b", "#7f7f7f", "#c9c9c9")
 MAX_REASONS = 8
 CROWDED = 300                 # times that an axis may span for ticks at 2 and 5 to be labelled
@@ -103,7 +103,7 @@ def stacked(axes, names, parts, colours, title):
     axes.spines["bottom"].set_visible(False)
     axes.set_xlim(0, (max(left) or 1) * 1.3)
     axes.tick_params(axis="y", length=0)
-    if len(parts) > 1 and any(left):
+    if any(left) and any(label for label, _ in parts):
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.02), ncol=2 if len(parts) < 5 else 3,
                     fontsize=8, handlelength=1, columnspacing=1, borderaxespad=0.2)
 

@@ -56,19 +56,20 @@ MODEL = "model"               # KVM, or bare metal, here and there: an error of 
 DESIGN = "design"             # PMUvisor here, the thesis's KVM there: hypervisors differ as well
 
 READING = (
-    "How to read it. Where the column is KVM or bare metal, the same kind of software ran on both "
-    "sides, and the difference is the model's error. Where it is a policy of PMUvisor, the thesis "
-    "ran its modified KVM, so the difference is that of two hypervisors as well, and no error; "
-    "under msr+nmi the thesis has one exit per PMI (the guest's write of LVTPC), which PMUvisor "
-    "has not. The model knows no misses of caches and TLBs, no loss of speculation around "
-    "serialising instructions and VM transitions, no delivery of an NMI and no IRET (no published "
-    "figure for Skylake was found), and no MSRs that a transition itself switches. The thesis "
-    "measured KVM of Linux 6.9 with the mitigations for speculation that its processor needs "
-    "(IBRS or retpolines, flushes of buffers and of the L1 cache at entry); the counts are of the "
-    "KVM named above, on a modelled processor. Before those mitigations, in 2017, KVM took "
-    "{kvm_2017} cycles for a CPUID exit, in the thesis {kvm_thesis}. The thesis's cycles are "
-    "ticks of the TSC at 2.2 GHz, while its processor may have run faster. So a prediction that "
-    "comes too low is what to expect, and ratios between columns are worth more than the figures.")
+    "How to read it. Where the column is KVM or bare metal (model), the same kind of software "
+    "ran on both sides, and the difference is the model's error. Where it is a policy of "
+    "PMUvisor (design), the thesis ran its modified KVM, so the difference is that of two "
+    "hypervisors as well, and no error; under msr+nmi the thesis has one exit per PMI (the "
+    "guest's write of LVTPC), which PMUvisor has not. The model knows no misses of caches and "
+    "TLBs, no loss of speculation around serialising instructions and VM transitions, no "
+    "delivery of an NMI and no IRET (no published figure for Skylake was found), and no MSRs "
+    "that a transition itself switches. The thesis measured KVM of Linux 6.9 with the "
+    "mitigations for speculation that its processor needs (IBRS or retpolines, flushes of "
+    "buffers and of the L1 cache at entry); the counts are of the KVM named above, on a modelled "
+    "processor. Before those mitigations, in 2017, KVM took {kvm_2017} cycles for a CPUID exit, "
+    "in the thesis {kvm_thesis}. The thesis's cycles are ticks of the TSC at 2.2 GHz, while its "
+    "processor may have run faster. So a prediction that comes too low is what to expect, and "
+    "ratios between columns are worth more than the figures.")
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,8 @@ def of_program(machine):
                 # Each of the guest's accesses exits, and costs what the root part says.
                 mine["instructions"] -= mine["rdmsr"] + mine["wrmsr"]
                 mine["rdmsr"] = mine["wrmsr"] = 0
-            theirs = (float(published.TABLE_4_2[item][column]) - base) / 1e3 * published.THESIS["hertz"]
+            extra = float(published.TABLE_4_2[item][column]) - base
+            theirs = extra / 1e3 * published.THESIS["hertz"]
             pmis = published.TABLE_4_2_PMIS[item]
             yield predicted("4.2", f"{pmis} PMIs", column, plus(root, mine), theirs,
                             tests_of(column))
