@@ -3,7 +3,7 @@
 # draws them.
 import plots
 import published
-from more_tables import ABLATED, VARIANTS
+from more_tables import ABLATED, VARIANTS, counted_items
 from predict import predictions
 from results import COLUMNS
 from tables import BASE, PERIODS, extra, published_extra
@@ -74,14 +74,16 @@ def ablation_groups(machine):
 
 def accuracy_errors(machine):
     errors = {}
-    for item in machine.items("accuracy", "native"):
+    for item in counted_items(machine):
         native = machine.value("native", "accuracy", item, "count")
         if not native:
             continue
         for name in COLUMNS[1:]:
             value = machine.value(name, "accuracy", item, "count")
             if value is not None:
-                event = item.split(".")[1] if "." in item else item
+                # PROGRAM.EVENT, or PROGRAM.EVENT.tN of one of several threads.
+                _, event, *thread = item.split(".") if "." in item else ("", item)
+                event += ", threads" if thread else ""
                 errors.setdefault(event, {}).setdefault(name, []).append(
                     abs(value / native - 1) * 100)
     return errors

@@ -14,6 +14,7 @@ NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, max
 PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret", "IRET and back"),
              ("lvtpc_write", "LVTPC write"), ("nmi_self", "NMI to itself"),
              ("pmu_switch", "full PMU switch"))
+READ_ITEMS = (("one_rdpmc", "RDPMC, user space"), ("one_read", "read()"))
 VARIANTS = (("compiled_out", "not compiled in"), ("none", "none"), ("no_lost", "all but lost"),
             ("no_skid", "all but skid"), ("no_unblock", "all but unblock"),
             ("no_mask", "all but mask"), ("lazy", "all, unblock lazy"), ("all", "all"))
@@ -191,6 +192,20 @@ def pmi_table(machine):
     return operations(table, machine, "pmi", PMI_ITEMS, {}, (), True)
 
 
+def counted_items(machine):
+    """The items of accuracy that are counts of an event, PROGRAM.EVENT[.tN]."""
+    return [item for item in machine.items("accuracy")
+            if any("count" in machine.metrics(name, "accuracy", item) for name in COLUMNS)]
+
+
+def reads_table(machine):
+    """One count read by the program itself: what RDPMC in user space saves."""
+    table = new_table("reads", "One count read by the program itself", machine.unit(), {}, "")
+    items = [pair for pair in READ_ITEMS
+             if any(machine.metrics(name, "accuracy", pair[0]) for name in COLUMNS)]
+    return operations(table, machine, "accuracy", items, {}, (), True)
+
+
 def accuracy_table(machine):
     """Counts of programs: native's count, and the others' relative error to it."""
     table = new_table("accuracy", "Accuracy: counts of events relative to native",
@@ -200,7 +215,7 @@ def accuracy_table(machine):
                              "executes one in each tick of its clock.")
     worst = {}
     program = None
-    for item in machine.items("accuracy"):
+    for item in counted_items(machine):
         values, whys = asked(machine, "accuracy", item, "count")
         first, _, rest = item.partition(".")
         if first != program:

@@ -136,6 +136,7 @@ def machine_html(machine, prefix):
     if "accuracy" in drawn:
         body.append(page.figure_html(drawn["accuracy"]))
     body += [page.table_html(more_tables.accuracy_table(machine), prefix),
+             page.table_html(more_tables.reads_table(machine), prefix),
              page.paragraph(perfctr_sentence())]
     return body + prediction_html(machine, drawn, prefix)
 
@@ -189,7 +190,8 @@ def text_of(machines):
         if machine.exact:
             out += textpage.fact_lines(tables.must_hold(machine)) + [""]
         shown = [table for _, group in tables_of(machine) for table in group] + cost_tables(machine)
-        shown += [more_tables.ablation_table(machine), more_tables.accuracy_table(machine)]
+        shown += [more_tables.ablation_table(machine), more_tables.accuracy_table(machine),
+                  more_tables.reads_table(machine)]
         lines = predict.predictions(machine)
         if lines:
             shown += [predict.prediction_table(lines), predict.cost_table()]

@@ -3,7 +3,7 @@
 # them comes from the results or from published.py.
 import published
 from cells import number, percent, points, ratio
-from more_tables import PROFILE_SHARES, scaled
+from more_tables import PROFILE_SHARES, counted_items, scaled
 from results import COLUMNS
 from tables import extra, profile_overhead, published_extra
 
@@ -125,7 +125,7 @@ def nginx(machine, item):
 
 def accuracy(machine):
     worst = {}
-    for item in machine.items("accuracy", "native"):
+    for item in counted_items(machine):
         native = machine.value("native", "accuracy", item, "count")
         for name in COLUMNS[1:]:
             value = machine.value(name, "accuracy", item, "count")

@@ -88,6 +88,8 @@ def emulator():
         maker.add(name, "profile", "share_a", "share", 30.5 if name == "msr" else 30, "percent")
         maker.add(name, "accuracy", "loop.branches", "count", 1000 if name == "native" else 1020)
         maker.add(name, "accuracy", "loop.branches", "expected", 1000)
+        maker.region(name, "accuracy", "one_rdpmc", 0, 12)
+        maker.region(name, "accuracy", "loop", 0, 5000)
     for variant, cost in (("compiled_out", 90), ("none", 95), ("all", 100)):
         maker.region("msr+nmi", "ablation", f"cpuid@{variant}", cost, 1, 1, 5, 1)
     return maker
@@ -188,6 +190,12 @@ class Tables(unittest.TestCase):
         self.assertEqual(row_of(table, "branches"),
                          ["1,000", "not run", "not run", "+2 %", "+2 %"])
         self.assertEqual(row_of(table, "to what it must be"), ["0", "-", "-", "20", "20"])
+
+    def test_regions_of_accuracy_are_no_counts(self):
+        labels = [row.label for row in more_tables.accuracy_table(self.machine).rows]
+        self.assertEqual(labels, ["loop", "branches", "to what it must be"])
+        self.assertEqual(row_of(more_tables.reads_table(self.machine), "RDPMC, user space"),
+                         ["12", "not run", "not run", "12", "12"])
 
     def test_ablation_is_over_the_build_without_the_code(self):
         table = more_tables.ablation_table(self.machine)
