@@ -290,7 +290,8 @@ class Model(unittest.TestCase):
                     if (line.table, line.label, line.column) == ("4.2", "1000 PMIs", "kvm"))
         costs = {key: cost.mean for key, cost in predict.COST.items()}
         # Per PMI: 50 instructions of the guest, 3 of them exit; 4000 in root mode with 7 entries.
-        want = 1000 * (7 * costs["transition"] + (47 + 4000 - 7) * costs["cpi"])
+        want = 1000 * (7 * costs["transition"] + (47 + 4000 - 7) * costs["cpi"]
+                       + costs["delivery"])
         self.assertAlmostEqual(line.cycles, want)
         self.assertAlmostEqual(line.theirs, 23.981e-3 * 2.2e9, delta=1)
 
