@@ -25,12 +25,12 @@ enum region {
     REGION_PROGRAM_FIRST = 2500, /* each program has REGION_STEP of them */
     REGION_STEP = 10,
     REGION_ALONE = 0,   /* the program in one thread: from before its first instruction to its end */
-    REGION_LARGE = 1,   /* the same, its memory in large pages */
+    REGION_ANY = 1,     /* the same, its memory in whatever pages Linux gives */
     REGION_THREADS = 2, /* the program in all threads, from their start to the last one's end */
     REGION_RDPMC = 2600, /* READS counts read by RDPMC */
     REGION_READ = 2601,  /* READS counts read by read() */
     REGION_EXITS = 2602, /* EXITS CPUID instructions */
-    REGION_UNMARKED = 2699, /* marks a pass that is not looked at */
+    REGION_UNMARKED = 2699, /* for the passes that are not looked at */
 };
 
 #define THREADS 2
@@ -41,8 +41,8 @@ enum region {
 #define SHARES_OF_THREAD(thread) (SHARES_ALONE - 1 + (thread)) /* from 1 */
 
 enum pages {
-    PAGES_ANY,   /* as Linux gives them */
-    PAGES_LARGE, /* large ones, of the same places in the caches each time */
+    PAGES_PLACED, /* large ones, of the same places in the caches each time */
+    PAGES_ANY,    /* as Linux gives them */
 };
 
 struct work {
@@ -54,7 +54,7 @@ struct work {
 
 struct program {
     const char *name;
-    bool memory; /* its counts of the caches depend on its memory */
+    bool memory; /* it has memory, which its counts of the caches depend on */
     /* Gives what run() wants, all of its memory touched; NULL when there is none. */
     void *(*prepare)(const struct work *work);
     /* The deterministic work. No system call, nothing of the C library. */
@@ -123,6 +123,7 @@ struct options {
 
 void print_region(const char *item, uint32_t region, uint64_t operations);
 void print_values(const char *item, const char *metric, uint64_t *values, unsigned count);
+void print_skip(const char *item, const char *why);
 void print_value(const char *item, const char *metric, uint64_t value);
 /* One line "accuracy: error=..."; gives false. */
 bool failed(const char *format, ...) __attribute__((format(printf, 1, 2)));

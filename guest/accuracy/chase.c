@@ -24,11 +24,11 @@ struct chase {
 
 static void *prepare(const struct work *work)
 {
-    struct chase *chase = malloc(sizeof(*chase));
     struct line *lines = pages_get(work->bytes, work->pages);
+    struct chase *chase = lines == NULL ? NULL : malloc(sizeof(*chase));
     uint64_t count = work->bytes / LINE_BYTES, random = work->seed;
 
-    if (chase == NULL || lines == NULL) {
+    if (chase == NULL) {
         return NULL;
     }
     for (uint64_t i = 0; i < count; i++) {

@@ -50,6 +50,11 @@ void print_region(const char *item, uint32_t region, uint64_t operations)
            (unsigned long long)operations);
 }
 
+void print_skip(const char *item, const char *why)
+{
+    printf("bench: experiment=accuracy item=%s skip=\"%s\"\n", item, why);
+}
+
 void print_value(const char *item, const char *metric, uint64_t value)
 {
     printf("bench: experiment=accuracy item=%s metric=%s unit=count value=%lld\n", item, metric,

@@ -62,16 +62,23 @@ static unsigned colour_of(int pagemap, const uint8_t *large)
     return first / LARGE_PAGES % COLOURS;
 }
 
-/* Address space that begins at a large page's border; never given back, which costs nothing. */
+/* Address space that begins at a large page's border. */
 static uint8_t *reserve(size_t bytes)
 {
     uint8_t *space = mmap(NULL, bytes + LARGE_BYTES, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
+    size_t before;
+
     if (space == MAP_FAILED) {
         return NULL;
     }
-    return space + (LARGE_BYTES - (uintptr_t)space % LARGE_BYTES) % LARGE_BYTES;
+    before = (LARGE_BYTES - (uintptr_t)space % LARGE_BYTES) % LARGE_BYTES;
+    if (before != 0) {
+        munmap(space, before);
+    }
+    munmap(space + before + bytes, LARGE_BYTES - before);
+    return space + before;
 }
 
 /* Linux has them off where there is less than 512 MiB of memory. */
@@ -154,7 +161,7 @@ void *pages_get(size_t bytes, enum pages kind)
 {
     void *pages;
 
-    if (kind == PAGES_LARGE) {
+    if (kind == PAGES_PLACED) {
         return large_pages_get(bytes);
     }
     pages = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,

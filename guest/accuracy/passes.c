@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #define ITEM_MAX 64
-#define LARGE "2 MiB pages of each place in the caches as "
 #define SEED 0x243f6a8885a308d3u /* of the first thread; the others' are other multiples of it */
 
 /* One thread's counts of all passes. */
@@ -22,6 +21,7 @@ struct pass {
     struct work work;
     uint32_t region;
     bool meet;
+    bool not_placed; /* the memory is not where it was wanted */
     void *data;
     struct counts counts;
     uint64_t switches;
@@ -45,12 +45,16 @@ static void record_put(struct record *record)
     }
 }
 
+/* Where the memory cannot be placed, any will do for the events that do not depend on it. */
 static bool prepare(struct pass *pass)
 {
     pass->data = pass->program->prepare(&pass->work);
-    return pass->data != NULL ||
-           failed("no %smemory for %s", pass->work.pages == PAGES_LARGE ? LARGE : "",
-                  pass->program->name);
+    if (pass->data == NULL && pass->work.pages == PAGES_PLACED) {
+        pass->work.pages = PAGES_ANY;
+        pass->not_placed = true;
+        pass->data = pass->program->prepare(&pass->work);
+    }
+    return pass->data != NULL || failed("no memory for %s", pass->program->name);
 }
 
 static void release(struct pass *pass)
@@ -114,7 +118,14 @@ static void print_record(const char *prefix, const char *suffix, const struct pa
     char item[ITEM_MAX];
 
     for (unsigned i = 0; i < EVENTS; i++) {
+        if (i >= EVENT_LLC_REFERENCES && !program->memory) {
+            continue; /* a handful, of the measurement itself */
+        }
         snprintf(item, sizeof(item), "%s.%s%s", prefix, event_names[i], suffix);
+        if (pass->not_placed && i >= EVENT_LLC_REFERENCES) {
+            print_skip(item, "no large pages to be had at chosen places in the caches");
+            continue;
+        }
         print_values(item, "count", record->value[i], passes);
         if (i == EVENT_INSTRUCTIONS && program->instructions != NULL) {
             print_value(item, "expected", MEASURED_INSTRUCTIONS + program->instructions(work));
@@ -143,7 +154,7 @@ static bool alone(const struct program *program, enum pages pages, uint32_t regi
         }
     }
     if (done) {
-        snprintf(name, sizeof(name), "%s%s", program->name, pages == PAGES_LARGE ? "_large" : "");
+        snprintf(name, sizeof(name), "%s%s", program->name, pages == PAGES_ANY ? "_any" : "");
         print_region(name, region, 1);
         print_record(name, "", &pass, &record, options->passes);
     }
@@ -200,8 +211,7 @@ bool passes_of(const struct program *program, unsigned number, const struct opti
 {
     uint32_t first = REGION_PROGRAM_FIRST + number * REGION_STEP;
 
-    return alone(program, PAGES_ANY, first + REGION_ALONE, options) &&
-           (!program->memory ||
-            alone(program, PAGES_LARGE, first + REGION_LARGE, options)) &&
+    return alone(program, PAGES_PLACED, first + REGION_ALONE, options) &&
+           (!program->memory || alone(program, PAGES_ANY, first + REGION_ANY, options)) &&
            together(program, first + REGION_THREADS, options);
 }

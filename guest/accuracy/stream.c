@@ -16,10 +16,10 @@ struct stream {
 
 static void *prepare(const struct work *work)
 {
-    struct stream *stream = malloc(sizeof(*stream));
     uint64_t *words = pages_get(work->bytes, work->pages);
+    struct stream *stream = words == NULL ? NULL : malloc(sizeof(*stream));
 
-    if (stream == NULL || words == NULL) {
+    if (stream == NULL) {
         return NULL;
     }
     *stream = (struct stream){work->shares, work->bytes, words};
