@@ -47,6 +47,7 @@ tr.group th { text-align: left; padding-top: .7rem; }
 td.wrap { white-space: normal; text-align: left; min-width: 11rem; }
 figure { margin: .8rem 0 1.2rem; }
 figcaption { font-weight: 600; margin-bottom: .3rem; font-size: .95rem; }
+figure svg text { font-family: "DejaVu Sans", Verdana, sans-serif !important; }
 figure svg { display: block; width: 100%; min-width: 34rem; max-width: 52rem; height: auto; }
 @media (max-width: 30rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
   h1 { font-size: 1.35rem; } body { padding: .75rem; } }

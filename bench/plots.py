@@ -22,8 +22,7 @@ CROWDED = 300                 # times that an axis may span for ticks at 2 and 5
 INK, FAINT = "#010203", "#040506"
 PLACEHOLDERS = {INK: "currentColor", FAINT: "var(--grid)"}
 WIDTH = 7.6                   # inches; the page scales
-FONT = "DejaVu Sans"          # what text is measured with; a browser may lack it
-FALLBACK = "Verdana, sans-serif"
+FONT = "DejaVu Sans"          # what text is measured with; page.py says what stands in for it
 
 
 class NoPlots(Exception):
@@ -66,7 +65,6 @@ def svg_of(key, title, desc, figure, pyplot):
     text = out.getvalue()
     text = text[text.index("<svg"):]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"(font: [^;\"]*'DejaVu Sans')[^;\"]*", rf"\1, {FALLBACK}", text)
     for colour, words in PLACEHOLDERS.items():
         text = text.replace(colour, words)
     text = re.sub(r'\bid="([^"]+)"', rf'id="{key}-\1"', text)
