@@ -18,15 +18,60 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] || fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
 
-files=()
-for name in native kvm interc msr msrnmi; do
-    if [ -s "$folder/$name.txt" ] && [ -e "$folder/$name.ok" ]; then
-        files+=("$folder/$name.txt")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# The boot menu looks for the same file.
+is_whole() {
+    [ -s "$folder/$1.txt" ] && [ -e "$folder/$1.ok" ]
+}
+# What the boot menu noted of a column without results; "no results yet" while it still may come.
+why_not() {
+    local block=$folder/$1.env
+    if grep -q '^why=refused' "$block" 2> /dev/null; then
+        echo "it refused to start; its entry of the boot menu shows why"
+    elif grep -q '^tries=2' "$block" 2> /dev/null; then
+        echo "it was started twice and found no partition to write to, or never came so far"
     else
-        echo "collect.sh: column $name has no results yet" >&2
+        echo "no results yet"
+    fi
+}
+files=()
+missing=()
+for name in native kvm interc msr msrnmi; do
+    if is_whole $name; then
+        cp "$folder/$name.txt" "$work/"
+        files+=("$work/$name.txt")
+    else
+        missing+=("$name")
     fi
 done
 [ ${#files[@]} -gt 0 ] || fail "no column in '$folder' has results yet"
+for name in "${missing[@]}"; do
+    column=${name/interc/intercept}
+    column=${column/msrnmi/msr+nmi}
+    {
+        grep '^env: ' "${files[0]}" | grep -v '^env: \(column\|kvm\|date\)='
+        echo "env: column=\"$column\""
+        echo "end: column=$column status=1 why=\"$(why_not "$name")\""
+    } > "$work/$name.txt"
+    files+=("$work/$name.txt")
+done
+# The column msr+nmi was measured in several boots.
+if is_whole msrnmi; then
+    for part in all lost skid unbl mask none lazy; do
+        if is_whole abl_$part; then
+            grep '^bench:' "$folder/abl_$part.txt" >> "$work/ablation" || true
+        else
+            echo "collect.sh: part $part of the ablation has no results yet" >&2
+        fi
+    done
+    if [ -s "$work/ablation" ]; then
+        # Before the line that ends the column.
+        sed -i "/^end: /,\$d" "$work/msrnmi.txt"
+        cat "$work/ablation" >> "$work/msrnmi.txt"
+        grep '^end: ' "$folder/msrnmi.txt" >> "$work/msrnmi.txt"
+    fi
+fi
 mkdir -p "$out"
 status=0
 "$top/bench/run.py" --out "$out" --import "${files[@]}" || status=$?

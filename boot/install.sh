@@ -49,6 +49,8 @@ initrd=${4:-/boot/initrd.img-$release}
 here=$(cd "$(dirname "$0")" && pwd)
 target=$esp/EFI/pmuvisor
 columns=(native kvm interc msr msrnmi)
+# Parts of the last column: the bookkeeping, and what it costs (bench.cfg).
+columns+=(abl_all abl_lost abl_skid abl_unbl abl_mask abl_none abl_lazy)
 # pairs: a file, and its name below $target.
 sources=("$image" "$kernel" "$initrd" "$here/grub.cfg")
 names=(pmuvisor.efi vmlinuz initrd.img grub.cfg)
@@ -131,8 +133,9 @@ END
 if [ $auto -eq 1 ]; then
     cat <<END
 Then restart: each boot measures one column, and after the last one this machine's own menu is back.
-A power cut loses nothing; EFI/pmuvisor/bench/NAME.txt are the results. To see them as tables:
+A power cut loses nothing; $target/bench/NAME.txt are the results.
+To see them as tables and plots, also before all are there:
     make collect ESP=$esp
-To measure again, remove $target/bench/{$(IFS=, && echo "${columns[*]}")}* and install again.
+To measure once more, remove $target/bench and install again.
 END
 fi

@@ -6,7 +6,7 @@
 # Touches EFI/pmuvisor/bench on that partition alone, and mounts it writable only to write.
 #
 # Command line: pmv.column=NAME, pmv.id= the contents of EFI/pmuvisor/bench/id; for tests
-# pmv.jobs=A,B,... (these jobs alone) and what the jobs take.
+# pmv.jobs=A,B,... (these jobs alone, in all columns but kvm) and what the jobs take.
 #
 # In EFI/pmuvisor/bench:  NAME/JOB.txt  what a job printed, whole when its last line has its sum
 #                         NAME/JOB.1,.2 the job was begun once, twice
@@ -32,11 +32,12 @@ say() {
     [ ! -c /dev/tty0 ] || echo "auto: $*" > /dev/tty0 2> /dev/null
 }
 
-word() { # word KEY DEFAULT: of the kernel command line
+word() { # word KEY DEFAULT: the last on the kernel command line
+    found=$2
     for each in $command_line; do
-        case $each in "$1"=*) echo "${each#*=}" && return ;; esac
+        case $each in "$1"=*) found=${each#*=} ;; esac
     done
-    echo "$2"
+    echo "$found"
 }
 
 restart() {
@@ -201,7 +202,7 @@ begin
 guard
 column=$(word pmv.column native)
 column_name=$(name_of_column "$column")
-jobs=$(word pmv.jobs "$(jobs_of_column "$column")" | tr , ' ')
+jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
 if [ ! -e "$bench/$column.ok" ]; then
     [ -d "$bench/$column" ] || { writable && mkdir -p "$bench/$column" && read_only; }
@@ -211,7 +212,10 @@ if [ ! -e "$bench/$column.ok" ]; then
     put_together | keep "$column.txt" || restart "cannot write $column.txt"
     touch_file "$column.ok" || restart "cannot write $column.ok"
 fi
-echo "BENCH BEGIN column=$column_name"
+# A log with the markers can be imported as it is; there a column is between one pair of them.
+marker="column=$column_name"
+[ -z "$(variant_of_column "$column")" ] || marker="ablation=$(variant_of_column "$column")"
+echo "BENCH BEGIN $marker"
 cat "$bench/$column.txt"
-echo "BENCH END column=$column_name"
-restart "column=$column_name done"
+echo "BENCH END $marker"
+restart "$marker done"

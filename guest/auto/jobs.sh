@@ -2,19 +2,30 @@
 # shellcheck shell=sh
 # jobs.sh: what a column of the tables consists of: its jobs, how each is started, how long it may
 # take, and what of its output is a result. Sourced by auto.sh.
+# shellcheck disable=SC2154 # auto.sh sets column
 
 name_of_column() { # of its file name, which has to fit FAT
     case $1 in
         interc) echo intercept ;;
-        msrnmi) echo msr+nmi ;;
+        msrnmi | abl_*) echo msr+nmi ;;
         *) echo "$1" ;;
+    esac
+}
+
+# The boots abl_*, with parts of the bookkeeping left out: bench/README.md's name of what is left.
+variant_of_column() {
+    case $1 in
+        abl_lost | abl_skid | abl_mask) echo "no_${1#abl_}" ;;
+        abl_unbl) echo no_unblock ;;
+        abl_*) echo "${1#abl_}" ;;
     esac
 }
 
 jobs_of_column() {
     case $1 in
         kvm) echo kvm ;;
-        *) echo msr,exit,pmi,a1k,a1,profile,nginx,accuracy ;;
+        abl_*) echo exit ;;
+        *) word pmv.jobs msr,exit,pmi,a1k,a1,profile,nginx,accuracy | tr , ' ' ;;
     esac
 }
 
@@ -33,11 +44,22 @@ job_seconds() {
     esac
 }
 
+# The lines of the experiment `exit` as `ablation`, those that it wants of them.
+as_variant() { # as_variant VARIANT
+    if [ -z "$1" ]; then
+        cat
+    else
+        sed -n "s/^bench: experiment=exit item=\(cpuid\|cpuid_blocked\|empty_rax\) /\
+bench: experiment=ablation item=\1@$1 /; s/ base=\([a-z_]*\) / base=\1@$1 /; /@$1 /p"
+    fi
+}
+
 # Regions belong to the emulator's ledger, which nobody keeps here. Of a job that failed the figures
 # are not to be trusted: they are kept, but not as results.
 job_result() { # job_result JOB STATUS
     if [ "$2" -eq 0 ]; then
-        tr -d '\r' | sed '/^bench:/s/ region=[0-9]*//' |
+        tr -d '\r' | as_variant "$(variant_of_column "$column")" |
+            sed '/^bench:/s/ region=[0-9]*//' |
             grep -v -E '^bench: (experiment|item|base|ops)=[^ ]*( (item|base|ops)=[^ ]*)*$'
     else
         tr -d '\r' | sed 's/^bench:/failed:/'

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# auto.py: measuring on a bare machine, from power-on to the report: an EFI system partition as
+# `make install` fills it, on the emulator's disk; the machine resets itself from column to column
+# and is cut from its power on the way. FULL=1: all columns, all jobs, and more cuts.
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from machine import EMULATOR_BUILD_SECONDS, STATUS_POWEROFF, path, tool
+
+FULL = os.environ.get("FULL") == "1"
+COLUMNS = {"native": "native", "kvm": "kvm", "interc": "intercept", "msr": "msr",
+           "msrnmi": "msr+nmi"}
+NAMES = list(COLUMNS) if FULL else ["native", "kvm", "msrnmi"]
+# Further boots of msr+nmi, which belong to its results.
+PARTS = ["abl_none", "abl_lazy"] if FULL else []
+JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
+# Short: this is about the way, not the figures.
+WORDS = (f"pmv.jobs={JOBS} pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
+         f"pmv.bench=measure{'' if FULL else ':msr'}:3:100 pmv.iter=1000000 pmv.profile_runs=1 "
+         "pmv.nginx_ms=300 pmv.accuracy=1:1:16")
+# (the line at which the power goes, seconds after it): in a job's first moments, in its middle, and
+# while its results are written.
+CUTS = [("column=native job=exit attempt=1", 0)]
+if FULL:
+    CUTS += [("column=kvm job=kvm attempt=1", 3), ("column=intercept job=pmi attempt=1", 0.5),
+             ("column=msr job=a1 status=0 kept", 0)]
+RESETS = 30
+RUN_SECONDS = 3000 if FULL else 500
+INSTALL_SECONDS = 600
+POLL_SECONDS = 0.05
+MEMORY_MIB = 1024
+
+
+class Chain:
+    """What the way left behind: consoles of all runs, and the partition after each."""
+
+    def __init__(self):
+        self.consoles, self.folders, self.status = [], [], None
+        self.seconds = 0
+
+    def console(self):
+        return "\n".join(self.consoles)
+
+
+def clean_environment(**more):
+    """Of a make that this runs under, nothing."""
+    kept = {key: value for key, value in os.environ.items()
+            if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
+    return {**kept, **more}
+
+
+def install(lab, esp, columns, words):
+    os.makedirs(os.path.join(esp, "EFI"))
+    done = subprocess.run(
+        ["make", "-C", path(), "--no-print-directory", "install", f"ESP={esp}", "BENCH=auto",
+         "GUEST=cloud", f"KERNEL={lab.kernel()}", f"INITRD={lab.initrd()}"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=clean_environment(), timeout=INSTALL_SECONDS, check=False)
+    assert done.returncode == 0, f"make install: {done.stdout.strip().splitlines()[-1:]}"
+    assert "make collect" in done.stdout, "make install does not say how to see the results"
+    with open(os.path.join(esp, "EFI", "pmuvisor", "local.cfg"), "a", encoding="ascii") as local:
+        local.write(f'set timeout=0\nset bench_end=poweroff\nset bench_columns="{columns}"\n'
+                    f'set bench_words="{words}"\n')
+
+
+def read_folder(disk, work, number):
+    """{name: bytes} of EFI/pmuvisor/bench's results on the disk."""
+    target = os.path.join(work, f"bench{number}")
+    os.mkdir(target)
+    subprocess.run(["mcopy", "-s", "-n", "-i", disk, "::/EFI/pmuvisor/bench", target], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
+    found = {}
+    for folder, _, names in os.walk(target):
+        for name in names:
+            if name.endswith((".txt", ".ok")):
+                with open(os.path.join(folder, name), "rb") as source:
+                    found[os.path.relpath(os.path.join(folder, name), target)] = source.read()
+    return found
+
+
+def run(disk, knobs, work, console_file, cut):
+    """One run, to its end or to the cut; its exit status, None when it was cut."""
+    command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs, "--memory",
+               str(MEMORY_MIB), "--timeout", str(RUN_SECONDS)]
+    with open(console_file, "wb") as console:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console,
+                                   stderr=subprocess.DEVNULL, start_new_session=True,
+                                   env={**os.environ, "TMPDIR": work})
+        try:
+            while process.poll() is None:
+                time.sleep(POLL_SECONDS)
+                if cut is None:
+                    continue
+                with open(console_file, "rb") as so_far:
+                    if cut[0].encode() in so_far.read():
+                        time.sleep(cut[1])
+                        return None
+            return process.returncode
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def make_disk(lab, work, columns, words, knobs=""):
+    """(disk image, knobs file): what `make install` fills, on a disk that the emulator boots."""
+    esp, acpi = os.path.join(work, "esp"), os.path.join(work, "acpi")
+    disk, knobs_file = os.path.join(work, "disk.img"), os.path.join(work, "knobs")
+    install(lab, esp, columns, words)
+    tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
+    tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, "--tree", esp])
+    with open(knobs_file, "w", encoding="ascii") as out:
+        out.write(f"allow_resets {RESETS}\n{knobs}")
+    return disk, knobs_file
+
+
+def read_console(name):
+    with open(name, encoding="utf-8", errors="replace") as console:
+        return console.read().replace("\r", "")
+
+
+def whole(data):
+    """A file of results that is not torn has its own sum in its last line."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    return bool(lines) and lines[-1].startswith("check: md5=")
+
+
+def chain(lab):
+    def make():
+        tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
+        found, started = Chain(), time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+            disk, knobs = make_disk(lab, work, " ".join(NAMES + PARTS), WORDS)
+            for number, cut in enumerate([*CUTS, None]):
+                console_file = os.path.join(lab.keep, f"auto{number}.console")
+                found.status = run(disk, knobs, work, console_file, cut)
+                found.consoles.append(read_console(console_file))
+                found.folders.append(read_folder(disk, work, number))
+                if found.status is not None:
+                    break
+            kept = os.path.join(lab.keep, "auto-esp")
+            shutil.rmtree(kept, ignore_errors=True)
+            os.makedirs(os.path.join(kept, "EFI", "pmuvisor"))
+            shutil.copytree(os.path.join(work, f"bench{len(found.consoles) - 1}", "bench"),
+                            os.path.join(kept, "EFI", "pmuvisor", "bench"))
+        found.esp, found.seconds = kept, time.monotonic() - started
+        return found
+    return lab.boot("auto", make)
+
+
+def test_from_power_on(lab):
+    """Each column is measured by a boot of its own, and the machine goes off after the last."""
+    found = chain(lab)
+    assert len(found.consoles) == len(CUTS) + 1, \
+        f"run {len(found.consoles)} ended with status {found.status} before its power was cut"
+    assert found.status == STATUS_POWEROFF, \
+        f"exit status {found.status}, last line: {found.consoles[-1].strip().splitlines()[-1:]}"
+    console = found.console()
+    places = [console.find(f"BENCH BEGIN column={COLUMNS[name]}\n") for name in NAMES]
+    assert -1 not in places and places == sorted(places), f"columns on the serial line: {places}"
+    assert "Without results" not in console, "a column was given up"
+    failed = re.findall(r"auto: column=\S+ job=\S+ status=[1-9]\d*.*", console)
+    assert not failed, f"jobs: {failed}"
+    assert console.rstrip().endswith("the results are in EFI/pmuvisor/bench."), \
+        "the menu does not say that all is complete"
+    return f"{len(NAMES)} columns, {len(CUTS)} power cuts, {found.seconds:.0f} s"
+
+
+def test_same_on_both_ways(lab):
+    """What is on the partition is what was printed between the markers."""
+    found = chain(lab)
+    for name in NAMES:
+        marker = f"column={COLUMNS[name]}\n"
+        printed = found.console().split("BENCH BEGIN " + marker)[1].split("BENCH END " + marker)[0]
+        kept = found.folders[-1][f"bench/{name}.txt"].decode()
+        # The kernel's messages may come in between.
+        for line in kept.splitlines():
+            assert line in printed, f"column {name}: '{line}' is on the partition alone"
+
+
+def test_power_cut_loses_nothing(lab):
+    """What was finished before a cut is there after it, byte for byte, and is not run again."""
+    found = chain(lab)
+    finished = 0
+    for number in range(len(CUTS)):
+        before, after = found.folders[number], found.folders[number + 1]
+        for name, data in before.items():
+            if not whole(data):
+                continue
+            finished += 1
+            assert after.get(name) == data, f"{name} was lost or changed after cut {number + 1}"
+            column, _, job = name.removeprefix("bench/").removesuffix(".txt").partition("/")
+            again = f"column={COLUMNS.get(column)} job={job} attempt"
+            assert not job or again not in found.consoles[number + 1], f"{name} was run again"
+    assert finished > 0, "nothing was finished before the cuts: they prove nothing"
+    return f"{finished} finished files before {len(CUTS)} cuts, all as they were"
+
+
+def test_report(lab):
+    """make collect: results.json with every column, and the report."""
+    found = chain(lab)
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
+        done = subprocess.run(
+            ["make", "-C", path(), "--no-print-directory", "collect", f"ESP={found.esp}",
+             f"BENCH_OUT={out}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env=clean_environment(), timeout=300, check=False)
+        assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
+            results = json.load(source)
+        with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
+            assert "Table 4.1" in source.read(), "the report has no tables"
+    states = {name: results["columns"][COLUMNS[name]]["status"] for name in NAMES}
+    assert set(states.values()) == {"ok"}, f"columns: {states}"
+    value = {(m["column"], m["item"]): m["value"] for m in results["measurements"]
+             if m["experiment"] == "msr" and m["metric"] == "time"}
+    read = {COLUMNS[name]: value[COLUMNS[name], "rdmsr_evtsel"] for name in NAMES}
+    # The emulator's TSC counts instructions: RDMSR itself, and what a hypervisor adds.
+    assert read["native"] == read["msr+nmi"] == 1 and read["kvm"] > 100, \
+        f"RDMSR of EVTSEL by the module in Linux: {read}"
+    return f"{len(results['measurements'])} measurements; RDMSR of EVTSEL, instructions: {read}"
+
+
+def test_refusal_does_not_stop_the_chain(lab):
+    """A column whose hypervisor refuses to start is left out, at once, and said so."""
+    console_file = os.path.join(lab.keep, "auto-refused.console")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+        disk, knobs = make_disk(lab, work, "interc native", "pmv.jobs=msr pmv.runs=1 "
+                                "pmv.operations=10", "hide_feature vmx\n")
+        status = run(disk, knobs, work, console_file, None)
+        kept = read_folder(disk, work, 0)
+    console = read_console(console_file)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
+    assert "Without results: interc" in console, "the menu does not say what is missing"
+    assert "bench/native.ok" in kept and "bench/interc.ok" not in kept, sorted(kept)
+
+
+TESTS = [test_from_power_on, test_same_on_both_ways, test_power_cut_loses_nothing, test_report,
+         test_refusal_does_not_stop_the_chain]
