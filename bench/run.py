@@ -124,10 +124,18 @@ def measure(arguments):
     return found, status
 
 
+def interrupt(_number, _frame):
+    """The first one ends what runs and keeps what has ended; another shall not stop that."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def main():
     arguments = parse_arguments()
-    # The same as Ctrl-C: what has ended is kept, what runs is ended.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         if arguments.files:
             found, notes, status = importer.run(arguments.files, arguments.ledger)
