@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
 # common.sh: what the jobs of this folder share. Sourced by busybox sh as the guest's root; prints
-# lines "bench: ..." (bench/README.md). Reads and writes /proc and /tmp.
+# lines "bench: ..." (bench/README.md) of the experiment $job. Reads and writes /proc and /tmp.
+: "${job:?}"
 
 # The value of the last KEY=VALUE on the kernel's command line, or the fallback.
 word() { # word KEY FALLBACK
@@ -47,11 +48,23 @@ events() { # events STATS KIND
     awk -v kind="$2" '$1 == kind && $2 == "events:" { n = $3 } END { print n + 0 }' "$1"
 }
 
+# Only user mode is sampled here, so perf needs no symbols of the kernel. It would read all of them at
+# each start, by several hundred million instructions, which in an emulator is most of the time.
+hide_kernel_symbols() {
+    [ -c /proc/kallsyms ] || mount -o bind /dev/null /proc/kallsyms
+}
+
 sample_rate() {
     cat /proc/sys/kernel/perf_event_max_sample_rate
 }
 
+# A job that leaves something running says here how to end it.
+at_end() {
+    :
+}
+
 give_up() {
+    at_end
     echo "$job: error=\"$*\""
     exit 1
 }

@@ -55,6 +55,7 @@ plain() {
 
 # Shares with callees, in percent, of the functions of Listing 2.
 profiled() {
+    hide_kernel_symbols
     # shellcheck disable=SC2086 # two words
     timed profiled $region_profiled perf record -g -e cycles:u $sampling -o $data --
     sed 's/^/profile-record: /' $log
