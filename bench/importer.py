@@ -13,6 +13,7 @@ from results import Trouble
 BEGIN = re.compile(r"BENCH BEGIN column=(\S+)")
 END = re.compile(r"BENCH END column=(\S+)")
 ENV = re.compile(r'env: ([a-z]+)="([^"]*)"')
+ABSENT = "not in these files"
 DONE = re.compile(r'end: column=(\S+) status=(\d+)(?: why="([^"]*)")?')
 
 
@@ -93,7 +94,7 @@ def results_of(section, ledgers):
     if kind not in results.KINDS:
         raise Trouble(f"{section.name}: column {column}: env kind is {json.dumps(kind)}, wanted "
                       f"one of {', '.join(results.KINDS)}")
-    found = results.empty(kind, why="not in these files")
+    found = results.empty(kind, why=ABSENT)
     tick = section.environment.get("tick", "0")
     if tick != "0":
         raise Trouble(f"{section.name}: column {column}: tick={tick}, wanted 0; measure it again")
@@ -139,4 +140,9 @@ def run(names, ledger_pairs):
             parts.append(part)
             said += errors
     merged, notes = results.merge(parts)
+    for part in parts:
+        for column, state in part["columns"].items():
+            # Why a column did not run says the file that is about it.
+            if merged["columns"][column]["status"] != "ok" and state["why"] != ABSENT:
+                merged["columns"][column] = state
     return merged, said + notes, 1 if said else 0

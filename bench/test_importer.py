@@ -69,6 +69,17 @@ class Import(unittest.TestCase):
                                            file_of("msr", 'status=3 why="no VMX"'))
         self.assertEqual((status, len(notes)), (1, 1))
         self.assertEqual(found["columns"]["msr"]["why"], "no VMX")
+
+    def test_why_is_of_the_file_that_says_it(self):
+        found, _, _ = self.run_on(file_of("msr", 'status=3 why="no VMX"'), file_of("native"),
+                                  file_of("intercept", 'status=1 why="refused"'))
+        why = {name: column["why"] for name, column in found["columns"].items()}
+        self.assertEqual((why["msr"], why["intercept"], why["native"]), ("no VMX", "refused", ""))
+        self.assertEqual(why["kvm"], importer.ABSENT)
+
+    def test_a_column_that_failed_has_no_figures(self):
+        found, notes, status = self.run_on(file_of("native"),
+                                           file_of("msr", 'status=3 why="no VMX"'))
         self.assertEqual({entry["column"] for entry in found["measurements"]}, {"native"})
         no_end = file_of("msr").partition("end:")[0]
         found, notes, status = self.run_on(no_end)
