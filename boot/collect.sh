@@ -15,7 +15,8 @@ esp=${1:-} out=${2:-}
     "make collect ESP=/boot/efi"
 [ -n "$out" ] || fail "usage: collect.sh ESP OUT"
 folder=$esp/EFI/pmuvisor/bench
-[ -d "$folder" ] || fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
+[ -d "$folder" ] ||
+    fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
 
 work=$(mktemp -d)

@@ -2,7 +2,8 @@
  * init.c: PID 1 of the guest's initramfs: runs the jobs that the kernel command line names and ends
  * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay. A job
  * that is not in the table below is a program of the image's: /jobs/NAME.
- * Started by another program than the kernel, it runs the jobs that its arguments name.
+ * Started by another program than the kernel, it runs the jobs that its arguments name; words may
+ * then be in the environment, too, and win.
  */
 #include "payload.h"
 
@@ -79,12 +80,13 @@ static void open_console(void)
 
 void command_line_word(const char *key, const char *fallback, char *value, size_t size)
 {
+    const char *given = getenv(key);
     char *text = read_text("/proc/cmdline");
     size_t length = strlen(key);
     char *rest = NULL;
 
-    snprintf(value, size, "%s", fallback);
-    if (text == NULL) {
+    snprintf(value, size, "%s", given != NULL ? given : fallback);
+    if (text == NULL || given != NULL) {
         return;
     }
     for (char *w = strtok_r(text, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest)) {

@@ -75,7 +75,8 @@ int job_kvm(void);
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
 
-/* The value of the last "key=value" word of the kernel command line, or fallback. */
+/* The value of key in the environment, else of the last "key=value" word of the kernel command line,
+ * else fallback. */
 void command_line_word(const char *key, const char *fallback, char *value, size_t size);
 
 /* Lifts perf's limits on the rate of PMIs and the time they take, and stops the NMI watchdog, so
