@@ -24,7 +24,7 @@ extern const char *const event_names[EVENTS];
 enum region {
     REGION_PROGRAM_FIRST = 2500, /* each program has REGION_STEP of them */
     REGION_STEP = 10,
-    REGION_ALONE = 0,   /* the program in one thread: from before its first instruction to its end */
+    REGION_ALONE = 0,   /* the program in one thread: from its first instruction to its last */
     REGION_ANY = 1,     /* the same, its memory in whatever pages Linux gives */
     REGION_THREADS = 2, /* the program in all threads, from their start to the last one's end */
     REGION_RDPMC = 2600, /* READS counts read by RDPMC */
@@ -50,6 +50,7 @@ struct work {
     uint64_t seed;
     uint64_t bytes; /* the working set of those programs that have a large one */
     enum pages pages;
+    unsigned place; /* which places in the caches come first, so that threads have others */
 };
 
 struct program {
@@ -68,7 +69,7 @@ struct program {
 extern const struct program loop_program, sort_program, chase_program, stream_program,
     hash_program, matrix_program;
 
-/* measured.asm: enables the group of fd, runs, disables it. Its own part in the user-mode counts: */
+/* measured.asm: enables the group of fd, runs, disables it. Its own part of the counts: */
 #define MEASURED_INSTRUCTIONS 14u
 #define MEASURED_BRANCHES 2u /* CALL, and SYSCALL as a far branch */
 
@@ -159,7 +160,7 @@ static inline uint64_t next_random(uint64_t *state)
 }
 
 /* pages.c: memory with all of its pages there; NULL when there is none. */
-void *pages_get(size_t bytes, enum pages kind);
+void *pages_get(size_t bytes, const struct work *work);
 /* Reads memory of its own until none of another pass's is in the emulator's caches. */
 void caches_fill(void);
 void pages_put(void *pages, size_t bytes);

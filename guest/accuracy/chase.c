@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * chase.c: the program `chase`: each load's address comes from the one before, in a random cycle over
- * all lines of a working set that is larger than the last level of cache.
+ * chase.c: the program `chase`: each load's address comes from the one before, in a random cycle
+ * over all lines of a working set that is larger than the last level of cache.
  */
 #include "accuracy.h"
 
@@ -24,7 +24,7 @@ struct chase {
 
 static void *prepare(const struct work *work)
 {
-    struct line *lines = pages_get(work->bytes, work->pages);
+    struct line *lines = pages_get(work->bytes, work);
     struct chase *chase = lines == NULL ? NULL : malloc(sizeof(*chase));
     uint64_t count = work->bytes / LINE_BYTES, random = work->seed;
 

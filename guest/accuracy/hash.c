@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * hash.c: the program `hash`: counts keys in a hash table with open addressing. A table of 4 MiB,
- * larger than the near cache and smaller than the last level; the keys come from a smaller range, so
- * that most are found.
+ * larger than the near cache and smaller than the last level; the keys come from a smaller range,
+ * so that many are found.
  */
 #include "accuracy.h"
 
@@ -26,7 +26,7 @@ struct hash {
 
 static void *prepare(const struct work *work)
 {
-    struct hash *hash = pages_get(sizeof(*hash), work->pages);
+    struct hash *hash = pages_get(sizeof(*hash), work);
 
     if (hash != NULL) {
         hash->shares = work->shares;

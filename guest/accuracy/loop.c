@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * loop.c: the program `loop`: integer arithmetic in registers, of which every instruction and branch
- * is known by construction (measured.asm). It touches no memory but its argument.
+ * loop.c: the program `loop`: integer arithmetic in registers, of which every instruction and
+ * branch is known by construction (measured.asm). It touches no memory but its argument.
  */
 #include "accuracy.h"
 

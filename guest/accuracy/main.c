@@ -2,9 +2,9 @@
  * main.c: the accuracy experiment: programs of deterministic work, whose events are counted through
  * the kernel's perf_event_open(). The same counts natively and in a guest mean that the guest's PMU
  * is as exact as the processor's own. One line on stdout for each count.
- * Usage: accuracy [PASSES:SCALE:MIB]; PASSES of each program, each SCALE times as long, MIB the working
- * set of those that have a large one. Without an argument the kernel command line's last word
- * pmv.accuracy= is taken, if there is one. Without a PMU: one error line, and status 1.
+ * Usage: accuracy [PASSES:SCALE:MIB]; PASSES of each program, each SCALE times as long, MIB the
+ * working set of those that have a large one. Without an argument the kernel command line's last
+ * word pmv.accuracy= is taken, if there is one. Without a PMU: one error line, and status 1.
  */
 #define _GNU_SOURCE /* CPU_SET and sched_setaffinity() */
 #include "accuracy.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * matrix.c: the program `matrix`: multiplies matrices of floating-point numbers, one product a share.
+ * matrix.c: the program `matrix`: multiplies matrices of floating-point numbers, one product a
+ * share.
  */
 #include "accuracy.h"
 
@@ -15,7 +16,7 @@ struct matrix {
 
 static void *prepare(const struct work *work)
 {
-    struct matrix *m = pages_get(sizeof(*m), work->pages);
+    struct matrix *m = pages_get(sizeof(*m), work);
     uint64_t random = work->seed;
 
     if (m == NULL) {

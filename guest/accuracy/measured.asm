@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
-; measured.asm: the call that is counted, and a loop, both of known length: how many instructions and
-; branches are retired between the two system calls is said in accuracy.h. The counters count user
-; mode only: from the first instruction after SYSCALL to the next SYSCALL.
+; measured.asm: the call that is counted, and a loop, both of known length: how many instructions
+; and branches are retired between the two system calls is said in accuracy.h. The counters count
+; user mode only: from the first instruction after SYSCALL to the next SYSCALL.
 
 %define SYS_ioctl 16
 %define PERF_EVENT_IOC_ENABLE 0x2400

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * pages.c: the programs' memory, of one of two kinds. As Linux gives it: which physical pages those
- * are, and so which sets of a cache, is another matter natively than in a guest. Or in large pages
- * whose place in the caches is chosen: then a program meets the same sets everywhere. Linux,
+ * pages.c: the programs' memory, of one of two kinds. Either in large pages whose place in the
+ * caches is chosen: then a program meets the same sets of them everywhere. Or as Linux gives it:
+ * then which sets those are is another matter natively than in a guest. Linux,
  * Documentation/admin-guide/mm/pagemap.rst and transhuge.rst.
  */
 #define _GNU_SOURCE /* mremap() */
@@ -23,7 +23,7 @@
 #define CACHE_BYTES ((size_t)COLOURS * LARGE_BYTES)
 #define LINE_BYTES 64u
 #define SPARE_PAGES (2 * COLOURS)
-#define CANDIDATES_MAX 512u
+#define WANTED_MAX 512u
 
 #define LARGE_PAGES_SWITCH "/sys/kernel/mm/transparent_hugepage/enabled"
 #define STATE_MAX 64
@@ -97,49 +97,40 @@ static void allow_large_pages(void)
     close(fd);
 }
 
-static uint8_t *candidates_get(size_t count)
+/* Moves the candidate to where its colour is wanted and no page is yet. */
+static bool place(uint8_t *candidate, size_t first, uint8_t *pages, bool *taken, size_t wanted)
 {
-    uint8_t *pool = reserve(count * LARGE_BYTES);
-
-    if (pool == NULL || mmap(pool, count * LARGE_BYTES, PROT_READ | PROT_WRITE,
-                             MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) {
-        return NULL;
+    for (size_t n = first; n < wanted; n += COLOURS) {
+        if (!taken[n]) {
+            taken[n] = mremap(candidate, LARGE_BYTES, LARGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+                              pages + n * LARGE_BYTES) != MAP_FAILED;
+            return taken[n];
+        }
     }
-    if (madvise(pool, count * LARGE_BYTES, MADV_HUGEPAGE) != 0) {
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        pool[i * LARGE_BYTES] = 0;
-    }
-    return pool;
+    return false;
 }
 
-/* The n-th large page gets colour n modulo COLOURS. */
-static void *large_pages_get(size_t bytes)
+/* The n-th large page gets colour n + shift modulo COLOURS. */
+static void *large_pages_get(size_t bytes, unsigned shift)
 {
-    size_t wanted = whole(bytes) / LARGE_BYTES, count = 2 * wanted + SPARE_PAGES;
+    size_t wanted = whole(bytes) / LARGE_BYTES, count = 2 * wanted + SPARE_PAGES, placed = 0;
     int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    unsigned colour[CANDIDATES_MAX];
-    uint8_t *pages = NULL, *pool = NULL;
-    size_t placed = 0;
+    uint8_t *pages = reserve(wanted * LARGE_BYTES), *pool = reserve(count * LARGE_BYTES);
+    bool taken[WANTED_MAX] = {false};
+    bool ready = pagemap >= 0 && pages != NULL && pool != NULL && wanted <= WANTED_MAX;
 
     allow_large_pages();
-    if (pagemap >= 0 && count <= CANDIDATES_MAX) {
-        pages = reserve(wanted * LARGE_BYTES);
-        pool = candidates_get(count);
-    }
-    for (size_t i = 0; pool != NULL && i < count; i++) {
-        colour[i] = colour_of(pagemap, pool + i * LARGE_BYTES);
-    }
-    for (size_t n = 0; pages != NULL && pool != NULL && n < wanted; n++) {
-        for (size_t i = 0; i < count; i++) {
-            if (colour[i] == n % COLOURS &&
-                mremap(pool + i * LARGE_BYTES, LARGE_BYTES, LARGE_BYTES,
-                       MREMAP_MAYMOVE | MREMAP_FIXED, pages + n * LARGE_BYTES) != MAP_FAILED) {
-                colour[i] = COLOURS;
-                placed++;
-                break;
-            }
+    ready = ready && mprotect(pool, count * LARGE_BYTES, PROT_READ | PROT_WRITE) == 0 &&
+            madvise(pool, count * LARGE_BYTES, MADV_HUGEPAGE) == 0;
+    for (size_t i = 0; ready && placed < wanted && i < count; i++) {
+        uint8_t *candidate = pool + i * LARGE_BYTES;
+        unsigned colour;
+
+        *candidate = 0;
+        colour = colour_of(pagemap, candidate);
+        if (colour < COLOURS) {
+            placed += place(candidate, (colour + COLOURS - shift % COLOURS) % COLOURS, pages,
+                            taken, wanted);
         }
     }
     if (pool != NULL) {
@@ -157,15 +148,15 @@ static void *large_pages_get(size_t bytes)
     return NULL;
 }
 
-void *pages_get(size_t bytes, enum pages kind)
+void *pages_get(size_t bytes, const struct work *work)
 {
     void *pages;
 
-    if (kind == PAGES_PLACED) {
-        return large_pages_get(bytes);
+    if (work->pages == PAGES_PLACED) {
+        return large_pages_get(bytes, work->place);
     }
-    pages = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-                 -1, 0);
+    pages = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
 }
 
@@ -173,7 +164,7 @@ void caches_fill(void)
 {
     static const volatile uint8_t *memory;
 
-    if (memory == NULL && (memory = large_pages_get(CACHE_BYTES)) == NULL) {
+    if (memory == NULL && (memory = large_pages_get(CACHE_BYTES, 0)) == NULL) {
         return; /* such passes begin with the caches as they are */
     }
     for (size_t i = 0; i < CACHE_BYTES; i += LINE_BYTES) {

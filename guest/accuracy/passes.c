@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define ITEM_MAX 64
+#define PLACES_OF_THREAD 2u /* two threads' hash tables fit into the cache side by side */
 #define SEED 0x243f6a8885a308d3u /* of the first thread; the others' are other multiples of it */
 
 /* One thread's counts of all passes. */
@@ -71,16 +72,18 @@ static bool run_pass(struct pass *pass)
     struct counters counters;
     bool done = counters_open(&counters, true);
 
+    if (done) {
+        /* The emulator's caches see what a counter sees, so the counters are on. */
+        counters_enable(&counters);
+        caches_fill();
+        counters_reset(&counters);
+    }
     if (pass->meet) {
         threads_meet();
     }
     if (!done) {
         return false;
     }
-    /* The emulator's caches see what a counter sees, so the counters are on. */
-    counters_enable(&counters);
-    caches_fill();
-    counters_reset(&counters);
     call.fd = counters.fd[0];
     pass->switches = thread_switches();
     measured(&call);
@@ -104,6 +107,7 @@ static struct pass pass_of(const struct program *program, const struct options *
             .shares = shares * options->scale,
             .seed = SEED * (2 * number + 1),
             .bytes = options->bytes,
+            .place = number * PLACES_OF_THREAD,
         },
         .region = REGION_UNMARKED,
     };

@@ -211,8 +211,8 @@ static void with_exits(unsigned long rounds)
                      : "ebx", "edx", "cc");
 }
 
-/* The least count of the block with that many CPUIDs. Not inlined: what surrounds the block must not
- * depend on their number. */
+/* The least count of the block with that many CPUIDs. Not inlined: what surrounds the block must
+ * not depend on their number. */
 __attribute__((noinline)) static bool least_with_exits(const struct counters *c,
                                                        unsigned long rounds, uint64_t *least)
 {
@@ -231,8 +231,8 @@ __attribute__((noinline)) static bool least_with_exits(const struct counters *c,
     return valid;
 }
 
-/* All modes are counted: natively five instructions for each CPUID, with XOR, XOR, DEC and JNZ. In a
- * guest the CPUID is not retired, but done for it: one less, and more by whatever counts in root
+/* All modes are counted: natively five instructions for each CPUID, with XOR, XOR, DEC and JNZ. In
+ * a guest the CPUID is not retired, but done for it: one less, and more by whatever counts in root
  * mode. */
 bool exits_alone(void)
 {

@@ -16,7 +16,7 @@ struct sort {
 
 static void *prepare(const struct work *work)
 {
-    struct sort *sort = pages_get(sizeof(*sort), work->pages);
+    struct sort *sort = pages_get(sizeof(*sort), work);
 
     if (sort != NULL) {
         sort->shares = work->shares;

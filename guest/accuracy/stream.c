@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * stream.c: the program `stream`: copies one half of a large working set to the other, word by word,
- * a quarter of it in each share.
+ * stream.c: the program `stream`: copies one half of a large working set to the other, word by
+ * word, a quarter of it in each share.
  */
 #include "accuracy.h"
 
@@ -16,7 +16,7 @@ struct stream {
 
 static void *prepare(const struct work *work)
 {
-    uint64_t *words = pages_get(work->bytes, work->pages);
+    uint64_t *words = pages_get(work->bytes, work);
     struct stream *stream = words == NULL ? NULL : malloc(sizeof(*stream));
 
     if (stream == NULL) {
