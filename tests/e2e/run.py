@@ -14,6 +14,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(os.path.dirname(HERE)), "test
 # The folder of the tests stays clean.
 sys.dont_write_bytecode = True
 
+import accuracy  # noqa: E402
 import apic  # noqa: E402
 import bench  # noqa: E402
 import guest  # noqa: E402
@@ -37,7 +38,7 @@ UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
           ("measure", measure),
           ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall), ("kvm", kvm),
-          ("apic", apic), ("policies", policies), ("steady", steady),
+          ("apic", apic), ("policies", policies), ("steady", steady), ("accuracy", accuracy),
           ("model", model), ("refusals", refusals), ("make_bench", make_bench)]
 
 
