@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # figures.py: what the report's figures show, gathered from the results of one machine; plots.py
 # draws them.
+import accuracy_tables
 import plots
 import published
-from more_tables import ABLATED, VARIANTS, counted_items
+from more_tables import ABLATED, VARIANTS
 from predict import predictions
 from results import COLUMNS
 from tables import BASE, PERIODS, extra, published_extra
@@ -72,23 +73,6 @@ def ablation_groups(machine):
     return groups
 
 
-def accuracy_errors(machine):
-    errors = {}
-    for item in counted_items(machine):
-        native = machine.value("native", "accuracy", item, "count")
-        if not native:
-            continue
-        for name in COLUMNS[1:]:
-            value = machine.value(name, "accuracy", item, "count")
-            if value is not None:
-                # PROGRAM.EVENT, or PROGRAM.EVENT.tN of one of several threads.
-                _, event, *thread = item.split(".") if "." in item else ("", item)
-                event += ", threads" if thread else ""
-                errors.setdefault(event, {}).setdefault(name, []).append(
-                    abs(value / native - 1) * 100)
-    return errors
-
-
 def all_figures(machine, prefix):
     """{place: figure}; a place whose data is missing has none. Raises plots.NoPlots."""
     unit = "instructions" if machine.exact else "time"
@@ -116,7 +100,7 @@ def all_figures(machine, prefix):
             ablation_groups(machine),
             "root-mode instructions" if machine.exact else "cycles"),
         "accuracy": plots.accuracy_figure(f"{prefix}errors", "Relative error of counts, by event",
-                                          accuracy_errors(machine)),
+                                          accuracy_tables.errors(machine)),
         "predict": plots.prediction_figure(f"{prefix}predicted",
                                            "The model's prediction beside the thesis's figures",
                                            predictions(machine)),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# more_tables.py: Tables 4.4 to 4.7, accuracy, exits per PMI, the parts of a PMI and the ablation,
-# from the results of one machine. The shapes are those of tables.py.
+# more_tables.py: Tables 4.4 to 4.7, exits per PMI, the parts of a PMI and the ablation, from the
+# results of one machine. The shapes are those of tables.py.
 import published
 from cells import NONE, Cell, Row, columns_of, millions, number, percent
 from results import COLUMNS
@@ -14,7 +14,6 @@ NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, max
 PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret", "IRET and back"),
              ("lvtpc_write", "LVTPC write"), ("nmi_self", "NMI to itself"),
              ("pmu_switch", "full PMU switch"))
-READ_ITEMS = (("one_rdpmc", "RDPMC, user space"), ("one_read", "read()"))
 VARIANTS = (("compiled_out", "not compiled in"), ("none", "none"), ("no_lost", "all but lost"),
             ("no_skid", "all but skid"), ("no_unblock", "all but unblock"),
             ("no_mask", "all but mask"), ("lazy", "all, unblock lazy"), ("all", "all"))
@@ -190,60 +189,6 @@ def exits_per_pmi(machine, experiment, who):
 def pmi_table(machine):
     table = new_table("pmi", "One PMI end to end (bench kernel)", machine.unit(), {}, "")
     return operations(table, machine, "pmi", PMI_ITEMS, {}, (), True)
-
-
-def counted_items(machine):
-    """The items of accuracy that are counts of an event, PROGRAM.EVENT[.tN]."""
-    return [item for item in machine.items("accuracy")
-            if any("count" in machine.metrics(name, "accuracy", item) for name in COLUMNS)]
-
-
-def reads_table(machine):
-    """One count read by the program itself: what RDPMC in user space saves."""
-    table = new_table("reads", "One count read by the program itself", machine.unit(), {}, "")
-    items = [pair for pair in READ_ITEMS
-             if any(machine.metrics(name, "accuracy", pair[0]) for name in COLUMNS)]
-    return operations(table, machine, "accuracy", items, {}, (), True)
-
-
-def accuracy_table(machine):
-    """Counts of programs: native's count, and the others' relative error to it."""
-    table = new_table("accuracy", "Accuracy: counts of events relative to native",
-                      "native: events; others: error relative to native", {}, "")
-    if machine.exact and machine.ran("accuracy"):
-        table.reading.append("Here the PMU's event cycles counts instructions too: the emulator "
-                             "executes one in each tick of its clock.")
-    worst = {}
-    program = None
-    for item in counted_items(machine):
-        values, whys = asked(machine, "accuracy", item, "count")
-        first, _, rest = item.partition(".")
-        if first != program:
-            program = first
-            table.group(program)
-        native = values["native"]
-        cells = []
-        for name in COLUMNS:
-            if values[name] is None:
-                cells.append(table.missing(whys[name]))
-            elif name == "native":
-                cells.append(Cell(number(native)))
-            elif native in (None, 0):
-                cells.append(Cell(number(values[name])))
-            else:
-                error = (values[name] / native - 1) * 100
-                worst[name] = max(worst.get(name, 0), abs(error))
-                cells.append(Cell("0 %" if error == 0 else f"{error:+.3g} %"))
-        table.rows.append(Row(rest or item, cells))
-        expected, _ = asked(machine, "accuracy", item, "expected")
-        if any(value is not None for value in expected.values()):
-            table.rows.append(Row("to what it must be", [
-                Cell(NONE if None in (values[name], expected[name]) else
-                     number(values[name] - expected[name]), "ratio") for name in COLUMNS], "sub"))
-    if worst:
-        table.reading.append("Largest error: " + ", ".join(
-            f"{name} {worst[name]:.3g} %" for name in columns_of(worst)) + ".")
-    return table
 
 
 def ablation_table(machine):

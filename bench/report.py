@@ -9,6 +9,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import accuracy_tables  # noqa: E402
 import figures  # noqa: E402
 import more_tables  # noqa: E402
 import page  # noqa: E402
@@ -135,9 +136,10 @@ def machine_html(machine, prefix):
     body.append(f'<h2 id="{prefix}accuracy-of">Accuracy</h2>')
     if "accuracy" in drawn:
         body.append(page.figure_html(drawn["accuracy"]))
-    body += [page.table_html(more_tables.accuracy_table(machine), prefix),
-             page.table_html(more_tables.reads_table(machine), prefix),
-             page.paragraph(perfctr_sentence())]
+    body += [page.table_html(accuracy_tables.short_table(machine), prefix),
+             page.paragraph(perfctr_sentence()),
+             page.table_html(accuracy_tables.reads_table(machine), prefix),
+             page.table_html(accuracy_tables.long_table(machine), prefix)]
     return body + prediction_html(machine, drawn, prefix)
 
 
@@ -190,8 +192,8 @@ def text_of(machines):
         if machine.exact:
             out += textpage.fact_lines(tables.must_hold(machine)) + [""]
         shown = [table for _, group in tables_of(machine) for table in group] + cost_tables(machine)
-        shown += [more_tables.ablation_table(machine), more_tables.accuracy_table(machine),
-                  more_tables.reads_table(machine)]
+        shown += [more_tables.ablation_table(machine), accuracy_tables.short_table(machine),
+                  accuracy_tables.reads_table(machine)]
         lines = predict.predictions(machine)
         if lines:
             shown += [predict.prediction_table(lines), predict.cost_table()]

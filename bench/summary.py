@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
+import accuracy_tables
 import published
 from cells import number, percent, points, ratio
-from more_tables import PROFILE_SHARES, counted_items, scaled
+from more_tables import PROFILE_SHARES, scaled
 from results import COLUMNS
 from tables import extra, profile_overhead, published_extra
 
@@ -124,17 +125,17 @@ def nginx(machine, item):
 
 
 def accuracy(machine):
-    worst = {}
-    for item in counted_items(machine):
-        native = machine.value("native", "accuracy", item, "count")
-        for name in COLUMNS[1:]:
-            value = machine.value(name, "accuracy", item, "count")
-            if value is not None and native:
-                worst[name] = max(worst.get(name, 0), abs(value / native - 1) * 100)
-    if not worst:
-        return ""
-    return "Largest error of a count relative to native: " + \
-        listed(f"{name} {value:.3g} %" for name, value in worst.items()) + "."
+    of_path = accuracy_tables.worst(machine, accuracy_tables.OF_THE_PATH)
+    of_caches = accuracy_tables.worst(machine, ("llc_references", "llc_misses"))
+
+    def words(found):
+        return listed(f"{name} {accuracy_tables.percent_text(value)}"
+                      for name, value in found.items())
+    out = [f"{what}: {words(found)}" for what, found in (
+        ("cycles, instructions and branches", of_path),
+        ("references and misses of the last cache", of_caches)) if found]
+    return "Largest error of a count relative to native. " + \
+        " ".join(text[0].upper() + text[1:] + "." for text in out) if out else ""
 
 
 def results_of(machine):

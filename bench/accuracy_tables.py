@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# accuracy_tables.py: how far counts of events are from native's, as in perfctr-xen's section 5, and
+# what reading a count costs. From the results of one machine.
+from cells import NONE, Cell, Row, number
+from results import COLUMNS
+from tables import asked, new_table, operations
+
+READ_ITEMS = (("one_rdpmc", "RDPMC, user space"), ("one_read", "read()"))
+# Below so many events an error in percent says nothing; the difference is given instead.
+FEW = 1000
+# Events that a program's own path decides; the others depend on where its memory is as well.
+OF_THE_PATH = ("cycles", "instructions", "branches")
+ANYWHERE = "_any"             # ends the name of a program whose memory is where Linux put it
+
+
+def counted_items(machine):
+    """The items that are counts of an event, PROGRAM.EVENT[.tN], by program."""
+    found = [item for item in machine.items("accuracy")
+             if any("count" in machine.metrics(name, "accuracy", item) for name in COLUMNS)]
+    programs = list(dict.fromkeys(item.partition(".")[0] for item in found))
+    return sorted(found, key=lambda item: programs.index(item.partition(".")[0]))
+
+
+def parts(item):
+    """(program, event, whether it is of one of several threads)"""
+    program, _, rest = item.partition(".")
+    event, *thread = rest.split(".")
+    return program, event or program, bool(thread)
+
+
+def error(value, native):
+    """In percent; None where either is not known or native's count is too small for it."""
+    if value is None or native is None or native < FEW:
+        return None
+    return (value / native - 1) * 100
+
+
+def kind_of(item):
+    """The row of the short table that an item belongs to."""
+    program, event, thread = parts(item)
+    if program.endswith(ANYWHERE) and event not in OF_THE_PATH:
+        return f"{event}, memory anywhere"
+    return event + (", threads" if thread else "")
+
+
+def errors(machine):
+    """{kind: {column: [error without its sign]}} of all counts that are large enough."""
+    found = {}
+    for item in counted_items(machine):
+        native = machine.value("native", "accuracy", item, "count")
+        for name in COLUMNS[1:]:
+            off = error(machine.value(name, "accuracy", item, "count"), native)
+            if off is not None:
+                found.setdefault(kind_of(item), {}).setdefault(name, []).append(abs(off))
+    # First what counts nothing but the program, then what else it depends on.
+    return dict(sorted(found.items(), key=lambda pair: ("anywhere" in pair[0], "," in pair[0])))
+
+
+def worst(machine, events=None):
+    """{column: largest error} of some events, or of all."""
+    found = {}
+    for kind, columns in errors(machine).items():
+        if events is None or kind.split(",")[0] in events:
+            for name, values in columns.items():
+                found[name] = max(found.get(name, 0), *values)
+    return found
+
+
+def percent_text(value):
+    return "0 %" if value == 0 else f"{value:.3g} %"
+
+
+def short_table(machine):
+    table = new_table("accuracy-worst", "Accuracy: largest error of a count, by event",
+                      "error relative to native, without its sign", {}, "")
+    found = errors(machine)
+    for kind, columns in found.items():
+        some = f"accuracy/{kind}"
+        table.rows.append(Row(kind, [
+            Cell(percent_text(max(columns[name]))) if name in columns else
+            Cell(NONE) if name == "native" else table.missing(machine.why(name, "accuracy", some))
+            for name in COLUMNS]))
+    if found:
+        table.reading.append(f"Of all programs and counts of at least {FEW} events natively.")
+        if any("anywhere" in kind for kind in found):
+            table.reading.append(
+                "Memory anywhere: where Linux happened to put it, so that which lines share a "
+                "place in the caches differs from boot to boot, natively too.")
+    return table
+
+
+def signed(value):
+    return ("+" if value > 0 else "") + number(value)
+
+
+def cell_of(table, machine, name, item, native):
+    value = machine.value(name, "accuracy", item, "count")
+    if value is None:
+        return table.missing(machine.why(name, "accuracy", item))
+    if name == "native" or native is None:
+        return Cell(number(value))
+    off = error(value, native)
+    if off is None:
+        return Cell(signed(value - native))
+    return Cell("0 %" if off == 0 else f"{off:+.3g} %")
+
+
+def long_table(machine):
+    """Every count: native's, and the others' errors."""
+    table = new_table("accuracy", "Accuracy: every count", "native: events; others: error", {}, "")
+    program = None
+    for item in counted_items(machine):
+        first, _, rest = item.partition(".")
+        if first != program:
+            program = first
+            table.group(program)
+        native = machine.value("native", "accuracy", item, "count")
+        table.rows.append(Row(rest or item, [cell_of(table, machine, name, item, native)
+                                             for name in COLUMNS]))
+        counts, _ = asked(machine, "accuracy", item, "count")
+        expected, _ = asked(machine, "accuracy", item, "expected")
+        if any(value is not None for value in expected.values()):
+            table.rows.append(Row("to what it must be", [
+                Cell(NONE if None in (counts[name], expected[name]) else
+                     signed(counts[name] - expected[name]), "ratio") for name in COLUMNS], "sub"))
+    if table.rows:
+        table.reading.append(f"Where native counts fewer than {FEW}, the difference stands instead "
+                             "of the error in percent.")
+        if machine.exact:
+            table.reading.append("Here the PMU's event cycles counts instructions too: the "
+                                 "emulator executes one in each tick of its clock.")
+    return table
+
+
+def reads_table(machine):
+    """One count read by the program itself: what RDPMC in user space saves."""
+    table = new_table("reads", "One count read by the program itself", machine.unit(), {}, "")
+    items = [pair for pair in READ_ITEMS
+             if any(machine.metrics(name, "accuracy", pair[0]) for name in COLUMNS)]
+    return operations(table, machine, "accuracy", items, {}, (), True)
