@@ -233,10 +233,10 @@ def accuracy_figure(key, title, errors):
                      linewidths=0, clip_on=False, zorder=3)
     axes.set_xscale("symlog", linthresh=1e-4)
     axes.set_xlim(left=0)
-    ticks = [0, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100]
+    ticks = [0, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000, 10000]
     top = max([value for event in errors.values() for values in event.values() for value in values]
               + [1e-3])
-    ticks = [tick for tick in ticks if tick <= top * 10]
+    ticks = [tick for tick in ticks if tick < top * 10]
     axes.set_xticks(ticks, [f"{tick:g} %" for tick in ticks])
     axes.minorticks_off()
     axes.set_xlim(0, ticks[-1])
