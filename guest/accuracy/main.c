@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PASSES_DEFAULT 1u
-#define SCALE_DEFAULT 1u
-#define MIB_DEFAULT 16u /* twice the last level of cache of the emulator's model */
+/* For hardware: two minutes or so, and a working set beyond most last levels of cache. */
+#define PASSES_DEFAULT 31u
+#define SCALE_DEFAULT 20u
+#define MIB_DEFAULT 64u
 #define NUMBER_MAX 1000000u
 #define WORDS 3u
 #define WORD "pmv.accuracy="
@@ -70,6 +71,8 @@ static int compare_values(const void *a, const void *b)
 
 void print_values(const char *item, const char *metric, uint64_t *values, unsigned count)
 {
+    unsigned p95 = (count * P95 + PERCENT - 1) / PERCENT; /* nearest rank */
+
     if (count == 1) {
         print_value(item, metric, values[0]);
         return;
@@ -77,8 +80,7 @@ void print_values(const char *item, const char *metric, uint64_t *values, unsign
     qsort(values, count, sizeof(*values), compare_values);
     printf("bench: experiment=accuracy item=%s metric=%s unit=count n=%u min=%llu median=%llu "
            "p95=%llu\n", item, metric, count, (unsigned long long)values[0],
-           (unsigned long long)values[count / 2],
-           (unsigned long long)values[(count - 1) * P95 / PERCENT]);
+           (unsigned long long)values[count / 2], (unsigned long long)values[p95 - 1]);
 }
 
 /* The processor that this runs on, for all threads to come. */

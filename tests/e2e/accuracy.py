@@ -46,7 +46,7 @@ def image(lab):
 
 def boot(lab, entry, name="accuracy", efi=None):
     return lab.emulator(f"{name}-{entry}", entry=entry, jobs="accuracy", config="console=none",
-                        initrd=image(lab), efi=efi)
+                        append="pmv.accuracy=1:1:16", initrd=image(lab), efi=efi)
 
 
 def counts(lab, entry, **mutant):
