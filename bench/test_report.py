@@ -276,6 +276,15 @@ class Units(unittest.TestCase):
             self.assertTrue(table.groups[1][0].startswith("published"))
 
 
+    def test_an_emulator_without_a_ledger_has_its_tsc(self):
+        maker = Maker()
+        maker.add("native", "exit", "cpuid", "time", 3, "instructions")
+        machine = maker.machine()
+        self.assertEqual(row_of(tables.table_4_3(machine), "CPUID")[0], "3")
+        sentence = dict(summary.results_of(machine))["4.3, VM exits"]
+        self.assertIn("CPUID: 3 native instructions", sentence)
+
+
 class Model(unittest.TestCase):
     def test_cycles_are_counts_times_unit_costs(self):
         counts = {"exits": 2, "instructions": 110, "vmread": 5, "vmwrite": 1, "rdmsr": 1,
