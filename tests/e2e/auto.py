@@ -55,6 +55,20 @@ def clean_environment(**more):
     return {**kept, **more}
 
 
+def command(*arguments):
+    return subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=60,
+                          check=False)
+
+
+def expect_line(done, *fragments):
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")
+             or line.startswith("make install:")]
+    assert done.returncode != 0 and len(lines) == 1, f"status {done.returncode}: {lines}"
+    for fragment in fragments:
+        assert fragment in lines[0], f"'{fragment}' is not in: {lines[0]}"
+
+
 def install(lab, esp, columns, words):
     os.makedirs(os.path.join(esp, "EFI"))
     done = subprocess.run(
@@ -216,6 +230,16 @@ def test_report(lab):
             results = json.load(source)
         with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
             assert "Table 4.1" in source.read(), "the report has no tables"
+        # The serial lines alone give the same, but for the ablation, which is no column.
+        logs = [os.path.join(lab.keep, f"auto{number}.console")
+                for number, text in enumerate(found.consoles) if "BENCH BEGIN column=" in text]
+        done = command(path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import",
+                       *logs)
+        assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
+        with open(os.path.join(out, "serial", "results.json"), encoding="utf-8") as source:
+            serial = json.load(source)
+    mine = [m for m in results["measurements"] if m["experiment"] != "ablation"]
+    assert serial["measurements"] == mine, "serial line and partition have different results"
     states = {name: results["columns"][COLUMNS[name]]["status"] for name in NAMES}
     assert set(states.values()) == {"ok"}, f"columns: {states}"
     value = {(m["column"], m["item"]): m["value"] for m in results["measurements"]
@@ -242,5 +266,41 @@ def test_refusal_does_not_stop_the_chain(lab):
     assert "bench/native.ok" in kept and "bench/interc.ok" not in kept, sorted(kept)
 
 
-TESTS = [test_from_power_on, test_same_on_both_ways, test_power_cut_loses_nothing, test_report,
-         test_refusal_does_not_stop_the_chain]
+def test_install(lab):
+    """install.sh --bench: what it refuses, in one line; a second time keeps edits and results."""
+    script = path("boot", "install.sh")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
+        parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
+        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        os.mkdir(parts)
+        os.makedirs(os.path.join(esp, "EFI"))
+        expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
+        expect_line(command(script, "--auto", *files), "--auto wants --bench")
+        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "guest/auto/build.sh")
+        expect_line(command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
+                    "BENCH=all", "wanted auto or none")
+        for name in ("vmlinuz", "initrd.img", "bench.bzImage", "build.txt"):
+            with open(os.path.join(parts, name), "w", encoding="ascii") as out:
+                out.write(name)
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        for _ in range(2):
+            done = command(script, "--bench", parts, "--auto", *files)
+            assert done.returncode == 0, done.stderr
+            for name in ("local.cfg", os.path.join("bench", "native.txt")):
+                with open(os.path.join(folder, name), "a", encoding="ascii") as out:
+                    out.write("# mine\n")
+            with open(os.path.join(folder, "bench", "id"), "ab") as identity:
+                assert identity.tell() > 8, "no identity of this partition"
+        with open(os.path.join(folder, "local.cfg"), encoding="ascii") as local:
+            text = local.read()
+        assert text.count("# mine") == 2 and text.count("set bench=auto") == 1, text
+        assert os.path.getsize(os.path.join(folder, "bench", "native.txt")) == 2 * len("# mine\n")
+        for name in COLUMNS:
+            with open(os.path.join(folder, "bench", f"{name}.env"), "rb") as block:
+                data = block.read()
+            assert len(data) == 1024 and data.startswith(b"# GRUB Environment Block\ntries=0\n"), \
+                f"{name}.env is no environment block of GRUB's"
+
+
+TESTS = [test_install, test_from_power_on, test_same_on_both_ways, test_power_cut_loses_nothing,
+         test_report, test_refusal_does_not_stop_the_chain]

@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 
 import accuracy  # noqa: E402
 import apic  # noqa: E402
+import auto  # noqa: E402
 import bench  # noqa: E402
 import guest  # noqa: E402
 import host_linux  # noqa: E402
@@ -39,7 +40,7 @@ GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", 
           ("measure", measure),
           ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall), ("kvm", kvm),
           ("apic", apic), ("policies", policies), ("steady", steady), ("accuracy", accuracy),
-          ("model", model), ("refusals", refusals), ("make_bench", make_bench)]
+          ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]
 
 
 class Count:
