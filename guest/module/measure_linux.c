@@ -105,7 +105,7 @@ static const char *in_the_way(void)
 {
     u64 selector = 0;
 
-    if (sizeof(unsigned long) * BITS_PER_BYTE > CR4_FRED_BIT && __read_cr4() >> CR4_FRED_BIT & 1)
+    if (__read_cr4() >> CR4_FRED_BIT & 1)
         return "found FRED on, wanted events through the IDT; boot with fred=off";
     if (!rdmsrl_safe(MSR_P6_EVNTSEL0, &selector) && selector & EVENTSEL_EN)
         return "found counter 0 in use, wanted it free; stop perf and write 0 to "

@@ -30,6 +30,7 @@ CUTS = [("column=native job=exit attempt=1", 0)]
 if FULL:
     CUTS += [("column=kvm job=exit attempt=1", 3), ("column=intercept job=pmi attempt=1", 0.5),
              ("column=msr job=a1 status=0 kept", 0)]
+TORN = "bench/native/exit.txt"
 RESETS = 30
 RUN_SECONDS = 3000 if FULL else 500
 INSTALL_SECONDS = 600
@@ -99,6 +100,16 @@ def read_folder(disk, work, number):
     return found
 
 
+def tear(disk, work, name):
+    """Leaves a file of results on the disk as a cut in the middle of its writing would have."""
+    torn = os.path.join(work, "torn")
+    with open(torn, "w", encoding="ascii") as out:
+        out.write("bench: experiment=exit item=empty ops=100 met")
+    subprocess.run(["mcopy", "-o", "-i", disk, torn, f"::/EFI/pmuvisor/{name}"], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
+
+
 def run(disk, knobs, work, console_file, cut):
     """One run, to its end or to the cut; its exit status, None when it was cut."""
     command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs, "--memory",
@@ -159,6 +170,8 @@ def chain(lab):
                 found.folders.append(read_folder(disk, work, number))
                 if found.status is not None:
                     break
+                if number == 0:
+                    tear(disk, work, TORN)
             kept = os.path.join(lab.keep, "auto-esp")
             shutil.rmtree(kept, ignore_errors=True)
             os.makedirs(os.path.join(kept, "EFI", "pmuvisor"))
@@ -213,6 +226,8 @@ def test_power_cut_loses_nothing(lab):
             column, _, job = name.removeprefix("bench/").removesuffix(".txt").partition("/")
             again = f"column={COLUMNS.get(column)} job={job} attempt"
             assert not job or again not in found.consoles[number + 1], f"{name} was run again"
+    torn = found.folders[-1][TORN]
+    assert whole(torn) and b"item=cpuid " in torn, f"{TORN}: the torn file was taken as it was"
     assert finished > 0, "nothing was finished before the cuts: they prove nothing"
     return f"{finished} finished files before {len(CUTS)} cuts, all as they were"
 
