@@ -30,23 +30,23 @@ class Launcher:
         """Everything that boots share, made once: they may run at the same time."""
         if self.kind == "emulator":
             machine.tool([path("testbed", "build.sh")], timeout=machine.EMULATOR_BUILD_SECONDS)
-        for program in {boot.program for boot in boots}:
+        for program, image in {(boot.program, boot.image) for boot in boots}:
             self.kernel(program)
             if program != "bench":
-                self.initrd(program)
+                self.initrd(image)
 
     def kernel(self, program):
         if program == "bench":
             return path("build", "bench.bzImage")
         return self.lab.kernel("cloud")
 
-    def initrd(self, program):
-        if program not in self.initrds:
-            variant = {"kvm": "--kvm", "linux": "--bench"}[program]
-            said = machine.tool([path("guest", "payload", "build.sh"), variant, "cloud"],
+    def initrd(self, image):
+        if image not in self.initrds:
+            variant = [f"--{image}"] if image else []
+            said = machine.tool([path("guest", "payload", "build.sh"), *variant, "cloud"],
                                 timeout=machine.EMULATOR_BUILD_SECONDS)
-            self.initrds[program] = said.strip()
-        return self.initrds[program]
+            self.initrds[image] = said.strip()
+        return self.initrds[image]
 
     def efi(self, boot):
         return path("build", "mutants", f"{boot.mutant}.efi") if boot.mutant else self.lab.efi()
@@ -54,7 +54,7 @@ class Launcher:
     def start(self, boot):
         """Runs it and gives a machine.Boot; AssertionError where it could not be started."""
         if boot.program != "bench":
-            return self.run(boot, self.initrd(boot.program))
+            return self.run(boot, self.initrd(boot.image))
         # A loader wants some initial RAM disk; the bench kernel does not look at it.
         with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
             initrd.write(b"none\n")

@@ -25,15 +25,22 @@ PAIR = ("plain", "profiled")
 PROFILE_PERIOD = 50021
 LINUX_BOOTS = {
     "a1": {
-        "jobs": ("a1bench",), "cells": {"a1": A1_ITEMS}, "limit": 600, "estimate": (30, 25),
+        "jobs": ("a1bench",), "image": "", "cells": {"a1": A1_ITEMS},
+        "limit": 300, "estimate": (20, 15),
         "words": {"emulator": "pmv.a1_runs=5", "quick": "pmv.a1_runs=1", "nested": ""}},
     "profile": {
-        "jobs": ("profile",), "cells": {"profile": PAIR}, "limit": 1500, "estimate": (120, 50),
+        "jobs": ("profile",), "image": "bench", "cells": {"profile": PAIR},
+        "limit": 600, "estimate": (90, 40),
         "words": {"emulator": f"pmv.iter=25100000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
                   "quick": f"pmv.iter=5000000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
                   "nested": ""}},
+    "nginx": {
+        "jobs": ("nginx",), "image": "bench", "cells": {"nginx": PAIR},
+        "limit": 700, "estimate": (120, 80),
+        "words": {"emulator": "pmv.nginx_ms=500", "quick": "pmv.nginx_ms=100", "nested": ""}},
     "accuracy": {
-        "jobs": ("accuracy",), "cells": {"accuracy": None}, "limit": 900, "estimate": (60, 60),
+        "jobs": ("accuracy",), "image": "bench", "cells": {"accuracy": None},
+        "limit": 600, "estimate": (60, 60),
         "words": {"emulator": "pmv.accuracy=1:1:16", "quick": "pmv.accuracy=1:1:16",
                   "nested": ""}},
 }
@@ -54,7 +61,7 @@ ABLATION_ITEMS = ("cpuid", "cpuid_blocked")
 
 # Limits of one boot in seconds, many times what it takes alone.
 BENCH_LIMIT = 180
-KVM_LIMIT = 600
+KVM_LIMIT = 300
 
 
 @dataclasses.dataclass
@@ -72,6 +79,7 @@ class Boot:
     config: str = ""           # PMUvisor's options
     mutant: str | None = None  # a hypervisor of build/mutants/
     variant: str | None = None
+    image: str = ""            # the variant of guest/payload/build.sh; empty: the small one
     append: str = ""
     memory: int = 512
 
@@ -87,6 +95,7 @@ def bench_boot(column, kind):
                 cells=dict(BENCH_ITEMS), program=program,
                 words=bench_words(BENCH_ITEMS, runs, BENCH_OPERATIONS),
                 jobs=("kvm",) if program == "kvm" else (),
+                image="kvm" if program == "kvm" else "",
                 limit=KVM_LIMIT if program == "kvm" else BENCH_LIMIT,
                 estimate=60 if program == "kvm" else 12)
 
@@ -106,6 +115,7 @@ def linux_boot(column, name, kind, quick):
     # Hypercalls of a program; and the hypervisor is silent, so that the guest's lines stay whole.
     return Boot(name=f"{name}-{column}", column=column, title=f"Linux, {name}",
                 cells=dict(what["cells"]), program="linux", jobs=what["jobs"],
+                image=what["image"],
                 config="console=none user_hypercalls=1", append=what["words"][pace],
                 limit=what["limit"], estimate=what["estimate"][1 if quick else 0])
 
