@@ -15,9 +15,11 @@ if [ -e "$program" ] && [ -z "$(find "$here" -newer "$program" -type f)" ]; then
     echo "$program"
     exit 0
 fi
+# Whole or not at all: two boots may be made at once.
 object=$(mktemp "$out/.measured.XXXXXX")
-trap 'rm -f "$object"' EXIT
+trap 'rm -f "$object" "$object.new"' EXIT
 nasm -f elf64 -Werror -o "$object" "$here/measured.asm"
 "$cc" -std=gnu11 -O2 -fno-builtin -Wall -Wextra -Werror -static -pthread -s \
-    -o "$program" "$here"/*.c "$object"
+    -o "$object.new" "$here"/*.c "$object"
+mv "$object.new" "$program"
 echo "$program"

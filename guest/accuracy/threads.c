@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define WAKE_UP_NANOSECONDS 100000
+#define WAKE_UP_NANOSECONDS 50000
 
 /* The threads and the one that started them. */
 static pthread_barrier_t ready, start;
