@@ -36,7 +36,7 @@ LINUX_BOOTS = {
                   "nested": ""}},
     "nginx": {
         "jobs": ("nginx",), "image": "bench", "cells": {"nginx": PAIR},
-        "limit": 700, "estimate": (120, 80),
+        "limit": 1500, "estimate": (150, 120),
         "words": {"emulator": "pmv.nginx_ms=500", "quick": "pmv.nginx_ms=100", "nested": ""}},
     "accuracy": {
         "jobs": ("accuracy",), "image": "bench", "cells": {"accuracy": None},
