@@ -5,8 +5,8 @@
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
-#            guest/*/root.sh adds. Such a script is given an empty folder and fills it as the
-#            guest's root: a program /jobs/NAME there is the job NAME for the kernel command line's
+#            guest/*/root.sh adds. Such a script is given the folder that becomes the guest's root:
+#            a program /jobs/NAME in it is the job NAME for the kernel command line's
 #            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
 #            when a file in it changes, so that a script may build what it likes.
 #   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
@@ -40,6 +40,9 @@ loop_rounds=1000000
 cc=${CC:-gcc}
 warnings=(-std=gnu11 -Wall -Wextra -Werror -static)
 mkdir -p "$out"
+# Boots are made several at once, and the parts are shared.
+exec 9> "$out/.lock"
+flock 9
 root=$(mktemp -d "$out/.root.XXXXXX")
 image=$out/${variant/small/initrd}-$flavour.img
 trap 'rm -rf "$root" "$root.new"' EXIT

@@ -5,8 +5,8 @@
 # and with perf record sampling the worker. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line, with what is taken without them:
-#   pmv.nginx_ms=30000       how long wrk runs; below 1000 it is ended early, which it looks for ten
-#                            times a second
+#   pmv.nginx_ms=30000       how long wrk runs: whole seconds, or below 1000 hundreds, because it is
+#                            ended early, and looks for that ten times a second
 #   pmv.nginx_freq=4000      samples a second
 #   pmv.nginx_bytes=80700    size of the page: with its header the thesis's bytes per request
 # perf's own limits stay as they are; what they were at the end, and whether they were met, is said.
@@ -18,6 +18,7 @@ region_plain=2330
 region_profiled=2331
 connections=16
 warm_up_ms=100
+wrk_step_ms=100
 answer_seconds=20
 data=/tmp/nginx.data
 stats=/tmp/nginx.stats
@@ -52,7 +53,8 @@ run_wrk() { # run_wrk REGION MILLISECONDS
         http://127.0.0.1:80/ > $log 2>&1 &
     wrk=$!
     if [ "$2" -lt 1000 ]; then
-        sleep "$(printf '0.%03d' "$2")"
+        # Half a step earlier than it looks.
+        sleep "$(printf '0.%03d' $(($2 > wrk_step_ms / 2 ? $2 - wrk_step_ms / 2 : 1)))"
         kill -INT $wrk
     fi
     wait $wrk || give_up "wrk: $(tail -n 1 $log)"

@@ -7,16 +7,11 @@ set -euo pipefail
 
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
-cc=${CC:-gcc}
 
-mkdir -p "$root"/{jobs,workloads,bin,etc}
+mkdir -p "$root"/{jobs,workloads,etc}
 printf '%s\n' 'root:x:0:0::/:/bin/sh' 'www-data:x:33:33::/srv:/bin/false' > "$root/etc/passwd"
 printf '%s\n' 'root:x:0:' 'www-data:x:33:' > "$root/etc/group"
 for job in profile nginx; do
-    if [ -e "$here/$job.sh" ]; then
-        install -m 755 "$here/$job.sh" "$root/jobs/$job"
-    fi
+    install -m 755 "$here/$job.sh" "$root/jobs/$job"
 done
 install -m 644 "$here"/{common.sh,nginx.conf,wrk.lua} "$root/workloads/"
-"$cc" -std=gnu11 -O2 -Wall -Wextra -Werror -ffreestanding -fno-stack-protector -fno-pie -no-pie \
-    -static -nostdlib -s -o "$root/bin/mark" "$here/mark.c"

@@ -32,6 +32,7 @@ import policies  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
 import steady  # noqa: E402
+import workloads  # noqa: E402
 
 UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
@@ -39,7 +40,8 @@ UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
           ("measure", measure),
           ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall), ("kvm", kvm),
-          ("apic", apic), ("policies", policies), ("steady", steady), ("accuracy", accuracy),
+          ("apic", apic), ("policies", policies), ("steady", steady),
+          ("workloads", workloads), ("accuracy", accuracy),
           ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]
 
 
