@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * a1bench.c: the job `a1bench`, the measurement `a1` (thesis, section 4.2.2 and Table 4.2): program
- * A.1 for each M, one marked pass and pmv.a1_runs= timed ones. SDM Vol. 3, "Performance Monitoring".
+ * A.1 for each M, one marked pass and pmv.a1_runs= timed ones.
+ * SDM Vol. 3, "Performance Monitoring".
  *
  * Under policy=msr+nmi the program has the appendix's two hypercalls, and NMI passthrough is off
  * before it and on again when the job ends. They are its only exits, so what is between them is
- * measured as an item of its own, mNNN_inner. Under the other policies there are none: with them the
- * column would no longer be MSR passthrough alone. Natively there is no one to call.
+ * measured as an item of its own, mNNN_inner. Under the other policies there are none: with them
+ * the column would no longer be MSR passthrough alone. Natively there is no one to call.
  */
 #include "a1.h"
 #include "hypercall.h"

@@ -48,8 +48,8 @@ events() { # events STATS KIND
     awk -v kind="$2" '$1 == kind && $2 == "events:" { n = $3 } END { print n + 0 }' "$1"
 }
 
-# Only user mode is sampled here, so perf needs no symbols of the kernel. It would read all of them at
-# each start, by several hundred million instructions, which in an emulator is most of the time.
+# Only user mode is sampled here, so perf needs no symbols of the kernel. It would read all of them
+# at each start, by several hundred million instructions: most of the time in an emulator.
 hide_kernel_symbols() {
     [ -c /proc/kallsyms ] || mount -o bind /dev/null /proc/kallsyms
 }

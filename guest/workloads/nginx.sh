@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# nginx.sh: the job `nginx`, the measurement `nginx` (thesis, section 4.3.1, Tables 4.6 and 4.7): wrk
-# with one thread and 16 connections against nginx with one worker on the loopback interface, alone
-# and with perf record sampling the worker. Run by busybox sh in the guest.
+# nginx.sh: the job `nginx`, the measurement `nginx` (thesis, section 4.3.1, Tables 4.6 and 4.7):
+# wrk with one thread and 16 connections against nginx with one worker on the loopback interface,
+# alone and with perf record sampling the worker. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.nginx_ms=30000       how long wrk runs: whole seconds, or below 1000 hundreds, because it is

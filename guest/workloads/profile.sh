@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # profile.sh: the job `profile`, the measurement `profile` (thesis, section 4.3.1, Listing 2, Tables
-# 4.4 and 4.5): run time of a workload of known shares, alone and under perf record with call chains,
-# and the share that perf report gives to each function. Run by busybox sh in the guest.
+# 4.4 and 4.5): run time of a workload of known shares, alone and under perf record with call
+# chains, and the share that perf report gives to each function. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.iter=300000000       ITER of Listing 2; 100000000 in the thesis, with a third of the samples

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# root.sh: adds this folder's jobs and their files to the guest's root in the given folder. Called by
-# guest/payload/build.sh, which says what an image is made of, and how to add another job.
+# root.sh: adds this folder's jobs and their files to the guest's root in the given folder. Called
+# by guest/payload/build.sh, which says what an image is made of, and how to add another job.
 # Usage: root.sh ROOT
 set -euo pipefail
 

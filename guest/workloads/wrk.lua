@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: BSD-2-Clause
--- wrk.lua: makes wrk mark what is measured, and print its figures as they are instead of rounded. It
--- has no function that wrk calls for each request. $REGION is the region of the emulator's ledger
--- (testbed/README.md), 0 for none; it begins when wrk's thread is ready to connect, and ends with its
--- last answer.
+-- wrk.lua: makes wrk mark what is measured, and print its figures as they are instead of rounded.
+-- It has no function that wrk calls for each request. $REGION is the region of the emulator's
+-- ledger (testbed/README.md), 0 for none; it begins when wrk's thread is ready to connect, and ends
+-- with its last answer.
 
 local ffi = require("ffi")
 local region = tonumber(os.getenv("REGION") or "0")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# workloads.py: the Linux workloads of the measurements (guest/workloads, the job a1bench), short, in
-# one boot natively and one under msr+nmi: their lines are complete, what they count is what must come
-# out, and profiling costs the guest what it costs natively. Thesis, sections 4.2.2 and 4.3.1.
+# workloads.py: the Linux workloads of the measurements (guest/workloads, the job a1bench), short,
+# in one boot natively and one under msr+nmi: their lines are complete, what they count is what must
+# come out, and profiling costs the guest what it costs natively. Thesis, sections 4.2.2 and 4.3.1.
 import functools
 
 from machine import STATUS_POWEROFF, exit_count, path, tool
@@ -66,7 +66,8 @@ def cells(lab, column, experiment):
 def work(boot, region):
     """All instructions of a region, the hypervisor's included."""
     account = boot.region(region)
-    assert account["begins"] == 1 and not account["open"], f"region {region}: {account['begins']} begins"
+    assert account["begins"] == 1 and not account["open"], \
+        f"region {region}: {account['begins']} begins"
     return account["nonroot"]["instructions"] + account["root"]["instructions"]
 
 
@@ -96,7 +97,7 @@ def test_a1_exits(lab):
 
 
 def test_a1_extra(lab):
-    """1000 PMIs under msr+nmi cost at most 1.02 times the native instructions, the host's included."""
+    """1000 PMIs under msr+nmi cost at most 1.02 times the native instructions, root's included."""
     extra = {}
     for column in COLUMNS:
         boot, _ = cells(lab, column, "a1")
