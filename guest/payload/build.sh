@@ -69,7 +69,7 @@ fill_small() {
 fill_perf() {
     # Its functions are what is measured: none may be inlined or lose its frame pointer.
     if ! newer_than "$out/listing2" "$here/profile/listing2.c" "$here/build.sh"; then
-        "$cc" "${warnings[@]}" -O0 -fno-omit-frame-pointer -fno-inline -no-pie \
+        "$cc" "${warnings[@]}" -O0 -fno-omit-frame-pointer -fno-inline -fno-pie \
             -o "$out/listing2" "$here/profile/listing2.c"
     fi
     cp "$out/listing2" "$root/"
