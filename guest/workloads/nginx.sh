@@ -5,8 +5,8 @@
 # alone and with perf record sampling the worker. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line, with what is taken without them:
-#   pmv.nginx_ms=30000       how long wrk runs: whole seconds, or below 1000 hundreds, because it is
-#                            ended early, and looks for that ten times a second
+#   pmv.nginx_ms=30000       how long wrk runs: whole seconds, or below 1000 hundreds, because wrk
+#                            looks ten times a second whether it is to end; rounded up
 #   pmv.nginx_freq=4000      samples a second
 #   pmv.nginx_bytes=80700    size of the page: with its header the thesis's bytes per request
 # perf's own limits stay as they are; what they were at the end, and whether they were met, is said.
@@ -47,14 +47,14 @@ start_server() {
     give_up "nginx does not answer: $(tail -n 1 $log)"
 }
 
-# Leaves wrk's figures in $log.
+# Leaves wrk's figures in $log. Below a second wrk is ended early, half a step before it looks.
 run_wrk() { # run_wrk REGION MILLISECONDS
     REGION=$1 wrk -t1 -c$connections -d$((($2 + 999) / 1000))s -s /workloads/wrk.lua \
         http://127.0.0.1:80/ > $log 2>&1 &
     wrk=$!
     if [ "$2" -lt 1000 ]; then
-        # Half a step earlier than it looks.
-        sleep "$(printf '0.%03d' $(($2 > wrk_step_ms / 2 ? $2 - wrk_step_ms / 2 : 1)))"
+        steps=$((($2 + wrk_step_ms - 1) / wrk_step_ms))
+        sleep "$(printf '0.%03d' $((steps * wrk_step_ms - wrk_step_ms / 2)))"
         kill -INT $wrk
     fi
     wait $wrk || give_up "wrk: $(tail -n 1 $log)"
