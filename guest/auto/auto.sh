@@ -151,7 +151,25 @@ reset_count() {
 # shellcheck source=guest/auto/facts.sh
 . /lib/auto/facts.sh
 
+# perf's limits and the NMI watchdog, as this kernel has them at its start: some jobs change them,
+# and each job is to find what it would find alone.
+limits="perf_cpu_time_max_percent perf_event_max_sample_rate nmi_watchdog"
+
+note_limits() {
+    for limit in $limits; do
+        cat "/proc/sys/kernel/$limit" > "/tmp/$limit" 2> /dev/null
+    done
+}
+
+# In this order: the rate cannot be set while the percentage is 0.
+restore_limits() {
+    for limit in $limits; do
+        cat "/tmp/$limit" > "/proc/sys/kernel/$limit" 2> /dev/null
+    done
+}
+
 run_job() { # run_job JOB: its output is in /tmp/output
+    restore_limits
     seconds=$(job_seconds "$1")
     # shellcheck disable=SC2046 # a command of several words
     timeout -s KILL "$seconds" $(job_command "$1") > /tmp/output 2>&1
@@ -205,6 +223,7 @@ column_name=$(name_of_column "$column")
 jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
 if [ ! -e "$bench/$column.ok" ]; then
+    note_limits
     [ -d "$bench/$column" ] || { writable && mkdir -p "$bench/$column" && read_only; }
     for job in $jobs; do
         do_job "$job"
