@@ -56,8 +56,9 @@ begin() {
     mount -t proc proc /proc
     mount -t sysfs sysfs /sys
     mount -t devtmpfs devtmpfs /dev 2> /dev/null
-    # The kernel's messages, too, are of no use between results.
     exec < /dev/console > /dev/console 2>&1
+    # No message of the kernel's between the lines of results.
+    dmesg -n 1
     command_line=$(cat /proc/cmdline)
     # The drivers of this kernel for disks, each behind those that it needs.
     while read -r module; do
