@@ -12,6 +12,8 @@ CPUINFO = "/proc/cpuinfo"
 PSTATE_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 CPUFREQ_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq"
+MEMINFO = "/proc/meminfo"
+BOOT_KIB = 800 * 1024  # one boot in the emulator: the guest's 512 MiB, and the emulator's own
 
 
 def read(name):
@@ -49,6 +51,13 @@ def detect(flags=None, probed=None):
         return "nested", notes
     notes.append(f"bench: environment emulator: {reason}; figures are exact counts, no cycles")
     return "emulator", notes
+
+
+def boots_at_once(processors=None, meminfo=None):
+    """In the emulator: one for each processor, but no more than there is memory for."""
+    match = re.search(r"^MemAvailable: *(\d+) kB", meminfo or read(MEMINFO), re.MULTILINE)
+    processors = processors or len(os.sched_getaffinity(0))
+    return max(1, min(processors, int(match[1]) // BOOT_KIB if match else processors))
 
 
 def host_kvm_obstacle():

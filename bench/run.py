@@ -32,8 +32,9 @@ def say(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Measures PMUvisor (bench/README.md).")
     parser.add_argument("--quick", action="store_true", help="fewer boots, shorter loads")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
-                        help="boots at once (default: the number of processors)")
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help="boots at once (default: in the emulator one for each processor, as "
+                        "far as memory goes; else 1, because they would disturb each other's times)")
     parser.add_argument("--columns", default=",".join(results.COLUMNS), metavar="C,C",
                         help=f"default: {','.join(results.COLUMNS)}")
     parser.add_argument("--only", default="", metavar="WORD,WORD",
@@ -51,7 +52,7 @@ def parse_arguments():
     for name in arguments.columns:
         if name not in results.COLUMNS:
             parser.error(f"unknown column '{name}', wanted some of {', '.join(results.COLUMNS)}")
-    if arguments.jobs < 1:
+    if arguments.jobs is not None and arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: wanted 1 or more")
     return arguments
 
@@ -111,11 +112,12 @@ def measure(arguments):
         return None, STATUS_OK
     if not boots:
         raise results.Trouble("no boot has one of these words in its name: " + arguments.only)
+    jobs = arguments.jobs or (environment.boots_at_once() if kind == "emulator" else 1)
     launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"))
     say("bench: making what the boots share")
     launcher.prepare(boots)
     durations = schedule.Durations(os.path.join(arguments.out, DURATIONS), kind)
-    outcomes, interrupted = schedule.run(launcher, boots, kind, arguments.jobs, durations, say)
+    outcomes, interrupted = schedule.run(launcher, boots, kind, jobs, durations, say)
     found = assemble(kind, arguments, outcomes, launcher, impossible)
     bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]
     if bad:

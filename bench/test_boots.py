@@ -5,6 +5,7 @@ import threading
 import unittest
 from types import SimpleNamespace
 
+import environment
 import judge
 import plan
 import results
@@ -41,6 +42,24 @@ class Plan(unittest.TestCase):
         seconds = [sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
                    for quick in (True, False)]
         self.assertLessEqual(*seconds)
+
+
+class Environment(unittest.TestCase):
+    def test_boots_at_once(self):
+        for processors, kib, wanted in ((2, 9000000, 2), (64, 8000000, 9), (4, 100, 1)):
+            said = environment.boots_at_once(processors, f"MemAvailable: {kib} kB\n")
+            self.assertEqual(said, wanted)
+
+    def test_kind_of_machine(self):
+        for flags, probed, kind, words in (
+                ([], ("emulator", "no /dev/kvm"), "emulator", ["no /dev/kvm"]),
+                (["vmx", "hypervisor"], ("kvm", "works"), "nested", ["works"]),
+                (["vmx"], ("kvm", "works"), "nested", ["BENCH=auto", "works"]),
+                (["vmx"], ("emulator", "off"), "emulator", ["BENCH=auto", "off"])):
+            found, notes = environment.detect(flags, probed)
+            self.assertEqual((found, len(notes)), (kind, len(words)))
+            for note, word in zip(notes, words):
+                self.assertIn(word, note)
 
 
 class Judge(unittest.TestCase):
