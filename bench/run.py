@@ -34,7 +34,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="fewer boots, shorter loads")
     parser.add_argument("--jobs", type=int, metavar="N",
                         help="boots at once (default: in the emulator one for each processor, as "
-                        "far as memory goes; else 1, because they would disturb each other's times)")
+                        "far as memory goes; else 1, so that none disturbs another's times)")
     parser.add_argument("--columns", default=",".join(results.COLUMNS), metavar="C,C",
                         help=f"default: {','.join(results.COLUMNS)}")
     parser.add_argument("--only", default="", metavar="WORD,WORD",
