@@ -31,7 +31,7 @@ def say(text):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Measures PMUvisor (bench/README.md).")
-    parser.add_argument("--quick", action="store_true", help="fewer boots, shorter loads")
+    parser.add_argument("--quick", action="store_true", help="shorter loads")
     parser.add_argument("--jobs", type=int, metavar="N",
                         help="boots at once (default: in the emulator one for each processor, as "
                         "far as memory goes; else 1, so that none disturbs another's times)")
