@@ -36,8 +36,8 @@ LINUX_BOOTS = {
                   "nested": ""}},
     "nginx": {
         "jobs": ("nginx",), "image": "bench", "cells": {"nginx": PAIR},
-        "limit": 1500, "estimate": (150, 120),
-        "words": {"emulator": "pmv.nginx_ms=500", "quick": "pmv.nginx_ms=100", "nested": ""}},
+        "limit": 1500, "estimate": (130, 110),
+        "words": {"emulator": "pmv.nginx_ms=250", "quick": "pmv.nginx_ms=100", "nested": ""}},
     "accuracy": {
         "jobs": ("accuracy",), "image": "bench", "cells": {"accuracy": None},
         "limit": 600, "estimate": (60, 60),
