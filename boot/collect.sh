@@ -61,7 +61,7 @@ done
 if is_whole msrnmi; then
     for part in all lost skid unbl mask none lazy; do
         if is_whole abl_$part; then
-            grep '^bench:' "$folder/abl_$part.txt" >> "$work/ablation" || true
+            grep '^bench: experiment=ablation ' "$folder/abl_$part.txt" >> "$work/ablation" || true
         else
             echo "collect.sh: part $part of the ablation has no results yet" >&2
         fi

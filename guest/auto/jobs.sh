@@ -60,8 +60,9 @@ as_variant() { # as_variant VARIANT
     if [ -z "$1" ]; then
         cat
     else
-        sed -n "s/^bench: experiment=exit item=\(cpuid\|cpuid_blocked\|empty_rax\) /\
-bench: experiment=ablation item=\1@$1 /; s/ base=\([a-z_]*\) / base=\1@$1 /; /@$1 /p"
+        sed "s/^bench: experiment=exit item=\(cpuid\|cpuid_blocked\|empty_rax\) /\
+bench: experiment=ablation item=\1@$1 /; /^bench: experiment=ablation /!d
+            s/ base=\([a-z_]*\) / base=\1@$1 /"
     fi
 }
 

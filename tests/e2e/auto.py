@@ -100,12 +100,12 @@ def read_folder(disk, work, number):
     return found
 
 
-def tear(disk, work, name):
-    """Leaves a file of results on the disk as a cut in the middle of its writing would have."""
-    torn = os.path.join(work, "torn")
-    with open(torn, "w", encoding="ascii") as out:
-        out.write("bench: experiment=exit item=empty ops=100 met")
-    subprocess.run(["mcopy", "-o", "-i", disk, torn, f"::/EFI/pmuvisor/{name}"], check=True,
+def put(disk, work, name, text):
+    """Writes a file of EFI/pmuvisor on the disk."""
+    source = os.path.join(work, "put")
+    with open(source, "w", encoding="ascii") as out:
+        out.write(text)
+    subprocess.run(["mcopy", "-o", "-i", disk, source, f"::/EFI/pmuvisor/{name}"], check=True,
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
 
@@ -171,7 +171,8 @@ def chain(lab):
                 if found.status is not None:
                     break
                 if number == 0:
-                    tear(disk, work, TORN)
+                    # As a cut in the middle of its writing would leave it.
+                    put(disk, work, TORN, "bench: experiment=exit item=empty ops=100 met")
             kept = os.path.join(lab.keep, "auto-esp")
             shutil.rmtree(kept, ignore_errors=True)
             os.makedirs(os.path.join(kept, "EFI", "pmuvisor"))
@@ -266,12 +267,15 @@ def test_report(lab):
     return f"{len(results['measurements'])} measurements; RDMSR of EVTSEL, instructions: {read}"
 
 
-def test_refusal_does_not_stop_the_chain(lab):
-    """A column whose hypervisor refuses to start is left out, at once, and said so."""
+def test_trouble_does_not_stop_the_chain(lab):
+    """A hypervisor that refuses to start and a job that took the machine down twice are left out,
+    and said so; the others are measured."""
     console_file = os.path.join(lab.keep, "auto-refused.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(lab, work, "interc native", "pmv.jobs=msr pmv.runs=1 "
+        disk, knobs = make_disk(lab, work, "interc native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
                                 "pmv.operations=10", "hide_feature vmx\n")
+        for attempt in (1, 2):
+            put(disk, work, f"bench/native/exit.{attempt}", "")
         status = run(disk, knobs, work, console_file, None)
         kept = read_folder(disk, work, 0)
     console = read_console(console_file)
@@ -279,6 +283,10 @@ def test_refusal_does_not_stop_the_chain(lab):
     assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
     assert "Without results: interc" in console, "the menu does not say what is missing"
     assert "bench/native.ok" in kept and "bench/interc.ok" not in kept, sorted(kept)
+    for wanted in ("experiment=msr item=rdpmc ", "experiment=pmi item=nmi_self ",
+                   'experiment=exit item=all skip="the machine went down in it twice"'):
+        assert wanted in kept["bench/native.txt"].decode(), f"native.txt has no '{wanted}'"
+    assert "job=exit attempt" not in console, "a job was begun a third time"
 
 
 def test_install(lab):
@@ -318,4 +326,4 @@ def test_install(lab):
 
 
 TESTS = [test_install, test_from_power_on, test_same_on_both_ways, test_power_cut_loses_nothing,
-         test_report, test_refusal_does_not_stop_the_chain]
+         test_report, test_trouble_does_not_stop_the_chain]
