@@ -63,7 +63,7 @@ class Launcher:
 
     def run(self, boot, initrd):
         append = {"bench": bench_append(boot), "linux": boot.append,
-                  "kvm": f"pmv.bench={','.join(boot.words)}"}[boot.program]
+                  "kvm": f"pmv.apicv=0 pmv.bench={','.join(boot.words)}"}[boot.program]
         if self.kind == "emulator":
             return self.lab.emulator(
                 boot.name, entry=boot.column if boot.column in ("msr", "msr+nmi", "intercept")

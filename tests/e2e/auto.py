@@ -22,7 +22,7 @@ NAMES = list(COLUMNS) if FULL else ["native", "kvm", "msrnmi"]
 PARTS = ["abl_none", "abl_lazy"] if FULL else []
 JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
 # Short: this is about the way, not the figures.
-WORDS = (f"pmv.jobs={JOBS} pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
+WORDS = (f"pmv.jobs={JOBS} pmv.apicv=0 pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
          "pmv.iter=1000000 pmv.profile_runs=1 pmv.nginx_ms=100 pmv.accuracy=1:1:16")
 # (the line at which the power goes, seconds after it): in a job's first moments, in its middle, and
 # while its results are written.

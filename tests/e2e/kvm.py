@@ -51,7 +51,7 @@ def initrd_of_kvm():
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
     return lab.emulator(name, entry="native", initrd=initrd or initrd_of_kvm(), jobs="kvm",
-                        knobs=knobs, append=f"pmv.bench={bench}", timeout=BOOT_SECONDS)
+                        knobs=knobs, append=f"pmv.apicv=0 pmv.bench={bench}", timeout=BOOT_SECONDS)
 
 
 def measured(lab):
