@@ -127,7 +127,7 @@ FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/s
 # Of the measurements, what runs without hardware.
 MEASURE_SOURCES = guest/measure/report.c guest/measure/statistics.c
 # Of the launcher on KVM, what knows no KVM.
-LAUNCHER_SOURCES = guest/kvm/host.c guest/kvm/image.c guest/kvm/uart.c
+LAUNCHER_SOURCES = guest/kvm/acpi.c guest/kvm/host.c guest/kvm/image.c guest/kvm/uart.c
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
                        $(MEASURE_SOURCES) $(LAUNCHER_SOURCES)
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))

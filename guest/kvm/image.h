@@ -20,10 +20,17 @@ struct image_entry {
     uint16_t gdt_limit;
 };
 
-/* Puts the file's kernel, boot_params, command line and GDT into the memory, which begins at
- * guest-physical address 0 and is all zero. `name` is the file's, for the refusal. Pure. */
-bool image_place(uint8_t *memory, uint64_t memory_size, const void *file, uint64_t file_size,
-                 const char *name, const char *command_line, struct image_entry *entry,
-                 struct refusal *r);
+/* A file in memory; `name` is for refusals. */
+struct image_file {
+    const void *data;
+    uint64_t size;
+    const char *name;
+};
+
+/* Puts the kernel, boot_params, command line and GDT into the memory, which begins at
+ * guest-physical address 0 and is all zero; an initrd of any size goes to its end. Pure. */
+bool image_place(uint8_t *memory, uint64_t memory_size, const struct image_file *kernel,
+                 const struct image_file *initrd, const char *command_line,
+                 struct image_entry *entry, struct refusal *r);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * launch: boots a kernel in a virtual machine of the running kernel's KVM, with the guest's COM1 on
- * stdout: the smallest thing between the bench kernel and KVM, so that what is counted is KVM's.
+ * stdout: the smallest thing between a kernel and KVM, so that what is counted is KVM's.
  * Only for KVM on Intel's VMX. (Linux, Documentation/virt/kvm/api.rst.)
  */
 #include <errno.h>
@@ -15,6 +15,7 @@
 
 #include "host.h"
 #include "image.h"
+#include "acpi.h"
 #include "vm.h"
 
 /* As testbed/run.sh and run-qemu.sh have them. */
@@ -33,12 +34,14 @@ enum status {
 #define SECONDS_MAX 86400
 
 struct launch_options {
-    const char *kernel, *append;
+    const char *kernel, *initrd, *append;
     unsigned long memory, seconds;
+    bool x2apic;
 };
 
 static const char usage[] =
-    "usage: launch --kernel FILE [--append S] [--memory MIB] [--timeout SECONDS]\n"
+    "usage: launch --kernel FILE [--initrd FILE] [--append S] [--memory MIB] [--timeout SECONDS]\n"
+    "              [--apic xapic|x2apic]    the mode that the local APIC starts in\n"
     "exit status: 0 the guest reset the machine, 3 triple fault, 4 no KVM on VMX here,\n"
     "             124 timeout, 1 other\n";
 
@@ -62,6 +65,14 @@ static bool number(const char *option, const char *text, unsigned long min, unsi
                   max);
 }
 
+static bool apic_mode(const char *option, const char *text, bool *x2apic, struct refusal *r)
+{
+    *x2apic = strcmp(text, "x2apic") == 0;
+    if (*x2apic || strcmp(text, "xapic") == 0)
+        return true;
+    return refuse(r, REFUSE_BAD_OPTION, "%s: found '%s', wanted xapic or x2apic", option, text);
+}
+
 static bool read_options(int count, char **words, struct launch_options *o, struct refusal *r)
 {
     for (int i = 1; i < count; i += 2) {
@@ -73,10 +84,14 @@ static bool read_options(int count, char **words, struct launch_options *o, stru
                           option);
         if (strcmp(option, "--kernel") == 0)
             o->kernel = value;
+        else if (strcmp(option, "--initrd") == 0)
+            o->initrd = value;
         else if (strcmp(option, "--append") == 0)
             o->append = value;
         else if (strcmp(option, "--memory") == 0)
             good = number(option, value, MEMORY_MIN, MEMORY_MAX, &o->memory, r);
+        else if (strcmp(option, "--apic") == 0)
+            good = apic_mode(option, value, &o->x2apic, r);
         else if (strcmp(option, "--timeout") == 0)
             good = number(option, value, 1, SECONDS_MAX, &o->seconds, r);
         else
@@ -90,23 +105,23 @@ static bool read_options(int count, char **words, struct launch_options *o, stru
     return true;
 }
 
-static bool map_file(const char *path, const void **data, uint64_t *size, struct refusal *r)
+static bool map_file(const char *option, struct image_file *file, struct refusal *r)
 {
     static const char nothing[1];
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(file->name, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 || fstat(fd, &status) != 0)
-        return refuse(r, REFUSE_NOT_FOUND, "kernel %s: cannot be opened (%s); give a bzImage", path,
-                      strerror(errno));
-    *size = (uint64_t)status.st_size;
-    *data = nothing;
-    if (*size != 0)
-        *data = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+        return refuse(r, REFUSE_NOT_FOUND, "%s %s: cannot be opened (%s); give a file", option,
+                      file->name, strerror(errno));
+    file->size = (uint64_t)status.st_size;
+    file->data = nothing;
+    if (file->size != 0)
+        file->data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
-    if (*data == MAP_FAILED)
-        return refuse(r, REFUSE_BAD_FILE, "kernel %s: cannot be read (%s); give a bzImage", path,
-                      strerror(errno));
+    if (file->data == MAP_FAILED)
+        return refuse(r, REFUSE_BAD_FILE, "%s %s: cannot be read (%s); give a file", option,
+                      file->name, strerror(errno));
     return true;
 }
 
@@ -114,8 +129,9 @@ static int run(struct vm *vm, const struct launch_options *o)
 {
     struct refusal r;
 
-    printf("launch: memory=%lu apic=x2apic pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
-           vm->pmu_version, (unsigned long)vm->perf_capabilities);
+    printf("launch: memory=%lu apic=%s pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
+           o->x2apic ? "x2apic" : "xapic", vm->pmu_version,
+           (unsigned long)vm->perf_capabilities);
     switch (vm_run(vm, (unsigned)o->seconds, &r)) {
     case VM_END_RESET:
         return STATUS_DONE;
@@ -131,13 +147,11 @@ static int run(struct vm *vm, const struct launch_options *o)
 int main(int count, char **words)
 {
     struct launch_options o = {
-        .append = "", .memory = MEMORY_DEFAULT, .seconds = SECONDS_DEFAULT};
+        .append = "", .memory = MEMORY_DEFAULT, .seconds = SECONDS_DEFAULT, .x2apic = true};
     struct image_entry entry;
     struct kvm_host host;
     struct refusal r;
     struct vm vm;
-    const void *file = NULL;
-    uint64_t size = 0;
 
     if (count == 2 && strcmp(words[1], "--help") == 0) {
         fputs(usage, stdout);
@@ -148,9 +162,13 @@ int main(int count, char **words)
     kvm_host_read(&host);
     if (!kvm_host_check(&host, &r))
         return say(STATUS_REFUSED, r.line);
-    if (!map_file(o.kernel, &file, &size, &r) || !vm_make(&vm, o.memory << 20, &r) ||
-        !image_place(vm.memory, vm.memory_size, file, size, o.kernel, o.append, &entry, &r) ||
-        !vm_enter_at(&vm, &entry, &r))
+    struct image_file kernel = {.name = o.kernel}, initrd = {.name = o.initrd};
+    if (!map_file("--kernel", &kernel, &r) ||
+        (o.initrd != NULL && !map_file("--initrd", &initrd, &r)) ||
+        !vm_make(&vm, o.memory << 20, &r) ||
+        !image_place(vm.memory, vm.memory_size, &kernel, &initrd, o.append, &entry, &r) ||
+        !vm_enter_at(&vm, &entry, o.x2apic, &r))
         return say(STATUS_ERROR, r.line);
+    acpi_place(vm.memory);
     return run(&vm, &o);
 }

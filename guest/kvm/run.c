@@ -54,21 +54,20 @@ static void send(uint8_t byte)
     }
 }
 
-/* True when the guest reset the machine. */
-static bool port_byte(struct uart *com1, unsigned port, bool out, uint8_t *value)
+static void port_byte(struct uart *com1, unsigned port, bool out, uint8_t *value)
 {
     bool is_com1 = port >= UART_COM1 && port < UART_COM1 + UART_PORTS;
 
     if (out && is_com1) {
         if (uart_write(com1, port - UART_COM1, *value))
             send(*value);
-        return false;
-    }
-    if (!out)
+    } else if (!out) {
         *value = is_com1 ? uart_read(com1, port - UART_COM1) : EMPTY_BUS;
-    return out && port == RESET_PORT && (*value & RESET_NOW) != 0;
+    }
 }
 
+/* True when the guest reset the machine. That takes an access of one byte: a wider one is to PCI's
+ * address register, which lies around the port. */
 static bool port_access(struct uart *com1, struct kvm_run *run)
 {
     uint8_t *data = (uint8_t *)run + run->io.data_offset;
@@ -76,9 +75,22 @@ static bool port_access(struct uart *com1, struct kvm_run *run)
 
     for (uint32_t i = 0; i < run->io.count; i++)
         for (unsigned byte = 0; byte < run->io.size; byte++)
-            if (port_byte(com1, run->io.port + byte, out, data++))
-                return true;
-    return false;
+            port_byte(com1, run->io.port + byte, out, data++);
+    return out && run->io.port == RESET_PORT && run->io.size == 1 && (data[-1] & RESET_NOW) != 0;
+}
+
+/* COM1's line to the interrupt controllers, where its level changed. */
+static bool carry_interrupt(struct vm *vm, const struct uart *com1, bool *level, struct refusal *r)
+{
+    struct kvm_irq_level line = {.irq = UART_COM1_IRQ, .level = uart_interrupt(com1)};
+
+    if (line.level == *level)
+        return true;
+    *level = line.level;
+    if (ioctl(vm->fd, KVM_IRQ_LINE, &line) == 0)
+        return true;
+    return refuse(r, REFUSE_UNSUPPORTED, "KVM: KVM_IRQ_LINE failed (%s); see the kernel log",
+                  strerror(errno));
 }
 
 static enum vm_end fail(struct refusal *r, const char *what, unsigned long long value)
@@ -124,6 +136,7 @@ enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r)
 {
     struct uart com1 = {0};
     enum vm_end end = VM_END_TIME;
+    bool com1_level = false;
 
     running = vm->run;
     start_timer(seconds);
@@ -138,6 +151,10 @@ enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r)
         }
         if (handle_exit(vm, &com1, &end, r))
             break;
+        if (!carry_interrupt(vm, &com1, &com1_level, r)) {
+            end = VM_END_ERROR;
+            break;
+        }
     }
     fflush(stdout);
     return end;

@@ -186,18 +186,19 @@ static struct kvm_segment flat(uint16_t selector, uint8_t type)
     };
 }
 
-bool vm_enter_at(struct vm *vm, const struct image_entry *entry, struct refusal *r)
+bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, struct refusal *r)
 {
     struct kvm_regs regs = {.rip = entry->eip, .rsi = entry->esi, .rflags = RFLAGS_RESERVED_1};
     struct kvm_sregs sregs;
 
-    /* TR and LDTR stay as they are after reset. The local APIC is handed over in x2APIC mode, which
-     * is what Linux takes under KVM; and where KVM runs without APIC virtualization, as it must in
-     * the emulator, it passes each access in xAPIC mode through its instruction emulator, which on
-     * a processor with APIC virtualization nobody pays. */
+    /* TR and LDTR stay as they are after reset. x2APIC mode is what Linux takes under KVM. Where
+     * KVM runs without APIC virtualization, as it must in the emulator, it passes each access in
+     * xAPIC mode through its instruction emulator, which on a processor with APIC virtualization
+     * nobody pays. */
     if (!ASK(vm->vcpu, KVM_GET_SREGS, &sregs, r))
         return false;
-    sregs.apic_base |= APIC_BASE_EXTD;
+    if (x2apic)
+        sregs.apic_base |= APIC_BASE_EXTD;
     sregs.cr0 = CR0_PE | CR0_ET;
     sregs.gdt.base = entry->gdt_base;
     sregs.gdt.limit = entry->gdt_limit;

@@ -24,8 +24,8 @@ struct vm {
 
 /* Memory, interrupt controllers, PIT, processor with its CPUID. */
 bool vm_make(struct vm *vm, uint64_t memory_size, struct refusal *r);
-/* The processor's registers at the kernel's entry. */
-bool vm_enter_at(struct vm *vm, const struct image_entry *entry, struct refusal *r);
+/* The processor's registers at the kernel's entry, and its local APIC's mode. */
+bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, struct refusal *r);
 
 enum vm_end {
     VM_END_RESET,    /* the guest reset the machine: its orderly end */

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --bench | --kvm] [cloud|stock]    (default: $GUEST, else cloud)
+# Usage: build.sh [--tools | --bench | --kvm | --kvm-small | --kvm-bench] [cloud|stock]
+#    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
@@ -11,6 +12,8 @@
 #            when a file in it changes, so that a script may build what it likes.
 #   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
 #            guest/kvm/, and the bench kernel ($BENCH_IMAGE, else build/bench.bzImage) for its guest
+#   --kvm-small, --kvm-bench  the same with Linux for the guest: this kernel, and the small image or
+#            that of --bench
 set -euo pipefail
 
 fail() {
@@ -20,11 +23,11 @@ fail() {
 
 variant=small
 case ${1:-} in
-    --tools | --bench | --kvm)
+    --tools | --bench | --kvm | --kvm-small | --kvm-bench)
         variant=${1#--}
         shift
         ;;
-    --*) fail "unknown option '$1', wanted --tools, --bench or --kvm" ;;
+    --*) fail "unknown option '$1', wanted --tools, --bench, --kvm, --kvm-small or --kvm-bench" ;;
 esac
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,6 +39,11 @@ mapfile -t kernel < <("$top/guest/kernel.sh" "$flavour")
 [ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
 modules=${kernel[1]}
 
+inner=''
+case $variant in
+    kvm-small) inner=$("$here/build.sh" "$flavour") ;;
+    kvm-bench) inner=$("$here/build.sh" --bench "$flavour") ;;
+esac
 loop_rounds=1000000
 cc=${CC:-gcc}
 warnings=(-std=gnu11 -Wall -Wextra -Werror -static)
@@ -88,16 +96,33 @@ fill_tools() {
 }
 
 # KVM's modules need each other and irqbypass.
-fill_kvm() {
-    local bench=${BENCH_IMAGE:-$top/build/bench.bzImage} launcher module
-    [ -r "$bench" ] || fail "cannot read $bench; build it first: make bench-image"
+fill_launcher() {
+    local launcher module
     launcher=$("$top/guest/kvm/build.sh")
     fill_small
     for module in irqbypass kvm kvm-intel; do
         add_module "$root" "$modules" "$module"
     done
     cp "$launcher" "$root/launch"
+}
+
+fill_kvm() {
+    local bench=${BENCH_IMAGE:-$top/build/bench.bzImage}
+    [ -r "$bench" ] || fail "cannot read $bench; build it first: make bench-image"
+    fill_launcher
     cp "$bench" "$root/bench.bzImage"
+}
+
+# The inner image is built before the lock is taken.
+fill_kvm-small() {
+    fill_launcher
+    mkdir "$root/kvm"
+    cp "${kernel[0]}" "$root/kvm/vmlinuz"
+    cp "$inner" "$root/kvm/initrd"
+}
+
+fill_kvm-bench() {
+    fill_kvm-small
 }
 
 fill_bench() {
@@ -118,7 +143,7 @@ fill_bench() {
 key=$(key_of "$root")
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     # A small image stays as it is: reading it is cheaper in an emulator than unpacking it.
-    if [ "$variant" = small ] || [ "$variant" = kvm ]; then
+    if [ "$variant" = small ] || [[ $variant == kvm* ]]; then
         archive "$root" > "$root.new"
     else
         archive "$root" | lz4 -q -l -9 > "$root.new"

@@ -48,7 +48,7 @@ static const struct job jobs[] = {
     {"returned", job_returned, "host NMIs that Linux takes"},
     {"apic", job_apic, "a register of the local APIC, by many instructions"},
     {"apicbad", job_apicbad, "the same by instructions that apic=trap refuses"},
-    {"kvm", job_kvm, "the bench kernel under KVM"},
+    {"kvm", job_kvm, "the bench kernel or Linux under KVM"},
 };
 
 static void mount_all(void)

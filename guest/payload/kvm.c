@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * kvm.c: the job `kvm`: loads this kernel's own KVM and starts the bench kernel under it with the
- * launcher (guest/kvm/); pmv.bench=TESTS says what the bench kernel runs, pmv.apicv=0 leaves out
- * APIC virtualization. Only the initramfs of `build.sh --kvm` has what it takes.
- * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm".
+ * kvm.c: the job `kvm`: loads this kernel's own KVM and starts a guest under it with the launcher
+ * (guest/kvm/): the bench kernel, for which pmv.bench=TESTS says what it runs, or with pmv.kvm=JOBS
+ * Linux, whose init runs these jobs and finds all other words of this kernel's command line on its
+ * own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of `build.sh --kvm` or
+ * `--kvm-bench` has what it takes.
+ * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"
 
@@ -18,8 +20,18 @@
 #include <unistd.h>
 
 #define LAUNCHER "/launch"
-#define KERNEL "/bench.bzImage"
+#define BENCH_KERNEL "/bench.bzImage"
+#define LINUX_KERNEL "/kvm/vmlinuz"
+#define LINUX_INITRD "/kvm/initrd"
 #define WORD_MAX 512
+#define LINE_MAX_LENGTH 2048
+#define BENCH_MEMORY "256" /* MiB */
+#define LINUX_MEMORY "512" /* as the other columns have it */
+/* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
+#define LINUX_APIC "xapic"
+/* There is no ACPI to say how the machine ends; this takes the reset port, which the launcher has.
+ * It has no clock with a date, for which the driver would wait a second. */
+#define LINUX_WORDS "pmv.end=reboot reboot=pci initcall_blacklist=cmos_init"
 /* Seconds, pmv.seconds= has others. In the emulator one is some minutes of real time, where whoever
  * started the machine has a limit of his own. */
 #define TIME_LIMIT "900"
@@ -84,16 +96,11 @@ static void print_settings(void)
     printf("\n");
 }
 
-static int launch(const char *tests)
+static int launch(char *const arguments[])
 {
-    char append[WORD_MAX + sizeof("bench=")], seconds[WORD_MAX];
-    char *const arguments[] = {LAUNCHER, "--kernel", KERNEL, "--append", append,
-                               "--timeout", seconds, NULL};
     int status = -1;
     pid_t child;
 
-    command_line_word("pmv.seconds", TIME_LIMIT, seconds, sizeof(seconds));
-    snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "bench=" : "", tests);
     fflush(stdout);
     child = fork();
     if (child == 0) {
@@ -106,15 +113,47 @@ static int launch(const char *tests)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
+static int launch_bench(char *seconds)
+{
+    char tests[WORD_MAX], append[WORD_MAX + sizeof("bench=")];
+    char *const arguments[] = {LAUNCHER, "--kernel", BENCH_KERNEL, "--append", append,
+                               "--memory", BENCH_MEMORY, "--timeout", seconds, NULL};
+
+    command_line_word("pmv.bench", "", tests, sizeof(tests));
+    snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "bench=" : "", tests);
+    return launch(arguments);
+}
+
+/* Of a word that is there twice, the last counts. */
+static int launch_linux(const char *jobs, char *seconds)
+{
+    char append[LINE_MAX_LENGTH];
+    char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
+                               "--append", append, "--memory", LINUX_MEMORY, "--apic", LINUX_APIC,
+                               "--timeout", seconds, NULL};
+    const char *line = read_text("/proc/cmdline");
+
+    if (line == NULL) {
+        line = "";
+    }
+    snprintf(append, sizeof(append), "%.*s " LINUX_WORDS " pmv.run=%s", (int)strcspn(line, "\n"),
+             line, jobs);
+    return launch(arguments);
+}
+
 int job_kvm(void)
 {
     const size_t count = sizeof(modules) / sizeof(modules[0]);
-    char tests[WORD_MAX], apicv[WORD_MAX];
+    char jobs[WORD_MAX], seconds[WORD_MAX], apicv[WORD_MAX];
+    const char *kernel;
     int status;
 
-    if (access(LAUNCHER, X_OK) != 0 || access(KERNEL, R_OK) != 0) {
-        printf("kvm: error=\"no " LAUNCHER " or no " KERNEL " in this initramfs; make one with "
-               "guest/payload/build.sh --kvm\"\n");
+    command_line_word("pmv.kvm", "", jobs, sizeof(jobs));
+    command_line_word("pmv.seconds", TIME_LIMIT, seconds, sizeof(seconds));
+    kernel = *jobs != '\0' ? LINUX_KERNEL : BENCH_KERNEL;
+    if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
+        printf("kvm: error=\"no " LAUNCHER " or no %s in this initramfs; make one with "
+               "guest/payload/build.sh --kvm%s\"\n", kernel, *jobs != '\0' ? "-bench" : "");
         return 1;
     }
     command_line_word("pmv.apicv", "", apicv, sizeof(apicv));
@@ -128,8 +167,7 @@ int job_kvm(void)
     }
     perf_lift_limits();
     print_settings();
-    command_line_word("pmv.bench", "", tests, sizeof(tests));
-    status = launch(tests);
+    status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_bench(seconds);
     printf("kvm: launcher_status=%d\n", status);
     return status;
 }

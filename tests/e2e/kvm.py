@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # kvm.py: the column kvm in the emulator: Debian's kernel boots natively and runs the bench kernel
-# under its own KVM. One boot measures; others see the launcher's refusal and the guest's bad end.
+# under its own KVM, and itself with program A.1. Other boots see the launcher's refusal and the
+# guest's bad end.
 import os
 import re
 import subprocess
@@ -26,11 +27,15 @@ EXITS = {
 }
 SKIPPED = {("exit", "inl_passed"), ("pmi", "pmu_switch")}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
-# A PMI: the NMI's exit and the handler's accesses, LVTPC's among the WRMSRs (x2APIC).
+LINUX_MEMORY = 1024  # MiB, half of them its guest's
+# A PMI, of the bench kernel as of Linux: the NMI's exit and the handler's accesses, LVTPC's among
+# the WRMSRs (x2APIC).
 EXITS_PER_PMI = {"exception or NMI": 1, "RDMSR": 2, "RDPMC": 1, "WRMSR": 5}
 # A timer tick of the host falls into some region or other; nothing else may.
 TICK_INSTRUCTIONS_MAX = 30000
 TICKS_MAX = 10
+# Of ticks of Linux under KVM, in the 29 million instructions of A.1 with M = 100.
+LINUX_EXITS_MAX = 200
 # Of one CPUID exit. KVM's path has never been seen outside, and a count that leaves out a part of
 # root mode would be below.
 CPUID_INSTRUCTIONS = range(1000, 3001)
@@ -194,10 +199,57 @@ def test_a1k_pmis(lab):
     for name, each in EXITS_PER_PMI.items():
         count = counts(most).get(name, 0) - counts(base).get(name, 0)
         assert count == each * pmis, f"{name}: {count} exits for {pmis} PMIs, wanted {each} each"
-    ticks = exit_count(most) - exit_count(base) - sum(EXITS_PER_PMI.values()) * pmis
-    assert 0 <= ticks <= TICKS_MAX, f"{ticks} exits more than the PMIs'"
+    return cost_of_pmi(base, most, pmis, TICKS_MAX)
+
+
+def cost_of_pmi(base, most, pmis, others):
+    more = exit_count(most) - exit_count(base) - sum(EXITS_PER_PMI.values()) * pmis
+    assert 0 <= more <= others, f"{more} exits more than the PMIs', wanted {others} at most"
     root = (most["root"]["instructions"] - base["root"]["instructions"]) / pmis
     return f"{sum(EXITS_PER_PMI.values())} exits and {root:.0f} root instructions for each PMI"
+
+
+def linux(lab):
+    return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
+                        initrd=tool([path("guest", "payload", "build.sh"), "--kvm-small"]).strip(),
+                        append="pmv.apicv=0 pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
+                        timeout=BOOT_SECONDS)
+
+
+def test_linux_runs(lab):
+    """Linux under Linux: its init runs the jobs on KVM's virtual PMU, and its reboot is the
+    launcher's good end."""
+    boot = linux(lab)
+    boot.expect_status(STATUS_POWEROFF)
+    for job in ("cpuinfo", "a1bench", "report", "kvm"):
+        assert boot.job_status(job) == 0, boot.console[-400:]
+    seen = {key: value for line in boot.lines("cpuinfo") for key, value in line.items()}
+    assert seen["signature"] == "KVMKVMKVM" and seen["vmx"] == "1", seen
+    assert int(seen["perfmon_eax"], 16) & 0xff == 2, f"PMU: {seen['perfmon_eax']}"
+    assert "init: done failed=0 end=reboot" in boot.console, boot.console[-400:]
+
+
+def test_linux_a1(lab):
+    """A.1 of Linux under KVM: N/M PMIs, the bench kernel's exits for each, all of root mode's.
+    LVTPC is an MSR: Linux has gone to x2APIC mode."""
+    boot = linux(lab)
+    regions = {}
+    for item, period in A1_PERIODS.items():
+        wanted = A1_BRANCHES // period
+        values = {line["metric"]: int(line["value"]) for line in items(boot, "a1")[item]
+                  if "value" in line}
+        assert values["pmis"] == wanted, f"{item}: {values['pmis']} PMIs, wanted {wanted}"
+        region, _ = region_of(boot, "a1", item)
+        assert region["pmi"]["raised"] == region["pmi"]["exits"] == wanted, region["pmi"]
+        assert region["nmi"]["injected"] == wanted and region["nmi"]["nonroot"] == 0, region["nmi"]
+        regions[item] = region
+    base, most = regions["m200000"], regions["m100"]
+    pmis = A1_BRANCHES // A1_PERIODS["m100"]
+    # The others are the guest's own timer ticks: each starts and stops what perf counts.
+    for name, each in EXITS_PER_PMI.items():
+        count = counts(most).get(name, 0) - counts(base).get(name, 0) - each * pmis
+        assert 0 <= count <= LINUX_EXITS_MAX, f"{name}: {count} exits beside {pmis} PMIs' {each}"
+    return cost_of_pmi(base, most, pmis, LINUX_EXITS_MAX)
 
 
 def test_bad_end(lab):
@@ -265,6 +317,7 @@ def test_launcher_options(_lab):
             (["--colour", "blue"], ["--colour", "--help"]),
             (["--kernel"], ["--kernel", "no value"]),
             (["--kernel", "x", "--memory", "5"], ["--memory", "found '5'", "wanted 32 to 2048"]),
+            (["--kernel", "x", "--apic", "apic"], ["--apic", "found 'apic'", "xapic or x2apic"]),
             (["--kernel", "x", "--timeout", "-1"], ["--timeout", "found '-1'", "wanted 1 to"])):
         done = scripts.run(launcher, *arguments)
         assert done.returncode == 1, f"{arguments}: exit status {done.returncode}"
@@ -298,6 +351,6 @@ def test_direct_path(lab):
 
 
 TESTS = [test_bench_kernel_runs, test_settings, test_items_complete, test_exits,
-         test_root_is_whole, test_cpuid_root_instructions, test_noise, test_a1k_pmis, test_bad_end,
-         test_no_vmx, test_no_vmx_here, test_launcher_options, test_direct_refuses,
-         test_direct_path]
+         test_root_is_whole, test_cpuid_root_instructions, test_noise, test_a1k_pmis,
+         test_linux_runs, test_linux_a1, test_bad_end, test_no_vmx, test_no_vmx_here,
+         test_launcher_options, test_direct_refuses, test_direct_path]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Unit tests of the launcher's parts that need no KVM: which KVM it refuses, where it puts a
- * kernel, and its COM1.
+ * kernel and its initrd, the ACPI tables, and its COM1.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
+#include "guest/kvm/acpi.h"
 #include "guest/kvm/host.h"
 #include "guest/kvm/image.h"
 #include "guest/kvm/uart.h"
@@ -135,7 +136,9 @@ static struct setup_header *header(void) { return (void *)(file + 0x1f1); }
 
 static bool place(uint64_t size, const char *line)
 {
-    return image_place(memory, size, file, FILE_SIZE, "k", line, &entry, &r);
+    const struct image_file kernel = {file, FILE_SIZE, "k"}, none = {0};
+
+    return image_place(memory, size, &kernel, &none, line, &entry, &r);
 }
 
 static void test_placed(void **state)
@@ -173,6 +176,30 @@ static void test_aligned(void **state)
     assert_int_equal(entry.eip, 0x400000);
 }
 
+static void test_initrd(void **state)
+{
+    static const char text[] = "an initrd";
+    const struct image_file kernel = {file, FILE_SIZE, "k"}, initrd = {text, sizeof(text), "i"};
+
+    (void)state;
+    header()->initrd_addr_max = 0x7fffffff;
+    assert_true(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
+    const struct boot_params *bp = (const void *)(memory + entry.esi);
+    assert_int_equal(bp->hdr.ramdisk_image, MEMORY - 4096);
+    assert_int_equal(bp->hdr.ramdisk_size, sizeof(text));
+    assert_memory_equal(memory + MEMORY - 4096, text, sizeof(text));
+    /* Never above the address that the kernel names, nor on the kernel. */
+    header()->initrd_addr_max = PREFERRED + 0x180fff;
+    assert_true(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
+    assert_int_equal(bp->hdr.ramdisk_image, PREFERRED + 0x180000);
+    header()->initrd_addr_max = PREFERRED + 0x100ffe;
+    assert_false(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
+    assert_non_null(strstr(r.line, "wanted at least 18"));
+    /* Without one, nothing is said of it. */
+    assert_true(place(MEMORY, ""));
+    assert_int_equal(bp->hdr.ramdisk_size, 0);
+}
+
 static void expect_refused(bool done, const char *said)
 {
     assert_false(done);
@@ -193,6 +220,68 @@ static void test_refused(void **state)
     assert_true(place(MEMORY, "a line of more than twenty"));
     header()->header = 0;
     expect_refused(place(MEMORY, ""), "bzImage");
+}
+
+/* ---- acpi.c ---- */
+
+static uint64_t number(const uint8_t *at, unsigned bytes)
+{
+    uint64_t value = 0;
+
+    while (bytes-- > 0)
+        value = value << 8 | at[bytes];
+    return value;
+}
+
+static void expect_sum_zero(const uint8_t *at, uint64_t size)
+{
+    uint8_t sum = 0;
+
+    for (uint64_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + at[i]);
+    assert_int_equal(sum, 0);
+}
+
+/* From the pointer on, as an operating system goes. */
+static void test_acpi(void **state)
+{
+    const uint8_t *rsdp = memory + ACPI_ADDRESS, *xsdt, *madt;
+    unsigned seen = 0;
+
+    (void)state;
+    acpi_place(memory);
+    assert_memory_equal(rsdp, "RSD PTR ", 8);
+    assert_int_equal(rsdp[15], 2);
+    expect_sum_zero(rsdp, 20);
+    expect_sum_zero(rsdp, number(rsdp + 20, 4));
+    xsdt = memory + number(rsdp + 24, 8);
+    assert_memory_equal(xsdt, "XSDT", 4);
+    assert_int_equal(number(xsdt + 4, 4), 36 + 8);
+    expect_sum_zero(xsdt, 36 + 8);
+    madt = memory + number(xsdt + 36, 8);
+    assert_memory_equal(madt, "APIC", 4);
+    uint64_t length = number(madt + 4, 4);
+    expect_sum_zero(madt, length);
+    assert_int_equal(number(madt + 36, 4), 0xfee00000);
+    uint64_t at = 44;
+    while (at < length) {
+        const uint8_t *structure = madt + at;
+        if (structure[0] == 0) {
+            assert_int_equal(structure[1], 8);
+            assert_int_equal(number(structure + 4, 4), 1);
+        } else if (structure[0] == 1) {
+            assert_int_equal(structure[1], 12);
+            assert_int_equal(number(structure + 4, 4), 0xfec00000);
+        } else {
+            assert_int_equal(structure[0], 4);
+            assert_int_equal(structure[1], 6);
+            assert_int_equal(structure[5], 1);
+        }
+        seen |= 1u << structure[0];
+        at += structure[1];
+    }
+    assert_int_equal(at, length);
+    assert_int_equal(seen, 0x13);
 }
 
 /* ---- uart.c ---- */
@@ -225,6 +314,61 @@ static void test_uart(void **state)
     assert_true(uart_write(&u, 0, 'x'));
 }
 
+/* What Linux's driver 8250 asks it in autoconfig() and serial8250_do_startup(). */
+static void test_uart_found(void **state)
+{
+    struct uart u = {0};
+
+    (void)state;
+    uart_write(&u, 1, 0xff);
+    assert_int_equal(uart_read(&u, 1), 0x0f);
+    uart_write(&u, 1, 0);
+    assert_int_equal(uart_read(&u, 1), 0);
+    uart_write(&u, 4, 0x1a);
+    assert_int_equal(uart_read(&u, 6) & 0xf0, 0x90);
+    uart_write(&u, 4, 0x15);
+    assert_int_equal(uart_read(&u, 6) & 0xf0, 0x60);
+    uart_write(&u, 4, 0);
+    assert_int_equal(uart_read(&u, 6) & 0xf0, 0xb0);
+    assert_int_equal(uart_read(&u, 2), 0x01);
+    uart_write(&u, 2, 1);
+    assert_int_equal(uart_read(&u, 2), 0xc1);
+}
+
+static void test_uart_interrupt(void **state)
+{
+    struct uart u = {0};
+
+    (void)state;
+    assert_false(uart_interrupt(&u));
+    assert_true(uart_write(&u, 0, 'x'));
+    assert_false(uart_interrupt(&u));
+    /* Enabling it while there is room raises it; naming it takes it back. */
+    uart_write(&u, 1, 2);
+    assert_true(uart_interrupt(&u));
+    assert_int_equal(uart_read(&u, 2), 2);
+    assert_false(uart_interrupt(&u));
+    assert_int_equal(uart_read(&u, 2), 1);
+    /* Each byte is out at once. Enabled again without a change, it stays as it is. */
+    assert_true(uart_write(&u, 0, 'x'));
+    assert_true(uart_interrupt(&u));
+    assert_int_equal(uart_read(&u, 2), 2);
+    uart_write(&u, 1, 2);
+    assert_false(uart_interrupt(&u));
+    assert_true(uart_write(&u, 0, 'x'));
+    uart_write(&u, 1, 0);
+    assert_false(uart_interrupt(&u));
+    assert_int_equal(uart_read(&u, 2), 1);
+    uart_write(&u, 1, 2);
+    assert_true(uart_interrupt(&u));
+    /* The divisor's high byte is not it. */
+    uart_read(&u, 2);
+    uart_write(&u, 1, 0);
+    uart_write(&u, 3, 0x80);
+    uart_write(&u, 1, 2);
+    assert_false(uart_interrupt(&u));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,7 +377,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_placed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_aligned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_initrd, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_acpi, setup, teardown),
         cmocka_unit_test(test_uart),
+        cmocka_unit_test(test_uart_found),
+        cmocka_unit_test(test_uart_interrupt),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
