@@ -98,6 +98,7 @@ class Machine:
         self.results = results
         self.environment = results["environment"]
         self.exact = self.environment["kind"] == "emulator"
+        self.number = 0  # of the sets of one processor, where there are several
         self.by_cell = {}
         for entry in results["measurements"]:
             cell = (entry["column"], entry["experiment"], entry["item"])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # convert.py: the lines of one boot, and the emulator's ledger of it, to measurements: the base is
 # subtracted, then everything is per operation (README.md, "results.json").
-from results import Trouble
+from results import Trouble, check_unit
 
+# Whose work depends on when a packet comes: its counts differ from boot to boot, by about 1 %.
+NOT_REPEATED = ("nginx",)
 # Of values that a program prints: quotients of a time, which do not repeat from machine to machine.
 RATES = ("rate", "transfer")
 ROOT_COUNTERS = (("vmread", "vmread"), ("vmwrite", "vmwrite"), ("root_rdmsr", "rdmsr"),
@@ -18,6 +20,14 @@ def region_totals(ledger, number):
     """What the ledger counted in a region, by (metric, unit)."""
     if ledger is None:
         raise Trouble(f"region {number}: there is no ledger of this boot")
+    try:
+        return totals_of(ledger, number)
+    except (AttributeError, KeyError, TypeError) as trouble:
+        raise Trouble(f"region {number}: this is no ledger of testbed/run.sh: "
+                      f"{type(trouble).__name__} {trouble}") from None
+
+
+def totals_of(ledger, number):
     region = ledger["regions"].get(str(number))
     if region is None:
         raise Trouble(f"region {number}: not in the ledger; the program never marked it")
@@ -75,7 +85,8 @@ class Converter:
         less = region_totals(self.ledger, base.region) if base else {}
         for metric, unit in {**totals, **less}:
             value = totals.get((metric, unit), 0) - less.get((metric, unit), 0)
-            self.add(line, metric, unit, per_operation(value, line.ops), True)
+            self.add(line, metric, unit, per_operation(value, line.ops),
+                     line.experiment not in NOT_REPEATED)
 
     def from_tsc(self, line):
         base = self.base_of(line, lambda other: other.metric == line.metric and other.n is not None)
@@ -88,8 +99,9 @@ class Converter:
                  min=per_operation(line.min - less, ops), p95=per_operation(line.p95 - less, ops))
 
     def from_value(self, line):
+        check_unit(line.metric, line.unit, "unit", self.kind)
         exact = self.kind == "emulator" and line.unit in ("count", "bytes") and \
-            line.metric not in RATES
+            line.metric not in RATES and line.experiment not in NOT_REPEATED
         if line.n is not None:
             self.add(line, line.metric, line.unit, line.median, exact and line.min == line.p95,
                      line.n, min=line.min, p95=line.p95)

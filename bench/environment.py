@@ -13,6 +13,12 @@ PSTATE_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 CPUFREQ_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq"
 MEMINFO = "/proc/meminfo"
+MODULES = "/sys/module"
+# As guest/payload/kvm.c says them of the emulator's KVM.
+KVM_SETTINGS = ("kvm/parameters/enable_pmu", "kvm_intel/parameters/enable_apicv",
+                "kvm_intel/parameters/flexpriority", "kvm_intel/parameters/ept",
+                "kvm_intel/parameters/nested", "kvm_intel/parameters/unrestricted_guest",
+                "kvm_intel/parameters/vmentry_l1d_flush", "kvm_intel/parameters/vpid")
 BOOT_KIB = 800 * 1024  # one boot in the emulator: the guest's 512 MiB, and the emulator's own
 
 
@@ -129,6 +135,13 @@ def collect(kind, kernel, model, mitigations):
         found["emulator"] = qemu_version()
         found["turbo"], found["frequency"] = turbo(), frequency()
     return found
+
+
+def host_kvm(modules=MODULES, release=None):
+    """Of the KVM that QEMU uses here: the kernel's release and what kvm_intel was loaded with."""
+    values = {os.path.basename(name): read(os.path.join(modules, name)) for name in KVM_SETTINGS}
+    words = "".join(f" {key}={value}" for key, value in values.items() if value)
+    return f"Linux {release or os.uname().release}" + (f", kvm_intel{words}" if words else "")
 
 
 def kvm_version(console):

@@ -4,7 +4,7 @@
 import accuracy_tables
 import plots
 import published
-from more_tables import ABLATED, VARIANTS
+from more_tables import ABLATED, PLOTTED, VARIANTS
 from predict import predictions
 from results import COLUMNS
 from tables import BASE, PERIODS, extra, published_extra
@@ -64,6 +64,8 @@ def ablation_groups(machine):
     main = "root_instructions" if machine.exact else machine.main_metric("ablation")
     groups = []
     for item, heading in ABLATED:
+        if item not in PLOTTED:
+            continue
         rows = []
         for variant, words in VARIANTS:
             metrics = machine.metrics("msr+nmi", "ablation", f"{item}@{variant}")

@@ -6,6 +6,7 @@ import json
 import re
 
 import convert
+import judge
 import lines
 import results
 from results import Trouble
@@ -23,6 +24,9 @@ class Section:
     name: str
     column: str | None = None
     environment: dict = dataclasses.field(default_factory=dict)
+    version: str = ""
+    governor: str = ""
+    options: str = ""
     bench: list = dataclasses.field(default_factory=list)
     end: tuple | None = None
 
@@ -36,11 +40,13 @@ def take(section, text, where):
         key, value = match.groups()
         if key == "column":
             section.column = value
+        elif key in ("version", "governor", "options"):
+            setattr(section, key, value)
         elif key in results.ENVIRONMENT:
             section.environment[key] = value
         else:
-            raise Trouble(f"{where}: unknown key '{key}', wanted column or one of "
-                          f"{', '.join(results.ENVIRONMENT)}")
+            raise Trouble(f"{where}: unknown key '{key}', wanted column, version, governor, "
+                          f"options or one of {', '.join(results.ENVIRONMENT)}")
     elif text.startswith("end:"):
         match = DONE.fullmatch(text)
         if not match:
@@ -66,7 +72,8 @@ def read_sections(name):
         if begin:
             if inside:
                 raise Trouble(f"{where}: column {begin[1]} begins inside column {inside.column}")
-            inside = Section(name, begin[1], dict(common.environment))
+            inside = dataclasses.replace(common, column=begin[1], bench=[], end=None,
+                                         environment=dict(common.environment))
             sections.append(inside)
         elif end:
             if not inside or inside.column != end[1]:
@@ -94,11 +101,15 @@ def results_of(section, ledgers):
     if kind not in results.KINDS:
         raise Trouble(f"{section.name}: column {column}: env kind is {json.dumps(kind)}, wanted "
                       f"one of {', '.join(results.KINDS)}")
-    found = results.empty(kind, why=ABSENT)
+    found = results.empty(kind, section.version, why=ABSENT)
     tick = section.environment.get("tick", "0")
     if tick != "0":
         raise Trouble(f"{section.name}: column {column}: tick={tick}, wanted 0; measure it again")
     found["environment"].update(section.environment, tick=0)
+    if section.governor:
+        known = found["environment"]["frequency"]
+        found["environment"]["frequency"] = ", ".join(
+            filter(None, (known, f"governor {section.governor}")))
     state = found["columns"][column]
     if status != 0:
         state["why"] = why or ("no line 'end:': it was cut off" if status is None
@@ -111,7 +122,8 @@ def results_of(section, ledgers):
         state["why"] = "it brought no figure"
         errors.append(state["why"])
     else:
-        state.update(status="ok", why="", detail=f"imported, {len(parsed)} lines")
+        state.update(status="ok", why="", detail=", ".join(filter(None, (
+            f"imported, {len(parsed)} lines", section.options))))
     found["measurements"], found["skipped"] = got.measurements, got.skipped
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
 
@@ -127,6 +139,10 @@ def read_ledgers(pairs):
                 ledgers[column] = json.load(source)
         except (OSError, ValueError) as trouble:
             raise Trouble(f"--ledger {pair}: {trouble}") from None
+        if not isinstance(ledgers[column], dict) or \
+                not isinstance(ledgers[column].get("regions"), dict):
+            raise Trouble(f"--ledger {pair}: no 'regions' in it, wanted a ledger that "
+                          "testbed/run.sh wrote")
     return ledgers
 
 
@@ -145,4 +161,6 @@ def run(names, ledger_pairs):
             # Why a column did not run says the file that is about it.
             if merged["columns"][column]["status"] != "ok" and state["why"] != ABSENT:
                 merged["columns"][column] = state
-    return merged, said + notes, 1 if said else 0
+    emulated = merged["environment"]["kind"] == "emulator"
+    few = "" if emulated else judge.few_runs(merged["measurements"])
+    return merged, said + notes + ([few] if few else []), 1 if said else 0

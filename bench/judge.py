@@ -8,6 +8,8 @@ import convert
 import lines
 from machine import STATUS_POWEROFF
 
+ENOUGH_RUNS = 30  # for the median and the 95th percentile of a time
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -19,6 +21,7 @@ class Outcome:
     measurements: list = dataclasses.field(default_factory=list)
     skipped: list = dataclasses.field(default_factory=list)
     console: str = ""
+    notes: list = dataclasses.field(default_factory=list)  # no errors, but worth a line
 
     @property
     def ok(self):
@@ -50,6 +53,17 @@ def program_errors(boot, console):
             yield f"job {job} did not end"
         elif match[1] != "0":
             yield f"job {job} ended with status {match[1]}"
+
+
+def few_runs(measurements):
+    """A line that lists the times of hardware that too few runs stand behind; or nothing."""
+    few = [entry for entry in measurements if entry["unit"] in ("cycles", "ns")
+           and "p95" in entry and entry["n"] < ENOUGH_RUNS]
+    if not few:
+        return ""
+    return f"fewer than {ENOUGH_RUNS} runs are behind " + ", ".join(
+        f"{entry['column']} {entry['experiment']}/{entry['item']} (n={entry['n']})"
+        for entry in few)
 
 
 def as_variant(found, variant, wanted):
@@ -93,4 +107,6 @@ def judge(boot, run, kind):
         errors.append(f"experiments that were not asked for: {', '.join(unknown)}")
         measurements = [entry for entry in measurements if entry["experiment"] in boot.cells]
         skipped = [entry for entry in skipped if entry["experiment"] in boot.cells]
-    return Outcome(boot, run.seconds, "", errors, measurements, skipped, run.console)
+    few = few_runs(measurements) if kind != "emulator" else ""
+    return Outcome(boot, run.seconds, "", errors, measurements, skipped, run.console,
+                   [few] if few else [])

@@ -4,9 +4,9 @@
 import published
 from cells import NONE, Cell, Row, columns_of, millions, number, percent
 from results import COLUMNS
-from tables import (BASE, PERIODS, asked, block, count_row, difference, new_table, operations,
-                    overhead, profile_metric, profile_overhead, published_cells, ratio_cells,
-                    value_cells)
+from tables import (BASE, PERIODS, asked, block, count_row, difference, levels, new_table,
+                    operations, overhead, profile_metric, profile_overhead, published_cells,
+                    ratio_cells, value_cells)
 
 PROFILE_SHARES = tuple(published.TABLE_4_4)
 NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, maximum"),
@@ -17,9 +17,13 @@ PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret",
 VARIANTS = (("compiled_out", "not compiled in"), ("none", "none"), ("no_lost", "all but lost"),
             ("no_skid", "all but skid"), ("no_unblock", "all but unblock"),
             ("no_mask", "all but mask"), ("lazy", "all, unblock lazy"), ("all", "all"))
-ABLATED = (("cpuid", "CPUID"), ("cpuid_blocked", "CPUID in NMI handler"))
+ABLATED = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "OUTL"),
+           ("cpuid_blocked", "CPUID in NMI handler"))
+PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all of them the figure would not be readable
 EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions "
                  "executed meanwhile, idle time included, and says nothing of a real machine's.")
+NOT_REPEATED = ("What nginx executes depends on when its packets come, and differs from boot to "
+                "boot: differences below about 1 % say nothing here.")
 UNITS_OF_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 UNITS_OF_SIZE = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -75,6 +79,7 @@ def table_4_5(machine):
     unit = "instructions (exact count), millions" if machine.exact else "time: median"
     table = new_table("t45", "Table 4.5: Listing 2 without and with perf record", unit,
                       published.TABLE_4_5_COLUMNS, "published: s")
+    table.reading += levels(machine)
     for item, label in (("plain", "without profiling"), ("profiled", "with profiling")):
         values, whys = asked(machine, "profile", item, profile_metric(machine))
         block(table, label, values, whys, published.TABLE_4_5[item], names,
@@ -91,10 +96,13 @@ def nginx_table(machine, key, title, item, figures):
     names = columns_of(published.TABLE_4_6_COLUMNS)
     table = new_table(key, title, "per request, and as wrk reports", published.TABLE_4_6_COLUMNS,
                       "published")
+    table.reading += levels(machine)
     if machine.exact:
         values, whys = asked(machine, "nginx", item, "instructions")
         block(table, "instructions/request", values, whys)
         count_row(table, machine, "exits", "nginx", item, ("exits",), names)
+        table.reading.append(NOT_REPEATED)
+        table.group("as wrk reports, in emulated time")
     for metric, label in NGINX_ROWS:
         values, whys = asked(machine, "nginx", item, metric)
         units = [entry["unit"] for name in COLUMNS
@@ -103,7 +111,8 @@ def nginx_table(machine, key, title, item, figures):
         table.rows.append(Row(label, value_cells(table, values, whys,
                                                  lambda value, unit=unit: scaled(value, unit))
                               + published_cells(figures[metric], names)))
-        if values["native"] is not None:
+        # Ratios of emulated time would look like results.
+        if values["native"] is not None and not machine.exact:
             theirs = {name: figures[metric][name].split()[0] for name in names}
             block_ratio(table, values, theirs, names)
     for metric in ("requests", "samples"):
@@ -149,10 +158,13 @@ def table_4_7(machine):
                 (1 - profiled / plain) * 100
         else:
             overheads[name] = overhead(plain, profiled)
+    if machine.exact:
+        table.group("of instructions per request; published: of throughput")
     overhead_rows(table, overheads, whys, published.TABLE_4_7_OVERHEAD,
                   columns_of(published.TABLE_4_6_COLUMNS))
     table.reading.append(
-        "Overhead here is of instructions per request; the thesis's, from its text, of throughput."
+        "Overhead here is of instructions per request, so that points below about 1 say nothing "
+        "either; the thesis's, from its text, is of throughput."
         if machine.exact else "Overhead: the part of the requests per second that is lost.")
     return table
 
@@ -188,6 +200,7 @@ def exits_per_pmi(machine, experiment, who):
 
 def pmi_table(machine):
     table = new_table("pmi", "One PMI end to end (bench kernel)", machine.unit(), {}, "")
+    table.reading += levels(machine)
     return operations(table, machine, "pmi", PMI_ITEMS, {}, (), True)
 
 

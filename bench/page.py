@@ -3,6 +3,8 @@
 # script. For light and dark, paper, and screens 360 pixels wide, where tables and figures scroll.
 from html import escape
 
+from tables import BROKEN, HOLDS
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --page: #ffffff; --band: #f3f5f8;
   --line: #d0d7de; --grid: #c3cad2; --link: #0a58a8; --theirs: #fbf6ea; --good: #116329;
@@ -142,7 +144,7 @@ def facts_html(facts, name):
            '<thead><tr><th scope="col" class="text">what</th>'
            '<th scope="col" class="text">wanted</th><th scope="col" class="text">found</th>'
            '<th scope="col">verdict</th></tr></thead><tbody>']
-    styles = {"holds": "good", "does not hold": "bad"}
+    styles = {HOLDS: "good", BROKEN: "bad"}
     for what, wanted, found, verdict in facts:
         style = styles.get(verdict, "missing")
         out.append(f'<tr class="main"><td class="wrap">{escape(what)}</td><td class="wrap">'

@@ -57,7 +57,7 @@ VARIANTS = {
     "lazy": ("bookkeeping=all unblock=lazy", None),
     "compiled_out": ("bookkeeping=all", "no_bookkeeping"),
 }
-ABLATION_ITEMS = ("cpuid", "cpuid_blocked")
+ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 
 # Limits of one boot in seconds, many times what it takes alone.
 BENCH_LIMIT = 180

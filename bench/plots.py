@@ -268,6 +268,8 @@ def plain_logarithmic(axis, minor):
 
 def prediction_figure(key, title, lines):
     """Predicted beside published, in one panel for each table: their sizes differ."""
+    # A logarithmic axis has no place for what is not above 0.
+    lines = [line for line in lines if min(line.low, line.theirs) > 0]
     if not lines:
         return None
     pyplot = library()

@@ -33,23 +33,48 @@ ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux
                ("frequency", "frequency"), ("date", "date"))
 
 
+def belongs(part, group):
+    """Why a set of results is no part of the machine of these; "" where it is one."""
+    ours = results.ok_columns(part)
+    for other in group:
+        both = [name for name in results.ok_columns(other) if name in ours]
+        if both:
+            return f"column {', '.join(both)} is in both"
+        for key, mine, its in results.differences(part, other):
+            return f"{key} is '{mine}' in one and '{its}' in the other"
+    return ""
+
+
 def by_machine(parts):
-    """Merges runs of one machine; gives the machines in the order of the files, and notes."""
-    groups, notes = {}, []
+    """Merges runs of one machine; gives the machines in the order of the files, and notes. Two
+    machines can have the same processor: what one run could not have brought is kept apart."""
+    groups, notes = [], []
     for part in parts:
-        key = (part["environment"]["kind"], part["environment"]["cpu"])
-        groups.setdefault(key, []).append(part)
+        what = (part["environment"]["kind"], part["environment"]["cpu"])
+        alike = [group for known, group in groups if known == what]
+        whys = [belongs(part, group) for group in alike]
+        if "" in whys:
+            alike[whys.index("")].append(part)
+            continue
+        if whys:
+            notes.append(f"results of the same processor, {what[1] or 'not known'}, are kept apart "
+                         f"as sets 1 to {len(alike) + 1}: {whys[-1]}")
+        groups.append((what, [part]))
     machines = []
-    for group in groups.values():
+    for at, (what, group) in enumerate(groups):
         merged, said = results.merge(group) if len(group) > 1 else (group[0], [])
-        machines.append(Machine(merged))
+        machine = Machine(merged)
+        if [known for known, _ in groups].count(what) > 1:
+            machine.number = sum(known == what for known, _ in groups[:at + 1])
+        machines.append(machine)
         notes += said
     return machines, notes
 
 
 def name_of(machine):
     environment = machine.environment
-    return f"{environment['kind']}: {environment['cpu'] or 'processor not known'}"
+    return f"{environment['kind']}: {environment['cpu'] or 'processor not known'}" + \
+        (f", set {machine.number}" if machine.number else "")
 
 
 def tables_of(machine):
@@ -81,6 +106,11 @@ def environment_pairs(machine):
     tool = machine.results["tool"]
     pairs.append(("this project", (tool["version"] or "version not known")
                   + (", quick run" if tool["quick"] else "")))
+    run = machine.results.get("run")
+    if run:
+        pairs.append(("took", f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on "
+                              f"{run['processors']} processors"
+                              + ("" if run["whole"] else ", a part of the boots")))
     pairs.append(("schema of results", str(machine.results["schema"])))
     for name, column in machine.results["columns"].items():
         text = column["detail"] if column["status"] == "ok" else \
@@ -157,9 +187,10 @@ def sources_html():
         "calculated here from the published figures."), page.pairs_html(pairs)]
 
 
-def html_of(machines):
+def html_of(machines, notes=()):
     prefixes = [f"m{at}-" for at in range(1, len(machines) + 1)]
     body = [f"<h1>{page.escape(TITLE)}</h1>"]
+    body += [page.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes]
     for machine in machines:
         if len(machines) > 1:
             body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
@@ -167,7 +198,8 @@ def html_of(machines):
         body.append(page.pairs_html(summary.results_of(machine)))
     entries = []
     for prefix, machine in zip(prefixes, machines):
-        kind = f" ({machine.environment['kind']})" if len(machines) > 1 else ""
+        number = f", set {machine.number}" if machine.number else ""
+        kind = f" ({machine.environment['kind']}{number})" if len(machines) > 1 else ""
         entries += contents(prefix, kind)
     body.append(page.contents_html([*entries, ("environment", "Environment"),
                                     ("sources", "Published figures")]))
@@ -224,7 +256,7 @@ def main():
         if arguments.text:
             print(text_of(machines))
         else:
-            write(arguments.out, html_of(machines))
+            write(arguments.out, html_of(machines, notes))
             print(f"report: {arguments.out}")
     except (results.Trouble, plots.NoPlots) as trouble:
         print(f"report: {trouble}", file=sys.stderr)

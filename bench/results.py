@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # results.py: the file of results (README.md, "results.json"): load, validate, save, merge. Every
 # fault in it is one Trouble, whose text says where it is, what was found and what is wanted.
+import contextlib
 import json
 import math
 import os
@@ -9,12 +10,30 @@ SCHEMA = 1
 COLUMNS = ("native", "kvm", "intercept", "msr", "msr+nmi")
 KINDS = ("emulator", "nested", "metal")
 UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
+# What each metric is counted in; of those by exit reason (exits:CPUID) the first part.
+METRICS = {"instructions": ("instructions", "root_instructions", "nonroot_instructions"),
+           "count": ("exits", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr", "vmcs_accesses",
+                     "pmis", "branches", "handler_branches", "samples", "lost", "throttled",
+                     "max_sample_rate", "iter", "requests", "rate", "count", "expected",
+                     "overhead", "switches", "all_modes"),
+           "ns": ("latency_avg", "latency_max", "duration"),
+           "percent": ("share",), "bytes": ("transfer",)}
+# A metric that is not known here comes from a program, which counts neither of the others.
+PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "profile", "nginx", "accuracy", "ablation")
 ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick",
                "mitigations", "turbo", "frequency")
 NOT_RUN = "not run"
+# Of a column on a machine under KVM: what its figures have below them.
+ONE_LEVEL = "one level of virtualisation, the host's KVM"
+TWO_LEVELS = "two levels of virtualisation, PMUvisor on the host's KVM"
 STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
+# Parts of one set of results must agree in these; where others differ, a line says so.
+SAME = ("kind", "cpu", "kernel", "mitigations")
+# What may change from column to column of one machine, and then says which column had which.
+BY_COLUMN = ("turbo", "frequency")
+RUN = ("seconds", "jobs", "processors", "whole")
 REQUIRED = CELL + ("metric", "unit", "value", "exact", "n")
 OPTIONAL = ("min", "p95")
 
@@ -56,13 +75,29 @@ def check_cell(entry, where):
          f"one of {', '.join(EXPERIMENTS)}")
 
 
+def units_of(metric, kind):
+    """The units that a metric may have on this kind of machine."""
+    if metric == "time":
+        return ("instructions" if kind == "emulator" else "cycles", "ns")
+    for unit, names in METRICS.items():
+        if metric.partition(":")[0] in names:
+            return (unit,)
+    return PROGRAMS_UNITS
+
+
+def check_unit(metric, unit, where, kind):
+    need(unit in UNITS, where, unit, f"one of {', '.join(UNITS)}")
+    need(unit != "cycles" or kind != "emulator", where, unit,
+         "instructions: an emulator has no cycles")
+    allowed = units_of(metric, kind)
+    need(unit in allowed, where, unit, f"{' or '.join(allowed)}: the metric is {metric}")
+
+
 def check_measurement(entry, where, kind):
     check_keys(entry, where, REQUIRED, OPTIONAL)
     check_cell(entry, where)
     check_texts(entry, where, ("metric", "unit"))
-    need(entry["unit"] in UNITS, f"{where}.unit", entry["unit"], f"one of {', '.join(UNITS)}")
-    need(entry["unit"] != "cycles" or kind != "emulator", f"{where}.unit", entry["unit"],
-         "instructions: an emulator has no cycles")
+    check_unit(entry["metric"], entry["unit"], f"{where}.unit", kind)
     for key in ("value", *OPTIONAL):
         need(key not in entry or is_number(entry[key]), f"{where}.{key}", entry.get(key),
              "a number")
@@ -94,10 +129,20 @@ def check_columns(columns):
              "the reason why it was not run")
 
 
+def check_run(run):
+    check_keys(run, "run", RUN)
+    need(is_number(run["seconds"]) and run["seconds"] >= 0, "run.seconds", run["seconds"],
+         "seconds")
+    for key in ("jobs", "processors"):
+        need(type(run[key]) is int and run[key] > 0, f"run.{key}", run[key],
+             "a whole number above 0")
+    need(isinstance(run["whole"], bool), "run.whole", run["whole"], "true or false")
+
+
 def validate(results):
     """Raises Trouble at the first thing that is not as README.md says; gives the results back."""
     check_keys(results, "results", ("schema", "tool", "environment", "columns", "measurements",
-                                    "skipped"))
+                                    "skipped"), ("run",))
     need(results["schema"] == SCHEMA, "schema", results["schema"], SCHEMA)
     check_keys(results["tool"], "tool", ("version", "quick"))
     check_texts(results["tool"], "tool", ("version",))
@@ -105,6 +150,8 @@ def validate(results):
          "true or false")
     check_environment(results["environment"])
     check_columns(results["columns"])
+    if "run" in results:
+        check_run(results["run"])
     for key in ("measurements", "skipped"):
         need(isinstance(results[key], list), key, results[key], "a list")
     seen = set()
@@ -153,29 +200,66 @@ def load(name):
 def save(results, name):
     """Validated first, and never half written."""
     validate(results)
-    os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
     new = f"{name}.{os.getpid()}.new"
-    with open(new, "w", encoding="utf-8") as out:
-        json.dump(results, out, indent=1)
-        out.write("\n")
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(new, name)
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
+        with open(new, "w", encoding="utf-8") as out:
+            json.dump(results, out, indent=1)
+            out.write("\n")
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(new, name)
+    except OSError as trouble:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise Trouble(f"{name}: {trouble.strerror}; give a folder that can be written and has "
+                      "room with --out") from None
+
+
+def ok_columns(part):
+    return [name for name, column in part["columns"].items() if column["status"] == "ok"]
+
+
+def differences(part, other):
+    """What keeps two parts from being of one set, as (key, what the part has, what the other)."""
+    pairs = [(f"environment.{key}", part["environment"][key], other["environment"][key])
+             for key in SAME]
+    pairs.append(("tool.version", part["tool"]["version"], other["tool"]["version"]))
+    # Of which machine a part is must be known; another value may be missing in one of them.
+    return [(key, mine, its) for key, mine, its in pairs
+            if mine != its and (key in ("environment.kind", "environment.cpu") or (mine and its))]
+
+
+def by_column(parts, key):
+    """One value of all columns; or, where they differ, each with its columns."""
+    columns = {}
+    for part in parts:
+        value = part["environment"][key]
+        for name in ok_columns(part) if value else ():
+            columns[name] = value
+    values = list(dict.fromkeys(columns.values()))
+    if len(values) < 2:
+        return "".join(values)
+    return "; ".join(f"{', '.join(name for name in COLUMNS if columns.get(name) == value)}: "
+                     f"{value}" for value in values)
 
 
 def merge(parts):
     """One machine's results out of several: a column that ran is taken whole from the last of them
-    in which it did. Gives the results, and one line for each column that came more than once."""
+    in which it did. Gives the results, and a line for whatever came more than once or differs."""
     need(len(parts) > 0, "merge", [], "at least one file of results")
-    first = parts[0]
-    merged = empty(first["environment"]["kind"])
+    merged = empty(parts[0]["environment"]["kind"])
     notes = []
-    for part in parts:
-        for key in ("kind", "cpu"):
-            need(part["environment"][key] == first["environment"][key], f"environment.{key}",
-                 part["environment"][key],
-                 f"{json.dumps(first['environment'][key])}: runs of one machine")
+    for at, part in enumerate(parts):
+        for other in parts[:at]:
+            for key, mine, its in differences(part, other):
+                where = f"{key} of column {', '.join(ok_columns(part)) or 'none'}"
+                need(False, where, mine, f"{json.dumps(its)}: of one machine and version; keep "
+                     "them apart, or measure again")
         for key, value in part["environment"].items():
+            known = merged["environment"][key]
+            if key in ("kvm", "compiler", "emulator") and value and known and value != known:
+                notes.append(f"{key} differs: '{known}' and '{value}'; the last one is named")
             if value != "":
                 merged["environment"][key] = value
         merged["tool"]["version"] = part["tool"]["version"] or merged["tool"]["version"]
@@ -190,4 +274,10 @@ def merge(parts):
             for key in ("measurements", "skipped"):
                 merged[key] = [entry for entry in merged[key] if entry["column"] != name] + \
                     [entry for entry in part[key] if entry["column"] == name]
+    for key in BY_COLUMN:
+        value = by_column(parts, key)
+        if value:
+            merged["environment"][key] = value
+        if "; " in value and value not in [part["environment"][key] for part in parts]:
+            notes.append(f"{key} differs: {value}")
     return validate(merged), notes

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
@@ -19,9 +20,15 @@ import launch  # noqa: E402
 import plan  # noqa: E402
 import results  # noqa: E402
 import schedule  # noqa: E402
+import tables  # noqa: E402
+from cells import Machine  # noqa: E402
 
 RESULTS = "results.json"
+PART = "part.json"  # instead of it, where a whole run's is there
 DURATIONS = "durations.json"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# What a run of every boot may take in the emulator, in minutes, with so many processors.
+MINUTES, QUICK_MINUTES, PROCESSORS = 60, 15, 2
 STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -57,7 +64,49 @@ def parse_arguments():
     return arguments
 
 
-def columns_of(outcomes, asked, impossible):
+def is_whole(arguments):
+    return not arguments.only and set(arguments.columns) == set(results.COLUMNS)
+
+
+def whole_set(name):
+    """Whether the results there are those of a whole run, or of a bare machine."""
+    try:
+        known = results.load(name)
+    except results.Trouble:
+        return False
+    return known.get("run", {}).get("whole", False) or known["environment"]["kind"] == "metal"
+
+
+def protect(arguments):
+    """A whole set of results is not replaced by a part of one."""
+    name = os.path.join(arguments.out, RESULTS)
+    part = bool(arguments.files) or not is_whole(arguments)
+    if part and not arguments.plan and whole_set(name):
+        raise results.Trouble(f"{os.path.relpath(name)}: found results of a whole run, which these "
+                              "would replace; give another folder with --out (make: BENCH_OUT=), "
+                              "or remove it")
+
+
+def took(run, quick, kind):
+    """The line about the run's time, which says nothing of the figures."""
+    text = f"took {run['seconds'] / 60:.1f} min"
+    if kind != "emulator" or not run["whole"] or run["processors"] < PROCESSORS:
+        return text
+    limit = QUICK_MINUTES if quick else MINUTES
+    return f"{text}, wanted at most {limit}" + \
+        (": too long" if run["seconds"] > limit * 60 else "")
+
+
+def broken(found):
+    """A line for each thing that must hold and does not."""
+    if found["environment"]["kind"] != "emulator":
+        return []
+    return [f"does not hold: {what}: found {there}, wanted {wanted}"
+            for what, wanted, there, verdict in tables.must_hold(Machine(found))
+            if verdict == tables.BROKEN]
+
+
+def columns_of(kind, outcomes, asked, impossible):
     """The state of each column: ok where any of its boots brought something."""
     columns = {}
     for name in results.COLUMNS:
@@ -65,6 +114,8 @@ def columns_of(outcomes, asked, impossible):
         good = [outcome for outcome in mine if not outcome.failure and outcome.measurements]
         if good:
             detail = ", ".join(outcome.boot.title for outcome in good if not outcome.boot.variant)
+            if kind == "nested":
+                detail += "; " + (results.ONE_LEVEL if name == "kvm" else results.TWO_LEVELS)
             columns[name] = {"status": "ok", "why": "", "detail": detail}
             continue
         why = impossible.get(name, "")
@@ -80,18 +131,21 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
     kernel = launch.kernel_release(launcher.kernel("linux"))
     found = results.empty(kind, launch.version(), arguments.quick)
     found["environment"] = environment.collect(kind, kernel, launch.MODEL, launch.MITIGATIONS)
+    if kind == "nested" and "kvm" in arguments.columns:
+        found["environment"]["kvm"] = environment.host_kvm()
     for outcome in outcomes:
         if outcome.boot.column == "kvm" and not found["environment"]["kvm"]:
             found["environment"]["kvm"] = environment.kvm_version(outcome.console)
         found["measurements"] += outcome.measurements
         found["skipped"] += outcome.skipped
     found["skipped"] += plan.left_out(kind, arguments.columns)
-    found["columns"] = columns_of(outcomes, arguments.columns, impossible)
+    found["columns"] = columns_of(kind, outcomes, arguments.columns, impossible)
     return found
 
 
 def measure(arguments):
     """Boots what the plan says; gives results and exit status."""
+    begun = time.monotonic()
     kind, notes = environment.detect()
     if arguments.kind == "nested" and kind != "nested":
         raise results.Trouble(f"--kind nested cannot be had here: {environment.probe()[1]}")
@@ -118,7 +172,13 @@ def measure(arguments):
     launcher.prepare(boots)
     durations = schedule.Durations(os.path.join(arguments.out, DURATIONS), kind)
     outcomes, interrupted = schedule.run(launcher, boots, kind, jobs, durations, say)
+    # From here on it is a matter of moments, and nothing of it shall be lost.
+    ignore()
     found = assemble(kind, arguments, outcomes, launcher, impossible)
+    found["run"] = {"seconds": round(time.monotonic() - begun, 1), "jobs": jobs,
+                    "processors": len(os.sched_getaffinity(0)),
+                    "whole": is_whole(arguments) and not interrupted}
+    say(f"bench: {took(found['run'], arguments.quick, kind)}")
     bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]
     if bad:
         say(f"bench: {len(bad)} of {len(boots)} boots have errors: {', '.join(bad)}")
@@ -126,19 +186,24 @@ def measure(arguments):
     return found, status
 
 
+def ignore():
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def interrupt(_number, _frame):
     """The first one ends what runs and keeps what has ended; another shall not stop that."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    ignore()
     raise KeyboardInterrupt
 
 
 def main():
     arguments = parse_arguments()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
     try:
+        protect(arguments)
         if arguments.files:
             found, notes, status = importer.run(arguments.files, arguments.ledger)
             for note in notes:
@@ -148,14 +213,24 @@ def main():
         if found is None:
             return status
         name = os.path.join(arguments.out, RESULTS)
+        if status == STATUS_INTERRUPTED and whole_set(name):
+            say(f"bench: {os.path.relpath(name)}, of a whole run, is left as it is")
+            name = os.path.join(arguments.out, PART)
         results.save(found, name)
         say(f"bench: {len(found['measurements'])} measurements in {os.path.relpath(name)}")
         for column, state in found["columns"].items():
             if state["status"] != "ok" and column in arguments.columns:
                 say(f"bench: column {column}: {state['status']}: {state['why']}")
-        return status
+        wrong = broken(found)
+        for text in wrong:
+            say(f"bench: {text}")
+        return STATUS_FAILED if wrong and status == STATUS_OK else status
     except (results.Trouble, AssertionError) as trouble:
         print(f"bench: {trouble}", file=sys.stderr)
+        return STATUS_USAGE
+    except OSError as trouble:
+        print(f"bench: {trouble.filename or arguments.out}: {trouble.strerror}; give a folder that "
+              "can be written with --out", file=sys.stderr)
         return STATUS_USAGE
     except KeyboardInterrupt:
         print("bench: interrupted before the first boot", file=sys.stderr)

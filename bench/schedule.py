@@ -2,6 +2,7 @@
 # schedule.py: runs the boots of a plan, some at once, the longest first, and says after each how
 # far it is. How long each took is kept in a file, for the next run's estimate.
 import concurrent.futures
+import contextlib
 import json
 import os
 import threading
@@ -37,11 +38,13 @@ class Durations:
 
     def keep(self, boot, seconds):
         self.known[self.key(boot)] = round(seconds, 1)
-        os.makedirs(os.path.dirname(self.name), exist_ok=True)
         new = f"{self.name}.new"
-        with open(new, "w", encoding="utf-8") as out:
-            json.dump(self.known, out, indent=1, sort_keys=True)
-        os.replace(new, self.name)
+        # Only an estimate is lost where the disk is full; the run is not.
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self.name), exist_ok=True)
+            with open(new, "w", encoding="utf-8") as out:
+                json.dump(self.known, out, indent=1, sort_keys=True)
+            os.replace(new, self.name)
 
 
 def remaining(left, running, jobs):
@@ -89,7 +92,8 @@ class Progress:
                      f"{boot.title:28} {outcome.seconds:6.1f} s  {state:8} "
                      f"elapsed {clock(now - self.started)}, about "
                      f"{clock(remaining(left, running, self.jobs))} left")
-            for text in ([outcome.failure] if outcome.failure else []) + outcome.errors:
+            for text in ([outcome.failure] if outcome.failure else []) + outcome.errors + \
+                    outcome.notes:
                 self.say(f"bench: boot {boot.name}: {text}")
 
 

@@ -9,7 +9,8 @@ from results import COLUMNS
 from tables import asked, extra, profile_overhead, published_extra
 
 KINDS = {
-    "emulator": "an emulator: every figure is an exact count of instructions, exits or accesses",
+    "emulator": "an emulator: figures are counts of instructions, exits or accesses, exact "
+                "but for nginx's",
     "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_boots.py: the plan covers what it must; what a boot brought is judged; boots run at the same
 # time, and one that fails does not stop the others.
+import os
+import tempfile
 import threading
 import unittest
 from types import SimpleNamespace
@@ -38,6 +40,13 @@ class Plan(unittest.TestCase):
             self.assertNotIn("tick", one.config)
             self.assertGreater(one.limit, one.estimate)
 
+    def test_ablation_has_every_exit(self):
+        for one in plan.make("emulator", results.COLUMNS):
+            if one.variant:
+                self.assertEqual(set(one.cells["ablation"]), {
+                    f"{item}@{one.variant}"
+                    for item in ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")})
+
     def test_quick_is_shorter(self):
         seconds = [sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
                    for quick in (True, False)]
@@ -49,6 +58,17 @@ class Environment(unittest.TestCase):
         for processors, kib, wanted in ((2, 9000000, 2), (64, 8000000, 9), (4, 100, 1)):
             said = environment.boots_at_once(processors, f"MemAvailable: {kib} kB\n")
             self.assertEqual(said, wanted)
+
+    def test_the_hosts_kvm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(environment.host_kvm(folder, "6.1"), "Linux 6.1")
+            os.makedirs(os.path.join(folder, "kvm_intel", "parameters"))
+            for key, value in (("ept", "Y"), ("nested", "1")):
+                with open(os.path.join(folder, "kvm_intel", "parameters", key), "w",
+                          encoding="utf-8") as out:
+                    out.write(f"{value}\n")
+            self.assertEqual(environment.host_kvm(folder, "6.1"),
+                             "Linux 6.1, kvm_intel ept=Y nested=1")
 
     def test_kind_of_machine(self):
         for flags, probed, kind, words in (
@@ -104,6 +124,12 @@ class Judge(unittest.TestCase):
         got = self.outcome(ended(good + "job: name=two status=1\n"), linux)
         self.assertIn("job two ended with status 1", got.errors)
 
+    def test_few_runs_of_hardware_are_one_note(self):
+        for kind, notes in (("nested", 1), ("emulator", 0)):
+            got = judge.judge(boot(), ended(), kind)
+            self.assertEqual((got.ok, len(got.notes)), (True, notes))
+        self.assertIn("msr exit/empty (n=1)", judge.judge(boot(), ended(), "nested").notes[0])
+
     def test_variant_is_an_ablation(self):
         one = boot(cells={"ablation": ("cpuid@lazy",)}, variant="lazy")
         got = self.outcome(ended(EMPTY + EMPTY.replace("empty", "cpuid") + "1..1\n"), one)
@@ -140,6 +166,16 @@ class Durations:
 
 
 class Schedule(unittest.TestCase):
+    def test_a_full_disk_costs_an_estimate_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            taken = os.path.join(folder, "file")
+            with open(taken, "w", encoding="utf-8"):
+                pass
+            durations = schedule.Durations(os.path.join(taken, "durations.json"), "emulator")
+            outcomes, _ = schedule.run(Launcher(1), [boot("x")], "emulator", 1, durations,
+                                       [].append)
+            self.assertTrue(outcomes[0].ok)
+
     def test_the_rest_goes_on(self):
         boots = [boot("bad"), boot("x"), boot("y"), boot("z")]
         said, durations = [], Durations()

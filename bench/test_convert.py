@@ -88,6 +88,13 @@ class Regions(unittest.TestCase):
         got = convert.convert(found, None, "native", "emulator")
         self.assertIn("no ledger", got.errors[0])
 
+    def test_ledger_of_another_shape(self):
+        for ledger in ([], {"regions": []}, {"regions": {"1": 5}}, {"regions": {"1": {}}},
+                       {"regions": {"1": {**LEDGER["regions"]["1"], "exits": [1]}}}):
+            got = run(BASE, ledger)
+            self.assertEqual(len(got.errors), 1, ledger)
+            self.assertIn("region 1: this is no ledger", got.errors[0])
+
     def test_base_that_does_not_fit(self):
         got = run(ITEM)
         self.assertIn("base empty has no such line", got.errors[0])
@@ -136,12 +143,24 @@ class Times(unittest.TestCase):
 
 
 class Values(unittest.TestCase):
-    LINE = "bench: experiment=nginx item=plain metric=%s unit=%s value=%s"
+    LINE = "bench: experiment=profile item=plain metric=%s unit=%s value=%s"
 
     def test_counts_are_exact_in_the_emulator_only(self):
         for kind, exact in (("emulator", True), ("metal", False)):
-            got = run(self.LINE % ("requests", "count", 500), {}, kind)
-            self.assertIs(value(got, "plain", "requests", "exact"), exact)
+            got = run(self.LINE % ("samples", "count", 500), {}, kind)
+            self.assertIs(value(got, "plain", "samples", "exact"), exact)
+
+    def test_nothing_of_nginx_is_exact(self):
+        got = run("bench: experiment=nginx item=plain region=1 ops=10 metric=requests unit=count "
+                  "value=10")
+        self.assertEqual(got.errors, [])
+        self.assertEqual({entry["exact"] for entry in got.measurements}, {False})
+        self.assertEqual(value(got, "plain", "instructions"), 23)
+
+    def test_a_unit_that_the_metric_does_not_have(self):
+        got = run(self.LINE % ("root_instructions", "bytes", 5))
+        self.assertEqual(got.measurements, [])
+        self.assertIn("profile/plain: unit: found \"bytes\", wanted instructions", got.errors[0])
 
     def test_times_and_rates_are_not_exact(self):
         for metric, unit in (("latency_avg", "ns"), ("rate", "count"), ("share", "percent")):

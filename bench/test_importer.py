@@ -104,6 +104,38 @@ class Import(unittest.TestCase):
         self.assertIn("cpu", self.refused(file_of("native"),
                                           file_of("msr", env=ENV.replace("Xeon", "Core"))))
 
+    def test_version(self):
+        env = ENV + 'env: version="v1"\nenv: compiler="cc 1"\n'
+        found, _, status = self.run_on(file_of("native", env=env), file_of("msr", env=env))
+        self.assertEqual((found["tool"]["version"], status), ("v1", 0))
+        other = file_of("msr", env=env.replace("v1", "v2"))
+        self.assertIn('tool.version of column msr: found "v2"',
+                      self.refused(file_of("native", env=env), other))
+        begin = f"{env}BENCH BEGIN column=native\n{LINES}end: column=native status=0\n"
+        found, _, _ = self.run_on(f"{begin}BENCH END column=native\n")
+        self.assertEqual(found["tool"]["version"], "v1")
+
+    def test_settings_that_differ_between_columns(self):
+        env = 'env: governor="powersave"\nenv: frequency="3000 MHz"\n'
+        found, notes, status = self.run_on(
+            file_of("native", env=ENV + env),
+            file_of("msr", env=ENV.replace("off", "on") + env.replace("powersave", "performance")))
+        self.assertEqual((status, len(notes)), (0, 2))
+        self.assertEqual(found["environment"]["turbo"], "native: off; msr: on")
+        self.assertEqual(found["environment"]["frequency"], "native: 3000 MHz, governor powersave; "
+                         "msr: 3000 MHz, governor performance")
+
+    def test_few_runs_are_listed(self):
+        _, notes, status = self.run_on(file_of("native").replace("n=30 min=220", "n=29 min=220"))
+        self.assertEqual((status, len(notes)), (0, 1))
+        self.assertIn("fewer than 30 runs are behind native msr/rdpmc (n=29)", notes[0])
+
+    def test_ledger_of_another_shape(self):
+        name = self.write("shape.json", "[1, 2]")
+        with self.assertRaises(Trouble) as caught:
+            self.run_on(file_of("native"), ledgers=[f"native={name}"])
+        self.assertIn("no 'regions' in it", str(caught.exception))
+
     def test_markers_that_do_not_match(self):
         begin = "BENCH BEGIN column=native\n"
         self.assertIn("inside", self.refused(ENV + begin + begin))

@@ -234,7 +234,7 @@ class Tables(unittest.TestCase):
         verdicts = [fact[3] for fact in tables.must_hold(maker.machine())]
         self.assertEqual(set(verdicts), {"does not hold"})
         nothing = Machine(results.empty("emulator"))
-        self.assertEqual({fact[3] for fact in tables.must_hold(nothing)}, {"not run"})
+        self.assertEqual({fact[3] for fact in tables.must_hold(nothing)}, {"not measured"})
 
     def test_tables_fit_a_console(self):
         for machine in (self.machine, metal().machine(), Machine(results.empty("emulator"))):

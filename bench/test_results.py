@@ -44,12 +44,31 @@ class Validate(unittest.TestCase):
         self.assertIs(type(results.validate(good())), dict)
 
     def test_no_cycles_in_an_emulator(self):
-        made = good(unit="cycles", exact=False)
+        made = good(metric="time", unit="cycles", exact=False)
         self.refused(made, "measurements[0].unit", "no cycles")
         results.validate(change(made, "environment", "kind", "metal"))
 
     def test_a_time_of_hardware_is_not_exact(self):
-        self.refused(change(good(unit="cycles"), "environment", "kind", "metal"), "exact")
+        self.refused(change(good(metric="time", unit="cycles"), "environment", "kind", "metal"),
+                     "exact")
+
+    def test_a_metric_has_its_unit(self):
+        for metric, unit in (("root_instructions", "bytes"), ("root_instructions:CPUID", "count"),
+                             ("exits:CPUID", "instructions"), ("share", "count"),
+                             ("pmis", "ns"), ("time", "count"), ("latency_avg", "count"),
+                             ("other", "instructions")):
+            self.refused(good(metric=metric, unit=unit), "measurements[0].unit", metric)
+        for metric, unit in (("root_instructions:CPUID", "instructions"), ("exits:CPUID", "count"),
+                             ("time", "instructions"), ("time", "ns"), ("other", "bytes")):
+            results.validate(good(metric=metric, unit=unit))
+        hardware = change(good(metric="time", exact=False), "environment", "kind", "nested")
+        self.refused(hardware, "cycles or ns")
+
+    def test_how_long_it_took(self):
+        run = {"seconds": 61.5, "jobs": 2, "processors": 2, "whole": True}
+        results.validate(change(good(), "run", run))
+        for key, bad in (("seconds", -1), ("jobs", 0), ("processors", "2"), ("whole", 1)):
+            self.refused(change(good(), "run", {**run, key: bad}), f"run.{key}")
 
     def test_fields_of_a_measurement(self):
         for key, bad in (("column", "xen"), ("experiment", "msrs"), ("unit", "tsc"), ("value", "1"),
@@ -101,6 +120,16 @@ class Files(unittest.TestCase):
                 results.save(good(unit="cycles"), name)
             self.assertEqual(results.load(name), good())
 
+    def test_a_place_that_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            taken = os.path.join(folder, "file")
+            with open(taken, "w", encoding="utf-8"):
+                pass
+            with self.assertRaises(Trouble) as caught:
+                results.save(good(), os.path.join(taken, "results.json"))
+            self.assertIn("--out", str(caught.exception))
+            self.assertEqual(os.listdir(folder), ["file"])
+
     def test_what_is_wrong_with_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "results.json")
@@ -142,7 +171,27 @@ class Merge(unittest.TestCase):
         self.assertEqual(len(merged["measurements"]), 1)
 
     def test_of_one_machine_only(self):
-        for key, value in (("kind", "metal"), ("cpu", "other")):
+        first = change(good(), "environment", "kernel", "Linux 6")
+        first["environment"]["mitigations"] = "off"
+        for key, value in (("kind", "metal"), ("cpu", "other"), ("kernel", "Linux 7"),
+                           ("mitigations", "auto")):
             with self.assertRaises(Trouble) as caught:
-                results.merge([good(), change(good(), "environment", key, value)])
+                results.merge([first, change(first, "environment", key, value)])
             self.assertIn(key, str(caught.exception))
+
+    def test_of_one_version_only(self):
+        with self.assertRaises(Trouble) as caught:
+            results.merge([good(), change(good("msr"), "tool", "version", "v2")])
+        self.assertIn('tool.version of column msr: found "v2", wanted "v1"', str(caught.exception))
+        merged, _ = results.merge([change(good(), "tool", "version", ""), good("msr")])
+        self.assertEqual(merged["tool"]["version"], "v1")
+
+    def test_what_differs_from_column_to_column_is_said(self):
+        parts = [change(good(name), "environment", "turbo", value)
+                 for name, value in (("native", "off"), ("msr", "on"), ("msr+nmi", "off"))]
+        merged, notes = results.merge(parts)
+        self.assertEqual(merged["environment"]["turbo"], "native, msr+nmi: off; msr: on")
+        self.assertEqual(notes, ["turbo differs: native, msr+nmi: off; msr: on"])
+        parts = [change(good(name), "environment", "kvm", f"of Linux {name}")
+                 for name in ("native", "msr")]
+        self.assertIn("kvm differs", results.merge(parts)[1][0])
