@@ -15,14 +15,16 @@ BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
 
 .PHONY: bench bench-all report report-all
 
+# Earlier results stay until a run has its own, and are not reported as if they were new.
 # Two steps, so that the second make sees the packages that the first one installed.
 bench:
 	@testbed/deps.sh build run bench
 	@$(MAKE) --no-print-directory bench-all
 
 bench-all: $(EFI) $(BENCH_IMAGE) $(MUTANTS)/no_bookkeeping.efi test-machine
-	@rm -f $(BENCH_OUT)/results.json; status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
-	if [ -e $(BENCH_OUT)/results.json ]; then \
+	@mkdir -p $(BENCH_OUT) && touch $(BENCH_OUT)/begun; \
+	status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
+	if [ $(BENCH_OUT)/results.json -nt $(BENCH_OUT)/begun ]; then \
 	    bench/report.py --text $(BENCH_OUT)/results.json && \
 	    bench/report.py --out $(BENCH_OUT)/report.html $(BENCH_OUT)/results.json || status=1; fi; \
 	exit $$status
