@@ -122,5 +122,25 @@ class Columns(unittest.TestCase):
         self.assertIn(tables.LEVELS, tables.table_4_1(run.Machine(made)).reading)
         self.assertNotIn(tables.LEVELS, tables.table_4_1(emulator().machine()).reading)
 
-    def test_a_terminal_that_closes_ends_it_as_other_signals_do(self):
-        self.assertIn(signal.SIGHUP, run.SIGNALS)
+
+class Signals(unittest.TestCase):
+    WAITS = ("import run, sys, time\n"
+             "def wait(_):\n"
+             "    print('ready', flush=True)\n"
+             "    time.sleep(60)\n"
+             "run.measure = wait\n"
+             "sys.argv = ['run.py', '--out', '/nonexistent']\n"
+             "sys.exit(run.main())\n")
+
+    def test_each_ends_it_in_good_order(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen([sys.executable, "-B", "-c", self.WAITS], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                                  preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL)
+                                                      for each in run.SIGNALS]) as child:
+                self.assertEqual(child.stdout.readline(), "ready\n")
+                child.send_signal(number)
+                _, said = child.communicate(timeout=30)
+            self.assertEqual(child.returncode, run.STATUS_INTERRUPTED, number)
+            self.assertEqual(said, "bench: interrupted before the first boot\n")
