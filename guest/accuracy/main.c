@@ -27,6 +27,7 @@
 #define MIB_SHIFT 20
 
 #define PERCENT 100u
+#define MEDIAN 50u
 #define P95 95u
 
 static const struct program *const programs[] = {
@@ -69,10 +70,13 @@ static int compare_values(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+static uint64_t nearest_rank(const uint64_t *sorted, unsigned count, unsigned percent)
+{
+    return sorted[(count * percent + PERCENT - 1) / PERCENT - 1];
+}
+
 void print_values(const char *item, const char *metric, uint64_t *values, unsigned count)
 {
-    unsigned p95 = (count * P95 + PERCENT - 1) / PERCENT; /* nearest rank */
-
     if (count == 1) {
         print_value(item, metric, values[0]);
         return;
@@ -80,7 +84,8 @@ void print_values(const char *item, const char *metric, uint64_t *values, unsign
     qsort(values, count, sizeof(*values), compare_values);
     printf("bench: experiment=accuracy item=%s metric=%s unit=count n=%u min=%llu median=%llu "
            "p95=%llu\n", item, metric, count, (unsigned long long)values[0],
-           (unsigned long long)values[count / 2], (unsigned long long)values[p95 - 1]);
+           (unsigned long long)nearest_rank(values, count, MEDIAN),
+           (unsigned long long)nearest_rank(values, count, P95));
 }
 
 /* The processor that this runs on, for all threads to come. */

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -58,7 +59,9 @@ bool threads_run(struct thread_work work[THREADS], uint32_t region)
         error = pthread_create(&thread[i], NULL, thread_main, &work[i]);
     }
     if (error != 0) {
-        return failed("cannot start %d threads: %s", THREADS, strerror(error));
+        failed("cannot start %d threads: %s", THREADS, strerror(error));
+        /* One that did start waits for the others, with pointers into the caller's frame. */
+        exit(EXIT_FAILURE);
     }
     /* The kernel may wake up later than asked for by this much, by default half of the pause. */
     prctl(PR_SET_TIMERSLACK, 1);
