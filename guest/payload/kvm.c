@@ -30,8 +30,9 @@
 /* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
 #define LINUX_APIC "xapic"
 /* There is no ACPI to say how the machine ends; this takes the reset port, which the launcher has.
- * It has no clock with a date, for which the driver would wait a second. */
-#define LINUX_WORDS "pmv.end=reboot reboot=pci initcall_blacklist=cmos_init"
+ * It has no clock with a date, for which the driver would wait a second. The host's own init may be
+ * another. */
+#define LINUX_WORDS "rdinit=/init pmv.end=reboot reboot=pci initcall_blacklist=cmos_init"
 /* Seconds, pmv.seconds= has others. In the emulator one is some minutes of real time, where whoever
  * started the machine has a limit of his own. */
 #define TIME_LIMIT "900"
