@@ -125,6 +125,12 @@ class Import(unittest.TestCase):
         self.assertEqual(found["environment"]["frequency"], "native: 3000 MHz, governor powersave; "
                          "msr: 3000 MHz, governor performance")
 
+    def test_options_are_the_columns(self):
+        found, _, _ = self.run_on(file_of("native"),
+                                  file_of("msr", env=ENV + 'env: options="policy=msr tick=0"\n'))
+        self.assertEqual([found["columns"][name]["detail"] for name in ("native", "msr")],
+                         ["imported, 2 lines", "imported, 2 lines, policy=msr tick=0"])
+
     def test_few_runs_are_listed(self):
         _, notes, status = self.run_on(file_of("native").replace("n=30 min=220", "n=29 min=220"))
         self.assertEqual((status, len(notes)), (0, 1))
