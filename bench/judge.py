@@ -47,7 +47,7 @@ def program_errors(boot, console):
                 yield f"the bench kernel said: {line.strip()}"
         if not re.search(r"^1\.\.\d+\s*$", console, re.MULTILINE):
             yield "the bench kernel's plan is missing: it did not come to its end"
-    for job in boot.jobs:
+    for job in boot.jobs + boot.inner:
         match = re.search(rf"^job: name={job} status=(\d+)", console, re.MULTILINE)
         if not match:
             yield f"job {job} did not end"

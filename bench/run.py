@@ -138,7 +138,6 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
             found["environment"]["kvm"] = environment.kvm_version(outcome.console)
         found["measurements"] += outcome.measurements
         found["skipped"] += outcome.skipped
-    found["skipped"] += plan.left_out(kind, arguments.columns)
     found["columns"] = columns_of(kind, outcomes, arguments.columns, impossible)
     return found
 

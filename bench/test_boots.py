@@ -47,6 +47,19 @@ class Plan(unittest.TestCase):
                     f"{item}@{one.variant}"
                     for item in ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")})
 
+    def test_linux_under_kvm(self):
+        """The same jobs and words as in other columns, one level deeper."""
+        boots = {one.name: one for one in plan.make("emulator", results.COLUMNS)}
+        for name in plan.LINUX_BOOTS:
+            native, kvm = boots[f"{name}-native"], boots[f"{name}-kvm"]
+            self.assertEqual((kvm.jobs, kvm.inner), (("kvm",), native.jobs))
+            self.assertEqual((kvm.program, kvm.cells), (native.program, native.cells))
+            self.assertIn(f"pmv.kvm={','.join(native.jobs)} {native.append}", kvm.append)
+            self.assertGreater(kvm.memory, native.memory)
+        nested = {one.name: one for one in plan.make("nested", ("kvm", "msr"))}
+        for name in plan.LINUX_BOOTS:
+            self.assertEqual(nested[f"{name}-kvm"].jobs, nested[f"{name}-msr"].jobs)
+
     def test_quick_is_shorter(self):
         seconds = [sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
                    for quick in (True, False)]
@@ -123,6 +136,8 @@ class Judge(unittest.TestCase):
         self.assertIn("job two did not end", self.outcome(ended(good), linux).errors)
         got = self.outcome(ended(good + "job: name=two status=1\n"), linux)
         self.assertIn("job two ended with status 1", got.errors)
+        inside = boot(program="linux", jobs=("one",), inner=("two",))
+        self.assertIn("job two did not end", self.outcome(ended(good), inside).errors)
 
     def test_few_runs_of_hardware_are_one_note(self):
         for kind, notes in (("nested", 1), ("emulator", 0)):
