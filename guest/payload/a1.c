@@ -112,27 +112,14 @@ int a1_run(const struct a1_plan *plan, struct a1_result *result)
     return error;
 }
 
-int a1_lift_limits(void)
-{
-    static const char percent[] = "/proc/sys/kernel/perf_cpu_time_max_percent";
-    static const char rate[] = "/proc/sys/kernel/perf_event_max_sample_rate";
-    /* The rate cannot be set while the time limit is off, as an earlier job may have left it. */
-    int error = write_text(percent, "25\n");
-
-    if (error == 0) {
-        error = write_text(rate, "10000000\n");
-    }
-    return error != 0 ? error : write_text(percent, "0\n");
-}
-
-int job_a1(void)
+static int run_each(void)
 {
     struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
     struct a1_result warm_up;
     int failed = 0;
     int error;
 
-    error = a1_lift_limits();
+    error = perf_lift_limits();
     if (error != 0) {
         printf("a1: error=\"cannot lift perf's rate limit: %s\"\n", strerror(-error));
         return 1;
@@ -157,6 +144,15 @@ int job_a1(void)
         return 1;
     }
     results_valid = true;
+    return failed;
+}
+
+int job_a1(void)
+{
+    bool watchdog = nmi_watchdog_runs();
+    int failed = run_each();
+
+    nmi_watchdog_set(watchdog);
     return failed;
 }
 

@@ -31,8 +31,4 @@ struct a1_result {
 /* One run of the appendix's program. 0 or -errno; -EPERM: a hypercall was refused. */
 int a1_run(const struct a1_plan *plan, struct a1_result *result);
 
-/* perf limits the rate of samples and the time that PMIs may take; with M = 100 either would
- * throttle the event. 0 or -errno. */
-int a1_lift_limits(void);
-
 #endif

@@ -25,30 +25,30 @@
 #define JOBS_FOLDER "/jobs/"
 
 static const struct job jobs[] = {
-    {"a1", job_a1, "the A.1 program for each M"},
-    {"a1bench", job_a1bench, "the measurement a1: Table 4.2"},
-    {"report", job_report, "kernel, hypervisor, A.1 table"},
-    {"cpuinfo", job_cpuinfo, "what CPUID and the kernel log say"},
-    {"cpuid", job_cpuid, "a marked run of CPUID instructions"},
-    {"interrupts", job_interrupts, "NMI and PMI lines of /proc/interrupts"},
-    {"watchdog", job_watchdog, "whether the NMI watchdog runs"},
-    {"perf", job_perf, "perf stat of a program of known length"},
-    {"efivars", job_efivars, "read, write, delete EFI variables"},
-    {"touch", job_touch, "touch the hypervisor's memory"},
-    {"badmsr", job_badmsr, "access MSRs that must fault"},
-    {"log", job_log, "the hypervisor's log"},
-    {"hosttick", job_hosttick, "host work at the next tick"},
-    {"hostwork", job_hostwork, "host work with PMIs of its own"},
-    {"skid", job_skid, "PMIs with an exit around each"},
-    {"switch", job_switch, "PMIs while NMI passthrough goes on and off"},
-    {"spin", job_spin, "a loop without exits of its own"},
-    {"masking", job_masking, "host work while the guest masks its PMI"},
-    {"nmilog", job_nmilog, "the kernel's complaints of NMIs"},
-    {"module", job_module, "the module that hands unknown NMIs back"},
-    {"returned", job_returned, "host NMIs that Linux takes"},
-    {"apic", job_apic, "a register of the local APIC, by many instructions"},
-    {"apicbad", job_apicbad, "the same by instructions that apic=trap refuses"},
-    {"kvm", job_kvm, "the bench kernel or Linux under KVM"},
+    {"a1", job_a1}, /* the A.1 program for each M */
+    {"a1bench", job_a1bench}, /* the measurement a1: Table 4.2 */
+    {"report", job_report}, /* kernel, hypervisor, A.1 table */
+    {"cpuinfo", job_cpuinfo}, /* what CPUID and the kernel log say */
+    {"cpuid", job_cpuid}, /* a marked run of CPUID instructions */
+    {"interrupts", job_interrupts}, /* NMI and PMI lines of /proc/interrupts */
+    {"watchdog", job_watchdog}, /* whether the NMI watchdog runs */
+    {"perf", job_perf}, /* perf stat of a program of known length */
+    {"efivars", job_efivars}, /* read, write, delete EFI variables */
+    {"touch", job_touch}, /* touch the hypervisor's memory */
+    {"badmsr", job_badmsr}, /* access MSRs that must fault */
+    {"log", job_log}, /* the hypervisor's log */
+    {"hosttick", job_hosttick}, /* host work at the next tick */
+    {"hostwork", job_hostwork}, /* host work with PMIs of its own */
+    {"skid", job_skid}, /* PMIs with an exit around each */
+    {"switch", job_switch}, /* PMIs while NMI passthrough goes on and off */
+    {"spin", job_spin}, /* a loop without exits of its own */
+    {"masking", job_masking}, /* host work while the guest masks its PMI */
+    {"nmilog", job_nmilog}, /* the kernel's complaints of NMIs */
+    {"module", job_module}, /* the module that hands unknown NMIs back */
+    {"returned", job_returned}, /* host NMIs that Linux takes */
+    {"apic", job_apic}, /* a register of the local APIC, by many instructions */
+    {"apicbad", job_apicbad}, /* the same by instructions that apic=trap refuses */
+    {"kvm", job_kvm}, /* the bench kernel or Linux under KVM */
 };
 
 static void mount_all(void)
@@ -137,7 +137,12 @@ static int run_job(const char *name)
         printf("job: name=%s status=%d\n", name, status);
         return status;
     }
-    printf("job: name=%s status=127 error=\"no such job\"\n", name);
+    printf("job: name=%s status=127 error=\"no such job; wanted a program in " JOBS_FOLDER
+           " or one of", name);
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        printf(" %s", jobs[i].name);
+    }
+    printf("\"\n");
     return 1;
 }
 

@@ -44,7 +44,6 @@ static inline void region_end(uint32_t id)
 struct job {
     const char *name;
     int (*run)(void);
-    const char *about;
 };
 
 int job_a1(void);
@@ -75,13 +74,18 @@ int job_kvm(void);
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
 
-/* The value of key in the environment, else of the last "key=value" word of the kernel command line,
- * else fallback. */
+/* The value of key in the environment, else of the last "key=value" word of the kernel command
+ * line, else fallback. */
 void command_line_word(const char *key, const char *fallback, char *value, size_t size);
 
-/* Lifts perf's limits on the rate of PMIs and the time they take, and stops the NMI watchdog, so
- * that every PMI is the caller's. */
-void perf_lift_limits(void);
+/* Lifts perf's limits on the rate of samples and on the time that PMIs may take, either of which
+ * would throttle an event of a short period, and stops the NMI watchdog, whose PMIs would count as
+ * the caller's. 0, or -errno of the limits. */
+int perf_lift_limits(void);
+
+/* The watchdog's state, to be put back; a kernel may have none. */
+bool nmi_watchdog_runs(void);
+void nmi_watchdog_set(bool on);
 
 /* The local APIC's register of the PMI, in xAPIC mode; needs iomem=relaxed on the kernel's command
  * line. NULL when /dev/mem refuses. Stays mapped. */

@@ -23,16 +23,8 @@
 #define SWITCH_BRANCHES 100u
 #define SWITCH_STEP 37u
 #define SWITCH_SPREAD 301u
-
-/* The rate cannot be set any more once the time limit is off: then it is lifted already. */
-void perf_lift_limits(void)
-{
-    write_text("/proc/sys/kernel/perf_event_max_sample_rate", "10000000\n");
-    write_text("/proc/sys/kernel/perf_cpu_time_max_percent", "0\n");
-    write_text("/proc/sys/kernel/nmi_watchdog", "0\n");
-}
-
 #define SPIN_BRANCHES 20000000ul
+
 
 static long vmcall(long number)
 {

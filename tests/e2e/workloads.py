@@ -37,7 +37,7 @@ def image():
 
 
 def boot_of(lab, column):
-    boot = lab.emulator(f"workloads-{column}", entry=column, jobs="a1bench,profile,nginx,nmilog",
+    boot = lab.emulator(f"workloads-{column}", entry=column, jobs="a1bench,watchdog,profile,nginx,nmilog",
                         config="console=none user_hypercalls=1", initrd=image(),
                         append=f"pmv.a1_runs=2 pmv.profile_runs=1 pmv.iter={ITER} "
                                f"pmv.period={PERIOD} pmv.nginx_ms=100",
@@ -82,9 +82,15 @@ def test_a1(lab):
             assert (inner["region"], inner["ops"]) == (region + INNER, 1), inner
             assert item["pmis"] == wanted and A1_BRANCHES <= item["branches"] < A1_BRANCHES + 100, \
                 f"{column}, M={period}: {item}, wanted {wanted} PMIs"
-            assert item["time"] > 0, item
+            assert item["time"] > 0 and item["pmis_deviation"] == 0, item
             raised = boot.region(region)["pmi"]["raised"]
             assert raised == wanted, f"{column}, M={period}: {raised} PMIs in the ledger"
+
+
+def test_watchdog_is_back(lab):
+    """a1bench, which stops the NMI watchdog, leaves it running as it found it."""
+    for column in COLUMNS:
+        assert boot_of(lab, column).lines("watchdog")[0]["enabled"] == "1", column
 
 
 def test_a1_exits(lab):
@@ -191,5 +197,5 @@ def test_quiet(lab):
         assert boot.lines("nmilog")[-1]["lines"] == "0", boot.lines("nmilog")
 
 
-TESTS = [test_a1, test_a1_exits, test_a1_extra, test_policy_is_back, test_profile,
-         test_profile_overhead, test_nginx, test_nginx_profile, test_quiet]
+TESTS = [test_a1, test_watchdog_is_back, test_a1_exits, test_a1_extra, test_policy_is_back,
+         test_profile, test_profile_overhead, test_nginx, test_nginx_profile, test_quiet]
