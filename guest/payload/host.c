@@ -87,8 +87,8 @@ int job_hostwork(void)
     return failed;
 }
 
-/* Leaves the work to the tick and stays away from exits long enough for one to come: the log, on the
- * console, says what came of it. */
+/* Leaves the work to the tick and stays away from exits long enough for one to come: the log, on
+ * the console, says what came of it. */
 int job_hosttick(void)
 {
     uint64_t counted;

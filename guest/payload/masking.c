@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * masking.c: the job `masking`: host work whose PMIs must come although the guest keeps its own
- * masked. Thesis, section 4.4.2 (PMI masking); SDM Vol. 3, "Local Vector Table". Needs
- * user_hypercalls=1, and iomem=relaxed on the kernel's command line to reach LVTPC through /dev/mem.
+ * masked. Thesis, section 4.4.2 (PMI masking); SDM Vol. 3, "Local Vector Table".
+ * Needs user_hypercalls=1, and on the kernel's command line iomem=relaxed to reach LVTPC through
+ * /dev/mem.
  *
  * As in the thesis the guest masks its PMI in the middle of P_Host: this comes in slices, half of
  * them before and half of them after. Around it a counter of the guest's own counts what the guest
