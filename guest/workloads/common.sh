@@ -23,24 +23,37 @@ whole() { # whole KEY FALLBACK: the same, which must be a whole number from 1 on
 }
 
 say() { # say ITEM REST...
-    item=$1
+    said=$1
     shift
-    echo "bench: experiment=$job item=$item $*"
+    echo "bench: experiment=$job item=$said $*"
 }
 
 value() { # value ITEM METRIC UNIT VALUE
     say "$1" "metric=$2 unit=$3 value=$4"
 }
 
-# n, min, median and 95th percentile (nearest rank) of the numbers in a file, one a line.
+# n, minimum, median and 95th percentile (nearest rank) of the numbers in a file, one a line.
 distribution() { # distribution FILE
     sort -n "$1" | awk '
         { v[NR] = $1 }
-        END {
-            rank = int((NR * 95 + 99) / 100)
-            printf "n=%d min=%.0f median=%.0f p95=%.0f\n", NR, v[1],
-                (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[rank]
-        }'
+        function rank(percent) { return v[int((NR * percent + 99) / 100)] }
+        END { printf "n=%d min=%s median=%s p95=%s\n", NR, v[1], rank(50), rank(95) }'
+}
+
+values() { # values ITEM METRIC UNIT FILE: one number as it is, of several their distribution
+    if [ "$(wc -l < "$4")" -eq 1 ]; then
+        value "$1" "$2" "$3" "$(cat "$4")"
+    else
+        say "$1" "metric=$2 unit=$3 $(distribution "$4")"
+    fi
+}
+
+total() { # total FILE
+    awk '{ sum += $1 } END { printf "%.0f\n", sum }' "$1"
+}
+
+largest() { # largest FILE
+    sort -n "$1" | tail -n 1
 }
 
 # How many events of a kind perf.data has, by the statistics of perf report --stats.
