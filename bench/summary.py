@@ -121,7 +121,8 @@ def nginx(machine, item):
     if all(value is None for value in values.values()):
         return ""
     return ("Instructions per request: " if machine.exact else "Requests per second: ") + \
-        by_column(values, lambda value: scaled(value, "count")) + "."
+        by_column(values, lambda value: scaled(value, "count")) + \
+        (" (differences below about 1 % say nothing)." if machine.exact else ".")
 
 
 def accuracy(machine):
