@@ -62,7 +62,7 @@ ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 # Limits of one boot in seconds, many times what it takes alone.
 BENCH_LIMIT = 180
 KVM_LIMIT = 300
-# Of Linux, that of the other columns is as many times as long under the emulator's KVM; and MiB.
+# Linux under the emulator's KVM: so many times the seconds of the other columns; the machine's MiB.
 KVM_SLOWER = 2
 KVM_MEMORY = 1024
 NO_PERF_LIMIT = "sysctl.kernel.perf_cpu_time_max_percent=0"
