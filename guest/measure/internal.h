@@ -19,6 +19,7 @@
 #define MSR_A_PMC0 0x4c1
 #define COUNTER_0 1 /* in GLOBAL_CTRL, GLOBAL_STATUS and GLOBAL_OVF_CTRL */
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
+#define EVENTSEL_USR (1u << 16)
 #define EVENTSEL_OS (1u << 17)
 #define EVENTSEL_INT (1u << 20)
 #define EVENTSEL_EN (1u << 22)
@@ -46,6 +47,19 @@ static inline void msr_write(uint32_t index, uint64_t value)
 {
     __asm__ volatile("wrmsr"
                      : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)) : "memory");
+}
+
+struct cpuid_leaf {
+    uint32_t eax, ebx, ecx, edx;
+};
+
+static inline struct cpuid_leaf cpuid_leaf(uint32_t number)
+{
+    struct cpuid_leaf l;
+
+    __asm__ volatile("cpuid" : "=a"(l.eax), "=b"(l.ebx), "=c"(l.ecx), "=d"(l.edx)
+                             : "a"(number), "c"(0));
+    return l;
 }
 
 static inline uint64_t counter_read(uint32_t counter)
@@ -88,10 +102,12 @@ struct pmu {
     bool full_width;
 };
 const struct pmu *pmu_found(void);
-/* The registers that the measurements change, and LVTPC. */
+/* The registers that the measurements change, and LVTPC; each where there is one. */
 void pmu_save(void);
 void pmu_restore(void);
 
+/* NULL: there is an LVTPC to be measured; else what is missing. */
+const char *lvtpc_why_not(void);
 uint32_t lvtpc_read(void);
 void lvtpc_write(uint32_t value);
 /* LVTPC and ICR as an instruction reaches them: an MSR in x2APIC mode, else an address. */
@@ -115,6 +131,8 @@ typedef void (*loop_function)(struct loop *loop);
 void loop_empty(struct loop *loop);
 void loop_rdmsr(struct loop *loop);
 void loop_wrmsr(struct loop *loop);
+void loop_empty_xor(struct loop *loop); /* EAX changes by RBX in each turn */
+void loop_wrmsr_xor(struct loop *loop);
 void loop_rdpmc(struct loop *loop);
 void loop_store(struct loop *loop); /* EAX to the address in RDX */
 void loop_in_8(struct loop *loop);
@@ -127,7 +145,6 @@ void loop_out_32(struct loop *loop);
 void loop_empty_rax(struct loop *loop);
 void loop_cpuid(struct loop *loop);
 void loop_vmcall(struct loop *loop);
-void loop_empty_rax_rbx(struct loop *loop);
 void loop_vmcall_rbx(struct loop *loop);
 
 /* ---- statistics.c ---- */
@@ -150,24 +167,43 @@ struct item {
 
 /* RUNS timed runs of the loop, one marked pass, one line. `loop` holds the registers. */
 void item_loop(const struct item *item, loop_function function, const struct loop *loop);
-/* The same in two steps, where no line can be printed between. */
-void item_collect(const struct item *item, loop_function function, const struct loop *loop);
+/* The same step by step, where no line can be printed between: the passes from 0 on, in order. */
+uint32_t item_passes(void);
+void item_pass(const struct item *item, loop_function function, const struct loop *loop,
+               uint32_t number);
 void item_print_loop(const struct item *item);
 /* An item of one event: `samples` of it. */
 void item_latency(const struct item *item, uint64_t *samples, size_t n);
+/* `samples` of a count. */
+void item_counts(const struct item *item, const char *metric, uint64_t *samples, size_t n);
 void item_count(const struct item *item, const char *metric, uint64_t value);
 void item_skip(const struct item *item, const char *why);
 uint32_t runs_wanted(void);
 uint32_t operations_wanted(void);
 extern uint64_t measure_samples[MEASURE_RUNS_MAX];
 
+/* ---- run.c ---- */
+
+/* Before each item: lets the host's interrupts in. False: something else has the PMU now; the
+ * item's line says so. */
+bool item_ready(const struct item *item);
+/* item_loop() of an item that is ready. */
+void measure_loop(const struct item *item, loop_function function, const struct loop *loop);
+
 /* ---- nmi.c: the handlers, and waiting for an NMI ---- */
 
 /* What the next NMIs do; NULL: they are strays. */
 extern void (*volatile measure_nmi_action)(void);
-/* The gate's handlers: one calls the action, one takes time stamps, one marks regions. */
-extern const char measure_nmi_call[], measure_nmi_stamp[], measure_nmi_mark[];
+/* The gate's handlers: one calls the action, one takes time stamps, one reads counter 0 besides,
+ * one marks regions. */
+extern const char measure_nmi_call[], measure_nmi_stamp[], measure_nmi_overflow[];
+extern const char measure_nmi_mark[];
 extern uint64_t measure_nmi_strays;
+/* NMIs are for that handler; and for the host's again. An NMI that nothing here waited for may have
+ * been somebody else's (in Linux: a backtrace, a crash): the host's handlers are given one NMI in
+ * its place, so that they look. */
+void nmi_take(const void *handler);
+void nmi_give_back(void);
 
 /* Time stamps (the TSC's low half) around one NMI. */
 struct stamps {
@@ -175,12 +211,13 @@ struct stamps {
     uint32_t first; /* the handler's, behind ENDBR64 and two PUSHes */
     uint32_t leave; /* the handler's last, before a MOV and IRET */
     uint32_t back;  /* the first instruction behind IRET */
+    uint32_t events; /* measure_nmi_overflow: counter 0's low half, before the handler's branches */
 };
 extern struct stamps measure_stamps;
 
-/* Each waits for an NMI at most that many turns: 1 when it came. Handler: measure_nmi_stamp. The
- * resolution of an overflow's stamp is one turn: RDTSC, MOV, DEC, JNZ. Sending is a MOV to the
- * ICR's low half, or two MOVs and WRMSR. */
+/* Each waits for an NMI at most that many turns: 1 when it came. Handler: measure_nmi_stamp, or
+ * measure_nmi_overflow for an overflow. The resolution of an overflow's stamp is one turn: RDTSC,
+ * MOV, DEC, JNZ. Sending is a MOV to the ICR's low half, or two MOVs and WRMSR. */
 uint64_t wait_overflow(uint64_t turns);
 uint64_t wait_sent_xapic(uint64_t turns, volatile uint32_t *icr, uint32_t low);
 uint64_t wait_sent_x2apic(uint64_t turns, uint32_t msr, uint32_t low, uint32_t high);

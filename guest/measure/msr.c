@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * RDMSR and WRMSR of the PMU's registers, and RDPMC: the thesis's Table 4.1. EVTSEL and CTRL are
- * written 0, as there. SDM Vol. 3, "Architectural Performance Monitoring".
+ * written 0 over 0, as there, which a hypervisor may find to be no change at all; so there are two
+ * items more, in which each write changes an event that is set up, as a profiler does.
+ * SDM Vol. 3, "Architectural Performance Monitoring".
  */
 #include "internal.h"
 
 #define NAME "msr"
 #define BASE "empty"
+#define BASE_CHANGE "empty_change"
+/* Counts nothing here, because all of this is CPL 0. */
+#define USER_BRANCHES (EVENT_BRANCHES | EVENTSEL_USR)
 
 static const struct {
     const char *name;
@@ -24,13 +29,45 @@ static const struct {
 };
 #define ITEMS (sizeof(items) / sizeof(items[0]))
 
+static void change_item(const struct item *item, const struct pmu *pmu, uint32_t index,
+                        const struct loop *registers, uint64_t event_select, uint64_t ctrl)
+{
+    if (pmu->why_not != NULL) {
+        item_skip(item, pmu->why_not);
+        return;
+    }
+    if (!item_ready(item))
+        return;
+    struct loop loop = *registers;
+    loop.rcx = index;
+    msr_write(MSR_PERFEVTSEL0, event_select);
+    msr_write(MSR_GLOBAL_CTRL, ctrl);
+    item_loop(item, loop_wrmsr_xor, &loop);
+    msr_write(MSR_GLOBAL_CTRL, 0);
+    msr_write(MSR_PERFEVTSEL0, 0);
+}
+
+static void changes(const struct pmu *pmu, uint32_t region)
+{
+    const struct item empty = {NAME, BASE_CHANGE, NULL, region};
+    const struct item evtsel = {NAME, "wrmsr_evtsel_change", BASE_CHANGE, region + 1};
+    const struct item ctrl = {NAME, "wrmsr_ctrl_change", BASE_CHANGE, region + 2};
+    /* RAX begins with the value that is there, and RBX is what changes. */
+    const struct loop enable = {.rax = USER_BRANCHES, .rbx = EVENTSEL_EN};
+    const struct loop start = {.rax = 0, .rbx = COUNTER_0};
+
+    measure_loop(&empty, loop_empty_xor, &enable);
+    change_item(&evtsel, pmu, MSR_PERFEVTSEL0, &enable, USER_BRANCHES, COUNTER_0);
+    change_item(&ctrl, pmu, MSR_GLOBAL_CTRL, &start, USER_BRANCHES | EVENTSEL_EN, 0);
+}
+
 void measure_msr(void)
 {
     const struct item empty = {NAME, "empty", NULL, REGION_MSR_FIRST};
     struct loop registers = {.rax = 0};
     const struct pmu *pmu = pmu_found();
 
-    item_loop(&empty, loop_empty, &registers);
+    measure_loop(&empty, loop_empty, &registers);
     for (unsigned i = 0; i < ITEMS; i++) {
         const struct item item = {NAME, items[i].name, BASE, REGION_MSR_FIRST + 1 + i};
         registers.rcx = items[i].index;
@@ -39,6 +76,7 @@ void measure_msr(void)
         else if (items[i].index == MSR_A_PMC0 && !pmu->full_width)
             item_skip(&item, "no full-width counter writes: IA32_A_PMC0 does not exist");
         else
-            item_loop(&item, items[i].function, &registers);
+            measure_loop(&item, items[i].function, &registers);
     }
+    changes(pmu, REGION_MSR_FIRST + 1 + ITEMS);
 }

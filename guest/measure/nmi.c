@@ -6,6 +6,17 @@
  */
 #include "internal.h"
 
+#ifdef __KERNEL__
+#include <asm/linkage.h>
+#include <linux/objtool.h>
+#define RETURN ASM_RET /* as the kernel's mitigations want it */
+void measure_nmi_code(void);
+/* Handlers, and loops that end elsewhere: nothing that the kernel's unwinder could follow. */
+STACK_FRAME_NON_STANDARD(measure_nmi_code);
+#else
+#define RETURN "ret\n\t"
+#endif
+
 #define WAIT_TURNS 10000000ull /* for an NMI that was sent: much longer than any takes */
 
 void (*volatile measure_nmi_action)(void);
@@ -13,7 +24,8 @@ uint64_t measure_nmi_strays;
 struct stamps measure_stamps;
 
 _Static_assert(offsetof(struct stamps, last) == 0 && offsetof(struct stamps, first) == 4 &&
-               offsetof(struct stamps, leave) == 8 && offsetof(struct stamps, back) == 12,
+               offsetof(struct stamps, leave) == 8 && offsetof(struct stamps, back) == 12 &&
+               offsetof(struct stamps, events) == 16,
                "the assembly knows these");
 
 void measure_nmi_handle(void);
@@ -28,8 +40,48 @@ void measure_nmi_handle(void)
         measure_nmi_strays++;
 }
 
+/* Both handlers leave the loop that they interrupted through its second way out; an NMI that came
+ * anywhere else is a stray. What the loops give up: RAX, RDX, R9. */
+#define WAY_OUT(rip, label, stray)                                                                 \
+    "lea .Lwait_first(%rip), %rdx\n\t"                                                             \
+    "cmp %rdx, " rip "\n\t"                                                                        \
+    "jb " stray "\n\t"                                                                             \
+    "lea .Lwait_last(%rip), %rdx\n\t"                                                              \
+    "cmp %rdx, " rip "\n\t"                                                                        \
+    "ja " stray "\n\t"                                                                             \
+    "lea " label "(%rip), %rdx\n\t"                                                                \
+    "mov %rdx, " rip "\n\t"
+
+#define WAIT                                                                                       \
+    "1:\n\t"                                                                                       \
+    "dec %rdi\n\t"                                                                                 \
+    "jnz 1b\n\t"                                                                                   \
+    "xor %eax, %eax\n\t"                                                                           \
+    RETURN
+
+#define BEGIN_REGION                                                                               \
+    "mov %r10d, %eax\n\t"                                                                          \
+    "mov $1, %ecx\n\t"                                                                             \
+    "xchg %bx, %bx\n\t"
+
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+#define FUNCTION(name) ".p2align 6\n.globl " name "\n" name ":\n\tendbr64\n\t"
+
+/* A stamp that follows a branch, as the emulator needs it (internal.h, TSC_STAMP). */
+#define STAMP_LOW(register)                                                                        \
+    "lfence\n\t"                                                                                   \
+    "jmp 2f\n"                                                                                     \
+    "2:\n\t"                                                                                       \
+    "rdtsc\n\t"                                                                                    \
+    "mov %eax, " register "\n\t"
+
 /* ENDBR64, because Linux may have indirect branch tracking on; a NOP otherwise. */
 __asm__(".text\n"
+        ".p2align 6\n"
+        ".type measure_nmi_code, @function\n"
+        "measure_nmi_code:\n"
         ".p2align 4\n"
         ".globl measure_nmi_call\n"
         "measure_nmi_call:\n\t"
@@ -59,46 +111,8 @@ __asm__(".text\n"
         "pop %rdx\n\t"
         "pop %rcx\n\t"
         "pop %rax\n\t"
-        "iretq\n");
+        "iretq\n"
 
-/* Both handlers leave the loop that they interrupted through its second way out; an NMI that came
- * anywhere else is a stray. What the loops give up: RAX, RDX, R9. */
-#define WAY_OUT(rip, label, stray)                                                                 \
-    "lea .Lwait_first(%rip), %rdx\n\t"                                                             \
-    "cmp %rdx, " rip "\n\t"                                                                        \
-    "jb " stray "\n\t"                                                                             \
-    "lea .Lwait_last(%rip), %rdx\n\t"                                                              \
-    "cmp %rdx, " rip "\n\t"                                                                        \
-    "ja " stray "\n\t"                                                                             \
-    "lea " label "(%rip), %rdx\n\t"                                                                \
-    "mov %rdx, " rip "\n\t"
-
-#define WAIT                                                                                       \
-    "1:\n\t"                                                                                       \
-    "dec %rdi\n\t"                                                                                 \
-    "jnz 1b\n\t"                                                                                   \
-    "xor %eax, %eax\n\t"                                                                           \
-    "ret\n"
-
-#define BEGIN_REGION                                                                               \
-    "mov %r10d, %eax\n\t"                                                                          \
-    "mov $1, %ecx\n\t"                                                                             \
-    "xchg %bx, %bx\n\t"
-
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
-
-#define FUNCTION(name) ".p2align 6\n.globl " name "\n" name ":\n\tendbr64\n\t"
-
-/* A stamp that follows a branch, as the emulator needs it (internal.h, TSC_STAMP). */
-#define STAMP_LOW(register)                                                                        \
-    "lfence\n\t"                                                                                   \
-    "jmp 2f\n"                                                                                     \
-    "2:\n\t"                                                                                       \
-    "rdtsc\n\t"                                                                                    \
-    "mov %eax, " register "\n\t"
-
-__asm__(".text\n"
         FUNCTION("measure_nmi_stamp")
         "push %rax\n\t"
         "push %rdx\n\t"
@@ -106,6 +120,26 @@ __asm__(".text\n"
         WAY_OUT("16(%rsp)", ".Lstamped", ".Lstray_stamp")
         "mov %eax, 4+measure_stamps(%rip)\n\t"
         "add $16, %rsp\n\t"
+        STAMP_LOW("%r9d")
+        "iretq\n"
+
+        /* The same; the overflowed counter is read behind the time stamp, before a branch that it
+         * would count. */
+        FUNCTION("measure_nmi_overflow")
+        "push %rax\n\t"
+        "push %rdx\n\t"
+        "rdtsc\n\t"
+        "push %rcx\n\t"
+        "push %rax\n\t"
+        "mov $0, %ecx\n\t"
+        "rdpmc\n\t"
+        "push %rax\n\t"
+        WAY_OUT("40(%rsp)", ".Lstamped", ".Lstray_overflow")
+        "pop %rax\n\t"
+        "mov %eax, 16+measure_stamps(%rip)\n\t"
+        "pop %rax\n\t"
+        "mov %eax, 4+measure_stamps(%rip)\n\t"
+        "add $24, %rsp\n\t"
         STAMP_LOW("%r9d")
         "iretq\n"
 
@@ -131,6 +165,9 @@ __asm__(".text\n"
         "incq measure_nmi_strays(%rip)\n\t"
         "iretq\n"
 
+        ".Lstray_overflow:\n\t"
+        "add $16, %rsp\n\t"
+        "pop %rcx\n"
         ".Lstray_stamp:\n\t"
         "pop %rdx\n\t"
         "pop %rax\n\t"
@@ -145,7 +182,7 @@ __asm__(".text\n"
         "dec %rdi\n\t"
         "jnz 1b\n\t"
         "xor %eax, %eax\n\t"
-        "ret\n"
+        RETURN
 
         FUNCTION("wait_sent_xapic")
         "mov %edx, %ecx\n\t"
@@ -203,13 +240,14 @@ __asm__(".text\n"
         "mov %r8d, measure_stamps(%rip)\n\t"
         "mov %r9d, 8+measure_stamps(%rip)\n\t"
         "mov $1, %eax\n\t"
-        "ret\n"
+        RETURN
 
         ".Lmarked:\n\t"
         "mov $0, %ecx\n\t"
         "xchg %bx, %bx\n\t"
         "mov $1, %eax\n\t"
-        "ret\n");
+        RETURN
+        ".size measure_nmi_code, . - measure_nmi_code\n");
 
 static void (*once_action)(void);
 
@@ -220,22 +258,42 @@ static void run_once(void)
     once_action = NULL;
 }
 
-bool nmi_run(void (*action)(void))
+static void send_nmi(void)
 {
     uint32_t low, high;
     volatile uint32_t *icr = self_nmi_prepare(&low, &high);
 
-    once_action = action;
-    measure_nmi_action = run_once;
-    measure_host->nmi_entry(measure_nmi_call);
     if (icr != NULL)
         *icr = low;
     else
         msr_write(X2APIC_ICR, (uint64_t)high << 32 | low);
+}
+
+static uint64_t strays_before;
+
+void nmi_take(const void *handler)
+{
+    strays_before = measure_nmi_strays;
+    measure_host->nmi_entry(handler);
+}
+
+void nmi_give_back(void)
+{
+    measure_host->nmi_entry(NULL);
+    if (measure_nmi_strays != strays_before)
+        send_nmi();
+}
+
+bool nmi_run(void (*action)(void))
+{
+    once_action = action;
+    measure_nmi_action = run_once;
+    nmi_take(measure_nmi_call);
+    send_nmi();
     for (uint64_t i = 0; i < WAIT_TURNS && measure_nmi_action != NULL; i++)
         __asm__ volatile("pause" : : : "memory");
     bool came = measure_nmi_action == NULL;
     measure_nmi_action = NULL;
-    measure_host->nmi_entry(NULL);
+    nmi_give_back();
     return came;
 }

@@ -12,10 +12,14 @@
 #define PMU_VERSION_MIN 2 /* GLOBAL_CTRL, GLOBAL_STATUS, GLOBAL_OVF_CTRL */
 
 #define APIC_ID 0x020
+#define APIC_VERSION 0x030
+#define VERSION_MAX_LVT(version) ((version) >> 16 & 0xff) /* the entries, less 1 */
+#define MAX_LVT_LVTPC 4 /* the least with which there is an LVTPC */
 #define APIC_ICR_LOW 0x300
 #define APIC_ICR_HIGH 0x310
 #define APIC_LVTPC 0x340
 #define X2APIC_ID 0x802
+#define X2APIC_VERSION 0x803
 #define ICR_NMI (4u << 8)
 #define ICR_ASSERT (1u << 14)
 
@@ -25,64 +29,69 @@ static struct {
     uint32_t lvtpc;
 } saved;
 
-struct leaf {
-    uint32_t eax, ebx, ecx, edx;
-};
-
-static struct leaf leaf_of(uint32_t number)
-{
-    struct leaf l;
-
-    __asm__ volatile("cpuid" : "=a"(l.eax), "=b"(l.ebx), "=c"(l.ecx), "=d"(l.edx)
-                             : "a"(number), "c"(0));
-    return l;
-}
-
 const struct pmu *pmu_found(void)
 {
-    struct leaf leaf = {0, 0, 0, 0};
+    struct cpuid_leaf leaf = {0, 0, 0, 0};
 
     pmu = (struct pmu){.why_not = NULL, .counter_msr = MSR_PMC0};
-    if (leaf_of(0).eax >= LEAF_PMU)
-        leaf = leaf_of(LEAF_PMU);
+    if (cpuid_leaf(0).eax >= LEAF_PMU)
+        leaf = cpuid_leaf(LEAF_PMU);
     if ((leaf.eax & 0xff) < PMU_VERSION_MIN || (leaf.eax >> 8 & 0xff) == 0) {
         pmu.why_not = "CPUID shows no PMU of version 2 with a general counter";
         return &pmu;
     }
     pmu.counter_mask = ~0ull >> (64 - (leaf.eax >> 16 & 0xff));
-    pmu.full_width = leaf_of(LEAF_FEATURES).ecx & LEAF_1_ECX_PDCM &&
+    pmu.full_width = cpuid_leaf(LEAF_FEATURES).ecx & LEAF_1_ECX_PDCM &&
                      msr_read(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_FW_WRITE;
     if (pmu.full_width)
         pmu.counter_msr = MSR_A_PMC0;
     return &pmu;
 }
 
-void pmu_save(void)
+static volatile uint32_t *at(uint32_t offset)
+{
+    return (volatile uint32_t *)((uintptr_t)measure_host->apic + offset);
+}
+
+static bool lvtpc_exists(void)
+{
+    uint32_t version = measure_host->apic != NULL ? *at(APIC_VERSION)
+                                                  : (uint32_t)msr_read(X2APIC_VERSION);
+
+    return VERSION_MAX_LVT(version) >= MAX_LVT_LVTPC;
+}
+
+const char *lvtpc_why_not(void)
 {
     if (pmu_found()->why_not != NULL)
-        return;
-    saved.global_ctrl = msr_read(MSR_GLOBAL_CTRL);
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    saved.event_select = msr_read(MSR_PERFEVTSEL0);
-    saved.counter = msr_read(pmu.counter_msr);
-    saved.lvtpc = lvtpc_read();
+        return pmu.why_not;
+    return lvtpc_exists() ? NULL : "the local APIC has no LVTPC";
+}
+
+void pmu_save(void)
+{
+    if (pmu_found()->why_not == NULL) {
+        saved.global_ctrl = msr_read(MSR_GLOBAL_CTRL);
+        msr_write(MSR_GLOBAL_CTRL, 0);
+        saved.event_select = msr_read(MSR_PERFEVTSEL0);
+        saved.counter = msr_read(pmu.counter_msr);
+    }
+    if (lvtpc_exists())
+        saved.lvtpc = lvtpc_read();
 }
 
 void pmu_restore(void)
 {
-    if (pmu.why_not != NULL)
-        return;
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
-    msr_write(pmu.counter_msr, saved.counter);
-    msr_write(MSR_PERFEVTSEL0, saved.event_select);
-    lvtpc_write(saved.lvtpc);
-    msr_write(MSR_GLOBAL_CTRL, saved.global_ctrl);
-}
-
-static volatile uint32_t *at(uint32_t offset)
-{
-    return (volatile uint32_t *)((uintptr_t)measure_host->apic + offset);
+    if (pmu.why_not == NULL) {
+        msr_write(MSR_GLOBAL_CTRL, 0);
+        msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
+        msr_write(pmu.counter_msr, saved.counter);
+        msr_write(MSR_PERFEVTSEL0, saved.event_select);
+    }
+    if (lvtpc_exists())
+        lvtpc_write(saved.lvtpc);
+    if (pmu.why_not == NULL)
+        msr_write(MSR_GLOBAL_CTRL, saved.global_ctrl);
 }
 
 volatile uint32_t *xapic_lvtpc(void) { return measure_host->apic != NULL ? at(APIC_LVTPC) : NULL; }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Runs one experiment or all, and leaves the PMU and LVTPC as they were.
+ * Runs one experiment or all, and leaves the PMU and LVTPC as they were, at the end and whenever
+ * the host lets interrupts in.
  */
 #include "internal.h"
 
@@ -22,6 +23,32 @@ static bool same(const char *a, const char *b)
     return *a == *b;
 }
 
+/* What came in the way between two items, if anything did. */
+static const char *trouble;
+
+bool item_ready(const struct item *item)
+{
+    if (trouble == NULL && measure_host->between != NULL) {
+        pmu_restore();
+        trouble = measure_host->between();
+        if (trouble == NULL) {
+            pmu_save();
+        } else {
+            measure_failed++;
+            measure_host->print("measure: %s %s: %s\n", item->experiment, item->name, trouble);
+        }
+    }
+    if (trouble != NULL)
+        item_skip(item, trouble);
+    return trouble == NULL;
+}
+
+void measure_loop(const struct item *item, loop_function function, const struct loop *loop)
+{
+    if (item_ready(item))
+        item_loop(item, function, loop);
+}
+
 bool measure_run(const struct measure_environment *environment, const char *experiment)
 {
     bool found = false;
@@ -29,6 +56,7 @@ bool measure_run(const struct measure_environment *environment, const char *expe
     measure_host = environment;
     measure_failed = 0;
     measure_nmi_strays = 0;
+    trouble = NULL;
     pmu_save();
     for (unsigned i = 0; i < EXPERIMENTS; i++) {
         if (experiment != NULL && !same(experiment, experiments[i].name))
@@ -36,7 +64,9 @@ bool measure_run(const struct measure_environment *environment, const char *expe
         found = true;
         experiments[i].run();
     }
-    pmu_restore();
+    /* Whoever has the PMU now has set it as it wants it. */
+    if (trouble == NULL)
+        pmu_restore();
     return found;
 }
 

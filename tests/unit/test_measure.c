@@ -121,6 +121,10 @@ static void test_other_lines(void **state)
     assert_string_equal(printed, "bench: experiment=pmi item=back "
                                  "metric=time unit=tsc n=2 min=7 median=7 p95=8\n");
     begin(3, 1000);
+    item_counts(&item, "skid", samples, 3);
+    assert_string_equal(printed, "bench: experiment=a1k item=m100 metric=skid unit=count "
+                                 "n=3 min=7 median=8 p95=9\n");
+    begin(3, 1000);
     item_count(&item, "pmis", 1000);
     assert_string_equal(printed,
                         "bench: experiment=a1k item=m100 metric=pmis unit=count value=1000\n");
@@ -138,9 +142,15 @@ static void test_how_many(void **state)
     begin(30, 1);
     assert_int_equal(runs_wanted(), 30);
     assert_int_equal(operations_wanted(), 1);
+    begin(1, UINT32_MAX);
+    assert_int_equal(runs_wanted(), 1);
+    assert_int_equal(operations_wanted(), MEASURE_OPERATIONS_MAX);
+    /* Both: all passes of an item make 1,000,000 operations at most. */
     begin(UINT32_MAX, UINT32_MAX);
     assert_int_equal(runs_wanted(), MEASURE_RUNS_MAX);
-    assert_int_equal(operations_wanted(), MEASURE_OPERATIONS_MAX);
+    assert_int_equal(operations_wanted(), 1000000 / (1023 + 2));
+    begin(0, UINT32_MAX);
+    assert_int_equal(operations_wanted(), 1000000 / (101 + 2));
 }
 
 int main(void)
