@@ -14,7 +14,8 @@ out=$top/build/module/$flavour
 module=$out/pmuvisor.ko
 
 if [ -e "$module" ]; then
-    newer=$(find "$here" "$top/guest/measure" "$top/include/hypercall.h" "$headers/.config" -newer "$module" -type f)
+    newer=$(find "$here" "$top/guest/measure" "$top/include/hypercall.h" "$headers/.config" \
+        -newer "$module" -type f)
     if [ -z "$newer" ]; then
         echo "$module"
         exit 0

@@ -2,17 +2,20 @@
 /*
  * measure_linux.c: the measurements of guest/measure/ inside Linux, for machines whose serial line
  * nobody reads: the module pmuvisor_measure. "EXPERIMENT [RUNS [OPERATIONS]]" written to
- * /proc/pmuvisor_measure runs one, with interrupts off and on the processor that writes; reading
- * gives its lines. Meanwhile NMIs go to an IDT of its own, a copy of Linux's with one gate changed,
- * which works with and without page table isolation and branch tracking, because all of it happens
- * at CPL 0. Wants the performance counters unused: no perf event, no NMI watchdog.
+ * /proc/pmuvisor_measure runs one, on the processor that writes, with interrupts off but for a
+ * moment between two items; reading gives its lines. Meanwhile NMIs go to an IDT of its own, a copy
+ * of Linux's with one gate changed, which works with and without page table isolation and branch
+ * tracking, because all of it happens at CPL 0. Wants the performance counters unused: no perf
+ * event, no NMI watchdog.
  * SDM Vol. 3, "Interrupt Descriptor Table (IDT)", "64-Bit Mode IDT"; ACPI, "PM1 Control Registers".
  */
 #include <linux/acpi.h>
 #include <linux/io.h>
 #include <linux/module.h>
 #include <linux/nmi.h>
+#include <linux/preempt.h>
 #include <linux/proc_fs.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
@@ -23,18 +26,17 @@
 #include <asm/processor.h>
 #include <asm/trapnr.h>
 
-#include "hypercall.h"
 #include "measure/measure.h"
 
 #define NAME "pmuvisor_measure"
 #define OUTPUT_BYTES 65536
 #define REQUEST_BYTES 64
-#define KVM_SIGNATURE_EBX 0x4b4d564bu /* "KVMK" */
 #define EVENTSEL_EN (1u << 22)
 #define CR4_FRED_BIT 32 /* the IDT is not used then; older kernels have no name for it */
 #define APIC_BASE_EXTD (1u << 10)
-#define PM1_BYTES 2
-#define ELCR_BYTES 1
+#define LEAF_PMU 0x0a
+#define VERSION_FIXED 2 /* the first with IA32_FIXED_CTR_CTRL */
+#define IN_USE_TEXT "wanted it free; stop perf and write 0 to /proc/sys/kernel/nmi_watchdog"
 
 static DEFINE_MUTEX(one_at_a_time);
 static char *output;
@@ -73,19 +75,6 @@ static void nmi_entry(const void *entry)
     load(&own);
 }
 
-static enum measure_hypervisor hypervisor(void)
-{
-    unsigned int last, ebx, ecx, edx;
-
-    if (!boot_cpu_has(X86_FEATURE_HYPERVISOR))
-        return MEASURE_NATIVE;
-    cpuid(CPUID_HV_SIGNATURE, &last, &ebx, &ecx, &edx);
-    if (ebx == PMUVISOR_SIGNATURE_EBX && ecx == PMUVISOR_SIGNATURE_ECX &&
-        edx == PMUVISOR_SIGNATURE_EDX)
-        return MEASURE_PMUVISOR;
-    return ebx == KVM_SIGNATURE_EBX ? MEASURE_KVM : MEASURE_OTHER;
-}
-
 /* The I/O port of the PM1a control register; 0: the machine has none. */
 static u16 pm1a_control(void)
 {
@@ -100,70 +89,101 @@ static u16 pm1a_control(void)
     return port;
 }
 
-/* NULL when this machine and its state now allow the measurement; else what is in the way. */
-static const char *in_the_way(void)
+static bool is_set(u32 msr, u64 bits)
 {
-    u64 selector = 0;
+    u64 value = 0;
 
-    if (__read_cr4() >> CR4_FRED_BIT & 1)
-        return "found FRED on, wanted events through the IDT; boot with fred=off";
-    if (!rdmsrl_safe(MSR_P6_EVNTSEL0, &selector) && selector & EVENTSEL_EN)
-        return "found counter 0 in use, wanted it free; stop perf and write 0 to "
-               "/proc/sys/kernel/nmi_watchdog";
+    return !rdmsrl_safe(msr, &value) && value & bits;
+}
+
+/* NULL when nobody else uses this processor's PMU; else what does. Interrupts are off: it stays so
+ * until they are on again. SDM Vol. 3, "Architectural Performance Monitoring". */
+static const char *pmu_in_use(void)
+{
+    unsigned int eax = 0, ebx, ecx, edx;
+
+    if (boot_cpu_data.cpuid_level >= LEAF_PMU)
+        cpuid(LEAF_PMU, &eax, &ebx, &ecx, &edx);
+    for (unsigned int i = 0; i < (eax >> 8 & 0xff); i++) {
+        if (is_set(MSR_P6_EVNTSEL0 + i, EVENTSEL_EN))
+            return "found a general counter in use, " IN_USE_TEXT;
+    }
+    if ((eax & 0xff) >= VERSION_FIXED && is_set(MSR_CORE_PERF_FIXED_CTR_CTRL, ~0ull))
+        return "found a fixed counter in use, " IN_USE_TEXT;
+    if (boot_cpu_has(X86_FEATURE_PEBS) && is_set(MSR_IA32_PEBS_ENABLE, ~0ull))
+        return "found PEBS in use, " IN_USE_TEXT;
     return NULL;
 }
 
-static bool run(const char *experiment, unsigned int runs, unsigned int operations)
+/* With interrupts off to begin with, and at the end. */
+static const char *between(void)
+{
+    local_irq_enable();
+    touch_nmi_watchdog();
+    cond_resched();
+    local_irq_disable();
+    return pmu_in_use();
+}
+
+static const char *run_here(const struct measure_environment *e, const char *experiment,
+                            bool *known)
+{
+    const char *trouble;
+
+    /* On one processor, though others may run here between two items. */
+    migrate_disable();
+    local_irq_disable();
+    trouble = pmu_in_use();
+    if (trouble == NULL) {
+        store_idt(&linux_idt);
+        memcpy(own_table, (const void *)linux_idt.address, linux_idt.size + 1);
+        *known = measure_run(e, experiment);
+    }
+    local_irq_enable();
+    migrate_enable();
+    touch_nmi_watchdog();
+    return trouble;
+}
+
+/* NULL: it has run, or it is not `known`; else what is in the way. */
+static const char *run(const char *experiment, unsigned int runs, unsigned int operations,
+                       bool *known)
 {
     struct measure_environment e = {
         .print = print,
         .nmi_entry = nmi_entry,
-        .hypervisor = hypervisor(),
+        .between = between,
         .runs = runs,
         .operations = operations,
     };
     void __iomem *apic = NULL;
-    unsigned long flags;
+    const char *trouble;
     u64 base;
-    bool known;
 
+    if (__read_cr4() >> CR4_FRED_BIT & 1)
+        return "found FRED on, wanted events through the IDT; boot with fred=off";
     rdmsrl(MSR_IA32_APICBASE, base);
     if (!(base & APIC_BASE_EXTD)) {
         apic = ioremap(base & PAGE_MASK & ((1ull << boot_cpu_data.x86_phys_bits) - 1), PAGE_SIZE);
-        if (apic == NULL) {
-            print("measure: error=\"the local APIC's registers cannot be mapped\"\n");
-            return true;
-        }
+        if (apic == NULL)
+            return "the local APIC's registers cannot be mapped";
         e.apic = (volatile void __force *)apic;
     }
-    if (e.hypervisor == MEASURE_KVM) {
-        e.trapped_port = MEASURE_KVM_PORT;
-        e.trapped_bytes = ELCR_BYTES;
-    } else if (pm1a_control() != 0) {
-        e.trapped_port = pm1a_control();
-        e.trapped_bytes = PM1_BYTES;
-        e.trapped_clear = MEASURE_PM1_CLEAR;
-    }
-
-    local_irq_save(flags);
-    store_idt(&linux_idt);
-    memcpy(own_table, (const void *)linux_idt.address, linux_idt.size + 1);
-    known = measure_run(&e, experiment);
-    local_irq_restore(flags);
-    touch_nmi_watchdog();
-
+    measure_platform(&e, pm1a_control());
+    trouble = run_here(&e, experiment, known);
     if (apic != NULL)
         iounmap(apic);
-    if (known)
+    if (trouble == NULL && *known)
         print("measure: experiment=%s failures=%lu stray_nmis=%lu\n", experiment,
               (unsigned long)measure_failures(), (unsigned long)measure_stray_nmis());
-    return known;
+    return trouble;
 }
 
 static ssize_t request(struct file *file, const char __user *from, size_t size, loff_t *position)
 {
     char text[REQUEST_BYTES], experiment[REQUEST_BYTES];
     unsigned int runs = 0, operations = 0;
+    bool known = false;
     const char *trouble;
     ssize_t result = (ssize_t)size;
 
@@ -176,11 +196,11 @@ static ssize_t request(struct file *file, const char __user *from, size_t size, 
         return -EINVAL;
     mutex_lock(&one_at_a_time);
     used = 0;
-    trouble = in_the_way();
+    trouble = run(experiment, runs, operations, &known);
     if (trouble != NULL) {
         print("measure: error=\"%s\"\n", trouble);
         result = -EBUSY;
-    } else if (!run(experiment, runs, operations)) {
+    } else if (!known) {
         print("measure: error=\"no experiment %s, wanted msr, exit, pmi or a1k\"\n", experiment);
         result = -EINVAL;
     }
