@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes results.json and report.html of what bare machines measured and left on an EFI system
 # partition. Reads ESP/EFI/pmuvisor/bench, writes OUT. Usage: collect.sh ESP OUT
-# A column that is not whole yet counts with the jobs that are.
+# A column that is not whole yet counts with the jobs that are; a torn file counts as not there.
 set -euo pipefail
 
 fail() {
@@ -18,13 +18,21 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
     fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
+# As guest/auto/jobs.sh has them.
+jobs=(msr exit pmi a1k a1 profile nginx accuracy)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# The boot menu looks for the same file.
-is_whole() {
-    [ -s "$folder/$1.txt" ] && [ -e "$folder/$1.ok" ]
+
+# whole FILE: the last line has the sum of those before (guest/auto/auto.sh).
+whole() {
+    [ -s "$1" ] || return 1
+    local last sum
+    last=$(tail -n 1 "$1")
+    sum=$(sed '$d' "$1" | md5sum)
+    [ "$last" = "check: md5=${sum%% *}" ]
 }
+
 # What the boot menu noted of a column without results; "no results yet" while it still may come.
 why_not() {
     local block=$folder/$1.env
@@ -36,50 +44,78 @@ why_not() {
         echo "no results yet"
     fi
 }
-files=()
-missing=()
+
+# A column of which only some jobs are there, in the form of a whole one.
+from_jobs() { # from_jobs NAME COLUMN
+    local job found=0
+    whole "$folder/$1/facts.txt" || return 1
+    sed '$d' "$folder/$1/facts.txt"
+    for job in "${jobs[@]}"; do
+        if whole "$folder/$1/$job.txt"; then
+            found=1
+            sed '$d' "$folder/$1/$job.txt"
+        else
+            echo "bench: experiment=$job item=all skip=\"$(why_not "$1")\""
+        fi
+    done
+    echo "end: column=$2 status=0"
+    [ $found -eq 1 ]
+}
+
+files=() missing=() partial=()
 for name in native kvm interc msr msrnmi; do
-    if is_whole $name; then
+    column=${name/interc/intercept}
+    column=${column/msrnmi/msr+nmi}
+    if whole "$folder/$name.txt"; then
         cp "$folder/$name.txt" "$work/"
         files+=("$work/$name.txt")
+    elif from_jobs $name "$column" > "$work/$name.txt"; then
+        files+=("$work/$name.txt")
+        partial+=("$column")
     else
-        missing+=("$name")
+        rm "$work/$name.txt"
+        missing+=("$name=$column")
     fi
 done
 [ ${#files[@]} -gt 0 ] || fail "no column in '$folder' has results yet"
-for name in "${missing[@]}"; do
-    column=${name/interc/intercept}
-    column=${column/msrnmi/msr+nmi}
+[ ${#partial[@]} -eq 0 ] || echo "collect.sh: not all jobs are done yet of: ${partial[*]}" >&2
+for pair in "${missing[@]}"; do
+    name=${pair%%=*}
     {
-        grep '^env: ' "${files[0]}" | grep -v '^env: \(column\|kvm\|date\)='
-        echo "env: column=\"$column\""
-        echo "end: column=$column status=1 why=\"$(why_not "$name")\""
+        grep '^env: ' "${files[0]}" | grep -v '^env: \(column\|kvm\|date\|options\)='
+        echo "env: column=\"${pair#*=}\""
+        echo "end: column=${pair#*=} status=1 why=\"$(why_not "$name")\""
     } > "$work/$name.txt"
     files+=("$work/$name.txt")
 done
-# The column msr+nmi was measured in several boots.
-if is_whole msrnmi; then
+
+# The column msr+nmi was measured in several boots: theirs go before the line that ends it.
+if [ -s "$work/msrnmi.txt" ] && grep -q '^end: .* status=0' "$work/msrnmi.txt"; then
+    missing_parts=()
+    sed '/^end: /,$d' "$work/msrnmi.txt" > "$work/parts"
     for part in all lost skid unbl mask none lazy; do
-        if is_whole abl_$part; then
-            grep '^bench: experiment=ablation ' "$folder/abl_$part.txt" >> "$work/ablation" || true
+        if whole "$folder/abl_$part/exit.txt"; then
+            sed '/^bench: experiment=ablation /!d' "$folder/abl_$part/exit.txt" >> "$work/parts"
         else
-            echo "collect.sh: part $part of the ablation has no results yet" >&2
+            missing_parts+=("$part")
         fi
     done
-    if [ -s "$work/ablation" ]; then
-        # Before the line that ends the column.
-        sed -i "/^end: /,\$d" "$work/msrnmi.txt"
-        cat "$work/ablation" >> "$work/msrnmi.txt"
-        grep '^end: ' "$folder/msrnmi.txt" >> "$work/msrnmi.txt"
-    fi
+    grep '^end: ' "$work/msrnmi.txt" >> "$work/parts"
+    mv "$work/parts" "$work/msrnmi.txt"
+    [ ${#missing_parts[@]} -eq 0 ] ||
+        echo "collect.sh: no results yet of the ablation's parts: ${missing_parts[*]}" >&2
 fi
-mkdir -p "$out"
-rm -f "$out/results.json"
+
+# What is in OUT stays until there is something to take its place.
 status=0
-said=$("$top/bench/run.py" --out "$out" --import "${files[@]}") || status=$?
-printf '%s\n' "${said//"$work/"/}"
-[ -s "$out/results.json" ] || fail "no results were made (see above)"
-"$top/bench/report.py" --out "$out/report.html" "$out/results.json"
+said=$("$top/bench/run.py" --out "$work/out" --import "${files[@]}") || status=$?
+# Its last lines are about files that are yet to be moved.
+printf '%s\n' "$said" | sed "s|[^ ]*$work/out/|$out/|; s|[^ ]*$work/||"
+[ -s "$work/out/results.json" ] || fail "no results were made (see above)"
+"$top/bench/report.py" --out "$work/out/report.html" "$work/out/results.json" |
+    sed "s|[^ ]*$work/out/|$out/|"
+mkdir -p "$out"
+mv "$work/out/results.json" "$work/out/report.html" "$out/"
 # One complaint of each column that is missing is no error: the others have not been measured yet.
 complaints=$(grep -c "^bench: $work/" <<< "$said") || true
 [ "$status" -ne 1 ] || [ "$complaints" -ne ${#missing[@]} ] || status=0

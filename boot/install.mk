@@ -7,9 +7,11 @@
 #     BENCH=auto      the next boots of that menu measure all columns, one after another
 #     BENCH=none      without the measurements
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
-#   make collect ESP=DIR   results.json and the report of the results that are there
+#   make collect ESP=DIR   results.json and report.html of the results that are there, in
+#                     bench/out/metal (COLLECT_OUT=)
 
 BENCH ?=
+COLLECT_OUT ?= $(BENCH_OUT)/metal
 # tests.mk sets GUEST for the emulator, where nobody did.
 INSTALL_GUEST = $(if $(filter file,$(origin GUEST)),stock,$(GUEST))
 INSTALL_DEPENDENCIES = $(if $(filter none,$(BENCH)),build,build bench)
@@ -32,4 +34,4 @@ install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(BENCH_IMAGE))
 
 collect:
 	@testbed/deps.sh bench
-	@boot/collect.sh "$(ESP)" "$(BENCH_OUT)"
+	@boot/collect.sh "$(ESP)" "$(COLLECT_OUT)"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Copies PMUvisor, a kernel with its initramfs, the boot menu and what measures all columns onto an
 # EFI system partition. Touches only ESP/EFI/pmuvisor; files there that a user may have edited are
-# kept, and so are results.
+# kept, and so are results: those of another build are put aside, as bench.old.
 set -euo pipefail
 
 usage="usage: install.sh [--bench DIR [--auto]] ESP IMAGE [KERNEL [INITRD]]
@@ -77,6 +77,46 @@ done
     fail "ESP: $((needed >> 20)) MiB needed, $((free >> 20)) MiB free in '$esp'; make room there" \
         "${bench:+(BENCH=none leaves the measurements out)}"
 
+# Results of two builds must not become one set.
+is_other_build() {
+    local i
+    for i in "${!names[@]}"; do
+        case ${names[i]} in
+            bench/* | pmuvisor.efi)
+                cmp -s "${sources[i]}" "$target/${names[i]}" || return 0
+                ;;
+        esac
+    done
+    return 1
+}
+
+# Whatever a job or a column left; GRUB's blocks are made anew anyway.
+results_of() { # results_of COLUMN
+    find "$target/bench/$1" "$target/bench/$1.txt" "$target/bench/$1.ok" -type f 2> /dev/null
+}
+
+put_results_aside() {
+    local column old=$target/bench.old number=1 found=0
+    while [ -e "$old" ]; do
+        number=$((number + 1))
+        old=$target/bench.old$number
+    done
+    for column in "${columns[@]}"; do
+        [ -n "$(results_of "$column")" ] || continue
+        found=1
+        mkdir -p "$old"
+        for name in "$column" "$column.txt" "$column.ok"; do
+            [ ! -e "$target/bench/$name" ] || mv "$target/bench/$name" "$old/"
+        done
+    done
+    [ $found -eq 1 ] || return 0
+    [ ! -e "$target/bench/build.txt" ] || cp "$target/bench/build.txt" "$old/"
+    echo "Results of another build are now in $old"
+}
+
+if [ -n "$bench" ] && is_other_build; then
+    put_results_aside
+fi
 mkdir -p "$target${bench:+/bench}"
 for i in "${!names[@]}"; do
     cp -L "${sources[i]}" "$target/${names[i]}"
@@ -117,9 +157,13 @@ if [ -n "$bench" ]; then
         environment_block > "$target/bench/$column.env"
     done
 fi
-if [ $auto -eq 1 ] && ! grep -q '^set bench=auto$' "$target/local.cfg"; then
-    printf '%s\n' '# Measure, until every column has its results.' 'set bench=auto' \
-        >> "$target/local.cfg"
+# The two lines that this script writes, and takes back where they are as it wrote them.
+remark='# Measure, until every column has its results.'
+if [ $auto -eq 0 ]; then
+    kept=$(sed "/^$remark\$/{N;/\nset bench=auto\$/d}" "$target/local.cfg")
+    [ "$kept" = "$(cat "$target/local.cfg")" ] || printf '%s\n' "$kept" > "$target/local.cfg"
+elif ! grep -q '^set bench=auto$' "$target/local.cfg"; then
+    printf '%s\n' "$remark" 'set bench=auto' >> "$target/local.cfg"
 fi
 sync -f "$target"
 

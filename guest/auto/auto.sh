@@ -6,10 +6,11 @@
 # Touches EFI/pmuvisor/bench on that partition alone, and mounts it writable only to write.
 #
 # Command line: pmv.column=NAME, pmv.id= the contents of EFI/pmuvisor/bench/id; for tests
-# pmv.jobs=A,B,... (these jobs alone, in all columns but kvm) and what the jobs take.
+# pmv.jobs=A,B,... (these jobs alone) and what the jobs take.
 #
 # In EFI/pmuvisor/bench:  NAME/JOB.txt  what a job printed, whole when its last line has its sum
-#                         NAME/JOB.1,.2 the job was begun once, twice
+#                         NAME/JOB.1,.2 the job was begun once, twice; in it why it has no result
+#                         NAME/facts.txt the column's environment
 #                         NAME.txt      the column's results, put together from the jobs'
 #                         NAME.ok       NAME.txt is whole; the boot menu looks for this
 #                         NAME.env      the boot menu's count of starts, set back here
@@ -78,12 +79,13 @@ guard() {
 
 find_esp() {
     wanted=$(word pmv.id '')
+    [ -n "$wanted" ] || restart "no pmv.id= on the command line; start this from the boot menu"
     tries=0
     while [ "$tries" -lt "$esp_seconds" ]; do
         # shellcheck disable=SC2013 # words
         for device in $(awk 'NR > 2 { print $4 }' /proc/partitions); do
             # sync: FAT's own tables reach the disk before what refers to them.
-            mount -t vfat -o ro,sync,dirsync,shortname=winnt,errors=continue \
+            mount -t vfat -o ro,sync,dirsync,shortname=winnt,errors=remount-ro \
                 "/dev/$device" "$esp" 2> /dev/null || continue
             if [ "$(cat "$bench/id" 2> /dev/null)" = "$wanted" ]; then
                 say "results go to /dev/$device"
@@ -98,7 +100,7 @@ find_esp() {
 }
 
 writable() {
-    mount -o "remount,rw,sync,dirsync,shortname=winnt,errors=continue" "$esp"
+    mount -o "remount,rw,sync,dirsync,shortname=winnt,errors=remount-ro" "$esp"
 }
 
 read_only() {
@@ -126,6 +128,12 @@ keep() {
     # Not what memory has of it, but what the disk has.
     echo 3 > /proc/sys/vm/drop_caches
     whole "$bench/$1"
+}
+
+# Where no sum is needed: any part of the text will do.
+note() { # note NAME TEXT
+    writable && echo "$2" > "$bench/$1"
+    read_only
 }
 
 touch_file() {
@@ -169,18 +177,37 @@ restore_limits() {
     done
 }
 
-run_job() { # run_job JOB: its output is in /tmp/output
+# run_job JOB: its output is in /tmp/output; why is why that is no result, empty where it is one.
+run_job() {
     restore_limits
     seconds=$(job_seconds "$1")
+    started=$(seconds_up)
     # shellcheck disable=SC2046 # a command of several words
     timeout -s KILL "$seconds" $(job_command "$1") > /tmp/output 2>&1
     status=$?
-    [ "$status" -eq 0 ] || echo "auto: job=$1 status=$status" >> /tmp/output
-    return "$status"
+    if [ "$status" -eq 0 ]; then
+        why=$(complaint "$1" /tmp/output)
+        [ -z "$why" ] || status=1
+    elif [ $(($(seconds_up) - started)) -ge "$seconds" ]; then
+        why="it did not end in $seconds s"
+    else
+        why="it ended with status $status"
+    fi
+    [ "$status" -eq 0 ] || echo "auto: job=$1 status=$status why=\"$why\"" >> /tmp/output
 }
 
-# One job, unless it is done. A job that took the machine down twice, or did not end in its time
-# twice, is given up; any other end is its result, whatever its status.
+seconds_up() {
+    cut -d . -f 1 /proc/uptime
+}
+
+# Why attempt N left nothing: what was noted then, and where nothing was, nobody was there to.
+why_of() { # why_of JOB N
+    noted=$(head -n 1 "$bench/$column/$1.$2" | tr -d '"')
+    echo "${noted:-the machine went down in it}"
+}
+
+# One job, unless it is done. A job that took the machine down twice, or was killed twice, is given
+# up; any other end is its result, whatever its status.
 do_job() {
     if whole "$bench/$column/$1.txt"; then
         return
@@ -188,29 +215,29 @@ do_job() {
     attempt=1
     [ ! -e "$bench/$column/$1.1" ] || attempt=2
     if [ -e "$bench/$column/$1.2" ]; then
-        say "column=$column_name job=$1 given up"
-        job_given_up "$1" | keep "$column/$1.txt" || restart "cannot write $column/$1.txt"
+        why="begun twice: first $(why_of "$1" 1), then $(why_of "$1" 2)"
+        say "column=$column_name job=$1 given up, $why"
+        job_left_out "$1" "$why" | keep "$column/$1.txt" || restart "cannot write $column/$1.txt"
         return
     fi
     touch_file "$column/$1.$attempt" || restart "cannot write to the EFI system partition"
     reset_count
     say "column=$column_name job=$1 attempt=$attempt"
     run_job "$1"
-    status=$?
-    if [ "$status" -ge 128 ]; then
-        tail -n 3 /tmp/output
-        restart "column=$column_name job=$1 status=$status, once more after a restart"
-    fi
     if [ "$status" -ne 0 ]; then
         tail -n 3 /tmp/output
     fi
-    job_result "$1" "$status" < /tmp/output | keep "$column/$1.txt" ||
+    if [ "$status" -ge 128 ]; then
+        note "$column/$1.$attempt" "$why"
+        restart "column=$column_name job=$1 status=$status: $why; once more after a restart"
+    fi
+    job_result "$1" /tmp/output "$why" | keep "$column/$1.txt" ||
         restart "cannot write $column/$1.txt"
     say "column=$column_name job=$1 status=$status kept"
 }
 
 put_together() {
-    print_facts
+    sed '$d' "$bench/$column/facts.txt"
     for job in $jobs; do
         sed '$d' "$bench/$column/$job.txt"
     done
@@ -225,7 +252,12 @@ jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
 if [ ! -e "$bench/$column.ok" ]; then
     note_limits
+    prepare_jobs
+    set_governor
     [ -d "$bench/$column" ] || { writable && mkdir -p "$bench/$column" && read_only; }
+    say "column=$column_name governor=$(governor)"
+    whole "$bench/$column/facts.txt" || print_facts | keep "$column/facts.txt" ||
+        restart "cannot write $column/facts.txt"
     for job in $jobs; do
         do_job "$job"
     done

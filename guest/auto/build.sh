@@ -87,5 +87,7 @@ if [ ! -e "$out/initrd.img" ] || [ "$(cat "$out/initrd.key" 2> /dev/null)" != "$
 fi
 cp -L --update "${kernel[0]}" "$out/vmlinuz"
 cp -L --update "$bench" "$out/bench.bzImage"
-printf 'env: compiler="%s"\n' "$("${CC:-gcc}" --version | head -n 1 | tr -d '"')" > "$out/build.txt"
+version=$(git -C "$top" describe --always --dirty --tags 2> /dev/null) || version=unknown
+compiler=$("${CC:-gcc}" --version | head -n 1 | tr -d '"')
+printf 'env: %s="%s"\n' version "$version" compiler "$compiler" > "$out/build.txt"
 echo "$out"

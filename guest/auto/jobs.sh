@@ -23,7 +23,6 @@ variant_of_column() {
 
 jobs_of_column() {
     case $1 in
-        kvm) wanted="msr exit pmi a1k" ;;
         abl_*) wanted="exit" ;;
         *) wanted="msr exit pmi a1k a1 profile nginx accuracy" ;;
     esac
@@ -33,14 +32,32 @@ jobs_of_column() {
     done
 }
 
-# The measurements at CPL 0 run in the bench kernel under KVM, else in a module of this kernel.
+# What is to be there before the first job. Under KVM Linux is this kernel with this initramfs,
+# where /init runs the jobs of its command line.
+prepare_jobs() {
+    [ "$column" = kvm ] || return 0
+    mkdir -p /kvm
+    ln -sf "$bench/vmlinuz" /kvm/vmlinuz
+    ln -sf "$bench/initrd.img" /kvm/initrd
+}
+
+init_job() { # of a job, which has its experiment's name
+    if [ "$1" = a1 ]; then echo a1bench; else echo "$1"; fi
+}
+
+# The measurements at CPL 0 run in the bench kernel under KVM, else in a module of this kernel. The
+# launcher's own time limit is not the one that counts.
 job_command() {
     case $column/$1 in
+        kvm/msr | kvm/exit | kvm/pmi | kvm/a1k)
+            echo env "pmv.bench=measure:$1:$(word pmv.runs 0):$(word pmv.operations 0)" \
+                "pmv.seconds=$(($(job_seconds "$1") * 2))" /init kvm
+            ;;
         kvm/*)
-            echo env "pmv.bench=measure:$1:$(word pmv.runs 0):$(word pmv.operations 0)" /init kvm ;;
+            echo env "pmv.kvm=$(init_job "$1")" "pmv.seconds=$(($(job_seconds "$1") * 2))" /init kvm
+            ;;
         */msr | */exit | */pmi | */a1k) echo /lib/auto/measure.sh "$1" ;;
-        */a1) echo /init a1bench ;;
-        *) echo /init "$1" ;;
+        *) echo /init "$(init_job "$1")" ;;
     esac
 }
 
@@ -60,27 +77,55 @@ as_variant() { # as_variant VARIANT
     if [ -z "$1" ]; then
         cat
     else
-        sed "s/^bench: experiment=exit item=\(cpuid\|cpuid_blocked\|empty_rax\) /\
+        sed "s/^bench: experiment=exit item=\([a-z]*\|cpuid_blocked\|empty_rax\) /\
 bench: experiment=ablation item=\1@$1 /; /^bench: experiment=ablation /!d
             s/ base=\([a-z_]*\) / base=\1@$1 /"
     fi
 }
 
+# What is wrong with the output of a job that ended well; nothing where all is. Under KVM the
+# failures are the guest's own: the launcher only sees that it ended.
+complaint() { # complaint JOB FILE
+    [ "$column" = kvm ] || return 0
+    tr -d '\r"' < "$2" > /tmp/plain
+    case $1 in
+        msr | exit | pmi | a1k)
+            if grep -q -E '^(not ok|Bail out!)' /tmp/plain; then
+                grep -E -m 1 '^(not ok|Bail out!)' /tmp/plain
+            elif ! grep -q -E '^1\.\.[0-9]+$' /tmp/plain; then
+                echo "the bench kernel did not come to its end"
+            fi
+            ;;
+        *)
+            ended="^job: name=$(init_job "$1") status="
+            if ! grep -q "$ended" /tmp/plain; then
+                echo "Linux under KVM did not come to its end"
+            elif ! grep -q "${ended}0" /tmp/plain; then
+                echo "under KVM it ended with $(sed -n "s/$ended/status /p" /tmp/plain | head -n 1)"
+            fi
+            ;;
+    esac
+}
+
+# KVM's settings, from the line with which the job begins.
+kvm_facts() {
+    sed -n 's/^kvm: release=\([^"]*\)$/env: kvm="of Linux \1"/p'
+}
+
 # Regions belong to the emulator's ledger, which nobody keeps here. Of a job that failed the figures
 # are not to be trusted: they are kept, but not as results.
-job_result() { # job_result JOB STATUS
-    if [ "$2" -eq 0 ]; then
-        tr -d '\r' | as_variant "$(variant_of_column "$column")" |
+job_result() { # job_result JOB FILE WHY; WHY is empty when all is well
+    [ "$column" != kvm ] || tr -d '\r' < "$2" | kvm_facts
+    if [ -z "$3" ]; then
+        tr -d '\r' < "$2" | as_variant "$(variant_of_column "$column")" |
             sed '/^bench:/s/ region=[0-9]*//' |
             grep -v -E '^bench: (experiment|item|base|ops)=[^ ]*( (item|base|ops)=[^ ]*)*$'
     else
-        tr -d '\r' | sed 's/^bench:/failed:/'
-        echo "bench: experiment=$(experiment_of "$1") item=all" \
-            "skip=\"the job ended with status $2\""
+        tr -d '\r' < "$2" | sed 's/^bench:/failed:/'
+        job_left_out "$1" "$3"
     fi
 }
 
-job_given_up() {
-    echo "bench: experiment=$(experiment_of "$1") item=all" \
-        "skip=\"the machine went down in it twice\""
+job_left_out() { # job_left_out JOB WHY
+    echo "bench: experiment=$(experiment_of "$1") item=all skip=\"$2\""
 }

@@ -3,6 +3,7 @@
 # `make install` fills it, on the emulator's disk; the machine resets itself from column to column
 # and is cut from its power on the way. FULL=1: all columns, all jobs, and more cuts.
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -19,20 +20,21 @@ COLUMNS = {"native": "native", "kvm": "kvm", "interc": "intercept", "msr": "msr"
            "msrnmi": "msr+nmi"}
 NAMES = list(COLUMNS) if FULL else ["native", "kvm", "msrnmi"]
 # Further boots of msr+nmi, which belong to its results.
-PARTS = ["abl_none", "abl_lazy"] if FULL else []
+PARTS = ["abl_none", "abl_lazy"] if FULL else ["abl_none"]
 JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
 # Short: this is about the way, not the figures.
 WORDS = (f"pmv.jobs={JOBS} pmv.apicv=0 pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
          "pmv.iter=1000000 pmv.profile_runs=1 pmv.nginx_ms=100 pmv.accuracy=1:1:16")
 # (the line at which the power goes, seconds after it): in a job's first moments, in its middle, and
-# while its results are written.
-CUTS = [("column=native job=exit attempt=1", 0)]
+# while the results of a column are put together.
+CUTS = [("column=native job=exit attempt=1", 0),
+        (f"column=native job={JOBS.split(',')[-1]} status=0 kept", 0)]
 if FULL:
     CUTS += [("column=kvm job=exit attempt=1", 3), ("column=intercept job=pmi attempt=1", 0.5),
-             ("column=msr job=a1 status=0 kept", 0)]
+             ("column=msr job=accuracy status=0 kept", 0.2)]
 TORN = "bench/native/exit.txt"
 RESETS = 30
-RUN_SECONDS = 3000 if FULL else 500
+RUN_SECONDS = 6000 if FULL else 900
 INSTALL_SECONDS = 600
 POLL_SECONDS = 0.05
 MEMORY_MIB = 1024
@@ -153,8 +155,8 @@ def read_console(name):
 
 def whole(data):
     """A file of results that is not torn has its own sum in its last line."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    return bool(lines) and lines[-1].startswith("check: md5=")
+    text, mark, found = data.rpartition(b"check: md5=")
+    return bool(mark) and found.decode().strip() == hashlib.md5(text).hexdigest()
 
 
 def chain(lab):
@@ -239,7 +241,7 @@ def test_report(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
         done = subprocess.run(
             ["make", "-C", path(), "--no-print-directory", "collect", f"ESP={found.esp}",
-             f"BENCH_OUT={out}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+             f"COLLECT_OUT={out}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, env=clean_environment(), timeout=300, check=False)
         assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
         with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
@@ -248,7 +250,7 @@ def test_report(lab):
             assert "Table 4.1" in source.read(), "the report has no tables"
         # The serial lines alone give the same, but for the ablation, which is no column.
         logs = [os.path.join(lab.keep, f"auto{number}.console")
-                for number, text in enumerate(found.consoles) if "BENCH BEGIN column=" in text]
+                for number, text in enumerate(found.consoles) if "BENCH END column=" in text]
         done = command(path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import",
                        *logs)
         assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
@@ -256,6 +258,14 @@ def test_report(lab):
             serial = json.load(source)
     mine = [m for m in results["measurements"] if m["experiment"] != "ablation"]
     assert serial["measurements"] == mine, "serial line and partition have different results"
+    assert [m["item"] for m in results["measurements"] if m["item"].startswith("cpuid@")] == \
+        ["cpuid@" + part.removeprefix("abl_") for part in PARTS], "the ablation is not complete"
+    assert results["tool"]["version"], "nothing says which version this was"
+    detail = results["columns"]["msr+nmi"]["detail"]
+    assert "policy=msr+nmi bookkeeping=all unblock=eager apic=pass" in detail, detail
+    assert "enable_apicv=N" in results["environment"]["kvm"], results["environment"]["kvm"]
+    assert {m["column"] for m in results["measurements"] if m["experiment"] == "a1"} == \
+        {COLUMNS[name] for name in NAMES}, "Linux's A.1 is not in every column"
     states = {name: results["columns"][COLUMNS[name]]["status"] for name in NAMES}
     assert set(states.values()) == {"ok"}, f"columns: {states}"
     value = {(m["column"], m["item"]): m["value"] for m in results["measurements"]
@@ -267,6 +277,37 @@ def test_report(lab):
     return f"{len(results['measurements'])} measurements; RDMSR of EVTSEL, instructions: {read}"
 
 
+def test_collect_a_part(lab):
+    """Of a column that was not finished, or whose file is torn, the whole jobs count; what OUT has
+    stays when nothing comes of it."""
+    found = chain(lab)
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+        esp, out = os.path.join(work, "esp"), os.path.join(work, "out")
+        shutil.copytree(found.esp, esp)
+        folder = os.path.join(esp, "EFI", "pmuvisor", "bench")
+        for name in ("kvm.txt", "kvm.ok", "kvm/exit.txt"):
+            os.remove(os.path.join(folder, name))
+        for name in ("native.txt", "native/exit.txt"):
+            with open(os.path.join(folder, name), "r+b") as file:
+                file.write(b"b0nch")
+        done = command(path("boot", "collect.sh"), esp, out)
+        assert done.returncode == 0, f"{done.stdout} {done.stderr}"
+        assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
+        assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
+        assert work not in done.stdout.replace(out, ""), done.stdout
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
+            results = json.load(source)
+        for column in ("native", "kvm"):
+            mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
+            assert mine == set(JOBS.split(",")) - {"exit"}, f"{column}: {mine}"
+            assert any(entry["column"] == column and entry["experiment"] == "exit"
+                       for entry in results["skipped"]), f"{column}: nothing says what is missing"
+        shutil.rmtree(folder)
+        os.mkdir(folder)
+        expect_line(command(path("boot", "collect.sh"), esp, out), "no column in", "results yet")
+        assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
+
+
 def test_trouble_does_not_stop_the_chain(lab):
     """A hypervisor that refuses to start and a job that took the machine down twice are left out,
     and said so; the others are measured."""
@@ -274,8 +315,8 @@ def test_trouble_does_not_stop_the_chain(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
         disk, knobs = make_disk(lab, work, "interc native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
                                 "pmv.operations=10", "hide_feature vmx\n")
-        for attempt in (1, 2):
-            put(disk, work, f"bench/native/exit.{attempt}", "")
+        put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
+        put(disk, work, "bench/native/exit.2", "")
         status = run(disk, knobs, work, console_file, None)
         kept = read_folder(disk, work, 0)
     console = read_console(console_file)
@@ -284,7 +325,8 @@ def test_trouble_does_not_stop_the_chain(lab):
     assert "Without results: interc" in console, "the menu does not say what is missing"
     assert "bench/native.ok" in kept and "bench/interc.ok" not in kept, sorted(kept)
     for wanted in ("experiment=msr item=rdpmc ", "experiment=pmi item=nmi_self ",
-                   'experiment=exit item=all skip="the machine went down in it twice"'):
+                   'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
+                   'then the machine went down in it"'):
         assert wanted in kept["bench/native.txt"].decode(), f"native.txt has no '{wanted}'"
     assert "job=exit attempt" not in console, "a job was begun a third time"
 
@@ -325,5 +367,48 @@ def test_install(lab):
                 f"{name}.env is no environment block of GRUB's"
 
 
-TESTS = [test_install, test_from_power_on, test_same_on_both_ways, test_power_cut_loses_nothing,
-         test_report, test_trouble_does_not_stop_the_chain]
+def test_install_again(lab):
+    """Results of another build are put aside; without --auto the next boots measure nothing."""
+    script = path("boot", "install.sh")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
+        parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        os.mkdir(parts)
+        os.makedirs(os.path.dirname(folder))
+
+        def install_build(version, *words):
+            for name in ("vmlinuz", "initrd.img", "bench.bzImage", "build.txt"):
+                with open(os.path.join(parts, name), "w", encoding="ascii") as out:
+                    out.write(version if name == "build.txt" else name)
+            done = command(script, "--bench", parts, *words, *files)
+            assert done.returncode == 0, done.stderr
+            with open(os.path.join(folder, "local.cfg"), encoding="ascii") as local:
+                return done.stdout, local.read()
+
+        def put_results(text):
+            for name in ("native/msr.txt", "native.txt", "native.ok"):
+                with open(os.path.join(folder, "bench", name), "w", encoding="ascii") as out:
+                    out.write(text)
+
+        _, without = install_build("one")
+        said, local = install_build("one", "--auto")
+        assert local.startswith(without) and "set bench=auto" in local
+        assert "another build" not in said, said
+        put_results("one")
+        for number, version in (("", "two"), ("2", "three")):
+            said, local = install_build(version)
+            assert local == without, f"local.cfg: {local}"
+            old = os.path.join(folder, f"bench.old{number}")
+            assert f"Results of another build are now in {old}" in said, said
+            assert sorted(os.listdir(old)) == ["build.txt", "native", "native.ok", "native.txt"]
+            left = [name for name in os.listdir(os.path.join(folder, "bench"))
+                    if name.endswith(".ok")]
+            assert not left and not os.listdir(os.path.join(folder, "bench", "native")), left
+            put_results(version)
+        assert "Results of another build" not in install_build("three")[0]
+
+
+TESTS = [test_install, test_install_again, test_from_power_on, test_same_on_both_ways,
+         test_power_cut_loses_nothing, test_report, test_collect_a_part,
+         test_trouble_does_not_stop_the_chain]
