@@ -10,7 +10,7 @@ METAL_RUNS = 101       # of a real TSC
 # The bench kernel's experiments (README.md, "results.json"), and what each measures.
 BENCH_ITEMS = {
     "msr": ("empty", "rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
-            "wrmsr_ctrl", "rdmsr_status", "rdpmc"),
+            "wrmsr_ctrl", "rdmsr_status", "rdpmc", "wrmsr_evtsel_change", "wrmsr_ctrl_change"),
     "exit": ("empty", "cpuid", "vmcall", "inl", "outl", "inl_passed", "cpuid_blocked"),
     "pmi": ("overflow_to_handler", "handler_to_iret", "lvtpc_write", "nmi_self", "pmu_switch"),
     "a1k": ("m200000", "m10000", "m1000", "m100"),
