@@ -367,6 +367,28 @@ def test_install(lab):
                 f"{name}.env is no environment block of GRUB's"
 
 
+def test_failures_under_kvm(lab):
+    """The launcher ends well whatever its guest did: the guest's own words decide."""
+    def complaint(job, output):
+        with tempfile.NamedTemporaryFile("w", prefix="pmuvisor-job.") as file:
+            file.write(output)
+            file.flush()
+            done = command("sh", "-euc", f'column=kvm; . "{path("guest", "auto", "jobs.sh")}"; '
+                           f'complaint {job} "{file.name}"')
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    good = "TAP version 13\r\nok 1 - measure\r\n1..1\r\nkvm: launcher_status=0\n"
+    assert complaint("msr", good) == "", complaint("msr", good)
+    assert complaint("msr", good.replace("ok 1", "not ok 1")) == "not ok 1 - measure"
+    assert complaint("exit", good + "Bail out! \"why\"\n") == "Bail out! why"
+    assert "did not come to its end" in complaint("pmi", good.replace("1..1", ""))
+    ended = "job: name=a1bench status=0\r\njob: name=kvm status=0\n"
+    assert complaint("a1", ended) == "", complaint("a1", ended)
+    assert complaint("a1", ended.replace("0\r", "3\r")) == "under KVM it ended with status 3"
+    assert "did not come to its end" in complaint("nginx", ended)
+
+
 def test_install_again(lab):
     """Results of another build are put aside; without --auto the next boots measure nothing."""
     script = path("boot", "install.sh")
@@ -409,6 +431,6 @@ def test_install_again(lab):
         assert "Results of another build" not in install_build("three")[0]
 
 
-TESTS = [test_install, test_install_again, test_from_power_on, test_same_on_both_ways,
-         test_power_cut_loses_nothing, test_report, test_collect_a_part,
+TESTS = [test_install, test_install_again, test_failures_under_kvm, test_from_power_on,
+         test_same_on_both_ways, test_power_cut_loses_nothing, test_report, test_collect_a_part,
          test_trouble_does_not_stop_the_chain]
