@@ -13,7 +13,7 @@ NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, max
               ("rate", "requests per second"), ("transfer", "transferred per s"))
 PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret", "IRET and back"),
              ("lvtpc_write", "LVTPC write"), ("nmi_self", "NMI to itself"),
-             ("pmu_switch", "full PMU switch"))
+             ("pmu_switch", "PMU switch, no exit"))
 VARIANTS = (("compiled_out", "not compiled in"), ("none", "none"), ("no_lost", "all but lost"),
             ("no_skid", "all but skid"), ("no_unblock", "all but unblock"),
             ("no_mask", "all but mask"), ("lazy", "all, unblock lazy"), ("all", "all"))
