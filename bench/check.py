@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # check.py: runs the unit tests test_*.py beside it: "ok NAME", or "FAIL NAME: why", for each. Boots
 # nothing, writes only in temporary folders.

@@ -29,7 +29,7 @@ run-guest: $(EFI)
 	fi
 
 check:
-	@testbed/deps.sh build run check
+	@testbed/deps.sh build run check bench
 	@$(MAKE) --no-print-directory check-all
 
 # Fetched and built before a test that has to end in time needs them.
