@@ -107,20 +107,23 @@ resolve() {
     apt-cache depends "$meta" 2> /dev/null |
         sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | sed -n 1p
 }
-package=$(resolve) || true
-if [ -z "$package" ]; then
+refresh_lists() {
     if [ "$(id -u)" -eq 0 ]; then
         apt-get update >&2
-        package=$(resolve) || true
     elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
         sudo -n apt-get update >&2
-        package=$(resolve) || true
     fi
+}
+# Refreshed where the lists know no such package, or name a version that is gone by now.
+package=$(resolve) || true
+if [ -z "$package" ] || ! (fetch_into "$work/root" "$package"); then
+    refresh_lists || true
+    rm -rf "${work:?}"/*
+    package=$(resolve) || true
+    [ -n "$package" ] ||
+        fail "apt-cache knows no $meta; as root run: apt-get update (Debian 12 or 13 is needed)"
+    fetch_into "$work/root" "$package"
 fi
-[ -n "$package" ] ||
-    fail "apt-cache knows no $meta; as root run: apt-get update (Debian 12 or 13 is needed)"
-
-fetch_into "$work/root" "$package"
 rm -rf "$current"
 mv "$work/root" "$current"
 print_paths > /dev/null || fail "$package holds no vmlinuz or no modules; found: $(ls "$current")"

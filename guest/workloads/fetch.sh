@@ -60,25 +60,32 @@ with_libraries() {
             }'
 }
 
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/.fetch.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-mapfile -t wanted < <(with_libraries)
-if [ ${#wanted[@]} -lt ${#packages[@]} ]; then
+refresh_lists() {
     if [ "$(id -u)" -eq 0 ]; then
         apt-get update >&2
     elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
         sudo -n apt-get update >&2
     fi
+}
+
+# Fails where the lists do not know all packages, or name versions that are gone by now.
+download() {
     mapfile -t wanted < <(with_libraries)
-fi
-[ ${#wanted[@]} -ge ${#packages[@]} ] ||
-    fail "apt-cache does not know all of ${packages[*]}; as root run: apt-get update" \
-        "(Debian 12 or 13 is needed)"
-echo "workloads/fetch.sh: fetching ${#wanted[@]} packages" >&2
+    [ ${#wanted[@]} -ge ${#packages[@]} ] || return 1
+    echo "workloads/fetch.sh: fetching ${#wanted[@]} packages" >&2
+    (cd "$work/archives" && apt-get -q download "${wanted[@]}" >&2)
+}
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/.fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 mkdir "$work/archives" "$work/root"
-(cd "$work/archives" && apt-get -q download "${wanted[@]}" >&2) ||
-    fail "cannot download the packages; check the network, or as root run: apt-get update"
+if ! download; then
+    refresh_lists || true
+    rm -f "$work"/archives/*
+    download || fail "cannot download ${packages[*]} and their libraries; check the network, or as" \
+        "root run: apt-get update (Debian 12 or 13 is needed)"
+fi
 for archive in "$work"/archives/*.deb; do
     dpkg-deb -x "$archive" "$work/root"
 done
