@@ -81,6 +81,11 @@ def short_table(machine):
             Cell(NONE) if name == "native" else table.missing(machine.why(name, "accuracy", some))
             for name in COLUMNS]))
     if found:
+        if machine.exact and any("kvm" in columns for columns in found.values()):
+            table.reading.append(
+                "The model's caches go by the machine's addresses. PMUvisor's guest has the same "
+                "ones, KVM's guest has its memory elsewhere, and KVM's own lines are in the caches "
+                "as well: its references and misses cannot be set against native's here.")
         table.reading.append(f"Of all programs and counts of at least {FEW} events natively.")
         if any("anywhere" in kind for kind in found):
             table.reading.append(

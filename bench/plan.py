@@ -118,7 +118,7 @@ def linux_boot(column, name, kind, quick):
     what = LINUX_BOOTS[name]
     pace = "quick" if quick and kind == "emulator" else kind
     # Hypercalls of a program; and the hypervisor is silent, so that the guest's lines stay whole.
-    boot = Boot(name=f"{name}-{column}", column=column, title=f"Linux, {name}",
+    boot = Boot(name=f"{name}-{column}", column=column, title=f"Linux {name}",
                 cells=dict(what["cells"]), program="linux", jobs=what["jobs"],
                 image=what["image"],
                 config="console=none user_hypercalls=1", append=what["words"][pace],

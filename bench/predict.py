@@ -68,9 +68,7 @@ READING = (
     "guest's write of LVTPC), which PMUvisor has not. The model knows no misses of caches and "
     "TLBs, no loss of speculation around serialising instructions and VM transitions, no MSRs "
     "that a transition itself switches, and takes a write of LVTPC for an ordinary instruction. "
-    "In Table 4.2 the guest's part is Linux's native one; KVM's root part is that of the bench "
-    "kernel's program, whose handler makes the same accesses, because Linux does not run under "
-    "KVM in the emulator. The thesis measured KVM of Linux 6.9 with the mitigations for "
+    "In Table 4.2 the guest's part is Linux's native one. The thesis measured KVM of Linux 6.9 with the mitigations for "
     "speculation that its processor needs (IBRS or retpolines, flushes of buffers and of the L1 "
     "cache at entry); the counts are of the KVM named above, on a modelled processor. Before "
     "those mitigations, in 2017, KVM took {kvm_2017} cycles for a CPUID exit, in the thesis "
@@ -178,8 +176,8 @@ def guest_counts(machine, item):
 
 
 def of_program(machine):
-    """Table 4.2's extra. Linux does not run under KVM in the emulator: there the root part is taken
-    from the bench kernel's program, whose handler makes the same accesses."""
+    """Table 4.2's extra. Where a column has no Linux, the root part is taken from the bench
+    kernel's program, whose handler makes the same accesses."""
     for item in PERIODS[1:]:
         guest = guest_counts(machine, item)
         base = float(published.TABLE_4_2[BASE]["native"])

@@ -113,7 +113,7 @@ def columns_of(kind, outcomes, asked, impossible):
         mine = [outcome for outcome in outcomes if outcome.boot.column == name]
         good = [outcome for outcome in mine if not outcome.failure and outcome.measurements]
         if good:
-            detail = ", ".join(outcome.boot.title for outcome in good if not outcome.boot.variant)
+            detail = "; ".join(outcome.boot.title for outcome in good if not outcome.boot.variant)
             if kind == "nested":
                 detail += "; " + (results.ONE_LEVEL if name == "kvm" else results.TWO_LEVELS)
             columns[name] = {"status": "ok", "why": "", "detail": detail}
