@@ -201,6 +201,12 @@ def exits_per_pmi(machine, experiment, who):
 def pmi_table(machine):
     table = new_table("pmi", "One PMI end to end (bench kernel)", machine.unit(), {}, "")
     table.reading += levels(machine)
+    modes = {name: machine.value(name, "pmi", "apic", "x2apic") for name in COLUMNS}
+    x2apic = [name for name, mode in modes.items() if mode]
+    if x2apic and 0 in modes.values():
+        table.reading.append(
+            f"The local APIC is in x2APIC mode under {', '.join(x2apic)}, where LVTPC and ICR are "
+            "MSRs, and in xAPIC mode elsewhere, where they are in memory.")
     return operations(table, machine, "pmi", PMI_ITEMS, {}, (), True)
 
 

@@ -147,6 +147,9 @@ def table_4_3(machine):
         "it " + ", ".join(f"{label} {published.TABLE_4_3_OVERHEAD[item]}"
                           for item, label in EXIT_ITEMS if item in published.TABLE_4_3_OVERHEAD)
         + " cycles. What bookkeeping costs here is in the table of the ablation.")
+    table.reading.append(
+        "INL and OUTL go to a port that traps: under KVM that is ELCR, which KVM keeps in memory; "
+        "under PMUvisor and natively PM1a control, which is in the chipset and slow on hardware.")
     return table
 
 
