@@ -3,6 +3,7 @@
 # `make install` fills it, on the emulator's disk; the machine resets itself from column to column
 # and is cut from its power on the way. FULL=1: all columns, all jobs, and more cuts.
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -134,6 +135,9 @@ def run(disk, knobs, work, console_file, cut):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            # The emulator, which dies a little later than run.sh, holds run.sh's lock until then.
+            with open(disk, "rb") as image:
+                fcntl.flock(image, fcntl.LOCK_EX)
 
 
 def make_disk(lab, work, columns, words, knobs=""):
