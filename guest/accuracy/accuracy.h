@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../measure/region.h"
+
 enum event {
     EVENT_CYCLES,
     EVENT_INSTRUCTIONS,
@@ -164,11 +166,5 @@ void *pages_get(size_t bytes, const struct work *work);
 /* Reads memory of its own until none of another pass's is in the emulator's caches. */
 void caches_fill(void);
 void pages_put(void *pages, size_t bytes);
-
-/* Marks the begin or the end of a region for the emulator: XCHG BX,BX does nothing on hardware. */
-static inline void region_mark(uint32_t id, bool begin)
-{
-    __asm__ volatile("xchg %%bx, %%bx" : : "a"(id), "c"((uint32_t)begin) : "memory");
-}
 
 #endif

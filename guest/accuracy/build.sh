@@ -9,9 +9,10 @@ top=$(cd "$here/../.." && pwd)
 out=${1:-$top/build/payload}
 cc=${CC:-gcc}
 program=$out/accuracy
+measure=$top/guest/measure
 
 mkdir -p "$out"
-if [ -e "$program" ] && [ -z "$(find "$here" -newer "$program" -type f)" ]; then
+if [ -e "$program" ] && [ -z "$(find "$here" "$measure" -newer "$program" -type f)" ]; then
     echo "$program"
     exit 0
 fi
@@ -20,6 +21,6 @@ object=$(mktemp "$out/.measured.XXXXXX")
 trap 'rm -f "$object" "$object.new"' EXIT
 nasm -f elf64 -Werror -o "$object" "$here/measured.asm"
 "$cc" -std=gnu11 -O2 -fno-builtin -Wall -Wextra -Werror -static -pthread -s \
-    -o "$object.new" "$here"/*.c "$object"
+    -o "$object.new" "$here"/*.c "$measure/statistics.c" "$object"
 mv "$object.new" "$program"
 echo "$program"

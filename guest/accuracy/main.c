@@ -9,6 +9,8 @@
 #define _GNU_SOURCE /* CPU_SET and sched_setaffinity() */
 #include "accuracy.h"
 
+#include "../measure/statistics.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -26,7 +28,6 @@
 #define COMMAND_LINE_MAX 4096
 #define MIB_SHIFT 20
 
-#define PERCENT 100u
 #define MEDIAN 50u
 #define P95 95u
 
@@ -68,11 +69,6 @@ static int compare_values(const void *a, const void *b)
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
 
     return (left > right) - (left < right);
-}
-
-static uint64_t nearest_rank(const uint64_t *sorted, unsigned count, unsigned percent)
-{
-    return sorted[(count * percent + PERCENT - 1) / PERCENT - 1];
 }
 
 void print_values(const char *item, const char *metric, uint64_t *values, unsigned count)

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../measure/region.h"
+
 /* ---- cpu.c: descriptor tables ---- */
 
 #define CODE_SELECTOR 0x10 /* as the boot protocol has them */
@@ -170,11 +172,5 @@ enum region {
     REGION_SWEEP_CLEAN = 1100,
     REGION_SWEEP_CLEAN_BLOCKED = 1200,
 };
-
-/* Marks a region's begin or end: free on hardware, seen by the emulator's ledger. */
-static inline void mark(uint32_t region, bool begin)
-{
-    __asm__ volatile("xchg %%bx, %%bx" : : "a"(region), "c"((uint32_t)begin) : "memory");
-}
 
 #endif

@@ -80,9 +80,9 @@ static enum probe_kind clean_kind;
 
 static void clean_exit(void)
 {
-    mark(clean_region, true);
+    region_mark(clean_region, true);
     clean_right = probe_once(clean_kind, 1) && clean_right;
-    mark(clean_region, false);
+    region_mark(clean_region, false);
 }
 
 /* Exits until the next one is number `first`; the last ones, as the sweep itself will make them

@@ -48,10 +48,10 @@ static bool other_runs(enum other other, uint32_t msr, uint64_t value)
     uint32_t region = other == OTHER_GUEST ? REGION_OTHER_GUEST : REGION_OTHER_GUEST_BARE;
     if (rdmsr(IA32_PERF_GLOBAL_STATUS) != 0)
         region = REGION_OTHER_GUEST_STATUS;
-    mark(region, true);
+    region_mark(region, true);
     struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_OTHER_GUEST, msr, value,
                                                  other == OTHER_GUEST_BARE ? WITHOUT_SWITCH : 0);
-    mark(region, false);
+    region_mark(region, false);
     if (r.rax == 0 && (r.rbx == value || msr == IA32_PERF_GLOBAL_STATUS_RESET))
         return true;
     tap_note("MSR 0x%x: the second guest gave %ld and read 0x%lx, wanted 0x%lx", msr, r.rax, r.rbx,

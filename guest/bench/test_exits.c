@@ -38,13 +38,13 @@ void test_cpuid(const struct job *job)
     struct cpuid_result first = cpuid(0, 0);
     bool same = true;
 
-    mark(REGION_CPUID, true);
+    region_mark(REGION_CPUID, true);
     for (uint64_t i = 0; i < rounds; i++) {
         struct cpuid_result r = cpuid(0, 0);
         same = same && r.eax == first.eax && r.ebx == first.ebx && r.ecx == first.ecx &&
                r.edx == first.edx;
     }
-    mark(REGION_CPUID, false);
+    region_mark(REGION_CPUID, false);
     tap_result(same, job->name, same ? NULL : "leaf 0 changed");
 }
 
@@ -86,10 +86,10 @@ void test_vmcall(const struct job *job)
         tap_skip(job->name, "not under PMUvisor");
         return;
     }
-    mark(REGION_VMCALL, true);
+    region_mark(REGION_VMCALL, true);
     for (uint64_t i = 0; i < rounds; i++)
         right = right && hypercall(~0ULL, 0) == HYPERCALL_E_NUMBER;
-    mark(REGION_VMCALL, false);
+    region_mark(REGION_VMCALL, false);
     tap_result(right, job->name, right ? NULL : "a number that does not exist was accepted");
 }
 
@@ -131,7 +131,7 @@ void test_msr(const struct job *job)
     uint64_t mask = BITS(LEAF_PMU_WIDTH(pmu.eax) - 1, 0);
 
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    mark(REGION_MSR, true);
+    region_mark(REGION_MSR, true);
     for (unsigned n = 0; n < counters; n++) {
         good = keeps(IA32_PERFEVTSEL0 + n, EVTSEL_TRIED) &&
                keeps(IA32_A_PMC0 + n, (PATTERN + n) & mask) && good;
@@ -145,7 +145,7 @@ void test_msr(const struct job *job)
     good = (rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_TRIED) == STATUS_TRIED && good;
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_TRIED);
     good = (rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_TRIED) == 0 && good;
-    mark(REGION_MSR, false);
+    region_mark(REGION_MSR, false);
     tap_value("counters", counters);
     tap_value("fixed", fixed);
     tap_result(good, job->name, NULL);

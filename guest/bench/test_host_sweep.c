@@ -110,10 +110,10 @@ static bool right;
 static void one_exit(void)
 {
     if (region != 0)
-        mark(region, true);
+        region_mark(region, true);
     right = probe_once(kind, pattern++) && right;
     if (region != 0)
-        mark(region, false);
+        region_mark(region, false);
 }
 
 static void exit_now(bool blocked)
@@ -243,11 +243,11 @@ void test_host_sweep_tick(const struct job *job)
         bool clean = done + 1 < first;
         settle_all();
         if (clean)
-            mark(REGION_HOST_CLEAN + PROBE_KINDS, true);
+            region_mark(REGION_HOST_CLEAN + PROBE_KINDS, true);
         for (uint64_t i = 0; i < job->number[2]; i++)
             __asm__ volatile("pause");
         if (clean)
-            mark(REGION_HOST_CLEAN + PROBE_KINDS, false);
+            region_mark(REGION_HOST_CLEAN + PROBE_KINDS, false);
         uint64_t ticks = exits(REASON_TICK) - done;
         if (ticks != 1) {
             tap_note("%lu ticks in one round, wanted 1", ticks);

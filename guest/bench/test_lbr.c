@@ -28,7 +28,7 @@ void test_lbr(const struct job *job)
         return;
     }
     wrmsr(MSR_LBR_SELECT, 0);
-    mark(REGION_LBR, true);
+    region_mark(REGION_LBR, true);
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_LBR);
     /* Each block is xor, cpuid, jmp over a nop: of one length. */
     __asm__ volatile("lea 1f(%%rip), %0\n\t"
@@ -45,7 +45,7 @@ void test_lbr(const struct job *job)
                      : "=&r"(first), "=&r"(last) : : "rax", "rbx", "rcx", "rdx", "cc", "memory");
     uint64_t debugctl = rdmsr(IA32_DEBUGCTL);
     wrmsr(IA32_DEBUGCTL, 0);
-    mark(REGION_LBR, false);
+    region_mark(REGION_LBR, false);
     uint64_t tos = rdmsr(MSR_LBR_TOS), block = (last - first) / 64;
     for (unsigned i = 0; i < LBR_ENTRIES; i++) {
         unsigned entry = (unsigned)(tos - i) % LBR_ENTRIES;

@@ -52,13 +52,13 @@ void test_self(const struct job *job)
 {
     uint64_t rounds = job->number[0] != 0 ? job->number[0] : ROUNDS, before = nmi.count;
 
-    mark(REGION_NMI, true);
+    region_mark(REGION_NMI, true);
     for (uint64_t i = 0; i < rounds; i++) {
         apic_self_nmi();
         wait_for(before + i + 1);
         faults_of_state += nmi.count != before + i + 1;
     }
-    mark(REGION_NMI, false);
+    region_mark(REGION_NMI, false);
     report(job, nmi.count - before, rounds);
 }
 

@@ -79,14 +79,14 @@ void test_pmi(const struct job *job)
     if (!pmu_there(job))
         return;
     pmu_on();
-    mark(REGION_PMI, true);
+    region_mark(REGION_PMI, true);
     for (uint64_t i = 0; i < rounds; i++) {
         arm(PERIOD);
         wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
         for (unsigned w = 0; w < PMI_WAIT && nmi.count == before + i; w++)
             __asm__ volatile("nop");
     }
-    mark(REGION_PMI, false);
+    region_mark(REGION_PMI, false);
     pmu_off();
     nmi.action = NULL;
     if (nmi.count - before != rounds)
@@ -118,12 +118,12 @@ void test_sweep_pmi(const struct job *job)
         wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
         wrmsr(IA32_FIXED_CTR0, 0);
         settle();
-        mark(REGION_SWEEP_PMI_CLEAN, true);
+        region_mark(REGION_SWEEP_PMI_CLEAN, true);
         wrong += !probe_once_counted(FIXED_COUNTER_0, i);
-        mark(REGION_SWEEP_PMI_CLEAN, false);
+        region_mark(REGION_SWEEP_PMI_CLEAN, false);
     }
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    mark(REGION_SWEEP_PMI, true);
+    region_mark(REGION_SWEEP_PMI, true);
     for (uint64_t overflow = 1; overflow <= PMI_BEFORE; overflow++) {
         for (uint64_t skid = 0; skid < skids; skid++) {
             uint64_t now = nmi.count;
@@ -138,7 +138,7 @@ void test_sweep_pmi(const struct job *job)
                          skids, nmi.count - now);
         }
     }
-    mark(REGION_SWEEP_PMI, false);
+    region_mark(REGION_SWEEP_PMI, false);
     pmu_off();
     nmi.action = NULL;
     log_printf("sweep: name=%s delivered=%lu wanted=%lu at_entry=%lu wrong=%lu\n", job->name,

@@ -157,9 +157,9 @@ static void run_item(const struct item *item, uint64_t m)
         measure_samples[i] = timed(m);
     }
     msr_write(MSR_GLOBAL_CTRL, 0);
-    mark(item->region, true);
+    region_mark(item->region, true);
     program(m);
-    mark(item->region, false);
+    region_mark(item->region, false);
     wait_for_late();
     lvtpc_write(LVTPC_NMI | LVTPC_MASKED);
     nmi_give_back();

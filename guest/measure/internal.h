@@ -8,6 +8,8 @@
 #define PMUVISOR_MEASURE_INTERNAL_H
 
 #include "measure.h"
+#include "region.h"
+#include "statistics.h"
 
 #define MSR_PMC0 0x0c1
 #define MSR_PERFEVTSEL0 0x186
@@ -68,12 +70,6 @@ static inline uint64_t counter_read(uint32_t counter)
 
     __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter) : "memory");
     return (uint64_t)high << 32 | low;
-}
-
-/* Marks a region of the emulator's ledger: free on hardware. */
-static inline void mark(uint32_t region, bool begin)
-{
-    __asm__ volatile("xchg %%bx, %%bx" : : "a"(region), "c"((uint32_t)begin) : "memory");
 }
 
 /* EDX:EAX = TSC. The JMP is for the emulator, whose TSC moves on where a block of instructions
@@ -146,16 +142,6 @@ void loop_empty_rax(struct loop *loop);
 void loop_cpuid(struct loop *loop);
 void loop_vmcall(struct loop *loop);
 void loop_vmcall_rbx(struct loop *loop);
-
-/* ---- statistics.c ---- */
-
-struct distribution {
-    uint64_t n, min, median, p95;
-};
-/* Nearest rank: the smallest value that `percent` of all are not above. `sorted` is not empty. */
-uint64_t nearest_rank(const uint64_t *sorted, size_t n, unsigned percent);
-/* Sorts the samples. */
-struct distribution distribution_of(uint64_t *samples, size_t n);
 
 /* ---- report.c: items, and their lines ---- */
 

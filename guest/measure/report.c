@@ -63,10 +63,10 @@ void item_pass(const struct item *item, loop_function function, const struct loo
 
     run.operations = operations_wanted();
     if (marked)
-        mark(item->region, true);
+        region_mark(item->region, true);
     function(&run);
     if (marked)
-        mark(item->region, false);
+        region_mark(item->region, false);
     else if (number != 0) /* 0: caches and branch predictors */
         measure_samples[number - 1] = run.end - run.begin;
 }

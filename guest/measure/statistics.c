@@ -2,7 +2,7 @@
  *
  * Minimum, median and 95th percentile of a few samples, in integers. Touches no hardware.
  */
-#include "internal.h"
+#include "statistics.h"
 
 #define PERCENT 100
 #define MEDIAN 50

@@ -14,6 +14,7 @@
  */
 #include "a1.h"
 #include "hypercall.h"
+#include "../measure/statistics.h"
 #include "payload.h"
 
 #include <errno.h>
@@ -26,8 +27,6 @@
 #define WORD_MAX 32
 #define WHY_MAX 128
 #define PERCENT 100
-#define MEDIAN 50
-#define HIGH_PERCENTILE 95
 /* One branch too many for each of the PMIs every 100 branches is 1 %; ticks come on top. */
 #define DEVIATION_PERCENT 5
 
@@ -36,22 +35,10 @@ struct outcome {
     unsigned long long period;
     uint32_t region, inner_region;
     struct a1_result marked;
-    long long times[RUNS_MAX];
+    uint64_t times[RUNS_MAX];
     long long deviation;
     char why[WHY_MAX];
 };
-
-static int compare(const void *a, const void *b)
-{
-    const long long left = *(const long long *)a, right = *(const long long *)b;
-
-    return (left > right) - (left < right);
-}
-
-static long long nearest_rank(const long long *sorted, unsigned n, unsigned percent)
-{
-    return sorted[(n * percent + PERCENT - 1) / PERCENT - 1];
-}
 
 static void print_value(unsigned long long period, const char *metric, long long value)
 {
@@ -65,10 +52,10 @@ static void print_outcome(struct outcome *o, unsigned runs)
         printf("bench: experiment=a1 item=m%llu skip=\"%s\"\n", o->period, o->why);
         return;
     }
-    qsort(o->times, runs, sizeof(o->times[0]), compare);
-    printf("bench: experiment=a1 item=m%llu region=%u ops=1 metric=time unit=ns n=%u min=%lld "
-           "median=%lld p95=%lld\n", o->period, o->region, runs, o->times[0],
-           nearest_rank(o->times, runs, MEDIAN), nearest_rank(o->times, runs, HIGH_PERCENTILE));
+    struct distribution d = distribution_of(o->times, runs);
+    printf("bench: experiment=a1 item=m%llu region=%u ops=1 metric=time unit=ns n=%u min=%llu "
+           "median=%llu p95=%llu\n", o->period, o->region, runs, (unsigned long long)d.min,
+           (unsigned long long)d.median, (unsigned long long)d.p95);
     print_value(o->period, "pmis", o->marked.pmis);
     print_value(o->period, "branches", o->marked.count);
     print_value(o->period, "pmis_deviation", o->deviation);
@@ -117,7 +104,7 @@ static bool measure(struct outcome *o, bool hypercalls, unsigned runs)
         if (!run(&plan, &timed, o)) {
             return false;
         }
-        o->times[i] = timed.nanoseconds;
+        o->times[i] = (uint64_t)timed.nanoseconds;
     }
     return true;
 }

@@ -57,8 +57,9 @@ trap 'rm -rf "$root" "$root.new"' EXIT
 
 # init and the small programs that every image has.
 fill_small() {
-    local -a sources=("$here"/*.c)
-    local -a headers=("$here"/*.h "$top"/include/hypercall.h "$top"/include/options.h)
+    local -a sources=("$here"/*.c "$top/guest/measure/statistics.c")
+    local -a headers=("$here"/*.h "$top"/include/hypercall.h "$top"/include/options.h
+        "$top"/guest/measure/{region,statistics}.h)
     if ! newer_than "$out/init" "${sources[@]}" "${headers[@]}" "$here/build.sh"; then
         "$cc" "${warnings[@]}" -O2 "-DLOOP_ROUNDS=$loop_rounds" -I "$here" -I "$top/include" \
             -s -o "$out/init" "${sources[@]}"

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define GUEST_BRANCHES 100000
@@ -29,20 +28,6 @@ static long host_work(uint64_t branches, uint64_t period, uint64_t when,
     return result;
 }
 
-/* A counter of the guest's own runs around the host work: it must see the guest's branches only. */
-static int branch_counter(void)
-{
-    struct perf_event_attr attr;
-
-    memset(&attr, 0, sizeof(attr));
-    attr.type = PERF_TYPE_HARDWARE;
-    attr.size = sizeof(attr);
-    attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
-    attr.exclude_kernel = 1;
-    attr.disabled = 1;
-    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
-}
-
 static void guest_loop(void)
 {
     unsigned long n = GUEST_BRANCHES;
@@ -56,7 +41,8 @@ int job_hostwork(void)
         uint64_t branches, period;
     } runs[] = {{100000, 1000}, {1000000, 1000}, {10000000, 1000}};
     int failed = 0;
-    int fd = branch_counter();
+    /* It runs around the host work, and must see the guest's branches only. */
+    int fd = open_user_branches(0);
 
     if (fd < 0) {
         perror("hostwork: perf_event_open");

@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define APIC_PAGE 0xfee00000l
@@ -60,14 +59,7 @@ static void guest_branches(unsigned long count)
 /* The same instructions of the guest whatever the hypercall does. */
 static int run(long number, bool host_work, struct sums *sums)
 {
-    struct perf_event_attr attr = {
-        .type = PERF_TYPE_HARDWARE,
-        .size = sizeof(attr),
-        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-        .exclude_kernel = 1,
-        .disabled = 1,
-    };
-    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+    int fd = open_user_branches(0);
 
     memset(sums, 0, sizeof(*sums));
     if (fd < 0) {

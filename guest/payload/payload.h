@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../measure/region.h"
+
 /* Regions of the emulator's ledger. The marker costs nothing on hardware (see region_mark). */
 enum region {
     REGION_A1_FIRST = 1,   /* 1, 2, 3, 4: the A.1 runs, in the order of a1_periods */
@@ -24,20 +26,14 @@ enum region {
 /* How many CPUID instructions REGION_CPUID holds. */
 #define CPUID_ROUNDS 100
 
-/* Marks the begin or the end of a region for the emulator: XCHG BX,BX does nothing on hardware. */
-static inline void region_mark(uint32_t id, uint32_t begin)
-{
-    __asm__ volatile("xchg %%bx, %%bx" : : "a"(id), "c"(begin) : "memory");
-}
-
 static inline void region_begin(uint32_t id)
 {
-    region_mark(id, 1);
+    region_mark(id, true);
 }
 
 static inline void region_end(uint32_t id)
 {
-    region_mark(id, 0);
+    region_mark(id, false);
 }
 
 /* A job prints its findings as lines "name: key=value ..." and returns 0, or 1 when it failed. */
@@ -82,6 +78,10 @@ void command_line_word(const char *key, const char *fallback, char *value, size_
  * would throttle an event of a short period, and stops the NMI watchdog, whose PMIs would count as
  * the caller's. 0, or -errno of the limits. */
 int perf_lift_limits(void);
+
+/* A counter of this process's branches in user mode, not yet enabled, with a PMI every `period` of
+ * them; 0: none. A file descriptor; -1 and errno. */
+int open_user_branches(uint64_t period);
 
 /* The watchdog's state, to be put back; a kernel may have none. */
 bool nmi_watchdog_runs(void);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SKID_ROUNDS 100000ul /* one exit and one branch each */
@@ -65,14 +64,6 @@ static unsigned long with_switches(void)
  * no other NMI: the kernel's own NMI and PMI counts say so. */
 static int run(const char *name, uint32_t region, uint64_t period, unsigned long (*load)(void))
 {
-    struct perf_event_attr attr = {
-        .type = PERF_TYPE_HARDWARE,
-        .size = sizeof(attr),
-        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
-        .exclude_kernel = 1,
-        .disabled = 1,
-        .sample_period = period,
-    };
     volatile uint32_t *lvtpc = map_lvtpc();
     long long pmis, nmis, count = -1;
     bool masked = false;
@@ -82,7 +73,7 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     perf_lift_limits();
     pmis = interrupt_count("PMI");
     nmis = interrupt_count("NMI");
-    fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+    fd = open_user_branches(period);
     if (fd < 0) {
         printf("%s: error=\"perf_event_open: %s\"\n", name, strerror(errno));
         return 1;

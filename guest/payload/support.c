@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,4 +164,18 @@ struct cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf)
                      : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
                      : "a"(leaf), "c"(subleaf));
     return r;
+}
+
+int open_user_branches(uint64_t period)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_HARDWARE,
+        .size = sizeof(attr),
+        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+        .exclude_kernel = 1,
+        .disabled = 1,
+        .sample_period = period,
+    };
+
+    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 }
