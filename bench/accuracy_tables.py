@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_tables.py: how far counts of events are from native's, as in perfctr-xen's section 5, and
 # what reading a count costs. From the results of one machine.
-from cells import NONE, Cell, Row, number
+from cells import NONE, Cell, Row, number, signed
 from results import COLUMNS
 from tables import asked, new_table, operations
 
@@ -92,10 +92,6 @@ def short_table(machine):
                 "Memory anywhere: where Linux happened to put it, so that which lines share a "
                 "place in the caches differs from boot to boot, natively too.")
     return table
-
-
-def signed(value):
-    return ("+" if value > 0 else "") + number(value)
 
 
 def cell_of(table, machine, name, item, native):

@@ -41,6 +41,11 @@ def ratio(value, base):
     return f"{times:.2f}x" if size >= 0.1 else f"{times:.2g}x"
 
 
+def signed(value):
+    """A difference of two counts."""
+    return ("+" if value > 0 else "") + number(value)
+
+
 def millions(value):
     return f"{value / 1e6:,.3f} M"
 

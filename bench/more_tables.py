@@ -2,7 +2,7 @@
 # more_tables.py: Tables 4.4 to 4.7, exits per PMI, the parts of a PMI and the ablation, from the
 # results of one machine. The shapes are those of tables.py.
 import published
-from cells import NONE, Cell, Row, columns_of, millions, number, percent
+from cells import NONE, Cell, Row, columns_of, millions, number, percent, signed
 from results import COLUMNS
 from tables import (BASE, PERIODS, asked, block, count_row, difference, levels, new_table,
                     operations, overhead, profile_metric, profile_overhead, published_cells,
@@ -34,10 +34,6 @@ def scaled(value, unit):
         if abs(value) >= size:
             return f"{value / size:.2f} {name}"
     return number(value) + {"ns": " ns", "bytes": " B", "percent": " %"}.get(unit, "")
-
-
-def signed(value):
-    return ("+" if value > 0 else "") + number(value)
 
 
 def table_4_4(machine):
