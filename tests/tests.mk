@@ -5,6 +5,7 @@
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
+#   make lines       counts the hypervisor's lines of code
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
@@ -14,7 +15,7 @@ export GUEST
 T ?=
 RUN_LEDGER = $(BUILD)/run-ledger.json
 
-.PHONY: run check e2e run-guest check-all test-machine
+.PHONY: run check e2e run-guest check-all test-machine lines
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
@@ -37,9 +38,12 @@ test-machine:
 	@testbed/build.sh > /dev/null
 	@guest/kernel.sh > /dev/null
 
-check-all: $(EFI) $(UNIT_TESTS) test-machine
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) testbed/test.sh testbed/selftest.sh \
-	    bench/check.py)
+check-all: $(EFI) $(UNIT_TESTS) test-machine lines
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test.py testbed/test.sh \
+	    testbed/selftest.sh bench/check.py)
+
+lines:
+	@tests/static/lines.py
 
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)
