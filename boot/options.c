@@ -5,6 +5,7 @@
 #include "options.h"
 
 #include <stddef.h>
+#include <string.h>
 
 struct parser {
     struct options *options;
@@ -17,12 +18,54 @@ struct text {
     uint64_t length;
 };
 
-struct choice {
-    const char *name;
-    int value;
+#define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
+#define CHOICES_MAX 6
+
+enum kind {
+    CHOICE, /* one of the names */
+    STEPS,  /* any of the names, separated by commas: their values are ORed */
+    NUMBER, /* from 0 to `most` */
+    TEXT,   /* may be empty where nothing is said to be wanted */
+    REST,   /* text up to the end of its line, blanks and all */
 };
 
-#define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
+static const struct option {
+    const char *key;
+    enum kind kind;
+    uint32_t offset, size; /* of the field; that of choices and numbers is an integer or a bool */
+    const char *wanted;
+    struct {
+        const char *name;
+        uint32_t value;
+    } choices[CHOICES_MAX];
+    uint32_t most;
+} option_table[] = {
+#define FIELD(name) offsetof(struct options, name), sizeof(((struct options *)0)->name)
+    {"policy", CHOICE, FIELD(policy), "intercept, msr or msr+nmi",
+     {{"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}}, 0},
+    {"apic", CHOICE, FIELD(apic_trap), "pass or trap", {{"pass", false}, {"trap", true}}, 0},
+    {"kernel", TEXT, FIELD(kernel), "the path of a kernel", {{0}}, 0},
+    {"initrd", TEXT, FIELD(initrd), NULL, {{0}}, 0},
+    {"append", REST, FIELD(append), NULL, {{0}}, 0},
+    {"console", CHOICE, FIELD(console), "com1, com2 or none",
+     {{"com1", CONSOLE_COM1}, {"com2", CONSOLE_COM2}, {"none", CONSOLE_NONE}}, 0},
+    {"pmu", CHOICE, FIELD(pmu), "on or off", {{"off", false}, {"on", true}}, 0},
+    {"stats", CHOICE, FIELD(stats_cycles), "counts or cycles",
+     {{"counts", false}, {"cycles", true}}, 0},
+    {"tick", NUMBER, FIELD(tick_ms), "milliseconds from 0 (no tick) to 10000", {{0}}, TICK_MAX_MS},
+    {"user_hypercalls", CHOICE, FIELD(user_hypercalls), "0 or 1", {{"0", false}, {"1", true}}, 0},
+    {"unblock", CHOICE, FIELD(unblock_lazy), "eager or lazy",
+     {{"eager", false}, {"lazy", true}}, 0},
+    {"platform_nmi", CHOICE, FIELD(platform_nmi_host), "guest or host",
+     {{"guest", false}, {"host", true}}, 0},
+    {"bookkeeping", STEPS, FIELD(bookkeeping), "all, none, or some of lost,skid,unblock,mask",
+     {{"lost", BOOKKEEPING_LOST}, {"skid", BOOKKEEPING_SKID}, {"unblock", BOOKKEEPING_UNBLOCK},
+      {"mask", BOOKKEEPING_MASK}, {"all", BOOKKEEPING_ALL}, {"none", 0}}, 0},
+#undef FIELD
+};
+#define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
+#define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
+    "platform_nmi bookkeeping"
 
 static int shown(struct text t)
 {
@@ -31,12 +74,7 @@ static int shown(struct text t)
 
 static bool equals(struct text t, const char *word)
 {
-    uint64_t i = 0;
-    for (; i < t.length && word[i] != '\0'; i++) {
-        if (t.start[i] != word[i])
-            return false;
-    }
-    return i == t.length && word[i] == '\0';
+    return t.length == strlen(word) && memcmp(t.start, word, t.length) == 0;
 }
 
 static bool is_blank(char c)
@@ -44,214 +82,73 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static bool bad_value(const struct parser *p, const char *key, struct text value,
-                      const char *wanted)
+static bool bad_value(const struct parser *p, const struct option *option, struct text value)
 {
     return refuse(p->refusal, REFUSE_BAD_OPTION,
-                  "%s: option %s: found '%.*s', wanted %s; correct or remove it", p->source, key,
-                  shown(value), value.start, wanted);
+                  "%s: option %s: found '%.*s', wanted %s; correct or remove it", p->source,
+                  option->key, shown(value), value.start, option->wanted);
 }
 
-/* ---- one function per kind of value ---- */
-
-static bool set_choice(const struct parser *p, const char *key, struct text value,
-                       const struct choice *choices, const char *wanted, int *out)
+static bool read_names(const struct parser *p, const struct option *option, struct text value,
+                       uint32_t *out)
 {
-    for (const struct choice *c = choices; c->name != NULL; c++) {
-        if (equals(value, c->name)) {
-            *out = c->value;
-            return true;
-        }
+    for (uint64_t at = 0, end; at <= value.length; at = end + 1) {
+        for (end = at; end < value.length; end++)
+            if (option->kind == STEPS && value.start[end] == ',')
+                break;
+        struct text word = {value.start + at, end - at};
+        unsigned i = 0;
+        while (i < CHOICES_MAX && option->choices[i].name != NULL &&
+               !equals(word, option->choices[i].name))
+            i++;
+        if (i == CHOICES_MAX || option->choices[i].name == NULL)
+            return bad_value(p, option, word);
+        *out |= option->choices[i].value;
     }
-    return bad_value(p, key, value, wanted);
+    return true;
 }
 
-static bool set_string(const struct parser *p, const char *key, struct text value, char *out,
-                       uint64_t size)
+static bool read_number(const struct parser *p, const struct option *option, struct text value,
+                        uint32_t *out)
 {
-    if (value.length >= size)
+    uint64_t number = value.length == 0 ? UINT64_MAX : 0;
+
+    for (uint64_t i = 0; i < value.length && number <= option->most; i++) {
+        bool digit = value.start[i] >= '0' && value.start[i] <= '9';
+        number = digit ? number * 10 + (uint64_t)(value.start[i] - '0') : UINT64_MAX;
+    }
+    *out = (uint32_t)number;
+    return number <= option->most || bad_value(p, option, value);
+}
+
+static bool set_option(const struct parser *p, const struct option *option, struct text value)
+{
+    char *field = (char *)p->options + option->offset;
+    uint32_t number = 0;
+
+    if (option->kind != TEXT && option->kind != REST) {
+        if (!(option->kind == NUMBER ? read_number : read_names)(p, option, value, &number))
+            return false;
+        memcpy(field, &number, option->size); /* little-endian: the low bytes come first */
+        return true;
+    }
+    if (value.length == 0 && option->wanted != NULL)
+        return bad_value(p, option, value);
+    if (value.length >= option->size)
         return refuse(p->refusal, REFUSE_BAD_OPTION,
                       "%s: option %s: found %lu characters, wanted at most %lu; shorten it",
-                      p->source, key, (unsigned long)value.length, (unsigned long)(size - 1));
-    for (uint64_t i = 0; i < value.length; i++)
-        out[i] = value.start[i];
-    out[value.length] = '\0';
+                      p->source, option->key, (unsigned long)value.length,
+                      (unsigned long)option->size - 1);
+    memcpy(field, value.start, value.length);
+    field[value.length] = '\0';
     return true;
 }
-
-static bool set_policy(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice policies[] = {
-        {"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}, {0}};
-    int policy;
-
-    if (!set_choice(p, key, value, policies, "intercept, msr or msr+nmi", &policy))
-        return false;
-    p->options->policy = (enum policy)policy;
-    return true;
-}
-
-static bool set_console(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice consoles[] = {
-        {"com1", CONSOLE_COM1}, {"com2", CONSOLE_COM2}, {"none", CONSOLE_NONE}, {0}};
-    int console;
-
-    if (!set_choice(p, key, value, consoles, "com1, com2 or none", &console))
-        return false;
-    p->options->console = (enum console)console;
-    return true;
-}
-
-static bool set_apic(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice ways[] = {{"pass", false}, {"trap", true}, {0}};
-    int trap;
-
-    if (!set_choice(p, key, value, ways, "pass or trap", &trap))
-        return false;
-    p->options->apic_trap = trap;
-    return true;
-}
-
-static bool set_pmu(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice switches[] = {{"off", false}, {"on", true}, {0}};
-    int pmu;
-
-    if (!set_choice(p, key, value, switches, "on or off", &pmu))
-        return false;
-    p->options->pmu = pmu;
-    return true;
-}
-
-static bool set_stats(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice kinds[] = {{"counts", false}, {"cycles", true}, {0}};
-    int cycles;
-
-    if (!set_choice(p, key, value, kinds, "counts or cycles", &cycles))
-        return false;
-    p->options->stats_cycles = cycles;
-    return true;
-}
-
-static bool set_user_hypercalls(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice switches[] = {{"0", false}, {"1", true}, {0}};
-    int on;
-
-    if (!set_choice(p, key, value, switches, "0 or 1", &on))
-        return false;
-    p->options->user_hypercalls = on;
-    return true;
-}
-
-static bool set_tick(const struct parser *p, const char *key, struct text value)
-{
-    uint32_t ms = 0;
-
-    for (uint64_t i = 0; i < value.length; i++) {
-        char c = value.start[i];
-        if (c < '0' || c > '9' || ms > TICK_MAX_MS)
-            return bad_value(p, key, value, "milliseconds from 0 (no tick) to 10000");
-        ms = ms * 10 + (uint32_t)(c - '0');
-    }
-    if (value.length == 0 || ms > TICK_MAX_MS)
-        return bad_value(p, key, value, "milliseconds from 0 (no tick) to 10000");
-    p->options->tick_ms = ms;
-    return true;
-}
-
-static bool set_unblock(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice kinds[] = {{"eager", false}, {"lazy", true}, {0}};
-    int lazy;
-
-    if (!set_choice(p, key, value, kinds, "eager or lazy", &lazy))
-        return false;
-    p->options->unblock_lazy = lazy;
-    return true;
-}
-
-static bool set_platform_nmi(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice owners[] = {{"guest", false}, {"host", true}, {0}};
-    int host;
-
-    if (!set_choice(p, key, value, owners, "guest or host", &host))
-        return false;
-    p->options->platform_nmi_host = host;
-    return true;
-}
-
-/* all, none, or names separated by commas. */
-static bool set_bookkeeping(const struct parser *p, const char *key, struct text value)
-{
-    static const struct choice steps[] = {{"lost", BOOKKEEPING_LOST},
-                                          {"skid", BOOKKEEPING_SKID},
-                                          {"unblock", BOOKKEEPING_UNBLOCK},
-                                          {"mask", BOOKKEEPING_MASK},
-                                          {"all", BOOKKEEPING_ALL},
-                                          {"none", 0},
-                                          {0}};
-    uint32_t chosen = 0;
-
-    for (uint64_t at = 0; at <= value.length;) {
-        uint64_t end = at;
-        int step;
-        while (end < value.length && value.start[end] != ',')
-            end++;
-        if (!set_choice(p, key, (struct text){value.start + at, end - at}, steps,
-                        "all, none, or some of lost,skid,unblock,mask", &step))
-            return false;
-        chosen |= (uint32_t)step;
-        at = end + 1;
-    }
-    p->options->bookkeeping = chosen;
-    return true;
-}
-
-static bool set_kernel(const struct parser *p, const char *key, struct text value)
-{
-    if (value.length == 0)
-        return bad_value(p, key, value, "the path of a kernel");
-    return set_string(p, key, value, p->options->kernel, sizeof(p->options->kernel));
-}
-
-static bool set_initrd(const struct parser *p, const char *key, struct text value)
-{
-    return set_string(p, key, value, p->options->initrd, sizeof(p->options->initrd));
-}
-
-static bool set_append(const struct parser *p, const char *key, struct text value)
-{
-    return set_string(p, key, value, p->options->append, sizeof(p->options->append));
-}
-
-/* ---- the table of options ---- */
-
-static const struct option {
-    const char *key;
-    bool (*set)(const struct parser *p, const char *key, struct text value);
-    bool takes_rest; /* of its line, blanks and all */
-} option_table[] = {
-    {"policy", set_policy, false},   {"apic", set_apic, false},     {"kernel", set_kernel, false}, {"initrd", set_initrd, false},
-    {"append", set_append, true},    {"console", set_console, false}, {"pmu", set_pmu, false},
-    {"stats", set_stats, false},     {"tick", set_tick, false},
-    {"user_hypercalls", set_user_hypercalls, false}, {"unblock", set_unblock, false},
-    {"platform_nmi", set_platform_nmi, false}, {"bookkeeping", set_bookkeeping, false},
-};
-#define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
-#define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
-    "platform_nmi bookkeeping"
 
 static const struct option *find_option(struct text key)
 {
-    for (uint64_t i = 0; i < OPTION_COUNT; i++) {
+    for (uint64_t i = 0; i < OPTION_COUNT; i++)
         if (equals(key, option_table[i].key))
             return &option_table[i];
-    }
     return NULL;
 }
 
@@ -282,15 +179,15 @@ static bool parse_line(const struct parser *p, struct text line)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: option %s has no value, wanted %s=VALUE; correct or remove it",
                           p->source, option->key, option->key);
-        if (option->takes_rest) {
+        if (option->kind == REST) {
             end = line.length;
             while (end > equal + 1 && is_blank(line.start[end - 1]))
                 end--;
         }
         struct text value = {line.start + equal + 1, end - equal - 1};
-        if (!option->set(p, option->key, value))
+        if (!set_option(p, option, value))
             return false;
-        if (option->takes_rest)
+        if (option->kind == REST)
             return true;
         at = end;
     }
