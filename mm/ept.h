@@ -13,8 +13,6 @@
 #define EPT_EXECUTE BIT(2)
 #define EPT_RWX (EPT_READ | EPT_WRITE | EPT_EXECUTE) /* all clear: not present */
 #define EPT_MEMORY_TYPE_SHIFT 3 /* in a leaf */
-#define EPT_MEMORY_TYPE BITS(5, 3)
-#define EPT_IGNORE_PAT BIT(6)
 #define EPT_PAGE BIT(7) /* a leaf above the lowest level */
 #define EPT_ADDRESS BITS(51, 12)
 

@@ -13,13 +13,11 @@
 
 #define PTE_P BIT(0) /* present */
 #define PTE_RW BIT(1) /* writes allowed */
-#define PTE_US BIT(2) /* user-mode accesses allowed: never set here */
 #define PTE_PWT BIT(3) /* page-level write-through */
 #define PTE_PCD BIT(4) /* page-level cache disable */
 #define PTE_A BIT(5) /* accessed */
 #define PTE_D BIT(6) /* dirty */
 #define PTE_PS BIT(7) /* page size: a leaf above the lowest level */
-#define PTE_G BIT(8) /* global */
 #define PTE_XD BIT(63) /* execute-disable; needs IA32_EFER.NXE */
 #define PTE_ADDRESS BITS(51, 12)
 

@@ -11,16 +11,12 @@
 
 /* IA32_VMX_BASIC */
 #define VMX_BASIC_REVISION BITS(30, 0)
-#define VMX_BASIC_SIZE_SHIFT 32
-#define VMX_BASIC_SIZE_MASK 0x1fffULL
 #define VMX_BASIC_MEMORY_TYPE_SHIFT 50
 #define VMX_BASIC_MEMORY_TYPE_MASK 0xfULL
 #define VMX_BASIC_MEMORY_TYPE_WB 6
 #define VMX_BASIC_TRUE_CONTROLS BIT(55)
 
 /* IA32_VMX_MISC */
-#define VMX_MISC_EFER_LMA_SAVED BIT(5)
-#define VMX_MISC_ACTIVITY_HLT BIT(6)
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
 
 /* IA32_VMX_EPT_VPID_CAP */
@@ -28,8 +24,6 @@
 #define EPT_CAP_MEMORY_WB BIT(14)
 #define EPT_CAP_PAGE_2M BIT(16)
 #define EPT_CAP_PAGE_1G BIT(17)
-#define EPT_CAP_INVEPT BIT(20)
-#define EPT_CAP_INVEPT_SINGLE BIT(25)
 #define EPT_CAP_INVEPT_ALL BIT(26)
 #define EPT_CAP_INVVPID BIT(32)
 #define EPT_CAP_INVVPID_ALL BIT(42)
@@ -41,50 +35,36 @@
 #define PIN_PREEMPTION_TIMER BIT(6)
 
 /* Primary processor-based VM-execution controls */
-#define PRIMARY_INTERRUPT_WINDOW_EXITING BIT(2)
-#define PRIMARY_TSC_OFFSETTING BIT(3)
 #define PRIMARY_HLT_EXITING BIT(7)
-#define PRIMARY_INVLPG_EXITING BIT(9)
-#define PRIMARY_MWAIT_EXITING BIT(10)
 #define PRIMARY_RDPMC_EXITING BIT(11)
 #define PRIMARY_RDTSC_EXITING BIT(12)
 #define PRIMARY_CR3_LOAD_EXITING BIT(15)
 #define PRIMARY_CR3_STORE_EXITING BIT(16)
-#define PRIMARY_CR8_LOAD_EXITING BIT(19)
-#define PRIMARY_CR8_STORE_EXITING BIT(20)
 #define PRIMARY_NMI_WINDOW_EXITING BIT(22)
 #define PRIMARY_MOV_DR_EXITING BIT(23)
-#define PRIMARY_UNCONDITIONAL_IO_EXITING BIT(24)
 #define PRIMARY_USE_IO_BITMAPS BIT(25)
 #define PRIMARY_USE_MSR_BITMAPS BIT(28)
-#define PRIMARY_MONITOR_EXITING BIT(29)
-#define PRIMARY_PAUSE_EXITING BIT(30)
 #define PRIMARY_SECONDARY_CONTROLS BIT(31)
 
 /* Secondary processor-based VM-execution controls */
 #define SECONDARY_ENABLE_EPT BIT(1)
 #define SECONDARY_ENABLE_RDTSCP BIT(3)
 #define SECONDARY_ENABLE_VPID BIT(5)
-#define SECONDARY_WBINVD_EXITING BIT(6)
 #define SECONDARY_UNRESTRICTED_GUEST BIT(7)
 #define SECONDARY_ENABLE_INVPCID BIT(12)
 #define SECONDARY_ENCLS_EXITING BIT(15)
 #define SECONDARY_ENABLE_XSAVES BIT(20)
 #define SECONDARY_ENABLE_USER_WAIT BIT(26)
-#define SECONDARY_ENABLE_PCONFIG BIT(27)
 
 /* Primary VM-exit controls */
 #define EXIT_SAVE_DEBUG_CONTROLS BIT(2)
 #define EXIT_HOST_ADDRESS_SPACE_SIZE BIT(9)
 #define EXIT_LOAD_GLOBAL_CTRL BIT(12)
-#define EXIT_ACKNOWLEDGE_INTERRUPT BIT(15)
 #define EXIT_SAVE_PAT BIT(18)
 #define EXIT_LOAD_PAT BIT(19)
 #define EXIT_SAVE_EFER BIT(20)
 #define EXIT_LOAD_EFER BIT(21)
 #define EXIT_CLEAR_BNDCFGS BIT(23)
-#define EXIT_CONCEAL_PT BIT(24)
-#define EXIT_CLEAR_RTIT_CTL BIT(25)
 #define EXIT_CLEAR_LBR_CTL BIT(26)
 #define EXIT_LOAD_CET BIT(28)
 #define EXIT_SAVE_GLOBAL_CTRL BIT(30)
@@ -92,21 +72,16 @@
 /* VM-entry controls */
 #define ENTRY_LOAD_DEBUG_CONTROLS BIT(2)
 #define ENTRY_IA32E_MODE_GUEST BIT(9)
-#define ENTRY_TO_SMM BIT(10)
-#define ENTRY_DEACTIVATE_DUAL_MONITOR BIT(11)
 #define ENTRY_LOAD_GLOBAL_CTRL BIT(13)
 #define ENTRY_LOAD_PAT BIT(14)
 #define ENTRY_LOAD_EFER BIT(15)
 #define ENTRY_LOAD_BNDCFGS BIT(16)
-#define ENTRY_CONCEAL_PT BIT(17)
-#define ENTRY_LOAD_RTIT_CTL BIT(18)
 #define ENTRY_LOAD_CET BIT(20)
 #define ENTRY_LOAD_LBR_CTL BIT(21)
 
 /* Guest interruptibility state */
 #define BLOCKING_BY_STI BIT(0)
 #define BLOCKING_BY_MOV_SS BIT(1)
-#define BLOCKING_BY_SMI BIT(2)
 #define BLOCKING_BY_NMI BIT(3)
 
 /* Guest activity state */
@@ -124,20 +99,14 @@
 #define INTERRUPTION_TYPE BITS(10, 8)
 #define INTERRUPTION_TYPE_NMI 2
 #define INTERRUPTION_TYPE_HARDWARE_EXCEPTION 3
-#define INTERRUPTION_TYPE_SOFTWARE_INTERRUPT 4
-#define INTERRUPTION_TYPE_PRIVILEGED_SOFTWARE_EXCEPTION 5
-#define INTERRUPTION_TYPE_SOFTWARE_EXCEPTION 6
 #define INTERRUPTION_ERROR_CODE BIT(11)
-#define INTERRUPTION_NMI_UNBLOCKED BIT(12) /* exit only: "NMI unblocking due to IRET" */
 #define INTERRUPTION_VALID BIT(31)
 
 /* Exit qualification of an EPT violation */
-#define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
 #define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
-#define EPT_VIOLATION_NMI_UNBLOCKED BIT(12)
 
 /* Exit qualification of a control-register access */
 #define CR_ACCESS_NUMBER BITS(3, 0)
@@ -169,86 +138,23 @@
 
 /* Basic exit reasons, X(name, number). */
 #define VMX_EXIT_REASONS(X)                                                                        \
-    X(EXCEPTION_OR_NMI, 0)                                                                         \
-    X(EXTERNAL_INTERRUPT, 1)                                                                       \
-    X(TRIPLE_FAULT, 2)                                                                             \
-    X(INIT_SIGNAL, 3)                                                                              \
-    X(SIPI, 4)                                                                                     \
-    X(IO_SMI, 5)                                                                                   \
-    X(OTHER_SMI, 6)                                                                                \
-    X(INTERRUPT_WINDOW, 7)                                                                         \
-    X(NMI_WINDOW, 8)                                                                               \
-    X(TASK_SWITCH, 9)                                                                              \
-    X(CPUID, 10)                                                                                   \
-    X(GETSEC, 11)                                                                                  \
-    X(HLT, 12)                                                                                     \
-    X(INVD, 13)                                                                                    \
-    X(INVLPG, 14)                                                                                  \
-    X(RDPMC, 15)                                                                                   \
-    X(RDTSC, 16)                                                                                   \
-    X(RSM, 17)                                                                                     \
-    X(VMCALL, 18)                                                                                  \
-    X(VMCLEAR, 19)                                                                                 \
-    X(VMLAUNCH, 20)                                                                                \
-    X(VMPTRLD, 21)                                                                                 \
-    X(VMPTRST, 22)                                                                                 \
-    X(VMREAD, 23)                                                                                  \
-    X(VMRESUME, 24)                                                                                \
-    X(VMWRITE, 25)                                                                                 \
-    X(VMXOFF, 26)                                                                                  \
-    X(VMXON, 27)                                                                                   \
-    X(CR_ACCESS, 28)                                                                               \
-    X(MOV_DR, 29)                                                                                  \
-    X(IO_INSTRUCTION, 30)                                                                          \
-    X(RDMSR, 31)                                                                                   \
-    X(WRMSR, 32)                                                                                   \
-    X(ENTRY_FAILURE_GUEST_STATE, 33)                                                               \
-    X(ENTRY_FAILURE_MSR_LOADING, 34)                                                               \
-    X(MWAIT, 36)                                                                                   \
-    X(MONITOR_TRAP_FLAG, 37)                                                                       \
-    X(MONITOR, 39)                                                                                 \
-    X(PAUSE, 40)                                                                                   \
-    X(ENTRY_FAILURE_MACHINE_CHECK, 41)                                                             \
-    X(TPR_BELOW_THRESHOLD, 43)                                                                     \
-    X(APIC_ACCESS, 44)                                                                             \
-    X(VIRTUALIZED_EOI, 45)                                                                         \
-    X(GDTR_IDTR_ACCESS, 46)                                                                        \
-    X(LDTR_TR_ACCESS, 47)                                                                          \
-    X(EPT_VIOLATION, 48)                                                                           \
-    X(EPT_MISCONFIGURATION, 49)                                                                    \
-    X(INVEPT, 50)                                                                                  \
-    X(RDTSCP, 51)                                                                                  \
-    X(PREEMPTION_TIMER, 52)                                                                        \
-    X(INVVPID, 53)                                                                                 \
-    X(WBINVD, 54)                                                                                  \
-    X(XSETBV, 55)                                                                                  \
-    X(APIC_WRITE, 56)                                                                              \
-    X(RDRAND, 57)                                                                                  \
-    X(INVPCID, 58)                                                                                 \
-    X(VMFUNC, 59)                                                                                  \
-    X(ENCLS, 60)                                                                                   \
-    X(RDSEED, 61)                                                                                  \
-    X(PAGE_MODIFICATION_LOG_FULL, 62)                                                              \
-    X(XSAVES, 63)                                                                                  \
-    X(XRSTORS, 64)                                                                                 \
-    X(PCONFIG, 65)                                                                                 \
-    X(SPP_EVENT, 66)                                                                               \
-    X(UMWAIT, 67)                                                                                  \
-    X(TPAUSE, 68)                                                                                  \
-    X(LOADIWKEY, 69)                                                                               \
-    X(ENCLV, 70)                                                                                   \
-    X(ENQCMD_PASID, 72)                                                                            \
-    X(ENQCMDS_PASID, 73)                                                                           \
-    X(BUS_LOCK, 74)                                                                                \
-    X(NOTIFY_WINDOW, 75)                                                                           \
-    X(SEAMCALL, 76)                                                                                \
-    X(TDCALL, 77)                                                                                  \
-    X(RDMSRLIST, 78)                                                                               \
-    X(WRMSRLIST, 79)                                                                               \
-    X(URDMSR, 80)                                                                                  \
-    X(UWRMSR, 81)                                                                                  \
-    X(RDMSR_IMMEDIATE, 84)                                                                         \
-    X(WRMSRNS_IMMEDIATE, 85)
+    X(EXCEPTION_OR_NMI, 0) X(EXTERNAL_INTERRUPT, 1) X(TRIPLE_FAULT, 2) X(INIT_SIGNAL, 3)           \
+    X(SIPI, 4) X(IO_SMI, 5) X(OTHER_SMI, 6) X(INTERRUPT_WINDOW, 7) X(NMI_WINDOW, 8)                \
+    X(TASK_SWITCH, 9) X(CPUID, 10) X(GETSEC, 11) X(HLT, 12) X(INVD, 13) X(INVLPG, 14)              \
+    X(RDPMC, 15) X(RDTSC, 16) X(RSM, 17) X(VMCALL, 18) X(VMCLEAR, 19) X(VMLAUNCH, 20)              \
+    X(VMPTRLD, 21) X(VMPTRST, 22) X(VMREAD, 23) X(VMRESUME, 24) X(VMWRITE, 25) X(VMXOFF, 26)       \
+    X(VMXON, 27) X(CR_ACCESS, 28) X(MOV_DR, 29) X(IO_INSTRUCTION, 30) X(RDMSR, 31) X(WRMSR, 32)    \
+    X(ENTRY_FAILURE_GUEST_STATE, 33) X(ENTRY_FAILURE_MSR_LOADING, 34) X(MWAIT, 36)                 \
+    X(MONITOR_TRAP_FLAG, 37) X(MONITOR, 39) X(PAUSE, 40) X(ENTRY_FAILURE_MACHINE_CHECK, 41)        \
+    X(TPR_BELOW_THRESHOLD, 43) X(APIC_ACCESS, 44) X(VIRTUALIZED_EOI, 45) X(GDTR_IDTR_ACCESS, 46)   \
+    X(LDTR_TR_ACCESS, 47) X(EPT_VIOLATION, 48) X(EPT_MISCONFIGURATION, 49) X(INVEPT, 50)           \
+    X(RDTSCP, 51) X(PREEMPTION_TIMER, 52) X(INVVPID, 53) X(WBINVD, 54) X(XSETBV, 55)               \
+    X(APIC_WRITE, 56) X(RDRAND, 57) X(INVPCID, 58) X(VMFUNC, 59) X(ENCLS, 60) X(RDSEED, 61)        \
+    X(PAGE_MODIFICATION_LOG_FULL, 62) X(XSAVES, 63) X(XRSTORS, 64) X(PCONFIG, 65)                  \
+    X(SPP_EVENT, 66) X(UMWAIT, 67) X(TPAUSE, 68) X(LOADIWKEY, 69) X(ENCLV, 70)                     \
+    X(ENQCMD_PASID, 72) X(ENQCMDS_PASID, 73) X(BUS_LOCK, 74) X(NOTIFY_WINDOW, 75) X(SEAMCALL, 76)  \
+    X(TDCALL, 77) X(RDMSRLIST, 78) X(WRMSRLIST, 79) X(URDMSR, 80) X(UWRMSR, 81)                    \
+    X(RDMSR_IMMEDIATE, 84) X(WRMSRNS_IMMEDIATE, 85)
 
 #define VMX_ENUMERATOR(name, number) EXIT_REASON_##name = (number),
 enum exit_reason { VMX_EXIT_REASONS(VMX_ENUMERATOR) EXIT_REASON_COUNT };
