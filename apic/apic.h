@@ -3,8 +3,7 @@
  * The local APIC, which is the guest's in both modes. Root mode only sends with it.
  * SDM Vol. 3, "Advanced Programmable Interrupt Controller (APIC)".
  */
-#ifndef PMUVISOR_APIC_APIC_H
-#define PMUVISOR_APIC_APIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ bool apic_send_self_nmi(void);
 /* The guest's WRMSR of IA32_APIC_BASE: changes of mode are done on the hardware, a change of the
  * base is refused. False: #GP. */
 bool apic_base_write(struct cpu *cpu, uint64_t value);
-
-#endif

@@ -3,8 +3,7 @@
  * apic=trap: every access of the guest to its local APIC exits and is done for it. Thesis, section
  * 3.2.2, "PMI Masking".
  */
-#ifndef PMUVISOR_APIC_APIC_TRAP_H
-#define PMUVISOR_APIC_APIC_TRAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ bool apic_trap_setup(struct cpu *cpu);
  * and the guest goes on behind it, or gets #GP where the instruction is not one that PMUvisor knows
  * (one line in the log names it). False: no data access of an instruction, nothing was done. */
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);
-
-#endif

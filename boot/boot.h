@@ -3,8 +3,7 @@
  * What the files of boot/ share. The only place, with the files that include it, where UEFI's types
  * are known. Everything here needs boot services.
  */
-#ifndef PMUVISOR_BOOT_H
-#define PMUVISOR_BOOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ bool platform_console_uses(uint16_t port);
 void screen_sink(const char *text, size_t length);
 /* The firmware's glyphs for ASCII, for the time after it; width 0 when it has none. */
 void screen_glyphs(struct glyphs *glyphs);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Text that firmware hands over: load options and paths. Pure; no UEFI type.
  */
-#ifndef PMUVISOR_BOOT_TEXT_H
-#define PMUVISOR_BOOT_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count
  * the user's, which is absolute when it starts with a separator; / and \ both separate. Writes a
  * UEFI path, terminated, of at most size characters. False when it does not fit. */
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The changes that the guest's ACPI tables need.
  */
-#ifndef PMUVISOR_GUEST_ACPI_EDIT_H
-#define PMUVISOR_GUEST_ACPI_EDIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ struct guest_acpi_result {
  * one, becomes a byte of memory at `doorbell`. Only past the point of no return. */
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64_t doorbell,
                                          void *area, uint64_t area_size);
-
-#endif

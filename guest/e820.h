@@ -2,8 +2,7 @@
  *
  * The guest's memory map: the e820 table that Linux takes, made from the UEFI memory map.
  */
-#ifndef PMUVISOR_GUEST_E820_H
-#define PMUVISOR_GUEST_E820_H
+#pragma once
 
 #include <asm/bootparam.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ static inline uint64_t e820_bound(uint64_t descriptors, uint64_t overlays)
 /* Turns every descriptor of usable memory that touches one of the ranges into reserved memory in
  * the UEFI map itself: Linux reads that one too, and takes its kernel's new place from it. */
 void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count);
-
-#endif

@@ -3,8 +3,7 @@
  * Linux as the guest: is a file a kernel that can be started, what memory does it need, and how is
  * it entered. (Linux, Documentation/arch/x86/boot.rst.)
  */
-#ifndef PMUVISOR_GUEST_LINUX_H
-#define PMUVISOR_GUEST_LINUX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ struct guest_entry {
  * tables, and says how to enter it. Runs after boot services ended, on page tables that map all of
  * that memory to itself. Logs what the guest gets. False: *r says what went wrong. */
 bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct refusal *r);
-
-#endif

@@ -3,8 +3,7 @@
  * Entries of the extended page tables, by the SDM's names. Plain constants.
  * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)", tables "Format of an EPT ... Entry".
  */
-#ifndef PMUVISOR_MM_EPT_H
-#define PMUVISOR_MM_EPT_H
+#pragma once
 
 #include "bits.h"
 
@@ -17,5 +16,3 @@
 #define EPT_ADDRESS BITS(51, 12)
 
 #define EPT_ADDRESS_BITS 48 /* what a walk of four levels translates */
-
-#endif

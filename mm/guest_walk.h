@@ -3,8 +3,7 @@
  * The guest's page tables, walked by software: linear address to guest-physical address. Pure: the
  * caller reads the entries. SDM Vol. 3, "Paging".
  */
-#ifndef PMUVISOR_MM_GUEST_WALK_H
-#define PMUVISOR_MM_GUEST_WALK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ typedef bool (*guest_entry_read)(void *context, uint64_t address, unsigned bytes
  * canonical, or an entry that the processor would refuse or that cannot be read. */
 bool guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_read read,
                 void *context, uint64_t *physical);
-
-#endif

@@ -3,8 +3,7 @@
  * Fields of the MTRRs, by the SDM's names. Plain constants.
  * SDM Vol. 3, "Memory Type Range Registers (MTRRs)".
  */
-#ifndef PMUVISOR_MM_MTRR_H
-#define PMUVISOR_MM_MTRR_H
+#pragma once
 
 #include "bits.h"
 #include "msr.h"
@@ -35,5 +34,3 @@
 #define MTRR_FIX_64K_FIRST 0
 #define MTRR_FIX_16K_FIRST 1
 #define MTRR_FIX_4K_FIRST 3
-
-#endif

@@ -4,8 +4,7 @@
  * SDM Vol. 3, "4-Level Paging and 5-Level Paging", table "Format of a Page-Table Entry that Maps a
  * 4-KByte Page".
  */
-#ifndef PMUVISOR_MM_PAGING_H
-#define PMUVISOR_MM_PAGING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ static inline unsigned entry_index(uint64_t address, unsigned level)
 {
     return (address / entry_span(level)) % TABLE_ENTRIES;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * NMI bookkeeping: what root mode does about NMIs at each exit, and around host work.
  * Thesis, section 3.2.
  */
-#ifndef PMUVISOR_NMI_BOOKKEEPING_H
-#define PMUVISOR_NMI_BOOKKEEPING_H
+#pragma once
 
 #include "../apic/apic.h"
 #include "cpu.h"
@@ -50,5 +49,3 @@ void nmi_release(struct cpu *cpu);
 
 /* Logs the counts of all sources. */
 void nmi_report(const struct cpu *cpu);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * NMIs that reach root mode.
  */
-#ifndef PMUVISOR_NMI_NMI_H
-#define PMUVISOR_NMI_NMI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ enum nmi_return {
 
 /* What nmi.asm calls with NMIs blocked; `rip` is what was interrupted. */
 enum nmi_return nmi_root(uint64_t rip);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The host's NMI sources: who may have raised the NMI that arrived, and how it is answered.
  */
-#ifndef PMUVISOR_NMI_SOURCE_H
-#define PMUVISOR_NMI_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ bool platform_nmi_pending(const struct cpu *cpu);
 void platform_nmi_acknowledge(void);
 
 const char *nmi_source_name(enum nmi_source source);
-
-#endif

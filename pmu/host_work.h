@@ -3,8 +3,7 @@
  * Host work: a workload in root mode that owns the PMU for a while and takes PMIs of its own, the
  * P_Host of the thesis's section 4.4.2.
  */
-#ifndef PMUVISOR_PMU_HOST_WORK_H
-#define PMUVISOR_PMU_HOST_WORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t
 /* The source "host PMI" (nmi/source.c); NMI context. */
 bool host_work_pmi_pending(const struct cpu *cpu);
 void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);
-
-#endif

@@ -3,8 +3,7 @@
  * The guest owns the PMU. What is left to do is IA32_PERF_GLOBAL_CTRL at exits and entries, so that
  * nothing counts in root mode, and to hide the PMU where pmu=off. Thesis, section 3.1.
  */
-#ifndef PMUVISOR_PMU_PMU_H
-#define PMUVISOR_PMU_PMU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ static inline void pmu_before_entry(struct cpu *cpu)
     if (__builtin_expect(cpu->pmu.guest_list[0].value != cpu->pmu.global_ctrl_loaded, 0))
         pmu_reload_global_ctrl(cpu);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The whole state of a PMU, to be switched between two users of it: the guest and the host, or two
  * guests. Thesis, section 3.1 (sched_out and sched_in).
  */
-#ifndef PMUVISOR_PMU_PMU_CONTEXT_H
-#define PMUVISOR_PMU_PMU_CONTEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool pmu_context_setup(struct cpu *cpu);
 /* Saves what is in the registers to *from and loads *to: one RDMSR and one WRMSR for each register,
  * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
-
-#endif

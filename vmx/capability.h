@@ -3,8 +3,7 @@
  * What VMX of this processor can do, and the controls chosen from it.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
-#ifndef PMUVISOR_VMX_CAPABILITY_H
-#define PMUVISOR_VMX_CAPABILITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
 
 /* Logs the list: each must-have and each optional control with what was found. */
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o);
-
-#endif

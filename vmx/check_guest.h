@@ -3,12 +3,9 @@
  * The VM-entry checks on the guest-state area, done again in software so that a failed entry can
  * be told apart by field. SDM Vol. 3, "Checking and Loading Guest State".
  */
-#ifndef PMUVISOR_VMX_CHECK_GUEST_H
-#define PMUVISOR_VMX_CHECK_GUEST_H
+#pragma once
 
 #include <stdbool.h>
 
 /* Checks the current VMCS and logs one line for each field that is wrong. True: none is. */
 bool check_guest_state(void);
-
-#endif

@@ -3,8 +3,7 @@
  * Which bits of CR4 the guest may not have, and which are watched.
  * SDM Vol. 3, "Control Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4".
  */
-#ifndef PMUVISOR_VMX_CR_H
-#define PMUVISOR_VMX_CR_H
+#pragma once
 
 #include "x86.h"
 
@@ -18,5 +17,3 @@ struct cpu;
 
 /* cpuid.c: takes over cpu->guest_cr4_tracked. */
 void cpuid_follow_cr4(struct cpu *cpu);
-
-#endif

@@ -4,8 +4,7 @@
  * makes of a volatile 32-bit variable. Pure: bytes in, description out; nothing is accessed.
  * SDM Vol. 2, "Instruction Format"; Appendix "Opcode Map".
  */
-#ifndef PMUVISOR_VMX_DECODE_H
-#define PMUVISOR_VMX_DECODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ static inline bool reads_memory(const struct instruction *i)
 {
     return i->operation != OPERATION_MOV || !i->memory_first;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Root mode's GDT, TSS and IDT, one set per processor.
  */
-#ifndef PMUVISOR_VMX_DESCRIPTORS_H
-#define PMUVISOR_VMX_DESCRIPTORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ bool descriptors_load(struct cpu *cpu, struct descriptor_tables *t);
 /* Whether that was done on this processor, so that GS leads to its struct. Firmware's tables before
  * that may have any GS base. */
 bool descriptors_loaded(void);
-
-#endif

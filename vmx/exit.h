@@ -3,8 +3,7 @@
  * The exit handlers: each gets the processor's struct with the guest's registers in it, and leaves
  * the VMCS ready for the next entry.
  */
-#ifndef PMUVISOR_VMX_EXIT_H
-#define PMUVISOR_VMX_EXIT_H
+#pragma once
 
 #include "cpu.h"
 
@@ -45,5 +44,3 @@ void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 /* Leaves host work to the next tick. False: there is no tick. */
 bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
-
-#endif

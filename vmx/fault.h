@@ -3,8 +3,7 @@
  * Exceptions in root mode: the few instructions that may fault on the guest's behalf, and the end
  * of everything else.
  */
-#ifndef PMUVISOR_VMX_FAULT_H
-#define PMUVISOR_VMX_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct exception_frame {
     uint64_t error_code; /* 0 where the exception has none */
     uint64_t rip, cs, rflags, rsp, ss; /* pushed by the processor */
 };
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The instruction at the guest's RIP, for exits that neither skip nor describe it: EPT violations.
  */
-#ifndef PMUVISOR_VMX_GUEST_CODE_H
-#define PMUVISOR_VMX_GUEST_CODE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@
  * decode.h's forms; one line in the log says which. Never faults, whatever the guest's tables
  * hold. */
 bool guest_code_decode(struct cpu *cpu, struct instruction *out);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What a handler does with the guest's instruction: skip it, or give the guest an exception.
  */
-#ifndef PMUVISOR_VMX_INJECT_H
-#define PMUVISOR_VMX_INJECT_H
+#pragma once
 
 #include "cpu.h"
 #include "msr.h"
@@ -44,5 +43,3 @@ static inline void skip_instruction(const struct cpu *cpu)
 void inject_gp(void); /* #GP(0) */
 void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The MSR bitmap: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address".
  */
-#ifndef PMUVISOR_VMX_MSR_BITMAP_H
-#define PMUVISOR_VMX_MSR_BITMAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool
 
 /* Whether an access exits. */
 bool msr_bitmap_exits(const void *bitmap, uint32_t index, bool write);
-
-#endif

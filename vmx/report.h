@@ -2,8 +2,7 @@
  *
  * The last word: what the guest's run cost in exits, and the machine's end as the guest asked.
  */
-#ifndef PMUVISOR_VMX_REPORT_H
-#define PMUVISOR_VMX_REPORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ const char *exit_reason_name(uint32_t reason);
 
 /* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault. */
 _Noreturn void machine_reset(const struct cpu *cpu);
-
-#endif

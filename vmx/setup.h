@@ -2,8 +2,7 @@
  *
  * Filling a processor's VMCS.
  */
-#ifndef PMUVISOR_VMX_SETUP_H
-#define PMUVISOR_VMX_SETUP_H
+#pragma once
 
 #include "capability.h"
 #include "descriptors.h"
@@ -16,5 +15,3 @@ struct guest_entry;
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *capability,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest);
-
-#endif

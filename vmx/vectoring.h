@@ -4,8 +4,7 @@
  * SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)", the tables of exception classes;
  * "Information for VM Exits That Occur During Event Delivery".
  */
-#ifndef PMUVISOR_VMX_VECTORING_H
-#define PMUVISOR_VMX_VECTORING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ static inline enum delivery_fault delivery_fault(uint32_t vectoring)
         return DELIVERY_SHUTDOWN;
     return vector < 32 && BIT(vector) & MAKES_DOUBLE_FAULT ? DELIVERY_DOUBLE_FAULT : DELIVERY_GP;
 }
-
-#endif

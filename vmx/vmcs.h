@@ -3,8 +3,7 @@
  * Typed access to the current VMCS: one C type per field width, so that a 32-bit field cannot be
  * written with a 64-bit accessor. SDM Vol. 3, "VMREAD, VMWRITE, and Encodings of VMCS Fields".
  */
-#ifndef PMUVISOR_VMX_VMCS_H
-#define PMUVISOR_VMX_VMCS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ VMCS_ACCESSORS(32, uint32_t)
 VMCS_ACCESSORS(64, uint64_t)
 VMCS_ACCESSORS(natural, uint64_t)
 #undef VMCS_ACCESSORS
-
-#endif

@@ -4,8 +4,7 @@
  * SDM Vol. 3, Appendix "Field Encoding in VMCS". X(name, encoding) lists; vmcs.h makes constants,
  * vmcs.c makes the names that errors print.
  */
-#ifndef PMUVISOR_VMX_VMCS_FIELDS_H
-#define PMUVISOR_VMX_VMCS_FIELDS_H
+#pragma once
 
 #define VMCS_FIELDS_16(X)                                                                          \
     X(VPID, 0x0000) X(GUEST_ES_SELECTOR, 0x0800) X(GUEST_CS_SELECTOR, 0x0802)                      \
@@ -59,5 +58,3 @@
     X(HOST_GDTR_BASE, 0x6c0c) X(HOST_IDTR_BASE, 0x6c0e) X(HOST_IA32_SYSENTER_ESP, 0x6c10)          \
     X(HOST_IA32_SYSENTER_EIP, 0x6c12) X(HOST_RSP, 0x6c14) X(HOST_RIP, 0x6c16)                      \
     X(HOST_IA32_S_CET, 0x6c18) X(HOST_SSP, 0x6c1a) X(HOST_IA32_INTERRUPT_SSP_TABLE, 0x6c1c)
-
-#endif

@@ -4,8 +4,7 @@
  * SDM Vol. 3, "VM-Execution Control Fields", "VM-Exit Controls", "VM-Entry Controls",
  * "Guest Non-Register State", "Basic VM-Exit Reasons".
  */
-#ifndef PMUVISOR_VMX_VMX_H
-#define PMUVISOR_VMX_VMX_H
+#pragma once
 
 #include "bits.h"
 
@@ -161,5 +160,3 @@ enum exit_reason { VMX_EXIT_REASONS(VMX_ENUMERATOR) EXIT_REASON_COUNT };
 #undef VMX_ENUMERATOR
 #define EXIT_REASON_ENTRY_FAILURE BIT(31)
 #define EXIT_REASON_BASIC 0xffffu
-
-#endif
