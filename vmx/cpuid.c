@@ -6,6 +6,8 @@
  */
 #include "exit.h"
 
+#include <string.h>
+
 #include "capability.h"
 #include "cr.h"
 #include "hypercall.h"
@@ -14,11 +16,7 @@
 #include "vmx.h"
 #include "x86.h"
 
-#define LEAF_FEATURES 1
-#define LEAF_EXTENDED_FEATURES 7
-#define LEAF_PMU 0x0a
 #define LEAF_XSAVE 0x0d
-#define LEAF_PMU_EXTENDED 0x23
 #define LEAF_EXTENDED_1 0x80000001u
 /* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */
 #define SLOT_EXTENDED_1 (CPUID_SLOTS - 1)
@@ -38,98 +36,68 @@
 
 enum reg { EAX, EBX, ECX, EDX };
 
-/* What must be there for the bits to be shown. */
-enum condition {
-    NEVER,
-    WITH_RDTSCP,
-    WITH_INVPCID,
-    WITH_XSAVES,
-    WITH_USER_WAIT,
-    WITH_BNDCFGS,
-    WITH_CET,
-    WITH_LBR_CTL,
-    WITH_PMU,
-    WITHOUT_TICK,
-};
-
+/* Bits that are hidden unless a control that is in use, or an option, allows them. */
 struct cpuid_row {
     uint32_t leaf, subleaf;
-    enum reg reg;
-    uint32_t hidden;
-    enum condition condition;
+    uint32_t hidden[4];
+    enum control_set set; /* of the control; SET_COUNT: of the options below */
+    uint32_t unless;      /* the control; 0: always hidden */
 };
+#define WHOLE_LEAF(leaf) leaf, ANY_SUBLEAF, {~0u, ~0u, ~0u, ~0u}
+#define ALWAYS SET_PIN, 0
+#define OPTION_PMU 1u
+#define OPTION_NO_TICK 2u
+#define UNLESS_PMU SET_COUNT, OPTION_PMU
+#define UNLESS_NO_TICK SET_COUNT, OPTION_NO_TICK
 
 static const struct cpuid_row rows[] = {
-    /* Nested virtualization is not offered. */
-    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(5) /* VMX */, NEVER},
-    /* GETSEC always exits and is answered with #UD. */
-    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(6) /* SMX */, NEVER},
-    /* pmu=off: no PDCM, DS, DTES64, DS-CPL, and empty leaves 0AH and 23H. */
-    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(15) | BIT(2) | BIT(4), WITH_PMU},
-    {LEAF_FEATURES, ANY_SUBLEAF, EDX, BIT(21), WITH_PMU},
-    {LEAF_PMU, ANY_SUBLEAF, EAX, ~0u, WITH_PMU},
-    {LEAF_PMU, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
-    {LEAF_PMU, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
-    {LEAF_PMU, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
-    {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(8) /* leaf 23H */, WITH_PMU},
-    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, EAX, ~0u, WITH_PMU},
-    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, EBX, ~0u, WITH_PMU},
-    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, ECX, ~0u, WITH_PMU},
-    {LEAF_PMU_EXTENDED, ANY_SUBLEAF, EDX, ~0u, WITH_PMU},
-    /* The tick stops in the deep C-states that MWAIT reaches; HLT stays. */
-    {LEAF_FEATURES, ANY_SUBLEAF, ECX, BIT(3) /* MONITOR */, WITHOUT_TICK},
-    /* The EPC is not in the guest's map, and ENCLS exits. */
-    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(2) /* SGX */, NEVER},
-    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(30) /* SGX_LC */, NEVER},
-    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(1) /* SGX_KEYS */, NEVER},
-    {0x12, ANY_SUBLEAF, EAX, ~0u, NEVER},
-    {0x12, ANY_SUBLEAF, EBX, ~0u, NEVER},
-    {0x12, ANY_SUBLEAF, ECX, ~0u, NEVER},
-    {0x12, ANY_SUBLEAF, EDX, ~0u, NEVER},
-    /* Without the secondary control the instruction is #UD in the guest. */
-    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(10) /* INVPCID */, WITH_INVPCID},
-    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(5) /* WAITPKG */, WITH_USER_WAIT},
-    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(22) /* RDPID */, WITH_RDTSCP},
-    {LEAF_EXTENDED_1, ANY_SUBLEAF, EDX, BIT(27) /* RDTSCP */, WITH_RDTSCP},
-    {LEAF_XSAVE, 1, EAX, BIT(3) /* XSAVES */, WITH_XSAVES},
+    /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
+     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). */
+    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | LEAF_1_ECX_OSXSAVE, 0}, ALWAYS},
+    /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
+    {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
+    {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
+    {WHOLE_LEAF(0x0a), UNLESS_PMU},
+    {WHOLE_LEAF(0x23), UNLESS_PMU},
+    /* MONITOR: the tick stops in the deep C-states that MWAIT reaches; HLT stays. */
+    {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, UNLESS_NO_TICK},
+    /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
+    {7, 0, {0, BIT(2), BIT(30), BIT(1)}, ALWAYS},
+    {WHOLE_LEAF(0x12), ALWAYS},
+    /* INVPCID, WAITPKG, RDPID, RDTSCP, XSAVES: without the secondary control the instruction is #UD
+     * in the guest. */
+    {7, 0, {0, BIT(10), 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_INVPCID},
+    {7, 0, {0, 0, BIT(5), 0}, SET_SECONDARY, SECONDARY_ENABLE_USER_WAIT},
+    {7, 0, {0, 0, BIT(22), 0}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
+    {LEAF_EXTENDED_1, ANY_SUBLEAF, {0, 0, 0, BIT(27)}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
+    {LEAF_XSAVE, 1, {BIT(3), 0, 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_XSAVES},
     /* "Enable PCONFIG" stays 0. */
-    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(18) /* PCONFIG */, NEVER},
-    {0x1b, ANY_SUBLEAF, EAX, ~0u, NEVER},
-    {0x1b, ANY_SUBLEAF, EBX, ~0u, NEVER},
-    {0x1b, ANY_SUBLEAF, ECX, ~0u, NEVER},
-    {0x1b, ANY_SUBLEAF, EDX, ~0u, NEVER},
-    /* "Enable MSR-list instructions" is a tertiary control that is not used. */
-    {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(27) /* MSRLIST */, NEVER},
-    /* With BNDCFGS left on, root-mode branches would reset the guest's bounds. */
-    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(14) /* MPX */, WITH_BNDCFGS},
-    /* S_CET, SSP and the SSP table are switched only by the CET controls. */
-    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(7) /* CET_SS */, WITH_CET},
-    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(20) /* CET_IBT */, WITH_CET},
-    /* Else root-mode branches would be recorded in the guest's LBR stack. */
-    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(19) /* ARCH_LBR */, WITH_LBR_CTL},
-    {0x1c, ANY_SUBLEAF, EAX, ~0u, WITH_LBR_CTL},
-    {0x1c, ANY_SUBLEAF, EBX, ~0u, WITH_LBR_CTL},
-    {0x1c, ANY_SUBLEAF, ECX, ~0u, WITH_LBR_CTL},
-    /* Where VMX allows it at all, tracing records root mode and writes past the EPT, unless three
-     * controls are used together, which no machine at hand could test. */
-    {LEAF_EXTENDED_FEATURES, 0, EBX, BIT(25) /* Intel PT */, NEVER},
-    {0x14, ANY_SUBLEAF, EAX, ~0u, NEVER},
-    {0x14, ANY_SUBLEAF, EBX, ~0u, NEVER},
-    {0x14, ANY_SUBLEAF, ECX, ~0u, NEVER},
-    /* State that VMX has no fields for, and CR4 bits that are not given to the guest (cr.c). */
-    {LEAF_EXTENDED_FEATURES, 0, ECX, BIT(23) /* KL */, NEVER},
-    {0x19, ANY_SUBLEAF, EAX, ~0u, NEVER},
-    {0x19, ANY_SUBLEAF, EBX, ~0u, NEVER},
-    {0x19, ANY_SUBLEAF, ECX, ~0u, NEVER},
-    {LEAF_EXTENDED_FEATURES, 0, EDX, BIT(5) /* UINTR */, NEVER},
-    {LEAF_EXTENDED_FEATURES, 1, EAX, BIT(17) /* FRED */, NEVER},
+    {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
+    {WHOLE_LEAF(0x1b), ALWAYS},
+    /* MSRLIST: its tertiary control is not used. FRED: its CR4 bit is not given to the guest. */
+    {7, 1, {BIT(27) | BIT(17), 0, 0, 0}, ALWAYS},
+    /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
+    {7, 0, {0, BIT(14), 0, 0}, SET_ENTRY, ENTRY_LOAD_BNDCFGS},
+    /* CET_SS, CET_IBT: S_CET, SSP and the SSP table are switched only by the CET controls. */
+    {7, 0, {0, 0, BIT(7), BIT(20)}, SET_ENTRY, ENTRY_LOAD_CET},
+    /* ARCH_LBR: else root-mode branches would be recorded in the guest's LBR stack. */
+    {7, 0, {0, 0, 0, BIT(19)}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    {WHOLE_LEAF(0x1c), SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    /* Intel PT: where VMX allows it at all, tracing records root mode and writes past the EPT,
+     * unless three controls are used together, which no machine at hand could test. */
+    {7, 0, {0, BIT(25), 0, 0}, ALWAYS},
+    {WHOLE_LEAF(0x14), ALWAYS},
+    /* KL, UINTR: state that VMX has no fields for, and CR4 bits that are not given to the guest
+     * (cr.c). OSPKE follows the guest's CR4. */
+    {7, 0, {0, 0, BIT(23) | LEAF_7_ECX_OSPKE, BIT(5)}, ALWAYS},
+    {WHOLE_LEAF(0x19), ALWAYS},
     /* Supervisor state of hidden features, which XRSTORS would load past the MSR bitmap. */
-    {LEAF_XSAVE, 1, ECX, (uint32_t)(XSS_PT | XSS_UINTR), NEVER},
-    {LEAF_XSAVE, 1, ECX, (uint32_t)XSS_CET, WITH_CET},
-    {LEAF_XSAVE, 1, ECX, (uint32_t)XSS_LBR, WITH_LBR_CTL},
-    /* Their exits have reasons of their own and are answered with #UD. */
-    {LEAF_EXTENDED_FEATURES, 1, ECX, BIT(5) /* immediate RDMSR and WRMSRNS */, NEVER},
-    {LEAF_EXTENDED_FEATURES, 1, EDX, BIT(15) /* URDMSR and UWRMSR */, NEVER},
+    {LEAF_XSAVE, 1, {0, 0, XSS_PT | XSS_UINTR, 0}, ALWAYS},
+    {LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
+    {LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: their exits have reasons of their own
+     * and are answered with #UD. */
+    {7, 1, {0, 0, BIT(5), BIT(15)}, ALWAYS},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -139,37 +107,8 @@ struct cpuid_filter {
     uint32_t keep[4];
     uint32_t add[4];
 };
-#define FILTERS_MAX (PAGE_SIZE / sizeof(struct cpuid_filter))
-_Static_assert(ROWS + 3 <= FILTERS_MAX, "the filters fit one page even with one a row");
-
-static bool condition_met(enum condition condition, const struct cpu *cpu,
-                          const uint32_t *controls)
-{
-    uint32_t secondary = controls[SET_SECONDARY];
-
-    switch (condition) {
-    case WITH_RDTSCP:
-        return secondary & SECONDARY_ENABLE_RDTSCP;
-    case WITH_INVPCID:
-        return secondary & SECONDARY_ENABLE_INVPCID;
-    case WITH_XSAVES:
-        return secondary & SECONDARY_ENABLE_XSAVES;
-    case WITH_USER_WAIT:
-        return secondary & SECONDARY_ENABLE_USER_WAIT;
-    case WITH_BNDCFGS:
-        return controls[SET_ENTRY] & ENTRY_LOAD_BNDCFGS;
-    case WITH_CET:
-        return controls[SET_ENTRY] & ENTRY_LOAD_CET;
-    case WITH_LBR_CTL:
-        return controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL;
-    case WITH_PMU:
-        return cpu->boot->options.pmu;
-    case WITHOUT_TICK:
-        return cpu->boot->options.tick_ms == 0;
-    default:
-        return false;
-    }
-}
+_Static_assert(1 + CPUID_SUBLEAVES * ROWS <= PAGE_SIZE / sizeof(struct cpuid_filter),
+               "the filters fit one page even where no two rows share one");
 
 uint64_t cpuid_hidden_xss(const uint32_t *controls)
 {
@@ -197,17 +136,9 @@ static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, unsigned r
 
     if (*slot == 0) {
         *slot = cpu->cpuid_count++;
-        for (unsigned reg = 0; reg < 4; reg++)
-            cpu->cpuid_filters[*slot].keep[reg] = ~0u;
+        memset(cpu->cpuid_filters[*slot].keep, 0xff, sizeof(cpu->cpuid_filters[*slot].keep));
     }
     return &cpu->cpuid_filters[*slot];
-}
-
-static void hide(struct cpu *cpu, const struct cpuid_row *row)
-{
-    for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        if (row->subleaf == ANY_SUBLEAF || row->subleaf == r)
-            filter_of(cpu, row->leaf, r)->keep[row->reg] &= ~row->hidden;
 }
 
 /* The bits that follow the guest's CR4, which are root mode's in what CPUID gave. */
@@ -218,48 +149,45 @@ void cpuid_follow_cr4(struct cpu *cpu)
     uint32_t ospke = cr4 & CR4_PKE ? LEAF_7_ECX_OSPKE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, LEAF_FEATURES, r)->add[ECX] = LEAF_1_ECX_HYPERVISOR | osxsave;
-    filter_of(cpu, LEAF_EXTENDED_FEATURES, 0)->add[ECX] = ospke;
+        filter_of(cpu, 1, r)->add[ECX] = LEAF_1_ECX_HYPERVISOR | osxsave;
+    filter_of(cpu, 7, 0)->add[ECX] = ospke;
 }
 
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
 {
-    static const struct cpuid_row followed[] = {
-        {LEAF_FEATURES, ANY_SUBLEAF, ECX, LEAF_1_ECX_OSXSAVE, NEVER},
-        {LEAF_EXTENDED_FEATURES, 0, ECX, LEAF_7_ECX_OSPKE, NEVER},
-    };
+    const struct options *o = &cpu->boot->options;
+    uint32_t options = (o->pmu ? OPTION_PMU : 0) | (o->tick_ms == 0 ? OPTION_NO_TICK : 0);
 
     cpu->cpuid_filters = page_alloc(1);
     if (cpu->cpuid_filters == NULL)
         return false;
-    for (unsigned reg = 0; reg < 4; reg++)
-        cpu->cpuid_filters[0].keep[reg] = ~0u;
+    memset(cpu->cpuid_filters[0].keep, 0xff, sizeof(cpu->cpuid_filters[0].keep));
     cpu->cpuid_count = 1;
     cpu->hypercalls = hypercalls_offered();
-    for (unsigned i = 0; i < ROWS; i++)
-        if (!condition_met(rows[i].condition, cpu, controls))
-            hide(cpu, &rows[i]);
-    for (unsigned i = 0; i < sizeof(followed) / sizeof(followed[0]); i++)
-        hide(cpu, &followed[i]);
+    for (const struct cpuid_row *row = rows; row < rows + ROWS; row++) {
+        if ((row->set == SET_COUNT ? options : controls[row->set]) & row->unless)
+            continue;
+        for (unsigned r = 0; r < CPUID_SUBLEAVES; r++) {
+            if (row->subleaf != ANY_SUBLEAF && row->subleaf != r)
+                continue;
+            for (unsigned reg = 0; reg < 4; reg++)
+                filter_of(cpu, row->leaf, r)->keep[reg] &= ~row->hidden[reg];
+        }
+    }
     cpuid_follow_cr4(cpu);
     return true;
 }
 
 static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
 {
-    struct cpuid_result r = {0, 0, 0, 0};
-
-    if (leaf == CPUID_HV_SIGNATURE) {
-        r.eax = CPUID_HV_LAST;
-        r.ebx = PMUVISOR_SIGNATURE_EBX;
-        r.ecx = PMUVISOR_SIGNATURE_ECX;
-        r.edx = PMUVISOR_SIGNATURE_EDX;
-    } else if (leaf == CPUID_HV_FEATURES) {
-        r.eax = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH;
-        r.ebx = cpu->boot->options.policy;
-        r.ecx = cpu->hypercalls;
-    }
-    return r;
+    if (leaf == CPUID_HV_SIGNATURE)
+        return (struct cpuid_result){CPUID_HV_LAST, PMUVISOR_SIGNATURE_EBX, PMUVISOR_SIGNATURE_ECX,
+                                     PMUVISOR_SIGNATURE_EDX};
+    if (leaf == CPUID_HV_FEATURES)
+        return (struct cpuid_result){
+            PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH,
+            cpu->boot->options.policy, cpu->hypercalls, 0};
+    return (struct cpuid_result){0, 0, 0, 0};
 }
 
 static inline void answer(struct cpu *cpu, struct cpuid_result r, const struct cpuid_filter *f)
