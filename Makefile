@@ -109,10 +109,11 @@ $(BUILD)/pmuvisor.elf: $(OBJECTS) linker.ld
 	$(Q)$(LD) $(LDFLAGS) -Map $(BUILD)/pmuvisor.map -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) \
 	    -L $(GNU_EFI_LIB) -lgnuefi
 
-$(EFI): $(BUILD)/pmuvisor.elf
+$(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
 	$(call say,EFI,$@)
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
 	    --target efi-app-x86_64 $< $@.tmp
+	$(Q)tests/static/stack.py --map $(<:.elf=.map) $<
 	@size=$$(wc -c < $@.tmp); if [ $$size -gt $(EFI_SIZE_MAX) ]; then \
 	    echo "Makefile: $@ has $$size bytes, wanted at most $(EFI_SIZE_MAX)" >&2; exit 1; fi
 	@mv $@.tmp $@

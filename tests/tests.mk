@@ -42,6 +42,16 @@ check-all: $(EFI) $(UNIT_TESTS) test-machine lines
 	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test.py testbed/test.sh \
 	    testbed/selftest.sh bench/check.py)
 
+# Hypervisors that stack.py must refuse; __wrap_F is called in the place of F.
+STACK_MUTANTS = $(patsubst tests/static/%.c,$(BUILD)/static/%.elf,$(wildcard tests/static/*.c))
+$(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(LD) $(LDFLAGS) --wrap=vmx_exit -Map $(@:.elf=.map) -o $@ \
+	    $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
+
+check-all: $(STACK_MUTANTS)
+
 lines:
 	@tests/static/lines.py
 

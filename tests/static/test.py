@@ -5,6 +5,7 @@
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 from unittest import mock
@@ -15,6 +16,7 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 import lines  # noqa: E402
+import stack  # noqa: E402
 
 
 def run(module, *arguments):
@@ -51,6 +53,65 @@ def test_lines_limit():
         os.unlink(os.path.join(root, "mm", "a.c"))
         status, text = run(lines, root)
         assert status == 1 and "no code in mm" in text, text
+
+
+def assemble(folder):
+    """The image of depth.asm and its map."""
+    made = [os.path.join(folder, name) for name in ("depth.o", "depth.elf", "depth.map")]
+    subprocess.run(["nasm", "-f", "elf64", "-o", made[0], os.path.join(HERE, "depth.asm")], check=True)
+    subprocess.run(["ld", "-pie", "--no-dynamic-linker", "-e", "calls", "-Map", made[2], "-o", made[1],
+                    made[0]], check=True)
+    return made[1:]
+
+
+def analyse(way_in, recursion=None, file=None):
+    """Runs stack.py on depth.asm with one way in."""
+    with tempfile.TemporaryDirectory() as folder:
+        elf, link_map = assemble(folder)
+        place = "/".join(os.path.join(folder, "depth.o").split("/")[-2:])
+        with open(os.path.join(folder, "a.c"), "w", encoding="utf-8") as source:
+            source.write("#define STACK_PAGES 1\n")
+        with mock.patch.multiple(stack, WAYS_IN={"root": [(way_in, 0)]}, SWITCHES={},
+                                 INDIRECT={place: [file or place]}, RECURSION=recursion or {}):
+            return run(stack, "--map", link_map, "--source", folder, elf)
+
+
+def test_stack_depths():
+    for way_in, depth in (("calls", 32), ("indirect", 824), ("recursive", 120)):
+        status, text = analyse(way_in, {"again": 5})
+        assert status == 0 and f"root stack: {depth} of 4096 bytes" in text, (way_in, text)
+
+
+def test_stack_refuses():
+    for way_in, text in (("jumps", "found 4112 bytes on the root stack, wanted at most 4096"),
+                         ("recursive", "recursion without a bound: again > again"),
+                         ("grows", "ever more on the stack"),
+                         ("unbalanced", "found 8 bytes on the stack at a return"),
+                         ("elsewhere", "found 'mov rsp,rax', which cannot be followed"),
+                         ("absent", "found no function absent")):
+        status, found = analyse(way_in)
+        assert status == 1 and text in found, (way_in, found)
+
+
+def test_stack_unknown_target():
+    """A function whose address is taken, and nothing said to call it."""
+    status, found = analyse("calls", file="firmware")
+    assert status == 1 and "found that its address is taken and no way to it" in found, found
+
+
+def test_stack_mutants():
+    """The hypervisor itself, as it is and with one thing wrong (tests.mk builds these)."""
+    def check(name):
+        return run(stack, "--source", os.path.join(TOP, "vmx"), "--map", f"{name}.map", f"{name}.elf")
+
+    build = os.path.join(TOP, "build")
+    status, text = check(os.path.join(build, "pmuvisor"))
+    assert status == 0 and text.count(" stack: ") == len(stack.WAYS_IN), text
+    for name, reason in (("big_frame", "bytes on the root stack, wanted at most"),
+                         ("recursion", "recursion without a bound: deep > deep"),
+                         ("unnamed", "found an indirect call")):
+        status, text = check(os.path.join(build, "static", name))
+        assert status == 1 and reason in text, (name, text)
 
 
 def main():

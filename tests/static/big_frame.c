@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A hypervisor with a frame on the exit path that is larger than the stack: stack.py must refuse it.
+ */
+#include "vmx/exit.h"
+
+#define LARGER_THAN_THE_STACK 20000
+
+exit_handler __real_vmx_exit(struct cpu *cpu);
+exit_handler __wrap_vmx_exit(struct cpu *cpu);
+
+exit_handler __wrap_vmx_exit(struct cpu *cpu)
+{
+    volatile char frame[LARGER_THAN_THE_STACK];
+
+    frame[0] = 0;
+    frame[sizeof(frame) - 1] = frame[0];
+    return __real_vmx_exit(cpu);
+}
