@@ -10,11 +10,11 @@
 #include "vmx.h"
 
 enum need {
-    NEED_MUST,     /* refused without it */
-    NEED_WANT,     /* on where the processor has it */
-    NEED_PMU_WANT, /* the same, only with pmu=on */
-    NEED_TO_TRAP,  /* used while NMIs are trapped: must be allowed for policies msr and intercept */
-    NEED_OFF,      /* refused where it cannot be 0 */
+    MUST,     /* refused without it */
+    WANT,     /* on where the processor has it */
+    FOR_PMU,  /* the same, only with pmu=on */
+    TO_TRAP,  /* used while NMIs are trapped: must be allowed for policies msr and intercept */
+    OFF,      /* refused where it cannot be 0 */
 };
 
 struct control_row {
@@ -26,53 +26,50 @@ struct control_row {
 };
 
 static const struct control_row rows[] = {
-    {"activate secondary controls", SET_PRIMARY, NEED_MUST, PRIMARY_SECONDARY_CONTROLS, 0},
-    {"use MSR bitmaps", SET_PRIMARY, NEED_MUST, PRIMARY_USE_MSR_BITMAPS, 0},
-    {"use I/O bitmaps", SET_PRIMARY, NEED_MUST, PRIMARY_USE_IO_BITMAPS, 0},
-    {"enable EPT", SET_SECONDARY, NEED_MUST, SECONDARY_ENABLE_EPT, 0},
-    {"unrestricted guest", SET_SECONDARY, NEED_MUST, SECONDARY_UNRESTRICTED_GUEST, 0},
-    {"enable VPID", SET_SECONDARY, NEED_MUST, SECONDARY_ENABLE_VPID, 0},
-    {"save debug controls", SET_EXIT, NEED_MUST, EXIT_SAVE_DEBUG_CONTROLS, 0},
-    {"host address-space size", SET_EXIT, NEED_MUST, EXIT_HOST_ADDRESS_SPACE_SIZE, 0},
-    {"save IA32_PAT", SET_EXIT, NEED_MUST, EXIT_SAVE_PAT, 0},
-    {"load IA32_PAT at exit", SET_EXIT, NEED_MUST, EXIT_LOAD_PAT, 0},
-    {"save IA32_EFER", SET_EXIT, NEED_MUST, EXIT_SAVE_EFER, 0},
-    {"load IA32_EFER at exit", SET_EXIT, NEED_MUST, EXIT_LOAD_EFER, 0},
-    {"load debug controls", SET_ENTRY, NEED_MUST, ENTRY_LOAD_DEBUG_CONTROLS, 0},
-    {"IA-32e mode guest", SET_ENTRY, NEED_MUST, ENTRY_IA32E_MODE_GUEST, 0},
-    {"load IA32_PAT at entry", SET_ENTRY, NEED_MUST, ENTRY_LOAD_PAT, 0},
-    {"load IA32_EFER at entry", SET_ENTRY, NEED_MUST, ENTRY_LOAD_EFER, 0},
+    {"activate secondary controls", SET_PRIMARY, MUST, PRIMARY_SECONDARY_CONTROLS, 0},
+    {"use MSR bitmaps", SET_PRIMARY, MUST, PRIMARY_USE_MSR_BITMAPS, 0},
+    {"use I/O bitmaps", SET_PRIMARY, MUST, PRIMARY_USE_IO_BITMAPS, 0},
+    {"enable EPT", SET_SECONDARY, MUST, SECONDARY_ENABLE_EPT, 0},
+    {"unrestricted guest", SET_SECONDARY, MUST, SECONDARY_UNRESTRICTED_GUEST, 0},
+    {"enable VPID", SET_SECONDARY, MUST, SECONDARY_ENABLE_VPID, 0},
+    {"save debug controls", SET_EXIT, MUST, EXIT_SAVE_DEBUG_CONTROLS, 0},
+    {"host address-space size", SET_EXIT, MUST, EXIT_HOST_ADDRESS_SPACE_SIZE, 0},
+    {"save IA32_PAT", SET_EXIT, MUST, EXIT_SAVE_PAT, 0},
+    {"load IA32_PAT at exit", SET_EXIT, MUST, EXIT_LOAD_PAT, 0},
+    {"save IA32_EFER", SET_EXIT, MUST, EXIT_SAVE_EFER, 0},
+    {"load IA32_EFER at exit", SET_EXIT, MUST, EXIT_LOAD_EFER, 0},
+    {"load debug controls", SET_ENTRY, MUST, ENTRY_LOAD_DEBUG_CONTROLS, 0},
+    {"IA-32e mode guest", SET_ENTRY, MUST, ENTRY_IA32E_MODE_GUEST, 0},
+    {"load IA32_PAT at entry", SET_ENTRY, MUST, ENTRY_LOAD_PAT, 0},
+    {"load IA32_EFER at entry", SET_ENTRY, MUST, ENTRY_LOAD_EFER, 0},
 
-    {"load GLOBAL_CTRL at entry", SET_ENTRY, NEED_PMU_WANT, ENTRY_LOAD_GLOBAL_CTRL,
-     EXIT_LOAD_GLOBAL_CTRL},
-    {"load GLOBAL_CTRL at exit", SET_EXIT, NEED_PMU_WANT, EXIT_LOAD_GLOBAL_CTRL,
-     ENTRY_LOAD_GLOBAL_CTRL},
-    {"save GLOBAL_CTRL at exit", SET_EXIT, NEED_PMU_WANT, EXIT_SAVE_GLOBAL_CTRL,
-     ENTRY_LOAD_GLOBAL_CTRL},
-    {"enable RDTSCP", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_RDTSCP, 0},
-    {"enable INVPCID", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_INVPCID, 0},
-    {"enable XSAVES/XRSTORS", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_XSAVES, 0},
-    {"enable user wait and pause", SET_SECONDARY, NEED_WANT, SECONDARY_ENABLE_USER_WAIT, 0},
-    {"ENCLS exiting", SET_SECONDARY, NEED_WANT, SECONDARY_ENCLS_EXITING, 0},
-    {"load IA32_BNDCFGS", SET_ENTRY, NEED_WANT, ENTRY_LOAD_BNDCFGS, EXIT_CLEAR_BNDCFGS},
-    {"clear IA32_BNDCFGS", SET_EXIT, NEED_WANT, EXIT_CLEAR_BNDCFGS, ENTRY_LOAD_BNDCFGS},
-    {"load CET state at entry", SET_ENTRY, NEED_WANT, ENTRY_LOAD_CET, EXIT_LOAD_CET},
-    {"load CET state at exit", SET_EXIT, NEED_WANT, EXIT_LOAD_CET, ENTRY_LOAD_CET},
-    {"load guest IA32_LBR_CTL", SET_ENTRY, NEED_WANT, ENTRY_LOAD_LBR_CTL, EXIT_CLEAR_LBR_CTL},
-    {"clear IA32_LBR_CTL", SET_EXIT, NEED_WANT, EXIT_CLEAR_LBR_CTL, ENTRY_LOAD_LBR_CTL},
+    {"load GLOBAL_CTRL at entry", SET_ENTRY, FOR_PMU, ENTRY_LOAD_GLOBAL_CTRL, EXIT_LOAD_GLOBAL_CTRL},
+    {"load GLOBAL_CTRL at exit", SET_EXIT, FOR_PMU, EXIT_LOAD_GLOBAL_CTRL, ENTRY_LOAD_GLOBAL_CTRL},
+    {"save GLOBAL_CTRL at exit", SET_EXIT, FOR_PMU, EXIT_SAVE_GLOBAL_CTRL, ENTRY_LOAD_GLOBAL_CTRL},
+    {"enable RDTSCP", SET_SECONDARY, WANT, SECONDARY_ENABLE_RDTSCP, 0},
+    {"enable INVPCID", SET_SECONDARY, WANT, SECONDARY_ENABLE_INVPCID, 0},
+    {"enable XSAVES/XRSTORS", SET_SECONDARY, WANT, SECONDARY_ENABLE_XSAVES, 0},
+    {"enable user wait and pause", SET_SECONDARY, WANT, SECONDARY_ENABLE_USER_WAIT, 0},
+    {"ENCLS exiting", SET_SECONDARY, WANT, SECONDARY_ENCLS_EXITING, 0},
+    {"load IA32_BNDCFGS", SET_ENTRY, WANT, ENTRY_LOAD_BNDCFGS, EXIT_CLEAR_BNDCFGS},
+    {"clear IA32_BNDCFGS", SET_EXIT, WANT, EXIT_CLEAR_BNDCFGS, ENTRY_LOAD_BNDCFGS},
+    {"load CET state at entry", SET_ENTRY, WANT, ENTRY_LOAD_CET, EXIT_LOAD_CET},
+    {"load CET state at exit", SET_EXIT, WANT, EXIT_LOAD_CET, ENTRY_LOAD_CET},
+    {"load guest IA32_LBR_CTL", SET_ENTRY, WANT, ENTRY_LOAD_LBR_CTL, EXIT_CLEAR_LBR_CTL},
+    {"clear IA32_LBR_CTL", SET_EXIT, WANT, EXIT_CLEAR_LBR_CTL, ENTRY_LOAD_LBR_CTL},
 
-    {"NMI exiting", SET_PIN, NEED_TO_TRAP, PIN_NMI_EXITING, 0},
-    {"virtual NMIs", SET_PIN, NEED_TO_TRAP, PIN_VIRTUAL_NMIS, 0},
-    {"NMI-window exiting", SET_PRIMARY, NEED_TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
+    {"NMI exiting", SET_PIN, TO_TRAP, PIN_NMI_EXITING, 0},
+    {"virtual NMIs", SET_PIN, TO_TRAP, PIN_VIRTUAL_NMIS, 0},
+    {"NMI-window exiting", SET_PRIMARY, TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
 
-    {"external-interrupt exiting", SET_PIN, NEED_OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
-    {"NMI exiting", SET_PIN, NEED_OFF, PIN_NMI_EXITING, 0},
-    {"HLT exiting", SET_PRIMARY, NEED_OFF, PRIMARY_HLT_EXITING, 0},
-    {"RDPMC exiting", SET_PRIMARY, NEED_OFF, PRIMARY_RDPMC_EXITING, 0},
-    {"RDTSC exiting", SET_PRIMARY, NEED_OFF, PRIMARY_RDTSC_EXITING, 0},
-    {"CR3-load exiting", SET_PRIMARY, NEED_OFF, PRIMARY_CR3_LOAD_EXITING, 0},
-    {"CR3-store exiting", SET_PRIMARY, NEED_OFF, PRIMARY_CR3_STORE_EXITING, 0},
-    {"MOV-DR exiting", SET_PRIMARY, NEED_OFF, PRIMARY_MOV_DR_EXITING, 0},
+    {"external-interrupt exiting", SET_PIN, OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
+    {"NMI exiting", SET_PIN, OFF, PIN_NMI_EXITING, 0},
+    {"HLT exiting", SET_PRIMARY, OFF, PRIMARY_HLT_EXITING, 0},
+    {"RDPMC exiting", SET_PRIMARY, OFF, PRIMARY_RDPMC_EXITING, 0},
+    {"RDTSC exiting", SET_PRIMARY, OFF, PRIMARY_RDTSC_EXITING, 0},
+    {"CR3-load exiting", SET_PRIMARY, OFF, PRIMARY_CR3_LOAD_EXITING, 0},
+    {"CR3-store exiting", SET_PRIMARY, OFF, PRIMARY_CR3_STORE_EXITING, 0},
+    {"MOV-DR exiting", SET_PRIMARY, OFF, PRIMARY_MOV_DR_EXITING, 0},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -103,50 +100,34 @@ bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t b
 
 bool global_ctrl_erratum(uint32_t signature)
 {
+    static const uint8_t nehalem_westmere[] = {0x1a, 0x1e, 0x2e, 0x25, 0x2c};
     uint32_t family = signature >> 8 & 0xf;
     uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
 
-    if (family != 6)
-        return false;
-    switch (model) {
-    case 0x1a: /* Nehalem */
-    case 0x1e:
-    case 0x2e:
-    case 0x25: /* Westmere */
-    case 0x2c:
-        return true;
-    default:
-        return false;
-    }
+    for (unsigned i = 0; i < sizeof(nehalem_westmere); i++)
+        if (family == 6 && model == nehalem_westmere[i])
+            return true;
+    return false;
 }
 
 static bool row_available(const struct vmx_capability *c, const struct control_row *row)
 {
-    if (!vmx_allows(c, row->set, row->bit))
-        return false;
-    if (row->need == NEED_PMU_WANT && c->global_ctrl_erratum)
+    enum control_set other = row->set == SET_EXIT ? SET_ENTRY : SET_EXIT;
+
+    if (!vmx_allows(c, row->set, row->bit) || (row->need == FOR_PMU && c->global_ctrl_erratum))
         return false;
     /* Saved is what was loaded, and loading is itself a pair. */
     if (row->set == SET_EXIT && row->bit == EXIT_SAVE_GLOBAL_CTRL &&
         !vmx_allows(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
         return false;
-    enum control_set other = row->set == SET_EXIT ? SET_ENTRY : SET_EXIT;
     return row->partner == 0 || vmx_allows(c, other, row->partner);
 }
 
 static bool row_wanted(const struct vmx_capability *c, const struct options *o,
                        const struct control_row *row)
 {
-    switch (row->need) {
-    case NEED_MUST:
-        return true;
-    case NEED_PMU_WANT:
-        return o->pmu && row_available(c, row);
-    case NEED_WANT:
-        return row_available(c, row);
-    default:
-        return false;
-    }
+    return row->need == MUST ||
+           ((row->need == WANT || (row->need == FOR_PMU && o->pmu)) && row_available(c, row));
 }
 
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
@@ -160,14 +141,14 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
     for (unsigned i = 0; i < ROWS; i++) {
         const struct control_row *row = &rows[i];
         unsigned bit = (unsigned)__builtin_ctz(row->bit);
-        bool must = row->need == NEED_MUST ||
-                    (row->need == NEED_TO_TRAP && o->policy != POLICY_MSR_NMI);
+        bool must = row->need == MUST ||
+                    (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
         if (must && !vmx_allows(c, row->set, row->bit))
             return refuse(r, REFUSE_UNSUPPORTED,
                           "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs "
                           "it: use a processor, or an outer hypervisor, that has it",
                           row->name, set_msr[row->set], bit);
-        if (row->need == NEED_OFF && (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
+        if (row->need == OFF && (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
             return refuse(r, REFUSE_UNSUPPORTED,
                           "VMX control \"%s\" cannot be turned off (%s bit %u must be 1); PMUvisor "
                           "needs it off: use a processor, or an outer hypervisor, that allows it",
@@ -184,6 +165,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                           "allows it", set_msr[set], (unsigned)__builtin_ctz(forced));
         out->value[set] = vmx_adjust(c->allowed[set], want[set]);
     }
+
     uint64_t memory_type = c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK;
     if (memory_type != VMX_BASIC_MEMORY_TYPE_WB)
         return refuse(r, REFUSE_UNSUPPORTED,
@@ -215,10 +197,10 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
     static const struct {
         enum need need;
         const char *title;
-    } groups[] = {{NEED_MUST, "needed, all there:"},
-                  {NEED_WANT, "optional:"},
-                  {NEED_PMU_WANT, "optional, for the PMU:"},
-                  {NEED_TO_TRAP, "for NMIs that are not passed through:"}};
+    } groups[] = {{MUST, "needed, all there:"},
+                  {WANT, "optional:"},
+                  {FOR_PMU, "optional, for the PMU:"},
+                  {TO_TRAP, "for NMIs that are not passed through:"}};
 
     for (unsigned g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         log_printf("VMX controls %s", groups[g].title);
@@ -227,7 +209,7 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
                 continue;
             log_printf("%s %s%s", first ? "" : ",", rows[i].name,
                        row_wanted(c, o, &rows[i]) ||
-                               (rows[i].need == NEED_TO_TRAP && row_available(c, &rows[i]))
+                               (rows[i].need == TO_TRAP && row_available(c, &rows[i]))
                            ? ""
                            : " (no)");
             first = 0;
