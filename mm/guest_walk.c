@@ -12,16 +12,8 @@
 #include "paging.h"
 #include "x86.h"
 
-#define LEVELS_32 2
-#define LEVELS_PAE 3
-#define LEVELS_5 5
-#define INDEX_BITS_32 10
-#define ENTRY_BYTES_32 4
-#define ENTRY_BYTES_64 8
 #define CR3_ADDRESS_PAE BITS(31, 5)
 #define ADDRESS_32 BITS(31, 12)
-#define LEVEL_PAGE_2M 2 /* and 4 MiB with 32-bit paging */
-#define LEVEL_PAGE_1G 3
 /* PSE-36: bits 39:32 of a 4 MiB page's address are bits 20:13 of its entry. */
 #define PSE36_ADDRESS_HIGH BITS(20, 13)
 #define PSE36_SHIFT (32 - 13)
@@ -36,32 +28,15 @@ struct mode {
 static struct mode mode_of(const struct guest_paging *p)
 {
     if (!(p->cr4 & CR4_PAE))
-        return (struct mode){LEVELS_32, INDEX_BITS_32, ENTRY_BYTES_32,
-                             p->cr4 & CR4_PSE ? LEVEL_PAGE_2M : 1, true, p->cr3 & ADDRESS_32,
-                             ADDRESS_32};
-    if (!(p->efer & EFER_LMA))
-        return (struct mode){LEVELS_PAE, TABLE_INDEX_BITS, ENTRY_BYTES_64, LEVEL_PAGE_2M, false,
-                             p->cr3 & CR3_ADDRESS_PAE, PTE_ADDRESS};
-    return (struct mode){p->cr4 & CR4_LA57 ? LEVELS_5 : TABLE_LEVELS, TABLE_INDEX_BITS,
-                         ENTRY_BYTES_64, LEVEL_PAGE_1G, false, p->cr3 & PTE_ADDRESS, PTE_ADDRESS};
-}
-
-/* Whether all bits above the translated ones repeat the highest of them. */
-static bool canonical(const struct mode *m, uint64_t linear)
-{
-    unsigned bits = PAGE_SHIFT + m->levels * m->index_bits;
-    int64_t top = (int64_t)linear >> (bits - 1);
-
-    return top == 0 || top == -1;
-}
-
-static uint64_t page_base(const struct mode *m, uint64_t entry, uint64_t span)
-{
-    uint64_t base = entry & m->address & ~(span - 1);
-
-    if (m->entry_bytes == ENTRY_BYTES_32 && span > 1u << PAGE_SHIFT)
-        base |= (entry & PSE36_ADDRESS_HIGH) << PSE36_SHIFT;
-    return base;
+        return (struct mode){.levels = 2, .index_bits = 10, .entry_bytes = sizeof(uint32_t),
+                             .large_level = p->cr4 & CR4_PSE ? 2 : 1, .ps_ignored = true,
+                             .root = p->cr3 & ADDRESS_32, .address = ADDRESS_32};
+    bool long_mode = p->efer & EFER_LMA;
+    return (struct mode){.levels = !long_mode ? 3 : p->cr4 & CR4_LA57 ? 5 : TABLE_LEVELS,
+                         .index_bits = TABLE_INDEX_BITS, .entry_bytes = sizeof(uint64_t),
+                         .large_level = long_mode ? 3 : 2,
+                         .root = p->cr3 & (long_mode ? PTE_ADDRESS : CR3_ADDRESS_PAE),
+                         .address = PTE_ADDRESS};
 }
 
 bool guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_read read,
@@ -76,7 +51,9 @@ bool guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_
         return true;
     }
     struct mode m = mode_of(paging);
-    if (long_mode && !canonical(&m, linear))
+    /* All bits above the translated ones have to repeat the highest of them. */
+    int64_t top = (int64_t)linear >> (PAGE_SHIFT + m.levels * m.index_bits - 1);
+    if (long_mode && top != 0 && top != -1)
         return false;
 
     uint64_t table = m.root;
@@ -92,7 +69,9 @@ bool guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_
         if (level > m.large_level && level > 1 && entry & PTE_PS && !m.ps_ignored)
             return false;
         if (level == 1 || (level <= m.large_level && entry & PTE_PS)) {
-            *physical = page_base(&m, entry, span) | (linear & (span - 1));
+            *physical = (entry & m.address & ~(span - 1)) | (linear & (span - 1));
+            if (m.entry_bytes == sizeof(uint32_t) && level > 1)
+                *physical |= (entry & PSE36_ADDRESS_HIGH) << PSE36_SHIFT;
             return true;
         }
         table = entry & m.address;
