@@ -22,7 +22,6 @@
 #include "../vmx/guest_code.h"
 #include "../vmx/inject.h"
 #include "apic.h"
-#include "cpu.h"
 
 bool apic_trap_setup(struct cpu *cpu)
 {

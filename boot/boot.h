@@ -5,15 +5,9 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <efi.h>
 
-#include "boot_info.h"
 #include "console/framebuffer.h"
-#include "refusal.h"
 
 struct firmware {
     EFI_HANDLE image;

@@ -5,9 +5,6 @@
  */
 #include "boot.h"
 #include "boot_text.h"
-#include "log.h"
-
-#include <string.h>
 
 #define CHUNK MIB               /* bytes per read, and per step of the progress line */
 #define PROGRESS_FROM (4 * MIB) /* smaller files need no progress line */

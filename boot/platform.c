@@ -5,7 +5,6 @@
  * Output Protocol", "Device Path Protocol".)
  */
 #include "boot.h"
-#include "log.h"
 
 #include <string.h>
 

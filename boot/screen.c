@@ -4,7 +4,6 @@
  * (UEFI specification, "Simple Text Output Protocol" and "Font Protocol".)
  */
 #include "boot.h"
-#include "log.h"
 
 #include <string.h>
 

@@ -5,7 +5,6 @@
  */
 #include "guest/e820.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "bits.h"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <asm/bootparam.h>
-#include <stdint.h>
 
 #include "boot_info.h"
 

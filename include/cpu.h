@@ -10,8 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What all code of root mode works with. */
 #include "boot_info.h"
+#include "log.h"
 #include "mm.h"
+#include "msr.h"
+#include "x86.h"
+#include "../vmx/vmcs.h"
 #include "../vmx/vmx.h"
 
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "bits.h"
 #include "msr.h"
 
 /* IA32_MTRRCAP */

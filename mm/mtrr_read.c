@@ -5,7 +5,6 @@
  * SDM Vol. 3, "Memory Type Range Registers (MTRRs)", "MTRR Feature Identification".
  */
 #include "mm.h"
-#include "msr.h"
 #include "mtrr.h"
 #include "x86.h"
 

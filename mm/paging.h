@@ -6,8 +6,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "bits.h"
 
 #define PTE_P BIT(0) /* present */

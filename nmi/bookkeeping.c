@@ -5,12 +5,10 @@
  */
 #include "bookkeeping.h"
 
-#include "log.h"
-#include "msr.h"
+#include "../apic/apic.h"
+
 #include "nmi.h"
 #include "source.h"
-#include "../vmx/vmcs.h"
-#include "x86.h"
 
 #define EXITS_TO_FORGET 2 /* tests/model/: with one, a sender between ICR and "sent" is forgotten */
 #define GLOBAL_STATUS_OVERFLOWS (BITS(31, 0) | BITS(54, 32)) /* counters, not freezes or trace */

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "../apic/apic.h"
 #include "cpu.h"
 
 /* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */

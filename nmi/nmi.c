@@ -34,7 +34,6 @@
 #include "../apic/apic.h"
 #include "../pmu/host_work.h"
 #include "bookkeeping.h"
-#include "cpu.h"
 #include "source.h"
 
 enum nmi_return nmi_root(uint64_t rip)

@@ -14,7 +14,6 @@
 #include "../apic/apic.h"
 #include "bookkeeping.h"
 #include "../pmu/host_work.h"
-#include "x86.h"
 
 /* Takes the request away, if it is one that may be answered: in an NMI handler any, elsewhere one
  * whose NMI has come and gone (see above). One atomic step, because an NMI may come in between. */

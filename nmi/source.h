@@ -4,10 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "bits.h"
 #include "cpu.h"
 
 #define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */

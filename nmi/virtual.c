@@ -13,9 +13,6 @@
 
 #include "../apic/apic.h"
 #include "../vmx/fault.h"
-#include "../vmx/vmcs.h"
-#include "cpu.h"
-#include "x86.h"
 
 static void set_window(bool open)
 {

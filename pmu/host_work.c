@@ -7,12 +7,7 @@
 
 #include "../apic/apic.h"
 #include "../nmi/bookkeeping.h"
-#include "../nmi/source.h"
-#include "cpu.h"
-#include "log.h"
-#include "msr.h"
 #include "pmu_context.h"
-#include "x86.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define EVTSEL_OS BIT(17)

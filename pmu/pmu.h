@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "cpu.h"
 
 /* Chooses how GLOBAL_CTRL is switched, from the controls in use (indexed by enum control_set). */

@@ -7,9 +7,6 @@
 
 #include "../vmx/fault.h"
 #include "cpu.h"
-#include "mm.h"
-#include "msr.h"
-#include "x86.h"
 
 #define CPUID_LEAF_PMU 0xa
 #define CPUID_1_ECX_PDCM BIT(15)

@@ -8,7 +8,6 @@
 #include "pmu.h"
 
 #include "../vmx/fault.h"
-#include "msr.h"
 
 bool pmu_read(struct cpu *cpu, uint32_t msr, uint64_t *value)
 {

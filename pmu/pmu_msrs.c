@@ -9,7 +9,6 @@
 #include "pmu.h"
 
 #include "../vmx/msr_bitmap.h"
-#include "msr.h"
 
 #define COUNTERS_MAX 8
 #define FIXED_MAX 16

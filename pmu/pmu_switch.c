@@ -6,9 +6,6 @@
 #include "pmu.h"
 
 #include "../vmx/capability.h"
-#include "../vmx/vmcs.h"
-#include "msr.h"
-#include "x86.h"
 
 #define NOTHING_COUNTS 0
 #define CPUID_LEAF_PMU 0xa

@@ -8,7 +8,6 @@
 
 #include "hypervisor.h"
 #include "log.h"
-#include "mm.h"
 #include "msr.h"
 #include "vmx.h"
 #include "x86.h"

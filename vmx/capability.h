@@ -5,11 +5,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "options.h"
-#include "refusal.h"
 
 enum control_set { SET_PIN, SET_PRIMARY, SET_SECONDARY, SET_EXIT, SET_ENTRY, SET_COUNT };
 

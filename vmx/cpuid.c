@@ -11,10 +11,6 @@
 #include "capability.h"
 #include "cr.h"
 #include "hypercall.h"
-#include "inject.h"
-#include "mm.h"
-#include "vmx.h"
-#include "x86.h"
 
 #define LEAF_XSAVE 0x0d
 #define LEAF_EXTENDED_1 0x80000001u

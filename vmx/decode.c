@@ -6,8 +6,6 @@
  */
 #include "decode.h"
 
-#include <stddef.h>
-
 #include "x86.h"
 
 #define PREFIX_OPERAND_SIZE 0x66

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpu.h"
+#include "inject.h"
 
 void exit_cpuid(struct cpu *cpu);         /* cpuid.c */
 void exit_cr_access(struct cpu *cpu);     /* cr.c */

@@ -14,10 +14,6 @@
 
 #include "../mm/ept.h"
 #include "../mm/guest_walk.h"
-#include "log.h"
-#include "msr.h"
-#include "vmcs.h"
-#include "x86.h"
 
 #define REFUSALS_LOGGED 16 /* a guest that goes on must not flush the log */
 

@@ -9,10 +9,7 @@
 #include "../nmi/nmi.h"
 #include "../pmu/host_work.h"
 #include "exit.h"
-#include "inject.h"
-#include "log.h"
 #include "test_hooks.h"
-#include "vmcs.h"
 
 #define HOST_WORK_MAX (1ULL << 40)
 #define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */

@@ -5,10 +5,6 @@
 #pragma once
 
 #include "cpu.h"
-#include "msr.h"
-#include "vmcs.h"
-#include "vmx.h"
-#include "x86.h"
 
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
  * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it, unless

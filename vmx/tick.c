@@ -9,9 +9,6 @@
 
 #include "../nmi/source.h"
 #include "../pmu/host_work.h"
-#include "log.h"
-#include "vmcs.h"
-#include "x86.h"
 
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
 #define CPUID_LEAF_TSC 0x15

@@ -6,7 +6,6 @@
 #include "vmcs.h"
 
 #include "fault.h"
-#include "log.h"
 
 const char *vmcs_field_name(uint32_t encoding)
 {
