@@ -121,6 +121,18 @@ DEFINE_CR(3)
 DEFINE_CR(4)
 #undef DEFINE_CR
 
+/* DR0 to DR3 to 0; root mode leaves them to the guest. */
+static inline void reset_debug_registers(uint64_t dr6)
+{
+    __asm__ volatile("mov %0, %%dr0\n\t"
+                     "mov %0, %%dr1\n\t"
+                     "mov %0, %%dr2\n\t"
+                     "mov %0, %%dr3\n\t"
+                     "mov %1, %%dr6"
+                     :
+                     : "r"(0ULL), "r"(dr6));
+}
+
 static inline uint64_t rdtsc(void)
 {
     uint32_t low, high;
