@@ -25,6 +25,8 @@
 #define IA32_SMM_MONITOR_CTL 0x09b
 #define IA32_PMC0 0x0c1
 #define IA32_MTRRCAP 0x0fe
+#define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
+#define MTRRCAP_FIX BIT(8)      /* fixed ranges are supported */
 #define IA32_SYSENTER_CS 0x174
 #define IA32_SYSENTER_ESP 0x175
 #define IA32_SYSENTER_EIP 0x176
@@ -40,6 +42,8 @@
 #define IA32_SMRR_PHYSMASK 0x1f3
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
+#define MTRR_PHYSMASK_V BIT(11) /* this pair is in use */
+#define MTRR_ADDRESS BITS(63, 12) /* those of PHYSBASE and PHYSMASK */
 #define IA32_MTRR_FIX64K_00000 0x250
 #define IA32_MTRR_FIX16K_80000 0x258
 #define IA32_MTRR_FIX16K_A0000 0x259
@@ -47,6 +51,8 @@
 #define IA32_MTRR_FIX4K_F8000 0x26f
 #define IA32_PAT 0x277
 #define IA32_MTRR_DEF_TYPE 0x2ff
+#define MTRR_TYPE BITS(7, 0)   /* in this register, in PHYSBASE, and in each byte of a fixed one */
+#define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
 #define MTRR_DEF_TYPE_E BIT(11)
 #define IA32_FIXED_CTR0 0x309
 #define MSR_PERF_METRICS 0x329

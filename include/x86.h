@@ -78,6 +78,25 @@
 #define VECTOR_VE 20
 #define VECTOR_CP 21
 
+/* CPUID leaves, and bits of theirs: CPUID_LEAF_REGISTER_NAME (SDM Vol. 2, "CPUID"). */
+#define CPUID_LEAF_EXTENDED 7
+#define CPUID_LEAF_PMU 0xa
+#define CPUID_LEAF_XSAVE 0xd
+#define CPUID_LEAF_TSC 0x15
+#define CPUID_LEAF_FREQUENCY 0x16
+#define CPUID_LEAF_EXTENDED_1 0x80000001u
+#define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
+#define CPUID_1_ECX_VMX BIT(5)
+#define CPUID_1_ECX_PDCM BIT(15)
+#define CPUID_1_ECX_XSAVE BIT(26)
+#define CPUID_1_ECX_OSXSAVE BIT(27)
+#define CPUID_1_ECX_HYPERVISOR BIT(31)
+#define CPUID_1_EDX_MTRR BIT(12)
+#define CPUID_7_EBX_PT BIT(25)
+#define CPUID_7_ECX_OSPKE BIT(4)
+#define CPUID_7_ECX_BUS_LOCK BIT(24)
+#define CPUID_EXTENDED_1_EDX_NX BIT(20)
+
 struct cpuid_result {
     uint32_t eax, ebx, ecx, edx;
 };

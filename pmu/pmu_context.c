@@ -8,8 +8,6 @@
 #include "../vmx/fault.h"
 #include "cpu.h"
 
-#define CPUID_LEAF_PMU 0xa
-#define CPUID_1_ECX_PDCM BIT(15)
 #define PMU_VERSION_STATUS_SET 4 /* the first with IA32_PERF_GLOBAL_STATUS_SET */
 
 /* Built at the start, then only read. Counters are written through their full-width aliases where

@@ -12,11 +12,6 @@
 #include "vmx.h"
 #include "x86.h"
 
-#define CPUID_1_ECX_VMX BIT(5)
-#define CPUID_LEAF_PMU 0xa
-#define CPUID_LEAF_EXTENDED_1 0x80000001u
-#define CPUID_EXTENDED_1_EDX_NX BIT(20)
-#define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
 #define PMU_VERSION_NEEDED 2 /* the first with IA32_PERF_GLOBAL_CTRL */
 
 static uint32_t pmu_version(void)

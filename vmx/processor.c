@@ -20,9 +20,6 @@
 
 #define STACK_PAGES 4 /* and a guard page below */
 #define INVALIDATE_ALL 2 /* INVEPT and INVVPID type: all contexts */
-#define CPUID_1_ECX_XSAVE BIT(26)
-#define CPUID_LEAF_EXTENDED 7
-#define CPUID_7_EBX_PT BIT(25)
 
 void *needed(void *page)
 {

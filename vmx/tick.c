@@ -12,8 +12,6 @@
 #include "processor.h"
 
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
-#define CPUID_LEAF_TSC 0x15
-#define CPUID_LEAF_FREQUENCY 0x16
 #define TIMER_MAX 0xffffffffULL
 
 /* 0: CPUID does not tell. */
