@@ -16,8 +16,8 @@
 #include "mm.h"
 #include "msr.h"
 #include "x86.h"
-#include "vmx.h"
 #include "../vmx/vmcs.h"
+#include "../vmx/vmx.h"
 
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
  * Qualification for Control-Register Accesses"), so that a number from hardware is an index. */
@@ -117,7 +117,7 @@ struct cpu {
     uint64_t exits[EXIT_REASON_COUNT + 1];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
     uint64_t refused; /* accesses to what is not the guest's; the log stops after a few */
-    uint64_t ignored; /* writes of MSRs without effect, the same */
+    uint64_t msrs_refused; /* writes of MSRs, the same */
 
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 

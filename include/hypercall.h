@@ -40,6 +40,8 @@
 #define HYPERCALL_TEST_OTHER_GUEST 27  /* RBX = MSR, RCX = value: a second guest on this processor
                                         * writes and reads it -> RAX = 0, RBX = what it read */
 #define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */
+#define HYPERCALL_TEST_MSR 29          /* RBX = MSR -> RAX = 0, RBX = what the hardware has in it */
+#define HYPERCALL_TEST_LAST HYPERCALL_TEST_MSR
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
 #define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot */
 #define HYPERCALL_E_ARGUMENT (-22L)

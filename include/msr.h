@@ -21,17 +21,21 @@
 #define FEATURE_CONTROL_SGX_LC BIT(17)
 #define FEATURE_CONTROL_SGX BIT(18)
 #define IA32_BIOS_UPDT_TRIG 0x079
+#define MSR_TRACE_HUB_STH_ACPIBAR_BASE 0x080
 #define IA32_SGXLEPUBKEYHASH0 0x08c
 #define IA32_SMM_MONITOR_CTL 0x09b
+#define IA32_SMBASE 0x09e
 #define IA32_PMC0 0x0c1
+#define IA32_RAR_CTRL 0x0ed /* Intel, "Remote Action Request White Paper" */
+#define IA32_RAR_INFO 0x0f0
 #define IA32_MTRRCAP 0x0fe
-#define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
-#define MTRRCAP_FIX BIT(8)      /* fixed ranges are supported */
+#define MSR_OC_MAILBOX 0x150
 #define IA32_SYSENTER_CS 0x174
 #define IA32_SYSENTER_ESP 0x175
 #define IA32_SYSENTER_EIP 0x176
 #define IA32_PERFEVTSEL0 0x186
 #define IA32_MISC_ENABLE 0x1a0
+#define MISC_ENABLE_XD_DISABLE BIT(34)
 #define MSR_OFFCORE_RSP_0 0x1a6
 #define MSR_OFFCORE_RSP_1 0x1a7
 #define MSR_LBR_SELECT 0x1c8
@@ -40,19 +44,21 @@
 #define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define IA32_SMRR_PHYSBASE 0x1f2
 #define IA32_SMRR_PHYSMASK 0x1f3
+#define MSR_PRMRR_PHYSMASK 0x1f5 /* MSR_PRMRR_PHYSBASE is 0x1f4 */
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
-#define MTRR_PHYSMASK_V BIT(11) /* this pair is in use */
-#define MTRR_ADDRESS BITS(63, 12) /* those of PHYSBASE and PHYSMASK */
 #define IA32_MTRR_FIX64K_00000 0x250
 #define IA32_MTRR_FIX16K_80000 0x258
 #define IA32_MTRR_FIX16K_A0000 0x259
 #define IA32_MTRR_FIX4K_C0000 0x268 /* .. 0x26f, FIX4K_F8000 */
 #define IA32_MTRR_FIX4K_F8000 0x26f
 #define IA32_PAT 0x277
+#define MSR_COPY_SCAN_HASHES 0x2c2
+#define MSR_ARRAY_BIST 0x2d6
+#define MSR_NO_EVICT_MODE 0x2e0
+#define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
+#define MSR_UNCORE_PRMRR_PHYSMASK 0x2f5
 #define IA32_MTRR_DEF_TYPE 0x2ff
-#define MTRR_TYPE BITS(7, 0)   /* in this register, in PHYSBASE, and in each byte of a fixed one */
-#define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
 #define MTRR_DEF_TYPE_E BIT(11)
 #define IA32_FIXED_CTR0 0x309
 #define MSR_PERF_METRICS 0x329
@@ -88,6 +94,8 @@
 #define IA32_VMX_PROCBASED_CTLS3 0x492
 #define IA32_VMX_EXIT_CTLS2 0x493
 #define IA32_A_PMC0 0x4c1
+#define MSR_SMM_FEATURE_CONTROL 0x4e0
+#define MSR_SMM_BLOCKED 0x4e3
 #define IA32_RTIT_OUTPUT_BASE 0x560
 #define IA32_RTIT_CTL 0x570
 #define RTIT_CTL_TRACE_EN BIT(0)
@@ -98,12 +106,21 @@
 #define IA32_S_CET 0x6a2
 #define IA32_PL0_SSP 0x6a4
 #define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
+#define IA32_TME_ACTIVATE 0x982
+#define TME_ACTIVATE_KEYID_BITS_SHIFT 32
+#define TME_ACTIVATE_KEYID_BITS 0xf
+#define IA32_TME_EXCLUDE_BASE 0x984
+#define IA32_DEBUG_INTERFACE 0xc80
 #define IA32_XSS 0xda0
 #define IA32_LBR_INFO0 0x1200
+#define IA32_SEAMRR_PHYSBASE 0x1400
+#define IA32_SEAMRR_PHYSMASK 0x1401
 #define IA32_LBR_CTL 0x14ce
 #define IA32_LBR_DEPTH 0x14cf
 #define IA32_LBR_FROM0 0x1500
 #define IA32_LBR_TO0 0x1600
+#define IA32_HW_FEEDBACK_PTR 0x17d0
+#define IA32_HW_FEEDBACK_CONFIG 0x17d1
 /* The counters that CPUID.23H names: 4 MSRs for each of up to 32 general, then 32 fixed ones. */
 #define IA32_PMC_GP0_CTR 0x1900
 #define IA32_PMC_FX31_LAST 0x19ff

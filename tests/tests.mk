@@ -63,7 +63,7 @@ TEST_BUILD = $(BUILD)/test
 .PHONY: test-image
 test-image:
 	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi \
-	    $(TEST_BUILD)/mutants/no_claim.efi
+	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi no_msr_rules.efi)
 
 check-all e2e: test-image
 

@@ -18,13 +18,13 @@
 #include "msr_bitmap.h"
 #include "vmx.h"
 
-#define IGNORED_LOGGED 16
+#define REFUSALS_LOGGED 16
 
 enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
+    KEEP,   /* a write of what is there already has no effect; any other is refused with #GP(0) */
     DO,     /* exits, and is done on the hardware */
-    IGNORE, /* has no effect; one line in the log */
     CUSTOM, /* the row's function */
 };
 
@@ -40,8 +40,7 @@ struct msr_rule {
 static bool feature_control(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     (void)cpu;
-    if (write) /* locked */
-        return false;
+    (void)write;
     if (!rdmsr_safe(index, value))
         return false;
     *value &= ~(FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX |
@@ -56,46 +55,71 @@ static bool apic_base(struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
     return write && apic_base_write(cpu, *value);
 }
 
-/* A line costs a millisecond and more in root mode, and a guest may write in a loop. */
-static bool worth_a_line(struct cpu *cpu) { return cpu->ignored++ < IGNORED_LOGGED; }
-
-/* The EPT holds the memory types that the MTRRs had at the start. */
-static bool mtrr_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+/* False as well where the register does not exist. */
+static bool unchanged(uint32_t index, uint64_t value)
 {
     uint64_t now;
 
-    if (!write || !rdmsr_safe(index, &now))
-        return false;
-    /* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
-     * Systems"); that alone changes nothing that lasts. */
-    bool turned_off = index == IA32_MTRR_DEF_TYPE && !(*value & MTRR_DEF_TYPE_E);
-    if (now != *value && !turned_off && worth_a_line(cpu))
-        log_printf("pmuvisor: the guest's write of 0x%lx to MTRR 0x%x (now 0x%lx) was ignored\n",
-                   *value, index, now);
-    return true;
+    return rdmsr_safe(index, &now) && now == value;
+}
+
+/* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
+ * Systems"). That is accepted without effect, and what it writes then is a change or is not. */
+static bool mtrr_def_type(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    (void)cpu;
+    return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
+}
+
+/* With XD Bit Disable the XD bits of the hypervisor's own page tables would be reserved ones. */
+static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    uint64_t now;
+
+    (void)cpu;
+    return write && rdmsr_safe(index, &now) && !((now ^ *value) & MISC_ENABLE_XD_DISABLE) &&
+           wrmsr_safe(index, *value);
 }
 
 static const struct msr_rule rules[] = {
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
     {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base},
     /* The features that it enables are hidden. */
-    {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, CUSTOM, CUSTOM, ALWAYS, feature_control},
+    {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, CUSTOM, FAULT, ALWAYS, feature_control},
     /* Microcode may change what VMX can do while a guest runs. */
-    {IA32_BIOS_UPDT_TRIG, IA32_BIOS_UPDT_TRIG, PASS, IGNORE, ALWAYS, NULL},
+    {IA32_BIOS_UPDT_TRIG, IA32_BIOS_UPDT_TRIG, PASS, FAULT, ALWAYS, NULL},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, FAULT, FAULT, ALWAYS, NULL},
-    {IA32_SMM_MONITOR_CTL, IA32_SMM_MONITOR_CTL, FAULT, FAULT, ALWAYS, NULL},
-    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, CUSTOM, ALWAYS,
-     mtrr_write},
-    {IA32_MTRR_FIX64K_00000, IA32_MTRR_FIX64K_00000, PASS, CUSTOM, ALWAYS, mtrr_write},
-    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, PASS, CUSTOM, ALWAYS, mtrr_write},
-    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, PASS, CUSTOM, ALWAYS, mtrr_write},
-    {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_write},
+    /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
+    {IA32_SMM_MONITOR_CTL, IA32_SMBASE, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
+     * hardware feedback. */
+    {MSR_TRACE_HUB_STH_ACPIBAR_BASE, MSR_TRACE_HUB_STH_ACPIBAR_BASE, PASS, KEEP, ALWAYS, NULL},
+    {IA32_RAR_CTRL, IA32_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, FAULT, FAULT, ALWAYS, NULL},
+    /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
+     * undervolting, cache as RAM, self-tests, encryption, probes. */
+    {MSR_OC_MAILBOX, MSR_OC_MAILBOX, PASS, FAULT, ALWAYS, NULL},
+    {MSR_NO_EVICT_MODE, MSR_NO_EVICT_MODE, PASS, KEEP, ALWAYS, NULL},
+    {MSR_COPY_SCAN_HASHES, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
+    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, PASS, KEEP, ALWAYS, NULL},
+    {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, misc_enable},
+    /* The EPT holds the memory types that the MTRRs had at the start. */
+    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_FIX64K_00000, IA32_MTRR_FIX64K_00000, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_def_type},
     /* CPUID shows no VMX. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (apic/apic_trap.c). */
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
-    /* CPUID shows no Intel PT, and CET and architectural LBRs only where VMX switches them. */
-    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
+    /* CPUID shows CET and architectural LBRs only where VMX switches them. */
     {IA32_U_CET, IA32_U_CET, FAULT, FAULT, WITHOUT_CET, NULL},
     {IA32_S_CET, IA32_S_CET, FAULT, FAULT, WITHOUT_CET, NULL},
     {IA32_PL0_SSP, IA32_INTERRUPT_SSP_TABLE_ADDR, FAULT, FAULT, WITHOUT_CET, NULL},
@@ -178,23 +202,24 @@ void exit_wrmsr(struct cpu *cpu)
     const struct msr_rule *rule = rule_of(index);
     bool done;
 
-    if (rule != NULL && rule->write == CUSTOM) {
+    if (rule != NULL && rule->write == CUSTOM)
         done = rule->custom(cpu, index, &value, true);
-    } else if (rule != NULL && rule->write == IGNORE) {
-        if (worth_a_line(cpu))
-            log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was ignored\n", value,
-                       index);
-        done = true;
-    } else if (rule != NULL && rule->write == FAULT) {
+    else if (rule != NULL && rule->write == KEEP)
+        done = unchanged(index, value);
+    else if (rule != NULL && rule->write == FAULT)
         done = false;
-    } else if (pmu_intercepted(cpu) && pmu_owns(index)) {
+    else if (pmu_intercepted(cpu) && pmu_owns(index))
         done = pmu_write(cpu, index, value);
-    } else {
-        done = wrmsr_safe(index, value);
-    }
-
-    if (done)
-        skip_instruction(cpu);
     else
-        inject_gp();
+        done = wrmsr_safe(index, value);
+
+    if (done) {
+        skip_instruction(cpu);
+        return;
+    }
+    /* A line costs a millisecond and more in root mode, and a guest may write in a loop. */
+    if (rule != NULL && cpu->msrs_refused++ < REFUSALS_LOGGED)
+        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
+                   index);
+    inject_gp();
 }

@@ -158,6 +158,11 @@ DECLARE_TEST(test_sweep_twice);
 DECLARE_TEST(test_sweep_handler);
 DECLARE_TEST(test_sweep_pmi);
 DECLARE_TEST(test_measure);
+DECLARE_TEST(test_msr_refused);
+DECLARE_TEST(test_msr_kept);
+DECLARE_TEST(test_msr_read_only);
+DECLARE_TEST(test_msr_passed);
+DECLARE_TEST(test_msr_special);
 
 /* Regions of the ledger that tests mark. */
 enum region {

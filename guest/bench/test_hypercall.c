@@ -116,10 +116,10 @@ void test_hypercall_hidden(const struct job *job)
     if (!hypervisor_offers(job, HYPERCALL_HOST_WORK))
         return;
     good = true;
-    for (uint64_t n = HYPERCALL_TEST_REQUEST_WORD; n <= HYPERCALL_TEST_FAULT; n++)
+    for (uint64_t n = HYPERCALL_TEST_REQUEST_WORD; n <= HYPERCALL_TEST_LAST; n++)
         expect(n, "CPUID shows it", cpuid(CPUID_HV_FEATURES, 0).ecx >> n & 1, 0);
     /* Where they are offered, they would be carried out. */
-    for (uint64_t n = HYPERCALL_TEST_REQUEST_WORD; good && n <= HYPERCALL_TEST_FAULT; n++)
+    for (uint64_t n = HYPERCALL_TEST_REQUEST_WORD; good && n <= HYPERCALL_TEST_LAST; n++)
         refused(n, FILL, ~FILL, FILL << 1, HYPERCALL_E_NUMBER);
     tap_result(good, job->name, NULL);
 }

@@ -104,6 +104,29 @@ bool parse_choice(const std::string &text, const std::vector<std::string> &choic
     return false;
 }
 
+// INDEX VALUE
+bool parse_msr(std::istream &words, ExtraMsr *msr)
+{
+    std::string index, value;
+    uint64_t number;
+
+    if (!(words >> index >> value) || !parse_number(index, UINT32_MAX, &number))
+        return false;
+    msr->index = static_cast<uint32_t>(number);
+    return parse_number(value, UINT64_MAX, &msr->reset) && !(words >> value);
+}
+
+// LEAF SUBLEAF eax|ebx|ecx|edx BITS
+bool parse_cpuid(std::istream &words, ExtraCpuid *extra)
+{
+    std::string leaf, subleaf, reg, bits;
+
+    return words >> leaf >> subleaf >> reg >> bits && parse_unsigned(leaf, &extra->leaf) &&
+           parse_unsigned(subleaf, &extra->subleaf) &&
+           parse_choice(reg, {"eax", "ebx", "ecx", "edx"}, &extra->reg) &&
+           parse_unsigned(bits, &extra->bits) && !(words >> bits);
+}
+
 // Reads the values of one knob. Null if they are good, else what is wanted.
 const char *parse_knob(const std::string &name, std::istream &words, Knobs *knobs)
 {
@@ -117,6 +140,20 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
             return root ? "reason=R exits=N[-M] position=K|sweep[/K] [host]"
                         : "nmis=N[-M] position=K|sweep[/K] [host]";
         knobs->nmi_schedules.push_back(schedule);
+        return nullptr;
+    }
+    if (name == "msr") {
+        ExtraMsr msr;
+        if (!parse_msr(words, &msr))
+            return "INDEX VALUE";
+        knobs->msrs.push_back(msr);
+        return nullptr;
+    }
+    if (name == "cpuid") {
+        ExtraCpuid extra;
+        if (!parse_cpuid(words, &extra))
+            return "LEAF SUBLEAF eax|ebx|ecx|edx BITS";
+        knobs->cpuid.push_back(extra);
         return nullptr;
     }
     words >> value;
@@ -155,7 +192,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, feature_control, hide_control, hide_feature, nmi_handler, nmi_root, "
+    return "allow_resets, cpuid, feature_control, hide_control, hide_feature, msr, nmi_handler, nmi_root, "
            "pmi_skid, pmu, show_control, tsc_hz or unknown_msrs";
 }
 

@@ -19,6 +19,19 @@ enum FeatureControl {
     FEATURE_CONTROL_LOCKED_ON
 };
 
+/* An MSR that the model does not have: any value can be written, and read again. */
+struct ExtraMsr {
+    uint32_t index;
+    uint64_t reset;
+};
+
+/* Bits that CPUID shows in addition. */
+struct ExtraCpuid {
+    uint32_t leaf, subleaf;
+    unsigned reg; /* 0 EAX, 1 EBX, 2 ECX, 3 EDX */
+    uint32_t bits;
+};
+
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */
     unsigned allow_resets = 0;
@@ -38,6 +51,8 @@ struct Knobs {
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;
     std::vector<NmiSchedule> nmi_schedules;
+    std::vector<ExtraMsr> msrs;
+    std::vector<ExtraCpuid> cpuid;
 };
 
 /* Reads knobs. False: `error` says which line is wrong, what was found and what is wanted. */

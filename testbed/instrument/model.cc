@@ -73,6 +73,15 @@ const StoredMsr *find_stored(uint32_t index)
     return nullptr;
 }
 
+// The knobs' registers, which the model itself does not have.
+bool is_extra(uint32_t index)
+{
+    for (const ExtraMsr &msr : knobs().msrs)
+        if (msr.index == index)
+            return true;
+    return false;
+}
+
 constexpr Bit32u CPUID_FEATURES = 1;
 constexpr Bit32u CPUID_PERFMON = 0xa;
 // Version 4, 4 counters of 48 bits, 7 events, none of them missing; 3 fixed counters of 48 bits.
@@ -126,6 +135,11 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
         if (function == CPUID_FEATURES)
             leaf->ecx |= FEATURES_ECX_PDCM;
     }
+    for (const ExtraCpuid &extra : knobs().cpuid) {
+        Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
+        if (extra.leaf == function && extra.subleaf == subfunction)
+            *regs[extra.reg] |= extra.bits;
+    }
     if (knobs().tsc_hz != 0) {
         // Crystal and TSC run at the same rate, the one that Bochs' clock really has.
         if (function == CPUID_TSC)
@@ -160,7 +174,7 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
         value = p_.events.instructions() + p_.storage[index];
         known = MSR_DONE;
     }
-    if (known == MSR_ABSENT && find_stored(index)) {
+    if (known == MSR_ABSENT && (find_stored(index) || is_extra(index))) {
         value = p_.storage[index];
         known = MSR_DONE;
     }
@@ -194,6 +208,10 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         return BOCHS_DONE;
     }
     const StoredMsr *stored = find_stored(index);
+    if (is_extra(index)) {
+        p_.storage[index] = value;
+        return BOCHS_DONE;
+    }
     if (!stored)
         return BOCHS_UNKNOWN;
     if (index == IA32_MISC_ENABLE)
@@ -221,6 +239,8 @@ void model_reset(Processor &p)
     p.lbr.reset();
     p.debugctl = 0;
     for (const StoredMsr &msr : stored_msrs)
+        p.storage[msr.index] = msr.reset;
+    for (const ExtraMsr &msr : knobs().msrs)
         p.storage[msr.index] = msr.reset;
     BX_CPU(p.id)->ignore_bad_msrs = true;
     processor_plan(p);

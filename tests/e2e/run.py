@@ -18,6 +18,7 @@ import accuracy  # noqa: E402
 import apic  # noqa: E402
 import auto  # noqa: E402
 import bench  # noqa: E402
+import containment  # noqa: E402
 import guest  # noqa: E402
 import host_linux  # noqa: E402
 import host_nmi  # noqa: E402
@@ -39,7 +40,8 @@ UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
           ("measure", measure),
-          ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall), ("kvm", kvm),
+          ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall),
+          ("containment", containment), ("kvm", kvm),
           ("apic", apic), ("policies", policies), ("steady", steady),
           ("workloads", workloads), ("accuracy", accuracy),
           ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]

@@ -39,6 +39,11 @@ int64_t test_source(struct cpu *cpu)
     return (int64_t)count->in_root;
 }
 
+int64_t test_msr(struct cpu *cpu)
+{
+    return rdmsr_safe((uint32_t)cpu->gpr[GPR_RBX], &cpu->gpr[GPR_RBX]) ? 0 : HYPERCALL_E_ARGUMENT;
+}
+
 /* Deeper than any stack, and not to be turned into a loop: the guard page has to end it. */
 static __attribute__((noinline)) uint64_t overflow_stack(uint64_t depth)
 {

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# containment.py: what the guest cannot do, with the bench kernel on the hypervisor's test build: MSRs
+# that reach the hypervisor. Each mechanism is taken out once as well, and its test must then fail.
+import os
+
+import bench
+import host_nmi
+from host_nmi import Plan, results
+from machine import path
+
+# MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
+# vmx/msr.c, in its order: index, kind of test, whether the emulator has it already.
+HAS, ADDED = True, False
+MSRS = [
+    (0x079, "read-only", HAS),     # IA32_BIOS_UPDT_TRIG
+    (0x08c, "refused", ADDED), (0x08f, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
+    (0x09b, "refused", ADDED), (0x09e, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
+    (0x1f2, "kept", ADDED), (0x1f3, "kept", ADDED),        # IA32_SMRR
+    (0x1f4, "kept", ADDED), (0x1f5, "kept", ADDED),        # MSR_PRMRR
+    (0x2f4, "kept", ADDED), (0x2f5, "kept", ADDED),        # MSR_UNCORE_PRMRR
+    (0x4e0, "refused", ADDED), (0x4e3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
+    (0x1400, "kept", ADDED), (0x1401, "kept", ADDED),      # IA32_SEAMRR
+    (0x080, "kept", ADDED),                                # MSR_TRACE_HUB_STH_ACPIBAR_BASE
+    (0x0ed, "refused", ADDED), (0x0f0, "refused", ADDED),  # IA32_RAR
+    (0x560, "refused", ADDED), (0x570, "refused", ADDED),  # IA32_RTIT
+    (0x17d0, "refused", ADDED), (0x17d1, "refused", ADDED),  # IA32_HW_FEEDBACK
+    (0x150, "read-only", ADDED),                           # MSR_OC_MAILBOX
+    (0x2e0, "kept", ADDED),                                # MSR_NO_EVICT_MODE
+    (0x2c2, "read-only", ADDED), (0x2d6, "read-only", ADDED),  # self-tests
+    (0x982, "kept", ADDED), (0x984, "kept", ADDED),        # IA32_TME
+    (0xc80, "kept", ADDED),                                # IA32_DEBUG_INTERFACE
+    (0x200, "kept", HAS), (0x201, "kept", HAS), (0x20f, "kept", HAS), (0x250, "kept", HAS),
+    (0x258, "kept", HAS), (0x259, "kept", HAS), (0x268, "kept", HAS), (0x26f, "kept", HAS),
+    (0x2ff, "kept", HAS),                                  # MTRRs
+    (0x480, "refused", HAS), (0x48c, "refused", HAS),      # IA32_VMX
+    (0x6a0, "refused", ADDED), (0x6a2, "refused", ADDED),  # CET
+    (0x6a4, "refused", ADDED), (0x6a8, "refused", ADDED),
+    (0x1200, "refused", ADDED), (0x14ce, "refused", ADDED),  # architectural LBRs
+    (0x1500, "refused", ADDED), (0x161f, "refused", ADDED),
+]
+PASSED = [(0x048, 0), (0x049, 0), (0x10b, 0)]  # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD
+
+
+def msr_plan():
+    plan = Plan(*[f"msr {index:#x} {0x1000 + index:#x}" for index, _, has in MSRS if not has],
+                *[f"msr {index:#x} {value:#x}" for index, value in PASSED])
+    plan.add(*[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
+    return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special")
+
+
+def test_msrs(lab):
+    """Each MSR of the table: what the guest gets, and that the hardware's register stays."""
+    boot = host_nmi.run(lab, "contain-msr", msr_plan(), efi=host_nmi.test_build())
+    found = results(boot)
+    assert all(found.values()), (boot.console[-1500:], found)
+    lines = boot.console.count("was refused: #GP")
+    assert lines == 16, f"{lines} lines about refused writes, wanted 16"
+    return f"{len(found)} registers"
+
+
+def test_msrs_without_rules(lab):
+    """With every MSR passed through each of these tests fails, but those of what passes anyway."""
+    image = path("build", "test", "mutants", "no_msr_rules.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make test-image"
+    found = results(host_nmi.run(lab, "contain-msr-mutant", msr_plan(), efi=image))
+    passed = [name for name, good in found.items() if good]
+    assert set(passed) == {f"msr-passed:{index}" for index, _ in PASSED}, passed
+
+
+TESTS = [test_msrs, test_msrs_without_rules]
