@@ -11,18 +11,17 @@
 #include "msr.h"
 #include "x86.h"
 
-#define XAPIC_ID 0x020
-#define XAPIC_SVR 0x0f0
-#define XAPIC_LVT_PMI 0x340
-#define XAPIC_ICR_LOW 0x300
-#define XAPIC_ICR_HIGH 0x310
+#define APIC_ID 0x020 /* registers by their offset in the xAPIC's page */
+#define APIC_SVR 0x0f0
+#define APIC_ICR_LOW 0x300
+#define APIC_ICR_HIGH 0x310
+#define APIC_LVT_PMI 0x340
 #define XAPIC_ID_SHIFT 24
-#define X2APIC_SVR 0x80f
+#define XAPIC_ID_MAX 0xfe /* 255 is all of them */
 #define SVR_SOFTWARE_ENABLE BIT(8)
 #define X2APIC_ICR 0x830
+#define X2APIC_REGISTER_SHIFT 4 /* from the offset to the MSR */
 #define X2APIC_DESTINATION_SHIFT 32
-#define ICR_DELIVERY_NMI (4u << 8)
-#define ICR_LEVEL_ASSERT BIT(14)
 #define ICR_DELIVERY_STATUS BIT(12)
 #define ICR_IDLE_READS 100000 /* a send takes far fewer; bounded because NMI context must end */
 #define APIC_BASE_ADDRESS BITS(51, 12)
@@ -30,6 +29,25 @@
 static volatile uint32_t *xapic_register(uint64_t apic_base, uint32_t offset)
 {
     return (volatile uint32_t *)((apic_base & APIC_BASE_ADDRESS) + offset);
+}
+
+uint32_t apic_read(uint32_t offset)
+{
+    uint64_t base = rdmsr(IA32_APIC_BASE);
+
+    return base & APIC_BASE_EXTD
+               ? (uint32_t)rdmsr(IA32_X2APIC_FIRST + (offset >> X2APIC_REGISTER_SHIFT))
+               : *xapic_register(base, offset);
+}
+
+void apic_write(uint32_t offset, uint32_t value)
+{
+    uint64_t base = rdmsr(IA32_APIC_BASE);
+
+    if (base & APIC_BASE_EXTD)
+        wrmsr(IA32_X2APIC_FIRST + (offset >> X2APIC_REGISTER_SHIFT), value);
+    else
+        *xapic_register(base, offset) = value;
 }
 
 struct range apic_page(void)
@@ -41,10 +59,8 @@ uint32_t apic_id_read(void)
 {
     uint64_t base = rdmsr(IA32_APIC_BASE);
 
-    if (base & APIC_BASE_EXTD)
-        return (uint32_t)rdmsr(IA32_X2APIC_APICID);
     if (base & APIC_BASE_EN)
-        return *xapic_register(base, XAPIC_ID) >> XAPIC_ID_SHIFT;
+        return apic_read(APIC_ID) >> (base & APIC_BASE_EXTD ? 0 : XAPIC_ID_SHIFT);
     return cpuid(1, 0).ebx >> XAPIC_ID_SHIFT;
 }
 
@@ -57,10 +73,9 @@ static bool wait_for_idle(const volatile uint32_t *icr_low)
     return false;
 }
 
-bool apic_send_nmi(uint32_t apic_id)
+bool apic_send(uint32_t apic_id, uint32_t command)
 {
     uint64_t base = rdmsr(IA32_APIC_BASE);
-    uint32_t command = ICR_DELIVERY_NMI | ICR_LEVEL_ASSERT;
 
     if (!(base & APIC_BASE_EN))
         return false;
@@ -69,9 +84,9 @@ bool apic_send_nmi(uint32_t apic_id)
         return true;
     }
     /* The guest may be between its two writes of the ICR: the high half is put back. */
-    volatile uint32_t *low = xapic_register(base, XAPIC_ICR_LOW);
-    volatile uint32_t *high = xapic_register(base, XAPIC_ICR_HIGH);
-    if (!wait_for_idle(low))
+    volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
+    volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
+    if (apic_id > XAPIC_ID_MAX || !wait_for_idle(low))
         return false;
     uint32_t guest_high = *high;
     *high = apic_id << XAPIC_ID_SHIFT;
@@ -81,36 +96,16 @@ bool apic_send_nmi(uint32_t apic_id)
     return true;
 }
 
-bool apic_send_self_nmi(void) { return apic_send_nmi(apic_id_read()); }
+bool apic_send_self_nmi(void) { return apic_send(apic_id_read(), ICR_NMI); }
 
 bool apic_software_enabled(void)
 {
-    uint64_t base = rdmsr(IA32_APIC_BASE);
-
-    if (!(base & APIC_BASE_EN))
-        return false;
-    uint32_t svr = base & APIC_BASE_EXTD ? (uint32_t)rdmsr(X2APIC_SVR)
-                                         : *xapic_register(base, XAPIC_SVR);
-    return svr & SVR_SOFTWARE_ENABLE;
+    return rdmsr(IA32_APIC_BASE) & APIC_BASE_EN && apic_read(APIC_SVR) & SVR_SOFTWARE_ENABLE;
 }
 
-uint32_t apic_lvtpc_read(void)
-{
-    uint64_t base = rdmsr(IA32_APIC_BASE);
+uint32_t apic_lvtpc_read(void) { return apic_read(APIC_LVT_PMI); }
 
-    return base & APIC_BASE_EXTD ? (uint32_t)rdmsr(IA32_X2APIC_LVT_PMI)
-                                 : *xapic_register(base, XAPIC_LVT_PMI);
-}
-
-void apic_lvtpc_write(uint32_t value)
-{
-    uint64_t base = rdmsr(IA32_APIC_BASE);
-
-    if (base & APIC_BASE_EXTD)
-        wrmsr(IA32_X2APIC_LVT_PMI, value);
-    else
-        *xapic_register(base, XAPIC_LVT_PMI) = value;
-}
+void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
 
 bool apic_base_write(struct cpu *cpu, uint64_t value)
 {

@@ -15,8 +15,21 @@ uint32_t apic_id_read(void);
 /* The page of the xAPIC's registers, for the hypervisor's page table. */
 struct range apic_page(void);
 
-/* Sends an NMI to the processor with this APIC ID. Rules and failure as below. */
-bool apic_send_nmi(uint32_t apic_id);
+/* A register by its offset in the xAPIC's page, in whichever mode the local APIC is; one that both
+ * have. Safe in NMI context. */
+uint32_t apic_read(uint32_t offset);
+void apic_write(uint32_t offset, uint32_t value);
+
+/* Writes the ICR: sends `command` to the processor with this APIC ID, or false: nothing was sent, since
+ * the APIC is globally disabled, its last send does not end, or xAPIC mode cannot name the ID. Safe in
+ * NMI context. In xAPIC mode the destination (ICR, high half) is put back for a guest that has
+ * written it and not yet sent; what the guest may see is that the low half, and in x2APIC mode all of
+ * the ICR, reads back as this one. SDM Vol. 3, "Interrupt Command Register (ICR)". */
+bool apic_send(uint32_t apic_id, uint32_t command);
+#define ICR_LEVEL_ASSERT (1u << 14)
+#define ICR_NMI (4u << 8 | ICR_LEVEL_ASSERT)
+#define ICR_INIT (5u << 8 | ICR_LEVEL_ASSERT)
+#define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* | vector: the page number to start at */
 
 /* Whether the local APIC is enabled, globally and by software (SVR bit 8): without it LVTPC cannot
  * be unmasked (SDM Vol. 3, "Local APIC State After It Has Been Software Disabled"). */
@@ -28,12 +41,17 @@ void apic_lvtpc_write(uint32_t value);
 #define LVT_MASKED (1u << 16)
 #define LVT_DELIVERY_NMI (4u << 8)
 
-/* Sends this processor an NMI through its ICR, addressed by ID because the shorthand "self" is
- * invalid for NMIs. Safe in NMI context. In xAPIC mode the destination (ICR, high half) is put back
- * for a guest that has written it and not yet sent; what the guest may see is that the low half, and
- * in x2APIC mode all of the ICR, reads back as the NMI's. False: nothing was sent, since the APIC is
- * globally disabled or its last send does not end. SDM Vol. 3, "Interrupt Command Register (ICR)". */
+/* Sends this processor an NMI, addressed by ID because the shorthand "self" is invalid for NMIs. */
 bool apic_send_self_nmi(void);
+
+/* What an INIT does to the local APIC, as far as software can: all but the interrupts that wait in
+ * the IRR. SDM Vol. 3, "Local APIC State After It Receives an INIT Reset (Wait-for-SIPI State)". */
+void apic_init_state(void);
+
+/* Starts a processor at `page` below 1 MiB by INIT and two SIPIs; *started turns true there. Waits for
+ * it for a second at most, and leaves one that does not come in wait-for-SIPI state.
+ * SDM Vol. 3, "MP Initialization Protocol Algorithm for MP Systems". */
+bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started);
 
 /* The guest's WRMSR of IA32_APIC_BASE: changes of mode are done on the hardware, a change of the
  * base is refused. False: #GP. */

@@ -4,24 +4,24 @@
  */
 #include "acpi.h"
 
-static bool counts_as_processor(uint32_t flags)
+/* One processor may have an entry of either kind. */
+static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 {
-    return (flags & (ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE)) != 0;
-}
-
-static uint32_t count_processors(struct acpi_madt *madt)
-{
-    uint32_t count = 0;
+    uint32_t apic_id;
 
     for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
          e = acpi_madt_next(madt, e)) {
-        if (e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic))
-            count += counts_as_processor(((struct acpi_madt_local_apic *)e)->flags);
-        else if (e->type == ACPI_MADT_LOCAL_X2APIC &&
-                 e->length >= sizeof(struct acpi_madt_local_x2apic))
-            count += counts_as_processor(((struct acpi_madt_local_x2apic *)e)->flags);
+        uint32_t known = 0;
+        if (!acpi_madt_processor(e, &apic_id))
+            continue;
+        while (known < facts->processors && known < PROCESSORS_MAX &&
+               facts->apic_id[known] != apic_id)
+            known++;
+        if (known == PROCESSORS_MAX)
+            facts->processors++;
+        else if (known == facts->processors)
+            facts->apic_id[facts->processors++] = apic_id;
     }
-    return count;
 }
 
 /* An X_ field that is not 0 takes the place of the 32-bit one. */
@@ -52,15 +52,13 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
 
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)
 {
-    *facts = (struct acpi_facts){.rsdp = rsdp, .processors = 1};
+    *facts = (struct acpi_facts){.rsdp = rsdp};
 
     struct acpi_header *fadt = acpi_find(rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
     if (fadt != NULL)
         read_fadt((const struct acpi_fadt *)fadt, facts);
 
     struct acpi_header *madt = acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
-    if (madt != NULL) {
-        uint32_t count = count_processors((struct acpi_madt *)madt);
-        facts->processors = count > 0 ? count : 1;
-    }
+    if (madt != NULL)
+        read_processors((struct acpi_madt *)madt, facts);
 }

@@ -26,7 +26,8 @@ extern struct firmware firmware;
 enum place { PLACE_LOWEST, PLACE_HIGHEST };
 #define BELOW_4G (1ULL << 32)
 
-/* Allocates whole pages inside [least, limit), aligned, and remembers them. Gives the rounded size.
+/* Allocates whole pages inside [least, limit), aligned, and remembers them. The first MiB is left to
+ * firmware and the guest's real-mode code but for the trampoline. Gives the rounded size.
  * EFI_OUT_OF_RESOURCES where no free block is large enough. */
 EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignment, uint64_t least,
                            uint64_t limit, enum place place, struct range *out);

@@ -22,6 +22,7 @@
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
 #define POOL_ALIGNMENT (2 * MIB)
+#define TRAMPOLINE_LIMIT 0xa0000 /* above it are video memory and firmware */
 
 struct firmware firmware;
 static struct boot_info boot_info;
@@ -144,7 +145,7 @@ static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct 
         file_close(&file);
         return linux_probe(NULL, 0, path, image, r);
     }
-    const struct need need = {size, PAGE_SIZE, 0, BELOW_4G};
+    const struct need need = {size, PAGE_SIZE, MIB, BELOW_4G};
     if (!allocate(&bi->kernel_file, EfiLoaderData, &need, PLACE_HIGHEST)) {
         file_close(&file);
         return no_memory(r, "kernel", path, &need);
@@ -172,7 +173,7 @@ static bool load_initrd(struct boot_info *bi, const struct linux_image *image, s
                       "initrd= for none",
                       path);
     }
-    struct need need = {size, PAGE_SIZE, 0, limit};
+    struct need need = {size, PAGE_SIZE, MIB, limit};
     bool ok = allocate(&bi->initrd, EfiLoaderData, &need, PLACE_HIGHEST);
     if (!ok && image->initrd_max > BELOW_4G) {
         need.limit = image->initrd_max;
@@ -206,7 +207,7 @@ static bool allocate_guest(struct boot_info *bi, const struct linux_image *image
                            struct refusal *r)
 {
     const struct need run = {image->init_size, image->alignment, image->preferred, BELOW_4G};
-    struct need need = {PAGE_SIZE, PAGE_SIZE, 0, BELOW_4G};
+    struct need need = {PAGE_SIZE, PAGE_SIZE, MIB, BELOW_4G};
 
     if (!allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST))
         return no_memory(r, "memory to run the kernel", bi->options.kernel, &run);
@@ -221,11 +222,18 @@ static bool allocate_guest(struct boot_info *bi, const struct linux_image *image
 
 static bool allocate_pool(struct boot_info *bi, struct refusal *r)
 {
-    const struct need need = {hypervisor_pool_size(&bi->options, bi->memory_top), POOL_ALIGNMENT, 0,
-                              BELOW_4G};
+    const struct need need = {hypervisor_pool_size(bi), POOL_ALIGNMENT, MIB, BELOW_4G};
 
     return allocate(&bi->pool, EfiReservedMemoryType, &need, PLACE_HIGHEST) ||
            no_memory(r, "memory for the hypervisor", "", &need);
+}
+
+/* Without one the other processors stay off (vmx/processor.c says so). */
+static void allocate_trampoline(struct boot_info *bi)
+{
+    const struct need need = {PAGE_SIZE, PAGE_SIZE, PAGE_SIZE, TRAMPOLINE_LIMIT};
+
+    (void)allocate(&bi->trampoline, EfiLoaderData, &need, PLACE_HIGHEST);
 }
 
 /* ---- the way ---- */
@@ -240,8 +248,9 @@ static void collect_facts(struct boot_info *bi)
     acpi_facts_read(platform_rsdp(), &bi->acpi);
     platform_framebuffer(&bi->framebuffer);
     screen_glyphs(&glyphs);
+    uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: this one */
     log_printf("platform: ACPI %s, %u processor%s, ", bi->acpi.rsdp != 0 ? "found" : "not found",
-               bi->acpi.processors, bi->acpi.processors == 1 ? "" : "s");
+               processors, processors == 1 ? "" : "s");
     if (bi->framebuffer.base == 0)
         log_printf("no framebuffer\n");
     else
@@ -262,6 +271,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
         return false;
     files_finish();
     collect_facts(bi);
+    allocate_trampoline(bi);
     return allocate_guest(bi, &image, r) && hypervisor_check(&bi->options, r) &&
            allocate_pool(bi, r);
 }

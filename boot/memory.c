@@ -7,7 +7,6 @@
 
 #define ALLOCATIONS_MAX 8
 #define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */
-#define FIRST_MEGABYTE MIB /* left to firmware and to the guest's real-mode code */
 
 static struct range allocations[ALLOCATIONS_MAX];
 
@@ -81,7 +80,7 @@ EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t 
     EFI_STATUS status = firmware.services->GetMemoryMap(&size, NULL, &key, &stride, &version);
     if (status != EFI_BUFFER_TOO_SMALL)
         return EFI_ERROR(status) ? status : EFI_DEVICE_ERROR;
-    status = memory_allocate(EfiLoaderData, size + spare * stride, PAGE_SIZE, 0, BELOW_4G,
+    status = memory_allocate(EfiLoaderData, size + spare * stride, PAGE_SIZE, MIB, BELOW_4G,
                              PLACE_HIGHEST, &buffer);
     if (EFI_ERROR(status))
         return status;
@@ -102,8 +101,6 @@ static struct range free_part(const EFI_MEMORY_DESCRIPTOR *d, uint64_t least, ui
         return (struct range){0, 0};
     if (start < least)
         start = least;
-    if (start < FIRST_MEGABYTE)
-        start = FIRST_MEGABYTE;
     if (end > limit)
         end = limit;
     return start < end ? (struct range){start, end - start} : (struct range){0, 0};

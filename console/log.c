@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. Touches only its own ring.
+ * The log: a ring of the last LOG_SIZE bytes and the sinks that show it, one processor at a time.
+ * Touches only its own ring.
  */
 #include "log.h"
 
@@ -11,10 +12,21 @@
 _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask");
 
 static struct {
+    bool locked;
     char text[LOG_SIZE];
     uint64_t end; /* bytes logged since the start */
     log_sink sinks[LOG_SINKS];
 } ring;
+
+static void lock(void)
+{
+    while (__atomic_test_and_set(&ring.locked, __ATOMIC_ACQUIRE))
+        __asm__ volatile("pause");
+}
+
+static void unlock(void) { __atomic_clear(&ring.locked, __ATOMIC_RELEASE); }
+
+void log_take_over(void) { unlock(); }
 
 void log_add_sink(log_sink sink)
 {
@@ -47,12 +59,14 @@ void log_printf(const char *format, ...)
     size_t length = format_text_v(line, sizeof(line), format, arguments);
     va_end(arguments);
 
+    lock();
     for (size_t i = 0; i < length; i++)
         ring.text[ring.end++ & (LOG_SIZE - 1)] = line[i];
     for (size_t i = 0; i < LOG_SINKS; i++) {
         if (ring.sinks[i] != NULL)
             ring.sinks[i](line, length);
     }
+    unlock();
 }
 
 void log_print_tail(uint64_t size)
@@ -74,12 +88,14 @@ void log_print_tail(uint64_t size)
 
 size_t log_read(uint64_t *position, char *out, size_t size)
 {
-    uint64_t oldest = ring.end > LOG_SIZE ? ring.end - LOG_SIZE : 0;
     size_t n = 0;
 
+    lock();
+    uint64_t oldest = ring.end > LOG_SIZE ? ring.end - LOG_SIZE : 0;
     if (*position < oldest)
         *position = oldest;
     while (n < size && *position < ring.end)
         out[n++] = ring.text[(*position)++ & (LOG_SIZE - 1)];
+    unlock();
     return n;
 }

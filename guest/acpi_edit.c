@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's ACPI tables: a MADT with one processor and a FADT whose reset arrives at the
+ * The guest's ACPI tables: a MADT with the processors that are under VMX and a FADT whose reset arrives at the
  * hypervisor. Everything else stays the firmware's. (ACPI specification, "Multiple APIC Description
  * Table" and "Reset Register".)
  */
@@ -39,31 +39,26 @@ uint64_t guest_acpi_size(uint64_t rsdp)
     return (madt == NULL ? 0 : aligned(madt->length)) + (fadt == NULL ? 0 : aligned(fadt->length));
 }
 
-/* Gives true when one entry was the processor that is kept. The others lose their id as well: Linux
- * keeps room for a disabled processor that has one, and the DSDT's _MAT could bring it back. */
-static bool disable_other_processors(struct acpi_madt *madt, uint32_t apic_id)
+static bool is_among(uint32_t apic_id, const struct guest_processors *kept)
 {
-    const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
+    for (uint32_t i = 0; i < kept->count; i++)
+        if (kept->apic_id[i] == apic_id)
+            return true;
+    return false;
+}
+
+/* Gives true when at least one entry is left. */
+static bool disable_other_processors(struct acpi_madt *madt, const struct guest_processors *kept)
+{
+    uint32_t apic_id;
     bool found = false;
 
     for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
          e = acpi_madt_next(madt, e)) {
-        if (e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic)) {
-            struct acpi_madt_local_apic *apic = (struct acpi_madt_local_apic *)e;
-            if (apic->apic_id != apic_id) {
-                apic->flags &= ~usable;
-                apic->apic_id = ACPI_NO_APIC_ID;
-            }
-            found |= (apic->flags & usable) != 0;
-        } else if (e->type == ACPI_MADT_LOCAL_X2APIC &&
-                   e->length >= sizeof(struct acpi_madt_local_x2apic)) {
-            struct acpi_madt_local_x2apic *apic = (struct acpi_madt_local_x2apic *)e;
-            if (apic->x2apic_id != apic_id) {
-                apic->flags &= ~usable;
-                apic->x2apic_id = ACPI_NO_X2APIC_ID;
-            }
-            found |= (apic->flags & usable) != 0;
-        }
+        if (acpi_madt_processor(e, &apic_id) && is_among(apic_id, kept))
+            found = true;
+        else
+            acpi_madt_disable(e);
     }
     return found;
 }
@@ -110,8 +105,8 @@ static bool replace(uint64_t rsdp, const struct acpi_header *old, struct acpi_he
     return done;
 }
 
-struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64_t doorbell,
-                                         void *area, uint64_t area_size)
+struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,
+                                         uint64_t doorbell, void *area, uint64_t area_size)
 {
     struct guest_acpi_result result = {0};
     struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
@@ -123,7 +118,7 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64
         memcpy(next, madt, madt->length);
         /* A MADT without any processor would be worse than the firmware's. */
         result.processors_limited =
-            disable_other_processors((struct acpi_madt *)next, apic_id) &&
+            disable_other_processors((struct acpi_madt *)next, kept) &&
             replace(rsdp, madt, (struct acpi_header *)next);
         next += aligned(madt->length);
     }

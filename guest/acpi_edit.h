@@ -7,16 +7,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "boot_info.h"
+
 /* Bytes that guest_acpi_edit() needs for its copies; 0: there is nothing to copy. */
 uint64_t guest_acpi_size(uint64_t rsdp);
 
+/* The processors that the guest may start. */
+struct guest_processors {
+    uint32_t count;
+    uint32_t apic_id[PROCESSORS_MAX];
+};
+
 struct guest_acpi_result {
-    bool processors_limited; /* the MADT copy is in place and knows the processor that boots */
+    bool processors_limited; /* the MADT copy is in place and knows one of them, and no other */
     bool reset_watched;      /* the FADT copy is in place and names the doorbell */
 };
 
 /* Copies MADT and FADT into `area`, edits the copies and points XSDT and RSDT at them, in place:
- * every processor but the one with `apic_id` is disabled, and the reset register, when there is
- * one, becomes a byte of memory at `doorbell`. Only past the point of no return. */
-struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, uint32_t apic_id, uint64_t doorbell,
-                                         void *area, uint64_t area_size);
+ * every processor that is not among `kept` is disabled, and the reset register, when there is one,
+ * becomes a byte of memory at `doorbell`. Only past the point of no return. */
+struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,
+                                         uint64_t doorbell, void *area, uint64_t area_size);

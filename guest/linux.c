@@ -35,9 +35,6 @@
 #define GDT_FLAT_DATA 0x00cf93000000ffffULL    /* base 0, limit 4 GiB, present, data, writable */
 #define STACK_SIZE PAGE_SIZE
 
-#define CPUID_FEATURES 1
-#define CPUID_TOPOLOGY 0xb
-
 /* The overlays of the guest's map: image, pool, ACPI copies. */
 #define OVERLAYS 3
 
@@ -221,34 +218,28 @@ static void build_gdt(uint64_t *gdt)
     gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_FLAT_DATA;
 }
 
-static uint32_t this_apic_id(void)
-{
-    if (cpuid(0, 0).eax >= CPUID_TOPOLOGY && cpuid(CPUID_TOPOLOGY, 0).ebx != 0)
-        return cpuid(CPUID_TOPOLOGY, 0).edx;
-    return cpuid(CPUID_FEATURES, 0).ebx >> 24;
-}
-
 /* Another processor that the guest can start would run outside VMX operation, with all of the
  * hypervisor's memory in reach. */
-static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l, struct refusal *r)
+static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
+                      const struct guest_processors *processors, struct refusal *r)
 {
-    uint32_t apic_id = this_apic_id();
-    struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, apic_id, reset_doorbell(bi),
+    struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, processors, reset_doorbell(bi),
                                                     at(bi, l->acpi), l->acpi_size);
 
-    if (!done.processors_limited && bi->acpi.processors > 1)
+    if (!done.processors_limited && bi->acpi.processors > processors->count)
         return refuse(r, REFUSE_UNSUPPORTED,
                       "guest: found %u processors in the ACPI MADT and no way to disable all but "
-                      "APIC id %u, wanted that one listed and the XSDT or RSDT writable; turn the "
-                      "other processors off in the firmware's setup",
-                      bi->acpi.processors, apic_id);
+                      "%u, wanted those listed and the XSDT or RSDT writable; turn the other "
+                      "processors off in the firmware's setup",
+                      bi->acpi.processors, processors->count);
     if (bi->acpi.reset_supported && !done.reset_watched)
         log_printf("guest: the ACPI reset register could not be moved: a reset will not be "
                    "reported\n");
     return true;
 }
 
-bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct refusal *r)
+bool linux_load(const struct boot_info *bi, const struct guest_processors *processors,
+                struct guest_entry *entry, struct refusal *r)
 {
     const uint8_t *file = (const uint8_t *)(uintptr_t)bi->kernel_file.base;
     const struct range hidden[] = {bi->image, bi->pool};
@@ -279,7 +270,7 @@ bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct re
                       "for in 0x%lx bytes; report this as a bug of PMUvisor",
                       bi->guest_setup.size);
     efi_map_hide(&map, hidden, sizeof(hidden) / sizeof(hidden[0]));
-    if (!edit_acpi(bi, &l, r))
+    if (!edit_acpi(bi, &l, processors, r))
         return false;
 
     build_page_tables(at(bi, l.page_tables));

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "acpi_edit.h"
 #include "boot_info.h"
 #include "refusal.h"
 
@@ -48,6 +49,7 @@ struct guest_entry {
 #define LINUX_BOOT_DS 0x18
 
 /* Puts the kernel into guest_kernel and all that it is told into guest_setup, edits the ACPI
- * tables, and says how to enter it. Runs after boot services ended, on page tables that map all of
- * that memory to itself. Logs what the guest gets. False: *r says what went wrong. */
-bool linux_load(const struct boot_info *bi, struct guest_entry *entry, struct refusal *r);
+ * tables so that they name `processors`, and says how to enter it. Runs after boot services ended, on
+ * page tables that map all of that memory to itself. Logs what the guest gets. False: *r says what went wrong. */
+bool linux_load(const struct boot_info *bi, const struct guest_processors *processors,
+                struct guest_entry *entry, struct refusal *r);

@@ -141,6 +141,13 @@ struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t lea
  * length does not fit. */
 struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry);
 
+/* Whether the entry is an enabled processor; *apic_id gets its local APIC's or local x2APIC's ID.
+ * One that is only "online capable" is not there yet. */
+bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
+/* Makes a processor's entry one of no processor, without an ID as well: Linux keeps room for a
+ * disabled processor that has one, and the DSDT's _MAT could bring it back. */
+void acpi_madt_disable(struct acpi_madt_entry *entry);
+
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);
 

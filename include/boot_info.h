@@ -43,9 +43,12 @@ struct acpi_address {
     uint64_t address;
 };
 
+#define PROCESSORS_MAX 512
+
 struct acpi_facts {
     uint64_t rsdp;            /* 0: none found */
-    uint32_t processors;      /* enabled or online-capable local APICs in the MADT; 1 without a MADT */
+    uint32_t processors;      /* in the MADT and enabled; 0 without a MADT */
+    uint32_t apic_id[PROCESSORS_MAX]; /* of the first so many of them */
     uint16_t pm1a_control;    /* I/O port, 0: none */
     uint16_t pm1b_control;
     bool reset_supported;     /* FADT flag RESET_REG_SUP */
@@ -60,6 +63,7 @@ struct boot_info {
     struct range kernel_file; /* bzImage as read from the volume */
     struct range initrd;    /* size 0: none */
     struct range guest_kernel; /* where the kernel will run: init_size bytes, kernel_alignment */
+    struct range trampoline;   /* one page below 1 MiB to start processors, then the guest's; or none */
     struct range guest_setup;  /* boot_params, command line, first page tables, GDT, ACPI copies */
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */

@@ -12,9 +12,9 @@
  * options need; logs one list of what was found. False: *r says what is missing. */
 bool hypervisor_check(const struct options *o, struct refusal *r);
 
-/* How many bytes the pool must have on this machine (a multiple of 2 MiB), with memory up to
- * memory_top. */
-uint64_t hypervisor_pool_size(const struct options *o, uint64_t memory_top);
+/* How many bytes the pool must have on this machine (a multiple of 2 MiB), for the options, the
+ * processors and the memory that *bi names. */
+uint64_t hypervisor_pool_size(const struct boot_info *bi);
 
 /* Takes the machine: runs after boot services ended, interrupts off, on firmware's page tables.
  * Starts the guest and never returns. */

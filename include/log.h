@@ -20,6 +20,9 @@ typedef void (*log_sink)(const char *text, size_t length);
 void log_add_sink(log_sink sink);
 void log_remove_sink(log_sink sink);
 
+/* For the processor that has stopped all others: one of them may have been logging. */
+void log_take_over(void);
+
 /* Formats (%s %.*s %c %d %u %x %lx %lu %ld %llx %llu %p %%, width, `0` and `-` flags) and logs; at
  * most 511 bytes at a time. */
 void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));

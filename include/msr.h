@@ -29,6 +29,8 @@
 #define IA32_RAR_CTRL 0x0ed /* Intel, "Remote Action Request White Paper" */
 #define IA32_RAR_INFO 0x0f0
 #define IA32_MTRRCAP 0x0fe
+#define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
+#define MTRRCAP_FIX BIT(8)      /* fixed ranges are supported */
 #define MSR_OC_MAILBOX 0x150
 #define IA32_SYSENTER_CS 0x174
 #define IA32_SYSENTER_ESP 0x175
@@ -47,6 +49,8 @@
 #define MSR_PRMRR_PHYSMASK 0x1f5 /* MSR_PRMRR_PHYSBASE is 0x1f4 */
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
+#define MTRR_PHYSMASK_V BIT(11) /* this pair is in use */
+#define MTRR_ADDRESS BITS(63, 12) /* those of PHYSBASE and PHYSMASK */
 #define IA32_MTRR_FIX64K_00000 0x250
 #define IA32_MTRR_FIX16K_80000 0x258
 #define IA32_MTRR_FIX16K_A0000 0x259
@@ -59,6 +63,8 @@
 #define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
 #define MSR_UNCORE_PRMRR_PHYSMASK 0x2f5
 #define IA32_MTRR_DEF_TYPE 0x2ff
+#define MTRR_TYPE BITS(7, 0)   /* in this register, in PHYSBASE, and in each byte of a fixed one */
+#define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
 #define MTRR_DEF_TYPE_E BIT(11)
 #define IA32_FIXED_CTR0 0x309
 #define MSR_PERF_METRICS 0x329

@@ -78,6 +78,26 @@
 #define VECTOR_VE 20
 #define VECTOR_CP 21
 
+/* CPUID leaves, and bits of theirs: CPUID_LEAF_REGISTER_NAME (SDM Vol. 2, "CPUID"). */
+#define CPUID_LEAF_EXTENDED 7
+#define CPUID_LEAF_PMU 0xa
+#define CPUID_LEAF_XSAVE 0xd
+#define CPUID_LEAF_TSC 0x15
+#define CPUID_LEAF_FREQUENCY 0x16
+#define CPUID_LEAF_EXTENDED_1 0x80000001u
+#define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
+#define CPUID_1_ECX_VMX BIT(5)
+#define CPUID_1_ECX_PDCM BIT(15)
+#define CPUID_1_ECX_XSAVE BIT(26)
+#define CPUID_1_ECX_OSXSAVE BIT(27)
+#define CPUID_1_ECX_HYPERVISOR BIT(31)
+#define CPUID_1_EDX_MTRR BIT(12)
+#define CPUID_7_EBX_PT BIT(25)
+#define CPUID_7_ECX_OSPKE BIT(4)
+#define CPUID_7_ECX_TME BIT(13)
+#define CPUID_7_ECX_BUS_LOCK BIT(24)
+#define CPUID_EXTENDED_1_EDX_NX BIT(20)
+
 struct cpuid_result {
     uint32_t eax, ebx, ecx, edx;
 };
@@ -120,6 +140,18 @@ DEFINE_CR(2)
 DEFINE_CR(3)
 DEFINE_CR(4)
 #undef DEFINE_CR
+
+/* DR0 to DR3 to 0; root mode leaves them to the guest. */
+static inline void reset_debug_registers(uint64_t dr6)
+{
+    __asm__ volatile("mov %0, %%dr0\n\t"
+                     "mov %0, %%dr1\n\t"
+                     "mov %0, %%dr2\n\t"
+                     "mov %0, %%dr3\n\t"
+                     "mov %1, %%dr6"
+                     :
+                     : "r"(0ULL), "r"(dr6));
+}
 
 static inline uint64_t rdtsc(void)
 {

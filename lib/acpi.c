@@ -120,3 +120,46 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
         return NULL;
     return found;
 }
+
+/* The two kinds of a processor's entry; NULL for all others. */
+static struct acpi_madt_local_apic *local_apic(const struct acpi_madt_entry *e)
+{
+    bool is = e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic);
+    return is ? (struct acpi_madt_local_apic *)e : NULL;
+}
+
+static struct acpi_madt_local_x2apic *local_x2apic(const struct acpi_madt_entry *e)
+{
+    bool is = e->type == ACPI_MADT_LOCAL_X2APIC &&
+              e->length >= sizeof(struct acpi_madt_local_x2apic);
+    return is ? (struct acpi_madt_local_x2apic *)e : NULL;
+}
+
+bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
+{
+    const struct acpi_madt_local_apic *apic = local_apic(entry);
+    const struct acpi_madt_local_x2apic *x2apic = local_x2apic(entry);
+
+    if (apic != NULL)
+        *apic_id = apic->apic_id;
+    else if (x2apic != NULL)
+        *apic_id = x2apic->x2apic_id;
+    else
+        return false;
+    return (apic != NULL ? apic->flags : x2apic->flags) & ACPI_MADT_ENABLED;
+}
+
+void acpi_madt_disable(struct acpi_madt_entry *entry)
+{
+    const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
+    struct acpi_madt_local_apic *apic = local_apic(entry);
+    struct acpi_madt_local_x2apic *x2apic = local_x2apic(entry);
+
+    if (apic != NULL) {
+        apic->flags &= ~usable;
+        apic->apic_id = ACPI_NO_APIC_ID;
+    } else if (x2apic != NULL) {
+        x2apic->flags &= ~usable;
+        x2apic->x2apic_id = ACPI_NO_X2APIC_ID;
+    }
+}

@@ -1,13 +1,54 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What memory type the MTRRs give to a range of physical memory. Pure arithmetic on a copy of the
- * registers; mtrr_read.c makes that copy.
+ * What memory type the MTRRs give to a range of physical memory: pure arithmetic on a copy of the
+ * registers, and that copy, for which only RDMSR and CPUID are executed.
  * SDM Vol. 3, "Memory Type Range Registers (MTRRs)" and "MTRR Precedences".
  */
 #include "mm.h"
-#include "mtrr.h"
+#include "msr.h"
+#include "x86.h"
 
 #define PHYSICAL_ADDRESS_BITS_MAX 52
+#define FIXED_END 0x100000ULL
+#define TYPES_OF_REGISTER 8 /* of one byte, the lowest range's in the lowest byte */
+
+static const uint32_t fixed_msr[] = {
+    IA32_MTRR_FIX64K_00000,    IA32_MTRR_FIX16K_80000,    IA32_MTRR_FIX16K_A0000,
+    IA32_MTRR_FIX4K_C0000,     IA32_MTRR_FIX4K_C0000 + 1, IA32_MTRR_FIX4K_C0000 + 2,
+    IA32_MTRR_FIX4K_C0000 + 3, IA32_MTRR_FIX4K_C0000 + 4, IA32_MTRR_FIX4K_C0000 + 5,
+    IA32_MTRR_FIX4K_C0000 + 6, IA32_MTRR_FIX4K_F8000,
+};
+#define FIXED (sizeof(fixed_msr) / sizeof(fixed_msr[0]))
+_Static_assert(FIXED == sizeof(((struct mtrr_state *)0)->fixed) / sizeof(uint64_t),
+               "one place for each fixed-range MTRR");
+
+/* Each group of them, last first: where it starts, the size of its ranges, its first register. */
+static const struct fixed_group {
+    uint64_t start, unit;
+    unsigned first;
+} fixed_groups[] = {{0xc0000, 0x1000, 3}, {0x80000, 0x4000, 1}, {0, 0x10000, 0}};
+
+void mtrr_read(struct mtrr_state *m)
+{
+    *m = (struct mtrr_state){
+        .physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff};
+    if (!(cpuid(1, 0).edx & CPUID_1_EDX_MTRR)) {
+        /* Without MTRRs the paging structures alone set the type: the same as one type, WB. */
+        m->default_type = MTRR_DEF_TYPE_E | MEMORY_WB;
+        return;
+    }
+    m->capability = rdmsr(IA32_MTRRCAP);
+    m->default_type = rdmsr(IA32_MTRR_DEF_TYPE);
+    for (uint32_t i = 0; i < FIXED && m->capability & MTRRCAP_FIX; i++)
+        m->fixed[i] = rdmsr(fixed_msr[i]);
+    m->variable_count = m->capability & MTRRCAP_VCNT;
+    if (m->variable_count > MTRR_VARIABLE_MAX)
+        m->variable_count = MTRR_VARIABLE_MAX; /* the MSR indices end there, too */
+    for (uint32_t i = 0; i < m->variable_count; i++) {
+        m->variable[i].base = rdmsr(IA32_MTRR_PHYSBASE0 + 2 * i);
+        m->variable[i].mask = rdmsr(IA32_MTRR_PHYSMASK0 + 2 * i);
+    }
+}
 
 /* The answer for what was looked at so far: one type, or nothing looked at yet. */
 struct answer {
@@ -18,15 +59,9 @@ struct answer {
 /* No MTRR can hold a reserved encoding; UC is the type that is never wrong, only slow. */
 static enum memory_type checked_type(uint64_t encoding)
 {
-    switch (encoding) {
-    case MEMORY_WC:
-    case MEMORY_WT:
-    case MEMORY_WP:
-    case MEMORY_WB:
-        return (enum memory_type)encoding;
-    default:
-        return MEMORY_UC;
-    }
+    bool reserved = encoding > MEMORY_WB || encoding == 2 || encoding == 3;
+
+    return reserved ? MEMORY_UC : (enum memory_type)encoding;
 }
 
 /* Two variable ranges over one address: same type, or UC wins, or WT over WB. All else is
@@ -35,28 +70,23 @@ static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
 {
     if (a == b)
         return a;
-    if ((a == MEMORY_WT && b == MEMORY_WB) || (a == MEMORY_WB && b == MEMORY_WT))
-        return MEMORY_WT;
-    return MEMORY_UC;
+    return (a == MEMORY_WT && b == MEMORY_WB) || (a == MEMORY_WB && b == MEMORY_WT) ? MEMORY_WT
+                                                                                    : MEMORY_UC;
 }
 
 /* Adds one more part of a range; false when its type is not that of the others. */
 static bool agree(struct answer *a, enum memory_type type)
 {
-    if (a->known)
-        return a->type == type;
-    a->known = true;
-    a->type = type;
-    return true;
+    if (!a->known)
+        *a = (struct answer){true, type};
+    return a->type == type;
 }
 
 static uint64_t address_mask(const struct mtrr_state *m)
 {
     uint32_t bits = m->physical_address_bits;
 
-    if (bits > PHYSICAL_ADDRESS_BITS_MAX)
-        bits = PHYSICAL_ADDRESS_BITS_MAX;
-    return (1ULL << bits) - 1;
+    return (1ULL << (bits < PHYSICAL_ADDRESS_BITS_MAX ? bits : PHYSICAL_ADDRESS_BITS_MAX)) - 1;
 }
 
 /* Variable ranges and default type for all addresses that have the bits of `base` where `free` is
@@ -67,37 +97,29 @@ static uint64_t address_mask(const struct mtrr_state *m)
 static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free,
                           struct answer *answer)
 {
-    uint64_t address_bits = address_mask(m) >> MTRR_ADDRESS_SHIFT << MTRR_ADDRESS_SHIFT;
-    enum memory_type default_type = checked_type(m->default_type & MTRR_DEF_TYPE_TYPE);
-    enum memory_type all = default_type; /* by the pairs that match all addresses */
-    bool any_matches_all = false;
+    enum memory_type all = checked_type(m->default_type & MTRR_TYPE); /* without any pair */
+    bool any_matches_all = false, matters = false;
     uint64_t undecided = 0; /* free bits that a pair which matches some addresses looks at */
-    bool matters = false;
+    uint32_t some = 0;      /* types of those pairs, as bits */
 
     for (uint32_t i = 0; i < m->variable_count; i++) {
-        uint64_t mask = m->variable[i].mask & address_bits;
-        enum memory_type type = checked_type(m->variable[i].base & MTRR_PHYSBASE_TYPE);
+        uint64_t mask = m->variable[i].mask & address_mask(m) & MTRR_ADDRESS;
+        enum memory_type type = checked_type(m->variable[i].base & MTRR_TYPE);
 
         if (!(m->variable[i].mask & MTRR_PHYSMASK_V) ||
             ((base ^ m->variable[i].base) & mask & ~free) != 0)
             continue;
         if ((mask & free) != 0) {
             undecided |= mask & free;
+            some |= 1u << type;
         } else {
             all = any_matches_all ? overlap_type(all, type) : type;
             any_matches_all = true;
         }
     }
-    for (uint32_t i = 0; i < m->variable_count && undecided != 0; i++) {
-        uint64_t mask = m->variable[i].mask & address_bits;
-        enum memory_type type = checked_type(m->variable[i].base & MTRR_PHYSBASE_TYPE);
-
-        if (!(m->variable[i].mask & MTRR_PHYSMASK_V) || (mask & free) == 0 ||
-            ((base ^ m->variable[i].base) & mask & ~free) != 0)
-            continue;
-        if ((any_matches_all ? overlap_type(all, type) : type) != all)
+    for (unsigned type = MEMORY_UC; type <= MEMORY_WB; type++)
+        if (some & 1u << type && (any_matches_all ? overlap_type(all, type) : type) != all)
             matters = true;
-    }
     if (!matters)
         return agree(answer, all);
 
@@ -107,30 +129,17 @@ static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t fr
            variable_type(m, base | bit, free & ~bit, answer);
 }
 
-/* One address below MTRR_FIX_END; *end gets the end of the fixed range that holds it. */
+/* One address below FIXED_END; *end gets the end of the fixed range that holds it. */
 static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address, uint64_t *end)
 {
-    uint64_t start, unit, first;
+    const struct fixed_group *group = fixed_groups;
 
-    if (address < MTRR_FIX_16K_START) {
-        start = 0;
-        unit = MTRR_FIX_64K;
-        first = MTRR_FIX_64K_FIRST;
-    } else if (address < MTRR_FIX_4K_START) {
-        start = MTRR_FIX_16K_START;
-        unit = MTRR_FIX_16K;
-        first = MTRR_FIX_16K_FIRST;
-    } else {
-        start = MTRR_FIX_4K_START;
-        unit = MTRR_FIX_4K;
-        first = MTRR_FIX_4K_FIRST;
-    }
-
-    uint64_t n = (address - start) / unit;
-    uint64_t shift = n % MTRR_FIX_TYPES * MTRR_FIX_TYPE_BITS;
-
-    *end = start + (n + 1) * unit;
-    return checked_type(m->fixed[first + n / MTRR_FIX_TYPES] >> shift & MTRR_PHYSBASE_TYPE);
+    while (address < group->start)
+        group++;
+    uint64_t n = (address - group->start) / group->unit;
+    *end = group->start + (n + 1) * group->unit;
+    return checked_type(m->fixed[group->first + n / TYPES_OF_REGISTER] >>
+                            n % TYPES_OF_REGISTER * 8 & MTRR_TYPE);
 }
 
 /* The largest aligned power of two that starts at `address` and does not pass `end`. */
@@ -146,8 +155,8 @@ static uint64_t aligned_block(uint64_t address, uint64_t end)
 /* An empty range, and one with addresses that the processor does not have, is of no type. */
 bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type)
 {
-    uint64_t limit = address_mask(m) + 1;
-    struct answer answer = { .known = false };
+    uint64_t limit = address_mask(m) + 1, address = base, end = base + size;
+    struct answer answer = {.known = false};
 
     if (size == 0 || base >= limit || size > limit - base)
         return false;
@@ -156,16 +165,11 @@ bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum me
         return true;
     }
 
-    uint64_t address = base;
-    uint64_t end = base + size;
-
     /* Where fixed ranges are enabled, they hide the variable ones. */
-    if ((m->capability & MTRRCAP_FIX) && (m->default_type & MTRR_DEF_TYPE_FE)) {
-        while (address < end && address < MTRR_FIX_END) {
-            if (!agree(&answer, fixed_type(m, address, &address)))
-                return false;
-        }
-    }
+    bool fixed = m->capability & MTRRCAP_FIX && m->default_type & MTRR_DEF_TYPE_FE;
+    while (fixed && address < end && address < FIXED_END)
+        if (!agree(&answer, fixed_type(m, address, &address)))
+            return false;
     while (address < end) {
         uint64_t block = aligned_block(address, end);
 

@@ -33,11 +33,15 @@
 
 #include "../apic/apic.h"
 #include "../pmu/host_work.h"
+#include "../vmx/processor.h"
 #include "bookkeeping.h"
 #include "source.h"
 
 enum nmi_return nmi_root(uint64_t rip)
 {
+    if (processors_stopping)
+        processor_end();
+
     struct cpu *cpu = this_cpu();
     struct cpu_nmi *nmi = &cpu->nmi;
     enum nmi_return back =

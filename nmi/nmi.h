@@ -20,6 +20,8 @@ void nmi_setup(struct cpu *cpu, bool can_trap);
 /* Switches NMI passthrough; nothing that is due or pending is lost or doubled by it. False: this
  * processor cannot trap NMIs. */
 bool nmi_set_passthrough(struct cpu *cpu, bool on);
+/* An INIT of the guest's processor forgets the virtual NMI that waited. */
+void nmi_forget_due(struct cpu *cpu);
 /* Exit handlers: an NMI in the guest, and the guest being ready for a virtual one. */
 void exit_nmi(struct cpu *cpu);
 void exit_nmi_window(struct cpu *cpu);

@@ -116,7 +116,7 @@ bool nmi_request_backtrace(struct cpu *target)
     if (__atomic_fetch_or(&target->nmi.requests, requested, __ATOMIC_ACQ_REL) & requested)
         return true; /* one is on its way, and will do for both */
     target->nmi.source[SOURCE_BACKTRACE].raised++;
-    if (!apic_send_nmi(target->apic_id)) {
+    if (!apic_send(target->apic_id, ICR_NMI)) {
         __atomic_fetch_and(&target->nmi.requests, ~requested, __ATOMIC_RELEASE);
         return false;
     }

@@ -69,6 +69,13 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     return true;
 }
 
+void nmi_forget_due(struct cpu *cpu)
+{
+    if (cpu->nmi.due)
+        set_window(false);
+    cpu->nmi.due = false;
+}
+
 void exit_nmi(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);

@@ -8,8 +8,6 @@
 #include "../vmx/fault.h"
 #include "cpu.h"
 
-#define CPUID_LEAF_PMU 0xa
-#define CPUID_1_ECX_PDCM BIT(15)
 #define PMU_VERSION_STATUS_SET 4 /* the first with IA32_PERF_GLOBAL_STATUS_SET */
 
 /* Built at the start, then only read. Counters are written through their full-width aliases where
@@ -26,49 +24,47 @@ static void add(struct pmu_registers *r, uint32_t msr)
         r->msr[r->count++] = msr;
 }
 
-/* Registers that CPUID does not tell about: whether they are there is tried, without a trace. */
-static void add_if_there(struct pmu_registers *r, uint32_t msr)
+struct pmu_facts pmu_facts(void)
 {
-    uint64_t value;
+    struct cpuid_result leaf = cpuid(CPUID_LEAF_PMU, 0);
+    bool pdcm = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
 
-    if (rdmsr_safe(msr, &value) && wrmsr_safe(msr, value))
-        add(r, msr);
+    return (struct pmu_facts){.version = leaf.eax & 0xff, .general = leaf.eax >> 8 & 0xff,
+                              .fixed = leaf.edx & 0x1f,
+                              .capabilities = pdcm ? rdmsr(IA32_PERF_CAPABILITIES) : 0};
 }
 
 bool pmu_context_setup(struct cpu *cpu)
 {
-    struct cpuid_result leaf = cpuid(CPUID_LEAF_PMU, 0);
-    unsigned general = leaf.eax >> 8 & 0xff, fixed = leaf.edx & 0x1f;
-    bool pdcm = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
-    uint64_t capabilities = pdcm ? rdmsr(IA32_PERF_CAPABILITIES) : 0;
-    struct pmu_registers *r = page_alloc(1);
+    /* CPUID does not tell about these: whether they are there is tried, without a trace. */
+    static const uint32_t tried[] = {IA32_PEBS_ENABLE,  MSR_PEBS_DATA_CFG, IA32_DS_AREA,
+                                     MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, MSR_PEBS_LD_LAT,
+                                     MSR_PEBS_FRONTEND};
+    struct pmu_facts facts = pmu_facts();
+    struct pmu_registers *r = cpu->pmu.registers = page_alloc(1);
+    uint64_t value;
 
     cpu->pmu.guest = page_alloc(1);
     cpu->pmu.host = page_alloc(1);
     if (r == NULL || cpu->pmu.guest == NULL || cpu->pmu.host == NULL)
         return false;
-    cpu->pmu.registers = r;
     if (!cpu->boot->options.pmu)
         return true;
 
-    uint32_t counter = capabilities & PERF_CAP_FW_WRITE ? IA32_A_PMC0 : IA32_PMC0;
-    for (unsigned i = 0; i < general; i++) {
+    uint32_t counter = facts.capabilities & PERF_CAP_FW_WRITE ? IA32_A_PMC0 : IA32_PMC0;
+    for (unsigned i = 0; i < facts.general; i++) {
         add(r, IA32_PERFEVTSEL0 + i);
         add(r, counter + i);
     }
     add(r, IA32_FIXED_CTR_CTRL);
-    for (unsigned i = 0; i < fixed; i++)
+    for (unsigned i = 0; i < facts.fixed; i++)
         add(r, IA32_FIXED_CTR0 + i);
-    if (capabilities & PERF_CAP_METRICS)
+    if (facts.capabilities & PERF_CAP_METRICS)
         add(r, MSR_PERF_METRICS);
-    add_if_there(r, IA32_PEBS_ENABLE);
-    add_if_there(r, MSR_PEBS_DATA_CFG);
-    add_if_there(r, IA32_DS_AREA);
-    add_if_there(r, MSR_OFFCORE_RSP_0);
-    add_if_there(r, MSR_OFFCORE_RSP_1);
-    add_if_there(r, MSR_PEBS_LD_LAT);
-    add_if_there(r, MSR_PEBS_FRONTEND);
-    r->status_set = (leaf.eax & 0xff) >= PMU_VERSION_STATUS_SET;
+    for (unsigned i = 0; i < sizeof(tried) / sizeof(tried[0]); i++)
+        if (rdmsr_safe(tried[i], &value) && wrmsr_safe(tried[i], value))
+            add(r, tried[i]);
+    r->status_set = facts.version >= PMU_VERSION_STATUS_SET;
     return true;
 }
 

@@ -25,3 +25,10 @@ bool pmu_context_setup(struct cpu *cpu);
 /* Saves what is in the registers to *from and loads *to: one RDMSR and one WRMSR for each register,
  * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
+
+/* What CPUID and IA32_PERF_CAPABILITIES (0: there is none) say of this processor's PMU. */
+struct pmu_facts {
+    unsigned version, general, fixed; /* the latter two: counters */
+    uint64_t capabilities;
+};
+struct pmu_facts pmu_facts(void);

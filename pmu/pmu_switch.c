@@ -4,12 +4,11 @@
  * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
  */
 #include "pmu.h"
+#include "pmu_context.h"
 
 #include "../vmx/capability.h"
 
 #define NOTHING_COUNTS 0
-#define CPUID_LEAF_PMU 0xa
-#define CPUID_1_ECX_PDCM BIT(15)
 #define GLOBAL_CTRL_FIXED_SHIFT 32
 #define GLOBAL_CTRL_METRICS BIT(48)
 
@@ -25,16 +24,14 @@ enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
 
 const char *pmu_switch_name(enum global_ctrl_switch how)
 {
-    switch (how) {
-    case GLOBAL_CTRL_CONTROLS:
-        return "VMCS load and save controls";
-    case GLOBAL_CTRL_STORE_LIST:
-        return "VMCS load controls and the exit MSR-store list (no save control)";
-    case GLOBAL_CTRL_LISTS:
-        return "MSR-load and MSR-store lists (no load controls)";
-    default:
-        return "not switched (pmu=off)";
-    }
+    static const char *const names[] = {
+        [GLOBAL_CTRL_NONE] = "not switched (pmu=off)",
+        [GLOBAL_CTRL_CONTROLS] = "VMCS load and save controls",
+        [GLOBAL_CTRL_STORE_LIST] =
+            "VMCS load controls and the exit MSR-store list (no save control)",
+        [GLOBAL_CTRL_LISTS] = "MSR-load and MSR-store lists (no load controls)",
+    };
+    return names[how];
 }
 
 /* Host pointers are physical addresses in root mode (mm/host_paging.c maps one to one). */
@@ -43,24 +40,25 @@ static uint64_t physical(const void *p) { return (uint64_t)p; }
 /* SDM Vol. 3, "Architectural Performance Monitoring Version 2"; bit 48 is of the PERF_METRICS. */
 static uint64_t global_ctrl_bits(void)
 {
-    struct cpuid_result leaf = cpuid(CPUID_LEAF_PMU, 0);
-    unsigned general = leaf.eax >> 8 & 0xff, fixed = leaf.edx & 0x1f;
-    uint64_t bits = ((UINT64_C(1) << general) - 1) |
-                    ((UINT64_C(1) << fixed) - 1) << GLOBAL_CTRL_FIXED_SHIFT;
+    struct pmu_facts facts = pmu_facts();
 
-    if (cpuid(1, 0).ecx & CPUID_1_ECX_PDCM &&
-        rdmsr(IA32_PERF_CAPABILITIES) & PERF_CAP_METRICS)
-        bits |= GLOBAL_CTRL_METRICS;
-    return bits;
+    return ((UINT64_C(1) << facts.general) - 1) |
+           ((UINT64_C(1) << facts.fixed) - 1) << GLOBAL_CTRL_FIXED_SHIFT |
+           (facts.capabilities & PERF_CAP_METRICS ? GLOBAL_CTRL_METRICS : 0);
 }
 
 void pmu_setup(struct cpu *cpu)
 {
     struct cpu_pmu *pmu = &cpu->pmu;
+    bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
 
-    vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, 0);
-    vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, 0);
-    vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
+    /* The entry loads from where the exit stored: no work in root mode at all. */
+    vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, physical(pmu->guest_list));
+    vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, physical(pmu->guest_list));
+    vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, physical(pmu->host_list));
+    vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, lists || pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST);
+    vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, lists);
+    vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, lists);
     if (pmu->global_ctrl == GLOBAL_CTRL_NONE)
         return;
     pmu->global_ctrl_valid = global_ctrl_bits();
@@ -69,22 +67,10 @@ void pmu_setup(struct cpu *cpu)
     pmu->guest_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, now};
     pmu->host_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, NOTHING_COUNTS};
     pmu->global_ctrl_loaded = now;
-
-    if (pmu->global_ctrl != GLOBAL_CTRL_LISTS) {
-        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, now);
-        vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
-    }
-    if (pmu->global_ctrl != GLOBAL_CTRL_CONTROLS) {
-        vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, physical(pmu->guest_list));
-        vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, 1);
-    }
-    if (pmu->global_ctrl == GLOBAL_CTRL_LISTS) {
-        /* The entry loads from where the exit stored: no work in root mode at all. */
-        vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, physical(pmu->guest_list));
-        vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, 1);
-        vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, physical(pmu->host_list));
-        vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, 1);
-    }
+    if (lists)
+        return;
+    vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, now);
+    vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
 }
 
 void pmu_reload_global_ctrl(struct cpu *cpu)

@@ -11,6 +11,9 @@ usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeo
     [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME]"
 
 ips=50000000
+# Instructions that a processor may execute before the next one's turn, and what a halted one counts
+# for: with more of them the clock runs ahead of the others' work, with less each trace is shorter.
+quantum=16
 kill_after=10
 
 die() {
@@ -63,17 +66,21 @@ exec 8<"$disk"
 flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
 rm -f "$disk.lock"
 
+# In Bochs each MONITOR ends the MWAIT of every processor, so that idle ones wake each other for ever.
 exclude=''
+[ "$cpus" -eq 1 ] || exclude=mwait
 if [ -n "$knobs" ]; then
     # The one knob that Bochs itself has to know before it makes the processors.
-    exclude=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { print $2 }' "$knobs" |
-        paste -s -d ' ')
+    exclude+=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { printf " %s", $2 }' \
+        "$knobs")
 fi
+# Within an expansion a here-document's quotes would be the shell's.
+[ -z "$exclude" ] || exclude=", exclude_features=\"$exclude\""
 cat >"$work/bochsrc" <<END
 config_interface: textconfig
 display_library: nogui
-cpu: model=$model, count=$cpus, ips=$ips, quantum=32, reset_on_triple_fault=1
-cpu: ignore_bad_msrs=1${exclude:+, exclude_features="$exclude"}
+cpu: model=$model, count=$cpus, ips=$ips, quantum=$quantum, reset_on_triple_fault=1
+cpu: ignore_bad_msrs=1$exclude
 memory: guest=$memory, host=$memory
 romimage: file=$firmware, address=0x0
 vgaromimage: file=$vga

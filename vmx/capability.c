@@ -12,13 +12,6 @@
 #include "vmx.h"
 #include "x86.h"
 
-#define CPUID_1_ECX_VMX BIT(5)
-#define CPUID_LEAF_EXTENDED_FEATURES 7
-#define CPUID_7_ECX_TME BIT(13)
-#define CPUID_LEAF_PMU 0xa
-#define CPUID_LEAF_EXTENDED_1 0x80000001u
-#define CPUID_EXTENDED_1_EDX_NX BIT(20)
-#define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
 #define PMU_VERSION_NEEDED 2 /* the first with IA32_PERF_GLOBAL_CTRL */
 
 static uint32_t pmu_version(void)
@@ -55,7 +48,7 @@ void vmx_capability_read(struct vmx_capability *c)
     c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
     /* The upper bits that firmware gave to memory encryption keys are no address: with them set, the
      * guest would reach the hypervisor's memory by another name (SDM Vol. 4, "IA32_TME_ACTIVATE"). */
-    if (cpuid(CPUID_LEAF_EXTENDED_FEATURES, 0).ecx & CPUID_7_ECX_TME)
+    if (cpuid(CPUID_LEAF_EXTENDED, 0).ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -=
             rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT & TME_ACTIVATE_KEYID_BITS;
     c->pmu_version = pmu_version();

@@ -12,15 +12,10 @@
 #include "cr.h"
 #include "hypercall.h"
 
-#define LEAF_XSAVE 0x0d
-#define LEAF_EXTENDED_1 0x80000001u
 /* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */
 #define SLOT_EXTENDED_1 (CPUID_SLOTS - 1)
 #define SLOT_NONE (CPUID_SLOTS - 2)
 #define ANY_SUBLEAF ~0u
-#define LEAF_1_ECX_HYPERVISOR BIT(31)
-#define LEAF_1_ECX_OSXSAVE BIT(27)
-#define LEAF_7_ECX_OSPKE BIT(4)
 
 /* IA32_XSS (SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps") */
 #define XSS_PT BIT(8)
@@ -49,7 +44,7 @@ struct cpuid_row {
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
      * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). */
-    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | LEAF_1_ECX_OSXSAVE, 0}, ALWAYS},
+    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE, 0}, ALWAYS},
     /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
     {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
@@ -67,8 +62,8 @@ static const struct cpuid_row rows[] = {
     {7, 0, {0, BIT(10), 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_INVPCID},
     {7, 0, {0, 0, BIT(5), 0}, SET_SECONDARY, SECONDARY_ENABLE_USER_WAIT},
     {7, 0, {0, 0, BIT(22), 0}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
-    {LEAF_EXTENDED_1, ANY_SUBLEAF, {0, 0, 0, BIT(27)}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
-    {LEAF_XSAVE, 1, {BIT(3), 0, 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_XSAVES},
+    {CPUID_LEAF_EXTENDED_1, ANY_SUBLEAF, {0, 0, 0, BIT(27)}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
+    {CPUID_LEAF_XSAVE, 1, {BIT(3), 0, 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_XSAVES},
     /* "Enable PCONFIG" stays 0. */
     {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
     {WHOLE_LEAF(0x1b), ALWAYS},
@@ -87,12 +82,12 @@ static const struct cpuid_row rows[] = {
     {WHOLE_LEAF(0x14), ALWAYS},
     /* KL, UINTR: state that VMX has no fields for, and CR4 bits that are not given to the guest
      * (cr.c). OSPKE follows the guest's CR4. */
-    {7, 0, {0, 0, BIT(23) | LEAF_7_ECX_OSPKE, BIT(5)}, ALWAYS},
+    {7, 0, {0, 0, BIT(23) | CPUID_7_ECX_OSPKE, BIT(5)}, ALWAYS},
     {WHOLE_LEAF(0x19), ALWAYS},
     /* Supervisor state of hidden features, which XRSTORS would load past the MSR bitmap. */
-    {LEAF_XSAVE, 1, {0, 0, XSS_PT | XSS_UINTR, 0}, ALWAYS},
-    {LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
-    {LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT | XSS_UINTR, 0}, ALWAYS},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
     /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: their exits have reasons of their own
      * and are answered with #UD. */
     {7, 1, {0, 0, BIT(5), BIT(15)}, ALWAYS},
@@ -118,7 +113,7 @@ static unsigned slot_of(uint32_t leaf)
 {
     if (leaf < SLOT_NONE)
         return leaf;
-    return leaf == LEAF_EXTENDED_1 ? SLOT_EXTENDED_1 : SLOT_NONE;
+    return leaf == CPUID_LEAF_EXTENDED_1 ? SLOT_EXTENDED_1 : SLOT_NONE;
 }
 
 /* Subleaves 0 and 1 have filters of their own, all others share one. */
@@ -143,11 +138,11 @@ static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, unsigned r
 void cpuid_follow_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = cpu->guest_cr4_tracked;
-    uint32_t osxsave = cr4 & CR4_OSXSAVE ? LEAF_1_ECX_OSXSAVE : 0;
-    uint32_t ospke = cr4 & CR4_PKE ? LEAF_7_ECX_OSPKE : 0;
+    uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
+    uint32_t ospke = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, 1, r)->add[ECX] = LEAF_1_ECX_HYPERVISOR | osxsave;
+        filter_of(cpu, 1, r)->add[ECX] = CPUID_1_ECX_HYPERVISOR | osxsave;
     filter_of(cpu, 7, 0)->add[ECX] = ospke;
 }
 
@@ -206,7 +201,7 @@ void exit_cpuid(struct cpu *cpu)
                &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][leaf]]);
     else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES)
         answer(cpu, hypervisor_leaf(cpu, leaf), &cpu->cpuid_filters[0]);
-    else if (leaf == LEAF_EXTENDED_1)
+    else if (leaf == CPUID_LEAF_EXTENDED_1)
         answer(cpu, cpuid(leaf, subleaf),
                &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][SLOT_EXTENDED_1]]);
     else

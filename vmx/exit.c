@@ -39,17 +39,10 @@ static void exit_xsaves(struct cpu *cpu)
 
 void exit_triple_fault(struct cpu *cpu)
 {
-    log_printf("\npmuvisor: the guest's processor shut down (triple fault); resetting the machine\n");
+    log_printf("\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
+               cpu->apic_id);
     report_guest(cpu);
-    report_exits(cpu);
-    machine_reset(cpu);
-}
-
-static void exit_init(struct cpu *cpu)
-{
-    log_printf("\npmuvisor: the guest's only processor got an INIT; resetting the machine\n");
-    report_exits(cpu);
-    machine_reset(cpu);
+    machine_end(cpu);
 }
 
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
@@ -64,6 +57,7 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_EXCEPTION_OR_NMI] = exit_nmi,
     [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault,
     [EXIT_REASON_INIT_SIGNAL] = exit_init,
+    [EXIT_REASON_SIPI] = exit_sipi,
     [EXIT_REASON_NMI_WINDOW] = exit_nmi_window,
     [EXIT_REASON_TASK_SWITCH] = exit_task_switch,
     [EXIT_REASON_CPUID] = exit_cpuid,

@@ -19,6 +19,8 @@ void exit_ept_violation(struct cpu *cpu); /* memory.c */
 void exit_tick(struct cpu *cpu);          /* tick.c */
 void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
 void exit_triple_fault(struct cpu *cpu);  /* exit.c; does not come back */
+void exit_init(struct cpu *cpu);          /* init.c */
+void exit_sipi(struct cpu *cpu);          /* init.c */
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);

@@ -11,6 +11,7 @@
 #include "descriptors.h"
 #include "log.h"
 #include "msr.h"
+#include "processor.h"
 #include "report.h"
 #include "x86.h"
 
@@ -30,6 +31,7 @@ void hypervisor_fault(const char *format, ...)
     format_text_v(line, sizeof(line), format, arguments);
     va_end(arguments);
 
+    processors_stop();
     log_printf("\npmuvisor: fault in root mode: %s\n", line);
     if (descriptors_loaded()) /* else it is too early for a struct cpu */
         report_exits(this_cpu());
@@ -46,6 +48,7 @@ uint64_t root_exception(const struct exception_frame *f)
          f->rip == (uint64_t)rdpmc_may_fault || f->rip == (uint64_t)xsetbv_may_fault))
         return (uint64_t)safe_access_faulted;
 
+    processors_stop();
     log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
     log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
     log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);

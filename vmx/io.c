@@ -117,7 +117,7 @@ void exit_io(struct cpu *cpu)
         uint32_t value = (uint32_t)cpu->gpr[GPR_RAX];
         if (enters_sleep(&cpu->boot->acpi, port, bytes, value, &type)) {
             log_printf("\npmuvisor: the guest asked for sleep or power-off (SLP_TYP %u)\n", type);
-            report_exits(cpu);
+            report_processors();
         }
         port_out(port, bytes, value);
     }

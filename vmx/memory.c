@@ -29,8 +29,7 @@ void exit_ept_violation(struct cpu *cpu)
         return;
     if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && qualification & EPT_VIOLATION_WRITE) {
         log_printf("\npmuvisor: the guest asked for a reset\n");
-        report_exits(cpu);
-        machine_reset(cpu);
+        machine_end(cpu);
     }
     if (cpu->refused++ < TOUCHES_LOGGED)
         log_printf("pmuvisor: the guest's %s of 0x%lx at RIP 0x%lx was refused: not its memory\n",

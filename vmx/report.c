@@ -8,6 +8,7 @@
 #include "../nmi/bookkeeping.h"
 #include "cpu.h"
 #include "log.h"
+#include "processor.h"
 #include "vmcs.h"
 #include "x86.h"
 
@@ -77,9 +78,18 @@ static void wait_for_reset(void)
         (void)inb(PORT_DELAY);
 }
 
-void machine_reset(const struct cpu *cpu)
+void report_processors(void)
+{
+    for (uint32_t i = 0; i < processors.count; i++)
+        report_exits(processor_cpu(i));
+}
+
+void machine_end(const struct cpu *cpu)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
+
+    processors_stop();
+    report_processors();
 
     /* VMX operation blocks INIT, and chipsets answer the last two ways with one (SDM Vol. 3,
      * "Restrictions on VMX Operation"). Always in it here: only exits lead to this. */

@@ -17,5 +17,9 @@ void report_guest(const struct cpu *cpu);
 /* The name of a basic exit reason. */
 const char *exit_reason_name(uint32_t reason);
 
-/* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault. */
-_Noreturn void machine_reset(const struct cpu *cpu);
+/* The same for every processor. */
+void report_processors(void);
+
+/* Stops the other processors, reports, and resets the machine: as its FADT says, else by the keyboard
+ * controller, else by a triple fault. */
+_Noreturn void machine_end(const struct cpu *cpu);

@@ -158,7 +158,9 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest)
 {
-    guest_state(c, controls, guest);
+    static const struct guest_entry nowhere;
+
+    guest_state(c, controls, guest != NULL ? guest : &nowhere);
     host_state(cpu, controls, tables);
     execution_controls(cpu, c, controls);
     vmcs_write_32(VMCS_EXIT_CONTROLS, controls->value[SET_EXIT]);
@@ -169,4 +171,6 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                        vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
                        vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
     tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
+    if (guest == NULL)
+        guest_init_state(cpu, 0);
 }

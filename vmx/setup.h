@@ -11,7 +11,11 @@ struct cpu;
 struct guest_entry;
 
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state, and the guest
- * at the entry that `guest` describes. */
+ * at the entry that `guest` describes, or, with NULL, as guest_init_state() leaves it. */
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *capability,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest);
+
+/* init.c: the guest's processor as an INIT leaves it, waiting for a SIPI. `cache_bits`: CR0.CD and
+ * CR0.NW, which an INIT does not change. */
+void guest_init_state(struct cpu *cpu, uint64_t cache_bits);

@@ -9,10 +9,9 @@
 
 #include "../nmi/source.h"
 #include "../pmu/host_work.h"
+#include "processor.h"
 
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
-#define CPUID_LEAF_TSC 0x15
-#define CPUID_LEAF_FREQUENCY 0x16
 #define TIMER_MAX 0xffffffffULL
 
 /* 0: CPUID does not tell. */
@@ -36,8 +35,10 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
 
     if (ms == 0)
         return;
+    bool first = cpu == processor_cpu(0); /* the others would say the same */
     if (!available || khz == 0) {
-        log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",
+        if (first)
+            log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",
                    available ? "CPUID does not tell the TSC frequency"
                              : "the processor has no VMX-preemption timer");
         return;
@@ -47,7 +48,8 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS,
                   vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
     cpu->ticking = true;
-    log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
+    if (first)
+        log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
                "C-states deeper than C2\n", ms);
 }
 

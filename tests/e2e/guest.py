@@ -43,7 +43,7 @@ def guest_save(lab):
 def guest_two(lab):
     """A machine of two processors, and a reboot through ACPI, in one boot."""
     return lab.emulator("guest-two", jobs="a1,report,cpuinfo", cpus=2, append="reboot=acpi",
-                        end="reboot")
+                        end="reboot", knobs="tsc_hz 50000000\n")
 
 
 def guest_stock(lab):
@@ -266,10 +266,11 @@ def test_stats_cycles(lab):
     assert "cycles" in after, after.strip()[-300:]
 
 
-def test_second_processor_is_hidden(lab):
-    """On a machine of two processors the guest gets one, with the same PMU and no more exits."""
+def test_two_processors(lab):
+    """On a machine of two processors the guest gets both, with the same PMU and no more exits."""
     boot = guest_two(lab)
-    assert boot.lines("cpuinfo")[0]["cpus"] == "1", boot.lines("cpuinfo")[0]
+    assert "2 of 2 processors are under VMX" in boot.console
+    assert boot.lines("cpuinfo")[0]["cpus"] == "2", boot.lines("cpuinfo")[0]
     expect_a1_pmis(boot)
     for region in A1_PERIODS:
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
@@ -287,4 +288,4 @@ TESTS = [test_boots, test_cpuid, test_pmu_as_native, test_a1_as_native, test_a1_
          test_efivars, test_bad_msrs_fault, test_hypervisor_memory, test_log, test_final_table,
          test_console_none, test_reboot_by_firmware, test_perf_stat_exact, test_stock_kernel,
          test_without_optional_controls, test_save_control, test_triple_fault, test_stats_cycles,
-         test_second_processor_is_hidden, test_reboot_by_acpi]
+         test_two_processors, test_reboot_by_acpi]

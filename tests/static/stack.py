@@ -23,7 +23,7 @@ WORD = 8
 # Calling Conventions"): what firmware itself needs of that in a call is not known here.
 WAYS_IN = {
     "boot": [("_start", WORD)],
-    "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0)],
+    "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0), ("started", WORD)],
     "fault": [("exception_[0-9]+", 6 * WORD)],
     "NMI": [("nmi_entry", 5 * WORD)],
 }

@@ -136,7 +136,7 @@ static void check_facts(uint32_t processors)
 static void test_facts(void **state)
 {
     (void)state;
-    check_facts(4);
+    check_facts(3);
 }
 
 static void test_facts_by_rsdt(void **state)
@@ -145,7 +145,7 @@ static void test_facts_by_rsdt(void **state)
     t->rsdp.revision = 0;
     t->rsdp.xsdt = 0;
     seal_all();
-    check_facts(4);
+    check_facts(3);
 }
 
 static void test_nothing_found(void **state)
@@ -153,7 +153,7 @@ static void test_nothing_found(void **state)
     (void)state;
     struct acpi_facts f;
     acpi_facts_read(0, &f);
-    assert_int_equal(f.processors, 1);
+    assert_int_equal(f.processors, 0);
     assert_int_equal(f.pm1a_control, 0);
     assert_false(f.reset_supported);
 
@@ -215,18 +215,18 @@ static void test_damaged_lengths(void **state)
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         t->madt.header.length = lengths[i];
         acpi_facts_read(rsdp(), &f);
-        assert_int_equal(f.processors, 1);
+        assert_int_equal(f.processors, 0);
     }
     seal_all();
     t->madt.header.oem_revision++; /* the checksum is wrong now */
     acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 1);
+    assert_int_equal(f.processors, 0);
 
     seal_all();
     t->xsdt.entries[2] = 0;
     seal_all();
     acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 1);
+    assert_int_equal(f.processors, 0);
     assert_int_equal(f.pm1a_control, 0xb004);
 }
 
@@ -254,14 +254,37 @@ static void test_damaged_entries(void **state)
     assert_true(f.processors >= 1);
 }
 
+/* In either kind of entry, once each, without those that may come later. */
+static void test_processor_ids(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    t->madt.x2apic[1] = (struct acpi_madt_local_x2apic){
+        {ACPI_MADT_LOCAL_X2APIC, 16}, 0, 2, ACPI_MADT_ENABLED, 1};
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 3);
+    assert_int_equal(f.apic_id[0], 0);
+    assert_int_equal(f.apic_id[1], 2);
+    assert_int_equal(f.apic_id[2], 0x100);
+}
+
 /* ---- the guest's tables ---- */
+
+static const struct guest_processors *keep(uint32_t apic_id)
+{
+    static struct guest_processors one;
+
+    one = (struct guest_processors){.count = 1, .apic_id = {apic_id}};
+    return &one;
+}
 
 /* All sums right, and the originals untouched but for the lists. */
 static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
 {
     struct tables before = *t;
     struct guest_acpi_result done =
-        guest_acpi_edit(rsdp(), apic_id, DOORBELL, area, AREA_SIZE);
+        guest_acpi_edit(rsdp(), keep(apic_id), DOORBELL, area, AREA_SIZE);
     assert_true(done.processors_limited);
     assert_true(done.reset_watched);
 
@@ -315,7 +338,7 @@ static void test_edit_keeps_one_x2apic(void **state)
 static void test_edit_unknown_processor(void **state)
 {
     (void)state;
-    struct guest_acpi_result done = guest_acpi_edit(rsdp(), 77, DOORBELL, area, AREA_SIZE);
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(77), DOORBELL, area, AREA_SIZE);
     assert_false(done.processors_limited);
     assert_true(done.reset_watched);
     assert_ptr_equal(acpi_find(rsdp(), "APIC", 0), &t->madt);
@@ -327,7 +350,7 @@ static void test_edit_too_little_room(void **state)
     struct tables before = *t;
     uint64_t needed = guest_acpi_size(rsdp());
     assert_true(needed >= sizeof(t->madt) + sizeof(t->facp));
-    struct guest_acpi_result done = guest_acpi_edit(rsdp(), 0, DOORBELL, area, needed - 1);
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(0), DOORBELL, area, needed - 1);
     assert_false(done.processors_limited || done.reset_watched);
     assert_memory_equal(&before, t, sizeof(*t));
 }
@@ -337,7 +360,7 @@ static void test_edit_without_reset(void **state)
     (void)state;
     t->facp.fadt.flags = 0;
     seal_all();
-    struct guest_acpi_result done = guest_acpi_edit(rsdp(), 0, DOORBELL, area, AREA_SIZE);
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(0), DOORBELL, area, AREA_SIZE);
     assert_true(done.processors_limited);
     assert_false(done.reset_watched);
     assert_ptr_equal(acpi_find(rsdp(), "FACP", 0), &t->facp);
@@ -354,7 +377,7 @@ int main(void)
         CASE(test_no_reset_register),
         CASE(test_wide_pm1),
         CASE(test_damaged_lengths),
-        CASE(test_damaged_entries),
+        CASE(test_damaged_entries), CASE(test_processor_ids),
         CASE(test_edit_keeps_one),
         CASE(test_edit_keeps_one_x2apic),
         CASE(test_edit_unknown_processor),

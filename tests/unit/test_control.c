@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The choice of VMX controls, on machines made up here. Bits are given by the SDM's numbers and not
- * by the constants of vmx/vmx.h, so that a wrong constant is found as well.
+ * by the constants of include/vmx.h, so that a wrong constant is found as well.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
  */
 #include <setjmp.h>

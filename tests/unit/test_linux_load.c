@@ -89,10 +89,12 @@ static int teardown(void **state)
     return 0;
 }
 
+static const struct guest_processors processors = {.count = 1, .apic_id = {0}};
+
 static const struct boot_params *load(struct guest_entry *entry)
 {
     struct refusal r = {0};
-    if (!linux_load(&bi, entry, &r))
+    if (!linux_load(&bi, &processors, entry, &r))
         fail_msg("refused: %s", r.line);
     return (const struct boot_params *)(uintptr_t)entry->rsi;
 }
@@ -231,7 +233,7 @@ static void test_area_too_small(void **state)
     struct refusal r = {0};
     prepare(DESCRIPTORS_MAX);
     bi.guest_setup.size = linux_setup_size(&bi.options, 0, 10);
-    assert_false(linux_load(&bi, &entry, &r));
+    assert_false(linux_load(&bi, &processors, &entry, &r));
     assert_int_equal(r.kind, REFUSE_NO_MEMORY);
 }
 
@@ -245,7 +247,7 @@ static void test_other_processors(void **state)
     bi.acpi.processors = 1;
     load(&entry);
     bi.acpi.processors = 2;
-    assert_false(linux_load(&bi, &entry, &r));
+    assert_false(linux_load(&bi, &processors, &entry, &r));
     assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
     assert_non_null(strstr(r.line, "found 2 processors"));
 }

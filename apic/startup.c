@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Starting processors, and the local APIC of one that is started again. Touches the local APIC only.
+ * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Local APIC State After It Receives an INIT
+ * Reset (Wait-for-SIPI State)".
+ */
+#include "apic.h"
+
+#include <stddef.h>
+
+#include "msr.h"
+#include "x86.h"
+
+#define APIC_TPR 0x080
+#define APIC_EOI 0x0b0
+#define APIC_LDR 0x0d0
+#define APIC_DFR 0x0e0
+#define APIC_SVR 0x0f0
+#define APIC_ISR 0x100
+#define ISR_REGISTERS 8
+#define APIC_REGISTER_BYTES 0x10
+#define APIC_ICR_HIGH 0x310
+#define APIC_LVT_TIMER 0x320
+#define APIC_LVT_ERROR 0x370
+#define APIC_TIMER_INITIAL 0x380
+#define APIC_TIMER_DIVIDE 0x3e0
+#define SVR_RESET 0xff
+#define DFR_RESET 0xffffffffu
+#define INTERRUPTS 256
+
+#define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
+#define START_UP_US 200    /* and from that to the second */
+#define ARRIVAL_US 1000000 /* then it must be there */
+#define PORT_DELAY 0x80    /* a read of it takes about 1 us */
+#define PAGE_SHIFT 12
+
+static bool wait_us(unsigned us, const volatile bool *until)
+{
+    for (unsigned i = 0; i < us; i++) {
+        if (until != NULL && *until)
+            return true;
+        (void)inb(PORT_DELAY);
+    }
+    return false;
+}
+
+bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started)
+{
+    uint32_t start_up = ICR_START_UP | (uint32_t)(page >> PAGE_SHIFT);
+
+    if (!apic_send(apic_id, ICR_INIT))
+        return false;
+    (void)wait_us(INIT_US, NULL);
+    if (!apic_send(apic_id, start_up))
+        return false;
+    if (wait_us(START_UP_US, started))
+        return true;
+    if (apic_send(apic_id, start_up) && wait_us(ARRIVAL_US, started))
+        return true;
+    /* One that comes still later would run in a page that is the guest's by then. */
+    (void)apic_send(apic_id, ICR_INIT);
+    return false;
+}
+
+static bool interrupt_in_service(void)
+{
+    for (unsigned i = 0; i < ISR_REGISTERS; i++)
+        if (apic_read(APIC_ISR + i * APIC_REGISTER_BYTES) != 0)
+            return true;
+    return false;
+}
+
+void apic_init_state(void)
+{
+    uint64_t base = rdmsr(IA32_APIC_BASE);
+
+    if (!(base & APIC_BASE_EN))
+        return;
+    for (unsigned i = 0; i < INTERRUPTS && interrupt_in_service(); i++)
+        apic_write(APIC_EOI, 0);
+    apic_write(APIC_TPR, 0);
+    apic_write(APIC_TIMER_INITIAL, 0);
+    apic_write(APIC_TIMER_DIVIDE, 0);
+    for (uint32_t lvt = APIC_LVT_TIMER; lvt <= APIC_LVT_ERROR; lvt += APIC_REGISTER_BYTES)
+        apic_write(lvt, LVT_MASKED);
+    if (!(base & APIC_BASE_EXTD)) {
+        apic_write(APIC_LDR, 0);
+        apic_write(APIC_DFR, DFR_RESET);
+        apic_write(APIC_ICR_HIGH, 0);
+    }
+    apic_write(APIC_SVR, SVR_RESET);
+}

@@ -1,0 +1,95 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Where a started processor begins: from real mode to 64-bit mode on the hypervisor's page tables.
+; A copy of this, with its parameters filled in (vmx/processor.c), runs in a page below 1 MiB.
+; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode".
+
+%define CR0_PE 1
+%define CR0_ET 1 << 4
+%define CR0_NE 1 << 5
+%define CR0_WP 1 << 16
+%define CR0_PG 1 << 31
+%define CR4_PAE 1 << 5
+%define IA32_EFER 0xc0000080
+%define EFER_LME_NXE (1 << 8) | (1 << 11)
+%define CODE_32 0x08
+%define DATA 0x10
+%define CODE_64 0x18
+; From the start of the page.
+%define HERE(label) (label - trampoline_start)
+
+section .rodata
+bits 16
+align 16
+global trampoline_start
+trampoline_start:
+    cli
+    cld
+    mov ax, cs
+    mov ds, ax
+    movzx ebx, ax
+    shl ebx, 4                  ; the page's address
+    lea eax, [ebx + HERE(gdt)]
+    mov [HERE(gdtr) + 2], eax
+    o32 lgdt [HERE(gdtr)]
+    lea eax, [ebx + HERE(protected_mode)]
+    mov [HERE(far_32)], eax
+    lea eax, [ebx + HERE(long_mode)]
+    mov [HERE(far_64)], eax
+    mov eax, CR0_PE | CR0_ET
+    mov cr0, eax
+    jmp dword far [HERE(far_32)]
+
+bits 32
+protected_mode:
+    mov ax, DATA
+    mov ds, ax
+    mov ss, ax
+    mov eax, CR4_PAE
+    mov cr4, eax
+    mov eax, [ebx + HERE(parameters.cr3)]
+    mov cr3, eax
+    mov ecx, IA32_EFER
+    rdmsr
+    or eax, EFER_LME_NXE
+    wrmsr
+    mov eax, CR0_PG | CR0_WP | CR0_NE | CR0_ET | CR0_PE
+    mov cr0, eax
+    jmp far [ebx + HERE(far_64)]
+
+bits 64
+long_mode:
+    mov rsp, [rbx + HERE(parameters.stack)]
+    mov rdi, [rbx + HERE(parameters.argument)]
+    mov rax, [rbx + HERE(parameters.entry)]
+    xor ebp, ebp
+    call rax                    ; does not come back
+    ud2
+
+align 8
+gdt:
+    dq 0
+    dq 0x00cf9b000000ffff       ; code, base 0, limit 4 GiB, 32 bits
+    dq 0x00cf93000000ffff       ; data
+    dq 0x00af9b000000ffff       ; code, L
+gdtr:
+    dw $ - gdt - 1
+    dd 0
+far_32:
+    dd 0
+    dw CODE_32
+far_64:
+    dd 0
+    dw CODE_64
+align 8
+global trampoline_parameters
+trampoline_parameters:
+parameters:
+.cr3:      dq 0
+.stack:    dq 0
+.argument: dq 0
+.entry:    dq 0
+global trampoline_end
+trampoline_end:
+
+section .note.GNU-stack noalloc noexec nowrite progbits

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start. From
+ * an INIT exit to the entry nothing prints and no lock is taken: a SIPI that comes before the entry
+ * is lost, and the guest sends it about 10 us later.
+ * SDM Vol. 3, "Processor State After Reset" (the table's column for INIT); "VM Exits Induced by INIT
+ * and SIPI" under "Other Causes of VM Exits".
+ */
+#include "../apic/apic.h"
+#include "../nmi/nmi.h"
+#include "cr.h"
+#include "exit.h"
+#include "log.h"
+#include "msr.h"
+#include "processor.h"
+#include "report.h"
+#include "setup.h"
+#include "vmcs.h"
+#include "vmx.h"
+#include "x86.h"
+
+#define REAL_LIMIT 0xffff
+#define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */
+#define RIGHTS_REAL_CODE 0x9b /* VM entries want a code segment */
+#define RIGHTS_LDT 0x82
+#define RIGHTS_REAL_TSS 0x8b /* busy: VM entries want no other */
+#define RESET_CS 0xf000
+#define RESET_CS_BASE 0xffff0000
+#define RESET_IP 0xfff0
+#define DR6_RESET 0xffff0ff0
+#define DR7_RESET 0x400
+#define SIPI_SELECTOR_SHIFT 8
+#define SIPI_BASE_SHIFT 12
+
+static void reset_segments(void)
+{
+    static const struct {
+        enum vmcs_16 selector;
+        enum vmcs_natural base;
+        enum vmcs_32 limit, rights;
+        uint32_t value;
+    } segments[] = {
+#define SEGMENT(name, rights)                                                                      \
+    {VMCS_GUEST_##name##_SELECTOR, VMCS_GUEST_##name##_BASE, VMCS_GUEST_##name##_LIMIT,            \
+     VMCS_GUEST_##name##_ACCESS_RIGHTS, rights}
+        SEGMENT(CS, RIGHTS_REAL_CODE), SEGMENT(SS, RIGHTS_REAL), SEGMENT(DS, RIGHTS_REAL),
+        SEGMENT(ES, RIGHTS_REAL),      SEGMENT(FS, RIGHTS_REAL), SEGMENT(GS, RIGHTS_REAL),
+        SEGMENT(LDTR, RIGHTS_LDT),     SEGMENT(TR, RIGHTS_REAL_TSS),
+#undef SEGMENT
+    };
+
+    for (unsigned i = 0; i < sizeof(segments) / sizeof(segments[0]); i++) {
+        vmcs_write_16(segments[i].selector, 0);
+        vmcs_write_natural(segments[i].base, 0);
+        vmcs_write_32(segments[i].limit, REAL_LIMIT);
+        vmcs_write_32(segments[i].rights, segments[i].value);
+    }
+    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, RESET_CS);
+    vmcs_write_natural(VMCS_GUEST_CS_BASE, RESET_CS_BASE);
+    vmcs_write_natural(VMCS_GUEST_GDTR_BASE, 0);
+    vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
+    vmcs_write_natural(VMCS_GUEST_IDTR_BASE, 0);
+    vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
+}
+
+void guest_init_state(struct cpu *cpu, uint64_t cache_bits)
+{
+    uint32_t entry = vmcs_read_32(VMCS_ENTRY_CONTROLS);
+
+    for (unsigned i = 0; i < GPR_COUNT; i++)
+        cpu->gpr[i] = 0;
+    cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
+    vmcs_write_natural(VMCS_GUEST_RSP, 0);
+    vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
+    vmcs_write_natural(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
+    reset_segments();
+    vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET | cache_bits |
+                       (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
+    vmcs_write_natural(VMCS_CR0_READ_SHADOW, 0);
+    write_cr2(0);
+    vmcs_write_natural(VMCS_GUEST_CR3, 0);
+    vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
+    vmcs_write_natural(VMCS_CR4_READ_SHADOW, 0);
+    cpu->guest_cr4_tracked = 0;
+    cpuid_follow_cr4(cpu);
+    reset_debug_registers(DR6_RESET);
+    vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
+    vmcs_write_64(VMCS_GUEST_IA32_EFER, 0);
+    vmcs_write_32(VMCS_ENTRY_CONTROLS, entry & ~(uint32_t)ENTRY_IA32E_MODE_GUEST);
+    if (entry & ENTRY_LOAD_BNDCFGS)
+        vmcs_write_64(VMCS_GUEST_IA32_BNDCFGS, 0);
+    if (entry & ENTRY_LOAD_CET) {
+        vmcs_write_natural(VMCS_GUEST_IA32_S_CET, 0);
+        vmcs_write_natural(VMCS_GUEST_SSP, 0);
+        vmcs_write_natural(VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, 0);
+    }
+    vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, 0);
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
+}
+
+void exit_init(struct cpu *cpu)
+{
+    if (processors_stopping)
+        processor_end();
+    if (rdmsr(IA32_APIC_BASE) & APIC_BASE_BSP) {
+        log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
+        machine_end(cpu);
+    }
+    guest_init_state(cpu, vmcs_read_natural(VMCS_GUEST_CR0) & (CR0_CD | CR0_NW));
+    nmi_forget_due(cpu);
+    apic_init_state();
+}
+
+void exit_sipi(struct cpu *cpu)
+{
+    uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+
+    (void)cpu;
+    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
+    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
+    vmcs_write_natural(VMCS_GUEST_RIP, 0);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
+    /* The state had no blocking, and a SIPI brings none. */
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * All processors: each is prepared by itself, one after the other, and enters the guest; one can
+ * stop all the others.
+ */
+#pragma once
+
+#include "../guest/linux.h"
+#include "capability.h"
+#include "cpu.h"
+#include "descriptors.h"
+#include "refusal.h"
+
+/* What the start of one processor carries from firmware's or the trampoline's state to the guest. */
+struct start {
+    struct cpu *cpu;
+    struct vmx_capability capability;
+    struct vmx_controls controls;
+    struct descriptor_tables tables;
+    struct guest_entry guest; /* the first processor's; the others wait for a SIPI */
+    struct refusal refusal;   /* why this processor cannot be used */
+    volatile bool arrived;    /* it runs the hypervisor's code */
+    volatile enum { STARTING, REFUSED, READY } state;
+};
+
+/* Pages of the pool that one processor needs at most. */
+#define PROCESSOR_PAGES (48 + sizeof(struct cpu) / PAGE_SIZE)
+
+/* The processors under VMX, the bootstrap processor first. Written before the guest starts. */
+extern struct guest_processors processors;
+struct cpu *processor_cpu(uint32_t index);
+
+/* Everything of a processor that needs memory, from the pool. The first one comes before the EPT. */
+struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3);
+/* On the processor itself: its descriptor tables, and whether it can do all that the options need.
+ * False: s->refusal says why not. */
+bool processor_check(struct start *s);
+/* On the processor itself, with cpu->ept_root set: the tables of the exit handlers. */
+void processor_prepare(struct start *s);
+/* On the processor itself and its root stack: VMX operation, VMCS. */
+void processor_enter_vmx(struct start *s, bool first);
+/* Enters the guest. */
+_Noreturn void processor_launch(struct start *s);
+
+/* Starts every other processor that the MADT names and waits until it is about to enter the guest;
+ * logs what did not come. `first` is ready. Single-threaded for the page pool: one at a time. */
+void processors_start(const struct boot_info *bi, const struct start *first);
+/* Lets them enter it. The trampoline is no longer mapped. */
+void processors_go(void);
+
+/* Stops all others for good, wherever they are. Does not come back where another one was first. */
+void processors_stop(void);
+/* Whether that was done; a processor that sees it ends by processor_end(). NMI context too. */
+extern volatile bool processors_stopping;
+_Noreturn void processor_end(void);
+
+/* A page, or pages, that the start cannot do without. */
+void *needed(void *page);
