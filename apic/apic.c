@@ -13,15 +13,10 @@
 
 #define APIC_ID 0x020 /* registers by their offset in the xAPIC's page */
 #define APIC_SVR 0x0f0
-#define APIC_ICR_LOW 0x300
-#define APIC_ICR_HIGH 0x310
 #define APIC_LVT_PMI 0x340
-#define XAPIC_ID_SHIFT 24
 #define XAPIC_ID_MAX 0xfe /* 255 is all of them */
 #define SVR_SOFTWARE_ENABLE BIT(8)
-#define X2APIC_ICR 0x830
 #define X2APIC_REGISTER_SHIFT 4 /* from the offset to the MSR */
-#define X2APIC_DESTINATION_SHIFT 32
 #define ICR_DELIVERY_STATUS BIT(12)
 #define ICR_IDLE_READS 100000 /* a send takes far fewer; bounded because NMI context must end */
 #define APIC_BASE_ADDRESS BITS(51, 12)

@@ -15,6 +15,12 @@ uint32_t apic_id_read(void);
 /* The page of the xAPIC's registers, for the hypervisor's page table. */
 struct range apic_page(void);
 
+#define APIC_ICR_LOW 0x300 /* offsets in the xAPIC's page */
+#define APIC_ICR_HIGH 0x310
+#define XAPIC_ID_SHIFT 24 /* of an ID or a destination in its register */
+#define X2APIC_ICR 0x830
+#define X2APIC_DESTINATION_SHIFT 32
+
 /* A register by its offset in the xAPIC's page, in whichever mode the local APIC is; one that both
  * have. Safe in NMI context. */
 uint32_t apic_read(uint32_t offset);

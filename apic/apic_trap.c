@@ -21,6 +21,7 @@
 
 #include "../vmx/guest_code.h"
 #include "../vmx/inject.h"
+#include "../vmx/setup.h"
 #include "apic.h"
 
 bool apic_trap_setup(struct cpu *cpu)
@@ -54,6 +55,8 @@ static void perform(struct cpu *cpu, const struct instruction *i, volatile uint3
 
     if (effect.writes_memory)
         *target = effect.memory;
+    if (effect.writes_memory && ((uint64_t)target & (PAGE_SIZE - 1)) == APIC_ICR_LOW)
+        guest_sent_ipi(effect.memory, apic_read(APIC_ICR_HIGH) >> XAPIC_ID_SHIFT);
     if (effect.writes_register)
         register_write(cpu, i->reg, effect.reg);
     if (rflags != before)

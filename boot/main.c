@@ -272,7 +272,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
     files_finish();
     collect_facts(bi);
     allocate_trampoline(bi);
-    return allocate_guest(bi, &image, r) && hypervisor_check(&bi->options, r) &&
+    return allocate_guest(bi, &image, r) && hypervisor_check(bi, r) &&
            allocate_pool(bi, r);
 }
 

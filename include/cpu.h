@@ -133,6 +133,7 @@ struct cpu {
     uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
 
     uint32_t apic_id;
+    uint32_t sipi; /* waits in root mode for one, see vmx/init.c; other processors write it */
     uint64_t ept_root;
     uint64_t host_cr3;
     void *vmxon_region;

@@ -56,8 +56,10 @@ void vmx_capability_read(struct vmx_capability *c)
     c->global_ctrl_erratum = global_ctrl_erratum(cpuid(1, 0).eax);
 }
 
-bool hypervisor_check(const struct options *o, struct refusal *r)
+bool hypervisor_check(struct boot_info *bi, struct refusal *r)
 {
+    struct options *o = &bi->options;
+
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_VMX))
         return refuse(r, REFUSE_UNSUPPORTED,
                       "this processor shows no VMX (CPUID.1:ECX bit 5 is 0, wanted 1): use an Intel "
@@ -95,5 +97,10 @@ bool hypervisor_check(const struct options *o, struct refusal *r)
                       capability.pmu_version, PMU_VERSION_NEEDED);
 
     vmx_capability_print(&capability, o);
+    if (bi->acpi.processors > 1 && !o->apic_trap &&
+        !(capability.misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI)) {
+        log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
+        o->apic_trap = true;
+    }
     return true;
 }

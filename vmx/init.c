@@ -31,6 +31,13 @@
 #define DR7_RESET 0x400
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12
+/* cpu->sipi, where VMX has no wait-for-SIPI state */
+#define SIPI_AWAITED BIT(8)
+#define SIPI_ARRIVED BIT(9)
+#define SIPI_VECTOR BITS(7, 0)
+#define ICR_DELIVERY BITS(10, 8)
+#define ICR_SHORTHAND_ALL BIT(19) /* with self or without */
+#define ICR_BROADCAST 0xff
 
 static void reset_segments(void)
 {
@@ -96,7 +103,46 @@ void guest_init_state(struct cpu *cpu, uint64_t cache_bits)
     }
     vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, 0);
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
-    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
+}
+
+static void start_at(uint64_t vector)
+{
+    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
+    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
+    vmcs_write_natural(VMCS_GUEST_RIP, 0);
+}
+
+void await_sipi(struct cpu *cpu)
+{
+    uint32_t sipi;
+
+    if (rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI) {
+        vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
+        return;
+    }
+    __atomic_store_n(&cpu->sipi, SIPI_AWAITED, __ATOMIC_RELEASE);
+    while ((sipi = __atomic_load_n(&cpu->sipi, __ATOMIC_ACQUIRE)) == SIPI_AWAITED) {
+        if (processors_stopping)
+            processor_end();
+        __asm__ volatile("pause");
+    }
+    start_at(sipi & SIPI_VECTOR);
+}
+
+void guest_sent_ipi(uint32_t command, uint32_t destination)
+{
+    bool to_one = !(command & ICR_SHORTHAND_ALL) && destination != ICR_BROADCAST;
+
+    if ((command & ICR_DELIVERY) != (ICR_START_UP & ICR_DELIVERY))
+        return;
+    for (uint32_t i = 0; i < processors.count; i++) {
+        uint32_t awaited = SIPI_AWAITED;
+        if (!to_one || processors.apic_id[i] == destination)
+            __atomic_compare_exchange_n(&processor_cpu(i)->sipi, &awaited,
+                                        SIPI_ARRIVED | (command & SIPI_VECTOR), false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    }
 }
 
 void exit_init(struct cpu *cpu)
@@ -110,16 +156,13 @@ void exit_init(struct cpu *cpu)
     guest_init_state(cpu, vmcs_read_natural(VMCS_GUEST_CR0) & (CR0_CD | CR0_NW));
     nmi_forget_due(cpu);
     apic_init_state();
+    await_sipi(cpu);
 }
 
 void exit_sipi(struct cpu *cpu)
 {
-    uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
-
     (void)cpu;
-    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
-    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
-    vmcs_write_natural(VMCS_GUEST_RIP, 0);
+    start_at(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
     /* The state had no blocking, and a SIPI brings none. */
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);

@@ -16,6 +16,7 @@
 #include "mm.h"
 #include "msr.h"
 #include "msr_bitmap.h"
+#include "setup.h"
 #include "vmx.h"
 
 #define REFUSALS_LOGGED 16
@@ -53,6 +54,15 @@ static bool apic_base(struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
 {
     (void)index;
     return write && apic_base_write(cpu, *value);
+}
+
+static bool x2apic_icr(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    (void)cpu;
+    if (!write || !wrmsr_safe(index, *value))
+        return false;
+    guest_sent_ipi((uint32_t)*value, (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT));
+    return true;
 }
 
 /* False as well where the register does not exist. */
@@ -118,6 +128,7 @@ static const struct msr_rule rules[] = {
     /* CPUID shows no VMX. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (apic/apic_trap.c). */
+    {X2APIC_ICR, X2APIC_ICR, DO, CUSTOM, WITH_APIC_TRAP, x2apic_icr},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
     /* CPUID shows CET and architectural LBRs only where VMX switches them. */
     {IA32_U_CET, IA32_U_CET, FAULT, FAULT, WITHOUT_CET, NULL},

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "mm.h"
 #include "msr.h"
+#include "setup.h"
 #include "vmx.h"
 #include "x86.h"
 
@@ -70,6 +71,7 @@ static _Noreturn void started(struct start *s)
     while (!going)
         __asm__ volatile("pause");
     write_cr3(read_cr3()); /* the trampoline's page is not mapped any more */
+    await_sipi(s->cpu);
     processor_launch(s);
 }
 
