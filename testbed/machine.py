@@ -140,8 +140,9 @@ class Lab:
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
-                 menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None):
-        """One boot in the emulator. See testbed/README.md for knobs and models."""
+                 listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None):
+        """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
+        in the MADT, where they are not those that are there."""
         def make():
             # Without a tick, unless the test is about it: every figure is measured so.
             options = config if "tick=" in config else f"tick=0 {config}".strip()
@@ -151,7 +152,8 @@ class Lab:
                 acpi = os.path.join(work, "acpi")
                 # Here, so that the time is not the boot's where the emulator is not built yet.
                 tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
-                tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
+                tool([path("testbed", "acpi", "build.sh"), acpi,
+                      str(listed or cpus)])
                 arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
                              "--entry", entry, "--append", words, "--config", options,
                              "--kernel", kernel or self.kernel(flavour),

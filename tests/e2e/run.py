@@ -30,6 +30,7 @@ import measure  # noqa: E402
 import model  # noqa: E402
 import native  # noqa: E402
 import policies  # noqa: E402
+import processors  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
 import steady  # noqa: E402
@@ -41,7 +42,7 @@ UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
           ("measure", measure),
           ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall),
-          ("containment", containment), ("kvm", kvm),
+          ("containment", containment), ("processors", processors), ("kvm", kvm),
           ("apic", apic), ("policies", policies), ("steady", steady),
           ("workloads", workloads), ("accuracy", accuracy),
           ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]
