@@ -145,10 +145,7 @@ void file_close(struct file *file)
     file->handle = NULL;
 }
 
-const uint16_t *files_image_path(void)
-{
-    return image_path;
-}
+const uint16_t *files_image_path(void) { return image_path; }
 
 void files_finish(void)
 {

@@ -67,20 +67,14 @@ static const struct option {
 #define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
     "platform_nmi bookkeeping"
 
-static int shown(struct text t)
-{
-    return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX;
-}
+static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 
 static bool equals(struct text t, const char *word)
 {
     return t.length == strlen(word) && memcmp(t.start, word, t.length) == 0;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 static bool bad_value(const struct parser *p, const struct option *option, struct text value)
 {

@@ -52,10 +52,7 @@ struct setup_layout {
     uint64_t size;
 };
 
-static uint64_t page_up(uint64_t n)
-{
-    return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
-}
+static uint64_t page_up(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
 
 static struct setup_layout setup_layout(const struct options *o, uint64_t rsdp,
                                         uint64_t map_descriptors)

@@ -22,10 +22,7 @@ static const uint64_t leaf_flags[] = {
     [HOST_DEVICE] = PTE_P | PTE_A | PTE_D | PTE_RW | PTE_XD | PTE_PCD | PTE_PWT,
 };
 
-static uint64_t *table_at(uint64_t entry)
-{
-    return (uint64_t *)(uintptr_t)(entry & PTE_ADDRESS);
-}
+static uint64_t *table_at(uint64_t entry) { return (uint64_t *)(uintptr_t)(entry & PTE_ADDRESS); }
 
 /* The lowest-level entry of `address`; with `create`, missing tables are added. NULL: no table on
  * the way, or no page left for one. */
@@ -48,10 +45,7 @@ static uint64_t *leaf_entry(uint64_t root, uint64_t address, bool create)
     return &table[entry_index(address, 1)];
 }
 
-uint64_t host_paging_new(void)
-{
-    return (uint64_t)(uintptr_t)page_alloc(1);
-}
+uint64_t host_paging_new(void) { return (uint64_t)(uintptr_t)page_alloc(1); }
 
 /* A range that is not made of whole pages is widened to them. False as well for an address that
  * cannot be mapped to itself, because it is not canonical. */

@@ -21,10 +21,7 @@ void page_pool_init(struct range range)
     pool.end = pages > 1 ? range.base + pages * PAGE_SIZE : pool.next;
 }
 
-uint64_t page_pool_free(void)
-{
-    return (pool.end - pool.next) / PAGE_SIZE;
-}
+uint64_t page_pool_free(void) { return (pool.end - pool.next) / PAGE_SIZE; }
 
 void *page_alloc(uint64_t count)
 {

@@ -21,10 +21,7 @@ static unsigned guest_cpl(void)
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
 }
 
-static int64_t unknown_nmi(struct cpu *cpu)
-{
-    return nmi_returned(cpu);
-}
+static int64_t unknown_nmi(struct cpu *cpu) { return nmi_returned(cpu); }
 
 static int64_t host_work(struct cpu *cpu)
 {
