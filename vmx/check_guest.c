@@ -96,43 +96,34 @@ static bool check_registers(bool ia32e)
     return all_right("", checks, sizeof(checks));
 }
 
-#define SEGMENT(name)                                                                              \
-    {#name ": ", VMCS_GUEST_##name##_SELECTOR, VMCS_GUEST_##name##_LIMIT,                          \
-     VMCS_GUEST_##name##_ACCESS_RIGHTS, VMCS_GUEST_##name##_BASE}
-static const struct segment {
-    const char *name;
-    enum vmcs_16 selector;
-    enum vmcs_32 limit, rights;
-    enum vmcs_natural base;
-} segments[] = {SEGMENT(CS), SEGMENT(SS), SEGMENT(DS),   SEGMENT(ES),
-                SEGMENT(FS), SEGMENT(GS), SEGMENT(LDTR), SEGMENT(TR)};
-#undef SEGMENT
-enum { CS, SS, DS, ES, FS, GS, LDTR, TR, SEGMENTS };
-
-static bool check_segment(unsigned which, bool ia32e)
+static bool check_segment(enum segment s, bool ia32e)
 {
-    const struct segment *s = &segments[which];
-    uint32_t rights = vmcs_read_32(s->rights), limit = vmcs_read_32(s->limit);
+    static const char *const names[] = {"ES: ", "CS: ", "SS: ",   "DS: ",
+                                        "FS: ", "GS: ", "LDTR: ", "TR: "};
+    uint64_t selector = vmcs_read_16(SEGMENT_FIELD(VMCS_GUEST_ES_SELECTOR, s));
+    uint64_t base = vmcs_read_natural(SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s));
+    uint32_t limit = vmcs_read_32(SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s));
+    uint32_t rights = vmcs_read_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s));
     uint32_t type = (uint32_t)(rights & ACCESS_TYPE);
-    uint64_t base = vmcs_read_natural(s->base), selector = vmcs_read_16(s->selector);
     bool usable = !(rights & ACCESS_UNUSABLE), granular = rights & ACCESS_GRANULARITY;
-    bool any_base = which != FS && which != GS && which < LDTR;
+    bool cs = s == SEGMENT_CS, tr = s == SEGMENT_TR, memory = s < SEGMENT_LDTR;
+    bool any_base = s < SEGMENT_FS;
     const struct check checks[] = {
-        {usable || (which != CS && which != TR), "unusable", rights},
+        {usable || (!cs && !tr), "unusable", rights},
         {!(rights & AR_RESERVED), "access rights have reserved bits", rights},
         {rights & ACCESS_PRESENT, "not present", rights},
-        {!!(rights & ACCESS_CODE_DATA) == (which < LDTR), "wrong S bit", rights},
+        {!!(rights & ACCESS_CODE_DATA) == memory, "wrong S bit", rights},
         {(limit & 0xfff) == 0xfff || !granular, "limit has low bits 0 with G = 1", limit},
         {!(limit >> 20) || granular, "limit has high bits with G = 0", limit},
-        {which != CS || has(type, TYPE_ACCESSED | TYPE_CODE), "not accessed code", rights},
-        {which != CS || !ia32e || !has(rights, ACCESS_LONG | ACCESS_DB), "both L and D", rights},
-        {which >= LDTR || type & TYPE_ACCESSED, "not accessed", rights},
-        {which != TR || type == TYPE_BUSY_TSS_64 || (!ia32e && type == TYPE_BUSY_TSS_16),
+        {!cs || has(type, TYPE_ACCESSED | TYPE_CODE), "not accessed code", rights},
+        {!cs || !ia32e || !has(rights, ACCESS_LONG | ACCESS_DB), "both L and D", rights},
+        {!memory || type & TYPE_ACCESSED, "not accessed", rights},
+        {!tr || type == TYPE_BUSY_TSS_64 || (!ia32e && type == TYPE_BUSY_TSS_16),
          "not a busy TSS", rights},
-        {which != TR || !(selector & SELECTOR_TI), "selector has TI set", selector},
+        {!tr || !(selector & SELECTOR_TI), "selector has TI set", selector},
         {any_base || canonical(base), "base is not canonical", base},
     };
-    return all_right(s->name, checks, usable ? sizeof(checks) : sizeof(checks[0]));
+    return all_right(names[s], checks, usable ? sizeof(checks) : sizeof(checks[0]));
 }
 
 bool check_guest_state(void)
@@ -140,7 +131,7 @@ bool check_guest_state(void)
     bool ia32e = vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_IA32E_MODE_GUEST;
     bool right = check_registers(ia32e);
 
-    for (unsigned i = 0; i < SEGMENTS; i++)
-        right &= check_segment(i, ia32e);
+    for (enum segment s = SEGMENT_ES; s <= SEGMENT_TR; s++)
+        right &= check_segment(s, ia32e);
     return right;
 }

@@ -41,29 +41,11 @@
 
 static void reset_segments(void)
 {
-    static const struct {
-        enum vmcs_16 selector;
-        enum vmcs_natural base;
-        enum vmcs_32 limit, rights;
-        uint32_t value;
-    } segments[] = {
-#define SEGMENT(name, rights)                                                                      \
-    {VMCS_GUEST_##name##_SELECTOR, VMCS_GUEST_##name##_BASE, VMCS_GUEST_##name##_LIMIT,            \
-     VMCS_GUEST_##name##_ACCESS_RIGHTS, rights}
-        SEGMENT(CS, RIGHTS_REAL_CODE), SEGMENT(SS, RIGHTS_REAL), SEGMENT(DS, RIGHTS_REAL),
-        SEGMENT(ES, RIGHTS_REAL),      SEGMENT(FS, RIGHTS_REAL), SEGMENT(GS, RIGHTS_REAL),
-        SEGMENT(LDTR, RIGHTS_LDT),     SEGMENT(TR, RIGHTS_REAL_TSS),
-#undef SEGMENT
-    };
-
-    for (unsigned i = 0; i < sizeof(segments) / sizeof(segments[0]); i++) {
-        vmcs_write_16(segments[i].selector, 0);
-        vmcs_write_natural(segments[i].base, 0);
-        vmcs_write_32(segments[i].limit, REAL_LIMIT);
-        vmcs_write_32(segments[i].rights, segments[i].value);
-    }
-    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, RESET_CS);
-    vmcs_write_natural(VMCS_GUEST_CS_BASE, RESET_CS_BASE);
+    for (enum segment i = SEGMENT_ES; i <= SEGMENT_GS; i++)
+        vmcs_write_segment(i, 0, 0, REAL_LIMIT, RIGHTS_REAL);
+    vmcs_write_segment(SEGMENT_CS, RESET_CS, RESET_CS_BASE, REAL_LIMIT, RIGHTS_REAL_CODE);
+    vmcs_write_segment(SEGMENT_LDTR, 0, 0, REAL_LIMIT, RIGHTS_LDT);
+    vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
     vmcs_write_natural(VMCS_GUEST_GDTR_BASE, 0);
     vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
     vmcs_write_natural(VMCS_GUEST_IDTR_BASE, 0);

@@ -59,3 +59,15 @@ VMCS_ACCESSORS(32, uint32_t)
 VMCS_ACCESSORS(64, uint64_t)
 VMCS_ACCESSORS(natural, uint64_t)
 #undef VMCS_ACCESSORS
+
+/* Writes 0 to every field that vmcs_fields.h names and the processor has. */
+void vmcs_zero_all(void);
+
+/* The guest's segment registers, in the order of their fields. */
+enum segment {
+    SEGMENT_ES, SEGMENT_CS, SEGMENT_SS, SEGMENT_DS, SEGMENT_FS, SEGMENT_GS, SEGMENT_LDTR, SEGMENT_TR
+};
+/* Their fields have encodings 2 apart: SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
+#define SEGMENT_FIELD(field_of_es, segment) ((field_of_es) + 2 * (segment))
+void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
+                        uint32_t rights);
