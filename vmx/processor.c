@@ -83,7 +83,7 @@ void processor_prepare(struct start *s)
 
     cpu->pmu.global_ctrl = pmu_choose(cpu->boot->options.pmu, s->controls.value);
     if ((cpu->boot->options.apic_trap && !apic_trap_setup(cpu)) ||
-        !cpuid_setup(cpu, s->controls.value) || !pmu_context_setup(cpu))
+        !cpuid_setup(cpu, s->controls.value))
         needed(NULL);
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
@@ -144,6 +144,8 @@ static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
 void processor_enter_vmx(struct start *s, bool first)
 {
     enter_vmx(s->cpu, &s->capability);
+    if (!pmu_context_setup(s->cpu)) /* the emulator shows every MSR as there until now */
+        needed(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
 #ifdef DEBUG
     if (check_guest_state())
