@@ -7,7 +7,6 @@
 #include "apic.h"
 
 #include "../vmx/fault.h"
-#include "log.h"
 #include "msr.h"
 #include "x86.h"
 

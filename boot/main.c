@@ -14,7 +14,6 @@
 #include "hypercall.h"
 #include "hypervisor.h"
 #include "image.h"
-#include "log.h"
 #include "x86.h"
 
 #define CONFIG_NAME "pmuvisor.cfg"

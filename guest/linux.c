@@ -7,12 +7,8 @@
  */
 #include "guest/linux.h"
 
-#include <asm/bootparam.h>
-#include <stddef.h>
 #include <string.h>
 
-#include "acpi.h"
-#include "guest/acpi_edit.h"
 #include "guest/e820.h"
 #include "log.h"
 #include "x86.h"

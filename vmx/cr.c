@@ -8,10 +8,6 @@
 
 #include "exit.h"
 #include "fault.h"
-#include "inject.h"
-#include "msr.h"
-#include "vmcs.h"
-#include "x86.h"
 
 #define XCR0 0
 

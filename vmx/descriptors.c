@@ -7,10 +7,6 @@
 
 #include "../nmi/nmi.h"
 #include "cpu.h"
-#include "mm.h"
-#include "msr.h"
-#include "vmx.h"
-#include "x86.h"
 
 extern const char exception_stubs[];
 #define EXCEPTION_STUB_BYTES 16
@@ -23,7 +19,6 @@ extern const char exception_stubs[];
 #define GDT_CODE_64 0x00af9b000000ffffULL
 #define GDT_DATA 0x00cf93000000ffffULL
 #define TSS_AVAILABLE 0x89ULL
-
 
 struct idt_gate {
     uint16_t offset_0;

@@ -10,10 +10,7 @@
 #include "../pmu/pmu.h"
 #include "check_guest.h"
 #include "fault.h"
-#include "inject.h"
-#include "log.h"
 #include "report.h"
-#include "vmcs.h"
 
 /* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
  * them, so they are not there. */

@@ -5,15 +5,8 @@
  */
 #include "fault.h"
 
-#include <stdarg.h>
-
-#include "cpu.h"
-#include "descriptors.h"
-#include "log.h"
-#include "msr.h"
 #include "processor.h"
 #include "report.h"
-#include "x86.h"
 
 #define TAIL_BYTES 1024
 

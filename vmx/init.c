@@ -10,14 +10,9 @@
 #include "../nmi/nmi.h"
 #include "cr.h"
 #include "exit.h"
-#include "log.h"
-#include "msr.h"
 #include "processor.h"
 #include "report.h"
 #include "setup.h"
-#include "vmcs.h"
-#include "vmx.h"
-#include "x86.h"
 
 #define REAL_LIMIT 0xffff
 #define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */

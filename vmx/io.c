@@ -7,11 +7,7 @@
 #include "exit.h"
 
 #include "../nmi/source.h"
-#include "inject.h"
-#include "log.h"
 #include "report.h"
-#include "vmcs.h"
-#include "x86.h"
 
 #define PM1_CONTROL_BYTES 2
 #define PM1_SLP_EN BIT(13)

@@ -11,11 +11,8 @@
 #include "exit.h"
 
 #include "../apic/apic_trap.h"
-#include "inject.h"
-#include "log.h"
 #include "report.h"
 #include "vectoring.h"
-#include "vmcs.h"
 
 #define TOUCHES_LOGGED 16 /* a guest that keeps touching must not flush the log */
 

@@ -9,15 +9,10 @@
 
 #include "../apic/apic.h"
 #include "../pmu/pmu.h"
-#include "capability.h"
 #include "fault.h"
-#include "inject.h"
-#include "log.h"
-#include "mm.h"
 #include "msr.h"
 #include "msr_bitmap.h"
 #include "setup.h"
-#include "vmx.h"
 
 #define REFUSALS_LOGGED 16
 

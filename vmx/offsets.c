@@ -6,7 +6,6 @@
 #include "../pmu/host_work.h"
 #include "cpu.h"
 #include "descriptors.h"
-#include "msr.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
 #define DEFINE_GPR(name) DEFINE(CPU_##name, offsetof(struct cpu, gpr[GPR_##name]))

@@ -11,12 +11,7 @@
 #include "check_guest.h"
 #include "exit.h"
 #include "fault.h"
-#include "log.h"
-#include "mm.h"
-#include "msr.h"
 #include "setup.h"
-#include "vmcs.h"
-#include "x86.h"
 
 #define STACK_PAGES 4 /* and a guard page below */
 #define INVALIDATE_ALL 2 /* INVEPT and INVVPID type: all contexts */

@@ -9,13 +9,7 @@
 #include <string.h>
 
 #include "../apic/apic.h"
-#include "fault.h"
-#include "log.h"
-#include "mm.h"
-#include "msr.h"
 #include "setup.h"
-#include "vmx.h"
-#include "x86.h"
 
 #define PARK_US 100 /* from the last line before VMLAUNCH until it has certainly been executed */
 #define PORT_DELAY 0x80

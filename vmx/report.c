@@ -6,11 +6,7 @@
 #include "report.h"
 
 #include "../nmi/bookkeeping.h"
-#include "cpu.h"
-#include "log.h"
 #include "processor.h"
-#include "vmcs.h"
-#include "x86.h"
 
 #define KEYBOARD_COMMAND 0x64
 #define KEYBOARD_PULSE_RESET 0xfe

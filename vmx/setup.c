@@ -8,13 +8,8 @@
 #include "../guest/linux.h"
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
-#include "cpu.h"
 #include "cr.h"
 #include "exit.h"
-#include "msr.h"
-#include "vmcs.h"
-#include "vmx.h"
-#include "x86.h"
 
 #define GUEST_VPID 1 /* one guest; 0 is root mode's */
 #define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */

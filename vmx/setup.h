@@ -7,7 +7,6 @@
 #include "capability.h"
 #include "descriptors.h"
 
-struct cpu;
 struct guest_entry;
 
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state, and the guest

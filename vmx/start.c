@@ -9,11 +9,7 @@
 #include "../pmu/pmu.h"
 #include "fault.h"
 #include "image.h"
-#include "log.h"
-#include "mm.h"
-#include "msr.h"
 #include "processor.h"
-#include "x86.h"
 
 #define POOL_FIXED_PAGES 16 /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
