@@ -28,3 +28,7 @@ struct guest_acpi_result {
  * becomes a byte of memory at `doorbell`. Only past the point of no return. */
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,
                                          uint64_t doorbell, void *area, uint64_t area_size);
+
+/* Takes the tables with this signature out of XSDT and RSDT, in place. False: a list did not take
+ * the change. Only past the point of no return. */
+bool guest_acpi_hide(uint64_t rsdp, const char *signature);

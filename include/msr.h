@@ -25,12 +25,16 @@
 #define IA32_SGXLEPUBKEYHASH0 0x08c
 #define IA32_SMM_MONITOR_CTL 0x09b
 #define IA32_SMBASE 0x09e
+#define IA32_XAPIC_DISABLE_STATUS 0x0bd
+#define XAPIC_DISABLE_LEGACY BIT(0) /* x2APIC mode is locked on */
 #define IA32_PMC0 0x0c1
 #define IA32_RAR_CTRL 0x0ed /* Intel, "Remote Action Request White Paper" */
 #define IA32_RAR_INFO 0x0f0
 #define IA32_MTRRCAP 0x0fe
 #define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
 #define MTRRCAP_FIX BIT(8)      /* fixed ranges are supported */
+#define IA32_ARCH_CAPABILITIES 0x10a
+#define ARCH_CAP_XAPIC_DISABLE BIT(21)
 #define MSR_OC_MAILBOX 0x150
 #define IA32_SYSENTER_CS 0x174
 #define IA32_SYSENTER_ESP 0x175

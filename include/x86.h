@@ -96,6 +96,7 @@
 #define CPUID_7_ECX_OSPKE BIT(4)
 #define CPUID_7_ECX_TME BIT(13)
 #define CPUID_7_ECX_BUS_LOCK BIT(24)
+#define CPUID_7_EDX_ARCH_CAPABILITIES BIT(29)
 #define CPUID_EXTENDED_1_EDX_NX BIT(20)
 
 struct cpuid_result {

@@ -65,8 +65,9 @@ test-image:
 	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi \
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi no_msr_rules.efi)
 
-check-all e2e: test-image
+check-all e2e: test-image vtd-image
 
+include tests/vtd/vtd.mk
 include guest/bench/bench.mk
 include bench/measure.mk
 include boot/install.mk

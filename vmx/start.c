@@ -6,6 +6,8 @@
 #include "hypervisor.h"
 
 #include "../apic/apic.h"
+#include "../guest/acpi_edit.h"
+#include "../mm/vtd.h"
 #include "../pmu/pmu.h"
 #include "fault.h"
 #include "image.h"
@@ -14,32 +16,61 @@
 #define POOL_FIXED_PAGES 16 /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
+#define XAPIC_ID_MAX 0xfe
 
-static void ept_request_of(const struct vmx_capability *c, uint64_t memory_top,
-                           struct ept_request *q)
+/* The guest's memory map, and what keeps devices to it. */
+struct map {
+    struct mtrr_state mtrr;
+    struct range hidden[3 + DMAR_UNITS_MAX];
+    struct ept_request q;
+    struct vtd_plan vtd;
+};
+
+static enum x2apic_use x2apic_use(const struct acpi_facts *acpi)
 {
-    *q = (struct ept_request){
+    for (uint32_t i = 0; i < acpi->processors && i < PROCESSORS_MAX; i++)
+        if (acpi->apic_id[i] > XAPIC_ID_MAX)
+            return X2APIC_FORCED;
+    if (cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED &&
+        cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_CAPABILITIES &&
+        rdmsr(IA32_ARCH_CAPABILITIES) & ARCH_CAP_XAPIC_DISABLE &&
+        rdmsr(IA32_XAPIC_DISABLE_STATUS) & XAPIC_DISABLE_LEGACY)
+        return X2APIC_FORCED;
+    return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD ? X2APIC_ON : X2APIC_OFF;
+}
+
+static void plan_map(const struct boot_info *bi, const struct vmx_capability *c, struct map *m)
+{
+    uint32_t count = 0;
+
+    mtrr_read(&m->mtrr);
+    m->hidden[count++] = bi->image;
+    m->hidden[count++] = bi->pool;
+    if (bi->options.apic_trap)
+        m->hidden[count++] = apic_page();
+    vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+    for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
+        m->hidden[count++] = m->vtd.dmar.units[i];
+    m->q = (struct ept_request){
+        .mtrr = &m->mtrr,
+        .hidden = m->hidden,
+        .hidden_count = count,
         .address_bits = c->physical_address_bits,
         .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
         .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M,
-        .top = memory_top,
+        .top = bi->memory_top,
     };
 }
 
 uint64_t hypervisor_pool_size(const struct boot_info *bi)
 {
     struct vmx_capability capability;
-    struct mtrr_state mtrr;
-    struct ept_request q;
-    struct range hidden[3] = {{0, 0}}; /* only their number counts here */
+    struct map map;
 
     vmx_capability_read(&capability);
-    mtrr_read(&mtrr);
-    ept_request_of(&capability, bi->memory_top, &q);
-    q.mtrr = &mtrr;
-    q.hidden = hidden;
-    q.hidden_count = bi->options.apic_trap ? 3 : 2;
-    uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&q) +
+    plan_map(bi, &capability, &map);
+    uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
+                     vtd_pages_needed(&map.vtd, &map.q) +
                      (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
     /* The hypervisor's own tables map the pool in 4 KiB pages, and image and APIC beside it. */
     pages += pages / PAGES_PER_TABLE + 16;
@@ -67,22 +98,20 @@ static uint64_t build_host_paging(const struct boot_info *bi)
     return root;
 }
 
-static uint64_t build_ept(const struct boot_info *bi, const struct vmx_capability *c)
+/* Gives the EPT, to which devices are kept from here on as well. */
+static uint64_t contain(const struct boot_info *bi, const struct vmx_capability *c)
 {
-    const struct range hidden[] = {bi->image, bi->pool, apic_page()};
-    struct mtrr_state mtrr;
-    struct ept_request q;
+    struct map map;
 
-    mtrr_read(&mtrr);
-    ept_request_of(c, bi->memory_top, &q);
-    q.mtrr = &mtrr;
-    q.hidden = hidden;
-    q.hidden_count = bi->options.apic_trap ? 3 : 2;
-    uint64_t root = ept_build(&q);
+    plan_map(bi, c, &map);
+    uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
     log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image 0x%lx+0x%lx, pool 0x%lx+0x%lx\n",
-               ept_reach(&q), bi->image.base, bi->image.size, bi->pool.base, bi->pool.size);
+               ept_reach(&map.q), bi->image.base, bi->image.size, bi->pool.base, bi->pool.size);
+    vtd_start(&map.vtd, &map.q, root);
+    if (map.vtd.dmar.unit_count > 0 && !guest_acpi_hide(bi->acpi.rsdp, "DMAR"))
+        log_printf("pmuvisor: the ACPI table DMAR could not be hidden from the guest\n");
     return root;
 }
 
@@ -115,7 +144,7 @@ void hypervisor_start(const struct boot_info *bi)
 
     if (!processor_check(s))
         hypervisor_fault("%s", s->refusal.line);
-    cpu->ept_root = build_ept(bi, &s->capability);
+    cpu->ept_root = contain(bi, &s->capability);
     processor_prepare(s);
     processors_start(bi, s);
     if (!linux_load(bi, &processors, &s->guest, &refusal))

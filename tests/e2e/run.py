@@ -34,6 +34,7 @@ import processors  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
 import steady  # noqa: E402
+import vtd  # noqa: E402
 import workloads  # noqa: E402
 
 UNIT_SECONDS = 120
@@ -43,7 +44,7 @@ GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", 
           ("measure", measure),
           ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall),
           ("containment", containment), ("processors", processors), ("kvm", kvm),
-          ("apic", apic), ("policies", policies), ("steady", steady),
+          ("apic", apic), ("vtd", vtd), ("policies", policies), ("steady", steady),
           ("workloads", workloads), ("accuracy", accuracy),
           ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]
 

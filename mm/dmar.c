@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Reads the ACPI table DMAR. Pure; believes no length. Device scopes are not looked at: all units
+ * get the same tables for all devices. (VT-d specification, "DMA Remapping Reporting Structure",
+ * "DMA Remapping Hardware Unit Definition Structure", "Reserved Memory Region Reporting Structure".)
+ */
+#include "dmar.h"
+
+#include "acpi.h"
+#include "bits.h"
+
+struct dmar_table {
+    struct acpi_header header;
+    uint8_t address_width, flags, reserved[10];
+    uint8_t structures[];
+} __attribute__((packed));
+
+struct dmar_structure {
+    uint16_t type, length; /* bytes, of all of the structure */
+} __attribute__((packed));
+#define DMAR_DRHD 0
+#define DMAR_RMRR 1
+
+struct dmar_drhd {
+    struct dmar_structure structure;
+    uint8_t flags, size; /* the latter of the registers: 4 KiB << DRHD_SIZE */
+    uint16_t segment;
+    uint64_t registers;
+} __attribute__((packed));
+#define DRHD_SIZE BITS(3, 0)
+
+struct dmar_rmrr {
+    struct dmar_structure structure;
+    uint16_t reserved, segment;
+    uint64_t base, limit; /* the address of the last byte */
+} __attribute__((packed));
+
+static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
+{
+    if (d->unit_count == DMAR_UNITS_MAX || unit->registers == 0 ||
+        unit->registers % PAGE_SIZE != 0)
+        return false;
+    d->units[d->unit_count++] =
+        (struct range){unit->registers, PAGE_SIZE << (unit->size & DRHD_SIZE)};
+    return true;
+}
+
+static bool add_reserved(struct dmar *d, const struct dmar_rmrr *region)
+{
+    if (d->reserved_count == DMAR_RESERVED_MAX || region->limit < region->base)
+        return false;
+    d->reserved[d->reserved_count++] =
+        (struct range){region->base, region->limit - region->base + 1};
+    return true;
+}
+
+bool dmar_read(const void *table, struct dmar *d)
+{
+    const struct dmar_table *dmar = table;
+    const uint8_t *next = dmar->structures, *end = next - sizeof(*dmar) + dmar->header.length;
+
+    d->unit_count = d->reserved_count = 0;
+    while (next < end) {
+        const struct dmar_structure *s = (const void *)next;
+        uint64_t left = (uint64_t)(end - next);
+
+        if (left < sizeof(*s) || s->length < sizeof(*s) || s->length > left)
+            return false;
+        if (s->type == DMAR_DRHD) {
+            if (s->length < sizeof(struct dmar_drhd) || !add_unit(d, (const void *)next))
+                return false;
+        } else if (s->type == DMAR_RMRR) {
+            if (s->length < sizeof(struct dmar_rmrr) || !add_reserved(d, (const void *)next))
+                return false;
+        }
+        next += s->length;
+    }
+    return d->unit_count > 0;
+}

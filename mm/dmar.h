@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the ACPI table DMAR says: where the VT-d units' registers are, and which memory devices use
+ * that firmware set up. (VT-d specification, "DMA Remapping Reporting Structure".)
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "boot_info.h"
+
+#define DMAR_UNITS_MAX 64
+#define DMAR_RESERVED_MAX 64
+
+struct dmar {
+    uint32_t unit_count, reserved_count;
+    struct range units[DMAR_UNITS_MAX];       /* register pages */
+    struct range reserved[DMAR_RESERVED_MAX]; /* memory that devices go on using (RMRR) */
+};
+
+/* Reads a DMAR table whose header and checksum are right. False: damaged, without a unit, or
+ * more in it than there is room for; *d is not to be used then. */
+bool dmar_read(const void *table, struct dmar *d);
