@@ -5,6 +5,7 @@
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
+#   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make lines       counts the hypervisor's lines of code
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
@@ -39,8 +40,8 @@ test-machine:
 	@guest/kernel.sh > /dev/null
 
 check-all: $(EFI) $(UNIT_TESTS) test-machine lines
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test.py testbed/test.sh \
-	    testbed/selftest.sh bench/check.py)
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test.py tests/fuzz/run.py \
+	    testbed/test.sh testbed/selftest.sh bench/check.py)
 
 # Hypervisors that stack.py must refuse; __wrap_F is called in the place of F.
 STACK_MUTANTS = $(patsubst tests/static/%.c,$(BUILD)/static/%.elf,$(wildcard tests/static/*.c))
@@ -68,6 +69,7 @@ test-image:
 check-all e2e: test-image vtd-image
 
 include tests/vtd/vtd.mk
+include tests/fuzz/fuzz.mk
 include guest/bench/bench.mk
 include bench/measure.mk
 include boot/install.mk

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor with a frame on the exit path that is larger than the stack: stack.py must refuse it.
+ * A hypervisor with a frame on the exit path that is larger than the stack: stack.py must refuse
+ * it.
  */
 #include "vmx/exit.h"
 

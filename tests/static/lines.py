@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # lines.py: counts lines of code, without blank lines and comments, by folder: the hypervisor's own
-# (boot mm vmx pmu nmi apic, and guest/ without its folders), which have a limit, and beside them the
-# shared lib, console and include.
+# (boot mm vmx pmu nmi apic, and guest/ without its folders), which have a limit, and beside them
+# the shared lib, console and include.
 # Usage: lines.py [--max N] [ROOT]
 import argparse
 import os

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor whose exit path calls itself, as often as the guest's RAX says: stack.py must refuse it.
+ * A hypervisor whose exit path calls itself, as often as the guest's RAX says: stack.py must
+ * refuse it.
  */
 #include "cpu.h"
 #include "vmx/exit.h"

@@ -16,7 +16,7 @@ import sys
 PAGE = 4096
 WORD = 8
 
-# Ways in: function (a prefix when it ends in *) and the bytes that are on the stack before its first
+# Ways in: function (as a pattern) and the bytes that are on the stack before its first
 # instruction. The processor pushes SS, RSP, RFLAGS, CS, RIP and for some exceptions an error code
 # (SDM Vol. 3, "IA-32e Mode Interrupts and Exceptions: Stack Frame"). Stacks of STACK_PAGES, but for
 # the firmware's, of which the UEFI specification promises 128 KiB ("x64 Platforms", "Detailed
@@ -38,7 +38,8 @@ SWITCHES = {
 }
 
 # Where an indirect call or jump of an object file goes: to the functions whose address is taken
-# (in its tables or its code) in these object files, or to this function. FIRMWARE: out of the image.
+# (in its tables or its code) in these object files, or to this function. FIRMWARE: out of the
+# image.
 FIRMWARE = "firmware"
 INDIRECT = {
     "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE],
@@ -78,7 +79,7 @@ class Image:
     """The linked image: instructions, symbols, which object file is where, addresses taken."""
 
     def __init__(self, elf, link_map):
-        self.code = {}     # address: (mnemonic, operands, address of the next, RIP-relative operand)
+        self.code = {}     # address: (mnemonic, operands, next address, RIP-relative operand)
         self.symbols = {}  # address: name, of what lies in .text
         self.objects = []  # (start, end, object file)
         self.taken = {}    # object file: functions whose address it takes
@@ -122,8 +123,8 @@ class Image:
         # "/DISCARD/" and debugging parts have addresses that mean nothing: only what is loaded.
         with open(link_map, encoding="utf-8") as file:
             text = re.sub(r"(\n \.\S+)\n +", r"\1 ", file.read())
-        for match in re.finditer(r"\n \.(?:text|rodata|data)\S* +0x([0-9a-f]+) +0x([0-9a-f]+) (\S+)",
-                                 text):
+        part = re.compile(r"\n \.(?:text|rodata|data)\S* +0x([0-9a-f]+) +0x([0-9a-f]+) (\S+)")
+        for match in part.finditer(text):
             start, size = int(match[1], 16), int(match[2], 16)
             if size != 0 and start != 0:
                 self.objects.append((start, start + size, match[3]))
@@ -207,21 +208,21 @@ class Analysis:
         self.cut = 0        # how often the bound of a recursion was met
 
     def fail(self, address, text):
-        raise Unclear(f"{self.image.name(address)} at 0x{address:x} ({self.image.object_of(address)})"
-                      f": {text}")
+        place = f"0x{address:x} ({self.image.object_of(address)})"
+        raise Unclear(f"{self.image.name(address)} at {place}: {text}")
 
     def indirect(self, address):
         """Where an indirect call or jump goes; nothing for firmware."""
         place = self.image.object_of(address)
         if place not in INDIRECT:
-            self.fail(address, f"found an indirect call, wanted one of a file in INDIRECT of {__file__}"
-                      "; name there where it goes")
+            self.fail(address, "found an indirect call, wanted one of a file in INDIRECT of "
+                      f"{__file__}; name there where it goes")
         targets = set()
         for name in INDIRECT[place]:
             found = self.image.indirect_targets(name)
             if name != FIRMWARE and not found:
-                self.fail(address, f"found no function whose address is taken for {name}, wanted some; "
-                          f"correct INDIRECT of {__file__}")
+                self.fail(address, f"found no function whose address is taken for {name}, wanted "
+                          f"some; correct INDIRECT of {__file__}")
             targets |= found
         return targets
 
@@ -235,8 +236,8 @@ class Analysis:
                               for entry in cycle)
             if bound == 0:
                 names = " > ".join(self.image.name(entry) for entry in cycle + [target])
-                self.fail(address, f"found recursion without a bound: {names}; rewrite it or name its "
-                          f"bound in RECURSION of {__file__}")
+                self.fail(address, f"found recursion without a bound: {names}; rewrite it or name "
+                          f"its bound in RECURSION of {__file__}")
             if sum(self.image.name(entry) == name for entry in self.active) >= bound:
                 self.cut += 1
                 return None
@@ -253,7 +254,7 @@ class Analysis:
         return result
 
     def follow(self, entry, called=False):
-        """Everything that one entry reaches without a call: the greatest depth, and by which path."""
+        """All that one entry reaches without a call: the greatest depth, and by which path."""
         image, best, returns = self.image, (0, []), False
         at_most, visits, todo = {}, {}, [(entry, 0)]
         while todo:
@@ -313,8 +314,9 @@ class Analysis:
             if changed is None:
                 stack = SWITCHES.get(image.object_of(address))
                 if stack is None:
-                    self.fail(address, f"found '{mnemonic} {operands}', which cannot be followed; wanted "
-                              f"a frame of known size, or the file in SWITCHES of {__file__}")
+                    self.fail(address, f"found '{mnemonic} {operands}', which cannot be followed; "
+                              "wanted a frame of known size, or the file in SWITCHES of "
+                              f"{__file__}")
                 below = re.match(r"rsp,\[\w+-0x([0-9a-f]+)\]", operands)
                 self.switched.setdefault(stack, set()).add(
                     (after, int(below[1], 16) if below else 0))
@@ -376,8 +378,8 @@ def reached_everything(analysis):
     named = set().union(*(image.indirect_targets(name) for names in INDIRECT.values()
                           for name in names))
     for address in sorted(set().union(*image.taken.values()) - analysis.visited - named):
-        analysis.fail(address, "found that its address is taken and no way to it, wanted one; correct "
-                      f"WAYS_IN or INDIRECT of {__file__}")
+        analysis.fail(address, "found that its address is taken and no way to it, wanted one; "
+                      f"correct WAYS_IN or INDIRECT of {__file__}")
     for address, (mnemonic, operands, _, _) in image.code.items():
         if image.name(address) in analysis.jumps and address not in analysis.visited and \
                 not f"{mnemonic} {operands}".startswith(PADDING):
@@ -418,7 +420,8 @@ def main():
         depths["interrupted"] = (0, [])
         done = set()
         while True:
-            todo = {(stack, way) for stack, ways in analysis.switched.items() for way in ways} - done
+            todo = {(stack, way) for stack, ways in analysis.switched.items()
+                    for way in ways} - done
             if not todo:
                 break
             for stack, way in todo:
@@ -436,8 +439,8 @@ def main():
         depth += 0 if stack == "boot" else more
         print(f"  STACK {stack} stack: {depth} of {size} bytes, deepest: {shown(path)}")
         if depth > size:
-            print(f"stack.py: found {depth} bytes on the {stack} stack, wanted at most {size}; make "
-                  "frames or paths smaller", file=sys.stderr)
+            print(f"stack.py: found {depth} bytes on the {stack} stack, wanted at most {size}; "
+                  "make frames or paths smaller", file=sys.stderr)
             failed = True
     return failed
 

@@ -49,7 +49,8 @@ def test_lines_limit():
         count = 2 * len(lines.LIMITED)
         assert run(lines, "--max", str(count), root)[0] == 0
         status, text = run(lines, "--max", str(count - 1), root)
-        assert status == 1 and f"has {count} lines of code, wanted at most {count - 1}" in text, text
+        assert status == 1, text
+        assert f"has {count} lines of code, wanted at most {count - 1}" in text, text
         os.unlink(os.path.join(root, "mm", "a.c"))
         status, text = run(lines, root)
         assert status == 1 and "no code in mm" in text, text
@@ -58,9 +59,10 @@ def test_lines_limit():
 def assemble(folder):
     """The image of depth.asm and its map."""
     made = [os.path.join(folder, name) for name in ("depth.o", "depth.elf", "depth.map")]
-    subprocess.run(["nasm", "-f", "elf64", "-o", made[0], os.path.join(HERE, "depth.asm")], check=True)
-    subprocess.run(["ld", "-pie", "--no-dynamic-linker", "-e", "calls", "-Map", made[2], "-o", made[1],
-                    made[0]], check=True)
+    source = os.path.join(HERE, "depth.asm")
+    subprocess.run(["nasm", "-f", "elf64", "-o", made[0], source], check=True)
+    subprocess.run(["ld", "-pie", "--no-dynamic-linker", "-e", "calls", "-Map", made[2],
+                    "-o", made[1], made[0]], check=True)
     return made[1:]
 
 
@@ -102,7 +104,8 @@ def test_stack_unknown_target():
 def test_stack_mutants():
     """The hypervisor itself, as it is and with one thing wrong (tests.mk builds these)."""
     def check(name):
-        return run(stack, "--source", os.path.join(TOP, "vmx"), "--map", f"{name}.map", f"{name}.elf")
+        return run(stack, "--source", os.path.join(TOP, "vmx"), "--map", f"{name}.map",
+                   f"{name}.elf")
 
     build = os.path.join(TOP, "build")
     status, text = check(os.path.join(build, "pmuvisor"))

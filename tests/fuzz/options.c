@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Fuzz target: pmuvisor.cfg through the option parser. What it takes is in range and says the same
+ * when it is written out and read again; what it refuses, it refuses in one line.
+ */
+#include "options.h"
+
+#include "fuzz.h"
+
+#define SOURCE "fuzz.cfg"
+
+static bool parse(struct options *o, const void *text, size_t length)
+{
+    struct refusal r = {.kind = REFUSE_NO_MEMORY};
+    char *copy = exactly(text, length);
+    bool taken = options_parse(o, copy, length, SOURCE, &r);
+
+    free(copy);
+    if (!taken) {
+        CHECK(r.kind == REFUSE_BAD_OPTION, "kind %d", r.kind);
+        check_refusal(&r, SOURCE ": ");
+    }
+    return taken;
+}
+
+static void check_text(const char *text, size_t size)
+{
+    size_t length = strnlen(text, size);
+
+    CHECK(length < size, "no end within %zu", size);
+    for (size_t i = 0; i < length; i++)
+        CHECK((text[i] >= ' ' && text[i] <= '~') || text[i] == '\t', "0x%02x", text[i]);
+}
+
+static void check_ranges(const struct options *o)
+{
+    CHECK(o->policy <= POLICY_MSR_NMI, "%d", (int)o->policy);
+    CHECK(o->console <= CONSOLE_NONE, "%d", (int)o->console);
+    CHECK(o->tick_ms <= TICK_MAX_MS, "%u", o->tick_ms);
+    CHECK((o->bookkeeping & ~(uint32_t)BOOKKEEPING_ALL) == 0, "0x%x", o->bookkeeping);
+    CHECK(o->kernel[0] != '\0', "no kernel");
+    check_text(o->kernel, sizeof(o->kernel));
+    check_text(o->initrd, sizeof(o->initrd));
+    check_text(o->append, sizeof(o->append));
+    CHECK(policy_name(o->policy) != NULL, "%d", (int)o->policy);
+}
+
+/* As a user would write it. */
+static int render(const struct options *o, char *out, size_t size)
+{
+    static const char *const consoles[] = {
+        [CONSOLE_COM1] = "com1", [CONSOLE_COM2] = "com2", [CONSOLE_NONE] = "none"};
+    char steps[64] = "";
+
+    snprintf(steps, sizeof(steps), "%s%s%s%s", o->bookkeeping & BOOKKEEPING_LOST ? ",lost" : "",
+             o->bookkeeping & BOOKKEEPING_SKID ? ",skid" : "",
+             o->bookkeeping & BOOKKEEPING_UNBLOCK ? ",unblock" : "",
+             o->bookkeeping & BOOKKEEPING_MASK ? ",mask" : "");
+    return snprintf(out, size,
+                    "policy=%s apic=%s console=%s pmu=%s stats=%s tick=%u user_hypercalls=%d\n"
+                    "unblock=%s platform_nmi=%s bookkeeping=%s\nkernel=%s initrd=%s append=%s\n",
+                    policy_name(o->policy), o->apic_trap ? "trap" : "pass", consoles[o->console],
+                    o->pmu ? "on" : "off", o->stats_cycles ? "cycles" : "counts", o->tick_ms,
+                    o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
+                    o->platform_nmi_host ? "host" : "guest", steps[0] != '\0' ? steps + 1 : "none",
+                    o->kernel, o->initrd, o->append);
+}
+
+static void check_same(const struct options *a, const struct options *b)
+{
+#define SAME(field) CHECK(a->field == b->field, "%s: %u and %u", #field, a->field, b->field)
+    SAME(policy);
+    SAME(console);
+    SAME(apic_trap);
+    SAME(pmu);
+    SAME(stats_cycles);
+    SAME(user_hypercalls);
+    SAME(unblock_lazy);
+    SAME(platform_nmi_host);
+    SAME(bookkeeping);
+    SAME(tick_ms);
+#undef SAME
+    CHECK(strcmp(a->kernel, b->kernel) == 0, "'%s' and '%s'", a->kernel, b->kernel);
+    CHECK(strcmp(a->initrd, b->initrd) == 0, "'%s' and '%s'", a->initrd, b->initrd);
+    CHECK(strcmp(a->append, b->append) == 0, "'%s' and '%s'", a->append, b->append);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct options first, again;
+    char text[2 * OPTION_PATH_MAX + OPTION_APPEND_MAX + 512];
+
+    options_default(&first);
+    if (!parse(&first, data, size))
+        return 0;
+    check_ranges(&first);
+
+    int length = render(&first, text, sizeof(text));
+    CHECK(length > 0 && (size_t)length < sizeof(text), "%d", length);
+    options_default(&again);
+    CHECK(parse(&again, text, (size_t)length), "%s", text);
+    check_same(&first, &again);
+
+    /* Reading a source once more changes nothing. */
+    CHECK(parse(&again, data, size), "refused the second time");
+    check_same(&first, &again);
+    return 0;
+}
