@@ -10,6 +10,7 @@ default rel
 section .text
 
 %include "offsets.inc"
+%include "../vmx/registers.inc"
 
 extern nmi_root
 
@@ -19,30 +20,9 @@ extern nmi_root
 %define FRAME_RFLAGS FRAME + 16
 %define FRAME_RSP FRAME + 24
 
-; The registers that nmi_entry pushed, for both ways back.
-%macro RESTORE_CALLER_SAVED 0
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
-%endmacro
-
 global nmi_entry
 nmi_entry:
-    push rax
-    push rcx
-    push rdx
-    push rsi
-    push rdi
-    push r8
-    push r9
-    push r10
-    push r11
+    PUSH_ALL CALLER_SAVED
     cld
     ; The processor aligned RSP to 16 and pushed 5 words, this code 9: aligned again.
     mov rdi, [rsp + FRAME_RIP]
@@ -57,7 +37,7 @@ nmi_entry:
     xor edx, edx
     wrmsr
 .restore:
-    RESTORE_CALLER_SAVED
+    POP_ALL CALLER_SAVED
     iretq
 
 ; void nmi_unblock(void): an IRET to its own return; in root mode CS and SS are always these.
@@ -83,7 +63,7 @@ return_blocked:
     mov rcx, [rsp + 8 * 8]      ; the interrupted RAX
     mov [rax - 24], rcx
     mov [rsp + 8 * 8], rax      ; in its place: the interrupted RSP
-    RESTORE_CALLER_SAVED
+    POP_ALL CALLER_SAVED
     lea rsp, [rax - 24]
     pop rax
     popfq

@@ -9,47 +9,12 @@ bits 64
 default rel
 
 %include "offsets.inc"
+%include "registers.inc"
 
 extern vmx_exit
 extern pmu_reload_global_ctrl
 extern vmx_exit_timed
 extern vmx_entry_failed
-
-%macro SAVE_GUEST_REGISTERS 0
-    mov [gs:CPU_RAX], rax
-    mov [gs:CPU_RCX], rcx
-    mov [gs:CPU_RDX], rdx
-    mov [gs:CPU_RBX], rbx
-    mov [gs:CPU_RBP], rbp
-    mov [gs:CPU_RSI], rsi
-    mov [gs:CPU_RDI], rdi
-    mov [gs:CPU_R8], r8
-    mov [gs:CPU_R9], r9
-    mov [gs:CPU_R10], r10
-    mov [gs:CPU_R11], r11
-    mov [gs:CPU_R12], r12
-    mov [gs:CPU_R13], r13
-    mov [gs:CPU_R14], r14
-    mov [gs:CPU_R15], r15
-%endmacro
-
-%macro LOAD_GUEST_REGISTERS 0
-    mov rax, [gs:CPU_RAX]
-    mov rcx, [gs:CPU_RCX]
-    mov rdx, [gs:CPU_RDX]
-    mov rbx, [gs:CPU_RBX]
-    mov rbp, [gs:CPU_RBP]
-    mov rsi, [gs:CPU_RSI]
-    mov rdi, [gs:CPU_RDI]
-    mov r8, [gs:CPU_R8]
-    mov r9, [gs:CPU_R9]
-    mov r10, [gs:CPU_R10]
-    mov r11, [gs:CPU_R11]
-    mov r12, [gs:CPU_R12]
-    mov r13, [gs:CPU_R13]
-    mov r14, [gs:CPU_R14]
-    mov r15, [gs:CPU_R15]
-%endmacro
 
 section .text
 
@@ -57,7 +22,7 @@ section .text
 align 16
 global vmx_exit_entry
 vmx_exit_entry:
-    SAVE_GUEST_REGISTERS
+    SAVE_ALL GUEST_REGISTERS
     mov rdi, [gs:CPU_SELF]
     call vmx_exit
     mov rdi, [gs:CPU_SELF]
@@ -66,7 +31,7 @@ vmx_exit_entry:
     cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
     jne .reload
 .resume:
-    LOAD_GUEST_REGISTERS
+    LOAD_ALL GUEST_REGISTERS
     vmresume
     jmp entry_failed
 .reload:                        ; the guest's GLOBAL_CTRL changed since the last entry
@@ -77,10 +42,10 @@ vmx_exit_entry:
 align 16
 global vmx_exit_entry_timed
 vmx_exit_entry_timed:
-    SAVE_GUEST_REGISTERS
+    SAVE_ALL GUEST_REGISTERS
     mov rdi, [gs:CPU_SELF]
     call vmx_exit_timed
-    LOAD_GUEST_REGISTERS
+    LOAD_ALL GUEST_REGISTERS
     vmresume
     jmp entry_failed
 
@@ -88,7 +53,7 @@ vmx_exit_entry_timed:
 global vmx_launch
 vmx_launch:
     and rsp, -16
-    LOAD_GUEST_REGISTERS
+    LOAD_ALL GUEST_REGISTERS
     vmlaunch
 
 entry_failed:

@@ -9,6 +9,8 @@ default rel
 
 section .text
 
+%include "registers.inc"
+
 extern root_exception
 
 ; Vectors for which the processor pushes an error code (SDM Vol. 3, "Error Code").
@@ -31,21 +33,7 @@ global exception_stubs
 exception_stubs equ exception_0
 
 exception_common:
-    push rax
-    push rbx
-    push rcx
-    push rdx
-    push rsi
-    push rdi
-    push rbp
-    push r8
-    push r9
-    push r10
-    push r11
-    push r12
-    push r13
-    push r14
-    push r15
+    PUSH_ALL rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15
     cld
     mov rdi, rsp
     mov rbx, rsp                ; survives the call

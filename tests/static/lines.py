@@ -36,9 +36,9 @@ def count_folder(folder):
     """The number of files and of code lines directly in a folder."""
     files = lines = 0
     for name in sorted(os.listdir(folder)):
-        if name.endswith((".c", ".h", ".asm")):
+        if name.endswith((".c", ".h", ".asm", ".inc")):
             with open(os.path.join(folder, name), encoding="utf-8") as source:
-                lines += code_lines(source.read(), name.endswith(".asm"))
+                lines += code_lines(source.read(), name.endswith((".asm", ".inc")))
             files += 1
     return files, lines
 
