@@ -28,6 +28,7 @@ struct dmar_drhd {
     uint64_t registers;
 } __attribute__((packed));
 #define DRHD_SIZE BITS(3, 0)
+#define NO_ADDRESS BITS(63, 52) /* of no physical address */
 
 struct dmar_rmrr {
     struct dmar_structure structure;
@@ -38,7 +39,7 @@ struct dmar_rmrr {
 static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
 {
     if (d->unit_count == DMAR_UNITS_MAX || unit->registers == 0 ||
-        unit->registers % PAGE_SIZE != 0)
+        unit->registers % PAGE_SIZE != 0 || (unit->registers & NO_ADDRESS) != 0)
         return false;
     d->units[d->unit_count++] =
         (struct range){unit->registers, PAGE_SIZE << (unit->size & DRHD_SIZE)};
@@ -47,7 +48,8 @@ static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
 
 static bool add_reserved(struct dmar *d, const struct dmar_rmrr *region)
 {
-    if (d->reserved_count == DMAR_RESERVED_MAX || region->limit < region->base)
+    if (d->reserved_count == DMAR_RESERVED_MAX || region->limit < region->base ||
+        (region->limit & NO_ADDRESS) != 0)
         return false;
     d->reserved[d->reserved_count++] =
         (struct range){region->base, region->limit - region->base + 1};
