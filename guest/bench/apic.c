@@ -8,18 +8,14 @@
 #include "msr.h"
 #include "x86.h"
 
-#define APIC_ID 0x020
 #define APIC_EOI 0x0b0
-#define APIC_SVR 0x0f0
 #define APIC_ICR_LOW 0x300
 #define APIC_ICR_HIGH 0x310
 #define APIC_LVT_PMI 0x340
 #define X2APIC_MSR 0x800 /* + offset / 16 */
 #define X2APIC_ICR 0x830
-#define SVR_SOFTWARE_ENABLE (1u << 8)
-#define ICR_NMI (4u << 8)
-#define ICR_ASSERT BIT(14)
 #define ICR_STATUS BIT(12)
+#define XAPIC_ID_SHIFT 24
 #define APIC_BASE_ADDRESS BITS(51, 12)
 #define CPUID_1_ECX_X2APIC BIT(21)
 
@@ -38,12 +34,12 @@ bool apic_enter_x2(void)
     return true;
 }
 
-static uint32_t apic_read(uint32_t offset)
+uint32_t apic_read(uint32_t offset)
 {
     return apic_x2() ? (uint32_t)rdmsr(X2APIC_MSR + offset / 16) : *at(offset);
 }
 
-static void apic_write(uint32_t offset, uint32_t value)
+void apic_write(uint32_t offset, uint32_t value)
 {
     if (apic_x2())
         wrmsr(X2APIC_MSR + offset / 16, value);
@@ -60,6 +56,20 @@ void apic_self_nmi(void)
         return;
     }
     *at(APIC_ICR_HIGH) = *at(APIC_ID);
+    *at(APIC_ICR_LOW) = command;
+    while (*at(APIC_ICR_LOW) & ICR_STATUS)
+        ;
+}
+
+uint32_t apic_id(void) { return apic_x2() ? apic_read(APIC_ID) : apic_read(APIC_ID) >> XAPIC_ID_SHIFT; }
+
+void apic_send(uint32_t id, uint32_t command)
+{
+    if (apic_x2()) {
+        wrmsr(X2APIC_ICR, (uint64_t)id << 32 | command);
+        return;
+    }
+    *at(APIC_ICR_HIGH) = id << XAPIC_ID_SHIFT;
     *at(APIC_ICR_LOW) = command;
     while (*at(APIC_ICR_LOW) & ICR_STATUS)
         ;

@@ -29,6 +29,14 @@ void cpu_exception_stack(unsigned vector, uint64_t top);
 /* Gives NMIs another handler, on the same stack; NULL: nmi_entry again. */
 void cpu_nmi_entry(const void *handler);
 
+/* Which of the two IDTs this processor has: of handlers for one that runs alone, or by processor. */
+void cpu_handlers(bool alone);
+/* Says which processor runs a test alone. */
+void cpu_current(unsigned number);
+/* The IDT by processor; and GDT, TSS and that IDT on another processor than the first. */
+void cpu_setup_smp(void);
+void cpu_setup_other(unsigned number);
+
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 
 #define STUB_BYTES 16
@@ -69,12 +77,28 @@ bool read_try(uint64_t address, uint64_t *value);
 
 /* ---- apic.c: the local APIC, in the mode it is in ---- */
 
+#define APIC_ID 0x020
+#define APIC_SVR 0x0f0
+#define SVR_SOFTWARE_ENABLE (1u << 8)
+#define ICR_FIXED 0u
+#define ICR_NMI (4u << 8)
+#define ICR_INIT (5u << 8)
+#define ICR_STARTUP (6u << 8)
+#define ICR_ASSERT (1u << 14)
+#define ICR_LEVEL (1u << 15)
 #define LVT_MASKED (1u << 16)
 #define LVT_NMI (4u << 8)
 
 bool apic_x2(void);
 /* To x2APIC mode; false where the processor has none. There is no way back. */
 bool apic_enter_x2(void);
+/* A register by its offset in the xAPIC's page, in either mode; not the ICR. */
+uint32_t apic_read(uint32_t offset);
+void apic_write(uint32_t offset, uint32_t value);
+/* This processor's own, in the mode that it is in. */
+uint32_t apic_id(void);
+/* An interrupt command to one processor. */
+void apic_send(uint32_t id, uint32_t command);
 void apic_self_nmi(void);
 uint32_t apic_read_lvtpc(void);
 void apic_write_lvtpc(uint32_t value);
@@ -103,6 +127,10 @@ uint16_t machine_pm1a_control(void);
 bool under_pmuvisor(void);
 /* VMCALL with a number and an argument in RBX; natively it must not be called. */
 int64_t hypercall(uint64_t number, uint64_t argument);
+/* As the loader left them. */
+const struct boot_params *machine_boot_params(void);
+/* Where the RSDP is; 0: none was found. */
+uint64_t machine_rsdp(void);
 /* An address in memory that is hidden from this guest; 0: none is known. */
 uint64_t hidden_address(void);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * GDT, TSS and IDT of the bench kernel. NMIs and exceptions have stacks of their own.
+ * GDT and TSS of each processor, and the two IDTs of the bench kernel: one whose handlers keep their
+ * state in one place, for a processor that runs alone, and one whose handlers keep it by processor.
+ * NMIs and exceptions have stacks of their own.
  * SDM Vol. 3, "Segment Descriptors", "64-Bit TSS", "Interrupt and Exception Handling in 64-bit
  * Mode", "Interrupt Stack Table".
  */
 #include "bench.h"
 
+#include "smp.h"
 #include "x86.h"
 
-#define STACK_BYTES 8192
+#define STACK_BYTES AP_STACK
 #define GATE_INTERRUPT 0x8e /* present, DPL 0, 64-bit interrupt gate */
 #define GDT_CODE_64 0x00af9b000000ffffULL
 #define GDT_DATA 0x00cf93000000ffffULL
@@ -36,16 +39,20 @@ struct table_register {
     uint64_t base;
 } __attribute__((packed));
 
-static uint64_t gdt[GDT_WORDS];
-static struct gate idt[VECTORS];
-static struct tss tss;
+static struct tables {
+    uint64_t gdt[GDT_WORDS];
+    struct tss tss;
+} tables[PROCESSORS_MAX];
+/* Of the processor that runs a test alone. */
+static struct tables *current = &tables[0];
+static struct gate idt[VECTORS], smp_idt[VECTORS];
 static uint8_t stacks[2][STACK_BYTES] __attribute__((aligned(16)));
 
-static void gate_set(unsigned vector, const char *handler, uint8_t ist)
+static void gate_set(struct gate *gates, unsigned vector, const char *handler, uint8_t ist)
 {
     uint64_t address = (uintptr_t)handler;
 
-    idt[vector] = (struct gate){
+    gates[vector] = (struct gate){
         .offset_low = (uint16_t)address,
         .selector = CODE_SELECTOR,
         .ist = ist,
@@ -55,16 +62,16 @@ static void gate_set(unsigned vector, const char *handler, uint8_t ist)
     };
 }
 
-static void gdt_setup(void)
+static void gdt_setup(struct tables *t)
 {
-    uint64_t base = (uintptr_t)&tss;
-    struct table_register r = {sizeof(gdt) - 1, (uintptr_t)gdt};
+    uint64_t base = (uintptr_t)&t->tss;
+    struct table_register r = {sizeof(t->gdt) - 1, (uintptr_t)t->gdt};
 
-    gdt[CODE_SELECTOR / 8] = GDT_CODE_64;
-    gdt[DATA_SELECTOR / 8] = GDT_DATA;
-    gdt[TSS_SELECTOR / 8] = (sizeof(tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE |
-                            (base >> 24 & 0xff) << 56;
-    gdt[TSS_SELECTOR / 8 + 1] = base >> 32;
+    t->gdt[CODE_SELECTOR / 8] = GDT_CODE_64;
+    t->gdt[DATA_SELECTOR / 8] = GDT_DATA;
+    t->gdt[TSS_SELECTOR / 8] = (sizeof(t->tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE |
+                               (base >> 24 & 0xff) << 56;
+    t->gdt[TSS_SELECTOR / 8 + 1] = base >> 32;
     __asm__ volatile("lgdt %0\n\t"
                      "mov %1, %%ds\n\t"
                      "mov %1, %%es\n\t"
@@ -91,30 +98,62 @@ static void enter_segments(void)
 
 void cpu_exception_stack(unsigned vector, uint64_t top)
 {
-    tss.ist[IST_SPOILT - 1] = top;
+    current->tss.ist[IST_SPOILT - 1] = top;
     idt[vector].ist = top != 0 ? IST_SPOILT : IST_EXCEPTION;
 }
 
 void cpu_nmi_entry(const void *handler)
 {
-    gate_set(VECTOR_NMI, handler != NULL ? handler : nmi_entry, IST_NMI);
+    gate_set(idt, VECTOR_NMI, handler != NULL ? handler : nmi_entry, IST_NMI);
+}
+
+static void tables_load(struct tables *t, uint64_t nmi_top, uint64_t exception_top)
+{
+    t->tss.ist[IST_NMI - 1] = nmi_top;
+    t->tss.ist[IST_EXCEPTION - 1] = exception_top;
+    t->tss.io_map = sizeof(t->tss);
+    gdt_setup(t);
 }
 
 void cpu_setup(void)
 {
-    struct table_register r = {sizeof(idt) - 1, (uintptr_t)idt};
-
-    tss.ist[IST_NMI - 1] = (uintptr_t)stacks[0] + STACK_BYTES;
-    tss.ist[IST_EXCEPTION - 1] = (uintptr_t)stacks[1] + STACK_BYTES;
-    tss.io_map = sizeof(tss);
-    gdt_setup();
+    tables_load(&tables[0], (uintptr_t)stacks[0] + STACK_BYTES, (uintptr_t)stacks[1] + STACK_BYTES);
     for (unsigned v = 0; v < VECTORS; v++) {
         if (v < EXCEPTIONS)
-            gate_set(v, exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
+            gate_set(idt, v, exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
         else
-            gate_set(v, stray_interrupt, IST_EXCEPTION);
+            gate_set(idt, v, stray_interrupt, IST_EXCEPTION);
     }
     cpu_nmi_entry(NULL);
+    cpu_handlers(true);
+    enter_segments();
+}
+
+void cpu_handlers(bool alone)
+{
+    struct table_register r = {sizeof(idt) - 1, (uintptr_t)(alone ? idt : smp_idt)};
+
     __asm__ volatile("lidt %0" : : "m"(r));
+}
+
+void cpu_current(unsigned number) { current = &tables[number]; }
+
+void cpu_setup_smp(void)
+{
+    for (unsigned v = 0; v < VECTORS; v++) {
+        if (v < EXCEPTIONS)
+            gate_set(smp_idt, v, smp_exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
+        else
+            gate_set(smp_idt, v, smp_interrupt, IST_EXCEPTION);
+    }
+    gate_set(smp_idt, VECTOR_NMI, smp_nmi_entry, IST_NMI);
+}
+
+void cpu_setup_other(unsigned number)
+{
+    uint64_t top = (uintptr_t)ap_stacks + (uint64_t)(number + 1) * AP_STACKS;
+
+    tables_load(&tables[number], top - AP_STACK, top - 2 * AP_STACK);
+    cpu_handlers(false);
     enter_segments();
 }

@@ -13,14 +13,17 @@
 #define HEADER_OFFSET 0x1f1 /* of struct setup_header in the file */
 #define HEADER_SIZE 0x7b    /* of all its fields up to protocol 2.15 */
 #define SETUP_CODE (HEADER_OFFSET + HEADER_SIZE)
-#define KERNEL_FILE_SIZE 0x10000 /* padded to this */
+#define KERNEL_FILE_SIZE 0x14000 /* padded to this */
 
 /* ---- memory ---- */
 #define ENTRY_64 0x200      /* of the 64-bit entry in the kernel */
 #define INIT_SIZE 0x100000  /* kernel, its zeroed data, stacks and page tables */
+#define AP_STACK 0x2000      /* of another processor, and each of its two for events */
+#define AP_STACKS 0x6000     /* all three */
 #define ALIGNMENT 0x1000 /* of the load address */
 #define PREFERRED 0x1000000
 /* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
 #define KERNEL_VIRTUAL 0xffffffff80000000
+#define PROCESSORS_MAX 16 /* more than these are left asleep */
 
 #endif

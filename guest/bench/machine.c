@@ -57,6 +57,7 @@ static const struct efi_guid acpi_20_guid = {
 static struct acpi_facts acpi;
 static unsigned sleep_type = SLP_TYP_UNKNOWN;
 static const struct boot_params *boot_params;
+static uint64_t rsdp;
 
 static uint64_t find_rsdp(const struct boot_params *bp)
 {
@@ -112,8 +113,7 @@ static void mask_pic(void)
 
 void machine_setup(const struct boot_params *bp)
 {
-    uint64_t rsdp = find_rsdp(bp);
-
+    rsdp = find_rsdp(bp);
     boot_params = bp;
     mask_pic();
     if (rsdp == 0)
@@ -152,6 +152,8 @@ void machine_off(void)
     halt_forever();
 }
 
+const struct boot_params *machine_boot_params(void) { return boot_params; }
+uint64_t machine_rsdp(void) { return rsdp; }
 uint16_t machine_pm1a_control(void) { return (uint16_t)acpi.pm1a_control; }
 
 bool under_pmuvisor(void)

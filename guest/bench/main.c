@@ -2,9 +2,11 @@
  *
  * The bench kernel: runs the tests that its command line names and switches the machine off.
  * `bench=A,B,...` with a test `kind[:word][:number...]`; without it, the tests that run anywhere.
+ * `@kind...` runs a test on each processor but the first, one after another.
  */
 #include "bench.h"
 #include "host.h"
+#include "smp.h"
 
 #include <string.h>
 
@@ -12,6 +14,8 @@
 
 #define COMMAND_LINE_MAX 2048
 #define KEY "bench="
+#define SMP "smp-"
+#define EACH '@'
 
 _Noreturn void bench_main(const struct boot_params *bp);
 
@@ -63,6 +67,15 @@ static const struct {
     {"hypercall-hidden", test_hypercall_hidden},
     {"context", test_context},
     {"lbr", test_lbr},
+    {"smp-processors", test_smp_processors},
+    {"smp-x2apic", test_smp_x2apic},
+    {"smp-state", test_smp_state},
+    {"smp-init", test_smp_init},
+    {"smp-sipi", test_smp_sipi},
+    {"smp-cpuid", test_smp_cpuid},
+    {"smp-nmi", test_smp_nmi},
+    {"smp-pmi", test_smp_pmi},
+    {"smp-mixed", test_smp_mixed},
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
@@ -138,14 +151,37 @@ static void run(const struct job *job)
     tap_result(false, job->name, "there is no such test");
 }
 
+/* Tests that know of all processors begin so; the rest leave the others alone. */
+static bool knows_others(const char *kind)
+{
+    return strlen(kind) > strlen(SMP) && memcmp(kind, SMP, strlen(SMP)) == 0;
+}
+
+static void run_here_or_there(const struct job *job, bool there)
+{
+    if (!there && !knows_others(job->kind)) {
+        run(job);
+        return;
+    }
+    smp_start();
+    cpu_handlers(false);
+    if (there)
+        smp_each(job, run);
+    else
+        run(job);
+    cpu_handlers(true);
+}
+
 static void run_all(const char *list)
 {
     struct job job;
 
     while (*list != '\0' && *list != ' ') {
+        bool there = *list == EACH;
+        list += there;
         size_t length = until(list, ", ");
         parse(&job, list, length);
-        run(&job);
+        run_here_or_there(&job, there);
         list += length + (list[length] == ',');
     }
 }

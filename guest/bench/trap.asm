@@ -17,41 +17,7 @@ extern apic_eoi
 %define FRAME_RFLAGS 32
 %define FRAME_RSP 40
 
-%macro PUSH_REGISTERS 0
-    push rax
-    push rcx
-    push rdx
-    push rbx
-    push rbp
-    push rsi
-    push rdi
-    push r8
-    push r9
-    push r10
-    push r11
-    push r12
-    push r13
-    push r14
-    push r15
-%endmacro
-
-%macro POP_REGISTERS 0
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rbp
-    pop rbx
-    pop rdx
-    pop rcx
-    pop rax
-%endmacro
+%include "registers.inc"
 
 section .text
 

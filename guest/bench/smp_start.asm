@@ -1,0 +1,184 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Where a SIPI lets a processor begin: a copy of this in a page below 1 MiB. It keeps what it finds
+; in every register that this mode can read, and goes to 64-bit mode and to C. It works by CS alone.
+; SDM Vol. 3, "Processor State After Reset", "Initializing IA-32e Mode".
+
+%include "layout.inc"
+
+%define AT(label) ((label) - start_code)
+%define PAGE 0x1000
+%define CODE_SELECTOR 0x10
+%define CR0_PG_PE 0x80000001
+%define CR4_PAE 0x20
+%define IA32_EFER 0xc0000080
+%define EFER_LME 0x100
+%define MSR_BYTES 12
+
+section .text
+align 16
+bits 16
+global start_code
+start_code:
+    mov [cs:AT(start_eax)], eax
+    mov [cs:AT(start_ecx)], ecx
+    mov [cs:AT(start_edx)], edx
+    mov [cs:AT(start_ebx)], ebx
+    mov [cs:AT(start_esp)], esp
+    mov [cs:AT(start_ebp)], ebp
+    mov [cs:AT(start_esi)], esi
+    mov [cs:AT(start_edi)], edi
+    mov [cs:AT(start_cs)], cs
+    mov [cs:AT(start_ds)], ds
+    mov [cs:AT(start_es)], es
+    mov [cs:AT(start_ss)], ss
+    mov [cs:AT(start_fs)], fs
+    mov [cs:AT(start_gs)], gs
+    mov ax, cs
+    mov ds, ax
+    mov ss, ax
+    mov esp, PAGE
+    pushfd
+    pop dword [AT(start_eflags)]
+    cld
+    o32 sgdt [AT(start_gdt)]
+    o32 sidt [AT(start_idt)]
+    mov eax, cr0
+    mov [AT(start_cr0)], eax
+    mov eax, cr2
+    mov [AT(start_cr2)], eax
+    mov eax, cr3
+    mov [AT(start_cr3)], eax
+    mov eax, cr4
+    mov [AT(start_cr4)], eax
+%assign n 0
+%rep 4
+    mov eax, dr%+n
+    mov [AT(start_dr) + 4 * n], eax
+%assign n n+1
+%endrep
+    mov eax, dr6
+    mov [AT(start_dr) + 16], eax
+    mov eax, dr7
+    mov [AT(start_dr) + 20], eax
+    fnstcw [AT(start_fcw)]
+    fnstsw [AT(start_fsw)]
+    mov si, AT(start_msrs)
+.msr:
+    mov ecx, [si]
+    rdmsr
+    mov [si + 4], eax
+    mov [si + 8], edx
+    add si, MSR_BYTES
+    cmp si, AT(start_msrs_end)
+    jb .msr
+
+    xor ebx, ebx
+    mov bx, cs
+    shl ebx, 4
+    lea eax, [ebx + AT(start_gdt_new)]
+    mov [AT(start_gdt_pointer) + 2], eax
+    lea eax, [ebx + AT(start_64)]
+    mov [AT(start_far)], eax
+    o32 lgdt [AT(start_gdt_pointer)]
+    mov eax, CR4_PAE
+    mov cr4, eax
+    mov eax, [AT(start_cr3_new)]
+    mov cr3, eax
+    mov ecx, IA32_EFER
+    xor eax, eax
+    xor edx, edx
+    mov ax, EFER_LME
+    wrmsr
+    mov eax, CR0_PG_PE
+    mov cr0, eax
+    jmp dword far [AT(start_far)]
+
+bits 64
+default rel
+start_64:
+    mov rsp, [start_stack]
+    mov rdi, [start_argument]
+    mov rax, [start_entry]
+    push 0
+    jmp rax
+
+align 8
+start_gdt_new:
+    dq 0, 0
+    dq 0x00af9b000000ffff       ; 64-bit code
+    dq 0x00cf93000000ffff       ; flat data
+start_gdt_pointer:
+    dw start_gdt_pointer - start_gdt_new - 1
+    dd 0
+start_far:
+    dd 0
+    dw CODE_SELECTOR
+
+; struct start_parameters
+align 8
+global start_parameters
+start_parameters:
+start_cr3_new: dd 0
+start_stack: dq 0
+start_entry: dq 0
+start_argument: dq 0
+
+; struct start_state
+align 8
+global start_state
+start_state:
+start_eax: dd 0
+start_ecx: dd 0
+start_edx: dd 0
+start_ebx: dd 0
+start_esp: dd 0
+start_ebp: dd 0
+start_esi: dd 0
+start_edi: dd 0
+start_eflags: dd 0
+start_cs: dw 0
+start_ds: dw 0
+start_es: dw 0
+start_ss: dw 0
+start_fs: dw 0
+start_gs: dw 0
+start_gdt: dw 0
+    dd 0
+start_idt: dw 0
+    dd 0
+start_cr0: dd 0
+start_cr2: dd 0
+start_cr3: dd 0
+start_cr4: dd 0
+start_dr: times 6 dd 0
+start_fcw: dw 0
+start_fsw: dw 0
+; APIC_BASE, EFER, FS_BASE, GS_BASE, KERNEL_GS_BASE, SYSENTER_EIP, PAT, TSC_AUX, PERF_GLOBAL_CTRL,
+; FIXED_CTR_CTRL, DEBUGCTL, MTRR_DEF_TYPE
+start_msrs:
+%macro MSR 1
+    dd %1
+    dq 0
+%endmacro
+    MSR 0x1b
+    MSR IA32_EFER
+    MSR 0xc0000100
+    MSR 0xc0000101
+    MSR 0xc0000102
+    MSR 0x176
+    MSR 0x277
+    MSR 0xc0000103
+    MSR 0x38f
+    MSR 0x38d
+    MSR 0x1d9
+    MSR 0x2ff
+start_msrs_end:
+global start_code_end
+start_code_end:
+
+section .noinit nobits alloc write align=4096
+global ap_stacks
+ap_stacks: resb PROCESSORS_MAX * AP_STACKS
+
+section .note.GNU-stack noalloc noexec nowrite progbits

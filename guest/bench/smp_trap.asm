@@ -1,0 +1,104 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Entries of exceptions, NMIs and interrupts where several processors run: as in trap.asm, but all
+; state is the processor's own, by GS (struct processor in smp.h).
+; SDM Vol. 3, "Error Code", "Handling Multiple NMIs".
+
+bits 64
+default rel
+
+extern unexpected_fault
+extern smp_nmi_handle
+extern apic_eoi
+
+%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
+%define FRAME_RFLAGS 32         ; on the stack: vector, error code, then what the processor pushed
+%define FRAME_RSP 40
+%define P_FAULT_RESUME 8
+%define P_RESUME_NOW 16
+%define P_FAULTS 24
+
+%include "registers.inc"
+
+section .text
+
+%assign v 0
+%rep 32
+align 16
+smp_exception_%+v:
+%if !PUSHES_ERROR_CODE(v)
+    push 0
+%endif
+    push v
+    jmp smp_exception_common
+%assign v v+1
+%endrep
+
+global smp_exception_stubs
+smp_exception_stubs equ smp_exception_0
+
+smp_exception_common:
+    cmp qword [gs:P_FAULT_RESUME], 0
+    je .unexpected
+    inc qword [gs:P_FAULTS]
+    push qword [gs:P_FAULT_RESUME]
+    pop qword [gs:P_RESUME_NOW]
+    mov qword [gs:P_FAULT_RESUME], 0
+    push qword [rsp + FRAME_RFLAGS]
+    popfq
+    mov rsp, [rsp + FRAME_RSP]
+    jmp [gs:P_RESUME_NOW]
+.unexpected:
+    PUSH_REGISTERS
+    cld
+    mov rdi, rsp
+    and rsp, -16
+    call unexpected_fault
+
+align 16
+global smp_nmi_entry
+smp_nmi_entry:
+    push 0
+    push 0
+    PUSH_REGISTERS
+    cld
+    mov rdi, rsp
+    call smp_nmi_handle
+    POP_REGISTERS
+    add rsp, 16
+    iretq
+
+; An interrupt that ends a HLT.
+align 16
+global smp_interrupt
+smp_interrupt:
+    push 0
+    push 0
+    PUSH_REGISTERS
+    cld
+    mov rbp, rsp
+    and rsp, -16
+    call apic_eoi
+    mov rsp, rbp
+    POP_REGISTERS
+    add rsp, 16
+    iretq
+
+; bool smp_rdmsr_try(uint32_t index, uint64_t *value)
+global smp_rdmsr_try
+smp_rdmsr_try:
+    lea rax, [.faulted]
+    mov [gs:P_FAULT_RESUME], rax
+    mov ecx, edi
+    rdmsr
+    mov qword [gs:P_FAULT_RESUME], 0
+    shl rdx, 32
+    or rax, rdx
+    mov [rsi], rax
+    mov eax, 1
+    ret
+.faulted:
+    xor eax, eax
+    ret
+
+section .note.GNU-stack noalloc noexec nowrite progbits

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * INIT and SIPI: what state a processor starts in, that it starts from everything it may be doing,
+ * where the vector says, and that a SIPI to a running processor does nothing.
+ * SDM Vol. 3, "Processor State After Reset", "Issuing IPIs"; "Local APIC State After It Receives an
+ * INIT Reset".
+ */
+#include "smp.h"
+
+#include <string.h>
+
+#include "log.h"
+#include "msr.h"
+#include "x86.h"
+
+#define ROUNDS 10
+#define IA32_FS_BASE 0xc0000100
+#define IA32_KERNEL_GS_BASE 0xc0000102
+#define IA32_TSC_AUX 0xc0000103
+#define APIC_TPR 0x080
+#define APIC_LVT_TIMER 0x320
+#define APIC_LVT_PMI 0x340
+#define APIC_LVT_LINT0 0x350
+#define APIC_LVT_ERROR 0x370
+#define APIC_TIMER_INITIAL 0x380
+#define APIC_TIMER_DIVIDE 0x3e0
+#define APIC_VECTOR_FIRST 0x20
+#define PATTERN 0x5aa5
+#define PATTERN_ADDRESS 0xffff800012345000ULL
+#define FCW_DOUBLE 0x027f /* not what FINIT gives */
+#define LINGER 2000
+
+static const uint16_t apic_offsets[] = {
+    APIC_ID, 0x030, APIC_TPR, 0x0d0, APIC_SVR, 0x100, 0x200, 0x280, APIC_LVT_TIMER, 0x330,
+    APIC_LVT_PMI, APIC_LVT_LINT0, 0x360, APIC_LVT_ERROR, APIC_TIMER_INITIAL, APIC_TIMER_DIVIDE,
+};
+#define APIC_OFFSETS (sizeof(apic_offsets) / sizeof(apic_offsets[0]))
+
+static uint32_t apic_kept[PROCESSORS_MAX][APIC_OFFSETS];
+
+void smp_keep_apic(const struct processor *self)
+{
+    for (unsigned i = 0; i < APIC_OFFSETS; i++)
+        apic_kept[self->number][i] = apic_read(apic_offsets[i]);
+}
+
+void test_smp_processors(const struct job *job)
+{
+    unsigned there = 0;
+
+    for (unsigned i = 0; i < processor_count; i++) {
+        there += processors[i].there;
+        log_printf("processor: number=%u apic_id=%u starts=%lu\n", i, processors[i].apic_id,
+                   processors[i].starts);
+    }
+    tap_result(there == processor_count, job->name, NULL);
+}
+
+static bool x2_reached;
+
+static void enter_x2(struct processor *self)
+{
+    if (!apic_enter_x2() || apic_id() != self->apic_id)
+        x2_reached = false;
+}
+
+void test_smp_x2apic(const struct job *job)
+{
+    x2_reached = true;
+    smp_run_all(enter_x2);
+    tap_result(x2_reached, job->name, NULL);
+}
+
+/* Everything that INIT changes, and some that it does not, gets a value of its own. */
+static void spoil(struct processor *self)
+{
+    uint16_t fcw = FCW_DOUBLE;
+
+    apic_write(APIC_TPR, 0x20);
+    apic_write(APIC_LVT_LINT0, APIC_VECTOR_FIRST + 1);
+    apic_write(APIC_LVT_ERROR, APIC_VECTOR_FIRST + 2);
+    apic_write(APIC_TIMER_DIVIDE, 3);
+    apic_write_lvtpc(LVT_NMI);
+    wrmsr(IA32_FS_BASE, PATTERN_ADDRESS);
+    wrmsr(IA32_KERNEL_GS_BASE, PATTERN_ADDRESS + 1);
+    wrmsr(IA32_TSC_AUX, PATTERN);
+    wrmsr(IA32_SYSENTER_EIP, PATTERN_ADDRESS + 2);
+    wrmsr(IA32_FIXED_CTR_CTRL, 1);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+    write_cr2(PATTERN_ADDRESS);
+    __asm__ volatile("mov %0, %%dr0\n\tmov %0, %%dr1\n\tmov %0, %%dr2\n\tmov %0, %%dr3\n\t"
+                     "mov %1, %%dr6" : : "r"(PATTERN_ADDRESS), "r"(0xffff4ff0ULL));
+    __asm__ volatile("fninit\n\tfld1\n\tfldcw %0" : : "m"(fcw));
+    for (;;)
+        self->alive++;
+}
+
+static void say_state(const struct job *job, const struct processor *p, uint64_t page)
+{
+    struct start_state s;
+
+    memcpy(&s, (const void *)(page + (uint64_t)(start_state - start_code)), sizeof(s));
+    log_printf("state: name=%s cpu=%u eax=0x%x ecx=0x%x edx=0x%x ebx=0x%x esp=0x%x ebp=0x%x "
+               "esi=0x%x edi=0x%x eflags=0x%x\n", job->name, p->number, s.eax, s.ecx, s.edx, s.ebx,
+               s.esp, s.ebp, s.esi, s.edi, s.eflags);
+    log_printf("state: name=%s cpu=%u page=0x%lx cs=0x%x ds=0x%x es=0x%x ss=0x%x fs=0x%x gs=0x%x "
+               "gdt=0x%x,0x%x idt=0x%x,0x%x\n", job->name, p->number, page, s.cs, s.ds, s.es, s.ss,
+               s.fs, s.gs, s.gdt_base, s.gdt_limit, s.idt_base, s.idt_limit);
+    log_printf("state: name=%s cpu=%u cr0=0x%x cr2=0x%x cr3=0x%x cr4=0x%x dr0=0x%x dr1=0x%x "
+               "dr2=0x%x dr3=0x%x dr6=0x%x dr7=0x%x fcw=0x%x fsw=0x%x\n", job->name, p->number,
+               s.cr0, s.cr2, s.cr3, s.cr4, s.dr0, s.dr1, s.dr2, s.dr3, s.dr6, s.dr7, s.fcw, s.fsw);
+    for (unsigned i = 0; i < START_MSRS; i++)
+        log_printf("state: name=%s cpu=%u msr_%x=0x%lx\n", job->name, p->number, s.msr[i].index,
+                   s.msr[i].value);
+    for (unsigned i = 0; i < APIC_OFFSETS; i++)
+        log_printf("state: name=%s cpu=%u apic_%x=0x%x\n", job->name, p->number, apic_offsets[i],
+                   apic_kept[p->number][i]);
+}
+
+/* `smp-state`, `smp-state:NAME`: prints the state that each started in, for the comparison with
+ * another boot; by itself it finds only that they all came up again. */
+void test_smp_state(const struct job *job)
+{
+    uint64_t page = smp_page(0);
+    bool up = true;
+
+    for (unsigned i = 1; i < processor_count; i++) {
+        uint64_t alive = processors[i].alive;
+        smp_leave_with(&processors[i], spoil);
+        while (processors[i].alive < alive + LINGER)
+            __asm__ volatile("pause");
+        up = smp_restart(&processors[i], page) && up;
+        say_state(job, &processors[i], page);
+    }
+    tap_result(up, job->name, up ? NULL : "not every processor came up again");
+}
+
+static void spin(struct processor *self)
+{
+    for (;;)
+        self->alive++;
+}
+
+static void halt(struct processor *self)
+{
+    for (;;) {
+        self->alive++;
+        __asm__ volatile("cli\n\thlt");
+    }
+}
+
+static void exit_on_and_on(struct processor *self)
+{
+    for (;;) {
+        self->alive++;
+        (void)cpuid(0, 0);
+    }
+}
+
+/* Inside the NMI handler: NMIs are blocked when the INIT comes, and are not any more behind it. */
+static void spin_in_handler(struct processor *self)
+{
+    self->on_nmi = NULL;
+    spin(self);
+}
+
+static void handle_forever(struct processor *self)
+{
+    self->on_nmi = spin_in_handler;
+    apic_send(self->apic_id, ICR_NMI | ICR_ASSERT);
+    for (;;)
+        __asm__ volatile("pause");
+}
+
+static void nothing(struct processor *self) { (void)self; }
+
+static processor_work work_named(const char *word)
+{
+    static const struct {
+        const char *name;
+        processor_work work;
+    } works[] = {{"running", spin}, {"halted", halt}, {"exiting", exit_on_and_on},
+                 {"handler", handle_forever}};
+
+    for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
+        if (strlen(works[i].name) == strlen(word) &&
+            memcmp(works[i].name, word, strlen(word)) == 0)
+            return works[i].work;
+    return NULL;
+}
+
+static bool let_run(struct processor *p, processor_work work)
+{
+    uint64_t alive = p->alive;
+
+    smp_leave_with(p, work);
+    for (unsigned i = 0; i < LINGER && p->alive == alive; i++)
+        __asm__ volatile("pause");
+    return p->alive != alive;
+}
+
+/* `smp-init:WORK:ROUNDS`: from that work each is started again, by turns at either of two pages,
+ * once by each INIT and two SIPIs, and then does what it is told. */
+void test_smp_init(const struct job *job)
+{
+    processor_work work = work_named(job->word);
+    uint64_t rounds = job->number[0] != 0 ? job->number[0] : ROUNDS, wrong = 0;
+
+    if (work == NULL) {
+        tap_result(false, job->name, "wanted running, halted, exiting or handler");
+        return;
+    }
+    for (uint64_t round = 0; round < rounds && wrong == 0; round++) {
+        uint64_t page = smp_page(round % 2);
+        uint16_t cs = 0;
+        for (unsigned i = 1; i < processor_count; i++) {
+            struct processor *p = &processors[i];
+            /* The moment of the INIT is another one each time. */
+            bool ran = let_run(p, work);
+            for (uint64_t n = 0; n < round * 7 % 97; n++)
+                __asm__ volatile("nop");
+            bool up = smp_restart(p, page);
+            memcpy(&cs, (const void *)(page + (uint64_t)(start_state - start_code) +
+                                       offsetof(struct start_state, cs)), sizeof(cs));
+            if (ran && up && cs == page >> 4) {
+                smp_run_on(p, nothing);
+                continue;
+            }
+            wrong++;
+            tap_note("processor %u, round %lu: ran %d, up %d (%lu starts), CS 0x%x, wanted 0x%lx", i,
+                     round, ran, up, p->starts, cs, page >> 4);
+        }
+    }
+    tap_result(wrong == 0, job->name, NULL);
+}
+
+/* A SIPI without an INIT before it is dropped. */
+void test_smp_sipi(const struct job *job)
+{
+    uint64_t wrong = 0, page = smp_page(1);
+
+    for (unsigned i = 1; i < processor_count; i++) {
+        struct processor *p = &processors[i];
+        uint64_t starts = p->starts;
+        bool ran = let_run(p, spin);
+        smp_sipi(p, page);
+        smp_delay(LINGER);
+        uint64_t alive = p->alive;
+        smp_delay(LINGER);
+        wrong += !ran || p->starts != starts || p->alive == alive;
+        wrong += !smp_restart(p, smp_page(0));
+    }
+    tap_result(wrong == 0, job->name, NULL);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Storms: all processors at once take PMIs, send each other NMIs, or both, and make exits all the
+ * time. Each NMI is acknowledged before the next one to the same processor, and each PMI before its
+ * counter starts again, so that every one has to arrive, once.
+ * SDM Vol. 3, "Handling Multiple NMIs", "Performance Monitoring".
+ */
+#include "smp.h"
+
+#include "log.h"
+#include "msr.h"
+#include "x86.h"
+
+#define FIXED_COUNTER_0 BIT(32) /* in GLOBAL_CTRL and GLOBAL_STATUS */
+#define FIXED_0_OS 1
+#define FIXED_0_PMI BIT(3)
+#define COUNTER_MASK BITS(47, 0)
+#define LEAF_PMU 0x0a
+#define NO_HYPERCALL 0x7fffffff
+#define MSR_NOBODYS 0x40000000
+#define EXITS_APART 8    /* iterations between two exits */
+#define WAIT 200000      /* iterations until an NMI or PMI counts as lost */
+#define LINGER 2000      /* for one too many */
+
+static uint64_t rounds, period;
+static bool hypercalls;
+
+/* Whatever is there of the two is acknowledged, as an operating system's handler does it. Where one
+ * NMI was for both, the other one's may still come and then finds nothing. */
+static void storm_nmi(struct processor *self)
+{
+    unsigned found = 0;
+
+    if (self->counting && rdmsr(IA32_PERF_GLOBAL_STATUS) & FIXED_COUNTER_0) {
+        wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+        wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
+        self->unmasked += !(apic_read_lvtpc() & LVT_MASKED);
+        apic_write_lvtpc(LVT_NMI);
+        self->pmis++;
+        found++;
+    }
+    if (self->seen != self->sent) {
+        self->seen = self->sent;
+        found++;
+    }
+    self->unknown += found == 0;
+    self->both += found == 2;
+}
+
+static void make_exit(struct processor *self)
+{
+    uint64_t value;
+
+    switch (self->exits++ % 4) {
+    case 0:
+        (void)smp_rdmsr_try(MSR_NOBODYS, &value);
+        break;
+    case 1:
+        if (hypercalls)
+            (void)hypercall(NO_HYPERCALL, 0);
+        break;
+    default:
+        (void)cpuid(0, 0);
+        break;
+    }
+}
+
+static void pass_time(struct processor *self, uint64_t i)
+{
+    if (i % EXITS_APART == EXITS_APART - 1)
+        make_exit(self);
+    else
+        __asm__ volatile("pause");
+}
+
+static void begin(struct processor *self)
+{
+    self->nmis = self->nested = self->sent = self->seen = self->pmis = self->unknown = 0;
+    self->both = self->unmasked = self->exits = self->lost = 0;
+    self->on_nmi = storm_nmi;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
+    wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS | FIXED_0_PMI);
+    apic_write_lvtpc(LVT_NMI);
+    smp_barrier();
+}
+
+/* What comes too often, comes here; the others go on with exits too. */
+static void end(struct processor *self)
+{
+    smp_barrier();
+    for (uint64_t i = 0; i < LINGER; i++)
+        pass_time(self, i);
+    self->counting = false;
+    wrmsr(IA32_FIXED_CTR_CTRL, 0);
+    apic_write_lvtpc(LVT_NMI | LVT_MASKED);
+    smp_barrier();
+    self->on_nmi = NULL;
+}
+
+static void arm(struct processor *self)
+{
+    self->counting = true;
+    wrmsr(IA32_FIXED_CTR0, -period & COUNTER_MASK);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
+}
+
+static void pmi_storm(struct processor *self)
+{
+    begin(self);
+    region_mark(REGION_SMP_PMI, true);
+    for (uint64_t n = 0; n < rounds; n++) {
+        uint64_t before = self->pmis;
+        arm(self);
+        for (uint64_t i = 0; i < WAIT && self->pmis == before; i++)
+            pass_time(self, i);
+        self->lost += self->pmis == before;
+    }
+    region_mark(REGION_SMP_PMI, false);
+    end(self);
+}
+
+static void send_to(struct processor *target)
+{
+    target->sent++;
+    apic_send(target->apic_id, ICR_NMI | ICR_ASSERT);
+}
+
+/* Each other processor in turn; at any time a processor gets NMIs from one sender only. */
+static void nmi_storm(struct processor *self)
+{
+    begin(self);
+    region_mark(REGION_SMP_NMI, true);
+    for (unsigned shift = 1; shift < processor_count; shift++) {
+        struct processor *target = &processors[(self->number + shift) % processor_count];
+        for (uint64_t n = 0; n < rounds; n++) {
+            send_to(target);
+            for (uint64_t i = 0; i < WAIT && target->seen != target->sent; i++)
+                pass_time(self, i);
+            self->lost += target->seen != target->sent;
+        }
+        smp_barrier();
+    }
+    region_mark(REGION_SMP_NMI, false);
+    end(self);
+}
+
+/* PMIs of its own, and an NMI to the next processor whenever that one has seen the last. */
+static void mixed_storm(struct processor *self)
+{
+    struct processor *target = &processors[(self->number + 1) % processor_count];
+    uint64_t sent = 0, silent = 0;
+
+    begin(self);
+    region_mark(REGION_SMP_MIXED, true);
+    for (uint64_t n = 0; n < rounds || sent < rounds;) {
+        uint64_t before = self->pmis;
+        if (n < rounds)
+            arm(self);
+        for (uint64_t i = 0; i < WAIT; i++) {
+            if (n < rounds && self->pmis != before)
+                break;
+            if (target->seen == target->sent) {
+                silent = 0;
+                if (sent == rounds && n == rounds)
+                    break;
+                if (sent < rounds) {
+                    send_to(target);
+                    sent++;
+                }
+            } else if (++silent == WAIT) {
+                self->lost++;
+            }
+            pass_time(self, i);
+        }
+        if (n < rounds) {
+            self->lost += self->pmis == before;
+            n++;
+        }
+    }
+    for (uint64_t i = 0; i < WAIT && target->seen != target->sent; i++)
+        pass_time(self, i);
+    self->lost += target->seen != target->sent;
+    region_mark(REGION_SMP_MIXED, false);
+    end(self);
+}
+
+static bool judge(const struct job *job, const struct processor *p, uint64_t pmis, uint64_t sent)
+{
+    /* Alone, an NMI has one reason; of two reasons one NMI may have been for both. */
+    bool mixed = pmis != 0 && sent != 0;
+    bool good = p->lost == 0 && p->nested == 0 && p->pmis == pmis && p->seen == sent &&
+                p->nmis == pmis + sent - p->both + p->unknown &&
+                (mixed ? p->unknown <= p->both
+                       : p->unknown == 0 && p->both == 0 && p->unmasked == 0);
+
+    log_printf("storm: name=%s cpu=%u nmis=%lu pmis=%lu sent=%lu seen=%lu lost=%lu unknown=%lu "
+               "both=%lu nested=%lu unmasked=%lu exits=%lu\n", job->name, p->number, p->nmis,
+               p->pmis, p->sent, p->seen, p->lost, p->unknown, p->both, p->nested, p->unmasked,
+               p->exits);
+    return good;
+}
+
+static void storm(const struct job *job, processor_work work, uint64_t pmis, uint64_t sent)
+{
+    bool good = true;
+
+    rounds = job->number[0];
+    period = job->number[1];
+    hypercalls = under_pmuvisor();
+    if (pmis != 0 && (cpuid(0, 0).eax < LEAF_PMU || (cpuid(LEAF_PMU, 0).eax & 0xff) < 4)) {
+        tap_skip(job->name, "CPUID shows no architectural PMU of version 4");
+        return;
+    }
+    if (rounds == 0 || (pmis != 0 && period == 0) || processor_count < 2) {
+        tap_result(false, job->name, "wanted a number of rounds, a period, and two processors");
+        return;
+    }
+    smp_run_all(work);
+    for (unsigned i = 0; i < processor_count; i++)
+        good = judge(job, &processors[i], pmis, sent) && good;
+    tap_result(good, job->name, NULL);
+}
+
+/* `smp-pmi:PMIS:PERIOD`, on each processor. */
+void test_smp_pmi(const struct job *job) { storm(job, pmi_storm, job->number[0], 0); }
+
+/* `smp-nmi:NMIS`, from each processor to each other one. */
+void test_smp_nmi(const struct job *job)
+{
+    storm(job, nmi_storm, 0, job->number[0] * (processor_count - 1));
+}
+
+/* `smp-mixed:ROUNDS:PERIOD`: so many PMIs, and so many NMIs to the next processor. */
+void test_smp_mixed(const struct job *job)
+{
+    storm(job, mixed_storm, job->number[0], job->number[0]);
+}
+
+static void many_cpuids(struct processor *self)
+{
+    (void)self;
+    smp_barrier();
+    region_mark(REGION_SMP_CPUID, true);
+    for (uint64_t n = 0; n < rounds; n++)
+        (void)cpuid(0, 0);
+    region_mark(REGION_SMP_CPUID, false);
+}
+
+/* `smp-cpuid:EXITS`: on all at once, in a region of the ledger. */
+void test_smp_cpuid(const struct job *job)
+{
+    rounds = job->number[0];
+    smp_run_all(many_cpuids);
+    tap_result(rounds != 0, job->name, NULL);
+}
+
+void smp_nmi_handle(const struct trap_frame *frame);
+
+void smp_nmi_handle(const struct trap_frame *frame)
+{
+    struct processor *self = smp_self();
+
+    (void)frame;
+    self->nmis++;
+    if (self->depth != 0)
+        self->nested++;
+    self->depth++;
+    if (self->on_nmi != NULL)
+        self->on_nmi(self);
+    self->depth--;
+}
