@@ -19,6 +19,7 @@
 #define NO_HYPERCALL 0x7fffffff
 #define MSR_NOBODYS 0x40000000
 #define EXITS_APART 8    /* iterations between two exits */
+#define EXITS_BEFORE 3   /* one to so many, before each NMI is sent */
 #define WAIT 200000      /* iterations until an NMI or PMI counts as lost */
 #define LINGER 2000      /* for one too many */
 
@@ -31,13 +32,15 @@ static void storm_nmi(struct processor *self)
 {
     unsigned found = 0;
 
-    if (self->counting && rdmsr(IA32_PERF_GLOBAL_STATUS) & FIXED_COUNTER_0) {
-        wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-        wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
-        self->unmasked += !(apic_read_lvtpc() & LVT_MASKED);
+    if (self->counting) {
+        if (rdmsr(IA32_PERF_GLOBAL_STATUS) & FIXED_COUNTER_0) {
+            wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+            wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
+            self->unmasked += !(apic_read_lvtpc() & LVT_MASKED);
+            self->pmis++;
+            found++;
+        }
         apic_write_lvtpc(LVT_NMI);
-        self->pmis++;
-        found++;
     }
     if (self->seen != self->sent) {
         self->seen = self->sent;
@@ -134,6 +137,8 @@ static void nmi_storm(struct processor *self)
     for (unsigned shift = 1; shift < processor_count; shift++) {
         struct processor *target = &processors[(self->number + shift) % processor_count];
         for (uint64_t n = 0; n < rounds; n++) {
+            for (uint64_t i = 0; i <= n % EXITS_BEFORE; i++)
+                make_exit(self);
             send_to(target);
             for (uint64_t i = 0; i < WAIT && target->seen != target->sent; i++)
                 pass_time(self, i);

@@ -8,8 +8,11 @@
 #include "cpu.h"
 
 #include "decode.h"
+#include "cpuid.h"
 #include "decoder/ia_opcodes.h"
+#include "msr_index.h"
 #include "processor.h"
+#include "vmx_caps.h"
 #include "vmx_switch.h"
 
 namespace {
@@ -31,6 +34,7 @@ public:
     void rdpmc(bxInstruction_c *i);
     void marker(bxInstruction_c *i);
     void counted(bxInstruction_c *i);
+    void rdmsr(bxInstruction_c *i);
     void vmx_onoff(bxInstruction_c *i);
     void vm_entry(bxInstruction_c *i);
 
@@ -102,6 +106,19 @@ void Handlers::counted(bxInstruction_c *i)
     original(i);
 }
 
+// One bit of IA32_VMX_MISC is a knob's, and Bochs has that MSR as a constant.
+void Handlers::rdmsr(bxInstruction_c *i)
+{
+    if (vmx_caps_wait_for_sipi() || ECX != IA32_VMX_MISC || CPL != 0 || in_vmx_guest)
+        return counted(i);
+    if (in_vmx)
+        processor(bx_cpuid).ledger.root_instruction(ROOT_RDMSR);
+    Bit64u value = VMX_MSR_MISC & ~(Bit64u{1} << VMX_MISC_WAIT_FOR_SIPI);
+    RAX = GET32L(value);
+    RDX = GET32H(value);
+    BX_NEXT_INSTR(i);
+}
+
 void Handlers::vmx_onoff(bxInstruction_c *i)
 {
     // Whether it succeeds shows at the next instruction.
@@ -146,10 +163,12 @@ void decode_instruction(bxInstruction_c *i)
     case BX_IA_VMREAD_EqGq:
     case BX_IA_VMWRITE_GdEd:
     case BX_IA_VMWRITE_GqEq:
-    case BX_IA_RDMSR:
     case BX_IA_WRMSR:
     case BX_IA_CPUID:
         replace(i, &Handlers::counted);
+        break;
+    case BX_IA_RDMSR:
+        replace(i, &Handlers::rdmsr);
         break;
     case BX_IA_VMXON_Mq:
     case BX_IA_VMXOFF:

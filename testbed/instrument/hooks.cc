@@ -7,6 +7,7 @@
 
 #include "apic_pmi.h"
 #include "decode.h"
+#include "init.h"
 #include "knobs.h"
 #include "machine.h"
 #include "model.h"
@@ -108,8 +109,11 @@ void tb_reset(unsigned cpu, unsigned type)
 {
     tb_hot[cpu].world = TB_WORLD_UNKNOWN;
     // The MSRs of the model survive an INIT.
-    if (!machine_is_reset(type == BX_RESET_HARDWARE))
+    if (!machine_is_reset(type == BX_RESET_HARDWARE)) {
+        init_done(processor(cpu), false);
         return;
+    }
+    init_done(processor(cpu), true);
     model_reset(processor(cpu));
     vmx_caps_reset(cpu);
     if (static_cast<int>(cpu) == BX_SMP_PROCESSORS - 1)
@@ -128,6 +132,8 @@ void tb_on_mode(unsigned cpu, unsigned user)
         hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
     }
     hot.mode = hot.world | user;
+    if (hot.world == TB_WORLD_ROOT)
+        init_in_root(p);
     if (p.event_branch) {
         p.event_branch = false;
         record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
@@ -186,10 +192,19 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     event_from(p, rip);
 }
 
-void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned, unsigned)
+void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
 {
     struct tb_hot &hot = tb_hot[cpu];
     Processor &p = processor(cpu);
+
+    if ((hot.watch & TB_WATCH_ICR) && paddr >> 12 == TB_APIC_PAGE) {
+        p.sent = true;
+        hot.deadline = 0;
+    }
+    if (hot.watch & TB_WATCH_LINES)
+        p.lines.access(p.ledger.exit_reason(), paddr, len, rw != BX_READ);
+    if (!(hot.watch & TB_WATCH_MEMORY))
+        return;
     CacheOutcome outcome = p.cache.access(paddr);
 
     if (outcome == CACHE_NEAR)
@@ -204,8 +219,9 @@ void tb_on_outp(Bit16u port, unsigned len, unsigned value)
     machine_outp(port, len, value);
 }
 
-void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
+void tb_on_wrmsr(unsigned cpu, unsigned index, Bit64u value)
 {
+    init_wrmsr_seen(processor(cpu), index, value);
     model_wrmsr_seen(index);
 }
 

@@ -171,6 +171,12 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         knobs->pmu = choice == 1;
         return nullptr;
     }
+    if (name == "exit_lines") {
+        if (!parse_choice(value, {"off", "on"}, &choice))
+            return "on or off";
+        knobs->exit_lines = choice == 1;
+        return nullptr;
+    }
     if (name == "unknown_msrs") {
         if (!parse_choice(value, {"ignore", "fault"}, &choice))
             return "fault or ignore";
@@ -192,8 +198,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, cpuid, feature_control, hide_control, hide_feature, msr, nmi_handler, nmi_root, "
-           "pmi_skid, pmu, show_control, tsc_hz or unknown_msrs";
+    return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
+           "nmi_handler, nmi_root, pmi_skid, pmu, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

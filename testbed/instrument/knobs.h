@@ -47,6 +47,8 @@ struct Knobs {
     FeatureControl feature_control = FEATURE_CONTROL_UNLOCKED;
     /* An MSR that does not exist faults once the firmware is done. */
     bool unknown_msrs_fault = true;
+    /* The ledger says which cache lines root mode touches in an exit. */
+    bool exit_lines = false;
     /* VMX controls taken away, and given although the real processor lacks them. */
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;

@@ -71,6 +71,10 @@ public:
     void region_begin(uint32_t id, unsigned mode);
     void region_end(uint32_t id);
 
+    /* Between a VM exit and the next entry, and the exit's reason. */
+    bool in_exit() const { return in_exit_; }
+    unsigned exit_reason() const { return exit_reason_; }
+
     uint64_t stray_ends() const { return stray_ends_; }
     /* The whole run's tally, and the regions'. */
     Tally total() const;

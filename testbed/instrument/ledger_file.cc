@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "knobs.h"
 #include "ledger_json.h"
 #include "processor.h"
 
@@ -15,20 +16,25 @@ void ledger_write(const char *end)
 {
     const char *path = std::getenv("TB_LEDGER");
     LedgerSummary summary;
+    std::vector<const LineLog *> logs;
 
     if (!path)
         return;
     summary.end = end;
     summary.cpus = processor_count();
+    summary.lines_wanted = knobs().exit_lines;
     for (unsigned n = 0; n < processor_count(); n++) {
         const Ledger &ledger = processor(n).ledger;
-        summary.total.merge(ledger.total());
+        logs.push_back(&processor(n).lines);
+        summary.processors.push_back(ledger.total());
+        summary.total.merge(summary.processors.back());
         summary.stray_ends += ledger.stray_ends();
         summary.nmis_fired += processor(n).injector.fired();
         summary.nmis_missed += processor(n).injector.missed();
         for (const auto &[id, tally] : ledger.regions())
             summary.regions[id].merge(tally);
     }
+    summary.lines = lines_summary(logs);
     std::string text = ledger_json(summary);
     FILE *file = std::fopen(path, "w");
     if (!file || std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fclose(file))

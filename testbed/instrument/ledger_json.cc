@@ -135,6 +135,37 @@ void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
         << ", \"exits\": " << tally.pmi[ARRIVAL_EXIT] << '}';
 }
 
+void put_processors(std::ostream &out, const std::vector<Tally> &processors)
+{
+    const char *comma = "\n";
+
+    out << ",\n  \"processors\": [";
+    for (const Tally &tally : processors) {
+        out << comma << "    {\n";
+        put_tally(out, tally, "      ");
+        out << "\n    }";
+        comma = ",\n";
+    }
+    out << (processors.empty() ? "" : "\n  ") << ']';
+}
+
+void put_lines(std::ostream &out, const std::map<unsigned, LineSummary> &all)
+{
+    const char *comma = "\n";
+
+    out << ",\n  \"exit_lines\": {";
+    for (const auto &[reason, lines] : all) {
+        out << comma << "    \"" << reason << "\": {\"touched\": " << lines.touched
+            << ", \"written\": " << lines.written << ", \"shared\": " << lines.shared
+            << ", \"addresses\": [";
+        for (size_t n = 0; n < lines.addresses.size(); n++)
+            out << (n == 0 ? "" : ", ") << lines.addresses[n];
+        out << "]}";
+        comma = ",\n";
+    }
+    out << (all.empty() ? "" : "\n  ") << '}';
+}
+
 }  // namespace
 
 std::string ledger_json(const LedgerSummary &summary)
@@ -147,6 +178,9 @@ std::string ledger_json(const LedgerSummary &summary)
     put_tally(out, summary.total, "  ");
     out << ",\n  \"scheduled_nmis\": {\"fired\": " << summary.nmis_fired
         << ", \"missed\": " << summary.nmis_missed << '}';
+    put_processors(out, summary.processors);
+    if (summary.lines_wanted)
+        put_lines(out, summary.lines);
     out << ",\n  \"stray_region_ends\": " << summary.stray_ends << ",\n  \"regions\": {";
     for (const auto &[id, tally] : summary.regions) {
         out << comma << "    \"" << id << "\": {\n      \"begins\": " << tally.begins

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ledger.h"
+#include "lines.h"
 
 struct LedgerSummary {
     const char *end = "";
@@ -18,6 +20,9 @@ struct LedgerSummary {
     uint64_t nmis_fired = 0;   /* scheduled NMIs that came */
     uint64_t nmis_missed = 0;  /* and those whose instruction never ran */
     Tally total;
+    std::vector<Tally> processors;
+    bool lines_wanted = false;
+    std::map<unsigned, LineSummary> lines;
     std::map<uint32_t, Tally> regions;
 };
 

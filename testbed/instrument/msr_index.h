@@ -10,6 +10,7 @@
 #include <cstdint>
 
 constexpr uint32_t IA32_PLATFORM_ID = 0x017;
+constexpr uint32_t IA32_APIC_BASE = 0x01b;
 constexpr uint32_t IA32_BIOS_UPDT_TRIG = 0x079;
 constexpr uint32_t IA32_BIOS_SIGN_ID = 0x08b;
 constexpr uint32_t IA32_PMC0 = 0x0c1;
@@ -50,10 +51,12 @@ constexpr uint32_t IA32_PERF_GLOBAL_INUSE = 0x392;
 constexpr uint32_t IA32_PEBS_ENABLE = 0x3f1;
 constexpr uint32_t MSR_PEBS_LD_LAT = 0x3f6;
 constexpr uint32_t MSR_PEBS_FRONTEND = 0x3f7;
+constexpr uint32_t IA32_VMX_MISC = 0x485;
 constexpr uint32_t IA32_A_PMC0 = 0x4c1;
 constexpr uint32_t IA32_DS_AREA = 0x600;
 constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
 constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
+constexpr uint32_t IA32_X2APIC_ICR = 0x830;
 constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
 constexpr uint32_t IA32_LSTAR = 0xc0000082;
 
@@ -101,6 +104,9 @@ constexpr uint64_t DEBUGCTL_BTF = bit(1);
 constexpr uint64_t DEBUGCTL_FREEZE_LBRS_ON_PMI = bit(11);
 constexpr uint64_t DEBUGCTL_FREEZE_PERFMON_ON_PMI = bit(12);
 constexpr uint64_t DEBUGCTL_VALID = 0x7fc3;
+
+/* IA32_VMX_MISC: the number of a bit. */
+constexpr unsigned VMX_MISC_WAIT_FOR_SIPI = 8;
 
 /* IA32_MISC_ENABLE */
 constexpr uint64_t MISC_ENABLE_FAST_STRINGS = bit(0);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apic_pmi.h"
+#include "init.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "processor.h"
@@ -69,6 +70,10 @@ void processor_plan(Processor &p)
         watch |= TB_WATCH_BRANCH;
     if (p.pmu.counts(EVENT_LLC_REFERENCES) || p.pmu.counts(EVENT_LLC_MISSES))
         watch |= TB_WATCH_MEMORY;
+    if (knobs().exit_lines && p.ledger.in_exit())
+        watch |= TB_WATCH_LINES;
+    if (BX_SMP_PROCESSORS > 1 && BX_CPU(p.id)->in_vmx)
+        watch |= TB_WATCH_ICR;
     hot.watch = watch;
 }
 
@@ -77,6 +82,8 @@ void processor_look(Processor &p)
     uint64_t now = p.events.instructions();
 
     p.events.in_flight = MODE_COUNT;
+    if (p.sent)
+        init_after_command(p);
     p.pmu.look(now);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);

@@ -13,6 +13,7 @@
 #include "inject.h"
 #include "ledger.h"
 #include "lbr.h"
+#include "lines.h"
 #include "microarch.h"
 #include "pmu.h"
 
@@ -27,6 +28,7 @@ struct Processor {
     Cache cache;
     Ledger ledger;
     Injector injector;
+    LineLog lines;
     uint64_t debugctl = 0;
     /* The MSRs that are mere storage, by index. */
     std::map<uint32_t, uint64_t> storage;
@@ -42,6 +44,15 @@ struct Processor {
     /* A VMCS field that is spoiled until a VM entry has failed, and what it held; 0 is none. */
     uint32_t spoiled_field = 0;
     uint64_t spoiled_value = 0;
+
+    /* An INIT that came in root operation: it waits for the next VM entry. */
+    bool init_held = false;
+    /* The guest was entered with NMIs blocked. */
+    bool entered_blocked = false;
+    /* The local APIC is in x2APIC mode, which an INIT leaves alone. */
+    bool x2apic = false;
+    /* This processor may have sent an interrupt command. */
+    bool sent = false;
 
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;

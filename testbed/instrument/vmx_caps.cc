@@ -11,11 +11,12 @@
 
 #include "cpuid.h"
 #include "knobs.h"
+#include "msr_index.h"
 #include "vmx_caps.h"
 
 namespace {
 
-enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, EPT_VPID };
+enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, EPT_VPID, ACTIVITY };
 
 struct Control {
     const char *name;
@@ -72,6 +73,7 @@ constexpr Control controls[] = {
     {"ept_2m_pages", EPT_VPID, 16, 0},
     {"ept_1g_pages", EPT_VPID, 17, 0},
     {"ept_accessed_dirty", EPT_VPID, 21, BX_VMX_EPT_ACCESS_DIRTY},
+    {"wait_for_sipi", ACTIVITY, VMX_MISC_WAIT_FOR_SIPI, 0},
 };
 
 // What an i7-7800X offers (allowed-1 halves of its capability MSRs), as Bochs' model of it
@@ -83,6 +85,8 @@ constexpr Bit32u SKYLAKE_X_SECONDARY = 0x025d3fff;
 constexpr Bit32u SKYLAKE_X_EXIT = 0x01ffffff;
 constexpr Bit32u SKYLAKE_X_ENTRY = 0x0003ffff;
 constexpr Bit64u SKYLAKE_X_EPT_VPID = BX_CONST64(0x0f0106734141);
+
+bool wait_for_sipi = true;
 
 constexpr Bit64u FEATURE_CONTROL_LOCK = 1u << 0;
 constexpr Bit64u FEATURE_CONTROL_VMX_OUTSIDE_SMX = 1u << 2;
@@ -107,6 +111,10 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
                        &cap.vmx_vmexec_ctrl2_supported_bits, &cap.vmx_vmexit_ctrl1_supported_bits,
                        &cap.vmx_vmentry_ctrl_supported_bits};
 
+    if (control.word == ACTIVITY) {
+        wait_for_sipi = on;
+        return;
+    }
     if (control.word == EPT_VPID) {
         Bit64u mask = Bit64u{1} << control.bit;
         cap.vmx_ept_vpid_cap_supported_bits =
@@ -156,6 +164,14 @@ void vmx_caps_apply(unsigned number)
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL);
     if (!(cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_LOAD_PERF_GLOBAL_CTRL_MSR))
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL);
+    // Bochs removes the fields that do not exist from the first processor's map alone.
+    if (number != 0)
+        *cpu->vmcs_map = *BX_CPU(0)->vmcs_map;
+}
+
+bool vmx_caps_wait_for_sipi()
+{
+    return wait_for_sipi;
 }
 
 void vmx_caps_reset(unsigned number)

@@ -12,4 +12,7 @@ void vmx_caps_apply(unsigned cpu);
 /* Bochs has reset the processor: sets IA32_FEATURE_CONTROL as the knob says. */
 void vmx_caps_reset(unsigned cpu);
 
+/* The processor offers the activity state wait-for-SIPI (IA32_VMX_MISC bit 8). */
+bool vmx_caps_wait_for_sipi();
+
 #endif

@@ -7,6 +7,7 @@
 #include "cpu.h"
 
 #include "apic_pmi.h"
+#include "init.h"
 #include "msr_index.h"
 #include "vmx_switch.h"
 
@@ -22,13 +23,14 @@ constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
 // is spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
 // Vol. 3, "Checks on Host Control Registers, MSRs, and SSP" and "Checks on Guest Control Registers,
 // Debug Registers, and MSRs".
-bool guest_msrs_bad(BX_CPU_C *cpu)
+bool guest_state_bad(BX_CPU_C *cpu)
 {
     // A control that is not offered is refused by Bochs itself, and its field may not exist.
     VmxVmentryControls entry(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_CONTROLS) &
                              cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits);
 
-    return (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
+    return init_state_refused(cpu) ||
+           (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
             !Pmu::global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
            (entry.LOAD_DBG_CTRLS() &&
             (cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & ~DEBUGCTL_VALID));
@@ -92,6 +94,7 @@ void guest_state_loaded(Processor &p)
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
         p.ledger.nmi_injected();
     tb_hot[p.id].world = 0;
+    init_on_entry(p);
 }
 
 }  // namespace
@@ -106,7 +109,7 @@ void vmx_entry_begins(Processor &p)
         p.spoiled_field = VMCS_16BIT_HOST_TR_SELECTOR;
         p.spoiled_value = cpu->VMread16(VMCS_16BIT_HOST_TR_SELECTOR);
         cpu->VMwrite16(VMCS_16BIT_HOST_TR_SELECTOR, 0);
-    } else if (guest_msrs_bad(cpu)) {
+    } else if (guest_state_bad(cpu)) {
         p.spoiled_field = VMCS_GUEST_RFLAGS;
         p.spoiled_value = cpu->VMread64(VMCS_GUEST_RFLAGS);
         cpu->VMwrite64(VMCS_GUEST_RFLAGS, 0);
@@ -128,6 +131,7 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
     p.pmu.look(p.events.instructions());
     p.exiting = true;
     p.exit_reason = reason;
+    init_on_exit(p, basic);
     p.ledger.vm_exit(basic);
     p.injector.vm_exit(basic, p.events.instructions_in(true));
     if (basic == VMX_VMEXIT_EXCEPTION_NMI) {

@@ -8,6 +8,7 @@
 #include "knobs.h"
 #include "ledger.h"
 #include "ledger_json.h"
+#include "lines.h"
 
 namespace {
 
@@ -254,6 +255,26 @@ TEST(json_has_the_documented_keys)
             std::exit(EXIT_FAILURE);
         }
     }
+}
+
+TEST(lines_shared_are_written_by_one_and_touched_by_another)
+{
+    LineLog first, second;
+    first.access(CPUID, 0x1000, 8, true);   // and read by the other one
+    first.access(CPUID, 0x1040, 8, true);   // its own
+    first.access(CPUID, 0x1080, 8, false);  // both only read it
+    first.access(CPUID, 0x10fc, 8, false);  // across two lines
+    second.access(CPUID, 0x1038, 8, false);
+    second.access(CPUID, 0x1080, 8, false);
+    second.access(CPUID, 0x1100, 1, true);
+    second.access(CPUID + 1, 0x1040, 8, true);
+    auto all = lines_summary({&first, &second});
+    CHECK_EQUAL(all[CPUID].touched, 5u);
+    CHECK_EQUAL(all[CPUID].written, 3u);
+    CHECK_EQUAL(all[CPUID].shared, 2u);
+    CHECK_EQUAL(all[CPUID].addresses[0], 0x1000u);
+    CHECK_EQUAL(all[CPUID].addresses[1], 0x1100u);
+    CHECK_EQUAL(all[CPUID + 1].shared, 0u);
 }
 
 }  // namespace
