@@ -42,7 +42,7 @@ struct table_register {
 static struct tables {
     uint64_t gdt[GDT_WORDS];
     struct tss tss;
-} tables[PROCESSORS_MAX];
+} tables[BENCH_PROCESSORS];
 /* Of the processor that runs a test alone. */
 static struct tables *current = &tables[0];
 static struct gate idt[VECTORS], smp_idt[VECTORS];

@@ -24,6 +24,6 @@
 #define PREFERRED 0x1000000
 /* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
 #define KERNEL_VIRTUAL 0xffffffff80000000
-#define PROCESSORS_MAX 16 /* more than these are left asleep */
+#define BENCH_PROCESSORS 16 /* more than these are left asleep */
 
 #endif

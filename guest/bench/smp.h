@@ -46,7 +46,7 @@ _Static_assert(offsetof(struct processor, fault_resume) == 8, "smp_trap.asm");
 _Static_assert(offsetof(struct processor, resume_now) == 16, "smp_trap.asm");
 _Static_assert(offsetof(struct processor, faults) == 24, "smp_trap.asm");
 
-extern struct processor processors[PROCESSORS_MAX];
+extern struct processor processors[BENCH_PROCESSORS];
 extern unsigned processor_count;
 
 /* ---- smp.c ---- */

@@ -23,6 +23,7 @@ namespace {
 constexpr unsigned VECTOR_DB = 1;
 constexpr unsigned VECTOR_NMI = 2;
 constexpr unsigned CPL_USER = 3;
+constexpr Bit64u APIC_PAGE_OFFSET = 0xfff;
 
 Arrival arrival_of(const BX_CPU_C *cpu)
 {
@@ -132,8 +133,6 @@ void tb_on_mode(unsigned cpu, unsigned user)
         hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
     }
     hot.mode = hot.world | user;
-    if (hot.world == TB_WORLD_ROOT)
-        init_in_root(p);
     if (p.event_branch) {
         p.event_branch = false;
         record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
@@ -197,11 +196,10 @@ void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
     struct tb_hot &hot = tb_hot[cpu];
     Processor &p = processor(cpu);
 
-    if ((hot.watch & TB_WATCH_ICR) && paddr >> 12 == TB_APIC_PAGE) {
-        p.sent = true;
-        hot.deadline = 0;
-    }
-    if (hot.watch & TB_WATCH_LINES)
+    if ((hot.watch & TB_WATCH_ICR) && paddr >> 12 == TB_APIC_PAGE && rw != BX_READ)
+        init_apic_write_seen(p, paddr & APIC_PAGE_OFFSET);
+    // Each processor has registers of its own in the APIC's page.
+    if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(p.ledger.exit_reason(), paddr, len, rw != BX_READ);
     if (!(hot.watch & TB_WATCH_MEMORY))
         return;

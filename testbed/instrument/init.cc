@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Bochs masks INIT in root operation and drops what comes masked. Here it is unmasked, and taken
-// away from the processor right behind the instruction that sent it, before the target sees it.
+// Bochs masks INIT in root operation and drops what comes masked, without a hook: so INITs are read
+// from the interrupt commands that send them, right behind the instruction that does.
 #include "bochs.h"
 #include "cpu.h"
 
@@ -15,45 +15,90 @@ namespace {
 constexpr Bit64u APIC_BASE_MODE = 3u << 10;
 constexpr Bit64u APIC_BASE_EXTD = 1u << 10;
 constexpr Bit32u BLOCKING_BY_NMI = 1u << 3;
+constexpr unsigned XAPIC_DESTINATION_SHIFT = 24;
+constexpr Bit32u XAPIC_DESTINATION = 0xff;
 
-void hold(Processor &p)
+// The interrupt command register. SDM Vol. 3, "Interrupt Command Register (ICR)".
+constexpr unsigned ICR_MODE_SHIFT = 8;
+constexpr Bit32u ICR_MODE = 7;
+constexpr Bit32u ICR_LOGICAL = 1u << 11;
+constexpr Bit32u ICR_ASSERT = 1u << 14;
+constexpr Bit32u ICR_LEVEL = 1u << 15;
+constexpr unsigned ICR_SHORTHAND_SHIFT = 18;
+constexpr Bit32u ICR_SHORTHAND = 3;
+enum Shorthand { NONE, SELF, ALL, ALL_BUT_SELF };
+
+bool is_init(Bit32u command)
 {
-    BX_CPU_C *cpu = BX_CPU(p.id);
+    // INIT level de-assert does nothing.
+    return (command >> ICR_MODE_SHIFT & ICR_MODE) == APIC_DM_INIT &&
+           ((command & ICR_ASSERT) || !(command & ICR_LEVEL));
+}
 
-    if (!cpu->is_pending(BX_EVENT_INIT))
+bool reaches(const Processor &sender, Bit32u destination, Bit32u command, unsigned n)
+{
+    bx_local_apic_c *apic = BX_CPU(n)->lapic;
+
+    switch (command >> ICR_SHORTHAND_SHIFT & ICR_SHORTHAND) {
+    case SELF:
+        return n == sender.id;
+    case ALL:
+        return true;
+    case ALL_BUT_SELF:
+        return n != sender.id;
+    }
+    if (command & ICR_LOGICAL)
+        return apic->match_logical_addr(destination);
+    Bit32u everyone = sender.x2apic ? ~0u : XAPIC_DESTINATION;
+    return destination == everyone || destination == apic->get_id();
+}
+
+void command_comes(Processor &p, uint64_t command)
+{
+    if (BX_SMP_PROCESSORS == 1)
         return;
-    cpu->clear_event(BX_EVENT_INIT);
-    p.init_held = true;
+    p.commands = true;
+    p.command = command;
+    tb_hot[p.id].deadline = 0;
 }
 
 }  // namespace
 
-void init_after_command(Processor &sender)
+void init_apic_write_seen(Processor &p, uint32_t offset)
 {
-    sender.sent = false;
-    for (unsigned n = 0; n < processor_count(); n++) {
-        BX_CPU_C *cpu = BX_CPU(n);
-        if (cpu->in_vmx && !cpu->in_vmx_guest)
-            hold(processor(n));
-        else if (cpu->activity_state == BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI)
-            cpu->clear_event(BX_EVENT_INIT);
-    }
+    if (offset == BX_LAPIC_ICR_LO)
+        command_comes(p, 0);
 }
 
 void init_wrmsr_seen(Processor &p, uint32_t index, uint64_t value)
 {
     if (index == IA32_APIC_BASE)
         p.x2apic = (value & APIC_BASE_MODE) == APIC_BASE_MODE;
-    if (index != IA32_X2APIC_ICR || BX_SMP_PROCESSORS == 1)
-        return;
-    p.sent = true;
-    tb_hot[p.id].deadline = 0;
+    if (index == IA32_X2APIC_ICR)
+        command_comes(p, value);
 }
 
-void init_in_root(Processor &p)
+void init_after_command(Processor &sender)
 {
-    hold(p);
-    BX_CPU(p.id)->unmask_event(BX_EVENT_INIT);
+    bx_local_apic_c *apic = BX_CPU(sender.id)->lapic;
+    Bit32u command = GET32L(sender.command), destination = GET32H(sender.command);
+
+    sender.commands = false;
+    if (!sender.x2apic) {
+        command = apic->read_aligned(BX_LAPIC_ICR_LO);
+        destination = apic->read_aligned(BX_LAPIC_ICR_HI) >> XAPIC_DESTINATION_SHIFT;
+    }
+    if (!is_init(command))
+        return;
+    for (unsigned n = 0; n < processor_count(); n++) {
+        BX_CPU_C *cpu = BX_CPU(n);
+        if (!reaches(sender, destination, command, n))
+            continue;
+        if (cpu->in_vmx && !cpu->in_vmx_guest)
+            processor(n).init_held = true;
+        else if (cpu->activity_state == BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI)
+            cpu->clear_event(BX_EVENT_INIT);
+    }
 }
 
 void init_on_entry(Processor &p)

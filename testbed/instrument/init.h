@@ -12,12 +12,12 @@
 
 class BX_CPU_C;
 
-/* An interrupt command of this processor's may just have made an INIT pending, anywhere. */
+/* A store to the local APIC's registers, at this offset, is about to happen. */
+void init_apic_write_seen(Processor &p, uint32_t offset);
+/* The instruction that wrote an interrupt command is complete. */
 void init_after_command(Processor &p);
 /* WRMSR is about to write this. */
 void init_wrmsr_seen(Processor &p, uint32_t index, uint64_t value);
-/* The processor's first instruction in root operation is next. */
-void init_in_root(Processor &p);
 /* Guest state is loaded, and the guest is about to run. */
 void init_on_entry(Processor &p);
 /* A VM exit begins and has saved nothing yet. */

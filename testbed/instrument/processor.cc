@@ -82,7 +82,7 @@ void processor_look(Processor &p)
     uint64_t now = p.events.instructions();
 
     p.events.in_flight = MODE_COUNT;
-    if (p.sent)
+    if (p.commands)
         init_after_command(p);
     p.pmu.look(now);
     if (p.pmu.take_pmi(now))

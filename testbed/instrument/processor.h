@@ -51,8 +51,9 @@ struct Processor {
     bool entered_blocked = false;
     /* The local APIC is in x2APIC mode, which an INIT leaves alone. */
     bool x2apic = false;
-    /* This processor may have sent an interrupt command. */
-    bool sent = false;
+    /* This instruction writes an interrupt command, in x2APIC mode this one. */
+    bool commands = false;
+    uint64_t command = 0;
 
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
