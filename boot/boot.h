@@ -18,7 +18,7 @@ struct firmware {
 extern struct firmware firmware;
 
 #define MAX_PATH_CHARACTERS 512
-#define KIB 1024ULL
+#define KIB 1024UL
 #define MIB (1024 * KIB)
 
 /* ---- memory.c ---- */
@@ -26,37 +26,36 @@ extern struct firmware firmware;
 enum place { PLACE_LOWEST, PLACE_HIGHEST };
 #define BELOW_4G (1ULL << 32)
 
-/* Allocates whole pages inside [least, limit), aligned, and remembers them. The first MiB is left to
- * firmware and the guest's real-mode code but for the trampoline. Gives the rounded size.
- * EFI_OUT_OF_RESOURCES where no free block is large enough. */
-EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignment, uint64_t least,
-                           uint64_t limit, enum place place, struct range *out);
+/* What a block of memory has to be. */
+struct need {
+    const char *what, *path; /* for the refusal; the latter may be "" */
+    uint64_t size;
+    uint64_t alignment;
+    uint64_t least, limit; /* addresses, the second exclusive */
+};
+
+/* Allocates whole pages and remembers them. The first MiB is left to firmware and the guest's
+ * real-mode code but for the trampoline. Gives the rounded size. False: no free block will do. */
+bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
+                     enum place place, struct refusal *r);
 /* Gives all of them back. */
 void memory_free_all(void);
-/* The largest free block of [least, limit) that starts at a multiple of `alignment`, in bytes. */
-uint64_t memory_largest(uint64_t alignment, uint64_t least, uint64_t limit);
 /* The end of the memory in the memory map, devices left out; 0 when there is no map to be had. */
 uint64_t memory_top(void);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
-EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare);
+bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r);
 /* Gets the memory map into that buffer. Allocates nothing. */
 EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key);
 
 /* ---- files.c ---- */
 
-struct file {
-    EFI_FILE_HANDLE handle;
-    uint64_t size;
-};
-
-/* Opens a file on the volume that the image was loaded from; `path` as the user wrote it, `what`
- * ("kernel", "initrd", "configuration") for the refusal. */
-bool file_open(const char *what, const char *path, struct file *file, struct refusal *r);
-/* Reads the whole file to `buffer`, with a progress line when it is large, and closes it. */
-bool file_read(const char *what, const char *path, struct file *file, void *buffer,
-               struct refusal *r);
-void file_close(struct file *file);
-/* The image's own path on its volume; empty before the first file_open(). */
+/* Reads a file of the volume that the image was loaded from, with a progress line when it is large,
+ * to memory below `limit`, or, where that is full, below `high` (0: refused then). `path` as the
+ * user wrote it, `what` ("kernel", "initrd", "configuration") for the refusal. An empty file is a
+ * range of size 0. */
+bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high,
+               struct range *out, struct refusal *r);
+/* The image's own path on its volume; empty before the first file_load(). */
 const uint16_t *files_image_path(void);
 /* Gives the volume back, after the last file. */
 void files_finish(void);

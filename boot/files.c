@@ -55,94 +55,99 @@ static bool open_volume(struct refusal *r)
         return refuse(r, REFUSE_NOT_FOUND,
                       "the volume that pmuvisor.efi was loaded from cannot be opened (EFI status "
                       "0x%lx), wanted one that firmware can read; start it from a FAT partition",
-                      (unsigned long)status);
+                      status);
     }
     return read_image_path(r);
 }
 
-static bool get_size(const char *what, const char *path, struct file *file, struct refusal *r)
+static bool get_size(EFI_FILE_HANDLE file, const char *what, const char *path, uint64_t *out,
+                     struct refusal *r)
 {
     static uint64_t info[INFO_SIZE / sizeof(uint64_t)];
     EFI_GUID guid = EFI_FILE_INFO_ID;
     UINTN size = sizeof(info);
+    const EFI_FILE_INFO *found = (const EFI_FILE_INFO *)info;
 
-    EFI_STATUS status = file->handle->GetInfo(file->handle, &guid, &size, info);
+    EFI_STATUS status = file->GetInfo(file, &guid, &size, info);
     if (EFI_ERROR(status))
         return refuse(r, REFUSE_BAD_FILE,
                       "%s %s: its size cannot be read (EFI status 0x%lx); check the volume", what,
-                      path, (unsigned long)status);
-    const EFI_FILE_INFO *found = (const EFI_FILE_INFO *)info;
+                      path, status);
     if (found->Attribute & EFI_FILE_DIRECTORY)
         return refuse(r, REFUSE_BAD_FILE,
                       "%s %s: found a folder, wanted a file; remove it or give another path", what,
                       path);
-    file->size = found->FileSize;
+    *out = found->FileSize;
     return true;
 }
 
-bool file_open(const char *what, const char *path, struct file *file, struct refusal *r)
+static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
+                     const struct range *to, struct refusal *r)
+{
+    uint64_t done = 0, shown = 0; /* the latter in tenths */
+
+    log_printf("%s %s: %lu bytes", what, path, to->size);
+    while (done < to->size) {
+        UINTN chunk = to->size - done < CHUNK ? to->size - done : CHUNK;
+        EFI_STATUS status = file->Read(file, &chunk, (uint8_t *)(uintptr_t)to->base + done);
+        if (EFI_ERROR(status) || chunk == 0) {
+            log_printf("\n");
+            return refuse(r, REFUSE_BAD_FILE,
+                          "%s %s: found only %lu of its %lu bytes readable (EFI status 0x%lx); "
+                          "check the volume and copy it again", what, path, done, to->size, status);
+        }
+        done += chunk;
+        for (; to->size >= PROGRESS_FROM && shown < done * 10 / to->size; shown++)
+            log_printf("%s %lu0%%", shown == 0 ? ", read:" : "", shown + 1);
+    }
+    log_printf("\n");
+    return true;
+}
+
+/* Room for a file of this size, and the file in it. */
+static bool load(EFI_FILE_HANDLE file, const char *what, const char *path, uint64_t limit,
+                 uint64_t high, struct range *out, struct refusal *r)
+{
+    struct need need = {what, path, 0, PAGE_SIZE, MIB, limit};
+
+    *out = (struct range){0, 0};
+    if (!get_size(file, what, path, &need.size, r))
+        return false;
+    if (need.size == 0)
+        return true;
+    if (!memory_allocate(out, EfiLoaderData, &need, PLACE_HIGHEST, r)) {
+        need.limit = high;
+        if (high == 0 || !memory_allocate(out, EfiLoaderData, &need, PLACE_LOWEST, r))
+            return false;
+    }
+    out->size = need.size;
+    return read_all(file, what, path, out, r);
+}
+
+bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high,
+               struct range *out, struct refusal *r)
 {
     static uint16_t full[MAX_PATH_CHARACTERS];
+    EFI_FILE_HANDLE file;
 
-    *file = (struct file){0};
     if (!open_volume(r))
         return false;
     if (!join_path(image_path, path, full, MAX_PATH_CHARACTERS))
         return refuse(r, REFUSE_BAD_OPTION,
                       "%s %s: found a path of more than %u characters, wanted fewer; shorten it",
                       what, path, MAX_PATH_CHARACTERS - 1);
-    EFI_STATUS status = volume->Open(volume, &file->handle, full, EFI_FILE_MODE_READ, 0);
-    if (EFI_ERROR(status)) {
-        file->handle = NULL;
-        if (status == EFI_NOT_FOUND)
-            return refuse(r, REFUSE_NOT_FOUND,
-                          "%s %s: not found on the volume of pmuvisor.efi; copy it there or "
-                          "correct the option",
-                          what, path);
+    EFI_STATUS status = volume->Open(volume, &file, full, EFI_FILE_MODE_READ, 0);
+    if (status == EFI_NOT_FOUND)
+        return refuse(r, REFUSE_NOT_FOUND,
+                      "%s %s: not found on the volume of pmuvisor.efi; copy it there or correct "
+                      "the option", what, path);
+    if (EFI_ERROR(status))
         return refuse(r, REFUSE_BAD_FILE,
                       "%s %s: cannot be opened (EFI status 0x%lx); check the volume", what, path,
-                      (unsigned long)status);
-    }
-    if (get_size(what, path, file, r))
-        return true;
-    file_close(file);
-    return false;
-}
-
-bool file_read(const char *what, const char *path, struct file *file, void *buffer,
-               struct refusal *r)
-{
-    const bool progress = file->size >= PROGRESS_FROM;
-    uint64_t done = 0;
-    uint64_t shown = 0; /* tenths */
-
-    log_printf("%s %s: %lu bytes", what, path, (unsigned long)file->size);
-    while (done < file->size) {
-        UINTN chunk = file->size - done < CHUNK ? file->size - done : CHUNK;
-        EFI_STATUS status = file->handle->Read(file->handle, &chunk, (uint8_t *)buffer + done);
-        if (EFI_ERROR(status) || chunk == 0) {
-            log_printf("\n");
-            file_close(file);
-            return refuse(r, REFUSE_BAD_FILE,
-                          "%s %s: found only %lu of its %lu bytes readable (EFI status 0x%lx); "
-                          "check the volume and copy it again",
-                          what, path, (unsigned long)done, (unsigned long)file->size,
-                          (unsigned long)status);
-        }
-        done += chunk;
-        for (; progress && shown < done * 10 / file->size; shown++)
-            log_printf("%s %lu0%%", shown == 0 ? ", read:" : "", (unsigned long)shown + 1);
-    }
-    log_printf("\n");
-    file_close(file);
-    return true;
-}
-
-void file_close(struct file *file)
-{
-    if (file->handle != NULL)
-        file->handle->Close(file->handle);
-    file->handle = NULL;
+                      status);
+    bool done = load(file, what, path, limit, high, out, r);
+    file->Close(file);
+    return done;
 }
 
 const uint16_t *files_image_path(void) { return image_path; }

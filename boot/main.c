@@ -31,22 +31,11 @@ static uint64_t map_capacity;
 /* crt0 of GNU-EFI calls this by the System V convention. */
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system);
 
-static EFI_STATUS status_of(enum refusal_kind kind)
-{
-    switch (kind) {
-    case REFUSE_UNSUPPORTED:
-        return EFI_UNSUPPORTED;
-    case REFUSE_BAD_OPTION:
-        return EFI_INVALID_PARAMETER;
-    case REFUSE_NOT_FOUND:
-        return EFI_NOT_FOUND;
-    case REFUSE_BAD_FILE:
-        return EFI_LOAD_ERROR;
-    case REFUSE_NO_MEMORY:
-        return EFI_OUT_OF_RESOURCES;
-    }
-    return EFI_ABORTED;
-}
+static const EFI_STATUS status_of[] = {
+    [REFUSE_UNSUPPORTED] = EFI_UNSUPPORTED,    [REFUSE_BAD_OPTION] = EFI_INVALID_PARAMETER,
+    [REFUSE_NOT_FOUND] = EFI_NOT_FOUND,        [REFUSE_BAD_FILE] = EFI_LOAD_ERROR,
+    [REFUSE_NO_MEMORY] = EFI_OUT_OF_RESOURCES,
+};
 
 /* ---- console ---- */
 
@@ -76,21 +65,15 @@ static void start_own_console(const struct boot_info *bi)
 
 static bool read_config(struct options *o, struct refusal *r)
 {
-    static char text[CONFIG_MAX];
-    struct file file;
+    struct range text;
 
-    if (!file_open("configuration", CONFIG_NAME, &file, r))
+    if (!file_load("configuration", CONFIG_NAME, BELOW_4G, 0, &text, r))
         return r->kind == REFUSE_NOT_FOUND; /* it need not be there */
-    if (file.size > sizeof(text)) {
-        file_close(&file);
+    if (text.size > CONFIG_MAX)
         return refuse(r, REFUSE_BAD_OPTION,
                       "configuration " CONFIG_NAME ": found %lu bytes, wanted at most %u; "
-                      "shorten it",
-                      (unsigned long)file.size, CONFIG_MAX);
-    }
-    uint64_t size = file.size;
-    return file_read("configuration", CONFIG_NAME, &file, text, r) &&
-           options_parse(o, text, size, CONFIG_NAME, r);
+                      "shorten it", text.size, CONFIG_MAX);
+    return options_parse(o, (const char *)(uintptr_t)text.base, text.size, CONFIG_NAME, r);
 }
 
 static bool read_options(struct options *o, struct refusal *r)
@@ -106,84 +89,29 @@ static bool read_options(struct options *o, struct refusal *r)
 
 /* ---- files ---- */
 
-/* What a block of memory has to be. */
-struct need {
-    uint64_t size;
-    uint64_t alignment;
-    uint64_t least, limit; /* addresses, the second exclusive */
-};
-
-/* `what` is there for `path` (may be "") and no free block is as `n` says. */
-static bool no_memory(struct refusal *r, const char *what, const char *path, const struct need *n)
-{
-    return refuse(r, REFUSE_NO_MEMORY,
-                  "%s%s%s: found %lu KiB as the largest free block from 0x%lx to 0x%lx aligned to "
-                  "%lu KiB, wanted %lu KiB; use a machine with more memory or a smaller file",
-                  what, path[0] == '\0' ? "" : " ", path,
-                  (unsigned long)(memory_largest(n->alignment, n->least, n->limit) / KIB),
-                  (unsigned long)n->least, (unsigned long)(n->limit - 1),
-                  (unsigned long)(n->alignment / KIB),
-                  (unsigned long)((n->size + KIB - 1) / KIB));
-}
-
-static bool allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
-                     enum place place)
-{
-    return !EFI_ERROR(memory_allocate(type, n->size, n->alignment, n->least, n->limit, place, out));
-}
-
 static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct refusal *r)
 {
     const char *path = bi->options.kernel;
-    struct file file;
 
-    if (!file_open("kernel", path, &file, r))
-        return false;
-    uint64_t size = file.size;
-    if (size == 0) {
-        file_close(&file);
-        return linux_probe(NULL, 0, path, image, r);
-    }
-    const struct need need = {size, PAGE_SIZE, MIB, BELOW_4G};
-    if (!allocate(&bi->kernel_file, EfiLoaderData, &need, PLACE_HIGHEST)) {
-        file_close(&file);
-        return no_memory(r, "kernel", path, &need);
-    }
-    bi->kernel_file.size = size;
-    return file_read("kernel", path, &file, (void *)(uintptr_t)bi->kernel_file.base, r) &&
-           linux_probe((const void *)(uintptr_t)bi->kernel_file.base, size, path, image, r);
+    return file_load("kernel", path, BELOW_4G, 0, &bi->kernel_file, r) &&
+           linux_probe((const void *)(uintptr_t)bi->kernel_file.base, bi->kernel_file.size, path,
+                       image, r);
 }
 
 static bool load_initrd(struct boot_info *bi, const struct linux_image *image, struct refusal *r)
 {
     const char *path = bi->options.initrd;
     uint64_t limit = image->initrd_max < BELOW_4G - 1 ? image->initrd_max + 1 : BELOW_4G;
-    struct file file;
+    uint64_t high = image->initrd_max > BELOW_4G ? image->initrd_max : 0;
 
     if (path[0] == '\0')
         return true;
-    if (!file_open("initrd", path, &file, r))
+    if (!file_load("initrd", path, limit, high, &bi->initrd, r))
         return false;
-    uint64_t size = file.size;
-    if (size == 0) {
-        file_close(&file);
-        return refuse(r, REFUSE_BAD_FILE,
-                      "initrd %s: found an empty file, wanted an initramfs; copy it again, or say "
-                      "initrd= for none",
-                      path);
-    }
-    struct need need = {size, PAGE_SIZE, MIB, limit};
-    bool ok = allocate(&bi->initrd, EfiLoaderData, &need, PLACE_HIGHEST);
-    if (!ok && image->initrd_max > BELOW_4G) {
-        need.limit = image->initrd_max;
-        ok = allocate(&bi->initrd, EfiLoaderData, &need, PLACE_LOWEST);
-    }
-    if (!ok) {
-        file_close(&file);
-        return no_memory(r, "initrd", path, &need);
-    }
-    bi->initrd.size = size;
-    return file_read("initrd", path, &file, (void *)(uintptr_t)bi->initrd.base, r);
+    return bi->initrd.size != 0 ||
+           refuse(r, REFUSE_BAD_FILE,
+                  "initrd %s: found an empty file, wanted an initramfs; copy it again, or say "
+                  "initrd= for none", path);
 }
 
 static bool check_command_line(const struct boot_info *bi, const struct linux_image *image,
@@ -196,43 +124,32 @@ static bool check_command_line(const struct boot_info *bi, const struct linux_im
     return refuse(r, REFUSE_BAD_OPTION,
                   "option append: found %lu characters, wanted at most the %lu that kernel %s "
                   "takes; shorten it",
-                  (unsigned long)length, (unsigned long)image->command_line_max,
-                  bi->options.kernel);
+                  length, image->command_line_max, bi->options.kernel);
 }
 
 /* ---- memory ---- */
 
-static bool allocate_guest(struct boot_info *bi, const struct linux_image *image,
-                           struct refusal *r)
+/* Without a trampoline the other processors stay off (vmx/processors.c says so). */
+static bool allocate(struct boot_info *bi, const struct linux_image *image, struct refusal *r)
 {
-    const struct need run = {image->init_size, image->alignment, image->preferred, BELOW_4G};
-    struct need need = {PAGE_SIZE, PAGE_SIZE, MIB, BELOW_4G};
+    const struct need trampoline = {"a trampoline", "", PAGE_SIZE, PAGE_SIZE, PAGE_SIZE,
+                                    TRAMPOLINE_LIMIT};
+    const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
+                             image->alignment, image->preferred, BELOW_4G};
+    struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
+    struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, MIB, BELOW_4G};
 
-    if (!allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST))
-        return no_memory(r, "memory to run the kernel", bi->options.kernel, &run);
-    if (EFI_ERROR(memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE)))
-        return no_memory(r, "memory for the memory map", "", &need);
-    need.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
-                                 map_capacity / bi->map.descriptor_size);
-    if (!allocate(&bi->guest_setup, EfiLoaderData, &need, PLACE_HIGHEST))
-        return no_memory(r, "memory for the guest's boot parameters", "", &need);
-    return true;
-}
-
-static bool allocate_pool(struct boot_info *bi, struct refusal *r)
-{
-    const struct need need = {hypervisor_pool_size(bi), POOL_ALIGNMENT, MIB, BELOW_4G};
-
-    return allocate(&bi->pool, EfiReservedMemoryType, &need, PLACE_HIGHEST) ||
-           no_memory(r, "memory for the hypervisor", "", &need);
-}
-
-/* Without one the other processors stay off (vmx/processor.c says so). */
-static void allocate_trampoline(struct boot_info *bi)
-{
-    const struct need need = {PAGE_SIZE, PAGE_SIZE, PAGE_SIZE, TRAMPOLINE_LIMIT};
-
-    (void)allocate(&bi->trampoline, EfiLoaderData, &need, PLACE_HIGHEST);
+    (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_HIGHEST, r);
+    if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
+        !memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE, r))
+        return false;
+    setup.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
+                                  map_capacity / bi->map.descriptor_size);
+    if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_HIGHEST, r) ||
+        !hypervisor_check(bi, r))
+        return false;
+    pool.size = hypervisor_pool_size(bi);
+    return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_HIGHEST, r);
 }
 
 /* ---- the way ---- */
@@ -270,9 +187,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
         return false;
     files_finish();
     collect_facts(bi);
-    allocate_trampoline(bi);
-    return allocate_guest(bi, &image, r) && hypervisor_check(bi, r) &&
-           allocate_pool(bi, r);
+    return allocate(bi, &image, r);
 }
 
 /* From the first call of ExitBootServices on firmware's console may be gone: the screen's sink is
@@ -304,7 +219,7 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r)
     serial_drain();
     serial_stop();
     log_remove_sink(screen_sink);
-    return status_of(r->kind);
+    return status_of[r->kind];
 }
 
 /* Once ExitBootServices was called, only memory services may be. */
@@ -341,7 +256,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         refuse(&refusal, REFUSE_UNSUPPORTED,
                "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
                "ExitBootServices; update the firmware",
-               (unsigned long)status);
+               status);
         give_up_late(&boot_info, &refusal);
         return status;
     }

@@ -5,26 +5,20 @@
  */
 #include "boot.h"
 
-#define ALLOCATIONS_MAX 8
+#define ALLOCATIONS_MAX 10
 #define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */
 
 static struct range allocations[ALLOCATIONS_MAX];
 
 /* ---- the memory map ---- */
 
-static const EFI_MEMORY_DESCRIPTOR *descriptor(const struct efi_map *map, uint64_t index)
-{
-    return (const EFI_MEMORY_DESCRIPTOR *)((const uint8_t *)map->entries +
-                                           index * map->descriptor_size);
-}
-
 EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
 {
     UINTN size = capacity, stride;
     UINT32 version;
+    EFI_STATUS status =
+        firmware.services->GetMemoryMap(&size, map->entries, key, &stride, &version);
 
-    EFI_STATUS status = firmware.services->GetMemoryMap(&size, map->entries, key, &stride,
-                                                        &version);
     if (EFI_ERROR(status))
         return status;
     map->size = size;
@@ -34,163 +28,119 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
     return EFI_SUCCESS;
 }
 
-/* A buffer of pool memory for one look at the map. */
-static EFI_STATUS map_snapshot(struct efi_map *map)
+/* The bytes that the map has now, and its stride. */
+static bool map_size(UINTN *size, UINTN *stride)
 {
-    UINTN size = 0, key, stride = 0;
+    UINTN key;
     UINT32 version;
 
-    EFI_STATUS status = firmware.services->GetMemoryMap(&size, NULL, &key, &stride, &version);
-    if (status != EFI_BUFFER_TOO_SMALL)
-        return EFI_ERROR(status) ? status : EFI_DEVICE_ERROR;
+    *size = 0;
+    return firmware.services->GetMemoryMap(size, NULL, &key, stride, &version) ==
+           EFI_BUFFER_TOO_SMALL;
+}
+
+struct survey {
+    uint64_t top;             /* the end of the memory that the map names, devices left out */
+    uint64_t largest;         /* free block of a need, in bytes */
+    bool fits;                /* such a block is large enough: */
+    uint64_t lowest, highest; /* addresses that it can get */
+};
+
+/* One look at the map. */
+static bool survey(const struct need *n, struct survey *out)
+{
+    struct efi_map map;
+    UINTN size, stride, key;
+
+    *out = (struct survey){0};
+    if (!map_size(&size, &stride))
+        return false;
     size += SNAPSHOT_SPARE * stride;
-    status = firmware.services->AllocatePool(EfiLoaderData, size, &map->entries);
-    if (EFI_ERROR(status))
-        return status;
-    status = memory_map_get(map, size, &key);
-    if (EFI_ERROR(status))
-        firmware.services->FreePool(map->entries);
-    return status;
+    if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map.entries)))
+        return false;
+    bool known = !EFI_ERROR(memory_map_get(&map, size, &key));
+    for (uint64_t at = 0; known && at < map.size; at += map.descriptor_size) {
+        const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
+        uint64_t start = d->PhysicalStart, end = start + d->NumberOfPages * PAGE_SIZE;
+
+        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace &&
+            end > out->top)
+            out->top = end;
+        start = ((start > n->least ? start : n->least) + n->alignment - 1) & ~(n->alignment - 1);
+        end = end < n->limit ? end : n->limit;
+        if (d->Type != EfiConventionalMemory || start >= end)
+            continue;
+        if (end - start > out->largest)
+            out->largest = end - start;
+        if (end - start < n->size)
+            continue;
+        uint64_t highest = (end - n->size) & ~(n->alignment - 1);
+        if (!out->fits || start < out->lowest)
+            out->lowest = start;
+        if (!out->fits || highest > out->highest)
+            out->highest = highest;
+        out->fits = true;
+    }
+    firmware.services->FreePool(map.entries);
+    return known;
 }
 
 uint64_t memory_top(void)
 {
-    struct efi_map map = {0};
-    uint64_t top = 0;
+    const struct need any = {.alignment = 1};
+    struct survey s;
 
-    if (EFI_ERROR(map_snapshot(&map)))
-        return 0;
-    for (uint64_t i = 0; i < map.size / map.descriptor_size; i++) {
-        const EFI_MEMORY_DESCRIPTOR *d = descriptor(&map, i);
-        uint64_t end = d->PhysicalStart + d->NumberOfPages * PAGE_SIZE;
-
-        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace && end > top)
-            top = end;
-    }
-    firmware.services->FreePool(map.entries);
-    return top;
+    return survey(&any, &s) ? s.top : 0;
 }
 
-EFI_STATUS memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare)
+bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r)
 {
-    UINTN size = 0, key, stride = 0;
-    UINT32 version;
+    struct need need = {"memory for the memory map", "", PAGE_SIZE, PAGE_SIZE, MIB, BELOW_4G};
+    UINTN size = 0, stride = 0;
     struct range buffer;
 
-    EFI_STATUS status = firmware.services->GetMemoryMap(&size, NULL, &key, &stride, &version);
-    if (status != EFI_BUFFER_TOO_SMALL)
-        return EFI_ERROR(status) ? status : EFI_DEVICE_ERROR;
-    status = memory_allocate(EfiLoaderData, size + spare * stride, PAGE_SIZE, MIB, BELOW_4G,
-                             PLACE_HIGHEST, &buffer);
-    if (EFI_ERROR(status))
-        return status;
+    if (map_size(&size, &stride))
+        need.size = size + spare * stride;
+    if (!memory_allocate(&buffer, EfiLoaderData, &need, PLACE_HIGHEST, r))
+        return false;
     map->entries = (void *)(uintptr_t)buffer.base;
     map->descriptor_size = stride;
     *capacity = buffer.size;
-    return EFI_SUCCESS;
+    return true;
 }
 
 /* ---- pages ---- */
 
-/* The part of a free descriptor inside [least, limit); size 0: none. */
-static struct range free_part(const EFI_MEMORY_DESCRIPTOR *d, uint64_t least, uint64_t limit)
+bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
+                     enum place place, struct refusal *r)
 {
-    uint64_t start = d->PhysicalStart, end = start + d->NumberOfPages * PAGE_SIZE;
+    struct need whole = *n;
+    struct survey s;
+    uint64_t slot = 0;
 
-    if (d->Type != EfiConventionalMemory)
-        return (struct range){0, 0};
-    if (start < least)
-        start = least;
-    if (end > limit)
-        end = limit;
-    return start < end ? (struct range){start, end - start} : (struct range){0, 0};
-}
-
-/* An aligned place of `size` bytes in a free range; false: it does not fit. */
-static bool fit(struct range r, uint64_t size, uint64_t alignment, enum place place,
-                uint64_t *address)
-{
-    uint64_t lowest = (r.base + alignment - 1) & ~(alignment - 1);
-
-    if (r.size < size || lowest < r.base || lowest > r.base + r.size - size)
-        return false;
-    *address = place == PLACE_LOWEST ? lowest : (r.base + r.size - size) & ~(alignment - 1);
-    return true;
-}
-
-static EFI_STATUS find_place(uint64_t size, uint64_t alignment, uint64_t least, uint64_t limit,
-                             enum place place, uint64_t *address)
-{
-    struct efi_map map = {0};
-    bool found = false;
-
-    EFI_STATUS status = map_snapshot(&map);
-    if (EFI_ERROR(status))
-        return status;
-    for (uint64_t i = 0; i < map.size / map.descriptor_size; i++) {
-        uint64_t candidate;
-        struct range part = free_part(descriptor(&map, i), least, limit);
-        if (!fit(part, size, alignment, place, &candidate))
-            continue;
-        if (!found || (place == PLACE_LOWEST) == (candidate < *address))
-            *address = candidate;
-        found = true;
-    }
-    firmware.services->FreePool(map.entries);
-    return found ? EFI_SUCCESS : EFI_OUT_OF_RESOURCES;
-}
-
-EFI_STATUS memory_allocate(EFI_MEMORY_TYPE type, uint64_t size, uint64_t alignment, uint64_t least,
-                           uint64_t limit, enum place place, struct range *out)
-{
-    uint64_t rounded = (size + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1), slot = 0, address;
-
+    whole.size = (n->size + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
     while (slot < ALLOCATIONS_MAX && allocations[slot].size != 0)
         slot++;
-    if (slot == ALLOCATIONS_MAX || rounded < size || rounded == 0)
-        return EFI_OUT_OF_RESOURCES;
-    EFI_STATUS status = find_place(rounded, alignment, least, limit, place, &address);
-    if (EFI_ERROR(status))
-        return status;
-    EFI_PHYSICAL_ADDRESS at = address;
-    status = firmware.services->AllocatePages(AllocateAddress, type, rounded / PAGE_SIZE, &at);
-    if (EFI_ERROR(status))
-        return status;
-    *out = allocations[slot] = (struct range){at, rounded};
-    return EFI_SUCCESS;
-}
-
-static void memory_free(struct range range)
-{
-    for (uint64_t i = 0; i < ALLOCATIONS_MAX; i++) {
-        if (allocations[i].size == 0 || allocations[i].base != range.base)
-            continue;
-        firmware.services->FreePages(allocations[i].base, allocations[i].size / PAGE_SIZE);
-        allocations[i].size = 0;
-    }
+    bool fits = survey(&whole, &s) && s.fits && whole.size >= n->size && whole.size != 0;
+    EFI_PHYSICAL_ADDRESS at = place == PLACE_LOWEST ? s.lowest : s.highest;
+    if (slot == ALLOCATIONS_MAX || !fits ||
+        EFI_ERROR(firmware.services->AllocatePages(AllocateAddress, type, whole.size / PAGE_SIZE,
+                                                   &at)))
+        return refuse(r, REFUSE_NO_MEMORY,
+                      "%s%s%s: found %lu KiB as the largest free block from 0x%lx to 0x%lx aligned "
+                      "to %lu KiB, wanted %lu KiB; use a machine with more memory or a smaller "
+                      "file",
+                      n->what, n->path[0] == '\0' ? "" : " ", n->path, s.largest / KIB, n->least,
+                      n->limit - 1, n->alignment / KIB, (n->size + KIB - 1) / KIB);
+    *out = allocations[slot] = (struct range){at, whole.size};
+    return true;
 }
 
 void memory_free_all(void)
 {
     for (uint64_t i = 0; i < ALLOCATIONS_MAX; i++) {
         if (allocations[i].size != 0)
-            memory_free(allocations[i]);
+            firmware.services->FreePages(allocations[i].base, allocations[i].size / PAGE_SIZE);
+        allocations[i].size = 0;
     }
-}
-
-uint64_t memory_largest(uint64_t alignment, uint64_t least, uint64_t limit)
-{
-    struct efi_map map = {0};
-    uint64_t largest = 0;
-
-    if (EFI_ERROR(map_snapshot(&map)))
-        return 0;
-    for (uint64_t i = 0; i < map.size / map.descriptor_size; i++) {
-        struct range part = free_part(descriptor(&map, i), least, limit);
-        uint64_t lost = -part.base & (alignment - 1);
-        if (part.size > lost && part.size - lost > largest)
-            largest = part.size - lost;
-    }
-    firmware.services->FreePool(map.entries);
-    return largest;
 }
