@@ -10,13 +10,6 @@
 #include "msr.h"
 #include "x86.h"
 
-#define APIC_ID 0x020 /* registers by their offset in the xAPIC's page */
-#define APIC_SVR 0x0f0
-#define APIC_LVT_PMI 0x340
-#define XAPIC_ID_MAX 0xfe /* 255 is all of them */
-#define SVR_SOFTWARE_ENABLE BIT(8)
-#define X2APIC_REGISTER_SHIFT 4 /* from the offset to the MSR */
-#define ICR_DELIVERY_STATUS BIT(12)
 #define ICR_IDLE_READS 100000 /* a send takes far fewer; bounded because NMI context must end */
 #define APIC_BASE_ADDRESS BITS(51, 12)
 

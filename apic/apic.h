@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "apic_registers.h"
 #include "boot_info.h"
 
 struct cpu;
@@ -14,12 +15,6 @@ uint32_t apic_id_read(void);
 
 /* The page of the xAPIC's registers, for the hypervisor's page table. */
 struct range apic_page(void);
-
-#define APIC_ICR_LOW 0x300 /* offsets in the xAPIC's page */
-#define APIC_ICR_HIGH 0x310
-#define XAPIC_ID_SHIFT 24 /* of an ID or a destination in its register */
-#define X2APIC_ICR 0x830
-#define X2APIC_DESTINATION_SHIFT 32
 
 /* A register by its offset in the xAPIC's page, in whichever mode the local APIC is; one that both
  * have. Safe in NMI context. */
@@ -32,10 +27,6 @@ void apic_write(uint32_t offset, uint32_t value);
  * written it and not yet sent; what the guest may see is that the low half, and in x2APIC mode all of
  * the ICR, reads back as this one. SDM Vol. 3, "Interrupt Command Register (ICR)". */
 bool apic_send(uint32_t apic_id, uint32_t command);
-#define ICR_LEVEL_ASSERT (1u << 14)
-#define ICR_NMI (4u << 8 | ICR_LEVEL_ASSERT)
-#define ICR_INIT (5u << 8 | ICR_LEVEL_ASSERT)
-#define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* | vector: the page number to start at */
 
 /* Whether the local APIC is enabled, globally and by software (SVR bit 8): without it LVTPC cannot
  * be unmasked (SDM Vol. 3, "Local APIC State After It Has Been Software Disabled"). */
@@ -44,8 +35,6 @@ bool apic_software_enabled(void);
 /* LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
 uint32_t apic_lvtpc_read(void);
 void apic_lvtpc_write(uint32_t value);
-#define LVT_MASKED (1u << 16)
-#define LVT_DELIVERY_NMI (4u << 8)
 
 /* Sends this processor an NMI, addressed by ID because the shorthand "self" is invalid for NMIs. */
 bool apic_send_self_nmi(void);

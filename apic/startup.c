@@ -11,27 +11,12 @@
 #include "msr.h"
 #include "x86.h"
 
-#define APIC_TPR 0x080
-#define APIC_EOI 0x0b0
-#define APIC_LDR 0x0d0
-#define APIC_DFR 0x0e0
-#define APIC_SVR 0x0f0
-#define APIC_ISR 0x100
-#define ISR_REGISTERS 8
-#define APIC_REGISTER_BYTES 0x10
-#define APIC_LVT_TIMER 0x320
-#define APIC_LVT_ERROR 0x370
-#define APIC_TIMER_INITIAL 0x380
-#define APIC_TIMER_DIVIDE 0x3e0
-#define SVR_RESET 0xff
-#define DFR_RESET 0xffffffffu
 #define INTERRUPTS 256
 
 #define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
 #define START_UP_US 200    /* and from that to the second */
 #define ARRIVAL_US 1000000 /* then it must be there */
 #define PORT_DELAY 0x80    /* a read of it takes about 1 us */
-#define PAGE_SHIFT 12
 
 static bool wait_us(unsigned us, const volatile bool *until)
 {

@@ -19,11 +19,6 @@
 #define HEADER_END_OFFSET 0x201   /* a byte that says how far behind 0x202 the header reaches */
 #define HEADER_END_BASE 0x202
 
-#define PTE_PRESENT BIT(0)
-#define PTE_WRITABLE BIT(1)
-#define PDE_LARGE BIT(7)
-#define TABLE_ENTRIES 512
-#define LARGE_PAGE (2ULL << 20)
 #define IDENTITY_GIB 4 /* first page tables: guest_kernel and guest_setup lie below */
 
 #define GDT_ENTRIES 4
@@ -197,11 +192,11 @@ static void build_page_tables(uint64_t *tables)
     uint64_t *pml4 = tables, *pdpt = tables + TABLE_ENTRIES, *pd = tables + 2 * TABLE_ENTRIES;
 
     memset(tables, 0, 2 * PAGE_SIZE);
-    pml4[0] = (uintptr_t)pdpt | PTE_PRESENT | PTE_WRITABLE;
+    pml4[0] = (uintptr_t)pdpt | PTE_P | PTE_RW;
     for (uint64_t i = 0; i < IDENTITY_GIB; i++)
-        pdpt[i] = (uintptr_t)(pd + i * TABLE_ENTRIES) | PTE_PRESENT | PTE_WRITABLE;
+        pdpt[i] = (uintptr_t)(pd + i * TABLE_ENTRIES) | PTE_P | PTE_RW;
     for (uint64_t i = 0; i < IDENTITY_GIB * TABLE_ENTRIES; i++)
-        pd[i] = i * LARGE_PAGE | PTE_PRESENT | PTE_WRITABLE | PDE_LARGE;
+        pd[i] = i * SIZE_2M | PTE_P | PTE_RW | PTE_PS;
 }
 
 static void build_gdt(uint64_t *gdt)

@@ -114,6 +114,34 @@ struct acpi_madt_local_x2apic {
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
 
+/* DMAR (VT-d specification, "DMA Remapping Reporting Structure"). */
+struct dmar_table {
+    struct acpi_header header;
+    uint8_t address_width, flags, reserved[10];
+    uint8_t structures[];
+} __attribute__((packed));
+
+struct dmar_structure {
+    uint16_t type, length; /* bytes, of all of the structure */
+} __attribute__((packed));
+#define DMAR_DRHD 0
+#define DMAR_RMRR 1
+
+struct dmar_drhd {
+    struct dmar_structure structure;
+    uint8_t flags, size; /* the latter of the registers: 4 KiB << DRHD_SIZE */
+    uint16_t segment;
+    uint64_t registers;
+} __attribute__((packed));
+#define DRHD_SIZE BITS(3, 0)
+#define NO_ADDRESS BITS(63, 52) /* of no physical address */
+
+struct dmar_rmrr {
+    struct dmar_structure structure;
+    uint16_t reserved, segment;
+    uint64_t base, limit; /* the address of the last byte */
+} __attribute__((packed));
+
 /* The list of tables: an XSDT (8-byte entries) or an RSDT (4-byte entries). */
 struct acpi_list {
     struct acpi_header *table;

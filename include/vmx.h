@@ -131,6 +131,16 @@
 #define ACCESS_GRANULARITY BIT(15)
 #define ACCESS_UNUSABLE BIT(16)
 
+/* EPT entries (SDM Vol. 3, tables "Format of an EPT ... Entry") */
+#define EPT_READ BIT(0)
+#define EPT_WRITE BIT(1)
+#define EPT_EXECUTE BIT(2)
+#define EPT_RWX (EPT_READ | EPT_WRITE | EPT_EXECUTE) /* all clear: not present */
+#define EPT_MEMORY_TYPE_SHIFT 3                      /* in a leaf */
+#define EPT_PAGE BIT(7)                              /* a leaf above the lowest level */
+#define EPT_ADDRESS BITS(51, 12)
+#define EPT_ADDRESS_BITS 48 /* what a walk of four levels translates */
+
 /* EPT pointer */
 #define EPTP_MEMORY_WB 6ULL
 #define EPTP_WALK_4 (3ULL << 3)

@@ -63,6 +63,28 @@
 #define RFLAGS_AC BIT(18)
 #define RFLAGS_VM BIT(17)
 
+/* Entries of page tables (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte Page") */
+#define PTE_P BIT(0) /* present */
+#define PTE_RW BIT(1) /* writes allowed */
+#define PTE_PWT BIT(3) /* page-level write-through */
+#define PTE_PCD BIT(4) /* page-level cache disable */
+#define PTE_A BIT(5) /* accessed */
+#define PTE_D BIT(6) /* dirty */
+#define PTE_PS BIT(7) /* page size: a leaf above the lowest level */
+#define PTE_XD BIT(63) /* execute-disable; needs IA32_EFER.NXE */
+#define PTE_ADDRESS BITS(51, 12)
+
+/* The shape that ordinary and extended page tables share. */
+#define TABLE_LEVELS 4
+#define TABLE_ENTRIES 512
+#define TABLE_INDEX_BITS 9
+#define PAGE_SHIFT 12
+
+#define LOWER_HALF_END BIT(47) /* end of the canonical addresses that start at 0 */
+
+#define SIZE_2M BIT(21)
+#define SIZE_1G BIT(30)
+
 #define VECTOR_DE 0
 #define VECTOR_DB 1
 #define VECTOR_NMI 2

@@ -9,33 +9,6 @@
 #include "acpi.h"
 #include "bits.h"
 
-struct dmar_table {
-    struct acpi_header header;
-    uint8_t address_width, flags, reserved[10];
-    uint8_t structures[];
-} __attribute__((packed));
-
-struct dmar_structure {
-    uint16_t type, length; /* bytes, of all of the structure */
-} __attribute__((packed));
-#define DMAR_DRHD 0
-#define DMAR_RMRR 1
-
-struct dmar_drhd {
-    struct dmar_structure structure;
-    uint8_t flags, size; /* the latter of the registers: 4 KiB << DRHD_SIZE */
-    uint16_t segment;
-    uint64_t registers;
-} __attribute__((packed));
-#define DRHD_SIZE BITS(3, 0)
-#define NO_ADDRESS BITS(63, 52) /* of no physical address */
-
-struct dmar_rmrr {
-    struct dmar_structure structure;
-    uint16_t reserved, segment;
-    uint64_t base, limit; /* the address of the last byte */
-} __attribute__((packed));
-
 static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
 {
     if (d->unit_count == DMAR_UNITS_MAX || unit->registers == 0 ||

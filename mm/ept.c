@@ -11,7 +11,7 @@
  */
 #include <stddef.h>
 
-#include "ept.h"
+#include "vmx.h"
 #include "mm.h"
 #include "paging.h"
 

@@ -18,7 +18,7 @@
 #include "vtd.h"
 
 #include "acpi.h"
-#include "ept.h"
+#include "vmx.h"
 #include "log.h"
 #include "mmio.h"
 #include "paging.h"

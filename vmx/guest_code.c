@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "../mm/ept.h"
 #include "../mm/guest_walk.h"
 
 #define REFUSALS_LOGGED 16 /* a guest that goes on must not flush the log */

@@ -30,9 +30,6 @@
 #define SIPI_AWAITED BIT(8)
 #define SIPI_ARRIVED BIT(9)
 #define SIPI_VECTOR BITS(7, 0)
-#define ICR_DELIVERY BITS(10, 8)
-#define ICR_SHORTHAND_ALL BIT(19) /* with self or without */
-#define ICR_BROADCAST 0xff
 
 static void reset_segments(void)
 {

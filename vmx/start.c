@@ -16,7 +16,6 @@
 #define POOL_FIXED_PAGES 16 /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
-#define XAPIC_ID_MAX 0xfe
 
 /* The guest's memory map, and what keeps devices to it. */
 struct map {

@@ -19,7 +19,7 @@
 #define SIZE_2M (2 * MIB)
 #define POOL_PAGES 8192
 
-/* The SDM's bits once more, apart from mm/ept.h. */
+/* The SDM's bits once more, apart from include/vmx.h. */
 #define RWX 7ULL
 #define LARGE (1ULL << 7)
 #define ADDRESS 0x000ffffffffff000ULL

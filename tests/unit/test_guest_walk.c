@@ -14,7 +14,7 @@
 #include "mm/guest_walk.h"
 #include "random.h"
 
-/* The SDM's bits once more, apart from mm/paging.h and the like. */
+/* The SDM's bits once more, apart from include/x86.h and the like. */
 #define P (1ULL << 0)
 #define PS (1ULL << 7)
 #define XD (1ULL << 63)

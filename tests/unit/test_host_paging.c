@@ -13,7 +13,7 @@
 #include "pool.h"
 #include "random.h"
 
-/* The SDM's bits once more, apart from mm/paging.h. */
+/* The SDM's bits once more, apart from include/x86.h. */
 #define P (1ULL << 0)
 #define RW (1ULL << 1)
 #define US (1ULL << 2)

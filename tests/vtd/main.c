@@ -15,7 +15,7 @@
 #include "log.h"
 #include "mm/mmio.h"
 #include "mm/vtd.h"
-#include "mm/vtd_registers.h"
+#include "vtd_registers.h"
 #include "x86.h"
 
 #define MIB (1ULL << 20)
