@@ -52,7 +52,8 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
 
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)
 {
-    *facts = (struct acpi_facts){.rsdp = rsdp};
+    *facts = (struct acpi_facts){.rsdp = rsdp, .s5_type = {SLP_TYP_UNKNOWN, SLP_TYP_UNKNOWN}};
+    acpi_sleep_states(rsdp, facts);
 
     struct acpi_header *fadt = acpi_find(rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
     if (fadt != NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The guest's ACPI tables: a MADT with the processors that are under VMX and a FADT whose reset arrives at the
- * hypervisor. Everything else stays the firmware's. (ACPI specification, "Multiple APIC Description
+ * hypervisor, and no sleep state but S5. Everything else stays the firmware's. (ACPI specification, "Multiple APIC Description
  * Table" and "Reset Register".)
  */
 #include "guest/acpi_edit.h"
@@ -112,6 +112,7 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
     struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
     uint8_t *next = area;
 
+    acpi_sleep_states(rsdp, NULL);
     if (guest_acpi_size(rsdp) > area_size)
         return result;
     if (madt != NULL) {

@@ -57,7 +57,9 @@ struct acpi_generic_address {
 /* The FADT up to the end of what is used here. */
 struct acpi_fadt {
     struct acpi_header header;
-    uint8_t before_pm1a_control[28];
+    uint32_t firmware_control;
+    uint32_t dsdt;
+    uint8_t before_pm1a_control[20];
     uint32_t pm1a_control;
     uint32_t pm1b_control;
     uint8_t before_flags[40];
@@ -69,7 +71,9 @@ struct acpi_fadt {
 /* A longer one, up to the wide copies of the PM1 control blocks. */
 struct acpi_fadt_wide {
     struct acpi_fadt narrow;
-    uint8_t before_x_pm1a_control[43];
+    uint8_t before_x_dsdt[11];
+    uint64_t x_dsdt;
+    uint8_t before_x_pm1a_control[24];
     struct acpi_generic_address x_pm1a_control;
     struct acpi_generic_address x_pm1b_control;
 } __attribute__((packed));
@@ -175,6 +179,10 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
 /* Makes a processor's entry one of no processor, without an ID as well: Linux keeps room for a
  * disabled processor that has one, and the DSDT's _MAT could bring it back. */
 void acpi_madt_disable(struct acpi_madt_entry *entry);
+
+/* Facts: fills s5_type from the DSDT and the SSDTs, where they define \_S5. NULL: renames \_S1 to \_S4
+ * in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
+void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

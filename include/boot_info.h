@@ -45,12 +45,14 @@ struct acpi_address {
 
 #define PROCESSORS_MAX 512
 
+#define SLP_TYP_UNKNOWN 0xff /* SLP_TYP has three bits */
 struct acpi_facts {
     uint64_t rsdp;            /* 0: none found */
     uint32_t processors;      /* in the MADT and enabled; 0 without a MADT */
     uint32_t apic_id[PROCESSORS_MAX]; /* of the first so many of them */
     uint16_t pm1a_control;    /* I/O port, 0: none */
     uint16_t pm1b_control;
+    uint8_t s5_type[2];       /* what power-off writes there as SLP_TYP */
     bool reset_supported;     /* FADT flag RESET_REG_SUP */
     struct acpi_address reset_register;
     uint8_t reset_value;

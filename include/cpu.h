@@ -116,8 +116,7 @@ struct cpu {
     exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
     uint64_t exits[EXIT_REASON_COUNT + 1];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
-    uint64_t refused; /* accesses to what is not the guest's; the log stops after a few */
-    uint64_t msrs_refused; /* writes of MSRs, the same */
+    uint64_t refused; /* what the guest tried in vain, see worth_a_line() */
 
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 

@@ -86,8 +86,9 @@ static void log_backtrace(struct cpu *cpu)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     __atomic_fetch_and(&nmi->requests, ~(uint32_t)REQUEST_LOG, __ATOMIC_RELAXED);
-    log_printf("pmuvisor: backtrace: processor %u was %s at RIP 0x%lx\n", cpu->apic_id,
-               nmi->backtrace_in_root ? "in root mode" : "in the guest", nmi->backtrace_rip);
+    log_printf("pmuvisor: backtrace: processor %u was %s 0x%lx\n", cpu->apic_id,
+               nmi->backtrace_in_root ? "in root mode at image offset" : "in the guest at RIP",
+               nmi->backtrace_rip - (nmi->backtrace_in_root ? cpu->boot->image.base : 0));
 }
 
 void nmi_bookkeeping(struct cpu *cpu)

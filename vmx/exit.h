@@ -35,6 +35,11 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
 
+/* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest may
+ * try in a loop. */
+#define REFUSALS_LOGGED 16
+static inline bool worth_a_line(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
+
 /* Bit n is set when hypercall number n is offered. */
 uint32_t hypercalls_offered(void);
 

@@ -24,6 +24,9 @@ void io_setup(struct cpu *cpu)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
 
+    if (acpi->pm1a_control != 0 && acpi->s5_type[0] == SLP_TYP_UNKNOWN)
+        log_printf("warning: ACPI's tables define no \\_S5 that can be read: the guest's power-off will be "
+                   "refused, switch off by hand\n");
     if (acpi->pm1a_control != 0)
         watch(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);
     if (acpi->pm1b_control != 0)
@@ -70,11 +73,19 @@ static void nmi_status_port(struct cpu *cpu, bool in)
     }
 }
 
-/* Whether this write sets SLP_EN, which lies in the second byte of either register. */
-static bool enters_sleep(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
-                         uint32_t value, unsigned *type)
+enum sleep { SLEEP_NONE, SLEEP_OFF, SLEEP_OTHER };
+
+/* What this write asks for. SLP_EN and SLP_TYP lie in the second byte of either register.
+ *
+ * From S3 firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Which type
+ * S3 has only AML tells, maybe in a method; so the one type that is known to be harmless, S5's, is let
+ * through and all others are not. An operating system does not try: guest/acpi_edit.c takes the other
+ * states out of its tables. It would wait for ever for the wake-up, so a write is not ignored. */
+static enum sleep sleep_asked(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
+                              uint32_t value, unsigned *type)
 {
     const uint16_t registers[] = {acpi->pm1a_control, acpi->pm1b_control};
+    enum sleep asked = SLEEP_NONE;
 
     for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
         uint32_t shifted;
@@ -86,11 +97,21 @@ static bool enters_sleep(const struct acpi_facts *acpi, uint16_t port, unsigned 
             shifted = value >> 8 * (registers[i] - port);
         else
             continue;
+        if (!(shifted & PM1_SLP_EN))
+            continue;
         *type = shifted >> PM1_SLP_TYP_SHIFT & PM1_SLP_TYP_MASK;
-        if (shifted & PM1_SLP_EN)
-            return true;
+        if (*type != acpi->s5_type[i])
+            return SLEEP_OTHER;
+        asked = SLEEP_OFF;
     }
-    return false;
+    return asked;
+}
+
+static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
+{
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's %s 0x%x was refused: #GP\n", what, number);
+    inject_gp();
 }
 
 void exit_io(struct cpu *cpu)
@@ -101,8 +122,7 @@ void exit_io(struct cpu *cpu)
     unsigned type;
 
     if (qualification & IO_STRING) {
-        log_printf("pmuvisor: the guest tried string I/O on port 0x%x: #GP\n", port);
-        inject_gp();
+        refuse_io(cpu, "string I/O on port", port);
         return;
     }
     if (port == NMI_STATUS_PORT && bytes == 1 && cpu->boot->options.platform_nmi_host) {
@@ -111,8 +131,13 @@ void exit_io(struct cpu *cpu)
         port_in(cpu, port, bytes);
     } else {
         uint32_t value = (uint32_t)cpu->gpr[GPR_RAX];
-        if (enters_sleep(&cpu->boot->acpi, port, bytes, value, &type)) {
-            log_printf("\npmuvisor: the guest asked for sleep or power-off (SLP_TYP %u)\n", type);
+        enum sleep asked = sleep_asked(&cpu->boot->acpi, port, bytes, value, &type);
+        if (asked == SLEEP_OTHER) {
+            refuse_io(cpu, "sleep with SLP_TYP", type);
+            return;
+        }
+        if (asked == SLEEP_OFF) {
+            log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
             report_processors();
         }
         port_out(port, bytes, value);

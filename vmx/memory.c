@@ -14,8 +14,6 @@
 #include "report.h"
 #include "vectoring.h"
 
-#define TOUCHES_LOGGED 16 /* a guest that keeps touching must not flush the log */
-
 void exit_ept_violation(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -28,7 +26,7 @@ void exit_ept_violation(struct cpu *cpu)
         log_printf("\npmuvisor: the guest asked for a reset\n");
         machine_end(cpu);
     }
-    if (cpu->refused++ < TOUCHES_LOGGED)
+    if (worth_a_line(cpu))
         log_printf("pmuvisor: the guest's %s of 0x%lx at RIP 0x%lx was refused: not its memory\n",
                    qualification & EPT_VIOLATION_WRITE   ? "write"
                    : qualification & EPT_VIOLATION_FETCH ? "execution"

@@ -14,8 +14,6 @@
 #include "msr_bitmap.h"
 #include "setup.h"
 
-#define REFUSALS_LOGGED 16
-
 enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
@@ -223,8 +221,7 @@ void exit_wrmsr(struct cpu *cpu)
         skip_instruction(cpu);
         return;
     }
-    /* A line costs a millisecond and more in root mode, and a guest may write in a loop. */
-    if (rule != NULL && cpu->msrs_refused++ < REFUSALS_LOGGED)
+    if (rule != NULL && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();

@@ -106,8 +106,9 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
     uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
-    log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image 0x%lx+0x%lx, pool 0x%lx+0x%lx\n",
-               ept_reach(&map.q), bi->image.base, bi->image.size, bi->pool.base, bi->pool.size);
+    /* The guest can read the log: no address of the hypervisor's is ever in it. */
+    log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
+               ept_reach(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
     vtd_start(&map.vtd, &map.q, root);
     if (map.vtd.dmar.unit_count > 0 && !guest_acpi_hide(bi->acpi.rsdp, "DMAR"))
         log_printf("pmuvisor: the ACPI table DMAR could not be hidden from the guest\n");

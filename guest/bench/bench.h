@@ -123,6 +123,10 @@ void machine_setup(const struct boot_params *bp);
 _Noreturn void machine_off(void);
 /* The port of the PM1a control register; 0: not known. */
 uint16_t machine_pm1a_control(void);
+/* S5's SLP_TYP; SLP_TYP_UNKNOWN: not found. */
+uint8_t machine_s5_type(void);
+/* Bit n: the DSDT, whose checksum is right, has a name _Sn_ (1 to 5). */
+unsigned machine_sleep_names(void);
 /* True under PMUvisor (CPUID leaf 40000000H). */
 bool under_pmuvisor(void);
 /* VMCALL with a number and an argument in RBX; natively it must not be called. */
@@ -131,6 +135,10 @@ int64_t hypercall(uint64_t number, uint64_t argument);
 const struct boot_params *machine_boot_params(void);
 /* Where the RSDP is; 0: none was found. */
 uint64_t machine_rsdp(void);
+/* The n-th range of reserved memory above the first MiB, in whole pages; false: there are no more. */
+bool machine_reserved(unsigned n, uint64_t *base, uint64_t *size);
+/* The page whose write is the reset; 0: none. */
+uint64_t machine_doorbell(void);
 /* An address in memory that is hidden from this guest; 0: none is known. */
 uint64_t hidden_address(void);
 
@@ -191,6 +199,9 @@ DECLARE_TEST(test_msr_kept);
 DECLARE_TEST(test_msr_read_only);
 DECLARE_TEST(test_msr_passed);
 DECLARE_TEST(test_msr_special);
+DECLARE_TEST(test_sleep);
+DECLARE_TEST(test_hidden);
+DECLARE_TEST(test_secrets);
 
 /* Regions of the ledger that tests mark. */
 enum region {

@@ -8,7 +8,7 @@ BENCH_IMAGE = $(BUILD)/bench.bzImage
 BENCH_C = $(sort $(wildcard guest/bench/*.c guest/measure/*.c))
 BENCH_ASM = $(sort $(wildcard guest/bench/*.asm))
 # Shared with the hypervisor, compiled anew for another address.
-BENCH_SHARED = lib/format.c lib/string.c lib/acpi.c boot/acpi.c console/log.c console/serial.c
+BENCH_SHARED = lib/format.c lib/string.c lib/acpi.c lib/acpi_sleep.c boot/acpi.c console/log.c console/serial.c
 BENCH_OBJECTS = $(patsubst %.c,$(BENCH_BUILD)/%.o,$(BENCH_C) $(BENCH_SHARED)) \
                 $(patsubst %.asm,$(BENCH_BUILD)/%.asm.o,$(BENCH_ASM))
 BENCH_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \

@@ -45,6 +45,10 @@ DECLARE_TEST(test_hypercall_hidden);
 DECLARE_TEST(test_context);
 DECLARE_TEST(test_lbr);
 
+/* VMCALL with RAX RBX RCX RDX RSI RDI RBP R8 ... R15, in and out. hypercall.asm */
+#define HYPERCALL_REGISTERS 15
+void hypercall_whole(uint64_t registers[HYPERCALL_REGISTERS]);
+
 /* Regions of the ledger. */
 enum host_region {
     /* + enum probe_kind: exits without an NMI, just before a sweep; one behind them is the tick. */

@@ -17,12 +17,6 @@
 #define RSDP_STEP 16
 #define PM1_SLP_TYP_SHIFT 10
 #define PM1_SLP_EN BIT(13)
-#define SLP_TYP_UNKNOWN 0 /* of S5, where \_S5 is not found */
-#define FADT_DSDT 40 /* offset of that field */
-#define AML_NAME_OP 0x08
-#define AML_PACKAGE_OP 0x12
-#define AML_BYTE_PREFIX 0x0a
-#define AML_ONE_OP 0x01
 #define RESET_PORT 0xcf9
 #define RESET_FULL 0x06
 #define PIC_1_DATA 0x21
@@ -55,7 +49,6 @@ static const struct efi_guid acpi_20_guid = {
     0x8868e871, 0xe4f1, 0x11d3, {0xbc, 0x22, 0x00, 0x80, 0xc7, 0x3c, 0x88, 0x81}};
 
 static struct acpi_facts acpi;
-static unsigned sleep_type = SLP_TYP_UNKNOWN;
 static const struct boot_params *boot_params;
 static uint64_t rsdp;
 
@@ -79,31 +72,6 @@ static uint64_t find_rsdp(const struct boot_params *bp)
     return 0;
 }
 
-/* Name (\_S5, Package {type, ...}) in the DSDT, as every compiler encodes it. */
-static unsigned find_s5(uint64_t dsdt_address)
-{
-    const struct acpi_header *dsdt = acpi_table(dsdt_address, "DSDT", sizeof(struct acpi_header));
-    const uint8_t *bytes = (const uint8_t *)dsdt;
-
-    if (dsdt == NULL)
-        return SLP_TYP_UNKNOWN;
-    for (uint32_t i = sizeof(*dsdt); i + 16 < dsdt->length; i++) {
-        if (memcmp(bytes + i, "_S5_", 4) != 0)
-            continue;
-        if (bytes[i - 1] != AML_NAME_OP && !(bytes[i - 1] == '\\' && bytes[i - 2] == AML_NAME_OP))
-            continue;
-        const uint8_t *p = bytes + i + 4;
-        if (*p++ != AML_PACKAGE_OP)
-            continue;
-        p += (*p >> 6) + 1; /* PkgLength */
-        p++;                /* NumElements */
-        if (*p == AML_BYTE_PREFIX)
-            return p[1];
-        return *p == AML_ONE_OP ? 1 : 0;
-    }
-    return SLP_TYP_UNKNOWN;
-}
-
 /* Firmware's timers may still run: their interrupts are not wanted while a test sets IF. */
 static void mask_pic(void)
 {
@@ -119,9 +87,6 @@ void machine_setup(const struct boot_params *bp)
     if (rsdp == 0)
         return;
     acpi_facts_read(rsdp, &acpi);
-    struct acpi_header *fadt = acpi_find(rsdp, "FACP", offsetof(struct acpi_fadt, pm1a_control));
-    if (fadt != NULL)
-        sleep_type = find_s5(*(const uint32_t *)((const uint8_t *)fadt + FADT_DSDT));
 }
 
 static void reset(void)
@@ -137,7 +102,8 @@ static void reset(void)
 
 void machine_off(void)
 {
-    uint16_t value = (uint16_t)(sleep_type << PM1_SLP_TYP_SHIFT | PM1_SLP_EN);
+    uint8_t type = acpi.s5_type[0] == SLP_TYP_UNKNOWN ? 0 : acpi.s5_type[0];
+    uint16_t value = (uint16_t)(type << PM1_SLP_TYP_SHIFT | PM1_SLP_EN);
 
     serial_drain();
     cli();
@@ -155,6 +121,22 @@ void machine_off(void)
 const struct boot_params *machine_boot_params(void) { return boot_params; }
 uint64_t machine_rsdp(void) { return rsdp; }
 uint16_t machine_pm1a_control(void) { return (uint16_t)acpi.pm1a_control; }
+uint8_t machine_s5_type(void) { return acpi.s5_type[0]; }
+
+unsigned machine_sleep_names(void)
+{
+    const struct acpi_fadt *fadt = (const void *)acpi_find(acpi.rsdp, "FACP", sizeof(*fadt));
+    const struct acpi_header *dsdt =
+        fadt == NULL ? NULL : acpi_table(fadt->dsdt, "DSDT", sizeof(*dsdt));
+    unsigned names = 0;
+
+    for (uint32_t i = sizeof(*dsdt); dsdt != NULL && i + 4 <= dsdt->length; i++) {
+        const char *name = (const char *)dsdt + i;
+        if (name[0] == '_' && name[1] == 'S' && name[2] >= '1' && name[2] <= '5' && name[3] == '_')
+            names |= 1u << (name[2] - '0');
+    }
+    return names;
+}
 
 bool under_pmuvisor(void)
 {
@@ -172,6 +154,25 @@ int64_t hypercall(uint64_t number, uint64_t argument)
     __asm__ volatile("vmcall" : "=a"(result), "+b"(argument) : "a"(number)
                               : "rcx", "rdx", "rsi", "rdi", "memory");
     return result;
+}
+
+bool machine_reserved(unsigned n, uint64_t *base, uint64_t *size)
+{
+    for (unsigned i = 0; i < boot_params->e820_entries; i++) {
+        const struct boot_e820_entry *e = &boot_params->e820_table[i];
+
+        if (e->type != E820_RESERVED || e->addr < LOW_MEMORY_END || n-- != 0)
+            continue;
+        *base = (e->addr + PAGE_IN - 1) & ~(uint64_t)(PAGE_IN - 1);
+        *size = (e->addr + e->size - *base) & ~(uint64_t)(PAGE_IN - 1);
+        return true;
+    }
+    return false;
+}
+
+uint64_t machine_doorbell(void)
+{
+    return acpi.reset_register.space_id == ACPI_SPACE_MEMORY ? acpi.reset_register.address : 0;
 }
 
 /* In a reserved range that ends in what no one else could hide: only the hypervisor's own memory

@@ -9,7 +9,7 @@
 #include "msr.h"
 #include "x86.h"
 
-#define REGISTERS 15
+#define REGISTERS HYPERCALL_REGISTERS
 #define FILL 0x0123456789abcdefULL
 #define BRANCHES 20000
 #define PERIOD 1000
@@ -20,8 +20,6 @@
 #define COUNT 0x123456
 
 enum { RAX, RBX, RCX, RDX };
-
-void hypercall_whole(uint64_t registers[REGISTERS]);
 
 static const uint32_t pmu_msrs[] = {IA32_PERFEVTSEL0, IA32_PMC0, IA32_PERF_GLOBAL_CTRL,
                                     IA32_PERF_GLOBAL_STATUS, IA32_DEBUGCTL};

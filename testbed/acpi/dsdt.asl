@@ -7,6 +7,7 @@
 DefinitionBlock ("dsdt.aml", "DSDT", 2, "PMUV", "TESTBED", 1)
 {
     // SLP_TYP 0 turns this machine off, 1 suspends it.
+    Name (\_S3, Package () { 1, 1, 0, 0 })
     Name (\_S5, Package () { 0, 0, 0, 0 })
 
     // The guest says which interrupt controller it uses: 0 the PIC, 1 the IO-APIC.

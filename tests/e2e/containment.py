@@ -2,11 +2,12 @@
 # containment.py: what the guest cannot do, with the bench kernel on the hypervisor's test build: MSRs
 # that reach the hypervisor. Each mechanism is taken out once as well, and its test must then fail.
 import os
+import re
 
 import bench
 import host_nmi
 from host_nmi import Plan, results
-from machine import path
+from machine import STATUS_POWEROFF, path
 
 # MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
 # vmx/msr.c, in its order: index, kind of test, whether the emulator has it already.
@@ -67,4 +68,63 @@ def test_msrs_without_rules(lab):
     assert set(passed) == {f"msr-passed:{index}" for index, _ in PASSED}, passed
 
 
-TESTS = [test_msrs, test_msrs_without_rules]
+def place(lab):
+    return bench.run(lab, "contain", Plan().add("sleep", "secrets", "hidden"))
+
+
+def mutant(lab, name):
+    image = path("build", "mutants", f"{name}.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make check"
+    return bench.run(lab, f"contain-{name}", Plan().add("secrets", "hidden", "sleep"), efi=image)
+
+
+def expect(boot, name):
+    assert results(boot)[name], bench.notes(boot)
+
+
+def test_memory(lab):
+    """Every page of image, pool and doorbell: read, written, executed; #GP each."""
+    boot = place(lab)
+    expect(boot, "hidden")
+    sizes = re.search(r"hidden: image (\d+) KiB, pool (\d+) KiB", boot.console)
+    wanted = sum(int(size) for size in sizes.groups()) // 4
+    found = int(boot.lines("results")[0]["hidden_pages"])
+    assert found == wanted, f"{found} pages refuse a read, image and pool have {wanted}"
+    return re.search(r"^# (\d+ pages hidden; .*)$", boot.console, re.MULTILINE)[1]
+
+
+def test_memory_mapped(lab):
+    """With the hidden ranges mapped the sweep fails at its first step: no page refuses a read."""
+    boot = mutant(lab, "nothing_hidden")
+    assert not results(boot)["hidden"] and boot.lines("results")[0]["hidden_pages"] == "0"
+
+
+def test_sleep(lab):
+    """S3 and every other sleep but S5 is #GP by any access, and not in the guest's ACPI tables."""
+    boot = place(lab)
+    expect(boot, "sleep")
+    assert "the guest's sleep with SLP_TYP 0x1 was refused: #GP" in boot.console
+    assert "the guest asked for power-off (SLP_TYP 0)" in boot.console
+
+
+def test_log(lab):
+    """No number in the log that the guest reads is an address in the hypervisor's memory."""
+    expect(place(lab), "secrets")
+    return re.search(r"^# (\d+ bytes of log .*)$", place(lab).console, re.MULTILINE)[1]
+
+
+def test_log_with_address(lab):
+    """The same test finds one that is there."""
+    console = mutant(lab, "careless_io").console
+    assert "not ok 1 - secrets" in console and "the log has the hypervisor's address" in console
+
+
+def test_sleep_unguarded(lab):
+    """Without the guard the ACPI tables still have S3, and writing its type ends the run."""
+    boot = mutant(lab, "careless_io")
+    assert "the DSDT has sleep states 0x28, wanted S5 alone" in boot.console, boot.last_line()
+    assert "- sleep" not in boot.console and boot.status != STATUS_POWEROFF, boot.status
+
+
+TESTS = [test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log, test_log_with_address,
+         test_msrs, test_msrs_without_rules]

@@ -31,6 +31,10 @@ static struct tables {
     } __attribute__((packed)) rsdt;
     struct acpi_header other;
     struct {
+        struct acpi_header header;
+        uint8_t aml[48];
+    } dsdt;
+    struct {
         union {
             struct acpi_fadt fadt;
             struct acpi_fadt_wide wide;
@@ -62,6 +66,7 @@ static void seal_all(void)
     fill_header(&t->xsdt.header, "XSDT", sizeof(t->xsdt));
     fill_header(&t->rsdt.header, "RSDT", sizeof(t->rsdt));
     fill_header(&t->other, "SSDT", sizeof(t->other));
+    fill_header(&t->dsdt.header, "DSDT", sizeof(t->dsdt));
     fill_header(&t->facp.fadt.header, "FACP", sizeof(t->facp));
     fill_header(&t->madt.header, "APIC", sizeof(t->madt));
     t->rsdp.checksum = t->rsdp.extended_checksum = 0;
@@ -368,10 +373,76 @@ static void test_edit_without_reset(void **state)
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* ---- sleep states ---- */
+
+/* Name (\_S3, Package {5, 5, 0, 0}), Name (_S5, Package {7, 1}) with a long PkgLength, and what only
+ * looks like a name. */
+static const uint8_t aml[] = {0x08, '\\', '_', 'S', '3', '_', 0x12, 0x08, 4, 0x0a, 5, 0x0a, 5, 0, 0,
+                              0x08, '_', 'S', '5', '_', 0x12, 0x46, 0x00, 2, 0x0a, 7, 1,
+                              0x70, '_', 'S', '4', '_', 0};
+
+static void set_dsdt(const void *bytes, size_t size)
+{
+    memset(t->dsdt.aml, 0, sizeof(t->dsdt.aml));
+    memcpy(t->dsdt.aml, bytes, size);
+    t->facp.fadt.dsdt = (uint32_t)(uintptr_t)&t->dsdt;
+    seal_all();
+}
+
+static void test_s5_is_read(void **state)
+{
+    struct acpi_facts f;
+
+    (void)state;
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+    set_dsdt(aml, sizeof(aml));
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.s5_type[0], 7);
+    assert_int_equal(f.s5_type[1], 1);
+    assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));
+    t->dsdt.aml[0]++; /* the checksum is wrong: the table counts as absent */
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+}
+
+static void test_s5_is_cut_off(void **state)
+{
+    struct acpi_facts f;
+
+    (void)state;
+    for (size_t size = 1; size < 12; size++) {
+        set_dsdt(aml, 0);
+        memcpy(t->dsdt.aml + sizeof(t->dsdt.aml) - size, aml + 15, size);
+        seal_all();
+        acpi_facts_read(rsdp(), &f);
+        assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+    }
+}
+
+static void test_other_sleep_is_hidden(void **state)
+{
+    struct acpi_facts f;
+
+    (void)state;
+    set_dsdt(aml, sizeof(aml));
+    acpi_sleep_states(rsdp(), NULL);
+    assert_int_equal(acpi_sum(&t->dsdt, sizeof(t->dsdt)), 0);
+    assert_int_equal(t->dsdt.aml[2], 'X');
+    t->dsdt.aml[2] = '_';
+    assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.s5_type[0], 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_facts),
+        CASE(test_s5_is_read),
+        CASE(test_s5_is_cut_off),
+        CASE(test_other_sleep_is_hidden),
         CASE(test_facts_by_rsdt),
         CASE(test_nothing_found),
         CASE(test_no_reset_register),

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Sleep states in AML, found by their names: what S5 writes to the PM1 control registers, and the
+ * other states taken from the guest. AML is not interpreted: a name that NameOp defines is looked for,
+ * as every compiler encodes it. (ACPI specification, "System \_Sx states", "AML Grammar".)
+ */
+#include "acpi.h"
+
+#define AML_NAME_OP 0x08
+#define AML_PACKAGE_OP 0x12
+#define AML_BYTE_PREFIX 0x0a
+#define AML_PACKAGE_LENGTH_SHIFT 6 /* number of further bytes of a PkgLength */
+#define LONGEST 14 /* bytes from the name to the end of the second value */
+
+/* Small integers have a prefix, or are ZeroOp and OneOp: their own value. */
+static void read_types(const uint8_t *aml, uint8_t type[2])
+{
+    if (*aml++ != AML_PACKAGE_OP)
+        return;
+    aml += (*aml >> AML_PACKAGE_LENGTH_SHIFT) + 2; /* PkgLength, NumElements */
+    for (unsigned i = 0; i < 2; i++) {
+        aml += *aml == AML_BYTE_PREFIX;
+        type[i] = *aml++;
+    }
+}
+
+static void scan(struct acpi_header *table, struct acpi_facts *facts)
+{
+    uint8_t *aml = (uint8_t *)table;
+
+    for (uint32_t i = sizeof(*table) + 1; table != NULL && i + LONGEST <= table->length; i++) {
+        bool defined = aml[i - 1] == AML_NAME_OP || (aml[i - 1] == '\\' && aml[i - 2] == AML_NAME_OP);
+        if (!defined || aml[i] != '_' || aml[i + 1] != 'S' || aml[i + 3] != '_')
+            continue;
+        if (facts != NULL && aml[i + 2] == '5')
+            read_types(&aml[i + 4], facts->s5_type);
+        if (facts == NULL && aml[i + 2] >= '1' && aml[i + 2] <= '4') {
+            aml[i] = 'X';
+            acpi_seal(table);
+        }
+    }
+}
+
+void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
+{
+    const struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)acpi_find(
+        rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
+    struct acpi_list list;
+
+    if (fadt == NULL || (!acpi_xsdt(rsdp, &list) && !acpi_rsdt(rsdp, &list)))
+        return;
+    bool wide = fadt->narrow.header.length >= sizeof(*fadt) && fadt->x_dsdt != 0;
+    scan(acpi_table(wide ? fadt->x_dsdt : fadt->narrow.dsdt, "DSDT", 0), facts);
+    for (uint32_t i = 0; i < list.count; i++)
+        scan(acpi_table(acpi_list_get(&list, i), "SSDT", 0), facts);
+}
