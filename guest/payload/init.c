@@ -48,6 +48,16 @@ static const struct job jobs[] = {
     {"returned", job_returned}, /* host NMIs that Linux takes */
     {"apic", job_apic}, /* a register of the local APIC, by many instructions */
     {"apicbad", job_apicbad}, /* the same by instructions that apic=trap refuses */
+    {"smp", job_smp}, /* the processors, and the kernel's complaints */
+    {"a1smp", job_a1smp}, /* the A.1 program on each processor */
+    {"pmiall", job_pmiall}, /* PMIs on all processors at once */
+    {"watchdogs", job_watchdogs}, /* the NMI watchdog of each processor */
+    {"sysrql", job_sysrql}, /* backtraces of all processors */
+    {"moves", job_moves}, /* a counting thread moved by its affinity */
+    {"hotplug", job_hotplug}, /* processors off and on again */
+    {"loops", job_loops}, /* a program of known length on each processor */
+    {"statall", job_statall}, /* perf stat -a */
+    {"recordall", job_recordall}, /* perf record -a */
     {"kvm", job_kvm}, /* the bench kernel or Linux under KVM */
 };
 

@@ -18,6 +18,7 @@ enum region {
     REGION_SKID = 60,      /* the job skid's load */
     REGION_SWITCH = 61,    /* the job switch's load */
     REGION_SPIN = 62,      /* the job spin's loop */
+    REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
     REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
     REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
     REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
@@ -66,6 +67,16 @@ int job_nmilog(void);
 int job_apic(void);
 int job_apicbad(void);
 int job_kvm(void);
+int job_smp(void);
+int job_a1smp(void);
+int job_pmiall(void);
+int job_watchdogs(void);
+int job_sysrql(void);
+int job_moves(void);
+int job_hotplug(void);
+int job_loops(void);
+int job_statall(void);
+int job_recordall(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);

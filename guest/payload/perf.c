@@ -3,6 +3,7 @@
  * known. Only the larger initramfs has perf; in the small one the job fails and says so.
  */
 #include "payload.h"
+#include "smp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,6 @@
 
 #define PERF "/usr/bin/perf"
 #define OUTPUT "/perf.out"
-/* loop.asm: two instructions per round and four around them. */
-#define LOOP_INSTRUCTIONS (2ll * LOOP_ROUNDS + 4)
 
 int job_perf(void)
 {

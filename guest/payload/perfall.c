@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * perfall.c: the jobs that run Debian's own perf over all processors: perf stat -a -A must count on
+ * each, perf record -a must sample each. Only the larger initramfs has perf. What is measured is
+ * /init loops: one /loop pinned to each processor.
+ */
+#include "payload.h"
+#include "smp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PERF "/usr/bin/perf"
+#define COUNTS "/tmp/stat"
+#define SAMPLES "/tmp/samples"
+#define SCRIPT "/tmp/script"
+#define PERIOD "20011"
+
+int job_loops(void)
+{
+    struct counted c[PROCESSORS_MAX];
+    int count = processors_online(), failed = 0;
+
+    for (int cpu = 0; cpu < count; cpu++) {
+        failed |= counted_make(&c[cpu], cpu) != 0;
+    }
+    for (int cpu = 0; !failed && cpu < count; cpu++) {
+        failed |= counted_start(&c[cpu]) != 0;
+    }
+    for (int cpu = 0; !failed && cpu < count; cpu++) {
+        failed |= counted_finish(&c[cpu], false) != 0;
+        printf("loops: cpu=%d instructions=%lld expected=%lld branches=%lld\n", cpu,
+               c[cpu].instructions, LOOP_INSTRUCTIONS, c[cpu].branches);
+        failed |= c[cpu].instructions != LOOP_INSTRUCTIONS;
+    }
+    return failed;
+}
+
+/* stdout and stderr go to the file. */
+static int run(const char *output, char *const command[])
+{
+    int status = -1;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        if (freopen(output, "w", stdout) != NULL) {
+            dup2(STDOUT_FILENO, STDERR_FILENO);
+            execv(command[0], command);
+        }
+        _exit(127);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
+/* The lines of perf stat -x are "CPU2;2000004;;instructions:u;...". */
+int job_statall(void)
+{
+    char *const command[] = {PERF, "stat", "-a", "-A", "-x", ";", "-e", "instructions:u", "-o",
+                             COUNTS, "/init", "loops", NULL};
+    int status = run("/tmp/stat.out", command), seen = 0;
+    char *text = read_text(COUNTS), *rest = NULL;
+
+    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        long long counted;
+        int cpu;
+
+        if (sscanf(line, "CPU%d;%lld;", &cpu, &counted) == 2) {
+            printf("statall: cpu=%d instructions=%lld loop=%lld\n", cpu, counted,
+                   LOOP_INSTRUCTIONS);
+            seen += counted >= LOOP_INSTRUCTIONS;
+        }
+    }
+    printf("statall: status=%d processors=%d\n", status, seen);
+    return status != 0 || seen != processors_online();
+}
+
+/* perf script prints one line a sample: "[002]". */
+int job_recordall(void)
+{
+    char *const record[] = {PERF, "record", "-a", "-e", "instructions:u", "-c", PERIOD, "-o",
+                            SAMPLES, "/init", "loops", NULL};
+    char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "cpu,comm", "--comms", "loop",
+                            NULL};
+    long long samples[PROCESSORS_MAX] = {0}, none[PROCESSORS_MAX] = {0};
+    long long wanted = LOOP_INSTRUCTIONS / atoi(PERIOD);
+    int count = processors_online(), failed = perf_lift_limits() != 0;
+    int status = run("/tmp/record.out", record);
+    char *text, *rest = NULL;
+
+    if (status == 0) {
+        status = run(SCRIPT, script);
+    }
+    text = read_text(SCRIPT);
+    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *at = strchr(line, '[');
+        int cpu = at == NULL ? -1 : atoi(at + 1);
+
+        if (cpu >= 0 && cpu < PROCESSORS_MAX) {
+            samples[cpu]++;
+        }
+    }
+    printf("recordall: status=%d wanted=%lld", status, wanted);
+    print_growth("samples", none, samples, count);
+    printf("\n");
+    if (status != 0) {
+        text = read_text("/tmp/record.out");
+        printf("recordall: said=\"%s\"\n", text == NULL ? "" : text);
+    }
+    for (int cpu = 0; cpu < count; cpu++) {
+        /* The first sample of a program may be in the program before it. */
+        failed |= samples[cpu] < wanted - 1 || samples[cpu] > wanted + 1;
+    }
+    return failed || status != 0;
+}

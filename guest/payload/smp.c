@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * smp.c: the jobs that look at every processor: what is online and what the kernel complained of,
+ * program A.1 on each, PMIs on all at once, the NMI watchdog of each, and the kernel's own NMIs
+ * between processors (sysrq-l). SDM Vol. 3, "Local Vector Table", "Issuing Interprocessor
+ * Interrupts".
+ */
+#include "smp.h"
+
+#include "a1.h"
+#include "payload.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/klog.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ALL_BRANCHES 400000ul
+#define ALL_PERIOD 1000ul
+/* The watchdog's period is a second of the processor's clock, of which halted time is no part. */
+#define WATCHDOG_SECONDS "1"
+#define WATCHDOG_ROUNDS 30000000ul
+#define SYSRQ_ROUNDS 20
+#define SYSRQ_MILLISECONDS 3000
+#define ENDLESS (1ull << 60)
+#define LOG_BYTES (512 * 1024)
+#define SYSLOG_ACTION_READ_CLEAR 4
+#define SYSLOG_ACTION_CLEAR 5
+
+int job_smp(void)
+{
+    static const char *const words[] = {
+        "unchecked MSR", "not responding", "lockup", "LOCKUP", "rcu: INFO", "stall", "Uhhuh",
+        "Dazed", "WARNING:", "BUG:", "Marking TSC", "TSC sync", "warp", "perfevents:",
+        "took too long", "failed to", "Firmware Bug", "APIC error", "stuck",
+    };
+    char *text = read_text("/sys/devices/system/cpu/online");
+    int lines;
+
+    printf("smp: processors=%d configured=%ld online=%s", processors_online(),
+           sysconf(_SC_NPROCESSORS_CONF), text == NULL ? "none\n" : text);
+    lines = print_kernel_log("complaint", words, sizeof(words) / sizeof(words[0]));
+    printf("smp: complaints=%d\n", lines);
+    return 0;
+}
+
+/* Program A.1 on each processor: its periods in the regions REGION_A1_SMP + 10 * cpu on. */
+int job_a1smp(void)
+{
+    int failed = 0, error = perf_lift_limits();
+
+    for (int cpu = 0; error == 0 && cpu < processors_online(); cpu++) {
+        struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
+        struct a1_result r;
+
+        error = pin(0, cpu);
+        if (error == 0) {
+            error = a1_run(&plan, &r);
+        }
+        for (unsigned i = 0; error == 0 && i < A1_RUNS; i++) {
+            plan.period = a1_periods[i];
+            plan.region = REGION_A1_SMP + 10 * (unsigned)cpu + i;
+            error = a1_run(&plan, &r);
+            printf("a1smp: cpu=%d region=%u M=%llu expected=%lld pmis=%lld nmis=%lld count=%lld\n",
+                   cpu, plan.region, (unsigned long long)r.period, r.expected, r.pmis, r.nmis,
+                   r.count);
+            failed |= r.pmis != r.expected || r.nmis != r.expected;
+        }
+    }
+    if (error != 0) {
+        printf("a1smp: error=\"%s\"\n", strerror(-error));
+    }
+    return failed || error != 0;
+}
+
+/* In a child of the job: the load with its own sampling counter; never returns. */
+static void sample_on(int cpu, int go)
+{
+    unsigned long n = ALL_BRANCHES;
+    char byte;
+    int fd;
+
+    if (pin(0, cpu) != 0 || (fd = open_user_branches(ALL_PERIOD)) < 0 || read(go, &byte, 1) != 1) {
+        _exit(1);
+    }
+    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
+    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    _exit(0);
+}
+
+int job_pmiall(void)
+{
+    long long pmis[2][PROCESSORS_MAX], nmis[2][PROCESSORS_MAX];
+    int count = processors_online(), failed = 0, go[2];
+    const long long expected = ALL_BRANCHES / ALL_PERIOD;
+
+    if (perf_lift_limits() != 0 || pipe(go) != 0) {
+        printf("pmiall: error=\"cannot lift perf's limits\"\n");
+        return 1;
+    }
+    interrupt_counts("PMI", pmis[0]);
+    interrupt_counts("NMI", nmis[0]);
+    fflush(stdout);
+    for (int cpu = 0; cpu < count; cpu++) {
+        if (fork() == 0) {
+            sample_on(cpu, go[0]);
+        }
+    }
+    for (int cpu = 0; cpu < count; cpu++) {
+        failed |= write(go[1], "", 1) != 1;
+    }
+    for (int status; wait(&status) > 0;) {
+        failed |= status != 0;
+    }
+    interrupt_counts("PMI", pmis[1]);
+    interrupt_counts("NMI", nmis[1]);
+    close(go[0]);
+    close(go[1]);
+    printf("pmiall: expected=%lld", expected);
+    print_growth("pmis", pmis[0], pmis[1], count);
+    print_growth("nmis", nmis[0], nmis[1], count);
+    printf(" failed=%d\n", failed);
+    for (int cpu = 0; cpu < count; cpu++) {
+        failed |= pmis[1][cpu] - pmis[0][cpu] != expected;
+    }
+    return failed;
+}
+
+/* Each processor's watchdog has to come while all of them are busy. */
+int job_watchdogs(void)
+{
+    long long nmis[2][PROCESSORS_MAX];
+    int count = processors_online(), failed = 0;
+
+    nmi_watchdog_set(true);
+    write_text("/proc/sys/kernel/watchdog_thresh", WATCHDOG_SECONDS "\n");
+    interrupt_counts("NMI", nmis[0]);
+    for (int cpu = 0; cpu < count; cpu++) {
+        failed |= spin_on(cpu, WATCHDOG_ROUNDS) < 0;
+    }
+    while (wait(NULL) > 0) {
+    }
+    interrupt_counts("NMI", nmis[1]);
+    printf("watchdogs: enabled=%d", nmi_watchdog_runs());
+    print_growth("nmis", nmis[0], nmis[1], count);
+    printf("\n");
+    for (int cpu = 0; cpu < count; cpu++) {
+        failed |= nmis[1][cpu] == nmis[0][cpu];
+    }
+    return failed;
+}
+
+/* Marks in `seen` the processors whose backtrace is in the kernel's log, which is then emptied.
+ * Returns lines that speak of an NMI nobody knows. */
+static int take_backtraces(bool seen[PROCESSORS_MAX])
+{
+    static char log[LOG_BYTES];
+    static const char mark[] = "NMI backtrace for cpu ";
+    int length = klogctl(SYSLOG_ACTION_READ_CLEAR, log, sizeof(log) - 1);
+    int unknown = 0;
+
+    log[length > 0 ? length : 0] = '\0';
+    for (char *at = log; (at = strstr(at, mark)) != NULL;) {
+        long cpu = strtol(at + strlen(mark), &at, 10);
+
+        if (cpu >= 0 && cpu < PROCESSORS_MAX) {
+            seen[cpu] = true;
+        }
+    }
+    for (char *at = log; (at = strstr(at, "unknown reason")) != NULL; at++) {
+        unknown++;
+    }
+    return unknown;
+}
+
+static bool all_seen(const bool seen[], int count)
+{
+    for (int cpu = 0; cpu < count; cpu++) {
+        if (!seen[cpu]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* From each processor in turn: every other gets one NMI, and prints. */
+int job_sysrql(void)
+{
+    long long nmis[2][PROCESSORS_MAX];
+    pid_t busy[PROCESSORS_MAX];
+    int count = processors_online(), complete = 0, unknown = 0, failed = 0;
+
+    nmi_watchdog_set(false);
+    failed |= write_text("/proc/sys/kernel/sysrq", "1\n") != 0;
+    klogctl(SYSLOG_ACTION_CLEAR, NULL, 0);
+    interrupt_counts("NMI", nmis[0]);
+    for (int round = 0; round < SYSRQ_ROUNDS; round++) {
+        bool seen[PROCESSORS_MAX] = {false};
+
+        /* Idle processors in the first half, busy ones in the second. */
+        for (int cpu = 0; round == SYSRQ_ROUNDS / 2 && cpu < count; cpu++) {
+            busy[cpu] = spin_on(cpu, ENDLESS);
+        }
+        failed |= pin(0, round % count) != 0 || write_text("/proc/sysrq-trigger", "l") != 0;
+        for (int waited = 0; waited < SYSRQ_MILLISECONDS; waited++) {
+            unknown += take_backtraces(seen);
+            if (all_seen(seen, count)) {
+                complete++;
+                break;
+            }
+            usleep(1000);
+        }
+    }
+    for (int cpu = 0; cpu < count; cpu++) {
+        kill(busy[cpu], SIGKILL);
+    }
+    while (wait(NULL) > 0) {
+    }
+    interrupt_counts("NMI", nmis[1]);
+    printf("sysrql: rounds=%d complete=%d unknown=%d", SYSRQ_ROUNDS, complete, unknown);
+    print_growth("nmis", nmis[0], nmis[1], count);
+    printf("\n");
+    return failed || complete != SYSRQ_ROUNDS || unknown != 0;
+}
