@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's kernel modules for one kernel flavour, with Debian's kernel headers of exactly
-# that kernel, and prints the path of pmuvisor.ko, beside which pmuvisor_nmi.ko and
-# pmuvisor_measure.ko lie.
+# that kernel, and prints the path of pmuvisor.ko, beside which pmuvisor_nmi.ko,
+# pmuvisor_measure.ko and pmuvisor_stuck.ko lie.
 # Usage: build.sh [cloud|stock]
 set -euo pipefail
 
@@ -28,7 +28,7 @@ cp "$top"/guest/measure/*.[ch] "$out/measure/"
 parts=("$out"/measure/*.c)
 parts=("${parts[@]##*/}")
 cat > "$out/Kbuild" << END
-obj-m := pmuvisor.o pmuvisor_nmi.o pmuvisor_measure.o
+obj-m := pmuvisor.o pmuvisor_nmi.o pmuvisor_measure.o pmuvisor_stuck.o
 pmuvisor_measure-y := measure_linux.o ${parts[*]/#/measure/}
 ccflags-y := -I\$(src)
 END

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --bench | --kvm | --kvm-small | --kvm-bench] [cloud|stock]
+# Usage: build.sh [--tools | --kexec | --bench | --kvm | --kvm-small | --kvm-bench] [cloud|stock]
 #    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
+#   --kexec  the small image, and in it this kernel and the small image for the job kexec
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
 #            guest/*/root.sh adds. Such a script is given the folder that becomes the guest's root:
 #            a program /jobs/NAME in it is the job NAME for the kernel command line's
@@ -23,11 +24,12 @@ fail() {
 
 variant=small
 case ${1:-} in
-    --tools | --bench | --kvm | --kvm-small | --kvm-bench)
+    --tools | --kexec | --bench | --kvm | --kvm-small | --kvm-bench)
         variant=${1#--}
         shift
         ;;
-    --*) fail "unknown option '$1', wanted --tools, --bench, --kvm, --kvm-small or --kvm-bench" ;;
+    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --kvm, --kvm-small or" \
+        "--kvm-bench" ;;
 esac
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -41,7 +43,7 @@ modules=${kernel[1]}
 
 inner=''
 case $variant in
-    kvm-small) inner=$("$here/build.sh" "$flavour") ;;
+    kexec | kvm-small) inner=$("$here/build.sh" "$flavour") ;;
     kvm-bench) inner=$("$here/build.sh" --bench "$flavour") ;;
 esac
 loop_rounds=1000000
@@ -96,6 +98,13 @@ fill_tools() {
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
 }
 
+fill_kexec() {
+    fill_small
+    mkdir "$root/kexec"
+    cp "${kernel[0]}" "$root/kexec/vmlinuz"
+    cp "$inner" "$root/kexec/initrd"
+}
+
 # KVM's modules need each other and irqbypass.
 fill_launcher() {
     local launcher module
@@ -144,7 +153,7 @@ fill_bench() {
 key=$(key_of "$root")
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     # A small image stays as it is: reading it is cheaper in an emulator than unpacking it.
-    if [ "$variant" = small ] || [[ $variant == kvm* ]]; then
+    if [[ $variant == small || $variant == k* ]]; then
         archive "$root" > "$root.new"
     else
         archive "$root" | lz4 -q -l -9 > "$root.new"

@@ -58,6 +58,8 @@ static const struct job jobs[] = {
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */
+    {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
+    {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"kvm", job_kvm}, /* the bench kernel or Linux under KVM */
 };
 

@@ -77,6 +77,8 @@ int job_hotplug(void);
 int job_loops(void);
 int job_statall(void);
 int job_recordall(void);
+int job_kexec(void);
+int job_panic(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
