@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start. From
- * an INIT exit to the entry nothing prints and no lock is taken: a SIPI that comes before the entry
- * is lost, and the guest sends it about 10 us later.
+ * an INIT exit to the entry nothing prints, no lock is taken and nothing is reset: a SIPI that comes
+ * before the entry is lost, and the guest sends its last one 20 us after the INIT.
  * SDM Vol. 3, "Processor State After Reset" (the table's column for INIT); "VM Exits Induced by INIT
  * and SIPI" under "Other Causes of VM Exits".
  */
@@ -80,8 +80,10 @@ void guest_init_state(struct cpu *cpu, uint64_t cache_bits)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
 }
 
-static void start_at(uint64_t vector)
+static void reset_and_start_at(struct cpu *cpu, uint64_t vector)
 {
+    guest_init_state(cpu, vmcs_read_natural(VMCS_GUEST_CR0) & (CR0_CD | CR0_NW));
+    apic_init_state();
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
@@ -101,7 +103,7 @@ void await_sipi(struct cpu *cpu)
             processor_end();
         __asm__ volatile("pause");
     }
-    start_at(sipi & SIPI_VECTOR);
+    reset_and_start_at(cpu, sipi & SIPI_VECTOR);
 }
 
 void guest_sent_ipi(uint32_t command, uint32_t destination)
@@ -119,6 +121,13 @@ void guest_sent_ipi(uint32_t command, uint32_t destination)
     }
 }
 
+/* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits behind the SIPI
+ * that came after it, and is of no more use. */
+static bool nothing_executed_since_sipi(void)
+{
+    return vmcs_read_natural(VMCS_GUEST_RIP) == 0 && !(vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE);
+}
+
 void exit_init(struct cpu *cpu)
 {
     if (processors_stopping)
@@ -127,17 +136,16 @@ void exit_init(struct cpu *cpu)
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);
     }
-    guest_init_state(cpu, vmcs_read_natural(VMCS_GUEST_CR0) & (CR0_CD | CR0_NW));
+    if (nothing_executed_since_sipi())
+        return;
+    /* What VM entries want of this state. */
     nmi_forget_due(cpu);
-    apic_init_state();
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
     await_sipi(cpu);
 }
 
+/* The state had no blocking by NMI, and a SIPI brings none. */
 void exit_sipi(struct cpu *cpu)
 {
-    (void)cpu;
-    start_at(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
-    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
-    /* The state had no blocking, and a SIPI brings none. */
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
+    reset_and_start_at(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
 }
