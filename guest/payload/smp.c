@@ -36,7 +36,7 @@ int job_smp(void)
 {
     static const char *const words[] = {
         "unchecked MSR", "not responding", "lockup", "LOCKUP", "rcu: INFO", "stall", "Uhhuh",
-        "Dazed", "WARNING:", "BUG:", "Marking TSC", "TSC sync", "warp", "perfevents:",
+        "Dazed", "WARNING: CPU", "BUG:", "Marking TSC", "TSC sync", "warp", "perfevents:",
         "took too long", "failed to", "Firmware Bug", "APIC error", "stuck",
     };
     char *text = read_text("/sys/devices/system/cpu/online");
