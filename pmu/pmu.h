@@ -14,18 +14,11 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
-/* Whether accesses to the PMU's MSRs exit: pmu=off, where they fault, or policy=intercept, where
- * they are done on the hardware for the guest. */
-static inline bool pmu_intercepted(const struct cpu *cpu)
-{
-    return !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT;
-}
-void pmu_watch(void *msr_bitmap); /* makes them exit */
-bool pmu_owns(uint32_t msr);      /* tells them from others */
-
-/* pmu_intercept.c: one access for the guest. False: #GP. */
-bool pmu_read(struct cpu *cpu, uint32_t msr, uint64_t *value);
-bool pmu_write(struct cpu *cpu, uint32_t msr, uint64_t value);
+/* pmu_intercept.c: one access of the guest to an MSR of the PMU, where these exit (a row's function
+ * in vmx/msr.c): done on the hardware, or, with pmu=off, refused. False: #GP. */
+bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
+#define PMU_COUNTERS_MAX 8
+#define PMU_FIXED_MAX 16
 
 /* pmu_switch.c: to be called when the VMCS is current and an exit was handled. The MSR-store list
  * left the guest's value in memory; the VMCS has to load it again when it changed. */

@@ -9,24 +9,17 @@
 
 #include "../vmx/fault.h"
 
-bool pmu_read(struct cpu *cpu, uint32_t msr, uint64_t *value)
+bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!cpu->boot->options.pmu)
         return false;
-    if (msr != IA32_PERF_GLOBAL_CTRL)
-        return rdmsr_safe(msr, value);
-    *value = pmu_global_ctrl(cpu);
-    return true;
-}
-
-bool pmu_write(struct cpu *cpu, uint32_t msr, uint64_t value)
-{
-    if (!cpu->boot->options.pmu)
+    if (index != IA32_PERF_GLOBAL_CTRL)
+        return write ? wrmsr_safe(index, *value) : rdmsr_safe(index, value);
+    if (!write)
+        *value = pmu_global_ctrl(cpu);
+    else if (*value & ~cpu->pmu.global_ctrl_valid)
         return false;
-    if (msr != IA32_PERF_GLOBAL_CTRL)
-        return wrmsr_safe(msr, value);
-    if (value & ~cpu->pmu.global_ctrl_valid)
-        return false;
-    pmu_set_global_ctrl(cpu, value);
+    else
+        pmu_set_global_ctrl(cpu, *value);
     return true;
 }

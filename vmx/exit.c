@@ -12,8 +12,6 @@
 #include "fault.h"
 #include "report.h"
 
-/* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
- * them, so they are not there. */
 static void exit_undefined(struct cpu *cpu)
 {
     (void)cpu;
@@ -58,38 +56,29 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_NMI_WINDOW] = exit_nmi_window,
     [EXIT_REASON_TASK_SWITCH] = exit_task_switch,
     [EXIT_REASON_CPUID] = exit_cpuid,
-    [EXIT_REASON_GETSEC] = exit_undefined,
     [EXIT_REASON_INVD] = exit_invd,
     [EXIT_REASON_RDPMC] = exit_rdpmc,
     [EXIT_REASON_VMCALL] = exit_vmcall,
-    [EXIT_REASON_VMCLEAR] = exit_undefined,
-    [EXIT_REASON_VMLAUNCH] = exit_undefined,
-    [EXIT_REASON_VMPTRLD] = exit_undefined,
-    [EXIT_REASON_VMPTRST] = exit_undefined,
-    [EXIT_REASON_VMREAD] = exit_undefined,
-    [EXIT_REASON_VMRESUME] = exit_undefined,
-    [EXIT_REASON_VMWRITE] = exit_undefined,
-    [EXIT_REASON_VMXOFF] = exit_undefined,
-    [EXIT_REASON_VMXON] = exit_undefined,
     [EXIT_REASON_CR_ACCESS] = exit_cr_access,
     [EXIT_REASON_IO_INSTRUCTION] = exit_io,
     [EXIT_REASON_RDMSR] = exit_rdmsr,
     [EXIT_REASON_WRMSR] = exit_wrmsr,
     [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation,
-    [EXIT_REASON_INVEPT] = exit_undefined,
-    [EXIT_REASON_INVVPID] = exit_undefined,
     [EXIT_REASON_PREEMPTION_TIMER] = exit_tick,
     [EXIT_REASON_XSETBV] = exit_xsetbv,
-    [EXIT_REASON_VMFUNC] = exit_undefined,
-    [EXIT_REASON_ENCLS] = exit_undefined,
     [EXIT_REASON_XSAVES] = exit_xsaves,
     [EXIT_REASON_XRSTORS] = exit_xsaves,
-    [EXIT_REASON_SEAMCALL] = exit_undefined,
-    [EXIT_REASON_TDCALL] = exit_undefined,
-    [EXIT_REASON_URDMSR] = exit_undefined,
-    [EXIT_REASON_UWRMSR] = exit_undefined,
-    [EXIT_REASON_RDMSR_IMMEDIATE] = exit_undefined,
-    [EXIT_REASON_WRMSRNS_IMMEDIATE] = exit_undefined,
+};
+
+/* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
+ * them, so they are not there. */
+static const uint8_t undefined[] = {
+    EXIT_REASON_GETSEC, EXIT_REASON_VMCLEAR, EXIT_REASON_VMLAUNCH, EXIT_REASON_VMPTRLD,
+    EXIT_REASON_VMPTRST, EXIT_REASON_VMREAD, EXIT_REASON_VMRESUME, EXIT_REASON_VMWRITE,
+    EXIT_REASON_VMXOFF, EXIT_REASON_VMXON, EXIT_REASON_INVEPT, EXIT_REASON_INVVPID,
+    EXIT_REASON_VMFUNC, EXIT_REASON_ENCLS, EXIT_REASON_SEAMCALL, EXIT_REASON_TDCALL,
+    EXIT_REASON_URDMSR, EXIT_REASON_UWRMSR, EXIT_REASON_RDMSR_IMMEDIATE,
+    EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
 static void exit_unexpected(struct cpu *cpu)
@@ -109,6 +98,8 @@ void exit_setup(struct cpu *cpu)
 {
     for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
         cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
+    for (unsigned i = 0; i < sizeof(undefined) / sizeof(undefined[0]); i++)
+        cpu->handlers[undefined[i]] = exit_undefined;
     cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
 }
 

@@ -22,7 +22,7 @@ enum action {
     CUSTOM, /* the row's function */
 };
 
-enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITH_APIC_TRAP };
+enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITH_APIC_TRAP, WITH_PMU_TRAP, NO_RULE };
 
 struct msr_rule {
     uint32_t first, last;
@@ -113,7 +113,8 @@ static const struct msr_rule rules[] = {
     {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
     {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, misc_enable},
     /* The EPT holds the memory types that the MTRRs had at the start. */
-    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, KEEP, ALWAYS,
+     NULL},
     {IA32_MTRR_FIX64K_00000, IA32_MTRR_FIX64K_00000, PASS, KEEP, ALWAYS, NULL},
     {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, PASS, KEEP, ALWAYS, NULL},
     {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, PASS, KEEP, ALWAYS, NULL},
@@ -131,51 +132,55 @@ static const struct msr_rule rules[] = {
     {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    /* The PMU: with pmu=off these fault, as on a processor without one; with policy=intercept they
+     * are done for the guest. LBRs and IA32_DEBUGCTL are not among them: they are debugging's (SDM
+     * Vol. 3, "Debug, Branch Profile, TSC, ..."), work without a PMU, and stay. */
+    {IA32_PMC0, IA32_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
+     pmu_access},
+    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
+     pmu_access},
+    {MSR_PERF_METRICS, MSR_PERF_METRICS, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_INUSE, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {MSR_PEBS_LD_LAT, MSR_PEBS_FRONTEND, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_A_PMC0, IA32_A_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_DS_AREA, IA32_DS_AREA, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PMC_GP0_CTR, IA32_PMC_FX31_LAST, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
 };
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
 void msr_setup(struct cpu *cpu, const uint32_t *controls)
 {
-    bool arch_lbr = controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL;
-    bool cet = controls[SET_ENTRY] & ENTRY_LOAD_CET;
+    const bool used[] = {
+        [ALWAYS] = true,
+        [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
+        [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
+        [WITH_APIC_TRAP] = cpu->boot->options.apic_trap,
+        [WITH_PMU_TRAP] = !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT,
+    };
 
-    for (unsigned i = 0; i < RULES; i++) {
-        const struct msr_rule *rule = &rules[i];
-        if ((rule->when == WITHOUT_CET && cet) ||
-            (rule->when == WITHOUT_ARCH_LBR && arch_lbr) ||
-            (rule->when == WITH_APIC_TRAP && !cpu->boot->options.apic_trap))
-            continue;
-        msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
-                       rule->write != PASS);
-    }
-    if (pmu_intercepted(cpu))
-        pmu_watch(cpu->msr_bitmap);
+    for (const struct msr_rule *rule = rules; rule < rules + RULES; rule++)
+        if (used[rule->when])
+            msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
+                           rule->write != PASS);
 }
 
+/* What has no row, such as what the bitmap cannot name, is done on the hardware. */
 static const struct msr_rule *rule_of(uint32_t index)
 {
-    for (unsigned i = 0; i < RULES; i++)
-        if (index >= rules[i].first && index <= rules[i].last)
-            return &rules[i];
-    return NULL;
+    static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
+
+    for (const struct msr_rule *rule = rules; rule < rules + RULES; rule++)
+        if (index >= rule->first && index <= rule->last)
+            return rule;
+    return &none;
 }
 
-void exit_rdmsr(struct cpu *cpu)
+static void finish_read(struct cpu *cpu, bool done, uint64_t value)
 {
-    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
-    const struct msr_rule *rule = rule_of(index);
-    uint64_t value = 0;
-    bool done;
-
-    if (rule != NULL && rule->read == CUSTOM)
-        done = rule->custom(cpu, index, &value, false);
-    else if (rule != NULL && rule->read == FAULT)
-        done = false;
-    else if (pmu_intercepted(cpu) && pmu_owns(index))
-        done = pmu_read(cpu, index, &value);
-    else
-        done = rdmsr_safe(index, &value);
-
     if (!done) {
         inject_gp();
         return;
@@ -185,18 +190,33 @@ void exit_rdmsr(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* Privilege was checked before the exit (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
+void exit_rdmsr(struct cpu *cpu)
+{
+    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
+    const struct msr_rule *rule = rule_of(index);
+    uint64_t value = 0;
+    bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
+                                     : rule->read != FAULT && rdmsr_safe(index, &value);
+
+    finish_read(cpu, done, value);
+}
+
+/* Privilege was checked before (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
 void exit_rdpmc(struct cpu *cpu)
 {
-    uint64_t value;
+    uint64_t value = 0;
+    bool done = cpu->boot->options.pmu && rdpmc_safe((uint32_t)cpu->gpr[GPR_RCX], &value);
 
-    if (!cpu->boot->options.pmu || !rdpmc_safe((uint32_t)cpu->gpr[GPR_RCX], &value)) {
-        inject_gp();
-        return;
-    }
-    cpu->gpr[GPR_RAX] = (uint32_t)value;
-    cpu->gpr[GPR_RDX] = value >> 32;
-    skip_instruction(cpu);
+    finish_read(cpu, done, value);
+}
+
+static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t index, uint64_t value)
+{
+    if (rule->write == CUSTOM)
+        return rule->custom(cpu, index, &value, true);
+    if (rule->write == KEEP)
+        return unchanged(index, value);
+    return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
 void exit_wrmsr(struct cpu *cpu)
@@ -204,24 +224,12 @@ void exit_wrmsr(struct cpu *cpu)
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
     const struct msr_rule *rule = rule_of(index);
-    bool done;
 
-    if (rule != NULL && rule->write == CUSTOM)
-        done = rule->custom(cpu, index, &value, true);
-    else if (rule != NULL && rule->write == KEEP)
-        done = unchanged(index, value);
-    else if (rule != NULL && rule->write == FAULT)
-        done = false;
-    else if (pmu_intercepted(cpu) && pmu_owns(index))
-        done = pmu_write(cpu, index, value);
-    else
-        done = wrmsr_safe(index, value);
-
-    if (done) {
+    if (write_msr(cpu, rule, index, value)) {
         skip_instruction(cpu);
         return;
     }
-    if (rule != NULL && worth_a_line(cpu))
+    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();

@@ -10,6 +10,3 @@
 /* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
  * are passed over: they exit in any case. `bitmap` is one page. */
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
-
-/* Whether an access exits. */
-bool msr_bitmap_exits(const void *bitmap, uint32_t index, bool write);

@@ -15,9 +15,7 @@
 #include "x86.h"
 
 #define CODE_ADDRESS 0x1000 /* of the second guest's physical memory, which is this one page */
-#define EPT_RWX 7ULL
 #define EPT_WB (6ULL << 3)
-#define TABLE_ENTRIES 512
 #define RIGHTS_CODE_32 0xc09b
 #define ENCODING_READ_ONLY(encoding) (((encoding) >> 10 & 3) == 1)
 #define WITHOUT_SWITCH 1 /* RDX: leave the PMU switch out, to see what it is for */
