@@ -67,13 +67,16 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     if (!(base & APIC_BASE_EN))
         return false;
     if (base & APIC_BASE_EXTD) {
+        /* Such a WRMSR waits for no store; what the receiver is to see comes first (SDM Vol. 3, "MSR
+         * Access in x2APIC Mode"). */
+        __asm__ volatile("mfence; lfence" : : : "memory");
         wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;
     }
     /* The guest may be between its two writes of the ICR: the high half is put back. */
     volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
-    if (apic_id > XAPIC_ID_MAX || !wait_for_idle(low))
+    if (apic_id >= XAPIC_BROADCAST || !wait_for_idle(low))
         return false;
     uint32_t guest_high = *high;
     *high = apic_id << XAPIC_ID_SHIFT;
@@ -81,6 +84,12 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     (void)wait_for_idle(low);
     *high = guest_high;
     return true;
+}
+
+void apic_send_others(uint32_t command)
+{
+    wrmsr(IA32_APIC_BASE, rdmsr(IA32_APIC_BASE) | APIC_BASE_EN);
+    (void)apic_send(0, command | ICR_OTHERS);
 }
 
 bool apic_send_self_nmi(void) { return apic_send(apic_id_read(), ICR_NMI); }
@@ -99,5 +108,6 @@ bool apic_base_write(struct cpu *cpu, uint64_t value)
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
     (void)cpu;
-    return ((value ^ now) & APIC_BASE_ADDRESS) == 0 && wrmsr_safe(IA32_APIC_BASE, value);
+    /* The bootstrap processor's hardware INIT leads to firmware, the others' to wait-for-SIPI. */
+    return ((value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 && wrmsr_safe(IA32_APIC_BASE, value);
 }

@@ -36,16 +36,21 @@ bool apic_software_enabled(void);
 uint32_t apic_lvtpc_read(void);
 void apic_lvtpc_write(uint32_t value);
 
+/* To all processors but this one, whatever the guest has done with this one's local APIC: at the end. */
+void apic_send_others(uint32_t command);
+
 /* Sends this processor an NMI, addressed by ID because the shorthand "self" is invalid for NMIs. */
 bool apic_send_self_nmi(void);
 
 /* What an INIT does to the local APIC, as far as software can: all but the interrupts that wait in
- * the IRR. SDM Vol. 3, "Local APIC State After It Receives an INIT Reset (Wait-for-SIPI State)". */
+ * the IRR, and the ESR. SDM Vol. 3, "Local APIC State After an INIT Reset ("Wait-for-SIPI" State)". */
 void apic_init_state(void);
+/* Its first step, one write: no source of the local APIC's own sends anything any more. */
+void apic_software_disable(void);
 
 /* Starts a processor at `page` below 1 MiB by INIT and two SIPIs; *started turns true there. Waits for
  * it for a second at most, and leaves one that does not come in wait-for-SIPI state.
- * SDM Vol. 3, "MP Initialization Protocol Algorithm for MP Systems". */
+ * SDM Vol. 3, "Typical BSP Initialization Sequence". */
 bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started);
 
 /* The guest's WRMSR of IA32_APIC_BASE: changes of mode are done on the hardware, a change of the

@@ -47,16 +47,23 @@ static void register_write(struct cpu *cpu, uint8_t number, uint32_t value)
         cpu->gpr[number] = value;
 }
 
+/* An INIT or SIPI that is not to be sent. */
+static bool taken_here(const volatile uint32_t *target, uint32_t command)
+{
+    uint32_t destination = apic_read(APIC_ICR_HIGH) >> XAPIC_ID_SHIFT;
+
+    return (uint64_t)target % PAGE_SIZE == APIC_ICR_LOW &&
+           guest_sends_ipi(command, destination == XAPIC_BROADCAST ? X2APIC_BROADCAST : destination);
+}
+
 static void perform(struct cpu *cpu, const struct instruction *i, volatile uint32_t *target)
 {
     uint64_t before = vmcs_read_natural(VMCS_GUEST_RFLAGS), rflags = before;
     uint32_t memory = reads_memory(i) ? *target : 0;
     struct effect effect = execute(i, memory, register_read(cpu, i->reg), &rflags);
 
-    if (effect.writes_memory)
+    if (effect.writes_memory && !taken_here(target, effect.memory))
         *target = effect.memory;
-    if (effect.writes_memory && ((uint64_t)target & (PAGE_SIZE - 1)) == APIC_ICR_LOW)
-        guest_sent_ipi(effect.memory, apic_read(APIC_ICR_HIGH) >> XAPIC_ID_SHIFT);
     if (effect.writes_register)
         register_write(cpu, i->reg, effect.reg);
     if (rflags != before)

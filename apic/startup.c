@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Starting processors, and the local APIC of one that is started again. Touches the local APIC only.
- * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Local APIC State After It Receives an INIT
- * Reset (Wait-for-SIPI State)".
+ * SDM Vol. 3, "Typical BSP Initialization Sequence"; "Local APIC State After an INIT Reset
+ * ("Wait-for-SIPI" State)".
  */
 #include "apic.h"
-
-#include <stddef.h>
 
 #include "msr.h"
 #include "x86.h"
@@ -16,16 +14,12 @@
 #define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
 #define START_UP_US 200    /* and from that to the second */
 #define ARRIVAL_US 1000000 /* then it must be there */
-#define PORT_DELAY 0x80    /* a read of it takes about 1 us */
 
 static bool wait_us(unsigned us, const volatile bool *until)
 {
-    for (unsigned i = 0; i < us; i++) {
-        if (until != NULL && *until)
-            return true;
-        (void)inb(PORT_DELAY);
-    }
-    return false;
+    while (us-- > 0 && !*until)
+        delay_us(1);
+    return *until;
 }
 
 bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started)
@@ -34,7 +28,7 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
 
     if (!apic_send(apic_id, ICR_INIT))
         return false;
-    (void)wait_us(INIT_US, NULL);
+    delay_us(INIT_US);
     if (!apic_send(apic_id, start_up))
         return false;
     if (wait_us(START_UP_US, started))
@@ -52,6 +46,12 @@ static bool interrupt_in_service(void)
         if (apic_read(APIC_ISR + i * APIC_REGISTER_BYTES) != 0)
             return true;
     return false;
+}
+
+void apic_software_disable(void)
+{
+    if (rdmsr(IA32_APIC_BASE) & APIC_BASE_EN)
+        apic_write(APIC_SVR, SVR_RESET);
 }
 
 void apic_init_state(void)

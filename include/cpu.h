@@ -80,8 +80,8 @@ struct cpu_nmi {
     uint8_t owed;      /* the guest saw, or may yet see, an NMI of the host's that nobody there claims */
     uint8_t in_flight; /* an NMI of the guest's was sent again and may not have arrived */
 
-    bool guest_started;    /* set right before the first entry */
-    uint64_t before_guest; /* NMIs in root mode until then: nobody's */
+    bool guest_started;    /* false before the first entry, and while it waits for a SIPI */
+    uint64_t before_guest; /* NMIs in root mode meanwhile: nobody's */
 
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs given to the guest */
@@ -132,6 +132,7 @@ struct cpu {
     uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
 
     uint32_t apic_id;
+    bool in_vmx; /* VMX operation */
     uint32_t sipi; /* waits in root mode for one, see vmx/init.c; other processors write it */
     uint64_t ept_root;
     uint64_t host_cr3;

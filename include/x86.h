@@ -219,6 +219,15 @@ static inline void outl(uint16_t port, uint32_t value)
     __asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port));
 }
 
+/* By the time that a read of the POST code's port takes, about 1 us each on hardware. */
+#define PORT_DELAY 0x80
+static inline void delay_us(unsigned us)
+{
+    while (us-- > 0)
+        (void)inb(PORT_DELAY);
+}
+
+static inline void cpu_relax(void) { __asm__ volatile("pause" : : : "memory"); }
 static inline void cli(void) { __asm__ volatile("cli" : : : "memory"); }
 static inline void invlpg(const void *page)
 {

@@ -146,6 +146,9 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
         *apic_id = x2apic->x2apic_id;
     else
         return false;
+    /* Linux skips these as well, whatever their flags. */
+    if (*apic_id == (apic != NULL ? ACPI_NO_APIC_ID : ACPI_NO_X2APIC_ID))
+        return false;
     return (apic != NULL ? apic->flags : x2apic->flags) & ACPI_MADT_ENABLED;
 }
 

@@ -101,7 +101,8 @@ void nmi_bookkeeping(struct cpu *cpu)
         (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
     if (nmi->requests & REQUEST_WATCH)
         forget_slowly(cpu);
-    if (nmi->requests & REQUEST_LOG)
+    /* An INIT exit has no time for it (vmx/init.c). */
+    if (nmi->requests & REQUEST_LOG && vmcs_read_32(VMCS_EXIT_REASON) != EXIT_REASON_INIT_SIGNAL)
         log_backtrace(cpu);
 }
 
@@ -133,7 +134,7 @@ void nmi_report(const struct cpu *cpu)
                "%lu; unblocked at %lu exits\n", nmi->exits, nmi->injected, nmi->root,
                nmi->forwarded, nmi->dropped, nmi->unblocked);
     if (nmi->before_guest != 0)
-        log_printf("NMIs before the guest's first instruction: %lu\n", nmi->before_guest);
+        log_printf("NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n", nmi->before_guest);
     log_printf("%-18s %8s %8s %10s %9s\n", "host NMI source", "raised", "in root", "recovered",
                "returned");
     for (unsigned s = 0; s < SOURCE_COUNT; s++)

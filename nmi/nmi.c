@@ -39,10 +39,10 @@
 
 enum nmi_return nmi_root(uint64_t rip)
 {
-    if (processors_stopping)
-        processor_end();
-
     struct cpu *cpu = this_cpu();
+
+    if (processor_stopped(cpu))
+        processor_end(cpu);
     struct cpu_nmi *nmi = &cpu->nmi;
     enum nmi_return back =
         host_work_pmi_pending(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;

@@ -56,10 +56,8 @@ void vmx_capability_read(struct vmx_capability *c)
     c->global_ctrl_erratum = global_ctrl_erratum(cpuid(1, 0).eax);
 }
 
-bool hypervisor_check(struct boot_info *bi, struct refusal *r)
+bool vmx_available(struct refusal *r)
 {
-    struct options *o = &bi->options;
-
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_VMX))
         return refuse(r, REFUSE_UNSUPPORTED,
                       "this processor shows no VMX (CPUID.1:ECX bit 5 is 0, wanted 1): use an Intel "
@@ -72,9 +70,16 @@ bool hypervisor_check(struct boot_info *bi, struct refusal *r)
                       "VMX is locked off by firmware (IA32_FEATURE_CONTROL is 0x%lx, wanted bit 2 "
                       "set): turn on Intel Virtualization Technology (VT-x) in the firmware setup",
                       feature_control);
+    return true;
+}
 
+bool hypervisor_check(struct boot_info *bi, struct refusal *r)
+{
+    struct options *o = &bi->options;
     struct vmx_capability capability;
     struct vmx_controls controls;
+    if (!vmx_available(r))
+        return false;
     vmx_capability_read(&capability);
     if (!vmx_controls_choose(&capability, o, &controls, r))
         return false;

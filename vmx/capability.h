@@ -35,6 +35,9 @@ uint32_t vmx_adjust(uint64_t allowed, uint32_t want);
  * Nehalem and Westmere, errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's specification updates. */
 bool global_ctrl_erratum(uint32_t signature);
 
+/* Whether this processor has VMX and firmware allows it. False: *r says what stands against it. */
+bool vmx_available(struct refusal *r);
+
 /* Reads the capability MSRs. Needs CPUID.1:ECX.VMX = 1. */
 void vmx_capability_read(struct vmx_capability *c);
 

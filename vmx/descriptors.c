@@ -99,7 +99,7 @@ bool descriptors_loaded(void)
     __asm__ volatile("sidt %0" : "=m"(idtr));
     /* Every VM exit makes the limit FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
      * Registers"). */
-    if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1)
+    if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1 || idtr.base == 0)
         return false;
     const struct idt_gate *gate = (const struct idt_gate *)idtr.base;
     return (gate->offset_0 | (uint64_t)gate->offset_16 << 16 | (uint64_t)gate->offset_32 << 32) ==

@@ -3,8 +3,8 @@
  * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start. From
  * an INIT exit to the entry nothing prints, no lock is taken and nothing is reset: a SIPI that comes
  * before the entry is lost, and the guest sends its last one 20 us after the INIT.
- * SDM Vol. 3, "Processor State After Reset" (the table's column for INIT); "VM Exits Induced by INIT
- * and SIPI" under "Other Causes of VM Exits".
+ * SDM Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM
+ * Exits"; "Handling Activity States by VMM".
  */
 #include "../apic/apic.h"
 #include "../nmi/nmi.h"
@@ -16,7 +16,7 @@
 
 #define REAL_LIMIT 0xffff
 #define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */
-#define RIGHTS_REAL_CODE 0x9b /* VM entries want a code segment */
+#define RIGHTS_REAL_CODE 0x9b
 #define RIGHTS_LDT 0x82
 #define RIGHTS_REAL_TSS 0x8b /* busy: VM entries want no other */
 #define RESET_CS 0xf000
@@ -27,6 +27,7 @@
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12
 /* cpu->sipi, where VMX has no wait-for-SIPI state */
+#define SIPI_NONE 0
 #define SIPI_AWAITED BIT(8)
 #define SIPI_ARRIVED BIT(9)
 #define SIPI_VECTOR BITS(7, 0)
@@ -44,7 +45,7 @@ static void reset_segments(void)
     vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
 }
 
-void guest_init_state(struct cpu *cpu, uint64_t cache_bits)
+void guest_init_state(struct cpu *cpu)
 {
     uint32_t entry = vmcs_read_32(VMCS_ENTRY_CONTROLS);
 
@@ -55,7 +56,8 @@ void guest_init_state(struct cpu *cpu, uint64_t cache_bits)
     vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
     vmcs_write_natural(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
     reset_segments();
-    vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET | cache_bits |
+    /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too. */
+    vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET |
                        (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_CR0_READ_SHADOW, 0);
     write_cr2(0);
@@ -78,47 +80,66 @@ void guest_init_state(struct cpu *cpu, uint64_t cache_bits)
     vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, 0);
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
+    flush_guest_translations();
 }
 
 static void reset_and_start_at(struct cpu *cpu, uint64_t vector)
 {
-    guest_init_state(cpu, vmcs_read_natural(VMCS_GUEST_CR0) & (CR0_CD | CR0_NW));
+    guest_init_state(cpu);
     apic_init_state();
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
+    cpu->nmi.guest_started = true;
 }
+
+static bool vmx_waits(void) { return rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI; }
 
 void await_sipi(struct cpu *cpu)
 {
-    uint32_t sipi;
+    uint32_t sipi = SIPI_NONE;
 
-    if (rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI) {
+    if (vmx_waits()) {
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
         return;
     }
-    __atomic_store_n(&cpu->sipi, SIPI_AWAITED, __ATOMIC_RELEASE);
+    /* The sender of the INIT has done this already, and the SIPI may be there. */
+    __atomic_compare_exchange_n(&cpu->sipi, &sipi, SIPI_AWAITED, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_ACQUIRE);
     while ((sipi = __atomic_load_n(&cpu->sipi, __ATOMIC_ACQUIRE)) == SIPI_AWAITED) {
-        if (processors_stopping)
-            processor_end();
-        __asm__ volatile("pause");
+        if (processor_stopped(cpu))
+            processor_end(cpu);
+        cpu_relax();
     }
+    __atomic_store_n(&cpu->sipi, SIPI_NONE, __ATOMIC_RELEASE);
     reset_and_start_at(cpu, sipi & SIPI_VECTOR);
 }
 
-void guest_sent_ipi(uint32_t command, uint32_t destination)
+/* Gives true when the processor has it. One that waits in root mode is out of the reach of both: an
+ * INIT would stay pending there and undo the SIPI that comes after it. */
+static bool take_ipi(struct cpu *target, uint32_t command)
 {
-    bool to_one = !(command & ICR_SHORTHAND_ALL) && destination != ICR_BROADCAST;
+    uint32_t awaited = SIPI_AWAITED;
 
-    if ((command & ICR_DELIVERY) != (ICR_START_UP & ICR_DELIVERY))
-        return;
-    for (uint32_t i = 0; i < processors.count; i++) {
-        uint32_t awaited = SIPI_AWAITED;
-        if (!to_one || processors.apic_id[i] == destination)
-            __atomic_compare_exchange_n(&processor_cpu(i)->sipi, &awaited,
-                                        SIPI_ARRIVED | (command & SIPI_VECTOR), false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    }
+    if ((command & ICR_DELIVERY) == (ICR_INIT & ICR_DELIVERY))
+        return __atomic_exchange_n(&target->sipi, SIPI_AWAITED, __ATOMIC_ACQ_REL) == SIPI_AWAITED;
+    __atomic_compare_exchange_n(&target->sipi, &awaited, SIPI_ARRIVED | (command & SIPI_VECTOR),
+                                false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return true; /* or nobody has: it was not waiting */
+}
+
+bool guest_sends_ipi(uint32_t command, uint32_t destination)
+{
+    bool init = (command & ICR_DELIVERY) == (ICR_INIT & ICR_DELIVERY);
+    bool start_up = (command & ICR_DELIVERY) == (ICR_START_UP & ICR_DELIVERY);
+    bool all = command & ICR_SHORTHAND_ALL || destination == X2APIC_BROADCAST, taken = true;
+
+    if (!(init || start_up) || vmx_waits())
+        return false;
+    for (uint32_t i = 0; i < processors.count; i++)
+        if ((all && processor_cpu(i) != this_cpu()) || processors.apic_id[i] == destination)
+            taken &= take_ipi(processor_cpu(i), command);
+    return taken;
 }
 
 /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits behind the SIPI
@@ -130,21 +151,24 @@ static bool nothing_executed_since_sipi(void)
 
 void exit_init(struct cpu *cpu)
 {
-    if (processors_stopping)
-        processor_end();
-    if (rdmsr(IA32_APIC_BASE) & APIC_BASE_BSP) {
+    if (processor_stopped(cpu))
+        processor_end(cpu);
+    if (cpu == processor_cpu(0)) {
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);
     }
     if (nothing_executed_since_sipi())
         return;
-    /* What VM entries want of this state. */
+    /* Natively an INIT forgets a pending NMI: here it arrives, and is nobody's. */
+    cpu->nmi.guest_started = false;
+    nmi_unblock();
     nmi_forget_due(cpu);
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
+    apic_software_disable();
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* as VM entries want it for this state */
     await_sipi(cpu);
 }
 
-/* The state had no blocking by NMI, and a SIPI brings none. */
+/* An NMI that was pending through the state has arrived by now, and was nobody's either. */
 void exit_sipi(struct cpu *cpu)
 {
     reset_and_start_at(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));

@@ -52,10 +52,9 @@ static bool apic_base(struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
 static bool x2apic_icr(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     (void)cpu;
-    if (!write || !wrmsr_safe(index, *value))
-        return false;
-    guest_sent_ipi((uint32_t)*value, (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT));
-    return true;
+    return write &&
+           (guest_sends_ipi((uint32_t)*value, (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
+            wrmsr_safe(index, *value));
 }
 
 /* False as well where the register does not exist. */

@@ -14,7 +14,7 @@
 #include "setup.h"
 
 #define STACK_PAGES 4 /* and a guard page below */
-#define INVALIDATE_ALL 2 /* INVEPT and INVVPID type: all contexts */
+#define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
 
 void *needed(void *page)
 {
@@ -68,6 +68,8 @@ bool processor_check(struct start *s)
     if (!descriptors_load(s->cpu, &s->tables))
         needed(NULL);
     stop_trace();
+    if (!vmx_available(&s->refusal))
+        return false;
     vmx_capability_read(&s->capability);
     return vmx_controls_choose(&s->capability, &s->cpu->boot->options, &s->controls, &s->refusal);
 }
@@ -94,62 +96,67 @@ static void allow_vmx(void)
               feature_control | FEATURE_CONTROL_LOCK | FEATURE_CONTROL_VMX_OUTSIDE_SMX);
 }
 
-static void enter_vmx(const struct cpu *cpu, const struct vmx_capability *c)
+bool processor_vmxon(struct start *s)
 {
-    uint32_t revision = (uint32_t)(c->basic & VMX_BASIC_REVISION);
-    uint64_t vmxon = (uint64_t)cpu->vmxon_region, vmcs = (uint64_t)cpu->vmcs;
-    const struct {
-        uint64_t low, high;
-    } everything = {0, 0};
-    bool failed, was_on = read_cr4() & CR4_VMXE;
+    const struct vmx_capability *c = &s->capability;
+    uint64_t region = (uint64_t)s->cpu->vmxon_region;
+    bool failed;
 
     allow_vmx();
-    *(uint32_t *)cpu->vmxon_region = revision;
-    *(uint32_t *)cpu->vmcs = revision;
+    *(uint32_t *)region = (uint32_t)(c->basic & VMX_BASIC_REVISION);
     write_cr0((read_cr0() | CR0_NE | CR0_WP | c->cr0_fixed0) & c->cr0_fixed1 &
               ~(uint64_t)(CR0_TS | CR0_EM));
     write_cr4(CR4_PAE | CR4_MCE | c->cr4_fixed0 |
               (cpuid(1, 0).ecx & CPUID_1_ECX_XSAVE ? CR4_OSXSAVE : 0));
+    __asm__ volatile("vmxon %1" : "=@ccbe"(failed) : "m"(region) : "memory");
+    s->cpu->in_vmx = !failed;
+    return !failed;
+}
 
-    __asm__ volatile("vmxon %1" : "=@ccbe"(failed) : "m"(vmxon) : "memory");
-    if (failed)
-        hypervisor_fault("VMXON failed (IA32_FEATURE_CONTROL 0x%lx, CR0 0x%lx, CR4 0x%lx)%s",
-                         rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
-                         was_on ? ": firmware seems to use VMX itself" : "");
+static void load_vmcs(const struct cpu *cpu, const struct vmx_capability *c)
+{
+    uint64_t vmcs = (uint64_t)cpu->vmcs;
+    bool failed;
+
+    *(uint32_t *)vmcs = (uint32_t)(c->basic & VMX_BASIC_REVISION);
     __asm__ volatile("vmclear %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
     if (failed)
         hypervisor_fault("VMCLEAR of 0x%lx failed", vmcs);
     __asm__ volatile("vmptrld %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
     if (failed)
         hypervisor_fault("VMPTRLD of 0x%lx failed", vmcs);
-    /* Whoever used VMX before may have left translations behind. */
+}
+
+void flush_guest_translations(void)
+{
+    const struct {
+        uint64_t low, high;
+    } everything = {0, 0};
+    bool failed;
+
     __asm__ volatile("invept %1, %2"
                      : "=@ccbe"(failed)
                      : "m"(everything), "r"((uint64_t)INVALIDATE_ALL)
                      : "memory");
-    if (!failed && c->ept_vpid & EPT_CAP_INVVPID && c->ept_vpid & EPT_CAP_INVVPID_ALL)
-        __asm__ volatile("invvpid %1, %2"
-                         : "=@ccbe"(failed)
-                         : "m"(everything), "r"((uint64_t)INVALIDATE_ALL)
-                         : "memory");
     if (failed)
-        hypervisor_fault("INVEPT or INVVPID of all contexts failed");
+        hypervisor_fault("INVEPT of all contexts failed");
 }
 
 void processor_enter_vmx(struct start *s, bool first)
 {
-    enter_vmx(s->cpu, &s->capability);
+    bool was_on = read_cr4() & CR4_VMXE;
+
+    if (!processor_vmxon(s))
+        hypervisor_fault("VMXON failed (IA32_FEATURE_CONTROL 0x%lx, CR0 0x%lx, CR4 0x%lx)%s",
+                         rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
+                         was_on ? ": firmware seems to use VMX itself" : "");
+    load_vmcs(s->cpu, &s->capability);
+    flush_guest_translations(); /* whoever used VMX before may have left some */
     if (!pmu_context_setup(s->cpu)) /* the emulator shows every MSR as there until now */
         needed(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
 #ifdef DEBUG
-    if (check_guest_state())
+    if (first && check_guest_state())
         log_printf("pmuvisor: guest state checked before the first entry: nothing wrong\n");
 #endif
-}
-
-void processor_launch(struct start *s)
-{
-    s->cpu->nmi.guest_started = true;
-    vmx_launch();
 }

@@ -19,7 +19,7 @@ struct start {
     struct descriptor_tables tables;
     struct guest_entry guest; /* the first processor's; the others wait for a SIPI */
     struct refusal refusal;   /* why this processor cannot be used */
-    volatile bool arrived;    /* it runs the hypervisor's code */
+    volatile bool arrived;    /* it has its own descriptor tables */
     volatile enum { STARTING, REFUSED, READY } state;
 };
 
@@ -37,10 +37,12 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
 bool processor_check(struct start *s);
 /* On the processor itself, with cpu->ept_root set: the tables of the exit handlers. */
 void processor_prepare(struct start *s);
-/* On the processor itself and its root stack: VMX operation, VMCS. */
+/* On the processor itself: VMX operation. False: VMXON failed. */
+bool processor_vmxon(struct start *s);
+/* On the processor itself and its root stack: VMX operation and the VMCS. */
 void processor_enter_vmx(struct start *s, bool first);
-/* Enters the guest. */
-_Noreturn void processor_launch(struct start *s);
+/* On the processor itself, in VMX operation: nothing of the guest's translations is kept. */
+void flush_guest_translations(void);
 
 /* Starts every other processor that the MADT names and waits until it is about to enter the guest;
  * logs what did not come. `first` is ready. Single-threaded for the page pool: one at a time. */
@@ -50,9 +52,16 @@ void processors_go(void);
 
 /* Stops all others for good, wherever they are. Does not come back where another one was first. */
 void processors_stop(void);
-/* Whether that was done; a processor that sees it ends by processor_end(). NMI context too. */
-extern volatile bool processors_stopping;
-_Noreturn void processor_end(void);
+/* 1 + the APIC ID of the one that did. NMI context too. */
+extern volatile uint32_t processors_stopper;
+static inline bool processor_stopped(const struct cpu *cpu)
+{
+    return processors_stopper != 0 && processors_stopper != cpu->apic_id + 1;
+}
+/* Where a stopped one ends: for ever, or until processors_leave(). */
+_Noreturn void processor_end(struct cpu *cpu);
+/* All of them, this one too, leave VMX operation and reset the machine. */
+_Noreturn void processors_leave(struct cpu *cpu);
 
 /* A page, or pages, that the start cannot do without. */
 void *needed(void *page);

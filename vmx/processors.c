@@ -2,17 +2,21 @@
  *
  * The other processors: started before the guest, so that none of them ever executes an instruction
  * of the guest's outside VMX operation, and stopped at the end.
- * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Other Causes of VM Exits" (INIT, SIPI).
+ * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Other Causes of VM Exits" (INIT, SIPI);
+ * "Restrictions on VMX Operation".
  */
 #include "processor.h"
 
 #include <string.h>
 
 #include "../apic/apic.h"
+#include "exit.h"
+#include "fault.h"
+#include "report.h"
 #include "setup.h"
 
-#define PARK_US 100 /* from the last line before VMLAUNCH until it has certainly been executed */
-#define PORT_DELAY 0x80
+#define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
+#define READY_US 1000000 /* from its first instruction here to that */
 
 struct trampoline_parameters {
     uint64_t cr3;
@@ -23,10 +27,11 @@ struct trampoline_parameters {
 extern const char trampoline_start[], trampoline_parameters[], trampoline_end[];
 
 struct guest_processors processors;
-volatile bool processors_stopping;
+volatile uint32_t processors_stopper;
 static struct cpu *cpus[PROCESSORS_MAX];
-static volatile bool going;
-static uint32_t stopper; /* 1 + its APIC ID */
+static volatile bool going, leaving;
+static const struct start *first_start;
+static uint64_t apic_base_page;
 
 struct cpu *processor_cpu(uint32_t index) { return cpus[index]; }
 
@@ -36,48 +41,53 @@ static void add(struct cpu *cpu)
     processors.apic_id[processors.count++] = cpu->apic_id;
 }
 
-/* What is the same for all, because it is shared: the EPT, the page of the local APIC. */
-static bool fits_first(struct start *s, const struct vmx_capability *first)
+/* What is the same for all: the EPT, the page of the local APIC, and what CPUID shows, which the
+ * guest reads on the first one. */
+static bool fits_first(struct start *s, const struct start *first)
 {
     const uint64_t shared = EPT_CAP_PAGE_1G | EPT_CAP_PAGE_2M;
+    const struct vmx_capability *mine = &s->capability, *its = &first->capability;
+    bool controls = true;
 
-    if (first->ept_vpid & shared & ~s->capability.ept_vpid ||
-        first->physical_address_bits != s->capability.physical_address_bits)
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        controls &= (first->controls.value[set] & ~s->controls.value[set]) == 0;
+    if (its->ept_vpid & shared & ~mine->ept_vpid || !controls ||
+        its->physical_address_bits != mine->physical_address_bits ||
+        apic_page().base != apic_base_page)
         return refuse(&s->refusal, REFUSE_UNSUPPORTED,
-                      "its EPT differs from the first processor's (IA32_VMX_EPT_VPID_CAP 0x%lx and "
-                      "0x%lx)", s->capability.ept_vpid, first->ept_vpid);
+                      "it lacks VMX controls or EPT page sizes, or has other physical addresses or "
+                      "another local APIC base than the first one");
     return true;
 }
-
-static const struct start *first_start;
 
 /* Where the trampoline leads, on the processor's own stack and the hypervisor's page tables. */
 static _Noreturn void started(struct start *s)
 {
+    bool fits = processor_check(s) && fits_first(s, first_start);
+
     s->arrived = true;
-    if (!processor_check(s) || !fits_first(s, &first_start->capability)) {
+    if (!fits) {
+        /* In VMX operation, where it can be, no INIT of the guest's reaches it. */
+        if (s->capability.basic != 0)
+            (void)processor_vmxon(s);
         s->state = REFUSED;
-        processor_end();
+        processor_end(s->cpu);
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
     s->state = READY;
     while (!going)
-        __asm__ volatile("pause");
+        cpu_relax();
     write_cr3(read_cr3()); /* the trampoline's page is not mapped any more */
     await_sipi(s->cpu);
-    processor_launch(s);
+    vmx_launch();
 }
 
-static void set_trampoline(const struct boot_info *bi, struct start *s)
+static void set_parameters(const struct boot_info *bi, struct start *s)
 {
-    uint8_t *page = (uint8_t *)bi->trampoline.base;
-    uint64_t size = (uint64_t)(trampoline_end - trampoline_start);
-    struct trampoline_parameters *p =
-        (struct trampoline_parameters *)(page + (trampoline_parameters - trampoline_start));
+    uint64_t offset = (uint64_t)(trampoline_parameters - trampoline_start);
 
-    memcpy(page, trampoline_start, size);
-    *p = (struct trampoline_parameters){
+    *(struct trampoline_parameters *)(bi->trampoline.base + offset) = (struct trampoline_parameters){
         .cr3 = s->cpu->host_cr3,
         .stack = s->cpu->root_stack,
         .argument = (uint64_t)s,
@@ -90,14 +100,17 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     struct start *s = processor_new(bi, apic_id, first_start->cpu->host_cr3);
 
     s->cpu->ept_root = first_start->cpu->ept_root;
-    set_trampoline(bi, s);
+    set_parameters(bi, s);
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
-        log_printf("pmuvisor: processor %u did not start; it is hidden from the guest\n", apic_id);
+        log_printf("pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
+                   "the hypervisor if it starts it\n", apic_id);
         return;
     }
     /* It runs this program: it ends in one of the states, or stops the machine with its fault. */
-    while (s->state == STARTING)
-        __asm__ volatile("pause");
+    for (unsigned us = 0; us < READY_US && s->state == STARTING; us++)
+        delay_us(1);
+    if (s->state == STARTING)
+        hypervisor_fault("processor %u was lost during its start", apic_id);
     if (s->state == READY)
         add(s->cpu);
     else
@@ -111,13 +124,19 @@ void processors_start(const struct boot_info *bi, const struct start *first)
     uint32_t known = bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
 
     first_start = first;
+    apic_base_page = apic_page().base;
     add(first->cpu);
-    if (bi->trampoline.size != 0 && !host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
-        needed(NULL);
-    for (uint32_t i = 0; i < known && bi->trampoline.size != 0; i++)
-        if (bi->acpi.apic_id[i] != first->cpu->apic_id)
-            start_one(bi, bi->acpi.apic_id[i]);
-    host_paging_unmap(root, bi->trampoline.base);
+    if (bi->trampoline.size != 0 && known > 1) {
+        if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
+            needed(NULL);
+        memcpy((void *)bi->trampoline.base, trampoline_start,
+               (uint64_t)(trampoline_end - trampoline_start));
+        for (uint32_t i = 0; i < known; i++)
+            if (bi->acpi.apic_id[i] != first->cpu->apic_id)
+                start_one(bi, bi->acpi.apic_id[i]);
+        host_paging_unmap(root, bi->trampoline.base);
+        memset((void *)bi->trampoline.base, 0, PAGE_SIZE); /* it names addresses of the pool */
+    }
     if (bi->acpi.processors > 1)
         log_printf("pmuvisor: %u of %u processors are under VMX%s\n", processors.count,
                    bi->acpi.processors,
@@ -127,42 +146,53 @@ void processors_start(const struct boot_info *bi, const struct start *first)
 void processors_go(void)
 {
     going = true;
-    for (unsigned i = 0; i < PARK_US && processors.count > 1; i++)
-        (void)inb(PORT_DELAY);
+    if (processors.count > 1)
+        delay_us(ENTRY_US);
 }
 
 /* An INIT exits from an active, halted or shut-down guest, whatever the guest blocks, and in root
  * mode it stays pending until the next entry; an NMI is obeyed in root mode unless NMIs are blocked
- * there, and then the way leads to the unblocking or to the entry. So one of the two always ends the
- * processor, or it waits for a SIPI that nobody sends any more. */
+ * there, and then the way leads to the unblocking or to the entry. So one of the two ends every
+ * processor, but for one whose local APIC the guest has globally disabled, and one that waits for a
+ * SIPI, which nobody sends any more. Before the guest starts all are in root mode, or not yet in VMX
+ * operation, where an INIT would restart them: there the NMI does it. */
 void processors_stop(void)
 {
-    uint32_t nobody = 0, self = 1 + apic_id_read();
+    uint32_t nobody = 0, self = 1 + (descriptors_loaded() ? this_cpu()->apic_id : apic_id_read());
 
-    if (!__atomic_compare_exchange_n(&stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE)) {
-        if (nobody == self)
-            return;
-        processor_end();
+    if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+        if (going)
+            apic_send_others(ICR_INIT);
+        if (processors.count > 0)
+            apic_send_others(ICR_NMI);
+        delay_us(ENTRY_US);
+        /* Only firmware's page tables map it, and only the first processor is ever on them. */
+        if (first_start != NULL && read_cr3() == first_start->cpu->host_cr3)
+            framebuffer_stop();
+    } else if (nobody != self) {
+        if (!descriptors_loaded())
+            halt_forever();
+        processor_end(this_cpu());
     }
-    processors_stopping = true;
-    if (!going)
-        framebuffer_stop(); /* the hypervisor's page tables do not map it */
-    for (uint32_t i = 0; i < processors.count; i++)
-        if (processors.apic_id[i] + 1 != self) {
-            (void)apic_send(processors.apic_id[i], ICR_INIT);
-            (void)apic_send(processors.apic_id[i], ICR_NMI);
-        }
-    for (unsigned i = 0; i < PARK_US; i++)
-        (void)inb(PORT_DELAY);
     log_take_over();
 }
 
-/* Outside VMX operation, where it was in one: chipsets may reset the machine by an INIT, which VMX
- * operation blocks. */
-void processor_end(void)
+void processor_end(struct cpu *cpu)
 {
-    if (read_cr4() & CR4_VMXE)
+    while (!leaving)
+        cpu_relax();
+    processors_leave(cpu);
+}
+
+/* Everyone does it, because VMX operation blocks INIT, by which chipsets may reset the machine, and
+ * because VMXOFF lets an INIT through that was pending. */
+void processors_leave(struct cpu *cpu)
+{
+    leaving = true;
+    if (cpu->in_vmx) {
+        cpu->in_vmx = false;
         __asm__ volatile("vmxoff" : : : "cc", "memory");
-    halt_forever();
+    }
+    machine_reset(&cpu->boot->acpi);
 }

@@ -10,8 +10,7 @@
 
 #define KEYBOARD_COMMAND 0x64
 #define KEYBOARD_PULSE_RESET 0xfe
-#define RESET_WAIT_READS 100000 /* of port 0x80, about 1 us each on hardware */
-#define PORT_DELAY 0x80
+#define RESET_WAIT_US 100000
 #define ACPI_SYSTEM_IO 1
 
 const char *exit_reason_name(uint32_t reason)
@@ -68,36 +67,28 @@ void report_guest(const struct cpu *cpu)
                vmcs_read_natural(VMCS_GUEST_CR4), vmcs_read_64(VMCS_GUEST_IA32_EFER));
 }
 
-static void wait_for_reset(void)
-{
-    for (unsigned i = 0; i < RESET_WAIT_READS; i++)
-        (void)inb(PORT_DELAY);
-}
-
 void report_processors(void)
 {
     for (uint32_t i = 0; i < processors.count; i++)
         report_exits(processor_cpu(i));
 }
 
-void machine_end(const struct cpu *cpu)
+void machine_end(struct cpu *cpu)
 {
-    const struct acpi_facts *acpi = &cpu->boot->acpi;
-
     processors_stop();
     report_processors();
+    processors_leave(cpu);
+}
 
-    /* VMX operation blocks INIT, and chipsets answer the last two ways with one (SDM Vol. 3,
-     * "Restrictions on VMX Operation"). Always in it here: only exits lead to this. */
-    __asm__ volatile("vmxoff" : : : "cc", "memory");
-
+void machine_reset(const struct acpi_facts *acpi)
+{
     /* A reset register in memory is not mapped here; the other two ways then do. */
     if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SYSTEM_IO) {
         outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
-        wait_for_reset();
+        delay_us(RESET_WAIT_US);
     }
     outb(KEYBOARD_COMMAND, KEYBOARD_PULSE_RESET);
-    wait_for_reset();
+    delay_us(RESET_WAIT_US);
 
     /* A triple fault: no IDT, then an exception. Chipsets answer the shutdown with a reset. */
     struct {

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+struct acpi_facts;
 struct cpu;
 
 /* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
@@ -20,6 +21,9 @@ const char *exit_reason_name(uint32_t reason);
 /* The same for every processor. */
 void report_processors(void);
 
-/* Stops the other processors, reports, and resets the machine: as its FADT says, else by the keyboard
- * controller, else by a triple fault. */
-_Noreturn void machine_end(const struct cpu *cpu);
+/* Stops the other processors, reports, and resets the machine. */
+_Noreturn void machine_end(struct cpu *cpu);
+
+/* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault.
+ * Outside VMX operation. */
+_Noreturn void machine_reset(const struct acpi_facts *acpi);

@@ -104,7 +104,7 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
     vmcs_write_32(VMCS_ENTRY_CONTROLS, controls->value[SET_ENTRY]);
     vmcs_write_64(VMCS_GUEST_IA32_PAT, rdmsr(IA32_PAT));
     vmcs_write_64(VMCS_VMCS_LINK_POINTER, ~0ULL);
-    guest_init_state(cpu, 0);
+    guest_init_state(cpu);
     if (guest != NULL)
         linux_entry_state(c, controls, guest);
     pmu_setup(cpu);

@@ -15,10 +15,11 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *capability,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest);
 
-/* init.c: the guest's processor as an INIT leaves it. `cache_bits`: CR0.CD and CR0.NW, which an INIT
- * does not change. */
-void guest_init_state(struct cpu *cpu, uint64_t cache_bits);
+/* init.c: the guest's processor as an INIT leaves it. */
+void guest_init_state(struct cpu *cpu);
 /* Then it waits for a SIPI: from the next entry on, or right here where VMX has no such state. */
 void await_sipi(struct cpu *cpu);
-/* The guest wrote this to its ICR (apic=trap): a SIPI reaches those that wait right there. */
-void guest_sent_ipi(uint32_t command, uint32_t destination);
+/* The guest is about to write this to its ICR (apic=trap); `destination` ffffffffH is all. True: an
+ * INIT or SIPI for processors that wait in root mode, which have it; it is not to be sent. Logical
+ * destinations are not looked at. */
+bool guest_sends_ipi(uint32_t command, uint32_t destination);

@@ -9,6 +9,7 @@
 #include "../guest/acpi_edit.h"
 #include "../mm/vtd.h"
 #include "../pmu/pmu.h"
+#include "exit.h"
 #include "fault.h"
 #include "image.h"
 #include "processor.h"
@@ -129,7 +130,8 @@ static _Noreturn void start_guest(struct start *s)
                cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(cpu->pmu.global_ctrl));
     processors_go();
-    processor_launch(s);
+    s->cpu->nmi.guest_started = true;
+    vmx_launch();
 }
 
 void hypervisor_start(const struct boot_info *bi)

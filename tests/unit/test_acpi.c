@@ -272,6 +272,14 @@ static void test_processor_ids(void **state)
     assert_int_equal(f.apic_id[0], 0);
     assert_int_equal(f.apic_id[1], 2);
     assert_int_equal(f.apic_id[2], 0x100);
+
+    t->madt.apic[0].apic_id = ACPI_NO_APIC_ID; /* "enabled" all the same */
+    t->madt.x2apic[1].x2apic_id = ACPI_NO_X2APIC_ID;
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 2);
+    assert_int_equal(f.apic_id[0], 2);
+    assert_int_equal(f.apic_id[1], 0x100);
 }
 
 /* ---- the guest's tables ---- */
