@@ -76,7 +76,7 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     /* The guest may be between its two writes of the ICR: the high half is put back. */
     volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
-    if (apic_id >= XAPIC_BROADCAST || !wait_for_idle(low))
+    if (apic_id > XAPIC_ID_MAX || !wait_for_idle(low))
         return false;
     uint32_t guest_high = *high;
     *high = apic_id << XAPIC_ID_SHIFT;

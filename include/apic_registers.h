@@ -13,6 +13,7 @@
 
 #define APIC_ID 0x020
 #define XAPIC_ID_SHIFT 24 /* of an ID or a destination in its register */
+#define XAPIC_ID_MAX 0xfe /* 255 is all of them */
 #define XAPIC_BROADCAST 0xff
 #define X2APIC_BROADCAST 0xffffffffu
 #define APIC_TPR 0x080
