@@ -237,7 +237,7 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
 }
-void guest_sent_ipi(uint32_t command, uint32_t destination) { (void)(command + destination); }
+bool guest_sends_ipi(uint32_t command, uint32_t destination) { return command == destination; }
 void inject_gp(void) { }
 _Noreturn void vmcs_access_failed(uint32_t encoding, const char *operation)
 {
