@@ -6,22 +6,15 @@
 
 #include <stdint.h>
 
-static inline uint32_t mmio_read_32(uint64_t address)
-{
-    return *(const volatile uint32_t *)(uintptr_t)address;
-}
-
-static inline uint64_t mmio_read_64(uint64_t address)
-{
-    return *(const volatile uint64_t *)(uintptr_t)address;
-}
-
-static inline void mmio_write_32(uint64_t address, uint32_t value)
-{
-    *(volatile uint32_t *)(uintptr_t)address = value;
-}
-
-static inline void mmio_write_64(uint64_t address, uint64_t value)
-{
-    *(volatile uint64_t *)(uintptr_t)address = value;
-}
+#define DEFINE_MMIO(bits)                                                                          \
+    static inline uint##bits##_t mmio_read_##bits(uint64_t address)                                \
+    {                                                                                              \
+        return *(const volatile uint##bits##_t *)(uintptr_t)address;                               \
+    }                                                                                              \
+    static inline void mmio_write_##bits(uint64_t address, uint##bits##_t value)                   \
+    {                                                                                              \
+        *(volatile uint##bits##_t *)(uintptr_t)address = value;                                    \
+    }
+DEFINE_MMIO(32)
+DEFINE_MMIO(64)
+#undef DEFINE_MMIO

@@ -1,0 +1,766 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The VT-d code against a model of units that is as strict as the specification: one command bit at
+ * a time, a queue that is set up while it is off, no change of the kind of tables while translation
+ * is on, nothing turned on with stale caches. What the tables allow is asked of a walker of its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "acpi.h"
+#include "mm/mmio.h"
+#include "pool.h"
+#include "random.h"
+#include "x86.h"
+
+/* The code under test sees registers through these. */
+static uint32_t model_read_32(uint64_t address);
+static uint64_t model_read_64(uint64_t address);
+static void model_write_32(uint64_t address, uint32_t value);
+static void model_write_64(uint64_t address, uint64_t value);
+static void model_flush(void);
+#define mmio_read_32 model_read_32
+#define mmio_read_64 model_read_64
+#define mmio_write_32 model_write_32
+#define mmio_write_64 model_write_64
+#define wbinvd model_flush
+#include "mm/vtd.c"
+
+#define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
+#define POOL_PAGES 16384
+#define UNITS 3
+#define UNIT_BASE 0xfed90000ULL
+#define UNIT(i) (UNIT_BASE + (i) * 0x10000ULL)
+
+/* The specification's bits once more, apart from mm/vtd_registers.h. */
+#define TE (1u << 31)
+#define RTP (1u << 30)
+#define WBF (1u << 27)
+#define QIE (1u << 26)
+#define IRE (1u << 25)
+#define CAP_USUAL 0x00c0070c222f0406ULL /* a server's, 4 levels, all page sizes */
+#define CAP_3_LEVELS 0x200ULL
+#define CAP_4_LEVELS 0x400ULL
+#define CAP_2M (1ULL << 34)
+#define CAP_1G (1ULL << 35)
+#define CAP_PROTECTED 0x60ULL
+#define CAP_FLUSH 0x10ULL
+#define ECAP_USUAL 0xf020dfULL
+
+static struct unit {
+    uint64_t cap, ecap;
+    uint32_t status, fault_status, fault_control, protected;
+    uint64_t root_register, root, head, tail, queue;
+    bool contexts_stale, pages_stale, flushed;
+    uint32_t stuck;       /* status bits that do not change */
+    bool queue_stuck, protected_stuck, absent;
+    bool was_off;         /* translation was off at some time */
+} units[UNITS];
+static bool caches_flushed;
+static struct range pool;
+
+/* ---- the model ---- */
+
+static struct unit *unit_of(uint64_t address)
+{
+    for (unsigned i = 0; i < UNITS; i++)
+        if (address - UNIT(i) < PAGE_SIZE)
+            return &units[i];
+    return NULL;
+}
+
+static void run_queue(struct unit *u)
+{
+    const uint64_t *commands = (const uint64_t *)(uintptr_t)u->queue;
+
+    if (u->queue_stuck || u->fault_status & 0x70)
+        return;
+    for (; u->head != u->tail; u->head += 16) {
+        uint64_t low = commands[u->head / 8], high = commands[u->head / 8 + 1];
+
+        switch (low & 0xf) {
+        case 1:
+            assert_int_equal(low, 0x11); /* all contexts */
+            assert_int_equal(high, 0);
+            u->contexts_stale = false;
+            break;
+        case 2:
+            assert_int_equal(low & ~0xc0ULL, 0x12); /* all pages */
+            assert_int_equal(low >> 6 & 3, u->cap >> 54 & 3); /* drained as far as it can */
+            assert_int_equal(high, 0);
+            assert_false(u->contexts_stale); /* a page could come back through an old context */
+            u->pages_stale = false;
+            break;
+        case 5:
+            assert_int_equal(low & 0x70, 0x20);
+            assert_int_equal(high % 4, 0);
+            *(uint32_t *)(uintptr_t)high = (uint32_t)(low >> 32);
+            break;
+        default:
+            fail_msg("command 0x%lx", (unsigned long)low);
+        }
+    }
+}
+
+static void global_command(struct unit *u, uint32_t value)
+{
+    uint32_t persistent = TE | QIE | IRE, changed = (u->status ^ value) & persistent;
+    uint32_t pulses = value & ~persistent;
+
+    if (__builtin_popcount(changed) + __builtin_popcount(pulses) > 1)
+        fail_msg("more than one command: 0x%x on 0x%x", value, u->status);
+    if (pulses == WBF) {
+        assert_true(u->cap & CAP_FLUSH);
+        u->flushed = true;
+        u->status = u->stuck & WBF ? u->status | WBF : u->status & ~WBF;
+        return;
+    }
+    if (changed == QIE && value & QIE) {
+        assert_int_equal(u->tail, 0);
+        assert_int_equal(u->queue % PAGE_SIZE, 0);
+        assert_int_not_equal(u->queue, 0);
+        u->head = 0;
+    }
+    if (changed == QIE && !(value & QIE) && !(u->fault_status & 0x70) && !u->queue_stuck)
+        assert_int_equal(u->head, u->tail);
+    if (pulses == RTP) {
+        if (u->status & TE)
+            assert_int_equal((u->root_register ^ u->root) & 0xc00, 0);
+        assert_true(u->ecap & 1 || caches_flushed);
+        assert_true(!(u->cap & CAP_FLUSH) || u->flushed);
+        u->contexts_stale = u->pages_stale = true;
+        u->status &= ~(RTP & ~u->stuck);
+        if (!(u->stuck & RTP))
+            u->root = u->root_register;
+    } else if (pulses != 0)
+        fail_msg("command 0x%x", pulses);
+    if (changed == TE && value & TE) {
+        assert_false(u->contexts_stale || u->pages_stale);
+        assert_int_not_equal(u->root, 0);
+    }
+    if (changed == TE && !(value & TE))
+        u->was_off = true;
+    changed |= pulses;
+    u->status = (u->status & ~(changed & ~u->stuck)) | (value & changed & ~u->stuck);
+}
+
+static uint32_t model_read_32(uint64_t address)
+{
+    struct unit *u = unit_of(address);
+
+    if (u == NULL)
+        return *(const volatile uint32_t *)(uintptr_t)address;
+    switch (address % PAGE_SIZE) {
+    case 0x1c:
+        return u->status;
+    case 0x64:
+        return u->protected;
+    case 0x80:
+        if (u->head < u->tail && !(u->fault_status & 0x70))
+            u->head += 16; /* firmware's commands take their time */
+        return (uint32_t)u->head;
+    case 0x88:
+        return (uint32_t)u->tail;
+    }
+    fail_msg("32-bit read of 0x%lx", (unsigned long)address);
+    return 0;
+}
+
+static uint64_t model_read_64(uint64_t address)
+{
+    const struct unit *u = unit_of(address);
+
+    assert_non_null(u);
+    switch (address % PAGE_SIZE) {
+    case 0x08:
+        return u->absent ? UINT64_MAX : u->cap;
+    case 0x10:
+        return u->absent ? UINT64_MAX : u->ecap;
+    case 0x20:
+        return u->root_register;
+    }
+    fail_msg("64-bit read of 0x%lx", (unsigned long)address);
+    return 0;
+}
+
+static void model_write_32(uint64_t address, uint32_t value)
+{
+    struct unit *u = unit_of(address);
+
+    assert_non_null(u);
+    switch (address % PAGE_SIZE) {
+    case 0x18:
+        global_command(u, value);
+        return;
+    case 0x34:
+        assert_int_equal(value & ~0x7du, 0); /* the rest is read-only or reserved */
+        u->fault_status &= ~value;
+        return;
+    case 0x38:
+        u->fault_control = value;
+        return;
+    case 0x64:
+        assert_true(u->cap & CAP_PROTECTED); /* the register is there */
+        assert_true(u->status & TE);         /* or there would be a gap */
+        u->protected = (value & ~1u) | (u->protected_stuck || value & TE ? 1 : 0);
+        return;
+    }
+    fail_msg("32-bit write of 0x%lx", (unsigned long)address);
+}
+
+static void model_write_64(uint64_t address, uint64_t value)
+{
+    struct unit *u = unit_of(address);
+
+    assert_non_null(u);
+    switch (address % PAGE_SIZE) {
+    case 0x20:
+        u->root_register = value;
+        return;
+    case 0x88:
+        u->tail = value;
+        if (u->status & QIE)
+            run_queue(u);
+        return;
+    case 0x90:
+        assert_false(u->status & QIE);
+        u->queue = value;
+        return;
+    }
+    fail_msg("64-bit write of 0x%lx", (unsigned long)address);
+}
+
+static void model_flush(void) { caches_flushed = true; }
+
+/* ---- what a device may do (VT-d specification, "Translation Process") ---- */
+
+static const uint64_t *table(uint64_t entry)
+{
+    return (const uint64_t *)(uintptr_t)(entry & 0x000ffffffffff000ULL);
+}
+
+/* True: read and write of this address by this device go to the same address. */
+static bool allowed(const struct unit *u, uint16_t requester, uint64_t address)
+{
+    const uint64_t *root = &table(u->root)[requester / 256 * 2];
+    assert_int_equal(u->root & 0xc00, 0);
+    assert_int_equal(root[0] & 0xfff0000000000ffeULL, 0);
+    assert_int_equal(root[1], 0);
+    assert_int_equal(root[0] & 1, 1);
+    const uint64_t *context = &table(root[0])[requester % 256 * 2];
+    assert_int_equal(context[0] & 0xfff0000000000fffULL, 1); /* present, TT 0, faults reported */
+    assert_int_equal(context[1] >> 8 & 0xffff, 1);
+    assert_int_equal(context[1] & ~0xffff07ULL, 0);
+    unsigned levels_said = (unsigned)(context[1] & 7) + 2;
+    assert_true(u->cap >> (levels_said + 6) & 1); /* SAGAW */
+
+    uint64_t entry = context[0];
+    if (address >> (12 + 9 * levels_said) != 0 || address >> 48 != 0)
+        return false;
+    for (unsigned level = levels_said; level > 0; level--) {
+        entry = table(entry)[address >> (12 + 9 * (level - 1)) & 511];
+        if (!(entry & 3))
+            return false;
+        assert_int_equal(entry & 3, 3);
+        assert_int_equal(entry & (1ULL << 11 | 1ULL << 62 | 1ULL << 8), 0);
+        bool large = level > 1 && entry & 0x80;
+        if (large) {
+            assert_true(level == 2   ? (u->cap & CAP_2M) != 0
+                        : level == 3 ? (u->cap & CAP_1G) != 0
+                                     : false);
+            assert_int_equal(entry & ((1ULL << (12 + 9 * (level - 1))) - 0x1000), 0);
+        }
+        if (large || level == 1) {
+            uint64_t span = 1ULL << (12 + 9 * (level - 1));
+            assert_int_equal(entry & 0x000ffffffffff000ULL, address / span * span);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- a machine ---- */
+
+static struct {
+    struct acpi_rsdp rsdp;
+    struct {
+        struct acpi_header header;
+        uint64_t entry;
+    } __attribute__((packed)) xsdt;
+    struct {
+        struct acpi_header header;
+        uint8_t rest[12];
+        struct {
+            uint16_t type, length;
+            uint8_t flags, size;
+            uint16_t segment;
+            uint64_t base;
+        } __attribute__((packed)) units[UNITS];
+        struct {
+            uint16_t type, length;
+            uint32_t reserved;
+            uint64_t base, limit;
+        } __attribute__((packed)) region;
+    } __attribute__((packed)) dmar;
+} tables_of_firmware, *const t = &tables_of_firmware;
+static struct mtrr_state mtrr;
+static struct range hidden[2 + UNITS];
+static struct ept_request q;
+static struct vtd_plan plan;
+static uint64_t ept_root;
+
+static void seal(struct acpi_header *h, const char *signature, uint32_t length)
+{
+    memcpy(h->signature, signature, 4);
+    h->length = length;
+    acpi_seal(h);
+}
+
+static uint64_t rsdp(void)
+{
+    memcpy(t->rsdp.signature, "RSD PTR ", 8);
+    t->rsdp.revision = 2;
+    t->rsdp.length = sizeof(t->rsdp);
+    t->rsdp.xsdt = (uintptr_t)&t->xsdt;
+    t->rsdp.checksum = t->rsdp.extended_checksum = 0;
+    t->rsdp.checksum = (uint8_t)-acpi_sum(&t->rsdp, 20);
+    t->rsdp.extended_checksum = (uint8_t)-acpi_sum(&t->rsdp, sizeof(t->rsdp));
+    t->xsdt.entry = (uintptr_t)&t->dmar;
+    seal(&t->xsdt.header, "XSDT", sizeof(t->xsdt));
+    seal(&t->dmar.header, "DMAR", sizeof(t->dmar));
+    return (uintptr_t)&t->rsdp;
+}
+
+/* Units after reset, and the EPT for a machine with 4 GiB. */
+static int reset(void **state)
+{
+    (void)state;
+    memset(units, 0, sizeof(units));
+    memset(t, 0, sizeof(*t));
+    for (unsigned i = 0; i < UNITS; i++) {
+        units[i] = (struct unit){.cap = CAP_USUAL, .ecap = ECAP_USUAL};
+        t->dmar.units[i].length = sizeof(t->dmar.units[i]);
+        t->dmar.units[i].base = UNIT(i);
+    }
+    t->dmar.region.type = 1;
+    t->dmar.region.length = sizeof(t->dmar.region);
+    t->dmar.region.base = 0x7b800000;
+    t->dmar.region.limit = 0x7fffffff;
+    caches_flushed = false;
+    page_pool_init(pool);
+    mtrr = (struct mtrr_state){.default_type = 1 << 11 | MEMORY_WB, .physical_address_bits = 46};
+    hidden[0] = (struct range){0x40000000, 4 * MIB};
+    hidden[1] = (struct range){0x7f345000, 0x21000};
+    for (unsigned i = 0; i < UNITS; i++)
+        hidden[2 + i] = (struct range){UNIT(i), PAGE_SIZE};
+    q = (struct ept_request){.mtrr = &mtrr, .hidden = hidden, .hidden_count = 2 + UNITS,
+                             .address_bits = 46, .page_1g = true, .page_2m = true,
+                             .top = 4 * GIB};
+    ept_root = ept_build(&q);
+    assert_int_not_equal(ept_root, 0);
+    memset(&plan, 0xa5, sizeof(plan));
+    return 0;
+}
+
+static bool find(enum x2apic_use x2apic) { return vtd_find(rsdp(), x2apic, q.top, &plan); }
+
+static bool is_hidden(uint64_t address)
+{
+    for (unsigned i = 0; i < q.hidden_count; i++)
+        if (address - hidden[i].base < hidden[i].size)
+            return true;
+    return false;
+}
+
+static void assert_contained(void)
+{
+    for (unsigned n = 0; n < UNITS; n++) {
+        const struct unit *u = &units[n];
+
+        assert_int_equal(u->status & (TE | QIE | IRE), TE | QIE);
+        assert_int_equal(u->fault_control, 1u << 31);
+        assert_int_equal(u->protected & 0x80000001u, 0);
+        assert_int_equal(u->root, u->root_register);
+        assert_true(!u->contexts_stale && !u->pages_stale);
+        for (unsigned i = 0; i < q.hidden_count; i++)
+            for (uint64_t a = hidden[i].base; a < hidden[i].base + hidden[i].size; a += PAGE_SIZE)
+                assert_false(allowed(u, (uint16_t)random_u64(), a));
+        assert_true(allowed(u, 0, hidden[0].base - 1));
+        assert_true(allowed(u, 0xffff, hidden[0].base + hidden[0].size));
+        assert_true(allowed(u, 0x00f8, t->dmar.region.base)); /* firmware's region stays in reach */
+        for (unsigned i = 0; i < 2000; i++) {
+            uint64_t a = random_below(q.top);
+            if (allowed(u, (uint16_t)random_u64(), a) == is_hidden(a))
+                fail_msg("0x%lx", (unsigned long)a);
+        }
+        for (unsigned requester = 0; requester < 0x10000; requester += 0x101)
+            assert_true(allowed(u, (uint16_t)requester, 0x1000));
+    }
+}
+
+/* Finds, starts and checks; gives the pages that it took. */
+static uint64_t contain(void)
+{
+    assert_true(find(X2APIC_OFF));
+    uint64_t before = page_pool_free(), announced = vtd_pages_needed(&plan, &q);
+
+    assert_true(vtd_start(&plan, &q, ept_root));
+    uint64_t taken = before - page_pool_free();
+    assert_true(taken <= announced);
+    assert_contained();
+    return taken;
+}
+
+/* ---- plans ---- */
+
+static void plan_of_usual_units(void **state)
+{
+    (void)state;
+    assert_true(find(X2APIC_OFF));
+    assert_int_equal(plan.dmar.unit_count, UNITS);
+    assert_int_equal(plan.dmar.units[1].base, UNIT(1));
+    assert_int_equal(plan.dmar.units[1].size, PAGE_SIZE);
+    assert_int_equal(vtd_pages_needed(&plan, &q), 3);
+}
+
+static void registers_beyond_the_first_page(void **state)
+{
+    (void)state;
+    units[0].cap = (CAP_USUAL & ~(0x3ffULL << 24)) | 0x100ULL << 24; /* FRO 0x1000 */
+    units[1].ecap = (ECAP_USUAL & ~0x3ff00ULL) | 0x2ffULL << 8; /* IRO 0x2ff0: ends with the page */
+    units[2].ecap = (ECAP_USUAL & ~0x3ff00ULL) | 0x300ULL << 8;
+    assert_true(find(X2APIC_OFF));
+    assert_int_equal(plan.dmar.units[0].size, 2 * PAGE_SIZE);
+    assert_int_equal(plan.dmar.units[1].size, 3 * PAGE_SIZE);
+    assert_int_equal(plan.dmar.units[2].size, 4 * PAGE_SIZE);
+    units[0].cap |= 0xffULL << 40; /* 256 fault records: to 0x2000 exactly */
+    assert_true(find(X2APIC_OFF));
+    assert_int_equal(plan.dmar.units[0].size, 2 * PAGE_SIZE);
+    units[0].cap += 1ULL << 24;
+    assert_true(find(X2APIC_OFF));
+    assert_int_equal(plan.dmar.units[0].size, 3 * PAGE_SIZE);
+}
+
+static void assert_refused(enum x2apic_use x2apic, const char *said)
+{
+    assert_false(find(x2apic));
+    assert_int_equal(plan.dmar.unit_count, 0);
+    assert_int_equal(vtd_pages_needed(&plan, &q), 0);
+    if (strstr(plan.why.line, said) == NULL)
+        fail_msg("\"%s\" says nothing of \"%s\"", plan.why.line, said);
+    assert_false(vtd_start(&plan, &q, ept_root));
+    for (unsigned i = 0; i < UNITS; i++)
+        assert_int_equal(units[i].root_register, 0); /* nothing was touched */
+}
+
+static void no_table(void **state)
+{
+    (void)state;
+    assert_false(vtd_find(0, X2APIC_OFF, q.top, &plan));
+    assert_int_equal(plan.dmar.unit_count, 0);
+    assert_non_null(strstr(plan.why.line, "no ACPI table DMAR"));
+    t->dmar.units[1].length = 3;
+    assert_refused(X2APIC_OFF, "damaged");
+}
+
+static void x2apic(void **state)
+{
+    (void)state;
+    assert_true(find(X2APIC_ON));
+    units[2].status = IRE;
+    assert_true(find(X2APIC_OFF));
+    assert_refused(X2APIC_ON, "x2APIC");
+    units[2].status = 0;
+    assert_refused(X2APIC_FORCED, "x2APIC");
+}
+
+static void units_that_cannot(void **state)
+{
+    (void)state;
+    units[1].ecap &= ~2ULL;
+    assert_refused(X2APIC_OFF, "queued invalidation");
+    units[1].ecap = ECAP_USUAL;
+    units[1].cap &= ~CAP_4_LEVELS;
+    assert_refused(X2APIC_OFF, "levels");
+    units[1].cap = CAP_USUAL;
+    units[2].absent = true;
+    assert_refused(X2APIC_OFF, "levels");
+}
+
+/* MGAW, and the 512 GiB of three levels. */
+static void memory_beyond_reach(void **state)
+{
+    (void)state;
+    units[1].cap = (CAP_USUAL & ~0x3f0000ULL) | 31 << 16;
+    assert_true(find(X2APIC_OFF));
+    q.top += PAGE_SIZE;
+    assert_refused(X2APIC_OFF, "0x100000000");
+    for (unsigned i = 0; i < UNITS; i++)
+        units[i].cap = (CAP_USUAL & ~0x3f0000ULL) | 47 << 16;
+    q.top = 512 * GIB;
+    units[0].cap = (units[0].cap & ~CAP_4_LEVELS) | CAP_3_LEVELS;
+    units[1].cap |= CAP_3_LEVELS;
+    units[2].cap |= CAP_3_LEVELS;
+    assert_true(find(X2APIC_OFF));
+    q.top += PAGE_SIZE;
+    assert_refused(X2APIC_OFF, "0x8000000000");
+    units[0].cap |= CAP_4_LEVELS;
+    assert_true(find(X2APIC_OFF));
+}
+
+/* ---- starts ---- */
+
+static void after_reset(void **state)
+{
+    (void)state;
+    assert_int_equal(contain(), 3);
+    assert_int_equal(table(table(units[0].root)[0])[0] & ~0xfffULL, ept_root); /* the EPT itself */
+    assert_false(caches_flushed);
+}
+
+static void units_that_do_not_snoop(void **state)
+{
+    (void)state;
+    units[2].ecap &= ~1ULL;
+    contain();
+    assert_true(caches_flushed);
+}
+
+static void units_with_write_buffers(void **state)
+{
+    (void)state;
+    units[1].cap |= CAP_FLUSH;
+    contain();
+    assert_true(units[1].flushed && !units[0].flushed);
+}
+
+static void units_without_drains(void **state)
+{
+    (void)state;
+    units[0].cap &= ~(1ULL << 54);
+    units[1].cap &= ~(1ULL << 55);
+    contain();
+}
+
+static void protected_memory(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < UNITS; i++) {
+        units[i].cap |= i == 0 ? 0x20 : i == 1 ? 0x40 : CAP_PROTECTED;
+        units[i].protected = 0x80000001u;
+    }
+    contain();
+}
+
+static void page_sizes(void **state)
+{
+    (void)state;
+    units[1].cap &= ~CAP_1G;
+    assert_true(contain() > 3);
+    assert_int_equal(reset(NULL), 0);
+    units[1].cap &= ~(CAP_1G | CAP_2M);
+    assert_true(contain() > 2048);
+    assert_int_equal(reset(NULL), 0);
+    units[1].cap &= ~CAP_2M;
+    assert_true(contain() > 3);
+    /* Where the EPT does not use a size, it is all the same whether a unit has it. */
+    for (unsigned use = 0; use < 4; use++)
+        for (unsigned have = 0; have < 4; have++) {
+            reset(NULL);
+            q.page_1g = use & 1;
+            q.page_2m = use & 2;
+            q.top = GIB;
+            ept_root = ept_build(&q);
+            units[1].cap &= ~((have & 1 ? 0 : CAP_1G) | (have & 2 ? 0 : CAP_2M));
+            assert_int_equal(contain() == 3, (use & have) == use);
+        }
+}
+
+static void three_levels(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < UNITS; i++)
+        units[i].cap |= CAP_3_LEVELS;
+    units[2].cap &= ~CAP_4_LEVELS;
+    contain();
+}
+
+/* Firmware's own tables, queue and interrupt remapping are on; translation never goes off. */
+static void taken_over(void **state)
+{
+    static uint64_t commands[512] __attribute__((aligned(4096)));
+
+    (void)state;
+    for (unsigned i = 0; i < UNITS; i++) {
+        struct unit *u = &units[i];
+        u->status = TE | QIE | IRE | RTP | 1u << 24;
+        u->root = u->root_register = 0x1234000;
+        u->queue = (uintptr_t)commands;
+        u->head = 0x100;
+        u->tail = 0x230;
+        u->contexts_stale = u->pages_stale = true;
+    }
+    contain();
+    for (unsigned i = 0; i < UNITS; i++)
+        assert_false(units[i].was_off);
+}
+
+/* Tables of scalable mode: translation has to be off for a moment. */
+static void taken_over_from_scalable_mode(void **state)
+{
+    (void)state;
+    units[1].status = TE | RTP;
+    units[1].root = units[1].root_register = 0x1234400;
+    contain();
+    assert_true(units[1].was_off && !units[0].was_off);
+}
+
+/* A queue that stands still because of an error is turned off as it is. */
+static void queue_with_an_error(void **state)
+{
+    (void)state;
+    units[0].status = QIE;
+    units[0].queue = 0x5000;
+    units[0].head = 0x10;
+    units[0].tail = 0x30;
+    units[0].fault_status = 0x10;
+    units[1].fault_status = 0x60;
+    contain();
+    assert_int_equal(units[0].fault_status, 0);
+}
+
+static char logged[4096];
+
+static void keep(const char *text, size_t length)
+{
+    size_t used = strlen(logged);
+
+    if (used + length < sizeof(logged)) {
+        memcpy(logged + used, text, length);
+        logged[used + length] = '\0';
+    }
+}
+
+static void assert_stuck(const char *said)
+{
+    assert_true(find(X2APIC_OFF));
+    logged[0] = '\0';
+    log_add_sink(keep);
+    assert_false(vtd_start(&plan, &q, ept_root));
+    log_remove_sink(keep);
+    assert_non_null(strstr(logged, "DMA is not contained: the VT-d unit at 0xfeda0000 does not "));
+    if (strstr(logged, said) == NULL)
+        fail_msg("\"%s\" says nothing of \"%s\"", logged, said);
+    reset(NULL);
+}
+
+/* Every wait ends, and the line says what did not happen. */
+static void units_that_do_not_obey(void **state)
+{
+    struct unit *u = &units[1];
+
+    (void)state;
+    u->status = QIE;
+    u->stuck = QIE;
+    assert_stuck("queued invalidation off");
+    u->stuck = QIE;
+    assert_stuck("queued invalidation on");
+    u->cap |= CAP_FLUSH;
+    u->stuck = WBF;
+    assert_stuck("write buffers");
+    u->status = TE;
+    u->stuck = TE;
+    u->root = u->root_register = 0x400;
+    assert_stuck("translation off");
+    u->stuck = RTP;
+    assert_stuck("root table");
+    u->queue_stuck = true;
+    assert_stuck("caches");
+    u->stuck = TE;
+    assert_stuck("translation on");
+    u->cap |= CAP_PROTECTED;
+    u->protected_stuck = true;
+    assert_stuck("protected");
+    u->status = IRE;
+    u->stuck = IRE;
+    assert_stuck("interrupt remapping off");
+}
+
+static void pool_used_up(void **state)
+{
+    (void)state;
+    assert_true(find(X2APIC_OFF));
+    assert_non_null(page_alloc(page_pool_free() - 2));
+    assert_false(vtd_start(&plan, &q, ept_root));
+    for (unsigned i = 0; i < UNITS; i++)
+        assert_int_equal(units[i].status, 0);
+    reset(NULL);
+    units[1].cap &= ~(CAP_1G | CAP_2M);
+    assert_true(find(X2APIC_OFF));
+    assert_non_null(page_alloc(page_pool_free() - 100));
+    assert_false(vtd_start(&plan, &q, ept_root));
+    assert_int_equal(units[0].status, 0);
+}
+
+/* A line for firmware's region where a byte of it is hidden, and for no other. */
+static void region_that_is_hidden(void **state)
+{
+    static const struct {
+        uint64_t base, limit;
+        bool line;
+    } at[] = {{0x40000000 - PAGE_SIZE, 0x40000000 - 1, false}, {0x40000000 - PAGE_SIZE, 0x40000000, true},
+              {0x403ff000, 0x403fffff, true}, {0x40400000, 0x40400fff, false},
+              {0x3f000000, 0x50000000, true}, {0x40001000, 0x40001fff, true}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        reset(NULL);
+        t->dmar.region.base = at[i].base;
+        t->dmar.region.limit = at[i].limit;
+        assert_true(find(X2APIC_OFF));
+        logged[0] = '\0';
+        log_add_sink(keep);
+        assert_true(vtd_start(&plan, &q, ept_root));
+        log_remove_sink(keep);
+        assert_non_null(strstr(logged, "pmuvisor: DMA contained by 3 VT-d units"));
+        assert_int_equal(strstr(logged, "DMA region") != NULL, at[i].line);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(plan_of_usual_units, reset),
+        cmocka_unit_test_setup(registers_beyond_the_first_page, reset),
+        cmocka_unit_test_setup(no_table, reset),
+        cmocka_unit_test_setup(x2apic, reset),
+        cmocka_unit_test_setup(units_that_cannot, reset),
+        cmocka_unit_test_setup(memory_beyond_reach, reset),
+        cmocka_unit_test_setup(after_reset, reset),
+        cmocka_unit_test_setup(units_that_do_not_snoop, reset),
+        cmocka_unit_test_setup(units_with_write_buffers, reset),
+        cmocka_unit_test_setup(units_without_drains, reset),
+        cmocka_unit_test_setup(protected_memory, reset),
+        cmocka_unit_test_setup(page_sizes, reset),
+        cmocka_unit_test_setup(three_levels, reset),
+        cmocka_unit_test_setup(taken_over, reset),
+        cmocka_unit_test_setup(taken_over_from_scalable_mode, reset),
+        cmocka_unit_test_setup(queue_with_an_error, reset),
+        cmocka_unit_test_setup(units_that_do_not_obey, reset),
+        cmocka_unit_test_setup(pool_used_up, reset),
+        cmocka_unit_test_setup(region_that_is_hidden, reset),
+    };
+
+    pool = pool_new(POOL_PAGES);
+    random_seed(5);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    pool_free(pool);
+    return failed;
+}
