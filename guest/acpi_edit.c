@@ -73,36 +73,48 @@ static void watch_reset(struct acpi_fadt *fadt, uint64_t doorbell)
     };
 }
 
-/* Gives true when an entry was redirected and reads back: tables can lie in write-protected
- * memory. */
-static bool redirect(const struct acpi_list *list, uint64_t old, uint64_t new)
+/* Makes every entry for a table with this signature one for `new`, or, with 0, takes it out. False:
+ * the list did not take it, since tables can lie in write-protected memory. */
+static bool edit_list(const struct acpi_list *list, const char *signature, uint64_t new)
 {
-    bool done = false;
+    uint32_t kept = 0;
+    bool done = true;
 
     if (list->entry_size < sizeof(uint64_t) && new > UINT32_MAX)
         return false;
     for (uint32_t i = 0; i < list->count; i++) {
-        if (acpi_list_get(list, i) != old)
+        uint64_t address = acpi_list_get(list, i);
+        if (acpi_table(address, signature, 0) != NULL)
+            address = new;
+        if (address == 0)
             continue;
-        acpi_list_set(list, i, new);
-        done = acpi_list_get(list, i) == new;
+        acpi_list_set(list, kept, address);
+        done &= acpi_list_get(list, kept++) == address;
     }
-    if (done)
-        acpi_seal(list->table);
+    list->table->length = (uint32_t)sizeof(*list->table) + kept * list->entry_size;
+    acpi_seal(list->table);
+    return done && acpi_sum(list->table, list->table->length) == 0 &&
+           list->table->length == sizeof(*list->table) + kept * list->entry_size;
+}
+
+static bool edit_lists(uint64_t rsdp, const char *signature, uint64_t new)
+{
+    struct acpi_list list;
+    bool done = true;
+
+    if (acpi_xsdt(rsdp, &list))
+        done &= edit_list(&list, signature, new);
+    if (acpi_rsdt(rsdp, &list))
+        done &= edit_list(&list, signature, new);
     return done;
 }
 
-static bool replace(uint64_t rsdp, const struct acpi_header *old, struct acpi_header *new)
-{
-    struct acpi_list list;
-    bool done = false;
+bool guest_acpi_hide(uint64_t rsdp, const char *signature) { return edit_lists(rsdp, signature, 0); }
 
+static bool replace(uint64_t rsdp, struct acpi_header *new)
+{
     acpi_seal(new);
-    if (acpi_xsdt(rsdp, &list))
-        done |= redirect(&list, (uintptr_t)old, (uintptr_t)new);
-    if (acpi_rsdt(rsdp, &list))
-        done |= redirect(&list, (uintptr_t)old, (uintptr_t)new);
-    return done;
+    return edit_lists(rsdp, new->signature, (uintptr_t)new);
 }
 
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,
@@ -120,13 +132,13 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
         /* A MADT without any processor would be worse than the firmware's. */
         result.processors_limited =
             disable_other_processors((struct acpi_madt *)next, kept) &&
-            replace(rsdp, madt, (struct acpi_header *)next);
+            replace(rsdp, (struct acpi_header *)next);
         next += aligned(madt->length);
     }
     if (fadt != NULL) {
         memcpy(next, fadt, fadt->length);
         watch_reset((struct acpi_fadt *)next, doorbell);
-        result.reset_watched = replace(rsdp, fadt, (struct acpi_header *)next);
+        result.reset_watched = replace(rsdp, (struct acpi_header *)next);
     }
     return result;
 }
