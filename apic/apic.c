@@ -103,11 +103,12 @@ uint32_t apic_lvtpc_read(void) { return apic_read(APIC_LVT_PMI); }
 
 void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
 
-bool apic_base_write(struct cpu *cpu, uint64_t value)
+bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
+                     UNUSED bool write)
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
-    (void)cpu;
     /* The bootstrap processor's hardware INIT leads to firmware, the others' to wait-for-SIPI. */
-    return ((value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 && wrmsr_safe(IA32_APIC_BASE, value);
+    return ((*value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 &&
+           wrmsr_safe(IA32_APIC_BASE, *value);
 }

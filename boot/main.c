@@ -209,28 +209,22 @@ static EFI_STATUS leave_firmware(struct boot_info *bi)
     return status;
 }
 
-/* A refusal that comes before the option console= is known still has to be read. */
-static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r)
+/* Once ExitBootServices was called (`late`), only memory services may be. */
+static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, bool late)
 {
-    start_console(bi->options.console);
+    /* A refusal that comes before the option console= is known still has to be read. */
+    if (!late)
+        start_console(bi->options.console);
+    else if (bi->options.console != CONSOLE_NONE)
+        serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
-    files_finish();
+    if (!late)
+        files_finish();
     memory_free_all();
     serial_drain();
     serial_stop();
     log_remove_sink(screen_sink);
     return status_of[r->kind];
-}
-
-/* Once ExitBootServices was called, only memory services may be. */
-static void give_up_late(const struct boot_info *bi, const struct refusal *r)
-{
-    if (bi->options.console != CONSOLE_NONE)
-        serial_start(console_port(bi->options.console));
-    log_printf("PMUvisor refuses to start: %s\n", r->line);
-    memory_free_all();
-    serial_drain();
-    serial_stop();
 }
 
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
@@ -247,7 +241,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return status;
     log_add_sink(screen_sink);
     if (!prepare(&boot_info, &refusal))
-        return give_up(&boot_info, &refusal);
+        return give_up(&boot_info, &refusal, false);
 
     log_printf("leaving firmware\n");
     log_remove_sink(screen_sink);
@@ -257,7 +251,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
                "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
                "ExitBootServices; update the firmware",
                status);
-        give_up_late(&boot_info, &refusal);
+        (void)give_up(&boot_info, &refusal, true);
         return status;
     }
     cli();

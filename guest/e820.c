@@ -21,16 +21,8 @@ _Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR versi
 
 /* EFI_MEMORY_TYPE. Only what is usable or has an e820 type of its own is named. */
 enum {
-    EFI_RESERVED = 0,
-    EFI_LOADER_CODE = 1,
-    EFI_LOADER_DATA = 2,
-    EFI_BOOT_SERVICES_CODE = 3,
-    EFI_BOOT_SERVICES_DATA = 4,
-    EFI_CONVENTIONAL = 7,
-    EFI_UNUSABLE = 8,
-    EFI_ACPI_RECLAIM = 9,
-    EFI_ACPI_NVS = 10,
-    EFI_PERSISTENT = 14,
+    EFI_RESERVED, EFI_LOADER_CODE, EFI_LOADER_DATA, EFI_BOOT_SERVICES_CODE, EFI_BOOT_SERVICES_DATA,
+    EFI_CONVENTIONAL = 7, EFI_UNUSABLE, EFI_ACPI_RECLAIM, EFI_ACPI_NVS, EFI_PERSISTENT = 14,
 };
 #define EFI_ATTRIBUTE_SPECIFIC_PURPOSE BIT(18)
 
@@ -61,20 +53,13 @@ static bool is_usable(uint32_t efi_type)
 
 static uint32_t e820_type(const struct efi_descriptor *d)
 {
+    static const uint8_t types[] = {[EFI_UNUSABLE] = E820_UNUSABLE, [EFI_ACPI_RECLAIM] = E820_ACPI,
+                                    [EFI_ACPI_NVS] = E820_NVS, [EFI_PERSISTENT] = E820_PMEM};
+
     if (is_usable(d->type))
         return d->attribute & EFI_ATTRIBUTE_SPECIFIC_PURPOSE ? E820_SOFT_RESERVED : E820_RAM;
-    switch (d->type) {
-    case EFI_UNUSABLE:
-        return E820_UNUSABLE;
-    case EFI_ACPI_RECLAIM:
-        return E820_ACPI;
-    case EFI_ACPI_NVS:
-        return E820_NVS;
-    case EFI_PERSISTENT:
-        return E820_PMEM;
-    default: /* reserved, runtime services, MMIO, and whatever is not known */
-        return E820_RESERVED;
-    }
+    /* reserved, runtime services, MMIO, and whatever is not known: reserved */
+    return d->type < sizeof(types) && types[d->type] != 0 ? types[d->type] : E820_RESERVED;
 }
 
 static bool contains(struct range r, uint64_t address)

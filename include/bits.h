@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* For the parameters that some functions of a table have no use for. */
+#define UNUSED __attribute__((unused))
+
 #define BIT(n) (UINT64_C(1) << (n))
 /* Bits high..low, both inside. */
 #define BITS(high, low) ((~UINT64_C(0) >> (63 - (high))) & (~UINT64_C(0) << (low)))

@@ -59,16 +59,8 @@ static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t si
  * against large pages there (SDM Vol. 3, "Large Page Size Considerations"). */
 static bool page_size_allowed(const struct walk *w, uint64_t address, unsigned level)
 {
-    switch (level) {
-    case 1:
-        return true;
-    case LEVEL_2M:
-        return w->q->page_2m && address >= SIZE_2M;
-    case LEVEL_1G:
-        return w->q->page_1g && address >= SIZE_2M;
-    default:
-        return false;
-    }
+    return level == 1 || (address >= SIZE_2M && ((level == LEVEL_2M && w->q->page_2m) ||
+                                                 (level == LEVEL_1G && w->q->page_1g)));
 }
 
 static bool new_table(struct walk *w, uint64_t **table)

@@ -74,7 +74,7 @@ static void forget_slowly(struct cpu *cpu)
         __atomic_fetch_or(&nmi->requests, (uint32_t)REQUEST_WATCH, __ATOMIC_RELAXED);
 }
 
-unsigned nmi_returned(struct cpu *cpu)
+int64_t nmi_returned(struct cpu *cpu)
 {
     unsigned claimed = nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
 

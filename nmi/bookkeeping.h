@@ -39,7 +39,7 @@ void nmi_owe(struct cpu *cpu);
 
 /* The guest hands back an NMI that none of its handlers claims: answers what the host has waiting.
  * Gives 0 when this one cannot have been its. */
-unsigned nmi_returned(struct cpu *cpu);
+int64_t nmi_returned(struct cpu *cpu);
 
 /* Around host work that takes NMIs of its own: the guest's NMIs wait in software meanwhile, and root
  * mode is not blocked; then what waited is made pending in hardware again. */

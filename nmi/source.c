@@ -56,17 +56,14 @@ void platform_nmi_acknowledge(void)
     outb(NMI_STATUS_PORT, kept);
 }
 
-static bool platform_take(struct cpu *cpu, enum nmi_found found)
+/* SERR and IOCHK stay up until they are acknowledged. */
+static bool platform_take(struct cpu *cpu, UNUSED enum nmi_found found)
 {
-    (void)found; /* SERR and IOCHK stay up until they are acknowledged */
     return platform_nmi_pending(cpu);
 }
 
-static void platform_handle(struct cpu *cpu, uint64_t rip, bool in_root)
+static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
-    (void)cpu;
-    (void)rip;
-    (void)in_root;
     platform_nmi_acknowledge();
 }
 

@@ -25,12 +25,10 @@ bool host_work_pmi_pending(const struct cpu *cpu)
 }
 
 /* The counter is frozen since the PMI; nmi.asm starts it again. */
-void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root)
+void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
     struct host_work *work = cpu->pmu.host_work;
 
-    (void)rip;
-    (void)in_root;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     work->pmis++;
     uint64_t next = rdmsr(IA32_PMC0) - work->period - HANDLER_BRANCHES;

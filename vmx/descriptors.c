@@ -12,24 +12,13 @@ extern const char exception_stubs[];
 #define EXCEPTION_STUB_BYTES 16
 #define EXCEPTIONS 32
 
-#define GATE_INTERRUPT 0x8e /* present, DPL 0, 64-bit interrupt gate: IF off */
+#define GATE_INTERRUPT 0x8eULL /* present, DPL 0, 64-bit interrupt gate: IF off */
 #define IST_NMI 1
 #define IST_FAULT 2 /* #DF, #PF and #MC: the stack may be what is broken */
 
 #define GDT_CODE_64 0x00af9b000000ffffULL
 #define GDT_DATA 0x00cf93000000ffffULL
 #define TSS_AVAILABLE 0x89ULL
-
-struct idt_gate {
-    uint16_t offset_0;
-    uint16_t selector;
-    uint8_t ist;
-    uint8_t type;
-    uint16_t offset_16;
-    uint32_t offset_32;
-    uint32_t reserved;
-};
-_Static_assert(sizeof(struct idt_gate) == 16, "SDM: 64-bit gates have 16 bytes");
 
 struct tss {
     uint32_t reserved_0;
@@ -50,22 +39,20 @@ struct table_register {
 struct tables {
     uint64_t gdt[5]; /* null, code, data, TSS (two entries) */
     struct tss tss;
-    struct idt_gate idt[EXCEPTIONS] __attribute__((aligned(16)));
+    struct idt_gate {
+        uint64_t low, high;
+    } idt[EXCEPTIONS] __attribute__((aligned(16)));
 };
 _Static_assert(sizeof(struct tables) <= PAGE_SIZE, "one page holds all three");
 
-static void set_gate(struct idt_gate *gate, const char *target, uint8_t ist)
+static struct idt_gate gate(const char *target, uint64_t ist)
 {
     uint64_t address = (uint64_t)target;
 
-    *gate = (struct idt_gate){
-        .offset_0 = (uint16_t)address,
-        .selector = ROOT_CS,
-        .ist = ist,
-        .type = GATE_INTERRUPT,
-        .offset_16 = (uint16_t)(address >> 16),
-        .offset_32 = (uint32_t)(address >> 32),
-    };
+    return (struct idt_gate){
+        (address & 0xffff) | ROOT_CS << 16 | ist << 32 | GATE_INTERRUPT << 40 |
+            (address >> 16 & 0xffff) << 48,
+        address >> 32};
 }
 
 static void load(const struct tables *t)
@@ -101,9 +88,9 @@ bool descriptors_loaded(void)
      * Registers"). */
     if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1 || idtr.base == 0)
         return false;
-    const struct idt_gate *gate = (const struct idt_gate *)idtr.base;
-    return (gate->offset_0 | (uint64_t)gate->offset_16 << 16 | (uint64_t)gate->offset_32 << 32) ==
-           (uint64_t)exception_stubs;
+    const struct idt_gate *first = (const struct idt_gate *)idtr.base;
+    struct idt_gate ours = gate(exception_stubs, 0);
+    return first->low == ours.low && first->high == ours.high;
 }
 
 bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
@@ -123,9 +110,9 @@ bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
     t->tss.io_map_base = sizeof(struct tss);
     for (unsigned v = 0; v < EXCEPTIONS; v++) {
         bool own_stack = v == VECTOR_DF || v == VECTOR_PF || v == VECTOR_MC;
-        set_gate(&t->idt[v], exception_stubs + v * EXCEPTION_STUB_BYTES, own_stack ? IST_FAULT : 0);
+        t->idt[v] = gate(exception_stubs + v * EXCEPTION_STUB_BYTES, own_stack ? IST_FAULT : 0);
     }
-    set_gate(&t->idt[VECTOR_NMI], nmi_entry, IST_NMI);
+    t->idt[VECTOR_NMI] = gate(nmi_entry, IST_NMI);
     load(t);
     wrmsr(IA32_GS_BASE, (uint64_t)cpu);
     /* Last: an NMI from here on needs the TSS for its stack and GS for struct cpu. */

@@ -12,9 +12,8 @@
 #include "fault.h"
 #include "report.h"
 
-static void exit_undefined(struct cpu *cpu)
+static void exit_undefined(UNUSED struct cpu *cpu)
 {
-    (void)cpu;
     inject_ud();
 }
 
@@ -26,9 +25,8 @@ static void exit_invd(struct cpu *cpu)
 }
 
 /* State that CPUID hides, see cpuid_hidden_xss(): its bit in IA32_XSS is as good as reserved. */
-static void exit_xsaves(struct cpu *cpu)
+static void exit_xsaves(UNUSED struct cpu *cpu)
 {
-    (void)cpu;
     inject_gp();
 }
 
@@ -41,9 +39,8 @@ void exit_triple_fault(struct cpu *cpu)
 }
 
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
-static void exit_task_switch(struct cpu *cpu)
+static void exit_task_switch(UNUSED struct cpu *cpu)
 {
-    (void)cpu;
     log_printf("pmuvisor: the guest tried a hardware task switch: #GP\n");
     inject_gp();
 }
@@ -81,11 +78,10 @@ static const uint8_t undefined[] = {
     EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
-static void exit_unexpected(struct cpu *cpu)
+static void exit_unexpected(UNUSED struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    (void)cpu;
     if (reason & EXIT_REASON_ENTRY_FAILURE)
         check_guest_state();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
@@ -143,9 +139,8 @@ void vmx_exit_timed(struct cpu *cpu)
     cpu->exit_cycles[vmcs_read_32(VMCS_EXIT_REASON)] += rdtsc() - start;
 }
 
-void vmx_entry_failed(struct cpu *cpu)
+void vmx_entry_failed(UNUSED struct cpu *cpu)
 {
-    (void)cpu;
     check_guest_state();
     hypervisor_fault("VM entry failed, VM-instruction error %u",
                      vmcs_read_32(VMCS_INSTRUCTION_ERROR));

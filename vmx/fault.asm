@@ -50,57 +50,38 @@ exception_common:
     mov rsp, rcx
     jmp rax
 
-; bool rdmsr_safe(uint32_t index, uint64_t *value)
-global rdmsr_safe
-rdmsr_safe:
+; bool rdmsr_safe(uint32_t index, uint64_t *value), bool rdpmc_safe(...)
+%macro SAFE_READ 1
+global %1_safe, %1_may_fault
+%1_safe:
     mov ecx, edi
-global rdmsr_may_fault
-rdmsr_may_fault:
-    rdmsr
+%1_may_fault:
+    %1
     shl rdx, 32
     or rax, rdx
     mov [rsi], rax
     mov eax, 1
     ret
+%endmacro
 
-; bool rdpmc_safe(uint32_t index, uint64_t *value)
-global rdpmc_safe
-rdpmc_safe:
-    mov ecx, edi
-global rdpmc_may_fault
-rdpmc_may_fault:
-    rdpmc
-    shl rdx, 32
-    or rax, rdx
-    mov [rsi], rax
-    mov eax, 1
-    ret
-
-; bool wrmsr_safe(uint32_t index, uint64_t value)
-global wrmsr_safe
-wrmsr_safe:
+; bool wrmsr_safe(uint32_t index, uint64_t value), bool xsetbv_safe(...)
+%macro SAFE_WRITE 1
+global %1_safe, %1_may_fault
+%1_safe:
     mov ecx, edi
     mov eax, esi
     mov rdx, rsi
     shr rdx, 32
-global wrmsr_may_fault
-wrmsr_may_fault:
-    wrmsr
+%1_may_fault:
+    %1
     mov eax, 1
     ret
+%endmacro
 
-; bool xsetbv_safe(uint32_t index, uint64_t value)
-global xsetbv_safe
-xsetbv_safe:
-    mov ecx, edi
-    mov eax, esi
-    mov rdx, rsi
-    shr rdx, 32
-global xsetbv_may_fault
-xsetbv_may_fault:
-    xsetbv
-    mov eax, 1
-    ret
+    SAFE_READ rdmsr
+    SAFE_READ rdpmc
+    SAFE_WRITE wrmsr
+    SAFE_WRITE xsetbv
 
 ; Where all four go after a fault.
 global safe_access_faulted

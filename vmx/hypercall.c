@@ -21,8 +21,6 @@ static unsigned guest_cpl(void)
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
 }
 
-static int64_t unknown_nmi(struct cpu *cpu) { return nmi_returned(cpu); }
-
 static int64_t host_work(struct cpu *cpu)
 {
     uint64_t branches = cpu->gpr[GPR_RBX], period = cpu->gpr[GPR_RCX], pmis, counted;
@@ -69,20 +67,17 @@ static int64_t read_log(struct cpu *cpu)
     return (int64_t)n;
 }
 
-static int64_t nmi_passthrough_on(struct cpu *cpu)
+static int64_t nmi_passthrough(struct cpu *cpu)
 {
-    return nmi_set_passthrough(cpu, true) ? 0 : HYPERCALL_E_SUPPORT;
-}
+    bool on = cpu->gpr[GPR_RAX] == HYPERCALL_NMI_PASSTHROUGH_ON;
 
-static int64_t nmi_passthrough_off(struct cpu *cpu)
-{
-    return nmi_set_passthrough(cpu, false) ? 0 : HYPERCALL_E_SUPPORT;
+    return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
 }
 
 static int64_t (*const calls[])(struct cpu *cpu) = {
-    [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough_on,
-    [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough_off,
-    [HYPERCALL_UNKNOWN_NMI] = unknown_nmi,
+    [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough,
+    [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough,
+    [HYPERCALL_UNKNOWN_NMI] = nmi_returned,
     [HYPERCALL_STATISTICS] = statistics,
     [HYPERCALL_LOG] = read_log,
     [HYPERCALL_HOST_WORK] = host_work,

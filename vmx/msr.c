@@ -31,10 +31,9 @@ struct msr_rule {
     bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 };
 
-static bool feature_control(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
+                            UNUSED bool write)
 {
-    (void)cpu;
-    (void)write;
     if (!rdmsr_safe(index, value))
         return false;
     *value &= ~(FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX |
@@ -43,15 +42,8 @@ static bool feature_control(struct cpu *cpu, uint32_t index, uint64_t *value, bo
     return true;
 }
 
-static bool apic_base(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    (void)index;
-    return write && apic_base_write(cpu, *value);
-}
-
-static bool x2apic_icr(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
-{
-    (void)cpu;
     return write &&
            (guest_sends_ipi((uint32_t)*value, (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
             wrmsr_safe(index, *value));
@@ -67,25 +59,23 @@ static bool unchanged(uint32_t index, uint64_t value)
 
 /* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
  * Systems"). That is accepted without effect, and what it writes then is a change or is not. */
-static bool mtrr_def_type(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    (void)cpu;
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
 /* With XD Bit Disable the XD bits of the hypervisor's own page tables would be reserved ones. */
-static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool misc_enable(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t now;
 
-    (void)cpu;
     return write && rdmsr_safe(index, &now) && !((now ^ *value) & MISC_ENABLE_XD_DISABLE) &&
            wrmsr_safe(index, *value);
 }
 
 static const struct msr_rule rules[] = {
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
-    {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base},
+    {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base_write},
     /* The features that it enables are hidden. */
     {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, CUSTOM, FAULT, ALWAYS, feature_control},
     /* Microcode may change what VMX can do while a guest runs. */

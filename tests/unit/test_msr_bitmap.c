@@ -232,7 +232,10 @@ static void test_ranges_add_up(void **state)
 bool rdmsr_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
 bool wrmsr_safe(uint32_t index, uint64_t value) { return index + value == 0; }
 bool rdpmc_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
-bool apic_base_write(struct cpu *cpu, uint64_t value) { return cpu == NULL && value == 0; }
+bool apic_base_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    return cpu == NULL && index + *value == 0 && write;
+}
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
