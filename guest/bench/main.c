@@ -79,6 +79,7 @@ static const struct {
     {"smp-nmi", test_smp_nmi},
     {"smp-pmi", test_smp_pmi},
     {"smp-mixed", test_smp_mixed},
+    {"smp-fault", test_smp_fault},
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

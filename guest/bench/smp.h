@@ -115,6 +115,7 @@ DECLARE_TEST(test_smp_cpuid);
 DECLARE_TEST(test_smp_nmi);
 DECLARE_TEST(test_smp_pmi);
 DECLARE_TEST(test_smp_mixed);
+DECLARE_TEST(test_smp_fault);
 
 /* Regions of the ledger. */
 enum smp_region {

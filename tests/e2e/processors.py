@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # processors.py: all processors are under VMX before the guest runs, those that cannot be are hidden
 # from it, and one that fails stops all.
+import tempfile
+
+from machine import STATUS_TIMEOUT, path
+
 TSC = "tsc_hz 50000000\n"
+CPUS = 4
+FAULT_SECONDS = 20
+FAULTY = 1
+FAULT_REPORT = 3  # tests/hooks/hooks.c, enum fault_kind
 
 
 def missing(lab):
@@ -17,4 +25,36 @@ def test_missing_is_hidden(lab):
     assert boot.lines("cpuinfo")[0]["cpus"] == "2", boot.lines("cpuinfo")[0]
 
 
-TESTS = [test_missing_is_hidden]
+def fault(lab, name, folder):
+    """Processor 1 makes root mode fault; 0 exits in a loop, 2 spins, 3 sleeps."""
+    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
+        initrd.write(b"none\n")
+        initrd.flush()
+        return lab.emulator(name, cpus=CPUS, knobs=TSC, initrd=initrd.name,
+                            kernel=path("build", "bench.bzImage"), efi=path("build", *folder),
+                            append=f"bench=smp-fault:{FAULT_REPORT}", timeout=FAULT_SECONDS)
+
+
+def went_on(boot):
+    """The processors, but the one that ended the run, that left root mode again after the INIT."""
+    inits = [cpu["exits"].get("3", {"count": 0}) for cpu in boot.ledger["processors"]]
+    return [n for n, init in enumerate(inits)
+            if n != FAULTY and (init["count"] == 0 or init["root_instructions"]["samples"] > 0)]
+
+
+def test_fault_stops_all(lab):
+    """A fault in root mode on one processor is reported by it and stops every other one."""
+    boot = fault(lab, "processors-fault", ("test", "pmuvisor.efi"))
+    boot.expect_status(STATUS_TIMEOUT)
+    assert "fault in root mode: asked for by the guest" in boot.console, boot.last_line()
+    assert boot.console.count("---- stopped ----") == 1
+    assert went_on(boot) == [], went_on(boot)
+
+
+def test_fails_without_stop(lab):
+    """With a hypervisor that stops nobody the test above is seen to fail."""
+    boot = fault(lab, "processors-no-stop", ("test", "mutants", "no_stop.efi"))
+    assert went_on(boot) == [n for n in range(CPUS) if n != FAULTY], went_on(boot)
+
+
+TESTS = [test_missing_is_hidden, test_fault_stops_all, test_fails_without_stop]
