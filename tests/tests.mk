@@ -6,6 +6,7 @@
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
+#   make analyse     cppcheck and clang-tidy alone, see tests/static/analyse.py
 #   make lines       counts the hypervisor's lines of code
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
@@ -16,7 +17,7 @@ export GUEST
 T ?=
 RUN_LEDGER = $(BUILD)/run-ledger.json
 
-.PHONY: run check e2e run-guest check-all test-machine lines
+.PHONY: run check e2e run-guest check-all test-machine lines analyse
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
@@ -55,6 +56,9 @@ check-all: $(STACK_MUTANTS)
 
 lines:
 	@tests/static/lines.py
+
+analyse: $(BUILD)/flags
+	@tests/static/analyse.py
 
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)

@@ -82,12 +82,13 @@ def run_unit(count, program):
     for line in output.splitlines():
         # cmocka lists the failed tests once more at its end: the first line counts.
         match = re.match(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$", line) or \
-            re.match(r"(ok|FAIL|SKIP)\s+(\w+)", line)
+            re.match(r"(ok|FAIL|SKIP)\s+(\w+)(?:: (.*))?", line)
         if match:
-            seen.setdefault(match[2], UNIT_RESULTS[match[1]])
-    for test, result in seen.items():
-        count.say(result, f"{name}/{test}", seconds / len(seen))
-    failed = "FAIL" in seen.values()
+            text = match[3] if match.re.groups == 3 else None
+            seen.setdefault(match[2], (UNIT_RESULTS[match[1]], text or ""))
+    for test, (result, text) in seen.items():
+        count.say(result, f"{name}/{test}", seconds / len(seen), text)
+    failed = any(result == "FAIL" for result, _ in seen.values())
     if status != 0 and not failed:
         last = (output.strip().splitlines() or ["no output"])[-1]
         count.say("FAIL", name, seconds, f"exit status {status}: {last}")

@@ -174,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     struct acpi_header *tables[TABLES_MAX], *before[TABLES_MAX];
-    uint32_t lengths[TABLES_MAX], count = 0;
+    uint32_t lengths[TABLES_MAX] = {0}, count = 0;
 
     start_arena();
     uint8_t shape = take_u8(&in);

@@ -68,7 +68,8 @@ static int render(const struct options *o, char *out, size_t size)
 
 static void check_same(const struct options *a, const struct options *b)
 {
-#define SAME(field) CHECK(a->field == b->field, "%s: %u and %u", #field, a->field, b->field)
+#define SAME(field)                                                                                \
+    CHECK(a->field == b->field, "%s: %u and %u", #field, (unsigned)a->field, (unsigned)b->field)
     SAME(policy);
     SAME(console);
     SAME(apic_trap);

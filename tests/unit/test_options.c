@@ -211,7 +211,7 @@ static void test_noise(void **state)
     static const char alphabet[] = "policykernelappend=\n\r\t #+msrnmi0\x80";
     uint32_t seed = 1;
     for (int round = 0; round < 20000; round++) {
-        char text[64];
+        char text[64] = {0};
         struct options o;
         struct refusal r;
         size_t length = (seed >> 8) % sizeof(text);
