@@ -15,7 +15,7 @@ static uint16_t character(const void *text, uint64_t index)
     return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
 static bool is_separator(uint16_t c) { return c == '\\' || c == '/' || c == ':'; }
 

@@ -97,7 +97,7 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 {
     struct need need = {"memory for the memory map", "", PAGE_SIZE, PAGE_SIZE, MIB, BELOW_4G};
     UINTN size = 0, stride = 0;
-    struct range buffer;
+    struct range buffer = {0};
 
     if (map_size(&size, &stride))
         need.size = size + spare * stride;

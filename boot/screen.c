@@ -66,7 +66,7 @@ void screen_glyphs(struct glyphs *glyphs)
     memset(glyphs, 0, sizeof(*glyphs));
     if (EFI_ERROR(firmware.services->LocateProtocol(&hii_font_guid, NULL, (void **)&font)))
         return;
-    for (char c = GLYPH_FIRST; c <= GLYPH_LAST; c++) {
+    for (int c = GLYPH_FIRST; c <= GLYPH_LAST; c++) {
         struct hii_image *image = NULL;
         EFI_STATUS status = font->get_glyph(font, (CHAR16)c, NULL, &image, NULL);
         if (EFI_ERROR(status) || image == NULL || image->bitmap == NULL || image->width == 0 ||

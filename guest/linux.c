@@ -19,7 +19,7 @@
 #define HEADER_END_OFFSET 0x201   /* a byte that says how far behind 0x202 the header reaches */
 #define HEADER_END_BASE 0x202
 
-#define IDENTITY_GIB 4 /* first page tables: guest_kernel and guest_setup lie below */
+#define IDENTITY_GIB 4ULL /* first page tables: guest_kernel and guest_setup lie below */
 
 #define GDT_ENTRIES 4
 #define GDT_FLAT_CODE_64 0x00af9b000000ffffULL /* base 0, limit 4 GiB, present, code, L */
@@ -189,7 +189,7 @@ static bool tell_memory(struct boot_params *bp, const struct boot_info *bi,
 /* Maps the first IDENTITY_GIB to themselves by 2 MiB pages. */
 static void build_page_tables(uint64_t *tables)
 {
-    uint64_t *pml4 = tables, *pdpt = tables + TABLE_ENTRIES, *pd = tables + 2 * TABLE_ENTRIES;
+    uint64_t *pml4 = tables, *pdpt = tables + TABLE_ENTRIES, *pd = pdpt + TABLE_ENTRIES;
 
     memset(tables, 0, 2 * PAGE_SIZE);
     pml4[0] = (uintptr_t)pdpt | PTE_P | PTE_RW;

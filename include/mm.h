@@ -13,7 +13,7 @@
 /* ---- pages ---- */
 
 /* Hands the pool to the allocator; its first page (the reset doorbell) is left out. */
-void page_pool_init(struct range pool);
+void page_pool_init(struct range range);
 /* `count` contiguous zeroed pages; NULL when the pool is used up. Nothing is ever given back. */
 void *page_alloc(uint64_t count);
 uint64_t page_pool_free(void); /* pages left */

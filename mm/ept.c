@@ -107,7 +107,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
                 return false;
             entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
         }
-        if (!w->count_only)
+        if (table != NULL) /* else they are only counted */
             table[i] = entry;
     }
     return true;

@@ -108,7 +108,7 @@ bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
     t->tss.ist[IST_NMI - 1] = cpu->nmi_stack;
     t->tss.ist[IST_FAULT - 1] = cpu->fault_stack;
     t->tss.io_map_base = sizeof(struct tss);
-    for (unsigned v = 0; v < EXCEPTIONS; v++) {
+    for (uint64_t v = 0; v < EXCEPTIONS; v++) {
         bool own_stack = v == VECTOR_DF || v == VECTOR_PF || v == VECTOR_MC;
         t->idt[v] = gate(exception_stubs + v * EXCEPTION_STUB_BYTES, own_stack ? IST_FAULT : 0);
     }

@@ -16,11 +16,11 @@ static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
     uint32_t blocking = cpu->blocking;
 
     vmcs_write_natural(VMCS_GUEST_RIP, rip + length);
-    if (__builtin_expect(blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS), 0))
+    if (__builtin_expect((blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)) != 0, 0))
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                       blocking & ~(uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS));
     uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
-    if (__builtin_expect(rflags & (RFLAGS_TF | RFLAGS_RF), 0)) {
+    if (__builtin_expect((rflags & (RFLAGS_TF | RFLAGS_RF)) != 0, 0)) {
         vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags & ~RFLAGS_RF);
         if (rflags & RFLAGS_TF && !(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
             vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
