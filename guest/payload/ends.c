@@ -5,18 +5,31 @@
  */
 #include "payload.h"
 
+#include <asm/bootparam.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kexec.h>
 #include <linux/reboot.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define COMMAND_LINE_MAX 2048
 #define KERNEL "/kexec/vmlinuz"
 #define INITRD "/kexec/initrd"
+#define PAGE_BYTES 4096ul
+#define SECTOR_BYTES 512
+#define ENTRY_64 0x200 /* Linux's boot protocol, "64-bit BOOT PROTOCOL" */
+#define LOADER_UNKNOWN 0xff
+/* Physical addresses for the next kernel, free at its start on any machine of 512 MiB. */
+#define START_AT 0x80000
+#define PARAMETERS_AT 0x81000
+#define COMMAND_LINE_AT 0x82000
+#define KERNEL_AT 0x1000000
+#define INITRD_AT 0x8000000
 #define STUCK "/sys/module/pmuvisor_stuck/parameters/stuck"
 
 /* This kernel's words, with the value of pmv.kexec, if there is one, as the jobs. */
@@ -39,21 +52,102 @@ static void next_command_line(char *line, size_t size)
     }
 }
 
+/* The file whole, in memory that stays; NULL and errno. */
+static uint8_t *read_file(const char *path, size_t *size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t length = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    void *data = length <= 0 ? MAP_FAILED : mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0);
+
+    *size = (size_t)length;
+    return data == MAP_FAILED ? NULL : data;
+}
+
+/* What this kernel was given, with the header of the file for the next one, and without EFI, whose
+ * runtime services cannot be taken over a second time. */
+static bool fill_parameters(struct boot_params *p, const uint8_t *kernel, size_t initrd_bytes)
+{
+    size_t size = 0;
+    int fd = open("/sys/kernel/boot_params/data", O_RDONLY | O_CLOEXEC);
+    size_t header_end = 0x202u + kernel[0x201];
+
+    if (fd >= 0) {
+        size = (size_t)read(fd, p, sizeof(*p));
+        close(fd);
+    }
+    if (size != sizeof(*p) || p->acpi_rsdp_addr == 0) {
+        return false;
+    }
+    memcpy(&p->hdr, kernel + offsetof(struct boot_params, hdr),
+           header_end - offsetof(struct boot_params, hdr));
+    memset(&p->efi_info, 0, sizeof(p->efi_info));
+    p->hdr.type_of_loader = LOADER_UNKNOWN;
+    p->hdr.setup_data = 0;
+    p->hdr.cmd_line_ptr = COMMAND_LINE_AT;
+    p->hdr.ramdisk_image = INITRD_AT;
+    p->hdr.ramdisk_size = (uint32_t)initrd_bytes;
+    p->ext_ramdisk_image = p->ext_ramdisk_size = p->ext_cmd_line_ptr = 0;
+    return true;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+/* Not kexec_file_load(): that hashes the kernel three times, for minutes in an emulator. */
+static int load_next(void)
+{
+    /* mov esi, boot parameters; mov eax, 64-bit entry; jmp rax */
+    static const struct __attribute__((packed)) {
+        uint8_t load_rsi;
+        uint32_t parameters;
+        uint8_t load_rax;
+        uint32_t entry;
+        uint8_t jump[2];
+    } start = {0xbe, PARAMETERS_AT, 0xb8, KERNEL_AT + ENTRY_64, {0xff, 0xe0}};
+    static struct boot_params parameters;
+    static char line[COMMAND_LINE_MAX];
+    size_t kernel_bytes, initrd_bytes, setup_bytes;
+    const uint8_t *kernel = read_file(KERNEL, &kernel_bytes);
+    const uint8_t *initrd = read_file(INITRD, &initrd_bytes);
+
+    if (kernel == NULL || initrd == NULL) {
+        return -errno;
+    }
+    next_command_line(line, sizeof(line));
+    if (!fill_parameters(&parameters, kernel, initrd_bytes)) {
+        return -ENODATA;
+    }
+    setup_bytes = (parameters.hdr.setup_sects + 1u) * SECTOR_BYTES;
+    const struct {
+        const void *from;
+        size_t bytes;
+        uint64_t to;
+        size_t memory;
+    } segments[] = {
+        {&start, sizeof(start), START_AT, PAGE_BYTES},
+        {&parameters, sizeof(parameters), PARAMETERS_AT, whole_pages(sizeof(parameters))},
+        {line, sizeof(line), COMMAND_LINE_AT, whole_pages(sizeof(line))},
+        {kernel + setup_bytes, kernel_bytes - setup_bytes, KERNEL_AT,
+         whole_pages(parameters.hdr.init_size)},
+        {initrd, initrd_bytes, INITRD_AT, whole_pages(initrd_bytes)},
+    };
+
+    return syscall(SYS_kexec_load, (unsigned long)START_AT, sizeof(segments) / sizeof(segments[0]),
+                   segments, (unsigned long)KEXEC_ARCH_X86_64) == 0 ? 0 : -errno;
+}
+
 int job_kexec(void)
 {
-    char line[COMMAND_LINE_MAX] = "";
-    int kernel = open(KERNEL, O_RDONLY | O_CLOEXEC);
-    int initrd = open(INITRD, O_RDONLY | O_CLOEXEC);
+    int error = load_next();
 
-    next_command_line(line, sizeof(line));
-    if (syscall(SYS_kexec_file_load, kernel, initrd, strlen(line) + 1, line, 0ul) != 0) {
-        printf("kexec: error=\"kexec_file_load: %s\"\n", strerror(errno));
-        return 1;
-    }
-    printf("kexec: loaded=1\n");
+    printf("kexec: load=\"%s\"\n", strerror(-error));
     usleep(20000); /* the last characters are in the UART's FIFO */
-    syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC, NULL);
-    printf("kexec: error=\"reboot: %s\"\n", strerror(errno));
+    if (error == 0) {
+        syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC, NULL);
+        printf("kexec: error=\"reboot: %s\"\n", strerror(errno));
+    }
     return 1;
 }
 
