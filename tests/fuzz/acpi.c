@@ -22,6 +22,7 @@
 #define DOORBELL 0x12345000ULL
 #define NO_CHECKSUM 0x80 /* kinds: the table's checksum stays as it is */
 #define NO_LENGTH 0x40   /* its length is the input's */
+#define DSDT 0x20        /* one with AML is the DSDT */
 
 static uint8_t *next_free;
 
@@ -68,11 +69,37 @@ static struct acpi_header *new_table(struct input *in)
         there = claimed;
     struct acpi_header *table = place(there);
     take(in, table + 1, body < in->left ? body : in->left);
-    memcpy(table->signature, signatures[kind % 4], sizeof(table->signature));
+    const char *signature = kind % 4 == 3 && kind & DSDT ? "DSDT" : signatures[kind % 4];
+    memcpy(table->signature, signature, sizeof(table->signature));
     table->length = claimed;
     if (!(kind & NO_CHECKSUM) && claimed >= sizeof(*table) && claimed <= there)
         acpi_seal(table);
     return table;
+}
+
+static bool is_table(const struct acpi_header *table, const char *signature)
+{
+    return memcmp(table->signature, signature, sizeof(table->signature)) == 0;
+}
+
+/* A FADT that is taken for one leads to a DSDT or to none. */
+static void lead_to_dsdt(struct acpi_header *const *tables, uint32_t count)
+{
+    struct acpi_header *dsdt = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_table(tables[i], "DSDT"))
+            dsdt = tables[i];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)tables[i];
+        if (acpi_table((uintptr_t)fadt, "FACP", offsetof(struct acpi_fadt, reset_register)) == NULL)
+            continue;
+        fadt->narrow.dsdt = (uint32_t)(uintptr_t)dsdt;
+        if (fadt->narrow.header.length >= sizeof(*fadt))
+            fadt->x_dsdt = fadt->x_dsdt % 2 == 0 ? 0 : (uintptr_t)dsdt;
+        acpi_seal(&fadt->narrow.header);
+    }
 }
 
 static struct acpi_header *new_list(const char *signature, uint32_t entry_size, uint8_t wrong,
@@ -155,6 +182,35 @@ static void check_edited(uint64_t rsdp, uint32_t kept, struct guest_acpi_result 
     }
 }
 
+/* What is hidden is gone, what was there besides still is. */
+static void check_hide(uint64_t rsdp)
+{
+    const struct acpi_header *madt = acpi_find(rsdp, "APIC", 0), *fadt = acpi_find(rsdp, "FACP", 0);
+    struct acpi_list list;
+
+    if (!guest_acpi_hide(rsdp, "DMAR"))
+        return;
+    CHECK(acpi_find(rsdp, "DMAR", 0) == NULL, "the DMAR is there");
+    CHECK(acpi_find(rsdp, "APIC", 0) == madt && acpi_find(rsdp, "FACP", 0) == fadt,
+          "another table is gone");
+    for (int rsdt = 0; rsdt < 2; rsdt++) {
+        if (rsdt ? acpi_rsdt(rsdp, &list) : acpi_xsdt(rsdp, &list))
+            for (uint32_t i = 0; i < list.count; i++)
+                CHECK(acpi_table(acpi_list_get(&list, i), "DMAR", 0) == NULL, "entry %u", i);
+    }
+}
+
+/* Only names of sleep states change, and the checksum with them. */
+static void check_aml(const struct acpi_header *now, const struct acpi_header *was, uint32_t length)
+{
+    for (uint32_t i = 0; i < length; i++) {
+        uint8_t a = ((const uint8_t *)was)[i], b = ((const uint8_t *)now)[i];
+        CHECK(a == b || (a == '_' && b == 'X' && i > sizeof(*now)) ||
+                  i == offsetof(struct acpi_header, checksum),
+              "byte %u: 0x%x became 0x%x", i, a, b);
+    }
+}
+
 static void check_facts(uint64_t rsdp)
 {
     struct acpi_facts *facts = malloc(sizeof(*facts));
@@ -185,8 +241,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         lengths[count] = sizeof(struct acpi_header);
         if (tables[count]->length < (uint32_t)(next_free - start))
             lengths[count] = tables[count]->length;
-        before[count] = exactly(tables[count], lengths[count]);
     }
+    lead_to_dsdt(tables, count);
+    for (uint32_t i = 0; i < count; i++)
+        before[i] = exactly(tables[i], lengths[i]);
     struct acpi_header *xsdt = new_list("XSDT", 8, shape >> 3 & 1, tables, count);
     struct acpi_header *rsdt = new_list("RSDT", 4, shape >> 4 & 1, tables, count);
     uint64_t rsdp = new_rsdp(shape, (uintptr_t)xsdt, (uintptr_t)rsdt);
@@ -198,9 +256,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     processors.apic_id[0] = kept;
     struct guest_acpi_result done = guest_acpi_edit(rsdp, &processors, DOORBELL, area, given);
     check_edited(rsdp, kept, done, area, given);
+    check_hide(rsdp);
     /* Firmware's own tables stay as they were; only the lists change. */
     for (uint32_t i = 0; i < count; i++) {
-        CHECK(memcmp(tables[i], before[i], lengths[i]) == 0, "table %u changed", i);
+        if (is_table(tables[i], "SSDT") || is_table(tables[i], "DSDT"))
+            check_aml(tables[i], before[i], lengths[i]);
+        else
+            CHECK(memcmp(tables[i], before[i], lengths[i]) == 0, "table %u changed", i);
         free(before[i]);
     }
     return 0;
