@@ -65,6 +65,8 @@ void files_finish(void);
 /* The RSDP's address by the configuration table, 0: none. */
 uint64_t platform_rsdp(void);
 void platform_framebuffer(struct framebuffer *fb);
+/* The bytes of a device path's node; 0: it is the last one, or damaged. */
+uint64_t device_node_size(const void *node);
 /* True when the firmware's own text goes to the UART at this I/O port already. */
 bool platform_console_uses(uint16_t port);
 

@@ -4,7 +4,7 @@
  */
 #include "boot_text.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #define IMAGE_SUFFIX ".efi"
 
@@ -22,32 +22,36 @@ static bool is_separator(uint16_t c) { return c == '\\' || c == '/' || c == ':';
 static bool has_suffix(const char *word, uint64_t length)
 {
     const uint64_t suffix = sizeof(IMAGE_SUFFIX) - 1;
+    uint64_t same = 0;
 
-    if (length < suffix)
-        return false;
-    for (uint64_t i = 0; i < suffix; i++) {
-        if (lower(word[length - suffix + i]) != IMAGE_SUFFIX[i])
-            return false;
-    }
-    return true;
+    while (length >= suffix && same < suffix &&
+           lower(word[length - suffix + same]) == IMAGE_SUFFIX[same])
+        same++;
+    return same == suffix;
+}
+
+/* What follows the folders of a path. */
+static const uint16_t *file_name(const uint16_t *path)
+{
+    const uint16_t *name = path;
+
+    for (; *path != 0; path++)
+        if (is_separator(*path))
+            name = path + 1;
+    return name;
 }
 
 /* The shell starts "pmuvisor.efi" by "pmuvisor" as well. */
 static bool names_file(const char *word, uint64_t length, const uint16_t *image_path)
 {
-    const uint16_t *name = image_path;
+    const uint16_t *name = file_name(image_path);
     uint64_t start = length;
 
-    for (const uint16_t *p = image_path; *p != 0; p++) {
-        if (is_separator(*p))
-            name = p + 1;
-    }
     while (start > 0 && !is_separator((unsigned char)word[start - 1]))
         start--;
-    for (; start < length; start++, name++) {
+    for (; start < length; start++, name++)
         if (*name > '~' || lower((char)*name) != lower(word[start]))
             return false;
-    }
     return *name == '.' && length > 0;
 }
 
@@ -77,22 +81,19 @@ bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t 
     if (length >= LOAD_OPTIONS_MAX)
         return refuse(r, REFUSE_BAD_OPTION,
                       "load options: found %lu characters, wanted at most %u; move some to "
-                      "pmuvisor.cfg",
-                      (unsigned long)length, LOAD_OPTIONS_MAX - 1);
+                      "pmuvisor.cfg", length, LOAD_OPTIONS_MAX - 1);
     for (uint64_t i = 0; i < length; i++) {
         uint16_t c = character(load_options, i);
         if ((c < ' ' && c != '\t') || c > '~')
             return refuse(r, REFUSE_BAD_OPTION,
                           "load options: found character 0x%x at position %lu, wanted printable "
-                          "ASCII; write them as plain text",
-                          c, (unsigned long)i);
+                          "ASCII; write them as plain text", c, i);
         out[i] = (char)c;
     }
     out[length] = '\0';
 
     uint64_t skip = image_name_length(out, image_path);
-    for (uint64_t i = skip; skip > 0 && i <= length; i++)
-        out[i - skip] = out[i];
+    memmove(out, out + skip, length + 1 - skip);
     return true;
 }
 
@@ -116,25 +117,14 @@ bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count
 
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size)
 {
-    uint64_t n = 0, folder = 0;
+    bool absolute = path[0] == '/' || path[0] == '\\';
+    uint64_t n = absolute ? 0 : (uint64_t)(file_name(image_path) - image_path);
 
-    if (path[0] != '/' && path[0] != '\\') {
-        for (uint64_t i = 0; image_path[i] != 0; i++) {
-            if (image_path[i] == '\\' || image_path[i] == '/')
-                folder = i + 1;
-        }
-    }
-    if (folder >= size)
+    if (n + strlen(path) >= size)
         return false;
-    for (; n < folder; n++)
-        out[n] = image_path[n];
-    for (; *path != '\0'; path++) {
-        if (n + 1 >= size)
-            return false;
+    memcpy(out, image_path, n * sizeof(*out));
+    for (; *path != '\0'; path++)
         out[n++] = *path == '/' ? '\\' : (uint16_t)*path;
-    }
-    if (n >= size)
-        return false;
     out[n] = 0;
     return true;
 }

@@ -19,20 +19,16 @@ static bool read_image_path(struct refusal *r)
     const uint8_t *node = (const uint8_t *)firmware.loaded->FilePath;
 
     image_path[0] = 0;
-    while (node != NULL) {
+    for (uint64_t size; node != NULL && (size = device_node_size(node)) != 0; node += size) {
         const EFI_DEVICE_PATH *header = (const EFI_DEVICE_PATH *)node;
-        uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
-        if ((header->Type & EFI_DP_TYPE_MASK) == END_DEVICE_PATH_TYPE || size < sizeof(*header))
-            break;
-        if (header->Type == MEDIA_DEVICE_PATH && header->SubType == MEDIA_FILEPATH_DP) {
-            uint64_t count = (size - sizeof(*header)) / sizeof(uint16_t);
-            if (!append_path(image_path, MAX_PATH_CHARACTERS, node + sizeof(*header), count))
-                return refuse(r, REFUSE_BAD_FILE,
-                              "the path of the image has more than %u characters, wanted fewer; "
-                              "put pmuvisor.efi into a folder with a shorter path",
-                              MAX_PATH_CHARACTERS - 1);
-        }
-        node += size;
+        uint64_t count = (size - sizeof(*header)) / sizeof(uint16_t);
+
+        if (header->Type == MEDIA_DEVICE_PATH && header->SubType == MEDIA_FILEPATH_DP &&
+            !append_path(image_path, MAX_PATH_CHARACTERS, node + sizeof(*header), count))
+            return refuse(r, REFUSE_BAD_FILE,
+                          "the path of the image has more than %u characters, wanted fewer; put "
+                          "pmuvisor.efi into a folder with a shorter path",
+                          MAX_PATH_CHARACTERS - 1);
     }
     return true;
 }

@@ -123,8 +123,7 @@ static bool check_command_line(const struct boot_info *bi, const struct linux_im
         return true;
     return refuse(r, REFUSE_BAD_OPTION,
                   "option append: found %lu characters, wanted at most the %lu that kernel %s "
-                  "takes; shorten it",
-                  length, image->command_line_max, bi->options.kernel);
+                  "takes; shorten it", length, image->command_line_max, bi->options.kernel);
 }
 
 /* ---- memory ---- */
@@ -249,8 +248,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     if (EFI_ERROR(status)) {
         refuse(&refusal, REFUSE_UNSUPPORTED,
                "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
-               "ExitBootServices; update the firmware",
-               status);
+               "ExitBootServices; update the firmware", status);
         (void)give_up(&boot_info, &refusal, true);
         return status;
     }

@@ -167,8 +167,7 @@ static bool parse_line(const struct parser *p, struct text line)
         if (option == NULL)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: unknown option '%.*s', wanted one of: " OPTION_NAMES
-                          "; correct or remove it",
-                          p->source, shown(token), token.start);
+                          "; correct or remove it", p->source, shown(token), token.start);
         if (equal == end)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: option %s has no value, wanted %s=VALUE; correct or remove it",
@@ -194,8 +193,7 @@ static bool all_printable(const char *text, uint64_t length, const char *source,
         if ((c < ' ' && c != '\t' && c != '\n' && c != '\r') || c > '~')
             return refuse(r, REFUSE_BAD_OPTION,
                           "%s: found byte 0x%02x at offset %lu, wanted printable ASCII; write it "
-                          "as plain text",
-                          source, c, (unsigned long)i);
+                          "as plain text", source, c, (unsigned long)i);
     }
     return true;
 }

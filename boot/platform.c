@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
-#define BITS_PER_COLOUR_MASK(n) (0xffu << (8 * (n)))
 
 /* The tag that firmware puts on the devices of its text console. */
 static const EFI_GUID console_device = {
@@ -38,40 +37,35 @@ uint64_t platform_rsdp(void)
 /* False for a screen whose memory a processor cannot write. */
 static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct framebuffer *fb)
 {
+    static const EFI_PIXEL_BITMASK rgb = {0xff, 0xff00, 0xff0000, 0xff000000};
+    static const EFI_PIXEL_BITMASK bgr = {0xff0000, 0xff00, 0xff, 0xff000000};
+
     if (gop->Mode == NULL || gop->Mode->Info == NULL || gop->Mode->FrameBufferBase == 0)
         return false;
     const EFI_GRAPHICS_OUTPUT_MODE_INFORMATION *info = gop->Mode->Info;
-    struct framebuffer found = {
+    const EFI_PIXEL_BITMASK *const masks[] = {
+        [PixelRedGreenBlueReserved8BitPerColor] = &rgb,
+        [PixelBlueGreenRedReserved8BitPerColor] = &bgr,
+        [PixelBitMask] = &info->PixelInformation,
+    };
+    bool has_pixels = info->PixelFormat <= PixelBitMask; /* else PixelBltOnly */
+    const EFI_PIXEL_BITMASK *mask = masks[has_pixels ? info->PixelFormat : 0];
+
+    /* Pixels of another width are not handled. */
+    if (!has_pixels ||
+        (mask->RedMask | mask->GreenMask | mask->BlueMask | mask->ReservedMask) != UINT32_MAX)
+        return false;
+    *fb = (struct framebuffer){
         .base = gop->Mode->FrameBufferBase,
         .size = gop->Mode->FrameBufferSize,
         .width = info->HorizontalResolution,
         .height = info->VerticalResolution,
         .pixels_per_line = info->PixelsPerScanLine,
+        .red_mask = mask->RedMask,
+        .green_mask = mask->GreenMask,
+        .blue_mask = mask->BlueMask,
+        .reserved_mask = mask->ReservedMask,
     };
-    switch (info->PixelFormat) {
-    case PixelRedGreenBlueReserved8BitPerColor:
-    case PixelBlueGreenRedReserved8BitPerColor: {
-        bool red_first = info->PixelFormat == PixelRedGreenBlueReserved8BitPerColor;
-        found.red_mask = BITS_PER_COLOUR_MASK(red_first ? 0 : 2);
-        found.green_mask = BITS_PER_COLOUR_MASK(1);
-        found.blue_mask = BITS_PER_COLOUR_MASK(red_first ? 2 : 0);
-        found.reserved_mask = BITS_PER_COLOUR_MASK(3);
-        break;
-    }
-    case PixelBitMask:
-        found.red_mask = info->PixelInformation.RedMask;
-        found.green_mask = info->PixelInformation.GreenMask;
-        found.blue_mask = info->PixelInformation.BlueMask;
-        found.reserved_mask = info->PixelInformation.ReservedMask;
-        /* Pixels of another width are not handled. */
-        if ((found.red_mask | found.green_mask | found.blue_mask | found.reserved_mask) !=
-            UINT32_MAX)
-            return false;
-        break;
-    default: /* PixelBltOnly */
-        return false;
-    }
-    *fb = found;
     return true;
 }
 
@@ -102,23 +96,26 @@ void platform_framebuffer(struct framebuffer *fb)
     firmware.services->FreePool(handles);
 }
 
+uint64_t device_node_size(const void *node)
+{
+    const EFI_DEVICE_PATH *header = node;
+    uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
+    bool last = (header->Type & EFI_DP_TYPE_MASK) == END_DEVICE_PATH_TYPE;
+
+    return last || size < sizeof(*header) ? 0 : size;
+}
+
 /* True for a device path with the UART `uid` in it (0: COM1). */
 static bool path_has_uart(const uint8_t *node, uint32_t uid)
 {
-    for (;;) {
-        const EFI_DEVICE_PATH *header = (const EFI_DEVICE_PATH *)node;
-        uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
-        if ((header->Type & EFI_DP_TYPE_MASK) == END_DEVICE_PATH_TYPE || size < sizeof(*header))
-            return false;
-        if (header->Type == ACPI_DEVICE_PATH && header->SubType == ACPI_DP &&
-            size >= sizeof(ACPI_HID_DEVICE_PATH)) {
-            ACPI_HID_DEVICE_PATH acpi;
-            memcpy(&acpi, node, sizeof(acpi));
-            if (acpi.HID == EISA_PNP0501 && acpi.UID == uid)
-                return true;
-        }
-        node += size;
+    for (uint64_t size; (size = device_node_size(node)) != 0; node += size) {
+        ACPI_HID_DEVICE_PATH acpi = {0};
+        memcpy(&acpi, node, size < sizeof(acpi) ? size : sizeof(acpi));
+        if (acpi.Header.Type == ACPI_DEVICE_PATH && acpi.Header.SubType == ACPI_DP &&
+            acpi.HID == EISA_PNP0501 && acpi.UID == uid && size >= sizeof(acpi))
+            return true;
     }
+    return false;
 }
 
 bool platform_console_uses(uint16_t port)

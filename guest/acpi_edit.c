@@ -109,7 +109,10 @@ static bool edit_lists(uint64_t rsdp, const char *signature, uint64_t new)
     return done;
 }
 
-bool guest_acpi_hide(uint64_t rsdp, const char *signature) { return edit_lists(rsdp, signature, 0); }
+bool guest_acpi_hide(uint64_t rsdp, const char *signature)
+{
+    return edit_lists(rsdp, signature, 0);
+}
 
 static bool replace(uint64_t rsdp, struct acpi_header *new)
 {

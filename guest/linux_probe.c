@@ -31,8 +31,8 @@ static bool check_size(uint64_t size, const char *name, struct refusal *r)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found %lu bytes, wanted at least the %lu of a setup header; "
                       "copy the kernel again",
-                      name, (unsigned long)size,
-                      (unsigned long)(HEADER_OFFSET + sizeof(struct setup_header)));
+                      name, size,
+                      (HEADER_OFFSET + sizeof(struct setup_header)));
     return true;
 }
 
@@ -46,53 +46,40 @@ static bool check_kind(const struct setup_header *h, const char *name, struct re
     if (h->version < PROTOCOL_WANTED)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found boot protocol %u.%02u, wanted 2.12 or later; use Linux "
-                      "3.8 or later",
-                      name, h->version >> 8, h->version & 0xff);
+                      "3.8 or later", name, h->version >> 8, h->version & 0xff);
     if (!(h->xloadflags & XLF_KERNEL_64))
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found xloadflags 0x%x without the 64-bit entry (bit 0), wanted "
-                      "a 64-bit kernel; use an amd64 kernel",
-                      name, h->xloadflags);
+                      "a 64-bit kernel; use an amd64 kernel", name, h->xloadflags);
     if (!h->relocatable_kernel)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found a kernel that is not relocatable, wanted "
-                      "relocatable_kernel = 1; build it with CONFIG_RELOCATABLE=y",
-                      name);
+                      "relocatable_kernel = 1; build it with CONFIG_RELOCATABLE=y", name);
     return true;
 }
 
-/* Numbers that the loader computes with. */
+/* Numbers that the loader computes with, and that the file is whole. */
 static bool check_numbers(const struct setup_header *h, const struct linux_image *image,
-                          const char *name, struct refusal *r)
+                          uint64_t size, const char *name, struct refusal *r)
 {
+    uint64_t payload_end = (uint64_t)h->payload_offset + h->payload_length;
     uint64_t alignment = h->kernel_alignment;
+    uint64_t wanted = image->setup_size +
+                      (payload_end > image->kernel_size ? payload_end : image->kernel_size);
 
+    if (h->syssize == 0 || size < wanted)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found %lu bytes, wanted %lu: the file is truncated; copy the "
+                      "kernel again", name, size, wanted);
     if (alignment < PAGE_SIZE || alignment > INIT_SIZE_MAX || (alignment & (alignment - 1)) != 0)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found kernel_alignment 0x%lx, wanted a power of two from 4 KiB "
-                      "to 1 GiB; copy the kernel again",
-                      name, (unsigned long)alignment);
+                      "to 1 GiB; copy the kernel again", name, alignment);
     if (image->init_size < image->kernel_size || image->init_size > INIT_SIZE_MAX)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found init_size 0x%lx for 0x%lx bytes of kernel, wanted at "
                       "least that and at most 1 GiB; copy the kernel again",
-                      name, (unsigned long)image->init_size, (unsigned long)image->kernel_size);
-    return true;
-}
-
-static bool check_whole(const struct setup_header *h, const struct linux_image *image,
-                        uint64_t size, const char *name, struct refusal *r)
-{
-    uint64_t payload_end = (uint64_t)h->payload_offset + h->payload_length;
-    uint64_t wanted = image->setup_size + (uint64_t)h->syssize * PARAGRAPH;
-
-    if (payload_end > (uint64_t)h->syssize * PARAGRAPH)
-        wanted = image->setup_size + payload_end;
-    if (h->syssize == 0 || size < wanted)
-        return refuse(r, REFUSE_BAD_FILE,
-                      "kernel %s: found %lu bytes, wanted %lu: the file is truncated; copy the "
-                      "kernel again",
-                      name, (unsigned long)size, (unsigned long)wanted);
+                      name, image->init_size, image->kernel_size);
     return true;
 }
 
@@ -121,5 +108,5 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
     };
     if (h.xloadflags & XLF_CAN_BE_LOADED_ABOVE_4G)
         image->initrd_max = UINT64_MAX;
-    return check_whole(&h, image, size, name, r) && check_numbers(&h, image, name, r);
+    return check_numbers(&h, image, size, name, r);
 }

@@ -43,7 +43,8 @@ static const struct control_row rows[] = {
     {"load IA32_PAT at entry", SET_ENTRY, MUST, ENTRY_LOAD_PAT, 0},
     {"load IA32_EFER at entry", SET_ENTRY, MUST, ENTRY_LOAD_EFER, 0},
 
-    {"load GLOBAL_CTRL at entry", SET_ENTRY, FOR_PMU, ENTRY_LOAD_GLOBAL_CTRL, EXIT_LOAD_GLOBAL_CTRL},
+    {"load GLOBAL_CTRL at entry", SET_ENTRY, FOR_PMU, ENTRY_LOAD_GLOBAL_CTRL,
+     EXIT_LOAD_GLOBAL_CTRL},
     {"load GLOBAL_CTRL at exit", SET_EXIT, FOR_PMU, EXIT_LOAD_GLOBAL_CTRL, ENTRY_LOAD_GLOBAL_CTRL},
     {"save GLOBAL_CTRL at exit", SET_EXIT, FOR_PMU, EXIT_SAVE_GLOBAL_CTRL, ENTRY_LOAD_GLOBAL_CTRL},
     {"enable RDTSCP", SET_SECONDARY, WANT, SECONDARY_ENABLE_RDTSCP, 0},
@@ -194,24 +195,18 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
 
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o)
 {
-    static const struct {
-        enum need need;
-        const char *title;
-    } groups[] = {{MUST, "needed, all there:"},
-                  {WANT, "optional:"},
-                  {FOR_PMU, "optional, for the PMU:"},
-                  {TO_TRAP, "for NMIs that are not passed through:"}};
+    static const char *const titles[] = {[MUST] = "needed, all there:",
+                                         [WANT] = "optional:",
+                                         [FOR_PMU] = "optional, for the PMU:",
+                                         [TO_TRAP] = "for NMIs that are not passed through:"};
 
-    for (unsigned g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
-        log_printf("VMX controls %s", groups[g].title);
+    for (enum need need = MUST; need <= TO_TRAP; need++) {
+        log_printf("VMX controls %s", titles[need]);
         for (unsigned i = 0, first = 1; i < ROWS; i++) {
-            if (rows[i].need != groups[g].need)
+            if (rows[i].need != need)
                 continue;
-            log_printf("%s %s%s", first ? "" : ",", rows[i].name,
-                       row_wanted(c, o, &rows[i]) ||
-                               (rows[i].need == TO_TRAP && row_available(c, &rows[i]))
-                           ? ""
-                           : " (no)");
+            bool used = need == TO_TRAP ? row_available(c, &rows[i]) : row_wanted(c, o, &rows[i]);
+            log_printf("%s %s%s", first ? "" : ",", rows[i].name, used ? "" : " (no)");
             first = 0;
         }
         log_printf("\n");
