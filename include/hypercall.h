@@ -34,9 +34,12 @@
 /* The test build only (make TEST=1). */
 #define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of NMI
                                         * requests, RBX = what a sent backtrace request ORs into it */
-#define HYPERCALL_TEST_BACKTRACE 25    /* a backtrace request to this processor, from root mode */
+#define HYPERCALL_TEST_BACKTRACE 25    /* a backtrace request from root mode to processor RBX - 1;
+                                        * RBX = 0: to this one */
 #define HYPERCALL_TEST_SOURCE 26       /* RBX = source -> RAX = handled in root, RBX = recovered,
                                         * RCX = returned, RDX = raised */
+#define HYPERCALL_TEST_SOURCE_MASK 0xff
+#define HYPERCALL_TEST_PROCESSOR_SHIFT 8 /* of RBX: whose source, as for the backtrace request */
 #define HYPERCALL_TEST_OTHER_GUEST 27  /* RBX = MSR, RCX = value: a second guest on this processor
                                         * writes and reads it -> RAX = 0, RBX = what it read */
 #define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */

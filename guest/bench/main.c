@@ -80,6 +80,7 @@ static const struct {
     {"smp-pmi", test_smp_pmi},
     {"smp-mixed", test_smp_mixed},
     {"smp-fault", test_smp_fault},
+    {"smp-host", test_smp_host},
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

@@ -248,7 +248,7 @@ void smp_run_all(processor_work work)
         wait_for(&processors[i], done[i]);
 }
 
-void smp_barrier(void)
+void smp_barrier(processor_work meanwhile)
 {
     unsigned now = generation;
 
@@ -258,7 +258,7 @@ void smp_barrier(void)
         return;
     }
     while (__atomic_load_n(&generation, __ATOMIC_ACQUIRE) == now)
-        __asm__ volatile("pause");
+        meanwhile(smp_self());
 }
 
 /* A test that knows one processor only, on this one, as if it were that one. */

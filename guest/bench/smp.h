@@ -67,7 +67,7 @@ void smp_leave_with(struct processor *p, processor_work work);
 /* All at once, this one too; comes back when all are done. */
 void smp_run_all(processor_work work);
 /* All that run the same work come this far before one goes on. */
-void smp_barrier(void);
+void smp_barrier(processor_work meanwhile);
 void smp_delay(uint64_t microseconds);
 /* Runs the tests that the job names on each other processor, one after another. */
 void smp_each(const struct job *job, void (*run)(const struct job *job));
@@ -116,6 +116,7 @@ DECLARE_TEST(test_smp_nmi);
 DECLARE_TEST(test_smp_pmi);
 DECLARE_TEST(test_smp_mixed);
 DECLARE_TEST(test_smp_fault);
+DECLARE_TEST(test_smp_host);
 
 /* Regions of the ledger. */
 enum smp_region {

@@ -7,6 +7,8 @@
  */
 #include "smp.h"
 
+#include "host.h"
+#include "hypercall.h"
 #include "log.h"
 #include "msr.h"
 #include "x86.h"
@@ -21,7 +23,9 @@
 #define EXITS_APART 8    /* iterations between two exits */
 #define EXITS_BEFORE 3   /* one to so many, before each NMI is sent */
 #define WAIT 200000      /* iterations until an NMI or PMI counts as lost */
+#define WAIT_HOST 20000  /* the same where each look is an exit */
 #define LINGER 2000      /* for one too many */
+#define PERIODS 97
 
 static uint64_t rounds, period;
 static bool hypercalls;
@@ -85,26 +89,27 @@ static void begin(struct processor *self)
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
     wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS | FIXED_0_PMI);
     apic_write_lvtpc(LVT_NMI);
-    smp_barrier();
+    smp_barrier(make_exit);
 }
 
 /* What comes too often, comes here; the others go on with exits too. */
 static void end(struct processor *self)
 {
-    smp_barrier();
+    smp_barrier(make_exit);
     for (uint64_t i = 0; i < LINGER; i++)
         pass_time(self, i);
     self->counting = false;
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     apic_write_lvtpc(LVT_NMI | LVT_MASKED);
-    smp_barrier();
+    smp_barrier(make_exit);
     self->on_nmi = NULL;
 }
 
+/* Each time another period, so that the overflow is anywhere in the loop and in its exits. */
 static void arm(struct processor *self)
 {
     self->counting = true;
-    wrmsr(IA32_FIXED_CTR0, -period & COUNTER_MASK);
+    wrmsr(IA32_FIXED_CTR0, -(period + self->pmis % PERIODS) & COUNTER_MASK);
     wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
 }
 
@@ -144,7 +149,7 @@ static void nmi_storm(struct processor *self)
                 pass_time(self, i);
             self->lost += target->seen != target->sent;
         }
-        smp_barrier();
+        smp_barrier(make_exit);
     }
     region_mark(REGION_SMP_NMI, false);
     end(self);
@@ -170,6 +175,7 @@ static void mixed_storm(struct processor *self)
                 if (sent == rounds && n == rounds)
                     break;
                 if (sent < rounds) {
+                    make_exit(self);
                     send_to(target);
                     sent++;
                 }
@@ -242,10 +248,87 @@ void test_smp_mixed(const struct job *job)
     storm(job, mixed_storm, job->number[0], job->number[0]);
 }
 
+/* What the host has handled for that processor, by whatever way. */
+static uint64_t host_has_handled(const struct processor *p, uint64_t *recovered)
+{
+    struct hypercall_registers r = hypercall_all(
+        HYPERCALL_TEST_SOURCE, (uint64_t)(p->number + 1) << HYPERCALL_TEST_PROCESSOR_SHIFT, 0, 0);
+
+    *recovered = r.rbx;
+    return r.rax + r.rbx + r.rcx;
+}
+
+/* A request of the host's to each other processor in turn, handled before the next one, and every
+ * second time an NMI of the guest's behind it. */
+static void host_storm(struct processor *self)
+{
+    uint64_t recovered;
+
+    begin(self);
+    for (unsigned shift = 1; shift < processor_count; shift++) {
+        struct processor *target = &processors[(self->number + shift) % processor_count];
+        for (uint64_t n = 0; n < rounds; n++) {
+            uint64_t before = host_has_handled(target, &recovered);
+            for (uint64_t i = 0; i <= n % EXITS_BEFORE; i++)
+                make_exit(self);
+            self->lost += (int64_t)hypercall_all(HYPERCALL_TEST_BACKTRACE, target->number + 1, 0,
+                                                 0).rax != 0;
+            for (uint64_t i = 0; i < WAIT_HOST && host_has_handled(target, &recovered) == before; i++)
+                pass_time(self, i);
+            self->lost += host_has_handled(target, &recovered) != before + 1;
+            if (n % 2 == 0)
+                continue;
+            send_to(target);
+            for (uint64_t i = 0; i < WAIT && target->seen != target->sent; i++)
+                pass_time(self, i);
+            self->lost += target->seen != target->sent;
+        }
+        smp_barrier(make_exit);
+    }
+    end(self);
+}
+
+/* `smp-host:ROUNDS`, an even number. A host NMI that the guest took is found at an exit: there the
+ * guest's handler found nothing. It may also find nothing where a host NMI came so soon behind one of
+ * the guest's that the host cannot tell whether the two are one. */
+void test_smp_host(const struct job *job)
+{
+    uint64_t before[BENCH_PROCESSORS], recovered_before[BENCH_PROCESSORS], recovered;
+    uint64_t others = processor_count - 1;
+    bool good = true;
+
+    if (!hypervisor_offers(job, HYPERCALL_TEST_BACKTRACE))
+        return;
+    rounds = job->number[0];
+    hypercalls = true;
+    for (unsigned i = 0; i < processor_count; i++)
+        before[i] = host_has_handled(&processors[i], &recovered_before[i]);
+    smp_run_all(host_storm);
+    for (unsigned i = 0; i < processor_count; i++) {
+        const struct processor *p = &processors[i];
+        uint64_t handled = host_has_handled(p, &recovered) - before[i];
+        recovered -= recovered_before[i];
+        log_printf("storm: name=%s cpu=%u nmis=%lu handled=%lu recovered=%lu seen=%lu unknown=%lu "
+                   "lost=%lu nested=%lu exits=%lu\n", job->name, i, p->nmis, handled, recovered,
+                   p->seen, p->unknown, p->lost, p->nested, p->exits);
+        good = good && rounds != 0 && handled == rounds * others && p->unknown >= recovered &&
+               p->unknown - recovered <= p->seen &&
+               p->seen == rounds / 2 * others && p->nmis == p->seen + p->unknown && p->lost == 0 &&
+               p->nested == 0 && p->both == 0;
+    }
+    tap_result(good, job->name, NULL);
+}
+
+static void rest(struct processor *self)
+{
+    (void)self;
+    __asm__ volatile("pause");
+}
+
 static void many_cpuids(struct processor *self)
 {
     (void)self;
-    smp_barrier();
+    smp_barrier(rest);
     region_mark(REGION_SMP_CPUID, true);
     for (uint64_t n = 0; n < rounds; n++)
         (void)cpuid(0, 0);

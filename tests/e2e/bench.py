@@ -75,14 +75,14 @@ class Plan:
         return self.add(f"sweep-handler{word}:{first}:{count}")
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", efi=None):
+def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1):
     image = path("build", "bench.bzImage")
     assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
         initrd.write(b"none\n")
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
-                            efi=efi, append="bench=" + ",".join(plan.words),
+                            efi=efi, cpus=cpus, append="bench=" + ",".join(plan.words),
                             knobs="\n".join(plan.knobs) + "\n", timeout=BOOT_SECONDS)
 
 

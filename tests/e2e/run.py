@@ -33,6 +33,7 @@ import policies  # noqa: E402
 import processors  # noqa: E402
 import refusals  # noqa: E402
 import scripts  # noqa: E402
+import smp_bench  # noqa: E402
 import smp_linux  # noqa: E402
 import steady  # noqa: E402
 import vtd  # noqa: E402
@@ -42,7 +43,7 @@ UNIT_SECONDS = 120
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
-          ("measure", measure),
+          ("smp_bench", smp_bench), ("measure", measure),
           ("host", host_nmi), ("host_linux", host_linux), ("smp_linux", smp_linux),
           ("hypercall", hypercall),
           ("containment", containment), ("processors", processors), ("kvm", kvm),

@@ -7,6 +7,7 @@
 
 #include "../../nmi/source.h"
 #include "../../vmx/fault.h"
+#include "../../vmx/processor.h"
 #include "cpu.h"
 #include "hypercall.h"
 #include "x86.h"
@@ -21,18 +22,31 @@ int64_t test_request_word(struct cpu *cpu)
     return (int64_t)&cpu->nmi.requests;
 }
 
+/* The processor that an argument names: 0 the guest's own, n the one with index n - 1. NULL: none. */
+static struct cpu *named(struct cpu *cpu, uint64_t number)
+{
+    if (number == 0)
+        return cpu;
+    return number <= processors.count ? processor_cpu((uint32_t)number - 1) : NULL;
+}
+
 int64_t test_backtrace(struct cpu *cpu)
 {
-    return nmi_request_backtrace(cpu) ? 0 : HYPERCALL_E_STATE;
+    struct cpu *target = named(cpu, cpu->gpr[GPR_RBX]);
+
+    if (target == NULL)
+        return HYPERCALL_E_ARGUMENT;
+    return nmi_request_backtrace(target) ? 0 : HYPERCALL_E_STATE;
 }
 
 int64_t test_source(struct cpu *cpu)
 {
-    uint64_t source = cpu->gpr[GPR_RBX];
+    uint64_t source = cpu->gpr[GPR_RBX] & HYPERCALL_TEST_SOURCE_MASK;
+    const struct cpu *of = named(cpu, cpu->gpr[GPR_RBX] >> HYPERCALL_TEST_PROCESSOR_SHIFT);
 
-    if (source >= SOURCE_COUNT)
+    if (source >= SOURCE_COUNT || of == NULL)
         return HYPERCALL_E_ARGUMENT;
-    const struct nmi_source_count *count = &cpu->nmi.source[source];
+    const struct nmi_source_count *count = &of->nmi.source[source];
     cpu->gpr[GPR_RBX] = count->recovered;
     cpu->gpr[GPR_RCX] = count->returned;
     cpu->gpr[GPR_RDX] = count->raised;

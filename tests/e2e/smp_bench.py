@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# smp_bench.py: the bench kernel on several processors, natively and under PMUvisor: starts by INIT
+# and SIPI, the tests of one processor on each of them, storms of PMIs and of NMIs between them, host
+# NMIs between them, and that the exit path shares nothing and costs the same on any number of them.
+import bench
+import host_nmi
+from bench import Plan, expect_ok, notes, tap
+from machine import exit_count, path
+
+CPUS = 4
+# An instruction is 20 ns, so a delay of 20 us is 10,000 instructions: see testbed/README.md.
+TSC = "tsc_hz 500000000"
+SKIDS = f"pmi_skid sweep/{bench.SKIDS}"
+PERIOD = 100  # instructions; the bench kernel varies it by up to as much again
+
+# guest/bench/smp.h, enum smp_region.
+REGION_CPUID = 1601
+REGION_PMI = 1602
+
+CPUID, RDMSR, VMCALL = "10", "31", "18"
+SIGNATURE = 0x50654  # CPUID.1:EAX of the emulator's model
+
+WORKS = ["running", "halted", "exiting", "handler"]
+ROUNDS = 25
+ALONE = ["cpuid", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt", "lbr"]
+STARTS = ["smp-processors", "smp-state"] + [f"smp-init:{work}:{ROUNDS}" for work in WORKS] + \
+         ["smp-sipi"]
+SMALL = [f"smp-pmi:1000:{PERIOD}", "smp-nmi:150", f"smp-mixed:500:{PERIOD}"]
+# 100,000 PMIs, and 10,800 NMIs: from each of 4 to each other one.
+LARGE = [f"smp-pmi:25000:{PERIOD}", "smp-nmi:900", f"smp-mixed:1000:{PERIOD}"]
+HOST_ALONE = ["host-root", "host-lost", "host-returned", "host-unblock", "host-mask:200000:200",
+              "context:work", "context:guest"]
+SWEEP_SKIDS = 9
+# What the SDM says of a register after an INIT, and what Bochs makes of it without a hypervisor.
+INIT_DIFFERS = {"edx": (SIGNATURE, 0), "cr0": (0x10, 0x60000010),
+                "msr_c0000102": (0xffff800012345001, 0)}
+INIT_STATE = {"eax": 0, "ecx": 0, "ebx": 0, "esp": 0, "ebp": 0, "esi": 0, "edi": 0, "eflags": 2,
+              "ds": 0, "es": 0, "ss": 0, "fs": 0, "gs": 0, "cr2": 0, "cr3": 0, "cr4": 0,
+              "dr0": 0, "dr1": 0, "dr2": 0, "dr3": 0, "dr6": 0xffff0ff0, "dr7": 0x400,
+              "fcw": 0x27f, "fsw": 0x3800,
+              "msr_c0000080": 0, "msr_c0000100": 0, "msr_c0000101": 0,
+              "msr_176": 0xffff800012345002, "msr_c0000103": 0x5aa5, "msr_38f": 1, "msr_38d": 1,
+              "apic_80": 0, "apic_f0": 0xff, "apic_100": 0, "apic_200": 0, "apic_280": 0,
+              "apic_320": 0x10000, "apic_330": 0x10000, "apic_340": 0x10000, "apic_350": 0x10000,
+              "apic_360": 0x10000, "apic_370": 0x10000, "apic_380": 0, "apic_3e0": 0}
+
+
+def run(lab, name, words, *knobs, cpus=CPUS, **keywords):
+    plan = Plan(TSC, *knobs).add(*words)
+    return bench.run(lab, f"smp-{name}", plan, cpus=cpus, **keywords)
+
+
+def each(words):
+    """The tests of one processor, on each but the first."""
+    return [f"@{word}" for word in words]
+
+
+def named(words):
+    """As their results are called."""
+    return [f"{word}@{cpu}" for word in words for cpu in range(1, CPUS)]
+
+
+ALL = STARTS + each(ALONE) + SMALL + ["smp-x2apic"] + STARTS + each(ALONE) + SMALL
+SKIPPED = ["vmcall"]
+
+
+def native(lab):
+    return run(lab, "native", ALL, SKIDS, entry="native")
+
+
+def guest(lab):
+    return run(lab, "guest", ALL, SKIDS)
+
+
+def storms(lab, entry="msr+nmi"):
+    words = LARGE if entry == "msr+nmi" else SMALL + ["smp-x2apic"] + SMALL
+    return run(lab, f"storm-{entry}", words, SKIDS, entry=entry)
+
+
+def many_cpuids(lab, cpus):
+    return run(lab, f"cpuid-{cpus}", ["smp-cpuid:200"], "exit_lines on", cpus=cpus)
+
+
+def rows(boot, name):
+    """The rows 'storm: name=NAME cpu=N ...' with numbers."""
+    found = [{key: int(value) for key, value in row.items() if key != "name"}
+             for row in boot.lines("storm") if row["name"] == name]
+    assert len(found) % CPUS == 0 and found, f"{name}: {len(found)} rows"
+    return found
+
+
+def states(boot):
+    """What each start of smp-state found: a dictionary of numbers for each processor and run."""
+    found, last = [], None
+    for row in boot.lines("state"):
+        cpu = int(row.pop("cpu"))
+        row.pop("name")
+        if cpu != last:
+            found.append({"cpu": cpu})
+            last = cpu
+        for key, value in row.items():
+            found[-1][key] = value if "," in value else int(value, 16)
+    return found
+
+
+def test_native(lab):
+    """Everything holds natively: the reference."""
+    expect_ok(native(lab), STARTS + named(ALONE) + SMALL + ["smp-x2apic"])
+
+
+def test_starts(lab):
+    """In the guest each processor starts again from whatever it does, once by each INIT and SIPI."""
+    boot = guest(lab)
+    expect_ok(boot, STARTS + ["smp-x2apic"])
+    restarts = 2 * (len(WORKS) * ROUNDS + 2)  # and once each for smp-state and smp-sipi
+    for number in range(1, CPUS):
+        exits = boot.ledger["processors"][number]["exits"]
+        assert exits["3"]["count"] == restarts, f"processor {number}: {exits['3']}"
+        # Those, and the first start: the second SIPI of each start finds it running.
+        assert exits["4"]["count"] == restarts + 1, f"processor {number}: {exits['4']}"
+    init = boot.ledger["exits"]["3"]["root_instructions"]
+    return f"{restarts} INITs each, {init['min']} to {init['max']} root instructions"
+
+
+def test_state(lab):
+    """State after INIT and SIPI is the SDM's, in both modes of the local APIC."""
+    guests, bare = states(guest(lab)), states(native(lab))
+    assert len(guests) == len(bare) == 2 * (CPUS - 1), f"{len(guests)} and {len(bare)} states"
+    for under, alone in zip(guests, bare):
+        for key, wanted in INIT_STATE.items():
+            assert under[key] == wanted, f"{key} is {under[key]:#x}, wanted {wanted:#x}"
+        assert under["cs"] == under["page"] >> 4, under
+        assert under["gdt"] == under["idt"] == "0x0,0xffff", under
+        for key, value in alone.items():
+            if key in INIT_DIFFERS:
+                assert (under[key], value) == INIT_DIFFERS[key], f"{key}: {under[key]:#x}, {value:#x}"
+            elif key != "page":
+                assert under[key] == value or key in ("cs", "cr2"), \
+                    f"{key}: {under[key]}, natively {value}"
+    assert guests[0]["msr_1b"] & 0xc00 == 0x800 and guests[-1]["msr_1b"] & 0xc00 == 0xc00, guests
+    return f"{len(guests[0])} registers"
+
+
+def test_each(lab):
+    """The tests of one processor pass on each, in both modes of the local APIC."""
+    expect_ok(guest(lab), named(ALONE))
+
+
+def test_each_no_exits(lab):
+    """PMU MSRs, PMIs and NMIs of its own on each processor: no exit, instructions as natively."""
+    for region in (bench.REGION_MSR, bench.REGION_PMI):
+        under, bare = guest(lab).region(region), native(lab).region(region)
+        assert under["begins"] == bare["begins"] == 2 * (CPUS - 1), under
+        assert exit_count(under) == 0, f"region {region}: {under['exits']}"
+        assert under["pmi"]["raised"] == bare["pmi"]["raised"] == under["pmi"]["nonroot"]
+        assert under["nonroot"] == bare["nonroot"], f"{under['nonroot']}, {bare['nonroot']}"
+
+
+def test_sweep(lab):
+    """An NMI at every instruction of an exit, and PMIs of any skid around one, on each processor."""
+    plan = Plan(TSC, f"pmi_skid sweep/{SWEEP_SKIDS}").sweep("@sweep", "cpuid")
+    plan.sweep("@sweep-blocked", "cpuid").add(f"@sweep-pmi:{SWEEP_SKIDS}")
+    boot = bench.run(lab, "smp-sweep", plan, cpus=CPUS)
+    expect_ok(boot, named([word[1:] for word in plan.words]))
+    delivered = {row["name"]: int(row["delivered"]) for row in boot.lines("sweep")}
+    for word in plan.words:
+        counts = {delivered[f"{word[1:]}@{cpu}"] for cpu in range(1, CPUS)}
+        assert len(counts) == 1 and counts != {0}, f"{word}: {delivered}"
+    return str(delivered)
+
+
+def expect_storms(boot, words):
+    expect_ok(boot, words)
+    for word in words:
+        for row in rows(boot, word):
+            assert row["lost"] == row["nested"] == 0, f"{word}: {row}"
+            assert "mixed" in word or row["unknown"] == 0, f"{word}: {row}"
+    pmi, nmi = boot.ledger["pmi"], boot.ledger["nmi"]
+    assert pmi["masked"] == 0 and pmi["raised"] == pmi["root"] + pmi["nonroot"] + pmi["exits"], pmi
+    return pmi, nmi
+
+
+def test_storm(lab):
+    """100,000 PMIs and 10,800 NMIs across 4 processors that make exits all the time: none is lost,
+    none comes twice."""
+    pmi, nmi = expect_storms(storms(lab), LARGE)
+    pmis = sum(row["pmis"] for row in rows(storms(lab), LARGE[0]))
+    nmis = sum(row["seen"] for row in rows(storms(lab), LARGE[1]))
+    assert pmis == 100000 and nmis == 10800, f"{pmis} PMIs, {nmis} NMIs"
+    # Both of root mode and of the guest have their share, or the storm would show little.
+    assert pmi["root"] > pmis // 20 and pmi["nonroot"] > pmis // 20, pmi
+    assert nmi["root"] - pmi["root"] > nmis // 20, nmi
+    return f"{pmis} PMIs ({pmi['root']} of all in root mode), {nmis} NMIs ({nmi['root']} with PMIs)"
+
+
+def make_policy_test(entry):
+    def one(lab):
+        boot = storms(lab, entry)
+        pmi, nmi = expect_storms(boot, SMALL)
+        assert nmi["exits"] > 0 and nmi["injected"] > 0, nmi
+        return f"PMIs {pmi}, NMIs {nmi}"
+    one.__name__ = f"test_storm_{entry}"
+    return one
+
+
+def test_storm_small(lab):
+    """The same in both modes of the local APIC, with fewer."""
+    expect_storms(guest(lab), SMALL)
+
+
+def host_run(lab, name, words, **keywords):
+    # With a serial console the line for each request takes longer than a round.
+    return run(lab, name, words, config=keywords.pop("config", "console=none"),
+               efi=keywords.pop("efi", None) or host_nmi.test_build(), **keywords)
+
+
+def test_host(lab):
+    """Backtrace requests of the host between processors: each is handled; the guest's NMIs between
+    them arrive. And the host's tests of one processor on each."""
+    words = ["smp-host:60", "smp-x2apic", "smp-host:60"]
+    boot = host_run(lab, "host", each(HOST_ALONE) + words)
+    expect_ok(boot, words + named(HOST_ALONE))
+    found = rows(boot, words[0])
+    assert sum(row["recovered"] for row in found) > 0, f"no request reached the guest: {found}"
+    return f"{sum(row['handled'] for row in found)} requests, " \
+           f"{sum(row['recovered'] for row in found)} found late"
+
+
+def test_host_msr(lab):
+    boot = host_run(lab, "host-msr", ["smp-host:60"], entry="msr")
+    expect_ok(boot, ["smp-host:60"])
+    return f"{sum(row['handled'] for row in rows(boot, 'smp-host:60'))} requests"
+
+
+def test_host_fails(lab):
+    """Without the search for lost requests they stay unhandled; without sources, all of them."""
+    for name, keywords in (("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),
+                           ("no-claim", {"efi": path("build", "test", "mutants", "no_claim.efi")})):
+        boot = host_run(lab, name, ["smp-host:2"], **keywords)
+        bad = [test for test, good, _, _ in tap(boot) if not good]
+        found = rows(boot, "smp-host:2")
+        assert bad == ["smp-host:2"] and sum(row["lost"] for row in found) > 0, found
+
+
+def expect_lost(lab, name, **keywords):
+    words = [f"smp-pmi:20:{PERIOD}", "smp-nmi:10"]
+    boot = run(lab, name, words, SKIDS, **keywords)
+    bad = [test for test, good, _, _ in tap(boot) if not good]
+    assert bad == words, f"failed {bad}, wanted {words} ({notes(boot)})"
+    return [sum(row["lost"] for row in rows(boot, word)) for word in words]
+
+
+def test_storm_fails(lab):
+    """Without the step that gives the guest the NMIs of root mode, storms lose NMIs and PMIs."""
+    lost = expect_lost(lab, "no-skid", config="bookkeeping=lost,unblock,mask")
+    lost += expect_lost(lab, "no-resend", efi=path("build", "mutants", "no_resend.efi"))
+    assert all(lost), lost
+    return f"lost {lost}"
+
+
+def test_no_shared_line(lab):
+    """No cache line that a CPUID exit writes is touched by another processor's CPUID exit; nor by
+    the other exits of the storms."""
+    boot = many_cpuids(lab, CPUS)
+    lines = boot.ledger["exit_lines"][CPUID]
+    assert lines["written"] > 0 and lines["touched"] >= CPUS, lines
+    assert lines["shared"] == 0, lines
+    everything = run(lab, "lines", SMALL, SKIDS, "exit_lines on").ledger["exit_lines"]
+    for reason in (CPUID, VMCALL, RDMSR):
+        assert everything[reason]["shared"] == 0, f"{reason}: {everything[reason]}"
+    return f"{lines}"
+
+
+def test_shared_line_found(lab):
+    """A hypervisor that counts in one place is found out."""
+    boot = run(lab, "shared", ["smp-cpuid:20"], "exit_lines on",
+               efi=path("build", "mutants", "shared_counter.efi"))
+    lines = boot.ledger["exit_lines"][CPUID]
+    assert lines["shared"] == 1, lines
+
+
+def test_cost(lab):
+    """A CPUID exit costs the same on each of 1, 2 and 4 processors, all at it at once."""
+    costs = set()
+    for cpus in (1, 2, CPUS):
+        exits = many_cpuids(lab, cpus).region(REGION_CPUID)["exits"][CPUID]
+        assert exits["count"] == cpus * 200, exits
+        for what in ("root_instructions", "vmcs_accesses"):
+            costs.add((what, exits[what]["min"], exits[what]["max"]))
+        for processor in many_cpuids(lab, cpus).ledger["processors"]:
+            assert processor["exits"][CPUID]["count"] >= 200, processor["exits"]
+    assert len(costs) == 2, costs
+    assert all(least == most for _, least, most in costs), costs
+    return str(sorted(costs))
+
+
+def test_hidden_wait_for_sipi(lab):
+    """Where VMX has no wait-for-SIPI state: starts and storms as with it."""
+    words = STARTS + SMALL
+    boot = run(lab, "no-wait", words, SKIDS, "hide_control wait_for_sipi")
+    expect_ok(boot, words)
+    assert "4" not in boot.ledger["exits"], boot.ledger["exits"]["4"]
+
+
+TESTS = [test_native, test_starts, test_state, test_each, test_each_no_exits, test_sweep,
+         test_storm, test_storm_small] + [make_policy_test(entry) for entry in ("msr", "intercept")]
+TESTS += [test_storm_fails, test_host, test_host_msr, test_host_fails, test_no_shared_line,
+          test_shared_line_found, test_cost, test_hidden_wait_for_sipi]
