@@ -22,8 +22,8 @@
 #define MSR_NOBODYS 0x40000000
 #define EXITS_APART 8    /* iterations between two exits */
 #define EXITS_BEFORE 3   /* one to so many, before each NMI is sent */
-#define WAIT 200000      /* iterations until an NMI or PMI counts as lost */
-#define WAIT_HOST 20000  /* the same where each look is an exit */
+#define WAIT 20000       /* iterations until an NMI or PMI counts as lost */
+#define WAIT_HOST 4000   /* the same where each look is an exit */
 #define LINGER 2000      /* for one too many */
 #define PERIODS 97
 
