@@ -18,6 +18,7 @@ PAYLOAD_APPEND = ("console=ttyS0,115200 quiet cryptomgr.notests=1 indirect_targe
                   "spectre_bhi=off")
 
 EMULATOR_BUILD_SECONDS = 900
+WATCH_SECONDS = 0.3
 STATUS_POWEROFF = 0
 STATUS_RESET = 3
 STATUS_REFUSED = 4  # run-qemu.sh only
@@ -140,9 +141,11 @@ class Lab:
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
-                 listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None):
+                 listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None,
+                 until=None):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
-        in the MADT, where they are not those that are there."""
+        in the MADT, where they are not those that are there. `until`: the last line of a console
+        after which nothing happens any more, so that the rest of the time is saved."""
         def make():
             # Without a tick, unless the test is about it: every figure is measured so.
             options = config if "tick=" in config else f"tick=0 {config}".strip()
@@ -181,7 +184,7 @@ class Lab:
                     run += ["--knobs", knobs_file]
                 if model:
                     run += ["--model", model]
-                return self.watch(name, run, limit, ledger_file)
+                return self.watch(name, run, limit, ledger_file, until)
         return self.boot(name, make)
 
     def qemu_without_vmx(self, name):
@@ -201,7 +204,21 @@ class Lab:
             except ProcessLookupError:
                 pass
 
-    def watch(self, name, run, limit, ledger_file):
+    @staticmethod
+    def wait(process, seconds, console_file, until):
+        """Until the process is gone, or a little after `until` was on the console."""
+        last = time.monotonic() + seconds
+        while until and time.monotonic() < last and process.poll() is None:
+            time.sleep(WATCH_SECONDS)
+            with open(console_file, "rb") as console:
+                if until.encode() in console.read():
+                    time.sleep(WATCH_SECONDS)
+                    os.killpg(process.pid, signal.SIGTERM)
+                    process.wait(timeout=seconds)
+                    return STATUS_TIMEOUT
+        return process.wait(timeout=max(0, last - time.monotonic()))
+
+    def watch(self, name, run, limit, ledger_file, until=None):
         """Runs the command with its console kept in a file; ends it a little after the limit."""
         console_file = os.path.join(self.keep, f"{name}.console")
         started = time.monotonic()
@@ -211,7 +228,7 @@ class Lab:
                                        stderr=errors, start_new_session=True)
             self.running.add(process)
             try:
-                status = process.wait(timeout=limit + 60)
+                status = self.wait(process, limit + 60, console_file, until)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -227,7 +244,7 @@ class Lab:
         with open(console_file, "rb") as console:
             text = console.read().decode("utf-8", "replace")
         ledger = None
-        if ledger_file and os.path.exists(ledger_file):
+        if ledger_file and os.path.exists(ledger_file) and not until:
             with open(ledger_file, encoding="utf-8") as source:
                 ledger = json.load(source)
         return Boot(name, status, text, error_text, ledger, seconds)

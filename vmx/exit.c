@@ -84,6 +84,10 @@ static void exit_unexpected(UNUSED struct cpu *cpu)
 
     if (reason & EXIT_REASON_ENTRY_FAILURE)
         check_guest_state();
+    /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end it
+     * so; or it arrives in root mode, or in the guest, as any other. */
+    if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
+        machine_check_report();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
                      "0x%lx", reason, exit_reason_name(reason & EXIT_REASON_BASIC),
                      vmcs_read_natural(VMCS_EXIT_QUALIFICATION),

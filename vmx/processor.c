@@ -13,7 +13,6 @@
 #include "fault.h"
 #include "setup.h"
 
-#define STACK_PAGES 4 /* and a guard page below */
 #define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
 
 void *needed(void *page)

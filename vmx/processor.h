@@ -23,6 +23,7 @@ struct start {
     volatile enum { STARTING, REFUSED, READY } state;
 };
 
+#define STACK_PAGES 4 /* of each of its stacks, and a guard page below */
 /* Pages of the pool that one processor needs at most. */
 #define PROCESSOR_PAGES (48 + sizeof(struct cpu) / PAGE_SIZE)
 

@@ -12,6 +12,7 @@ from machine import STATUS_POWEROFF, path
 # MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
 # vmx/msr.c, in its order: index, kind of test, whether the emulator has it already.
 HAS, ADDED = True, False
+OVERFLOW_SECONDS = 20
 MSRS = [
     (0x079, "read-only", HAS),     # IA32_BIOS_UPDT_TRIG
     (0x08c, "refused", ADDED), (0x08f, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
@@ -126,5 +127,36 @@ def test_sleep_unguarded(lab):
     assert "- sleep" not in boot.console and boot.status != STATUS_POWEROFF, boot.status
 
 
-TESTS = [test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log, test_log_with_address,
-         test_msrs, test_msrs_without_rules]
+def test_overflow_unguarded(lab):
+    """With the guard page mapped a root stack that overflows is not named."""
+    image = path("build", "test", "mutants", "unguarded.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make test-image"
+    boot = host_nmi.run(lab, "contain-unguarded", Plan().add("host-fault:1"), efi=image,
+                        timeout=OVERFLOW_SECONDS, until=host_nmi.STOPPED)
+    assert "TAP version" in boot.console, boot.last_line()
+    assert "stack overflow" not in boot.console, boot.last_line()
+
+
+def make_exhaustion_test(name, pages, line):
+    def one(lab):
+        image = path("build", "mutants", "small_pool.efi")
+        assert os.path.exists(image), f"{image} is missing; run: make check"
+        boot = bench.run(lab, f"contain-pool-{pages}", Plan(f"msr 0xfff {pages}"), efi=image,
+                         until=host_nmi.STOPPED)
+        said = boot.console[boot.console.find("leaving firmware"):]
+        # Once, and once more in the log's tail.
+        assert said.count("fault in root mode: ") == said.count(line) == 2, said[-800:]
+        assert host_nmi.STOPPED in said and "TAP version" not in said, boot.last_line()
+    one.__name__ = f"test_no_pages_for_{name}"
+    return one
+
+
+# Pages of the pool, and the line that they end in.
+EXHAUSTION = [("host_paging", 3, "the page pool is used up by the hypervisor's own page tables"),
+              ("the_ept", 35, "the page pool is used up by the EPT"),
+              ("a_processor", 20, "the page pool is used up at the start"),
+              ("exit_tables", 40, "the page pool is used up at the start")]
+
+TESTS = [test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log,
+         test_log_with_address, test_overflow_unguarded, test_msrs, test_msrs_without_rules]
+TESTS += [make_exhaustion_test(*case) for case in EXHAUSTION]

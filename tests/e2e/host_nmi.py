@@ -71,7 +71,7 @@ def test_build():
     return image
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", timeout=BOOT_SECONDS, efi=None):
+def run(lab, name, plan, entry="msr+nmi", config="", timeout=BOOT_SECONDS, efi=None, until=None):
     image = path("build", "bench.bzImage")
     assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
@@ -79,7 +79,7 @@ def run(lab, name, plan, entry="msr+nmi", config="", timeout=BOOT_SECONDS, efi=N
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
                             efi=efi or test_build(), append="bench=" + ",".join(plan.words),
-                            knobs="\n".join(plan.knobs) + "\n", timeout=timeout)
+                            knobs="\n".join(plan.knobs) + "\n", timeout=timeout, until=until)
 
 
 def results(boot):
@@ -414,24 +414,35 @@ def make_lbr_failure(mutant, debugctl):
 
 
 # tests/hooks/hooks.c, enum fault_kind, and what the last report must name.
-FAULT_STACK_OVERFLOW, FAULT_REPORT = 1, 3
+FAULT_STACK_OVERFLOW, FAULT_REPORT, FAULT_MACHINE_CHECK = 1, 3, 5
 FAULTS = [("invalid_opcode", 0, "exception 6,"),
-          ("stack_overflow", FAULT_STACK_OVERFLOW, "exception 14,"),
+          ("stack_overflow", FAULT_STACK_OVERFLOW, "root stack overflow, exception 14,"),
           ("write_to_code", 2, "exception 14,"),
-          ("report", FAULT_REPORT, "asked for by the guest")]
+          ("report", FAULT_REPORT, "asked for by the guest"),
+          ("double", 4, "double fault, exception 8,"),
+          ("machine_check", FAULT_MACHINE_CHECK, "machine check, exception 18,")]
+# IA32_MCG_CAP with two banks, IA32_MCG_STATUS, and the second bank's STATUS, ADDR and MISC.
+BANKS = ["msr 0x179 2", "msr 0x17a 5", "msr 0x401 0", "msr 0x402 0", "msr 0x403 0",
+         "msr 0x405 0xbc00000000000135", "msr 0x406 0x1234000", "msr 0x407 0x86"]
+BANK_LINES = ["IA32_MCG_STATUS 5, 2 banks",
+              "machine-check bank 1: STATUS bc00000000000135 ADDR 1234000 MISC 86"]
+STOPPED = "---- stopped ----"
 
 
 def make_fault_test(name, kind, text):
     def one(lab):
-        boot = run(lab, f"host-fault-{name}", Plan().add(f"host-fault:{kind}"),
-                   timeout=FAULT_SECONDS)
+        plan = Plan(*(BANKS if kind == FAULT_MACHINE_CHECK else []))
+        boot = run(lab, f"host-fault-{name}", plan.add(f"host-fault:{kind}"),
+                   timeout=FAULT_SECONDS, until=STOPPED)
         boot.expect_status(STATUS_TIMEOUT)
         said = boot.console[boot.console.find("TAP version"):]
         assert "fault in root mode: " in said and text in said, said[-400:]
-        assert "---- stopped ----" in said and "root mode went on" not in said, said[-400:]
+        assert STOPPED in said and "root mode went on" not in said, said[-400:]
         assert "the log's last" in said and "exits of processor" in said, said[-400:]
         if kind == FAULT_REPORT:
             return
+        if kind == FAULT_MACHINE_CHECK:
+            assert all(line in said for line in BANK_LINES), said[-2000:]
         registers = {word: int(value, 16) for word, value in
                      re.findall(r"\b(R[A-Z0-9]{1,2}|CR2) +([0-9a-f]{16})\b", said)}
         assert len(registers) == 18, registers

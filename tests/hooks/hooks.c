@@ -12,9 +12,12 @@
 #include "hypercall.h"
 #include "x86.h"
 
+#define GATE_BYTES 16
+#define GATE_TYPE 5 /* offset */
 #define DEEPER_THAN_ANY_STACK 1000000
 
-enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_CODE, FAULT_REPORT };
+enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_CODE, FAULT_REPORT,
+                  FAULT_DOUBLE, FAULT_MACHINE_CHECK };
 
 int64_t test_request_word(struct cpu *cpu)
 {
@@ -68,12 +71,26 @@ static __attribute__((noinline)) uint64_t overflow_stack(uint64_t depth)
     return overflow_stack(depth + 1) + here[depth % 64];
 }
 
+/* #GP instead of #UD, for a gate of no type, and #GP again while that is delivered. */
+static __attribute__((noinline)) void fault_twice(void)
+{
+    struct {
+        uint16_t limit;
+        uint8_t *base;
+    } __attribute__((packed)) idtr;
+
+    __asm__ volatile("sidt %0" : "=m"(idtr));
+    idtr.base[VECTOR_UD * GATE_BYTES + GATE_TYPE] = 0;
+    idtr.base[VECTOR_GP * GATE_BYTES + GATE_TYPE] = 0;
+    __asm__ volatile("int %0" : : "i"(VECTOR_UD));
+}
+
 int64_t test_fault(struct cpu *cpu)
 {
     switch (cpu->gpr[GPR_RBX]) {
     case FAULT_INVALID_OPCODE:
         __asm__ volatile("ud2");
-        break;
+        __builtin_unreachable();
     case FAULT_STACK_OVERFLOW:
         return (int64_t)overflow_stack(0);
     case FAULT_WRITE_TO_CODE:
@@ -81,6 +98,11 @@ int64_t test_fault(struct cpu *cpu)
         break;
     case FAULT_REPORT:
         hypervisor_fault("asked for by the guest");
+    case FAULT_DOUBLE:
+        fault_twice();
+        break;
+    case FAULT_MACHINE_CHECK:
+        __asm__ volatile("int %0" : : "i"(VECTOR_MC));
     }
     return HYPERCALL_E_ARGUMENT;
 }
