@@ -243,7 +243,7 @@ def test_host_fails(lab):
 
 
 def expect_lost(lab, name, **keywords):
-    words = [f"smp-pmi:5:{PERIOD}", "smp-nmi:3"]
+    words = [f"smp-pmi:20:{PERIOD}", "smp-nmi:3"]
     boot = run(lab, name, words, SKIDS, **keywords)
     bad = [test for test, good, _, _ in tap(boot) if not good]
     assert bad == words, f"failed {bad}, wanted {words} ({notes(boot)})"
