@@ -94,7 +94,7 @@ static bool edit_list(const struct acpi_list *list, const char *signature, uint6
     list->table->length = (uint32_t)sizeof(*list->table) + kept * list->entry_size;
     acpi_seal(list->table);
     return done && acpi_sum(list->table, list->table->length) == 0 &&
-           list->table->length == sizeof(*list->table) + kept * list->entry_size;
+           list->table->length == (uint32_t)sizeof(*list->table) + kept * list->entry_size;
 }
 
 static bool edit_lists(uint64_t rsdp, const char *signature, uint64_t new)

@@ -15,6 +15,7 @@
 #define SECTOR 512u
 #define SETUP_SECTORS_DEFAULT 4 /* what setup_sects == 0 means */
 #define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
+#define HEADER_BYTES_WANTED 0x66 /* behind 0x202, which protocol 2.12 has; `jump` leads past them */
 #define PARAGRAPH 16u           /* unit of syssize */
 #define INIT_SIZE_MAX (1ULL << 30)
 #define INITRD_MAX_LOW 0x37ffffffULL /* what initrd_addr_max == 0 means */
@@ -47,6 +48,11 @@ static bool check_kind(const struct setup_header *h, const char *name, struct re
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found boot protocol %u.%02u, wanted 2.12 or later; use Linux "
                       "3.8 or later", name, h->version >> 8, h->version & 0xff);
+    if (h->jump >> 8 < HEADER_BYTES_WANTED)
+        return refuse(r, REFUSE_BAD_FILE,
+                      "kernel %s: found a header of 0x%x bytes behind 0x202, wanted 0x%x of boot "
+                      "protocol 2.12; copy the kernel again", name, h->jump >> 8,
+                      HEADER_BYTES_WANTED);
     if (!(h->xloadflags & XLF_KERNEL_64))
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found xloadflags 0x%x without the 64-bit entry (bit 0), wanted "

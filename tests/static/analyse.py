@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# analyse.py: static analysis: cppcheck of all C sources and clang-tidy of the hypervisor's, with the
+# analyse.py: static analysis: cppcheck of all C sources and clang-tidy of the hypervisor's with the
 # flags of its build. Both have to see the bugs of bad.c, and nothing else. What they look for is in
 # cppcheck.txt and in .clang-tidy, with a reason for all that is left out.
 # One line per test: "ok NAME" or "FAIL NAME: reason"; then what was found.

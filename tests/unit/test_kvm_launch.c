@@ -103,6 +103,7 @@ static int setup(void **state)
         .setup_sects = 3,
         .syssize = KERNEL_SIZE / 16,
         .boot_flag = 0xaa55,
+        .jump = 0x6aeb,
         .header = 0x53726448,
         .version = 0x020f,
         .kernel_alignment = 0x200000,

@@ -32,6 +32,7 @@ static int setup(void **state)
         .setup_sects = SETUP_SECTORS,
         .syssize = KERNEL_SIZE / 16,
         .boot_flag = 0xaa55,
+        .jump = 0x6aeb,
         .header = 0x53726448,
         .version = 0x020f,
         .initrd_addr_max = 0x7fffffff,
@@ -158,6 +159,16 @@ static void test_protocol(void **state)
     accept(&image);
 }
 
+static void test_short_header(void **state)
+{
+    (void)state;
+    struct linux_image image;
+    h.jump = 0x65eb;
+    reject("found a header of 0x65 bytes behind 0x202, wanted 0x66");
+    h.jump = 0x66eb;
+    accept(&image);
+}
+
 static void test_not_64_bit(void **state)
 {
     (void)state;
@@ -203,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_good),      CASE(test_initrd_below_its_limit), CASE(test_default_setup_sectors),
         CASE(test_sizes),     CASE(test_kind),                   CASE(test_protocol),
+        CASE(test_short_header),
         CASE(test_not_64_bit), CASE(test_not_relocatable),       CASE(test_bad_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
