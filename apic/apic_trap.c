@@ -19,9 +19,9 @@
  */
 #include "apic_trap.h"
 
-#include "../vmx/guest_code.h"
+#include "../vmx/decode.h"
 #include "../vmx/inject.h"
-#include "../vmx/setup.h"
+#include "../vmx/processor.h"
 #include "apic.h"
 
 bool apic_trap_setup(struct cpu *cpu)

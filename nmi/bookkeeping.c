@@ -3,12 +3,9 @@
  * NMI bookkeeping outside NMI context. Thesis, section 3.2: P1, NMIs are handled by the intended
  * entity; P2, the NMI state of one entity does not affect another.
  */
-#include "bookkeeping.h"
+#include "nmi.h"
 
 #include "../apic/apic.h"
-
-#include "nmi.h"
-#include "source.h"
 
 #define EXITS_TO_FORGET 2 /* tests/model/: with one, a sender between ICR and "sent" is forgotten */
 #define GLOBAL_STATUS_OVERFLOWS (BITS(31, 0) | BITS(54, 32)) /* counters, not freezes or trace */

@@ -32,10 +32,8 @@
 #include "nmi.h"
 
 #include "../apic/apic.h"
-#include "../pmu/host_work.h"
+#include "../pmu/pmu.h"
 #include "../vmx/processor.h"
-#include "bookkeeping.h"
-#include "source.h"
 
 enum nmi_return nmi_root(uint64_t rip)
 {

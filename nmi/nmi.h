@@ -4,8 +4,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "cpu.h"
 
 /* nmi.asm: the IDT's target for vector 2, on the NMI stack (IST). */
 extern const char nmi_entry[];
@@ -14,7 +13,6 @@ extern const char nmi_entry[];
 void nmi_unblock(void);
 
 /* virtual.c: NMIs of a guest that does not take them itself. */
-struct cpu;
 /* At the start, VMCS current: on or off as the policy says. */
 void nmi_setup(struct cpu *cpu, bool can_trap);
 /* Switches NMI passthrough; nothing that is due or pending is lost or doubled by it. False: this
@@ -35,3 +33,80 @@ enum nmi_return {
 
 /* What nmi.asm calls with NMIs blocked; `rip` is what was interrupted. */
 enum nmi_return nmi_root(uint64_t rip);
+
+/* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
+
+#define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */
+#define REQUEST_LOG BIT(31) /* a line for the log is due: NMI context does not print */
+#define REQUEST_WATCH BIT(30) /* cpu_nmi.owed or in_flight is not 0 */
+#define REQUESTS_PENDING (BIT(SOURCE_COUNT) - 1)
+#define REQUESTS_SENT ((BIT(SOURCE_COUNT) - 1) << REQUEST_SENT)
+
+/* How a source came to be handled. */
+enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
+
+/* Asks each source of this processor and handles those that are pending. Gives their number. Safe
+ * in NMI context. `rip` is what was interrupted, `in_root` says in which mode. */
+unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
+
+/* Asks another processor, or this one, to log where it is: sets the request, sends the NMI, and
+ * marks it as sent. One sender at a time for each target. */
+bool nmi_request_backtrace(struct cpu *target);
+
+/* The port of the platform's NMIs (chipset data books, "NMI Status and Control Register"). */
+#define NMI_STATUS_PORT 0x61
+#define NMI_STATUS_SERR BIT(7)
+#define NMI_STATUS_IOCHK BIT(6)
+#define NMI_STATUS_DISABLES BITS(3, 2) /* IOCHK and SERR: 1 clears the source and disables it */
+#define NMI_STATUS_GUEST BITS(1, 0)    /* speaker and timer 2 gate */
+
+/* SERR and IOCHK of port 0x61 (platform_nmi=host): whether one is up, and its acknowledgement. */
+bool platform_nmi_pending(const struct cpu *cpu);
+void platform_nmi_acknowledge(void);
+
+const char *nmi_source_name(enum nmi_source source);
+
+/* ---- bookkeeping.c: what root mode does about NMIs at each exit, and around host work. Thesis,
+ * section 3.2. ---- */
+
+/* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */
+void nmi_bookkeeping_setup(struct cpu *cpu);
+
+/* There is something among the requests: answers what the guest took, forgets what is over, logs.
+ * Root mode was unblocked before, where the options say so. */
+void nmi_bookkeeping(struct cpu *cpu);
+
+/* After every exit, before its handler: one test for all of it. True: root mode is to be unblocked
+ * (cpu->blocking), or nmi_bookkeeping() has something to do. */
+static inline bool nmi_after_exit(struct cpu *cpu)
+{
+    const struct cpu_nmi *nmi = &cpu->nmi;
+
+    return ((cpu->blocking & nmi->unblock_mask) | (nmi->requests & nmi->lost_mask)) != 0;
+}
+
+/* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
+ * was forwarded and has not arrived yet, or when the guest's PMU has raised a PMI: an overflow, and
+ * LVTPC masked by its delivery. Never says no where there was one; it may say yes while the guest
+ * has that PMI in service already, and then the guest sees one NMI more inside its handler. (Whether
+ * LVTPC was masked at the exit proves nothing: the PMI may have been on its way just before.)
+ * An NMI of the guest's that is no PMI leaves no trace when it merges with a host NMI. */
+bool nmi_guest_merged(const struct cpu *cpu);
+
+/* Marks an NMI as sent to the guest again, until it must have arrived. NMI context too. */
+void nmi_mark_forwarded(struct cpu *cpu);
+
+/* Marks that the guest may see one NMI of the host's as unknown. NMI context too. */
+void nmi_owe(struct cpu *cpu);
+
+/* The guest hands back an NMI that none of its handlers claims: answers what the host has waiting.
+ * Gives 0 when this one cannot have been its. */
+int64_t nmi_returned(struct cpu *cpu);
+
+/* Around host work that takes NMIs of its own: the guest's NMIs wait in software meanwhile, and root
+ * mode is not blocked; then what waited is made pending in hardware again. */
+void nmi_hold(struct cpu *cpu);
+void nmi_release(struct cpu *cpu);
+
+/* Logs the counts of all sources. */
+void nmi_report(const struct cpu *cpu);

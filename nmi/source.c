@@ -9,11 +9,10 @@
  * check after an exit could answer a request whose NMI is still on its way, and that NMI would then
  * reach the guest as one that nobody claims.
  */
-#include "source.h"
+#include "nmi.h"
 
 #include "../apic/apic.h"
-#include "bookkeeping.h"
-#include "../pmu/host_work.h"
+#include "../pmu/pmu.h"
 
 /* Takes the request away, if it is one that may be answered: in an NMI handler any, elsewhere one
  * whose NMI has come and gone (see above). One atomic step, because an NMI may come in between. */

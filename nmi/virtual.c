@@ -7,9 +7,7 @@
  * SDM Vol. 3, "Virtual NMIs" and "NMI-window exiting" under "Controls for Event Delivery"; "Guest
  * Interruptibility State".
  */
-#include "bookkeeping.h"
 #include "nmi.h"
-#include "source.h"
 
 #include "../apic/apic.h"
 #include "../vmx/fault.h"

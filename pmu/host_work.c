@@ -3,11 +3,10 @@
  * The host on the PMU. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters
  * on PMI". Thesis, sections 3.1, 3.2.2 and 4.4.2.
  */
-#include "host_work.h"
+#include "pmu.h"
 
 #include "../apic/apic.h"
-#include "../nmi/bookkeeping.h"
-#include "pmu_context.h"
+#include "../nmi/nmi.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define EVTSEL_OS BIT(17)

@@ -32,3 +32,49 @@ static inline void pmu_before_entry(struct cpu *cpu)
     if (__builtin_expect(cpu->pmu.guest_list[0].value != cpu->pmu.global_ctrl_loaded, 0))
         pmu_reload_global_ctrl(cpu);
 }
+
+/* ---- pmu_context.c: the whole state of a PMU, to be switched between two users of it: the guest
+ * and the host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */
+
+#define PMU_CONTEXT_MAX 48
+
+/* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among them: it is
+ * in the VMCS for a guest, and 0 in root mode outside host work. */
+struct pmu_context {
+    uint64_t value[PMU_CONTEXT_MAX];
+    uint64_t status; /* IA32_PERF_GLOBAL_STATUS */
+};
+
+/* Finds out which registers this processor has. False: the page pool is used up. */
+bool pmu_context_setup(struct cpu *cpu);
+
+/* Saves what is in the registers to *from and loads *to: one RDMSR and one WRMSR for each register,
+ * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
+void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
+
+/* What CPUID and IA32_PERF_CAPABILITIES (0: there is none) say of this processor's PMU. */
+struct pmu_facts {
+    unsigned version, general, fixed; /* the latter two: counters */
+    uint64_t capabilities;
+};
+struct pmu_facts pmu_facts(void);
+
+/* ---- host_work.c: a workload in root mode that owns the PMU for a while and takes PMIs of its own,
+ * the P_Host of the thesis's section 4.4.2. ---- */
+
+#define HOST_GLOBAL_CTRL 1 /* counter 0 */
+
+struct host_work {
+    uint64_t period; /* branches from one PMI to the next */
+    uint64_t pmis;
+};
+
+/* Executes `branches` branches in root mode with one PMI every `period` of them, then puts the
+ * guest's PMU, LVTPC and NMIs back as they were. *pmis: PMIs taken; *counted: branches that the
+ * counter saw. False: refused with a line in the log, nothing was done. */
+bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
+                   uint64_t *counted);
+
+/* The source "host PMI" (nmi/source.c); NMI context. */
+bool host_work_pmi_pending(const struct cpu *cpu);
+void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);

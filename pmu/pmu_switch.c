@@ -4,7 +4,6 @@
  * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
  */
 #include "pmu.h"
-#include "pmu_context.h"
 
 #include "../vmx/capability.h"
 

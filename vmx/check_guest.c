@@ -3,13 +3,7 @@
  * Names what is wrong in the guest-state area. The processor only says that something is.
  * SDM Vol. 3, "Checks on the Guest State Area", section by section in the SDM's order.
  */
-#include "check_guest.h"
-
-#include "log.h"
-#include "msr.h"
-#include "vmcs.h"
-#include "vmx.h"
-#include "x86.h"
+#include "exit.h"
 
 #define AR_RESERVED (BITS(11, 8) | BITS(31, 17))
 #define TYPE_ACCESSED BIT(0)

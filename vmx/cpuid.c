@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "capability.h"
-#include "cr.h"
 #include "hypercall.h"
 
 /* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */

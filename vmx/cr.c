@@ -4,9 +4,8 @@
  * CR4 and CR8 is the guest's and does not exit.
  * SDM Vol. 3, "Guest/Host Masks and Read Shadows for CR0 and CR4"; Vol. 2, "XSETBV".
  */
-#include "cr.h"
-
 #include "exit.h"
+
 #include "fault.h"
 
 #define XCR0 0

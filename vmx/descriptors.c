@@ -6,7 +6,6 @@
 #include "descriptors.h"
 
 #include "../nmi/nmi.h"
-#include "cpu.h"
 
 extern const char exception_stubs[];
 #define EXCEPTION_STUB_BYTES 16

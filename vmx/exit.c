@@ -5,12 +5,9 @@
  */
 #include "exit.h"
 
-#include "../nmi/bookkeeping.h"
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
-#include "check_guest.h"
 #include "fault.h"
-#include "report.h"
 
 static void exit_undefined(UNUSED struct cpu *cpu)
 {

@@ -52,3 +52,48 @@ void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 /* Leaves host work to the next tick. False: there is no tick. */
 bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
+
+/* ---- cr.c: which bits of CR4 the guest may not have, and which are watched. SDM Vol. 3, "Control
+ * Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4". ---- */
+
+/* Bits that stay 0 for the guest, because CPUID hides the feature on every processor; with CR4.CET,
+ * where CPUID hides CET, they are cpu->cr4_refused. */
+#define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
+/* Bits that CPUID reports back: an exit when they change spares a VMREAD at every CPUID. */
+#define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
+
+/* cpuid.c: takes over cpu->guest_cr4_tracked. */
+void cpuid_follow_cr4(struct cpu *cpu);
+
+/* ---- check_guest.c: the VM-entry checks on the guest-state area, done again so that a failed entry
+ * can be told apart by field. SDM Vol. 3, "Checking and Loading Guest State". ---- */
+
+/* Checks the current VMCS and logs one line for each field that is wrong. True: none is. */
+bool check_guest_state(void);
+
+/* ---- msr_bitmap.c: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address". ---- */
+
+/* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
+ * are passed over: they exit in any case. `bitmap` is one page. */
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
+
+/* ---- report.c: what the guest's run cost in exits, and the machine's end as the guest asked ---- */
+
+/* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
+void report_exits(const struct cpu *cpu);
+
+/* Logs the guest's registers as they were at the exit. */
+void report_guest(const struct cpu *cpu);
+
+/* The name of a basic exit reason. */
+const char *exit_reason_name(uint32_t reason);
+
+/* The same for every processor. */
+void report_processors(void);
+
+/* Stops the other processors, reports, and resets the machine. */
+_Noreturn void machine_end(struct cpu *cpu);
+
+/* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault.
+ * Outside VMX operation. */
+_Noreturn void machine_reset(const struct acpi_facts *acpi);

@@ -6,7 +6,7 @@
 #include "fault.h"
 
 #include "processor.h"
-#include "report.h"
+#include "exit.h"
 
 #define TAIL_BYTES 1024
 #define REPORTS_MAX 2 /* a fault during a report is reported, too; one during that is not */

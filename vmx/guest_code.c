@@ -8,7 +8,8 @@
  * remembered, never what was in it, and the EPT does not change after the start.
  * SDM Vol. 3, "Paging"; "Guest Register State".
  */
-#include "guest_code.h"
+#include "decode.h"
+#include "cpu.h"
 
 #include <string.h>
 

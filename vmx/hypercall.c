@@ -5,9 +5,8 @@
  */
 #include "hypercall.h"
 
-#include "../nmi/bookkeeping.h"
 #include "../nmi/nmi.h"
-#include "../pmu/host_work.h"
+#include "../pmu/pmu.h"
 #include "exit.h"
 #include "test_hooks.h"
 

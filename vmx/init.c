@@ -8,11 +8,8 @@
  */
 #include "../apic/apic.h"
 #include "../nmi/nmi.h"
-#include "cr.h"
 #include "exit.h"
 #include "processor.h"
-#include "report.h"
-#include "setup.h"
 
 #define REAL_LIMIT 0xffff
 #define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */

@@ -6,8 +6,7 @@
  */
 #include "exit.h"
 
-#include "../nmi/source.h"
-#include "report.h"
+#include "../nmi/nmi.h"
 
 #define PM1_CONTROL_BYTES 2
 #define PM1_SLP_EN BIT(13)

@@ -11,8 +11,7 @@
 #include "../pmu/pmu.h"
 #include "fault.h"
 #include "msr.h"
-#include "msr_bitmap.h"
-#include "setup.h"
+#include "processor.h"
 
 enum action {
     PASS,   /* straight to the hardware, no exit */

@@ -3,7 +3,7 @@
  * Bits of the MSR bitmap. Pure, so that it is tested on the host.
  * SDM Vol. 3, "MSR-Bitmap Address": four parts of 1 KiB: read low, read high, write low, write high.
  */
-#include "msr_bitmap.h"
+#include "exit.h"
 
 #define HIGH_FIRST 0xc0000000u
 #define RANGE 0x2000u

@@ -3,8 +3,7 @@
  * Offsets that the assembly needs, taken from C by the build (Makefile, offsets.inc).
  */
 #include "../nmi/nmi.h"
-#include "../pmu/host_work.h"
-#include "cpu.h"
+#include "../pmu/pmu.h"
 #include "descriptors.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))

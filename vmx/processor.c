@@ -7,11 +7,8 @@
 
 #include "../apic/apic_trap.h"
 #include "../pmu/pmu.h"
-#include "../pmu/pmu_context.h"
-#include "check_guest.h"
 #include "exit.h"
 #include "fault.h"
-#include "setup.h"
 
 #define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
 

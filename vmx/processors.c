@@ -12,8 +12,6 @@
 #include "../apic/apic.h"
 #include "exit.h"
 #include "fault.h"
-#include "report.h"
-#include "setup.h"
 
 #define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
 #define READY_US 1000000 /* from its first instruction here to that */

@@ -3,9 +3,9 @@
  * The table of exits, and the ways to reset the machine.
  * ACPI specification, "Reset Register".
  */
-#include "report.h"
+#include "exit.h"
 
-#include "../nmi/bookkeeping.h"
+#include "../nmi/nmi.h"
 #include "processor.h"
 
 #define KEYBOARD_COMMAND 0x64

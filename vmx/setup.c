@@ -3,12 +3,10 @@
  * The VMCS of one processor. SDM Vol. 3, "Virtual Machine Control Structures", in its order:
  * guest state, host state, execution controls, exit controls, entry controls.
  */
-#include "setup.h"
+#include "processor.h"
 
-#include "../guest/linux.h"
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
-#include "cr.h"
 #include "exit.h"
 
 #define GUEST_VPID 1 /* one guest; 0 is root mode's */

@@ -6,7 +6,6 @@
 #include "hypervisor.h"
 
 #include "../apic/apic.h"
-#include "../guest/acpi_edit.h"
 #include "../mm/vtd.h"
 #include "../pmu/pmu.h"
 #include "exit.h"

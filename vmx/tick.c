@@ -7,8 +7,8 @@
  */
 #include "exit.h"
 
-#include "../nmi/source.h"
-#include "../pmu/host_work.h"
+#include "../nmi/nmi.h"
+#include "../pmu/pmu.h"
 #include "processor.h"
 
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */

@@ -5,7 +5,7 @@
  */
 #include "test_hooks.h"
 
-#include "../../nmi/source.h"
+#include "../../nmi/nmi.h"
 #include "../../vmx/fault.h"
 #include "../../vmx/processor.h"
 #include "cpu.h"

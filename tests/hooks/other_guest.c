@@ -5,7 +5,7 @@
  */
 #include "test_hooks.h"
 
-#include "../../pmu/pmu_context.h"
+#include "../../pmu/pmu.h"
 #include "../../vmx/capability.h"
 #include "../../vmx/vmcs.h"
 #include "cpu.h"

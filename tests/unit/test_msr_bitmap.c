@@ -18,8 +18,7 @@
 #include "../../vmx/capability.h"
 #include "../../vmx/exit.h"
 #include "../../vmx/fault.h"
-#include "../../vmx/msr_bitmap.h"
-#include "../../vmx/setup.h"
+#include "../../vmx/processor.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BITMAP_BYTES 4096
