@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * memory.c: the job `touch`: reads and writes the memory that the firmware map calls reserved.
  * The hypervisor's own memory is among it: there each access must end in #GP(0), which Linux turns
- * into SIGSEGV from the kernel; the rest is firmware's and is only read.
+ * into SIGSEGV from the kernel; the rest is firmware's and is only read. pmv.touch=ADDRESS: that page
+ * as well.
  */
 #include "payload.h"
 
@@ -85,6 +86,7 @@ int job_touch(void)
     int mem = open("/dev/mem", O_RDWR | O_CLOEXEC);
     DIR *map = opendir(MEMMAP);
     struct dirent *entry;
+    char word[32];
 
     if (mem < 0 || map == NULL) {
         printf("touch: error=\"no /dev/mem or no " MEMMAP "\"\n");
@@ -113,6 +115,11 @@ int job_touch(void)
                (unsigned long long)end, faulted);
         regions++;
         faulted_regions += faulted > 0;
+    }
+    command_line_word("pmv.touch", "", word, sizeof(word));
+    if (word[0] != '\0') {
+        uint64_t page = strtoull(word, NULL, 0);
+        printf("touch: page=%s faulted=%d\n", word, touch_region(mem, page, page + PAGE_BYTES - 1));
     }
     signal(SIGSEGV, SIG_DFL);
     signal(SIGBUS, SIG_DFL);

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 
@@ -13,6 +14,7 @@ from machine import Skip, path
 
 FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 SECONDS = 120  # a run takes 4
+BOOT_SECONDS = 120  # of a guest in the emulator, 10
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 
 NO_UNIT = "pmuvisor: DMA is not contained: firmware reports no VT-d (no ACPI table DMAR)"
@@ -108,5 +110,60 @@ def test_hypervisor_without_unit(lab):
     assert guest.guest(lab).console.count(NO_UNIT) == 1
 
 
+def firmware_page():
+    """Address of a page of the emulator's ROM whose words look like a unit that can do all: DMAR may
+    name it. It takes no command."""
+    with open(FIRMWARE, "rb") as source:
+        rom = source.read()
+    for offset in range(0, len(rom), 4096):
+        cap, ecap, _, status = struct.unpack_from("<QQII", rom, offset + 8)
+        if cap & 0x600 and ecap & 2 and cap >> 16 & 0x3f in range(38, 57) and \
+                not status >> 26 & 1:
+            return (1 << 32) - len(rom) + offset
+    raise Skip("no page of the firmware looks like a unit")
+
+
+def dmar_with(base):
+    body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
+    table = bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
+                                  b"TESTBED", 1, b"INTL", 1) + body)
+    table[9] = -sum(table) & 0xff
+    return table
+
+
+def with_dmar(lab, name, base):
+    """The guest on a machine whose DMAR names one unit at that address, which it touches as well."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-dmar.") as work:
+        table = os.path.join(work, "dmar.aml")
+        with open(table, "wb") as out:
+            out.write(dmar_with(base))
+        with open(path("boot", "grub.cfg"), encoding="utf-8") as source:
+            menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
+                "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
+        return lab.emulator(name, jobs="touch", menu=menu, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
+                            append=f"ignore_loglevel pmv.touch={base:#x}",
+                            timeout=BOOT_SECONDS)
+
+
+def test_hypervisor_hides_unit(lab):
+    """A unit that does not obey: one line, and the guest sees neither DMAR nor the registers."""
+    base = firmware_page()
+    boot = with_dmar(lab, "dmar-rom", base)
+    for said in (f"pmuvisor: DMA is not contained: the VT-d unit at {base:#x} does not ",
+                 "ACPI: APIC", f"read of {base:#x}", f"write of {base:#x}"):
+        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    assert "ACPI: DMAR" not in boot.console, "the guest sees DMAR"
+
+
+def test_hypervisor_leaves_unit(lab):
+    """A unit that cannot contain DMA, here because nothing is there: the guest keeps all of it."""
+    base = 0xfed90000
+    boot = with_dmar(lab, "dmar-empty", base)
+    for said in ("pmuvisor: DMA is not contained: the VT-d units have in common capabilities",
+                 "ACPI: DMAR", f"touch: page={base:#x}"):
+        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    assert f"of {base:#x} " not in boot.console, "the unit is hidden"
+
+
 TESTS = [test_contained, test_caching_mode_39_bits, test_scalable_unit, test_no_unit,
-         test_hypervisor_without_unit]
+         test_hypervisor_without_unit, test_hypervisor_hides_unit, test_hypervisor_leaves_unit]
