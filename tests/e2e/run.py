@@ -39,7 +39,7 @@ import steady  # noqa: E402
 import vtd  # noqa: E402
 import workloads  # noqa: E402
 
-UNIT_SECONDS = 120
+UNIT_SECONDS = 240
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
