@@ -4,11 +4,11 @@
  * (VT-d specification, "DMA Remapping", "Software Setup of Remapping Hardware", "Invalidation of
  * Translation Caches".)
  *
- * All devices of all units share one context table, and that the guest's EPT: second-level entries
- * of legacy mode have R, W, page size and address where EPT entries have them, execute permission
- * and memory type (bits 2 and 6:3) are ignored, and the bits that are reserved in one of the two,
- * SNP (11) and TM (62) among them, are clear in every entry that mm/ept.c makes. What differs does
- * no harm: a local APIC's page that the EPT leaves out is never looked up, since 0xfeexxxxx is the
+ * All devices of all units share one context table, and that names the guest's EPT: second-level
+ * entries of legacy mode have R, W, page size and address where EPT entries have them, execute
+ * permission and memory type (bits 2 and 6:3) are ignored, and the bits that are reserved in one of
+ * the two, SNP (11) and TM (62) among them, are clear in every entry that mm/ept.c makes. What
+ * differs does no harm: a local APIC's page that the EPT leaves out is never looked up, since 0xfeexxxxx is the
  * interrupt address range; the units' own registers are kept from devices as well. (VT-d
  * specification, "Second-Level Paging Entries", "Interrupt Address Range".)
  *
@@ -57,8 +57,8 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
                       "firmware reports no VT-d (no ACPI table DMAR)");
     if (!dmar_read(table, &plan->dmar))
         return refuse(&plan->why, REFUSE_UNSUPPORTED,
-                      "the ACPI table DMAR is damaged, has no unit, or more than %u units or regions",
-                      DMAR_UNITS_MAX);
+                      "the ACPI table DMAR is damaged, or has no unit or more than %u units or "
+                      "regions", DMAR_UNITS_MAX);
     plan->cap = plan->ecap = UINT64_MAX;
     for (uint32_t i = 0; i < plan->dmar.unit_count; i++) {
         uint64_t unit = plan->dmar.units[i].base;
@@ -79,8 +79,8 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
                       "the guest itself needs VT-d, to remap interrupts for x2APIC mode");
     if (!(plan->cap & CAP_SAGAW) || !(plan->ecap & ECAP_QI))
         return refuse(&plan->why, REFUSE_UNSUPPORTED,
-                      "the VT-d units have in common capabilities 0x%lx and 0x%lx, wanted tables of "
-                      "3 or 4 levels and queued invalidation", plan->cap, plan->ecap);
+                      "the VT-d units have in common capabilities 0x%lx and 0x%lx, wanted tables "
+                      "of 3 or 4 levels and queued invalidation", plan->cap, plan->ecap);
     if (reach > entry_span(levels(plan) + 1))
         reach = entry_span(levels(plan) + 1);
     return top <= reach ||
@@ -231,7 +231,8 @@ static bool start_units(const struct vtd_plan *plan, uint64_t map, struct refusa
         const char *failed = start_unit(unit, (uint64_t)(uintptr_t)root, queue);
 
         if (failed != NULL)
-            return refuse(r, REFUSE_UNSUPPORTED, "the VT-d unit at 0x%lx does not %s", unit, failed);
+            return refuse(r, REFUSE_UNSUPPORTED, "the VT-d unit at 0x%lx does not %s", unit,
+                          failed);
     }
     return true;
 }

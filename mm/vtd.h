@@ -25,8 +25,8 @@ struct vtd_plan {
     struct refusal why; /* not, when there are no units */
 };
 
-/* Reads DMAR and the units' capabilities, which have to be mapped, and changes nothing. `top` is the
- * end of the memory that devices must reach. False: DMA cannot be contained. */
+/* Reads DMAR and the units' capabilities, which have to be mapped, and changes nothing. `top` is
+ * the end of the memory that devices must reach. False: DMA cannot be contained. */
 bool vtd_find(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan);
 
 /* Pages that vtd_start() takes from the pool. `q` is what the EPT is built from. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# vtd.py: DMA containment, by the EFI program of tests/vtd/ on QEMU's emulated VT-d, without VMX. Each
-# run begins with the same DMA where nothing stops it: it must arrive there.
+# vtd.py: DMA containment, by the EFI program of tests/vtd/ on QEMU's emulated VT-d, without VMX.
+# Each run begins with the same DMA where nothing stops it: it must arrive.
 import os
 import re
 import shutil
@@ -111,8 +111,8 @@ def test_hypervisor_without_unit(lab):
 
 
 def firmware_page():
-    """Address of a page of the emulator's ROM whose words look like a unit that can do all: DMAR may
-    name it. It takes no command."""
+    """Address of a page of the emulator's ROM whose words look like a capable unit, so that DMAR
+    may name it. It obeys no command."""
     with open(FIRMWARE, "rb") as source:
         rom = source.read()
     for offset in range(0, len(rom), 4096):
@@ -132,7 +132,7 @@ def dmar_with(base):
 
 
 def with_dmar(lab, name, base):
-    """The guest on a machine whose DMAR names one unit at that address, which it touches as well."""
+    """The guest on a machine whose DMAR names one unit at that address; it touches it as well."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-dmar.") as work:
         table = os.path.join(work, "dmar.aml")
         with open(table, "wb") as out:

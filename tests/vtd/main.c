@@ -2,8 +2,8 @@
  *
  * DMA containment on a machine that has VT-d and no VMX (QEMU): an EFI application that links the
  * hypervisor's own mm/vtd.c, mm/dmar.c and mm/ept.c and takes the hypervisor's place. A device does
- * DMA into ordinary memory and into the pool, which is hidden. One line "vtd: ok NAME" or "vtd: FAIL
- * NAME" for each check, "vtd: end" at the end; then QEMU ends.
+ * DMA into ordinary memory and into the pool, which is hidden. One line "vtd: ok NAME" or
+ * "vtd: FAIL NAME" for each check, "vtd: end" at the end; then QEMU ends.
  */
 #include <efi.h>
 
