@@ -75,6 +75,7 @@ static const struct {
     {"smp-state", test_smp_state},
     {"smp-init", test_smp_init},
     {"smp-sipi", test_smp_sipi},
+    {"smp-parallel", test_smp_parallel},
     {"smp-cpuid", test_smp_cpuid},
     {"smp-nmi", test_smp_nmi},
     {"smp-pmi", test_smp_pmi},

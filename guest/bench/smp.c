@@ -21,6 +21,7 @@
 #define COMMAND_LINE_MAX 2048
 #define WAKE_VECTOR 0xf0
 #define SPURIOUS_VECTOR 0xff
+#define SIPIS 2
 #define SIPI_GAP 20 /* microseconds, as Linux waits after each */
 #define START_LIMIT 1000000 /* iterations until a processor counts as not coming up */
 #define PAGE_SHIFT 12
@@ -136,9 +137,8 @@ void smp_sipi(const struct processor *p, uint64_t page)
     apic_send(p->apic_id, ICR_STARTUP | ICR_ASSERT | (uint32_t)(page >> PAGE_SHIFT));
 }
 
-bool smp_restart(struct processor *p, uint64_t page)
+void smp_prepare(struct processor *p, uint64_t page)
 {
-    uint64_t before = p->starts;
     struct start_parameters parameters = {
         .cr3 = (uint32_t)page_table,
         .stack = (uintptr_t)ap_stacks + (uint64_t)(p->number + 1) * AP_STACKS,
@@ -149,16 +149,35 @@ bool smp_restart(struct processor *p, uint64_t page)
     memcpy((void *)page, start_code, (size_t)(start_code_end - start_code));
     memcpy((void *)(page + (uint64_t)(start_parameters - start_code)), &parameters,
            sizeof(parameters));
+    p->page = page;
+    p->starts_wanted = p->starts + 1;
     p->work = NULL;
-    smp_init(p);
-    smp_sipi(p, page);
-    smp_delay(SIPI_GAP);
-    smp_sipi(p, page);
-    smp_delay(SIPI_GAP);
-    for (unsigned i = 0; i < START_LIMIT && p->starts == before; i++)
+}
+
+void smp_start_all(const struct processor *first, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        smp_init(&first[i]);
+    for (unsigned sipi = 0; sipi < SIPIS; sipi++) {
+        for (unsigned i = 0; i < count; i++)
+            smp_sipi(&first[i], first[i].page);
+        smp_delay(SIPI_GAP);
+    }
+}
+
+bool smp_came_up(struct processor *p)
+{
+    for (unsigned i = 0; i < START_LIMIT && p->starts < p->starts_wanted; i++)
         __asm__ volatile("pause");
-    p->there = p->starts == before + 1;
+    p->there = p->starts == p->starts_wanted;
     return p->there;
+}
+
+bool smp_restart(struct processor *p, uint64_t page)
+{
+    smp_prepare(p, page);
+    smp_start_all(p, 1);
+    return smp_came_up(p);
 }
 
 static void add(uint32_t id, uint32_t flags)

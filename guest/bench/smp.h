@@ -28,6 +28,8 @@ struct processor {
     uint32_t apic_id;
     bool there; /* it answers */
     volatile uint64_t starts; /* how often it came up */
+    uint64_t starts_wanted;
+    uint64_t page; /* of its start code */
     volatile uint64_t alive;  /* counts while it spins */
     processor_work volatile work;
     volatile uint64_t done; /* pieces of work that it has finished */
@@ -56,6 +58,10 @@ unsigned smp_start(void);
 struct processor *smp_self(void);
 /* INIT, then two SIPIs to the page, as Linux sends them. False: it did not come up. */
 bool smp_restart(struct processor *p, uint64_t page);
+/* The same in three steps: the page, the commands to several, and whether one came up, once. */
+void smp_prepare(struct processor *p, uint64_t page);
+void smp_start_all(const struct processor *first, unsigned count);
+bool smp_came_up(struct processor *p);
 void smp_init(const struct processor *p);
 void smp_sipi(const struct processor *p, uint64_t page);
 /* One of the pages below 1 MiB that hold the start code; 0: there is no more memory there. */
@@ -111,6 +117,7 @@ DECLARE_TEST(test_smp_x2apic);
 DECLARE_TEST(test_smp_state);
 DECLARE_TEST(test_smp_init);
 DECLARE_TEST(test_smp_sipi);
+DECLARE_TEST(test_smp_parallel);
 DECLARE_TEST(test_smp_cpuid);
 DECLARE_TEST(test_smp_nmi);
 DECLARE_TEST(test_smp_pmi);

@@ -234,6 +234,27 @@ void test_smp_init(const struct job *job)
     tap_result(wrong == 0, job->name, NULL);
 }
 
+/* `smp-parallel:ROUNDS`: all others start at once, as Linux does it where it can, each in a page of
+ * its own: INITs to all, then SIPIs to all, twice. */
+void test_smp_parallel(const struct job *job)
+{
+    uint64_t wrong = 0;
+
+    for (uint64_t round = 0; round < job->number[0] && wrong == 0; round++) {
+        for (unsigned i = 1; i < processor_count; i++)
+            wrong += !let_run(&processors[i], round % 2 != 0 ? exit_on_and_on : halt);
+        for (unsigned i = 1; i < processor_count; i++)
+            smp_prepare(&processors[i], smp_page(i));
+        smp_start_all(&processors[1], processor_count - 1);
+        for (unsigned i = 1; i < processor_count; i++) {
+            wrong += !smp_came_up(&processors[i]);
+            if (wrong == 0)
+                smp_run_on(&processors[i], nothing);
+        }
+    }
+    tap_result(wrong == 0 && job->number[0] != 0, job->name, NULL);
+}
+
 /* A SIPI without an INIT before it is dropped. */
 void test_smp_sipi(const struct job *job)
 {
