@@ -200,7 +200,7 @@ void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
         init_apic_write_seen(p, paddr & APIC_PAGE_OFFSET);
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
-        p.lines.access(p.ledger.exit_reason(), paddr, len, rw != BX_READ);
+        p.lines.access(paddr, len, rw != BX_READ);
     if (!(hot.watch & TB_WATCH_MEMORY))
         return;
     CacheOutcome outcome = p.cache.access(paddr);

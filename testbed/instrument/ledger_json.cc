@@ -155,7 +155,9 @@ void put_lines(std::ostream &out, const std::map<unsigned, LineSummary> &all)
 
     out << ",\n  \"exit_lines\": {";
     for (const auto &[reason, lines] : all) {
-        out << comma << "    \"" << reason << "\": {\"touched\": " << lines.touched
+        out << comma << "    \""
+            << (reason == LINES_ANY ? std::string("any") : std::to_string(reason))
+            << "\": {\"touched\": " << lines.touched
             << ", \"written\": " << lines.written << ", \"shared\": " << lines.shared
             << ", \"addresses\": [";
         for (size_t n = 0; n < lines.addresses.size(); n++)

@@ -3,12 +3,20 @@
 // Keeps the lines of each processor, and adds up what the processors have in common.
 #include "lines.h"
 
-void LineLog::access(unsigned reason, uint64_t address, unsigned length, bool write)
+void LineLog::access(uint64_t address, unsigned length, bool write)
 {
     uint64_t last = (address + (length > 0 ? length - 1 : 0)) / LINE_BYTES;
 
     for (uint64_t line = address / LINE_BYTES; line <= last; line++)
-        touched_[reason][line] |= write ? WRITTEN : READ;
+        pending_[line] |= write ? WRITTEN : READ;
+}
+
+void LineLog::entry(unsigned reason)
+{
+    for (unsigned of : {reason, LINES_ANY})
+        for (const auto &[line, how] : pending_)
+            touched_[of][line] |= how;
+    pending_.clear();
 }
 
 std::map<unsigned, LineSummary> lines_summary(const std::vector<const LineLog *> &logs)

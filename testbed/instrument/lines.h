@@ -14,11 +14,15 @@ class LineLog {
 public:
     enum { READ = 1, WRITTEN = 2 };
 
-    void access(unsigned reason, uint64_t address, unsigned length, bool write);
+    void access(uint64_t address, unsigned length, bool write);
+    /* The entry behind an exit of that reason: what was accessed since the last one is kept. An exit
+     * without an entry (a power-off) leaves nothing. */
+    void entry(unsigned reason);
     /* By reason: the line's number (address / LINE_BYTES) and what was done to it. */
     const std::map<unsigned, std::map<uint64_t, unsigned>> &touched() const { return touched_; }
 
 private:
+    std::map<uint64_t, unsigned> pending_;
     std::map<unsigned, std::map<uint64_t, unsigned>> touched_;
 };
 
@@ -33,6 +37,8 @@ struct LineSummary {
     std::vector<uint64_t> addresses; /* of the first shared ones */
 };
 
+/* By reason; LINES_ANY has all reasons together. */
+constexpr unsigned LINES_ANY = ~0u;
 std::map<unsigned, LineSummary> lines_summary(const std::vector<const LineLog *> &logs);
 
 #endif

@@ -89,6 +89,8 @@ void guest_state_loaded(Processor &p)
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL));
     p.events.in_flight = MODE_COUNT;
+    if (p.ledger.in_exit())
+        p.lines.entry(p.ledger.exit_reason());
     p.ledger.vm_entry();
     p.injector.vm_entry();
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)

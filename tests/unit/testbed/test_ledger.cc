@@ -260,14 +260,18 @@ TEST(json_has_the_documented_keys)
 TEST(lines_shared_are_written_by_one_and_touched_by_another)
 {
     LineLog first, second;
-    first.access(CPUID, 0x1000, 8, true);   // and read by the other one
-    first.access(CPUID, 0x1040, 8, true);   // its own
-    first.access(CPUID, 0x1080, 8, false);  // both only read it
-    first.access(CPUID, 0x10fc, 8, false);  // across two lines
-    second.access(CPUID, 0x1038, 8, false);
-    second.access(CPUID, 0x1080, 8, false);
-    second.access(CPUID, 0x1100, 1, true);
-    second.access(CPUID + 1, 0x1040, 8, true);
+    first.access(0x1000, 8, true);   // and read by the other one
+    first.access(0x1040, 8, true);   // its own in this exit
+    first.access(0x1080, 8, false);  // both only read it
+    first.access(0x10fc, 8, false);  // across two lines
+    first.entry(CPUID);
+    second.access(0x1038, 8, false);
+    second.access(0x1080, 8, false);
+    second.access(0x1100, 1, true);
+    second.entry(CPUID);
+    second.access(0x1040, 8, true);
+    second.entry(CPUID + 1);
+    second.access(0x1080, 8, true);  // never entered again
     auto all = lines_summary({&first, &second});
     CHECK_EQUAL(all[CPUID].touched, 5u);
     CHECK_EQUAL(all[CPUID].written, 3u);
@@ -275,6 +279,7 @@ TEST(lines_shared_are_written_by_one_and_touched_by_another)
     CHECK_EQUAL(all[CPUID].addresses[0], 0x1000u);
     CHECK_EQUAL(all[CPUID].addresses[1], 0x1100u);
     CHECK_EQUAL(all[CPUID + 1].shared, 0u);
+    CHECK_EQUAL(all[LINES_ANY].shared, 3u);
 }
 
 }  // namespace
