@@ -72,7 +72,7 @@ def analyse(way_in, recursion=None, file=None):
         elf, link_map = assemble(folder)
         place = "/".join(os.path.join(folder, "depth.o").split("/")[-2:])
         with open(os.path.join(folder, "a.c"), "w", encoding="utf-8") as source:
-            source.write("#define STACK_PAGES 1\n")
+            source.write("#define STACK_PAGES 1\n#define REPORTS_MAX 2\n")
         with mock.patch.multiple(stack, WAYS_IN={"root": [(way_in, 0)]}, SWITCHES={},
                                  INDIRECT={place: [file or place]}, RECURSION=recursion or {}):
             return run(stack, "--map", link_map, "--source", folder, elf)
