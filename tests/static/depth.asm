@@ -86,6 +86,12 @@ leaves_one:
     push rax
     ret
 
+; Nothing, and then what `indirect` has on another stack.
+global switches
+switches:
+    mov rsp, rdi
+    jmp indirect
+
 global elsewhere
 elsewhere:
     mov rsp, rax

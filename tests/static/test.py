@@ -66,15 +66,19 @@ def assemble(folder):
     return made[1:]
 
 
-def analyse(way_in, recursion=None, file=None):
-    """Runs stack.py on depth.asm with one way in."""
+def analyse(way_in, recursion=None, file=None, switches=None, exception=None):
+    """Runs stack.py on depth.asm with one way in, and maybe one of exceptions."""
     with tempfile.TemporaryDirectory() as folder:
         elf, link_map = assemble(folder)
         place = "/".join(os.path.join(folder, "depth.o").split("/")[-2:])
         with open(os.path.join(folder, "a.c"), "w", encoding="utf-8") as source:
             source.write("#define STACK_PAGES 1\n#define REPORTS_MAX 2\n")
-        with mock.patch.multiple(stack, WAYS_IN={"root": [(way_in, 0)]}, SWITCHES={},
-                                 INDIRECT={place: [file or place]}, RECURSION=recursion or {}):
+        ways_in = {"root": [(way_in, 0)]}
+        if exception:
+            ways_in["fault"] = [(exception, 8)]
+        with mock.patch.multiple(stack, WAYS_IN=ways_in, RECURSION=recursion or {},
+                                 INDIRECT={place: [file or place]},
+                                 SWITCHES={place: switches} if switches else {}):
             return run(stack, "--map", link_map, "--source", folder, elf)
 
 
@@ -82,6 +86,21 @@ def test_stack_depths():
     for way_in, depth in (("calls", 32), ("indirect", 824), ("recursive", 120)):
         status, text = analyse(way_in, {"again": 5})
         assert status == 0 and f"root stack: {depth} of 4096 bytes" in text, (way_in, text)
+
+
+def test_stack_switch():
+    """What follows where the stack pointer is loaded counts for the stack that it then is."""
+    for switches, depth in (("root", 824), ("interrupted", 32 + 824)):
+        status, text = analyse("calls|switches", switches=switches)
+        assert status == 0 and f"root stack: {depth} of 4096 bytes" in text, (switches, text)
+
+
+def test_stack_exceptions():
+    """Two that are reported, one behind them and one in a safe access come on top."""
+    status, text = analyse("indirect", exception="calls")
+    assert status == 0 and f"root stack: {824 + 4 * 40} of 4096 bytes" in text, text
+    status, text = analyse("indirect", exception="indirect")
+    assert status == 1 and f"found {824 + 4 * 832} bytes on the root stack" in text, text
 
 
 def test_stack_refuses():
