@@ -61,10 +61,9 @@ static uint64_t image_name_length(const char *text, const uint16_t *image_path)
     char closing = text[0] == '"' ? '"' : ' ';
     uint64_t start = text[0] == '"' ? 1 : 0, end = start;
 
-    for (; text[end] != '\0' && text[end] != closing; end++) {
+    for (; text[end] != '\0' && text[end] != closing; end++)
         if (text[end] == '=')
             return 0;
-    }
     if (!has_suffix(text + start, end - start) &&
         !names_file(text + start, end - start, image_path))
         return 0;

@@ -59,9 +59,9 @@ enum nmi_source { SOURCE_BACKTRACE, SOURCE_HOST_PMI, SOURCE_PLATFORM, SOURCE_COU
 
 struct nmi_source_count {
     uint64_t raised;    /* by a sender here; what hardware raises is not known before it is handled */
-    uint64_t in_root;   /* claimed by the root NMI handler, or at an NMI exit */
-    uint64_t recovered; /* taken by the guest, found at a later exit */
-    uint64_t returned;  /* taken by the guest and handed back by its hypercall */
+    /* By enum nmi_found: claimed by the root NMI handler, or at an NMI exit; taken by the guest and
+     * found at a later exit; handed back by the guest's hypercall. */
+    uint64_t found[3];
 };
 
 struct cpu_nmi {

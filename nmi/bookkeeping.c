@@ -134,8 +134,9 @@ void nmi_report(const struct cpu *cpu)
         log_printf("NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n", nmi->before_guest);
     log_printf("%-18s %8s %8s %10s %9s\n", "host NMI source", "raised", "in root", "recovered",
                "returned");
-    for (unsigned s = 0; s < SOURCE_COUNT; s++)
-        log_printf("%-18s %8lu %8lu %10lu %9lu\n", nmi_source_name((enum nmi_source)s),
-                   nmi->source[s].raised, nmi->source[s].in_root, nmi->source[s].recovered,
-                   nmi->source[s].returned);
+    for (unsigned s = 0; s < SOURCE_COUNT; s++) {
+        const struct nmi_source_count *n = &nmi->source[s];
+        log_printf("%-18s %8lu %8lu %10lu %9lu\n", nmi_source_name((enum nmi_source)s), n->raised,
+                   n->found[FOUND_IN_ROOT], n->found[FOUND_LATE], n->found[FOUND_RETURNED]);
+    }
 }

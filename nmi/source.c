@@ -88,18 +88,12 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
     unsigned claimed = 0;
 
     for (unsigned s = 0; s < SOURCE_COUNT; s++) {
-        struct nmi_source_count *count = &cpu->nmi.source[s];
         if (!sources[s].take(cpu, found))
             continue;
         sources[s].handle(cpu, rip, in_root);
         if (s != SOURCE_HOST_PMI) /* its counter says by itself whether it was there */
             nmi_owe(cpu);
-        if (found == FOUND_IN_ROOT)
-            count->in_root++;
-        else if (found == FOUND_LATE)
-            count->recovered++;
-        else
-            count->returned++;
+        cpu->nmi.source[s].found[found]++;
         claimed++;
     }
     return claimed;

@@ -33,9 +33,6 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
     return names[how];
 }
 
-/* Host pointers are physical addresses in root mode (mm/host_paging.c maps one to one). */
-static uint64_t physical(const void *p) { return (uint64_t)p; }
-
 /* SDM Vol. 3, "Architectural Performance Monitoring Version 2"; bit 48 is of the PERF_METRICS. */
 static uint64_t global_ctrl_bits(void)
 {
@@ -51,10 +48,11 @@ void pmu_setup(struct cpu *cpu)
     struct cpu_pmu *pmu = &cpu->pmu;
     bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
 
-    /* The entry loads from where the exit stored: no work in root mode at all. */
-    vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, physical(pmu->guest_list));
-    vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, physical(pmu->guest_list));
-    vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, physical(pmu->host_list));
+    /* The entry loads from where the exit stored: no work in root mode at all. Pointers are
+     * physical addresses here (mm/host_paging.c maps one to one). */
+    vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, (uint64_t)pmu->guest_list);
+    vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, (uint64_t)pmu->guest_list);
+    vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, (uint64_t)pmu->host_list);
     vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, lists || pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST);
     vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, lists);
     vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, lists);

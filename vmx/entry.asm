@@ -11,10 +11,7 @@ default rel
 %include "offsets.inc"
 %include "registers.inc"
 
-extern vmx_exit
-extern pmu_reload_global_ctrl
-extern vmx_exit_timed
-extern vmx_entry_failed
+extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
 
 section .text
 

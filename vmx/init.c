@@ -6,6 +6,8 @@
  * SDM Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM
  * Exits"; "Handling Activity States by VMM".
  */
+#include <string.h>
+
 #include "../apic/apic.h"
 #include "../nmi/nmi.h"
 #include "exit.h"
@@ -29,54 +31,40 @@
 #define SIPI_ARRIVED BIT(9)
 #define SIPI_VECTOR BITS(7, 0)
 
-static void reset_segments(void)
+/* Also what a processor may not have. */
+static const uint16_t zero_at_init[] = {
+    VMCS_GUEST_RSP, VMCS_GUEST_GDTR_BASE, VMCS_GUEST_IDTR_BASE, VMCS_CR0_READ_SHADOW, VMCS_GUEST_CR3,
+    VMCS_CR4_READ_SHADOW, VMCS_GUEST_IA32_EFER, VMCS_GUEST_IA32_BNDCFGS, VMCS_GUEST_IA32_S_CET,
+    VMCS_GUEST_SSP, VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
+    VMCS_GUEST_INTERRUPTIBILITY_STATE, VMCS_GUEST_ACTIVITY_STATE,
+};
+
+void guest_init_state(struct cpu *cpu)
 {
+    for (unsigned i = 0; i < sizeof(zero_at_init) / sizeof(zero_at_init[0]); i++)
+        vmcs_zero(zero_at_init[i]);
+    memset(cpu->gpr, 0, sizeof(cpu->gpr));
+    cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
+    vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
+    vmcs_write_natural(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
     for (enum segment i = SEGMENT_ES; i <= SEGMENT_GS; i++)
         vmcs_write_segment(i, 0, 0, REAL_LIMIT, RIGHTS_REAL);
     vmcs_write_segment(SEGMENT_CS, RESET_CS, RESET_CS_BASE, REAL_LIMIT, RIGHTS_REAL_CODE);
     vmcs_write_segment(SEGMENT_LDTR, 0, 0, REAL_LIMIT, RIGHTS_LDT);
     vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
-    vmcs_write_natural(VMCS_GUEST_GDTR_BASE, 0);
     vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
-    vmcs_write_natural(VMCS_GUEST_IDTR_BASE, 0);
     vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
-}
-
-void guest_init_state(struct cpu *cpu)
-{
-    uint32_t entry = vmcs_read_32(VMCS_ENTRY_CONTROLS);
-
-    for (unsigned i = 0; i < GPR_COUNT; i++)
-        cpu->gpr[i] = 0;
-    cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
-    vmcs_write_natural(VMCS_GUEST_RSP, 0);
-    vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
-    vmcs_write_natural(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
-    reset_segments();
     /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too. */
     vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET |
                        (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
-    vmcs_write_natural(VMCS_CR0_READ_SHADOW, 0);
-    write_cr2(0);
-    vmcs_write_natural(VMCS_GUEST_CR3, 0);
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
-    vmcs_write_natural(VMCS_CR4_READ_SHADOW, 0);
+    write_cr2(0);
     cpu->guest_cr4_tracked = 0;
     cpuid_follow_cr4(cpu);
     reset_debug_registers(DR6_RESET);
     vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
-    vmcs_write_64(VMCS_GUEST_IA32_EFER, 0);
-    vmcs_write_32(VMCS_ENTRY_CONTROLS, entry & ~(uint32_t)ENTRY_IA32E_MODE_GUEST);
-    if (entry & ENTRY_LOAD_BNDCFGS)
-        vmcs_write_64(VMCS_GUEST_IA32_BNDCFGS, 0);
-    if (entry & ENTRY_LOAD_CET) {
-        vmcs_write_natural(VMCS_GUEST_IA32_S_CET, 0);
-        vmcs_write_natural(VMCS_GUEST_SSP, 0);
-        vmcs_write_natural(VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, 0);
-    }
-    vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, 0);
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0);
-    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
+    vmcs_write_32(VMCS_ENTRY_CONTROLS,
+                  vmcs_read_32(VMCS_ENTRY_CONTROLS) & ~(uint32_t)ENTRY_IA32E_MODE_GUEST);
     flush_guest_translations();
 }
 

@@ -36,14 +36,10 @@ void io_setup(struct cpu *cpu)
 
 static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
-    uint64_t *rax = &cpu->gpr[GPR_RAX];
+    uint32_t value = bytes == 1 ? inb(port) : bytes == 2 ? inw(port) : inl(port);
+    uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
 
-    if (bytes == 1)
-        *rax = (*rax & ~0xffULL) | inb(port);
-    else if (bytes == 2)
-        *rax = (*rax & ~0xffffULL) | inw(port);
-    else
-        *rax = inl(port);
+    cpu->gpr[GPR_RAX] = kept | value;
 }
 
 static void port_out(uint16_t port, unsigned bytes, uint32_t value)

@@ -31,14 +31,11 @@ void exit_ept_violation(struct cpu *cpu)
                    : qualification & EPT_VIOLATION_FETCH ? "execution"
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
-    switch (delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION))) {
-    case DELIVERY_SHUTDOWN:
+    enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
+    if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-        break;
-    case DELIVERY_DOUBLE_FAULT:
+    else if (fault == DELIVERY_DOUBLE_FAULT)
         inject_df();
-        break;
-    default:
+    else
         inject_gp();
-    }
 }

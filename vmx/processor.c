@@ -125,9 +125,7 @@ static void load_vmcs(const struct cpu *cpu, const struct vmx_capability *c)
 
 void flush_guest_translations(void)
 {
-    const struct {
-        uint64_t low, high;
-    } everything = {0, 0};
+    const uint64_t everything[2] = {0, 0};
     bool failed;
 
     __asm__ volatile("invept %1, %2"

@@ -17,10 +17,7 @@
 #define READY_US 1000000 /* from its first instruction here to that */
 
 struct trampoline_parameters {
-    uint64_t cr3;
-    uint64_t stack;
-    uint64_t argument;
-    uint64_t entry;
+    uint64_t cr3, stack, argument, entry;
 };
 extern const char trampoline_start[], trampoline_parameters[], trampoline_end[];
 
@@ -86,11 +83,7 @@ static void set_parameters(const struct boot_info *bi, struct start *s)
     uint64_t offset = (uint64_t)(trampoline_parameters - trampoline_start);
 
     *(struct trampoline_parameters *)(bi->trampoline.base + offset) = (struct trampoline_parameters){
-        .cr3 = s->cpu->host_cr3,
-        .stack = s->cpu->root_stack,
-        .argument = (uint64_t)s,
-        .entry = (uint64_t)started,
-    };
+        s->cpu->host_cr3, s->cpu->root_stack, (uint64_t)s, (uint64_t)started};
 }
 
 static void start_one(const struct boot_info *bi, uint32_t apic_id)

@@ -15,15 +15,11 @@
 
 const char *exit_reason_name(uint32_t reason)
 {
-    switch (reason) {
-#define REASON_CASE(name, number)                                                                  \
-    case number:                                                                                   \
-        return #name;
-        VMX_EXIT_REASONS(REASON_CASE)
-#undef REASON_CASE
-    default:
-        return "unknown";
-    }
+#define REASON(name, number) [number] = #name,
+    static const char *const names[EXIT_REASON_COUNT] = {VMX_EXIT_REASONS(REASON)};
+#undef REASON
+
+    return reason < EXIT_REASON_COUNT && names[reason] != NULL ? names[reason] : "unknown";
 }
 
 void report_exits(const struct cpu *cpu)
@@ -91,10 +87,7 @@ void machine_reset(const struct acpi_facts *acpi)
     delay_us(RESET_WAIT_US);
 
     /* A triple fault: no IDT, then an exception. Chipsets answer the shutdown with a reset. */
-    struct {
-        uint16_t limit;
-        uint64_t base;
-    } __attribute__((packed)) none = {0, 0};
+    const uint16_t none[5] = {0}; /* limit and base */
     __asm__ volatile("lidt %0; ud2" : : "m"(none));
     halt_forever();
 }

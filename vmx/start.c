@@ -83,16 +83,19 @@ static struct range between(const char *start, const char *end)
 
 static uint64_t build_host_paging(const struct boot_info *bi)
 {
+    const struct {
+        struct range range;
+        enum host_access access;
+    } maps[] = {{between(image_text_start, image_text_end), HOST_READ_EXECUTE},
+                {between(image_rodata_start, image_rodata_end), HOST_READ_ONLY},
+                {between(image_data_start, image_data_end), HOST_READ_WRITE},
+                {bi->pool, HOST_READ_WRITE},
+                {apic_page(), HOST_DEVICE}};
     uint64_t root = host_paging_new();
-    bool ok = root != 0;
 
-    ok = ok && host_paging_map(root, between(image_text_start, image_text_end), HOST_READ_EXECUTE);
-    ok = ok && host_paging_map(root, between(image_rodata_start, image_rodata_end), HOST_READ_ONLY);
-    ok = ok && host_paging_map(root, between(image_data_start, image_data_end), HOST_READ_WRITE);
-    ok = ok && host_paging_map(root, bi->pool, HOST_READ_WRITE);
-    ok = ok && host_paging_map(root, apic_page(), HOST_DEVICE);
-    if (!ok)
-        hypervisor_fault("the page pool is used up by the hypervisor's own page tables");
+    for (unsigned i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+        if (root == 0 || !host_paging_map(root, maps[i].range, maps[i].access))
+            hypervisor_fault("the page pool is used up by the hypervisor's own page tables");
     host_paging_unmap(root, reset_doorbell(bi));
     return root;
 }

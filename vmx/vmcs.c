@@ -7,33 +7,32 @@
 
 #include "fault.h"
 
+#define VMCS_FIELD(name, code) {code, #name},
+static const struct {
+    uint16_t encoding;
+    const char *name;
+} fields[] = {VMCS_FIELDS_16(VMCS_FIELD) VMCS_FIELDS_64(VMCS_FIELD) VMCS_FIELDS_32(VMCS_FIELD)
+              VMCS_FIELDS_NATURAL(VMCS_FIELD)};
+#undef VMCS_FIELD
+#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+
 const char *vmcs_field_name(uint32_t encoding)
 {
-    switch (encoding) {
-#define VMCS_CASE(name, code)                                                                      \
-    case code:                                                                                     \
-        return #name;
-        VMCS_FIELDS_16(VMCS_CASE)
-        VMCS_FIELDS_64(VMCS_CASE)
-        VMCS_FIELDS_32(VMCS_CASE)
-        VMCS_FIELDS_NATURAL(VMCS_CASE)
-#undef VMCS_CASE
-    default:
-        return "unnamed field";
-    }
+    for (unsigned i = 0; i < FIELDS; i++)
+        if (fields[i].encoding == encoding)
+            return fields[i].name;
+    return "unnamed field";
+}
+
+void vmcs_zero(uint16_t encoding)
+{
+    __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(0ULL) : "cc", "memory");
 }
 
 void vmcs_zero_all(void)
 {
-#define VMCS_ENCODING(name, code) code,
-    static const uint16_t fields[] = {VMCS_FIELDS_16(VMCS_ENCODING) VMCS_FIELDS_64(VMCS_ENCODING)
-                                      VMCS_FIELDS_32(VMCS_ENCODING)
-                                      VMCS_FIELDS_NATURAL(VMCS_ENCODING)};
-#undef VMCS_ENCODING
-
-    /* What is read-only, or not there, fails, which changes nothing. */
-    for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)fields[i]), "r"(0ULL) : "cc", "memory");
+    for (unsigned i = 0; i < FIELDS; i++)
+        vmcs_zero(fields[i].encoding); /* what is read-only fails, too */
 }
 
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,

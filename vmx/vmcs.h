@@ -60,7 +60,9 @@ VMCS_ACCESSORS(64, uint64_t)
 VMCS_ACCESSORS(natural, uint64_t)
 #undef VMCS_ACCESSORS
 
-/* Writes 0 to every field that vmcs_fields.h names and the processor has. */
+/* Writes 0 to a field. Where the processor does not have it that fails, which changes nothing. */
+void vmcs_zero(uint16_t encoding);
+/* The same for every field that vmcs_fields.h names. */
 void vmcs_zero_all(void);
 
 /* The guest's segment registers, in the order of their fields. */

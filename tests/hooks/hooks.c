@@ -50,10 +50,10 @@ int64_t test_source(struct cpu *cpu)
     if (source >= SOURCE_COUNT || of == NULL)
         return HYPERCALL_E_ARGUMENT;
     const struct nmi_source_count *count = &of->nmi.source[source];
-    cpu->gpr[GPR_RBX] = count->recovered;
-    cpu->gpr[GPR_RCX] = count->returned;
+    cpu->gpr[GPR_RBX] = count->found[FOUND_LATE];
+    cpu->gpr[GPR_RCX] = count->found[FOUND_RETURNED];
     cpu->gpr[GPR_RDX] = count->raised;
-    return (int64_t)count->in_root;
+    return (int64_t)count->found[FOUND_IN_ROOT];
 }
 
 int64_t test_msr(struct cpu *cpu)
