@@ -46,9 +46,10 @@ static const struct job jobs[] = {
     {"nmilog", job_nmilog}, /* the kernel's complaints of NMIs */
     {"module", job_module}, /* the module that hands unknown NMIs back */
     {"returned", job_returned}, /* host NMIs that Linux takes */
+    {"returnedall", job_returnedall}, /* the same on each processor */
     {"apic", job_apic}, /* a register of the local APIC, by many instructions */
     {"apicbad", job_apicbad}, /* the same by instructions that apic=trap refuses */
-    {"smp", job_smp}, /* the processors, and the kernel's complaints */
+    {"smp", job_smp}, /* the processors, the time to init, the kernel's complaints */
     {"a1smp", job_a1smp}, /* the A.1 program on each processor */
     {"pmiall", job_pmiall}, /* PMIs on all processors at once */
     {"watchdogs", job_watchdogs}, /* the NMI watchdog of each processor */
@@ -62,6 +63,8 @@ static const struct job jobs[] = {
     {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"kvm", job_kvm}, /* the bench kernel or Linux under KVM */
 };
+
+uint64_t init_started;
 
 static void mount_all(void)
 {
@@ -187,6 +190,7 @@ int main(int argc, char *argv[])
         return failed != 0;
     }
     region_begin(REGION_USER);
+    init_started = time_stamp();
     mount_all();
     open_console();
     command_line_word("pmv.run", DEFAULT_JOBS, run, sizeof(run));

@@ -37,6 +37,17 @@ static inline void region_end(uint32_t id)
     region_mark(id, false);
 }
 
+static inline uint64_t time_stamp(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+/* The time stamp at init's first line; 0: this is not the first process. */
+extern uint64_t init_started;
+
 /* A job prints its findings as lines "name: key=value ..." and returns 0, or 1 when it failed. */
 struct job {
     const char *name;
@@ -59,6 +70,7 @@ int job_hosttick(void);
 int job_hostwork(void);
 int job_module(void);
 int job_returned(void);
+int job_returnedall(void);
 int job_skid(void);
 int job_switch(void);
 int job_spin(void);

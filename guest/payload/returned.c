@@ -5,6 +5,7 @@
  */
 #include "hypercall.h"
 #include "payload.h"
+#include "smp.h"
 
 #include <stdio.h>
 
@@ -72,4 +73,13 @@ int job_returned(void)
            nmis, after.rax - before.rax, (unsigned long long)(after.rbx - before.rbx),
            (unsigned long long)(after.rcx - before.rcx));
     return 0;
+}
+
+int job_returnedall(void)
+{
+    int failed = 0;
+
+    for (int cpu = 0; cpu < processors_online(); cpu++)
+        failed |= pin(0, cpu) != 0 || job_returned() != 0;
+    return failed;
 }

@@ -42,6 +42,7 @@ int job_smp(void)
     char *text = read_text("/sys/devices/system/cpu/online");
     int lines;
 
+    printf("boot: ticks=%llu\n", (unsigned long long)init_started);
     printf("smp: processors=%d configured=%ld online=%s", processors_online(),
            sysconf(_SC_NPROCESSORS_CONF), text == NULL ? "none\n" : text);
     lines = print_kernel_log("complaint", words, sizeof(words) / sizeof(words[0]));

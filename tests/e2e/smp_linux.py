@@ -6,6 +6,8 @@
 import os
 
 from guest import after_guest
+from host_linux import HOST_NMIS
+from host_nmi import test_build
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path, tool
 
 FULL = os.environ.get("FULL") == "1"
@@ -183,6 +185,44 @@ def test_report_of_each(lab):
             assert f"exits of processor {cpu}," in after, f"{boot.name}: processor {cpu} is missing"
 
 
+def ticks(boot):
+    """The emulator's clock at init's first line, from power-on."""
+    return int(boot.lines("boot")[0]["ticks"])
+
+
+def test_boot_time(lab):
+    """Linux's init with 4 processors at most 2.5 times as long after power-on as with one, by the
+    emulator's clock; FULL=1: the whole boot by the wall's as well, best of three."""
+    one = ticks(linux(lab, "msr+nmi", 1, "smp"))
+    said = []
+    for boot in (four(lab), native_four(lab)):
+        said.append(f"{boot.name}: {ticks(boot)} / {one} = {ticks(boot) / one:.2f}")
+    assert ticks(four(lab)) <= MAX_BOOT * one, said
+    if FULL:
+        best = [min(linux(lab, "msr+nmi", cpus, "smp", name=f"-wall{i}").seconds for i in range(3))
+                for cpus in (1, 4)]
+        said.append(f"wall: {best[1]:.1f} s / {best[0]:.1f} s = {best[1] / best[0]:.2f}")
+        assert best[1] <= MAX_BOOT * best[0], said
+    return "; ".join(said)
+
+
+def test_host_nmis(lab):
+    """Host NMIs that Linux takes on each processor are handed back by the module there."""
+    boot = lab.emulator("smp-linux-host", tools=True, jobs="module,returnedall,module,nmilog",
+                        cpus=2, knobs=TSC, efi=test_build(), append="loglevel=0",
+                        config="console=none user_hypercalls=1", timeout=BOOT_SECONDS)
+    boot.expect_status(STATUS_POWEROFF)
+    assert boot.job_status("returnedall") == 0, boot.lines("returned")
+    found = boot.lines("returned")
+    assert len(found) == 2, found
+    for row in found:
+        assert int(row["sent"]) == int(row["nmis"]) == HOST_NMIS and row["in_root"] == "0" and \
+            int(row["recovered"]) + int(row["returned"]) == HOST_NMIS, row
+    last = boot.lines("module")[-1]
+    assert int(last["handed_back"]) == 2 * HOST_NMIS and last["not_ours"] == "0", last
+    assert boot.lines("nmilog")[-1]["lines"] == "0", boot.lines("nmilog")
+
+
 def kexec(lab, column):
     image = tool([path("guest", "payload", "build.sh"), "--kexec"]).strip()
     return linux(lab, column, 4, "kexec", name="-kexec", initrd=image, end="reboot",
@@ -216,4 +256,4 @@ def test_panic(lab):
 
 TESTS = [test_online, test_backtraces, test_moved_threads, test_a1_on_each, test_a1_no_exits,
          test_pmis_at_once, test_watchdogs, test_hotplug, test_perf_everywhere,
-         test_report_of_each, test_kexec, test_panic]
+         test_report_of_each, test_boot_time, test_host_nmis, test_kexec, test_panic]
