@@ -58,6 +58,7 @@ static const struct option {
      {{"eager", false}, {"lazy", true}}, 0},
     {"platform_nmi", CHOICE, FIELD(platform_nmi_host), "guest or host",
      {{"guest", false}, {"host", true}}, 0},
+    {"mitigations", CHOICE, FIELD(mitigations_off), "auto or off", {{"auto", false}, {"off", true}}, 0},
     {"bookkeeping", STEPS, FIELD(bookkeeping), "all, none, or some of lost,skid,unblock,mask",
      {{"lost", BOOKKEEPING_LOST}, {"skid", BOOKKEEPING_SKID}, {"unblock", BOOKKEEPING_UNBLOCK},
       {"mask", BOOKKEEPING_MASK}, {"all", BOOKKEEPING_ALL}, {"none", 0}}, 0},
@@ -65,7 +66,7 @@ static const struct option {
 };
 #define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
 #define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
-    "platform_nmi bookkeeping"
+    "platform_nmi mitigations bookkeeping"
 
 static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 

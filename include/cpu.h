@@ -118,6 +118,8 @@ struct cpu {
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
     uint64_t refused; /* what the guest tried in vain, see worth_a_line() */
 
+    uint32_t mitigations; /* MITIGATION bits of hypercall.h */
+    uint32_t spec_ctrl;   /* the guest's IA32_SPEC_CTRL, with MITIGATION_IBRS */
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;

@@ -17,7 +17,13 @@
 #define PMUVISOR_SIGNATURE_ECX 0x726f7369u /* "isor" */
 #define PMUVISOR_SIGNATURE_EDX 0x76554d50u /* "PMUv" */
 /* CPUID leaf 0x40000001: EAX = version (major << 16 | minor << 8 | patch), EBX = policy
- * (enum policy of options.h), ECX = bit n set when hypercall number n is offered (n < 32). */
+ * (enum policy of options.h), ECX = bit n set when hypercall number n is offered (n < 32),
+ * EDX = the mitigations below that root mode runs with on this processor; 0: mitigations=off. */
+#define MITIGATION_RSB 1u  /* the return stack buffer is filled after each exit */
+#define MITIGATION_IBRS 2u /* root mode runs with IA32_SPEC_CTRL.IBRS */
+#define MITIGATION_L1D 4u  /* the L1 data cache is flushed before each entry */
+#define MITIGATION_VERW 8u /* buffers are overwritten by VERW before each entry */
+#define MITIGATIONS_AUTO 0x80000000u /* mitigations=auto, whatever this processor needs */
 #define CPUID_HV_FEATURES 0x40000001u
 #define CPUID_HV_LAST CPUID_HV_FEATURES
 

@@ -38,6 +38,7 @@ struct options {
     bool user_hypercalls; /* VMCALL at CPL 1 to 3 is served too */
     bool unblock_lazy;    /* root mode stays NMI-blocked with the guest, but before host work */
     bool platform_nmi_host; /* SERR and IOCHK are the host's, and port 0x61 is trapped */
+    bool mitigations_off;   /* nothing is done against speculative execution at exits and entries */
     uint32_t bookkeeping; /* enum bookkeeping_step bits */
     uint32_t tick_ms;   /* 0: no tick */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */

@@ -178,7 +178,7 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
     if (leaf == CPUID_HV_FEATURES)
         return (struct cpuid_result){
             PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH,
-            cpu->boot->options.policy, cpu->hypercalls, 0};
+            cpu->boot->options.policy, cpu->hypercalls, cpu->mitigations};
     return (struct cpuid_result){0, 0, 0, 0};
 }
 

@@ -33,7 +33,15 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 
 /* entry.asm */
 _Noreturn void vmx_launch(void);
-extern const char vmx_exit_entry[], vmx_exit_entry_timed[];
+extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guarded[];
+
+/* mitigations.c. What a processor with these capabilities needs and offers: MITIGATION bits of
+ * hypercall.h. `leaf_7` is its CPUID.(7, 0). Pure. */
+struct cpuid_result;
+uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities);
+/* This processor's, as the options say; before its VMCS is set up. */
+void mitigations_setup(struct cpu *cpu);
+void mitigations_print(const struct cpu *cpu);
 
 /* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest may
  * try in a loop. */

@@ -80,6 +80,7 @@ void processor_prepare(struct start *s)
         needed(NULL);
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
+    mitigations_setup(cpu);
     exit_setup(cpu);
 }
 

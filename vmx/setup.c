@@ -8,6 +8,7 @@
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "exit.h"
+#include "hypercall.h"
 
 #define GUEST_VPID 1 /* one guest; 0 is root mode's */
 #define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */
@@ -56,9 +57,10 @@ static void host_state(const struct cpu *cpu, const struct descriptor_tables *ta
     vmcs_write_64(VMCS_HOST_IA32_PAT, PAT_RESET);
     vmcs_write_64(VMCS_HOST_IA32_EFER, rdmsr(IA32_EFER));
     vmcs_write_natural(VMCS_HOST_RSP, cpu->root_stack);
-    vmcs_write_natural(VMCS_HOST_RIP, cpu->boot->options.stats_cycles
-                                          ? (uint64_t)vmx_exit_entry_timed
-                                          : (uint64_t)vmx_exit_entry);
+    vmcs_write_natural(VMCS_HOST_RIP,
+                       (uint64_t)(cpu->boot->options.stats_cycles             ? vmx_exit_entry_timed
+                                  : cpu->mitigations & ~MITIGATIONS_AUTO ? vmx_exit_entry_guarded
+                                                                         : vmx_exit_entry));
 }
 
 static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,

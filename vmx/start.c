@@ -125,6 +125,7 @@ static _Noreturn void start_guest(struct start *s)
 
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
+    mitigations_print(cpu);
     log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
                "GLOBAL_CTRL: %s\n",
                policy_name(cpu->boot->options.policy),

@@ -199,6 +199,7 @@ DECLARE_TEST(test_msr_kept);
 DECLARE_TEST(test_msr_read_only);
 DECLARE_TEST(test_msr_passed);
 DECLARE_TEST(test_msr_special);
+DECLARE_TEST(test_mitigations);
 DECLARE_TEST(test_sleep);
 DECLARE_TEST(test_hidden);
 DECLARE_TEST(test_secrets);

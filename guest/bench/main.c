@@ -50,6 +50,7 @@ static const struct {
     {"msr-read-only", test_msr_read_only},
     {"msr-passed", test_msr_passed},
     {"msr-special", test_msr_special},
+    {"mitigations", test_mitigations},
     {"sleep", test_sleep},
     {"hidden", test_hidden},
     {"secrets", test_secrets},

@@ -137,3 +137,28 @@ void test_msr_special(const struct job *job)
     expect_write(IA32_FEATURE_CONTROL, 0, false, locked);
     tap_result(good, job->name, NULL);
 }
+
+/* Root mode's IA32_SPEC_CTRL and the flush before an entry are what CPUID says that it does; the
+ * guest's value comes back. The emulator keeps what was last written to IA32_FLUSH_CMD. */
+void test_mitigations(const struct job *job)
+{
+    uint32_t on = cpuid(CPUID_HV_FEATURES, 0).edx;
+    uint64_t root_bits = on & MITIGATION_IBRS ? SPEC_CTRL_IBRS : 0, value;
+
+    if (!begin(job))
+        return;
+    tap_value("mitigations", on);
+    for (uint64_t guest = 0; guest < 8; guest++) {
+        wrmsr(IA32_SPEC_CTRL, guest);
+        wrmsr(IA32_FLUSH_CMD, 0);
+        value = hardware(IA32_SPEC_CTRL);
+        expect(IA32_SPEC_CTRL, value == (guest | root_bits), "root mode runs with", value);
+        value = rdmsr(IA32_SPEC_CTRL);
+        expect(IA32_SPEC_CTRL, value == guest, "the guest has back", value);
+        value = rdmsr(IA32_FLUSH_CMD);
+        expect(IA32_FLUSH_CMD, value == (on & MITIGATION_L1D ? FLUSH_CMD_L1D : 0),
+               "written before the entry", value);
+    }
+    wrmsr(IA32_SPEC_CTRL, 0);
+    tap_result(good, job->name, NULL);
+}

@@ -13,6 +13,7 @@ from machine import STATUS_POWEROFF, path
 # vmx/msr.c, in its order: index, kind of test, whether the emulator has it already.
 HAS, ADDED = True, False
 OVERFLOW_SECONDS = 20
+REGION_CPUID = 1001  # guest/bench/bench.h
 MSRS = [
     (0x079, "read-only", HAS),     # IA32_BIOS_UPDT_TRIG
     (0x08c, "refused", ADDED), (0x08f, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
@@ -157,6 +158,50 @@ EXHAUSTION = [("host_paging", 3, "the page pool is used up by the hypervisor's o
               ("a_processor", 20, "the page pool is used up at the start"),
               ("exit_tables", 40, "the page pool is used up at the start")]
 
+# What processors say of themselves (SDM Vol. 4, "IA32_ARCH_CAPABILITIES"), and what root mode then
+# does: include/hypercall.h, MITIGATION.
+RSB, IBRS, L1D, VERW, AUTO = 1, 2, 4, 8, 0x80000000
+SPECULATION = ["cpuid 7 0 edx 0x34000400", "msr 0x048 0", "msr 0x049 0", "msr 0x10b 0"]
+MITIGATIONS = [
+    ("old", 0, "mitigations=auto", AUTO | RSB | IBRS | L1D, " RSB fill, IBRS, L1D flush"),
+    ("newer", 1, "mitigations=auto", AUTO | RSB | IBRS | VERW, " RSB fill, IBRS, VERW"),
+    ("newest", 0x1000122, "mitigations=auto", AUTO | IBRS | L1D, " IBRS, L1D flush"),
+    ("timed", 0, "mitigations=auto stats=cycles", AUTO | RSB | IBRS | L1D,
+     " RSB fill, IBRS, L1D flush"),
+    ("off", 0, "mitigations=off", 0, " off"),
+]
+
+
+def guarded(lab, name, capabilities, config):
+    plan = Plan(*SPECULATION, f"msr 0x10a {capabilities:#x}").add("mitigations", "cpuid")
+    return host_nmi.run(lab, f"contain-guarded-{name}", plan, config=config)
+
+
+def path_length(boot):
+    return boot.region(REGION_CPUID)["exits"]["10"]["root_instructions"]["min"]
+
+
+def make_mitigation_test(name, capabilities, config, on, line):
+    def one(lab):
+        boot = guarded(lab, name, capabilities, config)
+        expect(boot, "mitigations")
+        found = int(boot.lines("results")[0]["mitigations"])
+        assert found == on, f"CPUID says {found:#x}, wanted {on:#x}"
+        assert re.search(f"^pmuvisor: mitigations:{line}$", boot.console, re.MULTILINE)
+        return f"{line.strip()}: {path_length(boot)} root instructions a CPUID exit"
+    one.__name__ = f"test_mitigations_{name}"
+    return one
+
+
+def test_mitigations_not_needed(lab):
+    """With auto on a processor that offers nothing, and with off: the same path, not one longer."""
+    off = path_length(guarded(lab, "off", 0, "mitigations=off"))
+    boot = host_nmi.run(lab, "contain-none", Plan().add("cpuid"), config="mitigations=auto")
+    assert "pmuvisor: mitigations: none needed" in boot.console and path_length(boot) == off, off
+    return f"{off} root instructions"
+
+
 TESTS = [test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log,
          test_log_with_address, test_overflow_unguarded, test_msrs, test_msrs_without_rules]
 TESTS += [make_exhaustion_test(*case) for case in EXHAUSTION]
+TESTS += [make_mitigation_test(*case) for case in MITIGATIONS] + [test_mitigations_not_needed]

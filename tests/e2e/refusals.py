@@ -33,6 +33,7 @@ OPTION_CASES = [
     ("long-tick", "tick=10001", ["tick", "found '10001'", "wanted"]),
     ("bad-unblock", "unblock=never", ["unblock", "found 'never'", "wanted eager or lazy"]),
     ("bad-owner", "platform_nmi=both", ["platform_nmi", "found 'both'", "wanted guest or host"]),
+    ("bad-mitigations", "mitigations=some", ["mitigations", "found 'some'", "wanted auto or off"]),
     ("bad-steps", "bookkeeping=lost,more", ["bookkeeping", "found 'more'", "wanted all, none"]),
     ("bad-user", "user_hypercalls=yes", ["user_hypercalls", "found 'yes'", "wanted 0 or 1"]),
     ("no-value", "console", ["console", "wanted"]),

@@ -23,7 +23,8 @@ WORD = 8
 # Calling Conventions"): what firmware itself needs of that in a call is not known here.
 WAYS_IN = {
     "boot": [("_start", WORD)],
-    "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0), ("started", WORD)],
+    "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0),
+             ("vmx_exit_entry_guarded", 0), ("started", WORD)],
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
@@ -73,6 +74,7 @@ LINE = re.compile(rf"^ *([0-9a-f]+):\t{PREFIXES}(\S+) *(.*?)(?: +#.*)?$")
 TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <")
 RIP_ADDRESS = re.compile(r"# (?:0x)?([0-9a-f]+)(?: <|$)")
 IMMEDIATE = re.compile(r"^rsp,(-?)0x([0-9a-f]+)$")
+DROPPED = ["add", "rsp,0x8"]
 PADDING = ("nop", "xchg ax,ax", "int3")
 VISITS = 64 # of one instruction with ever more on the stack: a loop that pushes
 
@@ -279,6 +281,12 @@ class Analysis:
             name = image.name(address)
             here = [] if name == image.name(entry) else [name]
 
+            if mnemonic == "call" and direct and \
+                    image.code.get(int(direct[1], 16), [])[:2] == DROPPED:
+                # For the return stack buffer's sake: its target drops the return address.
+                best = max(best, (depth + WORD, here))
+                todo.append((int(direct[1], 16), depth + WORD))
+                continue
             if mnemonic == "call":
                 targets = {int(direct[1], 16)} if direct else self.indirect(address)
                 goes_on = not targets # firmware comes back

@@ -59,6 +59,7 @@ static void test_defaults(void **state)
     assert_int_equal(o.bookkeeping, BOOKKEEPING_ALL);
     assert_false(o.unblock_lazy);
     assert_false(o.user_hypercalls);
+    assert_false(o.mitigations_off);
     assert_false(o.platform_nmi_host);
     assert_string_equal(o.kernel, "vmlinuz");
     assert_string_equal(o.initrd, "initrd.img");
@@ -96,12 +97,14 @@ static void test_bookkeeping(void **state)
 {
     (void)state;
     struct options o;
-    accept(&o, "bookkeeping=none tick=10000 unblock=lazy platform_nmi=host user_hypercalls=1");
+    accept(&o, "bookkeeping=none tick=10000 unblock=lazy platform_nmi=host user_hypercalls=1 "
+               "mitigations=off");
     assert_int_equal(o.bookkeeping, 0);
     assert_int_equal(o.tick_ms, 10000);
     assert_true(o.unblock_lazy);
     assert_true(o.platform_nmi_host);
     assert_true(o.user_hypercalls);
+    assert_true(o.mitigations_off);
     accept(&o, "bookkeeping=skid,mask");
     assert_int_equal(o.bookkeeping, BOOKKEEPING_SKID | BOOKKEEPING_MASK);
     accept(&o, "policy=msr");

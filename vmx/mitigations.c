@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What root mode has to do at exits and entries so that the guest learns nothing of it by speculative
+ * execution, by what the processor says of itself. entry.asm does it; not here: other hyperthreads.
+ * SDM Vol. 2, "CPUID", leaf 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance":
+ * L1 terminal fault, microarchitectural data sampling, branch target injection, return stack buffer.
+ */
+#include "exit.h"
+
+#include "hypercall.h"
+#include "log.h"
+#include "msr.h"
+#include "x86.h"
+
+#define CAPABILITIES_MMIO_NO (ARCH_CAP_SBDR_SSDP_NO | ARCH_CAP_FBSDP_NO | ARCH_CAP_PSDP_NO)
+
+uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
+{
+    uint32_t needed = 0;
+
+    if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL)
+        needed |= MITIGATION_IBRS;
+    /* Enhanced IBRS covers the return stack buffer, with one known exception. */
+    if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL &&
+        (!(capabilities & ARCH_CAP_IBRS_ALL) || !(capabilities & ARCH_CAP_PBRSB_NO) ||
+         capabilities & (ARCH_CAP_RSBA | ARCH_CAP_RRSBA)))
+        needed |= MITIGATION_RSB;
+    if (leaf_7.edx & CPUID_7_EDX_L1D_FLUSH &&
+        !(capabilities & (ARCH_CAP_RDCL_NO | ARCH_CAP_SKIP_L1DFL_VMENTRY)))
+        needed |= MITIGATION_L1D;
+    bool sampling = leaf_7.edx & CPUID_7_EDX_MD_CLEAR &&
+                    (!(capabilities & ARCH_CAP_MDS_NO) ||
+                     (leaf_7.ebx & CPUID_7_EBX_RTM && !(capabilities & ARCH_CAP_TAA_NO)));
+    bool stale = capabilities & ARCH_CAP_FB_CLEAR &&
+                 (capabilities & CAPABILITIES_MMIO_NO) != CAPABILITIES_MMIO_NO;
+    /* The L1D flush overwrites these buffers, too. */
+    if ((sampling || stale || capabilities & ARCH_CAP_RFDS_CLEAR) && !(needed & MITIGATION_L1D))
+        needed |= MITIGATION_VERW;
+    return needed;
+}
+
+void mitigations_setup(struct cpu *cpu)
+{
+    struct cpuid_result leaf_7 = cpuid(CPUID_LEAF_EXTENDED, 0);
+    uint64_t capabilities = 0;
+
+    if (cpu->boot->options.mitigations_off)
+        return;
+    if (leaf_7.edx & CPUID_7_EDX_ARCH_CAPABILITIES)
+        capabilities = rdmsr(IA32_ARCH_CAPABILITIES);
+    cpu->mitigations = (uint32_t)MITIGATIONS_AUTO | mitigations_needed(leaf_7, capabilities);
+}
+
+void mitigations_print(const struct cpu *cpu)
+{
+    static const char *const names[] = {"RSB fill", "IBRS", "L1D flush", "VERW"};
+    uint32_t on = cpu->mitigations;
+
+    log_printf("pmuvisor: mitigations:%s", on == 0                  ? " off"
+                                           : on == MITIGATIONS_AUTO ? " none needed, or none offered"
+                                                                    : "");
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (on >> i & 1)
+            log_printf("%s %s", on & ((1u << i) - 1) ? "," : "", names[i]);
+    log_printf("\n");
+}
