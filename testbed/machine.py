@@ -147,8 +147,10 @@ class Lab:
         in the MADT, where they are not those that are there. `until`: the last line of a console
         after which nothing happens any more, so that the rest of the time is saved."""
         def make():
-            # Without a tick, unless the test is about it: every figure is measured so.
-            options = config if "tick=" in config else f"tick=0 {config}".strip()
+            # Without a tick and mitigations, unless the test is about them: every figure is so.
+            defaults = [word for word in ("tick=0", "mitigations=off")
+                        if word.split("=", maxsplit=1)[0] + "=" not in config]
+            options = " ".join(defaults + [config]).strip()
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
             with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as work:
                 disk = os.path.join(work, "disk.img")

@@ -115,6 +115,7 @@ def guest_skids(lab):
 
 # How the hypervisor may be set up so that its exit path is another one: name, options, menu entry,
 # knobs, kinds of exit. (With a trapped APIC the guest's own NMIs are EPT violations.)
+SPECULATION = ["cpuid 7 0 edx 0x34000400", "msr 0x48 0", "msr 0x49 0", "msr 0x10a 0", "msr 0x10b 0"]
 SOME_KINDS = ["cpuid", "cpuid-sti", "wrmsr-fault", "ept"]
 SETUPS = [
     ("policy-msr", "", "msr", [], SOME_KINDS),
@@ -122,6 +123,7 @@ SETUPS = [
     ("apic-trap", "apic=trap", "msr+nmi", [], SOME_KINDS[:-1]),
     ("unblock-lazy", "unblock=lazy", "msr+nmi", [], SOME_KINDS),
     ("stats-cycles", "stats=cycles", "msr+nmi", [], SOME_KINDS),
+    ("mitigations", "mitigations=auto", "msr+nmi", SPECULATION, ["cpuid", "cpuid-sti", "ept"]),
     ("msr-lists", "", "msr+nmi", ["hide_control load_global_ctrl_at_entry"], SOME_KINDS),
 ]
 

@@ -161,7 +161,6 @@ EXHAUSTION = [("host_paging", 3, "the page pool is used up by the hypervisor's o
 # What processors say of themselves (SDM Vol. 4, "IA32_ARCH_CAPABILITIES"), and what root mode then
 # does: include/hypercall.h, MITIGATION.
 RSB, IBRS, L1D, VERW, AUTO = 1, 2, 4, 8, 0x80000000
-SPECULATION = ["cpuid 7 0 edx 0x34000400", "msr 0x048 0", "msr 0x049 0", "msr 0x10b 0"]
 MITIGATIONS = [
     ("old", 0, "mitigations=auto", AUTO | RSB | IBRS | L1D, " RSB fill, IBRS, L1D flush"),
     ("newer", 1, "mitigations=auto", AUTO | RSB | IBRS | VERW, " RSB fill, IBRS, VERW"),
@@ -173,7 +172,7 @@ MITIGATIONS = [
 
 
 def guarded(lab, name, capabilities, config):
-    plan = Plan(*SPECULATION, f"msr 0x10a {capabilities:#x}").add("mitigations", "cpuid")
+    plan = Plan(*bench.SPECULATION, f"msr 0x10a {capabilities:#x}").add("mitigations", "cpuid")
     return host_nmi.run(lab, f"contain-guarded-{name}", plan, config=config)
 
 
