@@ -74,8 +74,9 @@ void exit_xsetbv(struct cpu *cpu)
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
 
     /* The processor's own check of the value is the right one: root mode uses no XSAVE state, so
-     * the guest's XCR0 simply stays in the register. */
-    if (index == XCR0 && xsetbv_safe(index, value))
+     * the guest's XCR0 simply stays in the register. Not that of the privilege level, which is root
+     * mode's here: hardware makes it before the exit, the emulator does not. */
+    if (index == XCR0 && guest_cpl() == 0 && xsetbv_safe(index, value))
         skip_instruction(cpu);
     else
         inject_gp();

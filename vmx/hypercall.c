@@ -15,11 +15,6 @@
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 
-static unsigned guest_cpl(void)
-{
-    return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
-}
-
 static int64_t host_work(struct cpu *cpu)
 {
     uint64_t branches = cpu->gpr[GPR_RBX], period = cpu->gpr[GPR_RCX], pmis, counted;

@@ -6,6 +6,11 @@
 
 #include "cpu.h"
 
+static inline unsigned guest_cpl(void)
+{
+    return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
+}
+
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
  * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it, unless
  * IA32_DEBUGCTL.BTF makes only branches do so.
