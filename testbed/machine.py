@@ -143,6 +143,7 @@ class Lab:
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
                  listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None,
                  until=None):
+                 panic=None):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
         in the MADT, where they are not those that are there. `until`: the last line of a console
         after which nothing happens any more, so that the rest of the time is saved."""
@@ -187,6 +188,9 @@ class Lab:
                 if model:
                     run += ["--model", model]
                 return self.watch(name, run, limit, ledger_file, until)
+                if panic:
+                    run += ["--panic", panic]
+                return self.watch(name, run, limit, ledger_file)
         return self.boot(name, make)
 
     def qemu_without_vmx(self, name):

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
-    [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME]"
+    [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]"
 
 ips=50000000
 # Instructions that a processor may execute before the next one's turn, and what a halted one counts
@@ -21,14 +21,14 @@ die() {
     exit 2
 }
 
-disk='' ledger='' serial='' timeout=300 cpus=1 memory=512 knobs='' model=corei7_skylake_x
+disk='' ledger='' serial='' timeout=300 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 while [ $# -gt 0 ]; do
     case $1 in
     --help)
         echo "$usage"
         exit 0
         ;;
-    --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model)
+    --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model | --panic)
         [ $# -ge 2 ] || die "$1: no value given (see --help)"
         printf -v "${1#--}" '%s' "$2"
         shift 2
@@ -45,6 +45,12 @@ in_range() {
 in_range "$cpus" 1 64 || die "--cpus: found '$cpus', wanted 1 to 64"
 in_range "$memory" 64 2048 || die "--memory: found '$memory', wanted 64 to 2048 MiB"
 [[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted a processor model of Bochs"
+# Errors are what a guest did wrong; one that does wrong all the time would fill the log with them.
+case $panic in
+fatal) error=report ;;
+report) error=ignore ;;
+*) die "--panic: found '$panic', wanted fatal or report" ;;
+esac
 [ -z "$knobs" ] || [ -r "$knobs" ] || die "--knobs: cannot read '$knobs'"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -94,8 +100,8 @@ clock: sync=none
 mouse: enabled=0
 port_e9_hack: enabled=0
 log: $work/log
-panic: action=fatal
-error: action=report
+panic: action=$panic
+error: action=$error
 info: action=ignore
 debug: action=ignore
 END

@@ -127,6 +127,8 @@ uint16_t machine_pm1a_control(void);
 uint8_t machine_s5_type(void);
 /* Bit n: the DSDT, whose checksum is right, has a name _Sn_ (1 to 5). */
 unsigned machine_sleep_names(void);
+/* Where a byte that is written resets the machine: an address or a port. */
+uint64_t machine_reset_address(void);
 /* True under PMUvisor (CPUID leaf 40000000H). */
 bool under_pmuvisor(void);
 /* VMCALL with a number and an argument in RBX; natively it must not be called. */
@@ -203,6 +205,8 @@ DECLARE_TEST(test_mitigations);
 DECLARE_TEST(test_sleep);
 DECLARE_TEST(test_hidden);
 DECLARE_TEST(test_secrets);
+DECLARE_TEST(test_fuzz);
+DECLARE_TEST(test_fuzz_last);
 
 /* Regions of the ledger that tests mark. */
 enum region {

@@ -138,6 +138,8 @@ unsigned machine_sleep_names(void)
     return names;
 }
 
+uint64_t machine_reset_address(void) { return acpi.reset_register.address; }
+
 bool under_pmuvisor(void)
 {
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_HYPERVISOR))

@@ -83,6 +83,8 @@ static const struct {
     {"smp-mixed", test_smp_mixed},
     {"smp-fault", test_smp_fault},
     {"smp-host", test_smp_host},
+    {"fuzz", test_fuzz},
+    {"fuzz-last", test_fuzz_last},
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

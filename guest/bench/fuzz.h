@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the fuzzer's parts know of each other. Operation number i of a seed is the same whatever ran
+ * before it: its random numbers come from the seed and i alone. What it gave is a few words, which
+ * are hashed, so that a run under PMUvisor can be compared with a native one.
+ */
+#ifndef PMUVISOR_BENCH_FUZZ_H
+#define PMUVISOR_BENCH_FUZZ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- fuzz_run.asm, fuzz_cpu.c: one execution ---- */
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
+
+/* In the order in which fuzz_run.asm knows it; from rip on what IRET takes. */
+struct fuzz_state {
+    uint64_t gpr[16]; /* RSP: the word below */
+    uint64_t rip, cs, rflags, rsp, ss;
+    uint64_t vector, error, cr0, cr2, cr3, cr4; /* fuzz_out only; CRs as they were at the end */
+};
+extern struct fuzz_state fuzz_in, fuzz_out;
+extern struct {
+    uint64_t cr0, cr3, cr4;
+} fuzz_base; /* what every operation begins with */
+extern uint64_t fuzz_late;      /* NMIs and #DBs that came when the operation was over */
+extern const char fuzz_stubs[]; /* of all vectors, STUB_BYTES apart */
+void fuzz_execute(void);
+
+#define FUZZ_DONE 0x40 /* the vector by which an operation ends that raised nothing */
+
+/* The window: pages of the fuzzer, mapped for CPL 0 to 2 and for CPL 3. Below 4 GiB, for code of
+ * 32 bits; the lowest 16 bits of its address are 0, for code of 16 bits. */
+#define WINDOW 0xf0000000u
+#define WINDOW_CODE WINDOW
+#define WINDOW_CODE_USER (WINDOW + 0x1000u)
+#define WINDOW_DATA (WINDOW + 0x2000u) /* two pages */
+#define WINDOW_DATA_USER (WINDOW + 0x4000u)
+#define WINDOW_READ_ONLY (WINDOW + 0x6000u)
+#define WINDOW_NOTHING (WINDOW + 0x8000u) /* never mapped */
+#define WINDOW_HIDDEN (WINDOW + 0x9000u)  /* the hypervisor's memory; natively a page of ours */
+#define WINDOW_TARGET (WINDOW + 0x10000u) /* what an operation maps */
+#define WINDOW_TARGET_TABLE (WINDOW + 0x200000u) /* the same through a page table of its own */
+#define DATA_MIDDLE 0x800u
+#define DATA_BYTES 0x2000u
+#define LANDING 0x80u /* in both code pages: from here on nothing but INT FUZZ_DONE */
+#define NOT_CANONICAL 0x800000000000ULL
+
+/* Selectors of the fuzzer's GDT; the first two and the TSS are where fuzz_run.asm and trap.asm have
+ * them. RPL 0. */
+enum {
+    FUZZ_CODE_0 = 0x10,
+    FUZZ_DATA_0 = 0x18,
+    FUZZ_TSS = 0x20,
+    FUZZ_CODE_1 = 0x30,
+    FUZZ_DATA_1 = 0x38,
+    FUZZ_CODE_2 = 0x40,
+    FUZZ_DATA_2 = 0x48,
+    FUZZ_CODE_3 = 0x50, /* SYSRET wants the data below the code: see fuzz_setup() */
+    FUZZ_DATA_3 = 0x58,
+    FUZZ_CODE32_0 = 0x60,
+    FUZZ_CODE32_3 = 0x68,
+    FUZZ_CODE16_0 = 0x70,
+    FUZZ_CODE16_3 = 0x78,
+    FUZZ_CODE_CONFORMING = 0x80,
+    FUZZ_CODE_ABSENT = 0x88,
+    FUZZ_DATA_ABSENT = 0x90,
+    FUZZ_CODE_L_AND_D = 0x98,
+    FUZZ_CALL_GATE = 0xa0,
+    FUZZ_SHORT_TSS = 0xb0,
+    FUZZ_LDT = 0xc0,
+    FUZZ_READ_ONLY = 0xd0,
+    FUZZ_GDT_BYTES = 0xd8,
+};
+
+void fuzz_setup(void);
+void fuzz_end(void);
+/* After an operation that loaded TR or a descriptor: GDT and TR as they were. */
+void fuzz_restore_descriptors(void);
+uint64_t fuzz_physical(const void *of_ours);
+/* Two pages of the operation's data, and one of plain memory, full of INT FUZZ_DONE. */
+extern uint8_t fuzz_data[DATA_BYTES], fuzz_plain[4096];
+/* Page table entries of WINDOW_TARGET and of the table behind WINDOW_TARGET_TABLE. */
+void fuzz_map(uint64_t entry);
+void fuzz_map_table(uint64_t directory_entry, uint64_t entry);
+/* A random page that is hidden from this guest, never the one whose write resets the machine;
+ * natively one of ours. */
+uint64_t fuzz_hidden_page(uint64_t random);
+/* For operations on interrupt delivery: the IDT and the TSS's stacks, until the operation ends. */
+struct fuzz_gate {
+    uint16_t offset_low, selector;
+    uint8_t ist, type;
+    uint16_t offset_middle;
+    uint32_t offset_high, reserved;
+} __attribute__((packed));
+struct fuzz_gate *fuzz_spoil_idt(unsigned vector, uint16_t limit);
+void fuzz_spoil_ist(unsigned number, uint64_t top);
+void fuzz_mend(unsigned vector);
+#define IST_ORDINARY 1
+#define IST_SPOIL 5
+
+/* ---- fuzz.c: operations ---- */
+
+enum fuzz_kind {
+    FUZZ_CPUID,
+    FUZZ_RDMSR,
+    FUZZ_WRMSR,
+    FUZZ_RDPMC,
+    FUZZ_IN,
+    FUZZ_OUT,
+    FUZZ_STRING,
+    FUZZ_HYPERCALL,
+    FUZZ_CR0,
+    FUZZ_CR3,
+    FUZZ_CR4,
+    FUZZ_CR8,
+    FUZZ_CR_OTHER,
+    FUZZ_DR,
+    FUZZ_XSETBV,
+    FUZZ_XSTATE,
+    FUZZ_VMX,
+    FUZZ_SYSTEM,
+    FUZZ_GROUP7,
+    FUZZ_MWAIT,
+    FUZZ_NMI,
+    FUZZ_IPI,
+    FUZZ_PAGE,
+    FUZZ_SELECTOR,
+    FUZZ_FAR,
+    FUZZ_IRET,
+    FUZZ_INT,
+    FUZZ_DELIVERY,
+    FUZZ_KINDS
+};
+
+enum { FUZZ_VALUES = 4 };
+
+struct fuzz_op {
+    enum fuzz_kind kind;
+    uint64_t random;  /* the generator's state */
+    uint64_t subject; /* leaf, MSR, port, hypercall, physical page ...: what a difference is about */
+    uint64_t detail;  /* subleaf, value, ... */
+    uint64_t before;  /* what the register held */
+    unsigned cpl;
+    bool code_32; /* compatibility mode */
+    bool hidden;  /* touches memory that is the hypervisor's */
+    bool hidden_table; /* has its page table there */
+    unsigned length;
+    uint8_t code[64];
+    uint64_t start, flags; /* RIP and RFLAGS that it began with */
+    /* What it gave. */
+    uint64_t vector, error, rip, rflags, cr2;
+    uint64_t value[FUZZ_VALUES];
+};
+
+uint64_t fuzz_random(struct fuzz_op *op);
+/* 0 .. below - 1 */
+static inline uint64_t fuzz_below(struct fuzz_op *op, uint64_t below)
+{
+    return (fuzz_random(op) >> 16) % below;
+}
+static inline bool fuzz_chance(struct fuzz_op *op, unsigned percent)
+{
+    return fuzz_below(op, 100) < percent;
+}
+/* A number that is often small, a single bit, near a power of two, or all ones. */
+uint64_t fuzz_number(struct fuzz_op *op);
+/* A random privilege level and, where the code allows it, code size. */
+void fuzz_level(struct fuzz_op *op, bool may_be_32);
+/* Loads registers of the next execution: everything random but what is needed to run. */
+void fuzz_begin(struct fuzz_op *op);
+/* Appends code. */
+void fuzz_code(struct fuzz_op *op, unsigned bytes, const void *code);
+#define CODE(op, ...)                                                                              \
+    fuzz_code(op, sizeof((const uint8_t[]){__VA_ARGS__}), (const uint8_t[]){__VA_ARGS__})
+/* Executes the code. True when it came to its end. */
+bool fuzz_go(struct fuzz_op *op);
+/* Keeps what the execution gave; registers RAX to RBX are values where `outputs` is set. */
+void fuzz_keep(struct fuzz_op *op, bool outputs);
+/* Linear address of the operation's data for its privilege level. */
+uint64_t fuzz_data_address(const struct fuzz_op *op);
+extern bool fuzz_guest; /* under PMUvisor */
+extern bool fuzz_shown; /* each execution is printed before it runs */
+void fuzz_show(const struct fuzz_op *op);
+
+#define DECLARE_OP(name) void fuzz_##name(struct fuzz_op *op)
+/* fuzz_msr.c */
+DECLARE_OP(cpuid);
+DECLARE_OP(rdmsr);
+DECLARE_OP(wrmsr);
+DECLARE_OP(rdpmc);
+/* fuzz_port.c */
+DECLARE_OP(in_port);
+DECLARE_OP(out_port);
+DECLARE_OP(string);
+/* fuzz_register.c */
+DECLARE_OP(cr0);
+DECLARE_OP(cr3);
+DECLARE_OP(cr4);
+DECLARE_OP(cr8);
+DECLARE_OP(cr_other);
+DECLARE_OP(dr);
+DECLARE_OP(xsetbv);
+DECLARE_OP(xstate);
+/* fuzz_system.c */
+DECLARE_OP(hypercall);
+DECLARE_OP(vmx);
+DECLARE_OP(system);
+DECLARE_OP(group7);
+DECLARE_OP(mwait);
+DECLARE_OP(nmi);
+DECLARE_OP(ipi);
+/* fuzz_memory.c */
+DECLARE_OP(page);
+/* fuzz_transfer.c */
+DECLARE_OP(selector);
+DECLARE_OP(far);
+DECLARE_OP(iret);
+DECLARE_OP(int_n);
+DECLARE_OP(delivery);
+
+/* ---- fuzz_differ.c: documented differences ---- */
+
+/* Natively: makes of what the processor gave what the guest has to get instead. */
+void fuzz_differ(struct fuzz_op *op);
+/* Prints each row, with how often it changed something. */
+void fuzz_differences(void);
+
+#endif

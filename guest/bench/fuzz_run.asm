@@ -1,0 +1,214 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Where the fuzzer's operations begin and end. An operation is some bytes in a page of their own; it
+; begins by an IRET with every register loaded, and ends in whatever exception or interrupt comes
+; first, INT FUZZ_DONE if it is none other. All 256 vectors lead here: everything is kept, the
+; machine put back to what the fuzzer needs, and NMIs are unblocked by an IRET.
+; SDM Vol. 3, "Interrupt and Exception Handling in 64-bit Mode", "Handling Multiple NMIs".
+
+bits 64
+default rel
+
+extern unexpected_fault
+extern fuzz_own_gdt, fuzz_own_idt
+
+%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
+%define VECTOR_DB 1
+%define VECTOR_NMI 2
+; struct fuzz_state
+%define GPR(n) (n) * 8
+%define RIP_WORD 16 * 8
+%define VECTOR_WORD 21 * 8
+%define ERROR_WORD 22 * 8
+%define CR_WORDS 23 * 8         ; CR0, CR2, CR3, CR4
+; On a handler's stack
+%define FRAME_VECTOR 0
+%define FRAME_RIP 16
+%define FRAME_CS 24
+%define CS_RPL 3
+%define KERNEL_ADDRESS_BIT 63   ; with CPL 0, the kernel's own addresses alone have it
+%define CODE_SELECTOR 0x10
+%define DATA_SELECTOR 0x18
+%define USER_DATA 0x58 | 3      ; FUZZ_DATA_3
+%define RFLAGS_FIXED 2
+%define DR7_RESET 0x400
+
+; On a handler's stack, for unexpected_fault(): struct trap_frame.
+%macro PUSH_REGISTERS 0
+    push rax
+    push rcx
+    push rdx
+    push rbx
+    push rbp
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    push r12
+    push r13
+    push r14
+    push r15
+%endmacro
+
+section .text
+
+%assign v 0
+%rep 256
+align 16
+fuzz_vector_%+v:
+%if !PUSHES_ERROR_CODE(v)
+    push 0
+%endif
+    push v
+    jmp fuzz_common
+%assign v v+1
+%endrep
+
+global fuzz_stubs
+fuzz_stubs equ fuzz_vector_0
+
+; void fuzz_execute(void): fuzz_in to fuzz_out.
+global fuzz_execute
+fuzz_execute:
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+    mov [caller_rsp], rsp
+    mov rsp, fuzz_in + RIP_WORD
+    mov rax, [fuzz_in + GPR(0)]
+    mov rcx, [fuzz_in + GPR(1)]
+    mov rdx, [fuzz_in + GPR(2)]
+    mov rbx, [fuzz_in + GPR(3)]
+    mov rbp, [fuzz_in + GPR(5)]
+    mov rsi, [fuzz_in + GPR(6)]
+    mov rdi, [fuzz_in + GPR(7)]
+    mov r8, [fuzz_in + GPR(8)]
+    mov r9, [fuzz_in + GPR(9)]
+    mov r10, [fuzz_in + GPR(10)]
+    mov r11, [fuzz_in + GPR(11)]
+    mov r12, [fuzz_in + GPR(12)]
+    mov r13, [fuzz_in + GPR(13)]
+    mov r14, [fuzz_in + GPR(14)]
+    mov r15, [fuzz_in + GPR(15)]
+    iretq
+
+fuzz_common:
+    bt qword [rsp + FRAME_RIP], KERNEL_ADDRESS_BIT
+    jnc .of_operation
+    test byte [rsp + FRAME_CS], CS_RPL
+    jz .from_kernel
+.of_operation:
+    mov [fuzz_out + GPR(0)], rax
+    mov [fuzz_out + GPR(1)], rcx
+    mov [fuzz_out + GPR(2)], rdx
+    mov [fuzz_out + GPR(3)], rbx
+    mov [fuzz_out + GPR(5)], rbp
+    mov [fuzz_out + GPR(6)], rsi
+    mov [fuzz_out + GPR(7)], rdi
+    mov [fuzz_out + GPR(8)], r8
+    mov [fuzz_out + GPR(9)], r9
+    mov [fuzz_out + GPR(10)], r10
+    mov [fuzz_out + GPR(11)], r11
+    mov [fuzz_out + GPR(12)], r12
+    mov [fuzz_out + GPR(13)], r13
+    mov [fuzz_out + GPR(14)], r14
+    mov [fuzz_out + GPR(15)], r15
+    pop qword [fuzz_out + VECTOR_WORD]
+    pop qword [fuzz_out + ERROR_WORD]
+    pop qword [fuzz_out + RIP_WORD]
+    pop qword [fuzz_out + RIP_WORD + 8]
+    pop qword [fuzz_out + RIP_WORD + 16]
+    pop qword [fuzz_out + RIP_WORD + 24]
+    pop qword [fuzz_out + RIP_WORD + 32]
+    cld
+    ; With DR7.GD left set this is a #DB in the kernel, which clears it.
+    mov eax, DR7_RESET
+    mov dr7, rax
+    lgdt [fuzz_own_gdt]
+    lidt [fuzz_own_idt]
+    mov rax, cr0
+    mov [fuzz_out + CR_WORDS], rax
+    mov rdx, [fuzz_base + 0]
+    cmp rax, rdx
+    je .cr0_same
+    mov cr0, rdx
+.cr0_same:
+    mov rax, cr2
+    mov [fuzz_out + CR_WORDS + 8], rax
+    mov rax, cr3
+    mov [fuzz_out + CR_WORDS + 16], rax
+    mov rcx, cr4
+    mov [fuzz_out + CR_WORDS + 24], rcx
+    ; CR3 before CR4: with CR4.PCIDE set its low bits are a PCID, and clearing PCIDE wants none.
+    mov rdx, [fuzz_base + 8]
+    cmp rax, rdx
+    je .cr3_same
+    mov cr3, rdx
+.cr3_same:
+    mov rdx, [fuzz_base + 16]
+    cmp rcx, rdx
+    je .cr4_same
+    mov cr4, rdx
+.cr4_same:
+    xor eax, eax
+    mov cr8, rax
+    lldt ax
+    mov eax, USER_DATA
+    mov ds, eax
+    mov es, eax
+    mov fs, eax
+    mov gs, eax
+    mov rsp, [caller_rsp]
+    mov rax, rsp
+    push DATA_SELECTOR
+    push rax
+    push RFLAGS_FIXED
+    push CODE_SELECTOR
+    lea rax, [.back]
+    push rax
+    iretq
+.back:
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbp
+    pop rbx
+    ret
+
+; An NMI or a debug exception that waited until the operation was over is counted and no more. Both
+; have stacks of their own. Anything else is an error of the fuzzer.
+.from_kernel:
+    cmp qword [rsp + FRAME_VECTOR], VECTOR_NMI
+    ja .unexpected
+    cmp qword [rsp + FRAME_VECTOR], VECTOR_DB
+    jb .unexpected
+    inc qword [fuzz_late]
+    push rax
+    mov eax, DR7_RESET
+    mov dr7, rax
+    pop rax
+    add rsp, 16
+    iretq
+.unexpected:
+    PUSH_REGISTERS
+    cld
+    mov rdi, rsp
+    and rsp, -16
+    call unexpected_fault
+
+section .bss
+global fuzz_in, fuzz_out, fuzz_base, fuzz_late
+alignb 8
+fuzz_in: resq 27
+fuzz_out: resq 27
+fuzz_base: resq 3               ; CR0, CR3, CR4
+fuzz_late: resq 1
+caller_rsp: resq 1
+
+section .note.GNU-stack noalloc noexec nowrite progbits
