@@ -19,6 +19,7 @@
 
 #define ICR_LOW_PAGE 0xfee00300u
 #define ICR_SELF (1u << 18)
+#define X2APIC_ICR 0x830
 #define SPIN_BEFORE_RESULT 10000000u
 #define OPERAND_BYTES 64 /* in memory, of any of the instructions */
 #define VECTOR_FIRST 0x60 /* of interrupts that the processor sends to itself */

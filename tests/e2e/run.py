@@ -19,6 +19,7 @@ import apic  # noqa: E402
 import auto  # noqa: E402
 import bench  # noqa: E402
 import containment  # noqa: E402
+import fuzz  # noqa: E402
 import guest  # noqa: E402
 import host_linux  # noqa: E402
 import host_nmi  # noqa: E402
@@ -47,6 +48,9 @@ GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", 
           ("host", host_nmi), ("host_linux", host_linux), ("smp_linux", smp_linux),
           ("hypercall", hypercall),
           ("containment", containment), ("processors", processors), ("kvm", kvm),
+          ("measure", measure),
+          ("host", host_nmi), ("host_linux", host_linux), ("hypercall", hypercall),
+          ("containment", containment), ("fuzz", fuzz), ("processors", processors), ("kvm", kvm),
           ("apic", apic), ("vtd", vtd), ("policies", policies), ("steady", steady),
           ("workloads", workloads), ("accuracy", accuracy),
           ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]
