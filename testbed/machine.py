@@ -142,8 +142,7 @@ class Lab:
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
                  listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None,
-                 until=None):
-                 panic=None):
+                 until=None, panic=None):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
         in the MADT, where they are not those that are there. `until`: the last line of a console
         after which nothing happens any more, so that the rest of the time is saved."""
@@ -187,10 +186,9 @@ class Lab:
                     run += ["--knobs", knobs_file]
                 if model:
                     run += ["--model", model]
-                return self.watch(name, run, limit, ledger_file, until)
                 if panic:
                     run += ["--panic", panic]
-                return self.watch(name, run, limit, ledger_file)
+                return self.watch(name, run, limit, ledger_file, until)
         return self.boot(name, make)
 
     def qemu_without_vmx(self, name):
