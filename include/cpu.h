@@ -98,7 +98,7 @@ struct cpu_nmi {
 #define GUEST_WINDOWS 8
 struct cpu_apic {
     uint64_t page;             /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
-    struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code: vmx/guest_code.c */
+    struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code */
 };
 
 /* What is done to one CPUID leaf, see vmx/cpuid.c. */

@@ -3,9 +3,9 @@
  * IA32_PERF_GLOBAL_CTRL between guest and root mode, in the three ways that processors offer.
  * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
  */
-#include "pmu.h"
-
 #include "../vmx/capability.h"
+#include "../vmx/fault.h"
+#include "pmu.h"
 
 #define NOTHING_COUNTS 0
 #define GLOBAL_CTRL_FIXED_SHIFT 32
@@ -79,17 +79,36 @@ void pmu_reload_global_ctrl(struct cpu *cpu)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
 }
 
-uint64_t pmu_global_ctrl(const struct cpu *cpu)
+static uint64_t pmu_global_ctrl(const struct cpu *cpu)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         return vmcs_read_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL);
     return cpu->pmu.guest_list[0].value;
 }
 
-void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
+static void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);
     else /* pmu_before_entry() sees that it changed */
         cpu->pmu.guest_list[0].value = value;
+}
+
+/* policy=intercept: the guest's accesses to the PMU exit and are done on the hardware for it, the
+ * floor of any trap-and-emulate. The counters do not count in root mode, so they hold what the
+ * guest's instruction would have found. GLOBAL_CTRL is 0 in root mode: its guest value lives in the
+ * VMCS or its list. SDM Vol. 3, "Performance Monitoring". */
+bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    if (!cpu->boot->options.pmu)
+        return false;
+    if (index != IA32_PERF_GLOBAL_CTRL)
+        return write ? wrmsr_safe(index, *value) : rdmsr_safe(index, value);
+    if (!write)
+        *value = pmu_global_ctrl(cpu);
+    else if (*value & ~cpu->pmu.global_ctrl_valid)
+        return false;
+    else
+        pmu_set_global_ctrl(cpu, *value);
+    return true;
 }

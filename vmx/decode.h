@@ -63,11 +63,3 @@ static inline bool reads_memory(const struct instruction *i)
 {
     return i->operation != OPERATION_MOV || !i->memory_first;
 }
-
-/* ---- guest_code.c: the instruction at the guest's RIP, for exits that neither skip nor describe it ---- */
-
-/* Reads and decodes it, by the windows of struct cpu. False: it cannot be read, or is none of
- * decode.h's forms; one line in the log says which. Never faults, whatever the guest's tables
- * hold. */
-struct cpu;
-bool guest_code_decode(struct cpu *cpu, struct instruction *out);

@@ -79,7 +79,7 @@ void cpuid_follow_cr4(struct cpu *cpu);
 /* Checks the current VMCS and logs one line for each field that is wrong. True: none is. */
 bool check_guest_state(void);
 
-/* ---- msr_bitmap.c: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address". ---- */
+/* ---- msr.c: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address". ---- */
 
 /* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
  * are passed over: they exit in any case. `bitmap` is one page. */

@@ -11,7 +11,6 @@
 #include "exit.h"
 
 #include "../apic/apic_trap.h"
-#include "vectoring.h"
 
 void exit_ept_violation(struct cpu *cpu)
 {

@@ -10,8 +10,26 @@
 #include "../apic/apic.h"
 #include "../pmu/pmu.h"
 #include "fault.h"
-#include "msr.h"
 #include "processor.h"
+
+#define HIGH_FIRST 0xc0000000u
+#define RANGE 0x2000u
+#define PART_HIGH 1024 /* bytes from the low part to the high one */
+#define PART_WRITE 2048
+
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)
+{
+    for (uint64_t index = first; index <= last; index++) {
+        bool high = index >= HIGH_FIRST;
+        uint64_t bit = index - (high ? HIGH_FIRST : 0);
+        uint8_t *byte = (uint8_t *)bitmap + (high ? PART_HIGH : 0) + bit / 8;
+
+        if (bit < RANGE && read)
+            byte[0] |= (uint8_t)(1u << bit % 8);
+        if (bit < RANGE && write)
+            byte[PART_WRITE] |= (uint8_t)(1u << bit % 8);
+    }
+}
 
 enum action {
     PASS,   /* straight to the hardware, no exit */
