@@ -51,7 +51,7 @@ INDIRECT = {
     "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE],
     "boot/options.o": ["boot/options.o"],                # its table
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"], # the sinks
-    "mm/guest_walk.o": ["vmx/guest_code.o"],             # how it reads an entry
+    "mm/guest_walk.o": ["apic/apic_trap.o"],             # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                    # the host's sources
     "vmx/entry.asm.o": ["vmx/exit.o"],                   # the handlers' table
     "vmx/exit.o": ["vmx/exit.o"],
