@@ -41,8 +41,8 @@ test-machine:
 	@guest/kernel.sh > /dev/null
 
 check-all: $(EFI) $(UNIT_TESTS) test-machine lines
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test.py \
-	    tests/static/analyse.py tests/fuzz/run.py \
+	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test_static.py \
+	    tests/static/analyse.py tests/fuzz/fuzz.py \
 	    testbed/test.sh testbed/selftest.sh bench/check.py)
 
 # Hypervisors that stack.py must refuse; __wrap_F is called in the place of F.

@@ -21,10 +21,10 @@ FUZZ_PLANTED = $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/planted
 
 .PHONY: fuzz fuzz-corpus fuzz-targets
 fuzz: fuzz-targets
-	@tests/fuzz/run.py
+	@tests/fuzz/fuzz.py
 
 fuzz-corpus: fuzz-targets
-	@tests/fuzz/run.py --merge
+	@tests/fuzz/fuzz.py --merge
 
 check-all: fuzz-targets
 

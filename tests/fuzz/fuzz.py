@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# run.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs that once crashed
+# fuzz.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs that once crashed
 # are kept, then new inputs for a while; and each with a planted bug, which it has to find. One line
 # per test: "ok NAME" or "FAIL NAME: reason".
-# Usage: run.py [--merge] [TARGET ...]      FULL=1: 10 minutes for each target instead of 10 s
+# Usage: fuzz.py [--merge] [TARGET ...]      FULL=1: 10 minutes for each target instead of 10 s
 import argparse
 import concurrent.futures
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# test.py: tests of the checks in this folder, each on input that it has to refuse as well as on
+# test_static.py: tests of the checks in this folder, each on input that it has to refuse as well as on
 # input that it has to take. One line per test: "ok NAME" or "FAIL NAME: reason".
 import contextlib
 import io
