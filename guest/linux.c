@@ -22,8 +22,6 @@
 #define IDENTITY_GIB 4ULL /* first page tables: guest_kernel and guest_setup lie below */
 
 #define GDT_ENTRIES 4
-#define GDT_FLAT_CODE_64 0x00af9b000000ffffULL /* base 0, limit 4 GiB, present, code, L */
-#define GDT_FLAT_DATA 0x00cf93000000ffffULL    /* base 0, limit 4 GiB, present, data, writable */
 #define STACK_SIZE PAGE_SIZE
 
 /* The overlays of the guest's map: image, pool, ACPI copies. */
@@ -202,8 +200,8 @@ static void build_page_tables(uint64_t *tables)
 static void build_gdt(uint64_t *gdt)
 {
     memset(gdt, 0, GDT_ENTRIES * sizeof(*gdt));
-    gdt[LINUX_BOOT_CS / sizeof(*gdt)] = GDT_FLAT_CODE_64;
-    gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_FLAT_DATA;
+    gdt[LINUX_BOOT_CS / sizeof(*gdt)] = GDT_CODE_64;
+    gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_DATA;
 }
 
 /* Another processor that the guest can start would run outside VMX operation, with all of the

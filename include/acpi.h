@@ -84,6 +84,12 @@ _Static_assert(sizeof(struct acpi_fadt) == 129, "FADT through RESET_VALUE");
 _Static_assert(offsetof(struct acpi_fadt_wide, x_pm1a_control) == 172, "FADT X_PM1a_CNT_BLK");
 _Static_assert(sizeof(struct acpi_fadt_wide) == 196, "FADT through X_PM1b_CNT_BLK");
 
+/* The PM1 control registers. */
+#define PM1_CONTROL_BYTES 2
+#define PM1_SLP_EN BIT(13)
+#define PM1_SLP_TYP_SHIFT 10
+#define PM1_SLP_TYP_MASK 7
+
 struct acpi_madt {
     struct acpi_header header;
     uint32_t local_apic_address;
@@ -112,6 +118,15 @@ struct acpi_madt_local_x2apic {
     uint32_t flags;
     uint32_t processor_uid;
 } __attribute__((packed));
+/* Types of e820 entries (ACPI specification, "Address Range Types"; Linux, asm/e820/types.h). */
+#define E820_RAM 1
+#define E820_RESERVED 2
+#define E820_ACPI 3
+#define E820_NVS 4
+#define E820_UNUSABLE 5
+#define E820_PMEM 7
+#define E820_SOFT_RESERVED 0xefffffffu
+
 /* Ids that stand for no processor. */
 #define ACPI_NO_APIC_ID 0xff
 #define ACPI_NO_X2APIC_ID 0xffffffffu

@@ -61,6 +61,9 @@
 #define MCG_CAP_COUNT BITS(7, 0)
 #define IA32_MCG_STATUS 0x17a
 #define IA32_PERFEVTSEL0 0x186
+#define EVTSEL_OS BIT(17)
+#define EVTSEL_INT BIT(20)
+#define EVTSEL_EN BIT(22)
 #define IA32_MISC_ENABLE 0x1a0
 #define MISC_ENABLE_XD_DISABLE BIT(34)
 #define MSR_OFFCORE_RSP_0 0x1a6
@@ -68,6 +71,9 @@
 #define MSR_LBR_SELECT 0x1c8
 #define MSR_LASTBRANCH_TOS 0x1c9
 #define IA32_DEBUGCTL 0x1d9
+#define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
+#define DEBUGCTL_BUS_LOCK BIT(2) /* reserved where CPUID.7:ECX[24] is 0 */
+#define DEBUGCTL_RESERVED (BITS(63, 16) | BITS(5, 3))
 #define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define IA32_SMRR_PHYSBASE 0x1f2
 #define IA32_SMRR_PHYSMASK 0x1f3
@@ -98,7 +104,10 @@
 #define PERF_CAP_METRICS BIT(15)
 #define IA32_FIXED_CTR_CTRL 0x38d
 #define IA32_PERF_GLOBAL_STATUS 0x38e
+#define GLOBAL_STATUS_OVERFLOWS (BITS(31, 0) | BITS(54, 32)) /* counters, not freezes or trace */
 #define IA32_PERF_GLOBAL_CTRL 0x38f
+#define GLOBAL_CTRL_FIXED_SHIFT 32
+#define GLOBAL_CTRL_METRICS BIT(48)
 #define IA32_PERF_GLOBAL_STATUS_RESET 0x390
 #define IA32_PERF_GLOBAL_STATUS_SET 0x391
 #define IA32_PERF_GLOBAL_INUSE 0x392
@@ -147,7 +156,11 @@
 #define TME_ACTIVATE_KEYID_BITS 0xf
 #define IA32_TME_EXCLUDE_BASE 0x984
 #define IA32_DEBUG_INTERFACE 0xc80
-#define IA32_XSS 0xda0
+#define IA32_XSS 0xda0 /* SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps" */
+#define XSS_PT BIT(8)
+#define XSS_CET (BIT(11) | BIT(12)) /* user and supervisor */
+#define XSS_UINTR BIT(14)
+#define XSS_LBR BIT(15)
 #define IA32_LBR_INFO0 0x1200
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define IA32_SEAMRR_PHYSMASK 0x1401
@@ -169,6 +182,7 @@
 #define EFER_LME BIT(8)
 #define EFER_LMA BIT(10)
 #define EFER_NXE BIT(11)
+#define EFER_RESERVED (~(uint64_t)(EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE))
 #define IA32_GS_BASE 0xc0000101
 
 #endif

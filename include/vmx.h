@@ -16,6 +16,7 @@
 #define VMX_BASIC_TRUE_CONTROLS BIT(55)
 
 /* IA32_VMX_MISC */
+#define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
 
 /* IA32_VMX_EPT_VPID_CAP */
@@ -82,6 +83,7 @@
 #define BLOCKING_BY_STI BIT(0)
 #define BLOCKING_BY_MOV_SS BIT(1)
 #define BLOCKING_BY_NMI BIT(3)
+#define BLOCKING_RESERVED BITS(31, 5)
 
 /* Guest activity state */
 #define ACTIVITY_ACTIVE 0
@@ -130,6 +132,21 @@
 #define ACCESS_DB BIT(14)
 #define ACCESS_GRANULARITY BIT(15)
 #define ACCESS_UNUSABLE BIT(16)
+/* Access rights, and limits, as software has them. */
+#define REAL_LIMIT 0xffff
+#define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */
+#define RIGHTS_REAL_CODE 0x9b
+#define RIGHTS_LDT 0x82
+#define RIGHTS_REAL_TSS 0x8b /* busy: VM entries want no other */
+#define FLAT_LIMIT 0xffffffffu
+#define RIGHTS_CODE_64 (0x9b | ACCESS_LONG | ACCESS_GRANULARITY)
+#define RIGHTS_DATA (0x93 | ACCESS_DB | ACCESS_GRANULARITY)
+#define ACCESS_RESERVED (BITS(11, 8) | BITS(31, 17))
+#define TYPE_ACCESSED BIT(0)
+#define TYPE_CODE BIT(3)
+#define TYPE_BUSY_TSS_64 11
+#define TYPE_BUSY_TSS_16 3
+#define SELECTOR_TI BIT(2)
 
 /* EPT entries (SDM Vol. 3, tables "Format of an EPT ... Entry") */
 #define EPT_READ BIT(0)

@@ -50,6 +50,14 @@
 #define CR4_LAM_SUP BIT(28)
 #define CR4_FRED BIT(32)
 
+/* What registers have after reset or INIT (SDM Vol. 3, "Processor State After Reset"). */
+#define RESET_CS 0xf000
+#define RESET_CS_BASE 0xffff0000
+#define RESET_IP 0xfff0
+#define DR6_RESET 0xffff0ff0
+#define DR7_RESET 0x400
+#define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */
+
 #define RFLAGS_FIXED BIT(1)
 #define RFLAGS_CF BIT(0)
 #define RFLAGS_PF BIT(2)
@@ -84,6 +92,28 @@
 
 #define SIZE_2M BIT(21)
 #define SIZE_1G BIT(30)
+
+/* Descriptors, and what the registers of their tables hold (SDM Vol. 3, "Segment Descriptors"). */
+#define GDT_CODE_64 0x00af9b000000ffffULL
+#define GDT_DATA 0x00cf93000000ffffULL
+#define TSS_AVAILABLE 0x89ULL /* in bits 47:40 */
+#define GATE_INTERRUPT 0x8eULL /* present, DPL 0, 64-bit interrupt gate: IF off */
+
+struct tss {
+    uint32_t reserved_0;
+    uint64_t rsp[3];
+    uint64_t reserved_1;
+    uint64_t ist[7];
+    uint64_t reserved_2;
+    uint16_t reserved_3;
+    uint16_t io_map_base;
+} __attribute__((packed));
+_Static_assert(sizeof(struct tss) == 104, "SDM: the 64-bit TSS has 104 bytes");
+
+struct table_register {
+    uint16_t limit;
+    uint64_t base;
+} __attribute__((packed));
 
 #define VECTOR_DE 0
 #define VECTOR_DB 1

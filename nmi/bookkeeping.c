@@ -8,7 +8,6 @@
 #include "../apic/apic.h"
 
 #define EXITS_TO_FORGET 2 /* tests/model/: with one, a sender between ICR and "sent" is forgotten */
-#define GLOBAL_STATUS_OVERFLOWS (BITS(31, 0) | BITS(54, 32)) /* counters, not freezes or trace */
 
 void nmi_bookkeeping_setup(struct cpu *cpu)
 {

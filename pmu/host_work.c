@@ -9,12 +9,8 @@
 #include "../nmi/nmi.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
-#define EVTSEL_OS BIT(17)
-#define EVTSEL_INT BIT(20)
-#define EVTSEL_EN BIT(22)
 #define COUNTER_BITS BITS(47, 0)
 #define STATUS_COUNTER_0 BIT(0)
-#define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
 #define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
 #define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
 

@@ -8,8 +8,6 @@
 #include "pmu.h"
 
 #define NOTHING_COUNTS 0
-#define GLOBAL_CTRL_FIXED_SHIFT 32
-#define GLOBAL_CTRL_METRICS BIT(48)
 
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
 {

@@ -5,18 +5,6 @@
  */
 #include "exit.h"
 
-#define AR_RESERVED (BITS(11, 8) | BITS(31, 17))
-#define TYPE_ACCESSED BIT(0)
-#define TYPE_CODE BIT(3)
-#define TYPE_BUSY_TSS_64 11
-#define TYPE_BUSY_TSS_16 3
-#define SELECTOR_TI BIT(2)
-#define DEBUGCTL_RESERVED (BITS(63, 16) | BITS(5, 3))
-#define DEBUGCTL_BUS_LOCK BIT(2) /* reserved where CPUID.7:ECX[24] is 0 */
-#define EFER_RESERVED (~(uint64_t)(EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE))
-#define ACTIVITY_LAST ACTIVITY_WAIT_FOR_SIPI
-#define INTERRUPTIBILITY_RESERVED BITS(31, 5)
-
 struct check {
     bool ok;
     const char *wrong;
@@ -79,8 +67,8 @@ static bool check_registers(bool ia32e)
         {canonical(idtr), "IDTR base is not canonical", idtr},
         {!ia32e || canonical(rip), "RIP is not canonical", rip},
         {rflags & RFLAGS_FIXED, "RFLAGS bit 1 is 0", rflags},
-        {activity <= ACTIVITY_LAST, "activity state is unknown", activity},
-        {!(blocking & INTERRUPTIBILITY_RESERVED), "interruptibility has reserved bits", blocking},
+        {activity <= ACTIVITY_WAIT_FOR_SIPI, "activity state is unknown", activity},
+        {!(blocking & BLOCKING_RESERVED), "interruptibility has reserved bits", blocking},
         {!has(blocking, BLOCKING_BY_STI | BLOCKING_BY_MOV_SS),
          "blocking by STI and by MOV SS at once", blocking},
         {!(blocking & BLOCKING_BY_STI) || rflags & RFLAGS_IF,
@@ -104,7 +92,7 @@ static bool check_segment(enum segment s, bool ia32e)
     bool any_base = s < SEGMENT_FS;
     const struct check checks[] = {
         {usable || (!cs && !tr), "unusable", rights},
-        {!(rights & AR_RESERVED), "access rights have reserved bits", rights},
+        {!(rights & ACCESS_RESERVED), "access rights have reserved bits", rights},
         {rights & ACCESS_PRESENT, "not present", rights},
         {!!(rights & ACCESS_CODE_DATA) == memory, "wrong S bit", rights},
         {(limit & 0xfff) == 0xfff || !granular, "limit has low bits 0 with G = 1", limit},

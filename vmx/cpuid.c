@@ -16,11 +16,6 @@
 #define SLOT_NONE (CPUID_SLOTS - 2)
 #define ANY_SUBLEAF ~0u
 
-/* IA32_XSS (SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps") */
-#define XSS_PT BIT(8)
-#define XSS_CET (BIT(11) | BIT(12)) /* user and supervisor */
-#define XSS_UINTR BIT(14)
-#define XSS_LBR BIT(15)
 
 #define HYPERVISOR_LEAVES 0x10000000u /* 0x40000000 .. 0x4fffffff are never hardware's */
 

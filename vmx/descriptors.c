@@ -11,29 +11,8 @@ extern const char exception_stubs[];
 #define EXCEPTION_STUB_BYTES 16
 #define EXCEPTIONS 32
 
-#define GATE_INTERRUPT 0x8eULL /* present, DPL 0, 64-bit interrupt gate: IF off */
 #define IST_NMI 1
 #define IST_FAULT 2 /* #DF, #PF and #MC: the stack may be what is broken */
-
-#define GDT_CODE_64 0x00af9b000000ffffULL
-#define GDT_DATA 0x00cf93000000ffffULL
-#define TSS_AVAILABLE 0x89ULL
-
-struct tss {
-    uint32_t reserved_0;
-    uint64_t rsp[3];
-    uint64_t reserved_1;
-    uint64_t ist[7];
-    uint64_t reserved_2;
-    uint16_t reserved_3;
-    uint16_t io_map_base;
-} __attribute__((packed));
-_Static_assert(sizeof(struct tss) == 104, "SDM: the 64-bit TSS has 104 bytes");
-
-struct table_register {
-    uint16_t limit;
-    uint64_t base;
-} __attribute__((packed));
 
 struct tables {
     uint64_t gdt[5]; /* null, code, data, TSS (two entries) */

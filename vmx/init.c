@@ -13,16 +13,6 @@
 #include "exit.h"
 #include "processor.h"
 
-#define REAL_LIMIT 0xffff
-#define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */
-#define RIGHTS_REAL_CODE 0x9b
-#define RIGHTS_LDT 0x82
-#define RIGHTS_REAL_TSS 0x8b /* busy: VM entries want no other */
-#define RESET_CS 0xf000
-#define RESET_CS_BASE 0xffff0000
-#define RESET_IP 0xfff0
-#define DR6_RESET 0xffff0ff0
-#define DR7_RESET 0x400
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12
 /* cpu->sipi, where VMX has no wait-for-SIPI state */

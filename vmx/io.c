@@ -6,12 +6,9 @@
  */
 #include "exit.h"
 
-#include "../nmi/nmi.h"
+#include "acpi.h"
 
-#define PM1_CONTROL_BYTES 2
-#define PM1_SLP_EN BIT(13)
-#define PM1_SLP_TYP_SHIFT 10
-#define PM1_SLP_TYP_MASK 7
+#include "../nmi/nmi.h"
 
 static void watch(uint8_t *bitmaps, uint16_t port, unsigned bytes)
 {

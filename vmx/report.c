@@ -3,6 +3,7 @@
  * The table of exits, and the ways to reset the machine.
  * ACPI specification, "Reset Register".
  */
+#include "acpi.h"
 #include "exit.h"
 
 #include "../nmi/nmi.h"
@@ -11,7 +12,6 @@
 #define KEYBOARD_COMMAND 0x64
 #define KEYBOARD_PULSE_RESET 0xfe
 #define RESET_WAIT_US 100000
-#define ACPI_SYSTEM_IO 1
 
 const char *exit_reason_name(uint32_t reason)
 {
@@ -79,7 +79,7 @@ void machine_end(struct cpu *cpu)
 void machine_reset(const struct acpi_facts *acpi)
 {
     /* A reset register in memory is not mapped here; the other two ways then do. */
-    if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SYSTEM_IO) {
+    if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SPACE_IO) {
         outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
         delay_us(RESET_WAIT_US);
     }

@@ -11,10 +11,6 @@
 #include "hypercall.h"
 
 #define GUEST_VPID 1 /* one guest; 0 is root mode's */
-#define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */
-#define FLAT_LIMIT 0xffffffffu
-#define RIGHTS_CODE_64 (0x9b | ACCESS_LONG | ACCESS_GRANULARITY)
-#define RIGHTS_DATA (0x93 | ACCESS_DB | ACCESS_GRANULARITY)
 
 /* What the kernel's 64-bit entry has otherwise than an INIT. */
 static void linux_entry_state(const struct vmx_capability *c, const struct vmx_controls *controls,

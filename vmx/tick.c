@@ -11,7 +11,6 @@
 #include "../pmu/pmu.h"
 #include "processor.h"
 
-#define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
 #define TIMER_MAX 0xffffffffULL
 
 /* 0: CPUID does not tell. */
