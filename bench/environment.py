@@ -123,7 +123,8 @@ def frequency():
 def collect(kind, kernel, model, mitigations):
     """The environment of a run on this machine, but for what its consoles say."""
     found = {
-        "kind": kind, "tick": 0, "mitigations": mitigations, "kvm": "", "compiler": compiler(),
+        "kind": kind, "tick": 0, "mitigations": mitigations, "root_mitigations": "off",
+        "kvm": "", "compiler": compiler(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "kernel": f"Linux {kernel}" if kernel else "", "turbo": "", "frequency": "",
     }

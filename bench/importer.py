@@ -42,6 +42,9 @@ def take(section, text, where):
             section.column = value
         elif key in ("version", "governor", "options"):
             setattr(section, key, value)
+            found = re.search(r"\bmitigations=(\w+)", value) if key == "options" else None
+            if found:
+                section.environment["root_mitigations"] = found[1]
         elif key in results.ENVIRONMENT:
             section.environment[key] = value
         else:

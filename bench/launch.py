@@ -82,7 +82,7 @@ class Launcher:
             run += ["--guest", "direct"]
         else:
             run += ["--efi", self.efi(boot), "--config",
-                    f"tick=0 policy={boot.column} {boot.config}".strip()]
+                    f"tick=0 mitigations=off policy={boot.column} {boot.config}".strip()]
         return self.lab.watch(boot.name, run, boot.limit, None)
 
     def stop(self):

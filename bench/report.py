@@ -29,7 +29,8 @@ SUMMED = ("Five columns (native, KVM, and PMUvisor's policies intercept, msr and
           "cycles or time can be read beside ratios of counts, while the figures themselves "
           "cannot be compared.")
 ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux"), ("kvm", "KVM"),
-               ("compiler", "compiler"), ("mitigations", "kernel options"), ("turbo", "turbo"),
+               ("compiler", "compiler"), ("mitigations", "kernel options"),
+               ("root_mitigations", "PMUvisor's mitigations"), ("turbo", "turbo"),
                ("frequency", "frequency"), ("date", "date"))
 
 

@@ -22,7 +22,7 @@ METRICS = {"instructions": ("instructions", "root_instructions", "nonroot_instru
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "profile", "nginx", "accuracy", "ablation")
 ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick",
-               "mitigations", "turbo", "frequency")
+               "mitigations", "root_mitigations", "turbo", "frequency")
 NOT_RUN = "not run"
 # Of a column on a machine under KVM: what its figures have below them.
 ONE_LEVEL = "one level of virtualisation, the host's KVM"
@@ -30,7 +30,7 @@ TWO_LEVELS = "two levels of virtualisation, PMUvisor on the host's KVM"
 STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
 # Parts of one set of results must agree in these; where others differ, a line says so.
-SAME = ("kind", "cpu", "kernel", "mitigations")
+SAME = ("kind", "cpu", "kernel", "mitigations", "root_mitigations")
 # What may change from column to column of one machine, and then says which column had which.
 BY_COLUMN = ("turbo", "frequency")
 RUN = ("seconds", "jobs", "processors", "whole")

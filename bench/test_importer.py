@@ -131,6 +131,11 @@ class Import(unittest.TestCase):
         self.assertEqual([found["columns"][name]["detail"] for name in ("native", "msr")],
                          ["imported, 2 lines", "imported, 2 lines, policy=msr tick=0"])
 
+    def test_mitigations_are_in_the_environment(self):
+        found, _, _ = self.run_on(
+            file_of("msr", env=ENV + 'env: options="tick=0 mitigations=auto"\n'))
+        self.assertEqual(found["environment"]["root_mitigations"], "auto")
+
     def test_few_runs_are_listed(self):
         _, notes, status = self.run_on(file_of("native").replace("n=30 min=220", "n=29 min=220"))
         self.assertEqual((status, len(notes)), (0, 1))

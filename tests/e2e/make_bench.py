@@ -63,7 +63,8 @@ def test_run(lab):
         assert column["status"] == wanted, f"{name}: {column}"
     assert {entry["unit"] for entry in results["measurements"]} <= {"instructions", "count"}
     environment = results["environment"]
-    for key in ("cpu", "kernel", "kvm", "emulator", "compiler", "date", "mitigations"):
+    for key in ("cpu", "kernel", "kvm", "emulator", "compiler", "date", "mitigations",
+                "root_mitigations"):
         assert environment[key], f"environment.{key} is empty"
     assert environment["kind"] == "emulator" and environment["tick"] == 0, environment
     return f"{len(results['measurements'])} measurements"
