@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# fuzz.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs that once crashed
-# are kept, then new inputs for a while; and each with a planted bug, which it has to find. One line
+# fuzz.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs that once
+# crashed are kept, then new inputs for a while; and each with a planted bug, which it has to find. One line
 # per test: "ok NAME" or "FAIL NAME: reason".
 # Usage: fuzz.py [--merge] [TARGET ...]      FULL=1: 10 minutes for each target instead of 10 s
 import argparse

@@ -58,12 +58,13 @@ static int render(const struct options *o, char *out, size_t size)
              o->bookkeeping & BOOKKEEPING_MASK ? ",mask" : "");
     return snprintf(out, size,
                     "policy=%s apic=%s console=%s pmu=%s stats=%s tick=%u user_hypercalls=%d\n"
-                    "unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\nkernel=%s initrd=%s append=%s\n",
+                    "unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
+                    "kernel=%s initrd=%s append=%s\n",
                     policy_name(o->policy), o->apic_trap ? "trap" : "pass", consoles[o->console],
                     o->pmu ? "on" : "off", o->stats_cycles ? "cycles" : "counts", o->tick_ms,
                     o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
-                    o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto", steps[0] != '\0' ? steps + 1 : "none",
-                    o->kernel, o->initrd, o->append);
+                    o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto",
+                    steps[0] != '\0' ? steps + 1 : "none", o->kernel, o->initrd, o->append);
 }
 
 static void check_same(const struct options *a, const struct options *b)

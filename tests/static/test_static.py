@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# test_static.py: tests of the checks in this folder, each on input that it has to refuse as well as on
-# input that it has to take. One line per test: "ok NAME" or "FAIL NAME: reason".
+# test_static.py: tests of the checks in this folder, each on input that it has to refuse as well as
+# on input that it has to take. One line per test: "ok NAME" or "FAIL NAME: reason".
 import contextlib
 import io
 import os
