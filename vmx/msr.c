@@ -156,6 +156,7 @@ static const struct msr_rule rules[] = {
     {IA32_DS_AREA, IA32_DS_AREA, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
     {IA32_PMC_GP0_CTR, IA32_PMC_FX31_LAST, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
 };
+#define RULES_END 0x2000 /* no rule is past the bitmap's lower range */
 #define RULES (sizeof(rules) / sizeof(rules[0]))
 
 void msr_setup(struct cpu *cpu, const uint32_t *controls)
@@ -179,7 +180,7 @@ static const struct msr_rule *rule_of(uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
 
-    for (const struct msr_rule *rule = rules; rule < rules + RULES; rule++)
+    for (const struct msr_rule *rule = rules; index < RULES_END && rule < rules + RULES; rule++)
         if (index >= rule->first && index <= rule->last)
             return rule;
     return &none;
