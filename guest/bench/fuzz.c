@@ -2,9 +2,9 @@
  *
  * The fuzzer: random operations that a hostile or broken guest may do, each of which must neither
  * hurt the hypervisor nor give the guest something else than the processor would, but for the
- * documented differences (fuzz_differ.c). `fuzz:SEED:FIRST:COUNT` prints a hash of every STEP operations;
- * `fuzz:fine:...` for the last STEP of them one of every FINE_STEP, `fuzz:verbose:...` the last
- * FINE_STEP themselves.
+ * documented differences (fuzz_differ.c). `fuzz:SEED:FIRST:COUNT` prints a hash of every STEP
+ * operations; `fuzz:fine:...` for the last STEP of them one of every FINE_STEP, `fuzz:verbose:...`
+ * the last FINE_STEP themselves.
  */
 #include "fuzz.h"
 
@@ -121,7 +121,7 @@ static uint64_t hash_op(uint64_t hash, const struct fuzz_op *op)
     hash = hash_word(hash, op->vector | op->error << 8);
     hash = hash_word(hash, op->rip);
     hash = hash_word(hash, op->rflags);
-    hash = hash_word(hash, op->cr2);
+    hash = hash_word(hash, op->cr2 ^ op->others << 1);
     for (unsigned i = 0; i < FUZZ_VALUES; i++)
         hash = hash_word(hash, op->value[i]);
     return hash;
@@ -143,9 +143,9 @@ void fuzz_show(const struct fuzz_op *op)
 static void print(uint64_t number, const struct fuzz_op *op)
 {
     log_printf("fuzz-op: number=%lu kind=%s subject=0x%lx detail=0x%lx hidden=%d vector=%lu "
-               "error=0x%lx rip=0x%lx rflags=0x%lx cr2=0x%lx",
+               "error=0x%lx rip=0x%lx rflags=0x%lx cr2=0x%lx others=0x%lx",
                number, kinds[op->kind].name, op->subject, op->detail, op->hidden, op->vector,
-               op->error, op->rip, op->rflags, op->cr2);
+               op->error, op->rip, op->rflags, op->cr2, op->others);
     for (unsigned i = 0; i < FUZZ_VALUES; i++)
         log_printf(" v%u=0x%lx", i, op->value[i]);
     log_printf("\n");

@@ -139,7 +139,7 @@ enum { FUZZ_VALUES = 4 };
 struct fuzz_op {
     enum fuzz_kind kind;
     uint64_t random;  /* the generator's state */
-    uint64_t subject; /* leaf, MSR, port, hypercall, physical page ...: what a difference is about */
+    uint64_t subject; /* leaf, MSR, port, hypercall, physical page ...: of a difference */
     uint64_t detail;  /* subleaf, value, ... */
     uint64_t before;  /* what the register held */
     unsigned cpl;
@@ -148,8 +148,9 @@ struct fuzz_op {
     bool hidden_table; /* has its page table there */
     unsigned length;
     uint8_t code[64];
-    uint64_t start, flags; /* RIP and RFLAGS that it began with */
+    uint64_t start, flags, others_before; /* RIP, RFLAGS and others that it began with */
     /* What it gave. */
+    uint64_t others; /* RSP, RBP to R15, mixed */
     uint64_t vector, error, rip, rflags, cr2;
     uint64_t value[FUZZ_VALUES];
 };

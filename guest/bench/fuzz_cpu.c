@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The fuzzer's world: descriptor tables with segments of every kind, handlers for all vectors, and a
- * window of pages in which operations run. Natively and under PMUvisor everything is at the same
+ * The fuzzer's world: descriptor tables with segments of every kind, handlers for all vectors, and
+ * a window of pages in which operations run. Natively and under PMUvisor everything is at the same
  * linear addresses. SDM Vol. 3, "Segment Descriptors", "64-Bit TSS", "Interrupt Stack Table",
  * "4-Level Paging and 5-Level Paging".
  */
@@ -279,7 +279,7 @@ void fuzz_setup(void)
     setup_gdt();
     setup_idt();
     fuzz_restore_descriptors();
-    /* The emulator takes this write for a kernel's first: MSRs that do not exist fault from now on. */
+    /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
     wrmsr(MSR_LSTAR, WINDOW_CODE + LANDING);
     wrmsr(MSR_CSTAR, WINDOW_CODE + LANDING);
     wrmsr(MSR_STAR, (uint64_t)FUZZ_CODE_2 << STAR_SYSRET_SHIFT |
@@ -353,8 +353,20 @@ bool fuzz_go(struct fuzz_op *op)
     return fuzz_out.vector == FUZZ_DONE;
 }
 
+/* Outside 64-bit mode the upper halves are undefined after a while. */
+static uint64_t mix_others(const struct fuzz_op *op, const struct fuzz_state *s)
+{
+    uint64_t mixed = (uint32_t)s->rsp;
+
+    for (unsigned i = RBP; i < (op->code_32 ? R8 : 16); i++)
+        mixed = mixed * 3 + (op->code_32 ? (uint32_t)s->gpr[i] : s->gpr[i]);
+    return mixed;
+}
+
 void fuzz_keep(struct fuzz_op *op, bool outputs)
 {
+    op->others_before = mix_others(op, &fuzz_in);
+    op->others = mix_others(op, &fuzz_out);
     op->start = fuzz_in.rip;
     op->flags = fuzz_in.rflags;
     op->vector = fuzz_out.vector;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The documented differences between a guest of PMUvisor and the machine itself: one table. The native
- * run makes of each result what the guest has to get, so that both runs have to be the same; a row
- * that never changed anything, or one that is missing, fails the test (tests/e2e/fuzz.py).
+ * The documented differences between a guest of PMUvisor and the machine itself: one table. The
+ * native run makes of each result what the guest has to get, so that both runs have to be the same;
+ * a row that never changed anything, or one that is missing, fails the test (tests/e2e/fuzz.py).
  */
 #include "fuzz.h"
 
@@ -18,8 +18,8 @@
 #define PF_RESERVED BIT(3)
 #define CR4_HIDDEN CR4_VMXE
 #define HYPERCALLS_OFFERED                                                                         \
-    (BIT(HYPERCALL_NMI_PASSTHROUGH_ON) | BIT(HYPERCALL_NMI_PASSTHROUGH_OFF) |                       \
-     BIT(HYPERCALL_UNKNOWN_NMI) | BIT(HYPERCALL_STATISTICS) | BIT(HYPERCALL_LOG) |                  \
+    (BIT(HYPERCALL_NMI_PASSTHROUGH_ON) | BIT(HYPERCALL_NMI_PASSTHROUGH_OFF) |                      \
+     BIT(HYPERCALL_UNKNOWN_NMI) | BIT(HYPERCALL_STATISTICS) | BIT(HYPERCALL_LOG) |                 \
      BIT(HYPERCALL_HOST_WORK))
 #define FEATURES_ECX_VMX_SMX (BIT(5) | BIT(6))
 #define LEAF_EXTENDED_1 0x80000001u
@@ -27,7 +27,7 @@
 #define FEATURES_ECX_HYPERVISOR BIT(31)
 #define FEATURE_CONTROL_SHOWN (FEATURE_CONTROL_LOCK)
 #define FEATURE_CONTROL_HIDDEN                                                                     \
-    (FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX | FEATURE_CONTROL_SENTER |     \
+    (FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX | FEATURE_CONTROL_SENTER |   \
      FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX)
 
 struct row {
@@ -46,6 +46,7 @@ static void is_done(struct fuzz_op *op)
     op->error = 0;
     op->rip = op->start + op->length + 2; /* behind INT FUZZ_DONE */
     op->rflags = op->flags;
+    op->others = op->others_before;
     op->cr2 = 0;
 }
 
@@ -56,6 +57,7 @@ static bool faults(struct fuzz_op *op, unsigned vector)
     op->error = 0;
     op->rip = op->start;
     op->rflags = op->flags | RFLAGS_RF;
+    op->others = op->others_before;
     op->cr2 = 0;
     return true;
 }
@@ -122,7 +124,7 @@ static bool hypervisor_leaf(struct fuzz_op *op, const struct row *row)
     return true;
 }
 
-/* Of a write the values are: what is read then, 0, whether it was done, and whether undoing it was. */
+/* Of a write the values are: what is read then, 0, whether it was done, whether undoing it was. */
 static bool write_faults(struct fuzz_op *op, const struct row *row)
 {
     (void)row;
@@ -187,7 +189,7 @@ static bool cr4_faults(struct fuzz_op *op, const struct row *row)
     return faults(op, VECTOR_GP);
 }
 
-/* Answered; what the answer has to be depends on the privilege level, and the guest has checked it. */
+/* Answered; what the answer has to be depends on the privilege level, and the guest checked it. */
 static bool call_is_answered(struct fuzz_op *op, const struct row *row)
 {
     (void)row;

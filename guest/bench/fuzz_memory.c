@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Operations of the fuzzer on memory: page table entries and page tables that lead anywhere, and then
- * a read, a write, a change or an execution through them. What is read is not compared, because
+ * Operations of the fuzzer on memory: page table entries and page tables that lead anywhere, and
+ * then a read, a write, a change or an execution through them. What is read is not compared:
  * memory is not the same in both runs; memory that is not the fuzzer's is not changed.
  * SDM Vol. 3, "4-Level Paging and 5-Level Paging", "EPT Violations".
  */

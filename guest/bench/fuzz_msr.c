@@ -23,8 +23,8 @@ static const struct range not_written[] = {
     {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, "natively: its lock cannot be taken back"},
     {0x6e0, 0x6e0, "IA32_TSC_DEADLINE: arms a timer that fires in a later operation"},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, "INIT and SIPI by the ICR, LVT: fuzz_ipi() has its own"},
-    {IA32_APIC_BASE, IA32_APIC_BASE, "an APIC that is off loses all state; apic_base_value() moves it"},
-    {IA32_EFER, IA32_EFER, "NXE: restored too late for the window's pages; efer_value() has the rest"},
+    {IA32_APIC_BASE, IA32_APIC_BASE, "off, the APIC loses all state; apic_base_value() moves it"},
+    {IA32_EFER, IA32_EFER, "NXE: restored too late for the window; efer_value() has the rest"},
 };
 
 /* Their values depend on time, or on how many instructions ran before. */
@@ -288,5 +288,5 @@ void fuzz_cpuid(struct fuzz_op *op)
     (void)fuzz_go(op);
     fuzz_keep(op, true);
     if (leaf == CPUID_HV_FEATURES)
-        op->value[RBX] = 0; /* the policy, and one run is compared with guests of several */
+        op->value[RBX] = op->value[RDX] = 0; /* options: one run is compared with guests of several */
 }

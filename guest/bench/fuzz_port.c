@@ -41,13 +41,13 @@ static const struct port {
     {0x3da, 0x3da, READ_ANY, "VGA status: time"},
     {0x3ff, 0x3ff, BOTH, "COM1's scratch register"},
     {0x5f0, 0x5ff, BOTH, "nobody's"},
-    {0xaff0, 0xafff, BOTH, "nobody's, and the last reaches into the PM1 event block with more bytes"},
+    {0xaff0, 0xafff, BOTH, "nobody's, up to the PM1 event block"},
     {0xcf8, 0xcfb, READ, "PCI index: its neighbour 0xcf9 resets the machine"},
     {0xffe0, 0xffff, BOTH, "nobody's: the last ports"},
 };
 #define PORTS (sizeof(ports) / sizeof(ports[0]))
 
-/* Writes of the PM1 control register, by which the hypervisor sees a power-off; never with SLP_EN. */
+/* Writes of the PM1 control register, where the hypervisor sees a power-off; never with SLP_EN. */
 #define PM1_SLP_EN BIT(13)
 #define PM1_SLP_EN_BYTE 1
 #define PM1_SLP_EN_IN_BYTE 0x20

@@ -81,6 +81,7 @@ void fuzz_hypercall(struct fuzz_op *op)
     CODE(op, 0x0f, 0x01, 0xc1);
     bool done = fuzz_go(op);
     fuzz_keep(op, false);
+    op->others = op->others_before; /* what may change is looked at here */
     if (!done)
         return;
     op->value[0] = answer_is_right(op, number, (int64_t)fuzz_out.gpr[RAX]);
@@ -278,7 +279,7 @@ void fuzz_ipi(struct fuzz_op *op)
         apic_eoi();
 }
 
-/* `fuzz-last:init`, `fuzz-last:shutdown`: what resets the machine, so that nothing comes behind it. */
+/* `fuzz-last:init`, `fuzz-last:shutdown`: these reset the machine, so nothing comes behind them. */
 void test_fuzz_last(const struct job *job)
 {
     struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Operations of the fuzzer on segments and control transfers: selectors of every kind, far jumps,
- * calls and returns, IRET with odd frames, INT n, and exceptions whose gate, stack or TSS is broken.
+ * calls and returns, IRET with odd frames, INT n, exceptions whose gate, stack or TSS is broken.
  * A double fault still has a handler: only a run's last operation may be a triple fault.
  * SDM Vol. 3, "Protection", "Interrupt and Exception Handling"; Vol. 2, "IRET/IRETD/IRETQ".
  */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# fuzz.py: the bench kernel's fuzzer (guest/bench/fuzz.c), natively and under PMUvisor: the same random
-# operations have to give the same, but for the documented differences (guest/bench/fuzz_differ.c), and
-# the hypervisor lives. FULL=1: ten times as many, with other seeds.
+# fuzz.py: the bench kernel's fuzzer (guest/bench/fuzz.c), natively and under PMUvisor: the same
+# random operations have to give the same, but for the documented differences
+# (guest/bench/fuzz_differ.c), and the hypervisor lives. FULL=1: ten times as many, other seeds.
 import os
 import re
 import tempfile
@@ -43,8 +43,8 @@ def guest(lab):
 
 
 def other(lab):
-    return boot(lab, "fuzz-intercept", [f"fuzz:{SEEDS[0]}:0:{OTHER_OPERATIONS}", "fuzz-last:shutdown"],
-                entry="intercept", config="apic=trap")
+    words = [f"fuzz:{SEEDS[0]}:0:{OTHER_OPERATIONS}", "fuzz-last:shutdown"]
+    return boot(lab, "fuzz-intercept", words, entry="intercept", config="apic=trap")
 
 
 def mutant(lab):
