@@ -12,10 +12,6 @@
 #include "x86.h"
 
 #define STACK_BYTES AP_STACK
-#define GATE_INTERRUPT 0x8e /* present, DPL 0, 64-bit interrupt gate */
-#define GDT_CODE_64 0x00af9b000000ffffULL
-#define GDT_DATA 0x00cf93000000ffffULL
-#define TSS_AVAILABLE (0x89ULL << 40)
 #define GDT_WORDS 6
 
 struct gate {
@@ -23,20 +19,6 @@ struct gate {
     uint8_t ist, type;
     uint16_t offset_middle;
     uint32_t offset_high, reserved;
-} __attribute__((packed));
-
-struct tss {
-    uint32_t reserved_0;
-    uint64_t rsp[3];
-    uint64_t reserved_1;
-    uint64_t ist[7];
-    uint64_t reserved_2;
-    uint16_t reserved_3, io_map;
-} __attribute__((packed));
-
-struct table_register {
-    uint16_t limit;
-    uint64_t base;
 } __attribute__((packed));
 
 static struct tables {
@@ -69,7 +51,7 @@ static void gdt_setup(struct tables *t)
 
     t->gdt[CODE_SELECTOR / 8] = GDT_CODE_64;
     t->gdt[DATA_SELECTOR / 8] = GDT_DATA;
-    t->gdt[TSS_SELECTOR / 8] = (sizeof(t->tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE |
+    t->gdt[TSS_SELECTOR / 8] = (sizeof(t->tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
                                (base >> 24 & 0xff) << 56;
     t->gdt[TSS_SELECTOR / 8 + 1] = base >> 32;
     __asm__ volatile("lgdt %0\n\t"
@@ -111,7 +93,7 @@ static void tables_load(struct tables *t, uint64_t nmi_top, uint64_t exception_t
 {
     t->tss.ist[IST_NMI - 1] = nmi_top;
     t->tss.ist[IST_EXCEPTION - 1] = exception_top;
-    t->tss.io_map = sizeof(t->tss);
+    t->tss.io_map_base = sizeof(t->tss);
     gdt_setup(t);
 }
 

@@ -37,7 +37,6 @@
 #define SHORT_TSS_LIMIT 0x20 /* the stacks of IST lie behind it */
 #define CALL_GATE_TYPE 0xecULL /* present, DPL 3 */
 
-#define GATE_INTERRUPT 0x8e
 #define GATE_USER 0x60 /* DPL 3 */
 #define USER_VECTORS_FIRST 0x40
 #define USER_VECTORS_LAST 0x5f
@@ -62,20 +61,6 @@
 #define MSR_SFMASK 0xc0000084
 
 #define OPCODE_INT 0xcd
-
-struct tss {
-    uint32_t reserved_0;
-    uint64_t rsp[3];
-    uint64_t reserved_1;
-    uint64_t ist[ISTS];
-    uint64_t reserved_2;
-    uint16_t reserved_3, io_map;
-} __attribute__((packed));
-
-struct table_register {
-    uint16_t limit;
-    uint64_t base;
-} __attribute__((packed));
 
 extern uint8_t page_tables[];
 extern struct table_register fuzz_own_gdt, fuzz_own_idt;
@@ -227,7 +212,7 @@ static void setup_idt(void)
         tss.ist[i] = (uintptr_t)stacks[i] + STACK_BYTES;
     for (unsigned level = 0; level < 3; level++)
         tss.rsp[level] = WINDOW_DATA + DATA_MIDDLE;
-    tss.io_map = sizeof(tss);
+    tss.io_map_base = sizeof(tss);
     fuzz_own_idt = (struct table_register){sizeof(idt) - 1, (uintptr_t)idt};
     __asm__ volatile("lidt %0" : : "m"(fuzz_own_idt));
 }
