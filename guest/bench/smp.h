@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The other processors of the bench kernel: each has stacks, tables and a struct processor, reached
- * by GS. They sleep in HLT, woken by an interrupt, until the first one gives them a function to run.
+ * by GS. They sleep in HLT, woken by an interrupt, until the first one gives them work.
  * SDM Vol. 3, "Multiple-Processor (MP) Initialization".
  */
 #ifndef PMUVISOR_BENCH_SMP_H

@@ -227,8 +227,8 @@ void test_smp_init(const struct job *job)
                 continue;
             }
             wrong++;
-            tap_note("processor %u, round %lu: ran %d, up %d (%lu starts), CS 0x%x, wanted 0x%lx", i,
-                     round, ran, up, p->starts, cs, page >> 4);
+            tap_note("processor %u, round %lu: ran %d, up %d (%lu starts), CS 0x%x, wanted 0x%lx",
+                     i, round, ran, up, p->starts, cs, page >> 4);
         }
     }
     tap_result(wrong == 0, job->name, NULL);

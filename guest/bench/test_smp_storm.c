@@ -273,9 +273,12 @@ static void host_storm(struct processor *self)
                 make_exit(self);
             self->lost += (int64_t)hypercall_all(HYPERCALL_TEST_BACKTRACE, target->number + 1, 0,
                                                  0).rax != 0;
-            for (uint64_t i = 0; i < WAIT_HOST && host_has_handled(target, &recovered) == before; i++)
+            uint64_t now = before;
+            for (uint64_t i = 0; i < WAIT_HOST && now == before; i++) {
                 pass_time(self, i);
-            self->lost += host_has_handled(target, &recovered) != before + 1;
+                now = host_has_handled(target, &recovered);
+            }
+            self->lost += now != before + 1;
             if (n % 2 == 0)
                 continue;
             send_to(target);
@@ -289,8 +292,8 @@ static void host_storm(struct processor *self)
 }
 
 /* `smp-host:ROUNDS`, an even number. A host NMI that the guest took is found at an exit: there the
- * guest's handler found nothing. It may also find nothing where a host NMI came so soon behind one of
- * the guest's that the host cannot tell whether the two are one. */
+ * guest's handler found nothing. It may also find nothing where a host NMI came so soon behind one
+ * of the guest's that the host cannot tell whether the two are one. */
 void test_smp_host(const struct job *job)
 {
     uint64_t before[BENCH_PROCESSORS], recovered_before[BENCH_PROCESSORS], recovered;

@@ -15,8 +15,8 @@ public:
     enum { READ = 1, WRITTEN = 2 };
 
     void access(uint64_t address, unsigned length, bool write);
-    /* The entry behind an exit of that reason: what was accessed since the last one is kept. An exit
-     * without an entry (a power-off) leaves nothing. */
+    /* The entry behind an exit of that reason: what was accessed since the last one is kept. An
+     * exit without an entry (a power-off) leaves nothing. */
     void entry(unsigned reason);
     /* By reason: the line's number (address / LINE_BYTES) and what was done to it. */
     const std::map<unsigned, std::map<uint64_t, unsigned>> &touched() const { return touched_; }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # smp_bench.py: the bench kernel on several processors, natively and under PMUvisor: starts by INIT
-# and SIPI, the tests of one processor on each of them, storms of PMIs and of NMIs between them, host
-# NMIs between them, and that the exit path shares nothing and costs the same on any number of them.
+# and SIPI, the tests of one processor on each of them, storms of PMIs and of NMIs between them,
+# host NMIs between them, and that the exit path shares nothing and costs the same on each.
 import bench
 import host_nmi
 from bench import Plan, expect_ok, notes, tap
@@ -17,10 +17,11 @@ PERIOD = 100  # instructions; the bench kernel varies it by up to as much again
 REGION_CPUID = 1601
 REGION_PMI = 1602
 
-NMI, INIT, SIPI, CPUID, VMCALL, RDMSR, WRMSR = "0", "3", "4", "10", "18", "31", "32"
+NMI, INIT, SIPI, CPUID, VMCALL, RDMSR, WRMSR, TICK = "0", "3", "4", "10", "18", "31", "32", "52"
 SIGNATURE = 0x50654  # CPUID.1:EAX of the emulator's model
 
 WORKS = ["running", "halted", "exiting", "handler"]
+LVT_MASKED = 0x10000
 ROUNDS = 25
 PARALLEL = 10
 ALONE = ["cpuid", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt", "lbr"]
@@ -112,7 +113,7 @@ def test_native(lab):
 
 
 def test_starts(lab):
-    """In the guest each processor starts again from whatever it does, once by each INIT and SIPI."""
+    """In the guest each processor starts from whatever it does, once by each INIT and SIPI."""
     boot = guest(lab)
     expect_ok(boot, STARTS + ["smp-x2apic"])
     # In both modes; and once each for smp-state and smp-sipi.
@@ -137,11 +138,31 @@ def test_state(lab):
         assert under["gdt"] == under["idt"] == "0x0,0xffff", under
         for key, value in alone.items():
             if key in INIT_DIFFERS:
-                assert (under[key], value) == INIT_DIFFERS[key], f"{key}: {under[key]:#x}, {value:#x}"
+                assert (under[key], value) == INIT_DIFFERS[key], f"{key}: {under[key]}, {value}"
             elif key != "page":
                 assert under[key] == value or key == "cs", f"{key}: {under[key]}, natively {value}"
     assert guests[0]["msr_1b"] & 0xc00 == 0x800 and guests[-1]["msr_1b"] & 0xc00 == 0xc00, guests
     return f"{len(guests[0])} registers"
+
+
+def test_starts_fail(lab):
+    """A hypervisor that is late with an INIT, or leaves the APIC alone, is found out."""
+    boot = run(lab, "late-init", ["smp-state", "smp-init:halted:1"], cpus=2,
+               efi=path("build", "mutants", "late_init.efi"))
+    state = states(boot)[0]
+    assert (state["apic_80"], state["apic_350"]) == (0x20, LVT_MASKED | 0x21), state
+    bad = [test for test, good, _, _ in tap(boot) if not good]
+    assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
+
+
+def test_two(lab):
+    """Two processors, with a tick of the host's that exits in between."""
+    words = STARTS + SMALL
+    boot = run(lab, "two", words, SKIDS, cpus=2, config="tick=1")
+    expect_ok(boot, words)
+    ticks = boot.ledger["exits"][TICK]["count"]
+    assert ticks > 0, "no tick exited"
+    return f"{ticks} ticks"
 
 
 def test_each(lab):
@@ -160,7 +181,7 @@ def test_each_no_exits(lab):
 
 
 def test_sweep(lab):
-    """An NMI at every instruction of an exit, and PMIs of any skid around one, on each processor."""
+    """An NMI at every instruction of an exit, and PMIs of any skid around one, on each of them."""
     plan = Plan(TSC, f"pmi_skid sweep/{SWEEP_SKIDS}").sweep("@sweep", "cpuid")
     plan.sweep("@sweep-blocked", "cpuid").add(f"@sweep-pmi:{SWEEP_SKIDS}")
     boot = bench.run(lab, "smp-sweep", plan, cpus=CPUS)
@@ -307,7 +328,7 @@ def test_hidden_wait_for_sipi(lab):
     assert SIPI not in boot.ledger["exits"], boot.ledger["exits"][SIPI]
 
 
-TESTS = [test_native, test_starts, test_state, test_each, test_each_no_exits, test_sweep,
-         test_storm, test_storm_small] + [make_policy_test(entry) for entry in ("msr", "intercept")]
+TESTS = [test_native, test_starts, test_state, test_starts_fail, test_two, test_each,
+         test_each_no_exits, test_sweep, test_storm, test_storm_small] + [make_policy_test(entry) for entry in ("msr", "intercept")]
 TESTS += [test_storm_fails, test_host, test_host_msr, test_host_fails, test_no_shared_line,
           test_shared_line_found, test_cost, test_hidden_wait_for_sipi]
