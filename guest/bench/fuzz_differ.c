@@ -10,7 +10,7 @@
 #include "hypercall.h"
 #include "log.h"
 #include "msr.h"
-#include "vmx/vectoring.h"
+#include "vmx/inject.h"
 #include "x86.h"
 
 #define ANYTHING 0, ~0ULL
