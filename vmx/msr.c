@@ -91,6 +91,24 @@ static bool misc_enable(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
 }
 
 static const struct msr_rule rules[] = {
+    /* The PMU, first because these are the exits that count: with pmu=off they fault, as on a
+     * processor without one; with policy=intercept they are done for the guest. LBRs and
+     * IA32_DEBUGCTL are not among them: they are debugging's (SDM Vol. 3, "Debug, Branch Profile,
+     * TSC, ..."), work without a PMU, and stay. */
+    {IA32_PMC0, IA32_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
+     pmu_access},
+    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
+     pmu_access},
+    {MSR_PERF_METRICS, MSR_PERF_METRICS, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_INUSE, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {MSR_PEBS_LD_LAT, MSR_PEBS_FRONTEND, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_A_PMC0, IA32_A_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_DS_AREA, IA32_DS_AREA, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
+    {IA32_PMC_GP0_CTR, IA32_PMC_FX31_LAST, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
     {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base_write},
     /* The features that it enables are hidden. */
@@ -138,23 +156,6 @@ static const struct msr_rule rules[] = {
     {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
-    /* The PMU: with pmu=off these fault, as on a processor without one; with policy=intercept they
-     * are done for the guest. LBRs and IA32_DEBUGCTL are not among them: they are debugging's (SDM
-     * Vol. 3, "Debug, Branch Profile, TSC, ..."), work without a PMU, and stay. */
-    {IA32_PMC0, IA32_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
-     pmu_access},
-    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
-     pmu_access},
-    {MSR_PERF_METRICS, MSR_PERF_METRICS, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_INUSE, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {MSR_PEBS_LD_LAT, MSR_PEBS_FRONTEND, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_A_PMC0, IA32_A_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_DS_AREA, IA32_DS_AREA, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PMC_GP0_CTR, IA32_PMC_FX31_LAST, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
 };
 #define RULES_END 0x2000 /* no rule is past the bitmap's lower range */
 #define RULES (sizeof(rules) / sizeof(rules[0]))
@@ -175,7 +176,8 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
                            rule->write != PASS);
 }
 
-/* What has no row, such as what the bitmap cannot name, is done on the hardware. */
+/* What has no row is done on the hardware: that is what the bitmap cannot name, since all else
+ * exits for a row, and every row is of the bitmap's low range. */
 static const struct msr_rule *rule_of(uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
