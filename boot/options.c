@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "bits.h"
+
 struct parser {
     struct options *options;
     const char *source;
@@ -24,7 +26,7 @@ struct text {
 enum kind {
     CHOICE, /* one of the names */
     STEPS,  /* any of the names, separated by commas: their values are ORed */
-    NUMBER, /* from 0 to `most` */
+    NUMBER, /* from 0 to the first choice's value */
     TEXT,   /* may be empty where nothing is said to be wanted */
     REST,   /* text up to the end of its line, blanks and all */
 };
@@ -38,33 +40,32 @@ static const struct option {
         const char *name;
         uint32_t value;
     } choices[CHOICES_MAX];
-    uint32_t most;
 } option_table[] = {
 #define FIELD(name) offsetof(struct options, name), sizeof(((struct options *)0)->name)
     {"policy", CHOICE, FIELD(policy), "intercept, msr or msr+nmi",
-     {{"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}}, 0},
-    {"apic", CHOICE, FIELD(apic_trap), "pass or trap", {{"pass", false}, {"trap", true}}, 0},
-    {"kernel", TEXT, FIELD(kernel), "the path of a kernel", {{0}}, 0},
-    {"initrd", TEXT, FIELD(initrd), NULL, {{0}}, 0},
-    {"append", REST, FIELD(append), NULL, {{0}}, 0},
+     {{"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}}},
+    {"apic", CHOICE, FIELD(apic_trap), "pass or trap", {{"pass", false}, {"trap", true}}},
+    {"kernel", TEXT, FIELD(kernel), "the path of a kernel", {{0}}},
+    {"initrd", TEXT, FIELD(initrd), NULL, {{0}}},
+    {"append", REST, FIELD(append), NULL, {{0}}},
     {"console", CHOICE, FIELD(console), "com1, com2 or none",
-     {{"com1", CONSOLE_COM1}, {"com2", CONSOLE_COM2}, {"none", CONSOLE_NONE}}, 0},
-    {"pmu", CHOICE, FIELD(pmu), "on or off", {{"off", false}, {"on", true}}, 0},
+     {{"com1", CONSOLE_COM1}, {"com2", CONSOLE_COM2}, {"none", CONSOLE_NONE}}},
+    {"pmu", CHOICE, FIELD(pmu), "on or off", {{"off", false}, {"on", true}}},
     {"stats", CHOICE, FIELD(stats_cycles), "counts or cycles",
-     {{"counts", false}, {"cycles", true}}, 0},
-    {"tick", NUMBER, FIELD(tick_ms), "milliseconds from 0 (no tick) to 10000", {{0}}, TICK_MAX_MS},
-    {"user_hypercalls", CHOICE, FIELD(user_hypercalls), "0 or 1", {{"0", false}, {"1", true}}, 0},
-    {"unblock", CHOICE, FIELD(unblock_lazy), "eager or lazy",
-     {{"eager", false}, {"lazy", true}}, 0},
+     {{"counts", false}, {"cycles", true}}},
+    {"tick", NUMBER, FIELD(tick_ms), "milliseconds from 0 (no tick) to 10000",
+     {{NULL, TICK_MAX_MS}}},
+    {"user_hypercalls", CHOICE, FIELD(user_hypercalls), "0 or 1", {{"0", false}, {"1", true}}},
+    {"unblock", CHOICE, FIELD(unblock_lazy), "eager or lazy", {{"eager", false}, {"lazy", true}}},
     {"platform_nmi", CHOICE, FIELD(platform_nmi_host), "guest or host",
-     {{"guest", false}, {"host", true}}, 0},
-    {"mitigations", CHOICE, FIELD(mitigations_off), "auto or off", {{"auto", false}, {"off", true}}, 0},
+     {{"guest", false}, {"host", true}}},
+    {"mitigations", CHOICE, FIELD(mitigations_off), "auto or off",
+     {{"auto", false}, {"off", true}}},
     {"bookkeeping", STEPS, FIELD(bookkeeping), "all, none, or some of lost,skid,unblock,mask",
      {{"lost", BOOKKEEPING_LOST}, {"skid", BOOKKEEPING_SKID}, {"unblock", BOOKKEEPING_UNBLOCK},
-      {"mask", BOOKKEEPING_MASK}, {"all", BOOKKEEPING_ALL}, {"none", 0}}, 0},
+      {"mask", BOOKKEEPING_MASK}, {"all", BOOKKEEPING_ALL}, {"none", 0}}},
 #undef FIELD
 };
-#define OPTION_COUNT (sizeof(option_table) / sizeof(option_table[0]))
 #define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
     "platform_nmi mitigations bookkeeping"
 
@@ -108,12 +109,12 @@ static bool read_number(const struct parser *p, const struct option *option, str
 {
     uint64_t number = value.length == 0 ? UINT64_MAX : 0;
 
-    for (uint64_t i = 0; i < value.length && number <= option->most; i++) {
+    for (uint64_t i = 0; i < value.length && number <= option->choices[0].value; i++) {
         bool digit = value.start[i] >= '0' && value.start[i] <= '9';
         number = digit ? number * 10 + (uint64_t)(value.start[i] - '0') : UINT64_MAX;
     }
     *out = (uint32_t)number;
-    return number <= option->most || bad_value(p, option, value);
+    return number <= option->choices[0].value || bad_value(p, option, value);
 }
 
 static bool set_option(const struct parser *p, const struct option *option, struct text value)
@@ -141,7 +142,7 @@ static bool set_option(const struct parser *p, const struct option *option, stru
 
 static const struct option *find_option(struct text key)
 {
-    for (uint64_t i = 0; i < OPTION_COUNT; i++)
+    for (uint64_t i = 0; i < LENGTH_OF(option_table); i++)
         if (equals(key, option_table[i].key))
             return &option_table[i];
     return NULL;

@@ -254,7 +254,7 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
         return refuse(r, REFUSE_NO_MEMORY,
                       "guest: found a memory map that needs more e820 entries than there is room "
                       "for in 0x%lx bytes; report this as a bug of PMUvisor", bi->guest_setup.size);
-    efi_map_hide(&map, hidden, sizeof(hidden) / sizeof(hidden[0]));
+    efi_map_hide(&map, hidden, LENGTH_OF(hidden));
     if (!edit_acpi(bi, &l, processors, r))
         return false;
 

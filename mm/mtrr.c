@@ -18,8 +18,7 @@ static const uint32_t fixed_msr[] = {
     IA32_MTRR_FIX4K_C0000 + 3, IA32_MTRR_FIX4K_C0000 + 4, IA32_MTRR_FIX4K_C0000 + 5,
     IA32_MTRR_FIX4K_C0000 + 6, IA32_MTRR_FIX4K_F8000,
 };
-#define FIXED (sizeof(fixed_msr) / sizeof(fixed_msr[0]))
-_Static_assert(FIXED == sizeof(((struct mtrr_state *)0)->fixed) / sizeof(uint64_t),
+_Static_assert(LENGTH_OF(fixed_msr) == sizeof(((struct mtrr_state *)0)->fixed) / sizeof(uint64_t),
                "one place for each fixed-range MTRR");
 
 /* Each group of them, last first: where it starts, the size of its ranges, its first register. */
@@ -39,7 +38,7 @@ void mtrr_read(struct mtrr_state *m)
     }
     m->capability = rdmsr(IA32_MTRRCAP);
     m->default_type = rdmsr(IA32_MTRR_DEF_TYPE);
-    for (uint32_t i = 0; i < FIXED && m->capability & MTRRCAP_FIX; i++)
+    for (uint32_t i = 0; i < LENGTH_OF(fixed_msr) && m->capability & MTRRCAP_FIX; i++)
         m->fixed[i] = rdmsr(fixed_msr[i]);
     m->variable_count = m->capability & MTRRCAP_VCNT;
     if (m->variable_count > MTRR_VARIABLE_MAX)

@@ -159,7 +159,7 @@ static bool invalidate(uint64_t unit, uint64_t *queue, uint64_t cap)
         INVALIDATE_WAIT | WAIT_STATUS_WRITE | 1ULL << WAIT_STATUS_SHIFT, status,
     };
 
-    for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(commands); i++)
         queue[i] = commands[i];
     queue[QUEUE_STATUS_WORD] = 0;
     mmio_write_64(unit + VTD_IQT, sizeof(commands));

@@ -60,7 +60,7 @@ bool pmu_context_setup(struct cpu *cpu)
         add(r, IA32_FIXED_CTR0 + i);
     if (facts.capabilities & PERF_CAP_METRICS)
         add(r, MSR_PERF_METRICS);
-    for (unsigned i = 0; i < sizeof(tried) / sizeof(tried[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(tried); i++)
         if (rdmsr_safe(tried[i], &value) && wrmsr_safe(tried[i], value))
             add(r, tried[i]);
     r->status_set = facts.version >= PMU_VERSION_STATUS_SET;

@@ -72,7 +72,6 @@ static const struct control_row rows[] = {
     {"CR3-store exiting", SET_PRIMARY, OFF, PRIMARY_CR3_STORE_EXITING, 0},
     {"MOV-DR exiting", SET_PRIMARY, OFF, PRIMARY_MOV_DR_EXITING, 0},
 };
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 /* Reserved controls that have to be 1, and controls that the SDM lists among them: the default1
  * class, less CR3-load and CR3-store exiting, which the newer capability MSRs let be 0. */
@@ -139,7 +138,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
 
     if (!o->pmu || o->policy == POLICY_INTERCEPT)
         tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;
-    for (unsigned i = 0; i < ROWS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(rows); i++) {
         const struct control_row *row = &rows[i];
         unsigned bit = (unsigned)__builtin_ctz(row->bit);
         bool must = row->need == MUST ||
@@ -184,7 +183,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                {"write-back EPT paging structures", EPT_CAP_MEMORY_WB},
                {"2 MiB EPT pages", EPT_CAP_PAGE_2M},
                {"INVEPT of all contexts", EPT_CAP_INVEPT_ALL}};
-    for (unsigned i = 0; i < sizeof(ept) / sizeof(ept[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(ept); i++)
         if (!(c->ept_vpid & ept[i].bit))
             return refuse(r, REFUSE_UNSUPPORTED,
                           "%s missing (IA32_VMX_EPT_VPID_CAP is 0x%lx); PMUvisor needs it: use a "
@@ -202,7 +201,7 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
 
     for (enum need need = MUST; need <= TO_TRAP; need++) {
         log_printf("VMX controls %s", titles[need]);
-        for (unsigned i = 0, first = 1; i < ROWS; i++) {
+        for (unsigned i = 0, first = 1; i < LENGTH_OF(rows); i++) {
             if (rows[i].need != need)
                 continue;
             bool used = need == TO_TRAP ? row_available(c, &rows[i]) : row_wanted(c, o, &rows[i]);

@@ -86,7 +86,6 @@ static const struct cpuid_row rows[] = {
      * and are answered with #UD. */
     {7, 1, {0, 0, BIT(5), BIT(15)}, ALWAYS},
 };
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 /* What is done to the four registers. The first filter changes nothing, so that the exit path has
  * no case for leaves without one. */
@@ -94,7 +93,7 @@ struct cpuid_filter {
     uint32_t keep[4];
     uint32_t add[4];
 };
-_Static_assert(1 + CPUID_SUBLEAVES * ROWS <= PAGE_SIZE / sizeof(struct cpuid_filter),
+_Static_assert(1 + CPUID_SUBLEAVES * LENGTH_OF(rows) <= PAGE_SIZE / sizeof(struct cpuid_filter),
                "the filters fit one page even where no two rows share one");
 
 uint64_t cpuid_hidden_xss(const uint32_t *controls)
@@ -151,7 +150,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     memset(cpu->cpuid_filters[0].keep, 0xff, sizeof(cpu->cpuid_filters[0].keep));
     cpu->cpuid_count = 1;
     cpu->hypercalls = hypercalls_offered();
-    for (const struct cpuid_row *row = rows; row < rows + ROWS; row++) {
+    for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
         if ((row->set == SET_COUNT ? options : controls[row->set]) & row->unless)
             continue;
         for (unsigned r = 0; r < CPUID_SUBLEAVES; r++) {

@@ -131,10 +131,10 @@ static bool decode_form(struct cursor *c, enum code_size size, struct instructio
     uint8_t opcode = prefixes(c, size, &p), reg = 0;
     const struct form *f = forms;
 
-    while (f < forms + sizeof(forms) / sizeof(forms[0]) && f->opcode != opcode)
+    while (f < forms + LENGTH_OF(forms) && f->opcode != opcode)
         f++;
     /* 32-bit operands alone: the default but for 16-bit code, where the prefix makes them so. */
-    if (f == forms + sizeof(forms) / sizeof(forms[0]) || p.operand_size != (size == CODE_16) ||
+    if (f == forms + LENGTH_OF(forms) || p.operand_size != (size == CODE_16) ||
         p.rex & REX_W)
         return false;
     if (f->other == EAX_OFFSET)

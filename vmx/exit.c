@@ -96,7 +96,7 @@ void exit_setup(struct cpu *cpu)
 {
     for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
         cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
-    for (unsigned i = 0; i < sizeof(undefined) / sizeof(undefined[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
         cpu->handlers[undefined[i]] = exit_undefined;
     cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
 }

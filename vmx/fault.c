@@ -65,7 +65,7 @@ static const char *meaning(const struct exception_frame *f)
                   {"fault stack overflow, ", cpu->fault_stack},
                   {"NMI stack overflow, ", cpu->nmi_stack}};
 
-    for (unsigned i = 0; i < sizeof(stacks) / sizeof(stacks[0]) && f->vector == VECTOR_PF; i++)
+    for (unsigned i = 0; i < LENGTH_OF(stacks) && f->vector == VECTOR_PF; i++)
         if (read_cr2() - (stacks[i].top - (STACK_PAGES + 1) * PAGE_SIZE) < PAGE_SIZE)
             return stacks[i].text;
     return f->vector == VECTOR_DF ? "double fault, " : f->vector == VECTOR_MC ? "machine check, " : "";

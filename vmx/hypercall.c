@@ -84,13 +84,12 @@ static int64_t (*const calls[])(struct cpu *cpu) = {
     [HYPERCALL_TEST_MSR] = test_msr,
 #endif
 };
-#define CALLS (sizeof(calls) / sizeof(calls[0]))
 
 uint32_t hypercalls_offered(void)
 {
     uint32_t offered = 0;
 
-    for (unsigned number = 0; number < CALLS; number++)
+    for (unsigned number = 0; number < LENGTH_OF(calls); number++)
         if (calls[number] != NULL)
             offered |= (uint32_t)BIT(number);
     return offered;
@@ -103,7 +102,7 @@ void exit_vmcall(struct cpu *cpu)
 
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;
-    else if (number < CALLS && calls[number] != NULL)
+    else if (number < LENGTH_OF(calls) && calls[number] != NULL)
         result = calls[number](cpu);
     cpu->gpr[GPR_RAX] = (uint64_t)result;
     skip_instruction(cpu);

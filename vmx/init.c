@@ -31,7 +31,7 @@ static const uint16_t zero_at_init[] = {
 
 void guest_init_state(struct cpu *cpu)
 {
-    for (unsigned i = 0; i < sizeof(zero_at_init) / sizeof(zero_at_init[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(zero_at_init); i++)
         vmcs_zero(zero_at_init[i]);
     memset(cpu->gpr, 0, sizeof(cpu->gpr));
     cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;

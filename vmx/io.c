@@ -79,7 +79,7 @@ static enum sleep sleep_asked(const struct acpi_facts *acpi, uint16_t port, unsi
     const uint16_t registers[] = {acpi->pm1a_control, acpi->pm1b_control};
     enum sleep asked = SLEEP_NONE;
 
-    for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++) {
         uint32_t shifted;
         if (registers[i] == 0)
             continue;

@@ -59,7 +59,7 @@ void mitigations_print(const struct cpu *cpu)
     log_printf("pmuvisor: mitigations:%s", on == 0                  ? " off"
                                            : on == MITIGATIONS_AUTO ? " none needed, or none offered"
                                                                     : "");
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(names); i++)
         if (on >> i & 1)
             log_printf("%s %s", on & ((1u << i) - 1) ? "," : "", names[i]);
     log_printf("\n");

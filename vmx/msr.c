@@ -157,8 +157,6 @@ static const struct msr_rule rules[] = {
     {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
     {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
 };
-#define RULES_END 0x2000 /* no rule is past the bitmap's lower range */
-#define RULES (sizeof(rules) / sizeof(rules[0]))
 
 void msr_setup(struct cpu *cpu, const uint32_t *controls)
 {
@@ -170,7 +168,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [WITH_PMU_TRAP] = !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT,
     };
 
-    for (const struct msr_rule *rule = rules; rule < rules + RULES; rule++)
+    for (const struct msr_rule *rule = rules; rule < rules + LENGTH_OF(rules); rule++)
         if (used[rule->when])
             msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
                            rule->write != PASS);
@@ -182,9 +180,9 @@ static const struct msr_rule *rule_of(uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
 
-    for (const struct msr_rule *rule = rules; index < RULES_END && rule < rules + RULES; rule++)
-        if (index >= rule->first && index <= rule->last)
-            return rule;
+    for (unsigned i = 0; index < RANGE && i < LENGTH_OF(rules); i++)
+        if (index >= rules[i].first && index <= rules[i].last)
+            return &rules[i];
     return &none;
 }
 

@@ -93,7 +93,7 @@ static uint64_t build_host_paging(const struct boot_info *bi)
                 {apic_page(), HOST_DEVICE}};
     uint64_t root = host_paging_new();
 
-    for (unsigned i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(maps); i++)
         if (root == 0 || !host_paging_map(root, maps[i].range, maps[i].access))
             hypervisor_fault("the page pool is used up by the hypervisor's own page tables");
     host_paging_unmap(root, reset_doorbell(bi));

@@ -14,11 +14,10 @@ static const struct {
 } fields[] = {VMCS_FIELDS_16(VMCS_FIELD) VMCS_FIELDS_64(VMCS_FIELD) VMCS_FIELDS_32(VMCS_FIELD)
               VMCS_FIELDS_NATURAL(VMCS_FIELD)};
 #undef VMCS_FIELD
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 const char *vmcs_field_name(uint32_t encoding)
 {
-    for (unsigned i = 0; i < FIELDS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(fields); i++)
         if (fields[i].encoding == encoding)
             return fields[i].name;
     return "unnamed field";
@@ -31,7 +30,7 @@ void vmcs_zero(uint16_t encoding)
 
 void vmcs_zero_all(void)
 {
-    for (unsigned i = 0; i < FIELDS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(fields); i++)
         vmcs_zero(fields[i].encoding); /* what is read-only fails, too */
 }
 

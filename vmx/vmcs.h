@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bits.h"
 #include "vmcs_fields.h"
 
 #define VMCS_ENUMERATOR(name, encoding) VMCS_##name = (encoding),
