@@ -52,6 +52,7 @@ static const struct job jobs[] = {
     {"smp", job_smp}, /* the processors, the time to init, the kernel's complaints */
     {"a1smp", job_a1smp}, /* the A.1 program on each processor */
     {"pmiall", job_pmiall}, /* PMIs on all processors at once */
+    {"switchall", job_switchall}, /* while each switches its NMI passthrough */
     {"watchdogs", job_watchdogs}, /* the NMI watchdog of each processor */
     {"sysrql", job_sysrql}, /* backtraces of all processors */
     {"moves", job_moves}, /* a counting thread moved by its affinity */

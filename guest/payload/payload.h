@@ -82,6 +82,7 @@ int job_kvm(void);
 int job_smp(void);
 int job_a1smp(void);
 int job_pmiall(void);
+int job_switchall(void);
 int job_watchdogs(void);
 int job_sysrql(void);
 int job_moves(void);

@@ -7,6 +7,7 @@
 #include "smp.h"
 
 #include "a1.h"
+#include "hypercall.h"
 #include "payload.h"
 
 #include <errno.h>
@@ -17,11 +18,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/klog.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define ALL_BRANCHES 400000ul
 #define ALL_PERIOD 1000ul
+#define SWITCHES 624 /* even: at the end NMIs are passed through again */
 /* The watchdog's period is a second of the processor's clock, of which halted time is no part. */
 #define WATCHDOG_SECONDS "1"
 #define WATCHDOG_ROUNDS 30000000ul
@@ -79,10 +82,15 @@ int job_a1smp(void)
     return failed || error != 0;
 }
 
-/* In a child of the job: the load with its own sampling counter; never returns. */
-static void sample_on(int cpu, int go)
+static void branches(unsigned long n)
 {
-    unsigned long n = ALL_BRANCHES;
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
+}
+
+/* In a child of the job: the load with its own sampling counter; never returns. */
+static void sample_on(int cpu, int go, int switches, long long *count)
+{
+    bool failed = false;
     char byte;
     int fd;
 
@@ -90,19 +98,27 @@ static void sample_on(int cpu, int go)
         _exit(1);
     }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
+    branches(ALL_BRANCHES / ((unsigned)switches + 1));
+    for (int i = 0; i < switches; i++) {
+        failed |= hyper_call(i % 2 == 0 ? HYPERCALL_NMI_PASSTHROUGH_OFF
+                                        : HYPERCALL_NMI_PASSTHROUGH_ON) != 0;
+        branches(ALL_BRANCHES / ((unsigned)switches + 1));
+    }
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-    _exit(0);
+    failed |= read(fd, count, sizeof(*count)) != sizeof(*count);
+    _exit(failed);
 }
 
-int job_pmiall(void)
+static int sample_all(const char *job, int switches)
 {
     long long pmis[2][PROCESSORS_MAX], nmis[2][PROCESSORS_MAX];
     int count = processors_online(), failed = 0, go[2];
-    const long long expected = ALL_BRANCHES / ALL_PERIOD;
+    long long none[PROCESSORS_MAX] = {0};
+    long long *counted = mmap(NULL, sizeof(none), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    if (perf_lift_limits() != 0 || pipe(go) != 0) {
-        printf("pmiall: error=\"cannot lift perf's limits\"\n");
+    if (perf_lift_limits() != 0 || pipe(go) != 0 || counted == MAP_FAILED) {
+        printf("%s: error=\"cannot lift perf's limits\"\n", job);
         return 1;
     }
     interrupt_counts("PMI", pmis[0]);
@@ -110,7 +126,7 @@ int job_pmiall(void)
     fflush(stdout);
     for (int cpu = 0; cpu < count; cpu++) {
         if (fork() == 0) {
-            sample_on(cpu, go[0]);
+            sample_on(cpu, go[0], switches, &counted[cpu]);
         }
     }
     for (int cpu = 0; cpu < count; cpu++) {
@@ -123,14 +139,32 @@ int job_pmiall(void)
     interrupt_counts("NMI", nmis[1]);
     close(go[0]);
     close(go[1]);
-    printf("pmiall: expected=%lld", expected);
+    for (int cpu = 0; cpu < count; cpu++) {
+        counted[cpu] /= ALL_PERIOD;
+    }
+    printf("%s: switches=%d", job, switches);
+    print_growth("expected", none, counted, count);
     print_growth("pmis", pmis[0], pmis[1], count);
     print_growth("nmis", nmis[0], nmis[1], count);
     printf(" failed=%d\n", failed);
     for (int cpu = 0; cpu < count; cpu++) {
-        failed |= pmis[1][cpu] - pmis[0][cpu] != expected;
+        failed |= pmis[1][cpu] - pmis[0][cpu] != counted[cpu];
     }
+    munmap(counted, sizeof(none));
     return failed;
+}
+
+int job_pmiall(void)
+{
+    return sample_all("pmiall", 0);
+}
+
+/* Natively, or where user space may not, there is nothing to switch. */
+int job_switchall(void)
+{
+    bool can = hyper_present() && hyper_call(HYPERCALL_NMI_PASSTHROUGH_ON) == 0;
+
+    return sample_all("switchall", can ? SWITCHES : 0);
 }
 
 /* Each processor's watchdog has to come while all of them are busy. */

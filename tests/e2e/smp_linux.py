@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # smp_linux.py: Debian's kernel with several processors under PMUvisor in the emulator does what it
 # does natively: all of them online, PMIs and the kernel's own NMIs on each, counting threads that
-# move, processors switched off and on, kexec, panic, reboot. FULL=1: also perf's -a with both
-# numbers of processors, every policy, and the boot times.
+# move, processors switched off and on, kexec, panic, reboot. FULL=1: also other policies, more
+# processors, and the boot times.
 import os
 
-from guest import after_guest
+from guest import (EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES,
+                   after_guest, guest)
 from host_linux import HOST_NMIS
 from host_nmi import test_build
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path, tool
@@ -25,23 +26,24 @@ LOOP_BRANCHES = 1000001
 MOVES = 20  # by the kernel's count, in each run
 MAX_BOOT = 2.5
 
-EVERYTHING = "smp,sysrql,moves,a1smp,pmiall,watchdogs,hotplug,loops,smp"
+EVERYTHING = "smp,sysrql,moves,a1smp,pmiall,switchall,watchdogs,hotplug,loops,smp"
 SOME = "smp,sysrql,moves,a1smp,pmiall,loops,smp"
 
 
 def linux(lab, column, cpus, jobs, name="", **more):
     """One boot; its jobs and the machine's end are looked at by each test."""
     return lab.emulator(f"smp-linux-{column}-{cpus}{name}", entry=column, cpus=cpus, jobs=jobs,
-                        knobs=TSC, timeout=max(lab.timeout, BOOT_SECONDS), **more)
+                        timeout=max(lab.timeout, BOOT_SECONDS), **{"knobs": TSC, **more})
 
 
 def four(lab):
-    return linux(lab, "msr+nmi", 4, EVERYTHING)
+    return linux(lab, "msr+nmi", 4, EVERYTHING, config="user_hypercalls=1")
 
 
 def two(lab):
-    """With Debian's perf, and a reboot at the end."""
-    return linux(lab, "msr+nmi", 2, SOME + ",statall,recordall", end="reboot", tools=True)
+    """With Debian's perf, and a reboot by triple fault at the end."""
+    return linux(lab, "msr+nmi", 2, SOME + ",statall,recordall", end="reboot", tools=True,
+                 append="reboot=triple")
 
 
 def native_four(lab):
@@ -49,8 +51,24 @@ def native_four(lab):
 
 
 def guests(lab):
-    """(processors, boot) of each that runs the common jobs, the native one too."""
-    return [(4, native_four(lab)), (4, four(lab)), (2, two(lab))]
+    """(processors, boot) of each that runs the common jobs, the native one first."""
+    found = [(4, native_four(lab)), (4, four(lab)), (2, two(lab))]
+    if FULL:
+        found += [(4, linux(lab, "intercept", 4, EVERYTHING)),
+                  (4, linux(lab, "msr", 4, EVERYTHING)),
+                  (4, linux(lab, "msr+nmi", 4, EVERYTHING, name="-trap", config="apic=trap")),
+                  (4, linux(lab, "msr+nmi", 4, EVERYTHING, name="-tick",
+                            config="tick=10 unblock=lazy")),
+                  (4, linux(lab, "msr+nmi", 4, EVERYTHING, name="-root-waits",
+                            knobs=TSC + "hide_control wait_for_sipi\n")),
+                  (8, linux(lab, "msr+nmi", 8, SOME)), (2, linux(lab, "native", 2, SOME))]
+    return found
+
+
+def passing_through(lab):
+    """Those of them whose A.1 takes no exits."""
+    return [(cpus, boot) for cpus, boot in guests(lab)
+            if "msr+nmi" in boot.name and "-trap" not in boot.name and "-tick" not in boot.name]
 
 
 def numbers(text):
@@ -88,7 +106,7 @@ def test_backtraces(lab):
         assert int(row["complete"]) == int(row["rounds"]) == SYSRQ_ROUNDS, row
         assert row["unknown"] == "0", row
         # From the sender itself there is none.
-        wanted = [SYSRQ_ROUNDS - SYSRQ_ROUNDS // cpus] * cpus
+        wanted = [SYSRQ_ROUNDS - len(range(cpu, SYSRQ_ROUNDS, cpus)) for cpu in range(cpus)]
         assert numbers(row["nmis"]) == wanted, f"{boot.name}: NMIs {row['nmis']}, wanted {wanted}"
 
 
@@ -126,7 +144,7 @@ def test_a1_on_each(lab):
 
 def test_a1_no_exits(lab):
     """A.1 pinned to each processor: no exit in its region, every PMI taken in the guest."""
-    for cpus, boot in guests(lab)[1:]:
+    for cpus, boot in passing_through(lab):
         for cpu in range(cpus):
             for number, period in enumerate(A1_PERIODS):
                 account = boot.region(REGION_A1_SMP + 10 * cpu + number)
@@ -142,6 +160,24 @@ def test_pmis_at_once(lab):
         row = rows(boot, "pmiall", 1)[0]
         assert numbers(row["pmis"]) == numbers(row["nmis"]) == [PMIS_AT_ONCE] * cpus, \
             f"{boot.name}: {row}"
+
+
+def test_switched_at_once(lab):
+    """The same while each processor switches its NMI passthrough off and on all the time."""
+    row = rows(four(lab), "switchall", 1)[0]
+    assert numbers(row["pmis"]) == numbers(row["nmis"]) == numbers(row["expected"]), row
+    assert min(numbers(row["pmis"])) >= PMIS_AT_ONCE and int(row["switches"]) > 0, row
+    return f"{row['switches']} switches on each processor"
+
+
+def test_exit_budget(lab):
+    """A CPUID exit costs with four processors what it costs with one."""
+    most = [boot.ledger["exits"][EXIT_REASON_CPUID]["root_instructions"]["max"]
+            for boot in (guest(lab), four(lab))]
+    accesses = four(lab).ledger["exits"][EXIT_REASON_CPUID]["vmcs_accesses"]["max"]
+    assert most[0] == most[1] <= MAX_CPUID_INSTRUCTIONS, most
+    assert accesses <= MAX_CPUID_VMCS_ACCESSES, accesses
+    return f"at most {most[1]} instructions, {accesses} VMREAD and VMWRITE"
 
 
 def test_watchdogs(lab):
@@ -255,5 +291,6 @@ def test_panic(lab):
 
 
 TESTS = [test_online, test_backtraces, test_moved_threads, test_a1_on_each, test_a1_no_exits,
-         test_pmis_at_once, test_watchdogs, test_hotplug, test_perf_everywhere,
-         test_report_of_each, test_boot_time, test_host_nmis, test_kexec, test_panic]
+         test_pmis_at_once, test_switched_at_once, test_exit_budget, test_watchdogs, test_hotplug,
+         test_perf_everywhere, test_report_of_each, test_boot_time, test_host_nmis, test_kexec,
+         test_panic]
