@@ -72,7 +72,7 @@ exec 8<"$disk"
 flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
 rm -f "$disk.lock"
 
-# In Bochs each MONITOR ends the MWAIT of every processor, so that idle ones wake each other for ever.
+# In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.
 exclude=''
 [ "$cpus" -eq 1 ] || exclude=mwait
 if [ -n "$knobs" ]; then

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * ends.c: the jobs in which this kernel ends with several processors: it starts Debian's kernel anew
- * from memory (kexec), or it panics while no other processor takes interrupts, so that only NMIs
- * stop them. SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt (NMI)".
+ * ends.c: the jobs in which this kernel ends with several processors: it starts Debian's kernel
+ * anew from memory (kexec), or it panics while no other processor takes interrupts, so that only
+ * NMIs stop them. SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt (NMI)".
  */
 #include "payload.h"
 
@@ -57,9 +57,13 @@ static uint8_t *read_file(const char *path, size_t *size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     off_t length = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-    void *data = length <= 0 ? MAP_FAILED : mmap(NULL, (size_t)length, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *data;
 
+    if (length <= 0) {
+        return NULL;
+    }
     *size = (size_t)length;
+    data = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
     return data == MAP_FAILED ? NULL : data;
 }
 

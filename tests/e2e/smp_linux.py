@@ -83,7 +83,7 @@ def rows(boot, job, wanted):
 
 
 def expect_processors(boot, cpus, times):
-    """`times` runs of the job smp: all processors are there, and the kernel complains of nothing."""
+    """`times` runs of the job smp: all processors are there, and the kernel does not complain."""
     found = [row for row in boot.lines("smp") if "processors" in row]
     assert len(found) == times, boot.last_line()
     for row in found:
