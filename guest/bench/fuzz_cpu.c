@@ -46,7 +46,6 @@
 #define PTE_USER BIT(2)
 #define PTE_ADDRESS_BITS BITS(51, 12)
 #define TABLE_SPAN 0x200000u
-#define TABLE_ENTRIES 512
 #define LOW_DIRECTORIES (2 * PAGE)     /* in page_tables, see start.asm */
 #define OWN_TABLE ((4 + 4) * PAGE)
 #define GIB_SHIFT 30

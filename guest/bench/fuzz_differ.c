@@ -10,10 +10,13 @@
 #include "hypercall.h"
 #include "log.h"
 #include "msr.h"
-#include "vmx/inject.h"
 #include "x86.h"
 
 #define ANYTHING 0, ~0ULL
+/* SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)" */
+#define MAKES_DOUBLE_FAULT                                                                         \
+    (BIT(VECTOR_DE) | BIT(VECTOR_TS) | BIT(VECTOR_NP) | BIT(VECTOR_SS) | BIT(VECTOR_GP) |          \
+     BIT(VECTOR_PF))
 #define PF_PRESENT BIT(0)
 #define PF_RESERVED BIT(3)
 #define CR4_HIDDEN CR4_VMXE

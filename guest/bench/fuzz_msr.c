@@ -288,5 +288,5 @@ void fuzz_cpuid(struct fuzz_op *op)
     (void)fuzz_go(op);
     fuzz_keep(op, true);
     if (leaf == CPUID_HV_FEATURES)
-        op->value[RBX] = op->value[RDX] = 0; /* options: one run is compared with guests of several */
+        op->value[RBX] = op->value[RDX] = 0; /* options: the guests compared have several */
 }
