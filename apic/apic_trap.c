@@ -23,7 +23,7 @@
 
 #include "../mm/guest_walk.h"
 #include "../vmx/decode.h"
-#include "../vmx/inject.h"
+#include "../vmx/exit.h"
 #include "../vmx/processor.h"
 #include "apic.h"
 
@@ -34,8 +34,6 @@
  * a guest that comes back to the same code costs no INVLPG; only which memory it shows is
  * remembered, never what was in it, and the EPT does not change after the start.
  * SDM Vol. 3, "Paging"; "Guest Register State". ---- */
-
-#define REFUSALS_LOGGED 16 /* a guest that goes on must not flush the log */
 
 /* The byte at a guest-physical address, seen through a window; NULL: not the guest's. The EPT is an
  * identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */
@@ -70,13 +68,11 @@ static unsigned read_code(struct cpu *cpu, const struct guest_paging *paging, ui
 {
     uint64_t physical, left = PAGE_SIZE - linear % PAGE_SIZE;
 
-    if (!guest_walk(paging, linear, read_entry, cpu, &physical))
-        return 0;
-    const void *from = guest_byte(cpu, physical);
+    bool mapped = guest_walk(paging, linear, read_entry, cpu, &physical);
+    const void *from = mapped ? guest_byte(cpu, physical) : NULL;
     if (from == NULL)
         return 0;
-    if (count > left)
-        count = (unsigned)left;
+    count = count < left ? count : (unsigned)left;
     memcpy(out, from, count);
     return count;
 }
@@ -95,7 +91,7 @@ static void log_refusal(struct cpu *cpu, uint64_t rip, const uint8_t *bytes, uns
     char hex[3 * INSTRUCTION_BYTES_MAX + 1];
     size_t at = 0;
 
-    if (cpu->refused++ >= REFUSALS_LOGGED)
+    if (!worth_a_line(cpu))
         return;
     if (count == 0) {
         log_printf("pmuvisor: the guest's access to its local APIC by code at RIP 0x%lx was "

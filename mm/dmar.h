@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "boot_info.h"
 
 #define DMAR_UNITS_MAX 64

@@ -23,7 +23,6 @@
 #include "mmio.h"
 #include "paging.h"
 #include "vtd_registers.h"
-#include "x86.h"
 
 #define WAIT_READS 10000000 /* some seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */

@@ -5,12 +5,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "dmar.h"
 #include "mm.h"
-#include "refusal.h"
 
 /* Whether the guest can do without interrupt remapping, which it cannot have without DMAR. */
 enum x2apic_use {

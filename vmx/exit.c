@@ -9,10 +9,7 @@
 #include "../pmu/pmu.h"
 #include "fault.h"
 
-static void exit_undefined(UNUSED struct cpu *cpu)
-{
-    inject_ud();
-}
+static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
 
 /* Real INVD would throw away the hypervisor's own dirty lines with the guest's. */
 static void exit_invd(struct cpu *cpu)
@@ -22,10 +19,7 @@ static void exit_invd(struct cpu *cpu)
 }
 
 /* State that CPUID hides, see cpuid_hidden_xss(): its bit in IA32_XSS is as good as reserved. */
-static void exit_xsaves(UNUSED struct cpu *cpu)
-{
-    inject_gp();
-}
+static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
 
 void exit_triple_fault(struct cpu *cpu)
 {

@@ -46,18 +46,14 @@ static int64_t statistics(struct cpu *cpu)
 
 static int64_t read_log(struct cpu *cpu)
 {
-    union {
-        char text[LOG_CHUNK];
-        uint64_t word[LOG_CHUNK / 8];
-    } chunk = {{0}};
-    uint64_t position = cpu->gpr[GPR_RBX];
-    size_t n = log_read(&position, chunk.text, LOG_CHUNK);
+    uint64_t word[LOG_CHUNK / sizeof(uint64_t)] = {0}, position = cpu->gpr[GPR_RBX];
+    size_t n = log_read(&position, (char *)word, LOG_CHUNK);
 
     cpu->gpr[GPR_RBX] = position;
-    cpu->gpr[GPR_RCX] = chunk.word[0];
-    cpu->gpr[GPR_RDX] = chunk.word[1];
-    cpu->gpr[GPR_RSI] = chunk.word[2];
-    cpu->gpr[GPR_RDI] = chunk.word[3];
+    cpu->gpr[GPR_RCX] = word[0];
+    cpu->gpr[GPR_RDX] = word[1];
+    cpu->gpr[GPR_RSI] = word[2];
+    cpu->gpr[GPR_RDI] = word[3];
     return (int64_t)n;
 }
 

@@ -8,9 +8,6 @@
 #include "exit.h"
 
 #include "hypercall.h"
-#include "log.h"
-#include "msr.h"
-#include "x86.h"
 
 #define CAPABILITIES_MMIO_NO (ARCH_CAP_SBDR_SSDP_NO | ARCH_CAP_FBSDP_NO | ARCH_CAP_PSDP_NO)
 
