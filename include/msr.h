@@ -43,6 +43,7 @@
 #define ARCH_CAP_RSBA BIT(2)
 #define ARCH_CAP_SKIP_L1DFL_VMENTRY BIT(3)
 #define ARCH_CAP_MDS_NO BIT(5)
+#define ARCH_CAP_TSX_CTRL BIT(7) /* RTM may be off now, and the guest turn it on */
 #define ARCH_CAP_TAA_NO BIT(8)
 #define ARCH_CAP_SBDR_SSDP_NO BIT(13)
 #define ARCH_CAP_FBSDP_NO BIT(14)
@@ -53,6 +54,8 @@
 #define ARCH_CAP_RFDS_CLEAR BIT(28)
 #define IA32_FLUSH_CMD 0x10b
 #define FLUSH_CMD_L1D BIT(0)
+#define IA32_MCU_OPT_CTRL 0x123
+#define MCU_OPT_CTRL_FB_CLEAR_DIS BIT(3)
 #define MSR_OC_MAILBOX 0x150
 #define IA32_SYSENTER_CS 0x174
 #define IA32_SYSENTER_ESP 0x175

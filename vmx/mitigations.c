@@ -13,6 +13,7 @@
 
 uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
 {
+    bool rtm = leaf_7.ebx & CPUID_7_EBX_RTM || capabilities & ARCH_CAP_TSX_CTRL;
     uint32_t needed = 0;
 
     if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL)
@@ -27,7 +28,7 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
         needed |= MITIGATION_L1D;
     bool sampling = leaf_7.edx & CPUID_7_EDX_MD_CLEAR &&
                     (!(capabilities & ARCH_CAP_MDS_NO) ||
-                     (leaf_7.ebx & CPUID_7_EBX_RTM && !(capabilities & ARCH_CAP_TAA_NO)));
+                     (rtm && !(capabilities & ARCH_CAP_TAA_NO)));
     bool stale = capabilities & ARCH_CAP_FB_CLEAR &&
                  (capabilities & CAPABILITIES_MMIO_NO) != CAPABILITIES_MMIO_NO;
     /* The L1D flush overwrites these buffers, too. */

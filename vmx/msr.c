@@ -81,13 +81,14 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
-/* With XD Bit Disable the XD bits of the hypervisor's own page tables would be reserved ones. */
-static bool misc_enable(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+/* Written but for one bit. XD Bit Disable would make the XD bits of the hypervisor's own page tables
+ * reserved ones; FB_CLEAR_DIS would take the effect from its VERW. */
+static bool but_one_bit(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
+    uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;
     uint64_t now;
 
-    return write && rdmsr_safe(index, &now) && !((now ^ *value) & MISC_ENABLE_XD_DISABLE) &&
-           wrmsr_safe(index, *value);
+    return write && rdmsr_safe(index, &now) && !((now ^ *value) & bit) && wrmsr_safe(index, *value);
 }
 
 static const struct msr_rule rules[] = {
@@ -135,7 +136,8 @@ static const struct msr_rule rules[] = {
     {MSR_COPY_SCAN_HASHES, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, PASS, KEEP, ALWAYS, NULL},
     {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
-    {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, misc_enable},
+    {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, but_one_bit},
+    {IA32_MCU_OPT_CTRL, IA32_MCU_OPT_CTRL, PASS, CUSTOM, ALWAYS, but_one_bit},
     /* The EPT holds the memory types that the MTRRs had at the start. */
     {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, KEEP, ALWAYS,
      NULL},

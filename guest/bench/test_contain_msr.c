@@ -129,6 +129,9 @@ void test_msr_special(const struct job *job)
     expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE, false, enable);
     expect_write(IA32_MISC_ENABLE, enable ^ BIT(0), true, enable ^ BIT(0));
     expect_write(IA32_MISC_ENABLE, enable, true, enable);
+    uint64_t options = rdmsr(IA32_MCU_OPT_CTRL);
+    expect_write(IA32_MCU_OPT_CTRL, options ^ MCU_OPT_CTRL_FB_CLEAR_DIS, false, options);
+    expect_write(IA32_MCU_OPT_CTRL, options ^ BIT(0), true, options ^ BIT(0));
     expect(IA32_FEATURE_CONTROL,
            control & FEATURE_CONTROL_LOCK && !(control & FEATURE_CONTROL_VMX_OUTSIDE_SMX),
            "it shows what is hidden", control);

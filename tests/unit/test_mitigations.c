@@ -53,6 +53,7 @@ static void test_newer_processors(void **state)
     needs(CPUID_7_EBX_RTM, ALL_BITS, CASCADE_LAKE, branches | MITIGATION_VERW);
     needs(CPUID_7_EBX_RTM, ALL_BITS, CASCADE_LAKE | ARCH_CAP_TAA_NO, branches);
     needs(0, ALL_BITS, CASCADE_LAKE, branches);
+    needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_TSX_CTRL, branches | MITIGATION_VERW);
     needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_PBRSB_NO, MITIGATION_IBRS);
     needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_PBRSB_NO | ARCH_CAP_RRSBA, branches);
     needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_FB_CLEAR, branches | MITIGATION_VERW);

@@ -177,7 +177,9 @@ TEST(knobs_are_read)
                             "hide_feature vmx\n"
                             "nmi_root reason=10 exits=3-9 position=sweep/4\n"
                             "nmi_handler nmis=5 position=7\n"
-                            "nmi_root reason=0 exits=1 position=2 host\n");
+                            "nmi_root reason=0 exits=1 position=2 host\n"
+                            "msr 0x123 0xf000000000000001\n"
+                            "cpuid 7 0 edx 0x400\n");
     Knobs knobs;
     std::string error;
     CHECK(knobs_parse(text, &knobs, &error));
@@ -193,6 +195,11 @@ TEST(knobs_are_read)
     CHECK_EQUAL(knobs.nmi_schedules.at(1).position_of(5), 7u);
     CHECK(!knobs.nmi_schedules.at(1).host);
     CHECK(knobs.nmi_schedules.at(2).host);
+    CHECK_EQUAL(knobs.msrs.at(0).index, 0x123u);
+    CHECK_EQUAL(knobs.msrs.at(0).reset, 0xf000000000000001u);
+    CHECK_EQUAL(knobs.cpuid.at(0).leaf, 7u);
+    CHECK_EQUAL(knobs.cpuid.at(0).reg, 3u);
+    CHECK_EQUAL(knobs.cpuid.at(0).bits, 0x400u);
 }
 
 TEST(bad_knobs_are_named)
@@ -212,6 +219,11 @@ TEST(bad_knobs_are_named)
         "nmi_handler nmis=1 position=0",
         "nmi_handler nmis=1 position=sweepy",
         "nmi_handler nmis=1 position=1 guest",
+        "msr 1",
+        "msr 0x100000000 1",
+        "msr 1 2 3",
+        "cpuid 7 0 esi 1",
+        "cpuid 7 0 eax",
     };
     for (const char *line : bad) {
         std::istringstream text(line);
