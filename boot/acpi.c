@@ -43,8 +43,7 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
         return;
     facts->reset_supported = true;
     facts->reset_register = (struct acpi_address){
-        .space_id = fadt->reset_register.space_id,
-        .bit_width = fadt->reset_register.bit_width,
+        .space_id = fadt->reset_register.space_id, .bit_width = fadt->reset_register.bit_width,
         .address = fadt->reset_register.address,
     };
     facts->reset_value = fadt->reset_value;

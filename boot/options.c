@@ -203,12 +203,8 @@ static bool all_printable(const char *text, uint64_t length, const char *source,
 void options_default(struct options *o)
 {
     *o = (struct options){
-        .policy = POLICY_MSR_NMI,
-        .console = CONSOLE_COM1,
-        .pmu = true,
-        .bookkeeping = BOOKKEEPING_ALL,
-        .tick_ms = TICK_DEFAULT_MS,
-        .kernel = "vmlinuz",
+        .policy = POLICY_MSR_NMI, .console = CONSOLE_COM1, .pmu = true,
+        .bookkeeping = BOOKKEEPING_ALL, .tick_ms = TICK_DEFAULT_MS, .kernel = "vmlinuz",
         .initrd = "initrd.img",
     };
 }

@@ -66,10 +66,8 @@ static bool disable_other_processors(struct acpi_madt *madt, const struct guest_
 static void watch_reset(struct acpi_fadt *fadt, uint64_t doorbell)
 {
     fadt->reset_register = (struct acpi_generic_address){
-        .space_id = ACPI_SPACE_MEMORY,
-        .bit_width = RESET_WIDTH_BITS,
-        .access_size = ACPI_ACCESS_BYTE,
-        .address = doorbell,
+        .space_id = ACPI_SPACE_MEMORY, .bit_width = RESET_WIDTH_BITS,
+        .access_size = ACPI_ACCESS_BYTE, .address = doorbell,
     };
 }
 

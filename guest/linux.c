@@ -31,12 +31,7 @@
 
 /* The parts of guest_setup, in order; the ACPI copies have pages of their own. */
 struct setup_layout {
-    uint64_t acpi, acpi_size;
-    uint64_t boot_params;
-    uint64_t command_line;
-    uint64_t page_tables;
-    uint64_t gdt;
-    uint64_t stack_end;
+    uint64_t acpi, acpi_size, boot_params, command_line, page_tables, gdt, stack_end;
     uint64_t e820_extra; /* a struct setup_data */
     uint64_t size;
 };
@@ -109,14 +104,11 @@ static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
     uint64_t entries = (uintptr_t)map->entries;
 
     bp->efi_info = (struct efi_info){
-        .efi_loader_signature = EFI_SIGNATURE_64,
-        .efi_systab = (uint32_t)map->system_table,
+        .efi_loader_signature = EFI_SIGNATURE_64, .efi_systab = (uint32_t)map->system_table,
         .efi_systab_hi = (uint32_t)(map->system_table >> 32),
         .efi_memdesc_size = (uint32_t)map->descriptor_size,
-        .efi_memdesc_version = map->descriptor_version,
-        .efi_memmap = (uint32_t)entries,
-        .efi_memmap_hi = (uint32_t)(entries >> 32),
-        .efi_memmap_size = (uint32_t)map->size,
+        .efi_memdesc_version = map->descriptor_version, .efi_memmap = (uint32_t)entries,
+        .efi_memmap_hi = (uint32_t)(entries >> 32), .efi_memmap_size = (uint32_t)map->size,
     };
 }
 
@@ -261,14 +253,10 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
     build_page_tables(at(bi, l.page_tables));
     build_gdt(at(bi, l.gdt));
     *entry = (struct guest_entry){
-        .rip = bi->guest_kernel.base + ENTRY_64_OFFSET,
-        .rsi = (uintptr_t)bp,
-        .rsp = bi->guest_setup.base + l.stack_end,
-        .cr3 = bi->guest_setup.base + l.page_tables,
-        .gdt_base = bi->guest_setup.base + l.gdt,
-        .gdt_limit = GDT_ENTRIES * sizeof(uint64_t) - 1,
-        .cs = LINUX_BOOT_CS,
-        .ds = LINUX_BOOT_DS,
+        .rip = bi->guest_kernel.base + ENTRY_64_OFFSET, .rsi = (uintptr_t)bp,
+        .rsp = bi->guest_setup.base + l.stack_end, .cr3 = bi->guest_setup.base + l.page_tables,
+        .gdt_base = bi->guest_setup.base + l.gdt, .gdt_limit = GDT_ENTRIES * sizeof(uint64_t) - 1,
+        .cs = LINUX_BOOT_CS, .ds = LINUX_BOOT_DS,
     };
     log_printf("guest: kernel at 0x%lx (%lu KiB), initrd at 0x%lx (%lu KiB), %lu e820 entries\n",
                bi->guest_kernel.base, image.kernel_size >> 10, bi->initrd.base,

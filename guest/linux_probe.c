@@ -103,14 +103,10 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
     uint64_t sectors = h.setup_sects != 0 ? h.setup_sects : SETUP_SECTORS_DEFAULT;
     uint64_t setup_size = (sectors + 1) * SECTOR;
     *image = (struct linux_image){
-        .setup_size = setup_size,
-        .kernel_size = (uint64_t)h.syssize * PARAGRAPH,
-        .init_size = h.init_size,
-        .alignment = h.kernel_alignment,
-        .preferred = h.pref_address,
+        .setup_size = setup_size, .kernel_size = (uint64_t)h.syssize * PARAGRAPH,
+        .init_size = h.init_size, .alignment = h.kernel_alignment, .preferred = h.pref_address,
         .initrd_max = h.initrd_addr_max != 0 ? h.initrd_addr_max : INITRD_MAX_LOW,
-        .command_line_max = h.cmdline_size,
-        .protocol = h.version,
+        .command_line_max = h.cmdline_size, .protocol = h.version,
     };
     if (h.xloadflags & XLF_CAN_BE_LOADED_ABOVE_4G)
         image->initrd_max = UINT64_MAX;

@@ -51,13 +51,9 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
         m->hidden[count++] = m->vtd.dmar.units[i];
     m->q = (struct ept_request){
-        .mtrr = &m->mtrr,
-        .hidden = m->hidden,
-        .hidden_count = count,
-        .address_bits = c->physical_address_bits,
-        .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
-        .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M,
-        .top = bi->memory_top,
+        .mtrr = &m->mtrr, .hidden = m->hidden, .hidden_count = count,
+        .address_bits = c->physical_address_bits, .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
+        .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M, .top = bi->memory_top,
     };
 }
 
