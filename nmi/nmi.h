@@ -60,9 +60,8 @@ bool nmi_request_backtrace(struct cpu *target);
 #define NMI_STATUS_DISABLES BITS(3, 2) /* IOCHK and SERR: 1 clears the source and disables it */
 #define NMI_STATUS_GUEST BITS(1, 0)    /* speaker and timer 2 gate */
 
-/* SERR and IOCHK of port 0x61 (platform_nmi=host): whether one is up, and its acknowledgement. */
+/* SERR and IOCHK of port 0x61 (platform_nmi=host): whether one is up. */
 bool platform_nmi_pending(const struct cpu *cpu);
-void platform_nmi_acknowledge(void);
 
 const char *nmi_source_name(enum nmi_source source);
 

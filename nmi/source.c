@@ -45,25 +45,20 @@ bool platform_nmi_pending(const struct cpu *cpu)
            inb(NMI_STATUS_PORT) & (NMI_STATUS_SERR | NMI_STATUS_IOCHK);
 }
 
-/* Chipset data books, "NMI Status and Control Register": writing 1 to the disable bit clears the
- * source, and writing 0 enables it again. */
-void platform_nmi_acknowledge(void)
-{
-    uint8_t kept = (uint8_t)(inb(NMI_STATUS_PORT) & NMI_STATUS_GUEST);
-
-    outb(NMI_STATUS_PORT, (uint8_t)(kept | NMI_STATUS_DISABLES));
-    outb(NMI_STATUS_PORT, kept);
-}
-
 /* SERR and IOCHK stay up until they are acknowledged. */
 static bool platform_take(struct cpu *cpu, UNUSED enum nmi_found found)
 {
     return platform_nmi_pending(cpu);
 }
 
+/* Chipset data books, "NMI Status and Control Register": writing 1 to the disable bit clears the
+ * source, and writing 0 enables it again. */
 static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
-    platform_nmi_acknowledge();
+    uint8_t kept = (uint8_t)(inb(NMI_STATUS_PORT) & NMI_STATUS_GUEST);
+
+    outb(NMI_STATUS_PORT, (uint8_t)(kept | NMI_STATUS_DISABLES));
+    outb(NMI_STATUS_PORT, kept);
 }
 
 static bool host_pmi_take(struct cpu *cpu, enum nmi_found found)

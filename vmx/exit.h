@@ -8,19 +8,13 @@
 #include "cpu.h"
 #include "inject.h"
 
-void exit_cpuid(struct cpu *cpu);         /* cpuid.c */
-void exit_cr_access(struct cpu *cpu);     /* cr.c */
-void exit_xsetbv(struct cpu *cpu);        /* cr.c */
-void exit_rdpmc(struct cpu *cpu);         /* msr.c */
-void exit_rdmsr(struct cpu *cpu);         /* msr.c */
-void exit_wrmsr(struct cpu *cpu);         /* msr.c */
-void exit_io(struct cpu *cpu);            /* io.c */
-void exit_ept_violation(struct cpu *cpu); /* memory.c */
-void exit_tick(struct cpu *cpu);          /* tick.c */
-void exit_vmcall(struct cpu *cpu);        /* hypercall.c */
-void exit_triple_fault(struct cpu *cpu);  /* exit.c; does not come back */
-void exit_init(struct cpu *cpu);          /* init.c */
-void exit_sipi(struct cpu *cpu);          /* init.c */
+typedef void exit_function(struct cpu *cpu);
+exit_function exit_cpuid, exit_io, exit_tick;      /* in the files of these names */
+exit_function exit_vmcall, exit_ept_violation;     /* hypercall.c, memory.c */
+exit_function exit_cr_access, exit_xsetbv;         /* cr.c */
+exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr;  /* msr.c */
+exit_function exit_init, exit_sipi;                /* init.c */
+exit_function exit_triple_fault;                   /* exit.c; does not come back */
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);

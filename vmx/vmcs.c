@@ -15,7 +15,7 @@ static const struct {
               VMCS_FIELDS_NATURAL(VMCS_FIELD)};
 #undef VMCS_FIELD
 
-const char *vmcs_field_name(uint32_t encoding)
+static const char *vmcs_field_name(uint32_t encoding)
 {
     for (unsigned i = 0; i < LENGTH_OF(fields); i++)
         if (fields[i].encoding == encoding)

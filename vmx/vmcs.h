@@ -18,9 +18,6 @@ enum vmcs_32 { VMCS_FIELDS_32(VMCS_ENUMERATOR) };
 enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 #undef VMCS_ENUMERATOR
 
-/* The name of a field, for messages. */
-const char *vmcs_field_name(uint32_t encoding);
-
 /* Stops with a line that names the field and the VM-instruction error. A VMREAD or VMWRITE of a
  * field that setup has touched once cannot fail later: reaching this is a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, const char *operation);
