@@ -183,7 +183,10 @@ class Image:
                 low = middle + 1
             else:
                 high = middle
-        # A local label of NASM's, a part that the compiler split off: the function's name does.
+        # A local label of NASM's or of its macros, a part that the compiler split off: the
+        # function's name does.
+        while low and self.symbols[self.starts[low - 1]].startswith("."):
+            low -= 1
         return self.symbols[self.starts[low - 1]].split(".")[0] if low else "?"
 
     def jump_table(self, address):
