@@ -175,6 +175,7 @@ struct job {
 
 #define DECLARE_TEST(function) void function(const struct job *job)
 DECLARE_TEST(test_cpuid);
+DECLARE_TEST(test_wrap);
 DECLARE_TEST(test_vmcall);
 DECLARE_TEST(test_msr);
 DECLARE_TEST(test_count);

@@ -24,6 +24,7 @@ static const struct {
     void (*run)(const struct job *job);
 } tests[] = {
     {"cpuid", test_cpuid},
+    {"wrap", test_wrap},
     {"vmcall", test_vmcall},
     {"msr", test_msr},
     {"count", test_count},

@@ -29,7 +29,7 @@ LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter tha
 SKIDS = 65        # skids of 0 to 64 instructions
 BOOT_SECONDS = 90
 
-BASICS = ["cpuid", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
+BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
 
 
 class Plan:
