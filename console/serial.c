@@ -101,6 +101,12 @@ bool serial_start(uint16_t port)
     return true;
 }
 
+void serial_restart(void)
+{
+    if (uart != 0)
+        (void)serial_start(uart);
+}
+
 void serial_stop(void)
 {
     log_remove_sink(serial_sink);

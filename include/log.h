@@ -42,6 +42,8 @@ size_t format_text_v(char *out, size_t size, const char *format, va_list argumen
 
 /* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Absent UART: false. */
 _Bool serial_start(uint16_t port);
+/* The same, for a report: the guest may have set another rate. */
+void serial_restart(void);
 /* Takes the sink out again. */
 void serial_stop(void);
 /* Waits, bounded, until the UART has sent all it was given: call it before the machine goes off. */

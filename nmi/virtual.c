@@ -103,6 +103,10 @@ void exit_nmi_window(struct cpu *cpu)
     set_window(false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
+        /* The window may open behind STI, where some processors do not take an injection. */
+        if (cpu->blocking & BLOCKING_BY_STI)
+            vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+                          cpu->blocking & ~(uint32_t)BLOCKING_BY_STI);
         inject_nmi(cpu);
     }
 }

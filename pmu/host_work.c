@@ -7,6 +7,7 @@
 
 #include "../apic/apic.h"
 #include "../nmi/nmi.h"
+#include "../vmx/exit.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define COUNTER_BITS BITS(47, 0)
@@ -71,7 +72,8 @@ bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t
     struct host_work work = {.period = period};
 
     if (!apic_software_enabled()) {
-        log_printf("pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
+        if (worth_a_line(cpu))
+            log_printf("pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
                    "0, wanted 1), so LVTPC cannot be unmasked; enable it in the guest\n");
         return false;
     }

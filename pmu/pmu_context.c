@@ -63,6 +63,9 @@ bool pmu_context_setup(struct cpu *cpu)
     for (unsigned i = 0; i < LENGTH_OF(tried); i++)
         if (rdmsr_safe(tried[i], &value) && wrmsr_safe(tried[i], value))
             add(r, tried[i]);
+    cpu->pmu.can_work = counter == IA32_A_PMC0 &&
+                        wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
+    (void)wrmsr_safe(IA32_DEBUGCTL, 0);
     r->status_set = facts.version >= PMU_VERSION_STATUS_SET;
     return true;
 }
@@ -80,5 +83,5 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
     }
     /* Before version 4 an overflow bit cannot be put back: the PMI that it announced can. */
     if (to->status != 0 && r->status_set)
-        wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status);
+        wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);
 }

@@ -48,6 +48,7 @@ static bool check_registers(bool ia32e)
     uint32_t blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     uint64_t link = vmcs_read_64(VMCS_VMCS_LINK_POINTER);
     bool bus_lock = cpuid(CPUID_LEAF_EXTENDED, 0).ecx & CPUID_7_ECX_BUS_LOCK;
+    bool cs_long = vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG;
     bool paging = cr0 & CR0_PG, lma = efer & EFER_LMA, lme = efer & EFER_LME;
     const struct check checks[] = {
         {has(cr0, rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)),
@@ -65,7 +66,8 @@ static bool check_registers(bool ia32e)
         {!paging || lma == lme, "EFER.LME differs from EFER.LMA with paging on", efer},
         {canonical(gdtr), "GDTR base is not canonical", gdtr},
         {canonical(idtr), "IDTR base is not canonical", idtr},
-        {!ia32e || canonical(rip), "RIP is not canonical", rip},
+        {cs_long ? canonical(rip) : rip <= UINT32_MAX,
+         "RIP is not canonical, or above 4 GiB outside 64-bit mode", rip},
         {rflags & RFLAGS_FIXED, "RFLAGS bit 1 is 0", rflags},
         {activity <= ACTIVITY_WAIT_FOR_SIPI, "activity state is unknown", activity},
         {!(blocking & BLOCKING_RESERVED), "interruptibility has reserved bits", blocking},

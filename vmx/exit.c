@@ -34,7 +34,7 @@ static void exit_task_switch(struct cpu *cpu)
 {
     if (worth_a_line(cpu))
         log_printf("pmuvisor: the guest tried a hardware task switch: #GP\n");
-    inject_gp();
+    inject_refusal(cpu);
 }
 
 static const exit_handler handlers[EXIT_REASON_COUNT] = {
@@ -70,10 +70,26 @@ static const uint8_t undefined[] = {
     EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
+/* Behind an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
+ * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Seen to here, so that exits in 64-bit
+ * mode pay nothing for it; an entry that failed has changed nothing. */
+static bool eip_wrapped(uint32_t reason)
+{
+    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
+
+    if (!(reason & EXIT_REASON_ENTRY_FAILURE) || rip <= UINT32_MAX ||
+        vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG)
+        return false;
+    vmcs_write_natural(VMCS_GUEST_RIP, (uint32_t)rip);
+    return true;
+}
+
 static void exit_unexpected(UNUSED struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
+    if (eip_wrapped(reason))
+        return;
     if (reason & EXIT_REASON_ENTRY_FAILURE)
         check_guest_state();
     /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end it
@@ -132,7 +148,9 @@ void vmx_exit_timed(struct cpu *cpu)
 
     handler(cpu);
     pmu_before_entry(cpu);
-    cpu->exit_cycles[vmcs_read_32(VMCS_EXIT_REASON)] += rdtsc() - start;
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    if (reason < EXIT_REASON_COUNT) /* not an entry that failed */
+        cpu->exit_cycles[reason] += rdtsc() - start;
 }
 
 void vmx_entry_failed(UNUSED struct cpu *cpu)

@@ -10,7 +10,7 @@
 #include "exit.h"
 #include "test_hooks.h"
 
-#define HOST_WORK_MAX (1ULL << 40)
+#define HOST_WORK_MAX (1ULL << 32) /* branches: some seconds */
 #define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
@@ -22,6 +22,8 @@ static int64_t host_work(struct cpu *cpu)
     if (!cpu->boot->options.pmu || branches == 0 || branches > HOST_WORK_MAX ||
         period < HOST_WORK_PERIOD_MIN || period > HOST_WORK_MAX)
         return HYPERCALL_E_ARGUMENT;
+    if (!cpu->pmu.can_work)
+        return HYPERCALL_E_SUPPORT;
     if (cpu->gpr[GPR_RDX] == HOST_WORK_AT_TICK)
         return tick_host_work(cpu, branches, period) ? 0 : HYPERCALL_E_STATE;
     if (!host_work_run(cpu, branches, period, &pmis, &counted))

@@ -13,7 +13,7 @@
 static void watch(uint8_t *bitmaps, uint16_t port, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
-        bitmaps[(port + i) / 8] |= (uint8_t)(1u << (port + i) % 8);
+        bitmaps[(uint16_t)(port + i) / 8] |= (uint8_t)(1u << (port + i) % 8);
 }
 
 void io_setup(struct cpu *cpu)
@@ -117,7 +117,13 @@ void exit_io(struct cpu *cpu)
         refuse_io(cpu, "string I/O on port", port);
         return;
     }
-    if (port == NMI_STATUS_PORT && bytes == 1 && cpu->boot->options.platform_nmi_host) {
+    bool nmi_status = cpu->boot->options.platform_nmi_host && port <= NMI_STATUS_PORT &&
+                      port + bytes > NMI_STATUS_PORT;
+    if (nmi_status && bytes > 1) {
+        refuse_io(cpu, "wide access to port", port);
+        return;
+    }
+    if (nmi_status) {
         nmi_status_port(cpu, qualification & IO_IN);
     } else if (qualification & IO_IN) {
         port_in(cpu, port, bytes);
@@ -128,7 +134,9 @@ void exit_io(struct cpu *cpu)
             refuse_io(cpu, "sleep with SLP_TYP", type);
             return;
         }
-        if (asked == SLEEP_OFF) {
+        static bool reported; /* the chipset may take its time, and PM1b alone does nothing */
+        if (asked == SLEEP_OFF && !reported) {
+            reported = true;
             log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
             report_processors();
         }

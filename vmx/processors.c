@@ -158,6 +158,7 @@ void processors_stop(void)
         if (processors.count > 0)
             apic_send_others(ICR_NMI);
         delay_us(ENTRY_US);
+        serial_restart();
         /* Only firmware's page tables map it, and only the first processor is ever on them. */
         if (first_start != NULL && read_cr3() == first_start->cpu->host_cr3)
             framebuffer_stop();
