@@ -5,7 +5,7 @@
 #   make             the EFI image
 #   make unit        unit tests on the host, under AddressSanitizer and UBSan
 #   make clean       removes build/
-#   CC=gcc|clang     compiler       DEBUG=1   debug checks in the image       V=1   show commands
+#   CC=gcc|clang     compiler       V=1   show commands
 #   TEST=1           hypercalls for tests in the image (use another BUILD= for it)
 # Targets that run something in the emulator or in QEMU are in tests/tests.mk.
 
@@ -14,7 +14,6 @@ NASM = nasm
 LD = ld
 OBJCOPY = objcopy
 BUILD = build
-DEBUG = 0
 TEST = 0
 V = 0
 EFI_SIZE_MAX = 131072
@@ -44,9 +43,6 @@ CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-prote
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
 ifeq ($(TEST),1)
 CFLAGS += -DTEST
-endif
-ifeq ($(DEBUG),1)
-CFLAGS += -DDEBUG
 endif
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \

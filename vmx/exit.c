@@ -84,14 +84,13 @@ static bool eip_wrapped(uint32_t reason)
     return true;
 }
 
-static void exit_unexpected(UNUSED struct cpu *cpu)
+static void exit_unexpected(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     if (eip_wrapped(reason))
         return;
-    if (reason & EXIT_REASON_ENTRY_FAILURE)
-        check_guest_state();
+    report_guest(cpu);
     /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end it
      * so; or it arrives in root mode, or in the guest, as any other. */
     if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
@@ -153,9 +152,9 @@ void vmx_exit_timed(struct cpu *cpu)
         cpu->exit_cycles[reason] += rdtsc() - start;
 }
 
-void vmx_entry_failed(UNUSED struct cpu *cpu)
+void vmx_entry_failed(struct cpu *cpu)
 {
-    check_guest_state();
+    report_guest(cpu);
     hypervisor_fault("VM entry failed, VM-instruction error %u",
                      vmcs_read_32(VMCS_INSTRUCTION_ERROR));
 }

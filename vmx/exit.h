@@ -69,12 +69,6 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 /* cpuid.c: takes over cpu->guest_cr4_tracked. */
 void cpuid_follow_cr4(struct cpu *cpu);
 
-/* ---- check_guest.c: the VM-entry checks on the guest-state area, done again so that a failed entry
- * can be told apart by field. SDM Vol. 3, "Checking and Loading Guest State". ---- */
-
-/* Checks the current VMCS and logs one line for each field that is wrong. True: none is. */
-bool check_guest_state(void);
-
 /* ---- msr.c: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address". ---- */
 
 /* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name

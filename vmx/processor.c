@@ -150,8 +150,4 @@ void processor_enter_vmx(struct start *s, bool first)
     if (!pmu_context_setup(s->cpu)) /* the emulator shows every MSR as there until now */
         needed(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
-#ifdef DEBUG
-    if (first && check_guest_state())
-        log_printf("pmuvisor: guest state checked before the first entry: nothing wrong\n");
-#endif
 }

@@ -52,6 +52,8 @@ void report_guest(const struct cpu *cpu)
     static const char *const names[GPR_COUNT] = {"RAX", "RCX", "RDX", "RBX", "RSP", "RBP",
                                                  "RSI", "RDI", "R8 ", "R9 ", "R10", "R11",
                                                  "R12", "R13", "R14", "R15"};
+    static const char *const segments[] = {"ES  ", "CS  ", "SS  ", "DS  ",
+                                           "FS  ", "GS  ", "LDTR", "TR  "};
 
     for (unsigned i = 0; i < GPR_COUNT; i++)
         log_printf("%s %016lx%s", names[i],
@@ -61,6 +63,17 @@ void report_guest(const struct cpu *cpu)
                vmcs_read_natural(VMCS_GUEST_RIP), vmcs_read_natural(VMCS_GUEST_RFLAGS),
                vmcs_read_natural(VMCS_GUEST_CR0), read_cr2(), vmcs_read_natural(VMCS_GUEST_CR3),
                vmcs_read_natural(VMCS_GUEST_CR4), vmcs_read_64(VMCS_GUEST_IA32_EFER));
+    for (enum segment s = SEGMENT_ES; s <= SEGMENT_TR; s++)
+        log_printf("%s %04x base %016lx limit %08x rights %05x\n", segments[s],
+                   vmcs_read_16(SEGMENT_FIELD(VMCS_GUEST_ES_SELECTOR, s)),
+                   vmcs_read_natural(SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s)),
+                   vmcs_read_32(SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s)),
+                   vmcs_read_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s)));
+    log_printf("activity %x interruptibility %x event %08x entry controls %08x DEBUGCTL %lx\n",
+               vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE),
+               vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE),
+               vmcs_read_32(VMCS_ENTRY_INTERRUPTION_INFORMATION),
+               vmcs_read_32(VMCS_ENTRY_CONTROLS), vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL));
 }
 
 void report_processors(void)

@@ -414,13 +414,14 @@ def make_lbr_failure(mutant, debugctl):
 
 
 # tests/hooks/hooks.c, enum fault_kind, and what the last report must name.
-FAULT_STACK_OVERFLOW, FAULT_REPORT, FAULT_MACHINE_CHECK = 1, 3, 5
+FAULT_STACK_OVERFLOW, FAULT_REPORT, FAULT_MACHINE_CHECK, FAULT_GUEST_STATE = 1, 3, 5, 6
 FAULTS = [("invalid_opcode", 0, "exception 6,"),
           ("stack_overflow", FAULT_STACK_OVERFLOW, "root stack overflow, exception 14,"),
           ("write_to_code", 2, "exception 14,"),
           ("report", FAULT_REPORT, "asked for by the guest"),
           ("double", 4, "double fault, exception 8,"),
-          ("machine_check", FAULT_MACHINE_CHECK, "machine check, exception 18,")]
+          ("machine_check", FAULT_MACHINE_CHECK, "machine check, exception 18,"),
+          ("guest_state", FAULT_GUEST_STATE, "reason 0x80000021 (ENTRY_FAILURE_GUEST_STATE)")]
 # IA32_MCG_CAP with two banks, IA32_MCG_STATUS, and the second bank's STATUS, ADDR and MISC.
 BANKS = ["msr 0x179 2", "msr 0x17a 5", "msr 0x401 0", "msr 0x402 0", "msr 0x403 0",
          "msr 0x405 0xbc00000000000135", "msr 0x406 0x1234000", "msr 0x407 0x86"]
@@ -443,6 +444,9 @@ def make_fault_test(name, kind, text):
             return
         if kind == FAULT_MACHINE_CHECK:
             assert all(line in said for line in BANK_LINES), said[-2000:]
+        if kind == FAULT_GUEST_STATE:
+            assert "RFLAGS 00000000" in said and re.search(r"^CS +0010 base 0+ limit f+ ", said,
+                                                           re.MULTILINE), said[-2000:]
         registers = {word: int(value, 16) for word, value in
                      re.findall(r"\b(R[A-Z0-9]{1,2}|CR2) +([0-9a-f]{16})\b", said)}
         assert len(registers) == 18, registers

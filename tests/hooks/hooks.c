@@ -17,7 +17,7 @@
 #define DEEPER_THAN_ANY_STACK 1000000
 
 enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_CODE, FAULT_REPORT,
-                  FAULT_DOUBLE, FAULT_MACHINE_CHECK };
+                  FAULT_DOUBLE, FAULT_MACHINE_CHECK, FAULT_GUEST_STATE };
 
 int64_t test_request_word(struct cpu *cpu)
 {
@@ -103,6 +103,9 @@ int64_t test_fault(struct cpu *cpu)
         break;
     case FAULT_MACHINE_CHECK:
         __asm__ volatile("int %0" : : "i"(VECTOR_MC));
+        break;
+    case FAULT_GUEST_STATE:
+        vmcs_write_natural(VMCS_GUEST_RFLAGS, 0); /* bit 1 is always 1 */
     }
     return HYPERCALL_E_ARGUMENT;
 }
