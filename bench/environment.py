@@ -123,7 +123,8 @@ def frequency():
 def collect(kind, kernel, model, mitigations):
     """The environment of a run on this machine, but for what its consoles say."""
     found = {
-        "kind": kind, "tick": 0, "mitigations": mitigations, "root_mitigations": "off",
+        "kind": kind, "tick": 0, "mitigations": mitigations,
+        "root_mitigations": root_mitigations([]),
         "kvm": "", "compiler": compiler(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "kernel": f"Linux {kernel}" if kernel else "", "turbo": "", "frequency": "",
@@ -143,6 +144,16 @@ def host_kvm(modules=MODULES, release=None):
     values = {os.path.basename(name): read(os.path.join(modules, name)) for name in KVM_SETTINGS}
     words = "".join(f" {key}={value}" for key, value in values.items() if value)
     return f"Linux {release or os.uname().release}" + (f", kvm_intel{words}" if words else "")
+
+
+def root_mitigations(consoles):
+    """What PMUvisor says of its mitigations, from the consoles of its boots: one text, or several
+    where they differ. "off" is also right where none of them ran."""
+    said = set()
+    for console in consoles:
+        match = re.search(r"^pmuvisor: mitigations: (.*)$", console, re.MULTILINE)
+        said.add(match[1].strip() if match else "not said")
+    return "; ".join(sorted(said)) or "off"
 
 
 def kvm_version(console):

@@ -138,6 +138,9 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
             found["environment"]["kvm"] = environment.kvm_version(outcome.console)
         found["measurements"] += outcome.measurements
         found["skipped"] += outcome.skipped
+    found["environment"]["root_mitigations"] = environment.root_mitigations(
+        [outcome.console for outcome in outcomes
+         if outcome.boot.column not in ("native", "kvm") and outcome.measurements])
     found["columns"] = columns_of(kind, outcomes, arguments.columns, impossible)
     return found
 

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 from types import SimpleNamespace
 
+import environment
 import plan
 import results
 import run
@@ -24,6 +25,15 @@ EMULATED_SECONDS = 16 * 60
 def command(*arguments):
     return subprocess.run([sys.executable, os.path.join(HERE, "run.py"), *arguments], text=True,
                           check=False, capture_output=True, timeout=60)
+
+
+class Mitigations(unittest.TestCase):
+    def test_they_are_read_from_the_consoles(self):
+        off, ibrs = "pmuvisor: mitigations: off\n", "x\r\npmuvisor: mitigations: IBRS, VERW\r\n"
+        self.assertEqual(environment.root_mitigations([]), "off")
+        self.assertEqual(environment.root_mitigations([off, off]), "off")
+        self.assertEqual(environment.root_mitigations([ibrs, off]), "IBRS, VERW; off")
+        self.assertEqual(environment.root_mitigations(["nothing"]), "not said")
 
 
 class Whole(unittest.TestCase):
