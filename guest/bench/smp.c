@@ -101,8 +101,6 @@ static void wake(const struct processor *p)
     apic_send(p->apic_id, ICR_FIXED | ICR_ASSERT | WAKE_VECTOR);
 }
 
-static void sleep_until_woken(void) { __asm__ volatile("sti\n\thlt\n\tcli" : : : "memory"); }
-
 /* Where the start code ends up, on the processor's own stack. */
 static _Noreturn void other_main(struct processor *self)
 {
@@ -116,7 +114,7 @@ static _Noreturn void other_main(struct processor *self)
     for (;;) {
         processor_work work = self->work;
         if (work == NULL) {
-            sleep_until_woken();
+            smp_sleep();
             continue;
         }
         self->work = NULL;
@@ -242,7 +240,7 @@ void smp_leave_with(struct processor *p, processor_work work)
 static void wait_for(const struct processor *p, uint64_t done)
 {
     while (p->done != done)
-        sleep_until_woken();
+        smp_sleep();
 }
 
 void smp_run_on(struct processor *p, processor_work work)

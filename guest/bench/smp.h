@@ -110,6 +110,7 @@ extern const char ap_stacks[];
 /* ---- smp_trap.asm ---- */
 
 extern const char smp_exception_stubs[], smp_interrupt[], smp_nmi_entry[];
+void smp_sleep(void);
 bool smp_rdmsr_try(uint32_t index, uint64_t *value);
 
 DECLARE_TEST(test_smp_processors);

@@ -66,7 +66,24 @@ smp_nmi_entry:
     call smp_nmi_handle
     POP_REGISTERS
     add rsp, 16
+    ; Behind an NMI between STI and HLT the interrupt that was to end the HLT comes before it.
+    push rax
+    lea rax, [sleeping]
+    cmp [rsp + 8], rax
+    jne .back
+    inc qword [rsp + 8]         ; past the HLT, which has one byte
+.back:
+    pop rax
     iretq
+
+; void smp_sleep(void): until an interrupt or NMI; IF is 0 before and after.
+global smp_sleep
+smp_sleep:
+    sti
+sleeping:
+    hlt
+    cli
+    ret
 
 ; An interrupt that ends a HLT.
 align 16

@@ -260,10 +260,10 @@ def test_host_fails(lab):
     """Without the search for lost requests they stay unhandled; without sources, all of them."""
     for name, keywords in (("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),
                            ("no-claim", {"efi": path("build", "test", "mutants", "no_claim.efi")})):
-        boot = host_run(lab, name, ["smp-host:2"], **keywords)
+        boot = host_run(lab, name, ["smp-host:12"], **keywords)
         bad = [test for test, good, _, _ in tap(boot) if not good]
-        found = rows(boot, "smp-host:2")
-        assert bad == ["smp-host:2"] and sum(row["lost"] for row in found) > 0, found
+        found = rows(boot, "smp-host:12")
+        assert bad == ["smp-host:12"] and sum(row["lost"] for row in found) > 0, found
 
 
 def expect_lost(lab, name, **keywords):
