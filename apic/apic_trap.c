@@ -37,8 +37,9 @@
 
 /* The byte at a guest-physical address, seen through a window; NULL: not the guest's. The EPT is an
  * identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */
-static const void *guest_byte(struct cpu *cpu, uint64_t address)
+static const void *guest_byte(void *context, uint64_t address)
 {
+    struct cpu *cpu = context;
     uint64_t page = address & ~(PAGE_SIZE - 1), page_bytes;
     struct host_window *window = &cpu->apic.window[page / PAGE_SIZE % GUEST_WINDOWS];
 
@@ -51,24 +52,14 @@ static const void *guest_byte(struct cpu *cpu, uint64_t address)
     return (const uint8_t *)window->page + address % PAGE_SIZE;
 }
 
-static bool read_entry(void *context, uint64_t address, unsigned bytes, uint64_t *value)
-{
-    const void *entry = guest_byte(context, address);
-
-    if (entry == NULL)
-        return false;
-    *value = bytes == sizeof(uint64_t) ? *(const volatile uint64_t *)entry
-                                       : *(const volatile uint32_t *)entry;
-    return true;
-}
-
 /* Reads up to `count` bytes, to the end of the page at most. Gives their number. */
-static unsigned read_code(struct cpu *cpu, const struct guest_paging *paging, uint64_t linear,
-                          uint8_t *out, unsigned count)
+static unsigned read_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
 {
+    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1 : TABLE_LEVELS;
     uint64_t physical, left = PAGE_SIZE - linear % PAGE_SIZE;
 
-    bool mapped = guest_walk(paging, linear, read_entry, cpu, &physical);
+    bool mapped = guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, guest_byte, cpu,
+                             &physical);
     const void *from = mapped ? guest_byte(cpu, physical) : NULL;
     if (from == NULL)
         return 0;
@@ -77,59 +68,21 @@ static unsigned read_code(struct cpu *cpu, const struct guest_paging *paging, ui
     return count;
 }
 
-static enum code_size code_size(uint64_t efer)
+static bool guest_code_decode(struct cpu *cpu, uint64_t rip, struct instruction *out)
 {
-    uint32_t rights = vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS);
-
-    if (efer & EFER_LMA && rights & ACCESS_LONG)
-        return CODE_64;
-    return rights & ACCESS_DB ? CODE_32 : CODE_16;
-}
-
-static void log_refusal(struct cpu *cpu, uint64_t rip, const uint8_t *bytes, unsigned count)
-{
-    char hex[3 * INSTRUCTION_BYTES_MAX + 1];
-    size_t at = 0;
-
-    if (!worth_a_line(cpu))
-        return;
-    if (count == 0) {
-        log_printf("pmuvisor: the guest's access to its local APIC by code at RIP 0x%lx was "
-                   "refused (#GP): its page tables do not lead to the code\n", rip);
-        return;
-    }
-    for (unsigned i = 0; i < count; i++)
-        at += format_text(hex + at, sizeof(hex) - at, " %02x", bytes[i]);
-    log_printf("pmuvisor: the guest's access to its local APIC at RIP 0x%lx was refused (#GP): "
-               "bytes%s, wanted a 32-bit MOV, XCHG, TEST, CMP or arithmetic; use apic=pass\n",
-               rip, hex);
-}
-
-static bool guest_code_decode(struct cpu *cpu, struct instruction *out)
-{
-    const struct guest_paging paging = {
-        .cr0 = vmcs_read_natural(VMCS_GUEST_CR0),
-        .cr3 = vmcs_read_natural(VMCS_GUEST_CR3),
-        .cr4 = vmcs_read_natural(VMCS_GUEST_CR4),
-        .efer = vmcs_read_64(VMCS_GUEST_IA32_EFER),
-    };
-    enum code_size size = code_size(paging.efer);
-    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP), linear = rip;
     uint8_t bytes[INSTRUCTION_BYTES_MAX];
+    unsigned count = 0, more;
 
-    if (size != CODE_64)
-        linear = (uint32_t)(rip + vmcs_read_natural(VMCS_GUEST_CS_BASE));
-    unsigned count = read_code(cpu, &paging, linear, bytes, sizeof(bytes));
-    enum decode_result result = decode(bytes, count, size, out);
+    if (!(vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA) ||
+        !(vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG))
+        return false;
     /* The next page is looked at only where the instruction goes on there. */
-    if (result == DECODE_SHORT && count > 0 && count < sizeof(bytes)) {
-        count += read_code(cpu, &paging, linear + count, bytes + count,
-                           (unsigned)sizeof(bytes) - count);
-        result = decode(bytes, count, size, out);
-    }
-    if (result == DECODE_DONE)
-        return true;
-    log_refusal(cpu, rip, bytes, count);
+    do {
+        more = read_code(cpu, rip + count, bytes + count, (unsigned)sizeof(bytes) - count);
+        count += more;
+        if (decode(bytes, count, out))
+            return true;
+    } while (more > 0 && count < sizeof(bytes) && out->length > count);
     return false;
 }
 
@@ -169,21 +122,19 @@ static bool taken_here(const volatile uint32_t *target, uint32_t command)
 
 static void perform(struct cpu *cpu, const struct instruction *i, volatile uint32_t *target)
 {
-    uint64_t before = vmcs_read_natural(VMCS_GUEST_RFLAGS), rflags = before;
-    uint32_t memory = reads_memory(i) ? *target : 0;
-    struct effect effect = execute(i, memory, register_read(cpu, i->reg), &rflags);
+    uint32_t stored = i->has_immediate ? i->immediate : register_read(cpu, i->reg);
+    uint32_t loaded = i->loads ? *target : 0;
 
-    if (effect.writes_memory && !taken_here(target, effect.memory))
-        *target = effect.memory;
-    if (effect.writes_register)
-        register_write(cpu, i->reg, effect.reg);
-    if (rflags != before)
-        vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags);
+    if (i->stores && !taken_here(target, stored))
+        *target = stored;
+    if (i->loads)
+        register_write(cpu, i->reg, loaded);
     skip_bytes(cpu, i->length);
 }
 
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
 {
+    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
     struct instruction instruction;
 
     /* A walk of the guest's page tables, or an event's delivery through its IDT and stack, has no
@@ -196,9 +147,14 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     /* Aligned, it cannot reach beyond the page, which root mode has mapped alone. */
     if (address % sizeof(uint32_t) != 0)
         return false;
-    if (guest_code_decode(cpu, &instruction))
+    if (guest_code_decode(cpu, rip, &instruction)) {
         perform(cpu, &instruction, (volatile uint32_t *)address);
-    else
-        inject_gp();
+        return true;
+    }
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's access to the local APIC by an instruction that "
+                   "apic=trap does not know at RIP 0x%lx was refused: #GP; wanted a MOV or XCHG of "
+                   "32 bits in 64-bit mode, or apic=pass\n", rip);
+    inject_gp();
     return true;
 }

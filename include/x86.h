@@ -25,7 +25,6 @@
 #define CR4_PVI BIT(1)
 #define CR4_TSD BIT(2)
 #define CR4_DE BIT(3)
-#define CR4_PSE BIT(4)
 #define CR4_PAE BIT(5)
 #define CR4_MCE BIT(6)
 #define CR4_PGE BIT(7)

@@ -24,6 +24,21 @@ static volatile uint32_t *at(uint32_t offset)
     return (volatile uint32_t *)((rdmsr(IA32_APIC_BASE) & APIC_BASE_ADDRESS) + offset);
 }
 
+/* By MOV, as Linux does it: a compiler may test a volatile variable in memory, by an instruction that
+ * apic=trap does not know. */
+static uint32_t load(uint32_t offset)
+{
+    uint32_t value;
+
+    __asm__ volatile("movl %1, %0" : "=r"(value) : "m"(*at(offset)));
+    return value;
+}
+
+static void store(uint32_t offset, uint32_t value)
+{
+    __asm__ volatile("movl %1, %0" : "=m"(*at(offset)) : "ri"(value));
+}
+
 bool apic_x2(void) { return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD; }
 
 bool apic_enter_x2(void)
@@ -36,7 +51,7 @@ bool apic_enter_x2(void)
 
 uint32_t apic_read(uint32_t offset)
 {
-    return apic_x2() ? (uint32_t)rdmsr(X2APIC_MSR + offset / 16) : *at(offset);
+    return apic_x2() ? (uint32_t)rdmsr(X2APIC_MSR + offset / 16) : load(offset);
 }
 
 void apic_write(uint32_t offset, uint32_t value)
@@ -44,7 +59,7 @@ void apic_write(uint32_t offset, uint32_t value)
     if (apic_x2())
         wrmsr(X2APIC_MSR + offset / 16, value);
     else
-        *at(offset) = value;
+        store(offset, value);
 }
 
 void apic_self_nmi(void)
@@ -55,9 +70,9 @@ void apic_self_nmi(void)
         wrmsr(X2APIC_ICR, (uint64_t)apic_read(APIC_ID) << 32 | command);
         return;
     }
-    *at(APIC_ICR_HIGH) = *at(APIC_ID);
-    *at(APIC_ICR_LOW) = command;
-    while (*at(APIC_ICR_LOW) & ICR_STATUS)
+    store(APIC_ICR_HIGH, load(APIC_ID));
+    store(APIC_ICR_LOW, command);
+    while (load(APIC_ICR_LOW) & ICR_STATUS)
         ;
 }
 
@@ -69,20 +84,20 @@ void apic_send(uint32_t id, uint32_t command)
         wrmsr(X2APIC_ICR, (uint64_t)id << 32 | command);
         return;
     }
-    *at(APIC_ICR_HIGH) = id << XAPIC_ID_SHIFT;
-    *at(APIC_ICR_LOW) = command;
-    while (*at(APIC_ICR_LOW) & ICR_STATUS)
+    store(APIC_ICR_HIGH, id << XAPIC_ID_SHIFT);
+    store(APIC_ICR_LOW, command);
+    while (load(APIC_ICR_LOW) & ICR_STATUS)
         ;
 }
 
 uint32_t apic_read_lvtpc(void) { return apic_read(APIC_LVT_PMI); }
 void apic_write_lvtpc(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
-uint32_t apic_icr_high(void) { return apic_x2() ? 0 : *at(APIC_ICR_HIGH); }
+uint32_t apic_icr_high(void) { return apic_x2() ? 0 : load(APIC_ICR_HIGH); }
 
 void apic_set_icr_high(uint32_t value)
 {
     if (!apic_x2())
-        *at(APIC_ICR_HIGH) = value;
+        store(APIC_ICR_HIGH, value);
 }
 
 void apic_eoi(void) { apic_write(APIC_EOI, 0); }

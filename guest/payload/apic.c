@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * apic.c: the jobs `apic` and `apicbad`: a register of the local APIC reached through /dev/mem
- * (kernel command line: iomem=relaxed) by every instruction form that PMUvisor performs with
- * apic=trap, and by some that it refuses. The rows of `apic` say what the guest saw; natively, with
- * apic=pass and with apic=trap they are the same. SDM Vol. 3, "Local Vector Table".
+ * (kernel command line: iomem=relaxed) by the instruction forms that PMUvisor performs with
+ * apic=trap, and by others that it refuses. The rows of `apic` say what the guest saw; natively,
+ * with apic=pass and with apic=trap they are the same. SDM Vol. 3, "Local Vector Table".
  *
  * The register is the error LVT, whose mask bit stays set: it can be written and read back without
  * any effect.
@@ -24,7 +24,7 @@
 #define LVT_ERROR 0x370
 #define LVT_MASKED 0x10000u
 #define PAGE_BYTES 4096ul
-/* Below 4 GiB, so that 32-bit code and 32-bit offsets reach it; the forms below name it. */
+/* Below 2 GiB, so that 32-bit code and displacements reach it; the forms below name it. */
 #define WINDOW 0x10000000ul
 #define CODE 0x10100000ul
 #define CODE_LOW_STACK (CODE + 8 * PAGE_BYTES)
@@ -67,24 +67,9 @@ FORM(mov_stack_pointer, "mov %%rsp, %%r10; mov (%%rbx), %%esp; mov %%rsp, %%rcx;
 FORM(mov_sib, "mov 0(%%rbx,%%rdx,4), %%ecx")
 FORM(mov_displacement, "mov %%ecx, -0x370+0x370(%%rbx,%%rdx,8)")
 FORM(mov_absolute, "mov 0x10000370, %%ecx")
-FORM(mov_offset_64, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")
-FORM(mov_offset_64_store, "mov %%ecx, %%eax; movabs %%eax, 0x10000370")
-FORM(mov_offset_32, ".byte 0x67, 0xa1; .long 0x10000370; mov %%eax, %%ecx")
 FORM(mov_segment, "mov %%ds:(%%ebx), %%ecx")
 FORM(exchange, "xchg %%ecx, (%%rbx)")
-FORM(add_store, "movl $0x10, %%ecx; add %%ecx, (%%rbx)")
-FORM(or_immediate, "orl $0x1e, (%%rbx)")
-FORM(and_immediate, "andl $0x1007f, (%%rbx)")
-FORM(sub_immediate, "subl $0x11, (%%rbx)")
-FORM(xor_store, "mov $0x80, %%ecx; lock xor %%ecx, (%%rbx)")
-FORM(compare_immediate, "cmpl $0x100e1, (%%rbx)")
-FORM(compare_register, "cmp %%ecx, (%%rbx)")
-FORM(compare_memory, "cmp (%%rbx), %%ecx")
-FORM(test_immediate, "testl $0x10000, (%%rbx)")
-FORM(test_register, "mov $0x1e, %%ecx; test %%ecx, (%%rbx)")
-FORM(and_load, "and (%%rbx), %%ecx")
-FORM(sub_load, "sub (%%rbx), %%ecx")
-FORM(add_load, "add (%%rbx), %%ecx")
+FORM(locked_exchange, "lock xchg %%ecx, (%%rbx)")
 
 static const struct form forms[] = {
     {"mov_load", mov_load},
@@ -95,24 +80,9 @@ static const struct form forms[] = {
     {"mov_sib", mov_sib},
     {"mov_displacement", mov_displacement},
     {"mov_absolute", mov_absolute},
-    {"mov_offset_64", mov_offset_64},
-    {"mov_offset_64_store", mov_offset_64_store},
-    {"mov_offset_32", mov_offset_32},
     {"mov_segment", mov_segment},
     {"exchange", exchange},
-    {"add_store", add_store},
-    {"or_immediate", or_immediate},
-    {"and_immediate", and_immediate},
-    {"sub_immediate", sub_immediate},
-    {"xor_store", xor_store},
-    {"compare_immediate", compare_immediate},
-    {"compare_register", compare_register},
-    {"compare_memory", compare_memory},
-    {"test_immediate", test_immediate},
-    {"test_register", test_register},
-    {"and_load", and_load},
-    {"sub_load", sub_load},
-    {"add_load", add_load},
+    {"locked_exchange", locked_exchange},
 };
 
 FORM(byte_load, "mov (%%rbx), %%cl")
@@ -120,6 +90,11 @@ FORM(quad_load, "mov (%%rbx), %%rcx")
 FORM(word_store, "mov %%cx, (%%rbx)")
 FORM(unaligned_load, "mov 2(%%rbx), %%ecx")
 FORM(page_end_load, "mov 0xffe-0x370(%%rbx), %%ecx")
+FORM(mov_offset, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")
+FORM(or_immediate, "orl $0x1e, (%%rbx)")
+FORM(add_load, "add (%%rbx), %%ecx")
+FORM(compare_immediate, "cmpl $0x100e1, (%%rbx)")
+FORM(test_immediate, "testl $0x10000, (%%rbx)")
 FORM(extended_load, "movzbl (%%rbx), %%ecx")
 FORM(add_with_carry, "adc %%ecx, (%%rbx)")
 FORM(string_store, "mov %%rdi, %%r10; mov %%rbx, %%rdi; stosl; mov %%r10, %%rdi")
@@ -127,13 +102,57 @@ FORM(vector_load, "movups (%%rbx), %%xmm0")
 FORM(stack_push, "pushq (%%rbx)")
 FORM(fetch, "jmp *%%rbx")
 
+/* A load that is performed in 64-bit code, from 32-bit code, which comes back by a far return. */
+static void load_32(uint32_t *ecx, uint64_t *flags)
+{
+    static const uint8_t code[] = {
+        0x8b, 0x0d, 0x70, 0x03, 0x00, 0x10, /* mov ecx, [0x10000370] */
+        0xcb,                               /* retf */
+    };
+    static const struct {
+        uint32_t offset;
+        uint16_t selector;
+    } __attribute__((packed)) target = {CODE, USER32_CS};
+    uint8_t *pages = mmap((void *)CODE, CODE_LOW_STACK - CODE, PROT_READ | PROT_WRITE | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    uint32_t loaded = 0;
+
+    (void)flags;
+    if (pages == MAP_FAILED) {
+        return;
+    }
+    memcpy(pages, code, sizeof(code));
+    /* In 64-bit programs DS is null, which 32-bit code cannot use. */
+    __asm__ volatile("mov %[data], %%ds\n\t"
+                     "mov %%rsp, %%r10\n\t"
+                     "mov %[stack], %%rsp\n\t"
+                     "lcall *%[target]\n\t"
+                     "mov %%r10, %%rsp"
+                     : "=c"(loaded)
+                     : [stack] "r"(CODE_LOW_STACK), [target] "m"(target), [data] "r"(USER_DS)
+                     : "rax", "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+                       "r14", "r15", "cc", "memory");
+    *ecx = loaded;
+}
+
 static const struct form refused[] = {
-    {"byte_load", byte_load},         {"quad_load", quad_load},
-    {"word_store", word_store},       {"unaligned_load", unaligned_load},
-    {"page_end_load", page_end_load}, {"extended_load", extended_load},
-    {"add_with_carry", add_with_carry}, {"string_store", string_store},
-    {"vector_load", vector_load},     {"stack_push", stack_push},
+    {"byte_load", byte_load},
+    {"quad_load", quad_load},
+    {"word_store", word_store},
+    {"unaligned_load", unaligned_load},
+    {"page_end_load", page_end_load},
+    {"mov_offset", mov_offset},
+    {"or_immediate", or_immediate},
+    {"add_load", add_load},
+    {"compare_immediate", compare_immediate},
+    {"test_immediate", test_immediate},
+    {"extended_load", extended_load},
+    {"add_with_carry", add_with_carry},
+    {"string_store", string_store},
+    {"vector_load", vector_load},
+    {"stack_push", stack_push},
     {"fetch", fetch},
+    {"load_32", load_32},
 };
 
 static volatile uint32_t *const lvt = (volatile uint32_t *)(WINDOW + LVT_ERROR);
@@ -262,42 +281,6 @@ static void remap(void)
     close(file);
 }
 
-/* The same from 32-bit code, which comes back by a far return. */
-static void code_32(void)
-{
-    static const uint8_t code[] = {
-        0x8b, 0x0d, 0x70, 0x03, 0x00, 0x10,                         /* mov ecx, [0x10000370] */
-        0xc7, 0x05, 0x70, 0x03, 0x00, 0x10, 0x55, 0x00, 0x01, 0x00, /* mov dword [..], 0x10055 */
-        0xa1, 0x70, 0x03, 0x00, 0x10,                               /* mov eax, [0x10000370] */
-        0xcb,                                                       /* retf */
-    };
-    static const struct {
-        uint32_t offset;
-        uint16_t selector;
-    } __attribute__((packed)) target = {CODE, USER32_CS};
-    uint8_t *pages = mmap((void *)CODE, 8 * PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    uint32_t eax = 0, ecx = 0;
-
-    if (pages == MAP_FAILED) {
-        printf("apic: code32=unmapped\n");
-        return;
-    }
-    memcpy(pages, code, sizeof(code));
-    /* In 64-bit programs DS is null, which 32-bit code cannot use. */
-    __asm__ volatile("mov %[data], %%ds\n\t"
-                     "mov %%rsp, %%r10\n\t"
-                     "mov %[stack], %%rsp\n\t"
-                     "lcall *%[target]\n\t"
-                     "mov %%r10, %%rsp"
-                     : "=a"(eax), "=c"(ecx)
-                     : [stack] "r"(CODE_LOW_STACK), [target] "m"(target), [data] "r"(USER_DS)
-                     : "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
-                       "r15", "cc", "memory");
-    printf("apic: code32 loaded=%#x stored=%#x\n", ecx, eax);
-    munmap(pages, 8 * PAGE_BYTES);
-}
-
 int job_apic(void)
 {
     struct sigaction stepped = {.sa_sigaction = note_step, .sa_flags = SA_SIGINFO};
@@ -322,7 +305,6 @@ int job_apic(void)
     signal(SIGTRAP, SIG_DFL);
     cross_pages();
     remap();
-    code_32();
     *lvt = saved;
     munmap((void *)WINDOW, PAGE_BYTES);
     return 0;
@@ -350,6 +332,7 @@ int job_apicbad(void)
         failed |= !faulted;
     }
     signal(SIGSEGV, SIG_DFL);
+    munmap((void *)CODE, CODE_LOW_STACK - CODE); /* of load_32() */
     munmap((void *)WINDOW, PAGE_BYTES);
     return failed;
 }

@@ -5,17 +5,14 @@
  */
 #include "vmx/decode.h"
 
-enum decode_result __real_decode(const uint8_t *bytes, unsigned count, enum code_size size,
-                                 struct instruction *out);
-enum decode_result __wrap_decode(const uint8_t *bytes, unsigned count, enum code_size size,
-                                 struct instruction *out);
+bool __real_decode(const uint8_t *bytes, unsigned count, struct instruction *out);
+bool __wrap_decode(const uint8_t *bytes, unsigned count, struct instruction *out);
 
-enum decode_result __wrap_decode(const uint8_t *bytes, unsigned count, enum code_size size,
-                                 struct instruction *out)
+bool __wrap_decode(const uint8_t *bytes, unsigned count, struct instruction *out)
 {
-    enum decode_result result = __real_decode(bytes, count, size, out);
+    bool known = __real_decode(bytes, count, out);
 
-    if (result == DECODE_DONE && out->has_immediate && out->length < count)
+    if (known && out->has_immediate && out->length < count)
         out->length++;
-    return result;
+    return known;
 }

@@ -5,15 +5,15 @@
 #include "bits.h"
 #include "mm/guest_walk.h"
 
-bool __real_guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_read read,
+bool __real_guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory,
                        void *context, uint64_t *physical);
-bool __wrap_guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_read read,
+bool __wrap_guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory,
                        void *context, uint64_t *physical);
 
-bool __wrap_guest_walk(const struct guest_paging *paging, uint64_t linear, guest_entry_read read,
+bool __wrap_guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory,
                        void *context, uint64_t *physical)
 {
-    bool mapped = __real_guest_walk(paging, linear, read, context, physical);
+    bool mapped = __real_guest_walk(cr3, levels, linear, memory, context, physical);
 
     if (mapped && *physical > UINT32_MAX)
         *physical |= BIT(52);
