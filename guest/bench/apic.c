@@ -24,8 +24,8 @@ static volatile uint32_t *at(uint32_t offset)
     return (volatile uint32_t *)((rdmsr(IA32_APIC_BASE) & APIC_BASE_ADDRESS) + offset);
 }
 
-/* By MOV, as Linux does it: a compiler may test a volatile variable in memory, by an instruction that
- * apic=trap does not know. */
+/* By MOV, as Linux does it: a compiler may test a volatile variable in memory, by an instruction
+ * that apic=trap does not know. */
 static uint32_t load(uint32_t offset)
 {
     uint32_t value;
