@@ -9,6 +9,8 @@
 bits 64
 default rel
 
+%include "registers.inc"
+
 extern unexpected_fault
 extern fuzz_own_gdt, fuzz_own_idt
 
@@ -33,25 +35,6 @@ extern fuzz_own_gdt, fuzz_own_idt
 %define RFLAGS_FIXED 2
 %define DR7_RESET 0x400
 
-; On a handler's stack, for unexpected_fault(): struct trap_frame.
-%macro PUSH_REGISTERS 0
-    push rax
-    push rcx
-    push rdx
-    push rbx
-    push rbp
-    push rsi
-    push rdi
-    push r8
-    push r9
-    push r10
-    push r11
-    push r12
-    push r13
-    push r14
-    push r15
-%endmacro
-
 section .text
 
 %assign v 0
@@ -72,12 +55,7 @@ fuzz_stubs equ fuzz_vector_0
 ; void fuzz_execute(void): fuzz_in to fuzz_out.
 global fuzz_execute
 fuzz_execute:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    PUSH_CALLEE_SAVED
     mov [caller_rsp], rsp
     mov rsp, fuzz_in + RIP_WORD
     mov rax, [fuzz_in + GPR(0)]
@@ -173,12 +151,7 @@ fuzz_common:
     push rax
     iretq
 .back:
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    POP_CALLEE_SAVED
     ret
 
 ; An NMI or a debug exception that waited until the operation was over is counted and no more. Both
@@ -196,11 +169,7 @@ fuzz_common:
     add rsp, 16
     iretq
 .unexpected:
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    and rsp, -16
-    call unexpected_fault
+    UNEXPECTED
 
 section .bss
 global fuzz_in, fuzz_out, fuzz_base, fuzz_late

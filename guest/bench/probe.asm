@@ -6,6 +6,8 @@
 bits 64
 default rel
 
+%include "registers.inc"
+
 extern fault_resume
 
 %define IA32_PERF_GLOBAL_CTRL 0x38f
@@ -18,12 +20,7 @@ extern fault_resume
 %define PMI_BEHIND 256
 
 %macro SAVE_CALLER 0
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    PUSH_CALLEE_SAVED
     mov [caller_rsp], rsp
 %endmacro
 
@@ -77,12 +74,7 @@ extern fault_resume
 
 %macro RETURN 0
     mov qword [fault_resume], 0
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    POP_CALLEE_SAVED
     ret
 %endmacro
 

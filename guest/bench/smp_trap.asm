@@ -40,20 +40,9 @@ smp_exception_stubs equ smp_exception_0
 smp_exception_common:
     cmp qword [gs:P_FAULT_RESUME], 0
     je .unexpected
-    inc qword [gs:P_FAULTS]
-    push qword [gs:P_FAULT_RESUME]
-    pop qword [gs:P_RESUME_NOW]
-    mov qword [gs:P_FAULT_RESUME], 0
-    push qword [rsp + FRAME_RFLAGS]
-    popfq
-    mov rsp, [rsp + FRAME_RSP]
-    jmp [gs:P_RESUME_NOW]
+    RESUME_FROM [gs:P_FAULTS], [gs:P_FAULT_RESUME], [gs:P_RESUME_NOW]
 .unexpected:
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    and rsp, -16
-    call unexpected_fault
+    UNEXPECTED
 
 align 16
 global smp_nmi_entry

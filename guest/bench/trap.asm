@@ -42,20 +42,9 @@ exception_common:
     ; No register may change: the stack is the only place to work in.
     push qword [rsp + FRAME_VECTOR]
     pop qword [fault_vector]
-    inc qword [fault_count]
-    push qword [fault_resume]
-    pop qword [resume_now]
-    mov qword [fault_resume], 0
-    push qword [rsp + FRAME_RFLAGS]
-    popfq
-    mov rsp, [rsp + FRAME_RSP]
-    jmp [resume_now]
+    RESUME_FROM [fault_count], [fault_resume], [resume_now]
 .unexpected:
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    and rsp, -16
-    call unexpected_fault
+    UNEXPECTED
 
 align 16
 global nmi_entry
