@@ -229,7 +229,7 @@ static void check_facts(uint64_t rsdp)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
-    struct acpi_header *tables[TABLES_MAX], *before[TABLES_MAX];
+    struct acpi_header *tables[TABLES_MAX] = {NULL}, *before[TABLES_MAX];
     uint32_t lengths[TABLES_MAX] = {0}, count = 0;
 
     start_arena();
