@@ -67,8 +67,8 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     if (!(base & APIC_BASE_EN))
         return false;
     if (base & APIC_BASE_EXTD) {
-        /* Such a WRMSR waits for no store; what the receiver is to see comes first (SDM Vol. 3, "MSR
-         * Access in x2APIC Mode"). */
+        /* Such a WRMSR waits for no store; what the receiver is to see comes first (SDM Vol. 3,
+         * "MSR Access in x2APIC Mode"). */
         __asm__ volatile("mfence; lfence" : : : "memory");
         wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;
@@ -115,8 +115,9 @@ bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *va
 
 #define INTERRUPTS 256
 
-/* ---- starting processors, and the local APIC of one that is started again. SDM Vol. 3, "Typical BSP
- * Initialization Sequence"; "Local APIC State After an INIT Reset ("Wait-for-SIPI" State)". ---- */
+/* ---- starting processors, and the local APIC of one that is started again ----
+ * SDM Vol. 3, "Typical BSP Initialization Sequence"; "Local APIC State After an INIT Reset
+ * ("Wait-for-SIPI" State)". */
 
 #define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
 #define START_UP_US 200    /* and from that to the second */

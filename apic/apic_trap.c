@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trapped local APIC of the thesis's KVM, less its emulation: the guest's accesses exit, and
- * go to the hardware as they are. So a guest that unmasks LVTPC has it unmasked on the physical
- * APIC by the hypervisor, which is what the thesis adds to KVM, and all of it costs an exit, which
- * is what this policy is there to price. In xAPIC mode the page of registers is not mapped in the
- * EPT and accesses arrive here; in x2APIC mode its MSRs exit (vmx/msr.c). Both are set up once, so
- * the guest changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR shadow.
- * Touches the local APIC and the guest's registers in the VMCS and struct cpu.
- * SDM Vol. 3, "Local APIC"; thesis, section 3.2.2, "PMI Masking".
+ * The trapped local APIC of the thesis's KVM, less its emulation: the guest's accesses exit, and go
+ * to the hardware as they are. So a guest that unmasks LVTPC has it unmasked on the physical APIC
+ * by the hypervisor, which is what the thesis adds to KVM, and all of it costs an exit, which is
+ * what this policy is there to price. In xAPIC mode the page of registers is not mapped in the EPT
+ * and accesses arrive here; in x2APIC mode its MSRs exit (vmx/msr.c). Both are set up once, so the
+ * guest changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR
+ * shadow. Touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3,
+ * "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
  * Root NMIs: the handler may send an NMI by the ICR between any two instructions here (apic.c). It
  * waits until the ICR is idle, and puts the high half back. So it may come between the guest's own
@@ -27,13 +27,13 @@
 #include "../vmx/processor.h"
 #include "apic.h"
 
-/* ---- guest code: linear address to guest-physical by the guest's page tables, then through windows
- * in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does not map
- * for the guest is not read for it either: the hypervisor's own memory, the APIC's page, and every
- * address that the processor does not have. A window keeps its page until another page needs it, so
- * a guest that comes back to the same code costs no INVLPG; only which memory it shows is
- * remembered, never what was in it, and the EPT does not change after the start.
- * SDM Vol. 3, "Paging"; "Guest Register State". ---- */
+/* ---- guest code: linear address to guest-physical by the guest's page tables, then through
+ * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
+ * not map for the guest is not read for it either: the hypervisor's own memory, the APIC's page,
+ * and every address that the processor does not have. A window keeps its page until another page
+ * needs it, so a guest that comes back to the same code costs no INVLPG; only which memory it shows
+ * is remembered, never what was in it, and the EPT does not change after the start. SDM Vol. 3,
+ * "Paging"; "Guest Register State". ---- */
 
 /* The byte at a guest-physical address, seen through a window; NULL: not the guest's. The EPT is an
  * identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */

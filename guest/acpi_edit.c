@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's ACPI tables: a MADT with the processors that are under VMX and a FADT whose reset arrives at the
- * hypervisor, and no sleep state but S5. Everything else stays the firmware's. (ACPI specification, "Multiple APIC Description
- * Table" and "Reset Register".)
+ * The guest's ACPI tables: a MADT with the processors that are under VMX and a FADT whose reset
+ * arrives at the hypervisor, and no sleep state but S5. Everything else stays the firmware's. (ACPI
+ * specification, "Multiple APIC Description Table" and "Reset Register".)
  */
 #include "guest/acpi_edit.h"
 

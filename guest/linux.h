@@ -48,8 +48,9 @@ struct guest_entry {
 #define LINUX_BOOT_CS 0x10
 #define LINUX_BOOT_DS 0x18
 
-/* Puts the kernel into guest_kernel and all that it is told into guest_setup, edits the ACPI
- * tables so that they name `processors`, and says how to enter it. Runs after boot services ended, on
- * page tables that map all of that memory to itself. Logs what the guest gets. False: *r says what went wrong. */
+/* Puts the kernel into guest_kernel and all that it is told into guest_setup, edits the ACPI tables
+ * so that they name `processors`, and says how to enter it. Runs after boot services ended, on page
+ * tables that map all of that memory to itself. Logs what the guest gets. False: *r says what went
+ * wrong. */
 bool linux_load(const struct boot_info *bi, const struct guest_processors *processors,
                 struct guest_entry *entry, struct refusal *r);

@@ -195,8 +195,8 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
  * disabled processor that has one, and the DSDT's _MAT could bring it back. */
 void acpi_madt_disable(struct acpi_madt_entry *entry);
 
-/* Facts: fills s5_type from the DSDT and the SSDTs, where they define \_S5. NULL: renames \_S1 to \_S4
- * in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
+/* Facts: fills s5_type from the DSDT and the SSDTs, where they define \_S5. NULL: renames \_S1 to
+ * \_S4 in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */

@@ -18,8 +18,8 @@ struct range {
     uint64_t size; /* bytes */
 };
 
-/* The UEFI memory map as GetMemoryMap left it (UEFI specification, "EFI_BOOT_SERVICES.GetMemoryMap").
- * The buffer lies in EfiLoaderData and is handed on to Linux. */
+/* The UEFI memory map as GetMemoryMap left it (UEFI specification,
+ * "EFI_BOOT_SERVICES.GetMemoryMap"). The buffer lies in EfiLoaderData and is handed on to Linux. */
 struct efi_map {
     void *entries;
     uint64_t size;            /* bytes in use */

@@ -15,7 +15,8 @@ enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 enum console { CONSOLE_COM1, CONSOLE_COM2, CONSOLE_NONE };
 
 
-/* The steps of NMI bookkeeping, each of which can be left out to price it, or to see what it is for. */
+/* The steps of NMI bookkeeping, each of which can be left out to price it, or to see what it is
+ * for. */
 enum bookkeeping_step {
     BOOKKEEPING_LOST = 1,    /* host NMIs that the guest took are found after the next exit */
     BOOKKEEPING_SKID = 2,    /* a guest PMI that lands in root mode is given to the guest */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Registers of a VT-d unit, entries of its tables and commands of its queue, by the names of the
- * VT-d specification ("Register Descriptions", "Translation Structure Formats", "Queued Invalidation
- * Interface"). Plain constants.
+ * VT-d specification ("Register Descriptions", "Translation Structure Formats", "Queued
+ * Invalidation Interface"). Plain constants.
  */
 #pragma once
 

@@ -70,7 +70,8 @@
 #define RFLAGS_AC BIT(18)
 #define RFLAGS_VM BIT(17)
 
-/* Entries of page tables (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte Page") */
+/* Entries of page tables (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte
+ * Page") */
 #define PTE_P BIT(0) /* present */
 #define PTE_RW BIT(1) /* writes allowed */
 #define PTE_PWT BIT(3) /* page-level write-through */

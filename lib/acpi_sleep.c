@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Sleep states in AML, found by their names: what S5 writes to the PM1 control registers, and the
- * other states taken from the guest. AML is not interpreted: a name that NameOp defines is looked for,
- * as every compiler encodes it. (ACPI specification, "System \_Sx states", "AML Grammar".)
+ * other states taken from the guest. AML is not interpreted: a name that NameOp defines is looked
+ * for, as every compiler encodes it. (ACPI specification, "System \_Sx states", "AML Grammar".)
  */
 #include "acpi.h"
 

@@ -8,9 +8,9 @@
  * entries of legacy mode have R, W, page size and address where EPT entries have them, execute
  * permission and memory type (bits 2 and 6:3) are ignored, and the bits that are reserved in one of
  * the two, SNP (11) and TM (62) among them, are clear in every entry that mm/ept.c makes. What
- * differs does no harm: a local APIC's page that the EPT leaves out is never looked up, since 0xfeexxxxx is the
- * interrupt address range; the units' own registers are kept from devices as well. (VT-d
- * specification, "Second-Level Paging Entries", "Interrupt Address Range".)
+ * differs does no harm: a local APIC's page that the EPT leaves out is never looked up, since
+ * 0xfeexxxxx is the interrupt address range; the units' own registers are kept from devices as
+ * well. (VT-d specification, "Second-Level Paging Entries", "Interrupt Address Range".)
  *
  * Requests with a PASID and those that a device has translated itself are blocked in this mode
  * (context entry, TT 0).

@@ -130,7 +130,8 @@ void nmi_report(const struct cpu *cpu)
                "%lu; unblocked at %lu exits\n", nmi->exits, nmi->injected, nmi->root,
                nmi->forwarded, nmi->dropped, nmi->unblocked);
     if (nmi->before_guest != 0)
-        log_printf("NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n", nmi->before_guest);
+        log_printf("NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n",
+                   nmi->before_guest);
     log_printf("%-18s %8s %8s %10s %9s\n", "host NMI source", "raised", "in root", "recovered",
                "returned");
     for (unsigned s = 0; s < SOURCE_COUNT; s++) {

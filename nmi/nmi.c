@@ -10,24 +10,24 @@
  * pending; and the VM entry, which sets NMI blocking from the guest's interruptibility state, lets
  * the guest have it, at once or after its own IRET, after MOV SS or STI, in HLT or not: as the
  * processor itself delivers it. (With NMI exiting on it exits at once and is injected, virtual.c.)
- * It arrives once, because one NMI became one, and never nests. One more in the meantime merges with
- * it, as two NMIs natively do that come during one instruction: for the guest, an exit is one.
+ * It arrives once, because one NMI became one, and never nests. One more in the meantime merges
+ * with it, as two NMIs natively do that come during one instruction: for the guest, an exit is one.
  *
- * The send and its arrival are two things: where the ICR write retires first (x2APIC), the NMI comes
- * to the guest after the entry, which is right, or in the next exit, and is then sent once more. So
- * `root` and `forwarded` count sends and may exceed what the guest got.
+ * The send and its arrival are two things: where the ICR write retires first (x2APIC), the NMI
+ * comes to the guest after the entry, which is right, or in the next exit, and is then sent once
+ * more. So `root` and `forwarded` count sends and may exceed what the guest got.
  *
  * It also means that there is no check before VMRESUME that an NMI could come too late for.
  * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Interruptibility State"; "Changes to NMI Blocking".
  *
  * Assumed: firmware's SMI handler executes no IRET. An SMI here then ends with NMIs blocked as it
- * found them (SDM Vol. 3, "NMI Handling While in SMM"); an IRET inside would let the pending NMI nest
- * on this very stack.
- * Limit: while the guest has the APIC globally disabled (Linux for one instruction, on its way from
- * x2APIC to xAPIC mode) an NMI comes by the processor's own pin and nothing can be sent: one that
- * finds root mode then is lost, and counted as dropped.
+ * found them (SDM Vol. 3, "NMI Handling While in SMM"); an IRET inside would let the pending NMI
+ * nest on this very stack. Limit: while the guest has the APIC globally disabled (Linux for one
+ * instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's own pin and
+ * nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
- * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE, no IRET when the guest's NMI was forwarded.
+ * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE, no IRET when the guest's NMI was
+ * forwarded.
  */
 #include "nmi.h"
 
@@ -50,8 +50,8 @@ enum nmi_return nmi_root(uint64_t rip)
     /* During host work the PMU is the host's, and says nothing about the guest. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
         return back;
-    /* Before the guest's first instruction there is nobody whose NMI it could be. Kept pending it would
-     * meet a guest without an IDT; natively it would have met firmware. */
+    /* Before the guest's first instruction there is nobody whose NMI it could be. Kept pending it
+     * would meet a guest without an IDT; natively it would have met firmware. */
     if (!nmi->guest_started) {
         nmi->before_guest++;
         return back;

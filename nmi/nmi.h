@@ -87,9 +87,9 @@ static inline bool nmi_after_exit(struct cpu *cpu)
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
  * was forwarded and has not arrived yet, or when the guest's PMU has raised a PMI: an overflow, and
  * LVTPC masked by its delivery. Never says no where there was one; it may say yes while the guest
- * has that PMI in service already, and then the guest sees one NMI more inside its handler. (Whether
- * LVTPC was masked at the exit proves nothing: the PMI may have been on its way just before.)
- * An NMI of the guest's that is no PMI leaves no trace when it merges with a host NMI. */
+ * has that PMI in service already, and then the guest sees one NMI more inside its handler.
+ * (Whether LVTPC was masked at the exit proves nothing: the PMI may have been on its way just
+ * before.) An NMI of the guest's that is no PMI leaves no trace when it merges with a host NMI. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
 /* Marks an NMI as sent to the guest again, until it must have arrived. NMI context too. */
@@ -102,8 +102,8 @@ void nmi_owe(struct cpu *cpu);
  * Gives 0 when this one cannot have been its. */
 int64_t nmi_returned(struct cpu *cpu);
 
-/* Around host work that takes NMIs of its own: the guest's NMIs wait in software meanwhile, and root
- * mode is not blocked; then what waited is made pending in hardware again. */
+/* Around host work that takes NMIs of its own: the guest's NMIs wait in software meanwhile, and
+ * root mode is not blocked; then what waited is made pending in hardware again. */
 void nmi_hold(struct cpu *cpu);
 void nmi_release(struct cpu *cpu);
 

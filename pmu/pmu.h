@@ -56,8 +56,8 @@ struct pmu_facts {
 };
 struct pmu_facts pmu_facts(void);
 
-/* ---- host_work.c: a workload in root mode that owns the PMU for a while and takes PMIs of its own,
- * the P_Host of the thesis's section 4.4.2. ---- */
+/* ---- host_work.c: a workload in root mode that owns the PMU for a while and takes PMIs of its
+ * own, the P_Host of the thesis's section 4.4.2. ---- */
 
 #define HOST_GLOBAL_CTRL 1 /* counter 0 */
 

@@ -46,8 +46,9 @@ void vmx_capability_read(struct vmx_capability *c)
     c->cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0);
     c->cr4_fixed1 = rdmsr(IA32_VMX_CR4_FIXED1);
     c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
-    /* The upper bits that firmware gave to memory encryption keys are no address: with them set, the
-     * guest would reach the hypervisor's memory by another name (SDM Vol. 4, "IA32_TME_ACTIVATE"). */
+    /* The upper bits that firmware gave to memory encryption keys are no address: with them set,
+     * the guest would reach the hypervisor's memory by another name (SDM Vol. 4,
+     * "IA32_TME_ACTIVATE"). */
     if (cpuid(CPUID_LEAF_EXTENDED, 0).ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -=
             rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT & TME_ACTIVATE_KEYID_BITS;

@@ -31,8 +31,9 @@ bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t b
 /* (want OR must-be-1) AND may-be-1, the one place where it is computed. */
 uint32_t vmx_adjust(uint64_t allowed, uint32_t want);
 
-/* Whether a processor with this CPUID.1:EAX loads a wrong IA32_PERF_GLOBAL_CTRL by the VMCS controls:
- * Nehalem and Westmere, errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's specification updates. */
+/* Whether a processor with this CPUID.1:EAX loads a wrong IA32_PERF_GLOBAL_CTRL by the VMCS
+ * controls: Nehalem and Westmere, errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's
+ * specification updates. */
 bool global_ctrl_erratum(uint32_t signature);
 
 /* Whether this processor has VMX and firmware allows it. False: *r says what stands against it. */

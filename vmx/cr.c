@@ -32,7 +32,8 @@ static void set_tracked_cr4(struct cpu *cpu, uint64_t value)
 
 /* Reserved bits of the processor, and bits of features that CPUID hides (cpuid.c), raise #GP before
  * anything changes. What the processor refuses beyond that, when the guest executes the MOV again,
- * are combinations (PAE, PCIDE, LA57 or CET against the mode): the tracked bits stay changed then. */
+ * are combinations (PAE, PCIDE, LA57 or CET against the mode): the tracked bits stay changed then.
+ */
 static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
 {
     if (value & (cpu->cr4_refused | ~rdmsr(IA32_VMX_CR4_FIXED1))) {

@@ -71,8 +71,8 @@ static const uint8_t undefined[] = {
 };
 
 /* Behind an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
- * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Seen to here, so that exits in 64-bit
- * mode pay nothing for it; an entry that failed has changed nothing. */
+ * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Seen to here, so that exits in
+ * 64-bit mode pay nothing for it; an entry that failed has changed nothing. */
 static bool eip_wrapped(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
@@ -91,8 +91,8 @@ static void exit_unexpected(struct cpu *cpu)
     if (eip_wrapped(reason))
         return;
     report_guest(cpu);
-    /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end it
-     * so; or it arrives in root mode, or in the guest, as any other. */
+    /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end
+     * it so; or it arrives in root mode, or in the guest, as any other. */
     if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
         machine_check_report();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "

@@ -20,8 +20,9 @@ exit_function exit_triple_fault;                   /* exit.c; does not come back
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
-/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping and count; gives
- * the handler, which entry.asm calls. Not one function, so that neither has registers to keep. */
+/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping and count;
+ * gives the handler, which entry.asm calls. Not one function, so that neither has registers to
+ * keep. */
 exit_handler vmx_exit(struct cpu *cpu);
 void vmx_exit_timed(struct cpu *cpu); /* all of it, with stats=cycles */
 /* Called from entry.asm where VMLAUNCH or VMRESUME came back. */
@@ -39,8 +40,8 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities);
 void mitigations_setup(struct cpu *cpu);
 void mitigations_print(const struct cpu *cpu);
 
-/* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest may
- * try in a loop. */
+/* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest
+ * may try in a loop. */
 #define REFUSALS_LOGGED 16
 static inline bool worth_a_line(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
 
@@ -75,7 +76,8 @@ void cpuid_follow_cr4(struct cpu *cpu);
  * are passed over: they exit in any case. `bitmap` is one page. */
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
 
-/* ---- report.c: what the guest's run cost in exits, and the machine's end as the guest asked ---- */
+/* ---- report.c: what the guest's run cost in exits, and the machine's end as the guest asked ----
+ */
 
 /* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
 void report_exits(const struct cpu *cpu);

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* RDMSR, WRMSR, RDPMC and XSETBV of what the guest chose. False: the instruction raised #GP, and the
- * guest is to get it. The fault is left without an IRET, so NMI blocking stays as it was. */
+/* RDMSR, WRMSR, RDPMC and XSETBV of what the guest chose. False: the instruction raised #GP, and
+ * the guest is to get it. The fault is left without an IRET, so NMI blocking stays as it was. */
 bool rdmsr_safe(uint32_t index, uint64_t *value);
 bool wrmsr_safe(uint32_t index, uint64_t value);
 bool rdpmc_safe(uint32_t index, uint64_t *value);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start. From
- * an INIT exit to the entry nothing prints, no lock is taken and nothing is reset: a SIPI that comes
- * before the entry is lost, and the guest sends its last one 20 us after the INIT.
- * SDM Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM
- * Exits"; "Handling Activity States by VMM".
+ * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start.
+ * From an INIT exit to the entry nothing prints, no lock is taken and nothing is reset: a SIPI that
+ * comes before the entry is lost, and the guest sends its last one 20 us after the INIT. SDM Vol.
+ * 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
+ * "Handling Activity States by VMM".
  */
 #include <string.h>
 
@@ -44,7 +44,8 @@ void guest_init_state(struct cpu *cpu)
     vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
     vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
     vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
-    /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too. */
+    /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too.
+     */
     vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET |
                        (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
@@ -117,8 +118,8 @@ bool guest_sends_ipi(uint32_t command, uint32_t destination)
     return taken;
 }
 
-/* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits behind the SIPI
- * that came after it, and is of no more use. */
+/* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits behind the
+ * SIPI that came after it, and is of no more use. */
 static bool nothing_executed_since_sipi(void)
 {
     return vmcs_read_natural(VMCS_GUEST_RIP) == 0 && !(vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE);

@@ -46,8 +46,8 @@ void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
 
 /* ---- what a #GP becomes that is raised while another event is being delivered. Pure. SDM Vol. 3,
- * "Interrupt 8 - Double Fault Exception (#DF)", the tables of exception classes; "Information for VM
- * Exits That Occur During Event Delivery". ---- */
+ * "Interrupt 8 - Double Fault Exception (#DF)", the tables of exception classes; "Information for
+ * VM Exits That Occur During Event Delivery". ---- */
 
 /* Exceptions that make a double fault with a following #GP: contributory ones and page faults. */
 #define MAKES_DOUBLE_FAULT                                                                         \

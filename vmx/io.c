@@ -69,10 +69,11 @@ enum sleep { SLEEP_NONE, SLEEP_OFF, SLEEP_OTHER };
 
 /* What this write asks for. SLP_EN and SLP_TYP lie in the second byte of either register.
  *
- * From S3 firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Which type
- * S3 has only AML tells, maybe in a method; so the one type that is known to be harmless, S5's, is let
- * through and all others are not. An operating system does not try: guest/acpi_edit.c takes the other
- * states out of its tables. It would wait for ever for the wake-up, so a write is not ignored. */
+ * From S3 firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Which
+ * type S3 has only AML tells, maybe in a method; so the one type that is known to be harmless,
+ * S5's, is let through and all others are not. An operating system does not try: guest/acpi_edit.c
+ * takes the other states out of its tables. It would wait for ever for the wake-up, so a write is
+ * not ignored. */
 static enum sleep sleep_asked(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
                               uint32_t value, unsigned *type)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What root mode has to do at exits and entries so that the guest learns nothing of it by speculative
- * execution, by what the processor says of itself. entry.asm does it; not here: other hyperthreads.
- * SDM Vol. 2, "CPUID", leaf 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance":
- * L1 terminal fault, microarchitectural data sampling, branch target injection, return stack buffer.
+ * What root mode has to do at exits and entries so that the guest learns nothing of it by
+ * speculative execution, by what the processor says of itself. entry.asm does it; not here: other
+ * hyperthreads. SDM Vol. 2, "CPUID", leaf 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software
+ * Security Guidance": L1 terminal fault, microarchitectural data sampling, branch target injection,
+ * return stack buffer.
  */
 #include "exit.h"
 

@@ -81,8 +81,8 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
-/* Written but for one bit. XD Bit Disable would make the XD bits of the hypervisor's own page tables
- * reserved ones; FB_CLEAR_DIS would take the effect from its VERW. */
+/* Written but for one bit. XD Bit Disable would make the XD bits of the hypervisor's own page
+ * tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. */
 static bool but_one_bit(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;

@@ -11,7 +11,8 @@
 #include "descriptors.h"
 #include "refusal.h"
 
-/* What the start of one processor carries from firmware's or the trampoline's state to the guest. */
+/* What the start of one processor carries from firmware's or the trampoline's state to the guest.
+ */
 struct start {
     struct cpu *cpu;
     struct vmx_capability capability;
@@ -31,7 +32,8 @@ struct start {
 extern struct guest_processors processors;
 struct cpu *processor_cpu(uint32_t index);
 
-/* Everything of a processor that needs memory, from the pool. The first one comes before the EPT. */
+/* Everything of a processor that needs memory, from the pool. The first one comes before the EPT.
+ */
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3);
 /* On the processor itself: its descriptor tables, and whether it can do all that the options need.
  * False: s->refusal says why not. */

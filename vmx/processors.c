@@ -145,8 +145,8 @@ void processors_go(void)
  * mode it stays pending until the next entry; an NMI is obeyed in root mode unless NMIs are blocked
  * there, and then the way leads to the unblocking or to the entry. So one of the two ends every
  * processor, but for one whose local APIC the guest has globally disabled, and one that waits for a
- * SIPI, which nobody sends any more. Before the guest starts all are in root mode, or not yet in VMX
- * operation, where an INIT would restart them: there the NMI does it. */
+ * SIPI, which nobody sends any more. Before the guest starts all are in root mode, or not yet in
+ * VMX operation, where an INIT would restart them: there the NMI does it. */
 void processors_stop(void)
 {
     uint32_t nobody = 0, self = 1 + (descriptors_loaded() ? this_cpu()->apic_id : apic_id_read());

@@ -154,8 +154,8 @@ void hypervisor_start(const struct boot_info *bi)
     /* From here on nothing but the image, the pool and the APIC is mapped. */
     framebuffer_stop();
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
-    /* The stack first: an NMI in between returns by way of the stack (nmi/nmi.asm), and these tables
-     * do not map firmware's. */
+    /* The stack first: an NMI in between returns by way of the stack (nmi/nmi.asm), and these
+     * tables do not map firmware's. */
     __asm__ volatile("mov %1, %%rsp\n\t"
                      "mov %0, %%cr3\n\t"
                      "xor %%ebp, %%ebp\n\t"

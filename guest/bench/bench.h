@@ -29,7 +29,8 @@ void cpu_exception_stack(unsigned vector, uint64_t top);
 /* Gives NMIs another handler, on the same stack; NULL: nmi_entry again. */
 void cpu_nmi_entry(const void *handler);
 
-/* Which of the two IDTs this processor has: of handlers for one that runs alone, or by processor. */
+/* Which of the two IDTs this processor has: of handlers for one that runs alone, or by processor.
+ */
 void cpu_handlers(bool alone);
 /* Says which processor runs a test alone. */
 void cpu_current(unsigned number);
@@ -137,7 +138,8 @@ int64_t hypercall(uint64_t number, uint64_t argument);
 const struct boot_params *machine_boot_params(void);
 /* Where the RSDP is; 0: none was found. */
 uint64_t machine_rsdp(void);
-/* The n-th range of reserved memory above the first MiB, in whole pages; false: there are no more. */
+/* The n-th range of reserved memory above the first MiB, in whole pages; false: there are no more.
+ */
 bool machine_reserved(unsigned n, uint64_t *base, uint64_t *size);
 /* The page whose write is the reset; 0: none. */
 uint64_t machine_doorbell(void);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * GDT and TSS of each processor, and the two IDTs of the bench kernel: one whose handlers keep their
- * state in one place, for a processor that runs alone, and one whose handlers keep it by processor.
- * NMIs and exceptions have stacks of their own.
- * SDM Vol. 3, "Segment Descriptors", "64-Bit TSS", "Interrupt and Exception Handling in 64-bit
- * Mode", "Interrupt Stack Table".
+ * GDT and TSS of each processor, and the two IDTs of the bench kernel: one whose handlers keep
+ * their state in one place, for a processor that runs alone, and one whose handlers keep it by
+ * processor. NMIs and exceptions have stacks of their own. SDM Vol. 3, "Segment Descriptors",
+ * "64-Bit TSS", "Interrupt and Exception Handling in 64-bit Mode", "Interrupt Stack Table".
  */
 #include "bench.h"
 

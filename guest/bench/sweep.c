@@ -208,7 +208,8 @@ void test_sweep_blocked(const struct job *job)
 
 /* `sweep-nmi:FIRST:POSITIONS`, where NMIs exit: the guest's own NMI exits, and another one arrives
  * at instruction `position` of that exit, which is the number FIRST + (position - 1) * NMI_STRIDE
- * of its kind. The first is in service and the second waits for its IRET, as natively: two in all. */
+ * of its kind. The first is in service and the second waits for its IRET, as natively: two in all.
+ */
 void test_sweep_nmi(const struct job *job)
 {
     struct sweep s = {.kind = PROBE_KINDS};

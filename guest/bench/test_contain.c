@@ -184,8 +184,9 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What reads as a hexadecimal number of some length must not lie in the hypervisor's memory. The log
- * is taken before memory is looked at: that is logged, with the addresses that the guest chose. */
+/* What reads as a hexadecimal number of some length must not lie in the hypervisor's memory. The
+ * log is taken before memory is looked at: that is logged, with the addresses that the guest chose.
+ */
 void test_secrets(const struct job *job)
 {
     bool good = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Exceptions whose stack is in memory hidden from the guest, so that their delivery exits: the guest
- * has to get what a #GP during delivery makes of them.
- * SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)", conditions for a double fault.
+ * Exceptions whose stack is in memory hidden from the guest, so that their delivery exits: the
+ * guest has to get what a #GP during delivery makes of them. SDM Vol. 3, "Interrupt 8 - Double
+ * Fault Exception (#DF)", conditions for a double fault.
  */
 #include "bench.h"
 

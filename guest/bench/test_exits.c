@@ -58,7 +58,8 @@ static void write_cr4_try(uint64_t value)
                      : "=m"(fault_resume) : "r"(value) : "rax", "memory");
 }
 
-/* A value with a reserved bit is refused whole; without it, the bit that CPUID reports back works. */
+/* A value with a reserved bit is refused whole; without it, the bit that CPUID reports back works.
+ */
 void test_cr4(const struct job *job)
 {
     uint64_t cr4 = read_cr4(), other = cr4 ^ CR4_OSXSAVE;

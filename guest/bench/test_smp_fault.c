@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `smp-fault:KIND`: a processor makes root mode fault while one spins, one sleeps in HLT and the first
- * one exits all the time; every one of them has to stop. The ledger says whether they did.
+ * `smp-fault:KIND`: a processor makes root mode fault while one spins, one sleeps in HLT and the
+ * first one exits all the time; every one of them has to stop. The ledger says whether they did.
  */
 #include "smp.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `wrap`: an instruction that exits, in the last bytes below 4 GiB of a 32-bit code segment. Behind it
- * EIP is 0, for VMX too, which checks the upper half of RIP at entries.
- * SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"; Vol. 1, "Instruction Pointer".
+ * `wrap`: an instruction that exits, in the last bytes below 4 GiB of a 32-bit code segment. Behind
+ * it EIP is 0, for VMX too, which checks the upper half of RIP at entries. SDM Vol. 3, "Checks on
+ * Guest RIP, RFLAGS, and SSP"; Vol. 1, "Instruction Pointer".
  */
 #include "bench.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The marker by which the emulator's ledger knows where a region begins and ends: 64-bit code at
- * any privilege, natively and in a guest. On hardware it does nothing (testbed/README.md, "Ledger").
+ * any privilege, natively and in a guest. On hardware it does nothing (testbed/README.md,
+ * "Ledger").
  */
 #ifndef PMUVISOR_MEASURE_REGION_H
 #define PMUVISOR_MEASURE_REGION_H

@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * ends.c: the jobs in which this kernel ends with several processors: it starts Debian's kernel
- * anew from memory (kexec), or it panics while no other processor takes interrupts, so that only
- * NMIs stop them. SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt (NMI)".
+/* SPDX-License-Identifier: BSD-2-Clause ends.c: the jobs in which this kernel ends with several
+ * processors: it starts Debian's kernel anew from memory (kexec), or it panics while no other
+ * processor takes interrupts, so that only NMIs stop them. SDM Vol. 3, "Multiple-Processor (MP)
+ * Initialization", "Nonmaskable Interrupt (NMI)".
  */
 #include "payload.h"
 

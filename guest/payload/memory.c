@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: BSD-2-Clause
- * memory.c: the job `touch`: reads and writes the memory that the firmware map calls reserved.
- * The hypervisor's own memory is among it: there each access must end in #GP(0), which Linux turns
- * into SIGSEGV from the kernel; the rest is firmware's and is only read. pmv.touch=ADDRESS: that page
- * as well.
+/* SPDX-License-Identifier: BSD-2-Clause memory.c: the job `touch`: reads and writes the memory that
+ * the firmware map calls reserved. The hypervisor's own memory is among it: there each access must
+ * end in #GP(0), which Linux turns into SIGSEGV from the kernel; the rest is firmware's and is only
+ * read. pmv.touch=ADDRESS: that page as well.
  */
 #include "payload.h"
 

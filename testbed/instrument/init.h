@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * INIT and SIPI as the SDM has them, where Bochs differs: an INIT in VMX root operation is held
- * until the next VM entry, one in the wait-for-SIPI state is dropped, a SIPI exit leaves NMIs as the
- * entry set them, and an INIT leaves the local APIC in x2APIC mode. SDM Vol. 3, "Other Causes of VM
- * Exits", "Restrictions on VMX Operation", "x2APIC State Transitions".
+ * until the next VM entry, one in the wait-for-SIPI state is dropped, a SIPI exit leaves NMIs as
+ * the entry set them, and an INIT leaves the local APIC in x2APIC mode. SDM Vol. 3, "Other Causes
+ * of VM Exits", "Restrictions on VMX Operation", "x2APIC State Transitions".
  */
 #ifndef TB_INIT_H
 #define TB_INIT_H

@@ -25,7 +25,8 @@ int64_t test_request_word(struct cpu *cpu)
     return (int64_t)&cpu->nmi.requests;
 }
 
-/* The processor that an argument names: 0 the guest's own, n the one with index n - 1. NULL: none. */
+/* The processor that an argument names: 0 the guest's own, n the one with index n - 1. NULL: none.
+ */
 static struct cpu *named(struct cpu *cpu, uint64_t number)
 {
     if (number == 0)

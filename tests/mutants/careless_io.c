@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that logs an address of its own, lets the guest sleep as it likes, and leaves the sleep
- * states in its tables.
+ * A hypervisor that logs an address of its own, lets the guest sleep as it likes, and leaves the
+ * sleep states in its tables.
  */
 #include "acpi.h"
 #include "log.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that maps its own memory for the guest: the sweep over its pages must be seen to fail.
+ * A hypervisor that maps its own memory for the guest: the sweep over its pages must be seen to
+ * fail.
  */
 #include "mm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor whose pool has as many pages as an MSR of the emulator says: it must end in one clear
- * line wherever they run out.
+ * A hypervisor whose pool has as many pages as an MSR of the emulator says: it must end in one
+ * clear line wherever they run out.
  */
 #include "mm.h"
 #include "x86.h"

@@ -383,8 +383,8 @@ static void test_edit_without_reset(void **state)
 
 /* ---- sleep states ---- */
 
-/* Name (\_S3, Package {5, 5, 0, 0}), Name (_S5, Package {7, 1}) with a long PkgLength, and what only
- * looks like a name. */
+/* Name (\_S3, Package {5, 5, 0, 0}), Name (_S5, Package {7, 1}) with a long PkgLength, and what
+ * only looks like a name. */
 static const uint8_t aml[] = {0x08, '\\', '_', 'S', '3', '_', 0x12, 0x08, 4, 0x0a, 5, 0x0a, 5, 0, 0,
                               0x08, '_', 'S', '5', '_', 0x12, 0x46, 0x00, 2, 0x0a, 7, 1,
                               0x70, '_', 'S', '4', '_', 0};
