@@ -75,8 +75,6 @@
 #define MSR_LASTBRANCH_TOS 0x1c9
 #define IA32_DEBUGCTL 0x1d9
 #define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
-#define DEBUGCTL_BUS_LOCK BIT(2) /* reserved where CPUID.7:ECX[24] is 0 */
-#define DEBUGCTL_RESERVED (BITS(63, 16) | BITS(5, 3))
 #define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define IA32_SMRR_PHYSBASE 0x1f2
 #define IA32_SMRR_PHYSMASK 0x1f3
@@ -186,7 +184,6 @@
 #define EFER_LME BIT(8)
 #define EFER_LMA BIT(10)
 #define EFER_NXE BIT(11)
-#define EFER_RESERVED (~(uint64_t)(EFER_SCE | EFER_LME | EFER_LMA | EFER_NXE))
 #define IA32_GS_BASE 0xc0000101
 
 #endif

@@ -25,8 +25,6 @@
 #define EPT_CAP_PAGE_2M BIT(16)
 #define EPT_CAP_PAGE_1G BIT(17)
 #define EPT_CAP_INVEPT_ALL BIT(26)
-#define EPT_CAP_INVVPID BIT(32)
-#define EPT_CAP_INVVPID_ALL BIT(42)
 
 /* Pin-based VM-execution controls */
 #define PIN_EXTERNAL_INTERRUPT_EXITING BIT(0)
@@ -83,12 +81,9 @@
 #define BLOCKING_BY_STI BIT(0)
 #define BLOCKING_BY_MOV_SS BIT(1)
 #define BLOCKING_BY_NMI BIT(3)
-#define BLOCKING_RESERVED BITS(31, 5)
 
 /* Guest activity state */
 #define ACTIVITY_ACTIVE 0
-#define ACTIVITY_HLT 1
-#define ACTIVITY_SHUTDOWN 2
 #define ACTIVITY_WAIT_FOR_SIPI 3
 
 /* Pending debug exceptions */
@@ -124,10 +119,7 @@
 #define IO_PORT_SHIFT 16
 
 /* Segment access rights */
-#define ACCESS_TYPE BITS(3, 0)
-#define ACCESS_CODE_DATA BIT(4) /* S */
 #define ACCESS_DPL_SHIFT 5
-#define ACCESS_PRESENT BIT(7)
 #define ACCESS_LONG BIT(13)
 #define ACCESS_DB BIT(14)
 #define ACCESS_GRANULARITY BIT(15)
@@ -141,12 +133,6 @@
 #define FLAT_LIMIT 0xffffffffu
 #define RIGHTS_CODE_64 (0x9b | ACCESS_LONG | ACCESS_GRANULARITY)
 #define RIGHTS_DATA (0x93 | ACCESS_DB | ACCESS_GRANULARITY)
-#define ACCESS_RESERVED (BITS(11, 8) | BITS(31, 17))
-#define TYPE_ACCESSED BIT(0)
-#define TYPE_CODE BIT(3)
-#define TYPE_BUSY_TSS_64 11
-#define TYPE_BUSY_TSS_16 3
-#define SELECTOR_TI BIT(2)
 
 /* EPT entries (SDM Vol. 3, tables "Format of an EPT ... Entry") */
 #define EPT_READ BIT(0)

@@ -17,8 +17,6 @@
 #define CR0_NE BIT(5)
 #define CR0_WP BIT(16)
 #define CR0_AM BIT(18)
-#define CR0_NW BIT(29)
-#define CR0_CD BIT(30)
 #define CR0_PG BIT(31)
 
 #define CR4_VME BIT(0)
@@ -68,7 +66,6 @@
 #define RFLAGS_OF BIT(11)
 #define RFLAGS_RF BIT(16)
 #define RFLAGS_AC BIT(18)
-#define RFLAGS_VM BIT(17)
 
 /* Entries of page tables (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte
  * Page") */
@@ -152,7 +149,6 @@ struct table_register {
 #define CPUID_7_EDX_ARCH_CAPABILITIES BIT(29)
 #define CPUID_7_ECX_OSPKE BIT(4)
 #define CPUID_7_ECX_TME BIT(13)
-#define CPUID_7_ECX_BUS_LOCK BIT(24)
 #define CPUID_7_EDX_ARCH_CAPABILITIES BIT(29)
 #define CPUID_EXTENDED_1_EDX_NX BIT(20)
 
