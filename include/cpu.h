@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One struct per processor, reached by GS in root mode. There is no other mutable state but the
- * log and the page pool, so nothing on the exit path is ever shared between processors.
+ * One struct per processor, reached by GS in root mode. Other mutable state is the log,
+ * the page pool, and who has stopped all (vmx/processors.c). The exit path writes none of it, so
+ * no line of it is ever shared between processors.
  */
 #ifndef PMUVISOR_CPU_H
 #define PMUVISOR_CPU_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The page allocator: hands out the pool from its low end upwards and never takes a page back.
- * Touches nothing but the pool. Used by the first processor alone, before any other one runs.
+ * Touches nothing but the pool. Used by one processor at a
+ * time, while each of them starts.
  */
 #include <stddef.h>
 

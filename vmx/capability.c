@@ -21,6 +21,14 @@ static uint32_t pmu_version(void)
     return cpuid(CPUID_LEAF_PMU, 0).eax & 0xff;
 }
 
+uint64_t arch_capabilities(void)
+{
+    return cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED &&
+                   cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_CAPABILITIES
+               ? rdmsr(IA32_ARCH_CAPABILITIES)
+               : 0;
+}
+
 void vmx_capability_read(struct vmx_capability *c)
 {
     c->basic = rdmsr(IA32_VMX_BASIC);

@@ -39,6 +39,9 @@ bool global_ctrl_erratum(uint32_t signature);
 /* Whether this processor has VMX and firmware allows it. False: *r says what stands against it. */
 bool vmx_available(struct refusal *r);
 
+/* IA32_ARCH_CAPABILITIES, 0 on a processor without it. */
+uint64_t arch_capabilities(void);
+
 /* Reads the capability MSRs. Needs CPUID.1:ECX.VMX = 1. */
 void vmx_capability_read(struct vmx_capability *c);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What an exception in root mode means: a fix-up for the instructions of fault.asm, else the end
- * of this processor with everything that helps to find out why.
+ * of the machine with everything that helps to find out why.
  */
 #include "fault.h"
 

@@ -8,6 +8,7 @@
  */
 #include "exit.h"
 
+#include "capability.h"
 #include "hypercall.h"
 
 #define CAPABILITIES_MMIO_NO (ARCH_CAP_SBDR_SSDP_NO | ARCH_CAP_FBSDP_NO | ARCH_CAP_PSDP_NO)
@@ -40,14 +41,10 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
 
 void mitigations_setup(struct cpu *cpu)
 {
-    struct cpuid_result leaf_7 = cpuid(CPUID_LEAF_EXTENDED, 0);
-    uint64_t capabilities = 0;
-
-    if (cpu->boot->options.mitigations_off)
-        return;
-    if (leaf_7.edx & CPUID_7_EDX_ARCH_CAPABILITIES)
-        capabilities = rdmsr(IA32_ARCH_CAPABILITIES);
-    cpu->mitigations = (uint32_t)MITIGATIONS_AUTO | mitigations_needed(leaf_7, capabilities);
+    if (!cpu->boot->options.mitigations_off)
+        cpu->mitigations =
+            (uint32_t)MITIGATIONS_AUTO |
+            mitigations_needed(cpuid(CPUID_LEAF_EXTENDED, 0), arch_capabilities());
 }
 
 void mitigations_print(const struct cpu *cpu)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The VMCS of one processor. SDM Vol. 3, "Virtual Machine Control Structures", in its order:
- * guest state, host state, execution controls, exit controls, entry controls.
+ * The VMCS of one processor: zeroed, then host state, controls, and the guest's state, which for
+ * the kernel's entry is an INIT's with changes. SDM Vol. 3, "Virtual Machine Control Structures".
  */
 #include "processor.h"
 

@@ -30,9 +30,7 @@ static enum x2apic_use x2apic_use(const struct acpi_facts *acpi)
     for (uint32_t i = 0; i < acpi->processors && i < PROCESSORS_MAX; i++)
         if (acpi->apic_id[i] > XAPIC_ID_MAX)
             return X2APIC_FORCED;
-    if (cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED &&
-        cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_CAPABILITIES &&
-        rdmsr(IA32_ARCH_CAPABILITIES) & ARCH_CAP_XAPIC_DISABLE &&
+    if (arch_capabilities() & ARCH_CAP_XAPIC_DISABLE &&
         rdmsr(IA32_XAPIC_DISABLE_STATUS) & XAPIC_DISABLE_LEGACY)
         return X2APIC_FORCED;
     return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD ? X2APIC_ON : X2APIC_OFF;
