@@ -82,29 +82,11 @@ smp_interrupt:
     push 0
     PUSH_REGISTERS
     cld
-    mov rbp, rsp
-    and rsp, -16
-    call apic_eoi
-    mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    EOI_AND_RETURN
 
 ; bool smp_rdmsr_try(uint32_t index, uint64_t *value)
 global smp_rdmsr_try
 smp_rdmsr_try:
-    lea rax, [.faulted]
-    mov [gs:P_FAULT_RESUME], rax
-    mov ecx, edi
-    rdmsr
-    mov qword [gs:P_FAULT_RESUME], 0
-    shl rdx, 32
-    or rax, rdx
-    mov [rsi], rax
-    mov eax, 1
-    ret
-.faulted:
-    xor eax, eax
-    ret
+    TRY_RDMSR [gs:P_FAULT_RESUME]
 
 section .note.GNU-stack noalloc noexec nowrite progbits

@@ -68,30 +68,12 @@ stray_interrupt:
     PUSH_REGISTERS
     cld
     inc qword [stray_interrupts]
-    mov rbp, rsp
-    and rsp, -16
-    call apic_eoi
-    mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    EOI_AND_RETURN
 
 ; bool rdmsr_try(uint32_t index, uint64_t *value), bool wrmsr_try(uint32_t index, uint64_t value)
 global rdmsr_try
 rdmsr_try:
-    lea rax, [.faulted]
-    mov [fault_resume], rax
-    mov ecx, edi
-    rdmsr
-    mov qword [fault_resume], 0
-    shl rdx, 32
-    or rax, rdx
-    mov [rsi], rax
-    mov eax, 1
-    ret
-.faulted:
-    xor eax, eax
-    ret
+    TRY_RDMSR [fault_resume]
 
 global wrmsr_try
 wrmsr_try:
