@@ -13,6 +13,11 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "static"))
+sys.dont_write_bytecode = True
+
+import outcome  # noqa: E402
+
 BUILD = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "fuzz")
 FULL = os.environ.get("FULL", "0") not in ("", "0")
 SECONDS = 600 if FULL else 10
@@ -88,14 +93,9 @@ def merge(target):
 
 
 def try_target(target):
-    good = True
-    for name, test in (("corpus", try_corpus), ("new", try_new), ("planted", try_planted)):
-        try:
-            print(f"ok {target}_{name}: {test(target)}", flush=True)
-        except (AssertionError, OSError, subprocess.SubprocessError) as trouble:
-            good = False
-            print(f"FAIL {target}_{name}: {trouble}", flush=True)
-    return good
+    return all([outcome.attempt(f"{target}_{name}", test, target)
+                for name, test in (("corpus", try_corpus), ("new", try_new),
+                                   ("planted", try_planted))])
 
 
 def main():

@@ -11,6 +11,10 @@ import shlex
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+
+import outcome  # noqa: E402
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 HYPERVISOR = ["boot", "mm", "vmx", "pmu", "nmi", "apic", "guest", "lib", "console"]
@@ -90,15 +94,7 @@ def test_clang_tidy_sees_bugs():
 
 def main():
     os.chdir(TOP)
-    failed = False
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                print(f"ok {name[5:]}: {test() or 'seen'}", flush=True)
-            except (AssertionError, OSError, subprocess.SubprocessError) as trouble:
-                failed = True
-                print(f"FAIL {name[5:]}: {trouble}", flush=True)
-    return failed
+    return outcome.all_of(globals())
 
 
 if __name__ == "__main__":

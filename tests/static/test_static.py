@@ -16,6 +16,7 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 import lines  # noqa: E402
+import outcome  # noqa: E402
 import stack  # noqa: E402
 
 
@@ -136,18 +137,5 @@ def test_stack_mutants():
         assert status == 1 and reason in text, (name, text)
 
 
-def main():
-    failed = False
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                test()
-                print(f"ok {name[5:]}")
-            except AssertionError as trouble:
-                failed = True
-                print(f"FAIL {name[5:]}: {trouble}")
-    return failed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(outcome.all_of(globals()))
