@@ -73,14 +73,10 @@ struct cpu_nmi {
     bool hold;        /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
     bool held;
 
-    /* What senders ask for, see nmi/source.c: bit s requested, bit s + REQUEST_SENT sent. */
-    uint32_t requests;
-    /* Masks of what an exit has to look at, 0 where the step is switched off. */
-    uint32_t lost_mask;    /* of requests */
+    uint32_t notes;        /* everything that is under way: NOTE_* in nmi/nmi.h */
+    /* What an exit looks at; a bit is 0 where its step is switched off. */
+    uint32_t notes_mask;   /* of notes */
     uint32_t unblock_mask; /* of the guest's interruptibility state */
-    /* How many more exits that find nothing under way it takes to forget these two: */
-    uint8_t owed;      /* the guest saw, or may yet see, an NMI of the host's that nobody there claims */
-    uint8_t in_flight; /* an NMI of the guest's was sent again and may not have arrived */
 
     bool guest_started;    /* false before the first entry, and while it waits for a SIPI */
     uint64_t before_guest; /* NMIs in root mode meanwhile: nobody's */

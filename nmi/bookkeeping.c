@@ -7,18 +7,14 @@
 
 #include "../apic/apic.h"
 
-#define EXITS_TO_FORGET 2 /* tests/model/: with one, a sender between ICR and "sent" is forgotten */
-
 void nmi_bookkeeping_setup(struct cpu *cpu)
 {
     const struct options *o = &cpu->boot->options;
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    nmi->lost_mask = (uint32_t)(REQUEST_LOG | REQUEST_WATCH);
-    /* NMIs that exit are never the guest's to lose, and the check at an NMI's own exit would take
-     * away what its handler has to claim. */
-    if (o->bookkeeping & BOOKKEEPING_LOST && nmi->passthrough)
-        nmi->lost_mask |= (uint32_t)REQUESTS_SENT;
+    nmi->notes_mask = NOTE_FORWARDED | NOTE_OWED | NOTE_LOG;
+    if (o->bookkeeping & BOOKKEEPING_LOST)
+        nmi->notes_mask |= NOTES_ASKED;
     /* While NMIs exit, the guest's blocking is virtual, and root mode was not blocked by it. */
     nmi->unblock_mask = 0;
     if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
@@ -27,61 +23,58 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
 
 bool nmi_guest_merged(const struct cpu *cpu)
 {
-    if (cpu->nmi.in_flight != 0)
+    if (__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED)
         return true;
     return cpu->boot->options.pmu && apic_lvtpc_read() & LVT_MASKED &&
            rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVERFLOWS;
 }
 
-/* Both bring every exit here (REQUEST_WATCH) until they are forgotten. */
-static void remember(struct cpu *cpu, uint8_t *what)
+bool nmi_forward(struct cpu *cpu)
 {
-    __atomic_store_n(what, EXITS_TO_FORGET, __ATOMIC_RELAXED);
-    __atomic_fetch_or(&cpu->nmi.requests, (uint32_t)REQUEST_WATCH, __ATOMIC_RELAXED);
+    /* Noted before it is sent: whichever NMI it merges with finds the note. */
+    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_NEWS, __ATOMIC_RELAXED);
+    if (apic_send_self_nmi()) {
+        cpu->nmi.forwarded++;
+        return true;
+    }
+    cpu->nmi.dropped++;
+    return false;
 }
 
-void nmi_mark_forwarded(struct cpu *cpu) { remember(cpu, &cpu->nmi.in_flight); }
-void nmi_owe(struct cpu *cpu) { remember(cpu, &cpu->nmi.owed); }
-
-static void forget(uint8_t *what)
+/* Strikes out what is over. First the door is opened: an NMI that waits in hardware arrives right
+ * here, and is news. No news, and nothing waits: what was forwarded has arrived. And where the guest
+ * is out of its handler, and nobody is sending, it has dealt with all NMIs of the host's. */
+static void settle(struct cpu *cpu)
 {
-    uint8_t now = __atomic_load_n(what, __ATOMIC_RELAXED);
+    uint32_t *notes = &cpu->nmi.notes;
+    bool guest_is_done = !(cpu->blocking & BLOCKING_BY_NMI) && !cpu->nmi.due;
 
-    /* An NMI in between may remember anew: then nothing is taken off. */
-    if (now != 0)
-        (void)__atomic_compare_exchange_n(what, &now, (uint8_t)(now - 1), false, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED);
-}
-
-/* An exit that finds the guest in no handler, nothing due, no sender under way, and that no NMI
- * caused, is one exit nearer to the end of what was remembered. */
-static void forget_slowly(struct cpu *cpu)
-{
-    struct cpu_nmi *nmi = &cpu->nmi;
-
-    if (cpu->blocking & BLOCKING_BY_NMI || nmi->due || nmi->requests & REQUESTS_PENDING ||
-        vmcs_read_32(VMCS_EXIT_REASON) == EXIT_REASON_EXCEPTION_OR_NMI)
-        return;
-    forget(&nmi->owed);
-    forget(&nmi->in_flight);
-    /* First the bit, then the look: what an NMI remembers in between brings the bit back. */
-    __atomic_fetch_and(&nmi->requests, ~(uint32_t)REQUEST_WATCH, __ATOMIC_RELAXED);
-    if (nmi->owed != 0 || nmi->in_flight != 0)
-        __atomic_fetch_or(&nmi->requests, (uint32_t)REQUEST_WATCH, __ATOMIC_RELAXED);
+    __atomic_fetch_and(notes, ~NOTE_NEWS, __ATOMIC_ACQ_REL);
+    nmi_unblock();
+    uint32_t now = __atomic_load_n(notes, __ATOMIC_ACQUIRE), over;
+    do {
+        if (now & NOTE_NEWS)
+            return;
+        over = NOTE_FORWARDED;
+        if (guest_is_done && !(now & NOTES_SENDING))
+            over |= NOTE_OWED;
+    } while (!__atomic_compare_exchange_n(notes, &now, now & ~over, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
 }
 
 int64_t nmi_returned(struct cpu *cpu)
 {
+    bool owed = cpu->nmi.notes & NOTE_OWED;
     unsigned claimed = nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
 
-    return claimed + cpu->nmi.owed;
+    return claimed != 0 ? claimed : owed;
 }
 
 static void log_backtrace(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    __atomic_fetch_and(&nmi->requests, ~(uint32_t)REQUEST_LOG, __ATOMIC_RELAXED);
+    __atomic_fetch_and(&nmi->notes, ~NOTE_LOG, __ATOMIC_RELAXED);
     log_printf("pmuvisor: backtrace: processor %u was %s 0x%lx\n", cpu->apic_id,
                nmi->backtrace_in_root ? "in root mode at image offset" : "in the guest at RIP",
                nmi->backtrace_rip - (nmi->backtrace_in_root ? cpu->boot->image.base : 0));
@@ -91,14 +84,26 @@ void nmi_bookkeeping(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    /* With root mode still blocked the NMI may be waiting in hardware: then it is not lost yet. */
-    bool blocked = nmi->passthrough && cpu->blocking & BLOCKING_BY_NMI && nmi->unblock_mask == 0;
-    if (nmi->requests & nmi->lost_mask & REQUESTS_SENT && !blocked)
-        (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
-    if (nmi->requests & REQUEST_WATCH)
-        forget_slowly(cpu);
+    if (cpu->blocking & nmi->unblock_mask) {
+        /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
+        nmi->unblocked++;
+        nmi_unblock();
+    }
+    if (!(nmi->notes & nmi->notes_mask))
+        return;
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then. */
+    if (reason == EXIT_REASON_EXCEPTION_OR_NMI)
+        return;
+    /* Lazily, root mode stays blocked: what waits in hardware has not come yet, nor gone. */
+    if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
+        if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
+            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+        if (nmi->notes & (NOTE_FORWARDED | NOTE_OWED))
+            settle(cpu);
+    }
     /* An INIT exit has no time for it (vmx/init.c). */
-    if (nmi->requests & REQUEST_LOG && vmcs_read_32(VMCS_EXIT_REASON) != EXIT_REASON_INIT_SIGNAL)
+    if (nmi->notes & NOTE_LOG && reason != EXIT_REASON_INIT_SIGNAL)
         log_backtrace(cpu);
 }
 
@@ -117,8 +122,7 @@ void nmi_release(struct cpu *cpu)
     __asm__ volatile("" : : : "memory"); /* an NMI from here on is forwarded, not held */
     if (nmi->held) {
         nmi->held = false;
-        nmi_mark_forwarded(cpu); /* whatever host NMI it merges with */
-        (void)apic_send_self_nmi();
+        (void)nmi_forward(cpu);
     }
 }
 

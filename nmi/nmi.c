@@ -31,7 +31,6 @@
  */
 #include "nmi.h"
 
-#include "../apic/apic.h"
 #include "../pmu/pmu.h"
 #include "../vmx/processor.h"
 
@@ -64,11 +63,5 @@ enum nmi_return nmi_root(uint64_t rip)
         nmi->held = true;
         return back;
     }
-    nmi_mark_forwarded(cpu);
-    if (apic_send_self_nmi()) {
-        nmi->forwarded++;
-        return NMI_RETURN_BLOCKED;
-    }
-    nmi->dropped++;
-    return back;
+    return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;
 }

@@ -36,11 +36,17 @@ enum nmi_return nmi_root(uint64_t rip);
 
 /* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
 
-#define REQUEST_SENT 16 /* shift from "requested" to "sent" in cpu_nmi.requests */
-#define REQUEST_LOG BIT(31) /* a line for the log is due: NMI context does not print */
-#define REQUEST_WATCH BIT(30) /* cpu_nmi.owed or in_flight is not 0 */
-#define REQUESTS_PENDING (BIT(SOURCE_COUNT) - 1)
-#define REQUESTS_SENT ((BIT(SOURCE_COUNT) - 1) << REQUEST_SENT)
+/* The bits of cpu_nmi.notes. Other processors, root mode and its NMI handler write the word, so each
+ * change is one atomic operation. */
+#define NOTE_ASKED(source) ((uint32_t)BIT(source)) /* a sender wants this; cleared by who answers */
+/* The sender's NMI may not have left yet; set and cleared by the sender alone. */
+#define NOTE_SENDING(source) ((uint32_t)BIT(8 + (source)))
+#define NOTE_FORWARDED ((uint32_t)BIT(16)) /* an NMI of the guest's was sent again, and may wait */
+#define NOTE_OWED ((uint32_t)BIT(17)) /* an NMI of the host's may be with the guest, or on its way */
+#define NOTE_NEWS ((uint32_t)BIT(18)) /* one of these two was noted since an exit last asked */
+#define NOTE_LOG ((uint32_t)BIT(19))  /* a line for the log is due: NMI context does not print */
+#define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))
+#define NOTES_SENDING (NOTES_ASKED << 8)
 
 /* How a source came to be handled. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
@@ -49,8 +55,8 @@ enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
  * in NMI context. `rip` is what was interrupted, `in_root` says in which mode. */
 unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
 
-/* Asks another processor, or this one, to log where it is: sets the request, sends the NMI, and
- * marks it as sent. One sender at a time for each target. */
+/* Asks another processor, or this one, to log where it is, by a note and an NMI. One sender at a
+ * time for each target. False: nothing was sent. */
 bool nmi_request_backtrace(struct cpu *target);
 
 /* The port of the platform's NMIs (chipset data books, "NMI Status and Control Register"). */
@@ -71,32 +77,30 @@ const char *nmi_source_name(enum nmi_source source);
 /* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
-/* There is something among the requests: answers what the guest took, forgets what is over, logs.
- * Root mode was unblocked before, where the options say so. */
-void nmi_bookkeeping(struct cpu *cpu);
-
-/* After every exit, before its handler: one test for all of it. True: root mode is to be unblocked
- * (cpu->blocking), or nmi_bookkeeping() has something to do. */
-static inline bool nmi_after_exit(struct cpu *cpu)
+/* After every exit, before its handler: one test for all of it. True: call nmi_bookkeeping(). */
+static inline bool nmi_after_exit(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
 
-    return ((cpu->blocking & nmi->unblock_mask) | (nmi->requests & nmi->lost_mask)) != 0;
+    return ((cpu->blocking & nmi->unblock_mask) | (nmi->notes & nmi->notes_mask)) != 0;
 }
 
+/* Unblocks root mode where the guest is in its NMI handler, answers what the guest took, strikes
+ * what has arrived from the notes, and logs. */
+void nmi_bookkeeping(struct cpu *cpu);
+
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
- * was forwarded and has not arrived yet, or when the guest's PMU has raised a PMI: an overflow, and
- * LVTPC masked by its delivery. Never says no where there was one; it may say yes while the guest
- * has that PMI in service already, and then the guest sees one NMI more inside its handler.
- * (Whether LVTPC was masked at the exit proves nothing: the PMI may have been on its way just
- * before.) An NMI of the guest's that is no PMI leaves no trace when it merges with a host NMI. */
+ * was forwarded and may still wait, or when the guest's PMU has raised a PMI: an overflow, and LVTPC
+ * masked by its delivery. Never says no where there was one; it may say yes while the guest has that
+ * PMI in service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC
+ * was masked at the exit proves nothing: the PMI may have been on its way just before.) An NMI of
+ * the guest's that is no PMI leaves no trace when it merges with a host NMI. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
-/* Marks an NMI as sent to the guest again, until it must have arrived. NMI context too. */
-void nmi_mark_forwarded(struct cpu *cpu);
-
-/* Marks that the guest may see one NMI of the host's as unknown. NMI context too. */
-void nmi_owe(struct cpu *cpu);
+/* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest, and
+ * notes it. NMI context too. False: the local APIC could not, and it is lost (counted as dropped).
+ */
+bool nmi_forward(struct cpu *cpu);
 
 /* The guest hands back an NMI that none of its handlers claims: answers what the host has waiting.
  * Gives 0 when this one cannot have been its. */

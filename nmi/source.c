@@ -3,31 +3,28 @@
  * The table of host NMI sources. Handlers run in NMI context too: no lock, no print, no VMREAD or
  * VMWRITE, no fault. Thesis, sections 2.6.1 and 3.2.1.
  *
- * A request from a processor has two bits. "Requested" is set before the NMI is sent and makes the
- * NMI handler claim it. "Sent" is set when the ICR has done its work. Only a request that is sent,
- * and still there while NMIs are not blocked, was taken by the guest: without the second bit, the
- * check after an exit could answer a request whose NMI is still on its way, and that NMI would then
- * reach the guest as one that nobody claims.
+ * A request from another processor is two notes. "Asked" is set before the NMI is sent, and whoever
+ * takes an NMI of it answers it. "Sending" stands until the ICR has done its work. A request that is
+ * asked, not being sent, and still there while root mode takes NMIs, has had its NMI: the guest took
+ * it. Without the second note the check after an exit could answer a request whose NMI is still on
+ * its way, and that NMI would then reach the guest as one that nobody claims.
  */
 #include "nmi.h"
 
 #include "../apic/apic.h"
 #include "../pmu/pmu.h"
 
-/* Takes the request away, if it is one that may be answered: in an NMI handler any, elsewhere one
- * whose NMI has come and gone (see above). One atomic step, because an NMI may come in between. */
+/* Takes the request away, in one step, because an NMI may come in between. Who has an NMI in hand
+ * answers any request; the check after an exit only one whose NMI has come and gone. */
 static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
 {
-    uint32_t wanted = BIT(SOURCE_BACKTRACE), sent = BIT(SOURCE_BACKTRACE + REQUEST_SENT);
-    uint32_t now = __atomic_load_n(&cpu->nmi.requests, __ATOMIC_ACQUIRE);
+    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
+    uint32_t now = __atomic_load_n(&cpu->nmi.notes, __ATOMIC_ACQUIRE);
 
-    if (found != FOUND_IN_ROOT)
-        wanted |= sent;
     do {
-        if ((now & wanted) != wanted)
+        if (!(now & asked) || (found == FOUND_LATE && now & sending))
             return false;
-    } while (!__atomic_compare_exchange_n(&cpu->nmi.requests, &now,
-                                          now & ~(uint32_t)(BIT(SOURCE_BACKTRACE) | sent), false,
+    } while (!__atomic_compare_exchange_n(&cpu->nmi.notes, &now, now & ~asked, false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     return true;
 }
@@ -36,7 +33,7 @@ static void backtrace_handle(struct cpu *cpu, uint64_t rip, bool in_root)
 {
     cpu->nmi.backtrace_rip = rip;
     cpu->nmi.backtrace_in_root = in_root;
-    __atomic_fetch_or(&cpu->nmi.requests, (uint32_t)REQUEST_LOG, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&cpu->nmi.notes, NOTE_LOG, __ATOMIC_RELAXED);
 }
 
 bool platform_nmi_pending(const struct cpu *cpu)
@@ -86,8 +83,9 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         if (!sources[s].take(cpu, found))
             continue;
         sources[s].handle(cpu, rip, in_root);
-        if (s != SOURCE_HOST_PMI) /* its counter says by itself whether it was there */
-            nmi_owe(cpu);
+        /* Its own NMI may still come: another one may have been taken for it. */
+        if (s != SOURCE_HOST_PMI) /* whose counter says by itself whether it was there */
+            __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED | NOTE_NEWS, __ATOMIC_RELAXED);
         cpu->nmi.source[s].found[found]++;
         claimed++;
     }
@@ -96,21 +94,13 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
 
 bool nmi_request_backtrace(struct cpu *target)
 {
-    uint32_t requested = BIT(SOURCE_BACKTRACE);
+    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
 
-    if (__atomic_fetch_or(&target->nmi.requests, requested, __ATOMIC_ACQ_REL) & requested)
+    if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
         return true; /* one is on its way, and will do for both */
+    __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
     target->nmi.source[SOURCE_BACKTRACE].raised++;
-    if (!apic_send(target->apic_id, ICR_NMI)) {
-        __atomic_fetch_and(&target->nmi.requests, ~requested, __ATOMIC_RELEASE);
-        return false;
-    }
-    /* Only if it is still there: else a later request would be taken as sent too early. */
-    uint32_t now = __atomic_load_n(&target->nmi.requests, __ATOMIC_ACQUIRE);
-    while (now & requested &&
-           !__atomic_compare_exchange_n(&target->nmi.requests, &now,
-                                        now | requested << REQUEST_SENT, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
-        ;
-    return true;
+    bool sent = apic_send(target->apic_id, ICR_NMI);
+    __atomic_fetch_and(&target->nmi.notes, sent ? ~sending : ~(asked | sending), __ATOMIC_RELEASE);
+    return sent;
 }

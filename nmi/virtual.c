@@ -61,8 +61,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
         /* What was due becomes a real NMI again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
         set_window(false);
-        nmi_mark_forwarded(cpu); /* whatever host NMI it merges with */
-        (void)apic_send_self_nmi();
+        (void)nmi_forward(cpu);
     }
     return true;
 }

@@ -21,8 +21,8 @@ enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_COD
 
 int64_t test_request_word(struct cpu *cpu)
 {
-    cpu->gpr[GPR_RBX] = BIT(SOURCE_BACKTRACE) | BIT(SOURCE_BACKTRACE + REQUEST_SENT);
-    return (int64_t)&cpu->nmi.requests;
+    cpu->gpr[GPR_RBX] = NOTE_ASKED(SOURCE_BACKTRACE);
+    return (int64_t)&cpu->nmi.notes;
 }
 
 /* The processor that an argument names: 0 the guest's own, n the one with index n - 1. NULL: none.
