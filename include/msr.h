@@ -106,7 +106,9 @@
 #define IA32_FIXED_CTR_CTRL 0x38d
 #define IA32_PERF_GLOBAL_STATUS 0x38e
 #define GLOBAL_STATUS_COND_CHGD BIT(63) /* not in IA32_PERF_GLOBAL_STATUS_SET */
-#define GLOBAL_STATUS_OVERFLOWS (BITS(31, 0) | BITS(54, 32)) /* counters, not freezes or trace */
+/* Each of these comes with a PMI: counters (48: of PERF_METRICS), the trace's output, the uncore, and
+ * the buffer of PEBS, whose counter's own bit the processor clears. Freezes and SGX (60) do not. */
+#define GLOBAL_STATUS_PMI (BITS(55, 0) | BIT(61) | BIT(62))
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define GLOBAL_CTRL_FIXED_SHIFT 32
 #define GLOBAL_CTRL_METRICS BIT(48)

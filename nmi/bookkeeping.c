@@ -6,6 +6,7 @@
 #include "nmi.h"
 
 #include "../apic/apic.h"
+#include "../pmu/pmu.h"
 
 #define EXITS_TO_FORGET 2 /* tests/model/: with one, a sender between ICR and "sent" is forgotten */
 
@@ -27,10 +28,7 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
 
 bool nmi_guest_merged(const struct cpu *cpu)
 {
-    if (cpu->nmi.in_flight != 0)
-        return true;
-    return cpu->boot->options.pmu && apic_lvtpc_read() & LVT_MASKED &&
-           rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVERFLOWS;
+    return cpu->nmi.in_flight != 0 || pmu_pmi_raised(cpu);
 }
 
 /* Both bring every exit here (REQUEST_WATCH) until they are forgotten. */

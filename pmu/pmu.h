@@ -30,6 +30,14 @@ static inline void pmu_before_entry(struct cpu *cpu)
         pmu_reload_global_ctrl(cpu);
 }
 
+/* guest_pmi.c: the guest's PMU has raised a PMI that its handler has not dealt with. True while that
+ * handler runs, too. The evidence is two things together: LVTPC is masked, as the delivery of a PMI
+ * leaves it (SDM Vol. 3, "Local Vector Table"), and a bit of IA32_PERF_GLOBAL_STATUS that comes with
+ * a PMI is 1. LVTPC alone would be no evidence: a guest without a driver keeps it masked for ever,
+ * and every host NMI would bring it one that nobody claims. Nor would the bits alone: a counter may
+ * overflow without asking for a PMI. NMI context. Reads LVTPC and at most one MSR. */
+bool pmu_pmi_raised(const struct cpu *cpu);
+
 /* ---- pmu_context.c: the whole state of a PMU, to be switched between two users of it: the guest
  * and the host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */
 
