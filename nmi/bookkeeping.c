@@ -115,6 +115,7 @@ void nmi_release(struct cpu *cpu)
     __asm__ volatile("" : : : "memory"); /* an NMI from here on is forwarded, not held */
     if (nmi->held) {
         nmi->held = false;
+        pmu_freeze_as_guest(cpu);
         nmi_mark_forwarded(cpu); /* whatever host NMI it merges with */
         (void)apic_send_self_nmi();
     }
