@@ -42,6 +42,7 @@
 #define APIC_LVT_PMI 0x340
 #define APIC_LVT_ERROR 0x370
 #define LVT_MASKED (1u << 16)
+#define LVT_DELIVERY BITS(10, 8)
 #define LVT_DELIVERY_NMI (4u << 8)
 #define APIC_TIMER_INITIAL 0x380
 #define APIC_TIMER_DIVIDE 0x3e0

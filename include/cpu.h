@@ -50,6 +50,7 @@ struct cpu_pmu {
     struct pmu_registers *registers; /* which ones a full switch takes, see pmu/pmu_context.c */
     struct pmu_context *guest;       /* where the guest's PMU is while the host uses it */
     struct pmu_context *host;
+    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
     bool can_work;                   /* the registers that host work writes are all there */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
     struct msr_entry guest_list[1];  /* stored at exit, and loaded at entry with GLOBAL_CTRL_LISTS */

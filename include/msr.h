@@ -74,8 +74,13 @@
 #define MSR_LBR_SELECT 0x1c8
 #define MSR_LASTBRANCH_TOS 0x1c9
 #define IA32_DEBUGCTL 0x1d9
+#define DEBUGCTL_LBR BIT(0)
+#define DEBUGCTL_BTF BIT(1)   /* RFLAGS.TF traps on branches only */
+#define DEBUGCTL_TR BIT(6)    /* branch trace messages, with BTS into the DS area's buffer */
+#define DEBUGCTL_BTS BIT(7)
+#define DEBUGCTL_BTINT BIT(8) /* an interrupt through LVTPC when that buffer is full */
+#define DEBUGCTL_FREEZE_LBRS_ON_PMI BIT(11)
 #define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
-#define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define IA32_SMRR_PHYSBASE 0x1f2
 #define IA32_SMRR_PHYSMASK 0x1f3
 #define MSR_PRMRR_PHYSMASK 0x1f5 /* MSR_PRMRR_PHYSBASE is 0x1f4 */
@@ -105,8 +110,12 @@
 #define PERF_CAP_METRICS BIT(15)
 #define IA32_FIXED_CTR_CTRL 0x38d
 #define IA32_PERF_GLOBAL_STATUS 0x38e
+#define GLOBAL_STATUS_LBR_FRZ BIT(58)
+#define GLOBAL_STATUS_CTR_FRZ BIT(59)
 #define GLOBAL_STATUS_COND_CHGD BIT(63) /* not in IA32_PERF_GLOBAL_STATUS_SET */
-#define GLOBAL_STATUS_OVERFLOWS (BITS(31, 0) | BITS(54, 32)) /* counters, not freezes or trace */
+/* Each of these comes with a PMI: counters (48: of PERF_METRICS), the trace's output, the uncore, and
+ * the buffer of PEBS, whose counter's own bit the processor clears. Freezes and SGX (60) do not. */
+#define GLOBAL_STATUS_PMI (BITS(55, 0) | BIT(61) | BIT(62))
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define GLOBAL_CTRL_FIXED_SHIFT 32
 #define GLOBAL_CTRL_METRICS BIT(48)

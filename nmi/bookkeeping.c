@@ -6,6 +6,7 @@
 #include "nmi.h"
 
 #include "../apic/apic.h"
+#include "../pmu/pmu.h"
 
 void nmi_bookkeeping_setup(struct cpu *cpu)
 {
@@ -23,10 +24,7 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
 
 bool nmi_guest_merged(const struct cpu *cpu)
 {
-    if (__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED)
-        return true;
-    return cpu->boot->options.pmu && apic_lvtpc_read() & LVT_MASKED &&
-           rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_OVERFLOWS;
+    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED || pmu_pmi_raised(cpu);
 }
 
 bool nmi_forward(struct cpu *cpu)
@@ -122,6 +120,7 @@ void nmi_release(struct cpu *cpu)
     __asm__ volatile("" : : : "memory"); /* an NMI from here on is forwarded, not held */
     if (nmi->held) {
         nmi->held = false;
+        pmu_freeze_as_guest(cpu);
         (void)nmi_forward(cpu);
     }
 }

@@ -26,7 +26,7 @@
  * instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's own pin and
  * nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
- * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE, no IRET when the guest's NMI was
+ * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET when the guest's NMI was
  * forwarded.
  */
 #include "nmi.h"
@@ -63,5 +63,6 @@ enum nmi_return nmi_root(uint64_t rip)
         nmi->held = true;
         return back;
     }
+    pmu_freeze_as_guest(cpu);
     return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;
 }

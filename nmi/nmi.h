@@ -90,11 +90,11 @@ static inline bool nmi_after_exit(const struct cpu *cpu)
 void nmi_bookkeeping(struct cpu *cpu);
 
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
- * was forwarded and may still wait, or when the guest's PMU has raised a PMI: an overflow, and LVTPC
- * masked by its delivery. Never says no where there was one; it may say yes while the guest has that
- * PMI in service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC
- * was masked at the exit proves nothing: the PMI may have been on its way just before.) An NMI of
- * the guest's that is no PMI leaves no trace when it merges with a host NMI. */
+ * was forwarded and may still wait, or when the guest's PMU has raised a PMI (pmu_pmi_raised() has
+ * the evidence). Never says no where there was one; it may say yes while the guest has that PMI in
+ * service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC was masked
+ * at the exit proves nothing: the PMI may have been on its way just before.) An NMI of the guest's
+ * that is no PMI leaves no trace when it merges with a host NMI. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
 /* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest, and

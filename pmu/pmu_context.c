@@ -14,7 +14,6 @@
 struct pmu_registers {
     uint32_t msr[PMU_CONTEXT_MAX];
     uint32_t count;
-    bool status_set;
 };
 
 static void add(struct pmu_registers *r, uint32_t msr)
@@ -66,7 +65,7 @@ bool pmu_context_setup(struct cpu *cpu)
     cpu->pmu.can_work = counter == IA32_A_PMC0 &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
-    r->status_set = facts.version >= PMU_VERSION_STATUS_SET;
+    cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET;
     return true;
 }
 
@@ -82,6 +81,6 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
         wrmsr(r->msr[i], to->value[i]);
     }
     /* Before version 4 an overflow bit cannot be put back: the PMI that it announced can. */
-    if (to->status != 0 && r->status_set)
+    if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);
 }

@@ -20,26 +20,34 @@
 #define SETTLE_ROUNDS 3
 #define LINGER 64
 
-static uint64_t pmis;
+/* The last argument: which bit of GLOBAL_STATUS the emulator sets (knob `pmi_status`). */
+#define STATUS_NONE 64
+#define BRANCH_TRACE (DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT)
+
+static uint64_t pmis, status_bits;
 
 static void handle_pmi(void)
 {
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    pmis += rdmsr(IA32_PERF_GLOBAL_STATUS) == FIXED_COUNTER_0;
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
+    pmis += rdmsr(IA32_PERF_GLOBAL_STATUS) == status_bits && apic_read_lvtpc() & LVT_MASKED;
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status_bits);
     apic_write_lvtpc(LVT_NMI);
 }
 
-/* `host-sweep-merge:FIRST:POSITIONS:OVERFLOW`: the counter overflows OVERFLOW instructions after
- * its start, PMI_BEFORE instructions before the exit. */
+/* `host-sweep-merge:FIRST:POSITIONS:OVERFLOW[:STATUS]`: the counter overflows OVERFLOW instructions
+ * after its start, PMI_BEFORE instructions before the exit. With STATUS_NONE the PMI is one of the
+ * branch trace's buffer. */
 void test_host_sweep_merge(const struct job *job)
 {
     uint64_t first = job->number[0], positions = job->number[1], overflow = job->number[2];
     uint64_t delivered = 0, silent = 0, wrong = 0, late = 0, more = 0;
+    uint64_t status = job->number[3];
     const char *why;
 
     if (!host_nmi_setup(job))
         return;
+    status_bits = status == 0 ? FIXED_COUNTER_0 : status == STATUS_NONE ? 0 : BIT(status);
+    wrmsr(IA32_DEBUGCTL, status == STATUS_NONE ? BRANCH_TRACE : 0);
     if (!probe_learn(PROBE_CPUID, &why)) {
         tap_skip(job->name, why);
         return;
@@ -78,6 +86,7 @@ void test_host_sweep_merge(const struct job *job)
     }
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
+    wrmsr(IA32_DEBUGCTL, 0);
     apic_write_lvtpc(LVT_NMI | LVT_MASKED);
     nmi.action = NULL;
     log_printf("sweep: name=%s delivered=%lu silent=%lu wrong=%lu late=%lu more=%lu\n", job->name,

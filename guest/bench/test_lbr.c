@@ -14,7 +14,6 @@
 #define MSR_LBR_TOS 0x1c9
 #define MSR_LBR_FROM0 0x680
 #define MSR_LBR_TO0 0x6c0
-#define DEBUGCTL_LBR BIT(0)
 #define LBR_ADDRESS BITS(47, 0)
 #define JUMPS "64"
 #define JUMP_BYTES 2

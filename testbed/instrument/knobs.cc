@@ -70,6 +70,14 @@ bool parse_skid(const std::string &text, Knobs *knobs)
     return parse_unsigned(text.substr(sweep.size()), &knobs->pmi_skids) && knobs->pmi_skids >= 1;
 }
 
+// "62" or "none".
+bool parse_pmi_status(const std::string &text, Knobs *knobs)
+{
+    knobs->pmi_status = PMI_STATUS_NONE;
+    return text == "none" ||
+           (parse_unsigned(text, &knobs->pmi_status) && knobs->pmi_status < PMI_STATUS_OWN);
+}
+
 // The `key=value` words of an NMI schedule, and `host`.
 bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
 {
@@ -163,6 +171,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_unsigned(value, &knobs->allow_resets) ? nullptr : "a number";
     if (name == "pmi_skid")
         return parse_skid(value, knobs) ? nullptr : "a number of instructions, or sweep/L";
+    if (name == "pmi_status")
+        return parse_pmi_status(value, knobs) ? nullptr : "a bit's number, or none";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
     if (name == "pmu") {
@@ -199,7 +209,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
-           "nmi_handler, nmi_root, pmi_skid, pmu, show_control, tsc_hz or unknown_msrs";
+           "nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ struct ExtraCpuid {
     uint32_t bits;
 };
 
+/* Knobs::pmi_status beside a bit's number */
+constexpr unsigned PMI_STATUS_OWN = 64;
+constexpr unsigned PMI_STATUS_NONE = 65;
+
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */
     unsigned allow_resets = 0;
@@ -39,6 +43,8 @@ struct Knobs {
     unsigned pmi_skid = 0;
     /* Not 0: skids 0 to this less 1 in turn, instead. */
     unsigned pmi_skids = 0;
+    /* Bit of GLOBAL_STATUS that an overflow sets: the counter's own, another one, or none. */
+    unsigned pmi_status = PMI_STATUS_OWN;
     /* The processor has a PMU. */
     bool pmu = true;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */

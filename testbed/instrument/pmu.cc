@@ -215,7 +215,7 @@ void Pmu::look(uint64_t now)
     for (unsigned n = 0; n < PMU_COUNTERS; n++) {
         if (!counters_[n].running() || !counters_[n].take_overflow(now_of(n)))
             continue;
-        status_ |= bit(global_bit(n));
+        status_ |= own_status_ ? bit(global_bit(n)) : overflow_status_;
         if (interrupts(n) && pmi_at_ == PMU_NEVER)
             pmi_at_ = now + next_skid();
     }

@@ -35,6 +35,13 @@ public:
     /* Instead: 0 for the first PMI, 1 for the next, and from 0 again after skids - 1. */
     void sweep_skid(unsigned skids) { skids_ = skids; }
 
+    /* Bits of GLOBAL_STATUS that an overflow sets in place of the counter's own, from now on. */
+    void set_overflow_status(uint64_t bits)
+    {
+        own_status_ = false;
+        overflow_status_ = bits;
+    }
+
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
 
@@ -77,6 +84,8 @@ private:
     uint64_t fixed_ctrl_ = 0;
     uint64_t global_ctrl_ = 0;
     uint64_t status_ = 0;
+    bool own_status_ = true;
+    uint64_t overflow_status_ = 0; /* unless own_status_ */
     uint64_t pmi_at_ = PMU_NEVER;
     unsigned skid_ = 0;
     unsigned skids_ = 0;  /* 0: all have skid_ */

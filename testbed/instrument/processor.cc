@@ -27,6 +27,8 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
     events.iterations = iterations;
     pmu.set_skid(knobs().pmi_skid);
     pmu.sweep_skid(knobs().pmi_skids);
+    if (knobs().pmi_status != PMI_STATUS_OWN)
+        pmu.set_overflow_status(knobs().pmi_status == PMI_STATUS_NONE ? 0 : bit(knobs().pmi_status));
 }
 
 unsigned processor_count()

@@ -23,7 +23,9 @@ REASON_TICK = 52
 KIND_TICK = 7  # guest/bench/probe.h, PROBE_KINDS
 VMCALL_STRIDE = NMI_STRIDE = 4  # guest/bench/test_host_sweep.c
 POSITIONS = 450
+MERGE_POSITIONS = 550  # the path with a PMI and a host NMI in it
 LATE = 1
+STATUS_NONE = 64  # guest/bench/test_host_merge.c
 MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000
 TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
@@ -181,12 +183,16 @@ def test_sweep_tick(lab):
     return f"{length} positions"
 
 
-def merge(lab, name, config=""):
+def merge(lab, name, config="", status=None, efi=None):
+    """status: the bit of GLOBAL_STATUS that the PMI sets in place of the counter's, or none."""
     first = 600
     plan = Plan(f"pmi_skid {bench.LONG_SKID}", f"nmi_root reason=10 exits={first}-"
-                f"{first + POSITIONS - 1} position=sweep host")
-    plan.add(f"host-sweep-merge:{first}:{POSITIONS}:{MERGE_OVERFLOW}")
-    return run(lab, name, plan, config=config)
+                f"{first + MERGE_POSITIONS - 1} position=sweep host")
+    word = f"host-sweep-merge:{first}:{MERGE_POSITIONS}:{MERGE_OVERFLOW}"
+    if status is not None:
+        plan.knobs.append(f"pmi_status {status}")
+        word += f":{STATUS_NONE if status == 'none' else status}"
+    return run(lab, name, plan.add(word), config=config, efi=efi)
 
 
 def test_sweep_merge(lab):
@@ -197,6 +203,28 @@ def test_sweep_merge(lab):
     assert sweep["late"] > 0, f"{sweep}: no two were pending at once"
     return f"{sweep['delivered']} positions, {sweep['late']} found late, {sweep['more']} times " \
            "one NMI more for the guest"
+
+
+def make_merge_test(name, status):
+    def one(lab):
+        boot = merge(lab, f"host-merge-{name}", status=status)
+        sweep = row(boot, "sweep", "host-sweep-merge")
+        assert results(boot)[sweep["name"]], f"{sweep}; {bench.notes(boot)}"
+        return f"{sweep['delivered']} positions, {sweep['more']} times one NMI more for the guest"
+    one.__doc__ = f"The same where the PMI sets {'no' if status == 'none' else 'another'} status bit."
+    one.__name__ = f"test_sweep_merge_{name}"
+    return one
+
+
+def test_sweep_merge_fails_with_blind_pmi(lab):
+    """Known by the counters' bits alone, such a PMI is lost where a host NMI came too."""
+    efi, wrong = path("build", "test", "mutants", "blind_pmi.efi"), []
+    for status in 62, "none":
+        boot = merge(lab, f"host-merge-blind-{status}", status=status, efi=efi)
+        sweep = row(boot, "sweep", "host-sweep-merge")
+        assert not results(boot)[sweep["name"]], sweep
+        wrong.append(sweep["wrong"])
+    return f"{wrong} of {MERGE_POSITIONS} positions wrong"
 
 
 def test_sweep_merge_fails_without_lost(lab):
@@ -460,7 +488,9 @@ def make_fault_test(name, kind, text):
 TESTS = [make_sweep_test(test, kind) for test in ("host-sweep", "host-sweep-blocked")
          for kind in KINDS]
 TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick,
-          test_sweep_merge, test_sweep_merge_fails_without_lost,
+          test_sweep_merge, make_merge_test("pebs", 62), make_merge_test("uncore", 61),
+          make_merge_test("bts", "none"),
+          test_sweep_merge_fails_with_blind_pmi, test_sweep_merge_fails_without_lost,
           test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
           test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
           test_returned, test_returned_lazy, test_lost_fails_without_it, test_unblocking,

@@ -7,8 +7,6 @@
 #include "vmx/exit.h"
 #include "x86.h"
 
-#define DEBUGCTL_LBR 1
-
 void __real_exit_cpuid(struct cpu *cpu);
 void __wrap_exit_cpuid(struct cpu *cpu);
 

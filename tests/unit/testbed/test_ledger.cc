@@ -170,6 +170,7 @@ TEST(knobs_are_read)
 {
     std::istringstream text("# comment\n"
                             "pmi_skid 3   # more\n"
+                            "pmi_status 62\n"
                             "pmu off\n"
                             "allow_resets 2\n"
                             "feature_control locked_off\n"
@@ -184,6 +185,7 @@ TEST(knobs_are_read)
     std::string error;
     CHECK(knobs_parse(text, &knobs, &error));
     CHECK_EQUAL(knobs.pmi_skid, 3u);
+    CHECK_EQUAL(knobs.pmi_status, 62u);
     CHECK(!knobs.pmu);
     CHECK_EQUAL(knobs.allow_resets, 2u);
     CHECK_EQUAL(knobs.feature_control, FEATURE_CONTROL_LOCKED_OFF);
@@ -209,6 +211,8 @@ TEST(bad_knobs_are_named)
         "pmi_skid",
         "pmi_skid x",
         "pmi_skid -1",
+        "pmi_status 64",
+        "pmi_status some",
         "pmu maybe",
         "pmu on on",
         "hide_control",

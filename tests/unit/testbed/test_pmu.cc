@@ -195,6 +195,19 @@ TEST(skids_in_turn)
     }
 }
 
+TEST(overflow_sets_another_status_bit)
+{
+    for (uint64_t other : {GLOBAL_STATUS_OVF_BUFFER, uint64_t{0}}) {
+        Machine m;
+        m.pmu.set_overflow_status(other);
+        m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
+        m.write(IA32_A_PMC0, COUNTER_MASK);
+        m.write(IA32_PERF_GLOBAL_CTRL, 1);
+        CHECK_EQUAL(m.run(USER, 1), 1u);
+        CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), other);
+    }
+}
+
 TEST(freeze_stops_until_the_status_is_reset)
 {
     Machine m;

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A PMI of the guest's that reaches root mode: how it is known, and what the guest's IA32_DEBUGCTL
+ * would have frozen, which is 0 since the exit. Rules of NMI context (nmi/nmi.c) hold here, with
+ * one exception: the guest's DEBUGCTL is in the VMCS. A VMREAD or VMWRITE there is safe because it
+ * changes flags and that field alone: flags come back with the interrupted context; an access that
+ * succeeds leaves the VM-instruction error as it was, and these succeed, since setup has touched
+ * the fields and the VMCS is current while a guest is started (vmx/start.c, vmx/processors.c);
+ * operands are registers; and root mode itself never reads one of these fields to write it back.
+ * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instructions: Conventions"; "Performance Monitoring".
+ */
+#include "../apic/apic.h"
+#include "pmu.h"
+
+static bool vmcs_is_there(const struct cpu *cpu)
+{
+    return cpu->in_vmx && cpu->nmi.guest_started;
+}
+
+bool pmu_pmi_raised(const struct cpu *cpu)
+{
+    if (!cpu->boot->options.pmu ||
+        (apic_lvtpc_read() & (LVT_MASKED | LVT_DELIVERY)) != (LVT_MASKED | LVT_DELIVERY_NMI))
+        return false;
+    if (rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_PMI)
+        return true;
+    return vmcs_is_there(cpu) && vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTINT;
+}
+
+/* SDM Vol. 3, "Architectural Performance Monitoring Version 4": the streamlined freeze. */
+static void freeze_by_status(uint64_t debugctl)
+{
+    uint64_t frozen =
+        (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI ? GLOBAL_STATUS_CTR_FRZ : 0) |
+        (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI ? GLOBAL_STATUS_LBR_FRZ : 0);
+
+    if (frozen != 0)
+        wrmsr(IA32_PERF_GLOBAL_STATUS_SET, frozen);
+}
+
+/* SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": the legacy freeze clears the enable
+ * bits themselves. */
+static void freeze_by_enables(struct cpu *cpu, uint64_t debugctl)
+{
+    if (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI)
+        vmcs_write_64(VMCS_GUEST_IA32_DEBUGCTL, debugctl & ~DEBUGCTL_LBR);
+    if (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI)
+        pmu_stop_guest(cpu);
+}
+
+void pmu_freeze_as_guest(struct cpu *cpu)
+{
+    if (!vmcs_is_there(cpu) || !pmu_pmi_raised(cpu))
+        return;
+    uint64_t debugctl = vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL);
+    if (cpu->pmu.status_set)
+        freeze_by_status(debugctl);
+    else
+        freeze_by_enables(cpu, debugctl);
+}

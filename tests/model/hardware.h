@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Included before each file of nmi/ when it is compiled for the model (-include): the hypervisor's
+ * own headers, and then the model in the place of each instruction that the host cannot execute.
+ */
+#pragma once
+
+#include "cpu.h"
+#include "../../vmx/exit.h"
+#include "../../vmx/fault.h"
+
+uint64_t model_vmread(uint32_t field);
+void model_vmwrite(uint32_t field, uint64_t value);
+struct cpu *model_cpu(void);
+uint8_t model_in(uint16_t port);
+void model_out(uint16_t port, uint8_t value);
+
+#define vmcs_read_32(field) ((uint32_t)model_vmread(field))
+#define vmcs_write_32(field, value) model_vmwrite(field, value)
+#define vmcs_read_natural(field) model_vmread(field)
+#define this_cpu() model_cpu()
+#define inb(port) model_in(port)
+#define outb(port, value) model_out(port, value)

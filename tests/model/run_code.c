@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Runs the hypervisor's own functions (nmi/, vmx/exit.c) for the model. They are compiled with
+ * -fsanitize=thread, whose hooks, defined here, stop them before each access to a word that an NMI
+ * or another processor may change: there the model lets NMIs arrive and others go on. No access is
+ * left out by mistake, because the compiler finds them.
+ */
+#include "run_code.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../apic/apic.h"
+#include "../../nmi/nmi.h"
+#include "../../pmu/pmu.h"
+#include "../../vmx/exit.h"
+#include "../../vmx/processor.h"
+
+#define STACK_BYTES 8192
+#define SAVED_REGISTERS 6
+#define PLATFORM_LINE NMI_STATUS_SERR
+
+struct coroutine coroutines[CO_COUNT];
+struct machine machine;
+struct cpu the_cpu;
+static struct boot_info boot;
+volatile uint32_t processors_stopper;
+
+static uint8_t stacks[CO_COUNT][STACK_BYTES] __attribute__((aligned(64)));
+static int running, event;
+static uint8_t *model_stack, *coroutine_stack;
+
+void switch_stack(uint8_t **save, uint8_t *to);
+__asm__(".globl switch_stack\n"
+        "switch_stack:\n\t"
+        "push %rbp\n\tpush %rbx\n\tpush %r12\n\tpush %r13\n\tpush %r14\n\tpush %r15\n\t"
+        "mov %rsp, (%rdi)\n\t"
+        "mov %rsi, %rsp\n\t"
+        "pop %r15\n\tpop %r14\n\tpop %r13\n\tpop %r12\n\tpop %rbx\n\tpop %rbp\n\t"
+        "ret");
+
+static void stop(int why)
+{
+    event = why;
+    switch_stack(&coroutine_stack, model_stack);
+}
+
+static void end(void)
+{
+    for (;;)
+        stop(E_DONE);
+}
+
+/* ---- what runs ---- */
+void stay(void); /* stay.c */
+
+static void nmi_handler(void) { machine.returned = nmi_root(0); }
+static void sender(void) { (void)nmi_request_backtrace(&the_cpu); }
+
+static void (*const functions[CO_COUNT])(void) = {
+    [CO_STAY] = stay, [CO_NMI] = nmi_handler, [CO_SENDER] = sender,
+};
+
+static void first(void)
+{
+    functions[running]();
+    end();
+}
+
+void model_begin(int who)
+{
+    struct coroutine *c = &coroutines[who];
+    void (*const entry)(void) = first;
+
+    /* Registers of zero, the function's address, and a return address that is never used. */
+    memset(c, 0, sizeof(*c));
+    c->used = (SAVED_REGISTERS + 2) * sizeof(uint64_t);
+    memcpy(c->stack + SAVED_REGISTERS * sizeof(uint64_t), &entry, sizeof(entry));
+}
+
+/* Counts that only people read would make every state a new one. */
+static void forget_statistics(void)
+{
+    struct cpu_nmi *nmi = &the_cpu.nmi;
+
+    nmi->before_guest = nmi->exits = nmi->injected = nmi->root = 0;
+    nmi->forwarded = nmi->dropped = nmi->unblocked = nmi->backtrace_rip = 0;
+    memset(nmi->source, 0, sizeof(nmi->source));
+    memset(the_cpu.exits, 0, sizeof(the_cpu.exits));
+}
+
+int model_run(int who)
+{
+    struct coroutine *c = &coroutines[who];
+    uint8_t *top = stacks[who] + STACK_BYTES;
+
+    running = who;
+    memcpy(top - c->used, c->stack, c->used);
+    switch_stack(&model_stack, top - c->used);
+    c->used = (uint32_t)(top - coroutine_stack);
+    if (event == E_DONE)
+        c->used = 0;
+    if (c->used > SAVED_STACK) {
+        fprintf(stderr, "run_code.c: %u bytes of stack in use, wanted at most SAVED_STACK\n",
+                c->used);
+        exit(1);
+    }
+    memcpy(c->stack, coroutine_stack, c->used);
+    memset(c->stack + c->used, 0, SAVED_STACK - c->used);
+    forget_statistics();
+    return event;
+}
+
+/* ---- the compiler's hooks ---- */
+static void access_to(const volatile void *address)
+{
+    const struct cpu_nmi *nmi = &the_cpu.nmi;
+
+    if (address == &nmi->notes || address == &nmi->hold || address == &nmi->held)
+        stop(E_STEP);
+}
+
+static void write_to(const volatile void *address)
+{
+    const struct cpu_nmi *nmi = &the_cpu.nmi;
+
+    access_to(address);
+    if (address == &nmi->source[SOURCE_BACKTRACE].raised)
+        stop(E_ASKED);
+    if (address == &nmi->backtrace_rip)
+        stop(E_ANSWERED);
+    if (address == &nmi->due)
+        stop(E_DUE);
+}
+
+#define HOOK(n)                                                                                    \
+    void __tsan_read##n(void *a);                                                                  \
+    void __tsan_write##n(void *a);                                                                 \
+    void __tsan_read##n(void *a) { access_to(a); }                                                 \
+    void __tsan_write##n(void *a) { write_to(a); }
+HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
+void __tsan_init(void);
+void __tsan_init(void) {}
+
+uint32_t __tsan_atomic32_load(const volatile uint32_t *a, int order);
+uint32_t __tsan_atomic32_load(const volatile uint32_t *a, int order)
+{
+    (void)order;
+    access_to(a);
+    return *a;
+}
+
+uint32_t __tsan_atomic32_fetch_or(volatile uint32_t *a, uint32_t value, int order);
+uint32_t __tsan_atomic32_fetch_or(volatile uint32_t *a, uint32_t value, int order)
+{
+    (void)order;
+    access_to(a);
+    uint32_t before = *a;
+    *a = before | value;
+    return before;
+}
+
+uint32_t __tsan_atomic32_fetch_and(volatile uint32_t *a, uint32_t value, int order);
+uint32_t __tsan_atomic32_fetch_and(volatile uint32_t *a, uint32_t value, int order)
+{
+    (void)order;
+    access_to(a);
+    uint32_t before = *a;
+    *a = before & value;
+    return before;
+}
+
+int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *a, uint32_t *expected, uint32_t value,
+                                            int order, int failure_order);
+int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *a, uint32_t *expected, uint32_t value,
+                                            int order, int failure_order)
+{
+    (void)order;
+    (void)failure_order;
+    access_to(a);
+    if (*a == *expected) {
+        *a = value;
+        return 1;
+    }
+    *expected = *a;
+    return 0;
+}
+
+/* ---- hardware ---- */
+uint64_t model_vmread(uint32_t field)
+{
+    switch (field) {
+    case VMCS_GUEST_INTERRUPTIBILITY_STATE:
+        return machine.interruptibility;
+    case VMCS_EXIT_REASON:
+        return machine.reason;
+    case VMCS_PRIMARY_CONTROLS:
+        return machine.primary;
+    case VMCS_PIN_BASED_CONTROLS:
+        return machine.pin;
+    case VMCS_EXIT_INTERRUPTION_INFORMATION:
+        return INTERRUPTION_TYPE_NMI << INTERRUPTION_TYPE_SHIFT;
+    }
+    return 0;
+}
+
+void model_vmwrite(uint32_t field, uint64_t value)
+{
+    switch (field) {
+    case VMCS_GUEST_INTERRUPTIBILITY_STATE:
+        machine.interruptibility = (uint32_t)value;
+        break;
+    case VMCS_PRIMARY_CONTROLS:
+        machine.primary = (uint32_t)value;
+        break;
+    case VMCS_PIN_BASED_CONTROLS:
+        machine.pin = (uint32_t)value;
+        break;
+    case VMCS_ENTRY_INTERRUPTION_INFORMATION:
+        machine.injection = (uint32_t)value;
+        stop(E_INJECT);
+    }
+}
+
+struct cpu *model_cpu(void) { return &the_cpu; }
+uint8_t model_in(uint16_t port) { return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0; }
+
+void model_out(uint16_t port, uint8_t value)
+{
+    if (port == NMI_STATUS_PORT && value & NMI_STATUS_DISABLES) {
+        machine.line = false;
+        stop(E_PLATFORM);
+    }
+}
+
+void nmi_unblock(void) { stop(E_UNBLOCK); }
+
+bool apic_send_self_nmi(void)
+{
+    stop(E_SELF_NMI);
+    return true;
+}
+
+bool apic_send(uint32_t apic_id, uint32_t command)
+{
+    (void)apic_id;
+    (void)command;
+    stop(E_SEND);
+    return true;
+}
+
+void host_work_for_model(void); /* stay.c */
+void host_work_for_model(void) { stop(E_WORK); }
+
+/* ---- the rest of the hypervisor, as far as nmi/ knows it ---- */
+bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
+bool host_work_pmi_pending(UNUSED const struct cpu *cpu) { return false; }
+void host_work_pmi_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root) {}
+void log_printf(UNUSED const char *format, ...) {}
+void processor_end(UNUSED struct cpu *cpu) { abort(); }
+void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
+
+void model_start(bool passthrough, bool lazy, bool platform)
+{
+    boot.options.policy = passthrough ? POLICY_MSR_NMI : POLICY_MSR;
+    boot.options.unblock_lazy = lazy;
+    boot.options.platform_nmi_host = platform;
+    boot.options.bookkeeping = BOOKKEEPING_ALL;
+    boot.options.pmu = true;
+    the_cpu.boot = &boot;
+    the_cpu.nmi.guest_started = true;
+    nmi_setup(&the_cpu, true);
+}

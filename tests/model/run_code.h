@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The hypervisor's C functions as coroutines, which the model runs from one event to the next.
+ */
+#pragma once
+
+#include "cpu.h"
+#include "events.h"
+
+#define SAVED_STACK 496 /* bytes of a coroutine's stack in use where it stops, at most */
+
+/* All that C code keeps between two events, besides the processor's struct: part of the model's
+ * state. */
+struct coroutine {
+    uint32_t used; /* 0: does not run */
+    uint8_t stack[SAVED_STACK];
+};
+extern struct coroutine coroutines[CO_COUNT];
+struct machine {
+    uint32_t interruptibility, primary, pin, injection; /* fields of the VMCS */
+    uint32_t reason;
+    int32_t returned; /* what the VMCALL or the NMI handler gave */
+    bool line;        /* the platform's NMI, until it is acknowledged */
+    bool pmi_raised;  /* what the guest's PMU and LVTPC show; set before each event */
+};
+extern struct machine machine;
+extern struct cpu the_cpu;
+
+/* Once: options and masks. */
+void model_start(bool passthrough, bool lazy, bool platform);
+/* A coroutine begins; it does nothing yet. */
+void model_begin(int who);
+/* Runs it to its next event, an E_* of events.h. */
+int model_run(int who);
