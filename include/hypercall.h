@@ -38,8 +38,11 @@
                                  * took, RBX = branches that its counter counted */
 #define HOST_WORK_AT_TICK 1     /* RDX: at the next tick, RAX = 0; the log says what came of it */
 /* The test build only (make TEST=1). */
-#define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of NMI
-                                        * requests, RBX = what a sent backtrace request ORs into it */
+#define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of notes,
+                                        * RBX = what a backtrace request ORs into it that has been
+                                        * sent, RCX = and one that is still being sent; RBX = 1 on
+                                        * the way in: the sender is done */
+#define TEST_SENDER_DONE 1
 #define HYPERCALL_TEST_BACKTRACE 25    /* a backtrace request from root mode to processor RBX - 1;
                                         * RBX = 0: to this one */
 #define HYPERCALL_TEST_SOURCE 26       /* RBX = source -> RAX = handled in root, RBX = recovered,

@@ -30,7 +30,7 @@ bool nmi_guest_merged(const struct cpu *cpu)
 bool nmi_forward(struct cpu *cpu)
 {
     /* Noted before it is sent: whichever NMI it merges with finds the note. */
-    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_NEWS, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
     if (apic_send_self_nmi()) {
         cpu->nmi.forwarded++;
         return true;
@@ -39,19 +39,20 @@ bool nmi_forward(struct cpu *cpu)
     return false;
 }
 
-/* Strikes out what is over. First the door is opened: an NMI that waits in hardware arrives right
- * here, and is news. No news, and nothing waits: what was forwarded has arrived. And where the guest
- * is out of its handler, and nobody is sending, it has dealt with all NMIs of the host's. */
+/* Strikes out what is over. The door is opened: an NMI that waits in hardware arrives right here,
+ * and if it is the guest's it is sent again and noted afresh. If none was, none waits: what was
+ * forwarded has arrived. And where the guest is out of its handler, and nobody is sending, it has
+ * dealt with all NMIs of the host's. */
 static void settle(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
     bool guest_is_done = !(cpu->blocking & BLOCKING_BY_NMI) && !cpu->nmi.due;
 
-    __atomic_fetch_and(notes, ~NOTE_NEWS, __ATOMIC_ACQ_REL);
+    __atomic_fetch_and(notes, ~NOTE_FRESH, __ATOMIC_ACQ_REL);
     nmi_unblock();
     uint32_t now = __atomic_load_n(notes, __ATOMIC_ACQUIRE), over;
     do {
-        if (now & NOTE_NEWS)
+        if (now & NOTE_FRESH)
             return;
         over = NOTE_FORWARDED;
         if (guest_is_done && !(now & NOTES_SENDING))
@@ -62,10 +63,12 @@ static void settle(struct cpu *cpu)
 
 int64_t nmi_returned(struct cpu *cpu)
 {
-    bool owed = cpu->nmi.notes & NOTE_OWED;
     unsigned claimed = nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
 
-    return claimed != 0 ? claimed : owed;
+    if (claimed != 0)
+        return claimed;
+    /* Looked at last: an NMI may have answered the request just before. */
+    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_OWED ? 1 : 0;
 }
 
 static void log_backtrace(struct cpu *cpu)

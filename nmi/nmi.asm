@@ -14,7 +14,7 @@ section .text
 
 extern nmi_root
 
-; What the processor pushed, after the saved registers below.
+; What the processor pushed (struct nmi_frame), after the saved registers below.
 %define FRAME 9 * 8
 %define FRAME_RIP FRAME + 0
 %define FRAME_RFLAGS FRAME + 16
@@ -25,7 +25,7 @@ nmi_entry:
     PUSH_ALL CALLER_SAVED
     cld
     ; The processor aligned RSP to 16 and pushed 5 words, this code 9: aligned again.
-    mov rdi, [rsp + FRAME_RIP]
+    lea rdi, [rsp + FRAME]
     call nmi_root
     cmp eax, NMI_RETURN_BLOCKED
     je return_blocked

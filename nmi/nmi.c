@@ -20,9 +20,10 @@
  * It also means that there is no check before VMRESUME that an NMI could come too late for.
  * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Interruptibility State"; "Changes to NMI Blocking".
  *
- * Assumed: firmware's SMI handler executes no IRET. An SMI here then ends with NMIs blocked as it
- * found them (SDM Vol. 3, "NMI Handling While in SMM"); an IRET inside would let the pending NMI
- * nest on this very stack. Limit: while the guest has the APIC globally disabled (Linux for one
+ * Firmware's SMI handler may execute an IRET, and with it unblock NMIs (SDM Vol. 3, "NMI Handling
+ * While in SMM"). One that interrupts this handler then has overwritten the frame to go back by: the
+ * stack is the same. So that is found, from its first instruction to its last, by the interrupted
+ * stack pointer, and reported. Limit: while the guest has the APIC globally disabled (Linux for one
  * instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's own pin and
  * nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
@@ -32,20 +33,30 @@
 #include "nmi.h"
 
 #include "../pmu/pmu.h"
+#include "../vmx/fault.h"
 #include "../vmx/processor.h"
 
-enum nmi_return nmi_root(uint64_t rip)
+static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
+{
+    return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
+}
+
+enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 {
     struct cpu *cpu = this_cpu();
 
     if (processor_stopped(cpu))
         processor_end(cpu);
+    if (on_nmi_stack(cpu, interrupted->rsp))
+        hypervisor_fault("an NMI interrupted the NMI handler, at image offset 0x%lx: something unblocked "
+                         "NMIs there, wanted blocked until its end; look for firmware whose SMI "
+                         "handler executes IRET", interrupted->rip - cpu->boot->image.base);
     struct cpu_nmi *nmi = &cpu->nmi;
     enum nmi_return back =
         host_work_pmi_pending(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
 
     nmi->root++;
-    unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, rip, true);
+    unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
     /* During host work the PMU is the host's, and says nothing about the guest. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
         return back;

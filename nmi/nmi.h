@@ -31,8 +31,14 @@ enum nmi_return {
     NMI_RETURN_COUNTING,  /* IRET, after the host's counter was started again */
 };
 
-/* What nmi.asm calls with NMIs blocked; `rip` is what was interrupted. */
-enum nmi_return nmi_root(uint64_t rip);
+/* What the processor pushed, lowest address first (SDM Vol. 3, "64-Bit Mode Stack Frame"). */
+struct nmi_frame {
+    uint64_t rip, cs, rflags, rsp, ss;
+};
+
+/* What nmi.asm calls with NMIs blocked, with what was interrupted. Does not come back where that was
+ * this handler itself. */
+enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
 /* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
 
@@ -42,8 +48,8 @@ enum nmi_return nmi_root(uint64_t rip);
 /* The sender's NMI may not have left yet; set and cleared by the sender alone. */
 #define NOTE_SENDING(source) ((uint32_t)BIT(8 + (source)))
 #define NOTE_FORWARDED ((uint32_t)BIT(16)) /* an NMI of the guest's was sent again, and may wait */
-#define NOTE_OWED ((uint32_t)BIT(17)) /* an NMI of the host's may be with the guest, or on its way */
-#define NOTE_NEWS ((uint32_t)BIT(18)) /* one of these two was noted since an exit last asked */
+#define NOTE_FRESH ((uint32_t)BIT(17)) /* that was since an exit last looked */
+#define NOTE_OWED ((uint32_t)BIT(18)) /* an NMI of the host's may be with the guest, or on its way */
 #define NOTE_LOG ((uint32_t)BIT(19))  /* a line for the log is due: NMI context does not print */
 #define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))
 #define NOTES_SENDING (NOTES_ASKED << 8)

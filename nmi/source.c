@@ -85,7 +85,7 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         sources[s].handle(cpu, rip, in_root);
         /* Its own NMI may still come: another one may have been taken for it. */
         if (s != SOURCE_HOST_PMI) /* whose counter says by itself whether it was there */
-            __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED | NOTE_NEWS, __ATOMIC_RELAXED);
+            __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
         cpu->nmi.source[s].found[found]++;
         claimed++;
     }

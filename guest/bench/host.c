@@ -34,14 +34,27 @@ struct handled host_handled(void)
     return (struct handled){r.rax, r.rbx, r.rcx};
 }
 
+static void request_word(uint64_t address, uint64_t value)
+{
+    __asm__ volatile("xchg %%bx, %%bx"
+                     : : "a"((uint32_t)value), "c"(MARKER_REQUEST), "d"(address) : "memory");
+}
+
 bool host_nmi_setup(const struct job *job)
 {
     if (!hypervisor_offers(job, HYPERCALL_TEST_REQUEST_WORD))
         return false;
-    struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_REQUEST_WORD, 0, 0, 0);
-    __asm__ volatile("xchg %%bx, %%bx"
-                     : : "a"((uint32_t)r.rbx), "c"(MARKER_REQUEST), "d"(r.rax) : "memory");
+    struct hypercall_registers r =
+        hypercall_all(HYPERCALL_TEST_REQUEST_WORD, TEST_SENDER_DONE, 0, 0);
+    request_word(r.rax, r.rbx);
     return true;
+}
+
+void host_nmi_still_sending(void)
+{
+    struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_REQUEST_WORD, 0, 0, 0);
+
+    request_word(r.rax, r.rcx);
 }
 
 void host_nmi_now(void)

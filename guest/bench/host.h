@@ -24,6 +24,9 @@ struct handled {
 struct handled host_handled(void);
 /* Tells the emulator what a host NMI does to memory; false: the test was skipped. */
 bool host_nmi_setup(const struct job *job);
+/* The same for a sender that has sent the NMI and has not come to say so. Until host_nmi_setup() is
+ * called again, which is when it does. */
+void host_nmi_still_sending(void);
 /* A host NMI for this processor, now, while the guest runs. */
 void host_nmi_now(void);
 
@@ -34,6 +37,7 @@ DECLARE_TEST(test_host_sweep_tick);
 DECLARE_TEST(test_host_sweep_merge);
 DECLARE_TEST(test_host_lost);
 DECLARE_TEST(test_host_returned);
+DECLARE_TEST(test_host_sending);
 DECLARE_TEST(test_host_burst);
 DECLARE_TEST(test_host_root);
 DECLARE_TEST(test_host_unblock);

@@ -62,6 +62,7 @@ static const struct {
     {"host-sweep-merge", test_host_sweep_merge},
     {"host-lost", test_host_lost},
     {"host-returned", test_host_returned},
+    {"host-sending", test_host_sending},
     {"host-burst", test_host_burst},
     {"host-root", test_host_root},
     {"host-unblock", test_host_unblock},

@@ -120,6 +120,38 @@ void test_host_returned(const struct job *job)
     end(job, found);
 }
 
+/* The sender has sent the NMI and not yet noted that it has: who has the NMI in hand answers, and
+ * the check after an exit waits. */
+void test_host_sending(const struct job *job)
+{
+    uint64_t found = 0;
+
+    if (!host_nmi_setup(job))
+        return;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        host_nmi_still_sending();
+        struct handled before = host_handled();
+        nmi.action = give_back;
+        host_nmi_now();
+        linger();
+        struct handled after = host_handled();
+        expect("sources, while it is being sent", given_back, 1);
+        expect("returned", after.returned - before.returned, 1);
+        nmi.action = NULL;
+        host_nmi_now();
+        for (unsigned e = 0; e < MANY_EXITS; e++)
+            settle();
+        before = host_handled();
+        expect("found late, while it is being sent", before.recovered - after.recovered, 0);
+        (void)host_nmi_setup(job);
+        settle();
+        after = host_handled();
+        expect("found late, when it has been sent", after.recovered - before.recovered, 1);
+        found += given_back;
+    }
+    end(job, found);
+}
+
 /* A request from root mode to root mode itself, in the guest's handler too. */
 static void request_in_root(void)
 {

@@ -40,7 +40,7 @@ NO_SKID = "bookkeeping=lost,unblock,mask"
 NO_UNBLOCK = "bookkeeping=lost,skid,mask"
 NO_MASK = "bookkeeping=lost,skid,unblock"
 KINDS = list(bench.KINDS)
-SUITE = ["host-root", "host-lost", "host-returned", "host-unblock",
+SUITE = ["host-root", "host-lost", "host-returned", "host-sending", "host-unblock",
                    "host-mask:2000000:200", "context:work", "context:guest", "lbr"]
 
 
@@ -322,6 +322,22 @@ def test_returned(lab):
     return expect_host(suite(lab), "host-returned")
 
 
+def test_sending(lab):
+    """A host NMI that is in the guest's hands before its sender has noted that it is sent: the
+    hypercall finds it, and the check after an exit does not."""
+    return expect_host(suite(lab), "host-sending")
+
+
+def test_nested_nmi(lab):
+    """NMIs are unblocked inside root mode's NMI handler and one comes: that is reported."""
+    efi = path("build", "test", "mutants", "nested_nmi.efi")
+    boot = run(lab, "host-nested-nmi", Plan().add("host-root"), efi=efi, timeout=FAULT_SECONDS,
+               until=STOPPED)
+    said = boot.console[boot.console.find("TAP version"):]
+    assert "an NMI interrupted the NMI handler, at image offset 0x" in said and STOPPED in said, \
+        said[-400:]
+
+
 def test_returned_lazy(lab):
     boot = run(lab, "host-lazy-lost", Plan().add("host-lost", "host-returned", "host-unblock"),
                config="unblock=lazy")
@@ -493,7 +509,7 @@ TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_ti
           test_sweep_merge_fails_with_blind_pmi, test_sweep_merge_fails_without_lost,
           test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
           test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
-          test_returned, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
+          test_returned, test_sending, test_nested_nmi, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
           test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
           test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),

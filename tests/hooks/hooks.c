@@ -21,7 +21,10 @@ enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_COD
 
 int64_t test_request_word(struct cpu *cpu)
 {
+    if (cpu->gpr[GPR_RBX] == TEST_SENDER_DONE)
+        __atomic_fetch_and(&cpu->nmi.notes, ~NOTE_SENDING(SOURCE_BACKTRACE), __ATOMIC_RELEASE);
     cpu->gpr[GPR_RBX] = NOTE_ASKED(SOURCE_BACKTRACE);
+    cpu->gpr[GPR_RCX] = NOTE_ASKED(SOURCE_BACKTRACE) | NOTE_SENDING(SOURCE_BACKTRACE);
     return (int64_t)&cpu->nmi.notes;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The NMI bookkeeping as a state machine, for spin: one processor with its NMI latch and blocking,
- * its hypervisor (nmi/), a guest that takes NMIs and PMIs at any moment, two processors that send
- * it host NMIs, and host work. run.sh checks it whole, and with one mechanism off at a time.
+ * The proof of the NMI bookkeeping, for spin: one processor with its NMI latch and blocking, a guest
+ * that takes NMIs and PMIs at any moment, another processor that asks it for something, and host
+ * work. The hypervisor in it is the project's own C: nmi/ and vmx_exit(), compiled for the host and
+ * run from one access of shared state to the next (run_code.c). run.sh checks it whole, and with one
+ * line of the C, or of this model's hardware, changed at a time.
  * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Interruptibility State"; "Virtual NMIs".
  *
  * Asserted, in every state that can be reached:
@@ -11,15 +13,46 @@
  *      know that its NMI has gone to the guest.
  *   3. An NMI in the guest's handler that is not the guest's is one that hypercall 15 takes back.
  *   4. Host work runs with NMIs unblocked.
- * What an NMI was raised for is known to the model alone (CAUSE_*, the *_why variables): hardware
- * does not say. All else is what hardware and hypervisor know.
+ *   5. The guest gets an NMI in doubt only where one of its own may have merged with the host's; and
+ *      a stay in which nothing happens leaves no note behind of anything under way.
  */
 
-/* Switches, given and explained by run.sh: what takes part (TRAPPED, SWITCH, LAZY, WORK,
- * TWO_SOURCES, GUEST_IPI, NO_HOST, NO_PMU, UNAWARE), what is broken on purpose (NO_*, OLD_*), and
- * what is asked for too much (STRICT, IN_FLIGHT, and GUEST_IPI without KNOWN_ONLY). */
+/* Switches, given and explained by run.sh: what takes part (TRAPPED, SWITCH, LAZY, WORK, PLATFORM,
+ * GUEST_IPI, NO_HOST, NO_PMU, UNAWARE), and what is asked for too much (STRICT, IN_FLIGHT, and
+ * GUEST_IPI without KNOWN_ONLY). */
 
+c_decl {
+    \#include "run_code.h"
+}
+c_track "&the_cpu.nmi" "sizeof(struct cpu_nmi)"
+c_track "&the_cpu.blocking" "sizeof(uint32_t)"
+c_track "&machine" "sizeof(struct machine)"
+c_track "coroutines" "sizeof(coroutines)"
+
+#include "events.h"
 #include "world.pml"
+
+#ifdef TRAPPED
+#define PASSTHROUGH 0
+#else
+#define PASSTHROUGH 1
+#endif
+#ifdef LAZY
+#define UNBLOCK_LAZY 1
+#else
+#define UNBLOCK_LAZY 0
+#endif
+#ifdef PLATFORM
+#define PLATFORM_HOST 1
+#else
+#define PLATFORM_HOST 0
+#endif
+
+#define PASSED c_expr { machine.passthrough }
+#define WINDOW c_expr { machine.window }
+#define SENDING c_expr { machine.sending }
+#define FORWARDED c_expr { machine.forwarded }
+#define OWED c_expr { machine.owed }
 
 inline now_known(why)
 {
@@ -29,121 +62,140 @@ inline now_known(why)
     fi
 }
 
-/* One source, handled: the request's two bits are cleared by one access. */
-inline handle(s)
+/* Runs `co` to its next event that takes time, and keeps account of those that do not. */
+inline run_code(co)
 {
-    assert(open[s]); /* else twice, or never asked for */
-    open[s] = false;
-    must[s] = false;
-    requested[s] = false;
-    sent[s] = false;
-    owed = RECENT
+    who = co;
+    do
+    :: c_code { machine.pmi_raised = now.lvtpc_masked && now.overflow;
+                now.event = model_run(now.who); };
+        if
+        :: event == E_ASKED -> asked = true
+        :: event == E_ANSWERED ->
+            assert(asked); /* else twice, or never asked for */
+            asked = false;
+            must = false;
+            answered++
+        :: event == E_PLATFORM ->
+            assert(line);
+            line = false;
+            answered++
+        :: event == E_DUE ->
+            now_known(exit_why);
+            due_why = due_why | exit_why;
+            exit_why = 0
+        :: event == E_INJECT && reason == R_NMI ->
+            now_known(exit_why);
+            inject_why = exit_why;
+            exit_why = 0
+        :: event == E_INJECT && reason != R_NMI -> inject_why = due_why; due_why = 0
+        :: else -> break
+        fi
+    od;
+    who = 0
 }
 
-inline claim(s, count)
-{
-    if
-    :: requested[s] -> handle(s); count++
-    :: else
-    fi
-}
-
-inline claim_late(s, count)
-{
-#ifdef OLD_SENT_ALONE
-    if
-    :: sent[s] -> handle(s); count++
-#else
-    if
-    :: requested[s] && sent[s] -> handle(s); count++
-#endif
-    :: else
-    fi
-}
-
-#ifdef OLD_EVIDENCE
-#define GUEST_MERGED (!masked_at_exit && lvtpc_masked && overflow)
-#else
-#ifdef NO_FORWARDED
-#define GUEST_MERGED (lvtpc_masked && overflow)
-#else
-#define GUEST_MERGED ((lvtpc_masked && overflow) || forwarded != 0)
-#endif
-#endif
-
-/* ---- root mode's NMI handler (nmi/nmi.c) ---- */
+/* ---- root mode's NMI handler ---- */
 active proctype root_nmi()
 {
-    byte why, claimed;
-    bool forward;
-
 end:
     do
-    :: atomic {
-            !in_guest && !in_nmi && NMI_TAKEN ->
+    :: atomic { !in_guest && !in_nmi && NMI_TAKEN ->
             in_nmi = true;
             blocked = true;
             pending = false;
-            why = pending_why;
+            nmi_why = pending_why;
             pending_why = 0;
-            claimed = 0
-        };
-        atomic { claim(0, claimed) };
-#ifdef TWO_SOURCES
-        atomic { claim(1, claimed) };
-#endif
-        atomic {
-            forward = claimed == 0 || GUEST_MERGED;
+            answered = 0;
+            doubt = FORWARDED;
+            quiet = false;
+            c_code { model_begin(CO_NMI); }
+        }
+    :: atomic { in_nmi ->
+            run_code(CO_NMI);
             if
-            :: forward -> now_known(why)
-            :: else
-            fi;
-            if
-            :: claimed == 0 && owed != 0 -> owed = RECENT
-            :: else
-            fi
-        };
-        atomic {
-            if
-#ifdef NO_FORWARD
-            :: forward -> assert(!(why & NOT_TO_LOSE)); blocked = false
-#else
-#ifdef OLD_SOFTWARE_FLAG
-            :: forward -> soft_flag = true; soft_why = soft_why | why; blocked = false
-#else
-            :: forward && hold -> held = true; held_why = held_why | why; blocked = false
-            :: forward && !hold ->
-                latch(why);
+            :: event == E_SELF_NMI ->
+                now_known(nmi_why);
                 if
-                :: why == 0 || (claimed != 0 && !(why & CAUSES_GUEST)) ->
-                    pending_why = pending_why | CAUSE_NONE
+                :: answered != 0 && !(nmi_why & CAUSES_GUEST) ->
+                    assert(doubt || c_expr { machine.pmi_raised });
+                    nmi_why = nmi_why | CAUSE_NONE
                 :: else
                 fi;
-                forwarded = RECENT /* and no IRET: blocked stays */
-#endif
-#endif
-            :: !forward -> assert(!(why & NOT_TO_LOSE)); blocked = false
+                latch(nmi_why);
+                nmi_why = 0
+            :: event == E_DONE ->
+                if
+                :: c_expr { the_cpu.nmi.held } ->
+                    now_known(nmi_why);
+                    held_why = held_why | nmi_why
+                :: else -> assert(!(nmi_why & NOT_TO_LOSE))
+                fi;
+                nmi_why = 0;
+                in_nmi = false;
+                answered = 0;
+                doubt = false;
+                if
+                :: c_expr { machine.unblocks } -> blocked = false
+                :: else
+                fi
+            :: else -> assert(event == E_STEP)
             fi;
-            why = 0;
-            claimed = 0;
-            forward = false;
-            in_nmi = false
+            event = 0
         }
     od
 }
 
+/* ---- another processor ---- */
+#ifndef NO_HOST
+active proctype sender()
+{
+end:
+    do
+    :: atomic { !busy && !asked && !flying ->
+            busy = true;
+            quiet = false;
+            c_code { model_begin(CO_SENDER); }
+        }
+    :: atomic { busy ->
+            run_code(CO_SENDER);
+            if
+            :: event == E_SEND ->
+                /* The ICR is written, and its delivery status says idle; or nobody waits for that. */
+#ifdef IN_FLIGHT
+                flying = true
+#else
+                latch(CAUSE_HOST)
+#endif
+            :: event == E_DONE -> busy = false
+            :: else -> assert(event == E_STEP)
+            fi;
+            event = 0
+        }
+    od
+}
+#endif
+
 /* ---- guest and hypervisor ---- */
+
+/* The request is complete and its NMI has come and gone. A merged one counts as come. Lazily, root
+ * mode stays blocked with the guest; and what an NMI exit has in hand is its handler's. */
+#define TAKEN_BY_GUEST \
+    (asked && !SENDING && !flying && reason != R_NMI && (!UNBLOCK_LAZY || !bit3 || !PASSED) && \
+     !((pending_why | due_why | held_why) & CAUSE_HOST))
+
 inline leave_guest(exit_reason)
 {
     in_guest = false;
     reason = exit_reason;
-#ifdef OLD_EVIDENCE
-    masked_at_exit = lvtpc_masked;
-#endif
     if
-    :: passthrough -> bit3 = blocked
+    :: PASSED -> bit3 = blocked
     :: else -> bit3 = virtual_blocked; virtual_blocked = false
-    fi
+    fi;
+    must = TAKEN_BY_GUEST;
+    quiet = reason == R_OTHER && !bit3 && !pending && !flying && !asked && !busy &&
+            c_expr { !the_cpu.nmi.due };
+    c_code { model_exit(now.reason, now.bit3, now.shadow); }
 }
 
 /* The guest's handler begins: nothing nests in it. */
@@ -154,8 +206,8 @@ inline enter_handler(why)
     counting = false;
     handler_why = why;
 #ifdef STRICT
-    assert(why & ~CAUSES_HOST ||
-           (why & CAUSE_OF(0) && open[0]) || (why & CAUSE_OF(1) && open[1]))
+    assert(why & ~(CAUSE_HOST | CAUSE_PLATFORM) || (why & CAUSE_HOST && asked) ||
+           (why & CAUSE_PLATFORM && line))
 #endif
 }
 
@@ -176,32 +228,31 @@ inline overflow_seen()
 
 active proctype processor()
 {
-    byte claimed;
-    bool merged, unblocked;
+    c_code { model_start(PASSTHROUGH, UNBLOCK_LAZY, PLATFORM_HOST); };
 
 guest:
 end:
     /* One guest step, or what the processor does between two of them. */
     do
-    :: atomic { in_guest && NMI_TAKEN && passthrough && !shadow ->
+    :: atomic { in_guest && NMI_TAKEN && PASSED && !shadow ->
             pending = false;
             blocked = true;
             enter_handler(pending_why);
             pending_why = 0
         }
-    :: atomic { in_guest && NMI_TAKEN && !passthrough ->
+    :: atomic { in_guest && NMI_TAKEN && !PASSED ->
             pending = false;
-            leave_guest(EXIT_NMI);
             exit_why = pending_why;
             pending_why = 0;
+            leave_guest(R_NMI);
             blocked = true
         };
         break
-    :: atomic { in_guest && !NMI_TAKEN && window && !virtual_blocked && !shadow ->
-            leave_guest(EXIT_WINDOW)
+    :: atomic { in_guest && !NMI_TAKEN && WINDOW && !virtual_blocked && !shadow ->
+            leave_guest(R_WINDOW)
         };
         break
-    :: atomic { in_guest && !(NMI_TAKEN && (!shadow || !passthrough)) ->
+    :: atomic { in_guest && !(NMI_TAKEN && (!shadow || !PASSED)) ->
             if
             :: shadow || !in_handler -> shadow = !shadow /* MOV SS, and the instruction after it */
             :: in_handler && !counting && overflow -> overflow_seen()
@@ -212,188 +263,80 @@ end:
 #ifdef UNAWARE
                 handler_why = handler_why | CAUSE_IPI /* goes on as if it were its own */
 #else
-                leave_guest(EXIT_RETURN);
+                leave_guest(R_RETURNED);
                 goto root
 #endif
             :: in_handler && counting && !shadow -> /* IRET */
                 in_handler = false;
                 handler_why = 0;
                 if
-                :: passthrough -> blocked = false
+                :: PASSED -> blocked = false
                 :: else -> virtual_blocked = false
                 fi
-            :: leave_guest(EXIT_OTHER); goto root
+            :: leave_guest(R_OTHER); goto root
 #ifdef SWITCH
-            :: leave_guest(EXIT_SWITCH); goto root
+            :: leave_guest(R_SWITCH); goto root
 #endif
 #ifdef WORK
-            :: leave_guest(EXIT_WORK); goto root
+            :: leave_guest(R_WORK); goto root
 #endif
             fi
         }
     od;
 
 root:
-    /* What an exit by NMI left blocked, its own handler looks after. */
-    unblocked = (!bit3 || !passthrough) && (reason != EXIT_NMI || LOST_AT_NMI_EXIT);
-#if !defined(LAZY) && !defined(NO_UNBLOCK)
-    if
-    :: atomic { ROOT_STEP && passthrough && bit3 && reason != EXIT_NMI -> blocked = false };
-        unblocked = true
-    :: else
-    fi;
-#endif
-    /* The first test after the exit, once for all that it covers. */
-    atomic { ROOT_STEP ->
-        if
-        :: !bit3 && !due && reason != EXIT_NMI && !sending[0] && !sending[1] ->
-            forwarded = (forwarded > 0 -> forwarded - 1 : 0);
-            owed = (owed > 0 -> owed - 1 : 0)
-        :: else
-        fi;
-        must[0] = TAKEN_BY_GUEST(0);
-        must[1] = TAKEN_BY_GUEST(1)
-    };
-#ifndef NO_LOST
-    if
-    :: unblocked ->
-#ifdef OLD_CLAIM_IN_STEPS
-        if
-        :: atomic { ROOT_STEP && requested[0] && sent[0] -> skip };
-            atomic { ROOT_STEP -> handle(0) }
-        :: atomic { ROOT_STEP && !(requested[0] && sent[0]) -> skip }
-        fi;
-#else
-        atomic { ROOT_STEP -> claim_late(0, claimed) };
-#endif
-#ifdef TWO_SOURCES
-        atomic { ROOT_STEP -> claim_late(1, claimed) }
-#endif
-    :: else
-    fi;
-#endif
-
-    if
-    :: reason == EXIT_NMI ->
-        claimed = 0;
-        atomic { ROOT_STEP -> claim(0, claimed) };
-#ifdef TWO_SOURCES
-        atomic { ROOT_STEP -> claim(1, claimed) };
-#endif
-        atomic { ROOT_STEP ->
-            merged = claimed == 0 || GUEST_MERGED;
+    do
+    :: atomic { ROOT_STEP ->
+            run_code(CO_STAY);
             if
-            :: merged -> now_known(exit_why)
-            :: else
+            :: event == E_UNBLOCK -> blocked = false
+            :: event == E_SELF_NMI ->
+                latch(due_why | held_why);
+                due_why = 0;
+                held_why = 0
+            :: event == E_WORK -> assert(!blocked)
+            :: event == E_DONE -> event = 0; break
+            :: else -> assert(event == E_STEP)
             fi;
-            if
-            :: claimed == 0 && owed != 0 -> owed = RECENT
-            :: else
-            fi;
-            if
-            :: merged && (bit3 || shadow) -> due = true; due_why = due_why | exit_why; window = true
-            :: merged && !(bit3 || shadow) -> inject = true; inject_why = exit_why
-            :: !merged -> assert(!(exit_why & NOT_TO_LOSE))
-            fi;
-            exit_why = 0
-        };
-        atomic { ROOT_STEP -> blocked = false }
-    :: reason == EXIT_WINDOW ->
-        atomic { ROOT_STEP ->
-            window = false;
-            if
-            :: due -> due = false; inject = true; inject_why = due_why; due_why = 0
-            :: else
-            fi
+            event = 0
         }
-    :: reason == EXIT_RETURN ->
-        claimed = 0;
-#ifdef OLD_RETURN_SENT
-        atomic { ROOT_STEP -> claim_late(0, claimed) };
-        atomic { ROOT_STEP -> claim_late(1, claimed) };
-#else
-        atomic { ROOT_STEP -> claim(0, claimed) };
-#ifdef TWO_SOURCES
-        atomic { ROOT_STEP -> claim(1, claimed) };
-#endif
-#endif
-        atomic { ROOT_STEP ->
-#ifndef NO_OWED
-            claimed = claimed + owed;
-#endif
-            assert(claimed > 0 || handler_why & CAUSE_SEEN);
+    od;
+    if
+    :: atomic { reason == R_RETURNED ->
+            assert(c_expr { machine.returned > 0 } || handler_why & CAUSE_SEEN);
             handler_why = handler_why | CAUSE_IPI /* goes on to its IRET */
         }
-    :: reason == EXIT_SWITCH ->
-        atomic { ROOT_STEP ->
-            passthrough = !passthrough;
-            if
-            :: passthrough && due ->
-                due = false;
-                window = false;
-                forwarded = RECENT;
-                latch(due_why);
-                due_why = 0
-            :: else
-            fi
-        }
-    :: reason == EXIT_WORK ->
-        atomic { ROOT_STEP -> hold = true };
-#ifndef NO_UNBLOCK
-        atomic { ROOT_STEP -> blocked = false };
-#endif
-        atomic { ROOT_STEP -> assert(!blocked) };
-#ifdef OLD_RELEASE_ORDER
-        if
-        :: atomic { ROOT_STEP && held -> held = false; latch(held_why); held_why = 0 }
-        :: atomic { ROOT_STEP && !held -> skip }
-        fi;
-        atomic { ROOT_STEP -> hold = false }
-#else
-        atomic { ROOT_STEP -> hold = false };
-        atomic { ROOT_STEP ->
-            if
-            :: held -> held = false; forwarded = RECENT; latch(held_why); held_why = 0
-            :: else
-            fi
-        }
-#endif
     :: else
     fi;
 
-#ifdef OLD_SOFTWARE_FLAG
-    /* The check before VMRESUME; the registers are loaded after it. */
-    atomic { ROOT_STEP ->
-        if
-        :: soft_flag -> soft_flag = false; latch(soft_why); soft_why = 0
-        :: else
-        fi
-    };
-#endif
     /* VM entry. */
     atomic { ROOT_STEP ->
-        assert(!soft_flag && !held);
-        assert(!must[0] && !must[1]);
+        assert(!((exit_why | held_why) & NOT_TO_LOSE));
+        assert(c_expr { !the_cpu.nmi.held && !the_cpu.nmi.hold });
+        assert(c_expr { the_cpu.nmi.due == machine.window });
+        assert(c_expr { the_cpu.nmi.due } || !(due_why & NOT_TO_LOSE));
+        assert(!must);
+        assert(!quiet || (!FORWARDED && !OWED));
+        quiet = false;
+        exit_why = 0;
+        answered = 0;
         in_guest = true;
         reason = 0;
-        masked_at_exit = false;
-        claimed = 0;
-        merged = false;
-        unblocked = false;
+        c_code { now.bit3 = model_blocks(); };
         if
-        :: passthrough -> blocked = bit3
+        :: PASSED -> blocked = bit3
         :: else -> blocked = false; virtual_blocked = bit3
         fi;
         if
-        :: inject ->
-            inject = false;
+        :: c_expr { machine.injection != 0 } ->
             assert(!bit3 && !shadow);
             virtual_blocked = true;
             enter_handler(inject_why);
             inject_why = 0
         :: else
         fi;
-        bit3 = false
+        bit3 = false;
+        c_code { model_entered(); }
     };
     goto guest
 }

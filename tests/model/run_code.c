@@ -17,7 +17,7 @@
 #include "../../vmx/exit.h"
 #include "../../vmx/processor.h"
 
-#define STACK_BYTES 8192
+#define STACK_BYTES 1024
 #define SAVED_REGISTERS 6
 #define PLATFORM_LINE NMI_STATUS_SERR
 
@@ -55,7 +55,12 @@ static void end(void)
 /* ---- what runs ---- */
 void stay(void); /* stay.c */
 
-static void nmi_handler(void) { machine.returned = nmi_root(0); }
+static void nmi_handler(void)
+{
+    static const struct nmi_frame interrupted;
+
+    machine.unblocks = nmi_root(&interrupted) != NMI_RETURN_BLOCKED;
+}
 static void sender(void) { (void)nmi_request_backtrace(&the_cpu); }
 
 static void (*const functions[CO_COUNT])(void) = {
@@ -90,12 +95,23 @@ static void forget_statistics(void)
     memset(the_cpu.exits, 0, sizeof(the_cpu.exits));
 }
 
+static void show(void)
+{
+    machine.passthrough = !(machine.pin & PIN_NMI_EXITING);
+    machine.window = machine.primary & PRIMARY_NMI_WINDOW_EXITING;
+    machine.sending = the_cpu.nmi.notes & NOTES_SENDING;
+    machine.forwarded = the_cpu.nmi.notes & NOTE_FORWARDED;
+    machine.owed = the_cpu.nmi.notes & NOTE_OWED;
+}
+
 int model_run(int who)
 {
     struct coroutine *c = &coroutines[who];
     uint8_t *top = stacks[who] + STACK_BYTES;
 
     running = who;
+    /* What other runs left below is no part of this state. */
+    memset(stacks[who], 0, STACK_BYTES);
     memcpy(top - c->used, c->stack, c->used);
     switch_stack(&model_stack, top - c->used);
     c->used = (uint32_t)(top - coroutine_stack);
@@ -109,6 +125,7 @@ int model_run(int who)
     memcpy(c->stack, coroutine_stack, c->used);
     memset(c->stack + c->used, 0, SAVED_STACK - c->used);
     forget_statistics();
+    show();
     return event;
 }
 
@@ -117,7 +134,9 @@ static void access_to(const volatile void *address)
 {
     const struct cpu_nmi *nmi = &the_cpu.nmi;
 
-    if (address == &nmi->notes || address == &nmi->hold || address == &nmi->held)
+    /* Its own words, which the NMI handler alone can come between. */
+    bool own = address == &nmi->hold || address == &nmi->held;
+    if (address == &nmi->notes || (own && running != CO_NMI))
         stop(E_STEP);
 }
 
@@ -134,50 +153,60 @@ static void write_to(const volatile void *address)
         stop(E_DUE);
 }
 
+/* Whatever the compiler calls leaves its dead frames below the caller's, and they would show through
+ * the padding of later ones as states that differ in nothing. So each hook wipes them. */
+#define SCRUBBED(name)                                                                             \
+    __asm__(".globl " #name "\n" #name ":\n\t"                                                     \
+            "call model_" #name "\n\t"                                                             \
+            "mov %rax, %rsi\n\t"                                                                   \
+            "lea -256(%rsp), %rdi\n\t"                                                             \
+            "mov $32, %ecx\n\t"                                                                    \
+            "xor %eax, %eax\n\t"                                                                   \
+            "rep stosq\n\t"                                                                        \
+            "mov %rsi, %rax\n\t"                                                                   \
+            "ret")
+
 #define HOOK(n)                                                                                    \
-    void __tsan_read##n(void *a);                                                                  \
-    void __tsan_write##n(void *a);                                                                 \
-    void __tsan_read##n(void *a) { access_to(a); }                                                 \
-    void __tsan_write##n(void *a) { write_to(a); }
+    void model___tsan_read##n(void *a);                                                            \
+    void model___tsan_write##n(void *a);                                                           \
+    void model___tsan_read##n(void *a) { access_to(a); }                                           \
+    void model___tsan_write##n(void *a) { write_to(a); }                                           \
+    SCRUBBED(__tsan_read##n);                                                                      \
+    SCRUBBED(__tsan_write##n);
 HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
 void __tsan_init(void);
 void __tsan_init(void) {}
 
-uint32_t __tsan_atomic32_load(const volatile uint32_t *a, int order);
-uint32_t __tsan_atomic32_load(const volatile uint32_t *a, int order)
+#define ATOMIC(name, ...)                                                                          \
+    SCRUBBED(__tsan_atomic32_##name);                                                              \
+    uint32_t model___tsan_atomic32_##name(volatile uint32_t *a, __VA_ARGS__);                      \
+    uint32_t model___tsan_atomic32_##name(volatile uint32_t *a, __VA_ARGS__)
+
+ATOMIC(load, UNUSED int order)
 {
-    (void)order;
     access_to(a);
     return *a;
 }
 
-uint32_t __tsan_atomic32_fetch_or(volatile uint32_t *a, uint32_t value, int order);
-uint32_t __tsan_atomic32_fetch_or(volatile uint32_t *a, uint32_t value, int order)
+ATOMIC(fetch_or, uint32_t value, UNUSED int order)
 {
-    (void)order;
     access_to(a);
     uint32_t before = *a;
     *a = before | value;
     return before;
 }
 
-uint32_t __tsan_atomic32_fetch_and(volatile uint32_t *a, uint32_t value, int order);
-uint32_t __tsan_atomic32_fetch_and(volatile uint32_t *a, uint32_t value, int order)
+ATOMIC(fetch_and, uint32_t value, UNUSED int order)
 {
-    (void)order;
     access_to(a);
     uint32_t before = *a;
     *a = before & value;
     return before;
 }
 
-int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *a, uint32_t *expected, uint32_t value,
-                                            int order, int failure_order);
-int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *a, uint32_t *expected, uint32_t value,
-                                            int order, int failure_order)
+ATOMIC(compare_exchange_strong, uint32_t *expected, uint32_t value, UNUSED int order,
+       UNUSED int failure_order)
 {
-    (void)order;
-    (void)failure_order;
     access_to(a);
     if (*a == *expected) {
         *a = value;
@@ -236,8 +265,10 @@ void model_out(uint16_t port, uint8_t value)
 
 void nmi_unblock(void) { stop(E_UNBLOCK); }
 
+/* Between what went before and the write of the ICR others go on. */
 bool apic_send_self_nmi(void)
 {
+    stop(E_STEP);
     stop(E_SELF_NMI);
     return true;
 }
@@ -246,6 +277,7 @@ bool apic_send(uint32_t apic_id, uint32_t command)
 {
     (void)apic_id;
     (void)command;
+    stop(E_STEP);
     stop(E_SEND);
     return true;
 }
@@ -257,6 +289,7 @@ void host_work_for_model(void) { stop(E_WORK); }
 bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
 bool host_work_pmi_pending(UNUSED const struct cpu *cpu) { return false; }
 void host_work_pmi_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root) {}
+void pmu_freeze_as_guest(UNUSED struct cpu *cpu) {}
 void log_printf(UNUSED const char *format, ...) {}
 void processor_end(UNUSED struct cpu *cpu) { abort(); }
 void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
@@ -271,4 +304,24 @@ void model_start(bool passthrough, bool lazy, bool platform)
     the_cpu.boot = &boot;
     the_cpu.nmi.guest_started = true;
     nmi_setup(&the_cpu, true);
+    show();
 }
+
+void model_exit(uint32_t reason, bool blocking_by_nmi, bool blocking_by_mov_ss)
+{
+    machine.reason = reason;
+    machine.interruptibility = (uint32_t)((blocking_by_nmi ? BLOCKING_BY_NMI : 0) |
+                                          (blocking_by_mov_ss ? BLOCKING_BY_MOV_SS : 0));
+    model_begin(CO_STAY);
+}
+
+/* Nothing of the stay is read again. */
+void model_entered(void)
+{
+    machine.reason = machine.interruptibility = machine.injection = 0;
+    machine.returned = 0;
+    machine.pmi_raised = machine.unblocks = false;
+    the_cpu.blocking = 0;
+}
+
+bool model_blocks(void) { return machine.interruptibility & BLOCKING_BY_NMI; }

@@ -7,7 +7,7 @@
 #include "cpu.h"
 #include "events.h"
 
-#define SAVED_STACK 496 /* bytes of a coroutine's stack in use where it stops, at most */
+#define SAVED_STACK 436 /* bytes of a coroutine's stack in use where it stops, at most */
 
 /* All that C code keeps between two events, besides the processor's struct: part of the model's
  * state. */
@@ -19,15 +19,22 @@ extern struct coroutine coroutines[CO_COUNT];
 struct machine {
     uint32_t interruptibility, primary, pin, injection; /* fields of the VMCS */
     uint32_t reason;
-    int32_t returned; /* what the VMCALL or the NMI handler gave */
+    int32_t returned; /* what the VMCALL gave */
     bool line;        /* the platform's NMI, until it is acknowledged */
     bool pmi_raised;  /* what the guest's PMU and LVTPC show; set before each event */
+    /* For the model's guards, after each event: NMI exiting is off, NMI-window exiting is on, a
+     * request is being sent, NOTE_FORWARDED and NOTE_OWED, the NMI handler ends by IRET. */
+    bool passthrough, window, sending, forwarded, owed, unblocks;
 };
 extern struct machine machine;
 extern struct cpu the_cpu;
 
 /* Once: options and masks. */
 void model_start(bool passthrough, bool lazy, bool platform);
+/* An exit from a guest in this state: root mode's stay begins. Then the same for an entry. */
+void model_exit(uint32_t reason, bool blocking_by_nmi, bool blocking_by_mov_ss);
+void model_entered(void);
+bool model_blocks(void); /* NMIs, at the entry */
 /* A coroutine begins; it does nothing yet. */
 void model_begin(int who);
 /* Runs it to its next event, an E_* of events.h. */
