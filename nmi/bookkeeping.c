@@ -39,16 +39,18 @@ bool nmi_forward(struct cpu *cpu)
     return false;
 }
 
-/* Strikes out what is over. The door is opened: an NMI that waits in hardware arrives right here,
- * and if it is the guest's it is sent again and noted afresh. If none was, none waits: what was
- * forwarded has arrived. And where the guest is out of its handler, and nobody is sending, it has
- * dealt with all NMIs of the host's. */
+/* Strikes out what is over. What was forwarded since the last look may have been so in this very
+ * stay: it is left to the next exit. Else the door is opened: an NMI that waits in hardware arrives
+ * right here, and if it is the guest's it is sent again and noted afresh. If none was, none waits:
+ * what was forwarded has arrived. And where the guest is out of its handler, and nobody is sending,
+ * it has dealt with all NMIs of the host's. */
 static void settle(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
     bool guest_is_done = !(cpu->blocking & BLOCKING_BY_NMI) && !cpu->nmi.due;
 
-    __atomic_fetch_and(notes, ~NOTE_FRESH, __ATOMIC_ACQ_REL);
+    if (__atomic_fetch_and(notes, ~NOTE_FRESH, __ATOMIC_ACQ_REL) & NOTE_FRESH)
+        return;
     nmi_unblock();
     uint32_t now = __atomic_load_n(notes, __ATOMIC_ACQUIRE), over;
     do {
@@ -85,13 +87,6 @@ void nmi_bookkeeping(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
-    if (cpu->blocking & nmi->unblock_mask) {
-        /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
-        nmi->unblocked++;
-        nmi_unblock();
-    }
-    if (!(nmi->notes & nmi->notes_mask))
-        return;
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
     /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI)

@@ -83,7 +83,8 @@ const char *nmi_source_name(enum nmi_source source);
 /* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
-/* After every exit, before its handler: one test for all of it. True: call nmi_bookkeeping(). */
+/* After every exit, before its handler: one test for all of it. True: root mode is to be unblocked
+ * (cpu->blocking), or nmi_bookkeeping() has something to do. */
 static inline bool nmi_after_exit(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
@@ -91,8 +92,8 @@ static inline bool nmi_after_exit(const struct cpu *cpu)
     return ((cpu->blocking & nmi->unblock_mask) | (nmi->notes & nmi->notes_mask)) != 0;
 }
 
-/* Unblocks root mode where the guest is in its NMI handler, answers what the guest took, strikes
- * what has arrived from the notes, and logs. */
+/* There is something among the notes: answers what the guest took, strikes out what is over, logs.
+ * Root mode was unblocked before, where the options say so. */
 void nmi_bookkeeping(struct cpu *cpu);
 
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one

@@ -122,7 +122,13 @@ static inline exit_handler count_and_find(struct cpu *cpu)
 
 static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
 {
-    nmi_bookkeeping(cpu);
+    if (cpu->blocking & cpu->nmi.unblock_mask) {
+        /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
+        cpu->nmi.unblocked++;
+        nmi_unblock();
+    }
+    if (cpu->nmi.notes & cpu->nmi.notes_mask)
+        nmi_bookkeeping(cpu);
     return count_and_find(cpu);
 }
 

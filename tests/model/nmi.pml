@@ -14,7 +14,7 @@
  *   3. An NMI in the guest's handler that is not the guest's is one that hypercall 15 takes back.
  *   4. Host work runs with NMIs unblocked.
  *   5. The guest gets an NMI in doubt only where one of its own may have merged with the host's; and
- *      a stay in which nothing happens leaves no note behind of anything under way.
+ *      the second stay in which nothing happens leaves no note behind of anything under way.
  */
 
 /* Switches, given and explained by run.sh: what takes part (TRAPPED, SWITCH, LAZY, WORK, PLATFORM,
@@ -52,6 +52,7 @@ c_track "coroutines" "sizeof(coroutines)"
 #define WINDOW c_expr { machine.window }
 #define SENDING c_expr { machine.sending }
 #define FORWARDED c_expr { machine.forwarded }
+#define FRESH c_expr { machine.fresh }
 #define OWED c_expr { machine.owed }
 
 inline now_known(why)
@@ -193,6 +194,7 @@ inline leave_guest(exit_reason)
     :: else -> bit3 = virtual_blocked; virtual_blocked = false
     fi;
     must = TAKEN_BY_GUEST;
+    left_fresh = FRESH;
     quiet = reason == R_OTHER && !bit3 && !pending && !flying && !asked && !busy &&
             c_expr { !the_cpu.nmi.due };
     c_code { model_exit(now.reason, now.bit3, now.shadow); }
@@ -316,8 +318,9 @@ root:
         assert(c_expr { the_cpu.nmi.due == machine.window });
         assert(c_expr { the_cpu.nmi.due } || !(due_why & NOT_TO_LOSE));
         assert(!must);
-        assert(!quiet || (!FORWARDED && !OWED));
+        assert(!quiet || (!FRESH && (left_fresh || (!FORWARDED && !OWED))));
         quiet = false;
+        left_fresh = false;
         exit_why = 0;
         answered = 0;
         in_guest = true;

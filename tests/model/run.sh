@@ -98,8 +98,8 @@ for f in "${files[@]}"; do object "$root/$f" "$work/$(basename "$f").o"; done
 holds 'passthrough' ''
 holds 'passthrough, unblocked lazily' '-DLAZY'
 holds 'passthrough, host work' '-DWORK -DNO_HOST'
-holds 'passthrough, unblocked lazily, host work' '-DWORK -DLAZY'
-holds 'passthrough, two sources' '-DPLATFORM -DNO_PMU'
+holds 'passthrough, unblocked lazily, host work' '-DWORK -DLAZY -DNO_PMU'
+holds 'passthrough, two sources' '-DPLATFORM -DNO_PMU -DLAZY'
 holds 'trapped' '-DTRAPPED -DNO_PMU'
 holds 'trapped, PMIs alone' '-DTRAPPED -DNO_HOST'
 holds 'trapped, host work' '-DTRAPPED -DWORK -DNO_PMU'
@@ -112,6 +112,7 @@ holds 'the same, trapped' '-DSTRICT -DNO_PMU -DUNAWARE -DTRAPPED'
 if [ "${FULL:-0}" = 1 ]; then
     holds 'a guest without the module' '-DUNAWARE'
     holds 'whole: passthrough, host work' '-DWORK'
+    holds 'whole: passthrough, unblocked lazily, host work' '-DWORK -DLAZY'
     holds 'whole: passthrough, two sources' '-DPLATFORM'
     holds 'whole: trapped' '-DTRAPPED'
     holds 'whole: trapped, host work' '-DTRAPPED -DWORK'
@@ -149,7 +150,9 @@ changed 'a forwarded NMI is not noted' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PM
 changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED/NOTE_FORWARDED, __ATOMIC_RELAXED/'
 changed 'notes are struck out with the door shut' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    '/~NOTE_FRESH/,/uint32_t now/s/nmi_unblock();//'
+    '/^static void settle/,/^}/s/nmi_unblock();//'
+changed 'notes are struck out in the stay that made them' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
+    's/__ATOMIC_ACQ_REL) & NOTE_FRESH)/__ATOMIC_ACQ_REL) \& 0)/;s/nmi_unblock();$/;/'
 changed 'notes are struck out although an NMI came' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/if (now & NOTE_FRESH)/if (false)/'
 changed 'fresh is for ever' quiet '-DNO_HOST' $f 's/~NOTE_FRESH/~0u/'
@@ -158,7 +161,8 @@ changed 'the host'"'"'s NMI is forgotten while it is being sent' returned '' $f 
 changed 'the host'"'"'s NMI is forgotten while the guest is in its handler' returned '' $f \
     's/bool guest_is_done = .*/bool guest_is_done = true;/'
 changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *settle(cpu);/;/'
-changed 'hypercall 15 looks too early at what is owed' returned '' $f \
+changed 'hypercall 15 looks too early at what is owed' returned \
+    '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     '/^int64_t nmi_returned/,/^}/{s/unsigned claimed/uint32_t notes = cpu->nmi.notes; unsigned claimed/;s/__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED)/notes/}'
 changed 'the exit looks for nothing lost' must '-DNO_PMU' $f 's/^.*notes_mask |= NOTES_ASKED;/;/'
 changed 'nothing lost is looked for while NMIs are trapped' must '-DSWITCH -DNO_PMU' $f \
@@ -167,8 +171,6 @@ changed 'an NMI exit'"'"'s own NMI is taken for lost' '|' '-DSTRICT -DNO_PMU -DU
     's/if (reason == EXIT_REASON_EXCEPTION_OR_NMI)/if (false)/'
 changed 'what waits behind a blocked root mode is taken for lost' '|' \
     '-DSTRICT -DNO_PMU -DUNAWARE -DLAZY' $f 's/nmi->unblock_mask != 0)/true)/'
-changed 'root mode stays blocked' '|' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
-    '/nmi->unblocked++/,/}/s/nmi_unblock();//'
 changed 'host work begins blocked' blocked '-DWORK -DNO_HOST' $f \
     '/^void nmi_hold/,/^}/s/nmi_unblock();/;/'
 changed 'the hold does not end' hold '-DWORK -DNO_HOST' $f 's/nmi->hold = false;//'
@@ -187,6 +189,7 @@ changed 'a window leaves the NMI due' window '-DTRAPPED -DNO_HOST' $f \
 changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \
     's/(void)nmi_forward(cpu);//'
 
+changed 'root mode stays blocked' '|' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit.c 's/nmi_unblock();//'
 changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit.c \
     's/if (__builtin_expect(nmi_after_exit(cpu), 0))/if (false)/'
 

@@ -101,6 +101,7 @@ static void show(void)
     machine.window = machine.primary & PRIMARY_NMI_WINDOW_EXITING;
     machine.sending = the_cpu.nmi.notes & NOTES_SENDING;
     machine.forwarded = the_cpu.nmi.notes & NOTE_FORWARDED;
+    machine.fresh = the_cpu.nmi.notes & NOTE_FRESH;
     machine.owed = the_cpu.nmi.notes & NOTE_OWED;
 }
 
@@ -303,6 +304,7 @@ void model_start(bool passthrough, bool lazy, bool platform)
     boot.options.pmu = true;
     the_cpu.boot = &boot;
     the_cpu.nmi.guest_started = true;
+    the_cpu.nmi_stack = BIT(32); /* far from what an NMI interrupts here */
     nmi_setup(&the_cpu, true);
     show();
 }

@@ -23,8 +23,8 @@ struct machine {
     bool line;        /* the platform's NMI, until it is acknowledged */
     bool pmi_raised;  /* what the guest's PMU and LVTPC show; set before each event */
     /* For the model's guards, after each event: NMI exiting is off, NMI-window exiting is on, a
-     * request is being sent, NOTE_FORWARDED and NOTE_OWED, the NMI handler ends by IRET. */
-    bool passthrough, window, sending, forwarded, owed, unblocks;
+     * request is being sent, what NOTE_* say, the NMI handler ends by IRET. */
+    bool passthrough, window, sending, forwarded, fresh, owed, unblocks;
 };
 extern struct machine machine;
 extern struct cpu the_cpu;

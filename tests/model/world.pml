@@ -54,6 +54,7 @@ bool must;               /* this root stay can know that its NMI has gone to the
 bool line;               /* the platform's, and not answered */
 bool doubt;              /* one of the guest's may be in the NMI handler's hand */
 bool quiet;              /* this root stay has met nothing that is under way */
+bool left_fresh;         /* at the exit, something had been forwarded since the last look */
 bool busy;               /* a sender is at it */
 
 #define NMI_TAKEN (pending && !blocked)
