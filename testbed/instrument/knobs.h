@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "inject.h"
+#include "pmu.h"
 
 enum FeatureControl {
     FEATURE_CONTROL_UNLOCKED,
@@ -39,8 +40,9 @@ struct Knobs {
     unsigned pmi_skid = 0;
     /* Not 0: skids 0 to this less 1 in turn, instead. */
     unsigned pmi_skids = 0;
-    /* The processor has a PMU. */
+    /* The processor has a PMU, and which counters. */
     bool pmu = true;
+    PmuShape pmu_shape;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */
