@@ -30,9 +30,6 @@ static inline void pmu_before_entry(struct cpu *cpu)
         pmu_reload_global_ctrl(cpu);
 }
 
-/* pmu_switch.c: as if the guest had written 0 to GLOBAL_CTRL. NMI context too. */
-void pmu_stop_guest(struct cpu *cpu);
-
 /* ---- guest_pmi.c: a PMI of the guest's that root mode meets; NMI context. ---- */
 
 /* The guest's PMU has raised an NMI that its handler has not dealt with. True while that handler
@@ -46,10 +43,12 @@ bool pmu_pmi_raised(const struct cpu *cpu);
 
 /* An NMI that root mode took is sent to the guest again. Where it is a PMI: freezes what the guest's
  * IA32_DEBUGCTL would have frozen at it, FREEZE_PERFMON_ON_PMI its counters and FREEZE_LBRS_ON_PMI
- * its branch records, in the way of this PMU's version. Nothing counts and no branch is recorded in
+ * its branch records. Left out: counters before version 4, whose freeze clears GLOBAL_CTRL, since
+ * the VMCS may be about to get its value from what this interrupts (Linux does not ask for it). Not
+ * seen here: PMIs that LVTPC delivers as interrupts. Nothing counts and no branch is recorded in
  * root mode, so any moment before the entry is as good as the PMI's. Not while the PMU is another's.
  */
-void pmu_freeze_as_guest(struct cpu *cpu);
+void pmu_freeze_as_guest(const struct cpu *cpu);
 
 /* ---- pmu_context.c: the whole state of a PMU, to be switched between two users of it: the guest
  * and the host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */

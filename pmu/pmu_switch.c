@@ -71,24 +71,10 @@ void pmu_setup(struct cpu *cpu)
 void pmu_reload_global_ctrl(struct cpu *cpu)
 {
     struct cpu_pmu *pmu = &cpu->pmu;
-    const volatile uint64_t *stored = &pmu->guest_list[0].value;
-    uint64_t value;
 
-    do { /* again when an NMI has stopped the guest's counters meanwhile */
-        value = *stored;
-        pmu->global_ctrl_loaded = value;
-        if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
-            vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);
-    } while (value != *stored);
-}
-
-void pmu_stop_guest(struct cpu *cpu)
-{
-    struct cpu_pmu *pmu = &cpu->pmu;
-
-    pmu->guest_list[0].value = pmu->global_ctrl_loaded = NOTHING_COUNTS;
-    if (pmu->global_ctrl != GLOBAL_CTRL_LISTS)
-        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+    pmu->global_ctrl_loaded = pmu->guest_list[0].value;
+    if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
+        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
 }
 
 static uint64_t pmu_global_ctrl(const struct cpu *cpu)

@@ -198,6 +198,7 @@ DECLARE_TEST(test_sweep_nmi);
 DECLARE_TEST(test_sweep_twice);
 DECLARE_TEST(test_sweep_handler);
 DECLARE_TEST(test_sweep_pmi);
+DECLARE_TEST(test_freeze);
 DECLARE_TEST(test_measure);
 DECLARE_TEST(test_msr_refused);
 DECLARE_TEST(test_msr_kept);

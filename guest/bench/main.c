@@ -45,6 +45,7 @@ static const struct {
     {"sweep-twice", test_sweep_twice},
     {"sweep-handler", test_sweep_handler},
     {"sweep-pmi", test_sweep_pmi},
+    {"freeze", test_freeze},
     {"measure", test_measure},
     {"msr-refused", test_msr_refused},
     {"msr-kept", test_msr_kept},

@@ -283,6 +283,40 @@ def test_sweep_skids(lab):
     return f"{pmi['raised']} PMIs, {pmi['root']} in root mode"
 
 
+def freeze(lab, name, entry="msr+nmi", knobs=(), **more):
+    """The counts of PMIs that found a running counter, recorded branches, or no mark of it."""
+    plan = Plan(f"pmi_skid {LONG_SKID}", *knobs).add("freeze")
+    boot = run(lab, f"bench-freeze-{name}", plan, entry=entry, **more)
+    row = boot.lines("freeze")[0]
+    assert int(row["handled"]) == PMI_BEFORE, row
+    return boot, [int(row[key]) for key in ("running", "recording", "unmarked")]
+
+
+def make_freeze_test(name, entry, config, knobs):
+    def one(lab):
+        boot, bad = freeze(lab, name, entry, knobs, config=config)
+        expect_ok(boot, ["freeze"])
+        assert bad == [0, 0, 0], bad
+        return f"{PMI_BEFORE} PMIs"
+    one.__doc__ = "Counters and branch records stand still at a PMI wherever it lands."
+    one.__name__ = f"test_freeze_{name}"
+    return one
+
+
+FREEZE = [("native", "native", "", []), ("msr_nmi", "msr+nmi", "", []), ("msr", "msr", "", []),
+          ("intercept", "intercept", "", []), ("apic_trap", "msr+nmi", "apic=trap", []),
+          ("save_control", "msr+nmi", "", ["show_control save_global_ctrl"]),
+          ("msr_lists", "msr+nmi", "", ["hide_control load_global_ctrl_at_entry"])]
+
+
+def test_freeze_fails_without_it(lab):
+    """PMIs of root mode then find everything running; the others are frozen by the processor."""
+    in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
+    _, bad = freeze(lab, "no-freeze", efi=path("build", "mutants", "no_freeze.efi"))
+    assert bad == [in_root, in_root, in_root], f"{bad}, {in_root} PMIs in root mode"
+    return f"{bad} of {PMI_BEFORE} not frozen"
+
+
 def make_setup_test(name, config, entry, knobs, kinds):
     def one(lab):
         plan = Plan(f"pmi_skid {LONG_SKID}", *knobs)
@@ -366,6 +400,7 @@ TESTS += [make_sweep_test(test, kind) for test in ("sweep", "sweep-next", "sweep
           for kind in KINDS]
 TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
           test_sweep_skids]
+TESTS += [make_freeze_test(*setup) for setup in FREEZE] + [test_freeze_fails_without_it]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
 TESTS += [test_fails_without_resend, test_fails_without_skid_step, test_fails_with_careless,
           test_exceptions, test_shutdown,
