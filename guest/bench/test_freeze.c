@@ -27,7 +27,7 @@ static void handle_pmi(void)
     bool moved = rdmsr(IA32_FIXED_CTR0) != count;
     uint64_t top = rdmsr(MSR_LASTBRANCH_TOS);
 
-    __asm__ volatile("jmp 1f\n1:");
+    __asm__ volatile("jmp 1f\n1:"); /* is it recorded? */
     handled++;
     recording += rdmsr(MSR_LASTBRANCH_TOS) != top;
     running += moved;

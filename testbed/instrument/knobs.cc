@@ -148,7 +148,7 @@ const char *parse_pmu(const std::string &name, const std::string &value, PmuShap
         return parse_unsigned(value, &shape->version) && shape->version >= PMU_VERSION_LEAST &&
                        shape->version <= PMU_VERSION_LEAF_23H
                    ? nullptr
-                   : "4, 5 or 6";
+                   : "3, 4, 5 or 6";
     unsigned most = name == "pmu_general_mask" ? PMU_GENERAL_MAX : PMU_FIXED_MAX;
     unsigned mask;
     if (!parse_unsigned(value, &mask) || mask >> most != 0)

@@ -8,9 +8,9 @@
 
 namespace {
 
-constexpr uint64_t STATUS_RESET_VALID =
-    GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_OVF_UNCORE |
-    GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
+constexpr uint64_t STATUS_FREEZES = GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ;
+constexpr uint64_t STATUS_RESET_VALID = STATUS_FREEZES | GLOBAL_STATUS_OVF_UNCORE |
+                                        GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t STATUS_SET_VALID = STATUS_RESET_VALID & ~GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t CAPABILITIES =
     PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM | PERF_CAP_FW_WRITE;
@@ -31,6 +31,11 @@ bool in_block(uint32_t index, uint32_t first, unsigned size, unsigned step, unsi
         return false;
     *n = (index - first) / step;
     return *n < size;
+}
+
+bool needs_streamlined(uint32_t index)
+{
+    return index == IA32_PERF_GLOBAL_STATUS_SET || index == IA32_PERF_GLOBAL_INUSE;
 }
 
 }  // namespace
@@ -178,7 +183,11 @@ MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
         *value = status_;
     else if (index == IA32_PERF_GLOBAL_CTRL)
         *value = global_ctrl_;
-    else if (index == IA32_PERF_GLOBAL_STATUS_RESET || index == IA32_PERF_GLOBAL_STATUS_SET)
+    else if (index == IA32_PERF_GLOBAL_STATUS_RESET)
+        *value = 0;
+    else if (!streamlined() && needs_streamlined(index))
+        return MSR_ABSENT;
+    else if (index == IA32_PERF_GLOBAL_STATUS_SET)
         *value = 0;
     else if (index == IA32_PERF_GLOBAL_INUSE)
         *value = in_use();
@@ -209,7 +218,9 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
     else if (index == IA32_PERF_GLOBAL_CTRL)
         reserved = ~global_counters();
     else if (index == IA32_PERF_GLOBAL_STATUS_RESET)
-        reserved = ~(STATUS_RESET_VALID | global_counters());
+        reserved = ~(STATUS_RESET_VALID | global_counters()) | (streamlined() ? 0 : STATUS_FREEZES);
+    else if (!streamlined() && needs_streamlined(index))
+        return MSR_ABSENT;
     else if (index == IA32_PERF_GLOBAL_STATUS_SET)
         reserved = ~(STATUS_SET_VALID | global_counters());
     else if (index == IA32_PERF_GLOBAL_STATUS || index == IA32_PERF_GLOBAL_INUSE ||
@@ -270,13 +281,20 @@ bool Pmu::take_pmi(uint64_t now)
     return true;
 }
 
-void Pmu::on_pmi(uint64_t debugctl)
+// SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": legacy and streamlined.
+uint64_t Pmu::on_pmi(uint64_t debugctl)
 {
+    if (!streamlined()) {
+        if (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI)
+            set_global_ctrl(0);
+        return debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI ? debugctl & ~DEBUGCTL_LBR : debugctl;
+    }
     if (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI)
         status_ |= GLOBAL_STATUS_CTR_FRZ;
     if (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI)
         status_ |= GLOBAL_STATUS_LBR_FRZ;
     update();
+    return debugctl;
 }
 
 bool Pmu::lbr_frozen() const

@@ -24,14 +24,15 @@ enum MsrResult {
 constexpr unsigned PMU_GENERAL_MAX = 16;
 constexpr unsigned PMU_GENERAL_LEGACY = 10;
 constexpr unsigned PMU_FIXED_MAX = 16;
-constexpr unsigned PMU_VERSION_LEAST = 4;
+constexpr unsigned PMU_VERSION_LEAST = 3;
+constexpr unsigned PMU_VERSION_STREAMLINED = 4; /* freezes by GLOBAL_STATUS, and its SET and INUSE */
 constexpr unsigned PMU_VERSION_FIXED_MASK = 5; /* CPUID.0AH:ECX */
 constexpr unsigned PMU_VERSION_LEAF_23H = 6;
 constexpr uint64_t PMU_NEVER = ~uint64_t{0};
 
 /* What the processor has. */
 struct PmuShape {
-    unsigned version = PMU_VERSION_LEAST;
+    unsigned version = PMU_VERSION_STREAMLINED;
     uint32_t general = 0xf; /* a bit for each counter */
     uint32_t fixed = 0x7;
 };
@@ -69,8 +70,8 @@ public:
     void look(uint64_t now);
     /* True once for each PMI that has become due. */
     bool take_pmi(uint64_t now);
-    /* The PMI is on its way: freezes what DEBUGCTL says. */
-    void on_pmi(uint64_t debugctl);
+    /* The PMI is on its way: freezes what DEBUGCTL says, and gives its new value. */
+    uint64_t on_pmi(uint64_t debugctl);
 
     bool lbr_frozen() const;
     /* Instructions in `mode` that may run before look() or take_pmi() has to. */
@@ -90,6 +91,7 @@ private:
     uint64_t fixed_ctrl_valid() const;
     /* The four control bits of a fixed counter, by its number in here. */
     uint64_t fixed_field(unsigned n) const;
+    bool streamlined() const { return shape_.version >= PMU_VERSION_STREAMLINED; }
     bool enabled(unsigned n) const;
     bool interrupts(unsigned n) const;
     Selector selector(unsigned n) const;

@@ -309,6 +309,18 @@ FREEZE = [("native", "native", "", []), ("msr_nmi", "msr+nmi", "", []), ("msr", 
           ("msr_lists", "msr+nmi", "", ["hide_control load_global_ctrl_at_entry"])]
 
 
+def test_freeze_version_3(lab):
+    """There the freeze clears what enables: branch records, as natively; of the counters no one."""
+    _, native = freeze(lab, "native-3", "native", ["pmu_version 3"])
+    _, guest = freeze(lab, "3", knobs=["pmu_version 3"])
+    _, without = freeze(lab, "no-freeze-3", knobs=["pmu_version 3"],
+                        efi=path("build", "mutants", "no_freeze.efi"))
+    in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
+    assert native == [0, 0, 0] and guest == [in_root, 0, 0], f"{native}, {guest}, {in_root}"
+    assert without == [in_root, in_root, 0], without
+    return f"records 0, without the freeze {without[1]} of {PMI_BEFORE}; counters {guest[0]}"
+
+
 def test_freeze_fails_without_it(lab):
     """PMIs of root mode then find everything running; the others are frozen by the processor."""
     in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
@@ -400,7 +412,7 @@ TESTS += [make_sweep_test(test, kind) for test in ("sweep", "sweep-next", "sweep
           for kind in KINDS]
 TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
           test_sweep_skids]
-TESTS += [make_freeze_test(*setup) for setup in FREEZE] + [test_freeze_fails_without_it]
+TESTS += [make_freeze_test(*setup) for setup in FREEZE] + [test_freeze_version_3, test_freeze_fails_without_it]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
 TESTS += [test_fails_without_resend, test_fails_without_skid_step, test_fails_with_careless,
           test_exceptions, test_shutdown,

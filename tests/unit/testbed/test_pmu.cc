@@ -180,6 +180,23 @@ TEST(freeze_stops_until_the_status_is_reset)
     CHECK(!m.pmu.lbr_frozen());
 }
 
+TEST(version_3_freezes_by_what_enables)
+{
+    Machine m(PmuShape{3, 0xf, 0x7});
+    uint64_t both = DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_FREEZE_LBRS_ON_PMI | DEBUGCTL_LBR;
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    CHECK_EQUAL(m.pmu.on_pmi(DEBUGCTL_LBR), DEBUGCTL_LBR);
+    m.run(USER, 4);
+    CHECK_EQUAL(m.pmu.on_pmi(both), both & ~DEBUGCTL_LBR);
+    m.run(USER, 4);
+    CHECK_EQUAL(m.read(IA32_PMC0), 4u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_CTRL), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 0u);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, 1), MSR_ABSENT);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_RESET, GLOBAL_STATUS_CTR_FRZ), MSR_FAULT);
+}
+
 TEST(status_bits_are_set_and_reset_one_by_one)
 {
     Machine m;

@@ -149,7 +149,7 @@ TEST(knobs_of_the_shape)
     CHECK_EQUAL(knobs.pmu_shape.version, 6u);
     CHECK_EQUAL(knobs.pmu_shape.general, 0xcfu);
     CHECK_EQUAL(knobs.pmu_shape.fixed, 0x27u);
-    for (const char *bad : {"pmu_version 3", "pmu_version 7", "pmu_general_mask 0x10000",
+    for (const char *bad : {"pmu_version 2", "pmu_version 7", "pmu_general_mask 0x10000",
                             "pmu_fixed_mask 0x10000", "pmu_fixed_mask 5", "pmu_general_mask 5",
                             "pmu_general_mask 0x7ff", "pmu_version 5\npmu_general_mask 5"}) {
         Knobs none;
