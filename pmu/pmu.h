@@ -11,14 +11,40 @@
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls);
 const char *pmu_switch_name(enum global_ctrl_switch how);
 
+/* ---- pmu_registers.c: which MSRs are the PMU's, and what CPUID says of this one ---- */
+
+#define PMU_FIXED_MAX 16 /* with indices below 0x1900 */
+#define PMU_CONTEXT_MAX 300 /* more registers than the table has with 32 counters of each kind */
+
+/* From CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES (0: there is none). */
+struct pmu_facts {
+    unsigned version;
+    uint32_t general, fixed; /* counters, a bit for each */
+    uint64_t capabilities;
+};
+struct pmu_facts pmu_facts(void);
+/* The same from these; leaf_23_1 is CPUID.(EAX=23H,ECX=1), which says it all where it is there
+ * (NULL: it is not). Without it fixed counter i is there if ECX[i] or EDX[4:0] > i of leaf 0AH
+ * (SDM Vol. 3, "Architectural Performance Monitoring Version 5"). Pure. */
+struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
+                              const struct cpuid_result *leaf_23_1, uint64_t capabilities);
+
+/* An index that is the PMU's, on this processor or another. */
+bool pmu_owns(uint32_t index);
+/* Lets all accesses to those exit. */
+void pmu_trap(void *msr_bitmap);
+/* The indices that hold one user's state on a processor with these counters, each register once;
+ * gives their number. Whether a processor has one that no CPUID bit tells about has to be tried. */
+unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX]);
+
+/* ---- pmu_switch.c ---- */
+
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
 /* pmu_switch.c: one access of the guest to an MSR of the PMU, where these exit (a row's function
  * in vmx/msr.c): done on the hardware, or, with pmu=off, refused. False: #GP. */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
-#define PMU_COUNTERS_MAX 8
-#define PMU_FIXED_MAX 16
 
 /* pmu_switch.c: to be called when the VMCS is current and an exit was handled. The MSR-store list
  * left the guest's value in memory; the VMCS has to load it again when it changed. */
@@ -53,14 +79,13 @@ void pmu_freeze_as_guest(const struct cpu *cpu);
 /* ---- pmu_context.c: the whole state of a PMU, to be switched between two users of it: the guest
  * and the host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */
 
-#define PMU_CONTEXT_MAX 48
-
 /* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among them: it is
  * in the VMCS for a guest, and 0 in root mode outside host work. */
 struct pmu_context {
     uint64_t value[PMU_CONTEXT_MAX];
     uint64_t status; /* IA32_PERF_GLOBAL_STATUS */
 };
+_Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its own");
 
 /* Finds out which registers this processor has. False: the page pool is used up. */
 bool pmu_context_setup(struct cpu *cpu);
@@ -68,13 +93,6 @@ bool pmu_context_setup(struct cpu *cpu);
 /* Saves what is in the registers to *from and loads *to: one RDMSR and one WRMSR for each register,
  * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
-
-/* What CPUID and IA32_PERF_CAPABILITIES (0: there is none) say of this processor's PMU. */
-struct pmu_facts {
-    unsigned version, general, fixed; /* the latter two: counters */
-    uint64_t capabilities;
-};
-struct pmu_facts pmu_facts(void);
 
 /* ---- host_work.c: a workload in root mode that owns the PMU for a while and takes PMIs of its
  * own, the P_Host of the thesis's section 4.4.2. ---- */

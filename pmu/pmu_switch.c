@@ -36,8 +36,7 @@ static uint64_t global_ctrl_bits(void)
 {
     struct pmu_facts facts = pmu_facts();
 
-    return ((UINT64_C(1) << facts.general) - 1) |
-           ((UINT64_C(1) << facts.fixed) - 1) << GLOBAL_CTRL_FIXED_SHIFT |
+    return facts.general | (uint64_t)facts.fixed << GLOBAL_CTRL_FIXED_SHIFT |
            (facts.capabilities & PERF_CAP_METRICS ? GLOBAL_CTRL_METRICS : 0);
 }
 

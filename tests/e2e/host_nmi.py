@@ -380,6 +380,20 @@ def test_context_two_guests(lab):
     return f"{found['checked']} registers"
 
 
+def make_context_test(shape):
+    def one(lab):
+        plan = Plan(*bench.shape_knobs(shape)).add("context:work", "context:guest")
+        boot = run(lab, f"host-context-{shape}", plan)
+        found = [context(boot, word) for word in ("work", "guest")]
+        assert all(results(boot).values()) and \
+            all(f["kept"] == f["checked"] and f["ran"] == 1 for f in found), \
+            f"{found}; {bench.notes(boot)}"
+        return f"{found[0]['checked']} registers"
+    one.__doc__ = "The same with all counters that CPUID.0AH:ECX or leaf 23H names."
+    one.__name__ = f"test_context_{shape}"
+    return one
+
+
 def bare(lab):
     return run(lab, "host-bare", Plan().add("context:bare"))
 
@@ -496,7 +510,7 @@ TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_ti
           test_returned, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
           test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
-          test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
+          *map(make_context_test, bench.SHAPES), test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
           make_lbr_failure("root_branches", 1)]
 TESTS += [make_setup_test(*setup) for setup in bench.SETUPS]
 TESTS += [make_fault_test(*fault) for fault in FAULTS]
