@@ -52,9 +52,17 @@ void pmu_reload_global_ctrl(struct cpu *cpu);
 
 static inline void pmu_before_entry(struct cpu *cpu)
 {
-    if (__builtin_expect(cpu->pmu.guest_list[0].value != cpu->pmu.global_ctrl_loaded, 0))
+    if (__builtin_expect(cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value != cpu->pmu.global_ctrl_loaded, 0))
         pmu_reload_global_ctrl(cpu);
 }
+
+/* ---- pebs.c: PEBS that may write its record behind an exit ---- */
+
+/* Whether PEBS keeps to the world that it was enabled in, by the version of the PMU, CPUID.1:EAX
+ * and the microcode's revision. Pure. */
+bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode);
+/* This processor has PEBS, and it is not isolated. */
+bool pebs_needs_switch(unsigned version);
 
 /* ---- guest_pmi.c: a PMI of the guest's that root mode meets; NMI context. ---- */
 

@@ -29,10 +29,12 @@ bool pmu_context_setup(struct cpu *cpu)
     if (!cpu->boot->options.pmu)
         return true;
 
+    cpu->pmu.pebs_switched = pebs_needs_switch(facts.version);
     /* Whether each is there is tried, without a trace. */
     unsigned listed = pmu_list(&facts, r->msr);
     for (unsigned i = 0; i < listed; i++)
-        if (rdmsr_safe(r->msr[i], &value) && wrmsr_safe(r->msr[i], value))
+        if (!(r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) && /* it is in a list */
+            rdmsr_safe(r->msr[i], &value) && wrmsr_safe(r->msr[i], value))
             r->msr[r->count++] = r->msr[i];
     cpu->pmu.can_work = facts.capabilities & PERF_CAP_FW_WRITE &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);

@@ -46,6 +46,7 @@ static const struct {
     {"sweep-handler", test_sweep_handler},
     {"sweep-pmi", test_sweep_pmi},
     {"freeze", test_freeze},
+    {"pebs", test_pebs},
     {"pmu-registers", test_registers},
     {"measure", test_measure},
     {"msr-refused", test_msr_refused},
