@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The guest owns the PMU. What is left to do is IA32_PERF_GLOBAL_CTRL at exits and entries, so that
- * nothing counts in root mode, and to hide the PMU where pmu=off. Thesis, section 3.1.
+ * nothing counts in root mode, PMIs that come there, and to hide the PMU where pmu=off. Thesis,
+ * section 3.1.
+ *
+ * Not done: AnyThread, by which a counter of version 3 or 4 counts the other hyperthread's root
+ * mode, too. The SDM (Vol. 3, "Architectural Performance Monitoring Version 3") has a VMM intercept
+ * IA32_PERFEVTSELx and IA32_FIXED_CTR_CTRL for it: an exit for each write of them.
  */
 #pragma once
 
@@ -42,17 +47,19 @@ unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX])
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
-/* pmu_switch.c: one access of the guest to an MSR of the PMU, where these exit (a row's function
- * in vmx/msr.c): done on the hardware, or, with pmu=off, refused. False: #GP. */
+/* One access of the guest to an MSR of the PMU, where these exit (a row's function in vmx/msr.c):
+ * done on the hardware, or, with pmu=off, refused. False: #GP. */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
-/* pmu_switch.c: to be called when the VMCS is current and an exit was handled. The MSR-store list
- * left the guest's value in memory; the VMCS has to load it again when it changed. */
+/* To be called when the VMCS is current and an exit was handled. The MSR-store list left the guest's
+ * value in memory; the VMCS has to load it again when it changed. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
 
 static inline void pmu_before_entry(struct cpu *cpu)
 {
-    if (__builtin_expect(cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value != cpu->pmu.global_ctrl_loaded, 0))
+    uint64_t stored = cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value;
+
+    if (__builtin_expect(stored != cpu->pmu.global_ctrl_loaded, 0))
         pmu_reload_global_ctrl(cpu);
 }
 
@@ -75,13 +82,13 @@ bool pebs_needs_switch(unsigned version);
  * would the bits alone: a counter may overflow without asking for a PMI. */
 bool pmu_pmi_raised(const struct cpu *cpu);
 
-/* An NMI that root mode took is sent to the guest again. Where it is a PMI: freezes what the guest's
- * IA32_DEBUGCTL would have frozen at it, FREEZE_PERFMON_ON_PMI its counters and FREEZE_LBRS_ON_PMI
- * its branch records. Left out: counters before version 4, whose freeze clears GLOBAL_CTRL, since
- * the VMCS may be about to get its value from what this interrupts (Linux does not ask for it). Not
- * seen here: PMIs that LVTPC delivers as interrupts. Nothing counts and no branch is recorded in
- * root mode, so any moment before the entry is as good as the PMI's. Not while the PMU is another's.
- */
+/* An NMI that root mode took is sent to the guest again. Where it is a PMI: freezes what the
+ * guest's IA32_DEBUGCTL would have frozen at it, FREEZE_PERFMON_ON_PMI its counters and
+ * FREEZE_LBRS_ON_PMI its branch records. Left out: counters before version 4, whose freeze clears
+ * GLOBAL_CTRL, since the VMCS may be about to get its value from what this interrupts (Linux does
+ * not ask for it). Not seen here: PMIs that LVTPC delivers as interrupts. Nothing counts and no
+ * branch is recorded in root mode, so any moment before the entry is as good as the PMI's. Not
+ * while the PMU is another's. */
 void pmu_freeze_as_guest(const struct cpu *cpu);
 
 /* ---- pmu_context.c: the whole state of a PMU, to be switched between two users of it: the guest

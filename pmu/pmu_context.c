@@ -36,7 +36,8 @@ bool pmu_context_setup(struct cpu *cpu)
         if (!(r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) && /* it is in a list */
             rdmsr_safe(r->msr[i], &value) && wrmsr_safe(r->msr[i], value))
             r->msr[r->count++] = r->msr[i];
-    cpu->pmu.can_work = facts.capabilities & PERF_CAP_FW_WRITE &&
+    cpu->pmu.can_work = facts.general & HOST_GLOBAL_CTRL &&
+                        facts.capabilities & PERF_CAP_FW_WRITE &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
     cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET;

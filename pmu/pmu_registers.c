@@ -33,12 +33,13 @@ static const struct block {
     enum names names;
     uint32_t step;
 } blocks[] = {
-    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
-    {IA32_PMC0, IA32_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_SHORT, 1},
+    /* What a PMI's handler and a context switch use comes first: policy=intercept looks here. */
+    {IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
     {IA32_A_PMC0, IA32_A_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_FULL, 1},
+    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
     {IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR_CTRL, ALL, ANY, 1},
     {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, UP_TO_5, 1},
-    {IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
+    {IA32_PMC0, IA32_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_SHORT, 1},
     {IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
     {IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
     {MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
@@ -71,8 +72,14 @@ static bool named_so(const struct pmu_facts *facts, enum names names)
     bool from_6 = facts->version >= PMU_VERSION_NAMES;
     bool full = facts->capabilities & PERF_CAP_FW_WRITE;
 
-    return names == ANY || (names == FROM_6 && from_6) || (names == UP_TO_5 && !from_6) ||
-           (names == UP_TO_5_SHORT && !from_6 && !full) || (names == UP_TO_5_FULL && !from_6 && full);
+    switch (names) {
+    case UP_TO_5: return !from_6;
+    case UP_TO_5_SHORT: return !from_6 && !full;
+    case UP_TO_5_FULL: return !from_6 && full;
+    case FROM_6: return from_6;
+    case ANY: break;
+    }
+    return true;
 }
 
 static bool used(const struct pmu_facts *facts, const struct block *block, uint32_t index)

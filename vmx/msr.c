@@ -148,6 +148,11 @@ static const struct msr_rule rules[] = {
     {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
 };
 
+static bool pmu_traps(const struct cpu *cpu)
+{
+    return !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT;
+}
+
 void msr_setup(struct cpu *cpu, const uint32_t *controls)
 {
     const bool used[] = {
@@ -157,7 +162,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [WITH_APIC_TRAP] = cpu->boot->options.apic_trap,
     };
 
-    if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
+    if (pmu_traps(cpu))
         pmu_trap(cpu->msr_bitmap);
     for (const struct msr_rule *rule = rules; rule < rules + LENGTH_OF(rules); rule++)
         if (used[rule->when])
@@ -167,11 +172,11 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
 
 /* What has no row is done on the hardware: that is what the bitmap cannot name, since all else
  * exits for a row, and every row is of the bitmap's low range. */
-static const struct msr_rule *rule_of(uint32_t index)
+static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
 
-    if (pmu_owns(index)) /* first, because these are the exits that count */
+    if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
         return &pmu_rule;
     for (unsigned i = 0; index < RANGE && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
@@ -193,7 +198,7 @@ static void finish_read(struct cpu *cpu, bool done, uint64_t value)
 void exit_rdmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
-    const struct msr_rule *rule = rule_of(index);
+    const struct msr_rule *rule = rule_of(cpu, index);
     uint64_t value = 0;
     bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
                                      : rule->read != FAULT && rdmsr_safe(index, &value);
@@ -223,7 +228,7 @@ void exit_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
-    const struct msr_rule *rule = rule_of(index);
+    const struct msr_rule *rule = rule_of(cpu, index);
 
     if (write_msr(cpu, rule, index, value)) {
         skip_instruction(cpu);
