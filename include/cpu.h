@@ -43,6 +43,9 @@ struct msr_entry {
 } __attribute__((aligned(16)));
 _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
 
+/* The entries of the PMU's MSR lists. */
+enum pmu_list_entry { PMU_LIST_GLOBAL_CTRL, PMU_LIST_PEBS_ENABLE, PMU_LIST };
+
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
     uint64_t global_ctrl_valid;      /* bits that the processor has, for policy=intercept */
@@ -53,8 +56,9 @@ struct cpu_pmu {
     bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
     bool can_work;                   /* the registers that host work writes are all there */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
-    struct msr_entry guest_list[1];  /* stored at exit, and loaded at entry with GLOBAL_CTRL_LISTS */
-    struct msr_entry host_list[1];   /* loaded at exit with GLOBAL_CTRL_LISTS: counters stop */
+    bool pebs_switched;              /* PEBS is not isolated, see pmu/pebs.c */
+    /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */
+    struct msr_entry guest_list[PMU_LIST], host_list[PMU_LIST];
 };
 
 /* Who can raise an NMI for the host, in the order in which they are asked. */

@@ -24,6 +24,7 @@
 #define SPEC_CTRL_IBRS BIT(0)
 #define IA32_BIOS_UPDT_TRIG 0x079
 #define MSR_TRACE_HUB_STH_ACPIBAR_BASE 0x080
+#define IA32_BIOS_SIGN_ID 0x08b
 #define IA32_SGXLEPUBKEYHASH0 0x08c
 #define IA32_SMM_MONITOR_CTL 0x09b
 #define IA32_SMBASE 0x09e
@@ -68,6 +69,7 @@
 #define EVTSEL_INT BIT(20)
 #define EVTSEL_EN BIT(22)
 #define IA32_MISC_ENABLE 0x1a0
+#define MISC_ENABLE_PEBS_UNAVAILABLE BIT(12)
 #define MISC_ENABLE_XD_DISABLE BIT(34)
 #define MSR_OFFCORE_RSP_0 0x1a6
 #define MSR_OFFCORE_RSP_1 0x1a7
@@ -124,6 +126,7 @@
 #define IA32_PERF_GLOBAL_INUSE 0x392
 #define IA32_PEBS_ENABLE 0x3f1
 #define MSR_PEBS_DATA_CFG 0x3f2
+#define IA32_PEBS_BASE 0x3f4 /* then IA32_PEBS_INDEX */
 #define MSR_PEBS_LD_LAT 0x3f6
 #define MSR_PEBS_FRONTEND 0x3f7
 #define IA32_MC0_STATUS 0x401 /* then ADDR, MISC and the next bank's CTL */
@@ -173,16 +176,20 @@
 #define XSS_UINTR BIT(14)
 #define XSS_LBR BIT(15)
 #define IA32_LBR_INFO0 0x1200
+#define MSR_RELOAD_FIXED_CTR0 0x1309
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define IA32_SEAMRR_PHYSMASK 0x1401
+#define MSR_RELOAD_PMC0 0x14c1
 #define IA32_LBR_CTL 0x14ce
 #define IA32_LBR_DEPTH 0x14cf
 #define IA32_LBR_FROM0 0x1500
 #define IA32_LBR_TO0 0x1600
 #define IA32_HW_FEEDBACK_PTR 0x17d0
 #define IA32_HW_FEEDBACK_CONFIG 0x17d1
-/* The counters that CPUID.23H names: 4 MSRs for each of up to 32 general, then 32 fixed ones. */
+/* Version 6: CTR, CFG_A, CFG_B and CFG_C of each of up to 32 general, then 32 fixed counters. */
 #define IA32_PMC_GP0_CTR 0x1900
+#define PMC_STEP 4
+#define IA32_PMC_FX0_CTR 0x1980
 #define IA32_PMC_FX31_LAST 0x19ff
 #define IA32_X2APIC_FIRST 0x800
 #define IA32_X2APIC_APICID 0x802

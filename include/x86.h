@@ -133,6 +133,7 @@ struct table_register {
 #define CPUID_LEAF_XSAVE 0xd
 #define CPUID_LEAF_TSC 0x15
 #define CPUID_LEAF_FREQUENCY 0x16
+#define CPUID_LEAF_PMU_EXTENDED 0x23
 #define CPUID_LEAF_EXTENDED_1 0x80000001u
 #define CPUID_LEAF_ADDRESS_SIZES 0x80000008u
 #define CPUID_1_ECX_VMX BIT(5)
@@ -140,7 +141,12 @@ struct table_register {
 #define CPUID_1_ECX_XSAVE BIT(26)
 #define CPUID_1_ECX_OSXSAVE BIT(27)
 #define CPUID_1_ECX_HYPERVISOR BIT(31)
+#define SIGNATURE_STEPPING(signature) ((signature) & 0xf) /* CPUID.1:EAX */
+#define SIGNATURE_FAMILY(signature) ((signature) >> 8 & 0xf)
+#define SIGNATURE_MODEL(signature) (((signature) >> 4 & 0xf) | ((signature) >> 12 & 0xf0))
+#define CPUID_1_EDX_DS BIT(21) /* debug store: BTS and PEBS */
 #define CPUID_1_EDX_MTRR BIT(12)
+#define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* there is a leaf 23H */
 #define CPUID_7_EBX_PT BIT(25)
 #define CPUID_7_EBX_RTM BIT(11)
 #define CPUID_7_EDX_MD_CLEAR BIT(10)

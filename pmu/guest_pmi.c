@@ -38,17 +38,15 @@ static void freeze_by_status(uint64_t debugctl)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, frozen);
 }
 
-/* SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": the legacy freeze clears the enable
- * bits themselves. */
-static void freeze_by_enables(struct cpu *cpu, uint64_t debugctl)
+/* SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": the legacy freeze of branch records
+ * clears what enables them. */
+static void freeze_by_enable(uint64_t debugctl)
 {
     if (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI)
         vmcs_write_64(VMCS_GUEST_IA32_DEBUGCTL, debugctl & ~DEBUGCTL_LBR);
-    if (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI)
-        pmu_stop_guest(cpu);
 }
 
-void pmu_freeze_as_guest(struct cpu *cpu)
+void pmu_freeze_as_guest(const struct cpu *cpu)
 {
     if (!vmcs_is_there(cpu) || !pmu_pmi_raised(cpu))
         return;
@@ -56,5 +54,5 @@ void pmu_freeze_as_guest(struct cpu *cpu)
     if (cpu->pmu.status_set)
         freeze_by_status(debugctl);
     else
-        freeze_by_enables(cpu, debugctl);
+        freeze_by_enable(debugctl);
 }

@@ -8,6 +8,7 @@
 #include "pmu.h"
 
 #define NOTHING_COUNTS 0
+#define NO_PEBS 0
 
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
 {
@@ -36,66 +37,67 @@ static uint64_t global_ctrl_bits(void)
 {
     struct pmu_facts facts = pmu_facts();
 
-    return ((UINT64_C(1) << facts.general) - 1) |
-           ((UINT64_C(1) << facts.fixed) - 1) << GLOBAL_CTRL_FIXED_SHIFT |
+    return facts.general | (uint64_t)facts.fixed << GLOBAL_CTRL_FIXED_SHIFT |
            (facts.capabilities & PERF_CAP_METRICS ? GLOBAL_CTRL_METRICS : 0);
+}
+
+static void list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t index, uint64_t host)
+{
+    cpu->pmu.guest_list[entry] = (struct msr_entry){index, 0, rdmsr(index)};
+    cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
+}
+
+/* The entry loads from where the exit stored: no work in root mode at all. A list begins with
+ * GLOBAL_CTRL or behind it, and ends with PEBS_ENABLE or before. Pointers are physical addresses
+ * here (mm/host_paging.c maps one to one). */
+static void set_lists(struct cpu_pmu *pmu)
+{
+    bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
+    bool stores = lists || pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST;
+    unsigned load = lists ? PMU_LIST_GLOBAL_CTRL : PMU_LIST_PEBS_ENABLE;
+    unsigned store = stores ? PMU_LIST_GLOBAL_CTRL : PMU_LIST_PEBS_ENABLE;
+    unsigned end = pmu->pebs_switched ? PMU_LIST : PMU_LIST_PEBS_ENABLE;
+
+    vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, (uint64_t)&pmu->guest_list[store]);
+    vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, (uint64_t)&pmu->guest_list[load]);
+    vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, (uint64_t)&pmu->host_list[load]);
+    vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, end - store);
+    vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, end - load);
+    vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, end - load);
 }
 
 void pmu_setup(struct cpu *cpu)
 {
     struct cpu_pmu *pmu = &cpu->pmu;
-    bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
 
-    /* The entry loads from where the exit stored: no work in root mode at all. Pointers are
-     * physical addresses here (mm/host_paging.c maps one to one). */
-    vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, (uint64_t)pmu->guest_list);
-    vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, (uint64_t)pmu->guest_list);
-    vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, (uint64_t)pmu->host_list);
-    vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, lists || pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST);
-    vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, lists);
-    vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, lists);
+    set_lists(pmu);
     if (pmu->global_ctrl == GLOBAL_CTRL_NONE)
         return;
     pmu->global_ctrl_valid = global_ctrl_bits();
-
-    uint64_t now = rdmsr(IA32_PERF_GLOBAL_CTRL);
-    pmu->guest_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, now};
-    pmu->host_list[0] = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, NOTHING_COUNTS};
-    pmu->global_ctrl_loaded = now;
-    if (lists)
+    if (pmu->pebs_switched)
+        list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
+    list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+    pmu->global_ctrl_loaded = pmu->guest_list[PMU_LIST_GLOBAL_CTRL].value;
+    if (pmu->global_ctrl == GLOBAL_CTRL_LISTS)
         return;
-    vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, now);
+    vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
     vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
 }
 
 void pmu_reload_global_ctrl(struct cpu *cpu)
 {
     struct cpu_pmu *pmu = &cpu->pmu;
-    const volatile uint64_t *stored = &pmu->guest_list[0].value;
-    uint64_t value;
 
-    do { /* again when an NMI has stopped the guest's counters meanwhile */
-        value = *stored;
-        pmu->global_ctrl_loaded = value;
-        if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
-            vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);
-    } while (value != *stored);
-}
-
-void pmu_stop_guest(struct cpu *cpu)
-{
-    struct cpu_pmu *pmu = &cpu->pmu;
-
-    pmu->guest_list[0].value = pmu->global_ctrl_loaded = NOTHING_COUNTS;
-    if (pmu->global_ctrl != GLOBAL_CTRL_LISTS)
-        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+    pmu->global_ctrl_loaded = pmu->guest_list[PMU_LIST_GLOBAL_CTRL].value;
+    if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
+        vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
 }
 
 static uint64_t pmu_global_ctrl(const struct cpu *cpu)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         return vmcs_read_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL);
-    return cpu->pmu.guest_list[0].value;
+    return cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value;
 }
 
 static void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
@@ -103,7 +105,23 @@ static void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);
     else /* pmu_before_entry() sees that it changed */
-        cpu->pmu.guest_list[0].value = value;
+        cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value = value;
+}
+
+/* Written to the register once, so that a bad value faults; nothing counts meanwhile. */
+static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
+{
+    uint64_t *own = &cpu->pmu.guest_list[PMU_LIST_PEBS_ENABLE].value;
+
+    if (!write) {
+        *value = *own;
+        return true;
+    }
+    if (!wrmsr_safe(IA32_PEBS_ENABLE, *value))
+        return false;
+    wrmsr(IA32_PEBS_ENABLE, NO_PEBS);
+    *own = *value;
+    return true;
 }
 
 /* policy=intercept: the guest's accesses to the PMU exit and are done on the hardware for it, the
@@ -114,6 +132,8 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!cpu->boot->options.pmu)
         return false;
+    if (index == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched)
+        return pebs_access(cpu, value, write);
     if (index != IA32_PERF_GLOBAL_CTRL)
         return write ? wrmsr_safe(index, *value) : rdmsr_safe(index, value);
     if (!write)

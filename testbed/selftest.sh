@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Builds the emulator's self-test (an EFI application), boots it in the emulator without any
-# operating system, and once more with a skid. Touches only a temporary folder. Exit status 0: every
+# operating system, once more with a skid, and once with another PMU. Touches only a temporary folder. Exit status 0: every
 # check holds.
 set -euo pipefail
 
@@ -68,9 +68,12 @@ position() {
 
 : >"$work/no_knobs"
 echo "pmi_skid $skid" >"$work/skid_knobs"
+printf 'pmu_version 6\npmu_general_mask 0xcf\npmu_fixed_mask 0x2b\n' >"$work/shape_knobs"
 boot plain "$work/no_knobs"
 echo "ok plain"
 boot skid "$work/skid_knobs"
 [ $(($(position skid) - $(position plain))) -eq "$skid" ] ||
     die "skid: NMI at position $(position skid), wanted $skid after $(position plain)"
 echo "ok skid"
+boot shape "$work/shape_knobs"
+echo "ok shape"

@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "vmx.h"
+#include "x86.h"
 
 enum need {
     MUST,     /* refused without it */
@@ -101,11 +102,9 @@ bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t b
 bool global_ctrl_erratum(uint32_t signature)
 {
     static const uint8_t nehalem_westmere[] = {0x1a, 0x1e, 0x2e, 0x25, 0x2c};
-    uint32_t family = signature >> 8 & 0xf;
-    uint32_t model = (signature >> 4 & 0xf) | (signature >> 12 & 0xf0);
 
     for (unsigned i = 0; i < sizeof(nehalem_westmere); i++)
-        if (family == 6 && model == nehalem_westmere[i])
+        if (SIGNATURE_FAMILY(signature) == 6 && SIGNATURE_MODEL(signature) == nehalem_westmere[i])
             return true;
     return false;
 }

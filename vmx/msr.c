@@ -91,24 +91,13 @@ static bool but_one_bit(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
     return write && rdmsr_safe(index, &now) && !((now ^ *value) & bit) && wrmsr_safe(index, *value);
 }
 
+/* The PMU's registers, which are a table of their own (pmu/pmu_registers.c): with pmu=off they
+ * fault, as on a processor without one; with policy=intercept they are done for the guest. LBRs and
+ * IA32_DEBUGCTL are not among them: they are debugging's (SDM Vol. 3, "Debug, Branch Profile, TSC,
+ * ..."), work without a PMU, and stay. */
+static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access};
+
 static const struct msr_rule rules[] = {
-    /* The PMU, first because these are the exits that count: with pmu=off they fault, as on a
-     * processor without one; with policy=intercept they are done for the guest. LBRs and
-     * IA32_DEBUGCTL are not among them: they are debugging's (SDM Vol. 3, "Debug, Branch Profile,
-     * TSC, ..."), work without a PMU, and stay. */
-    {IA32_PMC0, IA32_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
-     pmu_access},
-    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP,
-     pmu_access},
-    {MSR_PERF_METRICS, MSR_PERF_METRICS, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_INUSE, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PEBS_ENABLE, MSR_PEBS_FRONTEND, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_A_PMC0, IA32_A_PMC0 + PMU_COUNTERS_MAX - 1, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_DS_AREA, IA32_DS_AREA, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
-    {IA32_PMC_GP0_CTR, IA32_PMC_FX31_LAST, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access},
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
     {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base_write},
     /* The features that it enables are hidden. */
@@ -159,6 +148,11 @@ static const struct msr_rule rules[] = {
     {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
 };
 
+static bool pmu_traps(const struct cpu *cpu)
+{
+    return !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT;
+}
+
 void msr_setup(struct cpu *cpu, const uint32_t *controls)
 {
     const bool used[] = {
@@ -166,9 +160,10 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
         [WITH_APIC_TRAP] = cpu->boot->options.apic_trap,
-        [WITH_PMU_TRAP] = !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT,
     };
 
+    if (pmu_traps(cpu))
+        pmu_trap(cpu->msr_bitmap);
     for (const struct msr_rule *rule = rules; rule < rules + LENGTH_OF(rules); rule++)
         if (used[rule->when])
             msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
@@ -177,10 +172,12 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
 
 /* What has no row is done on the hardware: that is what the bitmap cannot name, since all else
  * exits for a row, and every row is of the bitmap's low range. */
-static const struct msr_rule *rule_of(uint32_t index)
+static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
 
+    if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
+        return &pmu_rule;
     for (unsigned i = 0; index < RANGE && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
             return &rules[i];
@@ -201,7 +198,7 @@ static void finish_read(struct cpu *cpu, bool done, uint64_t value)
 void exit_rdmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
-    const struct msr_rule *rule = rule_of(index);
+    const struct msr_rule *rule = rule_of(cpu, index);
     uint64_t value = 0;
     bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
                                      : rule->read != FAULT && rdmsr_safe(index, &value);
@@ -231,7 +228,7 @@ void exit_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
-    const struct msr_rule *rule = rule_of(index);
+    const struct msr_rule *rule = rule_of(cpu, index);
 
     if (write_msr(cpu, rule, index, value)) {
         skip_instruction(cpu);

@@ -126,6 +126,9 @@ static _Noreturn void start_guest(struct start *s)
                cpu->boot->options.apic_trap ? "trapped" : "passed through",
                cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(cpu->pmu.global_ctrl));
+    if (cpu->pmu.pebs_switched)
+        log_printf("pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
+                   "mode, by MSR lists; a newer microcode may make that needless\n");
     processors_go();
     s->cpu->nmi.guest_started = true;
     vmx_launch();

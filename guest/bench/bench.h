@@ -198,6 +198,8 @@ DECLARE_TEST(test_sweep_nmi);
 DECLARE_TEST(test_sweep_twice);
 DECLARE_TEST(test_sweep_handler);
 DECLARE_TEST(test_sweep_pmi);
+DECLARE_TEST(test_freeze);
+DECLARE_TEST(test_registers);
 DECLARE_TEST(test_measure);
 DECLARE_TEST(test_msr_refused);
 DECLARE_TEST(test_msr_kept);
@@ -220,6 +222,7 @@ enum region {
     REGION_NMI,
     REGION_SWEEP_PMI,
     REGION_SWEEP_PMI_CLEAN,
+    REGION_REGISTERS,
     /* + enum probe_kind: exits without an NMI, just before a sweep. */
     REGION_SWEEP_CLEAN = 1100,
     REGION_SWEEP_CLEAN_BLOCKED = 1200,

@@ -48,6 +48,7 @@ DECLARE_TEST(test_hypercall_apic);
 DECLARE_TEST(test_hypercall_hidden);
 DECLARE_TEST(test_context);
 DECLARE_TEST(test_lbr);
+DECLARE_TEST(test_pebs);
 
 /* VMCALL with RAX RBX RCX RDX RSI RDI RBP R8 ... R15, in and out. hypercall.asm */
 #define HYPERCALL_REGISTERS 15
@@ -62,6 +63,7 @@ enum host_region {
     REGION_OTHER_GUEST_BARE,
     REGION_OTHER_GUEST_STATUS,
     REGION_LBR,
+    REGION_PEBS,
 };
 
 #endif

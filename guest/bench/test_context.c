@@ -21,18 +21,22 @@
 static const struct {
     uint32_t msr, count;
     uint64_t ours, others;
+    uint32_t more; /* than 1, from one to the next */
 } registers[] = {
-    {IA32_PERFEVTSEL0, 4, 0x4100c0, 0x4200c4},
-    {IA32_A_PMC0, 4, 0x123456789abc, 0xcba987654321},
-    {IA32_FIXED_CTR_CTRL, 1, 0x111, 0x222},
-    {IA32_FIXED_CTR0, 3, 0x0fedcba98765, 0x56789abcdef0},
-    {IA32_DS_AREA, 1, 0xffff888000001000, 0xffff888000002000},
-    {MSR_OFFCORE_RSP_0, 2, 0x10001, 0x20002},
-    {MSR_PEBS_LD_LAT, 1, 0x11, 0x22},
-    {MSR_PEBS_FRONTEND, 1, 0x100411, 0x100412},
-    {IA32_PEBS_ENABLE, 1, 1, 2},
-    {MSR_PEBS_DATA_CFG, 1, 1, 2},
-    {MSR_PERF_METRICS, 1, 0x01020304, 0x04030201},
+    {IA32_PERFEVTSEL0, 10, 0x4100c0, 0x4200c4, 0},
+    {IA32_A_PMC0, 10, 0x123456789abc, 0xcba987654321, 0},
+    {IA32_FIXED_CTR_CTRL, 1, 0x111, 0x222, 0},
+    {IA32_FIXED_CTR0, 16, 0x0fedcba98765, 0x56789abcdef0, 0},
+    {IA32_DS_AREA, 1, 0xffff888000001000, 0xffff888000002000, 0},
+    {MSR_OFFCORE_RSP_0, 2, 0x10001, 0x20002, 0},
+    {MSR_PEBS_LD_LAT, 1, 0x11, 0x22, 0},
+    {MSR_PEBS_FRONTEND, 1, 0x100411, 0x100412, 0},
+    {IA32_PEBS_ENABLE, 1, 1, 2, 0},
+    {MSR_PEBS_DATA_CFG, 1, 1, 2, 0},
+    {MSR_PERF_METRICS, 1, 0x01020304, 0x04030201, 0},
+    {IA32_PMC_GP0_CTR, 32, 0x1fedcba98765, 0x66789abcdef0, 3},
+    {IA32_PMC_GP0_CTR + 1, 32, 0x4100c0, 0x4200c4, 3},
+    {IA32_PMC_FX0_CTR, 32, 0x2fedcba98765, 0x76789abcdef0, 3},
 };
 #define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
@@ -112,8 +116,8 @@ void test_context(const struct job *job)
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
     for (unsigned i = 0; i < REGISTERS; i++)
         for (uint32_t n = 0; n < registers[i].count; n++)
-            ran = check(other, registers[i].msr + n, registers[i].ours + n,
-                        registers[i].others + n) && ran;
+            ran = check(other, registers[i].msr + n * (1 + registers[i].more),
+                        registers[i].ours + n, registers[i].others + n) && ran;
     ran = check_status(other) && ran;
     /* These two are the VMCS's: kept with the switch and without. */
     uint64_t checked_here = checked, kept_here = kept;

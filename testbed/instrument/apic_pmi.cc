@@ -24,7 +24,7 @@ void apic_pmi(Processor &p)
     bool masked = (lvtpc & LVT_MASKED) || !cpu->apic_global_enable_on();
 
     p.ledger.pmi_raised(masked);
-    p.pmu.on_pmi(p.debugctl);
+    p.debugctl = p.pmu.on_pmi(p.debugctl);
     if (masked)
         return;
     cpu->lapic->set_lvt_entry(BX_LAPIC_LVT_PERFMON, lvtpc | LVT_MASKED);

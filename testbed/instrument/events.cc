@@ -62,10 +62,14 @@ Selector selector_of_evtsel(uint64_t evtsel)
 
 Selector selector_of_fixed(unsigned n, uint64_t field)
 {
-    static constexpr Event events[] = {EVENT_INSTRUCTIONS, EVENT_CYCLES, EVENT_REF_CYCLES};
+    // The fourth counts TOPDOWN.SLOTS, of which a cycle has one here. The further ones count kinds
+    // of slots, which the model cannot tell apart.
+    static constexpr Event events[] = {EVENT_INSTRUCTIONS, EVENT_CYCLES, EVENT_REF_CYCLES,
+                                       EVENT_CYCLES};
     Selector selector;
 
-    selector.event = events[n];
+    if (n < sizeof(events) / sizeof(events[0]))
+        selector.event = events[n];
     selector.user = field & FIXED_CTRL_USR;
     selector.kernel = field & FIXED_CTRL_OS;
     return selector;

@@ -135,6 +135,39 @@ bool parse_cpuid(std::istream &words, ExtraCpuid *extra)
            parse_unsigned(bits, &extra->bits) && !(words >> bits);
 }
 
+// The counters from 0 on without a gap.
+bool contiguous(uint32_t mask)
+{
+    return (mask & (mask + 1)) == 0;
+}
+
+// pmu_version, pmu_general_mask, pmu_fixed_mask. Null if good, else what is wanted.
+const char *parse_pmu(const std::string &name, const std::string &value, PmuShape *shape)
+{
+    if (name == "pmu_version")
+        return parse_unsigned(value, &shape->version) && shape->version >= PMU_VERSION_LEAST &&
+                       shape->version <= PMU_VERSION_LEAF_23H
+                   ? nullptr
+                   : "3, 4, 5 or 6";
+    unsigned most = name == "pmu_general_mask" ? PMU_GENERAL_MAX : PMU_FIXED_MAX;
+    unsigned mask;
+    if (!parse_unsigned(value, &mask) || mask >> most != 0)
+        return "a mask of at most 16 counters";
+    (name == "pmu_general_mask" ? shape->general : shape->fixed) = mask;
+    return nullptr;
+}
+
+// What no processor of that version could say of itself. Null if there is nothing.
+const char *pmu_impossible(const PmuShape &shape)
+{
+    if (shape.version < PMU_VERSION_LEAF_23H &&
+        (!contiguous(shape.general) || shape.general >> PMU_GENERAL_LEGACY != 0))
+        return "pmu_general_mask without gaps and within 0x3ff, or pmu_version 6";
+    if (shape.version < PMU_VERSION_FIXED_MASK && !contiguous(shape.fixed))
+        return "pmu_fixed_mask without gaps, or pmu_version 5";
+    return nullptr;
+}
+
 // Reads the values of one knob. Null if they are good, else what is wanted.
 const char *parse_knob(const std::string &name, std::istream &words, Knobs *knobs)
 {
@@ -181,6 +214,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         knobs->pmu = choice == 1;
         return nullptr;
     }
+    if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask")
+        return parse_pmu(name, value, &knobs->pmu_shape);
     if (name == "exit_lines") {
         if (!parse_choice(value, {"off", "on"}, &choice))
             return "on or off";
@@ -209,7 +244,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
-           "nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, show_control, tsc_hz or unknown_msrs";
+           "nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, "
+           "pmu_version, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace
@@ -229,6 +265,10 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         std::ostringstream text;
         text << "knob in line " << number << ": found '" << line << "', wanted " << wanted;
         *error = text.str();
+        return false;
+    }
+    if (const char *wanted = pmu_impossible(knobs->pmu_shape)) {
+        *error = std::string("knobs of the PMU: wanted ") + wanted;
         return false;
     }
     return true;

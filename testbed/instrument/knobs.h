@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "inject.h"
+#include "pmu.h"
 
 enum FeatureControl {
     FEATURE_CONTROL_UNLOCKED,
@@ -45,8 +46,9 @@ struct Knobs {
     unsigned pmi_skids = 0;
     /* Bit of GLOBAL_STATUS that an overflow sets: the counter's own, another one, or none. */
     unsigned pmi_status = PMI_STATUS_OWN;
-    /* The processor has a PMU. */
+    /* The processor has a PMU, and which counters. */
     bool pmu = true;
+    PmuShape pmu_shape;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */

@@ -10,6 +10,7 @@
 #include "knobs.h"
 #include "model.h"
 #include "msr_index.h"
+#include "pmu_cpuid.h"
 
 namespace {
 
@@ -84,9 +85,6 @@ bool is_extra(uint32_t index)
 
 constexpr Bit32u CPUID_FEATURES = 1;
 constexpr Bit32u CPUID_PERFMON = 0xa;
-// Version 4, 4 counters of 48 bits, 7 events, none of them missing; 3 fixed counters of 48 bits.
-constexpr Bit32u PERFMON_EAX = 7u << 24 | COUNTER_WIDTH << 16 | PMU_GENERAL << 8 | 4;
-constexpr Bit32u PERFMON_EDX = COUNTER_WIDTH << 5 | PMU_FIXED;
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr Bit32u CPUID_FREQUENCY = 0x16;
 constexpr Bit32u FEATURES_ECX_PDCM = 1u << 15;
@@ -129,11 +127,11 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
         if (function == CPUID_FEATURES)
             leaf->ecx &= ~FEATURES_ECX_PDCM;
     } else {
-        // The same PMU in every processor model.
-        if (function == CPUID_PERFMON)
-            get_leaf(leaf, PERFMON_EAX, 0, 0, PERFMON_EDX);
-        if (function == CPUID_FEATURES)
-            leaf->ecx |= FEATURES_ECX_PDCM;
+        cpuid_function_t first;
+        inner_->get_cpuid_leaf(0, 0, &first);
+        CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
+        pmu_cpuid(knobs().pmu_shape, first.eax, function, subfunction, &result);
+        get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
     }
     for (const ExtraCpuid &extra : knobs().cpuid) {
         Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};

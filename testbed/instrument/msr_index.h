@@ -58,6 +58,11 @@ constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
 constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
 constexpr uint32_t IA32_X2APIC_ICR = 0x830;
 constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
+/* Version 6 of the PMU: each counter has four MSRs in a row, the counter first, CFG_A second. */
+constexpr uint32_t IA32_PMC_GP0_CTR = 0x1900;
+constexpr uint32_t IA32_PMC_GP0_CFG_A = 0x1901;
+constexpr uint32_t IA32_PMC_FX0_CTR = 0x1980;
+constexpr uint32_t IA32_PMC_STEP = 4;
 constexpr uint32_t IA32_LSTAR = 0xc0000082;
 
 constexpr uint64_t bit(unsigned n)

@@ -8,12 +8,9 @@
 
 namespace {
 
-constexpr uint64_t GLOBAL_COUNTERS =
-    (bit(PMU_GENERAL) - 1) | (bit(PMU_FIXED) - 1) << GLOBAL_FIXED_SHIFT;
-constexpr uint64_t FIXED_CTRL_VALID = bit(PMU_FIXED * FIXED_CTRL_BITS) - 1;
-constexpr uint64_t STATUS_RESET_VALID =
-    GLOBAL_COUNTERS | GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_OVF_UNCORE |
-    GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
+constexpr uint64_t STATUS_FREEZES = GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ;
+constexpr uint64_t STATUS_RESET_VALID = STATUS_FREEZES | GLOBAL_STATUS_OVF_UNCORE |
+                                        GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t STATUS_SET_VALID = STATUS_RESET_VALID & ~GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t CAPABILITIES =
     PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM | PERF_CAP_FW_WRITE;
@@ -21,29 +18,91 @@ constexpr uint64_t CAPABILITIES =
 // RDPMC's ECX: bit 30 chooses the fixed counters.
 constexpr uint32_t RDPMC_FIXED = 1u << 30;
 
+// The bit of a counter in GLOBAL_CTRL and its relatives.
 unsigned global_bit(unsigned n)
 {
-    return n < PMU_GENERAL ? n : n - PMU_GENERAL + GLOBAL_FIXED_SHIFT;
+    return n < PMU_GENERAL_MAX ? n : n - PMU_GENERAL_MAX + GLOBAL_FIXED_SHIFT;
 }
 
-// The counter that an MSR of a block of `size` from `first` on belongs to.
-bool in_block(uint32_t index, uint32_t first, unsigned size, unsigned *n)
+// The counter that an MSR of a block belongs to: `size` counters, `step` MSRs for each.
+bool in_block(uint32_t index, uint32_t first, unsigned size, unsigned step, unsigned *n)
 {
-    *n = index - first;
-    return index >= first && index < first + size;
+    if (index < first || (index - first) % step != 0)
+        return false;
+    *n = (index - first) / step;
+    return *n < size;
+}
+
+bool needs_streamlined(uint32_t index)
+{
+    return index == IA32_PERF_GLOBAL_STATUS_SET || index == IA32_PERF_GLOBAL_INUSE;
 }
 
 }  // namespace
 
+Pmu::Pmu(EventCounts &events, const PmuShape &shape) : events_(events), shape_(shape)
+{
+    for (unsigned n = 0; n < COUNTERS; n++)
+        if (n < FIXED ? shape.general >> n & 1 : shape.fixed >> (n - FIXED) & 1)
+            present_.push_back(n);
+}
+
+uint64_t Pmu::global_counters() const
+{
+    return uint64_t{shape_.fixed} << GLOBAL_FIXED_SHIFT | shape_.general;
+}
+
+uint64_t Pmu::fixed_ctrl_valid() const
+{
+    uint64_t valid = 0;
+
+    for (unsigned n = 0; n < PMU_FIXED_MAX; n++)
+        if (shape_.fixed >> n & 1)
+            valid |= FIXED_CTRL_FIELD << n * FIXED_CTRL_BITS;
+    return valid;
+}
+
+uint64_t Pmu::fixed_field(unsigned n) const
+{
+    return fixed_ctrl_ >> (n - FIXED) * FIXED_CTRL_BITS & FIXED_CTRL_FIELD;
+}
+
+// Version 6 has all counters in a range of their own; those of before are other names for them.
+Pmu::Register Pmu::find(uint32_t index, unsigned *n) const
+{
+    bool ranges = shape_.version >= PMU_VERSION_LEAF_23H;
+    Register is = REGISTER_OTHER;
+    bool fixed = false;
+
+    if (in_block(index, IA32_PMC0, PMU_GENERAL_LEGACY, 1, n))
+        is = REGISTER_LOW_HALF;
+    else if (in_block(index, IA32_A_PMC0, PMU_GENERAL_LEGACY, 1, n) ||
+             (ranges && in_block(index, IA32_PMC_GP0_CTR, PMU_GENERAL_MAX, IA32_PMC_STEP, n)))
+        is = REGISTER_FULL;
+    else if (in_block(index, IA32_PERFEVTSEL0, PMU_GENERAL_LEGACY, 1, n) ||
+             (ranges && in_block(index, IA32_PMC_GP0_CFG_A, PMU_GENERAL_MAX, IA32_PMC_STEP, n)))
+        is = REGISTER_EVTSEL;
+    else if (in_block(index, IA32_FIXED_CTR0, PMU_FIXED_MAX, 1, n) ||
+             (ranges && in_block(index, IA32_PMC_FX0_CTR, PMU_FIXED_MAX, IA32_PMC_STEP, n))) {
+        is = REGISTER_FULL;
+        fixed = true;
+    }
+    if (is == REGISTER_OTHER || !((fixed ? shape_.fixed : shape_.general) >> *n & 1))
+        return REGISTER_OTHER;
+    if (fixed)
+        *n += FIXED;
+    return is;
+}
+
 void Pmu::reset()
 {
-    for (unsigned n = 0; n < PMU_COUNTERS; n++)
-        counters_[n] = Counter();
+    for (Counter &counter : counters_)
+        counter = Counter();
     for (uint64_t &evtsel : evtsel_)
         evtsel = 0;
     fixed_ctrl_ = 0;
     // All general counters on: what version 1 software expects.
-    global_ctrl_ = bit(PMU_GENERAL) - 1;
+    global_ctrl_ = shape_.general;
     status_ = 0;
     pmi_at_ = PMU_NEVER;
     update();
@@ -53,29 +112,25 @@ bool Pmu::enabled(unsigned n) const
 {
     if (!(global_ctrl_ & bit(global_bit(n))) || (status_ & GLOBAL_STATUS_CTR_FRZ))
         return false;
-    if (n < PMU_GENERAL)
+    if (n < FIXED)
         return evtsel_[n] & PERFEVTSEL_EN;
-    return fixed_ctrl_ >> (n - PMU_GENERAL) * FIXED_CTRL_BITS & (FIXED_CTRL_OS | FIXED_CTRL_USR);
+    return fixed_field(n) & (FIXED_CTRL_OS | FIXED_CTRL_USR);
 }
 
 bool Pmu::interrupts(unsigned n) const
 {
-    if (n < PMU_GENERAL)
-        return evtsel_[n] & PERFEVTSEL_INT;
-    return fixed_ctrl_ >> (n - PMU_GENERAL) * FIXED_CTRL_BITS & FIXED_CTRL_PMI;
+    return n < FIXED ? evtsel_[n] & PERFEVTSEL_INT : fixed_field(n) & FIXED_CTRL_PMI;
 }
 
 Selector Pmu::selector(unsigned n) const
 {
-    if (n < PMU_GENERAL)
-        return selector_of_evtsel(evtsel_[n]);
-    n -= PMU_GENERAL;
-    return selector_of_fixed(n, fixed_ctrl_ >> n * FIXED_CTRL_BITS & FIXED_CTRL_FIELD);
+    return n < FIXED ? selector_of_evtsel(evtsel_[n])
+                     : selector_of_fixed(n - FIXED, fixed_field(n));
 }
 
 void Pmu::update()
 {
-    for (unsigned n = 0; n < PMU_COUNTERS; n++) {
+    for (unsigned n : present_) {
         Selector wanted = selector(n);
         bool changed = wanted.event != selectors_[n].event || wanted.shape != selectors_[n].shape ||
                        wanted.user != selectors_[n].user || wanted.kernel != selectors_[n].kernel;
@@ -96,22 +151,15 @@ uint64_t Pmu::in_use() const
 {
     uint64_t value = 0;
 
-    for (unsigned n = 0; n < PMU_COUNTERS; n++) {
-        bool used = n < PMU_GENERAL
-                        ? (evtsel_[n] & PERFEVTSEL_EVENT) != 0
-                        : (fixed_ctrl_ >> (n - PMU_GENERAL) * FIXED_CTRL_BITS &
-                           (FIXED_CTRL_OS | FIXED_CTRL_USR)) != 0;
+    for (unsigned n : present_) {
+        bool used = n < FIXED ? (evtsel_[n] & PERFEVTSEL_EVENT) != 0
+                              : (fixed_field(n) & (FIXED_CTRL_OS | FIXED_CTRL_USR)) != 0;
         if (used)
             value |= bit(global_bit(n));
         if (interrupts(n))
             value |= GLOBAL_INUSE_PMI;
     }
     return value;
-}
-
-bool Pmu::global_ctrl_valid(uint64_t value)
-{
-    return !(value & ~GLOBAL_COUNTERS);
 }
 
 void Pmu::set_global_ctrl(uint64_t value)
@@ -123,21 +171,23 @@ void Pmu::set_global_ctrl(uint64_t value)
 MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
 {
     unsigned n;
+    Register is = find(index, &n);
 
-    if (in_block(index, IA32_PMC0, PMU_GENERAL, &n) ||
-        in_block(index, IA32_A_PMC0, PMU_GENERAL, &n))
-        *value = counters_[n].read(now_of(n));
-    else if (in_block(index, IA32_FIXED_CTR0, PMU_FIXED, &n))
-        *value = counters_[PMU_GENERAL + n].read(now_of(PMU_GENERAL + n));
-    else if (in_block(index, IA32_PERFEVTSEL0, PMU_GENERAL, &n))
+    if (is == REGISTER_EVTSEL)
         *value = evtsel_[n];
+    else if (is != REGISTER_OTHER)
+        *value = counters_[n].read(now_of(n));
     else if (index == IA32_FIXED_CTR_CTRL)
         *value = fixed_ctrl_;
     else if (index == IA32_PERF_GLOBAL_STATUS)
         *value = status_;
     else if (index == IA32_PERF_GLOBAL_CTRL)
         *value = global_ctrl_;
-    else if (index == IA32_PERF_GLOBAL_STATUS_RESET || index == IA32_PERF_GLOBAL_STATUS_SET)
+    else if (index == IA32_PERF_GLOBAL_STATUS_RESET)
+        *value = 0;
+    else if (!streamlined() && needs_streamlined(index))
+        return MSR_ABSENT;
+    else if (index == IA32_PERF_GLOBAL_STATUS_SET)
         *value = 0;
     else if (index == IA32_PERF_GLOBAL_INUSE)
         *value = in_use();
@@ -152,26 +202,27 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
 {
     unsigned n;
     uint64_t reserved;
+    Register is = find(index, &n);
 
-    if (in_block(index, IA32_PMC0, PMU_GENERAL, &n)) {
-        // The low half, sign-extended; SDM Vol. 3, "Full-Width Writes to Performance Counters".
+    if (is == REGISTER_LOW_HALF) {
+        // Sign-extended; SDM Vol. 3, "Full-Width Writes to Performance Counters".
         write_counter(n, static_cast<uint64_t>(static_cast<int32_t>(value)));
         return MSR_DONE;
     }
-    if (in_block(index, IA32_A_PMC0, PMU_GENERAL, &n))
+    if (is == REGISTER_FULL)
         reserved = ~COUNTER_MASK;
-    else if (in_block(index, IA32_FIXED_CTR0, PMU_FIXED, &n))
-        reserved = ~COUNTER_MASK;
-    else if (in_block(index, IA32_PERFEVTSEL0, PMU_GENERAL, &n))
+    else if (is == REGISTER_EVTSEL)
         reserved = ~PERFEVTSEL_VALID;
     else if (index == IA32_FIXED_CTR_CTRL)
-        reserved = ~FIXED_CTRL_VALID;
+        reserved = ~fixed_ctrl_valid();
     else if (index == IA32_PERF_GLOBAL_CTRL)
-        reserved = ~GLOBAL_COUNTERS;
+        reserved = ~global_counters();
     else if (index == IA32_PERF_GLOBAL_STATUS_RESET)
-        reserved = ~STATUS_RESET_VALID;
+        reserved = ~(STATUS_RESET_VALID | global_counters()) | (streamlined() ? 0 : STATUS_FREEZES);
+    else if (!streamlined() && needs_streamlined(index))
+        return MSR_ABSENT;
     else if (index == IA32_PERF_GLOBAL_STATUS_SET)
-        reserved = ~STATUS_SET_VALID;
+        reserved = ~(STATUS_SET_VALID | global_counters());
     else if (index == IA32_PERF_GLOBAL_STATUS || index == IA32_PERF_GLOBAL_INUSE ||
              index == IA32_PERF_CAPABILITIES)
         return MSR_FAULT;
@@ -180,11 +231,9 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
     if (value & reserved)
         return MSR_FAULT;
 
-    if (in_block(index, IA32_A_PMC0, PMU_GENERAL, &n))
+    if (is == REGISTER_FULL)
         write_counter(n, value);
-    else if (in_block(index, IA32_FIXED_CTR0, PMU_FIXED, &n))
-        write_counter(PMU_GENERAL + n, value);
-    else if (in_block(index, IA32_PERFEVTSEL0, PMU_GENERAL, &n))
+    else if (is == REGISTER_EVTSEL)
         evtsel_[n] = value;
     else if (index == IA32_FIXED_CTR_CTRL)
         fixed_ctrl_ = value;
@@ -198,21 +247,24 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
     return MSR_DONE;
 }
 
+// SDM Vol. 2, "RDPMC": a counter is there if any of the CPUID leaves says so.
 bool Pmu::rdpmc(uint32_t ecx, uint64_t *value) const
 {
     uint32_t n = ecx & ~RDPMC_FIXED;
+    bool fixed = ecx & RDPMC_FIXED;
 
-    if (n >= (ecx & RDPMC_FIXED ? PMU_FIXED : PMU_GENERAL))
+    if (n >= (fixed ? PMU_FIXED_MAX : PMU_GENERAL_MAX) ||
+        !((fixed ? shape_.fixed : shape_.general) >> n & 1))
         return false;
-    if (ecx & RDPMC_FIXED)
-        n += PMU_GENERAL;
+    if (fixed)
+        n += FIXED;
     *value = counters_[n].read(now_of(n));
     return true;
 }
 
 void Pmu::look(uint64_t now)
 {
-    for (unsigned n = 0; n < PMU_COUNTERS; n++) {
+    for (unsigned n : present_) {
         if (!counters_[n].running() || !counters_[n].take_overflow(now_of(n)))
             continue;
         status_ |= own_status_ ? bit(global_bit(n)) : overflow_status_;
@@ -229,13 +281,20 @@ bool Pmu::take_pmi(uint64_t now)
     return true;
 }
 
-void Pmu::on_pmi(uint64_t debugctl)
+// SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": legacy and streamlined.
+uint64_t Pmu::on_pmi(uint64_t debugctl)
 {
+    if (!streamlined()) {
+        if (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI)
+            set_global_ctrl(0);
+        return debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI ? debugctl & ~DEBUGCTL_LBR : debugctl;
+    }
     if (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI)
         status_ |= GLOBAL_STATUS_CTR_FRZ;
     if (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI)
         status_ |= GLOBAL_STATUS_LBR_FRZ;
     update();
+    return debugctl;
 }
 
 bool Pmu::lbr_frozen() const
@@ -247,7 +306,7 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
 {
     uint64_t least = pmi_at_ == PMU_NEVER ? PMU_NEVER : pmi_at_ > now ? pmi_at_ - now : 1;
 
-    for (unsigned n = 0; n < PMU_COUNTERS; n++) {
+    for (unsigned n : present_) {
         if (!counters_[n].running() || !selectors_[n].takes(mode) ||
             !selectors_[n].per_instruction())
             continue;
@@ -260,7 +319,7 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
 
 bool Pmu::counts(Event event) const
 {
-    for (unsigned n = 0; n < PMU_COUNTERS; n++)
+    for (unsigned n : present_)
         if (counters_[n].running() && selectors_[n].needs(event))
             return true;
     return false;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The performance monitoring unit of one processor: architectural version 4 with 4 general and 3
- * fixed counters. Holds its MSRs; knows neither Bochs nor the APIC, it asks for a PMI through a
- * flag. SDM Vol. 3, "Performance Monitoring".
+ * fixed counters, unless told otherwise. Holds its MSRs; knows neither Bochs nor the APIC, it asks
+ * for a PMI through a flag. SDM Vol. 3, "Performance Monitoring".
  */
 #ifndef TB_PMU_H
 #define TB_PMU_H
 
 #include <cstdint>
+#include <vector>
 
 #include "counter.h"
 #include "events.h"
@@ -18,14 +19,27 @@ enum MsrResult {
     MSR_DONE
 };
 
-constexpr unsigned PMU_GENERAL = 4;
-constexpr unsigned PMU_FIXED = 3;
-constexpr unsigned PMU_COUNTERS = PMU_GENERAL + PMU_FIXED;
+/* The most counters that a processor may have. General ones from this number on have no MSRs
+ * below 0x1900: SDM Vol. 4, "Architectural MSRs" ends with IA32_PMC9. */
+constexpr unsigned PMU_GENERAL_MAX = 16;
+constexpr unsigned PMU_GENERAL_LEGACY = 10;
+constexpr unsigned PMU_FIXED_MAX = 16;
+constexpr unsigned PMU_VERSION_LEAST = 3;
+constexpr unsigned PMU_VERSION_STREAMLINED = 4; /* freezes by GLOBAL_STATUS, and its SET and INUSE */
+constexpr unsigned PMU_VERSION_FIXED_MASK = 5; /* CPUID.0AH:ECX */
+constexpr unsigned PMU_VERSION_LEAF_23H = 6;
 constexpr uint64_t PMU_NEVER = ~uint64_t{0};
+
+/* What the processor has. */
+struct PmuShape {
+    unsigned version = PMU_VERSION_STREAMLINED;
+    uint32_t general = 0xf; /* a bit for each counter */
+    uint32_t fixed = 0x7;
+};
 
 class Pmu {
 public:
-    explicit Pmu(EventCounts &events) : events_(events) {}
+    explicit Pmu(EventCounts &events, const PmuShape &shape = PmuShape());
 
     /* Power-on and RESET values. */
     void reset();
@@ -48,7 +62,7 @@ public:
     /* RDPMC's result for ECX; false is #GP(0). */
     bool rdpmc(uint32_t ecx, uint64_t *value) const;
 
-    static bool global_ctrl_valid(uint64_t value);
+    bool global_ctrl_valid(uint64_t value) const { return !(value & ~global_counters()); }
     uint64_t global_ctrl() const { return global_ctrl_; }
     void set_global_ctrl(uint64_t value);
 
@@ -56,8 +70,8 @@ public:
     void look(uint64_t now);
     /* True once for each PMI that has become due. */
     bool take_pmi(uint64_t now);
-    /* The PMI is on its way: freezes what DEBUGCTL says. */
-    void on_pmi(uint64_t debugctl);
+    /* The PMI is on its way: freezes what DEBUGCTL says, and gives its new value. */
+    uint64_t on_pmi(uint64_t debugctl);
 
     bool lbr_frozen() const;
     /* Instructions in `mode` that may run before look() or take_pmi() has to. */
@@ -66,6 +80,18 @@ public:
     bool counts(Event event) const;
 
 private:
+    /* Numbers of counters in here: the general ones first, the fixed ones from FIXED on. */
+    static constexpr unsigned FIXED = PMU_GENERAL_MAX;
+    static constexpr unsigned COUNTERS = PMU_GENERAL_MAX + PMU_FIXED_MAX;
+    /* What an MSR is, as far as it belongs to one counter. */
+    enum Register { REGISTER_OTHER, REGISTER_LOW_HALF, REGISTER_FULL, REGISTER_EVTSEL };
+
+    Register find(uint32_t index, unsigned *n) const;
+    uint64_t global_counters() const;
+    uint64_t fixed_ctrl_valid() const;
+    /* The four control bits of a fixed counter, by its number in here. */
+    uint64_t fixed_field(unsigned n) const;
+    bool streamlined() const { return shape_.version >= PMU_VERSION_STREAMLINED; }
     bool enabled(unsigned n) const;
     bool interrupts(unsigned n) const;
     Selector selector(unsigned n) const;
@@ -78,9 +104,11 @@ private:
     unsigned next_skid() { return skids_ == 0 ? skid_ : pmis_++ % skids_; }
 
     EventCounts &events_;
-    Counter counters_[PMU_COUNTERS];
-    Selector selectors_[PMU_COUNTERS];
-    uint64_t evtsel_[PMU_GENERAL] = {};
+    const PmuShape shape_;
+    std::vector<unsigned> present_;
+    Counter counters_[COUNTERS];
+    Selector selectors_[COUNTERS];
+    uint64_t evtsel_[PMU_GENERAL_MAX] = {};
     uint64_t fixed_ctrl_ = 0;
     uint64_t global_ctrl_ = 0;
     uint64_t status_ = 0;

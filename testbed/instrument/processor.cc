@@ -21,7 +21,7 @@ std::vector<std::unique_ptr<Processor>> processors;
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
-    : id(number), ledger(retired), injector(knobs().nmi_schedules)
+    : id(number), pmu(events, knobs().pmu_shape), ledger(retired), injector(knobs().nmi_schedules)
 {
     events.retired = retired;
     events.iterations = iterations;

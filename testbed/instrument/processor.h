@@ -22,7 +22,7 @@ struct Processor {
 
     const unsigned id;
     EventCounts events;
-    Pmu pmu{events};
+    Pmu pmu;
     Lbr lbr;
     BranchPredictor predictor;
     Cache cache;

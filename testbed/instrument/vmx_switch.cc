@@ -31,7 +31,8 @@ bool guest_state_bad(BX_CPU_C *cpu)
 
     return init_state_refused(cpu) ||
            (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
-            !Pmu::global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
+            !processor(cpu->bx_cpuid)
+                 .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
            (entry.LOAD_DBG_CTRLS() &&
             (cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & ~DEBUGCTL_VALID));
 }
@@ -42,7 +43,8 @@ bool host_msrs_bad(BX_CPU_C *cpu)
                            cpu->vmx_cap.vmx_vmexit_ctrl1_supported_bits);
 
     return exit.LOAD_PERF_GLOBAL_CTRL_MSR() &&
-           !Pmu::global_ctrl_valid(cpu->VMread64(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL));
+           !processor(cpu->bx_cpuid)
+                .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL));
 }
 
 void restore_spoiled(Processor &p)

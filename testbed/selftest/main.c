@@ -34,9 +34,13 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
     (void)image;
     (void)table;
     machine_init();
-    test_pmu();
-    test_lbr();
-    test_vmx();
+    if ((cpuid(CPUID_PERFMON, 0).a & 0xff) == 4) {
+        test_pmu();
+        test_lbr();
+        test_vmx();
+    } else {
+        test_shape();
+    }
     print("selftest: passed ");
     print_number(passed);
     print(" failed ");

@@ -4,15 +4,7 @@
  */
 #include "selftest.h"
 
-#define CPUID_PERFMON 0xa
 #define SLED_LENGTH 64
-
-static void cpuid(uint32_t leaf, uint32_t *a, uint32_t *d) {
-    uint32_t b, c = 0;
-
-    __asm__ volatile("cpuid" : "=a"(*a), "=b"(b), "+c"(c), "=d"(*d) : "0"(leaf));
-    (void)b;
-}
 
 /* Stops everything and forgets it. */
 static void pmu_clear(void) {
@@ -51,13 +43,12 @@ static uint64_t run_sled(void) {
 }
 
 static void test_enumeration(void) {
-    uint32_t a, d;
+    struct cpuid_result leaf = cpuid(CPUID_PERFMON, 0);
 
-    cpuid(CPUID_PERFMON, &a, &d);
-    check_equal("PMU version", a & 0xff, 4);
-    check_equal("general counters", a >> 8 & 0xff, 4);
-    check_equal("their width", a >> 16 & 0xff, 48);
-    check_equal("fixed counters", d & 0x1f, 3);
+    check_equal("PMU version", leaf.a & 0xff, 4);
+    check_equal("general counters", leaf.a >> 8 & 0xff, 4);
+    check_equal("their width", leaf.a >> 16 & 0xff, 48);
+    check_equal("fixed counters", leaf.d & 0x1f, 3);
     check_equal("PERF_CAPABILITIES", rdmsr(IA32_PERF_CAPABILITIES), 0x3005);
 }
 

@@ -31,6 +31,10 @@
 #define MSR_LASTBRANCH_0_FROM_IP 0x680
 #define MSR_LASTBRANCH_0_TO_IP 0x6c0
 #define IA32_X2APIC_LVT_PMI 0x834
+#define IA32_PMC_GP0_CTR 0x1900
+#define IA32_PMC_GP0_CFG_A 0x1901
+#define IA32_PMC_FX0_CTR 0x1980
+#define IA32_PMC_STEP 4
 #define IA32_LSTAR 0xc0000082u
 
 /* IA32_PERFEVTSELx, events for kernel mode. */
@@ -55,6 +59,8 @@
 #define LVT_NMI 0x400u
 #define LVT_MASKED 0x10000u
 #define PMI_VECTOR 0x40u
+
+#define CPUID_PERFMON 0xa
 
 /* The machine's own descriptor table. */
 #define SELECTOR_CODE 0x08
@@ -90,6 +96,18 @@ static inline void wrmsr(uint32_t index, uint64_t value) {
                      : "memory");
 }
 
+struct cpuid_result {
+    uint32_t a, b, c, d;
+};
+
+static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf) {
+    struct cpuid_result r;
+
+    __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d)
+                     : "0"(leaf), "2"(subleaf));
+    return r;
+}
+
 static inline uint64_t rdpmc(uint32_t index) {
     uint32_t low, high;
 
@@ -123,6 +141,8 @@ void check_that(const char *what, bool holds);
 
 /* The parts of the test. */
 void test_pmu(void);
+/* Instead of all others: on a processor with the PMU that selftest.sh's knobs ask for. */
+void test_shape(void);
 void test_lbr(void);
 void test_vmx(void);
 

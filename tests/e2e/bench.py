@@ -14,6 +14,7 @@ REGION_MSR = 1003
 REGION_PMI = 1004
 REGION_SWEEP_PMI = 1006
 REGION_SWEEP_PMI_CLEAN = 1007
+REGION_REGISTERS = 1008
 REGION_SWEEP_CLEAN = 1100
 REGION_SWEEP_CLEAN_BLOCKED = 1200
 # guest/bench/probe.h, enum probe_kind.
@@ -283,6 +284,86 @@ def test_sweep_skids(lab):
     return f"{pmi['raised']} PMIs, {pmi['root']} in root mode"
 
 
+def freeze(lab, name, entry="msr+nmi", knobs=(), **more):
+    """The counts of PMIs that found a running counter, recorded branches, or no mark of it."""
+    plan = Plan(f"pmi_skid {LONG_SKID}", *knobs).add("freeze")
+    boot = run(lab, f"bench-freeze-{name}", plan, entry=entry, **more)
+    row = boot.lines("freeze")[0]
+    assert int(row["handled"]) == PMI_BEFORE, row
+    return boot, [int(row[key]) for key in ("running", "recording", "unmarked")]
+
+
+def make_freeze_test(name, entry, config, knobs):
+    def one(lab):
+        boot, bad = freeze(lab, name, entry, knobs, config=config)
+        expect_ok(boot, ["freeze"])
+        assert bad == [0, 0, 0], bad
+        return f"{PMI_BEFORE} PMIs"
+    one.__doc__ = "Counters and branch records stand still at a PMI wherever it lands."
+    one.__name__ = f"test_freeze_{name}"
+    return one
+
+
+FREEZE = [("native", "native", "", []), ("msr_nmi", "msr+nmi", "", []), ("msr", "msr", "", []),
+          ("intercept", "intercept", "", []), ("apic_trap", "msr+nmi", "apic=trap", []),
+          ("save_control", "msr+nmi", "", ["show_control save_global_ctrl"]),
+          ("msr_lists", "msr+nmi", "", ["hide_control load_global_ctrl_at_entry"])]
+
+
+# PMUs with counters that CPUID.0AH:ECX or leaf 23H alone names: version, general, fixed.
+SHAPES = {"v5": (5, 0x3ff, 0x8027), "v6": (6, 0xfbcf, 0x802f)}
+
+
+def shape_knobs(shape):
+    return [f"pmu_{name} {value:#x}" for name, value in
+            zip(("version", "general_mask", "fixed_mask"), SHAPES[shape])]
+
+
+def make_registers_test(shape):
+    def one(lab):
+        found = {}
+        for entry, config in (("native", ""), ("msr+nmi", ""), ("intercept", ""),
+                              ("msr+nmi", "pmu=off")):
+            name = config or entry
+            boot = run(lab, f"bench-registers-{shape}-{name}",
+                       Plan(*shape_knobs(shape)).add("pmu-registers"), entry=entry, config=config)
+            row = {k: int(v) for k, v in boot.lines("registers")[0].items() if k != "name"}
+            found[name] = (row["there"], row["enabled"], exit_count(boot.region(REGION_REGISTERS)))
+            tried = row["tried"]
+        # Natively the emulator shows every index as there: no hypervisor, no kernel has started.
+        there = found["msr+nmi"][0]
+        _, general, fixed = SHAPES[shape]
+        enabled = general | fixed << 32
+        assert found["native"][1] == enabled and there > 2 * (general.bit_count()), found
+        assert found == {"native": found["native"], "msr+nmi": (there, enabled, 0),
+                         "intercept": (there, enabled, tried), "pmu=off": (0, 0, tried)}, \
+            f"{found}, {tried} indices"
+        return f"{there} registers of {tried} indices"
+    one.__doc__ = "All of the PMU's registers are there, exit or fault, as the policy says."
+    one.__name__ = f"test_registers_{shape}"
+    return one
+
+
+def test_freeze_version_3(lab):
+    """There the freeze clears what enables: branch records, as natively; of the counters no one."""
+    _, native = freeze(lab, "native-3", "native", ["pmu_version 3"])
+    _, guest = freeze(lab, "3", knobs=["pmu_version 3"])
+    _, without = freeze(lab, "no-freeze-3", knobs=["pmu_version 3"],
+                        efi=path("build", "mutants", "no_freeze.efi"))
+    in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
+    assert native == [0, 0, 0] and guest == [in_root, 0, 0], f"{native}, {guest}, {in_root}"
+    assert without == [in_root, in_root, 0], without
+    return f"records 0, without the freeze {without[1]} of {PMI_BEFORE}; counters {guest[0]}"
+
+
+def test_freeze_fails_without_it(lab):
+    """PMIs of root mode then find everything running; the others are frozen by the processor."""
+    in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
+    _, bad = freeze(lab, "no-freeze", efi=path("build", "mutants", "no_freeze.efi"))
+    assert bad == [in_root, in_root, in_root], f"{bad}, {in_root} PMIs in root mode"
+    return f"{bad} of {PMI_BEFORE} not frozen"
+
+
 def make_setup_test(name, config, entry, knobs, kinds):
     def one(lab):
         plan = Plan(f"pmi_skid {LONG_SKID}", *knobs)
@@ -366,6 +447,7 @@ TESTS += [make_sweep_test(test, kind) for test in ("sweep", "sweep-next", "sweep
           for kind in KINDS]
 TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
           test_sweep_skids]
+TESTS += [make_freeze_test(*setup) for setup in FREEZE] + [make_registers_test(shape) for shape in SHAPES] + [test_freeze_version_3, test_freeze_fails_without_it]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
 TESTS += [test_fails_without_resend, test_fails_without_skid_step, test_fails_with_careless,
           test_exceptions, test_shutdown,

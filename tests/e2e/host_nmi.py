@@ -17,6 +17,7 @@ REGION_OTHER_GUEST = 1501
 REGION_OTHER_GUEST_BARE = 1502
 REGION_OTHER_GUEST_STATUS = 1503
 REGION_LBR = 1504
+REGION_PEBS = 1505
 
 REASON_NMI = 0
 REASON_TICK = 52
@@ -396,6 +397,20 @@ def test_context_two_guests(lab):
     return f"{found['checked']} registers"
 
 
+def make_context_test(shape):
+    def one(lab):
+        plan = Plan(*bench.shape_knobs(shape)).add("context:work", "context:guest")
+        boot = run(lab, f"host-context-{shape}", plan)
+        found = [context(boot, word) for word in ("work", "guest")]
+        assert all(results(boot).values()) and \
+            all(f["kept"] == f["checked"] and f["ran"] == 1 for f in found), \
+            f"{found}; {bench.notes(boot)}"
+        return f"{found[0]['checked']} registers"
+    one.__doc__ = "The same with all counters that CPUID.0AH:ECX or leaf 23H names."
+    one.__name__ = f"test_context_{shape}"
+    return one
+
+
 def bare(lab):
     return run(lab, "host-bare", Plan().add("context:bare"))
 
@@ -457,6 +472,48 @@ def make_lbr_failure(mutant, debugctl):
     return one
 
 
+# PEBS is there (MISC_ENABLE, DS), and not isolated: Skylake-SP's steppings are, up to 7 and 11.
+PEBS = ["msr 0x1a0 0x50889", "msr 0x3f1 0"]
+NOT_ISOLATED = PEBS + ["cpuid 1 0 eax 0x8"]
+PEBS_SETUPS = [("", "msr+nmi", []), ("msr_lists", "msr+nmi", ["hide_control load_global_ctrl_at_entry"]),
+               ("save_control", "msr+nmi", ["show_control save_global_ctrl"]),
+               ("intercept", "intercept", [])]
+SWITCHED = "IA32_PEBS_ENABLE is 0 in root mode"
+
+
+def pebs(lab, name, knobs, **more):
+    boot = run(lab, f"host-pebs-{name}", Plan(*knobs).add("pebs"), **more)
+    return boot, row(boot, "pebs", "pebs"), path_length(boot, REGION_PEBS, 10)
+
+
+def make_pebs_test(name, entry, knobs):
+    def one(lab):
+        boot, found, _ = pebs(lab, name or "switched", NOT_ISOLATED + knobs, entry=entry)
+        assert results(boot)["pebs"] and SWITCHED in boot.console, found
+        return f"{found['kept']} exits"
+    one.__doc__ = "Not isolated: the guest keeps its value, root mode has 0."
+    one.__name__ = "test_pebs" + (f"_{name}" if name else "")
+    return one
+
+
+def test_pebs_price(lab):
+    """Lists are the processor's work: the exit has as many instructions and VMCS accesses."""
+    switched, plain = (pebs(lab, name, knobs) for name, knobs in
+                       (("switched", NOT_ISOLATED), ("isolated", PEBS)))
+    assert SWITCHED not in plain[0].console and plain[1]["in_root"] != 0, plain[1]
+    vmcs = [boot.region(REGION_PEBS)["exits"]["10"]["vmcs_accesses"]
+            for boot in (switched[0], plain[0])]
+    assert switched[2] == plain[2] and vmcs[0] == vmcs[1], f"{switched[2]}, {plain[2]}, {vmcs}"
+    return f"{plain[2]} root instructions, {vmcs[0]['max']} VMCS accesses, with and without"
+
+
+def test_pebs_fails_without_switch(lab):
+    efi = path("build", "test", "mutants", "unisolated.efi")
+    boot, found, _ = pebs(lab, "unisolated", NOT_ISOLATED, efi=efi)
+    assert not results(boot)["pebs"] and found["in_root"] != 0, found
+    return f"root mode saw {found['in_root']:#x}"
+
+
 # tests/hooks/hooks.c, enum fault_kind, and what the last report must name.
 FAULT_STACK_OVERFLOW, FAULT_REPORT, FAULT_MACHINE_CHECK, FAULT_GUEST_STATE = 1, 3, 5, 6
 FAULTS = [("invalid_opcode", 0, "exception 6,"),
@@ -512,7 +569,9 @@ TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_ti
           test_returned, test_sending, test_nested_nmi, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
           test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
-          test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
+          *map(make_context_test, bench.SHAPES), test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
           make_lbr_failure("root_branches", 1)]
+TESTS += [make_pebs_test(*setup) for setup in PEBS_SETUPS]
+TESTS += [test_pebs_price, test_pebs_fails_without_switch]
 TESTS += [make_setup_test(*setup) for setup in bench.SETUPS]
 TESTS += [make_fault_test(*fault) for fault in FAULTS]

@@ -5,6 +5,9 @@
  */
 #include "pmu/pmu.h"
 
-void __wrap_pmu_freeze_as_guest(struct cpu *cpu);
+void __wrap_pmu_freeze_as_guest(const struct cpu *cpu);
 
-void __wrap_pmu_freeze_as_guest(struct cpu *cpu) { (void)cpu; }
+void __wrap_pmu_freeze_as_guest(const struct cpu *cpu)
+{
+    (void)cpu;
+}

@@ -5,57 +5,12 @@
 #include "check.h"
 #include "msr_index.h"
 #include "pmu.h"
+#include "pmu_machine.h"
 
 namespace {
 
-constexpr unsigned KERNEL = 0;
-constexpr unsigned USER = MODE_USER_BIT;
-constexpr uint64_t EVENT_USR = PERFEVTSEL_USR | PERFEVTSEL_EN;
-constexpr uint64_t INSTRUCTIONS = 0xc0;
 constexpr uint64_t CYCLES = 0x3c;
 constexpr uint64_t BRANCHES = 0xc4;
-
-// A processor that only counts.
-struct Machine {
-    uint64_t retired[MODE_COUNT] = {};
-    uint64_t iterations[MODE_COUNT] = {};
-    EventCounts events;
-    Pmu pmu{events};
-
-    Machine()
-    {
-        events.retired = retired;
-        events.iterations = iterations;
-        pmu.reset();
-    }
-    // One instruction at a time, as the emulator does it.
-    unsigned run(unsigned mode, unsigned count)
-    {
-        unsigned pmis = 0;
-        while (count-- > 0) {
-            retired[mode]++;
-            pmu.look(events.instructions());
-            pmis += pmu.take_pmi(events.instructions());
-        }
-        return pmis;
-    }
-    // A WRMSR in kernel mode that retires.
-    MsrResult write(uint32_t index, uint64_t value)
-    {
-        events.in_flight = KERNEL;
-        MsrResult result = pmu.write_msr(index, value);
-        events.in_flight = MODE_COUNT;
-        if (result == MSR_DONE)
-            run(KERNEL, 1);
-        return result;
-    }
-    uint64_t read(uint32_t index)
-    {
-        uint64_t value = 0;
-        CHECK_EQUAL(pmu.read_msr(index, &value), MSR_DONE);
-        return value;
-    }
-};
 
 TEST(counter_wraps_at_48_bits)
 {
@@ -120,8 +75,8 @@ TEST(reserved_bits_fault)
     CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_COND_CHGD), MSR_FAULT);
     CHECK_EQUAL(m.write(IA32_PERF_CAPABILITIES, 0), MSR_FAULT);
     uint64_t value;
-    CHECK_EQUAL(m.pmu.read_msr(IA32_PMC0 + PMU_GENERAL, &value), MSR_ABSENT);
-    CHECK_EQUAL(m.pmu.read_msr(IA32_FIXED_CTR0 + PMU_FIXED, &value), MSR_ABSENT);
+    CHECK_EQUAL(m.pmu.read_msr(IA32_PMC0 + 4, &value), MSR_ABSENT);
+    CHECK_EQUAL(m.pmu.read_msr(IA32_FIXED_CTR0 + 3, &value), MSR_ABSENT);
 }
 
 TEST(rdpmc_knows_its_counters)
@@ -223,6 +178,23 @@ TEST(freeze_stops_until_the_status_is_reset)
     m.run(USER, 4);
     CHECK_EQUAL(m.read(IA32_PMC0), 8u);
     CHECK(!m.pmu.lbr_frozen());
+}
+
+TEST(version_3_freezes_by_what_enables)
+{
+    Machine m(PmuShape{3, 0xf, 0x7});
+    uint64_t both = DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_FREEZE_LBRS_ON_PMI | DEBUGCTL_LBR;
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR);
+    m.write(IA32_PERF_GLOBAL_CTRL, 1);
+    CHECK_EQUAL(m.pmu.on_pmi(DEBUGCTL_LBR), DEBUGCTL_LBR);
+    m.run(USER, 4);
+    CHECK_EQUAL(m.pmu.on_pmi(both), both & ~DEBUGCTL_LBR);
+    m.run(USER, 4);
+    CHECK_EQUAL(m.read(IA32_PMC0), 4u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_CTRL), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 0u);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, 1), MSR_ABSENT);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_RESET, GLOBAL_STATUS_CTR_FRZ), MSR_FAULT);
 }
 
 TEST(status_bits_are_set_and_reset_one_by_one)

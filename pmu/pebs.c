@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * PEBS that is not isolated: its record of an event may be written late, behind an exit, by linear
+ * address and so with root mode's page tables. There, and only there, IA32_PEBS_ENABLE is 0 in root
+ * mode by the MSR lists, as KVM keeps its own records out of guests. A record that is already on
+ * its way when the exit loads the list is not stopped by that (KVM: PEBS needs a quiescent period
+ * after it is turned off, and a switch by lists does not give it). SDM Vol. 3, "Processor Event
+ * Based Sampling (PEBS)"; which processors: Linux, isolation_ucodes[] and intel_ds_init().
+ */
+#include "../vmx/fault.h"
+#include "pmu.h"
+
+#define VERSION_ISOLATED 5 /* from this one on all are */
+#define SKYLAKE_X 0x55
+
+/* Steppings from the first to the last of a model of family 6, and the microcode revision from
+ * which on they isolate. */
+static const struct {
+    uint8_t model, first, last;
+    uint32_t microcode;
+} isolating[] = {
+    {0x3c, 3, 3, 0x1f},       {0x45, 1, 1, 0x1e},       {0x46, 1, 1, 0x15}, /* Haswell */
+    {0x3f, 2, 2, 0x37},       {0x3f, 4, 4, 0x0a},
+    {0x3d, 4, 4, 0x23},       {0x47, 1, 1, 0x14},       {0x4f, 1, 1, 0x0b000014}, /* Broadwell */
+    {0x56, 2, 2, 0x10},       {0x56, 3, 3, 0x07000009}, {0x56, 4, 4, 0x0f000009},
+    {0x56, 5, 5, 0x0e000002},
+    {SKYLAKE_X, 3, 3, 0x21},  {SKYLAKE_X, 4, 7, 0},     {SKYLAKE_X, 11, 11, 0},
+    {0x4e, 3, 3, 0x7c},       {0x5e, 3, 3, 0x7c}, /* Skylake */
+    {0x8e, 9, 12, 0x4e},      {0x9e, 9, 13, 0x4e}, /* Kaby Lake and its successors */
+};
+
+bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode)
+{
+    uint32_t stepping = SIGNATURE_STEPPING(signature);
+
+    if (version >= VERSION_ISOLATED)
+        return true;
+    for (unsigned i = 0; i < LENGTH_OF(isolating); i++)
+        if (SIGNATURE_FAMILY(signature) == 6 && SIGNATURE_MODEL(signature) == isolating[i].model &&
+            stepping >= isolating[i].first && stepping <= isolating[i].last)
+            return microcode >= isolating[i].microcode;
+    return false;
+}
+
+/* SDM Vol. 3, "Microcode Update Signature": 0 is written, CPUID fills in the upper half. */
+static uint32_t microcode_revision(void)
+{
+    (void)wrmsr_safe(IA32_BIOS_SIGN_ID, 0);
+    (void)cpuid(1, 0);
+    return (uint32_t)(rdmsr(IA32_BIOS_SIGN_ID) >> 32);
+}
+
+bool pebs_needs_switch(unsigned version)
+{
+    uint64_t misc, enable;
+
+    return cpuid(1, 0).edx & CPUID_1_EDX_DS && rdmsr_safe(IA32_MISC_ENABLE, &misc) &&
+           !(misc & MISC_ENABLE_PEBS_UNAVAILABLE) && rdmsr_safe(IA32_PEBS_ENABLE, &enable) &&
+           !pebs_isolated(version, cpuid(1, 0).eax, microcode_revision());
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which MSRs are the PMU's: one table, which both the policy (vmx/msr.c) and the full switch
+ * (pmu_context.c) read, and what CPUID says about them. A new register is one row.
+ * SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance Monitoring"; Linux's
+ * msr-index.h for the two blocks of reload values.
+ */
+#include "../vmx/exit.h"
+#include "pmu.h"
+
+#define PMU_VERSION_NAMES 6 /* the first with the indices from 0x1900 on */
+#define LEGACY_GENERAL 10 /* general counters with indices below 0x1900: up to IA32_PMC9 */
+#define RELOAD_GENERAL 8
+#define LEAF_23H_COUNTERS BIT(1) /* EAX of subleaf 0: subleaf 1 is there */
+
+enum counters {
+    ALL,     /* one user's state, whatever counters there are */
+    GENERAL, /* `step` registers for each general counter that this processor has */
+    FIXED,   /* the same for fixed counters */
+    NONE,    /* no state of a user's, or switched by hand */
+};
+enum names {
+    ANY,
+    UP_TO_5,       /* version 6 has other names for these, and for more of them */
+    UP_TO_5_SHORT, /* where there are no full-width writes */
+    UP_TO_5_FULL,
+    FROM_6,
+};
+
+static const struct block {
+    uint32_t first, last;
+    enum counters counters;
+    enum names names;
+    uint32_t step;
+} blocks[] = {
+    /* What a PMI's handler and a context switch use comes first: policy=intercept looks here. */
+    {IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
+    {IA32_A_PMC0, IA32_A_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_FULL, 1},
+    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
+    {IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR_CTRL, ALL, ANY, 1},
+    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, UP_TO_5, 1},
+    {IA32_PMC0, IA32_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_SHORT, 1},
+    {IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
+    {IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
+    {MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
+    {IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG, ALL, ANY, 1},
+    {MSR_PEBS_DATA_CFG + 1, IA32_PEBS_BASE - 1, NONE, ANY, 1},
+    {IA32_PEBS_BASE, MSR_PEBS_FRONTEND, ALL, ANY, 1},
+    {IA32_DS_AREA, IA32_DS_AREA, ALL, ANY, 1},
+    {MSR_RELOAD_FIXED_CTR0, MSR_RELOAD_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, ANY, 1},
+    {MSR_RELOAD_PMC0, MSR_RELOAD_PMC0 + RELOAD_GENERAL - 1, GENERAL, ANY, 1},
+    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, ALL, ANY, 1},
+    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, NONE, ANY, 1},
+};
+
+bool pmu_owns(uint32_t index)
+{
+    for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
+        if (index >= blocks[i].first && index <= blocks[i].last)
+            return true;
+    return false;
+}
+
+void pmu_trap(void *msr_bitmap)
+{
+    for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
+        msr_bitmap_set(msr_bitmap, blocks[i].first, blocks[i].last, true, true);
+}
+
+static bool named_so(const struct pmu_facts *facts, enum names names)
+{
+    bool from_6 = facts->version >= PMU_VERSION_NAMES;
+    bool full = facts->capabilities & PERF_CAP_FW_WRITE;
+
+    switch (names) {
+    case UP_TO_5: return !from_6;
+    case UP_TO_5_SHORT: return !from_6 && !full;
+    case UP_TO_5_FULL: return !from_6 && full;
+    case FROM_6: return from_6;
+    case ANY: break;
+    }
+    return true;
+}
+
+static bool used(const struct pmu_facts *facts, const struct block *block, uint32_t index)
+{
+    uint32_t n = (index - block->first) / block->step;
+
+    if (block->counters == NONE || !named_so(facts, block->names))
+        return false;
+    return block->counters == ALL ||
+           (block->counters == GENERAL ? facts->general : facts->fixed) >> n & 1;
+}
+
+unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX])
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
+        for (uint32_t index = blocks[i].first; index <= blocks[i].last; index++)
+            if (used(facts, &blocks[i], index) && count < PMU_CONTEXT_MAX)
+                list[count++] = index;
+    return count;
+}
+
+static uint32_t first_ones(unsigned count)
+{
+    return count >= 32 ? UINT32_MAX : (1u << count) - 1;
+}
+
+struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
+                              const struct cpuid_result *leaf_23_1, uint64_t capabilities)
+{
+    struct pmu_facts facts = {.version = leaf_0a->eax & 0xff, .capabilities = capabilities};
+
+    if (leaf_23_1 != NULL) {
+        facts.general = leaf_23_1->eax;
+        facts.fixed = leaf_23_1->ebx;
+    } else {
+        facts.general = first_ones(leaf_0a->eax >> 8 & 0xff);
+        facts.fixed = leaf_0a->ecx | first_ones(leaf_0a->edx & 0x1f);
+    }
+    return facts;
+}
+
+struct pmu_facts pmu_facts(void)
+{
+    struct cpuid_result leaf_0a = cpuid(CPUID_LEAF_PMU, 0), leaf_23_1 = {0};
+    bool extended = cpuid(0, 0).eax >= CPUID_LEAF_PMU_EXTENDED &&
+                    cpuid(CPUID_LEAF_EXTENDED, 1).eax & CPUID_7_1_EAX_PMU_EXTENDED &&
+                    cpuid(CPUID_LEAF_PMU_EXTENDED, 0).eax & LEAF_23H_COUNTERS;
+    bool pdcm = cpuid(1, 0).ecx & CPUID_1_ECX_PDCM;
+
+    if (extended)
+        leaf_23_1 = cpuid(CPUID_LEAF_PMU_EXTENDED, 1);
+    return pmu_facts_of(&leaf_0a, extended ? &leaf_23_1 : NULL,
+                        pdcm ? rdmsr(IA32_PERF_CAPABILITIES) : 0);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Which counters CPUID's leaves 0AH and 23H name, and which MSRs hold them. SDM Vol. 2, "CPUID";
+ * Vol. 3, "Architectural Performance Monitoring Version 5"; Vol. 4 for the numbers, written down
+ * here once more.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../../pmu/pmu.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define FW_WRITE (1u << 13)
+
+/* What pmu_registers.c calls of vmx/msr.c, which another test has. */
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)
+{
+    fail_msg("%p %u %u %d %d", bitmap, first, last, read, write);
+}
+
+static void test_facts(void **state)
+{
+    static const struct {
+        struct cpuid_result leaf_0a, leaf_23;
+        uint32_t general, fixed;
+    } rows[] = {
+        {{.eax = 0x07300402, .edx = 0x603}, {0}, 0xf, 0x7},
+        {{.eax = 0x07300403, .edx = 0}, {0}, 0xf, 0},
+        {{.eax = 0x07300803, .edx = 0x603}, {0}, 0xff, 0x7},
+        {{.eax = 0x07300404, .edx = 0x603}, {0}, 0xf, 0x7},
+        /* Ice Lake's fourth fixed counter; then one that ECX alone names, and both. */
+        {{.eax = 0x08300805, .ecx = 0xf, .edx = 0x8604}, {0}, 0xff, 0xf},
+        {{.eax = 0x08300805, .ecx = 0x20, .edx = 0x8603}, {0}, 0xff, 0x27},
+        {{.eax = 0x08300805, .ecx = 0x8020, .edx = 0x8600}, {0}, 0xff, 0x8020},
+        {{.eax = 0x0830ff05, .edx = 0x861f}, {0}, 0xffffffff, 0x7fffffff},
+        /* Leaf 23H says it all, gaps included. */
+        {{.eax = 0x08300806, .ecx = 0x7, .edx = 0x8603}, {.eax = 0xfbcf, .ebx = 0x802f}, 0xfbcf,
+         0x802f},
+        {{.eax = 0x08300806, .ecx = 0x77, .edx = 0x8603}, {.eax = 0xff, .ebx = 0x17}, 0xff, 0x17},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(rows); i++) {
+        struct pmu_facts f = pmu_facts_of(
+            &rows[i].leaf_0a, rows[i].leaf_23.eax != 0 ? &rows[i].leaf_23 : NULL, i);
+        assert_int_equal(f.version, rows[i].leaf_0a.eax & 0xff);
+        assert_int_equal(f.general, rows[i].general);
+        assert_int_equal(f.fixed, rows[i].fixed);
+        assert_int_equal(f.capabilities, i);
+    }
+}
+
+static bool listed(const struct pmu_facts *facts, uint32_t index)
+{
+    uint32_t list[PMU_CONTEXT_MAX];
+    unsigned count = pmu_list(facts, list), found = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(pmu_owns(list[i])); /* what is switched is trapped as well */
+        found += list[i] == index;
+    }
+    assert_true(found <= 1);
+    return found == 1;
+}
+
+/* Counter n of either kind, by the names that the version has for it, and by no other. */
+static void check_names(unsigned version, bool full, uint32_t general, uint32_t fixed)
+{
+    struct pmu_facts f = {version, general, fixed, full ? FW_WRITE : 0};
+    bool new = version >= 6;
+
+    for (unsigned n = 0; n < 32; n++) {
+        bool has = general >> n & 1, legacy = has && !new && n < 10;
+        if (n < 10) {
+            assert_int_equal(listed(&f, 0x186 + n), legacy);
+            assert_int_equal(listed(&f, 0x0c1 + n), legacy && !full);
+            assert_int_equal(listed(&f, 0x4c1 + n), legacy && full);
+        }
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(listed(&f, 0x1900 + 4 * n + i), has && new);
+        has = fixed >> n & 1;
+        if (n < 16)
+            assert_int_equal(listed(&f, 0x309 + n), has && !new);
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(listed(&f, 0x1980 + 4 * n + i), has && new);
+    }
+    static const uint32_t always[] = {0x38d, 0x329, 0x3f1, 0x3f2, 0x3f4, 0x3f5, 0x3f6, 0x3f7,
+                                      0x600, 0x1a6, 0x1a7};
+    static const uint32_t never[] = {0x345, 0x38e, 0x38f, 0x390, 0x391, 0x392, 0x3f3, 0x1d9, 0x1c8};
+    for (unsigned i = 0; i < COUNT(always); i++)
+        assert_true(listed(&f, always[i]));
+    for (unsigned i = 0; i < COUNT(never); i++)
+        assert_false(listed(&f, never[i]));
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    check_names(2, false, 0x3, 0x7);
+    check_names(4, true, 0xf, 0x7);
+    check_names(4, false, 0xf, 0x7);
+    check_names(5, true, 0x3ff, 0x8027);
+    check_names(6, true, 0xfbcf, 0x802f);
+    check_names(6, true, 0xffffffff, 0xffffffff);
+}
+
+static void test_room(void **state)
+{
+    struct pmu_facts f = {6, 0xffffffff, 0xffffffff, FW_WRITE};
+    uint32_t list[PMU_CONTEXT_MAX];
+
+    (void)state;
+    assert_true(pmu_list(&f, list) < PMU_CONTEXT_MAX);
+    f.version = 5;
+    assert_true(pmu_list(&f, list) < PMU_CONTEXT_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
