@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
- * bitmap cannot name (indices outside its two ranges) is done on the hardware, and faults in the
- * guest where the hardware faults.
+ * bitmap cannot name (indices outside its two ranges) is no register of an Intel processor: it
+ * faults, since below an outer hypervisor it may be one of that one's, by which it writes to memory.
  * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "exit.h"
@@ -119,20 +119,25 @@ static const struct msr_rule rules[] = {
     /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, FAULT, FAULT, ALWAYS, NULL},
     {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, PASS, KEEP, ALWAYS, NULL},
     {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
     {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, FAULT, FAULT, ALWAYS, NULL},
     {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
     /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
      * hardware feedback. */
     {MSR_TRACE_HUB_STH_ACPIBAR_BASE, MSR_TRACE_HUB_STH_ACPIBAR_BASE, PASS, KEEP, ALWAYS, NULL},
-    {IA32_RAR_CTRL, IA32_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
+    {MSR_RAR_CONTROL, MSR_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
     {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, FAULT, FAULT, ALWAYS, NULL},
+    /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
+    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, FAULT, FAULT, ALWAYS, NULL},
     /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
      * undervolting, cache as RAM, self-tests, encryption, probes. */
     {MSR_OC_MAILBOX, MSR_OC_MAILBOX, PASS, FAULT, ALWAYS, NULL},
     {MSR_NO_EVICT_MODE, MSR_NO_EVICT_MODE, PASS, KEEP, ALWAYS, NULL},
-    {MSR_COPY_SCAN_HASHES, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
+    {MSR_ARRAY_BIST, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
+    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, PASS, FAULT, ALWAYS, NULL},
+    {MSR_SAF_CTRL, MSR_SBFT_CTRL, PASS, FAULT, ALWAYS, NULL},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, PASS, KEEP, ALWAYS, NULL},
     {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
     {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, but_one_bit},
@@ -175,11 +180,12 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
                            rule->write != PASS);
 }
 
-/* What has no row is done on the hardware: that is what the bitmap cannot name, since all else
- * exits for a row, and every row is of the bitmap's low range. */
+/* What has no row is what the bitmap cannot name, since all else exits for a row, and every row is
+ * of the bitmap's low range. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
+ * 400000FFH, and hypervisors take theirs from 40000000H to 4FFFFFFFH. */
 static const struct msr_rule *rule_of(uint32_t index)
 {
-    static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
+    static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
 
     for (unsigned i = 0; index < RANGE && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)

@@ -21,6 +21,7 @@ MSRS = [
     (0x09b, "refused", ADDED), (0x09e, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
     (0x1f2, "kept", ADDED), (0x1f3, "kept", ADDED),        # IA32_SMRR
     (0x1f4, "kept", ADDED), (0x1f5, "kept", ADDED),        # MSR_PRMRR
+    (0x2a0, "kept", ADDED), (0x2a7, "kept", ADDED),        # MSR_PRMRR_BASE_n
     (0x2f4, "kept", ADDED), (0x2f5, "kept", ADDED),        # MSR_UNCORE_PRMRR
     (0x4e0, "refused", ADDED), (0x4e3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
     (0x1400, "kept", ADDED), (0x1401, "kept", ADDED),      # IA32_SEAMRR
@@ -30,7 +31,15 @@ MSRS = [
     (0x17d0, "refused", ADDED), (0x17d1, "refused", ADDED),  # IA32_HW_FEEDBACK
     (0x150, "read-only", ADDED),                           # MSR_OC_MAILBOX
     (0x2e0, "kept", ADDED),                                # MSR_NO_EVICT_MODE
-    (0x2c2, "read-only", ADDED), (0x2d6, "read-only", ADDED),  # self-tests
+    (0x105, "read-only", ADDED), (0x2b8, "read-only", ADDED),  # self-tests
+    (0x2bc, "read-only", ADDED), (0x2c2, "read-only", ADDED), (0x2c6, "read-only", ADDED),
+    (0x2d6, "read-only", ADDED), (0x2d7, "read-only", ADDED),
+    (0x4f0, "read-only", ADDED), (0x4f8, "read-only", ADDED),
+    # What an outer hypervisor has: KVM's clock, its others, Hyper-V's, both ends of the range.
+    (0x011, "refused", ADDED), (0x012, "refused", ADDED),
+    (0x40000000, "refused", ADDED), (0x40000021, "refused", ADDED), (0x40000073, "refused", ADDED),
+    (0x4b564d00, "refused", ADDED), (0x4b564d01, "refused", ADDED), (0x4b564d03, "refused", ADDED),
+    (0x4fffffff, "refused", ADDED), (0xc0010015, "refused", ADDED),
     (0x984, "kept", ADDED),                                # IA32_TME
     (0xc80, "kept", ADDED),                                # IA32_DEBUG_INTERFACE
     (0x200, "kept", HAS), (0x201, "kept", HAS), (0x20f, "kept", HAS), (0x250, "kept", HAS),
