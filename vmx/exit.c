@@ -32,9 +32,10 @@ void exit_triple_fault(struct cpu *cpu)
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
 static void exit_task_switch(struct cpu *cpu)
 {
+    const char *becomes = inject_refusal(cpu);
+
     if (worth_a_line(cpu))
-        log_printf("pmuvisor: the guest tried a hardware task switch: #GP\n");
-    inject_refusal(cpu);
+        log_printf("pmuvisor: the guest tried a hardware task switch: %s\n", becomes);
 }
 
 static const exit_handler handlers[EXIT_REASON_COUNT] = {

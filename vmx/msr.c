@@ -81,14 +81,24 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
-/* Written but for one bit. XD Bit Disable would make the XD bits of the hypervisor's own page
- * tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. */
-static bool but_one_bit(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+/* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's own
+ * page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. Not refused, because
+ * natively the write is taken, and who sets one of them has more to do than to lose its other bits.
+ */
+static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;
-    uint64_t now;
+    uint64_t now, change;
 
-    return write && rdmsr_safe(index, &now) && !((now ^ *value) & bit) && wrmsr_safe(index, *value);
+    if (!write || !rdmsr_safe(index, &now))
+        return false;
+    change = (now ^ *value) & bit;
+    if (!wrmsr_safe(index, *value ^ change))
+        return false;
+    if (change != 0 && worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
+                   *value, index, change);
+    return true;
 }
 
 static const struct msr_rule rules[] = {
@@ -243,7 +253,9 @@ void exit_wrmsr(struct cpu *cpu)
         skip_instruction(cpu);
         return;
     }
-    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP && worth_a_line(cpu))
+    /* A line is for what the processor itself would have taken. */
+    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP &&
+        !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();

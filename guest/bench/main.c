@@ -51,6 +51,8 @@ static const struct {
     {"msr-read-only", test_msr_read_only},
     {"msr-passed", test_msr_passed},
     {"msr-special", test_msr_special},
+    {"apic-base-lines", test_apic_base_lines},
+    {"task", test_task},
     {"mitigations", test_mitigations},
     {"sleep", test_sleep},
     {"hidden", test_hidden},

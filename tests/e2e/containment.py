@@ -153,6 +153,24 @@ def test_overflow_unguarded(lab):
     assert "stack overflow" not in boot.console, boot.last_line()
 
 
+def lines(lab):
+    return bench.run(lab, "contain-lines", Plan().add("task", "apic-base-lines", "x2apic",
+                                                      "apic-base-lines"))
+
+
+def test_lines(lab):
+    """A line for each refusal of the hypervisor's, with what became of it; none for the processor's."""
+    boot = lines(lab)
+    assert all(results(boot).values()), bench.notes(boot)
+    found = re.findall(r"^pmuvisor: the guest's write of 0x\w+ to MSR 0x1b was refused: #GP$",
+                       boot.console, re.MULTILINE)
+    assert len(found) == 2, f"{len(found)} lines about IA32_APIC_BASE, wanted one in each mode"
+    tasks = re.findall(r"^pmuvisor: the guest tried a hardware task switch: (.*)$", boot.console,
+                       re.MULTILINE)
+    assert tasks == ["#GP", "double fault"], tasks
+    return "1 line for each of 2 moves of the APIC and 2 task switches"
+
+
 # Wherever the pool ends: in the hypervisor's page tables, a processor's stacks, the EPT.
 EXHAUSTION_PAGES = [3, 20, 35]
 EXHAUSTION = re.compile(r"fault in root mode: (the page pool is used up (?:at the start|by \S.*))")
@@ -215,7 +233,7 @@ def test_mitigations_not_needed(lab):
     return f"{off} root instructions"
 
 
-TESTS = [test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log,
+TESTS = [test_lines, test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log,
          test_log_with_address, test_overflow_unguarded, test_msrs, test_msrs_without_rules]
 TESTS += [make_exhaustion_test(pages) for pages in EXHAUSTION_PAGES]
 TESTS += [make_mitigation_test(*case) for case in MITIGATIONS] + [test_mitigations_not_needed]
