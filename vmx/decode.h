@@ -2,7 +2,8 @@
  *
  * The instructions with which Linux reaches the dwords of its local APIC, in 64-bit mode: MOV from
  * memory, to it from a register or of an immediate, and XCHG. Its writes are inline assembly, and
- * its reads since 6.9 (native_apic_mem_read()); gcc makes a MOV of the volatile read before that.
+ * its reads since 6.9 (native_apic_mem_read()); gcc makes a MOV of the volatile read before that,
+ * and where the registers are mapped to themselves one with the address in the instruction.
  * Pure: bytes in, description out; nothing is accessed. SDM Vol. 2, "Instruction Format"; "MOV",
  * "XCHG".
  */
