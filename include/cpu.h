@@ -137,6 +137,7 @@ struct cpu {
 
     uint32_t apic_id;
     bool in_vmx; /* VMX operation */
+    bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
     uint32_t sipi; /* waits in root mode for one, see vmx/init.c; other processors write it */
     uint64_t ept_root;
     uint64_t host_cr3;

@@ -39,8 +39,11 @@ enum nmi_return nmi_root(uint64_t rip)
 {
     struct cpu *cpu = this_cpu();
 
-    if (processor_stopped(cpu))
-        processor_end(cpu);
+    if (processor_stopped(cpu)) {
+        if (!cpu->ended)
+            (void)nmi_claim(cpu, FOUND_IN_ROOT, rip, true);
+        processor_end(cpu, rip, true);
+    }
     struct cpu_nmi *nmi = &cpu->nmi;
     enum nmi_return back =
         host_work_pmi_pending(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;

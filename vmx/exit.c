@@ -8,6 +8,7 @@
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "fault.h"
+#include "processor.h"
 
 static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
 
@@ -26,6 +27,8 @@ void exit_triple_fault(struct cpu *cpu)
     log_printf("\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
                cpu->apic_id);
     report_guest(cpu);
+    processors_stop();
+    report_places(cpu);
     machine_end(cpu);
 }
 

@@ -91,6 +91,9 @@ const char *exit_reason_name(uint32_t reason);
 /* The same for every processor. */
 void report_processors(void);
 
+/* Logs where each processor but this one was when processors_stop() stopped it. */
+void report_places(const struct cpu *self);
+
 /* Stops the other processors, reports, and resets the machine. */
 _Noreturn void machine_end(struct cpu *cpu);
 

@@ -85,6 +85,7 @@ static const struct {
     {"smp-pmi", test_smp_pmi},
     {"smp-mixed", test_smp_mixed},
     {"smp-fault", test_smp_fault},
+    {"smp-places", test_smp_places},
     {"smp-host", test_smp_host},
     {"fuzz", test_fuzz},
     {"fuzz-last", test_fuzz_last},
