@@ -68,6 +68,7 @@ static const struct {
     {"host-root", test_host_root},
     {"host-unblock", test_host_unblock},
     {"host-mask", test_host_mask},
+    {"host-mask-pmi", test_host_mask_pmi},
     {"host-fault", test_host_fault},
     {"hypercall", test_hypercall},
     {"hypercall-apic", test_hypercall_apic},

@@ -24,6 +24,7 @@ KIND_TICK = 7  # guest/bench/probe.h, PROBE_KINDS
 VMCALL_STRIDE = NMI_STRIDE = 4  # guest/bench/test_host_sweep.c
 POSITIONS = 450
 LATE = 1
+LATE_SKID = 700 # instructions: longer than from the exit for host work to its first count
 MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000
 TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
@@ -327,6 +328,16 @@ def test_masking(lab):
     return expect_host(suite(lab), "host-mask:2000000:200", 10000)
 
 
+def test_masking_late_pmi(lab):
+    """A PMI of the guest's at every root instruction of host work's exit: LVTPC is masked after it."""
+    plan = Plan(f"pmi_skid {LATE_SKID}").add(f"host-mask-pmi:{LATE_SKID}")
+    boot = run(lab, "host-mask-pmi", plan)
+    found = row(boot, "host", "host-mask-pmi")
+    assert results(boot)[found["name"]] and found["found"] == LATE_SKID, \
+        f"{found}; {bench.notes(boot)}"
+    return f"{LATE_SKID} distances"
+
+
 def test_masking_fails_without_it(lab):
     expect_nothing(lab, "host-no-mask", "host-mask:20000:200", NO_MASK)
 
@@ -464,7 +475,7 @@ TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_ti
           test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
           test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
           test_returned, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
-          test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
+          test_unblocking_fails_without_it, test_masking, test_masking_late_pmi, test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
           test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
           make_lbr_failure("root_branches", 1)]
