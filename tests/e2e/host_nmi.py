@@ -182,6 +182,22 @@ def test_sweep_tick(lab):
     return f"{length} positions"
 
 
+# MSR_PKG_CST_CONFIG_CONTROL, locked, with I/O MWAIT redirection or without; and its first port.
+REDIRECTION = 0x8400
+STOPS = "the tick has no bound for a processor that idles by reads of I/O ports from 0x1814 on"
+
+
+def test_tick_unbounded(lab):
+    """Where I/O ports reach deep C-states one line says that the tick stops there; else none does."""
+    for control in (REDIRECTION, REDIRECTION & 0x8000):
+        plan = Plan(f"tsc_hz {TSC_HZ}", f"msr 0xe2 {control:#x}", "msr 0xe4 0x21814")
+        boot = run(lab, f"host-tick-{control:x}", plan.add("cpuid"), config="tick=1")
+        assert "tick every 1 ms" in boot.console, boot.last_line()
+        assert (STOPS in boot.console) == (control == REDIRECTION), f"{control:#x}"
+    plan = Plan(f"msr 0xe2 {REDIRECTION:#x}", "msr 0xe4 0x21814").add("cpuid")
+    assert STOPS not in run(lab, "host-tick-none", plan).console, "without a tick"
+
+
 def merge(lab, name, config=""):
     first = 600
     plan = Plan(f"pmi_skid {bench.LONG_SKID}", f"nmi_root reason=10 exits={first}-"
@@ -471,6 +487,7 @@ def make_fault_test(name, kind, text):
 TESTS = [make_sweep_test(test, kind) for test in ("host-sweep", "host-sweep-blocked")
          for kind in KINDS]
 TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick,
+          test_tick_unbounded,
           test_sweep_merge, test_sweep_merge_fails_without_lost,
           test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
           test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
