@@ -14,6 +14,7 @@ exit_function exit_vmcall, exit_ept_violation;     /* hypercall.c, memory.c */
 exit_function exit_cr_access, exit_xsetbv;         /* cr.c */
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr;  /* msr.c */
 exit_function exit_init, exit_sipi;                /* init.c */
+exit_function exit_wbinvd, exit_mwait;             /* sleep.c */
 /* memory.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
 const char *inject_refusal(struct cpu *cpu);
 exit_function exit_triple_fault;                   /* exit.c; does not come back */

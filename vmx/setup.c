@@ -68,6 +68,8 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     /* pmu=off: RDPMC has to fault as an absent PMU's does. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
+    if (cpu == processor_cpu(0)) /* no INIT and SIPI starts it again: see sleep.c */
+        secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
     vmcs_write_32(VMCS_SECONDARY_CONTROLS, secondary);
