@@ -2,7 +2,7 @@
  *
  * Bits of the VMX controls and of the VMCS fields that are structures, with the SDM's names.
  * SDM Vol. 3, "VM-Execution Control Fields", "VM-Exit Controls", "VM-Entry Controls",
- * "Guest Non-Register State", "Basic VM-Exit Reasons".
+ * "Guest Non-Register State", "VMX Basic Exit Reasons".
  */
 #pragma once
 

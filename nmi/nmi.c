@@ -18,7 +18,8 @@
  * more. So `root` and `forwarded` count sends and may exceed what the guest got.
  *
  * It also means that there is no check before VMRESUME that an NMI could come too late for.
- * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Interruptibility State"; "Changes to NMI Blocking".
+ * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register
+ * State".
  *
  * Assumed: firmware's SMI handler executes no IRET. An SMI here then ends with NMIs blocked as it
  * found them (SDM Vol. 3, "NMI Handling While in SMM"); an IRET inside would let the pending NMI

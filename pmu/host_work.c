@@ -66,10 +66,10 @@ static void count(struct cpu *cpu, struct host_work *work, uint64_t branches, ui
                ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
 }
 
-/* The guest's counters stand still, but a PMI that one of them raised just before may be on its way:
- * its delivery masks LVTPC, which is to be seen here, before host work unmasks it. An overflow with
- * LVTPC unmasked is the sign of one; or the guest has dealt with it, or does not want it, and then
- * this takes its time for nothing. NMIs are held back. */
+/* The guest's counters stand still, but a PMI that one of them raised just before may be on its
+ * way: its delivery masks LVTPC, which is to be seen here, before host work unmasks it. An overflow
+ * with LVTPC unmasked is the sign of one; or the guest has dealt with it, or does not want it, and
+ * then this takes its time for nothing. NMIs are held back. */
 static uint32_t guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();

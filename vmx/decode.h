@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define INSTRUCTION_BYTES_MAX 15 /* SDM Vol. 3, "General-Protection Exception (#GP)" */
+/* SDM Vol. 3, "Interrupt 13 - General Protection Exception (#GP)" */
+#define INSTRUCTION_BYTES_MAX 15
 
 /* One instruction of 32-bit operand size with one operand in memory. A plain store must not read
  * it, since reading a device's register may do something. None of them changes flags. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Exit dispatch: a table from reason to handler, and the handlers that are one line.
- * SDM Vol. 3, "Basic VM-Exit Reasons", "Instructions That Cause VM Exits".
+ * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
  */
 #include "exit.h"
 

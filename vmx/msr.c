@@ -2,7 +2,7 @@
  *
  * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
  * bitmap cannot name (indices outside its two ranges) is no register of an Intel processor: it
- * faults, since below an outer hypervisor it may be one of that one's, by which it writes to memory.
+ * faults, since below an outer hypervisor it may be one by which that one writes to memory.
  * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "exit.h"
@@ -81,10 +81,9 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
-/* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's own
- * page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. Not refused, because
- * natively the write is taken, and who sets one of them has more to do than to lose its other bits.
- */
+/* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's
+ * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. Not refused,
+ * because natively the write is taken, and is not all to be lost for that bit. */
 static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;

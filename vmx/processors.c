@@ -143,8 +143,8 @@ void processors_go(void)
         delay_us(ENTRY_US);
 }
 
-/* Waits until every other one in the list has ended, but for those that cannot. With `ask` each that
- * has not is asked where it is, which the NMI that goes with it ends. */
+/* Waits until every other one in the list has ended, for END_US at most. With `ask` each that has
+ * not is asked where it is, by an NMI that ends it. */
 static void await_ends(uint32_t self, bool ask)
 {
     for (uint32_t i = 0; ask && i < processors.count; i++)

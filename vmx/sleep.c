@@ -10,8 +10,8 @@
  * only then is watched only then: after a WBINVD with IF = 0, by which an operating system writes
  * back its caches before such a sleep (Linux: mwait_play_dead()), until an MWAIT that is another.
  * Not kept: a store to the monitored line wakes no more, an NMI does, as the HLT.
- * SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range
- * Monitoring"; Vol. 2, "MWAIT".
+ * SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing
+ * Address-Range Monitoring"; Vol. 2, "MWAIT".
  */
 #include "exit.h"
 
@@ -25,8 +25,7 @@ static void watch_mwait(bool on)
                                             : primary & ~(uint32_t)PRIMARY_MWAIT_EXITING);
 }
 
-/* "MWAIT exiting" is allowed by every processor that has MWAIT and VMX, an outer hypervisor may not.
- */
+/* An outer hypervisor may not offer "MWAIT exiting". */
 void exit_wbinvd(struct cpu *cpu)
 {
     wbinvd();

@@ -28,19 +28,20 @@ static uint64_t tsc_khz(void)
                                         : 0;
 }
 
-/* Hidden MWAIT does not keep a guest from deep C-states where reads of I/O ports are taken as MWAIT:
- * firmware has set that up and locked it, and AML names the ports. A trapped read could only end at
- * once, since it is executed with interrupts disabled and must wake by them: the guest would spin.
+/* Hidden MWAIT does not keep a guest from deep C-states where reads of I/O ports are taken as
+ * MWAIT: firmware has set that up and locked it, and AML names the ports. A trapped read could only
+ * end at once, since it is executed with interrupts disabled and must wake by them: the guest would
+ * spin.
  * SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
 static void say_where_it_stops(void)
 {
     uint64_t control, ports;
 
-    if (rdmsr_safe(MSR_PKG_CST_CONFIG_CONTROL, &control) && control & PKG_CST_IO_MWAIT_REDIRECTION &&
-        rdmsr_safe(MSR_PMG_IO_CAPTURE_BASE, &ports))
-        log_printf("pmuvisor: the tick has no bound for a processor that idles by reads of I/O ports "
-                   "from 0x%x on, where it stops as well; processor.max_cstate=1 in append= keeps "
-                   "Linux from that\n", (unsigned)(ports & PMG_IO_CAPTURE_LVL_2));
+    if (rdmsr_safe(MSR_PKG_CST_CONFIG_CONTROL, &control) &&
+        control & PKG_CST_IO_MWAIT_REDIRECTION && rdmsr_safe(MSR_PMG_IO_CAPTURE_BASE, &ports))
+        log_printf("pmuvisor: the tick has no bound for a processor that idles by reads of I/O "
+                   "ports from 0x%x on, where it stops as well; processor.max_cstate=1 in append= "
+                   "keeps Linux from that\n", (unsigned)(ports & PMG_IO_CAPTURE_LVL_2));
 }
 
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)

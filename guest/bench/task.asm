@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Hardware task switches, which exist outside IA-32e mode alone: down to protected mode without
-; paging, one try, and up again. It runs where it lies in physical memory, which is mapped to itself.
+; paging, one try, and up again. It runs where it lies in physical memory, mapped to itself.
 ; SDM Vol. 3, "Switching Out of IA-32e Mode Operation", "Task Switching", "IDT Descriptors".
 
 %define AT(label) rbx + (label) - task_code

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the guest tries in vain, where the log's lines are the result: tests/e2e/containment.py reads
- * them. One for each refusal of the hypervisor's, which says what became of it; none for what the
- * processor itself refuses.
+ * What the guest tries in vain, where the log's lines are the result: tests/e2e/containment.py
+ * reads them. One for each refusal of the hypervisor's, which says what became of it; none for what
+ * the processor itself refuses.
  * SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions"; "Task Switching".
  */
 #include "bench.h"
@@ -48,6 +48,7 @@ void test_task(const struct job *job)
     }
     uint64_t plain = try(physical, false), by_event = try(physical, true);
     if (plain != VECTOR_GP || by_event != VECTOR_DF)
-        tap_note("a JMP to a task gave vector %lu, an event %lu; wanted #GP and #DF", plain, by_event);
+        tap_note("a JMP to a task gave vector %lu, an event %lu; wanted #GP and #DF", plain,
+                 by_event);
     tap_result(plain == VECTOR_GP && by_event == VECTOR_DF, job->name, NULL);
 }

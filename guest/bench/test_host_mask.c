@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `host-mask-pmi:SKID`: a PMI of the guest's that arrives at each instruction of an exit for host work
- * (the emulator's PMIs come SKID instructions after the overflow). Its delivery has masked LVTPC, and
- * so the guest's handler has to find it, which comes behind the entry; and the host has its PMIs.
+ * `host-mask-pmi:SKID`: a PMI of the guest's that arrives at each instruction of an exit for host
+ * work (the emulator's PMIs come SKID instructions after the overflow). Its delivery has masked
+ * LVTPC, and so the guest's handler has to find it, which comes behind the entry; and the host has
+ * its PMIs.
  * SDM Vol. 3, "Local Vector Table"; thesis, section 3.2.2.
  */
 #include "host.h"

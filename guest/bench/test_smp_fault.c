@@ -2,8 +2,8 @@
  *
  * `smp-fault:KIND`: a processor makes root mode fault while one spins, one sleeps in HLT and the
  * first one exits all the time; every one of them has to stop. The ledger says whether they did.
- * `smp-places:KIND`: the same, or a triple fault of the guest's, with each other processor in a place
- * that is known: the report has to name it.
+ * `smp-places:KIND`: the same, or a triple fault of the guest's, with each other processor in a
+ * place that is known: the report has to name it.
  */
 #include "smp.h"
 

@@ -193,8 +193,8 @@ static processor_work work_named(const char *word)
     static const struct {
         const char *name;
         processor_work work;
-    } works[] = {{"running", spin}, {"halted", halt}, {"asleep", sleep_for_good}, {"exiting", exit_on_and_on},
-                 {"handler", handle_forever}};
+    } works[] = {{"running", spin}, {"halted", halt}, {"asleep", sleep_for_good},
+                 {"exiting", exit_on_and_on}, {"handler", handle_forever}};
 
     for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
         if (strlen(works[i].name) == strlen(word) &&

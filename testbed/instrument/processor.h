@@ -55,7 +55,7 @@ struct Processor {
     bool commands = false;
     uint64_t command = 0;
 
-    /* Processor `waking` gets an INIT of this one's when this one has executed so many instructions. */
+    /* Processor `waking` gets an INIT of this one's when this one has executed so much. */
     uint64_t wakes_at = PMU_NEVER;
     unsigned waking = 0;
 

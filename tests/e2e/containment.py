@@ -159,7 +159,7 @@ def lines(lab):
 
 
 def test_lines(lab):
-    """A line for each refusal of the hypervisor's, with what became of it; none for the processor's."""
+    """A line for each refusal of the hypervisor's, with what became of it; no other."""
     boot = lines(lab)
     assert all(results(boot).values()), bench.notes(boot)
     found = re.findall(r"^pmuvisor: the guest's write of 0x\w+ to MSR 0x1b was refused: #GP$",

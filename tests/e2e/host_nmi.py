@@ -188,7 +188,7 @@ STOPS = "the tick has no bound for a processor that idles by reads of I/O ports 
 
 
 def test_tick_unbounded(lab):
-    """Where I/O ports reach deep C-states one line says that the tick stops there; else none does."""
+    """Where I/O ports reach deep C-states one line says that the tick stops there, else none."""
     for control in (REDIRECTION, REDIRECTION & 0x8000):
         plan = Plan(f"tsc_hz {TSC_HZ}", f"msr 0xe2 {control:#x}", "msr 0xe4 0x21814")
         boot = run(lab, f"host-tick-{control:x}", plan.add("cpuid"), config="tick=1")
@@ -345,7 +345,7 @@ def test_masking(lab):
 
 
 def test_masking_late_pmi(lab):
-    """A PMI of the guest's at every root instruction of host work's exit: LVTPC is masked after it."""
+    """A PMI of the guest's at every root instruction of host work's exit leaves LVTPC masked."""
     plan = Plan(f"pmi_skid {LATE_SKID}").add(f"host-mask-pmi:{LATE_SKID}")
     boot = run(lab, "host-mask-pmi", plan)
     found = row(boot, "host", "host-mask-pmi")
@@ -492,7 +492,8 @@ TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_ti
           test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
           test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
           test_returned, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
-          test_unblocking_fails_without_it, test_masking, test_masking_late_pmi, test_masking_fails_without_it,
+          test_unblocking_fails_without_it, test_masking, test_masking_late_pmi,
+          test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
           test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
           make_lbr_failure("root_branches", 1)]

@@ -105,4 +105,5 @@ def test_places_unanswered(lab):
     assert found == {n: "did not answer" for n in "023"}, found
 
 
-TESTS = [test_places_at_fault, test_places_at_triple_fault, test_places_unanswered, test_missing_is_hidden, test_fault_stops_all, test_fails_without_stop]
+TESTS = [test_places_at_fault, test_places_at_triple_fault, test_places_unanswered,
+         test_missing_is_hidden, test_fault_stops_all, test_fails_without_stop]
