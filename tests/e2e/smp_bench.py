@@ -357,6 +357,7 @@ def test_hidden_wait_for_sipi(lab):
 
 
 TESTS = [test_native, test_starts, test_state, test_starts_fail, test_asleep, test_asleep_fails,
-         test_two, test_each, test_each_no_exits, test_sweep, test_storm, test_storm_small] + [make_policy_test(entry) for entry in ("msr", "intercept")]
+         test_two, test_each, test_each_no_exits, test_sweep, test_storm, test_storm_small]
+TESTS += [make_policy_test(entry) for entry in ("msr", "intercept")]
 TESTS += [test_storm_fails, test_host, test_host_msr, test_host_fails, test_no_shared_line,
           test_shared_line_found, test_cost, test_hidden_wait_for_sipi]
