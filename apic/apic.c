@@ -113,6 +113,17 @@ bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *va
            wrmsr_safe(IA32_APIC_BASE, *value);
 }
 
+bool apic_base_invalid(uint64_t value)
+{
+    const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
+    unsigned bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
+    uint64_t was = rdmsr(IA32_APIC_BASE) & both, mode = value & both;
+
+    return value & ~((APIC_BASE_ADDRESS & (BIT(bits) - 1)) | APIC_BASE_BSP | both) ||
+           mode == APIC_BASE_EXTD || (was == both && mode == APIC_BASE_EN) ||
+           (was == 0 && mode == both);
+}
+
 #define INTERRUPTS 256
 
 /* ---- starting processors, and the local APIC of one that is started again ----

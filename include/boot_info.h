@@ -70,6 +70,7 @@ struct boot_info {
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */
     struct acpi_facts acpi;
+    bool apic_trap; /* as the option says, or because this machine needs it: hypervisor_check() */
     uint64_t memory_top; /* end of the memory that the memory map names, devices left out */
 };
 

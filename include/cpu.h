@@ -127,7 +127,7 @@ struct cpu {
 
     const struct boot_info *boot;
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
-    uint64_t cr4_refused;       /* bits that stay 0 for the guest, see vmx/cr.h */
+    uint64_t cr4_refused;       /* bits that stay 0 for the guest, see CR4_HIDDEN */
     uint8_t cpuid_count;        /* filters in use */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     struct cpuid_filter *cpuid_filters;
@@ -138,6 +138,7 @@ struct cpu {
 
     uint32_t apic_id;
     bool in_vmx; /* VMX operation */
+    bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
     uint32_t sipi; /* waits in root mode for one, see vmx/init.c; other processors write it */
     uint64_t ept_root;
     uint64_t host_cr3;

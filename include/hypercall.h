@@ -53,7 +53,8 @@
                                         * writes and reads it -> RAX = 0, RBX = what it read */
 #define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */
 #define HYPERCALL_TEST_MSR 29          /* RBX = MSR -> RAX = 0, RBX = what the hardware has in it */
-#define HYPERCALL_TEST_LAST HYPERCALL_TEST_MSR
+#define HYPERCALL_TEST_SPIN 30         /* stays in root mode for ever */
+#define HYPERCALL_TEST_LAST HYPERCALL_TEST_SPIN
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
 #define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot */
 #define HYPERCALL_E_ARGUMENT (-22L)

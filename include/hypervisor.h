@@ -9,8 +9,8 @@
 #include "refusal.h"
 
 /* Checks, under firmware and without changing any state, that this processor has all that the
- * options need; logs one list of what was found. Turns apic=trap on where several processors cannot
- * do without. False: *r says what is missing. */
+ * options need; logs one list of what was found. Sets bi->apic_trap, which is on as well where
+ * several processors cannot do without. False: *r says what is missing. */
 bool hypervisor_check(struct boot_info *bi, struct refusal *r);
 
 /* How many bytes the pool must have on this machine (a multiple of 2 MiB), for the options, the

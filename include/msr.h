@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Model-specific registers that PMUvisor names, by index. SDM Vol. 4, "Architectural MSRs"; names
- * without IA32_ are model-specific ones of Vol. 4's per-processor tables.
+ * without IA32_ are model-specific ones of Vol. 4's per-processor tables. Where the SDM has none,
+ * the line says whose name it is.
  */
 #ifndef PMUVISOR_MSR_H
 #define PMUVISOR_MSR_H
@@ -9,6 +10,8 @@
 #include "bits.h"
 
 #define IA32_TIME_STAMP_COUNTER 0x010
+#define MSR_KVM_WALL_CLOCK 0x011 /* Linux, Documentation/virt/kvm/x86/msr.rst */
+#define MSR_KVM_SYSTEM_TIME 0x012
 #define IA32_APIC_BASE 0x01b
 #define APIC_BASE_BSP BIT(8)
 #define APIC_BASE_EXTD BIT(10) /* x2APIC mode */
@@ -31,13 +34,16 @@
 #define IA32_XAPIC_DISABLE_STATUS 0x0bd
 #define XAPIC_DISABLE_LEGACY BIT(0) /* x2APIC mode is locked on */
 #define IA32_PMC0 0x0c1
-#define IA32_RAR_CTRL 0x0ed /* Intel, "Remote Action Request White Paper" */
-#define IA32_RAR_INFO 0x0f0
+#define MSR_PKG_CST_CONFIG_CONTROL 0x0e2
+#define PKG_CST_IO_MWAIT_REDIRECTION BIT(10)
+#define MSR_PMG_IO_CAPTURE_BASE 0x0e4
+#define PMG_IO_CAPTURE_LVL_2 BITS(15, 0) /* the first port; those behind it reach deeper */
+#define MSR_RAR_CONTROL 0x0ed
+#define MSR_RAR_INFO 0x0f0
 #define IA32_MTRRCAP 0x0fe
 #define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
 #define MTRRCAP_FIX BIT(8)      /* fixed ranges are supported */
-#define IA32_ARCH_CAPABILITIES 0x10a
-#define ARCH_CAP_XAPIC_DISABLE BIT(21)
+#define MSR_ARRAY_BIST 0x105
 #define IA32_ARCH_CAPABILITIES 0x10a
 #define ARCH_CAP_RDCL_NO BIT(0)
 #define ARCH_CAP_IBRS_ALL BIT(1)
@@ -51,13 +57,14 @@
 #define ARCH_CAP_PSDP_NO BIT(15)
 #define ARCH_CAP_FB_CLEAR BIT(17)
 #define ARCH_CAP_RRSBA BIT(19)
+#define ARCH_CAP_XAPIC_DISABLE BIT(21)
 #define ARCH_CAP_PBRSB_NO BIT(24)
 #define ARCH_CAP_RFDS_CLEAR BIT(28)
 #define IA32_FLUSH_CMD 0x10b
 #define FLUSH_CMD_L1D BIT(0)
 #define IA32_MCU_OPT_CTRL 0x123
 #define MCU_OPT_CTRL_FB_CLEAR_DIS BIT(3)
-#define MSR_OC_MAILBOX 0x150
+#define MSR_OC_MAILBOX 0x150 /* Linux, drivers/platform/x86/intel/turbo_max_3.c */
 #define IA32_SYSENTER_CS 0x174
 #define IA32_SYSENTER_ESP 0x175
 #define IA32_SYSENTER_EIP 0x176
@@ -96,9 +103,11 @@
 #define IA32_MTRR_FIX4K_C0000 0x268 /* .. 0x26f, FIX4K_F8000 */
 #define IA32_MTRR_FIX4K_F8000 0x26f
 #define IA32_PAT 0x277
-#define MSR_COPY_SCAN_HASHES 0x2c2
-#define MSR_ARRAY_BIST 0x2d6
-#define MSR_NO_EVICT_MODE 0x2e0
+#define MSR_PRMRR_BASE_0 0x2a0
+#define MSR_PRMRR_BASE_7 0x2a7
+#define MSR_COPY_SBFT_HASHES 0x2b8
+#define MSR_PERIODIC_MEM_BIST_STATUS 0x2d7
+#define MSR_NO_EVICT_MODE 0x2e0 /* coreboot calls it MSR_EVICT_CTL */
 #define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
 #define MSR_UNCORE_PRMRR_PHYSMASK 0x2f5
 #define IA32_MTRR_DEF_TYPE 0x2ff
@@ -155,6 +164,8 @@
 #define IA32_A_PMC0 0x4c1
 #define MSR_SMM_FEATURE_CONTROL 0x4e0
 #define MSR_SMM_BLOCKED 0x4e3
+#define MSR_SAF_CTRL 0x4f0
+#define MSR_SBFT_CTRL 0x4f8
 #define IA32_RTIT_OUTPUT_BASE 0x560
 #define IA32_RTIT_CTL 0x570
 #define RTIT_CTL_TRACE_EN BIT(0)

@@ -18,6 +18,7 @@ int64_t test_source(struct cpu *cpu);
 int64_t test_other_guest(struct cpu *cpu);
 int64_t test_fault(struct cpu *cpu);
 int64_t test_msr(struct cpu *cpu);
+int64_t test_spin(struct cpu *cpu);
 #else
 #define TEST_HOOKS 0
 #endif

@@ -2,7 +2,7 @@
  *
  * Bits of the VMX controls and of the VMCS fields that are structures, with the SDM's names.
  * SDM Vol. 3, "VM-Execution Control Fields", "VM-Exit Controls", "VM-Entry Controls",
- * "Guest Non-Register State", "Basic VM-Exit Reasons".
+ * "Guest Non-Register State", "VMX Basic Exit Reasons".
  */
 #pragma once
 
@@ -34,6 +34,7 @@
 
 /* Primary processor-based VM-execution controls */
 #define PRIMARY_HLT_EXITING BIT(7)
+#define PRIMARY_MWAIT_EXITING BIT(10)
 #define PRIMARY_RDPMC_EXITING BIT(11)
 #define PRIMARY_RDTSC_EXITING BIT(12)
 #define PRIMARY_CR3_LOAD_EXITING BIT(15)
@@ -48,6 +49,7 @@
 #define SECONDARY_ENABLE_EPT BIT(1)
 #define SECONDARY_ENABLE_RDTSCP BIT(3)
 #define SECONDARY_ENABLE_VPID BIT(5)
+#define SECONDARY_WBINVD_EXITING BIT(6)
 #define SECONDARY_UNRESTRICTED_GUEST BIT(7)
 #define SECONDARY_ENABLE_INVPCID BIT(12)
 #define SECONDARY_ENCLS_EXITING BIT(15)
@@ -84,6 +86,7 @@
 
 /* Guest activity state */
 #define ACTIVITY_ACTIVE 0
+#define ACTIVITY_HLT 1
 #define ACTIVITY_WAIT_FOR_SIPI 3
 
 /* Pending debug exceptions */

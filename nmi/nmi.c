@@ -18,7 +18,8 @@
  * more. So `root` and `forwarded` count sends and may exceed what the guest got.
  *
  * It also means that there is no check before VMRESUME that an NMI could come too late for.
- * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Interruptibility State"; "Changes to NMI Blocking".
+ * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register
+ * State".
  *
  * Firmware's SMI handler may execute an IRET, and with it unblock NMIs (SDM Vol. 3, "NMI Handling
  * While in SMM"). One that interrupts this handler then has overwritten the frame to go back by: the
@@ -45,8 +46,11 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 {
     struct cpu *cpu = this_cpu();
 
-    if (processor_stopped(cpu))
-        processor_end(cpu);
+    if (processor_stopped(cpu)) {
+        if (!cpu->ended)
+            (void)nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
+        processor_end(cpu, interrupted->rip, true);
+    }
     if (on_nmi_stack(cpu, interrupted->rsp))
         hypervisor_fault("an NMI interrupted the NMI handler, at image offset 0x%lx: something unblocked "
                          "NMIs there, wanted blocked until its end; look for firmware whose SMI "

@@ -4,8 +4,8 @@
  * switched off): the real one exits, a virtual one is injected. The processor keeps virtual-NMI
  * blocking and opens the window; here is one bit, the NMI that waits for it. So at most one NMI is
  * in service and one due, as with real ones, and none nests.
- * SDM Vol. 3, "Virtual NMIs" and "NMI-window exiting" under "Controls for Event Delivery"; "Guest
- * Interruptibility State".
+ * SDM Vol. 3, "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution Controls"; "Guest
+ * Non-Register State".
  */
 #include "nmi.h"
 

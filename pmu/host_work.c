@@ -66,6 +66,20 @@ static void count(struct cpu *cpu, struct host_work *work, uint64_t branches, ui
                ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
 }
 
+/* The guest's counters stand still, but a PMI that one of them raised just before may be on its
+ * way: its delivery masks LVTPC, which is to be seen here, before host work unmasks it. An overflow
+ * with LVTPC unmasked is the sign of one; or the guest has dealt with it, or does not want it, and
+ * then this takes its time for nothing. NMIs are held back. */
+static uint32_t guest_lvtpc(void)
+{
+    uint32_t lvtpc = apic_lvtpc_read();
+
+    for (unsigned i = 0; i < LATE_PMI_READS && !(lvtpc & LVT_MASKED) &&
+                         rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_PMI; i++)
+        lvtpc = apic_lvtpc_read();
+    return lvtpc;
+}
+
 bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
                    uint64_t *counted)
 {
@@ -78,9 +92,9 @@ bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t
         return false;
     }
     bool mask_step = cpu->boot->options.bookkeeping & BOOKKEEPING_MASK;
-    uint32_t lvtpc = apic_lvtpc_read();
 
     nmi_hold(cpu);
+    uint32_t lvtpc = guest_lvtpc();
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host);
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);

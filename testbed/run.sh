@@ -74,7 +74,7 @@ rm -f "$disk.lock"
 
 # In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.
 exclude=''
-[ "$cpus" -eq 1 ] || exclude=mwait
+[ "$cpus" -eq 1 ] || { [ -n "$knobs" ] && grep -q '^ *mwait_wake ' "$knobs"; } || exclude=mwait
 if [ -n "$knobs" ]; then
     # The one knob that Bochs itself has to know before it makes the processors.
     exclude+=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { printf " %s", $2 }' \

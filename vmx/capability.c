@@ -84,7 +84,7 @@ bool vmx_available(struct refusal *r)
 
 bool hypervisor_check(struct boot_info *bi, struct refusal *r)
 {
-    struct options *o = &bi->options;
+    const struct options *o = &bi->options;
     struct vmx_capability capability;
     struct vmx_controls controls;
     if (!vmx_available(r))
@@ -111,10 +111,11 @@ bool hypervisor_check(struct boot_info *bi, struct refusal *r)
                       capability.pmu_version, PMU_VERSION_NEEDED);
 
     vmx_capability_print(&capability, o);
+    bi->apic_trap = o->apic_trap;
     if (bi->acpi.processors > 1 && !o->apic_trap &&
         !(capability.misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI)) {
         log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
-        o->apic_trap = true;
+        bi->apic_trap = true;
     }
     return true;
 }

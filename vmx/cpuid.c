@@ -2,7 +2,8 @@
  *
  * The guest's CPUID: the processor's own, less what one table hides, plus the hypervisor leaves.
  * A feature is hidden where VMX does not switch its state, or does not give the guest its
- * instructions, on this processor. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior".
+ * instructions, on this processor. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior
+ * in VMX Non-Root Operation".
  */
 #include "exit.h"
 

@@ -17,6 +17,8 @@
 #define OPCODE_XCHG 0x87
 #define OPCODE_STORE 0x89
 #define OPCODE_LOAD 0x8b
+#define OPCODE_LOAD_OFFSET 0xa1  /* EAX, and an address without ModRM */
+#define OPCODE_STORE_OFFSET 0xa3
 #define OPCODE_STORE_IMMEDIATE 0xc7 /* with a reg field of 0 */
 
 #define MOD_SHIFT 6
@@ -42,7 +44,8 @@ static uint8_t next(struct cursor *c)
 static bool is_rex(uint8_t byte) { return (byte & 0xf0) == REX; }
 
 /* LOCK changes nothing here, and where it is not allowed the processor raised #UD before any
- * access; segment and address size moved the address, which is known. */
+ * access; segment and address size moved the address, which is known. (The size is also that of an
+ * address without ModRM.) */
 static bool without_effect(uint8_t byte)
 {
     return (byte & 0xe7) == 0x26 /* ES, CS, SS, DS */ || (byte & 0xfe) == 0x64 /* FS, GS */ ||
@@ -52,16 +55,24 @@ static bool without_effect(uint8_t byte)
 static bool decode_form(struct cursor *c, struct instruction *out)
 {
     uint8_t opcode = 0, rex;
+    bool short_address = false;
 
     do {
         rex = is_rex(opcode) ? opcode : 0; /* it counts only directly before the opcode */
         opcode = next(c);
+        short_address |= opcode == PREFIX_ADDRESS_SIZE;
     } while (is_rex(opcode) || without_effect(opcode));
+    bool offset = opcode == OPCODE_LOAD_OFFSET || opcode == OPCODE_STORE_OFFSET;
     out->has_immediate = opcode == OPCODE_STORE_IMMEDIATE;
-    out->loads = opcode == OPCODE_LOAD || opcode == OPCODE_XCHG;
-    out->stores = opcode == OPCODE_STORE || opcode == OPCODE_XCHG || out->has_immediate;
+    out->loads = opcode == OPCODE_LOAD || opcode == OPCODE_XCHG || opcode == OPCODE_LOAD_OFFSET;
+    out->stores = opcode == OPCODE_STORE || opcode == OPCODE_XCHG ||
+                  opcode == OPCODE_STORE_OFFSET || out->has_immediate;
     if (rex & REX_W || (!out->loads && !out->stores))
         return false;
+    if (offset) { /* of the size of an address; SDM Vol. 2, "MOV" */
+        c->at += short_address ? sizeof(uint32_t) : sizeof(uint64_t);
+        return true; /* out->reg is RAX, whatever REX says */
+    }
 
     uint8_t modrm = next(c), mod = modrm >> MOD_SHIFT, base = modrm & RM_MASK;
     out->reg = modrm >> REG_SHIFT & RM_MASK;

@@ -2,7 +2,8 @@
  *
  * The instructions with which Linux reaches the dwords of its local APIC, in 64-bit mode: MOV from
  * memory, to it from a register or of an immediate, and XCHG. Its writes are inline assembly, and
- * its reads since 6.9 (native_apic_mem_read()); gcc makes a MOV of the volatile read before that.
+ * its reads since 6.9 (native_apic_mem_read()); gcc makes a MOV of the volatile read before that,
+ * and where the registers are mapped to themselves one with the address in the instruction.
  * Pure: bytes in, description out; nothing is accessed. SDM Vol. 2, "Instruction Format"; "MOV",
  * "XCHG".
  */
@@ -11,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define INSTRUCTION_BYTES_MAX 15 /* SDM Vol. 3, "General-Protection Exception (#GP)" */
+/* SDM Vol. 3, "Interrupt 13 - General Protection Exception (#GP)" */
+#define INSTRUCTION_BYTES_MAX 15
 
 /* One instruction of 32-bit operand size with one operand in memory. A plain store must not read
  * it, since reading a device's register may do something. None of them changes flags. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Exit dispatch: a table from reason to handler, and the handlers that are one line.
- * SDM Vol. 3, "Basic VM-Exit Reasons", "Instructions That Cause VM Exits".
+ * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
  */
 #include "exit.h"
 
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
 #include "fault.h"
+#include "processor.h"
 
 static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
 
@@ -26,15 +27,18 @@ void exit_triple_fault(struct cpu *cpu)
     log_printf("\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
                cpu->apic_id);
     report_guest(cpu);
+    processors_stop();
+    report_places(cpu);
     machine_end(cpu);
 }
 
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
 static void exit_task_switch(struct cpu *cpu)
 {
+    const char *becomes = inject_refusal(cpu);
+
     if (worth_a_line(cpu))
-        log_printf("pmuvisor: the guest tried a hardware task switch: #GP\n");
-    inject_refusal(cpu);
+        log_printf("pmuvisor: the guest tried a hardware task switch: %s\n", becomes);
 }
 
 static const exit_handler handlers[EXIT_REASON_COUNT] = {
@@ -48,6 +52,8 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_INVD] = exit_invd,
     [EXIT_REASON_RDPMC] = exit_rdpmc,
     [EXIT_REASON_VMCALL] = exit_vmcall,
+    [EXIT_REASON_MWAIT] = exit_mwait,
+    [EXIT_REASON_WBINVD] = exit_wbinvd,
     [EXIT_REASON_CR_ACCESS] = exit_cr_access,
     [EXIT_REASON_IO_INSTRUCTION] = exit_io,
     [EXIT_REASON_RDMSR] = exit_rdmsr,

@@ -14,8 +14,9 @@ exit_function exit_vmcall, exit_ept_violation;     /* hypercall.c, memory.c */
 exit_function exit_cr_access, exit_xsetbv;         /* cr.c */
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr;  /* msr.c */
 exit_function exit_init, exit_sipi;                /* init.c */
-/* memory.c: #GP, or what becomes of it where an event was being delivered. */
-void inject_refusal(struct cpu *cpu);
+exit_function exit_wbinvd, exit_mwait;             /* sleep.c */
+/* memory.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
+const char *inject_refusal(struct cpu *cpu);
 exit_function exit_triple_fault;                   /* exit.c; does not come back */
 
 /* Copies the table of handlers to the processor, without holes. */
@@ -90,6 +91,9 @@ const char *exit_reason_name(uint32_t reason);
 
 /* The same for every processor. */
 void report_processors(void);
+
+/* Logs where each processor but this one was when processors_stop() stopped it. */
+void report_places(const struct cpu *self);
 
 /* Stops the other processors, reports, and resets the machine. */
 _Noreturn void machine_end(struct cpu *cpu);

@@ -27,8 +27,10 @@ void hypervisor_fault(const char *format, ...)
 
     processors_stop();
     log_printf("\npmuvisor: fault in root mode: %s\n", line);
-    if (descriptors_loaded()) /* else it is too early for a struct cpu */
+    if (descriptors_loaded()) { /* else it is too early for a struct cpu */
+        report_places(this_cpu());
         report_exits(this_cpu());
+    }
     log_print_tail(TAIL_BYTES);
     log_printf("---- stopped ----\n");
     halt_forever();

@@ -80,6 +80,7 @@ static int64_t (*const calls[])(struct cpu *cpu) = {
     [HYPERCALL_TEST_OTHER_GUEST] = test_other_guest,
     [HYPERCALL_TEST_FAULT] = test_fault,
     [HYPERCALL_TEST_MSR] = test_msr,
+    [HYPERCALL_TEST_SPIN] = test_spin,
 #endif
 };
 

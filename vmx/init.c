@@ -84,7 +84,7 @@ void await_sipi(struct cpu *cpu)
                                 __ATOMIC_ACQUIRE);
     while ((sipi = __atomic_load_n(&cpu->sipi, __ATOMIC_ACQUIRE)) == SIPI_AWAITED) {
         if (processor_stopped(cpu))
-            processor_end(cpu);
+            processor_end(cpu, 0, true);
         cpu_relax();
     }
     __atomic_store_n(&cpu->sipi, SIPI_NONE, __ATOMIC_RELEASE);
@@ -128,7 +128,7 @@ static bool nothing_executed_since_sipi(void)
 void exit_init(struct cpu *cpu)
 {
     if (processor_stopped(cpu))
-        processor_end(cpu);
+        processor_end(cpu, vmcs_read_natural(VMCS_GUEST_RIP), false);
     if (cpu == processor_cpu(0)) {
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);

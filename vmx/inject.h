@@ -14,7 +14,8 @@ static inline unsigned guest_cpl(void)
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
  * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it, unless
  * IA32_DEBUGCTL.BTF makes only branches do so.
- * SDM Vol. 3, "Guest Non-Register State", "Saving Non-Register State"; "Resume Flag". */
+ * SDM Vol. 3, "Guest Non-Register State", "Saving Non-Register State"; "System Flags and Fields in
+ * the EFLAGS Register". */
 static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);

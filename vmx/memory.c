@@ -30,17 +30,19 @@ void exit_ept_violation(struct cpu *cpu)
                    : qualification & EPT_VIOLATION_FETCH ? "execution"
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
-    inject_refusal(cpu);
+    (void)inject_refusal(cpu);
 }
 
-void inject_refusal(struct cpu *cpu)
+const char *inject_refusal(struct cpu *cpu)
 {
     enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    else if (fault == DELIVERY_DOUBLE_FAULT)
+    if (fault == DELIVERY_DOUBLE_FAULT) {
         inject_df();
-    else
-        inject_gp();
+        return "double fault";
+    }
+    inject_gp();
+    return "#GP";
 }

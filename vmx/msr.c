@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
- * bitmap cannot name (indices outside its two ranges) is done on the hardware, and faults in the
- * guest where the hardware faults.
+ * bitmap cannot name (indices outside its two ranges) is no register of an Intel processor: it
+ * faults, since below an outer hypervisor it may be one by which that one writes to memory.
  * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "exit.h"
@@ -81,14 +81,23 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
-/* Written but for one bit. XD Bit Disable would make the XD bits of the hypervisor's own page
- * tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. */
-static bool but_one_bit(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+/* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's
+ * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. Not refused,
+ * because natively the write is taken, and is not all to be lost for that bit. */
+static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;
-    uint64_t now;
+    uint64_t now, change;
 
-    return write && rdmsr_safe(index, &now) && !((now ^ *value) & bit) && wrmsr_safe(index, *value);
+    if (!write || !rdmsr_safe(index, &now))
+        return false;
+    change = (now ^ *value) & bit;
+    if (!wrmsr_safe(index, *value ^ change))
+        return false;
+    if (change != 0 && worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
+                   *value, index, change);
+    return true;
 }
 
 /* The PMU's registers, which are a table of their own (pmu/pmu_registers.c): with pmu=off they
@@ -108,20 +117,25 @@ static const struct msr_rule rules[] = {
     /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, FAULT, FAULT, ALWAYS, NULL},
     {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, PASS, KEEP, ALWAYS, NULL},
     {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
     {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, FAULT, FAULT, ALWAYS, NULL},
     {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
     /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
      * hardware feedback. */
     {MSR_TRACE_HUB_STH_ACPIBAR_BASE, MSR_TRACE_HUB_STH_ACPIBAR_BASE, PASS, KEEP, ALWAYS, NULL},
-    {IA32_RAR_CTRL, IA32_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
+    {MSR_RAR_CONTROL, MSR_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
     {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, FAULT, FAULT, ALWAYS, NULL},
+    /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
+    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, FAULT, FAULT, ALWAYS, NULL},
     /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
      * undervolting, cache as RAM, self-tests, encryption, probes. */
     {MSR_OC_MAILBOX, MSR_OC_MAILBOX, PASS, FAULT, ALWAYS, NULL},
     {MSR_NO_EVICT_MODE, MSR_NO_EVICT_MODE, PASS, KEEP, ALWAYS, NULL},
-    {MSR_COPY_SCAN_HASHES, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
+    {MSR_ARRAY_BIST, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
+    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, PASS, FAULT, ALWAYS, NULL},
+    {MSR_SAF_CTRL, MSR_SBFT_CTRL, PASS, FAULT, ALWAYS, NULL},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, PASS, KEEP, ALWAYS, NULL},
     {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
     {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, but_one_bit},
@@ -159,7 +173,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [ALWAYS] = true,
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
-        [WITH_APIC_TRAP] = cpu->boot->options.apic_trap,
+        [WITH_APIC_TRAP] = cpu->boot->apic_trap,
     };
 
     if (pmu_traps(cpu))
@@ -170,11 +184,14 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
                            rule->write != PASS);
 }
 
-/* What has no row is done on the hardware: that is what the bitmap cannot name, since all else
- * exits for a row, and every row is of the bitmap's low range. */
+/* What has no row is what the bitmap cannot name, since all else exits for a row, and every row is
+ * of the bitmap's low range. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
+ * 400000FFH, and hypervisors take theirs from 40000000H to 4FFFFFFFH. */
 static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
-    static const struct msr_rule none = {0, UINT32_MAX, DO, DO, NO_RULE, NULL};
+    static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
+{
+    static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
 
     if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
         return &pmu_rule;
@@ -234,7 +251,9 @@ void exit_wrmsr(struct cpu *cpu)
         skip_instruction(cpu);
         return;
     }
-    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP && worth_a_line(cpu))
+    /* A line is for what the processor itself would have taken. */
+    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP &&
+        !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();

@@ -61,8 +61,9 @@ static inline bool processor_stopped(const struct cpu *cpu)
 {
     return processors_stopper != 0 && processors_stopper != cpu->apic_id + 1;
 }
-/* Where a stopped one ends: for ever, or until processors_leave(). */
-_Noreturn void processor_end(struct cpu *cpu);
+/* Where a stopped one ends: for ever, or until processors_leave(). It was in the guest at `rip`, or
+ * in root mode: report_places() says so. NMI context too. */
+_Noreturn void processor_end(struct cpu *cpu, uint64_t rip, bool in_root);
 /* All of them, this one too, leave VMX operation and reset the machine. */
 _Noreturn void processors_leave(struct cpu *cpu);
 

@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "../apic/apic.h"
+#include "../nmi/nmi.h"
 #include "exit.h"
 #include "fault.h"
 
 #define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
+#define END_US 1000      /* from INIT or NMI to the end: the way out of a deep C-state, or an SMI */
 #define READY_US 1000000 /* from its first instruction here to that */
 
 struct trampoline_parameters {
@@ -66,7 +68,7 @@ static _Noreturn void started(struct start *s)
         if (s->capability.basic != 0)
             (void)processor_vmxon(s);
         s->state = REFUSED;
-        processor_end(s->cpu);
+        processor_end(s->cpu, 0, true);
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
@@ -141,6 +143,24 @@ void processors_go(void)
         delay_us(ENTRY_US);
 }
 
+/* Waits until every other one in the list has ended, for END_US at most. With `ask` each that has
+ * not is asked where it is, by an NMI that ends it. */
+static void await_ends(uint32_t self, bool ask)
+{
+    for (uint32_t i = 0; ask && i < processors.count; i++)
+        if (processors.apic_id[i] != self && !__atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE))
+            (void)nmi_request_backtrace(cpus[i]);
+    for (unsigned us = 0; us < END_US; us++) {
+        bool all = true;
+        for (uint32_t i = 0; i < processors.count; i++)
+            all &= processors.apic_id[i] == self ||
+                   __atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE);
+        if (all)
+            return;
+        delay_us(1);
+    }
+}
+
 /* An INIT exits from an active, halted or shut-down guest, whatever the guest blocks, and in root
  * mode it stays pending until the next entry; an NMI is obeyed in root mode unless NMIs are blocked
  * there, and then the way leads to the unblocking or to the entry. So one of the two ends every
@@ -153,10 +173,16 @@ void processors_stop(void)
 
     if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
-        if (going)
+        /* First the INIT alone, so that a guest's processor is found where it was and not in its
+         * NMI handler. The last NMI is for those that are still being started. */
+        if (going) {
             apic_send_others(ICR_INIT);
-        if (processors.count > 0)
+            await_ends(self - 1, false);
+        }
+        if (processors.count > 0) {
+            await_ends(self - 1, true);
             apic_send_others(ICR_NMI);
+        }
         delay_us(ENTRY_US);
         serial_restart();
         /* Only firmware's page tables map it, and only the first processor is ever on them. */
@@ -165,13 +191,18 @@ void processors_stop(void)
     } else if (nobody != self) {
         if (!descriptors_loaded())
             halt_forever();
-        processor_end(this_cpu());
+        processor_end(this_cpu(), (uint64_t)__builtin_return_address(0), true);
     }
     log_take_over();
 }
 
-void processor_end(struct cpu *cpu)
+void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
 {
+    if (!cpu->ended) { /* else it was here, and this is an NMI more */
+        cpu->nmi.backtrace_rip = rip;
+        cpu->nmi.backtrace_in_root = in_root;
+    }
+    __atomic_store_n(&cpu->ended, true, __ATOMIC_RELEASE);
     while (!leaving)
         cpu_relax();
     processors_leave(cpu);

@@ -82,6 +82,25 @@ void report_processors(void)
         report_exits(processor_cpu(i));
 }
 
+void report_places(const struct cpu *self)
+{
+    for (uint32_t i = 0; i < processors.count; i++) {
+        const struct cpu *cpu = processor_cpu(i);
+        if (cpu == self)
+            continue;
+        log_printf("processor %u: ", cpu->apic_id);
+        if (!cpu->nmi.guest_started)
+            log_printf("waits for a SIPI\n");
+        else if (!cpu->ended)
+            log_printf("did not answer\n");
+        else if (cpu->nmi.backtrace_in_root)
+            log_printf("in root mode at image offset 0x%lx\n",
+                       cpu->nmi.backtrace_rip - cpu->boot->image.base);
+        else
+            log_printf("in the guest at RIP 0x%lx\n", cpu->nmi.backtrace_rip);
+    }
+}
+
 void machine_end(struct cpu *cpu)
 {
     processors_stop();

@@ -68,6 +68,8 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     /* pmu=off: RDPMC has to fault as an absent PMU's does. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
+    if (cpu == processor_cpu(0)) /* no INIT and SIPI starts it again: see sleep.c */
+        secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
     vmcs_write_32(VMCS_SECONDARY_CONTROLS, secondary);
@@ -84,7 +86,7 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     cpu->cr4_refused = CR4_HIDDEN;
     if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
         cpu->cr4_refused |= CR4_CET;
-    /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see cr.h. */
+    /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED | c->cr4_fixed0);
 }

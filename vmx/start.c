@@ -43,7 +43,7 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     mtrr_read(&m->mtrr);
     m->hidden[count++] = bi->image;
     m->hidden[count++] = bi->pool;
-    if (bi->options.apic_trap)
+    if (bi->apic_trap)
         m->hidden[count++] = apic_page();
     vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
@@ -123,7 +123,7 @@ static _Noreturn void start_guest(struct start *s)
     log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
                "GLOBAL_CTRL: %s\n",
                policy_name(cpu->boot->options.policy),
-               cpu->boot->options.apic_trap ? "trapped" : "passed through",
+               cpu->boot->apic_trap ? "trapped" : "passed through",
                cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(cpu->pmu.global_ctrl));
     if (cpu->pmu.pebs_switched)

@@ -9,6 +9,7 @@
 
 #include "../nmi/nmi.h"
 #include "../pmu/pmu.h"
+#include "fault.h"
 #include "processor.h"
 
 #define TIMER_MAX 0xffffffffULL
@@ -25,6 +26,22 @@ static uint64_t tsc_khz(void)
     }
     return last >= CPUID_LEAF_FREQUENCY ? (cpuid(CPUID_LEAF_FREQUENCY, 0).eax & 0xffff) * 1000ULL
                                         : 0;
+}
+
+/* Hidden MWAIT does not keep a guest from deep C-states where reads of I/O ports are taken as
+ * MWAIT: firmware has set that up and locked it, and AML names the ports. A trapped read could only
+ * end at once, since it is executed with interrupts disabled and must wake by them: the guest would
+ * spin.
+ * SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
+static void say_where_it_stops(void)
+{
+    uint64_t control, ports;
+
+    if (rdmsr_safe(MSR_PKG_CST_CONFIG_CONTROL, &control) &&
+        control & PKG_CST_IO_MWAIT_REDIRECTION && rdmsr_safe(MSR_PMG_IO_CAPTURE_BASE, &ports))
+        log_printf("pmuvisor: the tick has no bound for a processor that idles by reads of I/O "
+                   "ports from 0x%x on, where it stops as well; processor.max_cstate=1 in append= "
+                   "keeps Linux from that\n", (unsigned)(ports & PMG_IO_CAPTURE_LVL_2));
 }
 
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
@@ -47,9 +64,11 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS,
                   vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
     cpu->ticking = true;
-    if (first)
+    if (first) {
         log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
-               "C-states deeper than C2\n", ms);
+                   "C-states deeper than C2\n", ms);
+        say_where_it_stops();
+    }
 }
 
 bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)

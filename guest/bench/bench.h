@@ -206,6 +206,8 @@ DECLARE_TEST(test_msr_kept);
 DECLARE_TEST(test_msr_read_only);
 DECLARE_TEST(test_msr_passed);
 DECLARE_TEST(test_msr_special);
+DECLARE_TEST(test_apic_base_lines);
+DECLARE_TEST(test_task);
 DECLARE_TEST(test_mitigations);
 DECLARE_TEST(test_sleep);
 DECLARE_TEST(test_hidden);

@@ -160,6 +160,17 @@ static bool change_faults(struct fuzz_op *op, const struct row *row)
     return (op->detail ^ op->before) & row->clear && write_faults(op, row);
 }
 
+/* Done, but for these bits: what is read then has them as they were. */
+static bool bits_stay(struct fuzz_op *op, const struct row *row)
+{
+    uint64_t read = op->value[0];
+
+    if (!op->value[2])
+        return false;
+    op->value[0] = (read & ~row->clear) | (op->before & row->clear);
+    return op->value[0] != read;
+}
+
 /* The bits that exit were taken over before the processor refused the others. */
 static bool cr0_keeps_ne(struct fuzz_op *op, const struct row *row)
 {
@@ -264,8 +275,8 @@ static const struct row rows[] = {
      FEATURE_CONTROL_SHOWN, "IA32_FEATURE_CONTROL is locked and allows nothing"},
     {FUZZ_WRMSR, IA32_APIC_BASE, IA32_APIC_BASE, change_faults, BITS(51, 12), 0,
      "the local APIC cannot be moved: the hypervisor's page table has it where it is"},
-    {FUZZ_WRMSR, IA32_MISC_ENABLE, IA32_MISC_ENABLE, change_faults, MISC_ENABLE_XD_DISABLE, 0,
-     "Execute Disable stays on: the hypervisor's page tables use it"},
+    {FUZZ_WRMSR, IA32_MISC_ENABLE, IA32_MISC_ENABLE, bits_stay, MISC_ENABLE_XD_DISABLE, 0,
+     "Execute Disable stays on, whatever is written: the hypervisor's page tables use it"},
     {FUZZ_WRMSR, IA32_BIOS_UPDT_TRIG, IA32_BIOS_UPDT_TRIG, write_faults, 0, 0,
      "no microcode is loaded: it may change what VMX can do"},
     {FUZZ_WRMSR, IA32_MTRR_PHYSBASE0, 0x21f, is_kept, 0, 0,

@@ -42,6 +42,7 @@ DECLARE_TEST(test_host_burst);
 DECLARE_TEST(test_host_root);
 DECLARE_TEST(test_host_unblock);
 DECLARE_TEST(test_host_mask);
+DECLARE_TEST(test_host_mask_pmi);
 DECLARE_TEST(test_host_fault);
 DECLARE_TEST(test_hypercall);
 DECLARE_TEST(test_hypercall_apic);

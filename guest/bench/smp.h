@@ -110,6 +110,7 @@ extern const char ap_stacks[];
 /* ---- smp_trap.asm ---- */
 
 extern const char smp_exception_stubs[], smp_interrupt[], smp_nmi_entry[];
+extern const char smp_asleep[];
 void smp_sleep(void);
 bool smp_rdmsr_try(uint32_t index, uint64_t *value);
 
@@ -124,6 +125,7 @@ DECLARE_TEST(test_smp_nmi);
 DECLARE_TEST(test_smp_pmi);
 DECLARE_TEST(test_smp_mixed);
 DECLARE_TEST(test_smp_fault);
+DECLARE_TEST(test_smp_places);
 DECLARE_TEST(test_smp_host);
 
 /* Regions of the ledger. */

@@ -66,11 +66,12 @@ smp_nmi_entry:
     iretq
 
 ; void smp_sleep(void): until an interrupt or NMI; IF is 0 before and after.
-global smp_sleep
+global smp_sleep, smp_asleep
 smp_sleep:
     sti
 sleeping:
     hlt
+smp_asleep:                     ; where the HLT will go on
     cli
     ret
 

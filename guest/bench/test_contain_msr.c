@@ -118,11 +118,13 @@ void test_msr_special(const struct job *job)
     expect_write(IA32_APIC_BASE, base, true, base);
     expect_write(IA32_APIC_BASE, base ^ PAGE, false, base);
     expect_write(IA32_APIC_BASE, base ^ BIT(32), false, base);
-    expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE, false, enable);
+    /* The bit stays, the others are written. */
+    expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE, true, enable);
+    expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE ^ BIT(0), true, enable ^ BIT(0));
     expect_write(IA32_MISC_ENABLE, enable ^ BIT(0), true, enable ^ BIT(0));
     expect_write(IA32_MISC_ENABLE, enable, true, enable);
     uint64_t options = rdmsr(IA32_MCU_OPT_CTRL);
-    expect_write(IA32_MCU_OPT_CTRL, options ^ MCU_OPT_CTRL_FB_CLEAR_DIS, false, options);
+    expect_write(IA32_MCU_OPT_CTRL, options ^ MCU_OPT_CTRL_FB_CLEAR_DIS, true, options);
     expect_write(IA32_MCU_OPT_CTRL, options ^ BIT(0), true, options ^ BIT(0));
     expect(IA32_FEATURE_CONTROL,
            control & FEATURE_CONTROL_LOCK && !(control & FEATURE_CONTROL_VMX_OUTSIDE_SMX),

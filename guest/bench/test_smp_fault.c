@@ -2,6 +2,8 @@
  *
  * `smp-fault:KIND`: a processor makes root mode fault while one spins, one sleeps in HLT and the
  * first one exits all the time; every one of them has to stop. The ledger says whether they did.
+ * `smp-places:KIND`: the same, or a triple fault of the guest's, with each other processor in a
+ * place that is known: the report has to name it.
  */
 #include "smp.h"
 
@@ -35,4 +37,41 @@ void test_smp_fault(const struct job *job)
     smp_leave_with(&processors[1], fault);
     for (;;)
         (void)cpuid(0, 0);
+}
+
+/* ---- `smp-places` ---- */
+
+#define FAULT_REPORT 3 /* tests/hooks/hooks.c, enum fault_kind */
+
+extern const char spin_place[];
+
+static void spin_there(struct processor *self)
+{
+    (void)self;
+    __asm__ volatile("spin_place: jmp spin_place");
+}
+
+static void shut_down(struct processor *self)
+{
+    const struct {
+        uint16_t limit;
+        uint64_t base;
+    } __attribute__((packed)) none = {0, 0};
+
+    (void)self;
+    smp_delay(1000);
+    __asm__ volatile("lidt %0; ud2" : : "m"(none));
+}
+
+void test_smp_places(const struct job *job)
+{
+    if (processor_count < 4) {
+        tap_result(false, job->name, "wants four processors");
+        return;
+    }
+    kind = job->number[0];
+    tap_note("places: spins at 0x%lx, sleeps at 0x%lx", (uint64_t)spin_place, (uint64_t)smp_asleep);
+    smp_leave_with(&processors[2], spin_there); /* number 3 sleeps */
+    smp_leave_with(&processors[1], kind == FAULT_REPORT ? fault : shut_down);
+    (void)hypercall_all(HYPERCALL_TEST_SPIN, 0, 0, 0);
 }

@@ -13,6 +13,7 @@
 #include "msr.h"
 #include "x86.h"
 
+#define DEEP 0x20 /* MWAIT's hint for C3 */
 #define ROUNDS 10
 #define IA32_FS_BASE 0xc0000100
 #define IA32_KERNEL_GS_BASE 0xc0000102
@@ -149,6 +150,19 @@ static void halt(struct processor *self)
     }
 }
 
+/* As Linux does with a processor that is unplugged (mwait_play_dead()). */
+static void sleep_for_good(struct processor *self)
+{
+    static uint64_t line[8] __attribute__((aligned(LINE)));
+
+    __asm__ volatile("cli\n\twbinvd");
+    for (;;) {
+        self->alive++;
+        __asm__ volatile("monitor" : : "a"(line), "c"(0), "d"(0));
+        __asm__ volatile("mwait" : : "a"(DEEP), "c"(0));
+    }
+}
+
 static void exit_on_and_on(struct processor *self)
 {
     for (;;) {
@@ -179,8 +193,8 @@ static processor_work work_named(const char *word)
     static const struct {
         const char *name;
         processor_work work;
-    } works[] = {{"running", spin}, {"halted", halt}, {"exiting", exit_on_and_on},
-                 {"handler", handle_forever}};
+    } works[] = {{"running", spin}, {"halted", halt}, {"asleep", sleep_for_good},
+                 {"exiting", exit_on_and_on}, {"handler", handle_forever}};
 
     for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
         if (strlen(works[i].name) == strlen(word) &&
@@ -207,7 +221,7 @@ void test_smp_init(const struct job *job)
     uint64_t rounds = job->number[0] != 0 ? job->number[0] : ROUNDS, wrong = 0;
 
     if (work == NULL) {
-        tap_result(false, job->name, "wanted running, halted, exiting or handler");
+        tap_result(false, job->name, "wanted running, halted, asleep, exiting or handler");
         return;
     }
     for (uint64_t round = 0; round < rounds && wrong == 0; round++) {

@@ -68,6 +68,9 @@ FORM(mov_sib, "mov 0(%%rbx,%%rdx,4), %%ecx")
 FORM(mov_displacement, "mov %%ecx, -0x370+0x370(%%rbx,%%rdx,8)")
 FORM(mov_absolute, "mov 0x10000370, %%ecx")
 FORM(mov_segment, "mov %%ds:(%%ebx), %%ecx")
+FORM(offset_load, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")
+FORM(offset_store, "mov %%ecx, %%eax; movabs %%eax, 0x10000370")
+FORM(offset_short, "addr32 movabs 0x10000370, %%eax; mov %%eax, %%ecx")
 FORM(exchange, "xchg %%ecx, (%%rbx)")
 FORM(locked_exchange, "lock xchg %%ecx, (%%rbx)")
 
@@ -81,6 +84,9 @@ static const struct form forms[] = {
     {"mov_displacement", mov_displacement},
     {"mov_absolute", mov_absolute},
     {"mov_segment", mov_segment},
+    {"offset_load", offset_load},
+    {"offset_store", offset_store},
+    {"offset_short", offset_short},
     {"exchange", exchange},
     {"locked_exchange", locked_exchange},
 };
@@ -90,7 +96,8 @@ FORM(quad_load, "mov (%%rbx), %%rcx")
 FORM(word_store, "mov %%cx, (%%rbx)")
 FORM(unaligned_load, "mov 2(%%rbx), %%ecx")
 FORM(page_end_load, "mov 0xffe-0x370(%%rbx), %%ecx")
-FORM(mov_offset, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")
+FORM(byte_offset, "movabs 0x10000370, %%al; mov %%eax, %%ecx")
+FORM(quad_offset, "movabs 0x10000370, %%rax; mov %%rax, %%rcx")
 FORM(or_immediate, "orl $0x1e, (%%rbx)")
 FORM(add_load, "add (%%rbx), %%ecx")
 FORM(compare_immediate, "cmpl $0x100e1, (%%rbx)")
@@ -141,7 +148,8 @@ static const struct form refused[] = {
     {"word_store", word_store},
     {"unaligned_load", unaligned_load},
     {"page_end_load", page_end_load},
-    {"mov_offset", mov_offset},
+    {"byte_offset", byte_offset},
+    {"quad_offset", quad_offset},
     {"or_immediate", or_immediate},
     {"add_load", add_load},
     {"compare_immediate", compare_immediate},

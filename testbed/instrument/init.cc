@@ -7,6 +7,7 @@
 
 #include "apic.h"
 #include "init.h"
+#include "knobs.h"
 #include "msr_index.h"
 #include "vmx_caps.h"
 
@@ -53,6 +54,24 @@ bool reaches(const Processor &sender, Bit32u destination, Bit32u command, unsign
     return destination == everyone || destination == apic->get_id();
 }
 
+bool asleep(const BX_CPU_C *cpu)
+{
+    return knobs().mwait_wake != 0 && cpu->in_vmx_guest &&
+           (cpu->activity_state == BX_CPU_C::BX_ACTIVITY_STATE_MWAIT ||
+            cpu->activity_state == BX_CPU_C::BX_ACTIVITY_STATE_MWAIT_IF);
+}
+
+// Where Bochs would drop it: held in root operation, blocked in the wait-for-SIPI state.
+void arrive(unsigned n)
+{
+    BX_CPU_C *cpu = BX_CPU(n);
+
+    if (cpu->in_vmx && !cpu->in_vmx_guest)
+        processor(n).init_held = true;
+    else if (cpu->activity_state == BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI)
+        cpu->clear_event(BX_EVENT_INIT);
+}
+
 void command_comes(Processor &p, uint64_t command)
 {
     if (BX_SMP_PROCESSORS == 1)
@@ -91,14 +110,23 @@ void init_after_command(Processor &sender)
     if (!is_init(command))
         return;
     for (unsigned n = 0; n < processor_count(); n++) {
-        BX_CPU_C *cpu = BX_CPU(n);
         if (!reaches(sender, destination, command, n))
             continue;
-        if (cpu->in_vmx && !cpu->in_vmx_guest)
-            processor(n).init_held = true;
-        else if (cpu->activity_state == BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI)
-            cpu->clear_event(BX_EVENT_INIT);
+        if (asleep(BX_CPU(n))) {
+            BX_CPU(n)->clear_event(BX_EVENT_INIT);
+            sender.waking = n;
+            sender.wakes_at = sender.events.instructions() + knobs().mwait_wake;
+            continue;
+        }
+        arrive(n);
     }
+}
+
+void init_wake(Processor &sender)
+{
+    sender.wakes_at = PMU_NEVER;
+    BX_CPU(sender.waking)->signal_event(BX_EVENT_INIT);
+    arrive(sender.waking);
 }
 
 void init_on_entry(Processor &p)

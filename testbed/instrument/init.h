@@ -24,6 +24,8 @@ void init_on_entry(Processor &p);
 void init_on_exit(Processor &p, unsigned reason);
 /* Bochs has reset the processor: by INIT, or all of it. */
 void init_done(Processor &p, bool hardware);
+/* The processor to which this one sent an INIT has woken up for it (knob mwait_wake). */
+void init_wake(Processor &sender);
 /* The guest's activity state is wait-for-SIPI, and a knob hides that one. */
 bool init_state_refused(BX_CPU_C *cpu);
 

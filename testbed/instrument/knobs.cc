@@ -206,6 +206,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_skid(value, knobs) ? nullptr : "a number of instructions, or sweep/L";
     if (name == "pmi_status")
         return parse_pmi_status(value, knobs) ? nullptr : "a bit's number, or none";
+    if (name == "mwait_wake") // run.sh leaves MWAIT to several processors then
+        return parse_unsigned(value, &knobs->mwait_wake) ? nullptr : "a number of instructions";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
     if (name == "pmu") {
@@ -244,8 +246,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
-           "nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, "
-           "pmu_version, show_control, tsc_hz or unknown_msrs";
+           "mwait_wake, nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, "
+           "pmu_general_mask, pmu_version, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ void processor_plan(Processor &p)
 
     if (other < budget)
         budget = other;
+    if (p.wakes_at != PMU_NEVER && p.wakes_at - now < budget)
+        budget = p.wakes_at > now ? p.wakes_at - now : 0;
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
     unsigned watch = p.event_branch ? TB_WATCH_EVENT : 0;
@@ -86,6 +88,8 @@ void processor_look(Processor &p)
     p.events.in_flight = MODE_COUNT;
     if (p.commands)
         init_after_command(p);
+    if (now >= p.wakes_at)
+        init_wake(p);
     p.pmu.look(now);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);

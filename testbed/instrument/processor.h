@@ -55,6 +55,10 @@ struct Processor {
     bool commands = false;
     uint64_t command = 0;
 
+    /* Processor `waking` gets an INIT of this one's when this one has executed so much. */
+    uint64_t wakes_at = PMU_NEVER;
+    unsigned waking = 0;
+
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
     uint64_t event_from = 0;

@@ -51,6 +51,7 @@ constexpr Control controls[] = {
     {"enable_rdtscp", SECONDARY, 3, 0},
     {"virtualize_x2apic_mode", SECONDARY, 4, BX_VMX_X2APIC_VIRTUALIZATION},
     {"enable_vpid", SECONDARY, 5, BX_VMX_VPID},
+    {"wbinvd_exiting", SECONDARY, 6, 0},
     {"unrestricted_guest", SECONDARY, 7, BX_VMX_UNRESTRICTED_GUEST},
     {"pause_loop_exiting", SECONDARY, 10, BX_VMX_PAUSE_LOOP_EXITING},
     {"enable_invpcid", SECONDARY, 12, 0},

@@ -21,6 +21,7 @@ MSRS = [
     (0x09b, "refused", ADDED), (0x09e, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
     (0x1f2, "kept", ADDED), (0x1f3, "kept", ADDED),        # IA32_SMRR
     (0x1f4, "kept", ADDED), (0x1f5, "kept", ADDED),        # MSR_PRMRR
+    (0x2a0, "kept", ADDED), (0x2a7, "kept", ADDED),        # MSR_PRMRR_BASE_n
     (0x2f4, "kept", ADDED), (0x2f5, "kept", ADDED),        # MSR_UNCORE_PRMRR
     (0x4e0, "refused", ADDED), (0x4e3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
     (0x1400, "kept", ADDED), (0x1401, "kept", ADDED),      # IA32_SEAMRR
@@ -30,7 +31,15 @@ MSRS = [
     (0x17d0, "refused", ADDED), (0x17d1, "refused", ADDED),  # IA32_HW_FEEDBACK
     (0x150, "read-only", ADDED),                           # MSR_OC_MAILBOX
     (0x2e0, "kept", ADDED),                                # MSR_NO_EVICT_MODE
-    (0x2c2, "read-only", ADDED), (0x2d6, "read-only", ADDED),  # self-tests
+    (0x105, "read-only", ADDED), (0x2b8, "read-only", ADDED),  # self-tests
+    (0x2bc, "read-only", ADDED), (0x2c2, "read-only", ADDED), (0x2c6, "read-only", ADDED),
+    (0x2d6, "read-only", ADDED), (0x2d7, "read-only", ADDED),
+    (0x4f0, "read-only", ADDED), (0x4f8, "read-only", ADDED),
+    # What an outer hypervisor has: KVM's clock, its others, Hyper-V's, both ends of the range.
+    (0x011, "refused", ADDED), (0x012, "refused", ADDED),
+    (0x40000000, "refused", ADDED), (0x40000021, "refused", ADDED), (0x40000073, "refused", ADDED),
+    (0x4b564d00, "refused", ADDED), (0x4b564d01, "refused", ADDED), (0x4b564d03, "refused", ADDED),
+    (0x4fffffff, "refused", ADDED), (0xc0010015, "refused", ADDED),
     (0x984, "kept", ADDED),                                # IA32_TME
     (0xc80, "kept", ADDED),                                # IA32_DEBUG_INTERFACE
     (0x200, "kept", HAS), (0x201, "kept", HAS), (0x20f, "kept", HAS), (0x250, "kept", HAS),
@@ -144,6 +153,24 @@ def test_overflow_unguarded(lab):
     assert "stack overflow" not in boot.console, boot.last_line()
 
 
+def lines(lab):
+    return bench.run(lab, "contain-lines", Plan().add("task", "apic-base-lines", "x2apic",
+                                                      "apic-base-lines"))
+
+
+def test_lines(lab):
+    """A line for each refusal of the hypervisor's, with what became of it; no other."""
+    boot = lines(lab)
+    assert all(results(boot).values()), bench.notes(boot)
+    found = re.findall(r"^pmuvisor: the guest's write of 0x\w+ to MSR 0x1b was refused: #GP$",
+                       boot.console, re.MULTILINE)
+    assert len(found) == 2, f"{len(found)} lines about IA32_APIC_BASE, wanted one in each mode"
+    tasks = re.findall(r"^pmuvisor: the guest tried a hardware task switch: (.*)$", boot.console,
+                       re.MULTILINE)
+    assert tasks == ["#GP", "double fault"], tasks
+    return "1 line for each of 2 moves of the APIC and 2 task switches"
+
+
 # Wherever the pool ends: in the hypervisor's page tables, a processor's stacks, the EPT.
 EXHAUSTION_PAGES = [3, 20, 35]
 EXHAUSTION = re.compile(r"fault in root mode: (the page pool is used up (?:at the start|by \S.*))")
@@ -206,7 +233,7 @@ def test_mitigations_not_needed(lab):
     return f"{off} root instructions"
 
 
-TESTS = [test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log,
+TESTS = [test_lines, test_memory, test_memory_mapped, test_sleep, test_sleep_unguarded, test_log,
          test_log_with_address, test_overflow_unguarded, test_msrs, test_msrs_without_rules]
 TESTS += [make_exhaustion_test(pages) for pages in EXHAUSTION_PAGES]
 TESTS += [make_mitigation_test(*case) for case in MITIGATIONS] + [test_mitigations_not_needed]

@@ -27,6 +27,7 @@ POSITIONS = 450
 MERGE_POSITIONS = 550  # the path with a PMI and a host NMI in it
 LATE = 1
 STATUS_NONE = 64  # guest/bench/test_host_merge.c
+LATE_SKID = 700 # instructions: longer than from the exit for host work to its first count
 MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000
 TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
@@ -182,6 +183,22 @@ def test_sweep_tick(lab):
     length = path_length(boot, REGION_CLEAN + KIND_TICK, REASON_TICK)
     assert sweep["delivered"] == length, f"{sweep}: the path has {length}"
     return f"{length} positions"
+
+
+# MSR_PKG_CST_CONFIG_CONTROL, locked, with I/O MWAIT redirection or without; and its first port.
+REDIRECTION = 0x8400
+STOPS = "the tick has no bound for a processor that idles by reads of I/O ports from 0x1814 on"
+
+
+def test_tick_unbounded(lab):
+    """Where I/O ports reach deep C-states one line says that the tick stops there, else none."""
+    for control in (REDIRECTION, REDIRECTION & 0x8000):
+        plan = Plan(f"tsc_hz {TSC_HZ}", f"msr 0xe2 {control:#x}", "msr 0xe4 0x21814")
+        boot = run(lab, f"host-tick-{control:x}", plan.add("cpuid"), config="tick=1")
+        assert "tick every 1 ms" in boot.console, boot.last_line()
+        assert (STOPS in boot.console) == (control == REDIRECTION), f"{control:#x}"
+    plan = Plan(f"msr 0xe2 {REDIRECTION:#x}", "msr 0xe4 0x21814").add("cpuid")
+    assert STOPS not in run(lab, "host-tick-none", plan).console, "without a tick"
 
 
 def merge(lab, name, config="", status=None, efi=None):
@@ -370,6 +387,16 @@ def test_unblocking_fails_without_it(lab):
 def test_masking(lab):
     """10,000 PMIs of the host's while the guest keeps the PMI masked."""
     return expect_host(suite(lab), "host-mask:2000000:200", 10000)
+
+
+def test_masking_late_pmi(lab):
+    """A PMI of the guest's at every root instruction of host work's exit leaves LVTPC masked."""
+    plan = Plan(f"pmi_skid {LATE_SKID}").add(f"host-mask-pmi:{LATE_SKID}")
+    boot = run(lab, "host-mask-pmi", plan)
+    found = row(boot, "host", "host-mask-pmi")
+    assert results(boot)[found["name"]] and found["found"] == LATE_SKID, \
+        f"{found}; {bench.notes(boot)}"
+    return f"{LATE_SKID} distances"
 
 
 def test_masking_fails_without_it(lab):
@@ -561,13 +588,16 @@ def make_fault_test(name, kind, text):
 TESTS = [make_sweep_test(test, kind) for test in ("host-sweep", "host-sweep-blocked")
          for kind in KINDS]
 TESTS += [test_sweep_x2apic, test_sweep_lazy, test_sweep_nmi_exit, test_sweep_tick,
+          test_tick_unbounded,
           test_sweep_merge, make_merge_test("pebs", 62), make_merge_test("uncore", 61),
           make_merge_test("bts", "none"),
           test_sweep_merge_fails_with_blind_pmi, test_sweep_merge_fails_without_lost,
           test_sweep_merge_fails_without_skid, test_sweep_fails_without_unblock,
           test_sweep_fails_without_sources, test_root_requests, test_lost, test_burst,
-          test_returned, test_sending, test_nested_nmi, test_returned_lazy, test_lost_fails_without_it, test_unblocking,
-          test_unblocking_fails_without_it, test_masking, test_masking_fails_without_it,
+          test_returned, test_sending, test_nested_nmi, test_returned_lazy,
+          test_lost_fails_without_it, test_unblocking,
+          test_unblocking_fails_without_it, test_masking, test_masking_late_pmi,
+          test_masking_fails_without_it,
           test_context_work, test_context_two_guests, test_context_fails_without_switch,
           *map(make_context_test, bench.SHAPES), test_context_cost, test_blocked_cost, test_lbr, make_lbr_failure("no_debugctl", 0),
           make_lbr_failure("root_branches", 1)]

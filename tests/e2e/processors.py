@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # processors.py: all processors are under VMX before the guest runs, those that cannot be are hidden
 # from it, and one that fails stops all.
+import re
 import tempfile
 
-from machine import STATUS_TIMEOUT, path
+from machine import STATUS_RESET, STATUS_TIMEOUT, path
 
 TSC = "tsc_hz 50000000\n"
 CPUS = 4
 FAULT_SECONDS = 20
+PLACES_SECONDS = 90  # at most: the run ends before
+STOPPED = "---- stopped ----"
 FAULTY = 1
 FAULT_REPORT = 3  # tests/hooks/hooks.c, enum fault_kind
 
@@ -57,4 +60,50 @@ def test_fails_without_stop(lab):
     assert went_on(boot) == [n for n in range(CPUS) if n != FAULTY], went_on(boot)
 
 
-TESTS = [test_missing_is_hidden, test_fault_stops_all, test_fails_without_stop]
+def places(lab, name, kind, image="pmuvisor.efi", folder=("test",)):
+    """0 spins in root mode, 2 in the guest, 3 sleeps in HLT; 1 ends the run."""
+    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
+        initrd.write(b"none\n")
+        initrd.flush()
+        return lab.emulator(f"processors-places-{name}", cpus=CPUS, knobs=TSC, initrd=initrd.name,
+                            kernel=path("build", "bench.bzImage"),
+                            efi=path("build", *folder, image),
+                            append=f"bench=smp-places:{kind}", timeout=PLACES_SECONDS,
+                            until=STOPPED if kind == FAULT_REPORT else None)
+
+
+def expect_places(boot):
+    spins, sleeps = re.search(r"spins at 0x(\w+), sleeps at 0x(\w+)", boot.console).groups()
+    with open(path("build", "test", "pmuvisor.map"), encoding="utf-8") as linked:
+        root = int(re.search(r"0x(\w+) +test_spin_place", linked.read())[1], 16)
+    found = dict(re.findall(r"^processor (\d+): (.*)$", boot.console, re.MULTILINE))
+    wanted = {"0": f"in root mode at image offset {root:#x}", "2": f"in the guest at RIP 0x{spins}",
+              "3": f"in the guest at RIP 0x{sleeps}"}
+    assert found == wanted, f"{found}, wanted {wanted}; {boot.last_line()}"
+
+
+def test_places_at_fault(lab):
+    """A fault in root mode: the report says where each other processor was."""
+    boot = places(lab, "fault", FAULT_REPORT)
+    assert "fault in root mode: asked for by the guest" in boot.console, boot.last_line()
+    expect_places(boot)
+    return "3 processors: root mode, a loop, HLT"
+
+
+def test_places_at_triple_fault(lab):
+    """A triple fault of the guest: the same."""
+    boot = places(lab, "triple", 0)
+    boot.expect_status(STATUS_RESET)
+    assert "the guest's processor 1 shut down (triple fault)" in boot.console, boot.last_line()
+    expect_places(boot)
+
+
+def test_places_unanswered(lab):
+    """With a hypervisor that stops nobody none of them answers."""
+    boot = places(lab, "no-stop", FAULT_REPORT, "no_stop.efi", ("test", "mutants"))
+    found = dict(re.findall(r"^processor (\d+): (.*)$", boot.console, re.MULTILINE))
+    assert found == {n: "did not answer" for n in "023"}, found
+
+
+TESTS = [test_places_at_fault, test_places_at_triple_fault, test_places_unanswered,
+         test_missing_is_hidden, test_fault_stops_all, test_fails_without_stop]

@@ -18,6 +18,7 @@ REGION_CPUID = 1601
 REGION_PMI = 1602
 
 NMI, INIT, SIPI, CPUID, VMCALL, RDMSR, WRMSR, TICK = "0", "3", "4", "10", "18", "31", "32", "52"
+MWAIT, WBINVD = "36", "54"
 SIGNATURE = 0x50654  # CPUID.1:EAX of the emulator's model
 
 WORKS = ["running", "halted", "exiting", "handler"]
@@ -153,6 +154,33 @@ def test_starts_fail(lab):
     assert (state["apic_80"], state["apic_350"]) == (0x20, LVT_MASKED | 0x21), state
     bad = [test for test, good, _, _ in tap(boot) if not good]
     assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
+
+
+# Skylake's C6 takes 133 us to leave (Linux, intel_idle.c), an instruction 2 ns.
+WAKE = 66500
+SLEEPS = "smp-init:asleep:20"
+
+
+def sleep(lab, name, *knobs):
+    return run(lab, name, [SLEEPS], f"mwait_wake {WAKE}", *knobs, cpus=2)
+
+
+def test_asleep(lab):
+    """A processor that sleeps for good in a deep C-state misses no SIPI: it only halts."""
+    boot = sleep(lab, "asleep")
+    expect_ok(boot, [SLEEPS])
+    exits = boot.ledger["processors"][1]["exits"]
+    assert exits[MWAIT]["count"] >= 20 and exits[WBINVD]["count"] == 20, exits
+    assert WBINVD not in boot.ledger["processors"][0]["exits"], "the first one is never started"
+    return f"20 starts, {exits[MWAIT]['count']} MWAITs that exited"
+
+
+def test_asleep_fails(lab):
+    """Without the exits of WBINVD and MWAIT it sleeps, and misses both SIPIs."""
+    boot = sleep(lab, "asleep-deep", "hide_control wbinvd_exiting")
+    assert not dict((name, good) for name, good, _, _ in tap(boot))[SLEEPS]
+    exits = boot.ledger["processors"][1]["exits"]
+    assert exits[INIT]["count"] == 1 and exits[SIPI]["count"] == 1, exits  # its first start alone
 
 
 def test_two(lab):
@@ -328,7 +356,8 @@ def test_hidden_wait_for_sipi(lab):
     assert SIPI not in boot.ledger["exits"], boot.ledger["exits"][SIPI]
 
 
-TESTS = [test_native, test_starts, test_state, test_starts_fail, test_two, test_each,
-         test_each_no_exits, test_sweep, test_storm, test_storm_small] + [make_policy_test(entry) for entry in ("msr", "intercept")]
+TESTS = [test_native, test_starts, test_state, test_starts_fail, test_asleep, test_asleep_fails,
+         test_two, test_each, test_each_no_exits, test_sweep, test_storm, test_storm_small]
+TESTS += [make_policy_test(entry) for entry in ("msr", "intercept")]
 TESTS += [test_storm_fails, test_host, test_host_msr, test_host_fails, test_no_shared_line,
           test_shared_line_found, test_cost, test_hidden_wait_for_sipi]

@@ -89,6 +89,15 @@ static __attribute__((noinline)) void fault_twice(void)
     __asm__ volatile("int %0" : : "i"(VECTOR_UD));
 }
 
+/* For ever, at a place that the linker's map has. */
+int64_t test_spin(struct cpu *cpu)
+{
+    (void)cpu;
+    __asm__ volatile(".globl test_spin_place\n"
+                     "test_spin_place: 1: jmp 1b");
+    return 0;
+}
+
 int64_t test_fault(struct cpu *cpu)
 {
     switch (cpu->gpr[GPR_RBX]) {

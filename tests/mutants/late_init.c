@@ -2,7 +2,7 @@
  *
  * A hypervisor that takes longer from an INIT to the wait for a SIPI than a guest waits, and that
  * leaves the local APIC as it was: both must be seen.
- * SDM Vol. 3, "Local APIC State After It Receives an INIT Reset (Wait-for-SIPI State)".
+ * SDM Vol. 3, "Local APIC State After an INIT Reset ("Wait-for-SIPI" State)".
  */
 #include "apic/apic.h"
 #include "vmx/exit.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A hypervisor without the NMI bookkeeping of an exit, to price it: it does not even read the
- * guest's interruptibility state. SDM Vol. 3, "Guest Interruptibility State". Linked instead of
+ * guest's interruptibility state. SDM Vol. 3, "Guest Non-Register State". Linked instead of
  * vmx/exit.c's function.
  */
 #include "vmx/exit.h"

@@ -47,6 +47,7 @@ static const struct control needed[] = {
 /* On where they are to be had, and each good without any other. */
 static const struct control alone[] = {
     {SET_SECONDARY, 3, "enable RDTSCP"},
+    {SET_SECONDARY, 6, "WBINVD exiting"},
     {SET_SECONDARY, 12, "enable INVPCID"},
     {SET_SECONDARY, 15, "ENCLS exiting"},
     {SET_SECONDARY, 20, "enable XSAVES/XRSTORS"},

@@ -235,6 +235,7 @@ bool apic_base_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool writ
 {
     return cpu == NULL && index + *value == 0 && write;
 }
+bool apic_base_invalid(uint64_t value) { return value == 0; }
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
