@@ -190,8 +190,6 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
 static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
-{
-    static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
 
     if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
         return &pmu_rule;
