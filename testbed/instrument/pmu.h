@@ -68,8 +68,8 @@ public:
     bool lbr_frozen() const;
     /* Instructions in `mode` that may run before look() or take_pmi() has to. */
     uint64_t budget(unsigned mode, uint64_t now) const;
-    /* Some counter takes this event. */
-    bool counts(Event event) const;
+    /* The events that counters take, a bit for each. */
+    unsigned counted() const;
 
 private:
     /* Numbers of counters in here: the general ones first, the fixed ones from FIXED on. */
@@ -100,6 +100,7 @@ private:
     Counter counters_[COUNTERS];
     Selector selectors_[COUNTERS];
     uint64_t evtsel_[PMU_GENERAL_MAX] = {};
+    uint64_t offcore_rsp_[OFFCORE_RSPS] = {};
     uint64_t fixed_ctrl_ = 0;
     uint64_t global_ctrl_ = 0;
     uint64_t status_ = 0;

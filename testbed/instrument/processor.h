@@ -17,6 +17,10 @@
 #include "microarch.h"
 #include "pmu.h"
 
+/* Bits of Processor::touched. */
+constexpr unsigned TOUCHED_LOAD = 1;
+constexpr unsigned TOUCHED_STORE = 2;
+
 struct Processor {
     Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations);
 
@@ -55,6 +59,11 @@ struct Processor {
     bool commands = false;
     uint64_t command = 0;
 
+    /* What the instruction at hand has done to memory, and whether some counter wants to know. */
+    unsigned touched = 0;
+    bool counts_accesses = false;
+    /* An event is being delivered, whose own accesses are of no instruction. */
+    bool event_memory = false;
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
     uint64_t event_from = 0;
@@ -73,6 +82,9 @@ void processor_plan(Processor &p);
 
 /* An instruction has just retired and the plan says to look. */
 void processor_look(Processor &p);
+
+/* The instruction at hand does this to memory (TOUCHED_*), while some counter watches memory. */
+void processor_touches(Processor &p, unsigned how);
 
 /* An NMI of the host's, as a remote processor sends it: first the request, then the NMI. */
 void processor_host_nmi(Processor &p);

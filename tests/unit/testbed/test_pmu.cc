@@ -41,16 +41,46 @@ TEST(counter_counts_by_privilege)
     CHECK_EQUAL(m.read(IA32_PMC0 + 1) - kernel, 5u);
 }
 
-TEST(the_wrmsr_that_starts_or_stops_is_not_counted)
+TEST(of_the_wrmsrs_that_start_and_stop_the_first_is_counted)
 {
     Machine m;
     m.write(IA32_PERF_GLOBAL_CTRL, 0);
     m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
-    m.write(IA32_PERF_GLOBAL_CTRL, 1);
-    CHECK_EQUAL(m.read(IA32_PMC0), 0u);
+    m.write(IA32_PERFEVTSEL0 + 1, CYCLES | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.write(IA32_PERFEVTSEL0 + 2, BRANCHES | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.write(IA32_PERF_GLOBAL_CTRL, 7);
     m.run(KERNEL, 3);
     m.write(IA32_PERF_GLOBAL_CTRL, 0);
     m.run(KERNEL, 10);
+    CHECK_EQUAL(m.read(IA32_PMC0), 4u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 1), 4u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 2), 0u);
+}
+
+TEST(a_wrmsr_that_writes_a_running_counter_is_counted)
+{
+    Machine m;
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    CHECK_EQUAL(m.read(IA32_PMC0), 1u);
+    m.write(IA32_A_PMC0, 100);
+    CHECK_EQUAL(m.read(IA32_PMC0), 101u);
+    m.write(IA32_A_PMC0, COUNTER_MASK);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 1u);
+    m.write(IA32_PERFEVTSEL0, 0);
+    CHECK_EQUAL(m.read(IA32_PMC0), 0u);
+}
+
+// The VMRESUME that loads GLOBAL_CTRL is the host's.
+TEST(a_vm_entry_that_starts_a_counter_is_not_counted)
+{
+    Machine m;
+    m.write(IA32_PERF_GLOBAL_CTRL, 0);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.events.entering = MODE_ROOT_BIT;
+    m.pmu.set_global_ctrl(1);
+    m.events.entering = MODE_COUNT;
+    m.run(MODE_ROOT_BIT, 1);
+    m.run(KERNEL, 3);
     CHECK_EQUAL(m.read(IA32_PMC0), 3u);
 }
 
