@@ -28,6 +28,7 @@ constexpr unsigned MARKER_BEGIN = 1;
 constexpr unsigned MARKER_END = 0;
 constexpr unsigned MARKER_REQUEST = 2;
 constexpr unsigned MARKER_HOST_NMI = 3;
+constexpr unsigned MARKER_PMI = 4;
 
 class Handlers : public BX_CPU_C {
 public:
@@ -78,6 +79,8 @@ void Handlers::marker(bxInstruction_c *i)
         processor(bx_cpuid).injector.set_request({RDX, EAX});
     else if (ECX == MARKER_HOST_NMI)
         processor_host_nmi(processor(bx_cpuid));
+    else if (ECX == MARKER_PMI && (RAX & ~PMU_OTHER_PMIS) == 0)
+        processor_raise_pmi(processor(bx_cpuid), RAX);
     original(i);
 }
 

@@ -196,6 +196,12 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_unsigned(value, &knobs->allow_resets) ? nullptr : "a number";
     if (name == "pmi_skid")
         return parse_skid(value, knobs) ? nullptr : "a number of instructions, or sweep/L";
+    if (name == "pmi_status_bit") {
+        if (!parse_unsigned(value, &choice) || choice > 63 || !(PMU_OTHER_PMIS >> choice & 1))
+            return "55, 61 or 62";
+        knobs->pmi_status = uint64_t{1} << choice;
+        return nullptr;
+    }
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
     if (name == "pmu") {
@@ -234,8 +240,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
-           "nmi_handler, nmi_root, pmi_skid, pmu, pmu_fixed_mask, pmu_general_mask, pmu_version, "
-           "show_control, tsc_hz or unknown_msrs";
+           "nmi_handler, nmi_root, pmi_skid, pmi_status_bit, pmu, pmu_fixed_mask, "
+           "pmu_general_mask, pmu_version, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

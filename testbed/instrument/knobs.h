@@ -40,6 +40,8 @@ struct Knobs {
     unsigned pmi_skid = 0;
     /* Not 0: skids 0 to this less 1 in turn, instead. */
     unsigned pmi_skids = 0;
+    /* Bits of GLOBAL_STATUS that a counter's PMI shows instead of the counter's own; 0: its own. */
+    uint64_t pmi_status = 0;
     /* The processor has a PMU, and which counters. */
     bool pmu = true;
     PmuShape pmu_shape;

@@ -105,6 +105,7 @@ constexpr uint64_t FIXED_CTRL_PMI = bit(3);
 
 /* IA32_PERF_GLOBAL_STATUS and its relatives. */
 constexpr unsigned GLOBAL_FIXED_SHIFT = 32;
+constexpr uint64_t GLOBAL_STATUS_TRACE_TOPA_PMI = bit(55);
 constexpr uint64_t GLOBAL_STATUS_LBR_FRZ = bit(58);
 constexpr uint64_t GLOBAL_STATUS_CTR_FRZ = bit(59);
 constexpr uint64_t GLOBAL_STATUS_OVF_UNCORE = bit(61);

@@ -10,8 +10,8 @@
 namespace {
 
 constexpr uint64_t STATUS_RESET_VALID =
-    GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_OVF_UNCORE |
-    GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
+    GLOBAL_STATUS_TRACE_TOPA_PMI | GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ |
+    GLOBAL_STATUS_OVF_UNCORE | GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t STATUS_SET_VALID = STATUS_RESET_VALID & ~GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t CAPABILITIES =
     PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM | PERF_CAP_FW_WRITE;
@@ -263,10 +263,17 @@ void Pmu::look(uint64_t now)
     for (unsigned n : present_) {
         if (!counters_[n].running() || !counters_[n].take_overflow(now_of(n)))
             continue;
-        status_ |= bit(global_bit(n));
+        status_ |= interrupts(n) && pmi_status_ != 0 ? pmi_status_ : bit(global_bit(n));
         if (interrupts(n) && pmi_at_ == PMU_NEVER)
             pmi_at_ = now + next_skid();
     }
+}
+
+void Pmu::raise(uint64_t status, uint64_t now)
+{
+    status_ |= status;
+    if (pmi_at_ == PMU_NEVER)
+        pmi_at_ = now + next_skid();
 }
 
 bool Pmu::take_pmi(uint64_t now)

@@ -29,6 +29,10 @@ constexpr unsigned PMU_VERSION_FIXED_MASK = 5; /* CPUID.0AH:ECX */
 constexpr unsigned PMU_VERSION_LEAF_23H = 6;
 constexpr uint64_t PMU_NEVER = ~uint64_t{0};
 
+/* What shows in GLOBAL_STATUS that something else than a counter has asked for a PMI: the buffers
+ * of Processor Trace and PEBS, and the uncore. */
+constexpr uint64_t PMU_OTHER_PMIS = uint64_t{1} << 55 | uint64_t{1} << 61 | uint64_t{1} << 62;
+
 /* What the processor has. */
 struct PmuShape {
     unsigned version = PMU_VERSION_LEAST;
@@ -47,6 +51,11 @@ public:
     void set_skid(unsigned skid) { skid_ = skid; }
     /* Instead: 0 for the first PMI, 1 for the next, and from 0 again after skids - 1. */
     void sweep_skid(unsigned skids) { skids_ = skids; }
+
+    /* A counter's PMI sets these bits of STATUS in the place of the counter's own; 0: its own. */
+    void set_pmi_status(uint64_t status) { pmi_status_ = status; }
+    /* Something else than a counter wants a PMI, `now` as in look(), and shows it by these bits. */
+    void raise(uint64_t status, uint64_t now);
 
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
@@ -104,6 +113,7 @@ private:
     uint64_t fixed_ctrl_ = 0;
     uint64_t global_ctrl_ = 0;
     uint64_t status_ = 0;
+    uint64_t pmi_status_ = 0;
     uint64_t pmi_at_ = PMU_NEVER;
     unsigned skid_ = 0;
     unsigned skids_ = 0;  /* 0: all have skid_ */

@@ -29,6 +29,7 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
 {
     events.retired = retired;
     events.iterations = iterations;
+    pmu.set_pmi_status(knobs().pmi_status);
     pmu.set_skid(knobs().pmi_skid);
     pmu.sweep_skid(knobs().pmi_skids);
 }
@@ -120,6 +121,12 @@ void processor_host_nmi(Processor &p)
         BX_MEM(0)->writePhysicalPage(cpu, request.address, sizeof(word), &word);
     }
     cpu->deliver_NMI();
+}
+
+void processor_raise_pmi(Processor &p, uint64_t status)
+{
+    p.pmu.raise(status, p.events.instructions() + 1);
+    processor_plan(p);
 }
 
 void processor_inject(Processor &p, bool root)

@@ -89,6 +89,9 @@ void processor_touches(Processor &p, unsigned how);
 /* An NMI of the host's, as a remote processor sends it: first the request, then the NMI. */
 void processor_host_nmi(Processor &p);
 
+/* A PMI of something else than a counter, right after this instruction or as the skid says. */
+void processor_raise_pmi(Processor &p, uint64_t status);
+
 /* Sends the scheduled NMIs that are due in root mode, or outside it. */
 void processor_inject(Processor &p, bool root);
 

@@ -48,6 +48,8 @@
 #define EVENT_LLC_REFERENCES 0x4f2eu
 #define EVENT_LLC_MISSES 0x412eu
 
+/* Trace ToPA, uncore, the buffer of PEBS. */
+#define STATUS_OTHER_PMIS (BIT(55) | BIT(61) | BIT(62))
 #define STATUS_LBR_FRZ BIT(58)
 #define STATUS_CTR_FRZ BIT(59)
 #define DEBUGCTL_LBR BIT(0)

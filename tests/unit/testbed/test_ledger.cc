@@ -179,12 +179,14 @@ TEST(knobs_are_read)
                             "nmi_handler nmis=5 position=7\n"
                             "nmi_root reason=0 exits=1 position=2 host\n"
                             "msr 0x123 0xf000000000000001\n"
+                            "pmi_status_bit 62\n"
                             "cpuid 7 0 edx 0x400\n");
     Knobs knobs;
     std::string error;
     CHECK(knobs_parse(text, &knobs, &error));
     CHECK_EQUAL(knobs.pmi_skid, 3u);
     CHECK(!knobs.pmu);
+    CHECK_EQUAL(knobs.pmi_status, uint64_t{1} << 62);
     CHECK_EQUAL(knobs.allow_resets, 2u);
     CHECK_EQUAL(knobs.feature_control, FEATURE_CONTROL_LOCKED_OFF);
     CHECK_EQUAL(knobs.hide_controls.at(0), "enable_ept");
@@ -209,6 +211,7 @@ TEST(bad_knobs_are_named)
         "pmi_skid",
         "pmi_skid x",
         "pmi_skid -1",
+        "pmi_status_bit 60",
         "pmu maybe",
         "pmu on on",
         "hide_control",

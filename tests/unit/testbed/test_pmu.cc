@@ -153,6 +153,35 @@ TEST(overflow_without_int_is_silent)
     CHECK_EQUAL(m.read(IA32_FIXED_CTR0), 4u);
 }
 
+TEST(a_pmi_may_show_another_bit_alone)
+{
+    Machine m;
+    m.pmu.set_pmi_status(GLOBAL_STATUS_OVF_BUFFER);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
+    m.write(IA32_PERFEVTSEL0 + 1, INSTRUCTIONS | EVENT_USR);
+    m.write(IA32_PERF_GLOBAL_CTRL, 3);
+    m.write(IA32_A_PMC0, COUNTER_LIMIT - 10);
+    CHECK_EQUAL(m.run(USER, 10), 1u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUFFER);
+    // One that does not interrupt has its own.
+    m.write(IA32_A_PMC0 + 1, COUNTER_MASK);
+    CHECK_EQUAL(m.run(USER, 1), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUFFER | 2);
+}
+
+TEST(a_pmi_may_be_of_no_counter)
+{
+    Machine m;
+    m.pmu.raise(GLOBAL_STATUS_TRACE_TOPA_PMI, m.events.instructions() + 1);
+    CHECK_EQUAL(m.run(KERNEL, 1), 1u);
+    CHECK_EQUAL(m.run(KERNEL, 5), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_TRACE_TOPA_PMI);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, PMU_OTHER_PMIS), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), PMU_OTHER_PMIS);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_RESET, PMU_OTHER_PMIS), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 0u);
+}
+
 TEST(skid_delays_the_pmi_in_any_mode)
 {
     Machine m;
