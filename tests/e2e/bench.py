@@ -29,7 +29,7 @@ LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter tha
 SKIDS = 65        # skids of 0 to 64 instructions
 BOOT_SECONDS = 90
 
-# guest/bench/test_exits.c: two instructions a round, three moves, and the WRMSR that starts counting.
+# guest/bench/test_exits.c: two instructions a round, four around them, and the WRMSR before.
 COUNTED = 2 * 100000 + 5
 
 BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
