@@ -46,6 +46,18 @@ def test_pmu_driver(lab):
         assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
 
 
+def test_pmu_version_6(lab):
+    """The driver takes a PMU of version 6 with gaps between its fixed counters; A.1 gets its PMIs."""
+    boot = lab.emulator("native-pmu6", entry="native", jobs="a1", append="loglevel=7",
+                        knobs="pmu_version 6\npmu_general_mask 0xff\npmu_fixed_mask 0x2f\n")
+    for wanted in ("... version:                6", "... generic registers:      8",
+                   "... event mask:             0000002f000000ff"):
+        assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
+    for region, period in A1_PERIODS.items():
+        raised = boot.region(region)["pmi"]["raised"]
+        assert raised == A1_BRANCHES // period, f"M={period}: the emulator raised {raised} PMIs"
+
+
 def test_nmi_watchdog(lab):
     """The NMI watchdog starts and stays on."""
     boot = native(lab)
@@ -97,5 +109,5 @@ def test_absent_msr_faults(lab):
     assert boot.job_status("badmsr") == 0, boot.lines("badmsr")
 
 
-TESTS = [test_power_off, test_pmu_driver, test_nmi_watchdog, test_a1_pmis, test_perf_stat_exact,
-         test_perf_generalized, test_efivars, test_absent_msr_faults]
+TESTS = [test_power_off, test_pmu_driver, test_pmu_version_6, test_nmi_watchdog, test_a1_pmis,
+         test_perf_stat_exact, test_perf_generalized, test_efivars, test_absent_msr_faults]
