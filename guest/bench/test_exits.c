@@ -152,8 +152,9 @@ void test_msr(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-/* Instructions from the write that starts the counter to the write that stops it, itself included:
- * what is left of the loop's setup, the loop, and the stop's three moves and WRMSR. */
+/* Instructions from the WRMSR that starts the counter, itself included, to the one that stops it: of
+ * these two, processors count exactly one. The others are a move before and three behind the loop.
+ */
 #define COUNTED_OVERHEAD 5
 
 static uint64_t counted_loop(uint64_t rounds)

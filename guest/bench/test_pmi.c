@@ -40,10 +40,11 @@ static bool pmu_there(const struct job *job)
     return false;
 }
 
-/* Overflows at the n-th instruction counted. */
+/* Overflows at the n-th instruction behind the WRMSR that starts the counter, which counts that one
+ * as well: it is on when the WRMSR retires. */
 static void arm(uint64_t n)
 {
-    wrmsr(IA32_FIXED_CTR0, -n & COUNTER_MASK);
+    wrmsr(IA32_FIXED_CTR0, -(n + 1) & COUNTER_MASK);
     nmi.action = handle_pmi;
 }
 

@@ -47,6 +47,10 @@ case $variant in
     kvm-bench) inner=$("$here/build.sh" --bench "$flavour") ;;
 esac
 loop_rounds=1000000
+access_rounds=10000
+access_flushes=1000
+defines=("-DLOOP_ROUNDS=$loop_rounds" "-DACCESS_ROUNDS=$access_rounds"
+    "-DACCESS_FLUSHES=$access_flushes")
 cc=${CC:-gcc}
 warnings=(-std=gnu11 -Wall -Wextra -Werror -static)
 mkdir -p "$out"
@@ -63,15 +67,17 @@ fill_small() {
     local -a headers=("$here"/*.h "$top"/include/hypercall.h "$top"/include/options.h
         "$top"/guest/measure/{region,statistics}.h)
     if ! newer_than "$out/init" "${sources[@]}" "${headers[@]}" "$here/build.sh"; then
-        "$cc" "${warnings[@]}" -O2 "-DLOOP_ROUNDS=$loop_rounds" -I "$here" -I "$top/include" \
+        "$cc" "${warnings[@]}" -O2 "${defines[@]}" -I "$here" -I "$top/include" \
             -s -o "$out/init" "${sources[@]}"
     fi
-    if ! newer_than "$out/loop" "$here/loop.asm" "$here/build.sh"; then
-        nasm -f elf64 "-DLOOP_ROUNDS=$loop_rounds" -o "$out/loop.o" "$here/loop.asm"
-        ld -s -o "$out/loop" "$out/loop.o"
-    fi
+    for name in loop access; do
+        if ! newer_than "$out/$name" "$here/$name.asm" "$here/build.sh"; then
+            nasm -f elf64 "${defines[@]}" -o "$out/$name.o" "$here/$name.asm"
+            ld -s -o "$out/$name" "$out/$name.o"
+        fi
+    done
     mkdir -p "$root"/{dev,proc,sys,tmp}
-    cp "$out/init" "$out/loop" "$root/"
+    cp "$out/init" "$out/loop" "$out/access" "$root/"
     add_module "$root" "$modules" msr
     add_module "$root" "$modules" efivarfs
 }

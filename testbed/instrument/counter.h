@@ -64,7 +64,7 @@ public:
 private:
     uint64_t raw(uint64_t now) const
     {
-        // `from` may lie one event ahead: the instruction in flight does not count.
+        // `from` may lie one event ahead: a VM entry does not count.
         if (!running_ || static_cast<int64_t>(now - base_) < 0)
             return value_;
         return value_ + (now - base_);

@@ -28,6 +28,7 @@ constexpr unsigned MARKER_BEGIN = 1;
 constexpr unsigned MARKER_END = 0;
 constexpr unsigned MARKER_REQUEST = 2;
 constexpr unsigned MARKER_HOST_NMI = 3;
+constexpr unsigned MARKER_PMI = 4;
 
 class Handlers : public BX_CPU_C {
 public:
@@ -37,6 +38,7 @@ public:
     void rdmsr(bxInstruction_c *i);
     void vmx_onoff(bxInstruction_c *i);
     void vm_entry(bxInstruction_c *i);
+    void bulk_string(bxInstruction_c *i);
 
 private:
     void original(bxInstruction_c *i)
@@ -77,7 +79,21 @@ void Handlers::marker(bxInstruction_c *i)
         processor(bx_cpuid).injector.set_request({RDX, EAX});
     else if (ECX == MARKER_HOST_NMI)
         processor_host_nmi(processor(bx_cpuid));
+    else if (ECX == MARKER_PMI && (RAX & ~PMU_OTHER_PMIS) == 0)
+        processor_raise_pmi(processor(bx_cpuid), RAX);
     original(i);
+}
+
+unsigned string_touches(unsigned opcode)
+{
+    switch (opcode) {
+    case BX_IA_REP_STOSB_YbAL:
+    case BX_IA_REP_STOSW_YwAX:
+    case BX_IA_REP_STOSD_YdEAX:
+    case BX_IA_REP_STOSQ_YqRAX:
+        return TOUCHED_STORE;
+    }
+    return TOUCHED_LOAD | TOUCHED_STORE;
 }
 
 RootInstruction root_kind(unsigned opcode)
@@ -136,6 +152,16 @@ void Handlers::vm_entry(bxInstruction_c *i)
     vmx_entry_refused(p);
 }
 
+// Bochs moves and fills memory in bulk, past its own hooks.
+void Handlers::bulk_string(bxInstruction_c *i)
+{
+    Bit64u count = i->as64L() ? RCX : i->as32L() ? ECX : CX;
+
+    if ((tb_hot[bx_cpuid].watch & TB_WATCH_MEMORY) && (count != 0 || !i->repUsedL()))
+        processor_touches(processor(bx_cpuid), string_touches(i->getIaOpcode()));
+    original(i);
+}
+
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))
 {
     Originals &own = originals[i->getIaOpcode()];
@@ -166,6 +192,16 @@ void decode_instruction(bxInstruction_c *i)
     case BX_IA_WRMSR:
     case BX_IA_CPUID:
         replace(i, &Handlers::counted);
+        break;
+    case BX_IA_REP_STOSB_YbAL:
+    case BX_IA_REP_STOSW_YwAX:
+    case BX_IA_REP_STOSD_YdEAX:
+    case BX_IA_REP_STOSQ_YqRAX:
+    case BX_IA_REP_MOVSB_YbXb:
+    case BX_IA_REP_MOVSW_YwXw:
+    case BX_IA_REP_MOVSD_YdXd:
+    case BX_IA_REP_MOVSQ_YqXq:
+        replace(i, &Handlers::bulk_string);
         break;
     case BX_IA_RDMSR:
         replace(i, &Handlers::rdmsr);

@@ -22,13 +22,57 @@ constexpr EventCode codes[] = {
     {0x3c, 0x01, EVENT_REF_CYCLES},
     {0xc4, 0x00, EVENT_BRANCHES},
     {0xc5, 0x00, EVENT_BRANCH_MISSES},
-    {0x2e, 0x4f, EVENT_LLC_REFERENCES},
-    {0x2e, 0x41, EVENT_LLC_MISSES},
+    // Not architectural: the events of this model that Linux's generalized ones stand for.
+    {0xd0, 0x81, EVENT_LOADS},      // MEM_INST_RETIRED.ALL_LOADS
+    {0xd0, 0x82, EVENT_STORES},     // MEM_INST_RETIRED.ALL_STORES
+    {0x51, 0x01, EVENT_L1_MISSES},  // L1D.REPLACEMENT
 };
+
+constexpr unsigned OFFCORE_HITS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_OWN_HIT;
+constexpr unsigned OFFCORE_MISSES = 1u << OFFCORE_READ_MISS | 1u << OFFCORE_OWN_MISS;
+constexpr unsigned OFFCORE_READS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_READ_MISS;
+constexpr unsigned OFFCORE_OWNS = 1u << OFFCORE_OWN_HIT | 1u << OFFCORE_OWN_MISS;
+
+constexpr unsigned LLC_EVENT = 0x2e;  // LONGEST_LAT_CACHE
+constexpr unsigned LLC_REFERENCES = 0x4f;
+constexpr unsigned LLC_MISSES = 0x41;
+constexpr unsigned OFFCORE_EVENTS[OFFCORE_RSPS] = {0xb7, 0xbb};  // OFFCORE_RESPONSE
+constexpr unsigned OFFCORE_UMASK = 0x01;
 
 bool is_cycle_event(Event event)
 {
     return event == EVENT_CYCLES || event == EVENT_REF_CYCLES;
+}
+
+// What an MSR_OFFCORE_RSP_x asks for. Requests of other kinds (prefetches, code) and remote memory
+// do not happen here, and snoops find nothing, but some snoop result has to be asked for.
+unsigned offcore_of(uint64_t rsp)
+{
+    unsigned requests = (rsp & OFFCORE_DEMAND_DATA_RD ? OFFCORE_READS : 0) |
+                        (rsp & OFFCORE_DEMAND_RFO ? OFFCORE_OWNS : 0);
+    unsigned answers = (rsp & OFFCORE_L3_HIT ? OFFCORE_HITS : 0) |
+                       (rsp & OFFCORE_L3_MISS_LOCAL_DRAM ? OFFCORE_MISSES : 0);
+
+    if (rsp & OFFCORE_ANY_RESPONSE)
+        return requests;
+    return rsp & OFFCORE_ANY_SNOOP ? requests & answers : 0;
+}
+
+void select_event(unsigned event, unsigned umask, const uint64_t (&offcore_rsp)[OFFCORE_RSPS],
+                  Selector *selector)
+{
+    for (const EventCode &code : codes)
+        if (code.event == event && code.umask == umask)
+            selector->event = code.is;
+    if (event == LLC_EVENT && (umask == LLC_REFERENCES || umask == LLC_MISSES)) {
+        selector->event = EVENT_OFFCORE;
+        selector->offcore = OFFCORE_MISSES | (umask == LLC_REFERENCES ? OFFCORE_HITS : 0);
+    }
+    for (unsigned n = 0; n < OFFCORE_RSPS; n++)
+        if (event == OFFCORE_EVENTS[n] && umask == OFFCORE_UMASK) {
+            selector->event = EVENT_OFFCORE;
+            selector->offcore = offcore_of(offcore_rsp[n]);
+        }
 }
 
 }  // namespace
@@ -39,7 +83,7 @@ bool Selector::per_instruction() const
            shape == SHAPE_CYCLES;
 }
 
-Selector selector_of_evtsel(uint64_t evtsel)
+Selector selector_of_evtsel(uint64_t evtsel, const uint64_t (&offcore_rsp)[OFFCORE_RSPS])
 {
     Selector selector;
     unsigned event = evtsel & PERFEVTSEL_EVENT;
@@ -47,9 +91,7 @@ Selector selector_of_evtsel(uint64_t evtsel)
     unsigned cmask = static_cast<uint32_t>(evtsel) >> PERFEVTSEL_CMASK_SHIFT;
     bool inverted = evtsel & PERFEVTSEL_INV;
 
-    for (const EventCode &code : codes)
-        if (code.event == event && code.umask == umask)
-            selector.event = code.is;
+    select_event(event, umask, offcore_rsp, &selector);
     selector.user = evtsel & PERFEVTSEL_USR;
     selector.kernel = evtsel & PERFEVTSEL_OS;
     // INV has no meaning without a threshold.
@@ -75,26 +117,34 @@ Selector selector_of_fixed(unsigned n, uint64_t field)
     return selector;
 }
 
-uint64_t EventCounts::in_mode(Event event, unsigned mode) const
+uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
 {
-    switch (event) {
+    uint64_t sum = 0;
+
+    switch (selector.event) {
     case EVENT_INSTRUCTIONS:
         return retired[mode];
     case EVENT_CYCLES:
     case EVENT_REF_CYCLES:
-        return retired[mode] + iterations[mode];
+        return cycles(mode);
     case EVENT_BRANCHES:
         return branches[mode];
     case EVENT_BRANCH_MISSES:
         return branch_misses[mode];
-    case EVENT_LLC_REFERENCES:
-        return llc_references[mode];
-    case EVENT_LLC_MISSES:
-        return llc_misses[mode];
+    case EVENT_LOADS:
+        return loads[mode];
+    case EVENT_STORES:
+        return stores[mode];
+    case EVENT_L1_MISSES:
+        return l1_misses[mode];
+    case EVENT_OFFCORE:
+        for (unsigned kind = 0; kind < OFFCORE_KINDS; kind++)
+            sum += selector.offcore >> kind & 1 ? offcore[kind][mode] : 0;
+        break;
     case EVENT_NONE:
         break;
     }
-    return 0;
+    return sum;
 }
 
 uint64_t EventCounts::count(const Selector &selector) const
@@ -104,18 +154,18 @@ uint64_t EventCounts::count(const Selector &selector) const
     for (unsigned mode = 0; mode < MODE_COUNT; mode++) {
         if (!selector.takes(mode))
             continue;
-        uint64_t occurrences = in_mode(selector.event, mode);
-        uint64_t cycles = in_mode(EVENT_CYCLES, mode);
+        uint64_t occurrences = in_mode(selector, mode);
+        uint64_t all = cycles(mode);
         switch (selector.shape) {
         case SHAPE_PLAIN:
             sum += occurrences;
             break;
         case SHAPE_COMPLEMENT:
-            // LLC events can outnumber the instructions that cause them.
-            sum += cycles > occurrences ? cycles - occurrences : 0;
+            // Events of caches can outnumber the instructions that cause them.
+            sum += all > occurrences ? all - occurrences : 0;
             break;
         case SHAPE_CYCLES:
-            sum += cycles;
+            sum += all;
             break;
         case SHAPE_NOTHING:
             break;
@@ -126,7 +176,7 @@ uint64_t EventCounts::count(const Selector &selector) const
 
 uint64_t EventCounts::pending(const Selector &selector) const
 {
-    if (in_flight >= MODE_COUNT || !selector.takes(in_flight))
+    if (entering >= MODE_COUNT || !selector.takes(entering))
         return 0;
     if (selector.shape == SHAPE_NOTHING)
         return 0;

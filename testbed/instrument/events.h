@@ -15,9 +15,20 @@ enum Event {
     EVENT_REF_CYCLES,
     EVENT_BRANCHES,
     EVENT_BRANCH_MISSES,
-    EVENT_LLC_REFERENCES,
-    EVENT_LLC_MISSES,
+    EVENT_LOADS,       /* instructions that load, and that store */
+    EVENT_STORES,
+    EVENT_L1_MISSES,   /* lines brought into L1 */
+    EVENT_OFFCORE,     /* requests for lines that are not near the core; Selector says which */
     EVENT_NONE
+};
+
+/* Requests to the LLC: for a load, or to own the line; found there, or not. */
+enum Offcore {
+    OFFCORE_READ_HIT,
+    OFFCORE_READ_MISS,
+    OFFCORE_OWN_HIT,
+    OFFCORE_OWN_MISS,
+    OFFCORE_KINDS
 };
 
 /* As TB_MODES: bit 0 is user mode, bit 1 VMX root operation. */
@@ -35,6 +46,7 @@ enum Shape {
 
 struct Selector {
     Event event = EVENT_NONE;
+    unsigned offcore = 0; /* EVENT_OFFCORE: a bit for each kind that counts */
     Shape shape = SHAPE_PLAIN;
     bool user = false;
     bool kernel = false;
@@ -42,12 +54,18 @@ struct Selector {
     bool takes(unsigned mode) const { return mode & MODE_USER_BIT ? user : kernel; }
     /* Advances with each instruction, so that its overflow can be foreseen. */
     bool per_instruction() const;
-    /* Advances when `event` happens. */
-    bool needs(Event other) const { return event == other; }
+    bool operator==(const Selector &other) const
+    {
+        return event == other.event && offcore == other.offcore && shape == other.shape &&
+               user == other.user && kernel == other.kernel;
+    }
 };
 
-/* The selector of an IA32_PERFEVTSELx value. */
-Selector selector_of_evtsel(uint64_t evtsel);
+/* MSR_OFFCORE_RSP_0 and 1. */
+constexpr unsigned OFFCORE_RSPS = 2;
+
+/* The selector of an IA32_PERFEVTSELx value, with the values of MSR_OFFCORE_RSP_0 and 1. */
+Selector selector_of_evtsel(uint64_t evtsel, const uint64_t (&offcore_rsp)[OFFCORE_RSPS]);
 /* The selector of fixed counter n with its four control bits. */
 Selector selector_of_fixed(unsigned n, uint64_t field);
 
@@ -57,21 +75,24 @@ struct EventCounts {
     const uint64_t *iterations = nullptr;  /* REP iterations after the first */
     uint64_t branches[MODE_COUNT] = {};
     uint64_t branch_misses[MODE_COUNT] = {};
-    uint64_t llc_references[MODE_COUNT] = {};
-    uint64_t llc_misses[MODE_COUNT] = {};
-    /* The mode of an instruction that has begun and will retire, or MODE_COUNT. */
-    unsigned in_flight = MODE_COUNT;
+    uint64_t loads[MODE_COUNT] = {};
+    uint64_t stores[MODE_COUNT] = {};
+    uint64_t l1_misses[MODE_COUNT] = {};
+    uint64_t offcore[OFFCORE_KINDS][MODE_COUNT] = {};
+    /* The mode of a VM entry that has begun and will retire, or MODE_COUNT: it is the host's. */
+    unsigned entering = MODE_COUNT;
 
     /* Occurrences so far that the selector takes. */
     uint64_t count(const Selector &selector) const;
-    /* What count() will have grown by when the instruction in flight retires. */
+    /* What count() will have grown by when the VM entry retires. */
     uint64_t pending(const Selector &selector) const;
     /* Instructions so far: in all modes, and in root mode or outside it. */
     uint64_t instructions() const;
     uint64_t instructions_in(bool root) const;
 
 private:
-    uint64_t in_mode(Event event, unsigned mode) const;
+    uint64_t in_mode(const Selector &selector, unsigned mode) const;
+    uint64_t cycles(unsigned mode) const { return retired[mode] + iterations[mode]; }
 };
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "apic_pmi.h"
 #include "decode.h"
+#include "decoder/ia_opcodes.h"
 #include "init.h"
 #include "knobs.h"
 #include "machine.h"
@@ -66,7 +67,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 {
     struct tb_hot &hot = tb_hot[p.id];
-    bool miss = p.predictor.miss(from, to);
+    bool miss = p.predictor.miss(kind, from, to, taken);
 
     p.events.branches[hot.mode]++;
     p.events.branch_misses[hot.mode] += miss;
@@ -76,14 +77,54 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
         record(p, kind, from, to, miss);
 }
 
-// Remembers where an event came from; its handler's address is known at the next instruction.
+// An event is delivered: what it interrupted has not retired, and its own accesses are nobody's.
+// Remembers where it came from; its handler's address is known at the next instruction.
 void event_from(Processor &p, Bit64u rip)
 {
+    p.touched = 0;
+    if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
+        p.event_memory = true;
+        tb_hot[p.id].watch |= TB_WATCH_EVENT;
+    }
     if (!records_branches(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
     tb_hot[p.id].watch |= TB_WATCH_EVENT;
+}
+
+void one_line(Processor &p, Bit64u paddr, bool load)
+{
+    struct tb_hot &hot = tb_hot[p.id];
+    CacheOutcome outcome = p.cache.access(paddr);
+
+    if (outcome == CACHE_L1)
+        return;
+    p.events.l1_misses[hot.mode]++;
+    hot.deadline = 0;
+    if (outcome == CACHE_NEAR)
+        return;
+    bool miss = outcome == CACHE_LLC_MISS;
+    Offcore kind = load ? miss ? OFFCORE_READ_MISS : OFFCORE_READ_HIT
+                        : miss ? OFFCORE_OWN_MISS : OFFCORE_OWN_HIT;
+    p.events.offcore[kind][hot.mode]++;
+}
+
+void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
+{
+    // Bit 2 stands for shadow stacks.
+    bool load = (rw & BX_RW) != BX_WRITE;
+    bool store = rw & BX_WRITE;
+    Bit64u last = paddr + (len > 0 ? len - 1 : 0);
+
+    processor_touches(p, (load ? TOUCHED_LOAD : 0) | (store ? TOUCHED_STORE : 0));
+    // The local APIC's registers are in no cache.
+    if (paddr >> 12 == TB_APIC_PAGE)
+        return;
+    // What is going to be written is asked for as such.
+    one_line(p, paddr, !store);
+    if (last / Cache::LINE_BYTES != paddr / Cache::LINE_BYTES)
+        one_line(p, last, !store);
 }
 
 }  // namespace
@@ -133,6 +174,10 @@ void tb_on_mode(unsigned cpu, unsigned user)
         hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
     }
     hot.mode = hot.world | user;
+    if (p.event_memory) {
+        p.event_memory = false;
+        p.touched = 0;
+    }
     if (p.event_branch) {
         p.event_branch = false;
         record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
@@ -201,15 +246,29 @@ void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(paddr, len, rw != BX_READ);
-    if (!(hot.watch & TB_WATCH_MEMORY))
-        return;
-    CacheOutcome outcome = p.cache.access(paddr);
+    if (hot.watch & TB_WATCH_MEMORY)
+        counted_access(p, paddr, len, rw);
+}
 
-    if (outcome == CACHE_NEAR)
+void tb_on_clflush(bxInstruction_c *i, Bit64u paddr)
+{
+    // CLWB may leave the line where it is. SDM Vol. 2, "CLWB".
+    if (i->getIaOpcode() == BX_IA_CLWB)
         return;
-    p.events.llc_references[hot.mode]++;
-    p.events.llc_misses[hot.mode] += outcome == CACHE_LLC_MISS;
-    hot.deadline = 0;
+    // From the caches of all processors, counted or not.
+    for (unsigned n = 0; n < processor_count(); n++)
+        processor(n).cache.evict(paddr);
+}
+
+void tb_on_cache_control(unsigned cpu)
+{
+    processor(cpu).cache.clear();
+}
+
+void tb_on_prefetch(unsigned cpu)
+{
+    // MEM_INST_RETIRED.ALL_LOADS has software prefetches in it.
+    processor_touches(processor(cpu), TOUCHED_LOAD);
 }
 
 void tb_on_outp(Bit16u port, unsigned len, unsigned value)

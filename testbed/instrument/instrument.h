@@ -58,6 +58,9 @@ void tb_on_exception(unsigned cpu, unsigned vector);
 void tb_on_interrupt(unsigned cpu, unsigned vector);
 void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip);
 void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw);
+void tb_on_clflush(bxInstruction_c *i, Bit64u paddr);
+void tb_on_cache_control(unsigned cpu);
+void tb_on_prefetch(unsigned cpu);
 void tb_on_outp(Bit16u port, unsigned len, unsigned value);
 void tb_on_wrmsr(unsigned cpu, unsigned index, Bit64u value);
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
@@ -120,10 +123,14 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 #define BX_INSTR_INTERRUPT(cpu_id, vector) tb_on_interrupt(cpu_id, vector)
 #define BX_INSTR_HWINTERRUPT(cpu_id, vector, cs, rip) tb_on_hwinterrupt(cpu_id, vector, rip)
 
-#define BX_INSTR_CLFLUSH(cpu_id, laddr, paddr)
-#define BX_INSTR_CACHE_CNTRL(cpu_id, what)
+/* CLFLUSHOPT and CLWB come here too; `i` is the handler's own. */
+#define BX_INSTR_CLFLUSH(cpu_id, laddr, paddr) tb_on_clflush(i, paddr)
+#define BX_INSTR_CACHE_CNTRL(cpu_id, what) tb_on_cache_control(cpu_id)
 #define BX_INSTR_TLB_CNTRL(cpu_id, what, new_cr3) tb_on_tlb_control(cpu_id, what)
-#define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset)
+#define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_MEMORY) \
+            tb_on_prefetch(cpu_id); \
+    } while (0)
 
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
         if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_ICR)) \

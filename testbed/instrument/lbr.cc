@@ -136,9 +136,7 @@ void Lbr::record(const Branch &branch)
         tos_ = (tos_ + LBR_DEPTH - 1) % LBR_DEPTH;
         return;
     }
-    // A call to the next instruction is how position-independent code reads its address.
-    constexpr uint64_t near_call_length = 5;
-    if (callstack && branch.kind == BRANCH_REL_CALL && branch.to == branch.from + near_call_length)
+    if (callstack && is_call_to_next(branch.kind, branch.from, branch.to))
         return;
     push(branch);
 }

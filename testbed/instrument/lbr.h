@@ -9,20 +9,10 @@
 
 #include <cstdint>
 
+#include "branch.h"
 #include "pmu.h"
 
 constexpr unsigned LBR_DEPTH = 32;
-
-/* The kinds of branches that LBR_SELECT tells apart. */
-enum BranchKind {
-    BRANCH_CONDITIONAL,
-    BRANCH_REL_CALL,
-    BRANCH_IND_CALL,
-    BRANCH_RET,
-    BRANCH_IND_JMP,
-    BRANCH_REL_JMP,
-    BRANCH_FAR
-};
 
 struct Branch {
     BranchKind kind;

@@ -158,7 +158,6 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
     MsrResult known = MSR_ABSENT;
 
     if (knobs().pmu) {
-        p_.events.in_flight = tb_hot[p_.id].mode;
         known = p_.pmu.read_msr(index, &value);
         if (known == MSR_ABSENT)
             known = p_.lbr.read_msr(index, &value);
@@ -185,9 +184,13 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     MsrResult known = MSR_ABSENT;
 
     if (knobs().pmu) {
-        p_.events.in_flight = tb_hot[p_.id].mode;
+        // Not an instruction of its own, but the MSR list of a VM entry, which retires in root mode.
+        const struct tb_hot &hot = tb_hot[p_.id];
+        bool entry = (hot.mode & TB_WORLD_ROOT) && hot.world == 0;
+        p_.events.entering = entry ? hot.mode : MODE_COUNT;
         p_.pmu.look(p_.events.instructions());
         known = p_.pmu.write_msr(index, value);
+        p_.events.entering = MODE_COUNT;
         if (known == MSR_ABSENT)
             known = p_.lbr.write_msr(index, value);
     }
@@ -207,6 +210,8 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     }
     const StoredMsr *stored = find_stored(index);
     if (is_extra(index)) {
+        if (index == IA32_PRED_CMD && (value & PRED_CMD_IBPB))
+            p_.predictor.barrier();
         p_.storage[index] = value;
         return BOCHS_DONE;
     }

@@ -11,6 +11,7 @@
 
 constexpr uint32_t IA32_PLATFORM_ID = 0x017;
 constexpr uint32_t IA32_APIC_BASE = 0x01b;
+constexpr uint32_t IA32_PRED_CMD = 0x049;
 constexpr uint32_t IA32_BIOS_UPDT_TRIG = 0x079;
 constexpr uint32_t IA32_BIOS_SIGN_ID = 0x08b;
 constexpr uint32_t IA32_PMC0 = 0x0c1;
@@ -82,6 +83,19 @@ constexpr uint64_t PERFEVTSEL_INV = bit(23);
 constexpr unsigned PERFEVTSEL_CMASK_SHIFT = 24;
 constexpr uint64_t PERFEVTSEL_VALID = 0xffffffff;
 
+/* MSR_OFFCORE_RSP_x: the kind of request, then what answered it. SDM Vol. 3, "Off-core Response
+ * Performance Monitoring"; names and bits as Linux has them in arch/x86/events/intel/core.c. */
+constexpr uint64_t OFFCORE_RSP_VALID = bit(38) - 1;
+constexpr uint64_t OFFCORE_DEMAND_DATA_RD = bit(0);
+constexpr uint64_t OFFCORE_DEMAND_RFO = bit(1);
+constexpr uint64_t OFFCORE_ANY_RESPONSE = bit(16);
+constexpr uint64_t OFFCORE_L3_HIT = bit(22) - bit(18);
+constexpr uint64_t OFFCORE_L3_MISS_LOCAL_DRAM = bit(26);
+constexpr uint64_t OFFCORE_ANY_SNOOP = bit(38) - bit(30);
+
+/* IA32_PRED_CMD */
+constexpr uint64_t PRED_CMD_IBPB = bit(0);
+
 /* IA32_FIXED_CTR_CTRL: four bits for each counter. */
 constexpr unsigned FIXED_CTRL_BITS = 4;
 constexpr uint64_t FIXED_CTRL_FIELD = 0xf;
@@ -91,6 +105,7 @@ constexpr uint64_t FIXED_CTRL_PMI = bit(3);
 
 /* IA32_PERF_GLOBAL_STATUS and its relatives. */
 constexpr unsigned GLOBAL_FIXED_SHIFT = 32;
+constexpr uint64_t GLOBAL_STATUS_TRACE_TOPA_PMI = bit(55);
 constexpr uint64_t GLOBAL_STATUS_LBR_FRZ = bit(58);
 constexpr uint64_t GLOBAL_STATUS_CTR_FRZ = bit(59);
 constexpr uint64_t GLOBAL_STATUS_OVF_UNCORE = bit(61);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The counters' MSRs and their overflow. An instruction that starts, stops or writes a counter is
-// not counted itself; SDM Vol. 3, "Performance Monitoring", leaves that open.
+// The counters' MSRs and their overflow. A WRMSR that starts or writes a counter is counted by it and
+// one that stops it is not, for it retires after its write: of the two that start and stop counting
+// exactly one is counted, as on processors (README.md, "Where the model is not a Skylake-SP").
 #include "pmu.h"
 
 #include "msr_index.h"
@@ -9,8 +10,9 @@
 namespace {
 
 constexpr uint64_t STATUS_FREEZES = GLOBAL_STATUS_LBR_FRZ | GLOBAL_STATUS_CTR_FRZ;
-constexpr uint64_t STATUS_RESET_VALID = STATUS_FREEZES | GLOBAL_STATUS_OVF_UNCORE |
-                                        GLOBAL_STATUS_OVF_BUFFER | GLOBAL_STATUS_COND_CHGD;
+constexpr uint64_t STATUS_RESET_VALID = STATUS_FREEZES | GLOBAL_STATUS_TRACE_TOPA_PMI |
+                                        GLOBAL_STATUS_OVF_UNCORE | GLOBAL_STATUS_OVF_BUFFER |
+                                        GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t STATUS_SET_VALID = STATUS_RESET_VALID & ~GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t CAPABILITIES =
     PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM | PERF_CAP_FW_WRITE;
@@ -100,6 +102,8 @@ void Pmu::reset()
         counter = Counter();
     for (uint64_t &evtsel : evtsel_)
         evtsel = 0;
+    for (uint64_t &rsp : offcore_rsp_)
+        rsp = 0;
     fixed_ctrl_ = 0;
     // All general counters on: what version 1 software expects.
     global_ctrl_ = shape_.general;
@@ -124,7 +128,7 @@ bool Pmu::interrupts(unsigned n) const
 
 Selector Pmu::selector(unsigned n) const
 {
-    return n < FIXED ? selector_of_evtsel(evtsel_[n])
+    return n < FIXED ? selector_of_evtsel(evtsel_[n], offcore_rsp_)
                      : selector_of_fixed(n - FIXED, fixed_field(n));
 }
 
@@ -132,9 +136,7 @@ void Pmu::update()
 {
     for (unsigned n : present_) {
         Selector wanted = selector(n);
-        bool changed = wanted.event != selectors_[n].event || wanted.shape != selectors_[n].shape ||
-                       wanted.user != selectors_[n].user || wanted.kernel != selectors_[n].kernel;
-        if (counters_[n].running() && (changed || !enabled(n)))
+        if (counters_[n].running() && (!(wanted == selectors_[n]) || !enabled(n)))
             counters_[n].stop(now_of(n));
         selectors_[n] = wanted;
         if (!counters_[n].running() && enabled(n))
@@ -177,6 +179,8 @@ MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
         *value = evtsel_[n];
     else if (is != REGISTER_OTHER)
         *value = counters_[n].read(now_of(n));
+    else if (in_block(index, MSR_OFFCORE_RSP_0, OFFCORE_RSPS, 1, &n))
+        *value = offcore_rsp_[n];
     else if (index == IA32_FIXED_CTR_CTRL)
         *value = fixed_ctrl_;
     else if (index == IA32_PERF_GLOBAL_STATUS)
@@ -213,6 +217,8 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
         reserved = ~COUNTER_MASK;
     else if (is == REGISTER_EVTSEL)
         reserved = ~PERFEVTSEL_VALID;
+    else if (in_block(index, MSR_OFFCORE_RSP_0, OFFCORE_RSPS, 1, &n))
+        reserved = ~OFFCORE_RSP_VALID;
     else if (index == IA32_FIXED_CTR_CTRL)
         reserved = ~fixed_ctrl_valid();
     else if (index == IA32_PERF_GLOBAL_CTRL)
@@ -235,6 +241,8 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
         write_counter(n, value);
     else if (is == REGISTER_EVTSEL)
         evtsel_[n] = value;
+    else if (in_block(index, MSR_OFFCORE_RSP_0, OFFCORE_RSPS, 1, &n))
+        offcore_rsp_[n] = value;
     else if (index == IA32_FIXED_CTR_CTRL)
         fixed_ctrl_ = value;
     else if (index == IA32_PERF_GLOBAL_CTRL)
@@ -267,10 +275,17 @@ void Pmu::look(uint64_t now)
     for (unsigned n : present_) {
         if (!counters_[n].running() || !counters_[n].take_overflow(now_of(n)))
             continue;
-        status_ |= own_status_ ? bit(global_bit(n)) : overflow_status_;
+        status_ |= own_status_ || !interrupts(n) ? bit(global_bit(n)) : overflow_status_;
         if (interrupts(n) && pmi_at_ == PMU_NEVER)
             pmi_at_ = now + next_skid();
     }
+}
+
+void Pmu::raise(uint64_t status, uint64_t now)
+{
+    status_ |= status;
+    if (pmi_at_ == PMU_NEVER)
+        pmi_at_ = now + next_skid();
 }
 
 bool Pmu::take_pmi(uint64_t now)
@@ -317,10 +332,12 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
     return least;
 }
 
-bool Pmu::counts(Event event) const
+unsigned Pmu::counted() const
 {
+    unsigned events = 0;
+
     for (unsigned n : present_)
-        if (counters_[n].running() && selectors_[n].needs(event))
-            return true;
-    return false;
+        if (counters_[n].running())
+            events |= 1u << selectors_[n].event;
+    return events;
 }

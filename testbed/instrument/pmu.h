@@ -30,6 +30,10 @@ constexpr unsigned PMU_VERSION_FIXED_MASK = 5; /* CPUID.0AH:ECX */
 constexpr unsigned PMU_VERSION_LEAF_23H = 6;
 constexpr uint64_t PMU_NEVER = ~uint64_t{0};
 
+/* What shows in GLOBAL_STATUS that something else than a counter has asked for a PMI: the buffers
+ * of Processor Trace and PEBS, and the uncore. */
+constexpr uint64_t PMU_OTHER_PMIS = uint64_t{1} << 55 | uint64_t{1} << 61 | uint64_t{1} << 62;
+
 /* What the processor has. */
 struct PmuShape {
     unsigned version = PMU_VERSION_STREAMLINED;
@@ -55,6 +59,8 @@ public:
         own_status_ = false;
         overflow_status_ = bits;
     }
+    /* Something else than a counter wants a PMI, `now` as in look(), and shows it by these bits. */
+    void raise(uint64_t status, uint64_t now);
 
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
@@ -76,8 +82,8 @@ public:
     bool lbr_frozen() const;
     /* Instructions in `mode` that may run before look() or take_pmi() has to. */
     uint64_t budget(unsigned mode, uint64_t now) const;
-    /* Some counter takes this event. */
-    bool counts(Event event) const;
+    /* The events that counters take, a bit for each. */
+    unsigned counted() const;
 
 private:
     /* Numbers of counters in here: the general ones first, the fixed ones from FIXED on. */
@@ -109,6 +115,7 @@ private:
     Counter counters_[COUNTERS];
     Selector selectors_[COUNTERS];
     uint64_t evtsel_[PMU_GENERAL_MAX] = {};
+    uint64_t offcore_rsp_[OFFCORE_RSPS] = {};
     uint64_t fixed_ctrl_ = 0;
     uint64_t global_ctrl_ = 0;
     uint64_t status_ = 0;

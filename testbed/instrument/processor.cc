@@ -18,6 +18,10 @@ namespace {
 
 std::vector<std::unique_ptr<Processor>> processors;
 
+constexpr unsigned BRANCH_EVENTS = 1u << EVENT_BRANCHES | 1u << EVENT_BRANCH_MISSES;
+constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES;
+constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
+
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
@@ -68,12 +72,13 @@ void processor_plan(Processor &p)
         budget = p.wakes_at > now ? p.wakes_at - now : 0;
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
-    unsigned watch = p.event_branch ? TB_WATCH_EVENT : 0;
-    if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || p.pmu.counts(EVENT_BRANCHES) ||
-        p.pmu.counts(EVENT_BRANCH_MISSES))
+    unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
+    unsigned counted = p.pmu.counted();
+    if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || (counted & BRANCH_EVENTS))
         watch |= TB_WATCH_BRANCH;
-    if (p.pmu.counts(EVENT_LLC_REFERENCES) || p.pmu.counts(EVENT_LLC_MISSES))
+    if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;
+    p.counts_accesses = counted & ACCESS_EVENTS;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
     if (BX_SMP_PROCESSORS > 1 && BX_CPU(p.id)->in_vmx)
@@ -85,16 +90,27 @@ void processor_look(Processor &p)
 {
     uint64_t now = p.events.instructions();
 
-    p.events.in_flight = MODE_COUNT;
     if (p.commands)
         init_after_command(p);
     if (now >= p.wakes_at)
         init_wake(p);
+    // Only now it is known that the instruction has retired.
+    p.events.loads[tb_hot[p.id].mode] += (p.touched & TOUCHED_LOAD) != 0;
+    p.events.stores[tb_hot[p.id].mode] += (p.touched & TOUCHED_STORE) != 0;
+    p.touched = 0;
     p.pmu.look(now);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);
     processor_inject(p, tb_hot[p.id].mode & MODE_ROOT_BIT);
     processor_plan(p);
+}
+
+void processor_touches(Processor &p, unsigned how)
+{
+    if (!p.counts_accesses)
+        return;
+    p.touched |= how;
+    tb_hot[p.id].deadline = 0;
 }
 
 // By physical address, past the guest's page tables and its EPT: the word may be the hypervisor's.
@@ -110,6 +126,12 @@ void processor_host_nmi(Processor &p)
         BX_MEM(0)->writePhysicalPage(cpu, request.address, sizeof(word), &word);
     }
     cpu->deliver_NMI();
+}
+
+void processor_raise_pmi(Processor &p, uint64_t status)
+{
+    p.pmu.raise(status, p.events.instructions() + 1);
+    processor_plan(p);
 }
 
 void processor_inject(Processor &p, bool root)

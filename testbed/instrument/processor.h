@@ -17,6 +17,10 @@
 #include "microarch.h"
 #include "pmu.h"
 
+/* Bits of Processor::touched. */
+constexpr unsigned TOUCHED_LOAD = 1;
+constexpr unsigned TOUCHED_STORE = 2;
+
 struct Processor {
     Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations);
 
@@ -59,6 +63,11 @@ struct Processor {
     uint64_t wakes_at = PMU_NEVER;
     unsigned waking = 0;
 
+    /* What the instruction at hand has done to memory, and whether some counter wants to know. */
+    unsigned touched = 0;
+    bool counts_accesses = false;
+    /* An event is being delivered, whose own accesses are of no instruction. */
+    bool event_memory = false;
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
     uint64_t event_from = 0;
@@ -78,8 +87,14 @@ void processor_plan(Processor &p);
 /* An instruction has just retired and the plan says to look. */
 void processor_look(Processor &p);
 
+/* The instruction at hand does this to memory (TOUCHED_*), while some counter watches memory. */
+void processor_touches(Processor &p, unsigned how);
+
 /* An NMI of the host's, as a remote processor sends it: first the request, then the NMI. */
 void processor_host_nmi(Processor &p);
+
+/* A PMI of something else than a counter, right after this instruction or as the skid says. */
+void processor_raise_pmi(Processor &p, uint64_t status);
 
 /* Sends the scheduled NMIs that are due in root mode, or outside it. */
 void processor_inject(Processor &p, bool root);

@@ -85,12 +85,12 @@ void guest_state_loaded(Processor &p)
     Bit32u injected = cpu->vmcs.vmentry_interr_info;
 
     // VMLAUNCH or VMRESUME retires after this and is the host's.
-    p.events.in_flight = tb_hot[p.id].mode;
+    p.events.entering = tb_hot[p.id].mode;
     if (controls.LOAD_DBG_CTRLS())
         p.debugctl = cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & DEBUGCTL_VALID;
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL));
-    p.events.in_flight = MODE_COUNT;
+    p.events.entering = MODE_COUNT;
     if (p.ledger.in_exit())
         p.lines.entry(p.ledger.exit_reason());
     p.ledger.vm_entry();
@@ -131,8 +131,8 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
     BX_CPU_C *cpu = BX_CPU(p.id);
     Bit32u basic = reason & EXIT_REASON_BASIC;
 
-    p.events.in_flight = MODE_COUNT;
     p.pmu.look(p.events.instructions());
+    p.touched = 0;
     p.exiting = true;
     p.exit_reason = reason;
     init_on_exit(p, basic);

@@ -36,6 +36,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
     machine_init();
     if ((cpuid(CPUID_PERFMON, 0).a & 0xff) == 4) {
         test_pmu();
+        test_events();
         test_lbr();
         test_vmx();
     } else {

@@ -189,6 +189,26 @@ static void test_freeze(void) {
     wrmsr(IA32_PERF_GLOBAL_STATUS_SET, 2);
     check_equal("STATUS_SET", rdmsr(IA32_PERF_GLOBAL_STATUS), 2);
     pmu_clear();
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_OTHER_PMIS);
+    check_equal("STATUS_SET of PMIs of others", rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_OTHER_PMIS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_OTHER_PMIS);
+    check_equal("and their reset", rdmsr(IA32_PERF_GLOBAL_STATUS), 0);
+}
+
+/* By the marker: what a buffer of PEBS that is full will do. */
+static void test_other_pmis(void) {
+    static const unsigned bits[] = {55, 61, 62};
+
+    pmu_clear();
+    for (unsigned n = 0; n < 3; n++) {
+        lvtpc_write(LVT_NMI);
+        __asm__ volatile("xchg %%bx, %%bx" : : "a"(BIT(bits[n])), "c"(4) : "memory");
+        run_sled();
+        check_equal("a PMI without a counter", nmis, n + 1);
+        check_equal("its bit, alone", rdmsr(IA32_PERF_GLOBAL_STATUS), BIT(bits[n]));
+        check_equal("LVTPC is masked by it", lvtpc_read(), LVT_NMI | LVT_MASKED);
+        wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, BIT(bits[n]));
+    }
 }
 
 void test_pmu(void) {
@@ -200,4 +220,5 @@ void test_pmu(void) {
     x2apic_enable();
     test_delivery();
     test_freeze();
+    test_other_pmis();
 }

@@ -16,6 +16,8 @@
 #define IA32_FEATURE_CONTROL 0x03a
 #define IA32_PMC0 0x0c1
 #define IA32_PERFEVTSEL0 0x186
+#define MSR_OFFCORE_RSP_0 0x1a6
+#define MSR_OFFCORE_RSP_1 0x1a7
 #define MSR_LBR_SELECT 0x1c8
 #define MSR_LASTBRANCH_TOS 0x1c9
 #define IA32_DEBUGCTL 0x1d9
@@ -46,6 +48,8 @@
 #define EVENT_LLC_REFERENCES 0x4f2eu
 #define EVENT_LLC_MISSES 0x412eu
 
+/* Trace ToPA, uncore, the buffer of PEBS. */
+#define STATUS_OTHER_PMIS (BIT(55) | BIT(61) | BIT(62))
 #define STATUS_LBR_FRZ BIT(58)
 #define STATUS_CTR_FRZ BIT(59)
 #define DEBUGCTL_LBR BIT(0)
@@ -143,6 +147,7 @@ void check_that(const char *what, bool holds);
 void test_pmu(void);
 /* Instead of all others: on a processor with the PMU that selftest.sh's knobs ask for. */
 void test_shape(void);
+void test_events(void);
 void test_lbr(void);
 void test_vmx(void);
 

@@ -30,6 +30,9 @@ LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter tha
 SKIDS = 65        # skids of 0 to 64 instructions
 BOOT_SECONDS = 90
 
+# guest/bench/test_exits.c: two instructions a round, four around them, and the WRMSR before.
+COUNTED = 2 * 100000 + 5
+
 BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
 
 
@@ -194,6 +197,13 @@ def expect_sweep(boot, test, kind, times):
     return f"{rows[0]['delivered']} positions"
 
 
+def counted(boot):
+    """What the test `count` counted, each time it ran."""
+    expect_ok(boot, ["count"])
+    results = [line for line in boot.console.splitlines() if line.startswith("results: ")]
+    return [int(value) for value in re.findall(r" count=(\d+)", results[-1])]
+
+
 def make_sweep_test(test, kind):
     def one(lab):
         return expect_sweep(guest(lab), test, kind, 2)
@@ -205,6 +215,13 @@ def test_native(lab):
     """Everything passes natively; what needs a hypervisor is skipped."""
     boot = native(lab)
     expect_ok(boot, BASICS + ["x2apic"], skipped=["vmcall"])
+
+
+def test_count(lab):
+    """Of the two WRMSRs that start and stop a counter one is counted, natively as in the guest."""
+    for boot in (native(lab), guest(lab)):
+        assert counted(boot) == [COUNTED] * 2, f"{boot.name}: {counted(boot)}, wanted {COUNTED}"
+    return f"{COUNTED} instructions"
 
 
 def test_native_sweep_handler(lab):
@@ -370,12 +387,15 @@ def make_setup_test(name, config, entry, knobs, kinds):
         if entry != "msr+nmi":
             plan.nmi_exits()
         plan.sweep("sweep", *kinds)
-        plan.sweep("sweep-blocked", "cpuid").add("blocked", "sweep-pmi:1")
+        plan.sweep("sweep-blocked", "cpuid").add("blocked", "sweep-pmi:1", "count")
         boot = run(lab, f"bench-{name}", plan, entry=entry, config=config)
         for kind in kinds[1:]:
             expect_sweep(boot, "sweep", kind, 1)
         expect_sweep(boot, "sweep-blocked", "cpuid", 1)
         expect_ok(boot, [word for word in plan.words if ":" in word] + ["blocked"])
+        # An instruction that exits does not retire.
+        wanted = COUNTED - (entry == "intercept")
+        assert counted(boot) == [wanted], f"{counted(boot)}, wanted {wanted}"
         return expect_sweep(boot, "sweep", "cpuid", 1)
     one.__name__ = f"test_sweep_{name}"
     return one
@@ -442,7 +462,7 @@ def test_fails_with_careless(lab):
 
 
 TESTS = [test_native, test_native_sweep_handler, test_guest, test_guest_sweep_handler,
-         test_no_exits]
+         test_no_exits, test_count]
 TESTS += [make_sweep_test(test, kind) for test in ("sweep", "sweep-next", "sweep-blocked")
           for kind in KINDS]
 TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,

@@ -2,7 +2,8 @@
 # guest.py: Debian's unmodified kernel under PMUvisor in the emulator. The guest's own report says
 # what it saw; the emulator's ledger, of which the hypervisor knows nothing, says what it cost.
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count
-from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
+from native import (A1_BRANCHES, A1_PERIODS, expect_a1_pmis, expect_generalized, native,
+                    native_perf)
 
 REGION_CPUID = "50"
 REGION_USER = "100"
@@ -222,6 +223,15 @@ def test_perf_stat_exact(lab):
     assert rows and rows[0]["instructions"] == rows[0]["expected"], rows or boot.last_line()
 
 
+def test_perf_generalized(lab):
+    """perf's generalized events too: what is exact natively is the same in the guest."""
+    native, guest = expect_generalized(native_perf(lab)), expect_generalized(guest_silent(lab))
+    for event in ("L1-dcache-loads:u", "L1-dcache-stores:u", "dTLB-loads:u", "dTLB-stores:u",
+                  "branches:u", "branch-loads:u"):
+        assert guest[event] == native[event], (event, guest[event], native[event])
+    return ", ".join(f"{event.removesuffix(':u')} {count}" for event, count in guest.items())
+
+
 def test_stock_kernel(lab):
     """Debian's generic kernel boots as well and takes its PMIs without exits."""
     boot = guest_stock(lab)
@@ -286,6 +296,6 @@ def test_reboot_by_acpi(lab):
 TESTS = [test_boots, test_cpuid, test_pmu_as_native, test_a1_as_native, test_a1_no_exits,
          test_a1_guest_work, test_cpuid_exit_budget, test_boot_exits, test_no_root_counting,
          test_efivars, test_bad_msrs_fault, test_hypervisor_memory, test_log, test_final_table,
-         test_console_none, test_reboot_by_firmware, test_perf_stat_exact, test_stock_kernel,
-         test_without_optional_controls, test_save_control, test_triple_fault, test_stats_cycles,
-         test_two_processors, test_reboot_by_acpi]
+         test_console_none, test_reboot_by_firmware, test_perf_stat_exact, test_perf_generalized,
+         test_stock_kernel, test_without_optional_controls, test_save_control, test_triple_fault,
+         test_stats_cycles, test_two_processors, test_reboot_by_acpi]

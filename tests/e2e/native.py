@@ -5,6 +5,7 @@ from machine import STATUS_POWEROFF
 
 A1_PERIODS = {1: 200000, 2: 10000, 3: 1000, 4: 100}
 A1_BRANCHES = 100000
+GENERALIZED = 20  # events that guest/payload/perf.c has figures for
 
 
 def native(lab):
@@ -45,6 +46,18 @@ def test_pmu_driver(lab):
         assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
 
 
+def test_pmu_version_6(lab):
+    """The driver takes a PMU of version 6 with gaps between its fixed counters; A.1 gets its PMIs."""
+    boot = lab.emulator("native-pmu6", entry="native", jobs="a1", append="loglevel=7",
+                        knobs="pmu_version 6\npmu_general_mask 0xff\npmu_fixed_mask 0x2f\n")
+    for wanted in ("... version:                6", "... generic registers:      8",
+                   "... event mask:             0000002f000000ff"):
+        assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
+    for region, period in A1_PERIODS.items():
+        raised = boot.region(region)["pmi"]["raised"]
+        assert raised == A1_BRANCHES // period, f"M={period}: the emulator raised {raised} PMIs"
+
+
 def test_nmi_watchdog(lab):
     """The NMI watchdog starts and stays on."""
     boot = native(lab)
@@ -69,6 +82,21 @@ def test_perf_stat_exact(lab):
     assert boot.job_status("perf") == 0
 
 
+def expect_generalized(boot):
+    """perf's generalized events of a program whose accesses, branches and misses are known."""
+    rows = {row["event"]: row for row in boot.lines("perf") if "event" in row}
+    assert len(rows) == GENERALIZED, f"{len(rows)} events; last line: {boot.last_line()}"
+    for row in rows.values():
+        assert int(row["least"]) <= int(row["count"]) <= int(row["most"]), row
+    return {event: int(row["count"]) for event, row in rows.items()}
+
+
+def test_perf_generalized(lab):
+    """Loads, stores and branches are exact, misses are those that the program makes."""
+    counts = expect_generalized(native_perf(lab))
+    return ", ".join(f"{event.removesuffix(':u')} {count}" for event, count in counts.items())
+
+
 def test_efivars(lab):
     """EFI variables can be listed, written and deleted."""
     boot = native(lab)
@@ -81,5 +109,5 @@ def test_absent_msr_faults(lab):
     assert boot.job_status("badmsr") == 0, boot.lines("badmsr")
 
 
-TESTS = [test_power_off, test_pmu_driver, test_nmi_watchdog, test_a1_pmis, test_perf_stat_exact,
-         test_efivars, test_absent_msr_faults]
+TESTS = [test_power_off, test_pmu_driver, test_pmu_version_6, test_nmi_watchdog, test_a1_pmis,
+         test_perf_stat_exact, test_perf_generalized, test_efivars, test_absent_msr_faults]

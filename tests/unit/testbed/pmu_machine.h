@@ -41,9 +41,7 @@ struct Machine {
     // A WRMSR in kernel mode that retires.
     MsrResult write(uint32_t index, uint64_t value)
     {
-        events.in_flight = KERNEL;
         MsrResult result = pmu.write_msr(index, value);
-        events.in_flight = MODE_COUNT;
         if (result == MSR_DONE)
             run(KERNEL, 1);
         return result;

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // The branch records: ring, filter, call stack and reserved bits. SDM Vol. 3, "LBR Stack".
-#include <memory>
-
 #include "check.h"
 #include "lbr.h"
-#include "microarch.h"
 #include "msr_index.h"
 
 namespace {
@@ -78,25 +75,6 @@ TEST(branch_record_msrs_check_their_values)
     CHECK_EQUAL(lbr.write_msr(MSR_LASTBRANCH_0_FROM_IP, bit(47)), MSR_FAULT);
     CHECK_EQUAL(lbr.write_msr(MSR_LASTBRANCH_0_FROM_IP, ~uint64_t{0}), MSR_DONE);
     CHECK_EQUAL(lbr.read_msr(MSR_LASTBRANCH_0_FROM_IP + LBR_DEPTH, &value), MSR_ABSENT);
-}
-
-TEST(predictor_misses_a_change_once)
-{
-    BranchPredictor predictor;
-    CHECK(predictor.miss(0x1000, 0x2000));
-    CHECK(!predictor.miss(0x1000, 0x2000));
-    CHECK(predictor.miss(0x1000, 0));
-    CHECK(!predictor.miss(0x1000, 0));
-}
-
-TEST(cache_levels)
-{
-    auto cache = std::make_unique<Cache>();
-    CHECK_EQUAL(cache->access(0x10000), CACHE_LLC_MISS);
-    CHECK_EQUAL(cache->access(0x10020), CACHE_NEAR);
-    // The same line of the near cache, another one of the LLC: 1 MiB further.
-    CHECK_EQUAL(cache->access(0x110000), CACHE_LLC_MISS);
-    CHECK_EQUAL(cache->access(0x10000), CACHE_LLC_HIT);
 }
 
 }  // namespace

@@ -41,16 +41,46 @@ TEST(counter_counts_by_privilege)
     CHECK_EQUAL(m.read(IA32_PMC0 + 1) - kernel, 5u);
 }
 
-TEST(the_wrmsr_that_starts_or_stops_is_not_counted)
+TEST(of_the_wrmsrs_that_start_and_stop_the_first_is_counted)
 {
     Machine m;
     m.write(IA32_PERF_GLOBAL_CTRL, 0);
     m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
-    m.write(IA32_PERF_GLOBAL_CTRL, 1);
-    CHECK_EQUAL(m.read(IA32_PMC0), 0u);
+    m.write(IA32_PERFEVTSEL0 + 1, CYCLES | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.write(IA32_PERFEVTSEL0 + 2, BRANCHES | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.write(IA32_PERF_GLOBAL_CTRL, 7);
     m.run(KERNEL, 3);
     m.write(IA32_PERF_GLOBAL_CTRL, 0);
     m.run(KERNEL, 10);
+    CHECK_EQUAL(m.read(IA32_PMC0), 4u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 1), 4u);
+    CHECK_EQUAL(m.read(IA32_PMC0 + 2), 0u);
+}
+
+TEST(a_wrmsr_that_writes_a_running_counter_is_counted)
+{
+    Machine m;
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    CHECK_EQUAL(m.read(IA32_PMC0), 1u);
+    m.write(IA32_A_PMC0, 100);
+    CHECK_EQUAL(m.read(IA32_PMC0), 101u);
+    m.write(IA32_A_PMC0, COUNTER_MASK);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 1u);
+    m.write(IA32_PERFEVTSEL0, 0);
+    CHECK_EQUAL(m.read(IA32_PMC0), 0u);
+}
+
+// The VMRESUME that loads GLOBAL_CTRL is the host's.
+TEST(a_vm_entry_that_starts_a_counter_is_not_counted)
+{
+    Machine m;
+    m.write(IA32_PERF_GLOBAL_CTRL, 0);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | PERFEVTSEL_OS | PERFEVTSEL_EN);
+    m.events.entering = MODE_ROOT_BIT;
+    m.pmu.set_global_ctrl(1);
+    m.events.entering = MODE_COUNT;
+    m.run(MODE_ROOT_BIT, 1);
+    m.run(KERNEL, 3);
     CHECK_EQUAL(m.read(IA32_PMC0), 3u);
 }
 
@@ -121,6 +151,35 @@ TEST(overflow_without_int_is_silent)
     CHECK_EQUAL(m.run(USER, 5), 0u);
     CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), bit(32));
     CHECK_EQUAL(m.read(IA32_FIXED_CTR0), 4u);
+}
+
+TEST(a_pmi_may_show_another_bit_alone)
+{
+    Machine m;
+    m.pmu.set_overflow_status(GLOBAL_STATUS_OVF_BUFFER);
+    m.write(IA32_PERFEVTSEL0, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
+    m.write(IA32_PERFEVTSEL0 + 1, INSTRUCTIONS | EVENT_USR);
+    m.write(IA32_PERF_GLOBAL_CTRL, 3);
+    m.write(IA32_A_PMC0, COUNTER_LIMIT - 10);
+    CHECK_EQUAL(m.run(USER, 10), 1u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUFFER);
+    // One that does not interrupt has its own.
+    m.write(IA32_A_PMC0 + 1, COUNTER_MASK);
+    CHECK_EQUAL(m.run(USER, 1), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_OVF_BUFFER | 2);
+}
+
+TEST(a_pmi_may_be_of_no_counter)
+{
+    Machine m;
+    m.pmu.raise(GLOBAL_STATUS_TRACE_TOPA_PMI, m.events.instructions() + 1);
+    CHECK_EQUAL(m.run(KERNEL, 1), 1u);
+    CHECK_EQUAL(m.run(KERNEL, 5), 0u);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), GLOBAL_STATUS_TRACE_TOPA_PMI);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_SET, PMU_OTHER_PMIS), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), PMU_OTHER_PMIS);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_STATUS_RESET, PMU_OTHER_PMIS), MSR_DONE);
+    CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), 0u);
 }
 
 TEST(skid_delays_the_pmi_in_any_mode)

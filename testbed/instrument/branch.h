@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The kinds of branches that the branch records and the branch predictor tell apart.
+ */
+#ifndef TB_BRANCH_H
+#define TB_BRANCH_H
+
+#include <cstdint>
+
+enum BranchKind {
+    BRANCH_CONDITIONAL,
+    BRANCH_REL_CALL,
+    BRANCH_IND_CALL,
+    BRANCH_RET,
+    BRANCH_IND_JMP,
+    BRANCH_REL_JMP,
+    BRANCH_FAR
+};
+
+/* A call to the next instruction is how position-independent code reads its address. */
+inline bool is_call_to_next(BranchKind kind, uint64_t from, uint64_t to)
+{
+    constexpr uint64_t near_call_length = 5;
+
+    return kind == BRANCH_REL_CALL && to == from + near_call_length;
+}
+
+#endif
