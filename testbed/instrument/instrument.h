@@ -30,7 +30,6 @@ enum tb_mode {
 #define TB_WATCH_MEMORY 2u
 #define TB_WATCH_EVENT 4u
 #define TB_WATCH_LINES 8u
-#define TB_WATCH_ICR 16u
 /* The page of the local APIC's registers, as it comes out of reset. */
 #define TB_APIC_PAGE 0xfee00u
 
@@ -126,10 +125,8 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 #define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset)
 
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
-        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_ICR)) \
-            if ((tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES)) || \
-                (paddr) >> 12 == TB_APIC_PAGE) \
-                tb_on_memory(cpu_id, paddr, len, rw); \
+        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES)) \
+            tb_on_memory(cpu_id, paddr, len, rw); \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 
 constexpr uint32_t IA32_PLATFORM_ID = 0x017;
-constexpr uint32_t IA32_APIC_BASE = 0x01b;
 constexpr uint32_t IA32_BIOS_UPDT_TRIG = 0x079;
 constexpr uint32_t IA32_BIOS_SIGN_ID = 0x08b;
 constexpr uint32_t IA32_PMC0 = 0x0c1;
@@ -56,7 +55,6 @@ constexpr uint32_t IA32_A_PMC0 = 0x4c1;
 constexpr uint32_t IA32_DS_AREA = 0x600;
 constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
 constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
-constexpr uint32_t IA32_X2APIC_ICR = 0x830;
 constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
 constexpr uint32_t IA32_LSTAR = 0xc0000082;
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "apic_pmi.h"
-#include "init.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "processor.h"
@@ -72,8 +71,6 @@ void processor_plan(Processor &p)
         watch |= TB_WATCH_MEMORY;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
-    if (BX_SMP_PROCESSORS > 1 && BX_CPU(p.id)->in_vmx)
-        watch |= TB_WATCH_ICR;
     hot.watch = watch;
 }
 
@@ -82,8 +79,6 @@ void processor_look(Processor &p)
     uint64_t now = p.events.instructions();
 
     p.events.in_flight = MODE_COUNT;
-    if (p.commands)
-        init_after_command(p);
     p.pmu.look(now);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);

@@ -45,16 +45,6 @@ struct Processor {
     uint32_t spoiled_field = 0;
     uint64_t spoiled_value = 0;
 
-    /* An INIT that came in root operation: it waits for the next VM entry. */
-    bool init_held = false;
-    /* The guest was entered with NMIs blocked. */
-    bool entered_blocked = false;
-    /* The local APIC is in x2APIC mode, which an INIT leaves alone. */
-    bool x2apic = false;
-    /* This instruction writes an interrupt command, in x2APIC mode this one. */
-    bool commands = false;
-    uint64_t command = 0;
-
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
     uint64_t event_from = 0;
