@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * timer.c: the local APIC's timer in TSC-deadline mode, in xAPIC mode. SDM Vol. 3, "TSC-Deadline
- * Mode", "IA32_TSC_ADJUST Register and TSC-Deadline Mode" and "APIC Timer".
+ * Mode", "Time-Stamp Counter Adjustment" and "APIC Timer".
  */
 #include "selftest.h"
 
