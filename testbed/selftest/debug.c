@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * debug.c: debug exceptions around MOV SS, and those of DR7.GD. SDM Vol. 3, "Masking Exceptions and
- * Interrupts When Switching Stacks", "Debug Exception (#DB)"; what comes after INT n, INT3, INT1 and
- * a fault as debug.c of kvm-unit-tests and mov_ss_trap.c of Linux's self-tests have it of real
- * processors.
+ * Interrupts When Switching Stacks", "General-Detect Exception Condition", "Single-Step Exception
+ * Condition"; what comes after INT n, INT3, INT1 and a fault is as debug.c of kvm-unit-tests and
+ * mov_ss_trap.c of Linux's self-tests have it of real processors.
  */
 #include "selftest.h"
 

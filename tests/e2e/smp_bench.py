@@ -364,7 +364,7 @@ def test_leave(lab):
 
 def test_hidden_wait_for_sipi(lab):
     """Where VMX has no wait-for-SIPI state: starts and storms as with it."""
-    words = STARTS + SMALL
+    words = STARTS + SMALL + [f"smp-broadcast:{sipis}:{BROADCASTS}" for sipis in (1, 2)]
     boot = run(lab, "no-wait", words, SKIDS, "hide_control wait_for_sipi")
     expect_ok(boot, words)
     assert SIPI not in boot.ledger["exits"], boot.ledger["exits"][SIPI]
