@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Builds the emulator: Bochs 3.0 from Debian's source tarball with the instrumentation library of
-# this folder. Touches only the cache folder. Prints one line on stdout, the folder that holds
-# `bochs`.
+# Builds the emulator: Bochs 3.0 from Debian's source tarball with the patches and the
+# instrumentation library of this folder. Touches only the cache folder. Prints one line on stdout,
+# the folder that holds `bochs`.
 #
-# The cache has two levels: the configured tree, keyed by tarball, flags and instrument.h (which
-# Bochs compiles in everywhere), and the linked program, keyed by that and the library's files.
+# The cache has two levels: the configured tree, keyed by tarball, patches, flags and instrument.h
+# (which Bochs compiles in everywhere), and the linked program, keyed by that and the library's
+# files.
 set -euo pipefail
 
 tarball=bochs_3.0+dfsg.orig.tar.xz
@@ -62,14 +63,20 @@ fetch_tarball() {
     die "$tarball: no configured Debian mirror has it; set DISTFILES to a folder that has it"
 }
 
-# Unpacks and configures Bochs in $1 and compiles all but the library's part.
+# Unpacks, patches and configures Bochs in $1.
 prepare_tree() {
-    local tree=$1 work=$1.part
+    local tree=$1 work=$1.part patch
     mkdir -p "$cache/distfiles"
     is_tarball "$cache/distfiles/$tarball" || fetch_tarball "$cache/distfiles/$tarball"
     rm -rf "$work" "$tree"
     mkdir -p "$work/source" "$work/build"
     tar --extract --file "$cache/distfiles/$tarball" --directory "$work/source" --strip-components=1
+    for patch in "$here"/patches/*.patch; do
+        # Without fuzz: a patch that only seems to fit is an error.
+        patch --strip=1 --fuzz=0 --batch --directory="$work/source" --input="$patch" \
+            >>"$work/patch.log" 2>&1 ||
+            die "$(basename "$patch") does not apply: see $work/patch.log"
+    done
     mkdir -p "$work/source/$library"
     cp "$here"/instrument/instrument.h "$here"/instrument/Makefile.in "$work/source/$library/"
     mv "$work" "$tree"
@@ -80,10 +87,14 @@ prepare_tree() {
     touch "$tree/configured"
 }
 
-command -v g++ >/dev/null || die "g++ not found: install the packages that testbed/deps.sh lists"
+for tool in g++ patch; do
+    command -v "$tool" >/dev/null ||
+        die "$tool not found: install the packages that testbed/deps.sh lists"
+done
 tree_key=$( (echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
     g++ --version | sed -n 1p
-    cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in") | sha256sum | cut -c 1-16)
+    cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in"
+    cat "$here"/patches/*.patch) | sha256sum | cut -c 1-16)
 key=$( (echo "$tree_key"
     cd "$here/instrument" && sha256sum -- *.cc *.h) | sha256sum | cut -c 1-16)
 tree=$cache/bochs-tree-$tree_key

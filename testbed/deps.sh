@@ -8,7 +8,7 @@ set -euo pipefail
 declare -A group=(
     # The EFI image, the guest's programs and kernel module (its objtool uses libelf), the emulator.
     [build]="make gcc g++ libc6-dev libelf-dev linux-libc-dev binutils gnu-efi nasm xz-utils cpio \
-lz4 zstd python3"
+lz4 zstd python3 patch"
     # Firmware, ACPI tables and the boot disk.
     [run]="ovmf seabios acpica-tools grub-efi-amd64-bin grub-common mtools dosfstools
         ca-certificates"

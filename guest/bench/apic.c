@@ -15,6 +15,7 @@
 #define X2APIC_MSR 0x800 /* + offset / 16 */
 #define X2APIC_ICR 0x830
 #define ICR_STATUS BIT(12)
+#define ICR_ALL_BUT_SELF (3u << 18)
 #define XAPIC_ID_SHIFT 24
 #define APIC_BASE_ADDRESS BITS(51, 12)
 #define CPUID_1_ECX_X2APIC BIT(21)
@@ -89,6 +90,8 @@ void apic_send(uint32_t id, uint32_t command)
     while (load(APIC_ICR_LOW) & ICR_STATUS)
         ;
 }
+
+void apic_send_others(uint32_t command) { apic_send(0, command | ICR_ALL_BUT_SELF); }
 
 uint32_t apic_read_lvtpc(void) { return apic_read(APIC_LVT_PMI); }
 void apic_write_lvtpc(uint32_t value) { apic_write(APIC_LVT_PMI, value); }

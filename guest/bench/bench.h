@@ -91,7 +91,7 @@ bool read_try(uint64_t address, uint64_t *value);
 #define LVT_NMI (4u << 8)
 
 bool apic_x2(void);
-/* To x2APIC mode; false where the processor has none. There is no way back. */
+/* To x2APIC mode; false where the processor has none. The way back is test_apic_leave(). */
 bool apic_enter_x2(void);
 /* A register by its offset in the xAPIC's page, in either mode; not the ICR. */
 uint32_t apic_read(uint32_t offset);
@@ -100,6 +100,8 @@ void apic_write(uint32_t offset, uint32_t value);
 uint32_t apic_id(void);
 /* An interrupt command to one processor. */
 void apic_send(uint32_t id, uint32_t command);
+/* The same to all but this one, by the shorthand. */
+void apic_send_others(uint32_t command);
 void apic_self_nmi(void);
 uint32_t apic_read_lvtpc(void);
 void apic_write_lvtpc(uint32_t value);
@@ -183,6 +185,8 @@ DECLARE_TEST(test_msr);
 DECLARE_TEST(test_count);
 DECLARE_TEST(test_pmi);
 DECLARE_TEST(test_x2apic);
+DECLARE_TEST(test_apic_leave);
+DECLARE_TEST(test_apic_off);
 DECLARE_TEST(test_cr4);
 DECLARE_TEST(test_delivery);
 DECLARE_TEST(test_shutdown);

@@ -23,6 +23,8 @@
 #define SPURIOUS_VECTOR 0xff
 #define SIPIS 2
 #define SIPI_GAP 20 /* microseconds, as Linux waits after each */
+#define INIT_GAP 100 /* and before the first one, which is the only one where there is one */
+#define APIC_IDS 256
 #define START_LIMIT 1000000 /* iterations until a processor counts as not coming up */
 #define PAGE_SHIFT 12
 #define LEAF_TSC 0x15
@@ -34,6 +36,7 @@ struct processor processors[BENCH_PROCESSORS];
 unsigned processor_count;
 
 static uint64_t page_table;
+static struct start_own start_own[APIC_IDS];
 static volatile unsigned arrived, generation;
 static const struct job *each_job;
 static void (*each_run)(const struct job *job);
@@ -139,14 +142,15 @@ void smp_prepare(struct processor *p, uint64_t page)
 {
     struct start_parameters parameters = {
         .cr3 = (uint32_t)page_table,
-        .stack = (uintptr_t)ap_stacks + (uint64_t)(p->number + 1) * AP_STACKS,
         .entry = (uintptr_t)other_main,
-        .argument = (uintptr_t)p,
+        .own = (uintptr_t)start_own,
     };
 
     memcpy((void *)page, start_code, (size_t)(start_code_end - start_code));
     memcpy((void *)(page + (uint64_t)(start_parameters - start_code)), &parameters,
            sizeof(parameters));
+    start_own[p->apic_id] = (struct start_own){
+        (uintptr_t)ap_stacks + (uint64_t)(p->number + 1) * AP_STACKS, (uintptr_t)p};
     p->page = page;
     p->starts_wanted = p->starts + 1;
     p->work = NULL;
@@ -159,6 +163,16 @@ void smp_start_all(const struct processor *first, unsigned count)
     for (unsigned sipi = 0; sipi < SIPIS; sipi++) {
         for (unsigned i = 0; i < count; i++)
             smp_sipi(&first[i], first[i].page);
+        smp_delay(SIPI_GAP);
+    }
+}
+
+void smp_start_broadcast(uint64_t page, unsigned sipis)
+{
+    apic_send_others(ICR_INIT | ICR_LEVEL | ICR_ASSERT);
+    smp_delay(INIT_GAP);
+    for (unsigned sipi = 0; sipi < sipis; sipi++) {
+        apic_send_others(ICR_STARTUP | ICR_ASSERT | (uint32_t)(page >> PAGE_SHIFT));
         smp_delay(SIPI_GAP);
     }
 }
@@ -180,7 +194,7 @@ bool smp_restart(struct processor *p, uint64_t page)
 
 static void add(uint32_t id, uint32_t flags)
 {
-    if (!(flags & ACPI_MADT_ENABLED) || id == processors[0].apic_id ||
+    if (!(flags & ACPI_MADT_ENABLED) || id == processors[0].apic_id || id >= APIC_IDS ||
         processor_count == BENCH_PROCESSORS)
         return;
     struct processor *p = &processors[processor_count];

@@ -61,6 +61,8 @@ bool smp_restart(struct processor *p, uint64_t page);
 /* The same in three steps: the page, the commands to several, and whether one came up, once. */
 void smp_prepare(struct processor *p, uint64_t page);
 void smp_start_all(const struct processor *first, unsigned count);
+/* By one INIT to all others, and so many SIPIs to all others. */
+void smp_start_broadcast(uint64_t page, unsigned sipis);
 bool smp_came_up(struct processor *p);
 void smp_init(const struct processor *p);
 void smp_sipi(const struct processor *p, uint64_t page);
@@ -101,8 +103,12 @@ struct start_state {
 } __attribute__((packed));
 struct start_parameters {
     uint32_t cr3;
-    uint64_t stack, entry, argument;
+    uint64_t entry;
+    uint64_t own; /* address of a table of struct start_own, by APIC ID */
 } __attribute__((packed));
+struct start_own {
+    uint64_t stack, argument;
+};
 extern const char start_code[], start_code_end[];
 extern const char start_state[], start_parameters[];
 extern const char ap_stacks[];
@@ -120,6 +126,8 @@ DECLARE_TEST(test_smp_state);
 DECLARE_TEST(test_smp_init);
 DECLARE_TEST(test_smp_sipi);
 DECLARE_TEST(test_smp_parallel);
+DECLARE_TEST(test_smp_broadcast);
+DECLARE_TEST(test_smp_apic_off); /* test_apic.c */
 DECLARE_TEST(test_smp_cpuid);
 DECLARE_TEST(test_smp_nmi);
 DECLARE_TEST(test_smp_pmi);

@@ -97,11 +97,23 @@ start_code:
 bits 64
 default rel
 start_64:
-    mov rsp, [start_stack]
-    mov rdi, [start_argument]
+    ; Several may be here at once: from now on each by its APIC ID (CPUID leaf 1, EBX[31:24]).
+    mov eax, 1
+    cpuid
+    shr ebx, 24
+    shl ebx, 4                  ; struct start_own
+    add rbx, [start_own]
+    mov rsp, [rbx]
+    mov rdi, [rbx + 8]
+    test rdi, rdi
+    jz .unknown
     mov rax, [start_entry]
     push 0
     jmp rax
+.unknown:                       ; a broadcast starts those, too, that nobody counts on
+    cli
+    hlt
+    jmp .unknown
 
 align 8
 start_gdt_new:
@@ -120,9 +132,8 @@ align 8
 global start_parameters
 start_parameters:
 start_cr3_new: dd 0
-start_stack: dq 0
 start_entry: dq 0
-start_argument: dq 0
+start_own: dq 0
 
 ; struct start_state
 align 8

@@ -269,6 +269,38 @@ void test_smp_parallel(const struct job *job)
     tap_result(wrong == 0 && job->number[0] != 0, job->name, NULL);
 }
 
+/* `smp-broadcast:SIPIS:ROUNDS`: all others start at once in one page, by one INIT to all of them and
+ * so many SIPIs, as firmware does it; each comes up, and once. */
+void test_smp_broadcast(const struct job *job)
+{
+    static const processor_work works[] = {halt, exit_on_and_on, spin, handle_forever};
+    uint64_t wrong = 0, up = 0;
+
+    for (uint64_t round = 0; round < job->number[1] && wrong == 0; round++) {
+        uint64_t page = smp_page(round % 2);
+        for (unsigned i = 1; i < processor_count; i++)
+            wrong += !let_run(&processors[i], works[round % (sizeof(works) / sizeof(works[0]))]);
+        for (unsigned i = 1; i < processor_count; i++)
+            smp_prepare(&processors[i], page);
+        smp_start_broadcast(page, (unsigned)job->number[0]);
+        for (unsigned i = 1; i < processor_count; i++)
+            up += smp_came_up(&processors[i]);
+        smp_delay(LINGER);
+        for (unsigned i = 1; i < processor_count; i++) {
+            if (processors[i].starts == processors[i].starts_wanted) {
+                smp_run_on(&processors[i], nothing);
+                continue;
+            }
+            wrong++;
+            tap_note("processor %u, round %lu: %lu starts, wanted %lu", i, round,
+                     processors[i].starts, processors[i].starts_wanted);
+        }
+    }
+    log_printf("broadcast: name=%s up=%lu of=%lu\n", job->name, up,
+               job->number[1] * (processor_count - 1));
+    tap_result(wrong == 0 && up != 0, job->name, NULL);
+}
+
 /* A SIPI without an INIT before it is dropped. */
 void test_smp_sipi(const struct job *job)
 {

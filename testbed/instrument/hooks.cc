@@ -8,10 +8,10 @@
 #include "apic_pmi.h"
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
-#include "init.h"
 #include "knobs.h"
 #include "machine.h"
 #include "model.h"
+#include "mwait_wake.h"
 #include "msr_index.h"
 #include "processor.h"
 #include "vmx_caps.h"
@@ -24,7 +24,6 @@ namespace {
 constexpr unsigned VECTOR_DB = 1;
 constexpr unsigned VECTOR_NMI = 2;
 constexpr unsigned CPL_USER = 3;
-constexpr Bit64u APIC_PAGE_OFFSET = 0xfff;
 
 Arrival arrival_of(const BX_CPU_C *cpu)
 {
@@ -151,11 +150,8 @@ void tb_reset(unsigned cpu, unsigned type)
 {
     tb_hot[cpu].world = TB_WORLD_UNKNOWN;
     // The MSRs of the model survive an INIT.
-    if (!machine_is_reset(type == BX_RESET_HARDWARE)) {
-        init_done(processor(cpu), false);
+    if (!machine_is_reset(type == BX_RESET_HARDWARE))
         return;
-    }
-    init_done(processor(cpu), true);
     model_reset(processor(cpu));
     vmx_caps_reset(cpu);
     if (static_cast<int>(cpu) == BX_SMP_PROCESSORS - 1)
@@ -241,8 +237,6 @@ void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
     struct tb_hot &hot = tb_hot[cpu];
     Processor &p = processor(cpu);
 
-    if ((hot.watch & TB_WATCH_ICR) && paddr >> 12 == TB_APIC_PAGE && rw != BX_READ)
-        init_apic_write_seen(p, paddr & APIC_PAGE_OFFSET);
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(paddr, len, rw != BX_READ);
@@ -276,9 +270,13 @@ void tb_on_outp(Bit16u port, unsigned len, unsigned value)
     machine_outp(port, len, value);
 }
 
-void tb_on_wrmsr(unsigned cpu, unsigned index, Bit64u value)
+bool tb_on_init_signal(unsigned cpu)
 {
-    init_wrmsr_seen(processor(cpu), index, value);
+    return mwait_wake_delays(cpu);
+}
+
+void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
+{
     model_wrmsr_seen(index);
 }
 

@@ -30,7 +30,6 @@ enum tb_mode {
 #define TB_WATCH_MEMORY 2u
 #define TB_WATCH_EVENT 4u
 #define TB_WATCH_LINES 8u
-#define TB_WATCH_ICR 16u
 /* The page of the local APIC's registers, as it comes out of reset. */
 #define TB_APIC_PAGE 0xfee00u
 
@@ -63,6 +62,7 @@ void tb_on_cache_control(unsigned cpu);
 void tb_on_prefetch(unsigned cpu);
 void tb_on_outp(Bit16u port, unsigned len, unsigned value);
 void tb_on_wrmsr(unsigned cpu, unsigned index, Bit64u value);
+bool tb_on_init_signal(unsigned cpu);
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
 void tb_on_tlb_control(unsigned cpu, unsigned what);
 
@@ -133,10 +133,8 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
     } while (0)
 
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
-        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_ICR)) \
-            if ((tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES)) || \
-                (paddr) >> 12 == TB_APIC_PAGE) \
-                tb_on_memory(cpu_id, paddr, len, rw); \
+        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES)) \
+            tb_on_memory(cpu_id, paddr, len, rw); \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
 
@@ -145,6 +143,8 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 #define BX_INSTR_OUTP(addr, len, val) tb_on_outp(addr, len, val)
 
 #define BX_INSTR_WRMSR(cpu_id, addr, value) tb_on_wrmsr(cpu_id, addr, value)
+/* Of ours (testbed/patches/). True: the INIT is delivered later. */
+#define BX_INSTR_INIT_SIGNAL(cpu_id) tb_on_init_signal(cpu_id)
 #define BX_INSTR_VMEXIT(cpu_id, reason, qualification) tb_on_vmexit(cpu_id, reason, qualification)
 
 #endif

@@ -207,7 +207,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     if (name == "pmi_status")
         return parse_pmi_status(value, knobs) ? nullptr : "a bit's number, or none";
     if (name == "mwait_wake") // run.sh leaves MWAIT to several processors then
-        return parse_unsigned(value, &knobs->mwait_wake) ? nullptr : "a number of instructions";
+        return parse_unsigned(value, &knobs->mwait_wake) ? nullptr : "a number of ticks";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
     if (name == "pmu") {

@@ -54,7 +54,7 @@ struct Knobs {
     /* IA32_FEATURE_CONTROL as the firmware finds it. */
     FeatureControl feature_control = FEATURE_CONTROL_UNLOCKED;
     /* Not 0: there is MWAIT with several processors too, and a guest's processor asleep in one
-     * takes so many of the sender's instructions to wake up for an INIT. */
+     * takes so many ticks of the clock to wake up for an INIT. */
     unsigned mwait_wake = 0;
     /* An MSR that does not exist faults once the firmware is done. */
     bool unknown_msrs_fault = true;

@@ -10,7 +10,6 @@
 #include <cstdint>
 
 constexpr uint32_t IA32_PLATFORM_ID = 0x017;
-constexpr uint32_t IA32_APIC_BASE = 0x01b;
 constexpr uint32_t IA32_PRED_CMD = 0x049;
 constexpr uint32_t IA32_BIOS_UPDT_TRIG = 0x079;
 constexpr uint32_t IA32_BIOS_SIGN_ID = 0x08b;
@@ -57,7 +56,6 @@ constexpr uint32_t IA32_A_PMC0 = 0x4c1;
 constexpr uint32_t IA32_DS_AREA = 0x600;
 constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
 constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
-constexpr uint32_t IA32_X2APIC_ICR = 0x830;
 constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
 /* Version 6 of the PMU: each counter has four MSRs in a row, the counter first, CFG_A second. */
 constexpr uint32_t IA32_PMC_GP0_CTR = 0x1900;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "apic_pmi.h"
-#include "init.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "processor.h"
@@ -68,8 +67,6 @@ void processor_plan(Processor &p)
 
     if (other < budget)
         budget = other;
-    if (p.wakes_at != PMU_NEVER && p.wakes_at - now < budget)
-        budget = p.wakes_at > now ? p.wakes_at - now : 0;
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
@@ -81,8 +78,6 @@ void processor_plan(Processor &p)
     p.counts_accesses = counted & ACCESS_EVENTS;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
-    if (BX_SMP_PROCESSORS > 1 && BX_CPU(p.id)->in_vmx)
-        watch |= TB_WATCH_ICR;
     hot.watch = watch;
 }
 
@@ -90,10 +85,6 @@ void processor_look(Processor &p)
 {
     uint64_t now = p.events.instructions();
 
-    if (p.commands)
-        init_after_command(p);
-    if (now >= p.wakes_at)
-        init_wake(p);
     // Only now it is known that the instruction has retired.
     p.events.loads[tb_hot[p.id].mode] += (p.touched & TOUCHED_LOAD) != 0;
     p.events.stores[tb_hot[p.id].mode] += (p.touched & TOUCHED_STORE) != 0;

@@ -49,20 +49,6 @@ struct Processor {
     uint32_t spoiled_field = 0;
     uint64_t spoiled_value = 0;
 
-    /* An INIT that came in root operation: it waits for the next VM entry. */
-    bool init_held = false;
-    /* The guest was entered with NMIs blocked. */
-    bool entered_blocked = false;
-    /* The local APIC is in x2APIC mode, which an INIT leaves alone. */
-    bool x2apic = false;
-    /* This instruction writes an interrupt command, in x2APIC mode this one. */
-    bool commands = false;
-    uint64_t command = 0;
-
-    /* Processor `waking` gets an INIT of this one's when this one has executed so much. */
-    uint64_t wakes_at = PMU_NEVER;
-    unsigned waking = 0;
-
     /* What the instruction at hand has done to memory, and whether some counter wants to know. */
     unsigned touched = 0;
     bool counts_accesses = false;

@@ -7,8 +7,8 @@
 #include "cpu.h"
 
 #include "apic_pmi.h"
-#include "init.h"
 #include "msr_index.h"
+#include "vmx_caps.h"
 #include "vmx_switch.h"
 
 namespace {
@@ -18,6 +18,13 @@ constexpr Bit32u EXIT_REASON_ENTRY_FAILED = 1u << 31;
 constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
+
+// The guest's activity state is wait-for-SIPI, and a knob hides that one.
+bool activity_state_bad(BX_CPU_C *cpu)
+{
+    return !vmx_caps_wait_for_sipi() && cpu->VMread32(VMCS_32BIT_GUEST_ACTIVITY_STATE) ==
+                                            BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI;
+}
 
 // Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry. A field that it does check
 // is spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
@@ -29,7 +36,7 @@ bool guest_state_bad(BX_CPU_C *cpu)
     VmxVmentryControls entry(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_CONTROLS) &
                              cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits);
 
-    return init_state_refused(cpu) ||
+    return activity_state_bad(cpu) ||
            (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
             !processor(cpu->bx_cpuid)
                  .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
@@ -98,7 +105,6 @@ void guest_state_loaded(Processor &p)
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
         p.ledger.nmi_injected();
     tb_hot[p.id].world = 0;
-    init_on_entry(p);
 }
 
 }  // namespace
@@ -135,7 +141,6 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
     p.touched = 0;
     p.exiting = true;
     p.exit_reason = reason;
-    init_on_exit(p, basic);
     p.ledger.vm_exit(basic);
     p.injector.vm_exit(basic, p.events.instructions_in(true));
     if (basic == VMX_VMEXIT_EXCEPTION_NMI) {

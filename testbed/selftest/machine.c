@@ -29,10 +29,6 @@
 #define VECTOR_LAST_EXCEPTION 31
 #define GATE_INTERRUPT 0x8e00u
 
-struct frame {
-    uint64_t rip, cs, rflags, rsp, ss;
-};
-
 struct gate {
     uint16_t offset_low, selector, type, offset_middle;
     uint32_t offset_high, reserved;
@@ -47,6 +43,8 @@ struct table_register {
 volatile unsigned nmis;
 volatile unsigned pmi_interrupts;
 volatile uint64_t nmi_rip;
+volatile unsigned timer_interrupts;
+volatile uint64_t timer_tsc;
 
 static struct gate idt[VECTORS];
 
@@ -90,6 +88,16 @@ __attribute__((interrupt)) static void on_pmi(struct frame *frame) {
     end_of_interrupt();
 }
 
+__attribute__((interrupt)) static void on_timer(struct frame *frame) {
+    uint32_t low, high;
+
+    (void)frame;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    timer_tsc = (uint64_t)high << 32 | low;
+    timer_interrupts++;
+    end_of_interrupt();
+}
+
 /* The firmware's timer may have left one behind. */
 __attribute__((interrupt)) static void on_stray(struct frame *frame) {
     (void)frame;
@@ -117,7 +125,7 @@ __attribute__((interrupt)) static void on_exception(struct frame *frame, uint64_
     power_off();
 }
 
-static void set_gate(unsigned vector, const void *handler) {
+void set_gate(unsigned vector, const void *handler) {
     uint64_t address = (uint64_t)(uintptr_t)handler;
     uint16_t cs;
 
@@ -162,6 +170,7 @@ void machine_init(void) {
     set_gate(VECTOR_NMI, (const void *)on_nmi);
     set_gate(VECTOR_GP, (const void *)on_gp);
     set_gate(PMI_VECTOR, (const void *)on_pmi);
+    set_gate(TIMER_VECTOR, (const void *)on_timer);
     __asm__ volatile("lidt %0" : : "m"(idtr));
     *XAPIC_LVT_TIMER = LVT_MASKED;
     *XAPIC_SVR = SVR_ENABLED_VECTOR_FF;

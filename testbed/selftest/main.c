@@ -8,6 +8,12 @@
 #include <efi.h>
 
 static unsigned passed, failed;
+static const char *subject = "", *subject_more = "";
+
+void check_about(const char *what, const char *more) {
+    subject = what;
+    subject_more = more;
+}
 
 void check_equal(const char *what, uint64_t found, uint64_t wanted) {
     if (found == wanted) {
@@ -16,6 +22,8 @@ void check_equal(const char *what, uint64_t found, uint64_t wanted) {
     }
     failed++;
     print("selftest: FAILED ");
+    print(subject);
+    print(subject_more);
     print(what);
     print(": found ");
     print_number(found);
@@ -34,6 +42,10 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
     (void)image;
     (void)table;
     machine_init();
+    test_apic();
+    test_timer();
+    test_debug();
+    check_about("", "");
     if ((cpuid(CPUID_PERFMON, 0).a & 0xff) == 4) {
         test_pmu();
         test_events();

@@ -63,6 +63,7 @@
 #define LVT_NMI 0x400u
 #define LVT_MASKED 0x10000u
 #define PMI_VECTOR 0x40u
+#define TIMER_VECTOR 0x41u
 
 #define CPUID_PERFMON 0xa
 
@@ -119,14 +120,30 @@ static inline uint64_t rdpmc(uint32_t index) {
     return (uint64_t)high << 32 | low;
 }
 
+static inline uint32_t cpuid_edx(uint32_t leaf) {
+    uint32_t b, c = 0, d;
+
+    __asm__ volatile("cpuid" : "+a"(leaf), "=b"(b), "+c"(c), "=d"(d));
+    return d;
+}
+
 /* machine.c: exceptions, interrupts, the console. */
+
+struct frame {
+    uint64_t rip, cs, rflags, rsp, ss;
+};
 
 extern volatile unsigned nmis;
 extern volatile unsigned pmi_interrupts;
 /* Where the last NMI came from. */
 extern volatile uint64_t nmi_rip;
+extern volatile unsigned timer_interrupts;
+/* The TSC at the last of these. */
+extern volatile uint64_t timer_tsc;
 
 void machine_init(void);
+/* The handler of a vector, in the processor's one IDT. */
+void set_gate(unsigned vector, const void *handler);
 void power_off(void);
 void print(const char *text);
 void print_number(uint64_t number);
@@ -139,11 +156,16 @@ void lvtpc_write(uint32_t value);
 void x2apic_enable(void);
 void end_of_interrupt(void);
 
+/* Put before the names of the checks that follow. */
+void check_about(const char *what, const char *more);
 /* A check that failed is printed with what was found and what was wanted. */
 void check_equal(const char *what, uint64_t found, uint64_t wanted);
 void check_that(const char *what, bool holds);
 
-/* The parts of the test. */
+/* The parts of the test. Those of the APIC and its timer leave it in xAPIC mode. */
+void test_apic(void);
+void test_timer(void);
+void test_debug(void);
 void test_pmu(void);
 /* Instead of all others: on a processor with the PMU that selftest.sh's knobs ask for. */
 void test_shape(void);

@@ -407,6 +407,45 @@ def test_exceptions(lab):
     expect_ok(boot, ["cr4", "delivery"])
 
 
+# Leaving x2APIC mode, twice, and everything again behind it; the APIC off in between.
+LEAVE = ["apic-leave", *BASICS, "x2apic", "apic-off", "self", "apic-leave", *BASICS]
+PIN_NMIS = 20  # guest/bench/test_apic.c
+
+
+def test_apic_leave_native(lab):
+    """The local APIC leaves x2APIC mode, and goes on in xAPIC mode: the reference."""
+    expect_ok(run(lab, "bench-leave-native", Plan().add(*LEAVE), entry="native"), LEAVE,
+              skipped=["vmcall"])
+
+
+def make_leave_test(entry):
+    def one(lab):
+        boot = run(lab, f"bench-leave-{entry}", Plan().add(*LEAVE), entry=entry)
+        expect_ok(boot, LEAVE)
+        # One from the guest, by the pin, at a time: each is the guest's, at once.
+        assert [int(row["pin"]) for row in boot.lines("apicoff")] == [PIN_NMIS]
+    one.__name__ = f"test_apic_leave_{entry}"
+    return one
+
+
+def test_apic_off(lab):
+    """An NMI at every instruction of an exit while the APIC is globally disabled: it comes once, or
+    is counted as dropped; nothing else of the guest is touched."""
+    plan = Plan()
+    first = APART
+    plan.knobs.append(f"nmi_root reason={KINDS['cpuid'][1]} exits={first}-{first + POSITIONS - 1} "
+                      "position=sweep")
+    plan.add("apic-leave", f"apic-off:{first}:{POSITIONS}", *BASICS)
+    boot = run(lab, "bench-apic-off", plan)
+    expect_ok(boot, plan.words)
+    row = boot.lines("apicoff")[0]
+    sent, came = boot.ledger["scheduled_nmis"]["fired"], int(row["root"])
+    dropped = sum(int(n) for n in re.findall(r", dropped (\d+);", boot.console))
+    assert sent > 100 and came + dropped == sent, f"{sent} sent, {came} came, {dropped} dropped"
+    assert int(row["pin"]) == PIN_NMIS, row
+    return f"{sent} in root mode: {came} came, {dropped} dropped"
+
+
 def test_shutdown(lab):
     """A fault in the delivery of a double fault is a triple fault: reported, then a reset."""
     boot = run(lab, "bench-shutdown", Plan().add("shutdown"))
@@ -470,5 +509,7 @@ TESTS += [test_sweep_twice, test_every_nmi_accounted, test_sweep_pmi,
 TESTS += [make_freeze_test(*setup) for setup in FREEZE] + [make_registers_test(shape) for shape in SHAPES] + [test_freeze_version_3, test_freeze_fails_without_it]
 TESTS += [make_setup_test(*setup) for setup in SETUPS]
 TESTS += [test_fails_without_resend, test_fails_without_skid_step, test_fails_with_careless,
-          test_exceptions, test_shutdown,
+          test_exceptions, test_shutdown, test_apic_leave_native]
+TESTS += [make_leave_test(entry) for entry in ("msr+nmi", "msr", "intercept")]
+TESTS += [test_apic_off,
           test_qemu_kernel]

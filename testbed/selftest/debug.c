@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * debug.c: debug exceptions around MOV SS, and those of DR7.GD. SDM Vol. 3, "Masking Exceptions and
+ * Interrupts When Switching Stacks", "General-Detect Exception Condition", "Single-Step Exception
+ * Condition"; what comes after INT n, INT3, INT1 and a fault is as debug.c of kvm-unit-tests and
+ * mov_ss_trap.c of Linux's self-tests have it of real processors.
+ */
+#include "selftest.h"
+
+#define VECTOR_DB 1
+#define VECTOR_BP 3
+#define VECTOR_UD 6
+#define VECTOR_SOFTWARE 0x42
+#define DR6_FIXED 0xffff0ff0u
+#define DR6_B0 BIT(0)
+#define DR6_BD BIT(13)
+#define DR6_BS BIT(14)
+#define DR7_FIXED BIT(10)
+#define DR7_GD BIT(13)
+/* Breakpoint 0: enabled, reads and writes of two bytes. */
+#define DR7_WATCH_0 (DR7_FIXED | BIT(1) | UINT64_C(7) << 16)
+#define RFLAGS_TF BIT(8)
+#define EVENTS 8
+#define UD2_LENGTH 2
+
+static volatile struct event {
+    unsigned vector;
+    uint64_t rip, dr6;
+} events[EVENTS];
+static volatile unsigned seen;
+static volatile uint16_t watched = SELECTOR_DATA;
+/* Where the instruction under test begins, and where it goes on. */
+static uint64_t begins, goes_on;
+
+static uint64_t read_dr6(void) {
+    uint64_t value;
+
+    __asm__ volatile("mov %%dr6, %0" : "=r"(value));
+    return value;
+}
+
+static void write_dr6(uint64_t value) {
+    __asm__ volatile("mov %0, %%dr6" : : "r"(value));
+}
+
+static void write_dr7(uint64_t value) {
+    __asm__ volatile("mov %0, %%dr7" : : "r"(value) : "memory");
+}
+
+static void note(unsigned vector, struct frame *frame) {
+    if (seen < EVENTS) {
+        events[seen].vector = vector;
+        events[seen].rip = frame->rip;
+        events[seen].dr6 = read_dr6();
+    }
+    seen++;
+    write_dr6(DR6_FIXED);
+    if (seen >= EVENTS)
+        frame->rflags &= ~RFLAGS_TF;
+}
+
+__attribute__((interrupt)) static void on_debug(struct frame *frame) {
+    note(VECTOR_DB, frame);
+}
+
+__attribute__((interrupt)) static void on_breakpoint(struct frame *frame) {
+    note(VECTOR_BP, frame);
+}
+
+__attribute__((interrupt)) static void on_undefined(struct frame *frame) {
+    note(VECTOR_UD, frame);
+    frame->rip += UD2_LENGTH;
+}
+
+__attribute__((interrupt)) static void on_software(struct frame *frame) {
+    note(VECTOR_SOFTWARE, frame);
+}
+
+static void clear(void) {
+    write_dr7(DR7_FIXED);
+    write_dr6(DR6_FIXED);
+    seen = 0;
+}
+
+static void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6) {
+    check_equal("vector", events[n].vector, vector);
+    check_equal("RIP", events[n].rip, rip);
+    check_equal("DR6", events[n].dr6, DR6_FIXED | dr6);
+}
+
+static uint64_t address(void (*handler)(struct frame *)) {
+    return (uint64_t)(uintptr_t)handler;
+}
+
+/* MOV SS from the watched word, then the instruction; with TF where `flags` has it. */
+#define MOV_SS_AND(flags, instruction)                                                             \
+    do {                                                                                           \
+        clear();                                                                                   \
+        write_dr7(DR7_WATCH_0);                                                                    \
+        __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
+                         "lea 2f(%%rip), %%rax\n\tmov %%rax, %1\n\t"                               \
+                         "pushfq\n\tpop %%rax\n\tmov %%rax, %%rdx\n\tor %3, %%rax\n\t"             \
+                         "push %%rax\n\tpopfq\n\t"                                                 \
+                         "mov %2, %%ss\n"                                                          \
+                         "1:\t" instruction "\n"                                                   \
+                         "2:\tpush %%rdx\n\tpopfq"                                                 \
+                         : "=m"(begins), "=m"(goes_on)                                             \
+                         : "m"(watched), "r"((uint64_t)(flags))                                    \
+                         : "rax", "rdx", "memory", "cc");                                          \
+        write_dr7(DR7_FIXED);                                                                      \
+    } while (0)
+
+static void say(const char *what) {
+    check_about("MOV SS at a watchpoint, then ", what);
+}
+
+static void test_mov_ss(void) {
+    say("NOP: ");
+    MOV_SS_AND(0, "nop");
+    check_equal("events", seen, 1);
+    check_event(0, VECTOR_DB, goes_on, DR6_B0);
+
+    say("INT3: ");
+    MOV_SS_AND(0, "int3");
+    check_equal("events", seen, 2);
+    check_event(0, VECTOR_DB, address(on_breakpoint), DR6_B0);
+    check_event(1, VECTOR_BP, goes_on, 0);
+
+    say("INT n: ");
+    MOV_SS_AND(0, "int $0x42");
+    check_equal("events", seen, 2);
+    check_event(0, VECTOR_DB, address(on_software), DR6_B0);
+    check_event(1, VECTOR_SOFTWARE, goes_on, 0);
+
+    say("INT 1 by two bytes: the handler interrupts itself: ");
+    MOV_SS_AND(0, ".byte 0xcd, 1");
+    check_equal("events", seen, 2);
+    check_event(0, VECTOR_DB, address(on_debug), DR6_B0);
+    check_event(1, VECTOR_DB, goes_on, 0);
+
+    say("INT1: ");
+    MOV_SS_AND(0, ".byte 0xf1");
+    check_equal("events", seen, 1);
+    check_event(0, VECTOR_DB, goes_on, 0);
+
+    say("a fault: ");
+    MOV_SS_AND(0, "ud2");
+    check_equal("events", seen, 1);
+    check_event(0, VECTOR_UD, begins, 0);
+
+    /* INT3 clears TF, so that only the watchpoint is left. Behind the handler TF is 1 again: one
+     * trap behind PUSH, one behind the POPFQ that clears it. */
+    say("INT3, in single steps: ");
+    MOV_SS_AND(RFLAGS_TF, "int3");
+    check_equal("events", seen, 4);
+    check_event(0, VECTOR_DB, address(on_breakpoint), DR6_B0);
+    check_event(1, VECTOR_BP, goes_on, 0);
+    check_event(2, VECTOR_DB, goes_on + 1, DR6_BS);
+    check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
+}
+
+/* MOV from DR6 with DR7.GD set, in single steps: the fault, then the trap behind it, then those of
+ * PUSH and POPFQ. */
+#define GENERAL_DETECT(before)                                                                     \
+    do {                                                                                           \
+        clear();                                                                                   \
+        write_dr7(DR7_FIXED | DR7_GD);                                                             \
+        __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
+                         "lea 2f(%%rip), %%rax\n\tmov %%rax, %1\n\t"                               \
+                         "mov %%ss, %%ecx\n\t"                                                     \
+                         "pushfq\n\tpop %%rax\n\tmov %%rax, %%rdx\n\tor %2, %%rax\n\t"             \
+                         "push %%rax\n\tpopfq\n\t" before                                          \
+                         "1:\tmov %%dr6, %%rax\n"                                                  \
+                         "2:\tpush %%rdx\n\tpopfq"                                                 \
+                         : "=m"(begins), "=m"(goes_on)                                             \
+                         : "r"(RFLAGS_TF)                                                          \
+                         : "rax", "rcx", "rdx", "memory", "cc");                                   \
+    } while (0)
+
+static void check_general_detect(void) {
+    check_equal("events", seen, 4);
+    check_event(0, VECTOR_DB, begins, DR6_BD);
+    check_event(1, VECTOR_DB, goes_on, DR6_BS);
+    check_event(2, VECTOR_DB, goes_on + 1, DR6_BS);
+    check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
+}
+
+static void test_general_detect(void) {
+    check_about("DR7.GD in single steps", ": ");
+    GENERAL_DETECT("");
+    check_general_detect();
+    check_about("DR7.GD in single steps, behind MOV SS", ": ");
+    GENERAL_DETECT("mov %%ecx, %%ss\n");
+    check_general_detect();
+}
+
+void test_debug(void) {
+    set_gate(VECTOR_DB, (const void *)on_debug);
+    set_gate(VECTOR_BP, (const void *)on_breakpoint);
+    set_gate(VECTOR_UD, (const void *)on_undefined);
+    set_gate(VECTOR_SOFTWARE, (const void *)on_software);
+    __asm__ volatile("mov %0, %%dr0" : : "r"(&watched));
+    test_mov_ss();
+    test_general_detect();
+    clear();
+}
