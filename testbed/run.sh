@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Runs a disk image in the emulator: Bochs with OVMF, the PMU model and the ledger. The guest's COM1
-# is on stdout. Exit status: 0 the guest powered itself off, 124 the time is over, 3 the guest reset
-# the machine, another with one line on stderr. Touches the image, the files named on the command
-# line, and a temporary folder of its own. README.md describes knobs and ledger.
+# is on stdout. Exit status: 0 the guest powered itself off, 3 it reset the machine, 5 and 6 the
+# ends of --limit and --until, 124 the time is over, another with one line on stderr. Touches the
+# image, the files named on the command line, and a temporary folder of its own. README.md describes
+# knobs and ledger.
 set -euo pipefail
 
 usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
+    [--limit MILLIONS] [--until TEXT [--after MILLIONS]]
     [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]"
 
 ips=50000000
@@ -15,20 +17,26 @@ ips=50000000
 # for: with more of them the clock runs ahead of the others' work, with less each trace is shorter.
 quantum=16
 kill_after=10
+million=000000
+# What the clock says at power-on, always: a run repeats exactly. 2024-01-01 00:00:00.
+power_on=1704067200
+export TZ=UTC0
 
 die() {
     echo "testbed/run.sh: $*" >&2
     exit 2
 }
 
-disk='' ledger='' serial='' timeout=300 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
+disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10
+cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 while [ $# -gt 0 ]; do
     case $1 in
     --help)
         echo "$usage"
         exit 0
         ;;
-    --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model | --panic)
+    --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | --memory | \
+        --knobs | --model | --panic)
         [ $# -ge 2 ] || die "$1: no value given (see --help)"
         printf -v "${1#--}" '%s' "$2"
         shift 2
@@ -39,6 +47,8 @@ done
 [ -n "$disk" ] || die "no --disk given (see --help)"
 [ -f "$disk" ] || die "--disk: '$disk' is not a file"
 [[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
+[[ $limit =~ ^[0-9]{1,9}$ ]] || die "--limit: found '$limit', wanted millions of instructions"
+[[ $after =~ ^[0-9]{1,9}$ ]] || die "--after: found '$after', wanted millions of instructions"
 in_range() {
     [[ $1 =~ ^[1-9][0-9]*$ ]] && [ "${#1}" -le 6 ] && [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]
 }
@@ -96,7 +106,7 @@ ata0-master: type=disk, mode=flat, path="$(realpath "$disk")"
 ata1: enabled=1, ioaddr1=0x170, ioaddr2=0x370, irq=15
 boot: disk
 com1: enabled=1, mode=null
-clock: sync=none
+clock: sync=none, time0=$power_on
 mouse: enabled=0
 port_e9_hack: enabled=0
 log: $work/log
@@ -107,8 +117,9 @@ debug: action=ignore
 END
 
 # What the library reads; a name it does not find in the environment it does without.
-unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS
-export TB_SERIAL_FD=3
+unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL
+export TB_SERIAL_FD=3 TB_LIMIT=$limit$million TB_UNTIL_TICKS=$after$million
+[ -z "$until" ] || export TB_UNTIL=$until
 if [ -n "$serial" ]; then
     : 2>/dev/null >"$serial" || die "--serial: cannot write '$serial'"
     export TB_SERIAL_FILE=$serial
@@ -127,7 +138,7 @@ timeout --foreground --signal=TERM --kill-after="$kill_after" "$timeout" \
     "$bochs" -q -f "$work/bochsrc" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
 rm -f "$disk.lock"
 case $status in
-0 | 3 | 124) ;;
+0 | 3 | 5 | 6 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
     # The library's own line, else Bochs' last complaint, else the last thing that it said.

@@ -3,6 +3,7 @@
 // Adds up the processors' ledgers and writes the file.
 #include "bochs.h"
 #include "cpu.h"
+#include "pc_system.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@ void ledger_write(const char *end)
         return;
     summary.end = end;
     summary.cpus = processor_count();
+    summary.ticks = bx_pc_system.time_ticks();
     summary.lines_wanted = knobs().exit_lines;
     for (unsigned n = 0; n < processor_count(); n++) {
         const Ledger &ledger = processor(n).ledger;

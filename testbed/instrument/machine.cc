@@ -17,6 +17,7 @@
 
 #include "knobs.h"
 #include "ledger.h"
+#include "limits.h"
 
 namespace {
 
@@ -41,11 +42,13 @@ constexpr unsigned KEYBOARD_PULSE_RESET = 0xfe;
 constexpr uint16_t SYSTEM_CONTROL_A = 0x92;
 constexpr unsigned SYSTEM_CONTROL_A_RESET = 1u << 0;
 
-// run.sh knows these.
-constexpr int EXIT_POWEROFF = 0;
-constexpr int EXIT_RESET = 3;
-constexpr int EXIT_EMULATOR = 4;
-constexpr int EXIT_TIMEOUT = 124;
+// By MachineEnd: the ledger's word and the exit status, which run.sh knows.
+struct End {
+    const char *word;
+    int status;
+};
+constexpr End ends[] = {{"poweroff", 0}, {"reset", 3},     {"limit", 5},
+                        {"text", 6},     {"timeout", 124}, {"emulator", 4}};
 
 int serial_fd = -1;
 int serial_file = -1;
@@ -53,7 +56,6 @@ bool dlab;
 bool loopback;
 unsigned resets;
 bool reset_asked;
-bool ended;
 volatile std::sig_atomic_t stop_asked;
 
 void write_all(int fd, const void *data, size_t size)
@@ -67,17 +69,6 @@ void write_all(int fd, const void *data, size_t size)
         at += done;
         size -= static_cast<size_t>(done);
     }
-}
-
-// Ends the run here and now: Bochs' own way out leaves a status that says nothing.
-[[noreturn]] void end_run(const char *how, int status)
-{
-    if (!ended) {
-        ended = true;
-        ledger_write(how);
-    }
-    fflush(nullptr);
-    _exit(status);
 }
 
 void on_stop_signal(int)
@@ -95,6 +86,7 @@ void serial_out(unsigned value)
 
     write_all(serial_fd, &byte, 1);
     write_all(serial_file, &byte, 1);
+    limits_serial(byte);
 }
 
 }  // namespace
@@ -109,7 +101,7 @@ void machine_init()
         serial_file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         if (serial_file < 0) {
             std::fprintf(stderr, "testbed: %s: cannot write the serial log\n", path);
-            _exit(EXIT_EMULATOR);
+            _exit(ends[END_EMULATOR].status);
         }
     }
     action.sa_handler = on_stop_signal;
@@ -142,7 +134,7 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     case PM1A_CONTROL:
         if ((value & PM1_SLP_EN) && len >= 2 &&
             ((value >> PM1_SLP_TYP_SHIFT) & PM1_SLP_TYP_MASK) == SLP_TYP_S5)
-            end_run("poweroff", EXIT_POWEROFF);
+            machine_end(END_POWEROFF);
         break;
     }
 }
@@ -158,13 +150,21 @@ void machine_reset()
     loopback = false;
     reset_asked = false;
     // The first one is power-on.
-    if (resets++ > knobs().allow_resets)
-        end_run("reset", EXIT_RESET);
+    if (resets++ == 0)
+        limits_start();
+    else if (resets > knobs().allow_resets + 1)
+        machine_end(END_RESET);
+}
+
+// Bochs' own way out leaves a status that says nothing.
+[[noreturn]] void machine_end(MachineEnd how)
+{
+    ledger_write(ends[how].word);
+    fflush(nullptr);
+    _exit(ends[how].status);
 }
 
 void machine_exit()
 {
-    if (stop_asked)
-        end_run("timeout", EXIT_TIMEOUT);
-    end_run("emulator", EXIT_EMULATOR);
+    machine_end(stop_asked ? END_TIMEOUT : END_EMULATOR);
 }

@@ -21,6 +21,12 @@ bool machine_is_reset(bool hardware);
 /* The machine is reset. May end the run. */
 void machine_reset();
 
+/* How a run ends. */
+enum MachineEnd { END_POWEROFF, END_RESET, END_LIMIT, END_TEXT, END_TIMEOUT, END_EMULATOR };
+
+/* Ends the run here and now, with the ledger written. */
+[[noreturn]] void machine_end(MachineEnd how);
+
 /* Bochs is about to leave. Writes the ledger if nothing has ended the run before. */
 void machine_exit();
 

@@ -27,7 +27,6 @@ HANDLER_NMIS = 450
 TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes
 LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter than PMI_BEFORE
 SKIDS = 65        # skids of 0 to 64 instructions
-BOOT_SECONDS = 90
 
 BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
 
@@ -83,7 +82,7 @@ def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, until=Non
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
                             efi=efi, cpus=cpus, append="bench=" + ",".join(plan.words),
-                            knobs="\n".join(plan.knobs) + "\n", timeout=BOOT_SECONDS, until=until)
+                            knobs="\n".join(plan.knobs) + "\n", until=until)
 
 
 def native(lab):
@@ -325,8 +324,7 @@ def test_qemu_kernel(lab):
                "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
                "-kernel", path("build", "bench.bzImage"), "-append",
                "bench=cpuid,self,blocked,sti,movss,hlt"]
-    boot = lab.boot("bench-qemu", lambda: lab.watch("bench-qemu", ["timeout", "60"] + command, 60,
-                                                    None))
+    boot = lab.boot("bench-qemu", lambda: lab.watch("bench-qemu", command))
     expect_ok(boot, ["cpuid", "self", "blocked", "sti", "movss", "hlt"])
 
 

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import tempfile
 
-from machine import path
+from machine import BACKSTOP_SECONDS, path
 
 COLUMNS = ("native", "kvm", "msr+nmi")
-RUN_SECONDS = 600
 PASSED_THROUGH = ("rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
                   "wrmsr_ctrl", "rdmsr_status", "rdpmc")
 KVM_TIMES = 10  # a CPUID exit of KVM has at least so many times the root instructions
@@ -21,7 +20,8 @@ def run(*arguments):
     """(exit status, lines on stdout and stderr) of bench/run.py."""
     done = subprocess.run([sys.executable, path("bench", "run.py"), *arguments],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=RUN_SECONDS, check=False)
+                          stderr=subprocess.STDOUT, text=True, timeout=BACKSTOP_SECONDS,
+                          check=False)
     return done.returncode, done.stdout.splitlines()
 
 

@@ -40,7 +40,6 @@ import steady  # noqa: E402
 import vtd  # noqa: E402
 import workloads  # noqa: E402
 
-UNIT_SECONDS = 240
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
 GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
@@ -73,10 +72,11 @@ def run_unit(count, program):
     started = time.monotonic()
     try:
         done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, errors="replace", timeout=UNIT_SECONDS, check=False)
+                              text=True, errors="replace", check=False,
+                              timeout=machine.BACKSTOP_SECONDS)
         output, status = done.stdout, done.returncode
     except subprocess.TimeoutExpired:
-        count.say("FAIL", name, UNIT_SECONDS, f"still running after {UNIT_SECONDS} s")
+        count.say("FAIL", name, machine.BACKSTOP_SECONDS, "still running")
         return
     except OSError as trouble:
         count.say("FAIL", name, 0, trouble)
@@ -127,7 +127,6 @@ def main():
     parser.add_argument("--unit", action="append", default=[], metavar="PROGRAM",
                         help="a program of unit tests to run first")
     parser.add_argument("--unit-only", action="store_true", help="no end-to-end tests")
-    parser.add_argument("--timeout", type=int, default=240, help="seconds that one boot may take")
     parser.add_argument("--keep", default=machine.path("build", "e2e"), metavar="DIR",
                         help="where consoles and ledgers are kept")
     arguments = parser.parse_args()
@@ -135,7 +134,7 @@ def main():
     for program in arguments.unit:
         run_unit(count, program)
     if not arguments.unit_only:
-        run_end_to_end(count, machine.Lab(arguments.keep, arguments.timeout), arguments.names)
+        run_end_to_end(count, machine.Lab(arguments.keep), arguments.names)
     print(count.summary(), flush=True)
     return 0 if count.by_result["FAIL"] == 0 and count.by_result["PASS"] > 0 else 1
 
