@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -27,6 +28,11 @@ STATUS_REFUSED = 4  # run-qemu.sh only
 STATUS_LIMIT = 5
 STATUS_TEXT = 6
 STATUS_TIMEOUT = 124
+
+
+# Knobs that do nothing before the machine first reads its disk (instrument/knobs.cc).
+LATE_KNOBS = {"allow_resets", "exit_lines", "nmi_handler", "nmi_root", "pmi_skid", "unknown_msrs"}
+SERVERS_MAX = 8  # at once; each has some 100 MiB
 
 
 class Skip(Exception):
@@ -101,6 +107,64 @@ def exit_count(account):
     return sum(entry["count"] for entry in account["exits"].values())
 
 
+class Servers:
+    """Emulators that have started their firmware and wait for a disk, by the machine that each is.
+    They end with this program, whose pipe they hold."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.")
+        self.lock = threading.Lock()
+        self.found = {}
+        self.count = 0
+
+    def socket(self, disk, machine, knobs):
+        """The socket of a server for this disk's size, run.sh's options and knobs."""
+        early = "".join(line + "\n" for line in (knobs or "").splitlines()
+                        if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS)
+        key = (os.path.getsize(disk), *machine, early)
+        with self.lock:
+            server = self.found.pop(key, None) or Server(self, early)
+            self.found[key] = server
+            if len(self.found) > SERVERS_MAX:
+                self.found.pop(next(iter(self.found))).end()
+        return server.ready(disk, machine)
+
+    def name(self, early):
+        self.count += 1
+        name = os.path.join(self.folder.name, str(self.count))
+        with open(f"{name}.knobs", "w", encoding="ascii") as out:
+            out.write(early)
+        return name
+
+
+class Server:
+    """One of them. What it forks goes on when it ends."""
+
+    def __init__(self, servers, early):
+        self.name = servers.name(early)
+        self.lock = threading.Lock()
+        self.process = None
+
+    def ready(self, disk, machine):
+        with self.lock:
+            if self.process is None:
+                self.process = subprocess.Popen(
+                    [path("testbed", "run.sh"), "--serve", f"{self.name}.socket", "--disk", disk,
+                     "--knobs", f"{self.name}.knobs", *machine], stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    start_new_session=True)
+                self.said = self.process.stdout.readline()
+            if self.said != "ready\n":
+                raise AssertionError(f"no server of boots: {self.process.stderr.read().strip()}")
+        return f"{self.name}.socket"
+
+    def end(self):
+        with self.lock:
+            if self.process:
+                self.process.stdin.close()
+                self.process.wait()
+
+
 class Lab:
     """Makes boots and remembers them."""
 
@@ -110,6 +174,7 @@ class Lab:
         os.makedirs(keep, exist_ok=True)
         self.kernels = {}
         self.running = set()
+        self.servers = Servers() if os.environ.get("FORK", "1") != "0" else None
 
     def kernel(self, flavour="cloud"):
         if flavour not in self.kernels:
@@ -178,8 +243,7 @@ class Lab:
                 if os.path.exists(ledger_file):
                     os.remove(ledger_file)
                 run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
-                       "--timeout", str(BACKSTOP_SECONDS), "--limit", str(limit),
-                       "--memory", str(memory), "--cpus", str(cpus)]
+                       "--timeout", str(BACKSTOP_SECONDS), "--limit", str(limit)]
                 if until:
                     run += ["--until", until]
                 if knobs is not None:
@@ -187,10 +251,14 @@ class Lab:
                     with open(knobs_file, "w", encoding="ascii") as out:
                         out.write(knobs)
                     run += ["--knobs", knobs_file]
+                machine = ["--memory", str(memory), "--cpus", str(cpus)]
                 if model:
-                    run += ["--model", model]
+                    machine += ["--model", model]
                 if panic:
-                    run += ["--panic", panic]
+                    machine += ["--panic", panic]
+                if self.servers:
+                    machine = ["--from", self.servers.socket(disk, machine, knobs)]
+                run += machine
                 return self.watch(name, run, ledger_file)
         return self.boot(name, make)
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "fork_server.h"
 #include "knobs.h"
 #include "ledger_json.h"
 #include "processor.h"
@@ -23,6 +24,7 @@ void ledger_write(const char *end)
         return;
     summary.end = end;
     summary.cpus = processor_count();
+    summary.forked_at = fork_server_forked_at();
     summary.ticks = bx_pc_system.time_ticks();
     summary.lines_wanted = knobs().exit_lines;
     for (unsigned n = 0; n < processor_count(); n++) {

@@ -9,12 +9,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <string>
 #include <unistd.h>
 
 #include "bochs.h"
 #include "cpu.h"
 #include "pc_system.h"
 
+#include "fork_server.h"
 #include "knobs.h"
 #include "ledger.h"
 #include "limits.h"
@@ -34,6 +36,9 @@ constexpr unsigned PM1_SLP_TYP_SHIFT = 10;
 constexpr unsigned PM1_SLP_TYP_MASK = 7;
 constexpr unsigned SLP_TYP_S5 = 0;
 
+// The command register of the disk's controller.
+constexpr uint16_t ATA_COMMAND = 0x1f7;
+
 // The ways to reset a PC: the chipset's register (the FADT's), the keyboard controller, port 0x92.
 constexpr uint16_t RESET_CONTROL = 0xcf9;
 constexpr unsigned RESET_CONTROL_CPU = 1u << 2;
@@ -52,6 +57,7 @@ constexpr End ends[] = {{"poweroff", 0}, {"reset", 3},     {"limit", 5},
 
 int serial_fd = -1;
 int serial_file = -1;
+std::string early; // what COM1 has said in a server, for each of its children
 bool dlab;
 bool loopback;
 unsigned resets;
@@ -84,6 +90,10 @@ void serial_out(unsigned value)
 {
     unsigned char byte = static_cast<unsigned char>(value);
 
+    if (fork_server_wanted()) {
+        early += static_cast<char>(byte);
+        return;
+    }
     write_all(serial_fd, &byte, 1);
     write_all(serial_file, &byte, 1);
     limits_serial(byte);
@@ -104,6 +114,10 @@ void machine_init()
             _exit(ends[END_EMULATOR].status);
         }
     }
+    std::string said;
+    early.swap(said);
+    for (char byte : said)
+        serial_out(static_cast<unsigned char>(byte));
     action.sa_handler = on_stop_signal;
     sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
@@ -121,6 +135,9 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
         break;
     case COM1_MCR:
         loopback = value & MCR_LOOPBACK;
+        break;
+    case ATA_COMMAND:
+        fork_server_disk_command(value);
         break;
     case RESET_CONTROL:
         reset_asked = value & RESET_CONTROL_CPU;

@@ -8,7 +8,8 @@
 
 #include <cstdint>
 
-/* Opens the host files named by the environment and installs the signal handlers. */
+/* Opens the host files named by the environment and installs the signal handlers. In a server's
+ * child once more, with the child's environment. */
 void machine_init();
 
 /* The guest writes `len` bytes of `value` to an I/O port. May end the run. */

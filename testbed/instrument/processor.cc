@@ -21,12 +21,18 @@ std::vector<std::unique_ptr<Processor>> processors;
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
-    : id(number), ledger(retired), injector(knobs().nmi_schedules)
+    : id(number), ledger(retired)
 {
     events.retired = retired;
     events.iterations = iterations;
-    pmu.set_skid(knobs().pmi_skid);
-    pmu.sweep_skid(knobs().pmi_skids);
+    processor_take_knobs(*this);
+}
+
+void processor_take_knobs(Processor &p)
+{
+    p.injector = Injector(knobs().nmi_schedules);
+    p.pmu.set_skid(knobs().pmi_skid);
+    p.pmu.sweep_skid(knobs().pmi_skids);
 }
 
 unsigned processor_count()
