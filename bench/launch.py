@@ -45,8 +45,7 @@ class Launcher:
     def initrd(self, image):
         if image not in self.initrds:
             variant = [f"--{image}"] if image else []
-            said = machine.tool([path("guest", "payload", "build.sh"), *variant, "cloud"],
-                                timeout=machine.EMULATOR_BUILD_SECONDS)
+            said = machine.tool([path("guest", "payload", "build.sh"), *variant, "cloud"])
             self.initrds[image] = said.strip()
         return self.initrds[image]
 

@@ -2,6 +2,7 @@
 # machine.py: boots for tests and measurements. A boot makes a disk, runs it in the emulator, under
 # a limit of emulated instructions, or in QEMU, and keeps what came out: exit status, console and
 # ledger. One boot answers many questions, so that each is made once, when it is first asked for.
+import concurrent.futures
 import json
 import os
 import re
@@ -166,9 +167,12 @@ class Server:
 
 
 class Lab:
-    """Makes boots and remembers them."""
+    """Makes boots and remembers them; for several threads, of which each may hold one of `slots`
+    (a semaphore): while it waits for a boot that another one makes, it gives its slot back."""
 
-    def __init__(self, keep):
+    def __init__(self, keep, slots=None):
+        self.lock = threading.Lock()
+        self.slots = slots
         self.boots = {}
         self.keep = keep
         os.makedirs(keep, exist_ok=True)
@@ -197,15 +201,19 @@ class Lab:
 
     def boot(self, name, make):
         """The boot of that name, made now or earlier. One that cannot be made fails each test."""
-        if name not in self.boots:
+        with self.lock:
+            mine = name not in self.boots
+            result = self.boots.setdefault(name, concurrent.futures.Future())
+        if mine:
             try:
-                self.boots[name] = make()
-            except (AssertionError, Skip) as trouble:
-                self.boots[name] = trouble
-        result = self.boots[name]
-        if isinstance(result, Exception):
-            raise result
-        return result
+                result.set_result(make())
+            except BaseException as trouble:
+                result.set_exception(trouble)
+        elif self.slots and not result.done():
+            self.slots.release()
+            concurrent.futures.wait([result])
+            self.slots.acquire()
+        return result.result()
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
