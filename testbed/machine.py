@@ -218,11 +218,12 @@ class Lab:
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
                  listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, limit=LIMIT,
-                 until=None, panic=None):
+                 until=None, panic=None, fork=True):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
         in the MADT, where they are not those that are there. `limit`: after so many millions of
         emulated instructions the run ends with STATUS_LIMIT. `until`: a little after this text on
-        the console it ends with STATUS_TEXT, for consoles after which nothing else happens."""
+        the console it ends with STATUS_TEXT, for consoles after which nothing else happens.
+        `fork`: from a server of boots, unless FORK=0; else from power-on."""
         def make():
             # Without a tick and mitigations, unless the test is about them: every figure is so.
             defaults = [word for word in ("tick=0", "mitigations=off")
@@ -264,7 +265,7 @@ class Lab:
                     machine += ["--model", model]
                 if panic:
                     machine += ["--panic", panic]
-                if self.servers:
+                if self.servers and fork:
                     machine = ["--from", self.servers.socket(disk, machine, knobs)]
                 run += machine
                 return self.watch(name, run, ledger_file)

@@ -74,7 +74,7 @@ class Plan:
         return self.add(f"sweep-handler{word}:{first}:{count}")
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, until=None):
+def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, **more):
     image = path("build", "bench.bzImage")
     assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
@@ -82,7 +82,7 @@ def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, until=Non
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
                             efi=efi, cpus=cpus, append="bench=" + ",".join(plan.words),
-                            knobs="\n".join(plan.knobs) + "\n", until=until)
+                            knobs="\n".join(plan.knobs) + "\n", **more)
 
 
 def native(lab):

@@ -21,6 +21,7 @@ import accuracy  # noqa: E402
 import apic  # noqa: E402
 import auto  # noqa: E402
 import bench  # noqa: E402
+import boots  # noqa: E402
 import containment  # noqa: E402
 import fuzz  # noqa: E402
 import guest  # noqa: E402
@@ -45,14 +46,14 @@ import workloads  # noqa: E402
 
 UNIT_RESULTS = {"OK": "PASS", "FAILED": "FAIL", "SKIPPED": "SKIP",
                 "ok": "PASS", "FAIL": "FAIL", "SKIP": "SKIP"}
-GROUPS = [("scripts", scripts), ("native", native), ("guest", guest), ("bench", bench),
-          ("smp_bench", smp_bench), ("measure", measure),
-          ("host", host_nmi), ("host_linux", host_linux), ("smp_linux", smp_linux),
-          ("hypercall", hypercall),
-          ("containment", containment), ("fuzz", fuzz), ("processors", processors), ("kvm", kvm),
-          ("apic", apic), ("vtd", vtd), ("policies", policies), ("steady", steady),
-          ("workloads", workloads), ("accuracy", accuracy),
-          ("model", model), ("refusals", refusals), ("make_bench", make_bench), ("auto", auto)]
+# The long ones first, so that none is left alone at the end.
+GROUPS = [("smp_linux", smp_linux), ("auto", auto), ("workloads", workloads), ("host", host_nmi),
+          ("bench", bench), ("policies", policies), ("kvm", kvm), ("fuzz", fuzz),
+          ("make_bench", make_bench), ("accuracy", accuracy), ("model", model), ("guest", guest),
+          ("smp_bench", smp_bench), ("measure", measure), ("apic", apic), ("native", native),
+          ("containment", containment), ("host_linux", host_linux), ("steady", steady),
+          ("hypercall", hypercall), ("vtd", vtd), ("processors", processors), ("boots", boots),
+          ("refusals", refusals), ("scripts", scripts)]
 
 
 class Count:
