@@ -13,7 +13,7 @@
 /* This process is to become a server: the environment has TB_SERVER, the path of a socket. */
 bool fork_server_wanted();
 
-/* The guest gives its disk this command. In a server it returns in children alone, once for each. */
+/* The guest gives its disk this command. In a server it returns in children alone. */
 void fork_server_disk_command(unsigned command);
 
 /* The tick at which this process was forked; 0: it is no child of a server. */

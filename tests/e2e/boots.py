@@ -50,7 +50,7 @@ def test_until(lab):
 
 
 def test_forked_is_the_same(lab):
-    """The fork of a server has the ledger and the console of a run from power-on, to the last count."""
+    """A server's fork has the ledger and the console of a run from power-on, to the last count."""
     cold, forked = both(lab, "whole")
     cold.expect_status(STATUS_POWEROFF)
     assert cold.ledger["regions"], "no region was compared"
@@ -65,7 +65,7 @@ def test_two_processors(lab):
 
 
 def test_server_refuses(_lab):
-    """A disk of another size, or knobs of another machine: refused in one line, for the run alone."""
+    """A disk of another size, or knobs of another machine: refused in one line."""
     servers = Servers()
     with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.") as work:
         disks = {size: os.path.join(work, f"{size}.img") for size in (64, 128)}

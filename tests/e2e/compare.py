@@ -64,8 +64,8 @@ def main():
             print(f"FAIL {name}: {'; '.join(found)[:400]}")
     for name in sorted(names[0] ^ names[1]):
         print(f"SKIP {name}: in one folder alone")
-    print(f"{len(names[0] & names[1])} boots compared, {forked} of them once from power-on and once "
-          f"forked, {bad} differ")
+    print(f"{len(names[0] & names[1])} boots compared, {forked} of them once from power-on and "
+          f"once forked, {bad} differ")
     return 0 if forked and not bad else 1
 
 
