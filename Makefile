@@ -151,7 +151,7 @@ $(UNIT)/test_%: $(UNIT)/tests/unit/test_%.o $(UNIT)/library.a
 unit: $(UNIT_TESTS)
 	@test -n "$(UNIT_TESTS)" || { echo "Makefile: no unit tests found" >&2; exit 1; }
 	@failed=; for t in $(UNIT_TESTS); do echo "== $${t##*/}"; \
-	    timeout 120 $$t || failed="$$failed $${t##*/}"; done; \
+	    timeout 21600 $$t || failed="$$failed $${t##*/}"; done; \
 	if [ -n "$$failed" ]; then echo "unit tests failed:$$failed" >&2; exit 1; fi; \
 	echo "unit tests passed: $(words $(UNIT_TESTS)) programs"
 

@@ -39,7 +39,7 @@ def cpuinfo(key, text=None):
 def probe():
     """What run-qemu.sh would take here, and its reason."""
     done = subprocess.run([path("run-qemu.sh"), "--probe"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+                          stderr=subprocess.PIPE, text=True, timeout=3600, check=False)
     reason = done.stderr.strip().splitlines() or ["run-qemu.sh: no reason given"]
     return done.stdout.strip(), re.sub(r"^run-qemu\.sh: backend \w+: ", "", reason[-1])
 

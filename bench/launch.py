@@ -10,6 +10,8 @@ import machine
 from machine import path
 
 MODEL = "corei7_skylake_x"
+# Instructions that the emulator may execute for each second that a real machine may take.
+MILLIONS_A_SECOND = 200
 # What Linux's side of every column runs with (machine.py says why).
 MITIGATIONS = "indirect_target_selection=off spectre_bhi=off"
 
@@ -23,13 +25,13 @@ class Launcher:
 
     def __init__(self, kind, keep):
         self.kind = kind
-        self.lab = machine.Lab(keep, timeout=0)
+        self.lab = machine.Lab(keep)
         self.initrds = {}
 
     def prepare(self, boots):
         """Everything that boots share, made once: they may run at the same time."""
         if self.kind == "emulator":
-            machine.tool([path("testbed", "build.sh")], timeout=machine.EMULATOR_BUILD_SECONDS)
+            machine.tool([path("testbed", "build.sh")])
         for program, image in {(boot.program, boot.image) for boot in boots}:
             self.kernel(program)
             if program != "bench":
@@ -43,8 +45,7 @@ class Launcher:
     def initrd(self, image):
         if image not in self.initrds:
             variant = [f"--{image}"] if image else []
-            said = machine.tool([path("guest", "payload", "build.sh"), *variant, "cloud"],
-                                timeout=machine.EMULATOR_BUILD_SECONDS)
+            said = machine.tool([path("guest", "payload", "build.sh"), *variant, "cloud"])
             self.initrds[image] = said.strip()
         return self.initrds[image]
 
@@ -69,7 +70,7 @@ class Launcher:
                 boot.name, entry=boot.column if boot.column in ("msr", "msr+nmi", "intercept")
                 else "native", config=boot.config, kernel=self.kernel(boot.program), initrd=initrd,
                 efi=self.efi(boot), append=append, jobs=",".join(boot.jobs), model=MODEL,
-                memory=boot.memory, timeout=boot.limit)
+                memory=boot.memory, limit=boot.limit * MILLIONS_A_SECOND)
         return self.qemu(boot, initrd, append)
 
     def qemu(self, boot, initrd, append):
@@ -83,7 +84,7 @@ class Launcher:
         else:
             run += ["--efi", self.efi(boot), "--config",
                     f"tick=0 mitigations=off policy={boot.column} {boot.config}".strip()]
-        return self.lab.watch(boot.name, run, boot.limit, None)
+        return self.lab.watch(boot.name, run, seconds=boot.limit)
 
     def stop(self):
         self.lab.stop()

@@ -59,7 +59,7 @@ VARIANTS = {
 }
 ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 
-# Limits of one boot in seconds, many times what it takes alone.
+# Limits of one boot in seconds, many times what it takes alone (in the emulator: launch.py).
 BENCH_LIMIT = 180
 KVM_LIMIT = 300
 # Linux under the emulator's KVM: so many times the seconds of the other columns; the machine's MiB.
@@ -75,7 +75,7 @@ class Boot:
     column: str
     title: str
     cells: dict                # experiment: items, or None where any number of them will do
-    limit: int                 # seconds
+    limit: int                 # seconds on real hardware
     estimate: float            # seconds, until a run has shown better
     program: str = "bench"     # bench (the bench kernel), kvm (that, under Linux's KVM), linux
     words: tuple = ()          # the bench kernel's jobs

@@ -373,7 +373,7 @@ class Page(unittest.TestCase):
     @staticmethod
     def run_program(*arguments):
         return subprocess.run([os.path.join(HERE, "report.py"), *arguments], text=True, check=False,
-                              capture_output=True, timeout=100)
+                              capture_output=True, timeout=21600)
 
     def setUp(self):
         if not self.page:

@@ -24,7 +24,7 @@ EMULATED_SECONDS = 16 * 60
 
 def command(*arguments):
     return subprocess.run([sys.executable, os.path.join(HERE, "run.py"), *arguments], text=True,
-                          check=False, capture_output=True, timeout=60)
+                          check=False, capture_output=True, timeout=21600)
 
 
 class Mitigations(unittest.TestCase):
@@ -156,6 +156,6 @@ class Signals(unittest.TestCase):
                                                       for each in run.SIGNALS]) as child:
                 self.assertEqual(child.stdout.readline(), "ready\n")
                 child.send_signal(number)
-                _, said = child.communicate(timeout=30)
+                _, said = child.communicate(timeout=21600)
             self.assertEqual(child.returncode, run.STATUS_INTERRUPTED, number)
             self.assertEqual(said, "bench: interrupted before the first boot\n")

@@ -69,6 +69,9 @@ done
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-disk.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
+# The same files make the same image: a run repeats exactly. mtools takes the files' dates from here.
+export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
+
 # GRUB's memory disk: the ACPI tables and a preamble that hands over to the menu on the volume.
 mkdir -p "$work/memdisk/boot/grub"
 {
@@ -85,7 +88,8 @@ mkdir -p "$work/memdisk/boot/grub"
     fi
     echo 'configfile /EFI/pmuvisor/grub.cfg'
 } > "$work/memdisk/boot/grub/grub.cfg"
-(cd "$work/memdisk" && tar --format=ustar --sort=name -cf "$work/memdisk.tar" ./*)
+(cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
+    -cf "$work/memdisk.tar" ./*)
 grub-mkimage -O x86_64-efi -o "$work/BOOTX64.EFI" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" \
     memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true \
     linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv
@@ -125,10 +129,12 @@ bytes=$((16 * 1024 * 1024))
 for file in "$work"/pmuvisor/* "$work/BOOTX64.EFI" "${added[@]%%=*}"; do
     bytes=$((bytes + $(du --bytes --summarize --dereference "$file" | cut -f 1)))
 done
-cylinders=$(((bytes + cylinder - 1) / cylinder))
+# Few sizes: runs that begin alike have disks of one size (run.sh --from).
+step=$((128 * cylinder))
+cylinders=$(((bytes + step - 1) / step * 128))
 image=$work/disk.img
 truncate -s $((cylinders * cylinder)) "$image"
-mkfs.fat -n PMUVISOR -g 16/63 "$image" > /dev/null
+mkfs.fat -n PMUVISOR -g 16/63 --invariant "$image" > /dev/null
 export MTOOLS_SKIP_CHECK=1
 mmd -i "$image" ::/EFI ::/EFI/BOOT
 mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI

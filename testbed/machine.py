@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# machine.py: boots for tests and measurements. A boot makes a disk, runs it under a time limit in
-# the emulator or in QEMU, and keeps what came out: exit status, console and ledger. One boot answers
-# many questions, so that each is made once, when it is first asked for.
+# machine.py: boots for tests and measurements. A boot makes a disk, runs it in the emulator, under
+# a limit of emulated instructions, or in QEMU, and keeps what came out: exit status, console and
+# ledger. One boot answers many questions, so that each is made once, when it is first asked for.
+import concurrent.futures
 import json
 import os
 import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -17,12 +19,21 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAYLOAD_APPEND = ("console=ttyS0,115200 quiet cryptomgr.notests=1 indirect_target_selection=off "
                   "spectre_bhi=off")
 
-EMULATOR_BUILD_SECONDS = 900
-WATCH_SECONDS = 0.3
+# Nothing is judged by the host's clock: this only ends what hangs, however busy the host is.
+BACKSTOP_SECONDS = 6 * 3600
+KILL_SECONDS = 60  # after the limit that the command has itself
+LIMIT = 20_000  # millions of emulated instructions; Linux needs 1,000 to 2,000 to its init
 STATUS_POWEROFF = 0
 STATUS_RESET = 3
 STATUS_REFUSED = 4  # run-qemu.sh only
+STATUS_LIMIT = 5
+STATUS_TEXT = 6
 STATUS_TIMEOUT = 124
+
+
+# Knobs that do nothing before the machine first reads its disk (instrument/knobs.cc).
+LATE_KNOBS = {"allow_resets", "exit_lines", "nmi_handler", "nmi_root", "pmi_skid", "unknown_msrs"}
+SERVERS_MAX = 8  # at once; each has some 100 MiB
 
 
 class Skip(Exception):
@@ -33,7 +44,7 @@ def path(*parts):
     return os.path.join(TOP, *parts)
 
 
-def tool(arguments, timeout=300):
+def tool(arguments, timeout=BACKSTOP_SECONDS):
     """Runs a project script and gives its stdout; a failure shows the last line it said."""
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=timeout, check=False)
@@ -97,16 +108,77 @@ def exit_count(account):
     return sum(entry["count"] for entry in account["exits"].values())
 
 
-class Lab:
-    """Makes boots and remembers them."""
+class Servers:
+    """Emulators that have started their firmware and wait for a disk, by the machine that each is.
+    They end with this program, whose pipe they hold."""
 
-    def __init__(self, keep, timeout):
-        self.timeout = timeout
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.")
+        self.lock = threading.Lock()
+        self.found = {}
+        self.count = 0
+
+    def socket(self, disk, machine, knobs):
+        """The socket of a server for this disk's size, run.sh's options and knobs."""
+        early = "".join(line + "\n" for line in (knobs or "").splitlines()
+                        if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS)
+        key = (os.path.getsize(disk), *machine, early)
+        with self.lock:
+            server = self.found.pop(key, None) or Server(self, early)
+            self.found[key] = server
+            if len(self.found) > SERVERS_MAX:
+                self.found.pop(next(iter(self.found))).end()
+        return server.ready(disk, machine)
+
+    def name(self, early):
+        self.count += 1
+        name = os.path.join(self.folder.name, str(self.count))
+        with open(f"{name}.knobs", "w", encoding="ascii") as out:
+            out.write(early)
+        return name
+
+
+class Server:
+    """One of them. What it forks goes on when it ends."""
+
+    def __init__(self, servers, early):
+        self.name = servers.name(early)
+        self.lock = threading.Lock()
+        self.process = None
+
+    def ready(self, disk, machine):
+        with self.lock:
+            if self.process is None:
+                self.process = subprocess.Popen(
+                    [path("testbed", "run.sh"), "--serve", f"{self.name}.socket", "--disk", disk,
+                     "--knobs", f"{self.name}.knobs", *machine], stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    start_new_session=True)
+                self.said = self.process.stdout.readline()
+            if self.said != "ready\n":
+                raise AssertionError(f"no server of boots: {self.process.stderr.read().strip()}")
+        return f"{self.name}.socket"
+
+    def end(self):
+        with self.lock:
+            if self.process:
+                self.process.stdin.close()
+                self.process.wait()
+
+
+class Lab:
+    """Makes boots and remembers them; for several threads, of which each may hold one of `slots`
+    (a semaphore): while it waits for a boot that another one makes, it gives its slot back."""
+
+    def __init__(self, keep, slots=None):
+        self.lock = threading.Lock()
+        self.slots = slots
         self.boots = {}
         self.keep = keep
         os.makedirs(keep, exist_ok=True)
         self.kernels = {}
         self.running = set()
+        self.servers = Servers() if os.environ.get("FORK", "1") != "0" else None
 
     def kernel(self, flavour="cloud"):
         if flavour not in self.kernels:
@@ -129,23 +201,29 @@ class Lab:
 
     def boot(self, name, make):
         """The boot of that name, made now or earlier. One that cannot be made fails each test."""
-        if name not in self.boots:
+        with self.lock:
+            mine = name not in self.boots
+            result = self.boots.setdefault(name, concurrent.futures.Future())
+        if mine:
             try:
-                self.boots[name] = make()
-            except (AssertionError, Skip) as trouble:
-                self.boots[name] = trouble
-        result = self.boots[name]
-        if isinstance(result, Exception):
-            raise result
-        return result
+                result.set_result(make())
+            except BaseException as trouble:
+                result.set_exception(trouble)
+        elif self.slots and not result.done():
+            self.slots.release()
+            concurrent.futures.wait([result])
+            self.slots.acquire()
+        return result.result()
 
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
-                 listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, timeout=None,
-                 until=None, panic=None):
+                 listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, limit=LIMIT,
+                 until=None, panic=None, fork=True):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
-        in the MADT, where they are not those that are there. `until`: the last line of a console
-        after which nothing happens any more, so that the rest of the time is saved."""
+        in the MADT, where they are not those that are there. `limit`: after so many millions of
+        emulated instructions the run ends with STATUS_LIMIT. `until`: a little after this text on
+        the console it ends with STATUS_TEXT, for consoles after which nothing else happens.
+        `fork`: from a server of boots, unless FORK=0; else from power-on."""
         def make():
             # Without a tick and mitigations, unless the test is about them: every figure is so.
             defaults = [word for word in ("tick=0", "mitigations=off")
@@ -155,10 +233,7 @@ class Lab:
             with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as work:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
-                # Here, so that the time is not the boot's where the emulator is not built yet.
-                tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
-                tool([path("testbed", "acpi", "build.sh"), acpi,
-                      str(listed or cpus)])
+                tool([path("testbed", "acpi", "build.sh"), acpi, str(listed or cpus)])
                 arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
                              "--entry", entry, "--append", words, "--config", options,
                              "--kernel", kernel or self.kernel(flavour),
@@ -176,28 +251,33 @@ class Lab:
                 ledger_file = os.path.join(self.keep, f"{name}.json")
                 if os.path.exists(ledger_file):
                     os.remove(ledger_file)
-                limit = timeout or self.timeout
                 run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
-                       "--timeout", str(limit), "--memory", str(memory), "--cpus", str(cpus)]
+                       "--timeout", str(BACKSTOP_SECONDS), "--limit", str(limit)]
+                if until:
+                    run += ["--until", until]
                 if knobs is not None:
                     knobs_file = os.path.join(work, "knobs")
                     with open(knobs_file, "w", encoding="ascii") as out:
                         out.write(knobs)
                     run += ["--knobs", knobs_file]
+                machine = ["--memory", str(memory), "--cpus", str(cpus)]
                 if model:
-                    run += ["--model", model]
+                    machine += ["--model", model]
                 if panic:
-                    run += ["--panic", panic]
-                return self.watch(name, run, limit, ledger_file, until)
+                    machine += ["--panic", panic]
+                if self.servers and fork:
+                    machine = ["--from", self.servers.socket(disk, machine, knobs)]
+                run += machine
+                return self.watch(name, run, ledger_file)
         return self.boot(name, make)
 
     def qemu_without_vmx(self, name):
         """One boot in QEMU without VMX (TCG), through the project's own run-qemu.sh."""
         def make():
-            limit = min(self.timeout, 60)
             run = [path("run-qemu.sh"), "--backend", "tcg", "--efi", self.efi(),
-                   "--kernel", self.kernel(), "--initrd", self.initrd(), "--timeout", str(limit)]
-            return self.watch(name, run, limit, None)
+                   "--kernel", self.kernel(), "--initrd", self.initrd(),
+                   "--timeout", str(BACKSTOP_SECONDS)]
+            return self.watch(name, run)
         return self.boot(name, make)
 
     def stop(self):
@@ -208,22 +288,8 @@ class Lab:
             except ProcessLookupError:
                 pass
 
-    @staticmethod
-    def wait(process, seconds, console_file, until):
-        """Until the process is gone, or a little after `until` was on the console."""
-        last = time.monotonic() + seconds
-        while until and time.monotonic() < last and process.poll() is None:
-            time.sleep(WATCH_SECONDS)
-            with open(console_file, "rb") as console:
-                if until.encode() in console.read():
-                    time.sleep(WATCH_SECONDS)
-                    os.killpg(process.pid, signal.SIGTERM)
-                    process.wait(timeout=seconds)
-                    return STATUS_TIMEOUT
-        return process.wait(timeout=max(0, last - time.monotonic()))
-
-    def watch(self, name, run, limit, ledger_file, until=None):
-        """Runs the command with its console kept in a file; ends it a little after the limit."""
+    def watch(self, name, run, ledger_file=None, seconds=BACKSTOP_SECONDS):
+        """Runs the command with its console kept in a file; ends it after those seconds."""
         console_file = os.path.join(self.keep, f"{name}.console")
         started = time.monotonic()
         with open(console_file, "wb") as console, \
@@ -232,7 +298,7 @@ class Lab:
                                        stderr=errors, start_new_session=True)
             self.running.add(process)
             try:
-                status = self.wait(process, limit + 60, console_file, until)
+                status = process.wait(timeout=seconds + KILL_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -244,11 +310,11 @@ class Lab:
                 self.running.discard(process)
             errors.seek(0)
             error_text = errors.read().decode("utf-8", "replace")
-        seconds = time.monotonic() - started
+        took = time.monotonic() - started
         with open(console_file, "rb") as console:
             text = console.read().decode("utf-8", "replace")
         ledger = None
-        if ledger_file and os.path.exists(ledger_file) and not until:
+        if ledger_file and os.path.exists(ledger_file):
             with open(ledger_file, encoding="utf-8") as source:
                 ledger = json.load(source)
-        return Boot(name, status, text, error_text, ledger, seconds)
+        return Boot(name, status, text, error_text, ledger, took)

@@ -2,43 +2,56 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Runs a disk image in the emulator: Bochs with OVMF, the PMU model and the ledger. The guest's COM1
-# is on stdout. Exit status: 0 the guest powered itself off, 124 the time is over, 3 the guest reset
-# the machine, another with one line on stderr. Touches the image, the files named on the command
-# line, and a temporary folder of its own. README.md describes knobs and ledger.
+# is on stdout. Exit status: 0 the guest powered itself off, 3 it reset the machine, 5 and 6 the
+# ends of --limit and --until, 124 the time is over, another with one line on stderr. Touches the
+# image, the files named on the command line, and a temporary folder of its own. README.md describes
+# knobs and ledger.
 set -euo pipefail
 
 usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
-    [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]"
+    [--limit MILLIONS] [--until TEXT [--after MILLIONS]]
+    [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]
+    [--serve SOCKET | --from SOCKET]"
 
 ips=50000000
 # Instructions that a processor may execute before the next one's turn, and what a halted one counts
 # for: with more of them the clock runs ahead of the others' work, with less each trace is shorter.
 quantum=16
 kill_after=10
+million=000000
+# What the clock says at power-on, always: a run repeats exactly. 2024-01-01 00:00:00.
+power_on=1704067200
+export TZ=UTC0
 
 die() {
     echo "testbed/run.sh: $*" >&2
     exit 2
 }
 
-disk='' ledger='' serial='' timeout=300 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
+disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' from=''
+cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 while [ $# -gt 0 ]; do
     case $1 in
     --help)
         echo "$usage"
         exit 0
         ;;
-    --disk | --ledger | --serial | --timeout | --cpus | --memory | --knobs | --model | --panic)
+    --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | --memory | \
+        --knobs | --model | --panic | --serve | --from)
         [ $# -ge 2 ] || die "$1: no value given (see --help)"
+        [[ $1 != --@(cpus|memory|model|panic) ]] || machine=$1
         printf -v "${1#--}" '%s' "$2"
         shift 2
         ;;
     *) die "unknown argument '$1' (see --help)" ;;
     esac
 done
+[ -z "$from" ] || [ -z "${machine:-}" ] || die "--from: $machine is the server's"
 [ -n "$disk" ] || die "no --disk given (see --help)"
 [ -f "$disk" ] || die "--disk: '$disk' is not a file"
 [[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
+[[ $limit =~ ^[0-9]{1,9}$ ]] || die "--limit: found '$limit', wanted millions of instructions"
+[[ $after =~ ^[0-9]{1,9}$ ]] || die "--after: found '$after', wanted millions of instructions"
 in_range() {
     [[ $1 =~ ^[1-9][0-9]*$ ]] && [ "${#1}" -le 6 ] && [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]
 }
@@ -56,33 +69,40 @@ esac
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 firmware=/usr/share/ovmf/OVMF.fd
 vga=/usr/share/seabios/vgabios-stdvga.bin
-[ -r "$firmware" ] || die "$firmware not found: install the packages that testbed/deps.sh lists"
-[ -r "$vga" ] || die "$vga not found: install the packages that testbed/deps.sh lists"
-bochs=$("$here/build.sh")/bochs
-
-# Not by a pipe: grep leaves at its first match, and Bochs' end by SIGPIPE would count.
-grep -qxF "$model" <("$bochs" -help cpu 2>&1 </dev/null) ||
-    die "--model: Bochs has no processor model '$model' (its list: $bochs -help cpu)"
-
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Bochs leaves its lock file behind when it is ended; the lock that counts is this one.
+# Bochs leaves its lock file behind when it is ended; the lock that counts is this one. A server has
+# an empty disk of the same size.
+if [ -n "$serve" ]; then
+    truncate --size "$(stat --dereference --format=%s "$disk")" "$work/disk"
+    disk=$work/disk
+fi
 exec 8<"$disk"
 flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
 rm -f "$disk.lock"
 
-# In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.
-exclude=''
-[ "$cpus" -eq 1 ] || { [ -n "$knobs" ] && grep -q '^ *mwait_wake ' "$knobs"; } || exclude=mwait
-if [ -n "$knobs" ]; then
-    # The one knob that Bochs itself has to know before it makes the processors.
-    exclude+=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { printf " %s", $2 }' \
-        "$knobs")
-fi
-# Within an expansion a here-document's quotes would be the shell's.
-[ -z "$exclude" ] || exclude=", exclude_features=\"$exclude\""
-cat >"$work/bochsrc" <<END
+# The machine, as Bochs is told of it.
+configure() {
+    local exclude=''
+    [ -r "$firmware" ] || die "$firmware not found: install the packages that testbed/deps.sh lists"
+    [ -r "$vga" ] || die "$vga not found: install the packages that testbed/deps.sh lists"
+    bochs=$("$here/build.sh")/bochs
+    # Not by a pipe: grep leaves at its first match, and Bochs' end by SIGPIPE would count.
+    grep -qxF "$model" <("$bochs" -help cpu 2>&1 </dev/null) ||
+        die "--model: Bochs has no processor model '$model' (its list: $bochs -help cpu)"
+
+    # In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.
+    [ "$cpus" -eq 1 ] || { [ -n "$knobs" ] && grep -q '^ *mwait_wake ' "$knobs"; } ||
+        exclude=mwait
+    if [ -n "$knobs" ]; then
+        # The one knob that Bochs itself has to know before it makes the processors.
+        exclude+=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { printf " %s", $2 }' \
+            "$knobs")
+    fi
+    # Within an expansion a here-document's quotes would be the shell's.
+    [ -z "$exclude" ] || exclude=", exclude_features=\"$exclude\""
+    cat >"$work/bochsrc" <<END
 config_interface: textconfig
 display_library: nogui
 cpu: model=$model, count=$cpus, ips=$ips, quantum=$quantum, reset_on_triple_fault=1
@@ -96,7 +116,7 @@ ata0-master: type=disk, mode=flat, path="$(realpath "$disk")"
 ata1: enabled=1, ioaddr1=0x170, ioaddr2=0x370, irq=15
 boot: disk
 com1: enabled=1, mode=null
-clock: sync=none
+clock: sync=none, time0=$power_on
 mouse: enabled=0
 port_e9_hack: enabled=0
 log: $work/log
@@ -105,10 +125,12 @@ error: action=$error
 info: action=ignore
 debug: action=ignore
 END
+}
 
 # What the library reads; a name it does not find in the environment it does without.
-unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS
-export TB_SERIAL_FD=3
+unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_SERVER
+export TB_SERIAL_FD=3 TB_LIMIT=$limit$million TB_UNTIL_TICKS=$after$million
+[ -z "$until" ] || export TB_UNTIL=$until
 if [ -n "$serial" ]; then
     : 2>/dev/null >"$serial" || die "--serial: cannot write '$serial'"
     export TB_SERIAL_FILE=$serial
@@ -121,13 +143,31 @@ if [ -n "$knobs" ]; then
     export TB_KNOBS=$knobs
 fi
 
+if [ -n "$from" ]; then
+    run=("$here/fork_client.py" "$from" "TB_FOLDER=$PWD" "TB_DISK=$(realpath "$disk")"
+        "TB_LOG=$work/log" "TB_OUT=$work/out" "TB_LIMIT=$TB_LIMIT" "TB_UNTIL_TICKS=$TB_UNTIL_TICKS")
+    for name in TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL; do
+        [ -z "${!name:-}" ] || run+=("$name=${!name}")
+    done
+else
+    configure
+    run=("$bochs" -q -f "$work/bochsrc")
+fi
+if [ -n "$serve" ]; then
+    # Until its standard input ends.
+    export TB_SERVER=$serve TB_SERVER_DISK=$disk TB_SERVER_LOG=$work/log
+    "${run[@]}" 3>&1 4<&0 >"$work/out" 2>&1 </dev/null 8<&- ||
+        die "the server ended: $(grep -a testbed: "$work/out" | head -n 1)"
+    exit 0
+fi
+
 status=0
 # In the foreground, so that Ctrl-C reaches Bochs.
 timeout --foreground --signal=TERM --kill-after="$kill_after" "$timeout" \
-    "$bochs" -q -f "$work/bochsrc" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
+    "${run[@]}" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
 rm -f "$disk.lock"
 case $status in
-0 | 3 | 124) ;;
+0 | 3 | 5 | 6 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
     # The library's own line, else Bochs' last complaint, else the last thing that it said.

@@ -8,7 +8,7 @@ set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 skid=5
-seconds=120
+limit=5000 # millions of instructions
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -54,7 +54,7 @@ mcopy -i "$work/disk.img" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
 # Boots with the knobs file $2 and leaves the lines of the test in $work/$1.
 boot() {
     local status=0
-    "$top/testbed/run.sh" --disk "$work/disk.img" --timeout "$seconds" --knobs "$2" \
+    "$top/testbed/run.sh" --disk "$work/disk.img" --limit "$limit" --knobs "$2" \
         --serial "$work/$1.serial" >/dev/null || status=$?
     tr -d '\r' <"$work/$1.serial" | sed -n 's/^.*selftest: //p' >"$work/$1"
     sed 's/^/  /' "$work/$1"

@@ -17,4 +17,4 @@ done
 "${CXX:-g++}" -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined \
     -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" \
     -o "$work/test" "${sources[@]}"
-timeout 60 "$work/test"
+timeout 21600 "$work/test"

@@ -5,6 +5,7 @@
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
 #   make check       installs what is missing, builds, runs unit and end-to-end tests
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
+#   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
@@ -17,7 +18,7 @@ export GUEST
 T ?=
 RUN_LEDGER = $(BUILD)/run-ledger.json
 
-.PHONY: run check e2e run-guest check-all test-machine lines analyse
+.PHONY: run check e2e same run-guest check-all test-machine lines analyse
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
@@ -66,6 +67,13 @@ analyse: $(BUILD)/flags
 e2e: $(EFI) test-machine
 	@tests/e2e/run.py $(T)
 
+SAME = $(BUILD)/same
+same: $(EFI) test-machine
+	@rm -rf $(SAME)
+	@FORK=0 tests/e2e/run.py --keep $(SAME)/cold $(T)
+	@FORK=1 tests/e2e/run.py --keep $(SAME)/forked $(T)
+	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
+
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
 TEST_BUILD = $(BUILD)/test
 .PHONY: test-image
@@ -74,7 +82,7 @@ test-image:
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
-check-all e2e: test-image vtd-image
+check-all e2e same: test-image vtd-image
 
 include tests/vtd/vtd.mk
 include tests/fuzz/fuzz.mk

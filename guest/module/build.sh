@@ -9,6 +9,10 @@ set -euo pipefail
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
+mkdir -p "$top/build/module"
+# Several images may want it at once.
+exec 9> "$top/build/module/.lock"
+flock 9
 headers=$("$top/guest/kernel.sh" --headers "$flavour")
 out=$top/build/module/$flavour
 module=$out/pmuvisor.ko

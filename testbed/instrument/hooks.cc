@@ -5,6 +5,8 @@
 #include "bochs.h"
 #include "cpu.h"
 
+#include <cstdlib>
+
 #include "apic_pmi.h"
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
@@ -24,6 +26,7 @@ namespace {
 constexpr unsigned VECTOR_DB = 1;
 constexpr unsigned VECTOR_NMI = 2;
 constexpr unsigned CPL_USER = 3;
+constexpr unsigned RANDOM_SEED = 1;
 
 Arrival arrival_of(const BX_CPU_C *cpu)
 {
@@ -141,6 +144,8 @@ void tb_exit_env(void)
 
 void tb_initialize(unsigned cpu)
 {
+    // Bochs seeds what RDRAND gives by the host's clock, and Linux asks it where to load itself.
+    std::srand(RANDOM_SEED);
     processor_create(cpu);
     vmx_caps_apply(cpu);
     model_install(processor(cpu));

@@ -40,6 +40,7 @@ class Injector {
 public:
     static constexpr uint64_t NEVER = ~uint64_t{0};
 
+    Injector() = default;
     explicit Injector(const std::vector<NmiSchedule> &schedules)
         : plans_(schedules.begin(), schedules.end())
     {

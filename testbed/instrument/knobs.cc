@@ -168,6 +168,16 @@ const char *pmu_impossible(const PmuShape &shape)
     return nullptr;
 }
 
+// Knobs that do nothing before the machine first reads its disk; machine.py has the same list.
+bool is_late(const std::string &name)
+{
+    for (const char *late : {"allow_resets", "exit_lines", "nmi_handler", "nmi_root", "pmi_skid",
+                             "unknown_msrs"})
+        if (name == late)
+            return true;
+    return false;
+}
+
 // Reads the values of one knob. Null if they are good, else what is wanted.
 const char *parse_knob(const std::string &name, std::istream &words, Knobs *knobs)
 {
@@ -262,8 +272,11 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         if (!(words >> name))
             continue;
         const char *wanted = parse_knob(name, words, knobs);
-        if (!wanted)
+        if (!wanted) {
+            if (!is_late(name))
+                knobs->machine += line + "\n";
             continue;
+        }
         std::ostringstream text;
         text << "knob in line " << number << ": found '" << line << "', wanted " << wanted;
         *error = text.str();
@@ -290,6 +303,18 @@ void knobs_init()
         std::fprintf(stderr, "testbed: %s: %s\n", path, error.c_str());
         std::exit(EXIT_FAILURE);
     }
+}
+
+void knobs_reread()
+{
+    std::string machine = current.machine;
+
+    current = Knobs();
+    knobs_init();
+    if (current.machine == machine)
+        return;
+    std::fprintf(stderr, "testbed: the knobs want another machine than the server has\n");
+    std::exit(EXIT_FAILURE);
 }
 
 const Knobs &knobs()

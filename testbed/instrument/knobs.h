@@ -64,6 +64,8 @@ struct Knobs {
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;
     std::vector<NmiSchedule> nmi_schedules;
+    /* The lines that act before a server forks: a child must have the same. */
+    std::string machine;
     std::vector<ExtraMsr> msrs;
     std::vector<ExtraCpuid> cpuid;
 };
@@ -73,6 +75,9 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error);
 
 /* Reads the file that TB_KNOBS names, if it names one. An error ends the program with one line. */
 void knobs_init();
+
+/* The same in the child of a server, with its own file; the machine must stay as it is. */
+void knobs_reread();
 
 const Knobs &knobs();
 

@@ -3,11 +3,13 @@
 // Adds up the processors' ledgers and writes the file.
 #include "bochs.h"
 #include "cpu.h"
+#include "pc_system.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "fork_server.h"
 #include "knobs.h"
 #include "ledger_json.h"
 #include "processor.h"
@@ -22,6 +24,8 @@ void ledger_write(const char *end)
         return;
     summary.end = end;
     summary.cpus = processor_count();
+    summary.forked_at = fork_server_forked_at();
+    summary.ticks = bx_pc_system.time_ticks();
     summary.lines_wanted = knobs().exit_lines;
     for (unsigned n = 0; n < processor_count(); n++) {
         const Ledger &ledger = processor(n).ledger;

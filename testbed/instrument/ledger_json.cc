@@ -176,7 +176,8 @@ std::string ledger_json(const LedgerSummary &summary)
     const char *comma = "\n";
 
     out << "{\n  \"schema\": 1,\n  \"end\": \"" << summary.end
-        << "\",\n  \"cpus\": " << summary.cpus << ",\n";
+        << "\",\n  \"cpus\": " << summary.cpus << ",\n  \"ticks\": " << summary.ticks
+        << ",\n  \"forked_at\": " << summary.forked_at << ",\n";
     put_tally(out, summary.total, "  ");
     out << ",\n  \"scheduled_nmis\": {\"fired\": " << summary.nmis_fired
         << ", \"missed\": " << summary.nmis_missed << '}';

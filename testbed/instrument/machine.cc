@@ -9,14 +9,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <string>
 #include <unistd.h>
 
 #include "bochs.h"
 #include "cpu.h"
 #include "pc_system.h"
 
+#include "fork_server.h"
 #include "knobs.h"
 #include "ledger.h"
+#include "limits.h"
 
 namespace {
 
@@ -33,6 +36,9 @@ constexpr unsigned PM1_SLP_TYP_SHIFT = 10;
 constexpr unsigned PM1_SLP_TYP_MASK = 7;
 constexpr unsigned SLP_TYP_S5 = 0;
 
+// The command register of the disk's controller.
+constexpr uint16_t ATA_COMMAND = 0x1f7;
+
 // The ways to reset a PC: the chipset's register (the FADT's), the keyboard controller, port 0x92.
 constexpr uint16_t RESET_CONTROL = 0xcf9;
 constexpr unsigned RESET_CONTROL_CPU = 1u << 2;
@@ -41,19 +47,21 @@ constexpr unsigned KEYBOARD_PULSE_RESET = 0xfe;
 constexpr uint16_t SYSTEM_CONTROL_A = 0x92;
 constexpr unsigned SYSTEM_CONTROL_A_RESET = 1u << 0;
 
-// run.sh knows these.
-constexpr int EXIT_POWEROFF = 0;
-constexpr int EXIT_RESET = 3;
-constexpr int EXIT_EMULATOR = 4;
-constexpr int EXIT_TIMEOUT = 124;
+// By MachineEnd: the ledger's word and the exit status, which run.sh knows.
+struct End {
+    const char *word;
+    int status;
+};
+constexpr End ends[] = {{"poweroff", 0}, {"reset", 3},     {"limit", 5},
+                        {"text", 6},     {"timeout", 124}, {"emulator", 4}};
 
 int serial_fd = -1;
 int serial_file = -1;
+std::string early; // what COM1 has said in a server, for each of its children
 bool dlab;
 bool loopback;
 unsigned resets;
 bool reset_asked;
-bool ended;
 volatile std::sig_atomic_t stop_asked;
 
 void write_all(int fd, const void *data, size_t size)
@@ -69,17 +77,6 @@ void write_all(int fd, const void *data, size_t size)
     }
 }
 
-// Ends the run here and now: Bochs' own way out leaves a status that says nothing.
-[[noreturn]] void end_run(const char *how, int status)
-{
-    if (!ended) {
-        ended = true;
-        ledger_write(how);
-    }
-    fflush(nullptr);
-    _exit(status);
-}
-
 void on_stop_signal(int)
 {
     stop_asked = 1;
@@ -93,8 +90,13 @@ void serial_out(unsigned value)
 {
     unsigned char byte = static_cast<unsigned char>(value);
 
+    if (fork_server_wanted()) {
+        early += static_cast<char>(byte);
+        return;
+    }
     write_all(serial_fd, &byte, 1);
     write_all(serial_file, &byte, 1);
+    limits_serial(byte);
 }
 
 }  // namespace
@@ -109,9 +111,13 @@ void machine_init()
         serial_file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         if (serial_file < 0) {
             std::fprintf(stderr, "testbed: %s: cannot write the serial log\n", path);
-            _exit(EXIT_EMULATOR);
+            _exit(ends[END_EMULATOR].status);
         }
     }
+    std::string said;
+    early.swap(said);
+    for (char byte : said)
+        serial_out(static_cast<unsigned char>(byte));
     action.sa_handler = on_stop_signal;
     sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
@@ -130,6 +136,9 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     case COM1_MCR:
         loopback = value & MCR_LOOPBACK;
         break;
+    case ATA_COMMAND:
+        fork_server_disk_command(value);
+        break;
     case RESET_CONTROL:
         reset_asked = value & RESET_CONTROL_CPU;
         break;
@@ -142,7 +151,7 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     case PM1A_CONTROL:
         if ((value & PM1_SLP_EN) && len >= 2 &&
             ((value >> PM1_SLP_TYP_SHIFT) & PM1_SLP_TYP_MASK) == SLP_TYP_S5)
-            end_run("poweroff", EXIT_POWEROFF);
+            machine_end(END_POWEROFF);
         break;
     }
 }
@@ -158,13 +167,21 @@ void machine_reset()
     loopback = false;
     reset_asked = false;
     // The first one is power-on.
-    if (resets++ > knobs().allow_resets)
-        end_run("reset", EXIT_RESET);
+    if (resets++ == 0)
+        limits_start();
+    else if (resets > knobs().allow_resets + 1)
+        machine_end(END_RESET);
+}
+
+// Bochs' own way out leaves a status that says nothing.
+[[noreturn]] void machine_end(MachineEnd how)
+{
+    ledger_write(ends[how].word);
+    fflush(nullptr);
+    _exit(ends[how].status);
 }
 
 void machine_exit()
 {
-    if (stop_asked)
-        end_run("timeout", EXIT_TIMEOUT);
-    end_run("emulator", EXIT_EMULATOR);
+    machine_end(stop_asked ? END_TIMEOUT : END_EMULATOR);
 }

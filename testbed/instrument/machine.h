@@ -8,7 +8,8 @@
 
 #include <cstdint>
 
-/* Opens the host files named by the environment and installs the signal handlers. */
+/* Opens the host files named by the environment and installs the signal handlers. In a server's
+ * child once more, with the child's environment. */
 void machine_init();
 
 /* The guest writes `len` bytes of `value` to an I/O port. May end the run. */
@@ -20,6 +21,12 @@ bool machine_is_reset(bool hardware);
 
 /* The machine is reset. May end the run. */
 void machine_reset();
+
+/* How a run ends. */
+enum MachineEnd { END_POWEROFF, END_RESET, END_LIMIT, END_TEXT, END_TIMEOUT, END_EMULATOR };
+
+/* Ends the run here and now, with the ledger written. */
+[[noreturn]] void machine_end(MachineEnd how);
 
 /* Bochs is about to leave. Writes the ledger if nothing has ended the run before. */
 void machine_exit();

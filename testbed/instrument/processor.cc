@@ -24,14 +24,21 @@ constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
-    : id(number), pmu(events, knobs().pmu_shape), ledger(retired), injector(knobs().nmi_schedules)
+    : id(number), pmu(events, knobs().pmu_shape), ledger(retired)
 {
     events.retired = retired;
     events.iterations = iterations;
-    pmu.set_skid(knobs().pmi_skid);
-    pmu.sweep_skid(knobs().pmi_skids);
+    processor_take_knobs(*this);
+}
+
+void processor_take_knobs(Processor &p)
+{
+    p.injector = Injector(knobs().nmi_schedules);
+    p.pmu.set_skid(knobs().pmi_skid);
+    p.pmu.sweep_skid(knobs().pmi_skids);
     if (knobs().pmi_status != PMI_STATUS_OWN)
-        pmu.set_overflow_status(knobs().pmi_status == PMI_STATUS_NONE ? 0 : bit(knobs().pmi_status));
+        p.pmu.set_overflow_status(knobs().pmi_status == PMI_STATUS_NONE ? 0
+                                                                        : bit(knobs().pmi_status));
 }
 
 unsigned processor_count()

@@ -67,6 +67,9 @@ unsigned processor_count();
 /* Makes the processor's state. To be called once for each, in order. */
 void processor_create(unsigned cpu);
 
+/* Takes over the knobs that may still change where a server forks. */
+void processor_take_knobs(Processor &p);
+
 /* Chooses the instruction after which to look again, and the hooks that are needed until then. */
 void processor_plan(Processor &p);
 

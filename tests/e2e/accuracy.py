@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 
-from machine import STATUS_POWEROFF, exit_count, path, tool
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, exit_count, path, tool
 from policies import RDPMC
 
 PROGRAMS = ("loop", "sort", "chase", "stream", "hash", "matrix")
@@ -37,7 +37,7 @@ def image(lab):
         tool([path("guest", "accuracy", "root.sh"), root])
         archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
                                  input=b"jobs\njobs/accuracy\n", stdout=subprocess.PIPE, cwd=root,
-                                 check=True, timeout=60).stdout
+                                 check=True, timeout=BACKSTOP_SECONDS).stdout
     together = os.path.join(lab.keep, "accuracy.img")
     with open(lab.initrd(), "rb") as small, open(together, "wb") as out:
         out.write(small.read() + archive)

@@ -2,19 +2,16 @@
 # auto.py: measuring on a bare machine, from power-on to the report: an EFI system partition as
 # `make install` fills it, on the emulator's disk; the machine resets itself from column to column
 # and is cut from its power on the way. FULL=1: all columns, all jobs, and more cuts.
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 
-from machine import EMULATOR_BUILD_SECONDS, STATUS_POWEROFF, path, tool
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_TEXT, path, tool
 
 FULL = os.environ.get("FULL") == "1"
 COLUMNS = {"native": "native", "kvm": "kvm", "interc": "intercept", "msr": "msr",
@@ -26,18 +23,16 @@ JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
 # Short: this is about the way, not the figures.
 WORDS = (f"pmv.jobs={JOBS} pmv.apicv=0 pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
          "pmv.iter=1000000 pmv.profile_runs=1 pmv.nginx_ms=100 pmv.accuracy=1:1:16")
-# (the line at which the power goes, seconds after it): in a job's first moments, in its middle, and
-# while the results of a column are put together.
-CUTS = [("column=native job=exit attempt=1", 0),
-        (f"column=native job={JOBS.split(',')[-1]} status=0 kept", 0)]
+# (the line at which the power goes, millions of instructions after it): in a job's first moments,
+# in its middle, and while the results of a column are put together.
+CUTS = [("column=native job=exit attempt=1", 1),
+        (f"column=native job={JOBS.split(',')[-1]} status=0 kept", 1)]
 if FULL:
-    CUTS += [("column=kvm job=exit attempt=1", 3), ("column=intercept job=pmi attempt=1", 0.5),
-             ("column=msr job=accuracy status=0 kept", 0.2)]
+    CUTS += [("column=kvm job=exit attempt=1", 200), ("column=intercept job=pmi attempt=1", 30),
+             ("column=msr job=accuracy status=0 kept", 10)]
 TORN = "bench/native/exit.txt"
 RESETS = 30
-RUN_SECONDS = 6000 if FULL else 900
-INSTALL_SECONDS = 600
-POLL_SECONDS = 0.05
+LIMIT = 600_000 if FULL else 90_000  # millions of instructions
 MEMORY_MIB = 1024
 
 
@@ -61,8 +56,8 @@ def clean_environment(**more):
 
 def command(*arguments):
     return subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=60,
-                          check=False)
+                          stderr=subprocess.PIPE, text=True, env=clean_environment(),
+                          timeout=BACKSTOP_SECONDS, check=False)
 
 
 def expect_line(done, *fragments):
@@ -79,7 +74,7 @@ def install(lab, esp, columns, words):
         ["make", "-C", path(), "--no-print-directory", "install", f"ESP={esp}", "BENCH=auto",
          "GUEST=cloud", f"KERNEL={lab.kernel()}", f"INITRD={lab.initrd()}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=clean_environment(), timeout=INSTALL_SECONDS, check=False)
+        env=clean_environment(), timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == 0, f"make install: {done.stdout.strip().splitlines()[-1:]}"
     assert "make collect" in done.stdout, "make install does not say how to see the results"
     with open(os.path.join(esp, "EFI", "pmuvisor", "local.cfg"), "a", encoding="ascii") as local:
@@ -116,28 +111,14 @@ def put(disk, work, name, text):
 def run(disk, knobs, work, console_file, cut):
     """One run, to its end or to the cut; its exit status, None when it was cut."""
     command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs, "--memory",
-               str(MEMORY_MIB), "--timeout", str(RUN_SECONDS)]
+               str(MEMORY_MIB), "--timeout", str(BACKSTOP_SECONDS), "--limit", str(LIMIT)]
+    if cut:
+        command += ["--until", cut[0], "--after", str(cut[1])]
     with open(console_file, "wb") as console:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console,
-                                   stderr=subprocess.DEVNULL, start_new_session=True,
-                                   env={**os.environ, "TMPDIR": work})
-        try:
-            while process.poll() is None:
-                time.sleep(POLL_SECONDS)
-                if cut is None:
-                    continue
-                with open(console_file, "rb") as so_far:
-                    if cut[0].encode() in so_far.read():
-                        time.sleep(cut[1])
-                        return None
-            return process.returncode
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            # The emulator, which dies a little later than run.sh, holds run.sh's lock until then.
-            with open(disk, "rb") as image:
-                fcntl.flock(image, fcntl.LOCK_EX)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=console,
+                              stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": work},
+                              check=False)
+    return None if done.returncode == STATUS_TEXT else done.returncode
 
 
 def make_disk(lab, work, columns, words, knobs=""):
@@ -165,7 +146,6 @@ def whole(data):
 
 def chain(lab):
     def make():
-        tool([path("testbed", "build.sh")], timeout=EMULATOR_BUILD_SECONDS)
         found, started = Chain(), time.monotonic()
         with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
             disk, knobs = make_disk(lab, work, " ".join(NAMES + PARTS), WORDS)
@@ -246,7 +226,8 @@ def test_report(lab):
         done = subprocess.run(
             ["make", "-C", path(), "--no-print-directory", "collect", f"ESP={found.esp}",
              f"COLLECT_OUT={out}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env=clean_environment(), timeout=300, check=False)
+            stderr=subprocess.STDOUT, text=True, env=clean_environment(), timeout=BACKSTOP_SECONDS,
+            check=False)
         assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
         with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
             results = json.load(source)

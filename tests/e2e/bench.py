@@ -28,7 +28,6 @@ HANDLER_NMIS = 450
 TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes
 LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter than PMI_BEFORE
 SKIDS = 65        # skids of 0 to 64 instructions
-BOOT_SECONDS = 90
 
 # guest/bench/test_exits.c: two instructions a round, four around them, and the WRMSR before.
 COUNTED = 2 * 100000 + 5
@@ -79,7 +78,7 @@ class Plan:
         return self.add(f"sweep-handler{word}:{first}:{count}")
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, until=None):
+def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, **more):
     image = path("build", "bench.bzImage")
     assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
@@ -87,7 +86,7 @@ def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, until=Non
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
                             efi=efi, cpus=cpus, append="bench=" + ",".join(plan.words),
-                            knobs="\n".join(plan.knobs) + "\n", timeout=BOOT_SECONDS, until=until)
+                            knobs="\n".join(plan.knobs) + "\n", **more)
 
 
 def native(lab):
@@ -465,8 +464,7 @@ def test_qemu_kernel(lab):
                "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
                "-kernel", path("build", "bench.bzImage"), "-append",
                "bench=cpuid,self,blocked,sti,movss,hlt"]
-    boot = lab.boot("bench-qemu", lambda: lab.watch("bench-qemu", ["timeout", "60"] + command, 60,
-                                                    None))
+    boot = lab.boot("bench-qemu", lambda: lab.watch("bench-qemu", command))
     expect_ok(boot, ["cpuid", "self", "blocked", "sti", "movss", "hlt"])
 
 

@@ -15,7 +15,7 @@ OPERATIONS = 5_000_000 if FULL else 500_000
 SEEDS = (11, 12) if FULL else (1, 2)
 OTHER_OPERATIONS = 65_536  # a multiple of STEP
 STEP, FINE_STEP = 4096, 64  # fuzz.c
-BOOT_SECONDS = 2400 if FULL else 300
+LIMIT = 200_000 if FULL else 30_000  # millions of instructions
 MUTANT_SEED = 10  # its first FINE_STEP operations have CPUID leaf 1 and no hypercall 16
 LINES_MAX = 40  # of the hypervisor's, from the guest's start to its end
 X2 = "x2apic"
@@ -27,7 +27,7 @@ def boot(lab, name, words, entry="native", **keywords):
         initrd.flush()
         return lab.emulator(name, entry=entry, kernel=path("build", "bench.bzImage"),
                             initrd=initrd.name, append="bench=" + ",".join(words),
-                            panic="report", timeout=BOOT_SECONDS, until=STOPPED, **keywords)
+                            panic="report", limit=LIMIT, until=STOPPED, **keywords)
 
 
 def plan():

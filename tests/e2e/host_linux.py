@@ -7,14 +7,13 @@ from machine import STATUS_POWEROFF
 
 HOST_NMIS = 20  # guest/payload/returned.c
 UNKNOWN = "NMI received for unknown reason"
-BOOT_SECONDS = 150
 
 
 def boot(lab, name, jobs, config=""):
     """The kernel's complaints go to its log alone, so that the guest's lines stay whole."""
     return lab.emulator(f"host-linux-{name}", tools=True, jobs=jobs, efi=test_build(),
                         append="loglevel=0",
-                        config=f"console=none user_hypercalls=1 {config}", timeout=BOOT_SECONDS)
+                        config=f"console=none user_hypercalls=1 {config}")
 
 
 def returned(made):

@@ -8,7 +8,7 @@ import re
 import tempfile
 
 import bench
-from machine import STATUS_TIMEOUT, exit_count, path
+from machine import STATUS_TEXT, exit_count, path
 
 # guest/bench/host.h, enum host_region.
 REGION_CLEAN = 1300
@@ -31,8 +31,6 @@ LATE_SKID = 700 # instructions: longer than from the exit for host work to its f
 MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000
 TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
-BOOT_SECONDS = 120
-FAULT_SECONDS = 20
 PAGE = 4096
 LBR_ENTRIES = 32
 BLOCKED_COST_MAX = 24  # root instructions
@@ -75,7 +73,7 @@ def test_build():
     return image
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", timeout=BOOT_SECONDS, efi=None, until=None):
+def run(lab, name, plan, entry="msr+nmi", config="", efi=None, until=None):
     image = path("build", "bench.bzImage")
     assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
@@ -83,7 +81,7 @@ def run(lab, name, plan, entry="msr+nmi", config="", timeout=BOOT_SECONDS, efi=N
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
                             efi=efi or test_build(), append="bench=" + ",".join(plan.words),
-                            knobs="\n".join(plan.knobs) + "\n", timeout=timeout, until=until)
+                            knobs="\n".join(plan.knobs) + "\n", until=until)
 
 
 def results(boot):
@@ -349,8 +347,7 @@ def test_sending(lab):
 def test_nested_nmi(lab):
     """NMIs are unblocked inside root mode's NMI handler and one comes: that is reported."""
     efi = path("build", "test", "mutants", "nested_nmi.efi")
-    boot = run(lab, "host-nested-nmi", Plan().add("host-root"), efi=efi, timeout=FAULT_SECONDS,
-               until=STOPPED)
+    boot = run(lab, "host-nested-nmi", Plan().add("host-root"), efi=efi, until=STOPPED)
     said = boot.console[boot.console.find("TAP version"):]
     assert "an NMI interrupted the NMI handler, at image offset 0x" in said and STOPPED in said, \
         said[-400:]
@@ -561,9 +558,8 @@ STOPPED = "---- stopped ----"
 def make_fault_test(name, kind, text):
     def one(lab):
         plan = Plan(*(BANKS if kind == FAULT_MACHINE_CHECK else []))
-        boot = run(lab, f"host-fault-{name}", plan.add(f"host-fault:{kind}"),
-                   timeout=FAULT_SECONDS, until=STOPPED)
-        boot.expect_status(STATUS_TIMEOUT)
+        boot = run(lab, f"host-fault-{name}", plan.add(f"host-fault:{kind}"), until=STOPPED)
+        boot.expect_status(STATUS_TEXT)
         said = boot.console[boot.console.find("TAP version"):]
         assert "fault in root mode: " in said and text in said, said[-400:]
         assert STOPPED in said and "root mode went on" not in said, said[-400:]

@@ -8,11 +8,12 @@ import subprocess
 import tempfile
 
 import scripts
-from machine import PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, path, tool
+from machine import (BACKSTOP_SECONDS, PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, path,
+                     tool)
 
 OPERATIONS = 100
 RUNS = 3
-BOOT_SECONDS = 200
+LIMIT = 40_000  # millions of instructions
 A1_BRANCHES = 100000
 A1_PERIODS = {"m200000": 200000, "m10000": 10000, "m1000": 1000, "m100": 100}
 # Each item and the exits that one operation costs under KVM, where NMIs do not decide.
@@ -57,7 +58,7 @@ def initrd_of_kvm():
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
     return lab.emulator(name, entry="native", initrd=initrd or initrd_of_kvm(), jobs="kvm",
-                        knobs=knobs, append=f"pmv.apicv=0 pmv.bench={bench}", timeout=BOOT_SECONDS)
+                        knobs=knobs, append=f"pmv.apicv=0 pmv.bench={bench}", limit=LIMIT)
 
 
 def measured(lab):
@@ -214,7 +215,7 @@ def linux(lab):
     return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
                         initrd=tool([path("guest", "payload", "build.sh"), "--kvm-small"]).strip(),
                         append="pmv.apicv=0 pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
-                        timeout=BOOT_SECONDS)
+                        limit=LIMIT)
 
 
 def test_linux_runs(lab):
@@ -302,7 +303,7 @@ def test_no_vmx_here(_lab):
     host_without_vmx()
     launcher = tool([path("guest", "kvm", "build.sh")]).strip()
     done = subprocess.run([launcher, "--kernel", "/absent"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+                          stderr=subprocess.PIPE, text=True, timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == STATUS_REFUSED, f"exit status {done.returncode}: {done.stderr}"
     assert done.stdout == "", done.stdout
     expect_refusal(done.stderr)
@@ -340,13 +341,12 @@ def test_direct_path(lab):
     and their power-off is seen. What TCG has no PMU for is not tried."""
     bench = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel",
                              path("build", "bench.bzImage"), "--initrd", lab.initrd(),
-                             "--append", "bench=cpuid,self,blocked", "--timeout", "60",
-                             timeout=90)
+                             "--append", "bench=cpuid,self,blocked")
     assert bench.returncode == 0, bench.stderr
     assert "results: tests=3 failed=0 skipped=0" in bench.stdout, bench.stdout[-300:]
     linux = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel", lab.kernel(),
                              "--initrd", lab.initrd(), "--append",
-                             f"{PAYLOAD_APPEND} pmv.run=cpuinfo", "--timeout", "90", timeout=120)
+                             f"{PAYLOAD_APPEND} pmv.run=cpuinfo")
     assert linux.returncode == 0, linux.stderr
     assert "job: name=cpuinfo status=0" in linux.stdout, linux.stdout[-300:]
 

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import tempfile
 
-from machine import path
+from machine import BACKSTOP_SECONDS, path
 
 COLUMNS = ("native", "kvm", "msr+nmi")
-RUN_SECONDS = 600
 PASSED_THROUGH = ("rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
                   "wrmsr_ctrl", "rdmsr_status", "rdpmc")
 KVM_TIMES = 10  # a CPUID exit of KVM has at least so many times the root instructions
@@ -21,7 +20,8 @@ def run(*arguments):
     """(exit status, lines on stdout and stderr) of bench/run.py."""
     done = subprocess.run([sys.executable, path("bench", "run.py"), *arguments],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=RUN_SECONDS, check=False)
+                          stderr=subprocess.STDOUT, text=True, timeout=BACKSTOP_SECONDS,
+                          check=False)
     return done.returncode, done.stdout.splitlines()
 
 
@@ -29,24 +29,16 @@ def out_of(lab):
     return os.path.join(lab.keep, "measure")
 
 
-class Measured:
-    """One run of the bench kernel in three columns; made once."""
-    status, lines, results = None, None, None
-
-
 def measured(lab):
-    if Measured.lines is None:
-        Measured.status, Measured.lines = run(
-            "--kind", "emulator", "--columns", ",".join(COLUMNS), "--only", "bench-", "--out",
-            out_of(lab))
-        name = os.path.join(out_of(lab), "results.json")
-        if os.path.exists(name):
-            with open(name, encoding="utf-8") as source:
-                Measured.results = json.load(source)
-    complaints = [line for line in Measured.lines if line.startswith("bench: boot ")]
-    assert Measured.results is not None, Measured.lines[-1:]
-    assert Measured.status == STATUS_OK and not complaints, complaints[:2] or Measured.lines[-2:]
-    return Measured.results
+    """One run of the bench kernel in three columns; made once."""
+    def make():
+        status, lines = run("--kind", "emulator", "--columns", ",".join(COLUMNS), "--only",
+                            "bench-", "--out", out_of(lab))
+        complaints = [line for line in lines if line.startswith("bench: boot ")]
+        assert status == STATUS_OK and not complaints, complaints[:2] or lines[-2:]
+        with open(os.path.join(out_of(lab), "results.json"), encoding="utf-8") as source:
+            return json.load(source)
+    return lab.boot("make_bench", make)
 
 
 def values(results, column, experiment, metric):

@@ -6,12 +6,12 @@ import re
 import subprocess
 import tempfile
 
-from machine import STATUS_TIMEOUT, Skip, path
+from machine import BACKSTOP_SECONDS, STATUS_TIMEOUT, Skip, path
 
 
-def run(*arguments, timeout=60, **environment):
+def run(*arguments, **environment):
     done = subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=timeout, check=False,
+                          stderr=subprocess.PIPE, text=True, timeout=BACKSTOP_SECONDS, check=False,
                           env={**os.environ, **environment})
     return done
 
@@ -59,7 +59,7 @@ def test_run_qemu_backend(lab):
 def test_run_qemu_timeout(lab):
     """A run that is not over in time ends with status 124."""
     done = run_qemu("--backend", "emulator", "--native", "--timeout", "2",
-                    "--kernel", lab.kernel(), "--initrd", lab.initrd(), timeout=200)
+                    "--kernel", lab.kernel(), "--initrd", lab.initrd())
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
 
 

@@ -155,8 +155,8 @@ def test_starts_fail(lab):
     assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
 
 
-# Skylake's C6 takes 133 us to leave (Linux, intel_idle.c), an instruction 2 ns.
-WAKE = 66500
+# Skylake's C6 takes 133 us to leave (Linux, intel_idle.c); the emulator's clock has 50 ticks in one.
+WAKE = 133 * 50
 SLEEPS = "smp-init:asleep:20"
 
 

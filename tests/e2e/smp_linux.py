@@ -13,7 +13,7 @@ from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path, tool
 
 FULL = os.environ.get("FULL") == "1"
 TSC = "tsc_hz 50000000\n"
-BOOT_SECONDS = 600
+LIMIT = 40_000  # millions of instructions
 
 A1_PERIODS = (200000, 10000, 1000, 100)
 A1_BRANCHES = 100000
@@ -33,7 +33,7 @@ SOME = "smp,sysrql,moves,a1smp,pmiall,loops,smp"
 def linux(lab, column, cpus, jobs, name="", **more):
     """One boot; its jobs and the machine's end are looked at by each test."""
     return lab.emulator(f"smp-linux-{column}-{cpus}{name}", entry=column, cpus=cpus, jobs=jobs,
-                        timeout=max(lab.timeout, BOOT_SECONDS), **{"knobs": TSC, **more})
+                        limit=LIMIT, **{"knobs": TSC, **more})
 
 
 def four(lab):
@@ -247,7 +247,7 @@ def test_host_nmis(lab):
     """Host NMIs that Linux takes on each processor are handed back by the module there."""
     boot = lab.emulator("smp-linux-host", tools=True, jobs="module,returnedall,module,nmilog",
                         cpus=2, knobs=TSC, efi=test_build(), append="loglevel=0",
-                        config="console=none user_hypercalls=1", timeout=BOOT_SECONDS)
+                        config="console=none user_hypercalls=1", limit=LIMIT)
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("returnedall") == 0, boot.lines("returned")
     found = boot.lines("returned")

@@ -10,11 +10,9 @@ import subprocess
 import tempfile
 
 import guest
-from machine import Skip, path
+from machine import BACKSTOP_SECONDS, Skip, path
 
 FIRMWARE = "/usr/share/ovmf/OVMF.fd"
-SECONDS = 120  # a run takes 4
-BOOT_SECONDS = 120  # of a guest in the emulator, 10
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 
 NO_UNIT = "pmuvisor: DMA is not contained: firmware reports no VT-d (no ACPI table DMAR)"
@@ -52,10 +50,10 @@ def run(lab, name, unit, efi="BOOTX64.EFI"):
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, start_new_session=True) as process:
             try:
-                output = process.communicate(timeout=SECONDS)[0].decode(errors="replace")
+                output = process.communicate(timeout=BACKSTOP_SECONDS)[0].decode(errors="replace")
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                raise AssertionError(f"{name}: still running after {SECONDS} s") from None
+                raise AssertionError(f"{name}: still running after {BACKSTOP_SECONDS} s") from None
     with open(os.path.join(lab.keep, f"vtd-{name}.console"), "w", encoding="utf-8") as kept:
         kept.write(output)
     return process.returncode, output.replace("\r", "")
@@ -141,8 +139,7 @@ def with_dmar(lab, name, base):
             menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
                 "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
         return lab.emulator(name, jobs="touch", menu=menu, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
-                            append=f"ignore_loglevel pmv.touch={base:#x}",
-                            timeout=BOOT_SECONDS)
+                            append=f"ignore_loglevel pmv.touch={base:#x}")
 
 
 def test_hypervisor_hides_unit(lab):

@@ -6,7 +6,7 @@
 # Usage: run.sh [word]: only those whose name has the word. FULL=1: all combinations whole, too.
 set -euo pipefail
 
-SECONDS_MAX=3600 # of one check: a far backstop; the number of states is what bounds it
+SECONDS_MAX=21600 # of one check: a far backstop; the number of states is what bounds it
 DEPTH=3000000    # longest path; one that is longer makes the check fail
 HASH=24          # bits
 

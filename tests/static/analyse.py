@@ -32,7 +32,7 @@ def sources(folders):
 
 def run(*command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", timeout=300, check=False)
+                          errors="replace", timeout=21600, check=False)
     return done.returncode, done.stdout
 
 

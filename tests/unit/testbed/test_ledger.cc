@@ -204,6 +204,17 @@ TEST(knobs_are_read)
     CHECK_EQUAL(knobs.cpuid.at(0).bits, 0x400u);
 }
 
+// The machine's lines are those that a server and its children must have in common.
+TEST(late_knobs_make_no_other_machine)
+{
+    std::istringstream text("pmi_skid 3\npmu off # none\nnmi_handler nmis=1 position=sweep\n"
+                            "allow_resets 2\nexit_lines on\nunknown_msrs ignore\ntsc_hz 0\n");
+    Knobs knobs;
+    std::string error;
+    CHECK(knobs_parse(text, &knobs, &error));
+    CHECK(knobs.machine == "pmu off # none\ntsc_hz 0\n");
+}
+
 TEST(bad_knobs_are_named)
 {
     const char *bad[] = {
@@ -249,12 +260,16 @@ TEST(json_has_the_documented_keys)
     ledger.region_begin(42, KERNEL);
     summary.end = "poweroff";
     summary.cpus = 1;
+    summary.ticks = 12;
+    summary.forked_at = 5;
     summary.total = ledger.total();
     summary.regions = ledger.regions();
     std::string text = ledger_json(summary);
     const char *keys[] = {
         "\"schema\": 1",
         "\"end\": \"poweroff\"",
+        "\"ticks\": 12",
+        "\"forked_at\": 5",
         "\"exits\"",
         "\"10\": {\"name\": \"CPUID\"",
         "\"root_instructions\": {\"samples\": 0",

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Three kinds of processes: the server, which only waits for connections; for each connection a
+// watcher, which tells the client how its run ended, and ends the run when the client goes; and the
+// run itself. Bochs has one thread, so that a fork copies all of it.
+#include "bochs.h"
+#include "cpu.h"
+#include "pc_system.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sstream>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fork_server.h"
+#include "knobs.h"
+#include "limits.h"
+#include "machine.h"
+#include "processor.h"
+
+namespace {
+
+// run.sh gives these. The server lives until the other end of LIFE_FD is closed.
+constexpr int SERIAL_FD = 3;
+constexpr int LIFE_FD = 4;
+constexpr int BACKLOG = 64;
+constexpr size_t MESSAGE_MAX = 65536;
+constexpr int STOP_MILLISECONDS = 10000;
+
+bool done;
+uint64_t forked_at;
+
+[[noreturn]] void fail(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    std::fputs("testbed: ", stderr);
+    std::vfprintf(stderr, format, arguments);
+    std::fputc('\n', stderr);
+    va_end(arguments);
+    std::fflush(stderr);
+    _exit(EXIT_FAILURE);
+}
+
+// All commands that move data from the disk. ATA/ATAPI Command Set, "Command descriptions".
+bool reads(unsigned command)
+{
+    switch (command) {
+    case 0x20: case 0x21: // READ SECTORS
+    case 0x24:            // READ SECTORS EXT
+    case 0x25:            // READ DMA EXT
+    case 0x29:            // READ MULTIPLE EXT
+    case 0xc4:            // READ MULTIPLE
+    case 0xc8:            // READ DMA
+        return true;
+    }
+    return false;
+}
+
+struct Job {
+    std::string settings; // lines NAME=VALUE for the environment
+    int serial = -1;
+};
+
+bool receive(int connection, Job *job)
+{
+    static char text[MESSAGE_MAX];
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    iovec part = {text, sizeof(text)};
+    msghdr message = {};
+
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    ssize_t size = recvmsg(connection, &message, 0);
+    cmsghdr *header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (!header || header->cmsg_type != SCM_RIGHTS || (message.msg_flags & MSG_TRUNC))
+        return false;
+    job->settings.assign(text, static_cast<size_t>(size));
+    std::memcpy(&job->serial, CMSG_DATA(header), sizeof(job->serial));
+    return true;
+}
+
+// The watcher's life. Returns in the run's process alone.
+void watch(int connection, Job *job)
+{
+    int alive[2], status = 0;
+    pid_t watcher = getpid();
+
+    std::signal(SIGCHLD, SIG_DFL);
+    if (!receive(connection, job) || pipe(alive) != 0)
+        _exit(EXIT_FAILURE);
+    pid_t run = fork();
+    if (run == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != watcher)
+            _exit(EXIT_FAILURE);
+        close(connection);
+        close(alive[0]);
+        return;
+    }
+    // The run alone holds the pipe's other end: it ends with the run.
+    close(alive[1]);
+    close(job->serial);
+    pollfd events[2] = {{alive[0], POLLIN, 0}, {connection, POLLIN, 0}};
+    while (poll(events, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (!events[0].revents) {
+        kill(run, SIGTERM);
+        if (poll(events, 1, STOP_MILLISECONDS) == 0)
+            kill(run, SIGKILL);
+    }
+    waitpid(run, &status, 0);
+    std::string word = std::to_string(WIFEXITED(status) ? WEXITSTATUS(status)
+                                                        : 128 + WTERMSIG(status));
+    send(connection, word.data(), word.size(), MSG_NOSIGNAL);
+    _exit(EXIT_SUCCESS);
+}
+
+int listen_at(const char *path)
+{
+    sockaddr_un address = {};
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    address.sun_family = AF_UNIX;
+    if (std::strlen(path) >= sizeof(address.sun_path))
+        fail("%s: too long for a socket's path", path);
+    std::strcpy(address.sun_path, path);
+    if (listener < 0 || bind(listener, reinterpret_cast<sockaddr *>(&address), sizeof(address)) ||
+        listen(listener, BACKLOG) != 0)
+        fail("%s: cannot listen: %s", path, std::strerror(errno));
+    return listener;
+}
+
+// Returns in the processes of runs alone, with what the run is to be.
+Job serve(const char *path)
+{
+    int listener = listen_at(path);
+    const std::string ready = "ready\n";
+
+    std::signal(SIGTERM, SIG_DFL);
+    std::signal(SIGCHLD, SIG_IGN);
+    std::fflush(nullptr);
+    if (write(SERIAL_FD, ready.data(), ready.size()) < 0)
+        fail("nobody waits for this server");
+    for (;;) {
+        pollfd events[2] = {{LIFE_FD, POLLIN, 0}, {listener, POLLIN, 0}};
+        if (poll(events, 2, -1) < 0)
+            continue;
+        if (events[0].revents)
+            _exit(EXIT_SUCCESS);
+        int connection = accept(listener, nullptr, nullptr);
+        if (connection < 0)
+            continue;
+        pid_t watcher = fork();
+        if (watcher == 0) {
+            Job job;
+            close(listener);
+            close(LIFE_FD);
+            watch(connection, &job);
+            return job;
+        }
+        close(connection);
+    }
+}
+
+// What this process has open as the file `old` is the file `path` from now on.
+void replace_file(const char *old, const char *path, int flags)
+{
+    bool found = false;
+    int fd = path ? open(path, flags, 0666) : -1;
+    DIR *folder = opendir("/proc/self/fd");
+
+    if (fd < 0 || !old || !folder)
+        fail("%s: cannot be opened: %s", path ? path : "no file", std::strerror(errno));
+    while (dirent *entry = readdir(folder)) {
+        char target[PATH_MAX];
+        ssize_t size = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
+        if (size < 0)
+            continue;
+        target[size] = '\0';
+        if (std::strcmp(target, old) != 0)
+            continue;
+        dup2(fd, std::atoi(entry->d_name));
+        found = true;
+    }
+    closedir(folder);
+    close(fd);
+    if (!found)
+        fail("%s: the server has no such file open", old);
+}
+
+void check_disk(const char *old, const char *path)
+{
+    struct stat mine = {}, given = {};
+
+    if (!old || !path || stat(old, &mine) != 0 || stat(path, &given) != 0 ||
+        mine.st_size != given.st_size)
+        fail("%s: the server's disk has another size", path ? path : "no disk");
+}
+
+void become(const Job &job)
+{
+    std::istringstream lines(job.settings);
+    std::string line;
+
+    while (std::getline(lines, line)) {
+        size_t equals = line.find('=');
+        if (equals != std::string::npos)
+            setenv(line.substr(0, equals).c_str(), line.c_str() + equals + 1, 1);
+    }
+    const char *folder = std::getenv("TB_FOLDER"), *out = std::getenv("TB_OUT");
+    int said = out ? open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    if (said < 0 || dup2(said, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
+        _exit(EXIT_FAILURE);
+    dup2(job.serial, SERIAL_FD);
+    if (!folder || chdir(folder) != 0)
+        fail("%s: no such folder", folder ? folder : "no folder");
+    const char *disk = std::getenv("TB_DISK"), *servers = std::getenv("TB_SERVER_DISK");
+    check_disk(servers, disk);
+    replace_file(servers, disk, O_RDWR);
+    replace_file(std::getenv("TB_SERVER_LOG"), std::getenv("TB_LOG"),
+                 O_WRONLY | O_CREAT | O_TRUNC);
+    forked_at = bx_pc_system.time_ticks();
+    unsetenv("TB_SERVER");
+    knobs_reread();
+    for (unsigned n = 0; n < processor_count(); n++)
+        processor_take_knobs(processor(n));
+    limits_start();
+    machine_init();
+}
+
+}  // namespace
+
+bool fork_server_wanted()
+{
+    return std::getenv("TB_SERVER") != nullptr;
+}
+
+void fork_server_disk_command(unsigned command)
+{
+    if (done || !reads(command) || !fork_server_wanted())
+        return;
+    done = true;
+    become(serve(std::getenv("TB_SERVER")));
+}
+
+uint64_t fork_server_forked_at()
+{
+    return forked_at;
+}
