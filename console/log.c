@@ -13,6 +13,7 @@ _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask"
 
 static struct {
     bool locked;
+    bool taken_over; /* by the one that has stopped all others, wherever they were */
     char text[LOG_SIZE];
     uint64_t end; /* bytes logged since the start */
     log_sink sinks[LOG_SINKS];
@@ -20,13 +21,14 @@ static struct {
 
 static void lock(void)
 {
-    while (__atomic_test_and_set(&ring.locked, __ATOMIC_ACQUIRE))
+    while (__atomic_test_and_set(&ring.locked, __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&ring.taken_over, __ATOMIC_RELAXED))
         __asm__ volatile("pause");
 }
 
 static void unlock(void) { __atomic_clear(&ring.locked, __ATOMIC_RELEASE); }
 
-void log_take_over(void) { unlock(); }
+void log_take_over(void) { __atomic_store_n(&ring.taken_over, true, __ATOMIC_RELAXED); }
 
 void log_add_sink(log_sink sink)
 {

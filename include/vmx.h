@@ -17,6 +17,7 @@
 
 /* IA32_VMX_MISC */
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
+#define VMX_MISC_ACTIVITY_HLT BIT(6)
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
 
 /* IA32_VMX_EPT_VPID_CAP */

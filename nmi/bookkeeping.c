@@ -24,7 +24,8 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
 
 bool nmi_guest_merged(const struct cpu *cpu)
 {
-    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED || pmu_pmi_raised(cpu);
+    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
+           pmu_pmi_raised(cpu);
 }
 
 bool nmi_forward(struct cpu *cpu)
@@ -40,10 +41,11 @@ bool nmi_forward(struct cpu *cpu)
 }
 
 /* Strikes out what is over. What was forwarded since the last look may have been so in this very
- * stay: it is left to the next exit. Else the door is opened: an NMI that waits in hardware arrives
- * right here, and if it is the guest's it is sent again and noted afresh. If none was, none waits:
- * what was forwarded has arrived. And where the guest is out of its handler, and nobody is sending,
- * it has dealt with all NMIs of the host's. */
+ * stay, and wait: it is left to the next exit. What was forwarded before has met an entry since then,
+ * and root mode that takes NMIs: had the guest not got it, it would have come here, and been sent
+ * again and noted afresh. And where the guest is out of its handler, and nobody is sending, it has
+ * dealt with all NMIs of the host's. Root mode is not blocked here; and an NMI counts as arrived when
+ * apic_send() is back, which in x2APIC mode hardware does not confirm. */
 static void settle(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
@@ -51,7 +53,6 @@ static void settle(struct cpu *cpu)
 
     if (__atomic_fetch_and(notes, ~NOTE_FRESH, __ATOMIC_ACQ_REL) & NOTE_FRESH)
         return;
-    nmi_unblock();
     uint32_t now = __atomic_load_n(notes, __ATOMIC_ACQUIRE), over;
     do {
         if (now & NOTE_FRESH)
@@ -88,8 +89,9 @@ void nmi_bookkeeping(struct cpu *cpu)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then. */
-    if (reason == EXIT_REASON_EXCEPTION_OR_NMI)
+    /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then; as it
+     * may behind an entry that failed. */
+    if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
     /* Lazily, root mode stays blocked: what waits in hardware has not come yet, nor gone. */
     if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {

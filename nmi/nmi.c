@@ -28,8 +28,8 @@
  * instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's own pin and
  * nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
- * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET when the guest's NMI was
- * forwarded.
+ * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET
+ * when the guest's NMI was forwarded.
  */
 #include "nmi.h"
 
@@ -52,12 +52,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
         processor_end(cpu, interrupted->rip, true);
     }
     if (on_nmi_stack(cpu, interrupted->rsp))
-        hypervisor_fault("an NMI interrupted the NMI handler, at image offset 0x%lx: something unblocked "
-                         "NMIs there, wanted blocked until its end; look for firmware whose SMI "
-                         "handler executes IRET", interrupted->rip - cpu->boot->image.base);
+        hypervisor_fault("an NMI interrupted the NMI handler, at image offset 0x%lx: something "
+                         "unblocked NMIs there, wanted blocked until its end; look for firmware "
+                         "whose SMI handler executes IRET",
+                         interrupted->rip - cpu->boot->image.base);
     struct cpu_nmi *nmi = &cpu->nmi;
-    enum nmi_return back =
-        host_work_pmi_pending(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
+    enum nmi_return back = host_work_pause(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
 
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);

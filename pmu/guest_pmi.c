@@ -6,7 +6,8 @@
  * changes flags and that field alone: flags come back with the interrupted context; an access that
  * succeeds leaves the VM-instruction error as it was, and these succeed, since setup has touched
  * the fields and the VMCS is current while a guest is started (vmx/start.c, vmx/processors.c);
- * operands are registers; and root mode itself never reads one of these fields to write it back.
+ * operands are registers; and where root mode itself reads one of these fields and writes it back
+ * (nmi_release()), an NMI in between writes what that would have written.
  * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instructions: Conventions"; "Performance Monitoring".
  */
 #include "../apic/apic.h"

@@ -20,12 +20,21 @@ bool host_work_pmi_pending(const struct cpu *cpu)
     return cpu->pmu.host_work != NULL && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0;
 }
 
-/* The counter is frozen since the PMI; nmi.asm starts it again. */
+/* Looked at first: what the handler does is not the workload's, and might overflow the counter. */
+bool host_work_pause(const struct cpu *cpu)
+{
+    if (cpu->pmu.host_work == NULL)
+        return false;
+    bool counting = rdmsr(IA32_PERF_GLOBAL_CTRL) != 0 || host_work_pmi_pending(cpu);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    return counting;
+}
+
+/* The counter is paused; nmi.asm starts it again. */
 void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
     struct host_work *work = cpu->pmu.host_work;
 
-    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     work->pmis++;
     uint64_t next = rdmsr(IA32_PMC0) - work->period - HANDLER_BRANCHES;
     wrmsr(IA32_A_PMC0, next & COUNTER_BITS);
@@ -59,8 +68,8 @@ static void count(struct cpu *cpu, struct host_work *work, uint64_t branches, ui
     workload(branches);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wait_for_late_pmi(cpu);
-    wrmsr(IA32_PERF_GLOBAL_CTRL, 0); /* the handler of a late one started the counter again */
     cpu->pmu.host_work = NULL;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0); /* the handler of a late one started the counter again */
     wrmsr(IA32_DEBUGCTL, 0);
     *counted = work->pmis * work->period +
                ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);

@@ -127,4 +127,7 @@ bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t
 
 /* The source "host PMI" (nmi/source.c); NMI context. */
 bool host_work_pmi_pending(const struct cpu *cpu);
+/* At an NMI's start: stops the host's counter. True: it counted, or a PMI had stopped it, and it is
+ * to be started again at the end. */
+bool host_work_pause(const struct cpu *cpu);
 void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);

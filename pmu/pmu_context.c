@@ -40,7 +40,9 @@ bool pmu_context_setup(struct cpu *cpu)
                         facts.capabilities & PERF_CAP_FW_WRITE &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
-    cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET;
+    /* Tried, because it is written in NMI context, where nothing may fault. */
+    cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET &&
+                          wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 0);
     return true;
 }
 

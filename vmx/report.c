@@ -89,10 +89,8 @@ void report_places(const struct cpu *self)
         if (cpu == self)
             continue;
         log_printf("processor %u: ", cpu->apic_id);
-        if (!cpu->nmi.guest_started)
-            log_printf("waits for a SIPI\n");
-        else if (!cpu->ended)
-            log_printf("did not answer\n");
+        if (!cpu->ended)
+            log_printf(cpu->nmi.guest_started ? "did not answer\n" : "waits for a SIPI\n");
         else if (cpu->nmi.backtrace_in_root)
             log_printf("in root mode at image offset 0x%lx\n",
                        cpu->nmi.backtrace_rip - cpu->boot->image.base);

@@ -25,12 +25,13 @@ static void watch_mwait(bool on)
                                             : primary & ~(uint32_t)PRIMARY_MWAIT_EXITING);
 }
 
-/* An outer hypervisor may not offer "MWAIT exiting". */
+/* An outer hypervisor may not offer "MWAIT exiting", or the HLT state. */
 void exit_wbinvd(struct cpu *cpu)
 {
     wbinvd();
     if (!(vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF) &&
-        rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MWAIT_EXITING)
+        rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MWAIT_EXITING &&
+        rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_HLT)
         watch_mwait(true);
     skip_instruction(cpu);
 }

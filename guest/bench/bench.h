@@ -197,6 +197,7 @@ DECLARE_TEST(test_movss);
 DECLARE_TEST(test_hlt);
 DECLARE_TEST(test_sweep);
 DECLARE_TEST(test_sweep_next);
+DECLARE_TEST(test_sweep_second);
 DECLARE_TEST(test_sweep_blocked);
 DECLARE_TEST(test_sweep_nmi);
 DECLARE_TEST(test_sweep_twice);

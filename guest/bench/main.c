@@ -43,6 +43,7 @@ static const struct {
     {"sweep", test_sweep},
     {"sweep-blocked", test_sweep_blocked},
     {"sweep-next", test_sweep_next},
+    {"sweep-second", test_sweep_second},
     {"sweep-nmi", test_sweep_nmi},
     {"sweep-twice", test_sweep_twice},
     {"sweep-handler", test_sweep_handler},

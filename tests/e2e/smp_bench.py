@@ -155,8 +155,8 @@ def test_starts_fail(lab):
     assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
 
 
-# Skylake's C6 takes 133 us to leave (Linux, intel_idle.c); the emulator's clock has 50 ticks in one.
-WAKE = 133 * 50
+# Alder Lake's C10 takes 680 us to leave (Linux, intel_idle.c); the clock has 50 ticks in each.
+WAKE = 680 * 50
 SLEEPS = "smp-init:asleep:20"
 
 

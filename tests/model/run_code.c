@@ -289,10 +289,14 @@ void host_work_for_model(void) { stop(E_WORK); }
 /* ---- the rest of the hypervisor, as far as nmi/ knows it ---- */
 bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
 bool host_work_pmi_pending(UNUSED const struct cpu *cpu) { return false; }
+bool host_work_pause(UNUSED const struct cpu *cpu) { return false; }
 void host_work_pmi_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root) {}
-void pmu_freeze_as_guest(UNUSED struct cpu *cpu) {}
+void pmu_freeze_as_guest(UNUSED const struct cpu *cpu) {}
 void log_printf(UNUSED const char *format, ...) {}
-void processor_end(UNUSED struct cpu *cpu) { abort(); }
+void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
+{
+    abort();
+}
 void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
 
 void model_start(bool passthrough, bool lazy, bool platform)
