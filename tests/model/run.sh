@@ -182,7 +182,7 @@ changed 'the exit looks for nothing lost' must '-DNO_PMU' $f 's/^.*notes_mask |=
 changed 'nothing lost is looked for while NMIs are trapped' must '-DSWITCH -DNO_PMU' $f \
     's/if (o->bookkeeping & BOOKKEEPING_LOST)/if (nmi->passthrough)/'
 changed 'an NMI exit'"'"'s own NMI is taken for lost' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE -DTRAPPED' $f \
-    's/if (reason == EXIT_REASON_EXCEPTION_OR_NMI)/if (false)/'
+    's/reason == EXIT_REASON_EXCEPTION_OR_NMI/false/'
 changed 'what waits behind a blocked root mode is taken for lost' '8|16' \
     '-DSTRICT -DNO_PMU -DUNAWARE -DLAZY' $f 's/nmi->unblock_mask != 0)/true)/'
 changed 'host work begins blocked' blocked '-DWORK -DNO_HOST' $f \
