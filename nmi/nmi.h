@@ -46,13 +46,14 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
  * change is one atomic operation. */
 #define NOTE_ASKED(source) ((uint32_t)BIT(source)) /* a sender wants this; cleared by who answers */
 /* The sender's NMI may not have left yet; set and cleared by the sender alone. */
-#define NOTE_SENDING(source) ((uint32_t)BIT(8 + (source)))
+#define NOTE_SENDING_SHIFT 8
+#define NOTE_SENDING(source) (NOTE_ASKED(source) << NOTE_SENDING_SHIFT)
 #define NOTE_FORWARDED ((uint32_t)BIT(16)) /* an NMI of the guest's was sent again, and may wait */
 #define NOTE_FRESH ((uint32_t)BIT(17)) /* that was since an exit last looked */
 #define NOTE_OWED ((uint32_t)BIT(18)) /* an NMI of the host's may be with the guest, or on its way */
 #define NOTE_LOG ((uint32_t)BIT(19))  /* a line for the log is due: NMI context does not print */
 #define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))
-#define NOTES_SENDING (NOTES_ASKED << 8)
+#define NOTES_SENDING (NOTES_ASKED << NOTE_SENDING_SHIFT)
 
 /* How a source came to be handled. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
