@@ -31,8 +31,9 @@ STATUS_TEXT = 6
 STATUS_TIMEOUT = 124
 
 
-# Knobs that do nothing before the machine first reads its disk (instrument/knobs.cc).
-LATE_KNOBS = {"allow_resets", "exit_lines", "nmi_handler", "nmi_root", "pmi_skid", "unknown_msrs"}
+# Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
+LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "feature_control", "hide_control", "msr",
+              "nmi_handler", "nmi_root", "pmi_skid", "pmu", "unknown_msrs"}
 SERVERS_MAX = 8  # at once; each has some 100 MiB
 
 

@@ -29,7 +29,9 @@
 #include "knobs.h"
 #include "limits.h"
 #include "machine.h"
+#include "model.h"
 #include "processor.h"
+#include "vmx_caps.h"
 
 namespace {
 
@@ -239,8 +241,12 @@ void become(const Job &job)
     forked_at = bx_pc_system.time_ticks();
     unsetenv("TB_SERVER");
     knobs_reread();
-    for (unsigned n = 0; n < processor_count(); n++)
+    for (unsigned n = 0; n < processor_count(); n++) {
         processor_take_knobs(processor(n));
+        vmx_caps_apply(n);
+        vmx_caps_reset(n);
+        model_reset_extra(processor(n));
+    }
     limits_start();
     machine_init();
 }

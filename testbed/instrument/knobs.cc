@@ -168,10 +168,12 @@ const char *pmu_impossible(const PmuShape &shape)
     return nullptr;
 }
 
-// Knobs that do nothing before the machine first reads its disk; machine.py has the same list.
+// Knobs that nothing asks for before the machine first reads its disk: firmware uses no VMX and no
+// PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "exit_lines", "nmi_handler", "nmi_root", "pmi_skid",
+    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control",
+                             "hide_control", "msr", "nmi_handler", "nmi_root", "pmi_skid", "pmu",
                              "unknown_msrs"})
         if (name == late)
             return true;

@@ -243,10 +243,15 @@ void model_reset(Processor &p)
     p.debugctl = 0;
     for (const StoredMsr &msr : stored_msrs)
         p.storage[msr.index] = msr.reset;
-    for (const ExtraMsr &msr : knobs().msrs)
-        p.storage[msr.index] = msr.reset;
+    model_reset_extra(p);
     BX_CPU(p.id)->ignore_bad_msrs = true;
     processor_plan(p);
+}
+
+void model_reset_extra(Processor &p)
+{
+    for (const ExtraMsr &msr : knobs().msrs)
+        p.storage[msr.index] = msr.reset;
 }
 
 void model_firmware_done()

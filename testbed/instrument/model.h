@@ -14,6 +14,9 @@ void model_install(Processor &p);
 /* Values after power-on and RESET. */
 void model_reset(Processor &p);
 
+/* Of these, the registers of the knob `msr`. */
+void model_reset_extra(Processor &p);
+
 /* The firmware is done: from now on an MSR that does not exist faults. */
 void model_firmware_done();
 

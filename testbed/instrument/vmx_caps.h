@@ -6,7 +6,7 @@
 #ifndef TB_VMX_CAPS_H
 #define TB_VMX_CAPS_H
 
-/* To be called once for each processor after Bochs has made it. */
+/* To be called for each processor after Bochs has made it, and again where a run is forked. */
 void vmx_caps_apply(unsigned cpu);
 
 /* Bochs has reset the processor: sets IA32_FEATURE_CONTROL as the knob says. */

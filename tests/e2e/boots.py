@@ -74,7 +74,7 @@ def test_server_refuses(_lab):
                 disk.truncate(size * 63 * 16 * 512)
         knobs = os.path.join(work, "knobs")
         with open(knobs, "w", encoding="ascii") as out:
-            out.write("pmi_skid 1\npmu off\n")
+            out.write("pmi_skid 1\ntsc_hz 50000000\n")
         socket = servers.socket(disks[64], ["--memory", "512", "--cpus", "1"], None)
         for arguments, word in ((["--disk", disks[128]], "another size"),
                                 (["--disk", disks[64], "--knobs", knobs], "another machine"),
