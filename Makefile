@@ -20,8 +20,10 @@ EFI_SIZE_MAX = 131072
 CODE_LINES_MAX = 6300
 
 EFI = $(BUILD)/pmuvisor.efi
-C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,boot vmx pmu nmi apic mm guest console lib)))
-ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,vmx nmi apic)))
+# From the top down: calls go to a folder further right, or stay (tests/static/layers.py).
+FOLDERS = boot vmx/start guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
+C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,$(FOLDERS))))
+ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(FOLDERS))))
 # Hypercalls for tests, and nothing of them in any other build.
 ifeq ($(TEST),1)
 C_SOURCES += $(sort $(wildcard tests/hooks/*.c))
@@ -123,9 +125,9 @@ UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c lib/string.c
 # Of the measurements, what runs without hardware.
-MEASURE_SOURCES = guest/measure/report.c guest/measure/statistics.c
+MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c
 # Of the launcher on KVM, what knows no KVM.
-LAUNCHER_SOURCES = guest/kvm/acpi.c guest/kvm/host.c guest/kvm/image.c guest/kvm/uart.c
+LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
                        $(MEASURE_SOURCES) $(LAUNCHER_SOURCES)
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))

@@ -149,11 +149,11 @@ if [ $native -eq 0 ] && [ "$guest" = disk ] && [ ! -r "$efi" ]; then
     fail "cannot read $efi; build it first: make"
 fi
 if [ -z "$kernel" ]; then
-    kernel=$("$top/guest/kernel.sh" | sed -n 1p)
+    kernel=$("$top/programs/kernel.sh" | sed -n 1p)
     [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
 fi
 if [ -z "$initrd" ]; then
-    initrd=$("$top/guest/payload/build.sh") ||
+    initrd=$("$top/programs/payload/build.sh") ||
         fail "no initramfs (see above); or give one: --initrd FILE"
 fi
 # The menu's entry names the policy, and its load options win over pmuvisor.cfg.

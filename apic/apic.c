@@ -4,9 +4,9 @@
  * looks at IA32_APIC_BASE first.
  * SDM Vol. 3, "Local APIC", "Extended XAPIC (x2APIC)".
  */
-#include "apic.h"
+#include "apic/apic.h"
 
-#include "../vmx/fault.h"
+#include "vmx/root/fault.h"
 #include "msr.h"
 #include "x86.h"
 

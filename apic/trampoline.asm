@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Where a started processor begins: from real mode to 64-bit mode on the hypervisor's page tables.
-; A copy of this, with its parameters filled in (vmx/processors.c), runs in a page below 1 MiB.
+; A copy of this, with its parameters filled in (vmx/start/bring_up.c), runs in a page below 1 MiB.
 ; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode".
 
 %define CR0_PE 1

@@ -14,7 +14,7 @@ CPUFREQ_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq"
 MEMINFO = "/proc/meminfo"
 MODULES = "/sys/module"
-# As guest/payload/kvm.c says them of the emulator's KVM.
+# As programs/payload/kvm.c says them of the emulator's KVM.
 KVM_SETTINGS = ("kvm/parameters/enable_pmu", "kvm_intel/parameters/enable_apicv",
                 "kvm_intel/parameters/flexpriority", "kvm_intel/parameters/ept",
                 "kvm_intel/parameters/nested", "kvm_intel/parameters/unrestricted_guest",

@@ -45,7 +45,7 @@ class Launcher:
     def initrd(self, image):
         if image not in self.initrds:
             variant = [f"--{image}"] if image else []
-            said = machine.tool([path("guest", "payload", "build.sh"), *variant, "cloud"])
+            said = machine.tool([path("programs", "payload", "build.sh"), *variant, "cloud"])
             self.initrds[image] = said.strip()
         return self.initrds[image]
 

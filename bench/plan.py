@@ -18,7 +18,7 @@ BENCH_ITEMS = {
 A1_ITEMS = ("m200000", "m10000", "m1000", "m100")
 PAIR = ("plain", "profiled")
 
-# What Linux runs: the jobs of its init (guest/payload, guest/workloads, guest/accuracy), what they
+# What Linux runs: the jobs of its init (programs/payload, programs/workloads, programs/accuracy), what they
 # measure, and their words on the kernel's command line: in the emulator, quick there, and on a
 # machine with time of its own, where the jobs' own defaults hold.
 # Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
@@ -84,7 +84,7 @@ class Boot:
     config: str = ""           # PMUvisor's options
     mutant: str | None = None  # a hypervisor of build/mutants/
     variant: str | None = None
-    image: str = ""            # the variant of guest/payload/build.sh; empty: the small one
+    image: str = ""            # the variant of programs/payload/build.sh; empty: the small one
     append: str = ""
     memory: int = 512
 

@@ -2,7 +2,7 @@
  *
  * Load options and paths: from firmware's UTF-16 to ASCII and back. Pure.
  */
-#include "boot_text.h"
+#include "boot/boot_text.h"
 
 #include <string.h>
 

@@ -18,13 +18,13 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
     fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
-# As guest/auto/jobs.sh has them.
+# As programs/auto/jobs.sh has them.
 jobs=(msr exit pmi a1k a1 profile nginx accuracy)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# whole FILE: the last line has the sum of those before (guest/auto/auto.sh).
+# whole FILE: the last line has the sum of those before (programs/auto/auto.sh).
 whole() {
     [ -s "$1" ] || return 1
     local last sum

@@ -3,8 +3,8 @@
  * Files of the volume that the image was loaded from. (UEFI specification, "EFI_FILE_PROTOCOL" and
  * "File Path Media Device Path".)
  */
-#include "boot.h"
-#include "boot_text.h"
+#include "boot/boot.h"
+#include "boot/boot_text.h"
 
 #define CHUNK MIB               /* bytes per read, and per step of the progress line */
 #define PROGRESS_FROM (4 * MIB) /* smaller files need no progress line */

@@ -27,7 +27,7 @@ install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(BENCH_IMAGE))
 	@if [ "$(BENCH)" = none ]; then \
 	    boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD); \
 	else \
-	    parts=$$(BENCH_IMAGE=$(BENCH_IMAGE) guest/auto/build.sh $(INSTALL_GUEST)) && \
+	    parts=$$(BENCH_IMAGE=$(BENCH_IMAGE) programs/auto/build.sh $(INSTALL_GUEST)) && \
 	    boot/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
 	        "$(ESP)" $(EFI) $(KERNEL) $(INITRD); \
 	fi

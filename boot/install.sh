@@ -7,7 +7,7 @@ set -euo pipefail
 
 usage="usage: install.sh [--bench DIR [--auto]] ESP IMAGE [KERNEL [INITRD]]
   KERNEL, INITRD  default: the running kernel's own files
-  --bench DIR     the measurements, too: the folder that guest/auto/build.sh printed
+  --bench DIR     the measurements, too: the folder that programs/auto/build.sh printed
   --auto          bench=auto: the next boots of the menu measure every column, one after another"
 
 fail() {
@@ -56,7 +56,7 @@ sources=("$image" "$kernel" "$initrd" "$here/grub.cfg")
 names=(pmuvisor.efi vmlinuz initrd.img grub.cfg)
 if [ -n "$bench" ]; then
     for name in vmlinuz initrd.img bench.bzImage build.txt; do
-        [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: guest/auto/build.sh"
+        [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: programs/auto/build.sh"
         sources+=("$bench/$name")
         names+=("bench/$name")
     done

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "acpi.h"
-#include "boot.h"
-#include "boot_text.h"
+#include "boot/boot.h"
+#include "boot/boot_text.h"
 #include "guest/linux.h"
 #include "hypercall.h"
 #include "hypervisor.h"
@@ -128,7 +128,7 @@ static bool check_command_line(const struct boot_info *bi, const struct linux_im
 
 /* ---- memory ---- */
 
-/* Without a trampoline the other processors stay off (vmx/processors.c says so). */
+/* Without a trampoline the other processors stay off (vmx/start/bring_up.c says so). */
 static bool allocate(struct boot_info *bi, const struct linux_image *image, struct refusal *r)
 {
     const struct need trampoline = {"a trampoline", "", PAGE_SIZE, PAGE_SIZE, PAGE_SIZE,

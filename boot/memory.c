@@ -3,7 +3,7 @@
  * Memory from firmware: pages at chosen places, all remembered so that a refusal can give them
  * back, and the memory map. (UEFI specification, "Memory Allocation Services".)
  */
-#include "boot.h"
+#include "boot/boot.h"
 
 #define ALLOCATIONS_MAX 10
 #define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */

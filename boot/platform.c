@@ -4,7 +4,7 @@
  * and where the firmware's own text goes. (UEFI specification, "EFI Configuration Table", "Graphics
  * Output Protocol", "Device Path Protocol".)
  */
-#include "boot.h"
+#include "boot/boot.h"
 
 #include <string.h>
 

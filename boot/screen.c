@@ -3,7 +3,7 @@
  * The firmware's text console as a sink of the log, and the firmware's font for the time after it.
  * (UEFI specification, "Simple Text Output Protocol" and "Font Protocol".)
  */
-#include "boot.h"
+#include "boot/boot.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * the screen from then on. The glyphs come from the firmware, see boot/screen.c. Lines start at the
  * top and wrap around: nothing is read back from video memory, which is slow.
  */
-#include "framebuffer.h"
+#include "console/framebuffer.h"
 
 static struct {
     struct framebuffer screen;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "acpi_edit.h"
+#include "guest/acpi_edit.h"
 #include "boot_info.h"
 #include "refusal.h"
 

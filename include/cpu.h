@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * One struct per processor, reached by GS in root mode. Other mutable state is the log,
- * the page pool, and who has stopped all (vmx/processors.c). The exit path writes none of it, so
+ * the page pool, and who has stopped all (vmx/start/bring_up.c). The exit path writes none of it, so
  * no line of it is ever shared between processors.
  */
 #ifndef PMUVISOR_CPU_H
@@ -18,7 +18,7 @@
 #include "msr.h"
 #include "x86.h"
 #include "vmx.h"
-#include "../vmx/vmcs.h"
+#include "vmx/vmcs.h"
 
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
  * Qualification for Control-Register Accesses"), so that a number from hardware is an index. */
@@ -97,14 +97,14 @@ struct cpu_nmi {
     bool backtrace_in_root;
 };
 
-/* What apic=trap needs, see apic/apic_trap.c. */
+/* What apic=trap needs, see vmx/exit/apic_trap.c. */
 #define GUEST_WINDOWS 8
 struct cpu_apic {
     uint64_t page;             /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
     struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code */
 };
 
-/* What is done to one CPUID leaf, see vmx/cpuid.c. */
+/* What is done to one CPUID leaf, see vmx/exit/cpuid.c. */
 struct cpuid_filter;
 #define CPUID_SLOTS 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
@@ -126,7 +126,7 @@ struct cpu {
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
-    uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/cr.c */
+    uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/exit/cr.c */
     uint64_t cr4_refused;       /* bits that stay 0 for the guest, see CR4_HIDDEN */
     uint8_t cpuid_count;        /* filters in use */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
@@ -139,7 +139,7 @@ struct cpu {
     uint32_t apic_id;
     bool in_vmx; /* VMX operation */
     bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
-    uint32_t sipi; /* waits in root mode for one, see vmx/init.c; other processors write it */
+    uint32_t sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
     uint64_t ept_root;
     uint64_t host_cr3;
     void *vmxon_region;

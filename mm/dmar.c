@@ -5,7 +5,7 @@
  * (VT-d specification, "DMA Remapping Reporting Structure", "DMA Remapping Hardware Unit Definition
  * Structure", "Reserved Memory Region Reporting Structure".)
  */
-#include "dmar.h"
+#include "mm/dmar.h"
 
 #include "acpi.h"
 #include "bits.h"

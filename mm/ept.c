@@ -13,7 +13,7 @@
 
 #include "vmx.h"
 #include "mm.h"
-#include "paging.h"
+#include "mm/paging.h"
 
 #define LEVEL_2M 2
 #define LEVEL_1G 3

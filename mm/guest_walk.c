@@ -2,11 +2,11 @@
  *
  * The walk. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
  */
-#include "guest_walk.h"
+#include "mm/guest_walk.h"
 
 #include <stddef.h>
 
-#include "paging.h"
+#include "mm/paging.h"
 #include "x86.h"
 
 #define LARGE_LEVEL 3 /* the highest at which PS means a page; above it is reserved */

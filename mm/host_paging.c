@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "mm.h"
-#include "paging.h"
+#include "mm/paging.h"
 
 /* A and D are set beforehand, so that the processor never writes to the tables. Upper levels
  * allow everything: the leaf alone decides. */

@@ -15,13 +15,13 @@
  * Requests with a PASID and those that a device has translated itself are blocked in this mode
  * (context entry, TT 0).
  */
-#include "vtd.h"
+#include "mm/vtd.h"
 
 #include "acpi.h"
 #include "vmx.h"
 #include "log.h"
-#include "mmio.h"
-#include "paging.h"
+#include "mm/mmio.h"
+#include "mm/paging.h"
 #include "vtd_registers.h"
 
 #define WAIT_READS 10000000 /* some seconds; the specification sets no limit */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "dmar.h"
+#include "mm/dmar.h"
 #include "mm.h"
 
 /* Whether the guest can do without interrupt remapping, which it cannot have without DMAR. */

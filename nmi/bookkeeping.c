@@ -3,10 +3,10 @@
  * NMI bookkeeping outside NMI context. Thesis, section 3.2: P1, NMIs are handled by the intended
  * entity; P2, the NMI state of one entity does not affect another.
  */
-#include "nmi.h"
+#include "nmi/nmi.h"
 
-#include "../apic/apic.h"
-#include "../pmu/pmu.h"
+#include "apic/apic.h"
+#include "pmu/pmu.h"
 
 void nmi_bookkeeping_setup(struct cpu *cpu)
 {
@@ -100,7 +100,7 @@ void nmi_bookkeeping(struct cpu *cpu)
         if (nmi->notes & (NOTE_FORWARDED | NOTE_OWED))
             settle(cpu);
     }
-    /* An INIT exit has no time for it (vmx/init.c). */
+    /* An INIT exit has no time for it (vmx/exit/init_sipi.c). */
     if (nmi->notes & NOTE_LOG && reason != EXIT_REASON_INIT_SIGNAL)
         log_backtrace(cpu);
 }

@@ -10,7 +10,7 @@ default rel
 section .text
 
 %include "offsets.inc"
-%include "../vmx/registers.inc"
+%include "vmx/root/registers.inc"
 
 extern nmi_root
 

@@ -31,11 +31,11 @@
  * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET
  * when the guest's NMI was forwarded.
  */
-#include "nmi.h"
+#include "nmi/nmi.h"
 
-#include "../pmu/pmu.h"
-#include "../vmx/fault.h"
-#include "../vmx/processor.h"
+#include "pmu/pmu.h"
+#include "vmx/root/fault.h"
+#include "vmx/start/start.h"
 
 static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
 {

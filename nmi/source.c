@@ -9,10 +9,10 @@
  * it. Without the second note the check after an exit could answer a request whose NMI is still on
  * its way, and that NMI would then reach the guest as one that nobody claims.
  */
-#include "nmi.h"
+#include "nmi/nmi.h"
 
-#include "../apic/apic.h"
-#include "../pmu/pmu.h"
+#include "apic/apic.h"
+#include "pmu/pmu.h"
 
 /* Takes the request away, in one step, because an NMI may come in between. Who has an NMI in hand
  * answers any request; the check after an exit only one whose NMI has come and gone. */

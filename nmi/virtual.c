@@ -7,10 +7,10 @@
  * SDM Vol. 3, "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution Controls"; "Guest
  * Non-Register State".
  */
-#include "nmi.h"
+#include "nmi/nmi.h"
 
-#include "../apic/apic.h"
-#include "../vmx/fault.h"
+#include "apic/apic.h"
+#include "vmx/root/fault.h"
 
 static void set_window(bool open)
 {

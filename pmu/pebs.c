@@ -7,8 +7,8 @@
  * after it is turned off, and a switch by lists does not give it). SDM Vol. 3, "Processor Event
  * Based Sampling (PEBS)"; which processors: Linux, isolation_ucodes[] and intel_ds_init().
  */
-#include "../vmx/fault.h"
-#include "pmu.h"
+#include "vmx/root/fault.h"
+#include "pmu/pmu.h"
 
 #define VERSION_ISOLATED 5 /* from this one on all are */
 #define SKYLAKE_X 0x55

@@ -47,7 +47,7 @@ unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX])
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
-/* One access of the guest to an MSR of the PMU, where these exit (a row's function in vmx/msr.c):
+/* One access of the guest to an MSR of the PMU, where these exit (a row's function in vmx/exit/msr.c):
  * done on the hardware, or, with pmu=off, refused. False: #GP. */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 

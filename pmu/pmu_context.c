@@ -3,9 +3,9 @@
  * The full switch of the PMU. Only done when host work uses the PMU, never at an exit as such.
  * SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific registers.
  */
-#include "pmu.h"
+#include "pmu/pmu.h"
 
-#include "../vmx/fault.h"
+#include "vmx/root/fault.h"
 
 #define PMU_VERSION_STATUS_SET 4 /* the first with IA32_PERF_GLOBAL_STATUS_SET */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which MSRs are the PMU's: one table, which both the policy (vmx/msr.c) and the full switch
+ * Which MSRs are the PMU's: one table, which both the policy (vmx/exit/msr.c) and the full switch
  * (pmu_context.c) read, and what CPUID says about them. A new register is one row.
  * SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance Monitoring"; Linux's
  * msr-index.h for the two blocks of reload values.
  */
-#include "../vmx/exit.h"
-#include "pmu.h"
+#include "vmx/exit/exit.h"
+#include "pmu/pmu.h"
 
 #define PMU_VERSION_NAMES 6 /* the first with the indices from 0x1900 on */
 #define LEGACY_GENERAL 10 /* general counters with indices below 0x1900: up to IA32_PMC9 */

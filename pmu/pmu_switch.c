@@ -3,9 +3,9 @@
  * IA32_PERF_GLOBAL_CTRL between guest and root mode, in the three ways that processors offer.
  * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
  */
-#include "../vmx/capability.h"
-#include "../vmx/fault.h"
-#include "pmu.h"
+#include "vmx/capability.h"
+#include "vmx/root/fault.h"
+#include "pmu/pmu.h"
 
 #define NOTHING_COUNTS 0
 #define NO_PEBS 0

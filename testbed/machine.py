@@ -183,11 +183,11 @@ class Lab:
 
     def kernel(self, flavour="cloud"):
         if flavour not in self.kernels:
-            self.kernels[flavour] = tool([path("guest", "kernel.sh"), flavour]).split()[0]
+            self.kernels[flavour] = tool([path("programs", "kernel.sh"), flavour]).split()[0]
         return self.kernels[flavour]
 
     def initrd(self, flavour="cloud", tools=False):
-        arguments = [path("guest", "payload", "build.sh")] + (["--tools"] if tools else [])
+        arguments = [path("programs", "payload", "build.sh")] + (["--tools"] if tools else [])
         return tool(arguments + [flavour]).strip()
 
     @staticmethod

@@ -39,7 +39,7 @@ check:
 # Fetched and built before a test that has to end in time needs them.
 test-machine:
 	@testbed/build.sh > /dev/null
-	@guest/kernel.sh > /dev/null
+	@programs/kernel.sh > /dev/null
 
 check-all: $(EFI) $(UNIT_TESTS) test-machine lines
 	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test_static.py \
@@ -86,6 +86,6 @@ check-all e2e same: test-image vtd-image
 
 include tests/vtd/vtd.mk
 include tests/fuzz/fuzz.mk
-include guest/bench/bench.mk
+include tests/kernel/kernel.mk
 include bench/measure.mk
 include boot/install.mk

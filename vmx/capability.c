@@ -4,7 +4,7 @@
  * VMX at all, does firmware allow it, is there a PMU. Changes no state.
  * SDM Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
  */
-#include "capability.h"
+#include "vmx/capability.h"
 
 #include "hypervisor.h"
 #include "log.h"

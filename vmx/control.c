@@ -4,7 +4,7 @@
  * check it and derive the control values from it. Pure, so that it is tested on the host.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
  */
-#include "capability.h"
+#include "vmx/capability.h"
 
 #include "log.h"
 #include "vmx.h"

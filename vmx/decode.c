@@ -4,7 +4,7 @@
  * the address bytes: where the access goes is known from the exit.
  * SDM Vol. 2, "Instruction Format", "ModR/M and SIB Bytes", "REX Prefixes".
  */
-#include "decode.h"
+#include "vmx/decode.h"
 
 #include "x86.h"
 

@@ -2,7 +2,7 @@
  *
  * Exceptions for the guest. SDM Vol. 3, "VM-Entry Controls for Event Injection".
  */
-#include "inject.h"
+#include "vmx/inject.h"
 
 static void inject_exception(uint8_t vector, bool has_error_code)
 {

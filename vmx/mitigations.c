@@ -6,9 +6,9 @@
  * Security Guidance": L1 terminal fault, microarchitectural data sampling, branch target injection,
  * return stack buffer.
  */
-#include "exit.h"
+#include "vmx/exit/exit.h"
 
-#include "capability.h"
+#include "vmx/capability.h"
 #include "hypercall.h"
 
 #define CAPABILITIES_MMIO_NO (ARCH_CAP_SBDR_SSDP_NO | ARCH_CAP_FBSDP_NO | ARCH_CAP_PSDP_NO)

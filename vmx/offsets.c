@@ -2,9 +2,9 @@
  *
  * Offsets that the assembly needs, taken from C by the build (Makefile, offsets.inc).
  */
-#include "../nmi/nmi.h"
-#include "../pmu/pmu.h"
-#include "descriptors.h"
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/root/descriptors.h"
 #include "hypercall.h"
 #include "msr.h"
 

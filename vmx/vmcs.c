@@ -3,9 +3,9 @@
  * Names for VMCS fields, and the end of a VMREAD or VMWRITE that failed.
  * SDM Vol. 3, "VM Instruction Error Numbers".
  */
-#include "vmcs.h"
+#include "vmx/vmcs.h"
 
-#include "fault.h"
+#include "vmx/root/fault.h"
 
 #define VMCS_FIELD(name, code) {code, #name},
 static const struct {

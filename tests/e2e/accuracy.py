@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# accuracy.py: the counts of guest/accuracy/, natively and in the guest: in user mode they are the
+# accuracy.py: the counts of programs/accuracy/, natively and in the guest: in user mode they are the
 # same to the last instruction, whatever the policy, for each of several threads on one processor.
-# Caches of the emulator depend on physical addresses: guest/accuracy/README.md has what that means.
+# Caches of the emulator depend on physical addresses: programs/accuracy/README.md has what that means.
 import os
 import subprocess
 import tempfile
@@ -34,7 +34,7 @@ READ_AFTER_RDPMC = 200
 def image(lab):
     """The small initramfs, and behind it an archive with the program: no perf to be unpacked."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        tool([path("guest", "accuracy", "root.sh"), root])
+        tool([path("programs", "accuracy", "root.sh"), root])
         archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
                                  input=b"jobs\njobs/accuracy\n", stdout=subprocess.PIPE, cwd=root,
                                  check=True, timeout=BACKSTOP_SECONDS).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# bench.py: the bench kernel (guest/bench) natively and under PMUvisor. Its sweeps put one NMI, or
+# bench.py: the bench kernel (tests/kernel) natively and under PMUvisor. Its sweeps put one NMI, or
 # one PMI, at every root-mode instruction between an exit and the next entry; the guest says what it
 # saw, and the emulator's ledger says how long the path was and how many NMIs there were.
 import os
@@ -9,7 +9,7 @@ import tempfile
 
 from machine import STATUS_POWEROFF, STATUS_RESET, Skip, exit_count, path
 
-# guest/bench/bench.h, enum region; the exit reasons are the SDM's.
+# tests/kernel/kernel.h, enum region; the exit reasons are the SDM's.
 REGION_MSR = 1003
 REGION_PMI = 1004
 REGION_SWEEP_PMI = 1006
@@ -17,10 +17,10 @@ REGION_SWEEP_PMI_CLEAN = 1007
 REGION_REGISTERS = 1008
 REGION_SWEEP_CLEAN = 1100
 REGION_SWEEP_CLEAN_BLOCKED = 1200
-# guest/bench/probe.h, enum probe_kind.
+# tests/kernel/probe.h, enum probe_kind.
 KINDS = {"cpuid": (0, 10), "vmcall": (1, 18), "wrmsr": (2, 32), "wrmsr-fault": (3, 32),
          "ept": (4, 48), "cpuid-sti": (5, 10), "cpuid-movss": (6, 10)}
-PMI_BEFORE = 200  # guest/bench/probe.h
+PMI_BEFORE = 200  # tests/kernel/probe.h
 
 POSITIONS = 450   # more than any of these exits has instructions
 APART = 600       # exits from the first of one sweep to the first of the next
@@ -29,7 +29,7 @@ TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes
 LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter than PMI_BEFORE
 SKIDS = 65        # skids of 0 to 64 instructions
 
-# guest/bench/test_exits.c: two instructions a round, four around them, and the WRMSR before.
+# tests/kernel/test_exits.c: two instructions a round, four around them, and the WRMSR before.
 COUNTED = 2 * 100000 + 5
 
 BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt"]
@@ -410,7 +410,7 @@ def test_exceptions(lab):
 
 # Leaving x2APIC mode, twice, and everything again behind it; the APIC off in between.
 LEAVE = ["apic-leave", *BASICS, "x2apic", "apic-off", "self", "apic-leave", *BASICS]
-PIN_NMIS = 20  # guest/bench/test_apic.c
+PIN_NMIS = 20  # tests/kernel/test_apic.c
 
 
 def test_apic_leave_native(lab):

@@ -10,10 +10,10 @@ from host_nmi import Plan, results
 from machine import STATUS_POWEROFF, path
 
 # MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
-# vmx/msr.c, in its order: index, kind of test, whether the emulator has it already.
+# vmx/exit/msr.c, in its order: index, kind of test, whether the emulator has it already.
 HAS, ADDED = True, False
 TME_ACTIVATE = 0x982
-REGION_CPUID = 1001  # guest/bench/bench.h
+REGION_CPUID = 1001  # tests/kernel/kernel.h
 MSRS = [
     (0x079, "read-only", HAS),     # IA32_BIOS_UPDT_TRIG
     (0x08c, "refused", ADDED), (0x08f, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# fuzz.py: the bench kernel's fuzzer (guest/bench/fuzz.c), natively and under PMUvisor: the same
+# fuzz.py: the bench kernel's fuzzer (tests/kernel/fuzz.c), natively and under PMUvisor: the same
 # random operations have to give the same, but for the documented differences
-# (guest/bench/fuzz_differ.c), and the hypervisor lives. FULL=1: ten times as many, other seeds.
+# (tests/kernel/fuzz_differ.c), and the hypervisor lives. FULL=1: ten times as many, other seeds.
 import os
 import re
 import tempfile

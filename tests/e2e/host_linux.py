@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # host_linux.py: the hypervisor's NMIs that Debian's kernel takes, on the hypervisor's test build:
-# with the module of guest/module/ they are handed back at once, without it they are found after
+# with the module of programs/module/ they are handed back at once, without it they are found after
 # the next exit and the kernel complains. Thesis, section 3.2.
 from host_nmi import test_build
 from machine import STATUS_POWEROFF
 
-HOST_NMIS = 20  # guest/payload/returned.c
+HOST_NMIS = 20  # programs/payload/returned.c
 UNKNOWN = "NMI received for unknown reason"
 
 

@@ -10,7 +10,7 @@ import tempfile
 import bench
 from machine import STATUS_TEXT, exit_count, path
 
-# guest/bench/host.h, enum host_region.
+# tests/kernel/host.h, enum host_region.
 REGION_CLEAN = 1300
 REGION_CLEAN_BLOCKED = 1400
 REGION_OTHER_GUEST = 1501
@@ -21,12 +21,12 @@ REGION_PEBS = 1505
 
 REASON_NMI = 0
 REASON_TICK = 52
-KIND_TICK = 7  # guest/bench/probe.h, PROBE_KINDS
-VMCALL_STRIDE = NMI_STRIDE = 4  # guest/bench/test_host_sweep.c
+KIND_TICK = 7  # tests/kernel/probe.h, PROBE_KINDS
+VMCALL_STRIDE = NMI_STRIDE = 4  # tests/kernel/test_host_sweep.c
 POSITIONS = 450
 MERGE_POSITIONS = 550  # the path with a PMI and a host NMI in it
 LATE = 1
-STATUS_NONE = 64  # guest/bench/test_host_merge.c
+STATUS_NONE = 64  # tests/kernel/test_host_merge.c
 LATE_SKID = 700 # instructions: longer than from the exit for host work to its first count
 MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000

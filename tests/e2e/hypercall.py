@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # hypercall.py: hypercalls that are refused, with the bench kernel: each changes nothing but RAX
-# (guest/bench/test_hypercall.c). The test build's own numbers are in no other build.
+# (tests/kernel/test_hypercall.c). The test build's own numbers are in no other build.
 import bench
 import host_nmi
 from host_nmi import Plan, results, test_build

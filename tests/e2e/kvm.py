@@ -53,7 +53,7 @@ UD2 = b"\x0f\x0b"
 def initrd_of_kvm():
     assert os.path.exists(path("build", "bench.bzImage")), \
         "build/bench.bzImage is missing; run: make bench-image"
-    return tool([path("guest", "payload", "build.sh"), "--kvm"]).strip()
+    return tool([path("programs", "payload", "build.sh"), "--kvm"]).strip()
 
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
@@ -213,7 +213,7 @@ def cost_of_pmi(base, most, pmis, others):
 
 def linux(lab):
     return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
-                        initrd=tool([path("guest", "payload", "build.sh"), "--kvm-small"]).strip(),
+                        initrd=tool([path("programs", "payload", "build.sh"), "--kvm-small"]).strip(),
                         append="pmv.apicv=0 pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
                         limit=LIMIT)
 
@@ -301,7 +301,7 @@ def host_without_vmx():
 def test_no_vmx_here(_lab):
     """The same on this machine, whatever its /dev/kvm is; run-qemu.sh's column refuses as well."""
     host_without_vmx()
-    launcher = tool([path("guest", "kvm", "build.sh")]).strip()
+    launcher = tool([path("programs", "kvm", "build.sh")]).strip()
     done = subprocess.run([launcher, "--kernel", "/absent"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == STATUS_REFUSED, f"exit status {done.returncode}: {done.stderr}"
@@ -313,7 +313,7 @@ def test_no_vmx_here(_lab):
 
 def test_launcher_options(_lab):
     """The launcher's options: what is wrong, in one line, before KVM is looked at."""
-    launcher = tool([path("guest", "kvm", "build.sh")]).strip()
+    launcher = tool([path("programs", "kvm", "build.sh")]).strip()
     for arguments, fragments in (
             ([], ["--kernel", "wanted a file"]),
             (["--colour", "blue"], ["--colour", "--help"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# measure.py: the measurements at CPL 0 (guest/measure) in the bench kernel: the lines of each
+# measure.py: the measurements at CPL 0 (programs/measure) in the bench kernel: the lines of each
 # column are complete, and the figures are what each policy has to cost by its construction. Each
 # check that something is free is also seen to fail under the policy that does not have it so.
 from bench import Plan, expect_ok, notes, run, tap
@@ -38,13 +38,13 @@ KVM_LIMIT = 40_000  # millions of instructions
 # Instructions from an overflow to its PMI: more than 100 branches' own; many times more.
 LATE_SKID = 1000
 VERY_LATE_SKID = 20000
-# Of the method, natively: what the region has beside the event (guest/measure/internal.h).
+# Of the method, natively: what the region has beside the event (programs/measure/internal.h).
 NATIVE_EVENTS = {"overflow_to_handler": 7, "handler_to_iret": 2, "nmi_self": 7}
 
 
 def boot_of(lab, column):
     if column == "kvm":
-        initrd = tool([path("guest", "payload", "build.sh"), "--kvm"]).strip()
+        initrd = tool([path("programs", "payload", "build.sh"), "--kvm"]).strip()
         return lab.emulator("measure-kvm", entry="native", jobs="kvm", initrd=initrd, memory=1024,
                             append=f"pmv.apicv=0 pmv.bench={WORD}", limit=KVM_LIMIT)
     return run(lab, f"measure-{column}", Plan().add(WORD), entry=column)

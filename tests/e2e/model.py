@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # model.py: the model of the NMI bookkeeping, checked on the host (tests/model/), and the kernel module
-# of guest/module/ loaded into the guest.
+# of programs/module/ loaded into the guest.
 import subprocess
 
 from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, Skip, path

@@ -5,7 +5,7 @@ from machine import STATUS_POWEROFF
 
 A1_PERIODS = {1: 200000, 2: 10000, 3: 1000, 4: 100}
 A1_BRANCHES = 100000
-GENERALIZED = 20  # events that guest/payload/perf.c has figures for
+GENERALIZED = 20  # events that programs/payload/perf.c has figures for
 
 
 def native(lab):

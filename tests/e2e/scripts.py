@@ -83,7 +83,7 @@ def test_deps(lab):
 def test_kernel_flavour(lab):
     """kernel.sh: an unknown flavour is refused."""
     del lab
-    expect_line(run(path("guest", "kernel.sh"), "huge"), "huge", "cloud or stock")
+    expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud or stock")
 
 
 def test_install(lab):

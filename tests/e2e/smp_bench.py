@@ -13,7 +13,7 @@ TSC = "tsc_hz 500000000"
 SKIDS = f"pmi_skid sweep/{bench.SKIDS}"
 PERIOD = 100  # instructions; the bench kernel varies it by up to as much again
 
-# guest/bench/smp.h, enum smp_region.
+# tests/kernel/smp.h, enum smp_region.
 REGION_CPUID = 1601
 REGION_PMI = 1602
 

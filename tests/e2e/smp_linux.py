@@ -261,7 +261,7 @@ def test_host_nmis(lab):
 
 
 def kexec(lab, column):
-    image = tool([path("guest", "payload", "build.sh"), "--kexec"]).strip()
+    image = tool([path("programs", "payload", "build.sh"), "--kexec"]).strip()
     return linux(lab, column, 4, "kexec", name="-kexec", initrd=image, end="reboot",
                  append="pmv.kexec=smp,sysrql,moves,a1smp")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# workloads.py: the Linux workloads of the measurements (guest/workloads, the job a1bench), short,
+# workloads.py: the Linux workloads of the measurements (programs/workloads, the job a1bench), short,
 # in one boot natively and one under msr+nmi: their lines are complete, what they count is what must
 # come out, and profiling costs the guest what it costs natively. Thesis, sections 4.2.2 and 4.3.1.
 import functools
@@ -33,7 +33,7 @@ PERF_METRICS = {"samples", "throttled", "lost", "max_sample_rate"}
 
 @functools.cache
 def image():
-    return tool([path("guest", "payload", "build.sh"), "--bench"]).strip()
+    return tool([path("programs", "payload", "build.sh"), "--bench"]).strip()
 
 
 def boot_of(lab, column):

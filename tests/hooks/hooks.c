@@ -5,9 +5,9 @@
  */
 #include "test_hooks.h"
 
-#include "../../nmi/nmi.h"
-#include "../../vmx/fault.h"
-#include "../../vmx/processor.h"
+#include "nmi/nmi.h"
+#include "vmx/root/fault.h"
+#include "vmx/start/start.h"
 #include "cpu.h"
 #include "hypercall.h"
 #include "x86.h"

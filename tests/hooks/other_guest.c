@@ -5,9 +5,9 @@
  */
 #include "test_hooks.h"
 
-#include "../../pmu/pmu.h"
-#include "../../vmx/capability.h"
-#include "../../vmx/vmcs.h"
+#include "pmu/pmu.h"
+#include "vmx/capability.h"
+#include "vmx/vmcs.h"
 #include "cpu.h"
 #include "hypercall.h"
 #include "mm.h"

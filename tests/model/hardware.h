@@ -6,8 +6,8 @@
 #pragma once
 
 #include "cpu.h"
-#include "../../vmx/exit.h"
-#include "../../vmx/fault.h"
+#include "vmx/exit/exit.h"
+#include "vmx/root/fault.h"
 
 uint64_t model_vmread(uint32_t field);
 void model_vmwrite(uint32_t field, uint64_t value);

@@ -25,7 +25,7 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit.c tests/model/stay.c)
+files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c tests/model/stay.c)
 
 object() { # SOURCE OUT
     "$cc" "${flags[@]}" "${hooked[@]}" -c -o "$2" "$1"
@@ -203,8 +203,8 @@ changed 'a window leaves the NMI due' window '-DTRAPPED -DNO_HOST' $f \
 changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \
     's/(void)nmi_forward(cpu);//'
 
-changed 'root mode stays blocked' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit.c 's/nmi_unblock();//'
-changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit.c \
+changed 'root mode stays blocked' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit/exit.c 's/nmi_unblock();//'
+changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit/exit.c \
     's/if (__builtin_expect(nmi_after_exit(cpu), 0))/if (false)/'
 
 # ---- one line of the model's hardware changed: the C relies on it ----

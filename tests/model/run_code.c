@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Runs the hypervisor's own functions (nmi/, vmx/exit.c) for the model. They are compiled with
+ * Runs the hypervisor's own functions (nmi/, vmx/exit/exit.c) for the model. They are compiled with
  * -fsanitize=thread, whose hooks, defined here, stop them before each access to a word that an NMI
  * or another processor may change: there the model lets NMIs arrive and others go on. No access is
  * left out by mistake, because the compiler finds them.
@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../apic/apic.h"
-#include "../../nmi/nmi.h"
-#include "../../pmu/pmu.h"
-#include "../../vmx/exit.h"
-#include "../../vmx/processor.h"
+#include "apic/apic.h"
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/exit/exit.h"
+#include "vmx/start/start.h"
 
 #define STACK_BYTES 1024
 #define SAVED_REGISTERS 6

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A stay in root mode as vmx/entry.asm makes it: vmx_exit(), then the handler that it gives. The
+ * A stay in root mode as vmx/exit/entry.asm makes it: vmx_exit(), then the handler that it gives. The
  * handlers are those of nmi/, or, for a VMCALL, what the handler of that calls in nmi/.
  */
 #include "run_code.h"
 
-#include "../../nmi/nmi.h"
-#include "../../vmx/exit.h"
+#include "nmi/nmi.h"
+#include "vmx/exit/exit.h"
 
 void stay(void);
 void host_work_for_model(void);

@@ -3,7 +3,7 @@
  * A hypervisor that does not keep the guest's NMI blocking at a CPUID exit, and not its R12 at a
  * WRMSR: the guest must see an NMI inside its NMI handler, and the changed register.
  */
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 #include "vmx/vmcs.h"
 
 #define WRONG 0xbad

@@ -5,7 +5,7 @@
  */
 #include "acpi.h"
 #include "log.h"
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 
 void __wrap_io_setup(struct cpu *cpu);
 void __wrap_acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);

@@ -4,7 +4,7 @@
  * argument of a hypercall for a pointer: the guest's fuzzer must see both.
  */
 #include "hypercall.h"
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 
 #define LEAF_FEATURES 1
 #define FEATURES_ECX_VMX BIT(5)

@@ -5,7 +5,7 @@
  * SDM Vol. 3, "Local APIC State After an INIT Reset ("Wait-for-SIPI" State)".
  */
 #include "apic/apic.h"
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 
 #define LONGER_THAN_SIPIS 100000
 

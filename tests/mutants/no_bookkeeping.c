@@ -2,9 +2,9 @@
  *
  * A hypervisor without the NMI bookkeeping of an exit, to price it: it does not even read the
  * guest's interruptibility state. SDM Vol. 3, "Guest Non-Register State". Linked instead of
- * vmx/exit.c's function.
+ * vmx/exit/exit.c's function.
  */
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 #include "vmx/vmcs.h"
 
 exit_handler __wrap_vmx_exit(struct cpu *cpu);

@@ -3,7 +3,7 @@
  * A hypervisor that lets a CPUID exit clear the guest's IA32_DEBUGCTL, as an exit does where "save
  * debug controls" is off: the guest must be seen to lose its branch records.
  */
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 #include "vmx/vmcs.h"
 
 void __real_exit_cpuid(struct cpu *cpu);

@@ -2,9 +2,9 @@
  *
  * A hypervisor without the NMI check of an exit, to price it. It does read the guest's
  * interruptibility state, because skipping an instruction needs it. SDM Vol. 3, "Guest
- * Interruptibility State". Linked instead of vmx/exit.c's function.
+ * Interruptibility State". Linked instead of vmx/exit/exit.c's function.
  */
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 #include "vmx/vmcs.h"
 
 exit_handler __wrap_vmx_exit(struct cpu *cpu);

@@ -3,8 +3,8 @@
  * A hypervisor that lets every MSR through: each row of the table must be seen to matter, and what
  * the bitmap cannot name, too.
  */
-#include "vmx/exit.h"
-#include "vmx/fault.h"
+#include "vmx/exit/exit.h"
+#include "vmx/root/fault.h"
 
 void __wrap_msr_setup(struct cpu *cpu, const uint32_t *controls);
 void __wrap_exit_rdmsr(struct cpu *cpu);

@@ -4,7 +4,7 @@
  * them among its records.
  */
 #include "msr.h"
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 #include "x86.h"
 
 void __real_exit_cpuid(struct cpu *cpu);

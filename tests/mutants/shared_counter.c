@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A hypervisor that counts the CPUID exits of all processors in one place: the ledger must be seen
- * to find that cache line shared. Linked instead of vmx/cpuid.c's function.
+ * to find that cache line shared. Linked instead of vmx/exit/cpuid.c's function.
  */
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 
 static uint64_t cpuid_exits;
 

@@ -18,7 +18,7 @@ import outcome  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 HYPERVISOR = ["boot", "mm", "vmx", "pmu", "nmi", "apic", "guest", "lib", "console"]
-OTHERS = ["guest/bench", "guest/measure", "guest/payload", "guest/accuracy", "guest/kvm",
+OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy", "programs/kvm",
           "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit",
           "tests/vtd"]
 BAD = "tests/static/bad.c"

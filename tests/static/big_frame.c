@@ -3,7 +3,7 @@
  * A hypervisor with a frame on the exit path that is larger than the stack: stack.py must refuse
  * it.
  */
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 
 #define LARGER_THAN_THE_STACK 20000
 

@@ -4,7 +4,7 @@
  * refuse it.
  */
 #include "cpu.h"
-#include "vmx/exit.h"
+#include "vmx/exit/exit.h"
 
 exit_handler __real_vmx_exit(struct cpu *cpu);
 exit_handler __wrap_vmx_exit(struct cpu *cpu);

@@ -29,7 +29,7 @@ WAYS_IN = {
     "NMI": [("nmi_entry", 6 * WORD)],
 }
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
-# is reported, others in the report, REPORTS_MAX in all (vmx/fault.c); one that only stops; and one
+# is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
 # in a safe access, which is passed over.
 EXCEPTIONS_BESIDE = 2
 FIRMWARE_STACK = 128 * 1024
@@ -37,8 +37,8 @@ FIRMWARE_STACK = 128 * 1024
 # Object files that load the stack pointer, and the stack that goes on there. "interrupted" is any
 # of them: what a handler puts on the stack that it came from is added to each.
 SWITCHES = {
-    "vmx/start.o": "root",
-    "vmx/fault.asm.o": "interrupted",
+    "vmx/start/machine.o": "root",
+    "vmx/root/fault.asm.o": "interrupted",
     "nmi/nmi.asm.o": "interrupted",
 }
 
@@ -49,17 +49,20 @@ FIRMWARE = "firmware"
 INDIRECT = {
     "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE],
     "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE],
-    "boot/options.o": ["boot/options.o"],                # its table
-    "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"], # the sinks
-    "mm/guest_walk.o": ["apic/apic_trap.o"],             # how it reads an entry
-    "nmi/source.o": ["nmi/source.o"],                    # the host's sources
-    "vmx/entry.asm.o": ["vmx/exit.o"],                   # the handlers' table
-    "vmx/exit.o": ["vmx/exit.o"],
-    "vmx/fault.asm.o": ["vmx/fault.o"],                  # the fix-up
-    "vmx/hypercall.o": ["vmx/hypercall.o"],              # its table
-    "vmx/msr.o": ["vmx/msr.o"],                          # the rules
-    "vmx/start.o": ["start_guest"],
+    "boot/options.o": ["boot/options.o"],                         # its table
+    "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],# the sinks
+    "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
+    "nmi/source.o": ["nmi/source.o"],                             # the host's sources
+    "vmx/exit/entry.asm.o": ["vmx/exit/exit.o"],                  # the handlers' table
+    "vmx/exit/exit.o": ["vmx/exit/exit.o"],
+    "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
+    "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
+    "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
+    "vmx/start/machine.o": ["start_guest"],
 }
+
+# What comes before an object file's path from the top: the folder of the build.
+FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
 
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
@@ -138,10 +141,10 @@ class Image:
                 self.objects.append((start, start + size, match[3]))
 
     def object_of(self, address):
-        """The object file's last folder and name: "vmx/exit.o"."""
+        """The object file's path from the project's top: "vmx/exit/exit.o"."""
         for start, end, name in self.objects:
             if start <= address < end:
-                return "/".join(name.split("/")[-2:])
+                return FROM_TOP.sub("", name)
         return "?"
 
     def take(self, where, address):
@@ -351,7 +354,7 @@ class Analysis:
         if mnemonic.startswith("pop") and mnemonic != "popcnt":
             return None if operands == "rsp" else depth - WORD
         if mnemonic in ("retf", "retfq"):
-            # Loads CS and goes on behind itself, see vmx/descriptors.c.
+            # Loads CS and goes on behind itself, see vmx/root/descriptors.c.
             return depth - 2 * WORD
         if mnemonic in ("leave", "enter") or (mnemonic == "xchg" and "rsp" in operands):
             return None

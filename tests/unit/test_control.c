@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "../../vmx/capability.h"
+#include "vmx/capability.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT_OF(n) (UINT32_C(1) << (n))

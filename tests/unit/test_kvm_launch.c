@@ -14,10 +14,10 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "guest/kvm/acpi.h"
-#include "guest/kvm/host.h"
-#include "guest/kvm/image.h"
-#include "guest/kvm/uart.h"
+#include "../../programs/kvm/acpi.h"
+#include "../../programs/kvm/host.h"
+#include "../../programs/kvm/image.h"
+#include "../../programs/kvm/uart.h"
 
 /* ---- host.c ---- */
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "guest/measure/internal.h"
+#include "../../programs/measure/internal.h"
 
 static char printed[1024];
 static uint32_t calls, operations_seen;

@@ -13,12 +13,12 @@
 
 #include <cmocka.h>
 
-#include "../../apic/apic.h"
-#include "../../pmu/pmu.h"
-#include "../../vmx/capability.h"
-#include "../../vmx/exit.h"
-#include "../../vmx/fault.h"
-#include "../../vmx/processor.h"
+#include "apic/apic.h"
+#include "pmu/pmu.h"
+#include "vmx/capability.h"
+#include "vmx/exit/exit.h"
+#include "vmx/root/fault.h"
+#include "vmx/start/start.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BITMAP_BYTES 4096
@@ -227,7 +227,7 @@ static void test_ranges_add_up(void **state)
 
 /* ---- pmu=off ---- */
 
-/* What the handlers of vmx/msr.c call: none of it is reached by setting the bitmap. */
+/* What the handlers of vmx/exit/msr.c call: none of it is reached by setting the bitmap. */
 bool rdmsr_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
 bool wrmsr_safe(uint32_t index, uint64_t value) { return index + value == 0; }
 bool rdpmc_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }

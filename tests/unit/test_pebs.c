@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "../../pmu/pmu.h"
-#include "../../vmx/fault.h"
+#include "pmu/pmu.h"
+#include "vmx/root/fault.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NEVER UINT32_MAX

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "../../pmu/pmu.h"
+#include "pmu/pmu.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FW_WRITE (1u << 13)
 
-/* What pmu_registers.c calls of vmx/msr.c, which another test has. */
+/* What pmu_registers.c calls of vmx/exit/msr.c, which another test has. */
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)
 {

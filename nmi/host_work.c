@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The host on the PMU. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters
+ * on PMI". Thesis, sections 3.1, 3.2.2 and 4.4.2.
+ */
+#include "pmu/pmu.h"
+
+#include "apic/apic.h"
+#include "nmi/nmi.h"
+#include "vmx/exit/exit.h"
+
+#define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
+#define COUNTER_BITS BITS(47, 0)
+#define STATUS_COUNTER_0 BIT(0)
+#define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
+#define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
+
+bool host_work_pmi_pending(const struct cpu *cpu)
+{
+    return cpu->pmu.host_work != NULL && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0;
+}
+
+/* Looked at first: what the handler does is not the workload's, and might overflow the counter. */
+bool host_work_pause(const struct cpu *cpu)
+{
+    if (cpu->pmu.host_work == NULL)
+        return false;
+    bool counting = rdmsr(IA32_PERF_GLOBAL_CTRL) != 0 || host_work_pmi_pending(cpu);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    return counting;
+}
+
+/* The counter is paused; nmi.asm starts it again. */
+void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
+{
+    struct host_work *work = cpu->pmu.host_work;
+
+    work->pmis++;
+    uint64_t next = rdmsr(IA32_PMC0) - work->period - HANDLER_BRANCHES;
+    wrmsr(IA32_A_PMC0, next & COUNTER_BITS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
+    apic_lvtpc_write(LVT_DELIVERY_NMI);
+}
+
+/* Exactly `branches` of them are executed, plus the call and return around it. */
+static void workload(uint64_t branches)
+{
+    __asm__ volatile("1: dec %0\n\t"
+                     "jnz 1b"
+                     : "+r"(branches)
+                     :
+                     : "cc");
+}
+
+static void wait_for_late_pmi(const struct cpu *cpu)
+{
+    for (unsigned i = 0; i < LATE_PMI_READS && host_work_pmi_pending(cpu); i++)
+        ;
+}
+
+static void count(struct cpu *cpu, struct host_work *work, uint64_t branches, uint64_t *counted)
+{
+    wrmsr(IA32_PERFEVTSEL0, EVENT_BRANCHES | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
+    wrmsr(IA32_A_PMC0, -work->period & COUNTER_BITS);
+    wrmsr(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
+    cpu->pmu.host_work = work;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, HOST_GLOBAL_CTRL);
+    workload(branches);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    wait_for_late_pmi(cpu);
+    cpu->pmu.host_work = NULL;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0); /* the handler of a late one started the counter again */
+    wrmsr(IA32_DEBUGCTL, 0);
+    *counted = work->pmis * work->period +
+               ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
+}
+
+/* The guest's counters stand still, but a PMI that one of them raised just before may be on its
+ * way: its delivery masks LVTPC, which is to be seen here, before host work unmasks it. An overflow
+ * with LVTPC unmasked is the sign of one; or the guest has dealt with it, or does not want it, and
+ * then this takes its time for nothing. NMIs are held back. */
+static uint32_t guest_lvtpc(void)
+{
+    uint32_t lvtpc = apic_lvtpc_read();
+
+    for (unsigned i = 0; i < LATE_PMI_READS && !(lvtpc & LVT_MASKED) &&
+                         rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_PMI; i++)
+        lvtpc = apic_lvtpc_read();
+    return lvtpc;
+}
+
+bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
+                   uint64_t *counted)
+{
+    struct host_work work = {.period = period};
+
+    if (!apic_software_enabled()) {
+        if (worth_a_line(cpu))
+            log_printf("pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
+                   "0, wanted 1), so LVTPC cannot be unmasked; enable it in the guest\n");
+        return false;
+    }
+    bool mask_step = cpu->boot->options.bookkeeping & BOOKKEEPING_MASK;
+
+    nmi_hold(cpu);
+    uint32_t lvtpc = guest_lvtpc();
+    pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host);
+    if (mask_step)
+        apic_lvtpc_write(LVT_DELIVERY_NMI);
+    count(cpu, &work, branches, counted);
+    if (mask_step)
+        apic_lvtpc_write(lvtpc);
+    pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest);
+    nmi_release(cpu);
+    *pmis = work.pmis;
+    return true;
+}

@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Fetches Debian's kernel package for the guest into the cache and prints two lines: the path of
+# vmlinuz and the path of its modules folder. The suite's own kernel is taken, unmodified.
+# Usage: kernel.sh [--update] [--headers] [cloud|stock]   (default: $GUEST, else cloud)
+# --headers: prints the folder of the same kernel's headers instead, for building modules.
+set -euo pipefail
+
+fail() {
+    echo "kernel.sh: $*" >&2
+    exit 1
+}
+
+update=0
+want_headers=0
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+        --update) update=1 ;;
+        --headers) want_headers=1 ;;
+        *) fail "unknown option '$1', wanted --update or --headers" ;;
+    esac
+    shift
+done
+flavour=${1:-${GUEST:-cloud}}
+case $flavour in
+    cloud) meta=linux-image-cloud-amd64 ;;
+    stock) meta=linux-image-amd64 ;;
+    *) fail "unknown flavour '$flavour', wanted cloud or stock" ;;
+esac
+
+suite=unknown
+if [ -r /etc/os-release ]; then
+    # shellcheck disable=SC1091
+    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-${ID:-unknown}}")
+fi
+cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}/kernel/$suite
+current=$cache/$flavour
+
+print_paths() {
+    local kernel modules
+    kernel=$(echo "$current"/boot/vmlinuz-*)
+    # Debian 13 has /lib inside /usr; the package may use either.
+    for modules in "$current"/usr/lib/modules/* "$current"/lib/modules/*; do
+        if [ -d "$modules/kernel" ] && [ -s "$kernel" ]; then
+            printf '%s\n%s\n' "$kernel" "$modules"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Downloads the packages named and unpacks them into the new folder $1.
+fetch_into() {
+    local target=$1 archive
+    shift
+    echo "kernel.sh: fetching $*" >&2
+    (cd "$work" && apt-get -q download "$@" >&2) ||
+        fail "cannot download $*; check the network, or as root run: apt-get update;" \
+            "where the suite has a newer kernel by now: programs/kernel.sh --update $flavour"
+    mkdir "$target"
+    for archive in "$work"/*.deb; do
+        dpkg-deb -x "$archive" "$target"
+        rm "$archive"
+    done
+}
+
+# The headers' own dependencies name the two packages that they are split into.
+fetch_headers() {
+    local release=$1 package=linux-headers-$1
+    local -a parts
+    mapfile -t parts < <(apt-cache depends "$package" 2> /dev/null |
+        sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-[^ ]*\)$/\1/p')
+    [ ${#parts[@]} -ge 2 ] ||
+        fail "apt-cache knows no $package; as root run: apt-get update;" \
+            "or: programs/kernel.sh --update"
+    fetch_into "$work/headers" "$package" "${parts[@]}"
+    # They name each other by where they would be installed.
+    sed -i "s|/usr/src/|$current/headers/usr/src/|g; s|/usr/lib/|$current/headers/usr/lib/|g" \
+        "$work/headers/usr/src/$package/Makefile"
+    rm -rf "$current/headers"
+    mv "$work/headers" "$current/headers"
+}
+
+print_headers() {
+    local -a paths
+    local release
+    mapfile -t paths < <(print_paths)
+    release=$(basename "${paths[1]}")
+    [ -e "$current/headers/usr/src/linux-headers-$release/Makefile" ] || fetch_headers "$release"
+    echo "$current/headers/usr/src/linux-headers-$release"
+}
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/.fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+if [ $update -eq 0 ] && found=$(print_paths); then
+    if [ $want_headers -eq 1 ]; then
+        print_headers
+    else
+        echo "$found"
+    fi
+    exit 0
+fi
+
+# The meta package depends on exactly one image package, whose name carries the release.
+resolve() {
+    apt-cache depends "$meta" 2> /dev/null |
+        sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | sed -n 1p
+}
+refresh_lists() {
+    if [ "$(id -u)" -eq 0 ]; then
+        apt-get update >&2
+    elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
+        sudo -n apt-get update >&2
+    fi
+}
+# Refreshed where the lists know no such package, or name a version that is gone by now.
+package=$(resolve) || true
+if [ -z "$package" ] || ! (fetch_into "$work/root" "$package"); then
+    refresh_lists || true
+    rm -rf "${work:?}"/*
+    package=$(resolve) || true
+    [ -n "$package" ] ||
+        fail "apt-cache knows no $meta; as root run: apt-get update (Debian 12 or 13 is needed)"
+    fetch_into "$work/root" "$package"
+fi
+rm -rf "$current"
+mv "$work/root" "$current"
+print_paths > /dev/null || fail "$package holds no vmlinuz or no modules; found: $(ls "$current")"
+if [ $want_headers -eq 1 ]; then
+    print_headers
+else
+    print_paths
+fi

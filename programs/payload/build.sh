@@ -1,0 +1,170 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Builds the guest's initramfs for one kernel flavour and prints the path of the image.
+# Usage: build.sh [--tools | --kexec | --bench | --kvm | --kvm-small | --kvm-bench] [cloud|stock]
+#    (default: $GUEST, else cloud)
+# The modules in it are the kernel's own.
+#   --tools  the image for the tests: also perf, and the project's own kernel modules
+#   --kexec  the small image, and in it this kernel and the small image for the job kexec
+#   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
+#            programs/*/root.sh adds. Such a script is given the folder that becomes the guest's root:
+#            a program /jobs/NAME in it is the job NAME for the kernel command line's
+#            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
+#            when a file in it changes, so that a script may build what it likes.
+#   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
+#            programs/kvm/, and the bench kernel ($BENCH_IMAGE, else build/bench.bzImage) for its guest
+#   --kvm-small, --kvm-bench  the same with Linux for the guest: this kernel, and the small image or
+#            that of --bench
+set -euo pipefail
+
+fail() {
+    echo "payload/build.sh: $*" >&2
+    exit 1
+}
+
+variant=small
+case ${1:-} in
+    --tools | --kexec | --bench | --kvm | --kvm-small | --kvm-bench)
+        variant=${1#--}
+        shift
+        ;;
+    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --kvm, --kvm-small or" \
+        "--kvm-bench" ;;
+esac
+flavour=${1:-${GUEST:-cloud}}
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+out=$top/build/payload
+# shellcheck source=programs/payload/parts.sh
+. "$here/parts.sh"
+mapfile -t kernel < <("$top/programs/kernel.sh" "$flavour")
+[ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
+modules=${kernel[1]}
+
+inner=''
+case $variant in
+    kexec | kvm-small) inner=$("$here/build.sh" "$flavour") ;;
+    kvm-bench) inner=$("$here/build.sh" --bench "$flavour") ;;
+esac
+loop_rounds=1000000
+access_rounds=10000
+access_flushes=1000
+defines=("-DLOOP_ROUNDS=$loop_rounds" "-DACCESS_ROUNDS=$access_rounds"
+    "-DACCESS_FLUSHES=$access_flushes")
+cc=${CC:-gcc}
+warnings=(-std=gnu11 -Wall -Wextra -Werror -static)
+mkdir -p "$out"
+# Boots are made several at once, and the parts are shared.
+exec 9> "$out/.lock"
+flock 9
+root=$(mktemp -d "$out/.root.XXXXXX")
+image=$out/${variant/small/initrd}-$flavour.img
+trap 'rm -rf "$root" "$root.new"' EXIT
+
+# init and the small programs that every image has.
+fill_small() {
+    local -a sources=("$here"/*.c "$top/programs/measure/statistics.c")
+    local -a headers=("$here"/*.h "$top"/include/hypercall.h "$top"/include/options.h
+        "$top"/programs/measure/{region,statistics}.h)
+    if ! newer_than "$out/init" "${sources[@]}" "${headers[@]}" "$here/build.sh"; then
+        "$cc" "${warnings[@]}" -O2 "${defines[@]}" -I "$here" -I "$top/include" \
+            -s -o "$out/init" "${sources[@]}"
+    fi
+    for name in loop access; do
+        if ! newer_than "$out/$name" "$here/$name.asm" "$here/build.sh"; then
+            nasm -f elf64 "${defines[@]}" -o "$out/$name.o" "$here/$name.asm"
+            ld -s -o "$out/$name" "$out/$name.o"
+        fi
+    done
+    mkdir -p "$root"/{dev,proc,sys,tmp}
+    cp "$out/init" "$out/loop" "$out/access" "$root/"
+    add_module "$root" "$modules" msr
+    add_module "$root" "$modules" efivarfs
+}
+
+# Debian's perf and the workload that it samples.
+fill_perf() {
+    # Its functions are what is measured: none may be inlined or lose its frame pointer.
+    if ! newer_than "$out/listing2" "$here/profile/listing2.c" "$here/build.sh"; then
+        "$cc" "${warnings[@]}" -O0 -fno-omit-frame-pointer -fno-inline -fno-pie \
+            -o "$out/listing2" "$here/profile/listing2.c"
+    fi
+    cp "$out/listing2" "$root/"
+    packages=$("$top/programs/workloads/fetch.sh")
+    add_program "$root" "$packages" usr/bin/perf
+}
+
+fill_tools() {
+    local own_module
+    own_module=$("$top/programs/module/build.sh" "$flavour")
+    fill_small
+    fill_perf
+    add_busybox "$root" "$packages"
+    "$top/programs/workloads/root.sh" "$root"
+    cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
+}
+
+fill_kexec() {
+    fill_small
+    mkdir "$root/kexec"
+    cp "${kernel[0]}" "$root/kexec/vmlinuz"
+    cp "$inner" "$root/kexec/initrd"
+}
+
+# KVM's modules need each other and irqbypass.
+fill_launcher() {
+    local launcher module
+    launcher=$("$top/programs/kvm/build.sh")
+    fill_small
+    for module in irqbypass kvm kvm-intel; do
+        add_module "$root" "$modules" "$module"
+    done
+    cp "$launcher" "$root/launch"
+}
+
+fill_kvm() {
+    local bench=${BENCH_IMAGE:-$top/build/bench.bzImage}
+    [ -r "$bench" ] || fail "cannot read $bench; build it first: make bench-image"
+    fill_launcher
+    cp "$bench" "$root/bench.bzImage"
+}
+
+# The inner image is built before the lock is taken.
+fill_kvm-small() {
+    fill_launcher
+    mkdir "$root/kvm"
+    cp "${kernel[0]}" "$root/kvm/vmlinuz"
+    cp "$inner" "$root/kvm/initrd"
+}
+
+fill_kvm-bench() {
+    fill_kvm-small
+}
+
+fill_bench() {
+    local script
+    fill_small
+    fill_perf
+    add_busybox "$root" "$packages"
+    add_program "$root" "$packages" usr/sbin/nginx
+    add_program "$root" "$packages" usr/bin/wrk
+    for script in "$top"/programs/*/root.sh; do
+        if [ -x "$script" ]; then
+            "$script" "$root"
+        fi
+    done
+}
+
+"fill_$variant"
+key=$(key_of "$root")
+if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
+    # A small image stays as it is: reading it is cheaper in an emulator than unpacking it.
+    if [[ $variant == small || $variant == k* ]]; then
+        archive "$root" > "$root.new"
+    else
+        archive "$root" | lz4 -q -l -9 > "$root.new"
+    fi
+    mv "$root.new" "$image"
+    echo "$key" > "$image.key"
+fi
+echo "$image"

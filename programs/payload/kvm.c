@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * kvm.c: the job `kvm`: loads this kernel's own KVM and starts a guest under it with the launcher
+ * (programs/kvm/): the bench kernel, for which pmv.bench=TESTS says what it runs, or with pmv.kvm=JOBS
+ * Linux, whose init runs these jobs and finds all other words of this kernel's command line on its
+ * own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of `build.sh --kvm` or
+ * `--kvm-bench` has what it takes.
+ * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
+ */
+#include "payload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LAUNCHER "/launch"
+#define BENCH_KERNEL "/bench.bzImage"
+#define LINUX_KERNEL "/kvm/vmlinuz"
+#define LINUX_INITRD "/kvm/initrd"
+#define WORD_MAX 512
+#define LINE_MAX_LENGTH 2048
+#define BENCH_MEMORY "256" /* MiB */
+#define LINUX_MEMORY "512" /* as the other columns have it */
+/* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
+#define LINUX_APIC "xapic"
+/* There is no ACPI to say how the machine ends; this takes the reset port, which the launcher has.
+ * It has no clock with a date, for which the driver would wait a second. The host's own init may be
+ * another. */
+#define LINUX_WORDS "rdinit=/init pmv.end=reboot reboot=pci initcall_blacklist=cmos_init"
+/* Seconds, pmv.seconds= has others. In the emulator one is some minutes of real time, where whoever
+ * started the machine has a limit of his own. */
+#define TIME_LIMIT "900"
+#define EXIT_NO_EXEC 127
+
+/* In the order of their dependencies. The parameters of the last are for a processor that does not
+ * take KVM's posted-interrupt descriptor, which comes with APIC virtualization. Without them KVM is
+ * as it is by default. */
+static const char *const modules[] = {"irqbypass", "kvm", "kvm-intel"};
+
+static const char *const settings[] = {
+    "kvm/parameters/enable_pmu",
+    "kvm_intel/parameters/enable_apicv",
+    "kvm_intel/parameters/flexpriority",
+    "kvm_intel/parameters/ept",
+    "kvm_intel/parameters/vpid",
+    "kvm_intel/parameters/unrestricted_guest",
+    "kvm_intel/parameters/vmentry_l1d_flush",
+};
+
+static int load(const char *file, const char *parameters)
+{
+    char path[128];
+    int error = 0;
+    int fd;
+
+    snprintf(path, sizeof(path), "/lib/modules/%s.ko", file);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        /* Built in, where the kernel has it so: the launcher looks for KVM itself. */
+        return 0;
+    }
+    if (syscall(SYS_finit_module, fd, parameters, 0) != 0 && errno != EEXIST) {
+        error = errno;
+    }
+    close(fd);
+    return error;
+}
+
+static void print_word(const char *key, const char *path)
+{
+    const char *text = read_text(path);
+
+    printf(" %s=%.*s", key, text == NULL ? 1 : (int)strcspn(text, "\n"), text == NULL ? "-" : text);
+}
+
+/* What a figure of this column depends on, in one line. */
+static void print_settings(void)
+{
+    struct utsname name;
+    char path[128];
+
+    uname(&name);
+    printf("kvm: release=%s", name.release);
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        snprintf(path, sizeof(path), "/sys/module/%s", settings[i]);
+        print_word(strrchr(settings[i], '/') + 1, path);
+    }
+    print_word("nmi_watchdog", "/proc/sys/kernel/nmi_watchdog");
+    print_word("perf_event_max_sample_rate", "/proc/sys/kernel/perf_event_max_sample_rate");
+    print_word("perf_cpu_time_max_percent", "/proc/sys/kernel/perf_cpu_time_max_percent");
+    printf("\n");
+}
+
+static int launch(char *const arguments[])
+{
+    int status = -1;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        execv(LAUNCHER, arguments);
+        _exit(EXIT_NO_EXEC);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        return EXIT_NO_EXEC;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+}
+
+static int launch_bench(char *seconds)
+{
+    char tests[WORD_MAX], append[WORD_MAX + sizeof("bench=")];
+    char *const arguments[] = {LAUNCHER, "--kernel", BENCH_KERNEL, "--append", append,
+                               "--memory", BENCH_MEMORY, "--timeout", seconds, NULL};
+
+    command_line_word("pmv.bench", "", tests, sizeof(tests));
+    snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "bench=" : "", tests);
+    return launch(arguments);
+}
+
+/* Of a word that is there twice, the last counts. */
+static int launch_linux(const char *jobs, char *seconds)
+{
+    char append[LINE_MAX_LENGTH];
+    char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
+                               "--append", append, "--memory", LINUX_MEMORY, "--apic", LINUX_APIC,
+                               "--timeout", seconds, NULL};
+    const char *line = read_text("/proc/cmdline");
+
+    if (line == NULL) {
+        line = "";
+    }
+    snprintf(append, sizeof(append), "%.*s " LINUX_WORDS " pmv.run=%s", (int)strcspn(line, "\n"),
+             line, jobs);
+    return launch(arguments);
+}
+
+int job_kvm(void)
+{
+    const size_t count = sizeof(modules) / sizeof(modules[0]);
+    char jobs[WORD_MAX], seconds[WORD_MAX], apicv[WORD_MAX];
+    const char *kernel;
+    int status;
+
+    command_line_word("pmv.kvm", "", jobs, sizeof(jobs));
+    command_line_word("pmv.seconds", TIME_LIMIT, seconds, sizeof(seconds));
+    kernel = *jobs != '\0' ? LINUX_KERNEL : BENCH_KERNEL;
+    if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
+        printf("kvm: error=\"no " LAUNCHER " or no %s in this initramfs; make one with "
+               "programs/payload/build.sh --kvm%s\"\n", kernel, *jobs != '\0' ? "-bench" : "");
+        return 1;
+    }
+    command_line_word("pmv.apicv", "", apicv, sizeof(apicv));
+    for (size_t i = 0; i < count; i++) {
+        bool without = i == count - 1 && strcmp(apicv, "0") == 0;
+        int error = load(modules[i], without ? "enable_apicv=0" : "");
+
+        if (error != 0) {
+            printf("kvm: module=%s load=\"%s\"\n", modules[i], strerror(error));
+        }
+    }
+    perf_lift_limits();
+    print_settings();
+    status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_bench(seconds);
+    printf("kvm: launcher_status=%d\n", status);
+    return status;
+}

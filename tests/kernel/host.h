@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Tests of what the host does beside the guest: its NMIs, its use of the PMU, a second guest. They
+ * need the hypervisor's test build (make TEST=1) and, for host NMIs, the emulator's markers.
+ */
+#ifndef PMUVISOR_BENCH_HOST_H
+#define PMUVISOR_BENCH_HOST_H
+
+#include "kernel.h"
+
+/* A hypercall with all its registers. */
+struct hypercall_registers {
+    uint64_t rax, rbx, rcx, rdx;
+};
+/* Number in RAX; gives what the hypervisor left in them. */
+struct hypercall_registers hypercall_all(uint64_t rax, uint64_t rbx, uint64_t rcx, uint64_t rdx);
+/* The processor runs under a hypervisor that offers hypercall `number`; if not, skips the test. */
+bool hypervisor_offers(const struct job *job, unsigned number);
+
+/* What the source of backtrace requests has handled so far. */
+struct handled {
+    uint64_t in_root, recovered, returned;
+};
+struct handled host_handled(void);
+/* Tells the emulator what a host NMI does to memory; false: the test was skipped. */
+bool host_nmi_setup(const struct job *job);
+/* The same for a sender that has sent the NMI and has not come to say so. Until host_nmi_setup() is
+ * called again, which is when it does. */
+void host_nmi_still_sending(void);
+/* A host NMI for this processor, now, while the guest runs. */
+void host_nmi_now(void);
+
+DECLARE_TEST(test_host_sweep);
+DECLARE_TEST(test_host_sweep_blocked);
+DECLARE_TEST(test_host_sweep_nmi);
+DECLARE_TEST(test_host_sweep_tick);
+DECLARE_TEST(test_host_sweep_merge);
+DECLARE_TEST(test_host_lost);
+DECLARE_TEST(test_host_returned);
+DECLARE_TEST(test_host_sending);
+DECLARE_TEST(test_host_burst);
+DECLARE_TEST(test_host_root);
+DECLARE_TEST(test_host_unblock);
+DECLARE_TEST(test_host_mask);
+DECLARE_TEST(test_host_mask_pmi);
+DECLARE_TEST(test_host_fault);
+DECLARE_TEST(test_hypercall);
+DECLARE_TEST(test_hypercall_apic);
+DECLARE_TEST(test_hypercall_hidden);
+DECLARE_TEST(test_context);
+DECLARE_TEST(test_lbr);
+DECLARE_TEST(test_pebs);
+
+/* VMCALL with RAX RBX RCX RDX RSI RDI RBP R8 ... R15, in and out. hypercall.asm */
+#define HYPERCALL_REGISTERS 15
+void hypercall_whole(uint64_t registers[HYPERCALL_REGISTERS]);
+
+/* Regions of the ledger. */
+enum host_region {
+    /* + enum probe_kind: exits without an NMI, just before a sweep; one behind them is the tick. */
+    REGION_HOST_CLEAN = 1300,
+    REGION_HOST_CLEAN_BLOCKED = 1400,
+    REGION_OTHER_GUEST = 1501,
+    REGION_OTHER_GUEST_BARE,
+    REGION_OTHER_GUEST_STATUS,
+    REGION_LBR,
+    REGION_PEBS,
+};
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * MSRs by which a guest could reach the hypervisor: what it gets for an access, and what the
+ * hardware has in them afterwards, which the hypervisor's test build tells. The job names the MSR.
+ * SDM Vol. 4, "Architectural MSRs".
+ */
+#include "kernel.h"
+#include "host.h"
+
+#include "hypercall.h"
+#include "msr.h"
+#include "x86.h"
+
+#define PATTERN 0x5a5a5a5a5a5a5a5aULL
+#define BITS_TRIED 64
+#define PAGE 0x1000
+
+static bool good;
+
+static void expect(uint32_t index, bool condition, const char *what, uint64_t value)
+{
+    if (!condition && good)
+        tap_note("MSR 0x%x: %s (0x%lx)", index, what, value);
+    good &= condition;
+}
+
+/* What root mode reads. */
+static uint64_t hardware(uint32_t index)
+{
+    struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_MSR, index, 0, 0);
+
+    expect(index, r.rax == 0, "the hardware does not have it", r.rax);
+    return r.rbx;
+}
+
+static bool begin(const struct job *job)
+{
+    good = true;
+    return hypervisor_offers(job, HYPERCALL_TEST_MSR);
+}
+
+static void expect_write(uint32_t index, uint64_t value, bool accepted, uint64_t then)
+{
+    expect(index, wrmsr_try(index, value) == accepted,
+           accepted ? "a write was refused" : "a write was accepted", value);
+    expect(index, accepted || fault_vector == VECTOR_GP, "refused with another vector", fault_vector);
+    uint64_t now = hardware(index);
+    expect(index, now == then, "the hardware holds the wrong value", now);
+}
+
+/* Not written, with what it holds either. */
+static void not_written(const struct job *job, bool readable)
+{
+    uint32_t index = (uint32_t)job->number[0];
+    uint64_t value = 0;
+
+    if (!begin(job))
+        return;
+    uint64_t before = hardware(index);
+    if (readable)
+        expect(index, rdmsr_try(index, &value) && value == before, "it was not read", value);
+    else
+        expect(index, !rdmsr_try(index, &value) && fault_vector == VECTOR_GP, "it was read", value);
+    expect_write(index, before, false, before);
+    expect_write(index, before ^ PATTERN, false, before);
+    tap_result(good, job->name, NULL);
+}
+
+void test_msr_refused(const struct job *job) { not_written(job, false); }
+void test_msr_read_only(const struct job *job) { not_written(job, true); }
+
+/* Written with nothing but what it holds. */
+void test_msr_kept(const struct job *job)
+{
+    uint32_t index = (uint32_t)job->number[0];
+    uint64_t value = 0;
+
+    if (!begin(job))
+        return;
+    uint64_t before = hardware(index);
+    expect(index, rdmsr_try(index, &value) && value == before, "it was not read", value);
+    expect_write(index, before, true, before);
+    for (unsigned bit = 0; bit < BITS_TRIED; bit++)
+        /* Turning the MTRRs off is accepted without effect: test_msr_special(). */
+        if (index != IA32_MTRR_DEF_TYPE || (before ^ BIT(bit)) & MTRR_DEF_TYPE_E)
+            expect_write(index, before ^ BIT(bit), false, before);
+    tap_result(good, job->name, NULL);
+}
+
+/* The guest's alone: written, read back, and never changed by an exit. */
+void test_msr_passed(const struct job *job)
+{
+    static const uint64_t values[] = {0, 1, 2, 4, 7, 1};
+    uint32_t index = (uint32_t)job->number[0];
+    uint64_t value = ~0ULL, before = rdmsr(index);
+
+    good = true;
+    for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        expect(index, wrmsr_try(index, values[i]), "a write was refused", values[i]);
+        (void)cpuid(0, 0);
+        expect(index, rdmsr_try(index, &value) && value == values[i], "an exit changed it", value);
+    }
+    wrmsr(index, before);
+    tap_result(good, job->name, NULL);
+}
+
+void test_msr_special(const struct job *job)
+{
+    if (!begin(job))
+        return;
+    uint64_t type = rdmsr(IA32_MTRR_DEF_TYPE), base = rdmsr(IA32_APIC_BASE);
+    uint64_t enable = rdmsr(IA32_MISC_ENABLE), control = rdmsr(IA32_FEATURE_CONTROL);
+
+    /* As Linux rewrites the MTRRs: off, the same again, on. */
+    expect(IA32_MTRR_DEF_TYPE, type & MTRR_DEF_TYPE_E, "MTRRs are off at the start", type);
+    expect_write(IA32_MTRR_DEF_TYPE, 0, true, type);
+    expect_write(IA32_MTRR_DEF_TYPE, type, true, type);
+    expect_write(IA32_APIC_BASE, base, true, base);
+    expect_write(IA32_APIC_BASE, base ^ PAGE, false, base);
+    expect_write(IA32_APIC_BASE, base ^ BIT(32), false, base);
+    /* The bit stays, the others are written. */
+    expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE, true, enable);
+    expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE ^ BIT(0), true, enable ^ BIT(0));
+    expect_write(IA32_MISC_ENABLE, enable ^ BIT(0), true, enable ^ BIT(0));
+    expect_write(IA32_MISC_ENABLE, enable, true, enable);
+    uint64_t options = rdmsr(IA32_MCU_OPT_CTRL);
+    expect_write(IA32_MCU_OPT_CTRL, options ^ MCU_OPT_CTRL_FB_CLEAR_DIS, true, options);
+    expect_write(IA32_MCU_OPT_CTRL, options ^ BIT(0), true, options ^ BIT(0));
+    expect(IA32_FEATURE_CONTROL,
+           control & FEATURE_CONTROL_LOCK && !(control & FEATURE_CONTROL_VMX_OUTSIDE_SMX),
+           "it shows what is hidden", control);
+    uint64_t locked = hardware(IA32_FEATURE_CONTROL);
+    expect_write(IA32_FEATURE_CONTROL, control, false, locked);
+    expect_write(IA32_FEATURE_CONTROL, 0, false, locked);
+    tap_result(good, job->name, NULL);
+}
+
+/* Root mode's IA32_SPEC_CTRL and the flush before an entry are what CPUID says that it does; the
+ * guest's value comes back. The emulator keeps what was last written to IA32_FLUSH_CMD. */
+void test_mitigations(const struct job *job)
+{
+    uint32_t on = cpuid(CPUID_HV_FEATURES, 0).edx;
+    uint64_t root_bits = on & MITIGATION_IBRS ? SPEC_CTRL_IBRS : 0, value;
+
+    if (!begin(job))
+        return;
+    tap_value("mitigations", on);
+    for (uint64_t guest = 0; guest < 8; guest++) {
+        wrmsr(IA32_SPEC_CTRL, guest);
+        wrmsr(IA32_FLUSH_CMD, 0);
+        value = hardware(IA32_SPEC_CTRL);
+        expect(IA32_SPEC_CTRL, value == (guest | root_bits), "root mode runs with", value);
+        value = rdmsr(IA32_SPEC_CTRL);
+        expect(IA32_SPEC_CTRL, value == guest, "the guest has back", value);
+        value = rdmsr(IA32_FLUSH_CMD);
+        expect(IA32_FLUSH_CMD, value == (on & MITIGATION_L1D ? FLUSH_CMD_L1D : 0),
+               "written before the entry", value);
+    }
+    wrmsr(IA32_SPEC_CTRL, 0);
+    tap_result(good, job->name, NULL);
+}

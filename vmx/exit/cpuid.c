@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The guest's CPUID: the processor's own, less what one table hides, plus the hypervisor leaves.
+ * A feature is hidden where VMX does not switch its state, or does not give the guest its
+ * instructions, on this processor. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior
+ * in VMX Non-Root Operation".
+ */
+#include "vmx/exit/exit.h"
+
+#include <string.h>
+
+#include "vmx/capability.h"
+#include "hypercall.h"
+
+/* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */
+#define SLOT_EXTENDED_1 (CPUID_SLOTS - 1)
+#define SLOT_NONE (CPUID_SLOTS - 2)
+#define ANY_SUBLEAF ~0u
+
+
+#define HYPERVISOR_LEAVES 0x10000000u /* 0x40000000 .. 0x4fffffff are never hardware's */
+
+enum reg { EAX, EBX, ECX, EDX };
+
+/* Bits that are hidden unless a control that is in use, or an option, allows them. */
+struct cpuid_row {
+    uint32_t leaf, subleaf;
+    uint32_t hidden[4];
+    enum control_set set; /* of the control; SET_COUNT: of the options below */
+    uint32_t unless;      /* the control; 0: always hidden */
+};
+#define WHOLE_LEAF(leaf) leaf, ANY_SUBLEAF, {~0u, ~0u, ~0u, ~0u}
+#define ALWAYS SET_PIN, 0
+#define OPTION_PMU 1u
+#define OPTION_NO_TICK 2u
+#define UNLESS_PMU SET_COUNT, OPTION_PMU
+#define UNLESS_NO_TICK SET_COUNT, OPTION_NO_TICK
+
+static const struct cpuid_row rows[] = {
+    /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
+     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). */
+    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE, 0}, ALWAYS},
+    /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
+    {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
+    {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
+    {WHOLE_LEAF(0x0a), UNLESS_PMU},
+    {WHOLE_LEAF(0x23), UNLESS_PMU},
+    /* MONITOR: the tick stops in the deep C-states that MWAIT reaches; HLT stays. */
+    {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, UNLESS_NO_TICK},
+    /* Hardware feedback, thread director: the processor writes their table past the EPT (msr.c). */
+    {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0, 0}, ALWAYS},
+    /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
+    {7, 0, {0, BIT(2), BIT(30), BIT(1)}, ALWAYS},
+    {WHOLE_LEAF(0x12), ALWAYS},
+    /* INVPCID, WAITPKG, RDPID, RDTSCP, XSAVES: without the secondary control the instruction is #UD
+     * in the guest. */
+    {7, 0, {0, BIT(10), 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_INVPCID},
+    {7, 0, {0, 0, BIT(5), 0}, SET_SECONDARY, SECONDARY_ENABLE_USER_WAIT},
+    {7, 0, {0, 0, BIT(22), 0}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
+    {CPUID_LEAF_EXTENDED_1, ANY_SUBLEAF, {0, 0, 0, BIT(27)}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
+    {CPUID_LEAF_XSAVE, 1, {BIT(3), 0, 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_XSAVES},
+    /* "Enable PCONFIG" stays 0. */
+    {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
+    {WHOLE_LEAF(0x1b), ALWAYS},
+    /* MSRLIST: its tertiary control is not used. FRED: its CR4 bit is not given to the guest. */
+    {7, 1, {BIT(27) | BIT(17), 0, 0, 0}, ALWAYS},
+    /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
+    {7, 0, {0, BIT(14), 0, 0}, SET_ENTRY, ENTRY_LOAD_BNDCFGS},
+    /* CET_SS, CET_IBT: S_CET, SSP and the SSP table are switched only by the CET controls. */
+    {7, 0, {0, 0, BIT(7), BIT(20)}, SET_ENTRY, ENTRY_LOAD_CET},
+    /* ARCH_LBR: else root-mode branches would be recorded in the guest's LBR stack. */
+    {7, 0, {0, 0, 0, BIT(19)}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    {WHOLE_LEAF(0x1c), SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    /* Intel PT: where VMX allows it at all, tracing records root mode and writes past the EPT,
+     * unless three controls are used together, which no machine at hand could test. */
+    {7, 0, {0, BIT(25), 0, 0}, ALWAYS},
+    {WHOLE_LEAF(0x14), ALWAYS},
+    /* KL, UINTR: state that VMX has no fields for, and CR4 bits that are not given to the guest
+     * (cr.c). OSPKE follows the guest's CR4. */
+    {7, 0, {0, 0, BIT(23) | CPUID_7_ECX_OSPKE, BIT(5)}, ALWAYS},
+    {WHOLE_LEAF(0x19), ALWAYS},
+    /* Supervisor state of hidden features, which XRSTORS would load past the MSR bitmap. */
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT | XSS_UINTR, 0}, ALWAYS},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
+    /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: their exits have reasons of their own
+     * and are answered with #UD. */
+    {7, 1, {0, 0, BIT(5), BIT(15)}, ALWAYS},
+};
+
+/* What is done to the four registers. The first filter changes nothing, so that the exit path has
+ * no case for leaves without one. */
+struct cpuid_filter {
+    uint32_t keep[4];
+    uint32_t add[4];
+};
+_Static_assert(1 + CPUID_SUBLEAVES * LENGTH_OF(rows) <= PAGE_SIZE / sizeof(struct cpuid_filter),
+               "the filters fit one page even where no two rows share one");
+
+uint64_t cpuid_hidden_xss(const uint32_t *controls)
+{
+    return XSS_PT | XSS_UINTR | (controls[SET_ENTRY] & ENTRY_LOAD_CET ? 0 : XSS_CET) |
+           (controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL ? 0 : XSS_LBR);
+}
+
+static unsigned slot_of(uint32_t leaf)
+{
+    if (leaf < SLOT_NONE)
+        return leaf;
+    return leaf == CPUID_LEAF_EXTENDED_1 ? SLOT_EXTENDED_1 : SLOT_NONE;
+}
+
+/* Subleaves 0 and 1 have filters of their own, all others share one. */
+static unsigned row_of(uint32_t subleaf)
+{
+    return subleaf < CPUID_SUBLEAVES - 1 ? subleaf : CPUID_SUBLEAVES - 1;
+}
+
+/* The filter of (leaf, subleaf), made when it is not there yet. */
+static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, unsigned row)
+{
+    uint8_t *slot = &cpu->cpuid_slot[row][slot_of(leaf)];
+
+    if (*slot == 0) {
+        *slot = cpu->cpuid_count++;
+        memset(cpu->cpuid_filters[*slot].keep, 0xff, sizeof(cpu->cpuid_filters[*slot].keep));
+    }
+    return &cpu->cpuid_filters[*slot];
+}
+
+/* The bits that follow the guest's CR4, which are root mode's in what CPUID gave. */
+void cpuid_follow_cr4(struct cpu *cpu)
+{
+    uint64_t cr4 = cpu->guest_cr4_tracked;
+    uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
+    uint32_t ospke = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
+
+    for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
+        filter_of(cpu, 1, r)->add[ECX] = CPUID_1_ECX_HYPERVISOR | osxsave;
+    filter_of(cpu, 7, 0)->add[ECX] = ospke;
+}
+
+bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
+{
+    const struct options *o = &cpu->boot->options;
+    uint32_t options = (o->pmu ? OPTION_PMU : 0) | (o->tick_ms == 0 ? OPTION_NO_TICK : 0);
+
+    cpu->cpuid_filters = page_alloc(1);
+    if (cpu->cpuid_filters == NULL)
+        return false;
+    memset(cpu->cpuid_filters[0].keep, 0xff, sizeof(cpu->cpuid_filters[0].keep));
+    cpu->cpuid_count = 1;
+    cpu->hypercalls = hypercalls_offered();
+    for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
+        if ((row->set == SET_COUNT ? options : controls[row->set]) & row->unless)
+            continue;
+        for (unsigned r = 0; r < CPUID_SUBLEAVES; r++) {
+            if (row->subleaf != ANY_SUBLEAF && row->subleaf != r)
+                continue;
+            for (unsigned reg = 0; reg < 4; reg++)
+                filter_of(cpu, row->leaf, r)->keep[reg] &= ~row->hidden[reg];
+        }
+    }
+    cpuid_follow_cr4(cpu);
+    return true;
+}
+
+static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
+{
+    if (leaf == CPUID_HV_SIGNATURE)
+        return (struct cpuid_result){CPUID_HV_LAST, PMUVISOR_SIGNATURE_EBX, PMUVISOR_SIGNATURE_ECX,
+                                     PMUVISOR_SIGNATURE_EDX};
+    if (leaf == CPUID_HV_FEATURES)
+        return (struct cpuid_result){
+            PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH,
+            cpu->boot->options.policy, cpu->hypercalls, cpu->mitigations};
+    return (struct cpuid_result){0, 0, 0, 0};
+}
+
+static inline void answer(struct cpu *cpu, struct cpuid_result r, const struct cpuid_filter *f)
+{
+    cpu->gpr[GPR_RAX] = (r.eax & f->keep[EAX]) | f->add[EAX];
+    cpu->gpr[GPR_RBX] = (r.ebx & f->keep[EBX]) | f->add[EBX];
+    cpu->gpr[GPR_RCX] = (r.ecx & f->keep[ECX]) | f->add[ECX];
+    cpu->gpr[GPR_RDX] = (r.edx & f->keep[EDX]) | f->add[EDX];
+}
+
+void exit_cpuid(struct cpu *cpu)
+{
+    uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX];
+    uint32_t subleaf = (uint32_t)cpu->gpr[GPR_RCX];
+
+    if (__builtin_expect(leaf < SLOT_NONE, 1))
+        answer(cpu, cpuid(leaf, subleaf),
+               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][leaf]]);
+    else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES)
+        answer(cpu, hypervisor_leaf(cpu, leaf), &cpu->cpuid_filters[0]);
+    else if (leaf == CPUID_LEAF_EXTENDED_1)
+        answer(cpu, cpuid(leaf, subleaf),
+               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][SLOT_EXTENDED_1]]);
+    else
+        answer(cpu, cpuid(leaf, subleaf), &cpu->cpuid_filters[0]);
+    skip_instruction(cpu);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * EPT violations: the guest touched what is not mapped for it. That is the hypervisor's own
+ * memory, or an address past the map; one page of the former is the reset doorbell.
+ *
+ * Nothing that the exit interrupted is delivered again: the map never changes, so its delivery
+ * would exit for ever. Where an IRET caused the violation and NMIs were blocked, the saved blocking
+ * is right already: it is gone, as after an IRET that faults without VMX. SDM Vol. 3, "EPT
+ * Violations", "Exit Qualification for EPT Violations".
+ */
+#include "vmx/exit/exit.h"
+
+#include "vmx/exit/apic_trap.h"
+
+void exit_ept_violation(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    uint64_t address = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
+
+    if (cpu->apic.page != 0 && address - cpu->apic.page < PAGE_SIZE &&
+        apic_trap_access(cpu, address, qualification))
+        return;
+    if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && qualification & EPT_VIOLATION_WRITE) {
+        log_printf("\npmuvisor: the guest asked for a reset\n");
+        machine_end(cpu);
+    }
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's %s of 0x%lx at RIP 0x%lx was refused: not its memory\n",
+                   qualification & EPT_VIOLATION_WRITE   ? "write"
+                   : qualification & EPT_VIOLATION_FETCH ? "execution"
+                                                         : "read",
+                   address, vmcs_read_natural(VMCS_GUEST_RIP));
+    (void)inject_refusal(cpu);
+}
+
+const char *inject_refusal(struct cpu *cpu)
+{
+    enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
+
+    if (fault == DELIVERY_SHUTDOWN)
+        exit_triple_fault(cpu);
+    if (fault == DELIVERY_DOUBLE_FAULT) {
+        inject_df();
+        return "double fault";
+    }
+    inject_gp();
+    return "#GP";
+}

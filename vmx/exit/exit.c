@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Exit dispatch: a table from reason to handler, and the handlers that are one line.
+ * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
+ */
+#include "vmx/exit/exit.h"
+
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/root/fault.h"
+#include "vmx/start/start.h"
+
+static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
+
+/* Real INVD would throw away the hypervisor's own dirty lines with the guest's. */
+static void exit_invd(struct cpu *cpu)
+{
+    wbinvd();
+    skip_instruction(cpu);
+}
+
+/* State that CPUID hides, see cpuid_hidden_xss(): its bit in IA32_XSS is as good as reserved. */
+static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
+
+void exit_triple_fault(struct cpu *cpu)
+{
+    log_printf("\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
+               cpu->apic_id);
+    report_guest(cpu);
+    processors_stop();
+    report_places(cpu);
+    machine_end(cpu);
+}
+
+/* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
+static void exit_task_switch(struct cpu *cpu)
+{
+    const char *becomes = inject_refusal(cpu);
+
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: the guest tried a hardware task switch: %s\n", becomes);
+}
+
+static const exit_handler handlers[EXIT_REASON_COUNT] = {
+    [EXIT_REASON_EXCEPTION_OR_NMI] = exit_nmi,
+    [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault,
+    [EXIT_REASON_INIT_SIGNAL] = exit_init,
+    [EXIT_REASON_SIPI] = exit_sipi,
+    [EXIT_REASON_NMI_WINDOW] = exit_nmi_window,
+    [EXIT_REASON_TASK_SWITCH] = exit_task_switch,
+    [EXIT_REASON_CPUID] = exit_cpuid,
+    [EXIT_REASON_INVD] = exit_invd,
+    [EXIT_REASON_RDPMC] = exit_rdpmc,
+    [EXIT_REASON_VMCALL] = exit_vmcall,
+    [EXIT_REASON_MWAIT] = exit_mwait,
+    [EXIT_REASON_WBINVD] = exit_wbinvd,
+    [EXIT_REASON_CR_ACCESS] = exit_cr_access,
+    [EXIT_REASON_IO_INSTRUCTION] = exit_io,
+    [EXIT_REASON_RDMSR] = exit_rdmsr,
+    [EXIT_REASON_WRMSR] = exit_wrmsr,
+    [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation,
+    [EXIT_REASON_PREEMPTION_TIMER] = exit_tick,
+    [EXIT_REASON_XSETBV] = exit_xsetbv,
+    [EXIT_REASON_XSAVES] = exit_xsaves,
+    [EXIT_REASON_XRSTORS] = exit_xsaves,
+};
+
+/* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
+ * them, so they are not there. */
+static const uint8_t undefined[] = {
+    EXIT_REASON_GETSEC, EXIT_REASON_VMCLEAR, EXIT_REASON_VMLAUNCH, EXIT_REASON_VMPTRLD,
+    EXIT_REASON_VMPTRST, EXIT_REASON_VMREAD, EXIT_REASON_VMRESUME, EXIT_REASON_VMWRITE,
+    EXIT_REASON_VMXOFF, EXIT_REASON_VMXON, EXIT_REASON_INVEPT, EXIT_REASON_INVVPID,
+    EXIT_REASON_VMFUNC, EXIT_REASON_ENCLS, EXIT_REASON_SEAMCALL, EXIT_REASON_TDCALL,
+    EXIT_REASON_URDMSR, EXIT_REASON_UWRMSR, EXIT_REASON_RDMSR_IMMEDIATE,
+    EXIT_REASON_WRMSRNS_IMMEDIATE,
+};
+
+/* Behind an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
+ * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Seen to here, so that exits in
+ * 64-bit mode pay nothing for it; an entry that failed has changed nothing. */
+static bool eip_wrapped(uint32_t reason)
+{
+    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
+
+    if (!(reason & EXIT_REASON_ENTRY_FAILURE) || rip <= UINT32_MAX ||
+        vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG)
+        return false;
+    vmcs_write_natural(VMCS_GUEST_RIP, (uint32_t)rip);
+    return true;
+}
+
+static void exit_unexpected(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (eip_wrapped(reason))
+        return;
+    report_guest(cpu);
+    /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end
+     * it so; or it arrives in root mode, or in the guest, as any other. */
+    if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
+        machine_check_report();
+    hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
+                     "0x%lx", reason, exit_reason_name(reason & EXIT_REASON_BASIC),
+                     vmcs_read_natural(VMCS_EXIT_QUALIFICATION),
+                     vmcs_read_natural(VMCS_GUEST_RIP));
+}
+
+void exit_setup(struct cpu *cpu)
+{
+    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
+        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
+    for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
+        cpu->handlers[undefined[i]] = exit_undefined;
+    cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
+}
+
+static inline exit_handler count_and_find(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
+        reason = EXIT_REASON_COUNT;
+    cpu->exits[reason]++;
+    return cpu->handlers[reason];
+}
+
+static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
+{
+    if (cpu->blocking & cpu->nmi.unblock_mask) {
+        /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
+        cpu->nmi.unblocked++;
+        nmi_unblock();
+    }
+    if (cpu->nmi.notes & cpu->nmi.notes_mask)
+        nmi_bookkeeping(cpu);
+    return count_and_find(cpu);
+}
+
+exit_handler vmx_exit(struct cpu *cpu)
+{
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return vmx_exit_with_nmi_work(cpu);
+    return count_and_find(cpu);
+}
+
+void vmx_exit_timed(struct cpu *cpu)
+{
+    uint64_t start = rdtsc();
+    exit_handler handler = vmx_exit(cpu);
+
+    handler(cpu);
+    pmu_before_entry(cpu);
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    if (reason < EXIT_REASON_COUNT) /* not an entry that failed */
+        cpu->exit_cycles[reason] += rdtsc() - start;
+}
+
+void vmx_entry_failed(struct cpu *cpu)
+{
+    report_guest(cpu);
+    hypervisor_fault("VM entry failed, VM-instruction error %u",
+                     vmcs_read_32(VMCS_INSTRUCTION_ERROR));
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * VMCALL: what the guest's kernel can ask. Numbers and arguments are in include/hypercall.h; all
+ * data moves in registers, so no guest memory is read or written.
+ */
+#include "hypercall.h"
+
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/exit/exit.h"
+#include "test_hooks.h"
+
+#define HOST_WORK_MAX (1ULL << 32) /* branches: some seconds */
+#define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */
+#define LOG_CHUNK 32
+#define ALL_REASONS (~0ULL)
+
+static int64_t host_work(struct cpu *cpu)
+{
+    uint64_t branches = cpu->gpr[GPR_RBX], period = cpu->gpr[GPR_RCX], pmis, counted;
+
+    if (!cpu->boot->options.pmu || branches == 0 || branches > HOST_WORK_MAX ||
+        period < HOST_WORK_PERIOD_MIN || period > HOST_WORK_MAX)
+        return HYPERCALL_E_ARGUMENT;
+    if (!cpu->pmu.can_work)
+        return HYPERCALL_E_SUPPORT;
+    if (cpu->gpr[GPR_RDX] == HOST_WORK_AT_TICK)
+        return tick_host_work(cpu, branches, period) ? 0 : HYPERCALL_E_STATE;
+    if (!host_work_run(cpu, branches, period, &pmis, &counted))
+        return HYPERCALL_E_STATE;
+    cpu->gpr[GPR_RBX] = counted;
+    return (int64_t)pmis;
+}
+
+static int64_t statistics(struct cpu *cpu)
+{
+    uint64_t reason = cpu->gpr[GPR_RBX];
+    uint64_t total = 0;
+
+    if (reason < EXIT_REASON_COUNT)
+        return (int64_t)cpu->exits[reason];
+    if (reason != ALL_REASONS)
+        return HYPERCALL_E_ARGUMENT;
+    for (unsigned i = 0; i < EXIT_REASON_COUNT; i++)
+        total += cpu->exits[i];
+    return (int64_t)total;
+}
+
+static int64_t read_log(struct cpu *cpu)
+{
+    uint64_t word[LOG_CHUNK / sizeof(uint64_t)] = {0}, position = cpu->gpr[GPR_RBX];
+    size_t n = log_read(&position, (char *)word, LOG_CHUNK);
+
+    cpu->gpr[GPR_RBX] = position;
+    cpu->gpr[GPR_RCX] = word[0];
+    cpu->gpr[GPR_RDX] = word[1];
+    cpu->gpr[GPR_RSI] = word[2];
+    cpu->gpr[GPR_RDI] = word[3];
+    return (int64_t)n;
+}
+
+static int64_t nmi_passthrough(struct cpu *cpu)
+{
+    bool on = cpu->gpr[GPR_RAX] == HYPERCALL_NMI_PASSTHROUGH_ON;
+
+    return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
+}
+
+static int64_t (*const calls[])(struct cpu *cpu) = {
+    [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough,
+    [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough,
+    [HYPERCALL_UNKNOWN_NMI] = nmi_returned,
+    [HYPERCALL_STATISTICS] = statistics,
+    [HYPERCALL_LOG] = read_log,
+    [HYPERCALL_HOST_WORK] = host_work,
+#if TEST_HOOKS
+    [HYPERCALL_TEST_REQUEST_WORD] = test_request_word,
+    [HYPERCALL_TEST_BACKTRACE] = test_backtrace,
+    [HYPERCALL_TEST_SOURCE] = test_source,
+    [HYPERCALL_TEST_OTHER_GUEST] = test_other_guest,
+    [HYPERCALL_TEST_FAULT] = test_fault,
+    [HYPERCALL_TEST_MSR] = test_msr,
+    [HYPERCALL_TEST_SPIN] = test_spin,
+#endif
+};
+
+uint32_t hypercalls_offered(void)
+{
+    uint32_t offered = 0;
+
+    for (unsigned number = 0; number < LENGTH_OF(calls); number++)
+        if (calls[number] != NULL)
+            offered |= (uint32_t)BIT(number);
+    return offered;
+}
+
+void exit_vmcall(struct cpu *cpu)
+{
+    uint64_t number = cpu->gpr[GPR_RAX];
+    int64_t result = HYPERCALL_E_NUMBER;
+
+    if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
+        result = HYPERCALL_E_PERMISSION;
+    else if (number < LENGTH_OF(calls) && calls[number] != NULL)
+        result = calls[number](cpu);
+    cpu->gpr[GPR_RAX] = (uint64_t)result;
+    skip_instruction(cpu);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start.
+ * From an INIT exit to the entry nothing prints, no lock is taken and nothing is reset: a SIPI that
+ * comes before the entry is lost, and the guest sends its last one 20 us after the INIT. SDM Vol.
+ * 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
+ * "Handling Activity States by VMM".
+ */
+#include <string.h>
+
+#include "apic/apic.h"
+#include "nmi/nmi.h"
+#include "vmx/exit/exit.h"
+#include "vmx/start/start.h"
+
+#define SIPI_SELECTOR_SHIFT 8
+#define SIPI_BASE_SHIFT 12
+/* cpu->sipi, where VMX has no wait-for-SIPI state */
+#define SIPI_NONE 0
+#define SIPI_AWAITED BIT(8)
+#define SIPI_ARRIVED BIT(9)
+#define SIPI_VECTOR BITS(7, 0)
+
+/* Also what a processor may not have. */
+static const uint16_t zero_at_init[] = {
+    VMCS_GUEST_RSP, VMCS_GUEST_GDTR_BASE, VMCS_GUEST_IDTR_BASE, VMCS_CR0_READ_SHADOW, VMCS_GUEST_CR3,
+    VMCS_CR4_READ_SHADOW, VMCS_GUEST_IA32_EFER, VMCS_GUEST_IA32_BNDCFGS, VMCS_GUEST_IA32_S_CET,
+    VMCS_GUEST_SSP, VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
+    VMCS_GUEST_INTERRUPTIBILITY_STATE, VMCS_GUEST_ACTIVITY_STATE,
+};
+
+void guest_init_state(struct cpu *cpu)
+{
+    for (unsigned i = 0; i < LENGTH_OF(zero_at_init); i++)
+        vmcs_zero(zero_at_init[i]);
+    memset(cpu->gpr, 0, sizeof(cpu->gpr));
+    cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
+    vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
+    vmcs_write_natural(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
+    for (enum segment i = SEGMENT_ES; i <= SEGMENT_GS; i++)
+        vmcs_write_segment(i, 0, 0, REAL_LIMIT, RIGHTS_REAL);
+    vmcs_write_segment(SEGMENT_CS, RESET_CS, RESET_CS_BASE, REAL_LIMIT, RIGHTS_REAL_CODE);
+    vmcs_write_segment(SEGMENT_LDTR, 0, 0, REAL_LIMIT, RIGHTS_LDT);
+    vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
+    vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
+    vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
+    /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too.
+     */
+    vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET |
+                       (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
+    vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
+    write_cr2(0);
+    cpu->guest_cr4_tracked = 0;
+    cpuid_follow_cr4(cpu);
+    reset_debug_registers(DR6_RESET);
+    vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
+    vmcs_write_32(VMCS_ENTRY_CONTROLS,
+                  vmcs_read_32(VMCS_ENTRY_CONTROLS) & ~(uint32_t)ENTRY_IA32E_MODE_GUEST);
+    flush_guest_translations();
+}
+
+static void reset_and_start_at(struct cpu *cpu, uint64_t vector)
+{
+    guest_init_state(cpu);
+    apic_init_state();
+    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
+    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
+    vmcs_write_natural(VMCS_GUEST_RIP, 0);
+    cpu->nmi.guest_started = true;
+}
+
+static bool vmx_waits(void) { return rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI; }
+
+void await_sipi(struct cpu *cpu)
+{
+    uint32_t sipi = SIPI_NONE;
+
+    if (vmx_waits()) {
+        vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
+        return;
+    }
+    /* The sender of the INIT has done this already, and the SIPI may be there. */
+    __atomic_compare_exchange_n(&cpu->sipi, &sipi, SIPI_AWAITED, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_ACQUIRE);
+    while ((sipi = __atomic_load_n(&cpu->sipi, __ATOMIC_ACQUIRE)) == SIPI_AWAITED) {
+        if (processor_stopped(cpu))
+            processor_end(cpu, 0, true);
+        cpu_relax();
+    }
+    __atomic_store_n(&cpu->sipi, SIPI_NONE, __ATOMIC_RELEASE);
+    reset_and_start_at(cpu, sipi & SIPI_VECTOR);
+}
+
+/* Gives true when the processor has it. One that waits in root mode is out of the reach of both: an
+ * INIT would stay pending there and undo the SIPI that comes after it. */
+static bool take_ipi(struct cpu *target, uint32_t command)
+{
+    uint32_t awaited = SIPI_AWAITED;
+
+    if ((command & ICR_DELIVERY) == (ICR_INIT & ICR_DELIVERY))
+        return __atomic_exchange_n(&target->sipi, SIPI_AWAITED, __ATOMIC_ACQ_REL) == SIPI_AWAITED;
+    __atomic_compare_exchange_n(&target->sipi, &awaited, SIPI_ARRIVED | (command & SIPI_VECTOR),
+                                false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return true; /* or nobody has: it was not waiting */
+}
+
+bool guest_sends_ipi(uint32_t command, uint32_t destination)
+{
+    bool init = (command & ICR_DELIVERY) == (ICR_INIT & ICR_DELIVERY);
+    bool start_up = (command & ICR_DELIVERY) == (ICR_START_UP & ICR_DELIVERY);
+    bool all = command & ICR_SHORTHAND_ALL || destination == X2APIC_BROADCAST, taken = true;
+
+    if (!(init || start_up) || vmx_waits())
+        return false;
+    for (uint32_t i = 0; i < processors.count; i++)
+        if ((all && processor_cpu(i) != this_cpu()) || processors.apic_id[i] == destination)
+            taken &= take_ipi(processor_cpu(i), command);
+    return taken;
+}
+
+/* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits behind the
+ * SIPI that came after it, and is of no more use. */
+static bool nothing_executed_since_sipi(void)
+{
+    return vmcs_read_natural(VMCS_GUEST_RIP) == 0 && !(vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE);
+}
+
+void exit_init(struct cpu *cpu)
+{
+    if (processor_stopped(cpu))
+        processor_end(cpu, vmcs_read_natural(VMCS_GUEST_RIP), false);
+    if (cpu == processor_cpu(0)) {
+        log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
+        machine_end(cpu);
+    }
+    if (nothing_executed_since_sipi())
+        return;
+    /* Natively an INIT forgets a pending NMI: here it arrives, and is nobody's. */
+    cpu->nmi.guest_started = false;
+    nmi_unblock();
+    nmi_forget_due(cpu);
+    apic_software_disable();
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* as VM entries want it for this state */
+    await_sipi(cpu);
+}
+
+/* An NMI that was pending through the state has arrived by now, and was nobody's either. */
+void exit_sipi(struct cpu *cpu)
+{
+    reset_and_start_at(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * I/O ports: all pass through but the PM1 control registers, where the guest's power-off arrives.
+ * SDM Vol. 3, "I/O-Bitmap Addresses", "Exit Qualification for I/O Instructions";
+ * ACPI specification, "PM1 Control Registers".
+ */
+#include "vmx/exit/exit.h"
+
+#include "acpi.h"
+
+#include "nmi/nmi.h"
+
+static void watch(uint8_t *bitmaps, uint16_t port, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        bitmaps[(uint16_t)(port + i) / 8] |= (uint8_t)(1u << (port + i) % 8);
+}
+
+void io_setup(struct cpu *cpu)
+{
+    const struct acpi_facts *acpi = &cpu->boot->acpi;
+
+    if (acpi->pm1a_control != 0 && acpi->s5_type[0] == SLP_TYP_UNKNOWN)
+        log_printf("warning: ACPI's tables define no \\_S5 that can be read: the guest's power-off will be "
+                   "refused, switch off by hand\n");
+    if (acpi->pm1a_control != 0)
+        watch(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);
+    if (acpi->pm1b_control != 0)
+        watch(cpu->io_bitmaps, acpi->pm1b_control, PM1_CONTROL_BYTES);
+    if (cpu->boot->options.platform_nmi_host)
+        watch(cpu->io_bitmaps, NMI_STATUS_PORT, 1);
+}
+
+static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes)
+{
+    uint32_t value = bytes == 1 ? inb(port) : bytes == 2 ? inw(port) : inl(port);
+    uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
+
+    cpu->gpr[GPR_RAX] = kept | value;
+}
+
+static void port_out(uint16_t port, unsigned bytes, uint32_t value)
+{
+    if (bytes == 1)
+        outb(port, (uint8_t)value);
+    else if (bytes == 2)
+        outw(port, (uint16_t)value);
+    else
+        outl(port, value);
+}
+
+/* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are not.
+ * Linux reads the port for an NMI that nobody claimed: the moment to see whose it was. */
+static void nmi_status_port(struct cpu *cpu, bool in)
+{
+    uint64_t *rax = &cpu->gpr[GPR_RAX];
+
+    if (in) {
+        if (platform_nmi_pending(cpu))
+            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+        *rax = (*rax & ~0xffULL) | (inb(NMI_STATUS_PORT) & ~(NMI_STATUS_SERR | NMI_STATUS_IOCHK));
+    } else {
+        outb(NMI_STATUS_PORT, (uint8_t)((inb(NMI_STATUS_PORT) & NMI_STATUS_DISABLES) |
+                                        (*rax & NMI_STATUS_GUEST)));
+    }
+}
+
+enum sleep { SLEEP_NONE, SLEEP_OFF, SLEEP_OTHER };
+
+/* What this write asks for. SLP_EN and SLP_TYP lie in the second byte of either register.
+ *
+ * From S3 firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Which
+ * type S3 has only AML tells, maybe in a method; so the one type that is known to be harmless,
+ * S5's, is let through and all others are not. An operating system does not try: guest/acpi_edit.c
+ * takes the other states out of its tables. It would wait for ever for the wake-up, so a write is
+ * not ignored. */
+static enum sleep sleep_asked(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
+                              uint32_t value, unsigned *type)
+{
+    const uint16_t registers[] = {acpi->pm1a_control, acpi->pm1b_control};
+    enum sleep asked = SLEEP_NONE;
+
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++) {
+        uint32_t shifted;
+        if (registers[i] == 0)
+            continue;
+        if (port >= registers[i] && port < registers[i] + PM1_CONTROL_BYTES)
+            shifted = value << 8 * (port - registers[i]);
+        else if (port < registers[i] && port + bytes > registers[i])
+            shifted = value >> 8 * (registers[i] - port);
+        else
+            continue;
+        if (!(shifted & PM1_SLP_EN))
+            continue;
+        *type = shifted >> PM1_SLP_TYP_SHIFT & PM1_SLP_TYP_MASK;
+        if (*type != acpi->s5_type[i])
+            return SLEEP_OTHER;
+        asked = SLEEP_OFF;
+    }
+    return asked;
+}
+
+static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
+{
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's %s 0x%x was refused: #GP\n", what, number);
+    inject_gp();
+}
+
+void exit_io(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    uint16_t port = (uint16_t)(qualification >> IO_PORT_SHIFT);
+    unsigned bytes = (unsigned)(qualification & IO_SIZE_MASK) + 1;
+    unsigned type;
+
+    if (qualification & IO_STRING) {
+        refuse_io(cpu, "string I/O on port", port);
+        return;
+    }
+    bool nmi_status = cpu->boot->options.platform_nmi_host && port <= NMI_STATUS_PORT &&
+                      port + bytes > NMI_STATUS_PORT;
+    if (nmi_status && bytes > 1) {
+        refuse_io(cpu, "wide access to port", port);
+        return;
+    }
+    if (nmi_status) {
+        nmi_status_port(cpu, qualification & IO_IN);
+    } else if (qualification & IO_IN) {
+        port_in(cpu, port, bytes);
+    } else {
+        uint32_t value = (uint32_t)cpu->gpr[GPR_RAX];
+        enum sleep asked = sleep_asked(&cpu->boot->acpi, port, bytes, value, &type);
+        if (asked == SLEEP_OTHER) {
+            refuse_io(cpu, "sleep with SLP_TYP", type);
+            return;
+        }
+        static bool reported; /* the chipset may take its time, and PM1b alone does nothing */
+        if (asked == SLEEP_OFF && !reported) {
+            reported = true;
+            log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
+            report_processors();
+        }
+        port_out(port, bytes, value);
+    }
+    skip_instruction(cpu);
+}

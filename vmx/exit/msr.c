@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
+ * bitmap cannot name (indices outside its two ranges) is no register of an Intel processor: it
+ * faults, since below an outer hypervisor it may be one by which that one writes to memory.
+ * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
+ */
+#include "vmx/exit/exit.h"
+
+#include "apic/apic.h"
+#include "pmu/pmu.h"
+#include "vmx/root/fault.h"
+#include "vmx/start/start.h"
+
+#define HIGH_FIRST 0xc0000000u
+#define RANGE 0x2000u
+#define PART_HIGH 1024 /* bytes from the low part to the high one */
+#define PART_WRITE 2048
+
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)
+{
+    for (uint64_t index = first; index <= last; index++) {
+        bool high = index >= HIGH_FIRST;
+        uint64_t bit = index - (high ? HIGH_FIRST : 0);
+        uint8_t *byte = (uint8_t *)bitmap + (high ? PART_HIGH : 0) + bit / 8;
+
+        if (bit < RANGE && read)
+            byte[0] |= (uint8_t)(1u << bit % 8);
+        if (bit < RANGE && write)
+            byte[PART_WRITE] |= (uint8_t)(1u << bit % 8);
+    }
+}
+
+enum action {
+    PASS,   /* straight to the hardware, no exit */
+    FAULT,  /* #GP(0), as on a processor without the register */
+    KEEP,   /* a write of what is there already has no effect; any other is refused with #GP(0) */
+    DO,     /* exits, and is done on the hardware */
+    CUSTOM, /* the row's function */
+};
+
+enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITH_APIC_TRAP, WITH_PMU_TRAP, NO_RULE };
+
+struct msr_rule {
+    uint32_t first, last;
+    enum action read, write;
+    enum when when;
+    bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
+};
+
+static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
+                            UNUSED bool write)
+{
+    if (!rdmsr_safe(index, value))
+        return false;
+    *value &= ~(FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX |
+                FEATURE_CONTROL_SENTER | FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX);
+    *value |= FEATURE_CONTROL_LOCK;
+    return true;
+}
+
+static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    return write &&
+           (guest_sends_ipi((uint32_t)*value, (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
+            wrmsr_safe(index, *value));
+}
+
+/* False as well where the register does not exist. */
+static bool unchanged(uint32_t index, uint64_t value)
+{
+    uint64_t now;
+
+    return rdmsr_safe(index, &now) && now == value;
+}
+
+/* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
+ * Systems"). That is accepted without effect, and what it writes then is a change or is not. */
+static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
+}
+
+/* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's
+ * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. Not refused,
+ * because natively the write is taken, and is not all to be lost for that bit. */
+static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;
+    uint64_t now, change;
+
+    if (!write || !rdmsr_safe(index, &now))
+        return false;
+    change = (now ^ *value) & bit;
+    if (!wrmsr_safe(index, *value ^ change))
+        return false;
+    if (change != 0 && worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
+                   *value, index, change);
+    return true;
+}
+
+/* The PMU's registers, which are a table of their own (pmu/pmu_registers.c): with pmu=off they
+ * fault, as on a processor without one; with policy=intercept they are done for the guest. LBRs and
+ * IA32_DEBUGCTL are not among them: they are debugging's (SDM Vol. 3, "Debug, Branch Profile, TSC,
+ * ..."), work without a PMU, and stay. */
+static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access};
+
+static const struct msr_rule rules[] = {
+    /* A moved APIC base would leave the hypervisor's own page table wrong. */
+    {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base_write},
+    /* The features that it enables are hidden. */
+    {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, CUSTOM, FAULT, ALWAYS, feature_control},
+    /* Microcode may change what VMX can do while a guest runs. */
+    {IA32_BIOS_UPDT_TRIG, IA32_BIOS_UPDT_TRIG, PASS, FAULT, ALWAYS, NULL},
+    {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, FAULT, FAULT, ALWAYS, NULL},
+    /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
+    {IA32_SMM_MONITOR_CTL, IA32_SMBASE, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, PASS, KEEP, ALWAYS, NULL},
+    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
+     * hardware feedback. */
+    {MSR_TRACE_HUB_STH_ACPIBAR_BASE, MSR_TRACE_HUB_STH_ACPIBAR_BASE, PASS, KEEP, ALWAYS, NULL},
+    {MSR_RAR_CONTROL, MSR_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, FAULT, FAULT, ALWAYS, NULL},
+    /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
+    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, FAULT, FAULT, ALWAYS, NULL},
+    /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
+     * undervolting, cache as RAM, self-tests, encryption, probes. */
+    {MSR_OC_MAILBOX, MSR_OC_MAILBOX, PASS, FAULT, ALWAYS, NULL},
+    {MSR_NO_EVICT_MODE, MSR_NO_EVICT_MODE, PASS, KEEP, ALWAYS, NULL},
+    {MSR_ARRAY_BIST, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
+    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, PASS, FAULT, ALWAYS, NULL},
+    {MSR_SAF_CTRL, MSR_SBFT_CTRL, PASS, FAULT, ALWAYS, NULL},
+    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, PASS, KEEP, ALWAYS, NULL},
+    {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, but_one_bit},
+    {IA32_MCU_OPT_CTRL, IA32_MCU_OPT_CTRL, PASS, CUSTOM, ALWAYS, but_one_bit},
+    /* The EPT holds the memory types that the MTRRs had at the start. */
+    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, KEEP, ALWAYS,
+     NULL},
+    {IA32_MTRR_FIX64K_00000, IA32_MTRR_FIX64K_00000, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, PASS, KEEP, ALWAYS, NULL},
+    {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_def_type},
+    /* CPUID shows no VMX. */
+    {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
+    /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
+    {X2APIC_ICR, X2APIC_ICR, DO, CUSTOM, WITH_APIC_TRAP, x2apic_icr},
+    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
+    /* CPUID shows CET and architectural LBRs only where VMX switches them. */
+    {IA32_U_CET, IA32_U_CET, FAULT, FAULT, WITHOUT_CET, NULL},
+    {IA32_S_CET, IA32_S_CET, FAULT, FAULT, WITHOUT_CET, NULL},
+    {IA32_PL0_SSP, IA32_INTERRUPT_SSP_TABLE_ADDR, FAULT, FAULT, WITHOUT_CET, NULL},
+    {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+};
+
+static bool pmu_traps(const struct cpu *cpu)
+{
+    return !cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT;
+}
+
+void msr_setup(struct cpu *cpu, const uint32_t *controls)
+{
+    const bool used[] = {
+        [ALWAYS] = true,
+        [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
+        [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
+        [WITH_APIC_TRAP] = cpu->boot->apic_trap,
+    };
+
+    if (pmu_traps(cpu))
+        pmu_trap(cpu->msr_bitmap);
+    for (const struct msr_rule *rule = rules; rule < rules + LENGTH_OF(rules); rule++)
+        if (used[rule->when])
+            msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
+                           rule->write != PASS);
+}
+
+/* What has no row is what the bitmap cannot name, since all else exits for a row, and every row is
+ * of the bitmap's low range. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
+ * 400000FFH, and hypervisors take theirs from 40000000H to 4FFFFFFFH. */
+static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
+{
+    static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
+
+    if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
+        return &pmu_rule;
+    for (unsigned i = 0; index < RANGE && i < LENGTH_OF(rules); i++)
+        if (index >= rules[i].first && index <= rules[i].last)
+            return &rules[i];
+    return &none;
+}
+
+static void finish_read(struct cpu *cpu, bool done, uint64_t value)
+{
+    if (!done) {
+        inject_gp();
+        return;
+    }
+    cpu->gpr[GPR_RAX] = (uint32_t)value;
+    cpu->gpr[GPR_RDX] = value >> 32;
+    skip_instruction(cpu);
+}
+
+void exit_rdmsr(struct cpu *cpu)
+{
+    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
+    const struct msr_rule *rule = rule_of(cpu, index);
+    uint64_t value = 0;
+    bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
+                                     : rule->read != FAULT && rdmsr_safe(index, &value);
+
+    finish_read(cpu, done, value);
+}
+
+/* Privilege was checked before (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
+void exit_rdpmc(struct cpu *cpu)
+{
+    uint64_t value = 0;
+    bool done = cpu->boot->options.pmu && rdpmc_safe((uint32_t)cpu->gpr[GPR_RCX], &value);
+
+    finish_read(cpu, done, value);
+}
+
+static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t index, uint64_t value)
+{
+    if (rule->write == CUSTOM)
+        return rule->custom(cpu, index, &value, true);
+    if (rule->write == KEEP)
+        return unchanged(index, value);
+    return rule->write != FAULT && wrmsr_safe(index, value);
+}
+
+void exit_wrmsr(struct cpu *cpu)
+{
+    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
+    uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
+    const struct msr_rule *rule = rule_of(cpu, index);
+
+    if (write_msr(cpu, rule, index, value)) {
+        skip_instruction(cpu);
+        return;
+    }
+    /* A line is for what the processor itself would have taken. */
+    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP &&
+        !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
+        log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
+                   index);
+    inject_gp();
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The tick: the VMX-preemption timer makes the guest exit now and then, so that the checks after an
+ * exit bound how late a lost host NMI is found. The timer starts again at every entry, which is
+ * right: what it bounds is the time since the last check.
+ * SDM Vol. 3, "VMX-Preemption Timer".
+ */
+#include "vmx/exit/exit.h"
+
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/root/fault.h"
+#include "vmx/start/start.h"
+
+#define TIMER_MAX 0xffffffffULL
+
+/* 0: CPUID does not tell. */
+static uint64_t tsc_khz(void)
+{
+    uint32_t last = cpuid(0, 0).eax;
+
+    if (last >= CPUID_LEAF_TSC) {
+        struct cpuid_result r = cpuid(CPUID_LEAF_TSC, 0);
+        if (r.eax != 0 && r.ebx != 0 && r.ecx != 0)
+            return (uint64_t)r.ecx * r.ebx / r.eax / 1000;
+    }
+    return last >= CPUID_LEAF_FREQUENCY ? (cpuid(CPUID_LEAF_FREQUENCY, 0).eax & 0xffff) * 1000ULL
+                                        : 0;
+}
+
+/* Hidden MWAIT does not keep a guest from deep C-states where reads of I/O ports are taken as
+ * MWAIT: firmware has set that up and locked it, and AML names the ports. A trapped read could only
+ * end at once, since it is executed with interrupts disabled and must wake by them: the guest would
+ * spin.
+ * SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
+static void say_where_it_stops(void)
+{
+    uint64_t control, ports;
+
+    if (rdmsr_safe(MSR_PKG_CST_CONFIG_CONTROL, &control) &&
+        control & PKG_CST_IO_MWAIT_REDIRECTION && rdmsr_safe(MSR_PMG_IO_CAPTURE_BASE, &ports))
+        log_printf("pmuvisor: the tick has no bound for a processor that idles by reads of I/O "
+                   "ports from 0x%x on, where it stops as well; processor.max_cstate=1 in append= "
+                   "keeps Linux from that\n", (unsigned)(ports & PMG_IO_CAPTURE_LVL_2));
+}
+
+void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
+{
+    uint32_t ms = cpu->boot->options.tick_ms;
+    uint64_t khz = tsc_khz();
+
+    if (ms == 0)
+        return;
+    bool first = cpu == processor_cpu(0); /* the others would say the same */
+    if (!available || khz == 0) {
+        if (first)
+            log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",
+                   available ? "CPUID does not tell the TSC frequency"
+                             : "the processor has no VMX-preemption timer");
+        return;
+    }
+    uint64_t value = ms * khz >> (vmx_misc & VMX_MISC_TIMER_RATE);
+    vmcs_write_32(VMCS_PREEMPTION_TIMER_VALUE, (uint32_t)(value < TIMER_MAX ? value : TIMER_MAX));
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS,
+                  vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
+    cpu->ticking = true;
+    if (first) {
+        log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
+                   "C-states deeper than C2\n", ms);
+        say_where_it_stops();
+    }
+}
+
+bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
+{
+    if (!cpu->ticking)
+        return false;
+    cpu->tick_branches = branches;
+    cpu->tick_period = period;
+    return true;
+}
+
+static void waiting_host_work(struct cpu *cpu)
+{
+    uint64_t branches = cpu->tick_branches, pmis, counted;
+
+    cpu->tick_branches = 0;
+    if (host_work_run(cpu, branches, cpu->tick_period, &pmis, &counted))
+        log_printf("pmuvisor: host work at the tick: %lu branches, %lu counted, %lu PMIs\n", branches,
+                   counted, pmis);
+}
+
+void exit_tick(struct cpu *cpu)
+{
+    if (cpu->tick_branches != 0)
+        waiting_host_work(cpu);
+    /* The word of requests was looked at already; the platform's state is too slow to read at
+     * every exit. */
+    if (platform_nmi_pending(cpu))
+        (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Root mode's descriptor tables. NMIs, and the faults that a bad stack would cause, have stacks of
+ * their own by IST. SDM Vol. 3, "Protected-Mode Memory Management"; "64-Bit Mode Stack Frame".
+ */
+#include "vmx/root/descriptors.h"
+
+#include "nmi/nmi.h"
+
+extern const char exception_stubs[];
+#define EXCEPTION_STUB_BYTES 16
+#define EXCEPTIONS 32
+
+#define IST_NMI 1
+#define IST_FAULT 2 /* #DF, #PF and #MC: the stack may be what is broken */
+
+struct tables {
+    uint64_t gdt[5]; /* null, code, data, TSS (two entries) */
+    struct tss tss;
+    struct idt_gate {
+        uint64_t low, high;
+    } idt[EXCEPTIONS] __attribute__((aligned(16)));
+};
+_Static_assert(sizeof(struct tables) <= PAGE_SIZE, "one page holds all three");
+
+static struct idt_gate gate(const char *target, uint64_t ist)
+{
+    uint64_t address = (uint64_t)target;
+
+    return (struct idt_gate){
+        (address & 0xffff) | ROOT_CS << 16 | ist << 32 | GATE_INTERRUPT << 40 |
+            (address >> 16 & 0xffff) << 48,
+        address >> 32};
+}
+
+static void load(const struct tables *t)
+{
+    struct table_register gdtr = {sizeof(t->gdt) - 1, (uint64_t)t->gdt};
+
+    __asm__ volatile("lgdt %0\n\t"
+                     "pushq %1\n\t"
+                     "leaq 1f(%%rip), %%rax\n\t"
+                     "pushq %%rax\n\t"
+                     "lretq\n\t"
+                     "1: movl %2, %%eax\n\t"
+                     "movl %%eax, %%ss\n\t"
+                     "movl %%eax, %%ds\n\t"
+                     "movl %%eax, %%es\n\t"
+                     "xorl %%eax, %%eax\n\t"
+                     "movl %%eax, %%fs\n\t"
+                     "movl %%eax, %%gs\n\t"
+                     "movl %3, %%eax\n\t"
+                     "ltr %%ax"
+                     :
+                     : "m"(gdtr), "i"(ROOT_CS), "i"(ROOT_DS), "i"(ROOT_TR)
+                     : "rax", "memory");
+}
+
+bool descriptors_loaded(void)
+{
+    struct table_register idtr;
+
+    /* The IDT is the last to be loaded, and its first gate is no firmware's. */
+    __asm__ volatile("sidt %0" : "=m"(idtr));
+    /* Every VM exit makes the limit FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
+     * Registers"). */
+    if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1 || idtr.base == 0)
+        return false;
+    const struct idt_gate *first = (const struct idt_gate *)idtr.base;
+    struct idt_gate ours = gate(exception_stubs, 0);
+    return first->low == ours.low && first->high == ours.high;
+}
+
+bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
+{
+    struct tables *t = page_alloc(1);
+
+    if (t == NULL)
+        return false;
+    uint64_t tss = (uint64_t)&t->tss;
+    t->gdt[1] = GDT_CODE_64;
+    t->gdt[2] = GDT_DATA;
+    t->gdt[3] = (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
+                (tss >> 24 & 0xff) << 56;
+    t->gdt[4] = tss >> 32;
+    t->tss.ist[IST_NMI - 1] = cpu->nmi_stack;
+    t->tss.ist[IST_FAULT - 1] = cpu->fault_stack;
+    t->tss.io_map_base = sizeof(struct tss);
+    for (uint64_t v = 0; v < EXCEPTIONS; v++) {
+        bool own_stack = v == VECTOR_DF || v == VECTOR_PF || v == VECTOR_MC;
+        t->idt[v] = gate(exception_stubs + v * EXCEPTION_STUB_BYTES, own_stack ? IST_FAULT : 0);
+    }
+    t->idt[VECTOR_NMI] = gate(nmi_entry, IST_NMI);
+    load(t);
+    wrmsr(IA32_GS_BASE, (uint64_t)cpu);
+    /* Last: an NMI from here on needs the TSS for its stack and GS for struct cpu. */
+    struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
+    __asm__ volatile("lidt %0" : : "m"(idtr) : "memory");
+
+    *out = (struct descriptor_tables){(uint64_t)t->gdt, (uint64_t)t->idt, tss};
+    return true;
+}

@@ -1,0 +1,92 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Entry of root-mode exceptions, and the instructions that may fault on the guest's behalf.
+; No path here ends in IRET: an IRET would unblock NMIs while the guest's NMI handler runs
+; (SDM Vol. 3, "Handling Multiple NMIs"). A caught fault jumps to its fix-up instead.
+
+bits 64
+default rel
+
+section .text
+
+%include "vmx/root/registers.inc"
+
+extern root_exception
+
+; Vectors for which the processor pushes an error code (SDM Vol. 3, "Error Code").
+%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
+
+%assign v 0
+%rep 32
+align 16
+exception_%+v:
+%if !PUSHES_ERROR_CODE(v)
+    push 0
+%endif
+    push v
+    jmp exception_common
+%assign v v+1
+%endrep
+
+; 32 stubs, 16 bytes apart: descriptors.c computes their addresses.
+global exception_stubs
+exception_stubs equ exception_0
+
+exception_common:
+    PUSH_ALL rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15
+    cld
+    mov rdi, rsp
+    mov rbx, rsp                ; survives the call
+    and rsp, -16
+    call root_exception         ; gives the fix-up's address, or does not return
+    ; The callee-saved registers of the interrupted function, its stack, and on to the fix-up.
+    mov rcx, [rbx + 20 * 8]     ; exception_frame.rsp
+    mov r15, [rbx + 0 * 8]
+    mov r14, [rbx + 1 * 8]
+    mov r13, [rbx + 2 * 8]
+    mov r12, [rbx + 3 * 8]
+    mov rbp, [rbx + 8 * 8]
+    mov rbx, [rbx + 13 * 8]
+    mov rsp, rcx
+    jmp rax
+
+; bool rdmsr_safe(uint32_t index, uint64_t *value), bool rdpmc_safe(...)
+%macro SAFE_READ 1
+global %1_safe, %1_may_fault
+%1_safe:
+    mov ecx, edi
+%1_may_fault:
+    %1
+    shl rdx, 32
+    or rax, rdx
+    mov [rsi], rax
+    mov eax, 1
+    ret
+%endmacro
+
+; bool wrmsr_safe(uint32_t index, uint64_t value), bool xsetbv_safe(...)
+%macro SAFE_WRITE 1
+global %1_safe, %1_may_fault
+%1_safe:
+    mov ecx, edi
+    mov eax, esi
+    mov rdx, rsi
+    shr rdx, 32
+%1_may_fault:
+    %1
+    mov eax, 1
+    ret
+%endmacro
+
+    SAFE_READ rdmsr
+    SAFE_READ rdpmc
+    SAFE_WRITE wrmsr
+    SAFE_WRITE xsetbv
+
+; Where all four go after a fault.
+global safe_access_faulted
+safe_access_faulted:
+    xor eax, eax
+    ret
+
+section .note.GNU-stack noalloc noexec nowrite progbits

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What an exception in root mode means: a fix-up for the instructions of fault.asm, else the end
+ * of the machine with everything that helps to find out why.
+ */
+#include "vmx/root/fault.h"
+
+#include "vmx/start/start.h"
+#include "vmx/exit/exit.h"
+
+#define TAIL_BYTES 1024
+#define REPORTS_MAX 2 /* a fault during a report is reported, too; one during that is not */
+
+extern const char rdmsr_may_fault[], wrmsr_may_fault[], rdpmc_may_fault[], xsetbv_may_fault[];
+extern const char safe_access_faulted[];
+
+uint64_t root_exception(const struct exception_frame *f);
+
+void hypervisor_fault(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    format_text_v(line, sizeof(line), format, arguments);
+    va_end(arguments);
+
+    processors_stop();
+    log_printf("\npmuvisor: fault in root mode: %s\n", line);
+    if (descriptors_loaded()) { /* else it is too early for a struct cpu */
+        report_places(this_cpu());
+        report_exits(this_cpu());
+    }
+    log_print_tail(TAIL_BYTES);
+    log_printf("---- stopped ----\n");
+    halt_forever();
+}
+
+void machine_check_report(void)
+{
+    uint64_t capability, global, status, address = 0, more = 0;
+
+    if (!rdmsr_safe(IA32_MCG_CAP, &capability) || !rdmsr_safe(IA32_MCG_STATUS, &global))
+        return;
+    log_printf("\nIA32_MCG_STATUS %lx, %lu banks\n", global, capability & MCG_CAP_COUNT);
+    for (uint32_t bank = 0; bank < (capability & MCG_CAP_COUNT); bank++) {
+        uint32_t first = IA32_MC0_STATUS + MC_BANK_MSRS * bank;
+        if (!rdmsr_safe(first, &status) || !(status & MC_STATUS_VAL))
+            continue;
+        if (status & MC_STATUS_ADDRV)
+            (void)rdmsr_safe(first + 1, &address);
+        if (status & MC_STATUS_MISCV)
+            (void)rdmsr_safe(first + 2, &more);
+        log_printf("machine-check bank %u: STATUS %016lx ADDR %lx MISC %lx\n", bank, status, address,
+                   more);
+    }
+}
+
+/* What is known of an exception beyond its vector. */
+static const char *meaning(const struct exception_frame *f)
+{
+    const struct cpu *cpu = this_cpu();
+    const struct {
+        const char *text;
+        uint64_t top;
+    } stacks[] = {{"root stack overflow, ", cpu->root_stack},
+                  {"fault stack overflow, ", cpu->fault_stack},
+                  {"NMI stack overflow, ", cpu->nmi_stack}};
+
+    for (unsigned i = 0; i < LENGTH_OF(stacks) && f->vector == VECTOR_PF; i++)
+        if (read_cr2() - (stacks[i].top - (STACK_PAGES + 1) * PAGE_SIZE) < PAGE_SIZE)
+            return stacks[i].text;
+    return f->vector == VECTOR_DF ? "double fault, " : f->vector == VECTOR_MC ? "machine check, " : "";
+}
+
+/* Gives the address to go on at. */
+uint64_t root_exception(const struct exception_frame *f)
+{
+    static unsigned reports;
+
+    if (f->vector == VECTOR_GP &&
+        (f->rip == (uint64_t)rdmsr_may_fault || f->rip == (uint64_t)wrmsr_may_fault ||
+         f->rip == (uint64_t)rdpmc_may_fault || f->rip == (uint64_t)xsetbv_may_fault))
+        return (uint64_t)safe_access_faulted;
+
+    processors_stop();
+    if (++reports > REPORTS_MAX)
+        halt_forever();
+    log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
+    log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
+    log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);
+    log_printf("R12 %016lx R13 %016lx R14 %016lx R15 %016lx\n", f->r12, f->r13, f->r14, f->r15);
+    log_printf("RIP %016lx CS %04lx RFLAGS %08lx SS %04lx CR2 %016lx CR3 %016lx\n", f->rip, f->cs,
+               f->rflags, f->ss, read_cr2(), read_cr3());
+    if (f->vector == VECTOR_MC)
+        machine_check_report();
+    hypervisor_fault("%sexception %lu, error code 0x%lx, at RIP 0x%lx (image offset 0x%lx)",
+                     meaning(f), f->vector, f->error_code, f->rip, f->rip - this_cpu()->boot->image.base);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Takes the machine from firmware and starts the guest: memory, page tables, processors, launch.
+ * SDM Vol. 3, "Enabling and Entering VMX Operation".
+ */
+#include "hypervisor.h"
+
+#include "apic/apic.h"
+#include "mm/vtd.h"
+#include "pmu/pmu.h"
+#include "vmx/exit/exit.h"
+#include "vmx/root/fault.h"
+#include "image.h"
+#include "vmx/start/start.h"
+
+#define POOL_FIXED_PAGES 16 /* what is not of one processor */
+#define LARGE_PAGE (2ULL << 20)
+#define PAGES_PER_TABLE 512
+
+/* The guest's memory map, and what keeps devices to it. */
+struct map {
+    struct mtrr_state mtrr;
+    struct range hidden[3 + DMAR_UNITS_MAX];
+    struct ept_request q;
+    struct vtd_plan vtd;
+};
+
+static enum x2apic_use x2apic_use(const struct acpi_facts *acpi)
+{
+    for (uint32_t i = 0; i < acpi->processors && i < PROCESSORS_MAX; i++)
+        if (acpi->apic_id[i] > XAPIC_ID_MAX)
+            return X2APIC_FORCED;
+    if (arch_capabilities() & ARCH_CAP_XAPIC_DISABLE &&
+        rdmsr(IA32_XAPIC_DISABLE_STATUS) & XAPIC_DISABLE_LEGACY)
+        return X2APIC_FORCED;
+    return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD ? X2APIC_ON : X2APIC_OFF;
+}
+
+static void plan_map(const struct boot_info *bi, const struct vmx_capability *c, struct map *m)
+{
+    uint32_t count = 0;
+
+    mtrr_read(&m->mtrr);
+    m->hidden[count++] = bi->image;
+    m->hidden[count++] = bi->pool;
+    if (bi->apic_trap)
+        m->hidden[count++] = apic_page();
+    vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+    for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
+        m->hidden[count++] = m->vtd.dmar.units[i];
+    m->q = (struct ept_request){
+        .mtrr = &m->mtrr, .hidden = m->hidden, .hidden_count = count,
+        .address_bits = c->physical_address_bits, .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
+        .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M, .top = bi->memory_top,
+    };
+}
+
+uint64_t hypervisor_pool_size(const struct boot_info *bi)
+{
+    struct vmx_capability capability;
+    struct map map;
+
+    vmx_capability_read(&capability);
+    plan_map(bi, &capability, &map);
+    uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
+                     vtd_pages_needed(&map.vtd, &map.q) +
+                     (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
+    /* The hypervisor's own tables map the pool in 4 KiB pages, and image and APIC beside it. */
+    pages += pages / PAGES_PER_TABLE + 16;
+    return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+}
+
+static struct range between(const char *start, const char *end)
+{
+    return (struct range){(uint64_t)start, (uint64_t)(end - start)};
+}
+
+static uint64_t build_host_paging(const struct boot_info *bi)
+{
+    const struct {
+        struct range range;
+        enum host_access access;
+    } maps[] = {{between(image_text_start, image_text_end), HOST_READ_EXECUTE},
+                {between(image_rodata_start, image_rodata_end), HOST_READ_ONLY},
+                {between(image_data_start, image_data_end), HOST_READ_WRITE},
+                {bi->pool, HOST_READ_WRITE},
+                {apic_page(), HOST_DEVICE}};
+    uint64_t root = host_paging_new();
+
+    for (unsigned i = 0; i < LENGTH_OF(maps); i++)
+        if (root == 0 || !host_paging_map(root, maps[i].range, maps[i].access))
+            hypervisor_fault("the page pool is used up by the hypervisor's own page tables");
+    host_paging_unmap(root, reset_doorbell(bi));
+    return root;
+}
+
+/* Gives the EPT, to which devices are kept from here on as well. */
+static uint64_t contain(const struct boot_info *bi, const struct vmx_capability *c)
+{
+    struct map map;
+
+    plan_map(bi, c, &map);
+    uint64_t root = ept_build(&map.q);
+    if (root == 0)
+        hypervisor_fault("the page pool is used up by the EPT");
+    /* The guest can read the log: no address of the hypervisor's is ever in it. */
+    log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
+               ept_reach(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
+    vtd_start(&map.vtd, &map.q, root);
+    if (map.vtd.dmar.unit_count > 0 && !guest_acpi_hide(bi->acpi.rsdp, "DMAR"))
+        log_printf("pmuvisor: the ACPI table DMAR could not be hidden from the guest\n");
+    return root;
+}
+
+/* On the hypervisor's own page tables and stack. */
+static _Noreturn void start_guest(struct start *s)
+{
+    const struct cpu *cpu = s->cpu;
+
+    processor_enter_vmx(s, true);
+    s->cpu->gpr[GPR_RSI] = s->guest.rsi;
+    mitigations_print(cpu);
+    log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
+               "GLOBAL_CTRL: %s\n",
+               policy_name(cpu->boot->options.policy),
+               cpu->boot->apic_trap ? "trapped" : "passed through",
+               cpu->nmi.passthrough ? "passed through" : "trapped",
+               pmu_switch_name(cpu->pmu.global_ctrl));
+    if (cpu->pmu.pebs_switched)
+        log_printf("pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
+                   "mode, by MSR lists; a newer microcode may make that needless\n");
+    processors_go();
+    s->cpu->nmi.guest_started = true;
+    vmx_launch();
+}
+
+void hypervisor_start(const struct boot_info *bi)
+{
+    struct refusal refusal;
+
+    /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
+    write_cr4(read_cr4() & ~CR4_CET);
+    page_pool_init(bi->pool);
+    struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
+    struct cpu *cpu = s->cpu;
+
+    if (!processor_check(s))
+        hypervisor_fault("%s", s->refusal.line);
+    cpu->ept_root = contain(bi, &s->capability);
+    processor_prepare(s);
+    processors_start(bi, s);
+    if (!linux_load(bi, &processors, &s->guest, &refusal))
+        hypervisor_fault("%s", refusal.line);
+
+    /* From here on nothing but the image, the pool and the APIC is mapped. */
+    framebuffer_stop();
+    wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
+    /* The stack first: an NMI in between returns by way of the stack (nmi/nmi.asm), and these
+     * tables do not map firmware's. */
+    __asm__ volatile("mov %1, %%rsp\n\t"
+                     "mov %0, %%cr3\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "call *%2\n\t"
+                     "ud2"
+                     :
+                     : "r"(cpu->host_cr3), "r"(cpu->root_stack), "r"(start_guest), "D"(s)
+                     : "memory");
+    __builtin_unreachable();
+}

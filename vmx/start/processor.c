@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The part of the start that each processor does by itself: descriptor tables, VMX operation, VMCS.
+ * SDM Vol. 3, "Enabling and Entering VMX Operation".
+ */
+#include "vmx/start/start.h"
+
+#include "vmx/exit/apic_trap.h"
+#include "pmu/pmu.h"
+#include "vmx/exit/exit.h"
+#include "vmx/root/fault.h"
+
+#define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
+
+void *needed(void *page)
+{
+    if (page == NULL)
+        hypervisor_fault("the page pool is used up at the start");
+    return page;
+}
+
+/* A stack with an unmapped page below it; gives the top. */
+static uint64_t new_stack(uint64_t root)
+{
+    uint64_t base = (uint64_t)needed(page_alloc(STACK_PAGES + 1));
+
+    host_paging_unmap(root, base);
+    return base + (STACK_PAGES + 1) * PAGE_SIZE;
+}
+
+struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3)
+{
+    struct start *s = needed(page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE));
+    struct cpu *cpu = needed(page_alloc((sizeof(struct cpu) + PAGE_SIZE - 1) / PAGE_SIZE));
+
+    s->cpu = cpu;
+    cpu->self = cpu;
+    cpu->boot = bi;
+    cpu->apic_id = apic_id;
+    cpu->host_cr3 = host_cr3;
+    cpu->vmxon_region = needed(page_alloc(1));
+    cpu->vmcs = needed(page_alloc(1));
+    cpu->msr_bitmap = needed(page_alloc(1));
+    cpu->io_bitmaps = needed(page_alloc(2));
+    cpu->root_stack = new_stack(host_cr3);
+    cpu->fault_stack = new_stack(host_cr3);
+    cpu->nmi_stack = new_stack(host_cr3);
+    return s;
+}
+
+/* The guest, which sees no Intel PT, could not stop a trace that firmware left running, and its
+ * buffer is the guest's memory from now on. */
+static void stop_trace(void)
+{
+    uint64_t control;
+
+    if (cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED && cpuid(CPUID_LEAF_EXTENDED, 0).ebx & CPUID_7_EBX_PT &&
+        rdmsr_safe(IA32_RTIT_CTL, &control) && control & RTIT_CTL_TRACE_EN)
+        wrmsr_safe(IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
+}
+
+bool processor_check(struct start *s)
+{
+    if (!descriptors_load(s->cpu, &s->tables))
+        needed(NULL);
+    stop_trace();
+    if (!vmx_available(&s->refusal))
+        return false;
+    vmx_capability_read(&s->capability);
+    return vmx_controls_choose(&s->capability, &s->cpu->boot->options, &s->controls, &s->refusal);
+}
+
+void processor_prepare(struct start *s)
+{
+    struct cpu *cpu = s->cpu;
+
+    cpu->pmu.global_ctrl = pmu_choose(cpu->boot->options.pmu, s->controls.value);
+    if ((cpu->boot->apic_trap && !apic_trap_setup(cpu)) ||
+        !cpuid_setup(cpu, s->controls.value))
+        needed(NULL);
+    msr_setup(cpu, s->controls.value);
+    io_setup(cpu);
+    mitigations_setup(cpu);
+    exit_setup(cpu);
+}
+
+static void allow_vmx(void)
+{
+    uint64_t feature_control = rdmsr(IA32_FEATURE_CONTROL);
+
+    if (!(feature_control & FEATURE_CONTROL_LOCK))
+        wrmsr(IA32_FEATURE_CONTROL,
+              feature_control | FEATURE_CONTROL_LOCK | FEATURE_CONTROL_VMX_OUTSIDE_SMX);
+}
+
+bool processor_vmxon(struct start *s)
+{
+    const struct vmx_capability *c = &s->capability;
+    uint64_t region = (uint64_t)s->cpu->vmxon_region;
+    bool failed;
+
+    allow_vmx();
+    *(uint32_t *)region = (uint32_t)(c->basic & VMX_BASIC_REVISION);
+    write_cr0((read_cr0() | CR0_NE | CR0_WP | c->cr0_fixed0) & c->cr0_fixed1 &
+              ~(uint64_t)(CR0_TS | CR0_EM));
+    write_cr4(CR4_PAE | CR4_MCE | c->cr4_fixed0 |
+              (cpuid(1, 0).ecx & CPUID_1_ECX_XSAVE ? CR4_OSXSAVE : 0));
+    __asm__ volatile("vmxon %1" : "=@ccbe"(failed) : "m"(region) : "memory");
+    s->cpu->in_vmx = !failed;
+    return !failed;
+}
+
+static void load_vmcs(const struct cpu *cpu, const struct vmx_capability *c)
+{
+    uint64_t vmcs = (uint64_t)cpu->vmcs;
+    bool failed;
+
+    *(uint32_t *)vmcs = (uint32_t)(c->basic & VMX_BASIC_REVISION);
+    __asm__ volatile("vmclear %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
+    if (failed)
+        hypervisor_fault("VMCLEAR of 0x%lx failed", vmcs);
+    __asm__ volatile("vmptrld %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
+    if (failed)
+        hypervisor_fault("VMPTRLD of 0x%lx failed", vmcs);
+}
+
+void flush_guest_translations(void)
+{
+    const uint64_t everything[2] = {0, 0};
+    bool failed;
+
+    __asm__ volatile("invept %1, %2"
+                     : "=@ccbe"(failed)
+                     : "m"(everything), "r"((uint64_t)INVALIDATE_ALL)
+                     : "memory");
+    if (failed)
+        hypervisor_fault("INVEPT of all contexts failed");
+}
+
+void processor_enter_vmx(struct start *s, bool first)
+{
+    bool was_on = read_cr4() & CR4_VMXE;
+
+    if (!processor_vmxon(s))
+        hypervisor_fault("VMXON failed (IA32_FEATURE_CONTROL 0x%lx, CR0 0x%lx, CR4 0x%lx)%s",
+                         rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
+                         was_on ? ": firmware seems to use VMX itself" : "");
+    load_vmcs(s->cpu, &s->capability);
+    flush_guest_translations(); /* whoever used VMX before may have left some */
+    if (!pmu_context_setup(s->cpu)) /* the emulator shows every MSR as there until now */
+        needed(NULL);
+    vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The VMCS of one processor: zeroed, then host state, controls, and the guest's state, which for
+ * the kernel's entry is an INIT's with changes. SDM Vol. 3, "Virtual Machine Control Structures".
+ */
+#include "vmx/start/start.h"
+
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/exit/exit.h"
+#include "hypercall.h"
+
+#define GUEST_VPID 1 /* one guest; 0 is root mode's */
+
+/* What the kernel's 64-bit entry has otherwise than an INIT. */
+static void linux_entry_state(const struct vmx_capability *c, const struct vmx_controls *controls,
+                              const struct guest_entry *guest)
+{
+    uint64_t cr0_owned = c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG);
+
+    vmcs_write_natural(VMCS_GUEST_CR0, CR0_PE | CR0_ET | CR0_NE | CR0_WP | CR0_PG | cr0_owned);
+    vmcs_write_natural(VMCS_CR0_READ_SHADOW, cr0_owned);
+    vmcs_write_natural(VMCS_GUEST_CR3, guest->cr3);
+    vmcs_write_natural(VMCS_GUEST_CR4, CR4_PAE | c->cr4_fixed0);
+    vmcs_write_natural(VMCS_GUEST_RSP, guest->rsp);
+    vmcs_write_natural(VMCS_GUEST_RIP, guest->rip);
+    for (enum segment s = SEGMENT_ES; s <= SEGMENT_GS; s++)
+        vmcs_write_segment(s, guest->ds, 0, FLAT_LIMIT, RIGHTS_DATA);
+    vmcs_write_segment(SEGMENT_CS, guest->cs, 0, FLAT_LIMIT, RIGHTS_CODE_64);
+    vmcs_write_segment(SEGMENT_LDTR, 0, 0, 0, ACCESS_UNUSABLE);
+    vmcs_write_natural(VMCS_GUEST_GDTR_BASE, guest->gdt_base);
+    vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, guest->gdt_limit);
+    vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, 0);
+    vmcs_write_64(VMCS_GUEST_IA32_EFER, EFER_LME | EFER_LMA);
+    vmcs_write_32(VMCS_ENTRY_CONTROLS, controls->value[SET_ENTRY]);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
+}
+
+static void host_state(const struct cpu *cpu, const struct descriptor_tables *tables)
+{
+    vmcs_write_16(VMCS_HOST_CS_SELECTOR, ROOT_CS);
+    vmcs_write_16(VMCS_HOST_SS_SELECTOR, ROOT_DS);
+    vmcs_write_16(VMCS_HOST_DS_SELECTOR, ROOT_DS);
+    vmcs_write_16(VMCS_HOST_ES_SELECTOR, ROOT_DS);
+    vmcs_write_16(VMCS_HOST_TR_SELECTOR, ROOT_TR);
+    vmcs_write_natural(VMCS_HOST_CR0, read_cr0());
+    vmcs_write_natural(VMCS_HOST_CR3, cpu->host_cr3);
+    vmcs_write_natural(VMCS_HOST_CR4, read_cr4());
+    vmcs_write_natural(VMCS_HOST_GS_BASE, (uint64_t)cpu);
+    vmcs_write_natural(VMCS_HOST_TR_BASE, tables->tss_base);
+    vmcs_write_natural(VMCS_HOST_GDTR_BASE, tables->gdt_base);
+    vmcs_write_natural(VMCS_HOST_IDTR_BASE, tables->idt_base);
+    vmcs_write_64(VMCS_HOST_IA32_PAT, PAT_RESET);
+    vmcs_write_64(VMCS_HOST_IA32_EFER, rdmsr(IA32_EFER));
+    vmcs_write_natural(VMCS_HOST_RSP, cpu->root_stack);
+    vmcs_write_natural(VMCS_HOST_RIP,
+                       (uint64_t)(cpu->boot->options.stats_cycles             ? vmx_exit_entry_timed
+                                  : cpu->mitigations & ~MITIGATIONS_AUTO ? vmx_exit_entry_guarded
+                                                                         : vmx_exit_entry));
+}
+
+static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
+                               const struct vmx_controls *controls)
+{
+    uint32_t primary = controls->value[SET_PRIMARY];
+    uint32_t secondary = controls->value[SET_SECONDARY];
+
+    /* pmu=off: RDPMC has to fault as an absent PMU's does. */
+    if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
+        primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
+    if (cpu == processor_cpu(0)) /* no INIT and SIPI starts it again: see sleep.c */
+        secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
+    vmcs_write_32(VMCS_SECONDARY_CONTROLS, secondary);
+    vmcs_write_64(VMCS_IO_BITMAP_A, (uint64_t)cpu->io_bitmaps);
+    vmcs_write_64(VMCS_IO_BITMAP_B, (uint64_t)cpu->io_bitmaps + PAGE_SIZE);
+    vmcs_write_64(VMCS_MSR_BITMAPS, (uint64_t)cpu->msr_bitmap);
+    vmcs_write_64(VMCS_EPT_POINTER, cpu->ept_root | EPTP_WALK_4 | EPTP_MEMORY_WB);
+    vmcs_write_16(VMCS_VPID, GUEST_VPID);
+    if (secondary & SECONDARY_ENABLE_XSAVES)
+        vmcs_write_64(VMCS_XSS_EXITING_BITMAP, cpuid_hidden_xss(controls->value));
+    if (secondary & SECONDARY_ENCLS_EXITING)
+        vmcs_write_64(VMCS_ENCLS_EXITING_BITMAP, ~0ULL);
+
+    cpu->cr4_refused = CR4_HIDDEN;
+    if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
+        cpu->cr4_refused |= CR4_CET;
+    /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see exit.h. */
+    vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
+    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED | c->cr4_fixed0);
+}
+
+void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
+                const struct vmx_controls *controls, const struct descriptor_tables *tables,
+                const struct guest_entry *guest)
+{
+    vmcs_zero_all();
+    host_state(cpu, tables);
+    execution_controls(cpu, c, controls);
+    vmcs_write_32(VMCS_EXIT_CONTROLS, controls->value[SET_EXIT]);
+    vmcs_write_32(VMCS_ENTRY_CONTROLS, controls->value[SET_ENTRY]);
+    vmcs_write_64(VMCS_GUEST_IA32_PAT, rdmsr(IA32_PAT));
+    vmcs_write_64(VMCS_VMCS_LINK_POINTER, ~0ULL);
+    guest_init_state(cpu);
+    if (guest != NULL)
+        linux_entry_state(c, controls, guest);
+    pmu_setup(cpu);
+    nmi_setup(cpu, vmx_allows(c, SET_PIN, PIN_NMI_EXITING) &&
+                       vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
+                       vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
+    tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
+}
