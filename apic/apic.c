@@ -6,12 +6,10 @@
  */
 #include "apic/apic.h"
 
-#include "vmx/root/fault.h"
 #include "msr.h"
 #include "x86.h"
 
 #define ICR_IDLE_READS 100000 /* a send takes far fewer; bounded because NMI context must end */
-#define APIC_BASE_ADDRESS BITS(51, 12)
 
 static volatile uint32_t *xapic_register(uint64_t apic_base, uint32_t offset)
 {
@@ -102,27 +100,6 @@ bool apic_software_enabled(void)
 uint32_t apic_lvtpc_read(void) { return apic_read(APIC_LVT_PMI); }
 
 void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
-
-bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
-                     UNUSED bool write)
-{
-    uint64_t now = rdmsr(IA32_APIC_BASE);
-
-    /* The bootstrap processor's hardware INIT leads to firmware, the others' to wait-for-SIPI. */
-    return ((*value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 &&
-           wrmsr_safe(IA32_APIC_BASE, *value);
-}
-
-bool apic_base_invalid(uint64_t value)
-{
-    const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
-    unsigned bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
-    uint64_t was = rdmsr(IA32_APIC_BASE) & both, mode = value & both;
-
-    return value & ~((APIC_BASE_ADDRESS & (BIT(bits) - 1)) | APIC_BASE_BSP | both) ||
-           mode == APIC_BASE_EXTD || (was == both && mode == APIC_BASE_EN) ||
-           (was == 0 && mode == both);
-}
 
 #define INTERRUPTS 256
 

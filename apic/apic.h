@@ -54,10 +54,3 @@ void apic_software_disable(void);
  * for it for a second at most, and leaves one that does not come in wait-for-SIPI state. SDM Vol.
  * 3, "Typical BSP Initialization Sequence". */
 bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started);
-
-/* The guest's WRMSR of IA32_APIC_BASE, a row's function in vmx/exit/msr.c: changes of mode are done on
- * the hardware, a change of the base is refused. False: #GP. */
-bool apic_base_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
-/* Whether the processor refuses such a write by itself: reserved bits, or a change of mode that
- * there is not. SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions". */
-bool apic_base_invalid(uint64_t value);

@@ -23,7 +23,6 @@
 #define POOL_ALIGNMENT (2 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* above it are video memory and firmware */
 
-struct firmware firmware;
 static struct boot_info boot_info;
 static struct glyphs glyphs;
 static uint64_t map_capacity;

@@ -229,10 +229,3 @@ bool options_parse(struct options *o, const char *text, uint64_t length, const c
     }
     return true;
 }
-
-const char *policy_name(enum policy policy)
-{
-    static const char *const names[] = {
-        [POLICY_INTERCEPT] = "intercept", [POLICY_MSR] = "msr", [POLICY_MSR_NMI] = "msr+nmi"};
-    return names[policy];
-}

@@ -10,6 +10,8 @@
 
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
 
+struct firmware firmware;
+
 /* The tag that firmware puts on the devices of its text console. */
 static const EFI_GUID console_device = {
     0xd3b36f2c, 0xd551, 0x11d4, {0x9a, 0x46, 0x00, 0x90, 0x27, 0x3f, 0xc1, 0x4d}};

@@ -2,8 +2,7 @@
  *
  * The framebuffer as a sink of the log, for the short time between firmware and guest.
  */
-#ifndef PMUVISOR_CONSOLE_FRAMEBUFFER_H
-#define PMUVISOR_CONSOLE_FRAMEBUFFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ struct glyphs {
 /* Copies both and adds the sink; false when there is no screen or no glyphs. Video memory must be
  * mapped to itself while the sink is in use. framebuffer_stop() is declared in log.h. */
 bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs);
-
-#endif

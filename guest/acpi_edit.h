@@ -12,12 +12,6 @@
 /* Bytes that guest_acpi_edit() needs for its copies; 0: there is nothing to copy. */
 uint64_t guest_acpi_size(uint64_t rsdp);
 
-/* The processors that the guest may start. */
-struct guest_processors {
-    uint32_t count;
-    uint32_t apic_id[PROCESSORS_MAX];
-};
-
 struct guest_acpi_result {
     bool processors_limited; /* the MADT copy is in place and knows one of them, and no other */
     bool reset_watched;      /* the FADT copy is in place and names the doorbell */

@@ -4,8 +4,7 @@
  * addresses are used as pointers: only where memory is mapped to itself. (ACPI specification,
  * "ACPI Software Programming Model", "Root System Description Pointer", "FADT", "MADT".)
  */
-#ifndef PMUVISOR_ACPI_H
-#define PMUVISOR_ACPI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -201,5 +200,3 @@ void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);
-
-#endif

@@ -3,8 +3,7 @@
  * Registers of the local APIC by their offset in the xAPIC's page, and their fields. Plain
  * constants. SDM Vol. 3, "Local APIC Register Address Map" and the figures of the registers.
  */
-#ifndef PMUVISOR_APIC_REGISTERS_H
-#define PMUVISOR_APIC_REGISTERS_H
+#pragma once
 
 #include "bits.h"
 
@@ -46,5 +45,3 @@
 #define LVT_DELIVERY_NMI (4u << 8)
 #define APIC_TIMER_INITIAL 0x380
 #define APIC_TIMER_DIVIDE 0x3e0
-
-#endif

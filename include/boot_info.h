@@ -3,8 +3,7 @@
  * Everything that boot/ learns from the firmware, in one struct without any UEFI type.
  * boot/ fills it and calls hypervisor_start(); nothing behind that call knows firmware.
  */
-#ifndef PMUVISOR_BOOT_INFO_H
-#define PMUVISOR_BOOT_INFO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,6 +44,12 @@ struct acpi_address {
 
 #define PROCESSORS_MAX 512
 
+/* The processors that the guest may start. */
+struct guest_processors {
+    uint32_t count;
+    uint32_t apic_id[PROCESSORS_MAX];
+};
+
 #define SLP_TYP_UNKNOWN 0xff /* SLP_TYP has three bits */
 struct acpi_facts {
     uint64_t rsdp;            /* 0: none found */
@@ -79,5 +84,3 @@ struct boot_info {
  * violation here. (The usual reset port 0xcf9 cannot be watched alone: every 4-byte access to
  * PCI's 0xcf8 would exit too.) */
 static inline uint64_t reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }
-
-#endif

@@ -4,8 +4,7 @@
  * the page pool, and who has stopped all (vmx/start/bring_up.c). The exit path writes none of it, so
  * no line of it is ever shared between processors.
  */
-#ifndef PMUVISOR_CPU_H
-#define PMUVISOR_CPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,6 +108,8 @@ struct cpuid_filter;
 #define CPUID_SLOTS 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
+#define STACK_PAGES 4
+
 struct cpu;
 typedef void (*exit_handler)(struct cpu *cpu);
 
@@ -146,7 +147,7 @@ struct cpu {
     void *vmcs;
     void *msr_bitmap;
     void *io_bitmaps;
-    uint64_t root_stack; /* top */
+    uint64_t root_stack; /* the tops of its stacks, each of STACK_PAGES with a guard page below */
     uint64_t fault_stack;
     uint64_t nmi_stack;
 
@@ -155,6 +156,11 @@ struct cpu {
     struct cpu_apic apic;
 };
 
+/* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest
+ * may try in a loop. */
+#define REFUSALS_LOGGED 16
+static inline bool worth_a_line(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
+
 /* This processor's struct. Root mode only. */
 static inline struct cpu *this_cpu(void)
 {
@@ -162,5 +168,3 @@ static inline struct cpu *this_cpu(void)
     __asm__("mov %%gs:0, %0" : "=r"(cpu));
     return cpu;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * What the guest can ask of the hypervisor: the CPUID leaves that name it and the VMCALL numbers.
  * Usable from guest programs as well: plain constants only.
  */
-#ifndef PMUVISOR_HYPERCALL_H
-#define PMUVISOR_HYPERCALL_H
+#pragma once
 
 #define PMUVISOR_VERSION_MAJOR 0
 #define PMUVISOR_VERSION_MINOR 1
@@ -60,5 +59,3 @@
 #define HYPERCALL_E_ARGUMENT (-22L)
 #define HYPERCALL_E_STATE (-16L)     /* not now: see the log */
 #define HYPERCALL_E_NUMBER (-38L)
-
-#endif

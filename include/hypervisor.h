@@ -2,8 +2,7 @@
  *
  * The three calls between boot/ and the rest.
  */
-#ifndef PMUVISOR_HYPERVISOR_H
-#define PMUVISOR_HYPERVISOR_H
+#pragma once
 
 #include "boot_info.h"
 #include "refusal.h"
@@ -20,5 +19,3 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi);
 /* Takes the machine: runs after boot services ended, interrupts off, on firmware's page tables.
  * Starts the guest and never returns. */
 _Noreturn void hypervisor_start(const struct boot_info *bi);
-
-#endif

@@ -4,12 +4,9 @@
  * host page tables.
  * Use them by address only: `(uint64_t)image_text_start`.
  */
-#ifndef PMUVISOR_IMAGE_H
-#define PMUVISOR_IMAGE_H
+#pragma once
 
 extern char image_text_start[], image_text_end[];     /* read, execute */
 extern char image_rodata_start[], image_rodata_end[]; /* read */
 extern char image_data_start[], image_data_end[];     /* read, write */
 extern char image_bss_start[], image_bss_end[];       /* the end of image_data */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The log: one ring of text, and the places that show it while it is written. Not for NMI context.
  */
-#ifndef PMUVISOR_LOG_H
-#define PMUVISOR_LOG_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void serial_drain(void);
 /* console/framebuffer.c: takes the framebuffer's sink out, when there is one. To be called before
  * video memory stops being mapped to itself, and before the guest starts. */
 void framebuffer_stop(void);
-
-#endif

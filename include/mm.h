@@ -2,8 +2,7 @@
  *
  * What mm/ gives: pages, the hypervisor's own page tables, memory types, and the guest's EPT.
  */
-#ifndef PMUVISOR_MM_H
-#define PMUVISOR_MM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ uint64_t ept_reach(const struct ept_request *q);
 uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes);
 /* Pages that ept_build() can need at most for these numbers. */
 uint64_t ept_pages_needed(const struct ept_request *q);
-
-#endif

@@ -4,8 +4,7 @@
  * without IA32_ are model-specific ones of Vol. 4's per-processor tables. Where the SDM has none,
  * the line says whose name it is.
  */
-#ifndef PMUVISOR_MSR_H
-#define PMUVISOR_MSR_H
+#pragma once
 
 #include "bits.h"
 
@@ -16,6 +15,7 @@
 #define APIC_BASE_BSP BIT(8)
 #define APIC_BASE_EXTD BIT(10) /* x2APIC mode */
 #define APIC_BASE_EN BIT(11)
+#define APIC_BASE_ADDRESS BITS(51, 12)
 #define IA32_FEATURE_CONTROL 0x03a
 #define FEATURE_CONTROL_LOCK BIT(0)
 #define FEATURE_CONTROL_VMX_INSIDE_SMX BIT(1)
@@ -212,5 +212,3 @@
 #define EFER_LMA BIT(10)
 #define EFER_NXE BIT(11)
 #define IA32_GS_BASE 0xc0000101
-
-#endif

@@ -3,8 +3,7 @@
  * What the user asked for, from pmuvisor.cfg and the load options. Filled by boot/options.c,
  * read by everyone, changed by nobody afterwards.
  */
-#ifndef PMUVISOR_OPTIONS_H
-#define PMUVISOR_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ bool options_parse(struct options *o, const char *text, uint64_t length, const c
 
 /* The name of a policy as the user writes it. */
 const char *policy_name(enum policy policy);
-
-#endif

@@ -3,8 +3,7 @@
  * Why PMUvisor will not start: one clear line and the kind of trouble, carried back to firmware.
  * Every check up to the point of no return fills one of these instead of printing.
  */
-#ifndef PMUVISOR_REFUSAL_H
-#define PMUVISOR_REFUSAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ struct refusal {
  * that a check can end in `return refuse(r, ...)`. */
 bool refuse(struct refusal *r, enum refusal_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

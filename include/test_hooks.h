@@ -3,8 +3,7 @@
  * The test build (make TEST=1): hypercalls by which a guest raises host NMIs, starts a second guest
  * and makes root mode fault. No other build has any of it. Numbers in include/hypercall.h.
  */
-#ifndef PMUVISOR_TEST_HOOKS_H
-#define PMUVISOR_TEST_HOOKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,6 +20,4 @@ int64_t test_msr(struct cpu *cpu);
 int64_t test_spin(struct cpu *cpu);
 #else
 #define TEST_HOOKS 0
-#endif
-
 #endif

@@ -2,8 +2,7 @@
  *
  * One C function per instruction, for the instructions that C has no word for.
  */
-#ifndef PMUVISOR_X86_H
-#define PMUVISOR_X86_H
+#pragma once
 
 #include <stdint.h>
 
@@ -278,5 +277,3 @@ static inline _Noreturn void halt_forever(void)
     for (;;)
         __asm__ volatile("cli; hlt");
 }
-
-#endif

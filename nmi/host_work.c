@@ -3,11 +3,11 @@
  * The host on the PMU. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters
  * on PMI". Thesis, sections 3.1, 3.2.2 and 4.4.2.
  */
-#include "pmu/pmu.h"
+#include "nmi/host_work.h"
 
 #include "apic/apic.h"
 #include "nmi/nmi.h"
-#include "vmx/exit/exit.h"
+#include "pmu/pmu.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define COUNTER_BITS BITS(47, 0)

@@ -40,18 +40,6 @@ nmi_entry:
     POP_ALL CALLER_SAVED
     iretq
 
-; void nmi_unblock(void): an IRET to its own return; in root mode CS and SS are always these.
-global nmi_unblock
-nmi_unblock:
-    pop rax
-    mov rcx, rsp
-    push ROOT_DS
-    push rcx
-    pushfq
-    push ROOT_CS
-    push rax
-    iretq
-
 ; RAX, RFLAGS and RIP go below the interrupted stack pointer (root-mode code is built without a red
 ; zone), and are taken off there. CS and SS are the same in all of root mode.
 return_blocked:

@@ -33,9 +33,10 @@
  */
 #include "nmi/nmi.h"
 
+#include "nmi/host_work.h"
 #include "pmu/pmu.h"
+#include "vmx/root/end.h"
 #include "vmx/root/fault.h"
-#include "vmx/start/start.h"
 
 static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
 {

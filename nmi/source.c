@@ -12,7 +12,7 @@
 #include "nmi/nmi.h"
 
 #include "apic/apic.h"
-#include "pmu/pmu.h"
+#include "nmi/host_work.h"
 
 /* Takes the request away, in one step, because an NMI may come in between. Who has an NMI in hand
  * answers any request; the check after an exit only one whose NMI has come and gone. */

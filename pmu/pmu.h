@@ -109,25 +109,5 @@ bool pmu_context_setup(struct cpu *cpu);
  * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
 
-/* ---- host_work.c: a workload in root mode that owns the PMU for a while and takes PMIs of its
- * own, the P_Host of the thesis's section 4.4.2. ---- */
-
-#define HOST_GLOBAL_CTRL 1 /* counter 0 */
-
-struct host_work {
-    uint64_t period; /* branches from one PMI to the next */
-    uint64_t pmis;
-};
-
-/* Executes `branches` branches in root mode with one PMI every `period` of them, then puts the
- * guest's PMU, LVTPC and NMIs back as they were. *pmis: PMIs taken; *counted: branches that the
- * counter saw. False: refused with a line in the log, nothing was done. */
-bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
-                   uint64_t *counted);
-
-/* The source "host PMI" (nmi/source.c); NMI context. */
-bool host_work_pmi_pending(const struct cpu *cpu);
-/* At an NMI's start: stops the host's counter. True: it counted, or a PMI had stopped it, and it is
- * to be started again at the end. */
-bool host_work_pause(const struct cpu *cpu);
-void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);
+/* What host work counts with (nmi/host_work.c): counter 0. */
+#define HOST_GLOBAL_CTRL 1

@@ -5,8 +5,8 @@
  * SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance Monitoring"; Linux's
  * msr-index.h for the two blocks of reload values.
  */
-#include "vmx/exit/exit.h"
 #include "pmu/pmu.h"
+#include "vmx/msr_bitmap.h"
 
 #define PMU_VERSION_NAMES 6 /* the first with the indices from 0x1900 on */
 #define LEGACY_GENERAL 10 /* general counters with indices below 0x1900: up to IA32_PMC9 */

@@ -6,10 +6,10 @@
  * Security Guidance": L1 terminal fault, microarchitectural data sampling, branch target injection,
  * return stack buffer.
  */
-#include "vmx/exit/exit.h"
+#include "vmx/mitigations.h"
 
-#include "vmx/capability.h"
 #include "hypercall.h"
+#include "vmx/capability.h"
 
 #define CAPABILITIES_MMIO_NO (ARCH_CAP_SBDR_SSDP_NO | ARCH_CAP_FBSDP_NO | ARCH_CAP_PSDP_NO)
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Names for VMCS fields, and the end of a VMREAD or VMWRITE that failed.
- * SDM Vol. 3, "VM Instruction Error Numbers".
+ * Names for VMCS fields, the end of a VMREAD or VMWRITE that failed, and of all translations that
+ * the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error Numbers".
  */
 #include "vmx/vmcs.h"
 
 #include "vmx/root/fault.h"
+
+#define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
 
 #define VMCS_FIELD(name, code) {code, #name},
 static const struct {
@@ -50,4 +52,17 @@ void vmcs_access_failed(uint32_t encoding, const char *operation)
     __asm__ volatile("vmread %1, %0" : "+r"(error) : "r"((uint64_t)VMCS_INSTRUCTION_ERROR) : "cc");
     hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu", operation,
                      vmcs_field_name(encoding), encoding, error);
+}
+
+void flush_guest_translations(void)
+{
+    const uint64_t everything[2] = {0, 0};
+    bool failed;
+
+    __asm__ volatile("invept %1, %2"
+                     : "=@ccbe"(failed)
+                     : "m"(everything), "r"((uint64_t)INVALIDATE_ALL)
+                     : "memory");
+    if (failed)
+        hypervisor_fault("INVEPT of all contexts failed");
 }

@@ -71,3 +71,6 @@ enum segment {
 #define SEGMENT_FIELD(field_of_es, segment) ((field_of_es) + 2 * (segment))
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
                         uint32_t rights);
+
+/* On the processor itself, in VMX operation: nothing of the guest's translations is kept. */
+void flush_guest_translations(void);

@@ -2,8 +2,7 @@
  * accuracy.h: what the parts of the accuracy experiment share: the programs, the group of counters,
  * the measured call. Linux user space only, natively and under any hypervisor alike.
  */
-#ifndef PMUVISOR_ACCURACY_H
-#define PMUVISOR_ACCURACY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -166,5 +165,3 @@ void *pages_get(size_t bytes, const struct work *work);
 /* Reads memory of its own until none of another pass's is in the emulator's caches. */
 void caches_fill(void);
 void pages_put(void *pages, size_t bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * leaves the I/O APIC and x2APIC mode alone. There is no other table, so that Linux then turns ACPI
  * off. (ACPI Specification 6.5, "Multiple APIC Description Table (MADT)".)
  */
-#ifndef PMUVISOR_KVM_ACPI_H
-#define PMUVISOR_KVM_ACPI_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@
 /* Writes the tables into the memory, which begins at guest-physical address 0: one processor, its
  * local APIC, and an I/O APIC. Pure. */
 void acpi_place(uint8_t *memory);
-
-#endif

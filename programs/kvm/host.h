@@ -3,8 +3,7 @@
  * Is the KVM of this machine Intel's, on a processor with VMX? Only then is it the baseline that
  * the launcher is for. Linux, Documentation/virt/kvm/.
  */
-#ifndef PMUVISOR_KVM_HOST_H
-#define PMUVISOR_KVM_HOST_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ void kvm_host_read(struct kvm_host *host);
 
 /* False: *r says why this KVM is not one on VMX. Pure. */
 bool kvm_host_check(const struct kvm_host *host, struct refusal *r);
-
-#endif

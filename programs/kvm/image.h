@@ -3,8 +3,7 @@
  * A kernel in the memory of a virtual machine, with all that the boot protocol wants around it.
  * (Linux, Documentation/arch/x86/boot.rst, "32-bit Boot Protocol".)
  */
-#ifndef PMUVISOR_KVM_IMAGE_H
-#define PMUVISOR_KVM_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ struct image_file {
 bool image_place(uint8_t *memory, uint64_t memory_size, const struct image_file *kernel,
                  const struct image_file *initrd, const char *command_line,
                  struct image_entry *entry, struct refusal *r);
-
-#endif

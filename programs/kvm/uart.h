@@ -3,8 +3,7 @@
  * COM1 of the virtual machine: a 16550A that always has room and never receives. Pure.
  * (National Semiconductor PC16550D data sheet, "Registers".)
  */
-#ifndef PMUVISOR_KVM_UART_H
-#define PMUVISOR_KVM_UART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ uint8_t uart_read(struct uart *uart, unsigned reg);
 bool uart_write(struct uart *uart, unsigned reg, uint8_t value);
 /* The level of its interrupt line, after any of the two. */
 bool uart_interrupt(const struct uart *uart);
-
-#endif

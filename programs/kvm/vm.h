@@ -3,8 +3,7 @@
  * One virtual machine with one processor, made and run through KVM's API.
  * (Linux, Documentation/virt/kvm/api.rst.)
  */
-#ifndef PMUVISOR_KVM_VM_H
-#define PMUVISOR_KVM_VM_H
+#pragma once
 
 #include <linux/kvm.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ enum vm_end {
 
 /* Runs the guest until one of these; its COM1 is written to stdout. */
 enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r);
-
-#endif

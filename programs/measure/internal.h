@@ -4,8 +4,7 @@
  * module compiles these files, too. MSRs: SDM Vol. 4, "Architectural MSRs"; local APIC: Vol. 3,
  * "Local APIC", "Extended XAPIC (x2APIC)".
  */
-#ifndef PMUVISOR_MEASURE_INTERNAL_H
-#define PMUVISOR_MEASURE_INTERNAL_H
+#pragma once
 
 #include "measure.h"
 #include "region.h"
@@ -232,5 +231,3 @@ enum measure_region {
     REGION_PMI_FIRST = 2100,
     REGION_A1K_FIRST = 2150,
 };
-
-#endif

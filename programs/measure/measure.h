@@ -5,8 +5,7 @@
  * interrupts off, on one processor, at CPL 0, with the performance counters and NMIs to itself (in
  * Linux: no NMI watchdog, no perf event).
  */
-#ifndef PMUVISOR_MEASURE_H
-#define PMUVISOR_MEASURE_H
+#pragma once
 
 #ifdef __KERNEL__
 #include <linux/types.h>
@@ -65,5 +64,3 @@ bool measure_run(const struct measure_environment *environment, const char *expe
  * NMIs that nothing waited for (0 unless the host shares the processor's NMIs with somebody). */
 uint64_t measure_failures(void);
 uint64_t measure_stray_nmis(void);
-
-#endif

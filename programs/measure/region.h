@@ -4,8 +4,7 @@
  * any privilege, natively and in a guest. On hardware it does nothing (testbed/README.md,
  * "Ledger").
  */
-#ifndef PMUVISOR_MEASURE_REGION_H
-#define PMUVISOR_MEASURE_REGION_H
+#pragma once
 
 #ifdef __KERNEL__
 #include <linux/types.h>
@@ -18,5 +17,3 @@ static inline void region_mark(uint32_t id, bool begin)
 {
     __asm__ volatile("xchg %%bx, %%bx" : : "a"(id), "c"((uint32_t)begin) : "memory");
 }
-
-#endif

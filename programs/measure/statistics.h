@@ -3,8 +3,7 @@
  * Minimum, median and 95th percentile of a few samples, for every program that measures. Touches no
  * hardware. (bench/README.md says the rule.)
  */
-#ifndef PMUVISOR_MEASURE_STATISTICS_H
-#define PMUVISOR_MEASURE_STATISTICS_H
+#pragma once
 
 #ifdef __KERNEL__
 #include <linux/types.h>
@@ -20,5 +19,3 @@ struct distribution {
 uint64_t nearest_rank(const uint64_t *sorted, size_t n, unsigned percent);
 /* Sorts the samples, of which there is at least one. */
 struct distribution distribution_of(uint64_t *samples, size_t n);
-
-#endif

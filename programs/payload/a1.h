@@ -2,8 +2,7 @@
  * a1.h: the thesis's program A.1, shared by the job `a1`, which shows that it works, and the job
  * `a1bench`, which measures it.
  */
-#ifndef PMUVISOR_A1_H
-#define PMUVISOR_A1_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ struct a1_result {
 
 /* One run of the appendix's program. 0 or -errno; -EPERM: a hypercall was refused. */
 int a1_run(const struct a1_plan *plan, struct a1_result *result);
-
-#endif

@@ -2,8 +2,7 @@
  * payload.h: what the guest's programs share: the job table, the region marker, small helpers.
  * Everything here runs in Linux user space as PID 1, natively and under PMUvisor alike.
  */
-#ifndef PMUVISOR_PAYLOAD_H
-#define PMUVISOR_PAYLOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,5 +146,3 @@ const char *hyper_policy(void);
 
 /* A hypercall without arguments. Only when hyper_present(). */
 long hyper_call(long number);
-
-#endif

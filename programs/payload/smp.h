@@ -2,8 +2,7 @@
  * smp.h: what the jobs about several processors share: one line of /proc/interrupts by processor,
  * pinning, and programs of known length that are counted from outside while they run.
  */
-#ifndef PMUVISOR_SMP_H
-#define PMUVISOR_SMP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int counted_finish(struct counted *c, bool ended);
 
 /* A child pinned to the processor that executes so many rounds of two instructions; its pid. */
 pid_t spin_on(int cpu, uint64_t rounds);
-
-#endif

@@ -7,7 +7,7 @@
 
 #include "nmi/nmi.h"
 #include "vmx/root/fault.h"
-#include "vmx/start/start.h"
+#include "vmx/root/end.h"
 #include "cpu.h"
 #include "hypercall.h"
 #include "x86.h"

@@ -4,8 +4,7 @@
  * before it: its random numbers come from the seed and i alone. What it gave is a few words, which
  * are hashed, so that a run under PMUvisor can be compared with a native one.
  */
-#ifndef PMUVISOR_BENCH_FUZZ_H
-#define PMUVISOR_BENCH_FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -227,5 +226,3 @@ DECLARE_OP(delivery);
 void fuzz_differ(struct fuzz_op *op);
 /* Prints each row, with how often it changed something. */
 void fuzz_differences(void);
-
-#endif

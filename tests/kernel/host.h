@@ -3,8 +3,7 @@
  * Tests of what the host does beside the guest: its NMIs, its use of the PMU, a second guest. They
  * need the hypervisor's test build (make TEST=1) and, for host NMIs, the emulator's markers.
  */
-#ifndef PMUVISOR_BENCH_HOST_H
-#define PMUVISOR_BENCH_HOST_H
+#pragma once
 
 #include "kernel.h"
 
@@ -66,5 +65,3 @@ enum host_region {
     REGION_LBR,
     REGION_PEBS,
 };
-
-#endif

@@ -3,8 +3,7 @@
  * What the bench kernel's parts know of each other. One processor, interrupts off, everything at
  * CPL 0; all state is global, so that assembly can reach it without a register.
  */
-#ifndef PMUVISOR_BENCH_H
-#define PMUVISOR_BENCH_H
+#pragma once
 
 #include <asm/bootparam.h>
 #include <stdbool.h>
@@ -234,5 +233,3 @@ enum region {
     REGION_SWEEP_CLEAN = 1100,
     REGION_SWEEP_CLEAN_BLOCKED = 1200,
 };
-
-#endif

@@ -3,8 +3,7 @@
  * Where the bench kernel's parts lie, in its file and in memory; plain numbers, because the linker
  * script reads this too. (Linux, Documentation/arch/x86/boot.rst, "Memory Layout".)
  */
-#ifndef PMUVISOR_BENCH_LAYOUT_H
-#define PMUVISOR_BENCH_LAYOUT_H
+#pragma once
 
 /* ---- the file: setup part, then the kernel, which the loader puts where it likes ---- */
 #define SECTOR 512
@@ -25,5 +24,3 @@
 /* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
 #define KERNEL_VIRTUAL 0xffffffff80000000
 #define BENCH_PROCESSORS 16 /* more than these are left asleep */
-
-#endif

@@ -3,8 +3,7 @@
  * A probe executes one instruction that exits, with chosen values in every register and flag, and
  * keeps what is in them afterwards.
  */
-#ifndef PMUVISOR_BENCH_PROBE_H
-#define PMUVISOR_BENCH_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ uint64_t probe_nmi_rip(enum probe_kind kind);
 unsigned probe_exit_reason(enum probe_kind kind);
 /* The kind of that name; PROBE_KINDS: there is none. */
 enum probe_kind probe_named(const char *name);
-
-#endif

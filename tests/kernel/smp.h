@@ -4,8 +4,7 @@
  * by GS. They sleep in HLT, woken by an interrupt, until the first one gives them work.
  * SDM Vol. 3, "Multiple-Processor (MP) Initialization".
  */
-#ifndef PMUVISOR_BENCH_SMP_H
-#define PMUVISOR_BENCH_SMP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -143,5 +142,3 @@ enum smp_region {
     REGION_SMP_NMI,
     REGION_SMP_MIXED,
 };
-
-#endif

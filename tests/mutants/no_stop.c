@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A hypervisor whose processors end alone: the others must be seen to go on. Linked instead of
- * vmx/start/bring_up.c's function.
+ * vmx/root/end.c's function.
  */
 void __wrap_processors_stop(void);
 

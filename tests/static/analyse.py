@@ -14,10 +14,11 @@ import sys
 sys.dont_write_bytecode = True
 
 import outcome  # noqa: E402
+from rooms import rooms  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-HYPERVISOR = ["boot", "mm", "vmx", "pmu", "nmi", "apic", "guest", "lib", "console"]
+HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy", "programs/kvm",
           "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit",
           "tests/vtd"]

@@ -38,6 +38,7 @@ FIRMWARE_STACK = 128 * 1024
 # of them: what a handler puts on the stack that it came from is added to each.
 SWITCHES = {
     "vmx/start/machine.o": "root",
+    "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": "interrupted",
     "nmi/nmi.asm.o": "interrupted",
 }
@@ -55,6 +56,7 @@ INDIRECT = {
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
     "vmx/exit/entry.asm.o": ["vmx/exit/exit.o"],                  # the handlers' table
     "vmx/exit/exit.o": ["vmx/exit/exit.o"],
+    "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
     "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
@@ -141,10 +143,12 @@ class Image:
                 self.objects.append((start, start + size, match[3]))
 
     def object_of(self, address):
-        """The object file's path from the project's top: "vmx/exit/exit.o"."""
+        """The object file's path from the project's top: "vmx/exit/exit.o"; of one from
+        elsewhere its last folder and name."""
         for start, end, name in self.objects:
             if start <= address < end:
-                return FROM_TOP.sub("", name)
+                last = "/".join(name.split("/")[-2:])
+                return FROM_TOP.sub("", name) if FROM_TOP.match(name) else last
         return "?"
 
     def take(self, where, address):
@@ -412,16 +416,16 @@ def shown(path):
     return " > ".join(name if count == 1 else f"{name} x{count}" for name, count in runs)
 
 
-def constant(folder, name):
+def constant(folders, name):
     """The number that the sources define by this name."""
     found = set()
-    for place, _, names in os.walk(folder):
-        for file in names:
-            if file.endswith((".c", ".h")):
-                with open(os.path.join(place, file), encoding="utf-8") as source:
-                    found |= set(re.findall(rf"#define {name} (\d+)", source.read()))
+    files = [os.path.join(place, file) for folder in folders
+             for place, _, names in os.walk(folder) for file in names if file.endswith((".c", ".h"))]
+    for file in files:
+        with open(file, encoding="utf-8") as source:
+            found |= set(re.findall(rf"#define {name} (\d+)", source.read()))
     if len(found) != 1:
-        raise Unclear(f"found {len(found)} definitions of {name} in {folder}, wanted one")
+        raise Unclear(f"found {len(found)} definitions of {name} in {folders}, wanted one")
     return int(found.pop())
 
 
@@ -444,12 +448,14 @@ def main():
     parser = argparse.ArgumentParser(description="Finds the greatest stack depth.")
     parser.add_argument("elf")
     parser.add_argument("--map", required=True, help="the linker's map of it")
-    parser.add_argument("--source", default="vmx", help="folder of STACK_PAGES and REPORTS_MAX")
+    parser.add_argument("--source", action="append",
+                        help="a folder with STACK_PAGES or REPORTS_MAX; default: vmx and include")
     arguments = parser.parse_args()
+    folders = arguments.source or ["vmx", "include"]
     sys.setrecursionlimit(10000)
     try:
-        limit = constant(arguments.source, "STACK_PAGES") * PAGE
-        exceptions = constant(arguments.source, "REPORTS_MAX") + EXCEPTIONS_BESIDE
+        limit = constant(folders, "STACK_PAGES") * PAGE
+        exceptions = constant(folders, "REPORTS_MAX") + EXCEPTIONS_BESIDE
         analysis = Analysis(Image(arguments.elf, arguments.map))
         depths = all_depths(analysis)
         reached_everything(analysis)

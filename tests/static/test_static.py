@@ -35,6 +35,13 @@ def test_lines_c():
     assert lines.code_lines(text, False) == 4, lines.without_comments(text, False)
 
 
+def test_lines_density():
+    """Statements on one line are as many lines; brackets alone are none."""
+    assert lines.code_lines("int f(void)\n{\n    a();\n    b();\n}\n", False) == 3
+    assert lines.code_lines('int f(void) { a(";"); b(); }\n', False) == 2
+    assert lines.code_lines("for (i = 0; i < 2; i++) {\n}\n", False) == 1
+
+
 def test_lines_nasm():
     text = "; head\nbits 64\n\n  mov al, ';' ; a semicolon\n%define X \"it's;\"\n;mov\n ret;\n"
     assert lines.code_lines(text, True) == 4, lines.without_comments(text, True)
@@ -43,11 +50,11 @@ def test_lines_nasm():
 def test_lines_limit():
     """The whole tree is counted, and one line above the limit is refused."""
     with tempfile.TemporaryDirectory() as root:
-        for folder in lines.LIMITED + lines.BESIDE:
-            os.mkdir(os.path.join(root, folder))
+        for folder in [*lines.rooms(), "include"]:
+            os.makedirs(os.path.join(root, folder), exist_ok=True)
             with open(os.path.join(root, folder, "a.c"), "w", encoding="utf-8") as source:
                 source.write("/* a */\nint a;\nint b;\n")
-        count = 2 * len(lines.LIMITED)
+        count = 2 * len([*lines.rooms(), "include"])
         assert run(lines, "--max", str(count), root)[0] == 0
         status, text = run(lines, "--max", str(count - 1), root)
         assert status == 1, text
@@ -124,7 +131,8 @@ def test_stack_unknown_target():
 def test_stack_mutants():
     """The hypervisor itself, as it is and with one thing wrong (tests.mk builds these)."""
     def check(name):
-        return run(stack, "--source", os.path.join(TOP, "vmx"), "--map", f"{name}.map",
+        return run(stack, "--source", os.path.join(TOP, "vmx"), "--source",
+                   os.path.join(TOP, "include"), "--map", f"{name}.map",
                    f"{name}.elf")
 
     build = os.path.join(TOP, "build")

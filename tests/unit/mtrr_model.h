@@ -4,8 +4,7 @@
  * matching types first and the verdict after. Shares no code and no constant with mm/mtrr.c.
  * SDM Vol. 3, "MTRR Precedences".
  */
-#ifndef PMUVISOR_TESTS_MTRR_MODEL_H
-#define PMUVISOR_TESTS_MTRR_MODEL_H
+#pragma once
 
 #include "mm.h"
 #include "random.h"
@@ -87,5 +86,3 @@ static inline struct mtrr_state model_random(uint32_t bits, uint64_t limit, bool
     }
     return m;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A pool for the page allocator out of the test's own memory: to the code under test a pointer is
  * a physical address.
  */
-#ifndef PMUVISOR_TESTS_POOL_H
-#define PMUVISOR_TESTS_POOL_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,5 +26,3 @@ static inline struct range pool_new(uint64_t pages)
 }
 
 static inline void pool_free(struct range pool) { free((void *)(uintptr_t)pool.base); }
-
-#endif

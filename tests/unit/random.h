@@ -3,8 +3,7 @@
  * Random numbers for property tests: the same sequence in every run, so that a failure repeats.
  * The generator is SplitMix64.
  */
-#ifndef PMUVISOR_TESTS_RANDOM_H
-#define PMUVISOR_TESTS_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ static inline uint64_t random_u64(void)
 }
 
 static inline uint64_t random_below(uint64_t limit) { return random_u64() % limit; }
-
-#endif

@@ -11,7 +11,7 @@
 
 #include "hypercall.h"
 #include "msr.h"
-#include "vmx/exit/exit.h"
+#include "vmx/mitigations.h"
 #include "x86.h"
 
 #define ALL_BITS                                                                                   \

@@ -17,6 +17,8 @@
 #include "pmu/pmu.h"
 #include "vmx/capability.h"
 #include "vmx/exit/exit.h"
+#include "vmx/exit/init_sipi.h"
+#include "vmx/msr_bitmap.h"
 #include "vmx/root/fault.h"
 #include "vmx/start/start.h"
 
@@ -231,11 +233,6 @@ static void test_ranges_add_up(void **state)
 bool rdmsr_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
 bool wrmsr_safe(uint32_t index, uint64_t value) { return index + value == 0; }
 bool rdpmc_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
-bool apic_base_write(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
-{
-    return cpu == NULL && index + *value == 0 && write;
-}
-bool apic_base_invalid(uint64_t value) { return value == 0; }
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;

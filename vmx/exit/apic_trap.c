@@ -21,11 +21,11 @@
 
 #include <string.h>
 
+#include "apic/apic.h"
 #include "mm/guest_walk.h"
 #include "vmx/decode.h"
 #include "vmx/exit/exit.h"
-#include "vmx/start/start.h"
-#include "apic/apic.h"
+#include "vmx/exit/init_sipi.h"
 
 /* ---- guest code: linear address to guest-physical by the guest's page tables, then through
  * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does

@@ -11,6 +11,7 @@
 #include "vmx/exit/exit.h"
 
 #include "vmx/exit/apic_trap.h"
+#include "vmx/exit/report.h"
 
 void exit_ept_violation(struct cpu *cpu)
 {
@@ -31,18 +32,4 @@ void exit_ept_violation(struct cpu *cpu)
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
     (void)inject_refusal(cpu);
-}
-
-const char *inject_refusal(struct cpu *cpu)
-{
-    enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
-
-    if (fault == DELIVERY_SHUTDOWN)
-        exit_triple_fault(cpu);
-    if (fault == DELIVERY_DOUBLE_FAULT) {
-        inject_df();
-        return "double fault";
-    }
-    inject_gp();
-    return "#GP";
 }

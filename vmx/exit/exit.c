@@ -7,8 +7,8 @@
 
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
+#include "vmx/exit/report.h"
 #include "vmx/root/fault.h"
-#include "vmx/start/start.h"
 
 static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
 
@@ -21,16 +21,6 @@ static void exit_invd(struct cpu *cpu)
 
 /* State that CPUID hides, see cpuid_hidden_xss(): its bit in IA32_XSS is as good as reserved. */
 static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
-
-void exit_triple_fault(struct cpu *cpu)
-{
-    log_printf("\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
-               cpu->apic_id);
-    report_guest(cpu);
-    processors_stop();
-    report_places(cpu);
-    machine_end(cpu);
-}
 
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
 static void exit_task_switch(struct cpu *cpu)

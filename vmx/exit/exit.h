@@ -9,15 +9,16 @@
 #include "vmx/inject.h"
 
 typedef void exit_function(struct cpu *cpu);
-exit_function exit_cpuid, exit_io, exit_tick;      /* in the files of these names */
-exit_function exit_vmcall, exit_ept_violation;     /* hypercall.c, memory.c */
-exit_function exit_cr_access, exit_xsetbv;         /* cr.c */
-exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr;  /* msr.c */
-exit_function exit_init, exit_sipi;                /* init.c */
-exit_function exit_wbinvd, exit_mwait;             /* sleep.c */
-/* memory.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
+/* In the files of these names: */
+exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
+exit_function exit_triple_fault;                  /* does not come back */
+exit_function exit_vmcall;                        /* hypercall.c */
+exit_function exit_cr_access, exit_xsetbv;        /* cr.c */
+exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
+exit_function exit_init, exit_sipi;               /* init_sipi.c */
+exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
+/* triple_fault.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
 const char *inject_refusal(struct cpu *cpu);
-exit_function exit_triple_fault;                   /* exit.c; does not come back */
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
@@ -32,19 +33,6 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 /* entry.asm */
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guarded[];
-
-/* mitigations.c. What a processor with these capabilities needs and offers: MITIGATION bits of
- * hypercall.h. `leaf_7` is its CPUID.(7, 0). Pure. */
-struct cpuid_result;
-uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities);
-/* This processor's, as the options say; before its VMCS is set up. */
-void mitigations_setup(struct cpu *cpu);
-void mitigations_print(const struct cpu *cpu);
-
-/* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest
- * may try in a loop. */
-#define REFUSALS_LOGGED 16
-static inline bool worth_a_line(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
 
 /* Bit n is set when hypercall number n is offered. */
 uint32_t hypercalls_offered(void);
@@ -70,34 +58,3 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 
 /* cpuid.c: takes over cpu->guest_cr4_tracked. */
 void cpuid_follow_cr4(struct cpu *cpu);
-
-/* ---- msr.c: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address". ---- */
-
-/* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
- * are passed over: they exit in any case. `bitmap` is one page. */
-void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
-
-/* ---- report.c: what the guest's run cost in exits, and the machine's end as the guest asked ----
- */
-
-/* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
-void report_exits(const struct cpu *cpu);
-
-/* Logs the guest's registers as they were at the exit. */
-void report_guest(const struct cpu *cpu);
-
-/* The name of a basic exit reason. */
-const char *exit_reason_name(uint32_t reason);
-
-/* The same for every processor. */
-void report_processors(void);
-
-/* Logs where each processor but this one was when processors_stop() stopped it. */
-void report_places(const struct cpu *self);
-
-/* Stops the other processors, reports, and resets the machine. */
-_Noreturn void machine_end(struct cpu *cpu);
-
-/* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault.
- * Outside VMX operation. */
-_Noreturn void machine_reset(const struct acpi_facts *acpi);

@@ -3,11 +3,11 @@
  * VMCALL: what the guest's kernel can ask. Numbers and arguments are in include/hypercall.h; all
  * data moves in registers, so no guest memory is read or written.
  */
-#include "hypercall.h"
-
-#include "nmi/nmi.h"
-#include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
+
+#include "hypercall.h"
+#include "nmi/host_work.h"
+#include "nmi/nmi.h"
 #include "test_hooks.h"
 
 #define HOST_WORK_MAX (1ULL << 32) /* branches: some seconds */

@@ -6,12 +6,15 @@
  * 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
  * "Handling Activity States by VMM".
  */
+#include "vmx/exit/init_sipi.h"
+
 #include <string.h>
 
 #include "apic/apic.h"
 #include "nmi/nmi.h"
 #include "vmx/exit/exit.h"
-#include "vmx/start/start.h"
+#include "vmx/exit/report.h"
+#include "vmx/root/end.h"
 
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12

@@ -7,8 +7,8 @@
 #include "vmx/exit/exit.h"
 
 #include "acpi.h"
-
 #include "nmi/nmi.h"
+#include "vmx/exit/report.h"
 
 static void watch(uint8_t *bitmaps, uint16_t port, unsigned bytes)
 {

@@ -7,29 +7,12 @@
  */
 #include "vmx/exit/exit.h"
 
-#include "apic/apic.h"
+#include "apic_registers.h"
 #include "pmu/pmu.h"
+#include "vmx/capability.h"
+#include "vmx/exit/init_sipi.h"
+#include "vmx/msr_bitmap.h"
 #include "vmx/root/fault.h"
-#include "vmx/start/start.h"
-
-#define HIGH_FIRST 0xc0000000u
-#define RANGE 0x2000u
-#define PART_HIGH 1024 /* bytes from the low part to the high one */
-#define PART_WRITE 2048
-
-void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)
-{
-    for (uint64_t index = first; index <= last; index++) {
-        bool high = index >= HIGH_FIRST;
-        uint64_t bit = index - (high ? HIGH_FIRST : 0);
-        uint8_t *byte = (uint8_t *)bitmap + (high ? PART_HIGH : 0) + bit / 8;
-
-        if (bit < RANGE && read)
-            byte[0] |= (uint8_t)(1u << bit % 8);
-        if (bit < RANGE && write)
-            byte[PART_WRITE] |= (uint8_t)(1u << bit % 8);
-    }
-}
 
 enum action {
     PASS,   /* straight to the hardware, no exit */
@@ -98,6 +81,31 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
                    *value, index, change);
     return true;
+}
+
+/* Changes of the APIC's mode are done on the hardware, a change of its base is refused. */
+static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
+                     UNUSED bool write)
+{
+    uint64_t now = rdmsr(IA32_APIC_BASE);
+
+    /* The bootstrap processor's hardware INIT leads to firmware, the others' to wait-for-SIPI. */
+    return ((*value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 &&
+           wrmsr_safe(IA32_APIC_BASE, *value);
+}
+
+/* Whether the processor refuses such a write by itself: reserved bits, or a change of mode that there
+ * is not. Not inline: WRMSR exits that are done have no registers to keep for it. SDM Vol. 3, "Local
+ * APIC Status and Location", "x2APIC State Transitions". */
+static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
+{
+    const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
+    unsigned bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
+    uint64_t was = rdmsr(IA32_APIC_BASE) & both, mode = value & both;
+
+    return value & ~((APIC_BASE_ADDRESS & (BIT(bits) - 1)) | APIC_BASE_BSP | both) ||
+           mode == APIC_BASE_EXTD || (was == both && mode == APIC_BASE_EN) ||
+           (was == 0 && mode == both);
 }
 
 /* The PMU's registers, which are a table of their own (pmu/pmu_registers.c): with pmu=off they
@@ -193,7 +201,7 @@ static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 
     if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
         return &pmu_rule;
-    for (unsigned i = 0; index < RANGE && i < LENGTH_OF(rules); i++)
+    for (unsigned i = 0; index < MSR_BITMAP_RANGE && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
             return &rules[i];
     return &none;

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of exits, and the ways to reset the machine.
- * ACPI specification, "Reset Register".
+ * The table of exits, the guest's registers, and where each processor was.
  */
-#include "acpi.h"
-#include "vmx/exit/exit.h"
+#include "vmx/exit/report.h"
 
 #include "nmi/nmi.h"
-#include "vmx/start/start.h"
-
-#define KEYBOARD_COMMAND 0x64
-#define KEYBOARD_PULSE_RESET 0xfe
-#define RESET_WAIT_US 100000
+#include "vmx/root/end.h"
 
 const char *exit_reason_name(uint32_t reason)
 {
@@ -99,25 +93,15 @@ void report_places(const struct cpu *self)
     }
 }
 
+void report_fault(const struct cpu *cpu)
+{
+    report_places(cpu);
+    report_exits(cpu);
+}
+
 void machine_end(struct cpu *cpu)
 {
     processors_stop();
     report_processors();
     processors_leave(cpu);
-}
-
-void machine_reset(const struct acpi_facts *acpi)
-{
-    /* A reset register in memory is not mapped here; the other two ways then do. */
-    if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SPACE_IO) {
-        outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
-        delay_us(RESET_WAIT_US);
-    }
-    outb(KEYBOARD_COMMAND, KEYBOARD_PULSE_RESET);
-    delay_us(RESET_WAIT_US);
-
-    /* A triple fault: no IDT, then an exception. Chipsets answer the shutdown with a reset. */
-    const uint16_t none[5] = {0}; /* limit and base */
-    __asm__ volatile("lidt %0; ud2" : : "m"(none));
-    halt_forever();
 }

@@ -7,10 +7,10 @@
  */
 #include "vmx/exit/exit.h"
 
+#include "nmi/host_work.h"
 #include "nmi/nmi.h"
-#include "pmu/pmu.h"
+#include "vmx/root/end.h"
 #include "vmx/root/fault.h"
-#include "vmx/start/start.h"
 
 #define TIMER_MAX 0xffffffffULL
 

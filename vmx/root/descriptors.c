@@ -5,7 +5,7 @@
  */
 #include "vmx/root/descriptors.h"
 
-#include "nmi/nmi.h"
+#include "cpu.h"
 
 extern const char exception_stubs[];
 #define EXCEPTION_STUB_BYTES 16
@@ -71,7 +71,7 @@ bool descriptors_loaded(void)
     return first->low == ours.low && first->high == ours.high;
 }
 
-bool descriptors_load(struct cpu *cpu, struct descriptor_tables *out)
+bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_tables *out)
 {
     struct tables *t = page_alloc(1);
 

@@ -17,9 +17,9 @@ struct descriptor_tables {
     uint64_t gdt_base, idt_base, tss_base;
 };
 
-/* Builds the tables and loads all of them, and GS with the processor's struct. Interrupts are off.
- * False: the page pool is used up. */
-bool descriptors_load(struct cpu *cpu, struct descriptor_tables *t);
+/* Builds the tables and loads all of them, and GS with the processor's struct. NMIs go to
+ * `nmi_entry`, on the NMI stack. Interrupts are off. False: the page pool is used up. */
+bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_tables *t);
 
 /* Whether that was done on this processor, so that GS leads to its struct. Firmware's tables before
  * that may have any GS base. */

@@ -5,8 +5,8 @@
  */
 #include "vmx/root/fault.h"
 
-#include "vmx/start/start.h"
-#include "vmx/exit/exit.h"
+#include "vmx/root/descriptors.h"
+#include "vmx/root/end.h"
 
 #define TAIL_BYTES 1024
 #define REPORTS_MAX 2 /* a fault during a report is reported, too; one during that is not */
@@ -27,10 +27,8 @@ void hypervisor_fault(const char *format, ...)
 
     processors_stop();
     log_printf("\npmuvisor: fault in root mode: %s\n", line);
-    if (descriptors_loaded()) { /* else it is too early for a struct cpu */
-        report_places(this_cpu());
-        report_exits(this_cpu());
-    }
+    if (descriptors_loaded()) /* else it is too early for a struct cpu */
+        end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
     log_printf("---- stopped ----\n");
     halt_forever();

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The other processors: started before the guest, so that none of them ever executes an instruction
- * of the guest's outside VMX operation, and stopped at the end.
- * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Other Causes of VM Exits" (INIT, SIPI);
- * "Restrictions on VMX Operation".
+ * The other processors are started before the guest, so that none of them ever executes an
+ * instruction of the guest's outside VMX operation.
+ * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Restrictions on VMX Operation".
  */
 #include "vmx/start/start.h"
 
 #include <string.h>
 
 #include "apic/apic.h"
-#include "nmi/nmi.h"
 #include "vmx/exit/exit.h"
+#include "vmx/exit/init_sipi.h"
+#include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
 #define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
-#define END_US 1000      /* from INIT or NMI to the end: the way out of a deep C-state, or an SMI */
 #define READY_US 1000000 /* from its first instruction here to that */
 
 struct trampoline_parameters {
@@ -23,20 +22,8 @@ struct trampoline_parameters {
 };
 extern const char trampoline_start[], trampoline_parameters[], trampoline_end[];
 
-struct guest_processors processors;
-volatile uint32_t processors_stopper;
-static struct cpu *cpus[PROCESSORS_MAX];
-static volatile bool going, leaving;
 static const struct start *first_start;
 static uint64_t apic_base_page;
-
-struct cpu *processor_cpu(uint32_t index) { return cpus[index]; }
-
-static void add(struct cpu *cpu)
-{
-    cpus[processors.count] = cpu;
-    processors.apic_id[processors.count++] = cpu->apic_id;
-}
 
 /* What is the same for all: the EPT, the page of the local APIC, and what CPUID shows, which the
  * guest reads on the first one. */
@@ -73,7 +60,7 @@ static _Noreturn void started(struct start *s)
     processor_prepare(s);
     processor_enter_vmx(s, false);
     s->state = READY;
-    while (!going)
+    while (!processors_running)
         cpu_relax();
     write_cr3(read_cr3()); /* the trampoline's page is not mapped any more */
     await_sipi(s->cpu);
@@ -105,7 +92,7 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     if (s->state == STARTING)
         hypervisor_fault("processor %u was lost during its start", apic_id);
     if (s->state == READY)
-        add(s->cpu);
+        processors_add(s->cpu);
     else
         log_printf("pmuvisor: processor %u cannot be used and is hidden from the guest: %s\n",
                    apic_id, s->refusal.line);
@@ -118,7 +105,7 @@ void processors_start(const struct boot_info *bi, const struct start *first)
 
     first_start = first;
     apic_base_page = apic_page().base;
-    add(first->cpu);
+    processors_add(first->cpu);
     if (bi->trampoline.size != 0 && known > 1) {
         if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
             needed(NULL);
@@ -138,84 +125,7 @@ void processors_start(const struct boot_info *bi, const struct start *first)
 
 void processors_go(void)
 {
-    going = true;
+    processors_running = true;
     if (processors.count > 1)
         delay_us(ENTRY_US);
-}
-
-/* Waits until every other one in the list has ended, for END_US at most. With `ask` each that has
- * not is asked where it is, by an NMI that ends it. */
-static void await_ends(uint32_t self, bool ask)
-{
-    for (uint32_t i = 0; ask && i < processors.count; i++)
-        if (processors.apic_id[i] != self && !__atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE))
-            (void)nmi_request_backtrace(cpus[i]);
-    for (unsigned us = 0; us < END_US; us++) {
-        bool all = true;
-        for (uint32_t i = 0; i < processors.count; i++)
-            all &= processors.apic_id[i] == self ||
-                   __atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE);
-        if (all)
-            return;
-        delay_us(1);
-    }
-}
-
-/* An INIT exits from an active, halted or shut-down guest, whatever the guest blocks, and in root
- * mode it stays pending until the next entry; an NMI is obeyed in root mode unless NMIs are blocked
- * there, and then the way leads to the unblocking or to the entry. So one of the two ends every
- * processor, but for one whose local APIC the guest has globally disabled, and one that waits for a
- * SIPI, which nobody sends any more. Before the guest starts all are in root mode, or not yet in
- * VMX operation, where an INIT would restart them: there the NMI does it. */
-void processors_stop(void)
-{
-    uint32_t nobody = 0, self = 1 + (descriptors_loaded() ? this_cpu()->apic_id : apic_id_read());
-
-    if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE)) {
-        /* First the INIT alone, so that a guest's processor is found where it was and not in its
-         * NMI handler. The last NMI is for those that are still being started. */
-        if (going) {
-            apic_send_others(ICR_INIT);
-            await_ends(self - 1, false);
-        }
-        if (processors.count > 0) {
-            await_ends(self - 1, true);
-            apic_send_others(ICR_NMI);
-        }
-        delay_us(ENTRY_US);
-        serial_restart();
-        /* Only firmware's page tables map it, and only the first processor is ever on them. */
-        if (first_start != NULL && read_cr3() == first_start->cpu->host_cr3)
-            framebuffer_stop();
-    } else if (nobody != self) {
-        if (!descriptors_loaded())
-            halt_forever();
-        processor_end(this_cpu(), (uint64_t)__builtin_return_address(0), true);
-    }
-    log_take_over();
-}
-
-void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
-{
-    if (!cpu->ended) { /* else it was here, and this is an NMI more */
-        cpu->nmi.backtrace_rip = rip;
-        cpu->nmi.backtrace_in_root = in_root;
-    }
-    __atomic_store_n(&cpu->ended, true, __ATOMIC_RELEASE);
-    while (!leaving)
-        cpu_relax();
-    processors_leave(cpu);
-}
-
-/* Everyone does it, because VMX operation blocks INIT, by which chipsets may reset the machine, and
- * because VMXOFF lets an INIT through that was pending. */
-void processors_leave(struct cpu *cpu)
-{
-    leaving = true;
-    if (cpu->in_vmx) {
-        cpu->in_vmx = false;
-        __asm__ volatile("vmxoff" : : : "cc", "memory");
-    }
-    machine_reset(&cpu->boot->acpi);
 }

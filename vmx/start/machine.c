@@ -6,11 +6,15 @@
 #include "hypervisor.h"
 
 #include "apic/apic.h"
+#include "image.h"
 #include "mm/vtd.h"
+#include "nmi/nmi.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
+#include "vmx/exit/report.h"
+#include "vmx/mitigations.h"
+#include "vmx/root/end.h"
 #include "vmx/root/fault.h"
-#include "image.h"
 #include "vmx/start/start.h"
 
 #define POOL_FIXED_PAGES 16 /* what is not of one processor */
@@ -140,6 +144,7 @@ void hypervisor_start(const struct boot_info *bi)
 
     /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
     write_cr4(read_cr4() & ~CR4_CET);
+    end_set_hooks((struct end_hooks){nmi_request_backtrace, report_fault});
     page_pool_init(bi->pool);
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;

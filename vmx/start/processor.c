@@ -5,12 +5,12 @@
  */
 #include "vmx/start/start.h"
 
-#include "vmx/exit/apic_trap.h"
+#include "nmi/nmi.h"
 #include "pmu/pmu.h"
+#include "vmx/exit/apic_trap.h"
 #include "vmx/exit/exit.h"
+#include "vmx/mitigations.h"
 #include "vmx/root/fault.h"
-
-#define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
 
 void *needed(void *page)
 {
@@ -61,7 +61,7 @@ static void stop_trace(void)
 
 bool processor_check(struct start *s)
 {
-    if (!descriptors_load(s->cpu, &s->tables))
+    if (!descriptors_load(s->cpu, nmi_entry, &s->tables))
         needed(NULL);
     stop_trace();
     if (!vmx_available(&s->refusal))
@@ -122,19 +122,6 @@ static void load_vmcs(const struct cpu *cpu, const struct vmx_capability *c)
     __asm__ volatile("vmptrld %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
     if (failed)
         hypervisor_fault("VMPTRLD of 0x%lx failed", vmcs);
-}
-
-void flush_guest_translations(void)
-{
-    const uint64_t everything[2] = {0, 0};
-    bool failed;
-
-    __asm__ volatile("invept %1, %2"
-                     : "=@ccbe"(failed)
-                     : "m"(everything), "r"((uint64_t)INVALIDATE_ALL)
-                     : "memory");
-    if (failed)
-        hypervisor_fault("INVEPT of all contexts failed");
 }
 
 void processor_enter_vmx(struct start *s, bool first)

@@ -5,10 +5,12 @@
  */
 #include "vmx/start/start.h"
 
+#include "hypercall.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
-#include "hypercall.h"
+#include "vmx/exit/init_sipi.h"
+#include "vmx/root/end.h"
 
 #define GUEST_VPID 1 /* one guest; 0 is root mode's */
 

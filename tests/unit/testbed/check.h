@@ -3,8 +3,7 @@
  * A minimum for tests in C++: a list of cases, checks that name what they found. The rest of the
  * unit tests are in C and use cmocka; the emulator's library can only be C++.
  */
-#ifndef TESTBED_CHECK_H
-#define TESTBED_CHECK_H
+#pragma once
 
 #include <cstdio>
 #include <cstdlib>
@@ -47,5 +46,3 @@ void check_equal(const char *file, int line, const char *what, const Found &foun
 #define CHECK_EQUAL(found, wanted) check_equal(__FILE__, __LINE__, #found, found, wanted)
 #define CHECK(condition) \
     check_equal(__FILE__, __LINE__, #condition, static_cast<bool>(condition), true)
-
-#endif

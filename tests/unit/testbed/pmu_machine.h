@@ -2,8 +2,7 @@
  *
  * A PMU with a processor around it that does nothing but retire instructions.
  */
-#ifndef TESTBED_PMU_MACHINE_H
-#define TESTBED_PMU_MACHINE_H
+#pragma once
 
 #include "check.h"
 #include "msr_index.h"
@@ -53,5 +52,3 @@ struct Machine {
         return value;
     }
 };
-
-#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A workload in root mode that owns the PMU for a while and takes PMIs of its own: the P_Host of the
+ * thesis's section 4.4.2.
+ */
+#pragma once
+
+#include "cpu.h"
+
+struct host_work {
+    uint64_t period; /* branches from one PMI to the next */
+    uint64_t pmis;
+};
+
+/* Executes `branches` branches in root mode with one PMI every `period` of them, then puts the
+ * guest's PMU, LVTPC and NMIs back as they were. *pmis: PMIs taken; *counted: branches that the
+ * counter saw. False: refused with a line in the log, nothing was done. */
+bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
+                   uint64_t *counted);
+
+/* The source "host PMI" (nmi/source.c); NMI context. */
+bool host_work_pmi_pending(const struct cpu *cpu);
+/* At an NMI's start: stops the host's counter. True: it counted, or a PMI had stopped it, and it is
+ * to be started again at the end. */
+bool host_work_pause(const struct cpu *cpu);
+void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);

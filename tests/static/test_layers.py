@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_layers.py: calls between the hypervisor's folders go down, and layers.py sees one that does
+# not, a loop of files, and a table's row.
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+
+import layers  # noqa: E402
+
+
+def test_hypervisor():
+    """The hypervisor itself: nothing goes back up, no loop of more than four files."""
+    done = subprocess.run([os.path.join(HERE, "layers.py"), "build"], cwd=TOP, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def compiled(folder, sources):
+    """The graph of a small tree {path: text}."""
+    for path, text in sources.items():
+        os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
+        with open(os.path.join(folder, path), "w", encoding="ascii") as out:
+            out.write(text)
+        subprocess.run(["gcc", "-O2", "-c", "-o", path[:-2] + ".o", path], cwd=folder, check=True)
+    os.chdir(folder)
+    return layers.graph(".", ["high", "low"])[1]
+
+
+def test_back_up(tmp_path, monkeypatch):
+    """A call to a folder further up is found, with the functions that it is between."""
+    monkeypatch.chdir(tmp_path)
+    edges = compiled(tmp_path, {"high/a.c": "void g(void); void f(void) { g(); }",
+                                "low/b.c": "void f(void); void g(void) { f(); f(); }"})
+    assert layers.back_up(edges, ["high", "low"]) == ["low/b.c uses high/a.c: g -> f"]
+    assert layers.back_up(edges, ["low", "high"]) == ["high/a.c uses low/b.c: f -> g"]
+
+
+def test_table(tmp_path, monkeypatch):
+    """So is a function that a table names."""
+    monkeypatch.chdir(tmp_path)
+    edges = compiled(tmp_path, {"high/a.c": "void f(void) { }",
+                                "low/b.c": "void f(void); void (*const t[])(void) = {f};"})
+    assert layers.back_up(edges, ["high", "low"]) == ["low/b.c uses high/a.c: table -> f"]
+
+
+def test_loop(tmp_path, monkeypatch):
+    """Files that call each other in a ring are one loop."""
+    monkeypatch.chdir(tmp_path)
+    ring = {f"low/{n}.c": f"void f{(n + 1) % 5}(void); void f{n}(void) {{ f{(n + 1) % 5}(); f{n}(); }}"
+            for n in range(5)}
+    edges = compiled(tmp_path, {**ring, "high/a.c": "void f0(void); void g(void) { f0(); }"})
+    assert layers.loops(edges) == [[f"low/{n}.c" for n in range(5)]]

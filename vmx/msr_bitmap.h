@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The MSR bitmap: a 1 makes the access exit. SDM Vol. 3, "MSR-Bitmap Address".
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MSR_BITMAP_RANGE 0x2000u /* indices in each of its two ranges; the low one begins at 0 */
+
+/* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
+ * are passed over: they exit in any case. `bitmap` is one page. */
+void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * All processors, and how they end: one stops the others, wherever they are, and resets the machine.
+ * SDM Vol. 3, "Other Causes of VM Exits" (INIT, SIPI); "Restrictions on VMX Operation". ACPI
+ * specification, "Reset Register".
+ */
+#include "vmx/root/end.h"
+
+#include "acpi.h"
+#include "apic/apic.h"
+#include "vmx/root/descriptors.h"
+
+#define END_US 1000     /* from INIT or NMI to the end: the way out of a deep C-state, or an SMI */
+#define LAST_NMI_US 100 /* after it a processor that is being started has taken the last NMI */
+#define KEYBOARD_COMMAND 0x64
+#define KEYBOARD_PULSE_RESET 0xfe
+#define RESET_WAIT_US 100000
+
+struct guest_processors processors;
+volatile uint32_t processors_stopper;
+volatile bool processors_running;
+static volatile bool leaving;
+static struct cpu *cpus[PROCESSORS_MAX];
+static struct end_hooks hooks;
+
+struct cpu *processor_cpu(uint32_t index) { return cpus[index]; }
+
+void processors_add(struct cpu *cpu)
+{
+    cpus[processors.count] = cpu;
+    processors.apic_id[processors.count++] = cpu->apic_id;
+}
+
+void end_set_hooks(struct end_hooks h) { hooks = h; }
+
+void end_report(const struct cpu *cpu)
+{
+    if (hooks.report != NULL)
+        hooks.report(cpu);
+}
+
+/* Waits until every other one in the list has ended, for END_US at most. With `ask` each that has
+ * not is asked where it is, by an NMI that ends it. */
+static void await_ends(uint32_t self, bool ask)
+{
+    for (uint32_t i = 0; ask && i < processors.count; i++)
+        if (processors.apic_id[i] != self && !__atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE))
+            (void)hooks.ask(cpus[i]);
+    for (unsigned us = 0; us < END_US; us++) {
+        bool all = true;
+        for (uint32_t i = 0; i < processors.count; i++)
+            all &= processors.apic_id[i] == self ||
+                   __atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE);
+        if (all)
+            return;
+        delay_us(1);
+    }
+}
+
+/* An INIT exits from an active, halted or shut-down guest, whatever the guest blocks, and in root
+ * mode it stays pending until the next entry; an NMI is obeyed in root mode unless NMIs are blocked
+ * there, and then the way leads to the unblocking or to the entry. So one of the two ends every
+ * processor, but for one whose local APIC the guest has globally disabled, and one that waits for a
+ * SIPI, which nobody sends any more. Before the guest starts all are in root mode, or not yet in
+ * VMX operation, where an INIT would restart them: there the NMI does it. */
+void processors_stop(void)
+{
+    uint32_t nobody = 0, self = 1 + (descriptors_loaded() ? this_cpu()->apic_id : apic_id_read());
+
+    if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+        /* First the INIT alone, so that a guest's processor is found where it was and not in its
+         * NMI handler. The last NMI is for those that are still being started. */
+        if (processors_running) {
+            apic_send_others(ICR_INIT);
+            await_ends(self - 1, false);
+        }
+        if (processors.count > 0) {
+            await_ends(self - 1, true);
+            apic_send_others(ICR_NMI);
+        }
+        delay_us(LAST_NMI_US);
+        serial_restart();
+        /* Only firmware's page tables map it, and only the first processor is ever on them. */
+        if (processors.count > 0 && read_cr3() == cpus[0]->host_cr3)
+            framebuffer_stop();
+    } else if (nobody != self) {
+        if (!descriptors_loaded())
+            halt_forever();
+        processor_end(this_cpu(), (uint64_t)__builtin_return_address(0), true);
+    }
+    log_take_over();
+}
+
+void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
+{
+    if (!cpu->ended) { /* else it was here, and this is an NMI more */
+        cpu->nmi.backtrace_rip = rip;
+        cpu->nmi.backtrace_in_root = in_root;
+    }
+    __atomic_store_n(&cpu->ended, true, __ATOMIC_RELEASE);
+    while (!leaving)
+        cpu_relax();
+    processors_leave(cpu);
+}
+
+/* Everyone does it, because VMX operation blocks INIT, by which chipsets may reset the machine, and
+ * because VMXOFF lets an INIT through that was pending. */
+void processors_leave(struct cpu *cpu)
+{
+    leaving = true;
+    if (cpu->in_vmx) {
+        cpu->in_vmx = false;
+        __asm__ volatile("vmxoff" : : : "cc", "memory");
+    }
+    machine_reset(&cpu->boot->acpi);
+}
+
+void machine_reset(const struct acpi_facts *acpi)
+{
+    /* A reset register in memory is not mapped here; the other two ways then do. */
+    if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SPACE_IO) {
+        outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
+        delay_us(RESET_WAIT_US);
+    }
+    outb(KEYBOARD_COMMAND, KEYBOARD_PULSE_RESET);
+    delay_us(RESET_WAIT_US);
+
+    /* A triple fault: no IDT, then an exception. Chipsets answer the shutdown with a reset. */
+    const uint16_t none[5] = {0}; /* limit and base */
+    __asm__ volatile("lidt %0; ud2" : : "m"(none));
+    halt_forever();
+}
