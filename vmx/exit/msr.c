@@ -114,60 +114,69 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
  * ..."), work without a PMU, and stay. */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access};
 
+#define ONE(index) (index), (index)
+/* The rows' words: the register is not there; it is read, and each write is refused; a write may not
+ * change it; writes, or reads, are a function's; each access exits and is done. */
+#define ABSENT(when) FAULT, FAULT, when, NULL
+#define READ_ONLY PASS, FAULT, ALWAYS, NULL
+#define UNCHANGED PASS, KEEP, ALWAYS, NULL
+#define WRITES_BY(function) PASS, CUSTOM, ALWAYS, function
+#define READS_BY(function) CUSTOM, FAULT, ALWAYS, function
+#define TRAPPED(when) DO, DO, when, NULL
+
 static const struct msr_rule rules[] = {
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
-    {IA32_APIC_BASE, IA32_APIC_BASE, PASS, CUSTOM, ALWAYS, apic_base_write},
+    {ONE(IA32_APIC_BASE), WRITES_BY(apic_base_write)},
     /* The features that it enables are hidden. */
-    {IA32_FEATURE_CONTROL, IA32_FEATURE_CONTROL, CUSTOM, FAULT, ALWAYS, feature_control},
+    {ONE(IA32_FEATURE_CONTROL), READS_BY(feature_control)},
     /* Microcode may change what VMX can do while a guest runs. */
-    {IA32_BIOS_UPDT_TRIG, IA32_BIOS_UPDT_TRIG, PASS, FAULT, ALWAYS, NULL},
-    {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, FAULT, FAULT, ALWAYS, NULL},
+    {ONE(IA32_BIOS_UPDT_TRIG), READ_ONLY},
+    {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
     /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
-    {IA32_SMM_MONITOR_CTL, IA32_SMBASE, FAULT, FAULT, ALWAYS, NULL},
-    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
-    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, PASS, KEEP, ALWAYS, NULL},
-    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
-    {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, FAULT, FAULT, ALWAYS, NULL},
-    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, PASS, KEEP, ALWAYS, NULL},
+    {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
+    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, UNCHANGED},
+    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, UNCHANGED},
+    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, UNCHANGED},
+    {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, ABSENT(ALWAYS)},
+    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, UNCHANGED},
     /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
      * hardware feedback. */
-    {MSR_TRACE_HUB_STH_ACPIBAR_BASE, MSR_TRACE_HUB_STH_ACPIBAR_BASE, PASS, KEEP, ALWAYS, NULL},
-    {MSR_RAR_CONTROL, MSR_RAR_INFO, FAULT, FAULT, ALWAYS, NULL},
-    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, FAULT, FAULT, ALWAYS, NULL},
-    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, FAULT, FAULT, ALWAYS, NULL},
+    {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), UNCHANGED},
+    {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, ABSENT(ALWAYS)},
+    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, ABSENT(ALWAYS)},
     /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
-    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, FAULT, FAULT, ALWAYS, NULL},
+    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
     /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
      * undervolting, cache as RAM, self-tests, encryption, probes. */
-    {MSR_OC_MAILBOX, MSR_OC_MAILBOX, PASS, FAULT, ALWAYS, NULL},
-    {MSR_NO_EVICT_MODE, MSR_NO_EVICT_MODE, PASS, KEEP, ALWAYS, NULL},
-    {MSR_ARRAY_BIST, MSR_ARRAY_BIST, PASS, FAULT, ALWAYS, NULL},
-    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, PASS, FAULT, ALWAYS, NULL},
-    {MSR_SAF_CTRL, MSR_SBFT_CTRL, PASS, FAULT, ALWAYS, NULL},
-    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, PASS, KEEP, ALWAYS, NULL},
-    {IA32_DEBUG_INTERFACE, IA32_DEBUG_INTERFACE, PASS, KEEP, ALWAYS, NULL},
-    {IA32_MISC_ENABLE, IA32_MISC_ENABLE, PASS, CUSTOM, ALWAYS, but_one_bit},
-    {IA32_MCU_OPT_CTRL, IA32_MCU_OPT_CTRL, PASS, CUSTOM, ALWAYS, but_one_bit},
+    {ONE(MSR_OC_MAILBOX), READ_ONLY},
+    {ONE(MSR_NO_EVICT_MODE), UNCHANGED},
+    {ONE(MSR_ARRAY_BIST), READ_ONLY},
+    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, READ_ONLY},
+    {MSR_SAF_CTRL, MSR_SBFT_CTRL, READ_ONLY},
+    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, UNCHANGED},
+    {ONE(IA32_DEBUG_INTERFACE), UNCHANGED},
+    {ONE(IA32_MISC_ENABLE), WRITES_BY(but_one_bit)},
+    {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(but_one_bit)},
     /* The EPT holds the memory types that the MTRRs had at the start. */
-    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, PASS, KEEP, ALWAYS,
-     NULL},
-    {IA32_MTRR_FIX64K_00000, IA32_MTRR_FIX64K_00000, PASS, KEEP, ALWAYS, NULL},
-    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, PASS, KEEP, ALWAYS, NULL},
-    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, PASS, KEEP, ALWAYS, NULL},
-    {IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, PASS, CUSTOM, ALWAYS, mtrr_def_type},
+    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, UNCHANGED},
+    {ONE(IA32_MTRR_FIX64K_00000), UNCHANGED},
+    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, UNCHANGED},
+    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, UNCHANGED},
+    {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(mtrr_def_type)},
     /* CPUID shows no VMX. */
-    {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, FAULT, FAULT, ALWAYS, NULL},
+    {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, ABSENT(ALWAYS)},
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
-    {X2APIC_ICR, X2APIC_ICR, DO, CUSTOM, WITH_APIC_TRAP, x2apic_icr},
-    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
+    {ONE(X2APIC_ICR), DO, CUSTOM, WITH_APIC_TRAP, x2apic_icr},
+    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, TRAPPED(WITH_APIC_TRAP)},
     /* CPUID shows CET and architectural LBRs only where VMX switches them. */
-    {IA32_U_CET, IA32_U_CET, FAULT, FAULT, WITHOUT_CET, NULL},
-    {IA32_S_CET, IA32_S_CET, FAULT, FAULT, WITHOUT_CET, NULL},
-    {IA32_PL0_SSP, IA32_INTERRUPT_SSP_TABLE_ADDR, FAULT, FAULT, WITHOUT_CET, NULL},
-    {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
-    {IA32_LBR_CTL, IA32_LBR_DEPTH, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
-    {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
-    {IA32_LBR_TO0, IA32_LBR_TO0 + 31, FAULT, FAULT, WITHOUT_ARCH_LBR, NULL},
+    {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
+    {ONE(IA32_S_CET), ABSENT(WITHOUT_CET)},
+    {IA32_PL0_SSP, IA32_INTERRUPT_SSP_TABLE_ADDR, ABSENT(WITHOUT_CET)},
+    {IA32_LBR_INFO0, IA32_LBR_INFO0 + 31, ABSENT(WITHOUT_ARCH_LBR)},
+    {IA32_LBR_CTL, IA32_LBR_DEPTH, ABSENT(WITHOUT_ARCH_LBR)},
+    {IA32_LBR_FROM0, IA32_LBR_FROM0 + 31, ABSENT(WITHOUT_ARCH_LBR)},
+    {IA32_LBR_TO0, IA32_LBR_TO0 + 31, ABSENT(WITHOUT_ARCH_LBR)},
 };
 
 static bool pmu_traps(const struct cpu *cpu)
@@ -197,7 +206,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
  * 400000FFH, and hypervisors take theirs from 40000000H to 4FFFFFFFH. */
 static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
-    static const struct msr_rule none = {0, UINT32_MAX, FAULT, FAULT, NO_RULE, NULL};
+    static const struct msr_rule none = {0, UINT32_MAX, ABSENT(NO_RULE)};
 
     if (pmu_traps(cpu) && pmu_owns(index)) /* first, because these are the exits that count */
         return &pmu_rule;
