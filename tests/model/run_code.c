@@ -154,34 +154,18 @@ static void write_to(const volatile void *address)
         stop(E_DUE);
 }
 
-/* Whatever the compiler calls leaves its dead frames below the caller's, and they would show through
- * the padding of later ones as states that differ in nothing. So each hook wipes them. */
-#define SCRUBBED(name)                                                                             \
-    __asm__(".globl " #name "\n" #name ":\n\t"                                                     \
-            "call model_" #name "\n\t"                                                             \
-            "mov %rax, %rsi\n\t"                                                                   \
-            "lea -256(%rsp), %rdi\n\t"                                                             \
-            "mov $32, %ecx\n\t"                                                                    \
-            "xor %eax, %eax\n\t"                                                                   \
-            "rep stosq\n\t"                                                                        \
-            "mov %rsi, %rax\n\t"                                                                   \
-            "ret")
-
 #define HOOK(n)                                                                                    \
-    void model___tsan_read##n(void *a);                                                            \
-    void model___tsan_write##n(void *a);                                                           \
-    void model___tsan_read##n(void *a) { access_to(a); }                                           \
-    void model___tsan_write##n(void *a) { write_to(a); }                                           \
-    SCRUBBED(__tsan_read##n);                                                                      \
-    SCRUBBED(__tsan_write##n);
+    void __tsan_read##n(void *a);                                                                  \
+    void __tsan_write##n(void *a);                                                                 \
+    void __tsan_read##n(void *a) { access_to(a); }                                                 \
+    void __tsan_write##n(void *a) { write_to(a); }
 HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
 void __tsan_init(void);
 void __tsan_init(void) {}
 
 #define ATOMIC(name, ...)                                                                          \
-    SCRUBBED(__tsan_atomic32_##name);                                                              \
-    uint32_t model___tsan_atomic32_##name(volatile uint32_t *a, __VA_ARGS__);                      \
-    uint32_t model___tsan_atomic32_##name(volatile uint32_t *a, __VA_ARGS__)
+    uint32_t __tsan_atomic32_##name(volatile uint32_t *a, __VA_ARGS__);                            \
+    uint32_t __tsan_atomic32_##name(volatile uint32_t *a, __VA_ARGS__)
 
 ATOMIC(load, UNUSED int order)
 {
