@@ -8,7 +8,7 @@
  * the fields and the VMCS is current while a guest is started (vmx/start/machine.c, vmx/start/bring_up.c);
  * operands are registers; and where root mode itself reads one of these fields and writes it back
  * (nmi_release()), an NMI in between writes what that would have written.
- * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instructions: Conventions"; "Performance Monitoring".
+ * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instruction Reference", "Conventions"; "Performance Monitoring".
  */
 #include "apic/apic.h"
 #include "pmu/pmu.h"

@@ -42,7 +42,7 @@ bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode)
     return false;
 }
 
-/* SDM Vol. 3, "Microcode Update Signature": 0 is written, CPUID fills in the upper half. */
+/* SDM Vol. 4, "IA32_BIOS_SIGN_ID": 0 is written, CPUID fills in the upper half. */
 static uint32_t microcode_revision(void)
 {
     (void)wrmsr_safe(IA32_BIOS_SIGN_ID, 0);
