@@ -124,8 +124,9 @@
 #define GLOBAL_STATUS_LBR_FRZ BIT(58)
 #define GLOBAL_STATUS_CTR_FRZ BIT(59)
 #define GLOBAL_STATUS_COND_CHGD BIT(63) /* not in IA32_PERF_GLOBAL_STATUS_SET */
-/* Each of these comes with a PMI: counters (48: of PERF_METRICS), the trace's output, the uncore, and
- * the buffer of PEBS, whose counter's own bit the processor clears. Freezes and SGX (60) do not. */
+/* Each of these comes with a PMI: counters (48: of PERF_METRICS), the trace's output, the uncore,
+ * and the buffer of PEBS, whose counter's own bit the processor clears. Freezes and SGX (60) do
+ * not. */
 #define GLOBAL_STATUS_PMI (BITS(55, 0) | BIT(61) | BIT(62))
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define GLOBAL_CTRL_FIXED_SHIFT 32

@@ -169,7 +169,8 @@ static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
     return r;
 }
 
-/* An MSR that is not there faults: for indices that the guest chose use vmx/root/fault.h instead. */
+/* An MSR that is not there faults: for indices that the guest chose use vmx/root/fault.h instead.
+ */
 static inline uint64_t rdmsr(uint32_t index)
 {
     uint32_t low, high;

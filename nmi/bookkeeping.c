@@ -41,11 +41,11 @@ bool nmi_forward(struct cpu *cpu)
 }
 
 /* Strikes out what is over. What was forwarded since the last look may have been so in this very
- * stay, and wait: it is left to the next exit. What was forwarded before has met an entry since then,
- * and root mode that takes NMIs: had the guest not got it, it would have come here, and been sent
- * again and noted afresh. And where the guest is out of its handler, and nobody is sending, it has
- * dealt with all NMIs of the host's. Root mode is not blocked here; and an NMI counts as arrived when
- * apic_send() is back, which in x2APIC mode hardware does not confirm. */
+ * stay, and wait: it is left to the next exit. What was forwarded before has met an entry since
+ * then, and root mode that takes NMIs: had the guest not got it, it would have come here, and been
+ * sent again and noted afresh. And where the guest is out of its handler, and nobody is sending, it
+ * has dealt with all NMIs of the host's. Root mode is not blocked here; and an NMI counts as
+ * arrived when apic_send() is back, which in x2APIC mode hardware does not confirm. */
 static void settle(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
@@ -89,8 +89,8 @@ void nmi_bookkeeping(struct cpu *cpu)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then; as it
-     * may behind an entry that failed. */
+    /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then; as
+     * it may behind an entry that failed. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
     /* Lazily, root mode stays blocked: what waits in hardware has not come yet, nor gone. */

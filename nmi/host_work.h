@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A workload in root mode that owns the PMU for a while and takes PMIs of its own: the P_Host of the
- * thesis's section 4.4.2.
+ * A workload in root mode that owns the PMU for a while and takes PMIs of its own: the P_Host of
+ * the thesis's section 4.4.2.
  */
 #pragma once
 

@@ -22,11 +22,11 @@
  * State".
  *
  * Firmware's SMI handler may execute an IRET, and with it unblock NMIs (SDM Vol. 3, "NMI Handling
- * While in SMM"). One that interrupts this handler then has overwritten the frame to go back by: the
- * stack is the same. So that is found, from its first instruction to its last, by the interrupted
- * stack pointer, and reported. Limit: while the guest has the APIC globally disabled (Linux for one
- * instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's own pin and
- * nothing can be sent: one that finds root mode then is lost, and counted as dropped.
+ * While in SMM"). One that interrupts this handler then has overwritten the frame to go back by:
+ * the stack is the same. So that is found, from its first instruction to its last, by the
+ * interrupted stack pointer, and reported. Limit: while the guest has the APIC globally disabled
+ * (Linux for one instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's
+ * own pin and nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
  * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET
  * when the guest's NMI was forwarded.

@@ -36,14 +36,14 @@ struct nmi_frame {
     uint64_t rip, cs, rflags, rsp, ss;
 };
 
-/* What nmi.asm calls with NMIs blocked, with what was interrupted. Does not come back where that was
- * this handler itself. */
+/* What nmi.asm calls with NMIs blocked, with what was interrupted. Does not come back where that
+ * was this handler itself. */
 enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
 /* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
 
-/* The bits of cpu_nmi.notes. Other processors, root mode and its NMI handler write the word, so each
- * change is one atomic operation. */
+/* The bits of cpu_nmi.notes. Other processors, root mode and its NMI handler write the word, so
+ * each change is one atomic operation. */
 #define NOTE_ASKED(source) ((uint32_t)BIT(source)) /* a sender wants this; cleared by who answers */
 /* The sender's NMI may not have left yet; set and cleared by the sender alone. */
 #define NOTE_SENDING_SHIFT 8
@@ -100,13 +100,14 @@ void nmi_bookkeeping(struct cpu *cpu);
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
  * was forwarded and may still wait, or when the guest's PMU has raised a PMI (pmu_pmi_raised() has
  * the evidence). Never says no where there was one; it may say yes while the guest has that PMI in
- * service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC was masked
- * at the exit proves nothing: the PMI may have been on its way just before.) An NMI of the guest's
- * that is no PMI leaves no trace when it merges with a host NMI. */
+ * service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC was
+ * masked at the exit proves nothing: the PMI may have been on its way just before.) An NMI of the
+ * guest's that is no PMI leaves no trace when it merges with a host NMI. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
-/* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest, and
- * notes it. NMI context too. False: the local APIC could not, and it is lost (counted as dropped).
+/* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest,
+ * and notes it. NMI context too. False: the local APIC could not, and it is lost (counted as
+ * dropped).
  */
 bool nmi_forward(struct cpu *cpu);
 

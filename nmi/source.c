@@ -4,10 +4,10 @@
  * VMWRITE, no fault. Thesis, sections 2.6.1 and 3.2.1.
  *
  * A request from another processor is two notes. "Asked" is set before the NMI is sent, and whoever
- * takes an NMI of it answers it. "Sending" stands until the ICR has done its work. A request that is
- * asked, not being sent, and still there while root mode takes NMIs, has had its NMI: the guest took
- * it. Without the second note the check after an exit could answer a request whose NMI is still on
- * its way, and that NMI would then reach the guest as one that nobody claims.
+ * takes an NMI of it answers it. "Sending" stands until the ICR has done its work. A request that
+ * is asked, not being sent, and still there while root mode takes NMIs, has had its NMI: the guest
+ * took it. Without the second note the check after an exit could answer a request whose NMI is
+ * still on its way, and that NMI would then reach the guest as one that nobody claims.
  */
 #include "nmi/nmi.h"
 

@@ -5,10 +5,11 @@
  * one exception: the guest's DEBUGCTL is in the VMCS. A VMREAD or VMWRITE there is safe because it
  * changes flags and that field alone: flags come back with the interrupted context; an access that
  * succeeds leaves the VM-instruction error as it was, and these succeed, since setup has touched
- * the fields and the VMCS is current while a guest is started (vmx/start/machine.c, vmx/start/bring_up.c);
- * operands are registers; and where root mode itself reads one of these fields and writes it back
- * (nmi_release()), an NMI in between writes what that would have written.
- * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instruction Reference", "Conventions"; "Performance Monitoring".
+ * the fields and the VMCS is current while a guest is started (vmx/start/machine.c,
+ * vmx/start/bring_up.c); operands are registers; and where root mode itself reads one of these
+ * fields and writes it back (nmi_release()), an NMI in between writes what that would have written.
+ * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instruction Reference", "Conventions"; "Performance
+ * Monitoring".
  */
 #include "apic/apic.h"
 #include "pmu/pmu.h"

@@ -47,12 +47,12 @@ unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX])
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
-/* One access of the guest to an MSR of the PMU, where these exit (a row's function in vmx/exit/msr.c):
- * done on the hardware, or, with pmu=off, refused. False: #GP. */
+/* One access of the guest to an MSR of the PMU, where these exit (a row's function in
+ * vmx/exit/msr.c): done on the hardware, or, with pmu=off, refused. False: #GP. */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
-/* To be called when the VMCS is current and an exit was handled. The MSR-store list left the guest's
- * value in memory; the VMCS has to load it again when it changed. */
+/* To be called when the VMCS is current and an exit was handled. The MSR-store list left the
+ * guest's value in memory; the VMCS has to load it again when it changed. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
 
 static inline void pmu_before_entry(struct cpu *cpu)

@@ -3,8 +3,7 @@
  * The PMI's way through the local APIC, and what the ledger hears of its arrival. Touches the local
  * APIC through its public register functions. SDM Vol. 3, "Local Vector Table".
  */
-#ifndef TB_APIC_PMI_H
-#define TB_APIC_PMI_H
+#pragma once
 
 #include "ledger.h"
 #include "processor.h"
@@ -17,5 +16,3 @@ void apic_nmi_arrived(Processor &p, Arrival where);
 
 /* An interrupt with this vector arrives. */
 void apic_vector_arrived(Processor &p, unsigned vector, Arrival where);
-
-#endif

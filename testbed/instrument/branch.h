@@ -2,8 +2,7 @@
  *
  * The kinds of branches that the branch records and the branch predictor tell apart.
  */
-#ifndef TB_BRANCH_H
-#define TB_BRANCH_H
+#pragma once
 
 #include <cstdint>
 
@@ -24,5 +23,3 @@ inline bool is_call_to_next(BranchKind kind, uint64_t from, uint64_t to)
 
     return kind == BRANCH_REL_CALL && to == from + near_call_length;
 }
-
-#endif

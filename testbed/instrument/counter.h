@@ -4,8 +4,7 @@
  * Knows only numbers; `now` is always what EventCounts::count() says for the counter's selector.
  * SDM Vol. 3, "Architectural Performance Monitoring".
  */
-#ifndef TB_COUNTER_H
-#define TB_COUNTER_H
+#pragma once
 
 #include <cstdint>
 
@@ -74,5 +73,3 @@ private:
     uint64_t base_ = 0;
     bool running_ = false;
 };
-
-#endif

@@ -3,12 +3,9 @@
  * Instructions that the library executes itself or wants to hear of. They are caught once, when
  * Bochs decodes them, so that all others cost nothing.
  */
-#ifndef TB_DECODE_H
-#define TB_DECODE_H
+#pragma once
 
 class bxInstruction_c;
 
 /* Bochs has decoded `i`: gives it another handler if it is one of ours. */
 void decode_instruction(bxInstruction_c *i);
-
-#endif

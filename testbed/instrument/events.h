@@ -4,8 +4,7 @@
  * Bochs, so that it can be tested on the host. SDM Vol. 3, "Pre-defined Architectural Performance
  * Events".
  */
-#ifndef TB_EVENTS_H
-#define TB_EVENTS_H
+#pragma once
 
 #include <cstdint>
 
@@ -94,5 +93,3 @@ private:
     uint64_t in_mode(const Selector &selector, unsigned mode) const;
     uint64_t cycles(unsigned mode) const { return retired[mode] + iterations[mode]; }
 };
-
-#endif

@@ -5,8 +5,7 @@
  * of it, which goes on with a disk, knobs, serial line and ledger of its own. README.md, "A server
  * of boots", has what is sent over the socket.
  */
-#ifndef TB_FORK_SERVER_H
-#define TB_FORK_SERVER_H
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ void fork_server_disk_command(unsigned command);
 
 /* The tick at which this process was forked; 0: it is no child of a server. */
 uint64_t fork_server_forked_at();
-
-#endif

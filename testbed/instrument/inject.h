@@ -3,8 +3,7 @@
  * NMIs by schedule: at a chosen root-mode instruction of chosen VM exits, or at a chosen
  * instruction of the guest's NMI handler. Knows no Bochs; it says when, others deliver.
  */
-#ifndef TB_INJECT_H
-#define TB_INJECT_H
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -78,5 +77,3 @@ private:
     uint64_t fired_ = 0;
     uint64_t missed_ = 0;
 };
-
-#endif

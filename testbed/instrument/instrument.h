@@ -5,8 +5,7 @@
  * a change of it rebuilds the whole emulator; a change of any other file here rebuilds the library
  * alone. Interface: instrument/instrumentation.txt and instrument/stubs of Bochs 3.0.
  */
-#ifndef TB_INSTRUMENT_H
-#define TB_INSTRUMENT_H
+#pragma once
 
 class bxInstruction_c;
 
@@ -146,5 +145,3 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 /* Of ours (testbed/patches/). True: the INIT is delivered later. */
 #define BX_INSTR_INIT_SIGNAL(cpu_id) tb_on_init_signal(cpu_id)
 #define BX_INSTR_VMEXIT(cpu_id, reason, qualification) tb_on_vmexit(cpu_id, reason, qualification)
-
-#endif

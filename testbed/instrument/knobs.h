@@ -3,8 +3,7 @@
  * The knobs: what a test may ask of the machine, read once from the text file that TB_KNOBS names.
  * Format and meaning: README.md, "Knobs". Knows no Bochs.
  */
-#ifndef TB_KNOBS_H
-#define TB_KNOBS_H
+#pragma once
 
 #include <cstdint>
 #include <istream>
@@ -80,5 +79,3 @@ void knobs_init();
 void knobs_reread();
 
 const Knobs &knobs();
-
-#endif

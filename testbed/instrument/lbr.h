@@ -4,8 +4,7 @@
  * pointer and the filter. Knows no Bochs. SDM Vol. 3, "Last Branch, Interrupt, and Exception
  * Recording for Processors based on Skylake Microarchitecture".
  */
-#ifndef TB_LBR_H
-#define TB_LBR_H
+#pragma once
 
 #include <cstdint>
 
@@ -41,5 +40,3 @@ private:
     unsigned tos_ = 0;
     uint64_t last_cycles_ = 0;
 };
-
-#endif

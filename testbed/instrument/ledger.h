@@ -4,8 +4,7 @@
  * each region that the guest has open; written as one JSON file at the end. Knows no Bochs. The
  * schema is in README.md, "Ledger".
  */
-#ifndef TB_LEDGER_H
-#define TB_LEDGER_H
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -104,5 +103,3 @@ private:
 
 /* Writes the sum of the processors' ledgers to the file that TB_LEDGER names, if it names one. */
 void ledger_write(const char *end);
-
-#endif

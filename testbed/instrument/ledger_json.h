@@ -2,8 +2,7 @@
  *
  * The ledger's JSON form. Knows no Bochs. The schema is in README.md, "Ledger".
  */
-#ifndef TB_LEDGER_JSON_H
-#define TB_LEDGER_JSON_H
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -29,5 +28,3 @@ struct LedgerSummary {
 };
 
 std::string ledger_json(const LedgerSummary &summary);
-
-#endif

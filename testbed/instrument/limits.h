@@ -4,8 +4,7 @@
  * tick is an instruction, of each processor where there are several, and passes in halted ones as
  * well: how busy the host is makes no difference.
  */
-#ifndef TB_LIMITS_H
-#define TB_LIMITS_H
+#pragma once
 
 /* Reads TB_LIMIT (ticks from power-on), TB_UNTIL (a text) and TB_UNTIL_TICKS (after it) from the
  * environment; what is not there does not end the run. The machine's clock must be there. */
@@ -13,5 +12,3 @@ void limits_start();
 
 /* COM1 has sent this byte. */
 void limits_serial(unsigned char byte);
-
-#endif

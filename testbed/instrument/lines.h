@@ -3,8 +3,7 @@
  * Which cache lines root mode touches between a VM exit and the next entry, by exit reason, and
  * which of them one processor writes while another one reads or writes them. Knows no Bochs.
  */
-#ifndef TB_LINES_H
-#define TB_LINES_H
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -40,5 +39,3 @@ struct LineSummary {
 /* By reason; LINES_ANY has all reasons together. */
 constexpr unsigned LINES_ANY = ~0u;
 std::map<unsigned, LineSummary> lines_summary(const std::vector<const LineLog *> &logs);
-
-#endif

@@ -3,8 +3,7 @@
  * The machine around the processors, as the test bed watches it: COM1's output, power-off, reset
  * and the end of the run. Knows I/O ports and host files, no processor.
  */
-#ifndef TB_MACHINE_H
-#define TB_MACHINE_H
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ enum MachineEnd { END_POWEROFF, END_RESET, END_LIMIT, END_TEXT, END_TIMEOUT, END
 
 /* Bochs is about to leave. Writes the ledger if nothing has ended the run before. */
 void machine_exit();
-
-#endif

@@ -4,8 +4,7 @@
  * cache. They make the events of misses follow the program's behaviour and repeat exactly; they
  * predict nothing about a real processor.
  */
-#ifndef TB_MICROARCH_H
-#define TB_MICROARCH_H
+#pragma once
 
 #include <cstdint>
 
@@ -73,5 +72,3 @@ private:
     uint64_t near_[NEAR_LINES] = {};
     uint64_t llc_[LLC_LINES] = {};
 };
-
-#endif

@@ -3,8 +3,7 @@
  * The processor model as software sees it beyond what Bochs has: CPUID and MSRs. It stands in front
  * of Bochs' own description of the processor and passes on what it does not change.
  */
-#ifndef TB_MODEL_H
-#define TB_MODEL_H
+#pragma once
 
 #include "processor.h"
 
@@ -22,5 +21,3 @@ void model_firmware_done();
 
 /* A write of any MSR begins. */
 void model_wrmsr_seen(uint32_t index);
-
-#endif

@@ -4,8 +4,7 @@
  * MSRs" and the Skylake server tables; Vol. 3, "Performance Monitoring" and "Debug, Branch Profile,
  * TSC, and Intel Resource Director Technology Features".
  */
-#ifndef TB_MSR_INDEX_H
-#define TB_MSR_INDEX_H
+#pragma once
 
 #include <cstdint>
 
@@ -134,5 +133,3 @@ constexpr uint64_t MISC_ENABLE_BTS_UNAVAIL = bit(11);
 constexpr uint64_t MISC_ENABLE_PEBS_UNAVAIL = bit(12);
 constexpr uint64_t MISC_ENABLE_EIST = bit(16);
 constexpr uint64_t MISC_ENABLE_MONITOR = bit(18);
-
-#endif

@@ -3,10 +3,7 @@
  * The knob mwait_wake: a guest's processor that sleeps in MWAIT takes its time to wake up for an
  * INIT, as one in a deep C-state does.
  */
-#ifndef TESTBED_MWAIT_WAKE_H
-#define TESTBED_MWAIT_WAKE_H
+#pragma once
 
 /* An INIT comes to processor `cpu`. True: it is delivered later, by itself. */
 bool mwait_wake_delays(unsigned cpu);
-
-#endif

@@ -4,8 +4,7 @@
  * fixed counters, unless told otherwise. Holds its MSRs; knows neither Bochs nor the APIC, it asks
  * for a PMI through a flag. SDM Vol. 3, "Performance Monitoring".
  */
-#ifndef TB_PMU_H
-#define TB_PMU_H
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -126,5 +125,3 @@ private:
     unsigned skids_ = 0;  /* 0: all have skid_ */
     unsigned pmis_ = 0;
 };
-
-#endif

@@ -2,8 +2,7 @@
  *
  * What CPUID says of the PMU. Knows no Bochs.
  */
-#ifndef TB_PMU_CPUID_H
-#define TB_PMU_CPUID_H
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ uint32_t pmu_last_leaf(const PmuShape &shape, uint32_t own);
  * Vol. 2, "CPUID", leaves 01H, 07H, 0AH and 23H. */
 void pmu_cpuid(const PmuShape &shape, uint32_t own, uint32_t leaf, uint32_t subleaf,
                CpuidResult *result);
-
-#endif

@@ -3,8 +3,7 @@
  * All that the library keeps for one emulated processor, and the planning of when to look at it
  * next. The parts in here know nothing of each other; this file and its users join them.
  */
-#ifndef TB_PROCESSOR_H
-#define TB_PROCESSOR_H
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -87,5 +86,3 @@ void processor_raise_pmi(Processor &p, uint64_t status);
 
 /* Sends the scheduled NMIs that are due in root mode, or outside it. */
 void processor_inject(Processor &p, bool root);
-
-#endif

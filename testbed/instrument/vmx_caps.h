@@ -3,8 +3,7 @@
  * Which VMX controls the processor offers: Bochs' model, less what the real processor lacks, less
  * what the knobs hide. Changes data of Bochs' processor object. SDM Vol. 3, Appendix A.
  */
-#ifndef TB_VMX_CAPS_H
-#define TB_VMX_CAPS_H
+#pragma once
 
 /* To be called for each processor after Bochs has made it, and again where a run is forked. */
 void vmx_caps_apply(unsigned cpu);
@@ -14,5 +13,3 @@ void vmx_caps_reset(unsigned cpu);
 
 /* The processor offers the activity state wait-for-SIPI (IA32_VMX_MISC bit 8). */
 bool vmx_caps_wait_for_sipi();
-
-#endif

@@ -3,8 +3,7 @@
  * VM entry and VM exit as far as Bochs leaves them out: GLOBAL_CTRL and DEBUGCTL move between the
  * processor and the VMCS, and the ledger hears of both. SDM Vol. 3, "VM Entries" and "VM Exits".
  */
-#ifndef TB_VMX_SWITCH_H
-#define TB_VMX_SWITCH_H
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ void vmx_exit_begins(Processor &p, uint32_t reason);
 
 /* Bochs has loaded the guest's state (VM entry) or the host's (VM exit). */
 void vmx_state_loaded(Processor &p);
-
-#endif

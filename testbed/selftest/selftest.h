@@ -3,8 +3,7 @@
  * console, the checks. The program is the machine's firmware application and owns the machine while
  * it runs.
  */
-#ifndef SELFTEST_H
-#define SELFTEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -172,5 +171,3 @@ void test_shape(void);
 void test_events(void);
 void test_lbr(void);
 void test_vmx(void);
-
-#endif

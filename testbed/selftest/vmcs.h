@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * vmcs.h: the VMCS fields and controls that the self-test uses. SDM Vol. 3, Appendix B.
  */
-#ifndef VMCS_H
-#define VMCS_H
+#pragma once
 
 #define VMCS_GUEST_ES_SELECTOR 0x0800
 #define VMCS_GUEST_TR_SELECTOR 0x080e
@@ -72,5 +71,3 @@
 #define REASON_VMCALL 18
 #define REASON_ENTRY_GUEST_STATE (BIT(31) | 33)
 #define ERROR_HOST_STATE 8
-
-#endif

@@ -152,8 +152,9 @@ void test_msr(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-/* Instructions from the WRMSR that starts the counter, itself included, to the one that stops it: of
- * these two, processors count exactly one. The others are a move before and three behind the loop.
+/* Instructions from the WRMSR that starts the counter, itself included, to the one that stops it:
+ * of these two, processors count exactly one. The others are a move before and three behind the
+ * loop.
  */
 #define COUNTED_OVERHEAD 5
 

@@ -269,8 +269,8 @@ void test_smp_parallel(const struct job *job)
     tap_result(wrong == 0 && job->number[0] != 0, job->name, NULL);
 }
 
-/* `smp-broadcast:SIPIS:ROUNDS`: all others start at once in one page, by one INIT to all of them and
- * so many SIPIs, as firmware does it; each comes up, and once. */
+/* `smp-broadcast:SIPIS:ROUNDS`: all others start at once in one page, by one INIT to all of them
+ * and so many SIPIs, as firmware does it; each comes up, and once. */
 void test_smp_broadcast(const struct job *job)
 {
     static const processor_work works[] = {halt, exit_on_and_on, spin, handle_forever};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A stay in root mode as vmx/exit/entry.asm makes it: vmx_exit(), then the handler that it gives. The
- * handlers are those of nmi/, or, for a VMCALL, what the handler of that calls in nmi/.
+ * A stay in root mode as vmx/exit/entry.asm makes it: vmx_exit(), then the handler that it gives.
+ * The handlers are those of nmi/, or, for a VMCALL, what the handler of that calls in nmi/.
  */
 #include "run_code.h"
 

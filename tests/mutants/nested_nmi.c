@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor in whose NMI handler something unblocks NMIs, as an SMI may whose handler executes an
- * IRET, while another NMI waits: that must be seen and reported.
- * SDM Vol. 3, "NMI Handling While in SMM".
+ * A hypervisor in whose NMI handler something unblocks NMIs, as an SMI may whose handler executes
+ * an IRET, while another NMI waits: that must be seen and reported. SDM Vol. 3, "NMI Handling While
+ * in SMM".
  */
 #include "apic/apic.h"
 #include "nmi/nmi.h"

@@ -4,8 +4,8 @@
  * to the hardware as they are. So a guest that unmasks LVTPC has it unmasked on the physical APIC
  * by the hypervisor, which is what the thesis adds to KVM, and all of it costs an exit, which is
  * what this policy is there to price. In xAPIC mode the page of registers is not mapped in the EPT
- * and accesses arrive here; in x2APIC mode its MSRs exit (vmx/exit/msr.c). Both are set up once, so the
- * guest changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR
+ * and accesses arrive here; in x2APIC mode its MSRs exit (vmx/exit/msr.c). Both are set up once, so
+ * the guest changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR
  * shadow. Touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3,
  * "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *

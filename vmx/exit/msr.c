@@ -94,9 +94,9 @@ static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint6
            wrmsr_safe(IA32_APIC_BASE, *value);
 }
 
-/* Whether the processor refuses such a write by itself: reserved bits, or a change of mode that there
- * is not. Not inline: WRMSR exits that are done have no registers to keep for it. SDM Vol. 3, "Local
- * APIC Status and Location", "x2APIC State Transitions". */
+/* Whether the processor refuses such a write by itself: reserved bits, or a change of mode that
+ * there is not. Not inline: WRMSR exits that are done have no registers to keep for it. SDM Vol. 3,
+ * "Local APIC Status and Location", "x2APIC State Transitions". */
 static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
 {
     const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
@@ -115,8 +115,8 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access};
 
 #define ONE(index) (index), (index)
-/* The rows' words: the register is not there; it is read, and each write is refused; a write may not
- * change it; writes, or reads, are a function's; each access exits and is done. */
+/* The rows' words: the register is not there; it is read, and each write is refused; a write may
+ * not change it; writes, or reads, are a function's; each access exits and is done. */
 #define ABSENT(when) FAULT, FAULT, when, NULL
 #define READ_ONLY PASS, FAULT, ALWAYS, NULL
 #define UNCHANGED PASS, KEEP, ALWAYS, NULL

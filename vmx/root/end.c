@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * All processors, and how they end: one stops the others, wherever they are, and resets the machine.
- * SDM Vol. 3, "Other Causes of VM Exits" (INIT, SIPI); "Restrictions on VMX Operation". ACPI
- * specification, "Reset Register".
+ * All processors, and how they end: one stops the others, wherever they are, and resets the
+ * machine. SDM Vol. 3, "Other Causes of VM Exits" (INIT, SIPI); "Restrictions on VMX Operation".
+ * ACPI specification, "Reset Register".
  */
 #include "vmx/root/end.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The start of the processors: each is prepared by itself, one after the other, and enters the guest.
+ * The start of the processors: each is prepared by itself, one after the other, and enters the
+ * guest.
  */
 #pragma once
 
