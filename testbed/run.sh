@@ -110,6 +110,7 @@ cpu: ignore_bad_msrs=1$exclude
 memory: guest=$memory, host=$memory
 romimage: file=$firmware, address=0x0
 vgaromimage: file=$vga
+vga: update_freq=1
 pci: enabled=1, chipset=i440fx
 ata0: enabled=1, ioaddr1=0x1f0, ioaddr2=0x3f0, irq=14
 ata0-master: type=disk, mode=flat, path="$(realpath "$disk")"
