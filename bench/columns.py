@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # columns.py: the table columns.txt for Python: the columns and the parts of columns, in its order.
 import os
+import re
 from typing import NamedTuple
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "columns.txt")
 PART = "abl_"
+# As it is a name of a menu entry and a variable's value in GRUB, of files on FAT, by long names, for
+# GRUB, Linux and mtools, and a word of the kernel's command line and of shells.
+NAME = re.compile(r"[a-z0-9_+]+")
 PLACES = ("machine", "kvm", "pmuvisor")
 
 
@@ -30,9 +34,11 @@ def read(name=TABLE):
                 continue
             kind, known = (parts, columns) if words[0].startswith(PART) else (columns, PLACES)
             wanted = 3 if kind is parts else 4
-            if len(words) != wanted or words[0] in kind or words[1] not in known:
+            if len(words) != wanted or not NAME.fullmatch(words[0]) or words[0] in kind or \
+                    words[1] not in known:
                 raise ValueError(f"{name}:{number}: found '{line.strip()}', wanted {wanted} "
-                                 f"fields, a new name, and one of {', '.join(known)} behind it")
+                                 f"fields: a new name of a to z, 0 to 9, _ and +, one of "
+                                 f"{', '.join(known)}, ...")
             options = "" if words[2] == "-" else words[2].replace("/", " ")
             title = words[3].strip() if kind is columns else ""
             kind[words[0]] = Row(words[0], words[1], options, title)

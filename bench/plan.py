@@ -48,9 +48,9 @@ LINUX_BOOTS = {
 }
 
 # Of the ablation: the boots that the boot menu has as well, and one with another image than theirs.
-ABLATED = "msr+nmi"
+# variant: (column, options, another image than the usual one)
 VARIANTS = {part.variant: (part.on, part.options, None) for part in columns.PARTS.values()}
-VARIANTS["compiled_out"] = (ABLATED, "bookkeeping=all", "no_bookkeeping")
+VARIANTS["compiled_out"] = ("msr+nmi", "bookkeeping=all", "no_bookkeeping")
 ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 
 # Limits of one boot in seconds, many times what it takes alone (in the emulator: launch.py).
