@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "columns.txt")
 PART = "abl_"
-# As it is a name of a menu entry and a variable's value in GRUB, of files on FAT, by long names, for
-# GRUB, Linux and mtools, and a word of the kernel's command line and of shells.
+# These take such a name as it is: GRUB for ids and values, FAT by its long names (GRUB, Linux and
+# mtools alike), the kernel's command line, shells.
 NAME = re.compile(r"[a-z0-9_+]+")
 PLACES = ("machine", "kvm", "pmuvisor")
 

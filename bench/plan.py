@@ -131,7 +131,7 @@ def inside_kvm(boot):
 
 
 def make(kind, names, quick=False, only=()):
-    """The boots for the columns of these names. `only`: words of which a boot's name must hold one."""
+    """The boots for the columns of these names. `only`: words that a boot's name may have."""
     boots = [bench_boot(column, kind) for column in names]
     boots += [linux_boot(column, name, kind, quick) for name in LINUX_BOOTS for column in names]
     boots += [ablation_boot(variant, kind) for variant, what in VARIANTS.items()

@@ -9,8 +9,8 @@ columns_table=${COLUMNS_TABLE:-$top/bench/columns.txt}
 # shellcheck source=bench/columns.sh
 . "$top/bench/columns.sh"
 
-# All that a figure depends on and a row does not say: the user's own pmuvisor.cfg may say otherwise,
-# and what the menu says wins.
+# All that a figure depends on, where a row does not say it: the user's own pmuvisor.cfg may say
+# otherwise, and what the menu says wins.
 measured=(bookkeeping=all unblock=eager apic=pass stats=counts platform_nmi=guest pmu=on tick=0
     user_hypercalls=1 mitigations=off)
 
