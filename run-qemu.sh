@@ -157,10 +157,17 @@ if [ -z "$initrd" ]; then
         fail "no initramfs (see above); or give one: --initrd FILE"
 fi
 # The menu's entry names the policy, and its load options win over pmuvisor.cfg.
+# shellcheck disable=SC2034 # columns.sh reads it
+columns_table=$top/bench/columns.txt
+# shellcheck source=bench/columns.sh
+. "$top/bench/columns.sh"
 entry=msr+nmi
 for word in $config; do
     case $word in
-        policy=msr | policy=intercept) entry=${word#policy=} ;;
+        policy=*)
+            # A policy without an entry is for the hypervisor to refuse.
+            ! column_rows | grep -q "^${word#policy=} *pmuvisor " || entry=${word#policy=}
+            ;;
     esac
 done
 disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"

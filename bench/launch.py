@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 
+import columns
 import machine
 from machine import path
 
@@ -67,8 +68,8 @@ class Launcher:
                   "kvm": f"pmv.apicv=0 pmv.bench={','.join(boot.words)}"}[boot.program]
         if self.kind == "emulator":
             return self.lab.emulator(
-                boot.name, entry=boot.column if boot.column in ("msr", "msr+nmi", "intercept")
-                else "native", config=boot.config, kernel=self.kernel(boot.program), initrd=initrd,
+                boot.name, entry=boot.column if columns.is_pmuvisor(boot.column) else "native",
+                config=boot.config, kernel=self.kernel(boot.program), initrd=initrd,
                 efi=self.efi(boot), append=append, jobs=",".join(boot.jobs), model=MODEL,
                 memory=boot.memory, limit=boot.limit * MILLIONS_A_SECOND)
         return self.qemu(boot, initrd, append)
@@ -83,7 +84,8 @@ class Launcher:
             run += ["--guest", "direct"]
         else:
             run += ["--efi", self.efi(boot), "--config",
-                    f"tick=0 mitigations=off policy={boot.column} {boot.config}".strip()]
+                    f"tick=0 mitigations=off {columns.COLUMNS[boot.column].options} "
+                    f"{boot.config}".strip()]
         return self.lab.watch(boot.name, run, seconds=boot.limit)
 
     def stop(self):

@@ -3,6 +3,8 @@
 # is run here.
 import dataclasses
 
+import columns
+
 BENCH_RUNS = 5         # timed runs in the emulator: its TSC counts instructions, they are all alike
 BENCH_OPERATIONS = 100
 METAL_RUNS = 101       # of a real TSC
@@ -45,18 +47,10 @@ LINUX_BOOTS = {
                   "nested": ""}},
 }
 
-POLICIES = ("intercept", "msr", "msr+nmi")
-# variant: (options, another image than the usual one)
-VARIANTS = {
-    "all": ("bookkeeping=all", None),
-    "no_lost": ("bookkeeping=skid,unblock,mask", None),
-    "no_skid": ("bookkeeping=lost,unblock,mask", None),
-    "no_unblock": ("bookkeeping=lost,skid,mask", None),
-    "no_mask": ("bookkeeping=lost,skid,unblock", None),
-    "none": ("bookkeeping=none", None),
-    "lazy": ("bookkeeping=all unblock=lazy", None),
-    "compiled_out": ("bookkeeping=all", "no_bookkeeping"),
-}
+# Of the ablation: the boots that the boot menu has as well, and one with another image than theirs.
+# variant: (column, options, another image than the usual one)
+VARIANTS = {part.variant: (part.on, part.options, None) for part in columns.PARTS.values()}
+VARIANTS["compiled_out"] = ("msr+nmi", "bookkeeping=all", "no_bookkeeping")
 ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 
 # Limits of one boot in seconds, many times what it takes alone (in the emulator: launch.py).
@@ -106,9 +100,9 @@ def bench_boot(column, kind):
 
 
 def ablation_boot(variant, kind):
-    options, mutant = VARIANTS[variant]
+    column, options, mutant = VARIANTS[variant]
     runs = BENCH_RUNS if kind == "emulator" else METAL_RUNS
-    return Boot(name=f"ablation-{variant}", column="msr+nmi", title=f"bookkeeping, {variant}",
+    return Boot(name=f"ablation-{variant}", column=column, title=f"bookkeeping, {variant}",
                 cells={"ablation": tuple(f"{item}@{variant}" for item in ABLATION_ITEMS)},
                 words=bench_words(["exit"], runs, BENCH_OPERATIONS), config=options, mutant=mutant,
                 variant=variant, limit=BENCH_LIMIT, estimate=10)
@@ -136,13 +130,12 @@ def inside_kvm(boot):
         estimate=boot.estimate * KVM_SLOWER)
 
 
-def make(kind, columns, quick=False, only=()):
-    """The boots for these columns. `only`: words of which a boot's name must hold one."""
-    boots = [bench_boot(column, kind) for column in columns]
-    boots += [linux_boot(column, name, kind, quick) for name in LINUX_BOOTS
-              for column in columns]
-    if "msr+nmi" in columns:
-        boots += [ablation_boot(variant, kind) for variant in VARIANTS]
+def make(kind, names, quick=False, only=()):
+    """The boots for the columns of these names. `only`: words that a boot's name may have."""
+    boots = [bench_boot(column, kind) for column in names]
+    boots += [linux_boot(column, name, kind, quick) for name in LINUX_BOOTS for column in names]
+    boots += [ablation_boot(variant, kind) for variant, what in VARIANTS.items()
+              if what[0] in names]
     if only:
         boots = [boot for boot in boots if any(word in boot.name for word in only)]
     return boots

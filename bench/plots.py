@@ -2,6 +2,7 @@
 # plots.py: the report's figures as SVG text, by matplotlib. Text stays text, colours that depend on
 # light or dark come from the page, ids are unique to each figure. Gives "" where there is no data.
 import io
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -10,7 +11,8 @@ from results import COLUMNS
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
 COLUMN_COLOURS = {"native": "#8a8a8a", "kvm": "#D55E00", "intercept": "#E69F00", "msr": "#56B4E9",
-                  "msr+nmi": "#0072B2", "other": "#8a8a8a"}
+                  "msr+nmi": "#0072B2"}
+COLUMN_COLOURS = {name: COLUMN_COLOURS.get(name, "#009E73") for name in COLUMNS}
 PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6", "#9a9a9a")
 # Exit reasons that PMUs cause have their colour in every figure; others take the rest in turn.
 REASON_COLOURS = {"WRMSR": "#56B4E9", "RDMSR": "#E69F00", "RDPMC": "#F0E442",
@@ -167,7 +169,7 @@ def lines_figure(key, title, series):
     pyplot = library()
     figure, grid = pyplot.subplots(1, len(series), figsize=(WIDTH, 3.1), squeeze=False)
     seen = {}
-    marks = dict(zip(COLUMNS, "oDs^v"))
+    marks = dict(zip(COLUMNS, itertools.cycle("oDs^v")))
     for axes, (heading, label, data) in zip(grid.flat, series):
         for name, dots in data.items():
             # Where two lines coincide the thinner, later one leaves the other visible.

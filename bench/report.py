@@ -23,11 +23,10 @@ import textpage  # noqa: E402
 from cells import Machine  # noqa: E402
 
 TITLE = "PMUvisor: the measurements"
-SUMMED = ("Five columns (native, KVM, and PMUvisor's policies intercept, msr and msr+nmi) "
-          "on one machine in one run, beside what the thesis published. Ratios are each "
-          "column's own figure over native's and over KVM's: so the thesis's ratios of "
-          "cycles or time can be read beside ratios of counts, while the figures themselves "
-          "cannot be compared.")
+SUMMED = (f"The columns {summary.ALL} on one machine in one run, beside what the thesis published. "
+          "Ratios are each column's own figure over native's and over KVM's: so the thesis's "
+          "ratios of cycles or time can be read beside ratios of counts, while the figures "
+          "themselves cannot be compared.")
 ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux"), ("kvm", "KVM"),
                ("compiler", "compiler"), ("mitigations", "kernel options"),
                ("root_mitigations", "PMUvisor's mitigations"), ("turbo", "turbo"),

@@ -6,8 +6,10 @@ import json
 import math
 import os
 
+import columns
+
 SCHEMA = 1
-COLUMNS = ("native", "kvm", "intercept", "msr", "msr+nmi")
+COLUMNS = columns.NAMES
 KINDS = ("emulator", "nested", "metal")
 UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 # What each metric is counted in; of those by exit reason (exits:CPUID) the first part.

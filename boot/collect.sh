@@ -18,6 +18,9 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
     fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
+columns_table=$top/bench/columns.txt
+# shellcheck source=bench/columns.sh
+. "$top/bench/columns.sh"
 # As programs/auto/jobs.sh has them.
 jobs=(msr exit pmi a1k a1 profile nginx accuracy)
 
@@ -46,7 +49,7 @@ why_not() {
 }
 
 # A column of which only some jobs are there, in the form of a whole one.
-from_jobs() { # from_jobs NAME COLUMN
+from_jobs() { # from_jobs COLUMN
     local job found=0
     whole "$folder/$1/facts.txt" || return 1
     sed '$d' "$folder/$1/facts.txt"
@@ -58,53 +61,52 @@ from_jobs() { # from_jobs NAME COLUMN
             echo "bench: experiment=$job item=all skip=\"$(why_not "$1")\""
         fi
     done
-    echo "end: column=$2 status=0"
+    echo "end: column=$1 status=0"
     [ $found -eq 1 ]
 }
 
 files=() missing=() partial=()
-for name in native kvm interc msr msrnmi; do
-    column=${name/interc/intercept}
-    column=${column/msrnmi/msr+nmi}
-    if whole "$folder/$name.txt"; then
-        cp "$folder/$name.txt" "$work/"
-        files+=("$work/$name.txt")
-    elif from_jobs $name "$column" > "$work/$name.txt"; then
-        files+=("$work/$name.txt")
+for column in $(column_names); do
+    if whole "$folder/$column.txt"; then
+        cp "$folder/$column.txt" "$work/"
+        files+=("$work/$column.txt")
+    elif from_jobs "$column" > "$work/$column.txt"; then
+        files+=("$work/$column.txt")
         partial+=("$column")
     else
-        rm "$work/$name.txt"
-        missing+=("$name=$column")
+        rm "$work/$column.txt"
+        missing+=("$column")
     fi
 done
 [ ${#files[@]} -gt 0 ] || fail "no column in '$folder' has results yet"
 [ ${#partial[@]} -eq 0 ] || echo "collect.sh: not all jobs are done yet of: ${partial[*]}" >&2
-for pair in "${missing[@]}"; do
-    name=${pair%%=*}
+for column in "${missing[@]}"; do
     {
         grep '^env: ' "${files[0]}" | grep -v '^env: \(column\|kvm\|date\|options\)='
-        echo "env: column=\"${pair#*=}\""
-        echo "end: column=${pair#*=} status=1 why=\"$(why_not "$name")\""
-    } > "$work/$name.txt"
-    files+=("$work/$name.txt")
+        echo "env: column=\"$column\""
+        echo "end: column=$column status=1 why=\"$(why_not "$column")\""
+    } > "$work/$column.txt"
+    files+=("$work/$column.txt")
 done
 
-# The column msr+nmi was measured in several boots: theirs go before the line that ends it.
-if [ -s "$work/msrnmi.txt" ] && grep -q '^end: .* status=0' "$work/msrnmi.txt"; then
-    missing_parts=()
-    sed '/^end: /,$d' "$work/msrnmi.txt" > "$work/parts"
-    for part in all lost skid unbl mask none lazy; do
-        if whole "$folder/abl_$part/exit.txt"; then
-            sed '/^bench: experiment=ablation /!d' "$folder/abl_$part/exit.txt" >> "$work/parts"
-        else
-            missing_parts+=("$part")
-        fi
-    done
-    grep '^end: ' "$work/msrnmi.txt" >> "$work/parts"
-    mv "$work/parts" "$work/msrnmi.txt"
-    [ ${#missing_parts[@]} -eq 0 ] ||
-        echo "collect.sh: no results yet of the ablation's parts: ${missing_parts[*]}" >&2
-fi
+# Parts of a column were measured in boots of their own: they go before the line that ends it.
+missing_parts=()
+for part in $(part_names); do
+    whole_column=$work/$(column_of "$part").txt
+    grep -q '^end: .* status=0' "$whole_column" || continue
+    if whole "$folder/$part/exit.txt"; then
+        {
+            sed '/^end: /,$d' "$whole_column"
+            sed '/^bench: experiment=ablation /!d' "$folder/$part/exit.txt"
+            grep '^end: ' "$whole_column"
+        } > "$work/parts"
+        mv "$work/parts" "$whole_column"
+    else
+        missing_parts+=("$(variant_of "$part")")
+    fi
+done
+[ ${#missing_parts[@]} -eq 0 ] ||
+    echo "collect.sh: no results yet of the ablation's parts: ${missing_parts[*]}" >&2
 
 # What is in OUT stays until there is something to take its place.
 status=0

@@ -48,12 +48,16 @@ initrd=${4:-/boot/initrd.img-$release}
 
 here=$(cd "$(dirname "$0")" && pwd)
 target=$esp/EFI/pmuvisor
-columns=(native kvm interc msr msrnmi)
-# Parts of the last column: the bookkeeping, and what it costs (bench.cfg).
-columns+=(abl_all abl_lost abl_skid abl_unbl abl_mask abl_none abl_lazy)
+columns_table=$here/../bench/columns.txt
+# shellcheck source=bench/columns.sh
+. "$here/../bench/columns.sh"
+mapfile -t columns < <(column_names && part_names)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$here/menu.sh" > "$work/columns.cfg"
 # pairs: a file, and its name below $target.
-sources=("$image" "$kernel" "$initrd" "$here/grub.cfg")
-names=(pmuvisor.efi vmlinuz initrd.img grub.cfg)
+sources=("$image" "$kernel" "$initrd" "$here/grub.cfg" "$work/columns.cfg")
+names=(pmuvisor.efi vmlinuz initrd.img grub.cfg columns.cfg)
 if [ -n "$bench" ]; then
     for name in vmlinuz initrd.img bench.bzImage build.txt; do
         [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: programs/auto/build.sh"
@@ -82,7 +86,7 @@ is_other_build() {
     local i
     for i in "${!names[@]}"; do
         case ${names[i]} in
-            bench/* | pmuvisor.efi)
+            bench/* | columns.cfg | pmuvisor.efi)
                 cmp -s "${sources[i]}" "$target/${names[i]}" || return 0
                 ;;
         esac

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The entry from firmware: options, files, facts, checks, memory; then it leaves firmware for good.
+ * The entry from firmware: options, files, facts, check, memory; then it leaves firmware for good.
  * Up to leave_firmware() every failure ends in one line and a return to firmware with everything
  * given back. (UEFI specification, "EFI_IMAGE_ENTRY_POINT" and
  * "EFI_BOOT_SERVICES.ExitBootServices".)
@@ -75,15 +75,26 @@ static bool read_config(struct options *o, struct refusal *r)
     return options_parse(o, (const char *)(uintptr_t)text.base, text.size, CONFIG_NAME, r);
 }
 
-static bool read_options(struct options *o, struct refusal *r)
+static bool read_load_options(struct options *o, struct refusal *r)
 {
     static char text[LOAD_OPTIONS_MAX];
 
-    options_default(o);
-    return read_config(o, r) &&
-           load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
+    return load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
                              files_image_path(), text, r) &&
            options_parse(o, text, strlen(text), "load options", r);
+}
+
+/* What the user asked for; and the console, which is one of it. */
+static bool read_options(struct boot_info *bi, struct refusal *r)
+{
+    struct options *o = &bi->options;
+
+    options_default(o);
+    if (!read_config(o, r) || !read_load_options(o, r))
+        return false;
+    start_console(o->console);
+    log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", policy_name(o->policy));
+    return true;
 }
 
 /* ---- files ---- */
@@ -125,33 +136,18 @@ static bool check_command_line(const struct boot_info *bi, const struct linux_im
                   "takes; shorten it", length, image->command_line_max, bi->options.kernel);
 }
 
-/* ---- memory ---- */
-
-/* Without a trampoline the other processors stay off (vmx/start/bring_up.c says so). */
-static bool allocate(struct boot_info *bi, const struct linux_image *image, struct refusal *r)
+static bool load_files(struct boot_info *bi, struct linux_image *image, struct refusal *r)
 {
-    const struct need trampoline = {"a trampoline", "", PAGE_SIZE, PAGE_SIZE, PAGE_SIZE,
-                                    TRAMPOLINE_LIMIT};
-    const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
-                             image->alignment, image->preferred, BELOW_4G};
-    struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
-    struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, MIB, BELOW_4G};
-
-    (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_HIGHEST, r);
-    if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
-        !memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE, r))
+    if (!load_kernel(bi, image, r) || !check_command_line(bi, image, r) ||
+        !load_initrd(bi, image, r))
         return false;
-    setup.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
-                                  map_capacity / bi->map.descriptor_size);
-    if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_HIGHEST, r) ||
-        !hypervisor_check(bi, r))
-        return false;
-    pool.size = hypervisor_pool_size(bi);
-    return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_HIGHEST, r);
+    files_finish();
+    return true;
 }
 
-/* ---- the way ---- */
+/* ---- facts ---- */
 
+/* Of firmware and of the machine. Nothing is refused here. */
 static void collect_facts(struct boot_info *bi)
 {
     bi->image = (struct range){
@@ -172,20 +168,44 @@ static void collect_facts(struct boot_info *bi)
                    glyphs.width == 0 ? ", no font: no text on it after firmware" : "");
 }
 
+/* ---- memory ---- */
+
+/* Without a trampoline the other processors stay off (vmx/start/bring_up.c says so). */
+static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
+                            struct refusal *r)
+{
+    const struct need trampoline = {"a trampoline", "", PAGE_SIZE, PAGE_SIZE, PAGE_SIZE,
+                                    TRAMPOLINE_LIMIT};
+    const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
+                             image->alignment, image->preferred, BELOW_4G};
+    struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
+    struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, MIB, BELOW_4G};
+
+    (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_HIGHEST, r);
+    if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
+        !memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE, r))
+        return false;
+    setup.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
+                                  map_capacity / bi->map.descriptor_size);
+    if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_HIGHEST, r))
+        return false;
+    pool.size = hypervisor_pool_size(bi);
+    return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_HIGHEST, r);
+}
+
+/* ---- the way ---- */
+
+/* Five steps: options, files, facts, check, memory. Each has what those before it left in *bi. */
 static bool prepare(struct boot_info *bi, struct refusal *r)
 {
     struct linux_image image;
 
-    if (!read_options(&bi->options, r))
+    if (!read_options(bi, r) ||
+        !load_files(bi, &image, r))
         return false;
-    start_console(bi->options.console);
-    log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", policy_name(bi->options.policy));
-    if (!load_kernel(bi, &image, r) || !check_command_line(bi, &image, r) ||
-        !load_initrd(bi, &image, r))
-        return false;
-    files_finish();
     collect_facts(bi);
-    return allocate(bi, &image, r);
+    return hypervisor_check(bi, &bi->settings, r) &&
+           allocate_memory(bi, &image, r);
 }
 
 /* From the first call of ExitBootServices on firmware's console may be gone: the screen's sink is

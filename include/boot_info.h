@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "options.h"
+#include "settings.h"
 
 #define PAGE_SIZE 4096ULL
 
@@ -64,7 +65,7 @@ struct acpi_facts {
 };
 
 struct boot_info {
-    struct options options;
+    struct options options; /* what the user asked for; what holds is in `settings` */
     struct range image;     /* the loaded pmuvisor.efi; hidden from the guest */
     struct range pool;      /* the hypervisor's own memory, 2 MiB aligned; hidden from the guest */
     struct range kernel_file; /* bzImage as read from the volume */
@@ -75,7 +76,7 @@ struct boot_info {
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */
     struct acpi_facts acpi;
-    bool apic_trap; /* as the option says, or because this machine needs it: hypervisor_check() */
+    struct settings settings; /* what holds on this machine, from hypervisor_check() on */
     uint64_t memory_top; /* end of the memory that the memory map names, devices left out */
 };
 

@@ -8,11 +8,11 @@
 #include "refusal.h"
 
 /* Checks, under firmware and without changing any state, that this processor has all that the
- * options need; logs one list of what was found. Sets bi->apic_trap, which is on as well where
- * several processors cannot do without. False: *r says what is missing. */
-bool hypervisor_check(struct boot_info *bi, struct refusal *r);
+ * options need; logs one list of what was found. *s is what holds here. False: *r says what is
+ * missing. */
+bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r);
 
-/* How many bytes the pool must have on this machine (a multiple of 2 MiB), for the options, the
+/* How many bytes the pool must have on this machine (a multiple of 2 MiB), for the settings, the
  * processors and the memory that *bi names. */
 uint64_t hypervisor_pool_size(const struct boot_info *bi);
 

@@ -32,7 +32,7 @@ enum bookkeeping_step {
 struct options {
     enum policy policy;
     enum console console;
-    bool apic_trap;     /* apic=trap was asked for; what holds is boot_info.apic_trap */
+    bool apic_trap;     /* apic=trap was asked for; what holds is in settings.h */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
     bool user_hypercalls; /* VMCALL at CPL 1 to 3 is served too */

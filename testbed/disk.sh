@@ -8,7 +8,7 @@ set -euo pipefail
 usage() {
     cat <<'USAGE'
 usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
-  --entry ID         menu entry to boot: msr+nmi (default), msr, intercept, native
+  --entry ID         menu entry to boot: native or a policy (default: msr+nmi)
   --append S         the guest's kernel command line
   --config "k=v .."  options for pmuvisor.cfg, separated by blanks
   --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
@@ -101,6 +101,7 @@ fill_folder() {
     [ -z "$kernel" ] || cp -L "$kernel" "$work/pmuvisor/vmlinuz"
     [ -z "$initrd" ] || cp -L "$initrd" "$work/pmuvisor/initrd.img"
     cp -L "$menu" "$work/pmuvisor/grub.cfg"
+    "$top/boot/menu.sh" > "$work/pmuvisor/columns.cfg"
     {
         echo "set default='$entry'"
         echo "set timeout=0"

@@ -82,7 +82,7 @@ bool vmx_available(struct refusal *r)
     return true;
 }
 
-bool hypervisor_check(struct boot_info *bi, struct refusal *r)
+bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r)
 {
     const struct options *o = &bi->options;
     struct vmx_capability capability;
@@ -111,11 +111,6 @@ bool hypervisor_check(struct boot_info *bi, struct refusal *r)
                       capability.pmu_version, PMU_VERSION_NEEDED);
 
     vmx_capability_print(&capability, o);
-    bi->apic_trap = o->apic_trap;
-    if (bi->acpi.processors > 1 && !o->apic_trap &&
-        !(capability.misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI)) {
-        log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
-        bi->apic_trap = true;
-    }
+    *s = settings_derive(o, bi->acpi.processors, capability.misc);
     return true;
 }

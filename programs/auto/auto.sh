@@ -155,6 +155,10 @@ reset_count() {
 
 # ---- one column ----
 
+# shellcheck disable=SC2034 # columns.sh reads it
+columns_table=/lib/auto/columns.txt
+# shellcheck source=bench/columns.sh
+. /lib/auto/columns.sh
 # shellcheck source=programs/auto/jobs.sh
 . /lib/auto/jobs.sh
 # shellcheck source=programs/auto/facts.sh
@@ -246,8 +250,9 @@ put_together() {
 
 begin
 guard
-column=$(word pmv.column native)
-column_name=$(name_of_column "$column")
+column=$(word pmv.column '')
+column_name=$(column_of "$column")
+[ -n "$column_name" ] || restart "pmv.column=$column: wanted a name of bench/columns.txt"
 jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
 if [ ! -e "$bench/$column.ok" ]; then
@@ -266,7 +271,7 @@ if [ ! -e "$bench/$column.ok" ]; then
 fi
 # A log with the markers can be imported as it is; there a column is between one pair of them.
 marker="column=$column_name"
-[ -z "$(variant_of_column "$column")" ] || marker="ablation=$(variant_of_column "$column")"
+[ -z "$(variant_of "$column")" ] || marker="ablation=$(variant_of "$column")"
 echo "BENCH BEGIN $marker"
 cat "$bench/$column.txt"
 echo "BENCH END $marker"

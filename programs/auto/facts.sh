@@ -3,7 +3,7 @@
 # facts.sh: the environment of a column, as lines `env: KEY="VALUE"` (bench/README.md). Reads /proc,
 # /sys and, for turbo, IA32_MISC_ENABLE; sets cpufreq's governor. Sourced by auto.sh.
 # SDM Vol. 4, "IA32_MISC_ENABLE".
-# shellcheck disable=SC2154 # auto.sh sets column, column_name, command_line, bench
+# shellcheck disable=SC2154 # auto.sh sets column_name, command_line, bench
 
 fact() {
     printf 'env: %s="%s"\n' "$1" "$(echo "$2" | tr -d '"')"
@@ -34,14 +34,13 @@ kind_of_machine() {
         return
     fi
     software=no
-    case $column in
-        native | kvm) ! grep -q '^flags.* hypervisor\( \|$\)' /proc/cpuinfo || software=yes ;;
-        *)
-            for each in "$bench/native/facts.txt" "$bench/native.txt"; do
-                ! grep -q '^env: kind="nested"' "$each" 2> /dev/null || software=yes
-            done
-            ;;
-    esac
+    if [ -z "$(word pmv.options '')" ]; then
+        ! grep -q '^flags.* hypervisor\( \|$\)' /proc/cpuinfo || software=yes
+    else
+        for each in "$bench/native/facts.txt" "$bench/native.txt"; do
+            ! grep -q '^env: kind="nested"' "$each" 2> /dev/null || software=yes
+        done
+    fi
     if [ "$software" = yes ] || software_by_name; then echo nested; else echo metal; fi
 }
 

@@ -4,23 +4,6 @@
 # take, and what of its output is a result. Sourced by auto.sh.
 # shellcheck disable=SC2154 # auto.sh sets column
 
-name_of_column() { # of its file name, which has to fit FAT
-    case $1 in
-        interc) echo intercept ;;
-        msrnmi | abl_*) echo msr+nmi ;;
-        *) echo "$1" ;;
-    esac
-}
-
-# The boots abl_*, with parts of the bookkeeping left out: bench/README.md's name of what is left.
-variant_of_column() {
-    case $1 in
-        abl_lost | abl_skid | abl_mask) echo "no_${1#abl_}" ;;
-        abl_unbl) echo no_unblock ;;
-        abl_*) echo "${1#abl_}" ;;
-    esac
-}
-
 jobs_of_column() {
     case $1 in
         abl_*) wanted="exit" ;;
@@ -69,7 +52,7 @@ job_seconds() {
 }
 
 experiment_of() { # of a job, which has its experiment's name
-    if [ -z "$(variant_of_column "$column")" ]; then echo "$1"; else echo ablation; fi
+    if [ -z "$(variant_of "$column")" ]; then echo "$1"; else echo ablation; fi
 }
 
 # The lines of the experiment `exit` as `ablation`, those that it wants of them.
@@ -117,7 +100,7 @@ kvm_facts() {
 job_result() { # job_result JOB FILE WHY; WHY is empty when all is well
     [ "$column" != kvm ] || tr -d '\r' < "$2" | kvm_facts
     if [ -z "$3" ]; then
-        tr -d '\r' < "$2" | as_variant "$(variant_of_column "$column")" |
+        tr -d '\r' < "$2" | as_variant "$(variant_of "$column")" |
             sed '/^bench:/s/ region=[0-9]*//' |
             grep -v -E '^bench: (experiment|item|base|ops)=[^ ]*( (item|base|ops)=[^ ]*)*$'
     else

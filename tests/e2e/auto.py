@@ -8,17 +8,19 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
 from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_TEXT, path, tool
 
+sys.path.append(path("bench"))
+import columns as table  # noqa: E402
+
 FULL = os.environ.get("FULL") == "1"
-COLUMNS = {"native": "native", "kvm": "kvm", "interc": "intercept", "msr": "msr",
-           "msrnmi": "msr+nmi"}
-NAMES = list(COLUMNS) if FULL else ["native", "kvm", "msrnmi"]
+NAMES = list(table.NAMES) if FULL else ["native", "kvm", "msr+nmi"]
 # Further boots of msr+nmi, which belong to its results.
-PARTS = ["abl_none", "abl_lazy"] if FULL else ["abl_none"]
+PARTS = ["abl_no_skid", "abl_none", "abl_lazy"] if FULL else ["abl_no_skid", "abl_none"]
 JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
 # Short: this is about the way, not the figures.
 WORDS = (f"pmv.jobs={JOBS} pmv.apicv=0 pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
@@ -177,7 +179,7 @@ def test_from_power_on(lab):
     assert found.status == STATUS_POWEROFF, \
         f"exit status {found.status}, last line: {found.consoles[-1].strip().splitlines()[-1:]}"
     console = found.console()
-    places = [console.find(f"BENCH BEGIN column={COLUMNS[name]}\n") for name in NAMES]
+    places = [console.find(f"BENCH BEGIN column={name}\n") for name in NAMES]
     assert -1 not in places and places == sorted(places), f"columns on the serial line: {places}"
     assert "Without results" not in console, "a column was given up"
     failed = re.findall(r"auto: column=\S+ job=\S+ status=[1-9]\d*.*", console)
@@ -191,7 +193,7 @@ def test_same_on_both_ways(lab):
     """What is on the partition is what was printed between the markers."""
     found = chain(lab)
     for name in NAMES:
-        marker = f"column={COLUMNS[name]}\n"
+        marker = f"column={name}\n"
         printed = found.console().split("BENCH BEGIN " + marker)[1].split("BENCH END " + marker)[0]
         kept = found.folders[-1][f"bench/{name}.txt"].decode()
         # The kernel's messages may come in between.
@@ -211,7 +213,7 @@ def test_power_cut_loses_nothing(lab):
             finished += 1
             assert after.get(name) == data, f"{name} was lost or changed after cut {number + 1}"
             column, _, job = name.removeprefix("bench/").removesuffix(".txt").partition("/")
-            again = f"column={COLUMNS.get(column)} job={job} attempt"
+            again = f"column={column} job={job} attempt"
             assert not job or again not in found.consoles[number + 1], f"{name} was run again"
     torn = found.folders[-1][TORN]
     assert whole(torn) and b"item=cpuid " in torn, f"{TORN}: the torn file was taken as it was"
@@ -250,12 +252,12 @@ def test_report(lab):
     assert "policy=msr+nmi bookkeeping=all unblock=eager apic=pass" in detail, detail
     assert "enable_apicv=N" in results["environment"]["kvm"], results["environment"]["kvm"]
     assert {m["column"] for m in results["measurements"] if m["experiment"] == "a1"} == \
-        {COLUMNS[name] for name in NAMES}, "Linux's A.1 is not in every column"
-    states = {name: results["columns"][COLUMNS[name]]["status"] for name in NAMES}
+        set(NAMES), "Linux's A.1 is not in every column"
+    states = {name: results["columns"][name]["status"] for name in NAMES}
     assert set(states.values()) == {"ok"}, f"columns: {states}"
     value = {(m["column"], m["item"]): m["value"] for m in results["measurements"]
              if m["experiment"] == "msr" and m["metric"] == "time"}
-    read = {COLUMNS[name]: value[COLUMNS[name], "rdmsr_evtsel"] for name in NAMES}
+    read = {name: value[name, "rdmsr_evtsel"] for name in NAMES}
     # The emulator's TSC counts instructions: RDMSR itself, and what a hypervisor adds.
     assert read["native"] == read["msr+nmi"] == 1 and read["kvm"] > 100, \
         f"RDMSR of EVTSEL by the module in Linux: {read}"
@@ -298,7 +300,7 @@ def test_trouble_does_not_stop_the_chain(lab):
     and said so; the others are measured."""
     console_file = os.path.join(lab.keep, "auto-refused.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(lab, work, "interc native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
+        disk, knobs = make_disk(lab, work, "intercept native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
                                 "pmv.operations=10", "hide_feature vmx\n")
         put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
         put(disk, work, "bench/native/exit.2", "")
@@ -307,8 +309,8 @@ def test_trouble_does_not_stop_the_chain(lab):
     console = read_console(console_file)
     assert status == STATUS_POWEROFF, f"exit status {status}"
     assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
-    assert "Without results: interc" in console, "the menu does not say what is missing"
-    assert "bench/native.ok" in kept and "bench/interc.ok" not in kept, sorted(kept)
+    assert "Without results: intercept" in console, "the menu does not say what is missing"
+    assert "bench/native.ok" in kept and "bench/intercept.ok" not in kept, sorted(kept)
     for wanted in ("experiment=msr item=rdpmc ", "experiment=pmi item=nmi_self ",
                    'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
                    'then the machine went down in it"'):
@@ -345,7 +347,7 @@ def test_install(lab):
             text = local.read()
         assert text.count("# mine") == 2 and text.count("set bench=auto") == 1, text
         assert os.path.getsize(os.path.join(folder, "bench", "native.txt")) == 2 * len("# mine\n")
-        for name in COLUMNS:
+        for name in (*table.COLUMNS, *table.PARTS):
             with open(os.path.join(folder, "bench", f"{name}.env"), "rb") as block:
                 data = block.read()
             assert len(data) == 1024 and data.startswith(b"# GRUB Environment Block\ntries=0\n"), \

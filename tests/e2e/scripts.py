@@ -100,8 +100,9 @@ def test_install(lab):
         for _ in range(2):
             done = run(install, esp, lab.efi(), *files)
             assert done.returncode == 0, done.stderr
-            assert sorted(os.listdir(folder)) == ["grub.cfg", "initrd.img", "local.cfg",
-                                                  "pmuvisor.cfg", "pmuvisor.efi", "vmlinuz"]
+            assert sorted(os.listdir(folder)) == ["columns.cfg", "grub.cfg", "initrd.img",
+                                                  "local.cfg", "pmuvisor.cfg", "pmuvisor.efi",
+                                                  "vmlinuz"]
             # The second time finds what the user wrote.
             with open(os.path.join(folder, "pmuvisor.cfg"), "a", encoding="ascii") as config:
                 config.write("# mine\n")

@@ -190,7 +190,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [ALWAYS] = true,
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
-        [WITH_APIC_TRAP] = cpu->boot->apic_trap,
+        [WITH_APIC_TRAP] = cpu->boot->settings.apic_trap,
     };
 
     if (pmu_traps(cpu))

@@ -47,7 +47,7 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     mtrr_read(&m->mtrr);
     m->hidden[count++] = bi->image;
     m->hidden[count++] = bi->pool;
-    if (bi->apic_trap)
+    if (bi->settings.apic_trap)
         m->hidden[count++] = apic_page();
     vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
@@ -127,7 +127,7 @@ static _Noreturn void start_guest(struct start *s)
     log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
                "GLOBAL_CTRL: %s\n",
                policy_name(cpu->boot->options.policy),
-               cpu->boot->apic_trap ? "trapped" : "passed through",
+               cpu->boot->settings.apic_trap ? "trapped" : "passed through",
                cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(cpu->pmu.global_ctrl));
     if (cpu->pmu.pebs_switched)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# columns.py: the table columns.txt for Python: the columns and the parts of columns, in its order.
+import os
+import re
+from typing import NamedTuple
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "columns.txt")
+PART = "abl_"
+# These take such a name as it is: GRUB for ids and values, FAT by its long names (GRUB, Linux and
+# mtools alike), the kernel's command line, shells.
+NAME = re.compile(r"[a-z0-9_+]+")
+PLACES = ("machine", "kvm", "pmuvisor")
+
+
+class Row(NamedTuple):
+    """One column, or one part of a column."""
+    name: str
+    on: str
+    options: str  # as pmuvisor.cfg has them, without those of the column that a part belongs to
+    title: str
+
+    @property
+    def variant(self):
+        return self.name.removeprefix(PART)
+
+
+def read(name=TABLE):
+    """(columns, parts): two dictionaries of rows by their names."""
+    columns, parts = {}, {}
+    with open(name, encoding="ascii") as source:
+        for number, line in enumerate(source, 1):
+            words = line.split(maxsplit=3)
+            if not words or line.startswith("#"):
+                continue
+            kind, known = (parts, columns) if words[0].startswith(PART) else (columns, PLACES)
+            wanted = 3 if kind is parts else 4
+            if len(words) != wanted or not NAME.fullmatch(words[0]) or words[0] in kind or \
+                    words[1] not in known:
+                raise ValueError(f"{name}:{number}: found '{line.strip()}', wanted {wanted} "
+                                 f"fields: a new name of a to z, 0 to 9, _ and +, one of "
+                                 f"{', '.join(known)}, ...")
+            options = "" if words[2] == "-" else words[2].replace("/", " ")
+            title = words[3].strip() if kind is columns else ""
+            kind[words[0]] = Row(words[0], words[1], options, title)
+    return columns, parts
+
+
+COLUMNS, PARTS = read()
+NAMES = tuple(COLUMNS)
+
+
+def is_pmuvisor(name):
+    """Whether PMUvisor is below the kernel of this column."""
+    return COLUMNS[name].on == "pmuvisor"

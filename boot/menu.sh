@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Prints columns.cfg, what GRUB's menu has to know of the columns (bench/columns.txt): their names,
+# and a function that finds what belongs to one. Usage: menu.sh > columns.cfg
+set -euo pipefail
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+columns_table=${COLUMNS_TABLE:-$top/bench/columns.txt}
+# shellcheck source=bench/columns.sh
+. "$top/bench/columns.sh"
+
+# All that a figure depends on, where a row does not say it: the user's own pmuvisor.cfg may say
+# otherwise, and what the menu says wins.
+measured=(bookkeeping=all unblock=eager apic=pass stats=counts platform_nmi=guest pmu=on tick=0
+    user_hypercalls=1 mitigations=off)
+
+with_measured() { # with_measured OPTIONS
+    local options=$1 word
+    for word in "${measured[@]}"; do
+        [[ /$1 == */${word%%=*}=* ]] || options+=/$word
+    done
+    echo "$options"
+}
+
+declare -A options_of=()
+chain=''
+while read -r name on options title; do
+    [ "$options" != - ] || options=''
+    if [[ $name == abl_* ]]; then
+        options=${options_of[$on]}/$options
+        on=pmuvisor
+    else
+        options_of[$name]=$options
+    fi
+    chain+="    ${chain:+el}if [ \"\$1\" = $name ]; then
+        set column_title=\"$title\"
+        set column_on=$on
+"
+    [ "$on" = pmuvisor ] || continue
+    record=$(with_measured "$options")
+    chain+="        set column_options=\"${options//\// }\"
+        set column_measured=\"${record//\// }\"
+        set column_record=\"$record\"
+"
+done < <(column_rows)
+
+cat <<CFG
+# Written by menu.sh from bench/columns.txt, and read by grub.cfg beside it.
+
+set columns="$(column_names | paste -s -d ' ')"
+set column_parts="$(part_names | paste -s -d ' ')"
+
+# find_column NAME: sets column_title, column_on, column_options, PMUvisor's of an ordinary start,
+# column_measured, those of a measuring one, and column_record, the same as one word.
+function find_column {
+    set column_title=
+    set column_on=
+    set column_options=
+    set column_measured=
+    set column_record=
+${chain}    fi
+}
+CFG

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * From what the user asked for to what holds on this machine. Changes no state, reads no hardware.
+ * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
+ */
+#include "settings.h"
+
+#include "log.h"
+#include "vmx.h"
+
+/* Without the wait-for-SIPI state a processor waits in root mode, and only a trapped local APIC
+ * shows which SIPI the guest sends to it. */
+static bool needs_apic_trap(uint32_t processors, uint64_t vmx_misc)
+{
+    return processors > 1 && !(vmx_misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI);
+}
+
+struct settings settings_derive(const struct options *asked, uint32_t processors,
+                                uint64_t vmx_misc)
+{
+    bool needed = needs_apic_trap(processors, vmx_misc);
+
+    if (needed && !asked->apic_trap)
+        log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
+    return (struct settings){.apic_trap = asked->apic_trap || needed};
+}
