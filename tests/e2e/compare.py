@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # compare.py: compares what two runs of the same tests have left, one from power-on (FORK=0) and one
 # from servers of boots: of each boot in both folders the ledger, but for where it was forked, and
-# the console, byte for byte. With several processors Bochs repeats no run exactly, from power-on or
-# not (testbed/README.md): of such ones the end and the regions. Usage: compare.py DIR DIR
+# the console, byte for byte. Usage: compare.py DIR DIR
 import glob
 import json
 import os
@@ -22,15 +21,9 @@ def differences(one, other, where=""):
         yield f"{where}: {one} and {other}"
 
 
-def comparable(ledger):
-    if ledger["cpus"] > 1:
-        return {key: ledger[key] for key in ("end", "cpus", "regions")}
-    return {**ledger, "forked_at": 0}
-
-
 def ledgers_differ(one, other):
-    """The same of two ledgers. Both count from power-on: all else is to be equal."""
-    return list(differences(comparable(one), comparable(other)))
+    """The same of two ledgers. Both count from power-on: all but the fork is to be equal."""
+    return list(differences({**one, "forked_at": 0}, {**other, "forked_at": 0}))
 
 
 def read(name):
@@ -43,7 +36,7 @@ def compare(name, folders):
     ledgers = [json.loads(read(os.path.join(folder, f"{name}.json"))) for folder in folders]
     found = ledgers_differ(*ledgers)
     consoles = [read(os.path.join(folder, f"{name}.console")).splitlines() for folder in folders]
-    if consoles[0] != consoles[1] and ledgers[0]["cpus"] == 1:
+    if consoles[0] != consoles[1]:
         lines = [pair for pair in zip(*consoles) if pair[0] != pair[1]]
         found.append(f"console: {lines[0] if lines else 'one is longer'}")
     return found, [ledger["forked_at"] for ledger in ledgers]
