@@ -17,7 +17,7 @@ usage: run-qemu.sh [options]
   --initrd FILE                default: the project's own initramfs
   --append S                   added to the kernel command line "console=ttyS0 quiet ..."
                                (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot;
-                               the bench kernel: bench=TESTS)
+                               the test kernel: tests=TESTS)
   --config "k=v ..."           options of PMUvisor (pmuvisor.cfg)
   --cpus N                     default 1
   --memory MiB                 default 512

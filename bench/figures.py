@@ -81,7 +81,7 @@ def all_figures(machine, prefix):
     where = "exact counts" if machine.exact else "median"
     series = [("Linux", f"extra {unit}" + ("" if machine.exact else ", ns"),
                extra_series(machine, "a1")),
-              ("bench kernel", f"extra {unit}" + ("" if machine.exact else ", cycles"),
+              ("test kernel", f"extra {unit}" + ("" if machine.exact else ", cycles"),
                extra_series(machine, "a1k"))]
     if any(data for _, _, data in series):
         series.append(("thesis", "extra time, ms", published_series()))
@@ -91,7 +91,7 @@ def all_figures(machine, prefix):
 
     program = "program A.1, M = 100"
     found = {
-        "pmi-a1k": cost("pmi-a1k", f"one PMI of the bench kernel's {program},",
+        "pmi-a1k": cost("pmi-a1k", f"one PMI of the test kernel's {program},",
                         pmi_costs(machine, "a1k")),
         "pmi-a1": cost("pmi-a1", f"one PMI of Linux's {program},", pmi_costs(machine, "a1")),
         "exit": cost("exit", "one CPUID exit", exit_costs(machine, "cpuid")),

@@ -41,12 +41,12 @@ def failed(boot, why, seconds=0.0, console=""):
 
 def program_errors(boot, console):
     """What the programs themselves complained of."""
-    if boot.program in ("bench", "kvm"):
+    if boot.program in ("kernel", "kvm"):
         for line in console.splitlines():
             if re.match(r"not ok|Bail out!", line.strip()):
-                yield f"the bench kernel said: {line.strip()}"
+                yield f"the test kernel said: {line.strip()}"
         if not re.search(r"^1\.\.\d+\s*$", console, re.MULTILINE):
-            yield "the bench kernel's plan is missing: it did not come to its end"
+            yield "the test kernel's plan is missing: it did not come to its end"
     for job in boot.jobs + boot.inner:
         match = re.search(rf"^job: name={job} status=(\d+)", console, re.MULTILINE)
         if not match:

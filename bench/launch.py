@@ -17,8 +17,8 @@ MILLIONS_A_SECOND = 200
 MITIGATIONS = "indirect_target_selection=off spectre_bhi=off"
 
 
-def bench_append(boot):
-    return "bench=" + ",".join(boot.words)
+def kernel_append(boot):
+    return "tests=" + ",".join(boot.words)
 
 
 class Launcher:
@@ -35,12 +35,12 @@ class Launcher:
             machine.tool([path("testbed", "build.sh")])
         for program, image in {(boot.program, boot.image) for boot in boots}:
             self.kernel(program)
-            if program != "bench":
+            if program != "kernel":
                 self.initrd(image)
 
     def kernel(self, program):
-        if program == "bench":
-            return path("build", "bench.bzImage")
+        if program == "kernel":
+            return path("build", "kernel.bzImage")
         return self.lab.kernel("cloud")
 
     def initrd(self, image):
@@ -55,17 +55,17 @@ class Launcher:
 
     def start(self, boot):
         """Runs it and gives a machine.Boot; AssertionError where it could not be started."""
-        if boot.program != "bench":
+        if boot.program != "kernel":
             return self.run(boot, self.initrd(boot.image))
-        # A loader wants some initial RAM disk; the bench kernel does not look at it.
+        # A loader wants some initial RAM disk; the test kernel does not look at it.
         with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
             initrd.write(b"none\n")
             initrd.flush()
             return self.run(boot, initrd.name)
 
     def run(self, boot, initrd):
-        append = {"bench": bench_append(boot), "linux": boot.append,
-                  "kvm": f"pmv.apicv=0 pmv.bench={','.join(boot.words)}"}[boot.program]
+        append = {"kernel": kernel_append(boot), "linux": boot.append,
+                  "kvm": f"pmv.apicv=0 pmv.tests={','.join(boot.words)}"}[boot.program]
         if self.kind == "emulator":
             return self.lab.emulator(
                 boot.name, entry=boot.column if columns.is_pmuvisor(boot.column) else "native",

@@ -21,7 +21,7 @@ bench:
 	@testbed/deps.sh build run bench
 	@$(MAKE) --no-print-directory bench-all
 
-bench-all: $(EFI) $(BENCH_IMAGE) $(MUTANTS)/no_bookkeeping.efi test-machine
+bench-all: $(EFI) $(TEST_KERNEL) $(MUTANTS)/no_bookkeeping.efi test-machine
 	@mkdir -p $(BENCH_OUT) && touch $(BENCH_OUT)/begun; \
 	status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
 	if [ $(BENCH_OUT)/results.json -nt $(BENCH_OUT)/begun ]; then \

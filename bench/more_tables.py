@@ -195,7 +195,7 @@ def exits_per_pmi(machine, experiment, who):
 
 
 def pmi_table(machine):
-    table = new_table("pmi", "One PMI end to end (bench kernel)", machine.unit(), {}, "")
+    table = new_table("pmi", "One PMI end to end (test kernel)", machine.unit(), {}, "")
     table.reading += levels(machine)
     modes = {name: machine.value(name, "pmi", "apic", "x2apic") for name in COLUMNS}
     x2apic = [name for name, mode in modes.items() if mode]

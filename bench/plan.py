@@ -5,12 +5,12 @@ import dataclasses
 
 import columns
 
-BENCH_RUNS = 5         # timed runs in the emulator: its TSC counts instructions, they are all alike
-BENCH_OPERATIONS = 100
+KERNEL_RUNS = 5        # timed runs in the emulator: its TSC counts instructions, they are all alike
+KERNEL_OPERATIONS = 100
 METAL_RUNS = 101       # of a real TSC
 
-# The bench kernel's experiments (README.md, "results.json"), and what each measures.
-BENCH_ITEMS = {
+# The test kernel's experiments (README.md, "results.json"), and what each measures.
+KERNEL_ITEMS = {
     "msr": ("empty", "rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
             "wrmsr_ctrl", "rdmsr_status", "rdpmc", "wrmsr_evtsel_change", "wrmsr_ctrl_change"),
     "exit": ("empty", "cpuid", "vmcall", "inl", "outl", "inl_passed", "cpuid_blocked"),
@@ -54,7 +54,7 @@ VARIANTS["compiled_out"] = ("msr+nmi", "bookkeeping=all", "no_bookkeeping")
 ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 
 # Limits of one boot in seconds, many times what it takes alone (in the emulator: launch.py).
-BENCH_LIMIT = 180
+KERNEL_LIMIT = 180
 KVM_LIMIT = 300
 # Linux under the emulator's KVM: so many times the seconds of the other columns; the machine's MiB.
 KVM_SLOWER = 2
@@ -71,8 +71,8 @@ class Boot:
     cells: dict                # experiment: items, or None where any number of them will do
     limit: int                 # seconds on real hardware
     estimate: float            # seconds, until a run has shown better
-    program: str = "bench"     # bench (the bench kernel), kvm (that, under Linux's KVM), linux
-    words: tuple = ()          # the bench kernel's jobs
+    program: str = "kernel"    # kernel (the test kernel), kvm (that, under Linux's KVM), linux
+    words: tuple = ()          # the test kernel's jobs
     jobs: tuple = ()           # the jobs of Linux's init
     inner: tuple = ()          # those of Linux as the guest of that Linux's KVM
     config: str = ""           # PMUvisor's options
@@ -83,29 +83,29 @@ class Boot:
     memory: int = 512
 
 
-def bench_words(experiments, runs, operations):
+def kernel_words(experiments, runs, operations):
     return tuple(f"measure:{name}:{runs}:{operations}" for name in experiments)
 
 
 def bench_boot(column, kind):
-    runs = BENCH_RUNS if kind == "emulator" else METAL_RUNS
-    program = "kvm" if column == "kvm" and kind == "emulator" else "bench"
-    return Boot(name=f"bench-{column}", column=column, title="bench kernel",
-                cells=dict(BENCH_ITEMS), program=program,
-                words=bench_words(BENCH_ITEMS, runs, BENCH_OPERATIONS),
+    runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
+    program = "kvm" if column == "kvm" and kind == "emulator" else "kernel"
+    return Boot(name=f"kernel-{column}", column=column, title="test kernel",
+                cells=dict(KERNEL_ITEMS), program=program,
+                words=kernel_words(KERNEL_ITEMS, runs, KERNEL_OPERATIONS),
                 jobs=("kvm",) if program == "kvm" else (),
                 image="kvm" if program == "kvm" else "",
-                limit=KVM_LIMIT if program == "kvm" else BENCH_LIMIT,
+                limit=KVM_LIMIT if program == "kvm" else KERNEL_LIMIT,
                 estimate=60 if program == "kvm" else 12)
 
 
 def ablation_boot(variant, kind):
     column, options, mutant = VARIANTS[variant]
-    runs = BENCH_RUNS if kind == "emulator" else METAL_RUNS
+    runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
     return Boot(name=f"ablation-{variant}", column=column, title=f"bookkeeping, {variant}",
                 cells={"ablation": tuple(f"{item}@{variant}" for item in ABLATION_ITEMS)},
-                words=bench_words(["exit"], runs, BENCH_OPERATIONS), config=options, mutant=mutant,
-                variant=variant, limit=BENCH_LIMIT, estimate=10)
+                words=kernel_words(["exit"], runs, KERNEL_OPERATIONS), config=options,
+                mutant=mutant, variant=variant, limit=KERNEL_LIMIT, estimate=10)
 
 
 def linux_boot(column, name, kind, quick):

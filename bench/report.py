@@ -82,7 +82,7 @@ def tables_of(machine):
     return [
         ("", [tables.table_4_1(machine)]),
         ("t42", [tables.table_4_2(machine, "a1", "Linux"),
-                 tables.table_4_2(machine, "a1k", "bench kernel")]),
+                 tables.table_4_2(machine, "a1k", "test kernel")]),
         ("", [tables.table_4_3(machine), more_tables.table_4_4(machine),
               more_tables.table_4_5(machine), more_tables.table_4_6(machine),
               more_tables.table_4_7(machine)]),
@@ -94,7 +94,7 @@ def cost_tables(machine):
         # Exits by reason are counted by the emulator's ledger only.
         return [more_tables.pmi_table(machine)]
     return [more_tables.exits_per_pmi(machine, "a1", "Linux"),
-            more_tables.exits_per_pmi(machine, "a1k", "bench kernel"),
+            more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
             more_tables.pmi_table(machine)]
 
 

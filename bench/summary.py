@@ -61,7 +61,7 @@ def table_4_1(machine):
 
 def table_4_2(machine):
     out = []
-    for experiment, who in (("a1", "Linux"), ("a1k", "bench kernel")):
+    for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
         native = extra(machine, experiment, "m100", "native")
         times = {name: extra(machine, experiment, "m100", name) for name in COLUMNS}
         if not native:

@@ -154,7 +154,7 @@ def table_4_3(machine):
 
 
 def a1_metric(machine, experiment):
-    """Linux times A.1 in ns, the bench kernel in cycles; in the emulator both are counted."""
+    """Linux times A.1 in ns, the test kernel in cycles; in the emulator both are counted."""
     return machine.main_metric(experiment)
 
 
@@ -200,7 +200,7 @@ def table_4_2(machine, experiment, who):
         table.reading.append(DR7)
     if experiment == "a1k":
         table.reading.append(
-            "The bench kernel's handler makes the accesses that Linux's makes for a PMI, and does "
+            "The test kernel's handler makes the accesses that Linux's makes for a PMI, and does "
             "nothing else. So native's extra is small here, and a ratio to it larger than with "
             "Linux: compare the extra itself, and the ratios to KVM.")
     return table
@@ -251,7 +251,7 @@ def must_hold(machine):
 
     facts = [fact("Table 4.1: a passed-through access executes as native",
                   "native's count, 0 exits", *passthrough_fact(machine))]
-    for experiment, who in (("a1", "Linux"), ("a1k", "bench kernel")):
+    for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
         ours = extra(machine, experiment, "m100", "msr+nmi")
         native = extra(machine, experiment, "m100", "native")
         known = None not in (ours, native) and native != 0

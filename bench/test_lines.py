@@ -38,8 +38,8 @@ class Good(unittest.TestCase):
                          "none")
 
     def test_other_lines_are_not_looked_at(self):
-        found, errors = lines.parse("a1: region=1 N=5\nok 1 - measure:msr\nbench kernel, native\n"
-                                    "Kernel command line: bench=measure:exit\n" + GOOD + "\r\n")
+        found, errors = lines.parse("a1: region=1 N=5\nok 1 - measure:msr\ntest kernel, native\n"
+                                    "Kernel command line: tests=measure:exit\n" + GOOD + "\r\n")
         self.assertEqual((len(found), errors), (1, []))
 
     def test_an_item_may_have_a_line_for_each_metric(self):

@@ -16,7 +16,7 @@ ENTRY = {"column": "native", "experiment": "msr", "item": "rdpmc", "metric": "in
 def good(column="native", **changes):
     made = results.empty("emulator", "v1")
     made["environment"]["cpu"] = "model"
-    made["columns"][column] = {"status": "ok", "why": "", "detail": "bench kernel"}
+    made["columns"][column] = {"status": "ok", "why": "", "detail": "test kernel"}
     made["measurements"] = [{**ENTRY, "column": column, **changes}]
     return made
 

@@ -126,12 +126,12 @@ class Time(unittest.TestCase):
 
 class Columns(unittest.TestCase):
     def test_nested_columns_say_their_levels(self):
-        outcomes = [SimpleNamespace(boot=plan.Boot("b", name, "bench kernel", {}, 1, 1),
+        outcomes = [SimpleNamespace(boot=plan.Boot("b", name, "test kernel", {}, 1, 1),
                                     failure="", measurements=[1], errors=[])
                     for name in ("kvm", "msr")]
         columns = run.columns_of("nested", outcomes, results.COLUMNS, {})
-        self.assertEqual(columns["kvm"]["detail"], f"bench kernel; {results.ONE_LEVEL}")
-        self.assertEqual(columns["msr"]["detail"], f"bench kernel; {results.TWO_LEVELS}")
+        self.assertEqual(columns["kvm"]["detail"], f"test kernel; {results.ONE_LEVEL}")
+        self.assertEqual(columns["msr"]["detail"], f"test kernel; {results.TWO_LEVELS}")
         made = results.empty("nested")
         made["columns"] = columns
         self.assertIn(tables.LEVELS, tables.table_4_1(run.Machine(made)).reading)

@@ -23,11 +23,11 @@ install:
 	@testbed/deps.sh $(INSTALL_DEPENDENCIES)
 	@$(MAKE) --no-print-directory install-parts
 
-install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(BENCH_IMAGE))
+install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL))
 	@if [ "$(BENCH)" = none ]; then \
 	    boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD); \
 	else \
-	    parts=$$(BENCH_IMAGE=$(BENCH_IMAGE) programs/auto/build.sh $(INSTALL_GUEST)) && \
+	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
 	    boot/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
 	        "$(ESP)" $(EFI) $(KERNEL) $(INITRD); \
 	fi

@@ -59,7 +59,7 @@ trap 'rm -rf "$work"' EXIT
 sources=("$image" "$kernel" "$initrd" "$here/grub.cfg" "$work/columns.cfg")
 names=(pmuvisor.efi vmlinuz initrd.img grub.cfg columns.cfg)
 if [ -n "$bench" ]; then
-    for name in vmlinuz initrd.img bench.bzImage build.txt; do
+    for name in vmlinuz initrd.img kernel.bzImage build.txt; do
         [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: programs/auto/build.sh"
         sources+=("$bench/$name")
         names+=("bench/$name")

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds what a bare machine needs to measure all columns, and prints the folder that it is in:
 # vmlinuz (Debian's kernel), initrd.img (the guest's programs, the storage drivers and auto.sh as
-# PID 1), bench.bzImage, build.txt (what built them). Usage: build.sh [cloud|stock] (default: stock,
-# which has the drivers of real machines' disks). bench.bzImage and pmuvisor.efi are made before.
+# PID 1), kernel.bzImage, build.txt (what built them). Usage: build.sh [cloud|stock] (default:
+# stock, which has the drivers of real machines' disks). kernel.bzImage and pmuvisor.efi are made
+# before.
 set -euo pipefail
 
 fail() {
@@ -15,10 +16,10 @@ flavour=${1:-stock}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 out=$top/build/auto/$flavour
-bench=${BENCH_IMAGE:-$top/build/bench.bzImage}
+test_kernel=${TEST_KERNEL:-$top/build/kernel.bzImage}
 # shellcheck source=programs/payload/parts.sh
 . "$top/programs/payload/parts.sh"
-[ -r "$bench" ] || fail "cannot read $bench; build it first: make bench-image"
+[ -r "$test_kernel" ] || fail "cannot read $test_kernel; build it first: make test-kernel"
 mapfile -t kernel < <("$top/programs/kernel.sh" "$flavour")
 [ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
 modules=${kernel[1]}
@@ -86,7 +87,7 @@ if [ ! -e "$out/initrd.img" ] || [ "$(cat "$out/initrd.key" 2> /dev/null)" != "$
     echo "$key" > "$out/initrd.key"
 fi
 cp -L --update "${kernel[0]}" "$out/vmlinuz"
-cp -L --update "$bench" "$out/bench.bzImage"
+cp -L --update "$test_kernel" "$out/kernel.bzImage"
 version=$(git -C "$top" describe --always --dirty --tags 2> /dev/null) || version=unknown
 compiler=$("${CC:-gcc}" --version | head -n 1 | tr -d '"')
 printf 'env: %s="%s"\n' version "$version" compiler "$compiler" > "$out/build.txt"

@@ -28,12 +28,12 @@ init_job() { # of a job, which has its experiment's name
     if [ "$1" = a1 ]; then echo a1bench; else echo "$1"; fi
 }
 
-# The measurements at CPL 0 run in the bench kernel under KVM, else in a module of this kernel. The
+# The measurements at CPL 0 run in the test kernel under KVM, else in a module of this kernel. The
 # launcher's own time limit is not the one that counts.
 job_command() {
     case $column/$1 in
         kvm/msr | kvm/exit | kvm/pmi | kvm/a1k)
-            echo env "pmv.bench=measure:$1:$(word pmv.runs 0):$(word pmv.operations 0)" \
+            echo env "pmv.tests=measure:$1:$(word pmv.runs 0):$(word pmv.operations 0)" \
                 "pmv.seconds=$(($(job_seconds "$1") * 2))" /init kvm
             ;;
         kvm/*)
@@ -76,7 +76,7 @@ complaint() { # complaint JOB FILE
             if grep -q -E '^(not ok|Bail out!)' /tmp/plain; then
                 grep -E -m 1 '^(not ok|Bail out!)' /tmp/plain
             elif ! grep -q -E '^1\.\.[0-9]+$' /tmp/plain; then
-                echo "the bench kernel did not come to its end"
+                echo "the test kernel did not come to its end"
             fi
             ;;
         *)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The measurements at CPL 0, for whoever hosts them: the bench kernel, or a kernel module. The host
+ * The measurements at CPL 0, for whoever hosts them: the test kernel, or a kernel module. The host
  * describes its surroundings in a struct measure_environment and calls measure_run() with maskable
  * interrupts off, on one processor, at CPL 0, with the performance counters and NMIs to itself (in
  * Linux: no NMI watchdog, no perf event).

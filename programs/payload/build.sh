@@ -12,7 +12,8 @@
 #            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
 #            when a file in it changes, so that a script may build what it likes.
 #   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
-#            programs/kvm/, and the bench kernel ($BENCH_IMAGE, else build/bench.bzImage) for its guest
+#            programs/kvm/, and the test kernel ($TEST_KERNEL, else build/kernel.bzImage) for its
+#            guest
 #   --kvm-small, --kvm-bench  the same with Linux for the guest: this kernel, and the small image or
 #            that of --bench
 set -euo pipefail
@@ -123,10 +124,10 @@ fill_launcher() {
 }
 
 fill_kvm() {
-    local bench=${BENCH_IMAGE:-$top/build/bench.bzImage}
-    [ -r "$bench" ] || fail "cannot read $bench; build it first: make bench-image"
+    local test_kernel=${TEST_KERNEL:-$top/build/kernel.bzImage}
+    [ -r "$test_kernel" ] || fail "cannot read $test_kernel; build it first: make test-kernel"
     fill_launcher
-    cp "$bench" "$root/bench.bzImage"
+    cp "$test_kernel" "$root/kernel.bzImage"
 }
 
 # The inner image is built before the lock is taken.

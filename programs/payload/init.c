@@ -62,7 +62,7 @@ static const struct job jobs[] = {
     {"recordall", job_recordall}, /* perf record -a */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
-    {"kvm", job_kvm}, /* the bench kernel or Linux under KVM */
+    {"kvm", job_kvm}, /* the test kernel or Linux under KVM */
 };
 
 uint64_t init_started;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * kvm.c: the job `kvm`: loads this kernel's own KVM and starts a guest under it with the launcher
- * (programs/kvm/): the bench kernel, for which pmv.bench=TESTS says what it runs, or with pmv.kvm=JOBS
- * Linux, whose init runs these jobs and finds all other words of this kernel's command line on its
- * own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of `build.sh --kvm` or
+ * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
+ * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
+ * line on its own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of `build.sh --kvm` or
  * `--kvm-bench` has what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
@@ -20,12 +20,12 @@
 #include <unistd.h>
 
 #define LAUNCHER "/launch"
-#define BENCH_KERNEL "/bench.bzImage"
+#define TEST_KERNEL "/kernel.bzImage"
 #define LINUX_KERNEL "/kvm/vmlinuz"
 #define LINUX_INITRD "/kvm/initrd"
 #define WORD_MAX 512
 #define LINE_MAX_LENGTH 2048
-#define BENCH_MEMORY "256" /* MiB */
+#define TEST_KERNEL_MEMORY "256" /* MiB */
 #define LINUX_MEMORY "512" /* as the other columns have it */
 /* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
 #define LINUX_APIC "xapic"
@@ -114,14 +114,14 @@ static int launch(char *const arguments[])
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
-static int launch_bench(char *seconds)
+static int launch_test_kernel(char *seconds)
 {
-    char tests[WORD_MAX], append[WORD_MAX + sizeof("bench=")];
-    char *const arguments[] = {LAUNCHER, "--kernel", BENCH_KERNEL, "--append", append,
-                               "--memory", BENCH_MEMORY, "--timeout", seconds, NULL};
+    char tests[WORD_MAX], append[WORD_MAX + sizeof("tests=")];
+    char *const arguments[] = {LAUNCHER, "--kernel", TEST_KERNEL, "--append", append,
+                               "--memory", TEST_KERNEL_MEMORY, "--timeout", seconds, NULL};
 
-    command_line_word("pmv.bench", "", tests, sizeof(tests));
-    snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "bench=" : "", tests);
+    command_line_word("pmv.tests", "", tests, sizeof(tests));
+    snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "tests=" : "", tests);
     return launch(arguments);
 }
 
@@ -151,7 +151,7 @@ int job_kvm(void)
 
     command_line_word("pmv.kvm", "", jobs, sizeof(jobs));
     command_line_word("pmv.seconds", TIME_LIMIT, seconds, sizeof(seconds));
-    kernel = *jobs != '\0' ? LINUX_KERNEL : BENCH_KERNEL;
+    kernel = *jobs != '\0' ? LINUX_KERNEL : TEST_KERNEL;
     if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
         printf("kvm: error=\"no " LAUNCHER " or no %s in this initramfs; make one with "
                "programs/payload/build.sh --kvm%s\"\n", kernel, *jobs != '\0' ? "-bench" : "");
@@ -168,7 +168,7 @@ int job_kvm(void)
     }
     perf_lift_limits();
     print_settings();
-    status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_bench(seconds);
+    status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_test_kernel(seconds);
     printf("kvm: launcher_status=%d\n", status);
     return status;
 }

@@ -331,7 +331,7 @@ def test_install(lab):
         expect_line(command(script, "--bench", parts, *files), "vmlinuz", "programs/auto/build.sh")
         expect_line(command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
                     "BENCH=all", "wanted auto or none")
-        for name in ("vmlinuz", "initrd.img", "bench.bzImage", "build.txt"):
+        for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
             with open(os.path.join(parts, name), "w", encoding="ascii") as out:
                 out.write(name)
         folder = os.path.join(esp, "EFI", "pmuvisor")
@@ -387,7 +387,7 @@ def test_install_again(lab):
         os.makedirs(os.path.dirname(folder))
 
         def install_build(version, *words):
-            for name in ("vmlinuz", "initrd.img", "bench.bzImage", "build.txt"):
+            for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
                 with open(os.path.join(parts, name), "w", encoding="ascii") as out:
                     out.write(version if name == "build.txt" else name)
             done = command(script, "--bench", parts, *words, *files)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# bench.py: the bench kernel (tests/kernel) natively and under PMUvisor. Its sweeps put one NMI, or
+# bench.py: the test kernel (tests/kernel) natively and under PMUvisor. Its sweeps put one NMI, or
 # one PMI, at every root-mode instruction between an exit and the next entry; the guest says what it
 # saw, and the emulator's ledger says how long the path was and how many NMIs there were.
 import os
@@ -79,13 +79,13 @@ class Plan:
 
 
 def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, **more):
-    image = path("build", "bench.bzImage")
-    assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
+    image = path("build", "kernel.bzImage")
+    assert os.path.exists(image), "build/kernel.bzImage is missing; run: make test-kernel"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
         initrd.write(b"none\n")
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
-                            efi=efi, cpus=cpus, append="bench=" + ",".join(plan.words),
+                            efi=efi, cpus=cpus, append="tests=" + ",".join(plan.words),
                             knobs="\n".join(plan.knobs) + "\n", **more)
 
 
@@ -464,8 +464,8 @@ def test_qemu_kernel(lab):
         raise Skip(f"{qemu} is missing")
     command = [qemu, "-machine", "q35,accel=tcg", "-cpu", "Skylake-Server", "-m", "64",
                "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
-               "-kernel", path("build", "bench.bzImage"), "-append",
-               "bench=cpuid,self,blocked,sti,movss,hlt"]
+               "-kernel", path("build", "kernel.bzImage"), "-append",
+               "tests=cpuid,self,blocked,sti,movss,hlt"]
     boot = lab.boot("bench-qemu", lambda: lab.watch("bench-qemu", command))
     expect_ok(boot, ["cpuid", "self", "blocked", "sti", "movss", "hlt"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# containment.py: what the guest cannot do, with the bench kernel on the hypervisor's test build: MSRs
+# containment.py: what the guest cannot do, with the test kernel on the hypervisor's test build: MSRs
 # that reach the hypervisor. Each mechanism is taken out once as well, and its test must then fail.
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# fuzz.py: the bench kernel's fuzzer (tests/kernel/fuzz.c), natively and under PMUvisor: the same
+# fuzz.py: the test kernel's fuzzer (tests/kernel/fuzz.c), natively and under PMUvisor: the same
 # random operations have to give the same, but for the documented differences
 # (tests/kernel/fuzz_differ.c), and the hypervisor lives. FULL=1: ten times as many, other seeds.
 import os
@@ -25,8 +25,8 @@ def boot(lab, name, words, entry="native", **keywords):
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
         initrd.write(b"none\n")
         initrd.flush()
-        return lab.emulator(name, entry=entry, kernel=path("build", "bench.bzImage"),
-                            initrd=initrd.name, append="bench=" + ",".join(words),
+        return lab.emulator(name, entry=entry, kernel=path("build", "kernel.bzImage"),
+                            initrd=initrd.name, append="tests=" + ",".join(words),
                             panic="report", limit=LIMIT, until=STOPPED, **keywords)
 
 

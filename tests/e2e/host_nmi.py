@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# host_nmi.py: the host beside the guest, with the bench kernel on the hypervisor's test build. Host
+# host_nmi.py: the host beside the guest, with the test kernel on the hypervisor's test build. Host
 # NMIs at every root-mode instruction, host NMIs that the guest takes, the PMU's registers with two
 # users, host work in the guest's NMI handler, branch records, faults in root mode. Each mechanism
 # is switched off once as well, and its test must then fail in the way the thesis describes.
@@ -74,13 +74,13 @@ def test_build():
 
 
 def run(lab, name, plan, entry="msr+nmi", config="", efi=None, until=None):
-    image = path("build", "bench.bzImage")
-    assert os.path.exists(image), "build/bench.bzImage is missing; run: make bench-image"
+    image = path("build", "kernel.bzImage")
+    assert os.path.exists(image), "build/kernel.bzImage is missing; run: make test-kernel"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
         initrd.write(b"none\n")
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
-                            efi=efi or test_build(), append="bench=" + ",".join(plan.words),
+                            efi=efi or test_build(), append="tests=" + ",".join(plan.words),
                             knobs="\n".join(plan.knobs) + "\n", until=until)
 
 

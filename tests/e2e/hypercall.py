@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# hypercall.py: hypercalls that are refused, with the bench kernel: each changes nothing but RAX
+# hypercall.py: hypercalls that are refused, with the test kernel: each changes nothing but RAX
 # (tests/kernel/test_hypercall.c). The test build's own numbers are in no other build.
 import bench
 import host_nmi

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# kvm.py: the column kvm in the emulator: Debian's kernel boots natively and runs the bench kernel
+# kvm.py: the column kvm in the emulator: Debian's kernel boots natively and runs the test kernel
 # under its own KVM, and itself with program A.1. Other boots see the launcher's refusal and the
 # guest's bad end.
 import os
@@ -30,7 +30,7 @@ EXITS = {
 SKIPPED = {("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
 LINUX_MEMORY = 1024  # MiB, half of them its guest's
-# A PMI, of the bench kernel as of Linux: the NMI's exit and the handler's accesses, LVTPC's among
+# A PMI, of the test kernel as of Linux: the NMI's exit and the handler's accesses, LVTPC's among
 # the WRMSRs (x2APIC).
 EXITS_PER_PMI = {"exception or NMI": 1, "RDMSR": 2, "RDPMC": 1, "WRMSR": 5}
 # A timer tick of the host falls into some region or other; nothing else may.
@@ -51,14 +51,14 @@ UD2 = b"\x0f\x0b"
 
 
 def initrd_of_kvm():
-    assert os.path.exists(path("build", "bench.bzImage")), \
-        "build/bench.bzImage is missing; run: make bench-image"
+    assert os.path.exists(path("build", "kernel.bzImage")), \
+        "build/kernel.bzImage is missing; run: make test-kernel"
     return tool([path("programs", "payload", "build.sh"), "--kvm"]).strip()
 
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
     return lab.emulator(name, entry="native", initrd=initrd or initrd_of_kvm(), jobs="kvm",
-                        knobs=knobs, append=f"pmv.apicv=0 pmv.bench={bench}", limit=LIMIT)
+                        knobs=knobs, append=f"pmv.apicv=0 pmv.tests={bench}", limit=LIMIT)
 
 
 def measured(lab):
@@ -86,7 +86,7 @@ def counts(account):
 
 
 def test_bench_kernel_runs(lab):
-    """KVM's modules load, the launcher ends well, the bench kernel finds nothing wrong."""
+    """KVM's modules load, the launcher ends well, the test kernel finds nothing wrong."""
     boot = measured(lab)
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("kvm") == 0, boot.console[-400:]
@@ -111,7 +111,7 @@ def test_settings(lab):
 
 
 def test_items_complete(lab):
-    """Every item of the bench kernel's experiments has its line, or says why not."""
+    """Every item of the test kernel's experiments has its line, or says why not."""
     boot = measured(lab)
     wanted = {name: set(table) for name, table in EXITS.items()}
     wanted["a1k"] = set(A1_PERIODS)
@@ -232,7 +232,7 @@ def test_linux_runs(lab):
 
 
 def test_linux_a1(lab):
-    """A.1 of Linux under KVM: N/M PMIs, the bench kernel's exits for each, all of root mode's.
+    """A.1 of Linux under KVM: N/M PMIs, the test kernel's exits for each, all of root mode's.
     LVTPC is an MSR: Linux has gone to x2APIC mode."""
     boot = linux(lab)
     regions = {}
@@ -257,15 +257,15 @@ def test_linux_a1(lab):
 def test_bad_end(lab):
     """The guest's triple fault (its kernel begins with UD2, without an IDT): one line, status 3."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-kvm.") as work:
-        with open(path("build", "bench.bzImage"), "rb") as source:
+        with open(path("build", "kernel.bzImage"), "rb") as source:
             kernel = bytearray(source.read())
         start = (kernel[SETUP_SECTORS] + 1) * SECTOR
         kernel[start:start + len(UD2)] = UD2
-        with open(os.path.join(work, "bench.bzImage"), "wb") as out:
+        with open(os.path.join(work, "kernel.bzImage"), "wb") as out:
             out.write(kernel)
         # Of two archives in one initramfs, the second one's files stay.
         more = subprocess.run(["cpio", "--quiet", "--create", "--format=newc"], cwd=work,
-                              input=b"bench.bzImage\n", stdout=subprocess.PIPE, check=True).stdout
+                              input=b"kernel.bzImage\n", stdout=subprocess.PIPE, check=True).stdout
         initrd = os.path.join(work, "initrd")
         with open(initrd, "wb") as out, open(initrd_of_kvm(), "rb") as source:
             out.write(source.read() + more)
@@ -289,7 +289,7 @@ def test_no_vmx(lab):
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("kvm") == STATUS_REFUSED, boot.console[-400:]
     expect_refusal(boot.console)
-    assert "TAP version" not in boot.console, "the bench kernel ran"
+    assert "TAP version" not in boot.console, "the test kernel ran"
 
 
 def host_without_vmx():
@@ -337,11 +337,11 @@ def test_direct_refuses(_lab):
 
 
 def test_direct_path(lab):
-    """--guest direct as far as it goes without KVM: QEMU loads the bench kernel and Linux itself,
+    """--guest direct as far as it goes without KVM: QEMU loads the test kernel and Linux itself,
     and their power-off is seen. What TCG has no PMU for is not tried."""
     bench = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel",
-                             path("build", "bench.bzImage"), "--initrd", lab.initrd(),
-                             "--append", "bench=cpuid,self,blocked")
+                             path("build", "kernel.bzImage"), "--initrd", lab.initrd(),
+                             "--append", "tests=cpuid,self,blocked")
     assert bench.returncode == 0, bench.stderr
     assert "results: tests=3 failed=0 skipped=0" in bench.stdout, bench.stdout[-300:]
     linux = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel", lab.kernel(),

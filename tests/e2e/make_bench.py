@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# make_bench.py: bench/run.py on a few boots of the bench kernel: what the results must hold, and
+# make_bench.py: bench/run.py on a few boots of the test kernel: what the results must hold, and
 # that a broken line or a region without an account is refused. What one run left is imported again.
 import json
 import os
@@ -30,10 +30,10 @@ def out_of(lab):
 
 
 def measured(lab):
-    """One run of the bench kernel in three columns; made once."""
+    """One run of the test kernel in three columns; made once."""
     def make():
         status, lines = run("--kind", "emulator", "--columns", ",".join(COLUMNS), "--only",
-                            "bench-", "--out", out_of(lab))
+                            "kernel-", "--out", out_of(lab))
         complaints = [line for line in lines if line.startswith("bench: boot ")]
         assert status == STATUS_OK and not complaints, complaints[:2] or lines[-2:]
         with open(os.path.join(out_of(lab), "results.json"), encoding="utf-8") as source:
@@ -88,10 +88,10 @@ def import_again(lab, change_text=None, change_ledger=None):
     """The run's native console and ledger, changed, through --import."""
     measured(lab)
     boots = os.path.join(out_of(lab), "boots")
-    with open(os.path.join(boots, "bench-native.console"), encoding="utf-8", errors="replace") as \
+    with open(os.path.join(boots, "kernel-native.console"), encoding="utf-8", errors="replace") as \
             source:
         console = source.read().replace("\r", "")
-    with open(os.path.join(boots, "bench-native.json"), encoding="utf-8") as source:
+    with open(os.path.join(boots, "kernel-native.json"), encoding="utf-8") as source:
         ledger = json.load(source)
     lines = [line for line in console.splitlines() if line.startswith("bench: ")]
     text = "\n".join(['env: kind="emulator"', 'env: column="native"', *lines,
@@ -143,7 +143,7 @@ def test_broken_line(lab):
 
 def region_of(lab, item):
     """The number that the console gives to an item of experiment msr."""
-    name = os.path.join(out_of(lab), "boots", "bench-native.console")
+    name = os.path.join(out_of(lab), "boots", "kernel-native.console")
     with open(name, encoding="utf-8", errors="replace") as source:
         for line in source:
             if line.startswith(f"bench: experiment=msr item={item} "):

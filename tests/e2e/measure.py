@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# measure.py: the measurements at CPL 0 (programs/measure) in the bench kernel: the lines of each
+# measure.py: the measurements at CPL 0 (programs/measure) in the test kernel: the lines of each
 # column are complete, and the figures are what each policy has to cost by its construction. Each
 # check that something is free is also seen to fail under the policy that does not have it so.
 from bench import Plan, expect_ok, notes, run, tap
@@ -46,7 +46,7 @@ def boot_of(lab, column):
     if column == "kvm":
         initrd = tool([path("programs", "payload", "build.sh"), "--kvm"]).strip()
         return lab.emulator("measure-kvm", entry="native", jobs="kvm", initrd=initrd, memory=1024,
-                            append=f"pmv.apicv=0 pmv.bench={WORD}", limit=KVM_LIMIT)
+                            append=f"pmv.apicv=0 pmv.tests={WORD}", limit=KVM_LIMIT)
     return run(lab, f"measure-{column}", Plan().add(WORD), entry=column)
 
 

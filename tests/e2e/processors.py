@@ -32,8 +32,8 @@ def fault(lab, name, folder):
         initrd.write(b"none\n")
         initrd.flush()
         return lab.emulator(name, cpus=CPUS, knobs=TSC, initrd=initrd.name,
-                            kernel=path("build", "bench.bzImage"), efi=path("build", *folder),
-                            append=f"bench=smp-fault:{FAULT_REPORT}", until=STOPPED)
+                            kernel=path("build", "kernel.bzImage"), efi=path("build", *folder),
+                            append=f"tests=smp-fault:{FAULT_REPORT}", until=STOPPED)
 
 
 def went_on(boot):
@@ -64,9 +64,9 @@ def places(lab, name, kind, image="pmuvisor.efi", folder=("test",)):
         initrd.write(b"none\n")
         initrd.flush()
         return lab.emulator(f"processors-places-{name}", cpus=CPUS, knobs=TSC, initrd=initrd.name,
-                            kernel=path("build", "bench.bzImage"),
+                            kernel=path("build", "kernel.bzImage"),
                             efi=path("build", *folder, image),
-                            append=f"bench=smp-places:{kind}",
+                            append=f"tests=smp-places:{kind}",
                             until=STOPPED if kind == FAULT_REPORT else None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# smp_bench.py: the bench kernel on several processors, natively and under PMUvisor: starts by INIT
+# smp_bench.py: the test kernel on several processors, natively and under PMUvisor: starts by INIT
 # and SIPI, the tests of one processor on each of them, storms of PMIs and of NMIs between them,
 # host NMIs between them, and that the exit path shares nothing and costs the same on each.
 import bench
@@ -11,7 +11,7 @@ CPUS = 4
 # An instruction is 20 ns, so a delay of 20 us is 10,000 instructions: see testbed/README.md.
 TSC = "tsc_hz 500000000"
 SKIDS = f"pmi_skid sweep/{bench.SKIDS}"
-PERIOD = 100  # instructions; the bench kernel varies it by up to as much again
+PERIOD = 100  # instructions; the test kernel varies it by up to as much again
 
 # tests/kernel/smp.h, enum smp_region.
 REGION_CPUID = 1601

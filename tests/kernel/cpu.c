@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * GDT and TSS of each processor, and the two IDTs of the bench kernel: one whose handlers keep
+ * GDT and TSS of each processor, and the two IDTs of the test kernel: one whose handlers keep
  * their state in one place, for a processor that runs alone, and one whose handlers keep it by
  * processor. NMIs and exceptions have stacks of their own. SDM Vol. 3, "Segment Descriptors",
  * "64-Bit TSS", "Interrupt and Exception Handling in 64-bit Mode", "Interrupt Stack Table".
@@ -23,7 +23,7 @@ struct gate {
 static struct tables {
     uint64_t gdt[GDT_WORDS];
     struct tss tss;
-} tables[BENCH_PROCESSORS];
+} tables[KERNEL_PROCESSORS];
 /* Of the processor that runs a test alone. */
 static struct tables *current = &tables[0];
 static struct gate idt[VECTORS], smp_idt[VECTORS];

@@ -281,7 +281,7 @@ void fuzz_setup(void)
     __asm__ volatile("mov %0, %%ds\n\tmov %0, %%es" : : "r"(FUZZ_DATA_3 | 3));
 }
 
-/* The bench kernel's own tables again. */
+/* The test kernel's own tables again. */
 void fuzz_end(void)
 {
     cpu_setup();

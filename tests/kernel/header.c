@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The setup header by which boot loaders know the bench kernel as a Linux kernel.
+ * The setup header by which boot loaders know the test kernel as a Linux kernel.
  * (Linux, Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header".)
  */
 #include <asm/bootparam.h>

@@ -29,27 +29,6 @@ void host_nmi_still_sending(void);
 /* A host NMI for this processor, now, while the guest runs. */
 void host_nmi_now(void);
 
-DECLARE_TEST(test_host_sweep);
-DECLARE_TEST(test_host_sweep_blocked);
-DECLARE_TEST(test_host_sweep_nmi);
-DECLARE_TEST(test_host_sweep_tick);
-DECLARE_TEST(test_host_sweep_merge);
-DECLARE_TEST(test_host_lost);
-DECLARE_TEST(test_host_returned);
-DECLARE_TEST(test_host_sending);
-DECLARE_TEST(test_host_burst);
-DECLARE_TEST(test_host_root);
-DECLARE_TEST(test_host_unblock);
-DECLARE_TEST(test_host_mask);
-DECLARE_TEST(test_host_mask_pmi);
-DECLARE_TEST(test_host_fault);
-DECLARE_TEST(test_hypercall);
-DECLARE_TEST(test_hypercall_apic);
-DECLARE_TEST(test_hypercall_hidden);
-DECLARE_TEST(test_context);
-DECLARE_TEST(test_lbr);
-DECLARE_TEST(test_pebs);
-
 /* VMCALL with RAX RBX RCX RDX RSI RDI RBP R8 ... R15, in and out. hypercall.asm */
 #define HYPERCALL_REGISTERS 15
 void hypercall_whole(uint64_t registers[HYPERCALL_REGISTERS]);

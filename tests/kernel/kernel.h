@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the bench kernel's parts know of each other. One processor, interrupts off, everything at
+ * What the test kernel's parts know of each other. One processor, interrupts off, everything at
  * CPL 0; all state is global, so that assembly can reach it without a register.
  */
 #pragma once
@@ -176,48 +176,9 @@ struct job {
     uint64_t number[ARGUMENTS_MAX]; /* 0 where none is given */
 };
 
-#define DECLARE_TEST(function) void function(const struct job *job)
-DECLARE_TEST(test_cpuid);
-DECLARE_TEST(test_wrap);
-DECLARE_TEST(test_vmcall);
-DECLARE_TEST(test_msr);
-DECLARE_TEST(test_count);
-DECLARE_TEST(test_pmi);
-DECLARE_TEST(test_x2apic);
-DECLARE_TEST(test_apic_leave);
-DECLARE_TEST(test_apic_off);
-DECLARE_TEST(test_cr4);
-DECLARE_TEST(test_delivery);
-DECLARE_TEST(test_shutdown);
-DECLARE_TEST(test_self);
-DECLARE_TEST(test_blocked);
-DECLARE_TEST(test_sti);
-DECLARE_TEST(test_movss);
-DECLARE_TEST(test_hlt);
-DECLARE_TEST(test_sweep);
-DECLARE_TEST(test_sweep_next);
-DECLARE_TEST(test_sweep_second);
-DECLARE_TEST(test_sweep_blocked);
-DECLARE_TEST(test_sweep_nmi);
-DECLARE_TEST(test_sweep_twice);
-DECLARE_TEST(test_sweep_handler);
-DECLARE_TEST(test_sweep_pmi);
-DECLARE_TEST(test_freeze);
-DECLARE_TEST(test_registers);
-DECLARE_TEST(test_measure);
-DECLARE_TEST(test_msr_refused);
-DECLARE_TEST(test_msr_kept);
-DECLARE_TEST(test_msr_read_only);
-DECLARE_TEST(test_msr_passed);
-DECLARE_TEST(test_msr_special);
-DECLARE_TEST(test_apic_base_lines);
-DECLARE_TEST(test_task);
-DECLARE_TEST(test_mitigations);
-DECLARE_TEST(test_sleep);
-DECLARE_TEST(test_hidden);
-DECLARE_TEST(test_secrets);
-DECLARE_TEST(test_fuzz);
-DECLARE_TEST(test_fuzz_last);
+#define TEST(kind, function) void function(const struct job *job);
+#include "tests.inc"
+#undef TEST
 
 /* Regions of the ledger that tests mark. */
 enum region {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where the bench kernel's parts lie, in its file and in memory; plain numbers, because the linker
+ * Where the test kernel's parts lie, in its file and in memory; plain numbers, because the linker
  * script reads this too. (Linux, Documentation/arch/x86/boot.rst, "Memory Layout".)
  */
 #pragma once
@@ -23,4 +23,4 @@
 #define PREFERRED 0x1000000
 /* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
 #define KERNEL_VIRTUAL 0xffffffff80000000
-#define BENCH_PROCESSORS 16 /* more than these are left asleep */
+#define KERNEL_PROCESSORS 16 /* more than these are left asleep */

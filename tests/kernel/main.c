@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The bench kernel: runs the tests that its command line names and switches the machine off.
- * `bench=A,B,...` with a test `kind[:word][:number...]`; without it, the tests that run anywhere.
+ * The test kernel: runs the tests that its command line names and switches the machine off.
+ * `tests=A,B,...` with a test `kind[:word][:number...]`; without it, the tests that run anywhere.
  * `@kind...` runs a test on each processor but the first, one after another.
  */
 #include "kernel.h"
@@ -13,92 +13,19 @@
 #include "log.h"
 
 #define COMMAND_LINE_MAX 2048
-#define KEY "bench="
+#define KEY "tests="
 #define SMP "smp-"
 #define EACH '@'
 
-_Noreturn void bench_main(const struct boot_params *bp);
+_Noreturn void kernel_main(const struct boot_params *bp);
 
 static const struct {
     const char *kind;
     void (*run)(const struct job *job);
 } tests[] = {
-    {"cpuid", test_cpuid},
-    {"wrap", test_wrap},
-    {"vmcall", test_vmcall},
-    {"msr", test_msr},
-    {"count", test_count},
-    {"pmi", test_pmi},
-    {"self", test_self},
-    {"blocked", test_blocked},
-    {"sti", test_sti},
-    {"movss", test_movss},
-    {"hlt", test_hlt},
-    {"x2apic", test_x2apic},
-    {"apic-leave", test_apic_leave},
-    {"apic-off", test_apic_off},
-    {"cr4", test_cr4},
-    {"delivery", test_delivery},
-    {"shutdown", test_shutdown},
-    {"sweep", test_sweep},
-    {"sweep-blocked", test_sweep_blocked},
-    {"sweep-next", test_sweep_next},
-    {"sweep-second", test_sweep_second},
-    {"sweep-nmi", test_sweep_nmi},
-    {"sweep-twice", test_sweep_twice},
-    {"sweep-handler", test_sweep_handler},
-    {"sweep-pmi", test_sweep_pmi},
-    {"freeze", test_freeze},
-    {"pebs", test_pebs},
-    {"pmu-registers", test_registers},
-    {"measure", test_measure},
-    {"msr-refused", test_msr_refused},
-    {"msr-kept", test_msr_kept},
-    {"msr-read-only", test_msr_read_only},
-    {"msr-passed", test_msr_passed},
-    {"msr-special", test_msr_special},
-    {"apic-base-lines", test_apic_base_lines},
-    {"task", test_task},
-    {"mitigations", test_mitigations},
-    {"sleep", test_sleep},
-    {"hidden", test_hidden},
-    {"secrets", test_secrets},
-    {"host-sweep", test_host_sweep},
-    {"host-sweep-blocked", test_host_sweep_blocked},
-    {"host-sweep-nmi", test_host_sweep_nmi},
-    {"host-sweep-tick", test_host_sweep_tick},
-    {"host-sweep-merge", test_host_sweep_merge},
-    {"host-lost", test_host_lost},
-    {"host-returned", test_host_returned},
-    {"host-sending", test_host_sending},
-    {"host-burst", test_host_burst},
-    {"host-root", test_host_root},
-    {"host-unblock", test_host_unblock},
-    {"host-mask", test_host_mask},
-    {"host-mask-pmi", test_host_mask_pmi},
-    {"host-fault", test_host_fault},
-    {"hypercall", test_hypercall},
-    {"hypercall-apic", test_hypercall_apic},
-    {"hypercall-hidden", test_hypercall_hidden},
-    {"context", test_context},
-    {"lbr", test_lbr},
-    {"smp-processors", test_smp_processors},
-    {"smp-x2apic", test_smp_x2apic},
-    {"smp-state", test_smp_state},
-    {"smp-init", test_smp_init},
-    {"smp-sipi", test_smp_sipi},
-    {"smp-parallel", test_smp_parallel},
-    {"smp-broadcast", test_smp_broadcast},
-    {"smp-apic-off", test_smp_apic_off},
-    {"smp-cpuid", test_smp_cpuid},
-    {"smp-nmi", test_smp_nmi},
-    {"smp-pmi", test_smp_pmi},
-    {"smp-mixed", test_smp_mixed},
-    {"smp-fault", test_smp_fault},
-    {"smp-places", test_smp_places},
-    {"smp-host", test_smp_host},
-    {"fuzz", test_fuzz},
-    {"fuzz-last", test_fuzz_last},
+#define TEST(kind, function) {kind, function},
+#include "tests.inc"
+#undef TEST
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
@@ -115,7 +42,7 @@ static bool equal(const char *a, const char *b)
 static void copy_text(char *to, size_t size, const char *from, size_t length)
 {
     if (length >= size)
-        tap_bail_out("a word of bench= is too long");
+        tap_bail_out("a word of tests= is too long");
     memcpy(to, from, length);
     to[length] = '\0';
 }
@@ -156,7 +83,7 @@ static void parse(struct job *job, const char *text, size_t length)
         else if (job->word[0] == '\0' && numbers == 0)
             copy_text(job->word, sizeof(job->word), p, part);
         else
-            tap_bail_out("bench=: found a test with more words or numbers than it takes");
+            tap_bail_out("tests=: found a test with more words or numbers than it takes");
         p += part + (p[part] == ':');
     }
 }
@@ -209,7 +136,7 @@ static void run_all(const char *list)
     }
 }
 
-/* The list behind bench=, where that begins a word. */
+/* The list behind tests=, where that begins a word. */
 static const char *asked(void)
 {
     for (const char *p = command_line; *p != '\0'; p++)
@@ -219,7 +146,7 @@ static const char *asked(void)
     return everywhere;
 }
 
-void bench_main(const struct boot_params *bp)
+void kernel_main(const struct boot_params *bp)
 {
     uint64_t line = bp->hdr.cmd_line_ptr | (uint64_t)bp->ext_cmd_line_ptr << 32;
 
@@ -234,7 +161,7 @@ void bench_main(const struct boot_params *bp)
         copy_text(command_line, sizeof(command_line), text, length);
     }
     log_printf("\nTAP version 13\n");
-    tap_note("bench kernel, %s, %s", under_pmuvisor() ? "under PMUvisor" : "not under PMUvisor",
+    tap_note("test kernel, %s, %s", under_pmuvisor() ? "under PMUvisor" : "not under PMUvisor",
              apic_x2() ? "x2APIC" : "xAPIC");
     run_all(asked());
     tap_end();

@@ -1,6 +1,6 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The bench kernel's real-mode entry, for loaders on top of a BIOS (QEMU -kernel): on to protected
+; The test kernel's real-mode entry, for loaders on top of a BIOS (QEMU -kernel): on to protected
 ; mode and to the 32-bit entry. The setup part itself serves as boot_params: it is zero where no
 ; loader writes. (Linux, Documentation/arch/x86/boot.rst, "Running the Kernel"; SDM Vol. 3,
 ; "Switching to Protected Mode".)

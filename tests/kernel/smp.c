@@ -32,7 +32,7 @@
 #define MEGA 1000000u
 #define TSC_DEFAULT_MHZ 1000u
 
-struct processor processors[BENCH_PROCESSORS];
+struct processor processors[KERNEL_PROCESSORS];
 unsigned processor_count;
 
 static uint64_t page_table;
@@ -195,7 +195,7 @@ bool smp_restart(struct processor *p, uint64_t page)
 static void add(uint32_t id, uint32_t flags)
 {
     if (!(flags & ACPI_MADT_ENABLED) || id == processors[0].apic_id || id >= APIC_IDS ||
-        processor_count == BENCH_PROCESSORS)
+        processor_count == KERNEL_PROCESSORS)
         return;
     struct processor *p = &processors[processor_count];
     *p = (struct processor){.self = p, .number = processor_count, .apic_id = id};
@@ -267,7 +267,7 @@ void smp_run_on(struct processor *p, processor_work work)
 
 void smp_run_all(processor_work work)
 {
-    uint64_t done[BENCH_PROCESSORS];
+    uint64_t done[KERNEL_PROCESSORS];
 
     arrived = 0;
     for (unsigned i = 1; i < processor_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The other processors of the bench kernel: each has stacks, tables and a struct processor, reached
+ * The other processors of the test kernel: each has stacks, tables and a struct processor, reached
  * by GS. They sleep in HLT, woken by an interrupt, until the first one gives them work.
  * SDM Vol. 3, "Multiple-Processor (MP) Initialization".
  */
@@ -19,7 +19,7 @@ typedef void (*processor_work)(struct processor *self);
 struct processor {
     /* smp_trap.asm has the offsets of these four. */
     struct processor *self;
-    uint64_t fault_resume; /* as the global one, see bench.h */
+    uint64_t fault_resume; /* as the global one, see kernel.h */
     uint64_t resume_now;
     volatile uint64_t faults;
 
@@ -47,7 +47,7 @@ _Static_assert(offsetof(struct processor, fault_resume) == 8, "smp_trap.asm");
 _Static_assert(offsetof(struct processor, resume_now) == 16, "smp_trap.asm");
 _Static_assert(offsetof(struct processor, faults) == 24, "smp_trap.asm");
 
-extern struct processor processors[BENCH_PROCESSORS];
+extern struct processor processors[KERNEL_PROCESSORS];
 extern unsigned processor_count;
 
 /* ---- smp.c ---- */
@@ -118,22 +118,6 @@ extern const char smp_exception_stubs[], smp_interrupt[], smp_nmi_entry[];
 extern const char smp_asleep[];
 void smp_sleep(void);
 bool smp_rdmsr_try(uint32_t index, uint64_t *value);
-
-DECLARE_TEST(test_smp_processors);
-DECLARE_TEST(test_smp_x2apic);
-DECLARE_TEST(test_smp_state);
-DECLARE_TEST(test_smp_init);
-DECLARE_TEST(test_smp_sipi);
-DECLARE_TEST(test_smp_parallel);
-DECLARE_TEST(test_smp_broadcast);
-DECLARE_TEST(test_smp_apic_off); /* test_apic.c */
-DECLARE_TEST(test_smp_cpuid);
-DECLARE_TEST(test_smp_nmi);
-DECLARE_TEST(test_smp_pmi);
-DECLARE_TEST(test_smp_mixed);
-DECLARE_TEST(test_smp_fault);
-DECLARE_TEST(test_smp_places);
-DECLARE_TEST(test_smp_host);
 
 /* Regions of the ledger. */
 enum smp_region {

@@ -190,6 +190,6 @@ start_code_end:
 
 section .noinit nobits alloc write align=4096
 global ap_stacks
-ap_stacks: resb BENCH_PROCESSORS * AP_STACKS
+ap_stacks: resb KERNEL_PROCESSORS * AP_STACKS
 
 section .note.GNU-stack noalloc noexec nowrite progbits

@@ -1,12 +1,12 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The bench kernel's 32-bit and 64-bit entries: page tables (all memory mapped to itself, and the
+; The test kernel's 32-bit and 64-bit entries: page tables (all memory mapped to itself, and the
 ; kernel at its own address), a stack, C. (Linux, Documentation/arch/x86/boot.rst, "32-bit Boot
 ; Protocol" and "64-bit Boot Protocol"; SDM Vol. 3, "4-Level Paging", "Initializing IA-32e Mode".)
 
 %include "layout.inc"
 
-extern bench_main
+extern kernel_main
 extern bss_offset, bss_bytes, first_tables_offset, page_tables_offset
 
 %define BOOT_CS 0x10            ; in the loader's GDT and in ours here
@@ -169,7 +169,7 @@ start_64:
 .own:
     mov rsp, stack_end
     mov rdi, rsi
-    call bench_main
+    call kernel_main
     ud2
 
 section .noinit nobits alloc write align=4096

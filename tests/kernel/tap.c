@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The bench kernel's output on COM1: TAP lines (Test Anything Protocol) and the results line.
+ * The test kernel's output on COM1: TAP lines (Test Anything Protocol) and the results line.
  */
 #include "kernel.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The measurements of programs/measure/ in the bench kernel: natively, under PMUvisor, and under
+ * The measurements of programs/measure/ in the test kernel: natively, under PMUvisor, and under
  * KVM, which may start the kernel without firmware, ACPI tables, or a local APIC that is enabled.
  * Touches what those touch. SDM Vol. 3, "Local APIC".
  */

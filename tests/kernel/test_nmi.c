@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs that the bench kernel sends itself: one at a time, inside the handler, in the shadow of STI
+ * NMIs that the test kernel sends itself: one at a time, inside the handler, in the shadow of STI
  * and MOV SS, in HLT. SDM Vol. 3, "Handling Multiple NMIs", "Masking Exceptions and Interrupts When
  * Switching Stacks"; Vol. 2, "STI", "HLT".
  */

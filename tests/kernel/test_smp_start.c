@@ -37,7 +37,7 @@ static const uint16_t apic_offsets[] = {
 };
 #define APIC_OFFSETS (sizeof(apic_offsets) / sizeof(apic_offsets[0]))
 
-static uint32_t apic_kept[BENCH_PROCESSORS][APIC_OFFSETS];
+static uint32_t apic_kept[KERNEL_PROCESSORS][APIC_OFFSETS];
 
 void smp_keep_apic(const struct processor *self)
 {

@@ -296,7 +296,7 @@ static void host_storm(struct processor *self)
  * of the guest's that the host cannot tell whether the two are one. */
 void test_smp_host(const struct job *job)
 {
-    uint64_t before[BENCH_PROCESSORS], recovered_before[BENCH_PROCESSORS], recovered;
+    uint64_t before[KERNEL_PROCESSORS], recovered_before[KERNEL_PROCESSORS], recovered;
     uint64_t others = processor_count - 1;
     bool good = true;
 

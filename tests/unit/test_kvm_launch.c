@@ -145,7 +145,7 @@ static bool place(uint64_t size, const char *line)
 static void test_placed(void **state)
 {
     (void)state;
-    assert_true(place(MEMORY, "bench=cpuid"));
+    assert_true(place(MEMORY, "tests=cpuid"));
     assert_int_equal(entry.eip, PREFERRED);
     assert_memory_equal(memory + PREFERRED, file + SETUP_SIZE, KERNEL_SIZE);
     assert_int_equal(memory[PREFERRED + KERNEL_SIZE], 0);
@@ -154,7 +154,7 @@ static void test_placed(void **state)
     assert_int_equal(bp->hdr.header, 0x53726448);
     assert_int_equal(bp->hdr.type_of_loader, 0xff);
     assert_int_equal(bp->hdr.code32_start, PREFERRED);
-    assert_string_equal((const char *)memory + bp->hdr.cmd_line_ptr, "bench=cpuid");
+    assert_string_equal((const char *)memory + bp->hdr.cmd_line_ptr, "tests=cpuid");
     assert_int_equal(bp->e820_entries, 2);
     assert_int_equal(bp->e820_table[0].addr, 0);
     assert_true(bp->e820_table[0].size <= 0xa0000);
