@@ -13,6 +13,7 @@ CC = gcc
 NASM = nasm
 LD = ld
 OBJCOPY = objcopy
+PYTEST = /usr/bin/python3 -B -m pytest
 BUILD = build
 TEST = 0
 V = 0
@@ -152,10 +153,7 @@ $(UNIT)/test_%: $(UNIT)/tests/unit/test_%.o $(UNIT)/library.a
 
 unit: $(UNIT_TESTS)
 	@test -n "$(UNIT_TESTS)" || { echo "Makefile: no unit tests found" >&2; exit 1; }
-	@failed=; for t in $(UNIT_TESTS); do echo "== $${t##*/}"; \
-	    timeout 21600 $$t || failed="$$failed $${t##*/}"; done; \
-	if [ -n "$$failed" ]; then echo "unit tests failed:$$failed" >&2; exit 1; fi; \
-	echo "unit tests passed: $(words $(UNIT_TESTS)) programs"
+	@$(PYTEST) $(patsubst $(UNIT)/%,tests/unit/%.c,$(UNIT_TESTS))
 
 .SECONDARY:
 

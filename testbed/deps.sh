@@ -14,8 +14,9 @@ lz4 zstd python3 patch"
         ca-certificates"
     # QEMU/KVM, where nested VMX works.
     [kvm]="qemu-system-x86 ovmf"
-    # Unit tests, the QEMU tests, the model checker, the fuzz targets, static analysis.
-    [check]="libcmocka-dev qemu-system-x86 spin clang libclang-rt-dev clang-tidy cppcheck"
+    # The tests' frame, unit tests, the QEMU tests, the model checker, the fuzz targets, static analysis.
+    [check]="libcmocka-dev python3-pytest qemu-system-x86 spin clang libclang-rt-dev clang-tidy
+        cppcheck"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
     # The second compiler and the linters (optional).

@@ -179,6 +179,7 @@ class Lab:
         os.makedirs(keep, exist_ok=True)
         self.kernels = {}
         self.running = set()
+        self.stopped = False
         self.servers = Servers() if os.environ.get("FORK", "1") != "0" else None
 
     def kernel(self, flavour="cloud"):
@@ -282,7 +283,8 @@ class Lab:
         return self.boot(name, make)
 
     def stop(self):
-        """Ends the boots that run in other threads."""
+        """Ends the boots that run in other threads, and makes no more."""
+        self.stopped = True
         for process in list(self.running):
             try:
                 os.killpg(process.pid, signal.SIGTERM)
@@ -298,6 +300,8 @@ class Lab:
             process = subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=console,
                                        stderr=errors, start_new_session=True)
             self.running.add(process)
+            if self.stopped:
+                self.stop()
             try:
                 status = process.wait(timeout=seconds + KILL_SECONDS)
             except subprocess.TimeoutExpired:

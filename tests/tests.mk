@@ -3,11 +3,12 @@
 # Targets that run something or write outside build/; included by the Makefile.
 #
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
-#   make check       installs what is missing, builds, runs unit and end-to-end tests
+#   make check       installs what is missing, builds, runs all tests; build/junit.xml has the results
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
+#   python3 -m pytest [-k WORD] [--lf] [--durations=N] [FILE ...]   what is built already
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
-#   make analyse     cppcheck and clang-tidy alone, see tests/static/analyse.py
+#   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
@@ -42,9 +43,7 @@ test-machine:
 	@programs/kernel.sh > /dev/null
 
 check-all: $(EFI) $(UNIT_TESTS) test-machine lines
-	@tests/e2e/run.py $(addprefix --unit ,$(UNIT_TESTS) tests/static/test_static.py \
-	    tests/static/analyse.py tests/fuzz/fuzz.py \
-	    testbed/test.sh testbed/selftest.sh bench/check.py)
+	@$(PYTEST) --junitxml=$(BUILD)/junit.xml
 
 # Hypervisors that stack.py must refuse; __wrap_F is called in the place of F.
 # bad.c is for the analysers alone: a compiler with -Werror refuses it.
@@ -59,19 +58,19 @@ $(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
 check-all: $(STACK_MUTANTS)
 
 lines:
-	@tests/static/lines.py --max $(CODE_LINES_MAX)
+	@tests/static/code_lines.py --max $(CODE_LINES_MAX)
 
 analyse: $(BUILD)/flags
-	@tests/static/analyse.py
+	@$(PYTEST) tests/static/test_analyse.py
 
 e2e: $(EFI) test-machine
-	@tests/e2e/run.py $(T)
+	@$(PYTEST) tests/e2e --named "$(T)"
 
 SAME = $(BUILD)/same
 same: $(EFI) test-machine
 	@rm -rf $(SAME)
-	@FORK=0 tests/e2e/run.py --keep $(SAME)/cold $(T)
-	@FORK=1 tests/e2e/run.py --keep $(SAME)/forked $(T)
+	@FORK=0 $(PYTEST) tests/e2e --keep $(SAME)/cold --named "$(T)"
+	@FORK=1 $(PYTEST) tests/e2e --keep $(SAME)/forked --named "$(T)"
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.

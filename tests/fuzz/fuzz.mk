@@ -21,10 +21,10 @@ FUZZ_PLANTED = $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/planted
 
 .PHONY: fuzz fuzz-corpus fuzz-targets
 fuzz: fuzz-targets
-	@tests/fuzz/fuzz.py
+	@$(PYTEST) tests/fuzz
 
 fuzz-corpus: fuzz-targets
-	@tests/fuzz/fuzz.py --merge
+	@tests/fuzz/targets.py
 
 check-all: fuzz-targets
 

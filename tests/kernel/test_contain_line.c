@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the guest tries in vain, where the log's lines are the result: tests/e2e/containment.py
+ * What the guest tries in vain, where the log's lines are the result: tests/e2e/test_containment.py
  * reads them. One for each refusal of the hypervisor's, which says what became of it; none for what
  * the processor itself refuses.
  * SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions"; "Task Switching".

@@ -3,29 +3,25 @@
 # not, a loop of files, and a table's row.
 import os
 import subprocess
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-
-import layers  # noqa: E402
+import layers
+from machine import TOP, path
 
 
 def test_hypervisor():
     """The hypervisor itself: nothing goes back up, no loop of more than four files."""
-    done = subprocess.run([os.path.join(HERE, "layers.py"), "build"], cwd=TOP, capture_output=True,
+    done = subprocess.run([path("tests", "static", "layers.py"), "build"], cwd=TOP, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def compiled(folder, sources):
-    """The graph of a small tree {path: text}."""
-    for path, text in sources.items():
-        os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
-        with open(os.path.join(folder, path), "w", encoding="ascii") as out:
+    """The graph of a small tree {name: text}."""
+    for name, text in sources.items():
+        os.makedirs(os.path.join(folder, os.path.dirname(name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w", encoding="ascii") as out:
             out.write(text)
-        subprocess.run(["gcc", "-O2", "-c", "-o", path[:-2] + ".o", path], cwd=folder, check=True)
+        subprocess.run(["gcc", "-O2", "-c", "-o", name[:-2] + ".o", name], cwd=folder, check=True)
     os.chdir(folder)
     return layers.graph(".", ["high", "low"])[1]
 

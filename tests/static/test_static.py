@@ -1,66 +1,63 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # test_static.py: tests of the checks in this folder, each on input that it has to refuse as well as
-# on input that it has to take. One line per test: "ok NAME" or "FAIL NAME: reason".
-import contextlib
-import io
+# on input that it has to take.
 import os
 import subprocess
 import sys
 import tempfile
 from unittest import mock
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
-sys.dont_write_bytecode = True
+import code_lines
+import pytest
+import stack
+from machine import TOP, path
 
-import lines  # noqa: E402
-import outcome  # noqa: E402
-import stack  # noqa: E402
+HERE = path("tests", "static")
 
 
-def run(module, *arguments):
+@pytest.fixture
+def run(monkeypatch, capsys):
     """Runs a check's main(); gives its exit status and all that it printed."""
-    output = io.StringIO()
-    with mock.patch.object(sys, "argv", [module.__name__, *arguments]), \
-            contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+    def main_of(module, *arguments):
+        monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
         status = module.main()
-    return status, output.getvalue()
+        said = capsys.readouterr()
+        return status, said.out + said.err
+    return main_of
 
 
 def test_lines_c():
     text = ('/* first\n * second */ int a;\n\n// gone\nchar *s = "/* not // a comment";\n'
             "char c = '\"'; /* it's one */\n  \t\nint b; // end\n")
-    assert lines.code_lines(text, False) == 4, lines.without_comments(text, False)
+    assert code_lines.code_lines(text, False) == 4, code_lines.without_comments(text, False)
 
 
 def test_lines_density():
     """Statements on one line are as many lines; brackets alone are none."""
-    assert lines.code_lines("int f(void)\n{\n    a();\n    b();\n}\n", False) == 3
-    assert lines.code_lines('int f(void) { a(";"); b(); }\n', False) == 2
-    assert lines.code_lines("for (i = 0; i < 2; i++) {\n}\n", False) == 1
+    assert code_lines.code_lines("int f(void)\n{\n    a();\n    b();\n}\n", False) == 3
+    assert code_lines.code_lines('int f(void) { a(";"); b(); }\n', False) == 2
+    assert code_lines.code_lines("for (i = 0; i < 2; i++) {\n}\n", False) == 1
 
 
 def test_lines_nasm():
     text = "; head\nbits 64\n\n  mov al, ';' ; a semicolon\n%define X \"it's;\"\n;mov\n ret;\n"
-    assert lines.code_lines(text, True) == 4, lines.without_comments(text, True)
+    assert code_lines.code_lines(text, True) == 4, code_lines.without_comments(text, True)
 
 
-def test_lines_limit():
+def test_lines_limit(run):
     """The whole tree is counted, and one line above the limit is refused."""
     with tempfile.TemporaryDirectory() as root:
-        for folder in [*lines.rooms(), "include"]:
+        for folder in [*code_lines.rooms(), "include"]:
             os.makedirs(os.path.join(root, folder), exist_ok=True)
             with open(os.path.join(root, folder, "a.c"), "w", encoding="utf-8") as source:
                 source.write("/* a */\nint a;\nint b;\n")
-        count = 2 * len([*lines.rooms(), "include"])
-        assert run(lines, "--max", str(count), root)[0] == 0
-        status, text = run(lines, "--max", str(count - 1), root)
+        count = 2 * len([*code_lines.rooms(), "include"])
+        assert run(code_lines, "--max", str(count), root)[0] == 0
+        status, text = run(code_lines, "--max", str(count - 1), root)
         assert status == 1, text
         assert f"has {count} lines of code, wanted at most {count - 1}" in text, text
         os.unlink(os.path.join(root, "mm", "a.c"))
-        status, text = run(lines, root)
+        status, text = run(code_lines, root)
         assert status == 1 and "no code in mm" in text, text
 
 
@@ -74,36 +71,39 @@ def assemble(folder):
     return made[1:]
 
 
-def analyse(way_in, recursion=None, file=None, switches=None, exception=None):
+@pytest.fixture
+def analyse(run):
     """Runs stack.py on depth.asm with one way in, and maybe one of exceptions."""
-    with tempfile.TemporaryDirectory() as folder:
-        elf, link_map = assemble(folder)
-        place = "/".join(os.path.join(folder, "depth.o").split("/")[-2:])
-        with open(os.path.join(folder, "a.c"), "w", encoding="utf-8") as source:
-            source.write("#define STACK_PAGES 1\n#define REPORTS_MAX 2\n")
-        ways_in = {"root": [(way_in, 0)]}
-        if exception:
-            ways_in["fault"] = [(exception, 8)]
-        with mock.patch.multiple(stack, WAYS_IN=ways_in, RECURSION=recursion or {},
-                                 INDIRECT={place: [file or place]},
-                                 SWITCHES={place: switches} if switches else {}):
-            return run(stack, "--map", link_map, "--source", folder, elf)
+    def stack_of(way_in, recursion=None, file=None, switches=None, exception=None):
+        with tempfile.TemporaryDirectory() as folder:
+            elf, link_map = assemble(folder)
+            place = "/".join(os.path.join(folder, "depth.o").split("/")[-2:])
+            with open(os.path.join(folder, "a.c"), "w", encoding="utf-8") as source:
+                source.write("#define STACK_PAGES 1\n#define REPORTS_MAX 2\n")
+            ways_in = {"root": [(way_in, 0)]}
+            if exception:
+                ways_in["fault"] = [(exception, 8)]
+            with mock.patch.multiple(stack, WAYS_IN=ways_in, RECURSION=recursion or {},
+                                     INDIRECT={place: [file or place]},
+                                     SWITCHES={place: switches} if switches else {}):
+                return run(stack, "--map", link_map, "--source", folder, elf)
+    return stack_of
 
 
-def test_stack_depths():
+def test_stack_depths(analyse):
     for way_in, depth in (("calls", 32), ("indirect", 824), ("recursive", 120)):
         status, text = analyse(way_in, {"again": 5})
         assert status == 0 and f"root stack: {depth} of 4096 bytes" in text, (way_in, text)
 
 
-def test_stack_switch():
+def test_stack_switch(analyse):
     """What follows where the stack pointer is loaded counts for the stack that it then is."""
     for switches, depth in (("root", 824), ("interrupted", 32 + 824)):
         status, text = analyse("calls|switches", switches=switches)
         assert status == 0 and f"root stack: {depth} of 4096 bytes" in text, (switches, text)
 
 
-def test_stack_exceptions():
+def test_stack_exceptions(analyse):
     """Two that are reported, one behind them and one in a safe access come on top."""
     status, text = analyse("indirect", exception="calls")
     assert status == 0 and f"root stack: {824 + 4 * 40} of 4096 bytes" in text, text
@@ -111,7 +111,7 @@ def test_stack_exceptions():
     assert status == 1 and f"found {824 + 4 * 832} bytes on the root stack" in text, text
 
 
-def test_stack_refuses():
+def test_stack_refuses(analyse):
     for way_in, text in (("jumps", "found 4112 bytes on the root stack, wanted at most 4096"),
                          ("recursive", "recursion without a bound: again > again"),
                          ("grows", "ever more on the stack"),
@@ -122,13 +122,13 @@ def test_stack_refuses():
         assert status == 1 and text in found, (way_in, found)
 
 
-def test_stack_unknown_target():
+def test_stack_unknown_target(analyse):
     """A function whose address is taken, and nothing said to call it."""
     status, found = analyse("calls", file="firmware")
     assert status == 1 and "found that its address is taken and no way to it" in found, found
 
 
-def test_stack_mutants():
+def test_stack_mutants(run):
     """The hypervisor itself, as it is and with one thing wrong (tests.mk builds these)."""
     def check(name):
         return run(stack, "--source", os.path.join(TOP, "vmx"), "--source",
@@ -143,7 +143,3 @@ def test_stack_mutants():
                          ("unnamed", "found an indirect call")):
         status, text = check(os.path.join(build, "static", name))
         assert status == 1 and reason in text, (name, text)
-
-
-if __name__ == "__main__":
-    sys.exit(outcome.all_of(globals()))

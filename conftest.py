@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# conftest.py: what all tests have from pytest: tests/frame/ names, runs and reports them.
+import pytest
+
+pytest_plugins = ["names", "programs", "run_ahead", "result_lines"]
+# Helpers of the e2e tests that assert.
+pytest.register_assert_rewrite("guest", "host", "kernel", "native", "policies", "scripts")
+
+
+@pytest.fixture(scope="session")
+def lab(request):
+    """Makes boots (testbed/machine.py). Tests that name the same boot share it."""
+    # pylint: disable-next=import-outside-toplevel # pytest loads it as a plugin first
+    from run_ahead import LAB
+    return request.config.stash[LAB]

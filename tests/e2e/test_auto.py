@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_auto.py: measuring on a bare machine, from power-on to the report: an EFI system partition as
+# `make install` fills it, on the emulator's disk; the machine resets itself from column to column
+# and is cut from its power on the way. FULL=1: all columns, all jobs, and more cuts.
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_TEXT, path, tool
+
+sys.path.append(path("bench"))
+import columns as table  # noqa: E402
+
+FULL = os.environ.get("FULL") == "1"
+NAMES = list(table.NAMES) if FULL else ["native", "kvm", "msr+nmi"]
+# Further boots of msr+nmi, which belong to its results.
+PARTS = ["abl_no_skid", "abl_none", "abl_lazy"] if FULL else ["abl_no_skid", "abl_none"]
+JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
+# Short: this is about the way, not the figures.
+WORDS = (f"pmv.jobs={JOBS} pmv.apicv=0 pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
+         "pmv.iter=1000000 pmv.profile_runs=1 pmv.nginx_ms=100 pmv.accuracy=1:1:16")
+# (the line at which the power goes, millions of instructions after it): in a job's first moments,
+# in its middle, and while the results of a column are put together.
+CUTS = [("column=native job=exit attempt=1", 1),
+        (f"column=native job={JOBS.split(',')[-1]} status=0 kept", 1)]
+if FULL:
+    CUTS += [("column=kvm job=exit attempt=1", 200), ("column=intercept job=pmi attempt=1", 30),
+             ("column=msr job=accuracy status=0 kept", 10)]
+TORN = "bench/native/exit.txt"
+RESETS = 30
+LIMIT = 600_000 if FULL else 90_000  # millions of instructions
+MEMORY_MIB = 1024
+
+
+class Chain:
+    """What the way left behind: consoles of all runs, and the partition after each."""
+
+    def __init__(self):
+        self.consoles, self.folders, self.status = [], [], None
+        self.seconds = 0
+
+    def console(self):
+        return "\n".join(self.consoles)
+
+
+def clean_environment(**more):
+    """Of a make that this runs under, nothing."""
+    kept = {key: value for key, value in os.environ.items()
+            if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
+    return {**kept, **more}
+
+
+def command(*arguments):
+    return subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, env=clean_environment(),
+                          timeout=BACKSTOP_SECONDS, check=False)
+
+
+def expect_line(done, *fragments):
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")
+             or line.startswith("make install:")]
+    assert done.returncode != 0 and len(lines) == 1, f"status {done.returncode}: {lines}"
+    for fragment in fragments:
+        assert fragment in lines[0], f"'{fragment}' is not in: {lines[0]}"
+
+
+def install(lab, esp, columns, words):
+    os.makedirs(os.path.join(esp, "EFI"))
+    done = subprocess.run(
+        ["make", "-C", path(), "--no-print-directory", "install", f"ESP={esp}", "BENCH=auto",
+         "GUEST=cloud", f"KERNEL={lab.kernel()}", f"INITRD={lab.initrd()}"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=clean_environment(), timeout=BACKSTOP_SECONDS, check=False)
+    assert done.returncode == 0, f"make install: {done.stdout.strip().splitlines()[-1:]}"
+    assert "make collect" in done.stdout, "make install does not say how to see the results"
+    with open(os.path.join(esp, "EFI", "pmuvisor", "local.cfg"), "a", encoding="ascii") as local:
+        local.write(f'set timeout=0\nset bench_end=poweroff\nset bench_columns="{columns}"\n'
+                    f'set bench_words="{words}"\n')
+
+
+def read_folder(disk, work, number):
+    """{name: bytes} of EFI/pmuvisor/bench's results on the disk."""
+    target = os.path.join(work, f"bench{number}")
+    os.mkdir(target)
+    subprocess.run(["mcopy", "-s", "-n", "-i", disk, "::/EFI/pmuvisor/bench", target], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
+    found = {}
+    for folder, _, names in os.walk(target):
+        for name in names:
+            if name.endswith((".txt", ".ok")):
+                with open(os.path.join(folder, name), "rb") as source:
+                    found[os.path.relpath(os.path.join(folder, name), target)] = source.read()
+    return found
+
+
+def put(disk, work, name, text):
+    """Writes a file of EFI/pmuvisor on the disk."""
+    source = os.path.join(work, "put")
+    with open(source, "w", encoding="ascii") as out:
+        out.write(text)
+    subprocess.run(["mcopy", "-o", "-i", disk, source, f"::/EFI/pmuvisor/{name}"], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
+
+
+def run(disk, knobs, work, console_file, cut):
+    """One run, to its end or to the cut; its exit status, None when it was cut."""
+    command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs, "--memory",
+               str(MEMORY_MIB), "--timeout", str(BACKSTOP_SECONDS), "--limit", str(LIMIT)]
+    if cut:
+        command += ["--until", cut[0], "--after", str(cut[1])]
+    with open(console_file, "wb") as console:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=console,
+                              stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": work},
+                              check=False)
+    return None if done.returncode == STATUS_TEXT else done.returncode
+
+
+def make_disk(lab, work, columns, words, knobs=""):
+    """(disk image, knobs file): what `make install` fills, on a disk that the emulator boots."""
+    esp, acpi = os.path.join(work, "esp"), os.path.join(work, "acpi")
+    disk, knobs_file = os.path.join(work, "disk.img"), os.path.join(work, "knobs")
+    install(lab, esp, columns, words)
+    tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
+    tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, "--tree", esp])
+    with open(knobs_file, "w", encoding="ascii") as out:
+        out.write(f"allow_resets {RESETS}\n{knobs}")
+    return disk, knobs_file
+
+
+def read_console(name):
+    with open(name, encoding="utf-8", errors="replace") as console:
+        return console.read().replace("\r", "")
+
+
+def whole(data):
+    """A file of results that is not torn has its own sum in its last line."""
+    text, mark, found = data.rpartition(b"check: md5=")
+    return bool(mark) and found.decode().strip() == hashlib.md5(text).hexdigest()
+
+
+def chain(lab):
+    def make():
+        found, started = Chain(), time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+            disk, knobs = make_disk(lab, work, " ".join(NAMES + PARTS), WORDS)
+            for number, cut in enumerate([*CUTS, None]):
+                console_file = os.path.join(lab.keep, f"auto{number}.console")
+                found.status = run(disk, knobs, work, console_file, cut)
+                found.consoles.append(read_console(console_file))
+                found.folders.append(read_folder(disk, work, number))
+                if found.status is not None:
+                    break
+                if number == 0:
+                    # As a cut in the middle of its writing would leave it.
+                    put(disk, work, TORN, "bench: experiment=exit item=empty ops=100 met")
+            kept = os.path.join(lab.keep, "auto-esp")
+            shutil.rmtree(kept, ignore_errors=True)
+            os.makedirs(os.path.join(kept, "EFI", "pmuvisor"))
+            shutil.copytree(os.path.join(work, f"bench{len(found.consoles) - 1}", "bench"),
+                            os.path.join(kept, "EFI", "pmuvisor", "bench"))
+        found.esp, found.seconds = kept, time.monotonic() - started
+        return found
+    return lab.boot("auto", make)
+
+
+def test_from_power_on(lab):
+    """Each column is measured by a boot of its own, and the machine goes off after the last."""
+    found = chain(lab)
+    assert len(found.consoles) == len(CUTS) + 1, \
+        f"run {len(found.consoles)} ended with status {found.status} before its power was cut"
+    assert found.status == STATUS_POWEROFF, \
+        f"exit status {found.status}, last line: {found.consoles[-1].strip().splitlines()[-1:]}"
+    console = found.console()
+    places = [console.find(f"BENCH BEGIN column={name}\n") for name in NAMES]
+    assert -1 not in places and places == sorted(places), f"columns on the serial line: {places}"
+    assert "Without results" not in console, "a column was given up"
+    failed = re.findall(r"auto: column=\S+ job=\S+ status=[1-9]\d*.*", console)
+    assert not failed, f"jobs: {failed}"
+    assert console.rstrip().endswith("the results are in EFI/pmuvisor/bench."), \
+        "the menu does not say that all is complete"
+    return f"{len(NAMES)} columns, {len(CUTS)} power cuts, {found.seconds:.0f} s"
+
+
+def test_same_on_both_ways(lab):
+    """What is on the partition is what was printed between the markers."""
+    found = chain(lab)
+    for name in NAMES:
+        marker = f"column={name}\n"
+        printed = found.console().split("BENCH BEGIN " + marker)[1].split("BENCH END " + marker)[0]
+        kept = found.folders[-1][f"bench/{name}.txt"].decode()
+        # The kernel's messages may come in between.
+        for line in kept.splitlines():
+            assert line in printed, f"column {name}: '{line}' is on the partition alone"
+
+
+def test_power_cut_loses_nothing(lab):
+    """What was finished before a cut is there after it, byte for byte, and is not run again."""
+    found = chain(lab)
+    finished = 0
+    for number in range(len(CUTS)):
+        before, after = found.folders[number], found.folders[number + 1]
+        for name, data in before.items():
+            if not whole(data):
+                continue
+            finished += 1
+            assert after.get(name) == data, f"{name} was lost or changed after cut {number + 1}"
+            column, _, job = name.removeprefix("bench/").removesuffix(".txt").partition("/")
+            again = f"column={column} job={job} attempt"
+            assert not job or again not in found.consoles[number + 1], f"{name} was run again"
+    torn = found.folders[-1][TORN]
+    assert whole(torn) and b"item=cpuid " in torn, f"{TORN}: the torn file was taken as it was"
+    assert finished > 0, "nothing was finished before the cuts: they prove nothing"
+    return f"{finished} finished files before {len(CUTS)} cuts, all as they were"
+
+
+def test_report(lab):
+    """make collect: results.json with every column, and the report."""
+    found = chain(lab)
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
+        done = subprocess.run(
+            ["make", "-C", path(), "--no-print-directory", "collect", f"ESP={found.esp}",
+             f"COLLECT_OUT={out}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env=clean_environment(), timeout=BACKSTOP_SECONDS,
+            check=False)
+        assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
+            results = json.load(source)
+        with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
+            assert "Table 4.1" in source.read(), "the report has no tables"
+        # The serial lines alone give the same, but for the ablation, which is no column.
+        logs = [os.path.join(lab.keep, f"auto{number}.console")
+                for number, text in enumerate(found.consoles) if "BENCH END column=" in text]
+        done = command(path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import",
+                       *logs)
+        assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
+        with open(os.path.join(out, "serial", "results.json"), encoding="utf-8") as source:
+            serial = json.load(source)
+    mine = [m for m in results["measurements"] if m["experiment"] != "ablation"]
+    assert serial["measurements"] == mine, "serial line and partition have different results"
+    assert [m["item"] for m in results["measurements"] if m["item"].startswith("cpuid@")] == \
+        ["cpuid@" + part.removeprefix("abl_") for part in PARTS], "the ablation is not complete"
+    assert results["tool"]["version"], "nothing says which version this was"
+    detail = results["columns"]["msr+nmi"]["detail"]
+    assert "policy=msr+nmi bookkeeping=all unblock=eager apic=pass" in detail, detail
+    assert "enable_apicv=N" in results["environment"]["kvm"], results["environment"]["kvm"]
+    assert {m["column"] for m in results["measurements"] if m["experiment"] == "a1"} == \
+        set(NAMES), "Linux's A.1 is not in every column"
+    states = {name: results["columns"][name]["status"] for name in NAMES}
+    assert set(states.values()) == {"ok"}, f"columns: {states}"
+    value = {(m["column"], m["item"]): m["value"] for m in results["measurements"]
+             if m["experiment"] == "msr" and m["metric"] == "time"}
+    read = {name: value[name, "rdmsr_evtsel"] for name in NAMES}
+    # The emulator's TSC counts instructions: RDMSR itself, and what a hypervisor adds.
+    assert read["native"] == read["msr+nmi"] == 1 and read["kvm"] > 100, \
+        f"RDMSR of EVTSEL by the module in Linux: {read}"
+    return f"{len(results['measurements'])} measurements; RDMSR of EVTSEL, instructions: {read}"
+
+
+def test_collect_a_part(lab):
+    """Of a column that was not finished, or whose file is torn, the whole jobs count; what OUT has
+    stays when nothing comes of it."""
+    found = chain(lab)
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+        esp, out = os.path.join(work, "esp"), os.path.join(work, "out")
+        shutil.copytree(found.esp, esp)
+        folder = os.path.join(esp, "EFI", "pmuvisor", "bench")
+        for name in ("kvm.txt", "kvm.ok", "kvm/exit.txt"):
+            os.remove(os.path.join(folder, name))
+        for name in ("native.txt", "native/exit.txt"):
+            with open(os.path.join(folder, name), "r+b") as file:
+                file.write(b"b0nch")
+        done = command(path("boot", "collect.sh"), esp, out)
+        assert done.returncode == 0, f"{done.stdout} {done.stderr}"
+        assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
+        assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
+        assert work not in done.stdout.replace(out, ""), done.stdout
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
+            results = json.load(source)
+        for column in ("native", "kvm"):
+            mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
+            assert mine == set(JOBS.split(",")) - {"exit"}, f"{column}: {mine}"
+            assert any(entry["column"] == column and entry["experiment"] == "exit"
+                       for entry in results["skipped"]), f"{column}: nothing says what is missing"
+        shutil.rmtree(folder)
+        os.mkdir(folder)
+        expect_line(command(path("boot", "collect.sh"), esp, out), "no column in", "results yet")
+        assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
+
+
+def test_trouble_does_not_stop_the_chain(lab):
+    """A hypervisor that refuses to start and a job that took the machine down twice are left out,
+    and said so; the others are measured."""
+    console_file = os.path.join(lab.keep, "auto-refused.console")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+        disk, knobs = make_disk(lab, work, "intercept native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
+                                "pmv.operations=10", "hide_feature vmx\n")
+        put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
+        put(disk, work, "bench/native/exit.2", "")
+        status = run(disk, knobs, work, console_file, None)
+        kept = read_folder(disk, work, 0)
+    console = read_console(console_file)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
+    assert "Without results: intercept" in console, "the menu does not say what is missing"
+    assert "bench/native.ok" in kept and "bench/intercept.ok" not in kept, sorted(kept)
+    for wanted in ("experiment=msr item=rdpmc ", "experiment=pmi item=nmi_self ",
+                   'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
+                   'then the machine went down in it"'):
+        assert wanted in kept["bench/native.txt"].decode(), f"native.txt has no '{wanted}'"
+    assert "job=exit attempt" not in console, "a job was begun a third time"
+
+
+def test_install(lab):
+    """install.sh --bench: what it refuses, in one line; a second time keeps edits and results."""
+    script = path("boot", "install.sh")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
+        parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
+        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        os.mkdir(parts)
+        os.makedirs(os.path.join(esp, "EFI"))
+        expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
+        expect_line(command(script, "--auto", *files), "--auto wants --bench")
+        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "programs/auto/build.sh")
+        expect_line(command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
+                    "BENCH=all", "wanted auto or none")
+        for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
+            with open(os.path.join(parts, name), "w", encoding="ascii") as out:
+                out.write(name)
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        for _ in range(2):
+            done = command(script, "--bench", parts, "--auto", *files)
+            assert done.returncode == 0, done.stderr
+            for name in ("local.cfg", os.path.join("bench", "native.txt")):
+                with open(os.path.join(folder, name), "a", encoding="ascii") as out:
+                    out.write("# mine\n")
+            with open(os.path.join(folder, "bench", "id"), "ab") as identity:
+                assert identity.tell() > 8, "no identity of this partition"
+        with open(os.path.join(folder, "local.cfg"), encoding="ascii") as local:
+            text = local.read()
+        assert text.count("# mine") == 2 and text.count("set bench=auto") == 1, text
+        assert os.path.getsize(os.path.join(folder, "bench", "native.txt")) == 2 * len("# mine\n")
+        for name in (*table.COLUMNS, *table.PARTS):
+            with open(os.path.join(folder, "bench", f"{name}.env"), "rb") as block:
+                data = block.read()
+            assert len(data) == 1024 and data.startswith(b"# GRUB Environment Block\ntries=0\n"), \
+                f"{name}.env is no environment block of GRUB's"
+
+
+def test_failures_under_kvm(lab):
+    """The launcher ends well whatever its guest did: the guest's own words decide."""
+    def complaint(job, output):
+        with tempfile.NamedTemporaryFile("w", prefix="pmuvisor-job.") as file:
+            file.write(output)
+            file.flush()
+            done = command("sh", "-euc", f'column=kvm; . "{path("programs", "auto", "jobs.sh")}"; '
+                           f'complaint {job} "{file.name}"')
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    good = "TAP version 13\r\nok 1 - measure\r\n1..1\r\nkvm: launcher_status=0\n"
+    assert complaint("msr", good) == "", complaint("msr", good)
+    assert complaint("msr", good.replace("ok 1", "not ok 1")) == "not ok 1 - measure"
+    assert complaint("exit", good + "Bail out! \"why\"\n") == "Bail out! why"
+    assert "did not come to its end" in complaint("pmi", good.replace("1..1", ""))
+    ended = "job: name=a1bench status=0\r\njob: name=kvm status=0\n"
+    assert complaint("a1", ended) == "", complaint("a1", ended)
+    assert complaint("a1", ended.replace("0\r", "3\r")) == "under KVM it ended with status 3"
+    assert "did not come to its end" in complaint("nginx", ended)
+
+
+def test_install_again(lab):
+    """Results of another build are put aside; without --auto the next boots measure nothing."""
+    script = path("boot", "install.sh")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
+        parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        os.mkdir(parts)
+        os.makedirs(os.path.dirname(folder))
+
+        def install_build(version, *words):
+            for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
+                with open(os.path.join(parts, name), "w", encoding="ascii") as out:
+                    out.write(version if name == "build.txt" else name)
+            done = command(script, "--bench", parts, *words, *files)
+            assert done.returncode == 0, done.stderr
+            with open(os.path.join(folder, "local.cfg"), encoding="ascii") as local:
+                return done.stdout, local.read()
+
+        def put_results(text):
+            for name in ("native/msr.txt", "native.txt", "native.ok"):
+                with open(os.path.join(folder, "bench", name), "w", encoding="ascii") as out:
+                    out.write(text)
+
+        _, without = install_build("one")
+        said, local = install_build("one", "--auto")
+        assert local.startswith(without) and "set bench=auto" in local
+        assert "another build" not in said, said
+        put_results("one")
+        for number, version in (("", "two"), ("2", "three")):
+            said, local = install_build(version)
+            assert local == without, f"local.cfg: {local}"
+            old = os.path.join(folder, f"bench.old{number}")
+            assert f"Results of another build are now in {old}" in said, said
+            assert sorted(os.listdir(old)) == ["build.txt", "native", "native.ok", "native.txt"]
+            left = [name for name in os.listdir(os.path.join(folder, "bench"))
+                    if name.endswith(".ok")]
+            assert not left and not os.listdir(os.path.join(folder, "bench", "native")), left
+            put_results(version)
+        assert "Results of another build" not in install_build("three")[0]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_boots.py: how runs begin and end in the emulator: limits that count instructions, and servers
+# of boots, whose forks are what a run from power-on is.
+import os
+import subprocess
+import tempfile
+
+import compare
+import kernel
+from kernel import Plan
+from machine import BACKSTOP_SECONDS, STATUS_LIMIT, STATUS_POWEROFF, STATUS_TEXT, Servers, path
+
+MILLION = 1_000_000
+LIMIT = 650  # millions: later than a server's fork, earlier than the end of any boot
+AFTER = 10   # millions of instructions that run.sh lets a run go on after the text of --until
+TEXT = "Welcome to GRUB"
+
+
+def short(lab, name, **more):
+    return kernel.run(lab, f"boots-{name}", Plan("pmi_skid 3").add("cpuid", "pmi"), **more)
+
+
+def both(lab, name, **more):
+    """(from power-on, from a server) of one boot; all that they leave is to be the same."""
+    cold, forked = (short(lab, f"{name}-{kind}", fork=kind == "forked", **more)
+                    for kind in ("cold", "forked"))
+    assert cold.ledger["forked_at"] == 0 and cold.status == forked.status, cold.status
+    if lab.servers:
+        assert forked.ledger["forked_at"] > 0, "it was not forked"
+    found = compare.ledgers_differ(cold.ledger, forked.ledger)
+    assert not found, found
+    assert cold.console == forked.console, "the consoles differ"
+    return cold, forked
+
+
+def test_limit(lab):
+    """A limit ends a run at that very instruction, and it says so."""
+    for boot in both(lab, "limit", limit=LIMIT):
+        boot.expect_status(STATUS_LIMIT)
+        assert boot.ledger["end"] == "limit" and boot.ledger["ticks"] == LIMIT * MILLION, \
+            (boot.ledger["end"], boot.ledger["ticks"])
+
+
+def test_until(lab):
+    """A text on the console ends a run, so many instructions after it."""
+    for boot in both(lab, "until", until=TEXT):
+        boot.expect_status(STATUS_TEXT)
+        assert boot.ledger["end"] == "text" and TEXT in boot.console, boot.ledger["end"]
+        assert "starting the guest" not in boot.console, "it went on for long"
+
+
+def test_forked_is_the_same(lab):
+    """A server's fork has the ledger and the console of a run from power-on, to the last count."""
+    cold, forked = both(lab, "whole")
+    cold.expect_status(STATUS_POWEROFF)
+    assert cold.ledger["regions"], "no region was compared"
+    return f"{cold.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"
+
+
+def test_two_processors(lab):
+    """The same with two processors, but for what never repeats exactly there (compare.py)."""
+    boot, forked = both(lab, "two", cpus=2)
+    boot.expect_status(STATUS_POWEROFF)
+    return f"{boot.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"
+
+
+def test_server_refuses():
+    """A disk of another size, or knobs of another machine: refused in one line."""
+    servers = Servers()
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.") as work:
+        disks = {size: os.path.join(work, f"{size}.img") for size in (64, 128)}
+        for size, name in disks.items():
+            with open(name, "wb") as disk:
+                disk.truncate(size * 63 * 16 * 512)
+        knobs = os.path.join(work, "knobs")
+        with open(knobs, "w", encoding="ascii") as out:
+            out.write("pmi_skid 1\ntsc_hz 50000000\n")
+        socket = servers.socket(disks[64], ["--memory", "512", "--cpus", "1"], None)
+        for arguments, word in ((["--disk", disks[128]], "another size"),
+                                (["--disk", disks[64], "--knobs", knobs], "another machine"),
+                                (["--disk", disks[64], "--cpus", "2"], "--cpus is the server's")):
+            done = subprocess.run([path("testbed", "run.sh"), "--from", socket, *arguments],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=BACKSTOP_SECONDS, check=False)
+            lines = done.stderr.splitlines()
+            assert done.returncode == 2 and len(lines) == 1 and word in lines[0], \
+                f"{arguments}: exit status {done.returncode}, {lines}"

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_containment.py: what the guest cannot do, with the test kernel on the hypervisor's test
+# build: MSRs that reach the hypervisor. Each mechanism is taken out once as well, and its test must
+# then fail.
+import os
+import re
+
+import host
+from host import Plan, results
+import kernel
+from machine import STATUS_POWEROFF, path
+import pytest
+
+# MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
+# vmx/exit/msr.c, in its order: index, kind of test, whether the emulator has it already.
+HAS, ADDED = True, False
+TME_ACTIVATE = 0x982
+REGION_CPUID = 1001  # tests/kernel/kernel.h
+MSRS = [
+    (0x079, "read-only", HAS),     # IA32_BIOS_UPDT_TRIG
+    (0x08c, "refused", ADDED), (0x08f, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
+    (0x09b, "refused", ADDED), (0x09e, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
+    (0x1f2, "kept", ADDED), (0x1f3, "kept", ADDED),        # IA32_SMRR
+    (0x1f4, "kept", ADDED), (0x1f5, "kept", ADDED),        # MSR_PRMRR
+    (0x2a0, "kept", ADDED), (0x2a7, "kept", ADDED),        # MSR_PRMRR_BASE_n
+    (0x2f4, "kept", ADDED), (0x2f5, "kept", ADDED),        # MSR_UNCORE_PRMRR
+    (0x4e0, "refused", ADDED), (0x4e3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
+    (0x1400, "kept", ADDED), (0x1401, "kept", ADDED),      # IA32_SEAMRR
+    (0x080, "kept", ADDED),                                # MSR_TRACE_HUB_STH_ACPIBAR_BASE
+    (0x0ed, "refused", ADDED), (0x0f0, "refused", ADDED),  # IA32_RAR
+    (0x560, "refused", ADDED), (0x570, "refused", ADDED),  # IA32_RTIT
+    (0x17d0, "refused", ADDED), (0x17d1, "refused", ADDED),  # IA32_HW_FEEDBACK
+    (0x150, "read-only", ADDED),                           # MSR_OC_MAILBOX
+    (0x2e0, "kept", ADDED),                                # MSR_NO_EVICT_MODE
+    (0x105, "read-only", ADDED), (0x2b8, "read-only", ADDED),  # self-tests
+    (0x2bc, "read-only", ADDED), (0x2c2, "read-only", ADDED), (0x2c6, "read-only", ADDED),
+    (0x2d6, "read-only", ADDED), (0x2d7, "read-only", ADDED),
+    (0x4f0, "read-only", ADDED), (0x4f8, "read-only", ADDED),
+    # What an outer hypervisor has: KVM's clock, its others, Hyper-V's, both ends of the range.
+    (0x011, "refused", ADDED), (0x012, "refused", ADDED),
+    (0x40000000, "refused", ADDED), (0x40000021, "refused", ADDED), (0x40000073, "refused", ADDED),
+    (0x4b564d00, "refused", ADDED), (0x4b564d01, "refused", ADDED), (0x4b564d03, "refused", ADDED),
+    (0x4fffffff, "refused", ADDED), (0xc0010015, "refused", ADDED),
+    (0x984, "kept", ADDED),                                # IA32_TME
+    (0xc80, "kept", ADDED),                                # IA32_DEBUG_INTERFACE
+    (0x200, "kept", HAS), (0x201, "kept", HAS), (0x20f, "kept", HAS), (0x250, "kept", HAS),
+    (0x258, "kept", HAS), (0x259, "kept", HAS), (0x268, "kept", HAS), (0x26f, "kept", HAS),
+    (0x2ff, "kept", HAS),                                  # MTRRs
+    (0x480, "refused", HAS), (0x48c, "refused", HAS),      # IA32_VMX
+    (0x6a0, "refused", ADDED), (0x6a2, "refused", ADDED),  # CET
+    (0x6a4, "refused", ADDED), (0x6a8, "refused", ADDED),
+    (0x1200, "refused", ADDED), (0x14ce, "refused", ADDED),  # architectural LBRs
+    (0x1500, "refused", ADDED), (0x161f, "refused", ADDED),
+]
+PASSED = [(0x048, 0), (0x049, 0), (0x10b, 0)]  # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD
+
+
+def msr_plan():
+    plan = Plan(*[f"msr {index:#x} {0x1000 + index:#x}" for index, _, has in MSRS if not has],
+                *[f"msr {index:#x} {value:#x}" for index, value in PASSED],
+                "msr 0x123 2", "cpuid 7 0 ecx 0x2000")  # IA32_MCU_OPT_CTRL; TME
+    plan.knobs.append(f"msr {TME_ACTIVATE:#x} {4 << 32:#x}")
+    plan.add(f"msr-kept:{TME_ACTIVATE}", *[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
+    return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special")
+
+
+def test_msrs(lab):
+    """Each MSR of the table: what the guest gets, and that the hardware's register stays."""
+    boot = host.run(lab, "contain-msr", msr_plan(), efi=host.image_with_hooks())
+    found = results(boot)
+    assert all(found.values()), (boot.console[-1500:], found)
+    # Of 40 address bits, IA32_TME_ACTIVATE says, 4 are an encryption key's.
+    assert "physical addresses: 36 bits" in boot.console and "EPT maps 0x0 to 0x1000000000," in \
+        boot.console, "the EPT's size"
+    lines = boot.console.count("was refused: #GP")
+    assert lines == 16, f"{lines} lines about refused writes, wanted 16"
+    return f"{len(found)} registers"
+
+
+def test_msrs_without_rules(lab):
+    """With every MSR passed through each of these tests fails, but those of what passes anyway."""
+    image = path("build", "test", "mutants", "no_msr_rules.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make test-image"
+    found = results(host.run(lab, "contain-msr-mutant", msr_plan(), efi=image))
+    passed = [name for name, good in found.items() if good]
+    assert set(passed) == {f"msr-passed:{index}" for index, _ in PASSED}, passed
+
+
+def place(lab):
+    return kernel.run(lab, "contain", Plan().add("sleep", "secrets", "hidden"))
+
+
+def mutant(lab, name):
+    image = path("build", "mutants", f"{name}.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make check"
+    return kernel.run(lab, f"contain-{name}", Plan().add("secrets", "hidden", "sleep"), efi=image)
+
+
+def expect(boot, name):
+    assert results(boot)[name], kernel.notes(boot)
+
+
+def test_memory(lab):
+    """Every page of image, pool and doorbell: read, written, executed; #GP each."""
+    boot = place(lab)
+    expect(boot, "hidden")
+    sizes = re.search(r"hidden: image (\d+) KiB, pool (\d+) KiB", boot.console)
+    wanted = sum(int(size) for size in sizes.groups()) // 4
+    found = int(boot.lines("results")[0]["hidden_pages"])
+    assert found == wanted, f"{found} pages refuse a read, image and pool have {wanted}"
+    return re.search(r"^# (\d+ pages hidden; .*)$", boot.console, re.MULTILINE)[1]
+
+
+def test_memory_mapped(lab):
+    """With the hidden ranges mapped the sweep fails at its first step: no page refuses a read."""
+    boot = mutant(lab, "nothing_hidden")
+    assert not results(boot)["hidden"] and boot.lines("results")[0]["hidden_pages"] == "0"
+
+
+def test_sleep(lab):
+    """S3 and every other sleep but S5 is #GP by any access, and not in the guest's ACPI tables."""
+    boot = place(lab)
+    expect(boot, "sleep")
+    assert "the guest's sleep with SLP_TYP 0x1 was refused: #GP" in boot.console
+    assert "the guest asked for power-off (SLP_TYP 0)" in boot.console
+
+
+def test_log(lab):
+    """No number in the log that the guest reads is an address in the hypervisor's memory."""
+    expect(place(lab), "secrets")
+    return re.search(r"^# (\d+ bytes of log .*)$", place(lab).console, re.MULTILINE)[1]
+
+
+def test_log_with_address(lab):
+    """The same test finds one that is there."""
+    console = mutant(lab, "careless_io").console
+    assert "not ok 1 - secrets" in console and "the log has the hypervisor's address" in console
+
+
+def test_sleep_unguarded(lab):
+    """Without the guard the ACPI tables still have S3, and writing its type ends the run."""
+    boot = mutant(lab, "careless_io")
+    assert "the DSDT has sleep states 0x28, wanted S5 alone" in boot.console, boot.last_line()
+    assert "- sleep" not in boot.console and boot.status != STATUS_POWEROFF, boot.status
+
+
+def test_overflow_unguarded(lab):
+    """With the guard page mapped a root stack that overflows is not named."""
+    image = path("build", "test", "mutants", "unguarded.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make test-image"
+    boot = host.run(lab, "contain-unguarded", Plan().add("host-fault:1"), efi=image,
+                    until=host.STOPPED)
+    assert "TAP version" in boot.console, boot.last_line()
+    assert "stack overflow" not in boot.console, boot.last_line()
+
+
+def lines(lab):
+    return kernel.run(lab, "contain-lines", Plan().add("task", "apic-base-lines", "x2apic",
+                                                       "apic-base-lines"))
+
+
+def test_lines(lab):
+    """A line for each refusal of the hypervisor's, with what became of it; no other."""
+    boot = lines(lab)
+    assert all(results(boot).values()), kernel.notes(boot)
+    found = re.findall(r"^pmuvisor: the guest's write of 0x\w+ to MSR 0x1b was refused: #GP$",
+                       boot.console, re.MULTILINE)
+    assert len(found) == 2, f"{len(found)} lines about IA32_APIC_BASE, wanted one in each mode"
+    tasks = re.findall(r"^pmuvisor: the guest tried a hardware task switch: (.*)$", boot.console,
+                       re.MULTILINE)
+    assert tasks == ["#GP", "double fault"], tasks
+    return "1 line for each of 2 moves of the APIC and 2 task switches"
+
+
+# Wherever the pool ends: in the hypervisor's page tables, a processor's stacks, the EPT.
+EXHAUSTION_PAGES = [3, 20, 35]
+EXHAUSTION = re.compile(r"fault in root mode: (the page pool is used up (?:at the start|by \S.*))")
+
+
+@pytest.mark.parametrize("pages", EXHAUSTION_PAGES,
+                         ids=[f"pool_of_{pages}_pages" for pages in EXHAUSTION_PAGES])
+def test_pool(lab, pages):
+    image = path("build", "mutants", "small_pool.efi")
+    assert os.path.exists(image), f"{image} is missing; run: make check"
+    boot = kernel.run(lab, f"contain-pool-{pages}", Plan(f"msr 0xfff {pages}"), efi=image,
+                      until=host.STOPPED)
+    said = boot.console[boot.console.find("leaving firmware"):]
+    # Once, and once more in the log's tail.
+    lines = EXHAUSTION.findall(said)
+    assert len(lines) == 2 and lines[0] == lines[1], f"{lines}; {boot.last_line()}"
+    assert said.count("fault in root mode: ") == 2, said[-800:]
+    assert host.STOPPED in said and "TAP version" not in said, boot.last_line()
+    return lines[0]
+
+
+# What processors say of themselves (SDM Vol. 4, "IA32_ARCH_CAPABILITIES"), and what root mode then
+# does: include/hypercall.h, MITIGATION.
+RSB, IBRS, L1D, VERW, AUTO = 1, 2, 4, 8, 0x80000000
+MITIGATIONS = [
+    ("old", 0, "mitigations=auto", AUTO | RSB | IBRS | L1D, " RSB fill, IBRS, L1D flush"),
+    ("newer", 1, "mitigations=auto", AUTO | RSB | IBRS | VERW, " RSB fill, IBRS, VERW"),
+    ("timed", 0x1000122, "mitigations=auto stats=cycles", AUTO | IBRS | L1D, " IBRS, L1D flush"),
+    ("off", 0, "mitigations=off", 0, " off"),
+]
+
+
+def guarded(lab, name, capabilities, config):
+    plan = Plan(*kernel.SPECULATION, f"msr 0x10a {capabilities:#x}").add("mitigations", "cpuid")
+    return host.run(lab, f"contain-guarded-{name}", plan, config=config)
+
+
+def path_length(boot):
+    return boot.region(REGION_CPUID)["exits"]["10"]["root_instructions"]["min"]
+
+
+@pytest.mark.parametrize("name, capabilities, config, on, line", MITIGATIONS,
+                         ids=[f"mitigations_{case[0]}" for case in MITIGATIONS])
+def test_mitigations(lab, name, capabilities, config, on, line):
+    boot = guarded(lab, name, capabilities, config)
+    expect(boot, "mitigations")
+    found = int(boot.lines("results")[0]["mitigations"])
+    assert found == on, f"CPUID says {found:#x}, wanted {on:#x}"
+    assert re.search(f"^pmuvisor: mitigations:{line}$", boot.console, re.MULTILINE)
+    return f"{line.strip()}: {path_length(boot)} root instructions a CPUID exit"
+
+
+def test_mitigations_not_needed(lab):
+    """With auto on a processor that offers nothing, and with off: the same path, not one longer."""
+    off = path_length(guarded(lab, "off", 0, "mitigations=off"))
+    boot = host.run(lab, "contain-none", Plan().add("cpuid"), config="mitigations=auto")
+    assert "pmuvisor: mitigations: none needed" in boot.console and path_length(boot) == off, off
+    return f"{off} root instructions"

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_model.py: the model of the NMI bookkeeping, checked on the host (tests/model/), and the
+# kernel module of programs/module/ loaded into the guest.
+import subprocess
+
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, Skip, path
+
+STATUS_SKIPPED = 77
+
+
+def test_bookkeeping_model():
+    """Every state of the model: whole it holds, without a mechanism it gives a counterexample."""
+    done = subprocess.run([path("tests/model/run.sh")], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=BACKSTOP_SECONDS, check=False)
+    lines = done.stdout.splitlines()
+    if done.returncode == STATUS_SKIPPED:
+        raise Skip(lines[-1])
+    wrong = [line for line in lines if not line.startswith("PASS ")]
+    assert done.returncode == 0 and lines and not wrong, wrong or done.returncode
+
+
+def test_module(lab):
+    """The module for unknown NMIs loads under PMUvisor and starts with its counters at 0."""
+    boot = lab.emulator("guest-module", tools=True, jobs="module")
+    boot.expect_status(STATUS_POWEROFF)
+    rows = boot.lines("module")
+    assert rows and rows[0]["handed_back"] == "0" and rows[0]["not_ours"] == "0", \
+        rows or boot.last_line()
+
+
+def test_module_refuses(lab):
+    """Without PMUvisor the module refuses to load and says why in one line."""
+    boot = lab.emulator("native-module", tools=True, entry="native", jobs="module")
+    boot.expect_status(STATUS_POWEROFF)
+    assert "job: name=module status=0" in boot.console, boot.last_line()
+    assert "CPUID shows no hypervisor, wanted PMUvisor" in boot.console

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_vtd.py: DMA containment, by the EFI program of tests/vtd/ on QEMU's emulated VT-d, without
+# VMX. Each run begins with the same DMA where nothing stops it: it must arrive.
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+
+import guest
+from machine import BACKSTOP_SECONDS, Skip, path
+
+FIRMWARE = "/usr/share/ovmf/OVMF.fd"
+STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
+
+NO_UNIT = "pmuvisor: DMA is not contained: firmware reports no VT-d (no ACPI table DMAR)"
+CONTROL = {f"control/{name}" for name in (
+    "device_found", "ordinary_memory", "write_lands_without_translation",
+    "read_lands_without_translation")}
+CONTAINED = {"started", "pages_as_announced", "ordinary_memory", "no_fault", "write_refused",
+             "fault_recorded", "read_refused", "registers_refused", "interrupts_not_remapped"}
+EVERYTHING = CONTROL | {
+    f"{scenario}/{name}" for scenario in ("shared", "takeover", "small_pages", "three_levels")
+    for name in CONTAINED} | {
+    "plan/x2apic_forced_refused", "plan/x2apic_without_remapping", "plan/unit_untouched",
+    "off/write_lands", "off/ordinary_memory",
+    "takeover/firmware_map_in_use", "takeover/x2apic_with_remapping_refused",
+    "acpi/hide_says_done", "acpi/dmar_hidden", "acpi/others_stay", "acpi/both_lists_right"}
+
+
+def run(lab, name, unit, efi="BOOTX64.EFI"):
+    """One machine with this unit (None: without); the lines that the program said."""
+    if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
+        raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-vtd.") as work:
+        boot = os.path.join(work, "EFI", "BOOT")
+        os.makedirs(boot)
+        shutil.copy(path("build", "vtd", efi), os.path.join(boot, "BOOTX64.EFI"))
+        command = ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
+                   "-bios", FIRMWARE, "-nic", "none", "-vga", "none", "-display", "none",
+                   # Time is instructions: the device's delay of 100 ms is soon over.
+                   "-icount", "shift=7,sleep=off",
+                   "-no-reboot", "-device", "edu,dma_mask=0xffffffffffffffff",
+                   "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
+                   "-drive", f"format=raw,file=fat:rw:{work}", "-serial", "stdio"]
+        if unit is not None:
+            command += ["-device", f"intel-iommu,{unit}"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            try:
+                output = process.communicate(timeout=BACKSTOP_SECONDS)[0].decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise AssertionError(f"{name}: still running after {BACKSTOP_SECONDS} s") from None
+    with open(os.path.join(lab.keep, f"vtd-{name}.console"), "w", encoding="utf-8") as kept:
+        kept.write(output)
+    return process.returncode, output.replace("\r", "")
+
+
+def expect(lab, name, unit, wanted, said):
+    status, output = run(lab, name, unit)
+    results = {check: result for result, check in re.findall(r"vtd: (ok|FAIL) (\S+)", output)}
+    wrong = sorted(check for check, result in results.items() if result != "ok")
+    missing = sorted(wanted - results.keys())
+    assert not wrong and not missing, f"failed: {wrong}, not run: {missing}"
+    assert "vtd: end, 0 failed" in output and status == STATUS_PASSED, f"exit status {status}"
+    lines = [line for line in output.splitlines() if line.startswith("pmuvisor: DMA")]
+    assert lines == said, lines
+    return f"{len(results)} checks"
+
+
+def contained(levels, tables):
+    return f"pmuvisor: DMA contained by 1 VT-d units, {levels} levels, {tables}"
+
+
+def test_contained(lab):
+    """The EPT's own tables, a unit that firmware left on, units without large pages or level 4."""
+    return expect(lab, "contained", "aw-bits=48", EVERYTHING,
+                  [contained(4, "the EPT's tables"), contained(4, "the EPT's tables"),
+                   contained(4, "own tables"), contained(3, "the EPT's tables")])
+
+
+def test_caching_mode_39_bits(lab):
+    """A unit that caches what is not present, and has tables of three levels only."""
+    return expect(lab, "caching", "aw-bits=39,caching-mode=on", EVERYTHING,
+                  [contained(3, "the EPT's tables"), contained(3, "the EPT's tables"),
+                   contained(3, "own tables"), contained(3, "the EPT's tables")])
+
+
+def test_scalable_unit(lab):
+    """A unit that has scalable mode, device TLBs and snoop control as well."""
+    return expect(lab, "scalable",
+                  "aw-bits=48,x-scalable-mode=on,snoop-control=on,device-iotlb=on", EVERYTHING,
+                  [contained(4, "the EPT's tables"), contained(4, "the EPT's tables"),
+                   contained(4, "own tables"), contained(3, "the EPT's tables")])
+
+
+def test_no_unit(lab):
+    """No VT-d: one line says that DMA is not contained, and so it is not."""
+    return expect(lab, "none", None, CONTROL | {"none/not_started", "none/no_pages"},
+                  [NO_UNIT])
+
+
+def test_hypervisor_without_unit(lab):
+    """PMUvisor itself says so in the emulator, which has no VT-d, and goes on."""
+    assert guest.guest(lab).console.count(NO_UNIT) == 1
+
+
+def firmware_page():
+    """Address of a page of the emulator's ROM whose words look like a capable unit, so that DMAR
+    may name it. It obeys no command."""
+    with open(FIRMWARE, "rb") as source:
+        rom = source.read()
+    for offset in range(0, len(rom), 4096):
+        cap, ecap, _, status = struct.unpack_from("<QQII", rom, offset + 8)
+        if cap & 0x600 and ecap & 2 and cap >> 16 & 0x3f in range(38, 57) and \
+                not status >> 26 & 1:
+            return (1 << 32) - len(rom) + offset
+    raise Skip("no page of the firmware looks like a unit")
+
+
+def dmar_with(base):
+    body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
+    table = bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
+                                  b"TESTBED", 1, b"INTL", 1) + body)
+    table[9] = -sum(table) & 0xff
+    return table
+
+
+def with_dmar(lab, name, base):
+    """The guest on a machine whose DMAR names one unit at that address; it touches it as well."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-dmar.") as work:
+        table = os.path.join(work, "dmar.aml")
+        with open(table, "wb") as out:
+            out.write(dmar_with(base))
+        with open(path("boot", "grub.cfg"), encoding="utf-8") as source:
+            menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
+                "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
+        return lab.emulator(name, jobs="touch", menu=menu, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
+                            append=f"ignore_loglevel pmv.touch={base:#x}")
+
+
+def test_hypervisor_hides_unit(lab):
+    """A unit that does not obey: one line, and the guest sees neither DMAR nor the registers."""
+    base = firmware_page()
+    boot = with_dmar(lab, "dmar-rom", base)
+    for said in (f"pmuvisor: DMA is not contained: the VT-d unit at {base:#x} does not ",
+                 "ACPI: APIC", f"read of {base:#x}", f"write of {base:#x}"):
+        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    assert "ACPI: DMAR" not in boot.console, "the guest sees DMAR"
+
+
+def test_hypervisor_leaves_unit(lab):
+    """A unit that cannot contain DMA, here because nothing is there: the guest keeps all of it."""
+    base = 0xfed90000
+    boot = with_dmar(lab, "dmar-empty", base)
+    for said in ("pmuvisor: DMA is not contained: the VT-d units have in common capabilities",
+                 "ACPI: DMAR", f"touch: page={base:#x}"):
+        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    assert f"of {base:#x} " not in boot.console, "the unit is hidden"

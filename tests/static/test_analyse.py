@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_analyse.py: static analysis: cppcheck of all C sources and clang-tidy of the hypervisor's with
+# the flags of its build. Both have to see the bugs of bad.c, and nothing else. What they look for is
+# in cppcheck.txt and in .clang-tidy, with a reason for all that is left out.
+import concurrent.futures
+import glob
+import os
+import shlex
+import subprocess
+
+from machine import BACKSTOP_SECONDS, TOP, path
+from rooms import rooms
+
+HYPERVISOR = rooms()
+OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
+          "programs/kvm", "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit",
+          "tests/vtd"]
+BAD = "tests/static/bad.c"
+NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
+
+
+def sources(folders):
+    return [name for folder in folders for name in sorted(glob.glob(f"{folder}/*.c", root_dir=TOP))
+            if name not in NOT_C]
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", timeout=BACKSTOP_SECONDS, cwd=TOP, check=False)
+    return done.returncode, done.stdout
+
+
+def cppcheck(files, kinds="warning,performance,portability"):
+    return run("cppcheck", "--quiet", "--std=c11", "--platform=unix64", "-Iinclude", "-I.",
+               f"--enable={kinds}", "--error-exitcode=1",
+               "--suppressions-list=tests/static/cppcheck.txt", "--template=gcc", *files)
+
+
+def build_flags():
+    """What the build gives to the compiler, without the compiler's name."""
+    with open(path("build", "flags"), encoding="utf-8") as file:
+        words = shlex.split(file.read())
+    return words[next(i for i, word in enumerate(words) if word.startswith("-")):]
+
+
+def clang_tidy(files):
+    flags = build_flags()
+    # One process for each file: with several, its check of va_list goes wrong from the second on.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as several:
+        results = list(several.map(lambda file: run("clang-tidy", "--quiet", file, "--", *flags),
+                                   files))
+    return max(status for status, _ in results), "".join(text for _, text in results)
+
+
+def found(text):
+    """The findings without what surrounds them; a header's once."""
+    lines = [line.removeprefix(TOP + "/") for line in text.splitlines()]
+    return sorted({line for line in lines if "warning: " in line or "error: " in line})
+
+
+def test_cppcheck():
+    status, text = cppcheck(sources(HYPERVISOR), "warning,style,performance,portability")
+    assert status == 0, "\n".join(found(text)) or text
+    return f"{len(sources(HYPERVISOR))} files"
+
+
+def test_cppcheck_others():
+    status, text = cppcheck(sources(OTHERS))
+    assert status == 0, "\n".join(found(text)) or text
+    return f"{len(sources(OTHERS))} files"
+
+
+def test_clang_tidy():
+    status, text = clang_tidy(sources(HYPERVISOR))
+    assert status == 0, "\n".join(found(text)) or text
+    return f"{len(sources(HYPERVISOR))} files"
+
+
+def test_cppcheck_sees_bugs():
+    status, text = cppcheck([BAD])
+    assert status != 0 and "[nullPointer" in text and "[arrayIndexOutOfBounds]" in text, text
+
+
+def test_clang_tidy_sees_bugs():
+    status, text = clang_tidy([BAD])
+    assert status != 0 and "[clang-analyzer-core.NullDereference" in text, text
