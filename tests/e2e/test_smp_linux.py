@@ -3,14 +3,12 @@
 # what it does natively: all of them online, PMIs and the kernel's own NMIs on each, counting
 # threads that move, processors switched off and on, kexec, panic, reboot. FULL=1: also other
 # policies, more processors, and the boot times.
-import os
-
+import pytest
 from guest import (EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, after_guest,
                    guest)
 from host import HOST_NMIS, image_with_hooks
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path, tool
 
-FULL = os.environ.get("FULL") == "1"
 TSC = "tsc_hz 50000000\n"
 LIMIT = 40_000  # millions of instructions
 
@@ -51,24 +49,7 @@ def native_four(lab):
 
 def guests(lab):
     """(processors, boot) of each that runs the common jobs, the native one first."""
-    found = [(4, native_four(lab)), (4, four(lab)), (2, two(lab))]
-    if FULL:
-        found += [(4, linux(lab, "intercept", 4, EVERYTHING)),
-                  (4, linux(lab, "msr", 4, EVERYTHING)),
-                  (4, linux(lab, "msr+nmi", 4, EVERYTHING, name="-trap", config="apic=trap")),
-                  (4, linux(lab, "msr+nmi", 4, EVERYTHING, name="-tick",
-                            config="tick=10 unblock=lazy")),
-                  (4, linux(lab, "msr+nmi", 4, EVERYTHING, name="-root-waits",
-                            knobs=TSC + "hide_control wait_for_sipi\n")),
-                  (8, linux(lab, "msr+nmi", 8, SOME)), (2, linux(lab, "native", 2, SOME))]
-    return found
-
-
-def passing_through(lab):
-    """Those of them whose A.1 takes no exits: neither ticks nor a trapped local APIC, which
-    processors that wait in root mode have, too."""
-    return [(cpus, boot) for cpus, boot in guests(lab) if "msr+nmi" in boot.name and
-            not any(word in boot.name for word in ("-trap", "-tick", "-root-waits"))]
+    return [(4, native_four(lab)), (4, four(lab)), (2, two(lab))]
 
 
 def numbers(text):
@@ -99,28 +80,35 @@ def test_online(lab):
         expect_processors(boot, cpus, 2)
 
 
+def expect_backtraces(boot, cpus):
+    row = rows(boot, "sysrql", 1)[0]
+    assert int(row["complete"]) == int(row["rounds"]) == SYSRQ_ROUNDS, row
+    assert row["unknown"] == "0", row
+    # From the sender itself there is none.
+    wanted = [SYSRQ_ROUNDS - len(range(cpu, SYSRQ_ROUNDS, cpus)) for cpu in range(cpus)]
+    assert numbers(row["nmis"]) == wanted, f"{boot.name}: NMIs {row['nmis']}, wanted {wanted}"
+
+
 def test_backtraces(lab):
     """sysrq-l from each processor in turn: every backtrace, each by one NMI, none unknown."""
     for cpus, boot in guests(lab):
-        row = rows(boot, "sysrql", 1)[0]
-        assert int(row["complete"]) == int(row["rounds"]) == SYSRQ_ROUNDS, row
-        assert row["unknown"] == "0", row
-        # From the sender itself there is none.
-        wanted = [SYSRQ_ROUNDS - len(range(cpu, SYSRQ_ROUNDS, cpus)) for cpu in range(cpus)]
-        assert numbers(row["nmis"]) == wanted, f"{boot.name}: NMIs {row['nmis']}, wanted {wanted}"
+        expect_backtraces(boot, cpus)
+
+
+def expect_moves(boot):
+    """Exact counts; the least moves of a run."""
+    found = rows(boot, "moves", 5)
+    for row in found:
+        assert int(row["instructions"]) == LOOP_INSTRUCTIONS and \
+            int(row["branches"]) == LOOP_BRANCHES, f"{boot.name}: {row}"
+        moves = int(row["migrations"])
+        assert moves >= MOVES, f"{boot.name}: {moves} moves, wanted {MOVES} at least: {row}"
+    return min(int(row["migrations"]) for row in found)
 
 
 def test_moved_threads(lab):
     """A counting thread that is moved between processors while it counts: exact counts."""
-    least = None
-    for _, boot in guests(lab):
-        for row in rows(boot, "moves", 5):
-            assert int(row["instructions"]) == LOOP_INSTRUCTIONS and \
-                int(row["branches"]) == LOOP_BRANCHES, f"{boot.name}: {row}"
-            moves = int(row["migrations"])
-            assert moves >= MOVES, f"{boot.name}: {moves} moves, wanted {MOVES} at least: {row}"
-            least = min(least or moves, moves)
-    return f"at least {least} moves in each run"
+    return f"at least {min(expect_moves(boot) for _, boot in guests(lab))} moves in each run"
 
 
 def a1(boot, cpus):
@@ -133,33 +121,72 @@ def a1(boot, cpus):
     return found
 
 
+def expect_a1_as_natively(lab, boot, cpus):
+    natively = a1(native_four(lab), 4)
+    for (cpu, period), row in a1(boot, cpus).items():
+        wanted = natively[cpu % 4, period]
+        assert row["count"] == wanted["count"], f"{boot.name}: {row}, natively {wanted}"
+
+
 def test_a1_on_each(lab):
     """A.1 pinned to each processor: N/M PMIs, branches as natively."""
-    natively = a1(native_four(lab), 4)
     for cpus, boot in guests(lab):
-        for (cpu, period), row in a1(boot, cpus).items():
-            wanted = natively[cpu % 4, period]
-            assert row["count"] == wanted["count"], f"{boot.name}: {row}, natively {wanted}"
+        expect_a1_as_natively(lab, boot, cpus)
+
+
+def expect_no_exits(boot, cpus):
+    for cpu in range(cpus):
+        for number, period in enumerate(A1_PERIODS):
+            account = boot.region(REGION_A1_SMP + 10 * cpu + number)
+            assert exit_count(account) == 0, f"processor {cpu}, M={period}: {account['exits']}"
+            pmi, wanted = account["pmi"], A1_BRANCHES // period
+            assert pmi["raised"] == pmi["nonroot"] == wanted and pmi["root"] == 0, \
+                f"{boot.name}: processor {cpu}, M={period}: {pmi}"
 
 
 def test_a1_no_exits(lab):
     """A.1 pinned to each processor: no exit in its region, every PMI taken in the guest."""
-    for cpus, boot in passing_through(lab):
-        for cpu in range(cpus):
-            for number, period in enumerate(A1_PERIODS):
-                account = boot.region(REGION_A1_SMP + 10 * cpu + number)
-                assert exit_count(account) == 0, f"processor {cpu}, M={period}: {account['exits']}"
-                pmi, wanted = account["pmi"], A1_BRANCHES // period
-                assert pmi["raised"] == pmi["nonroot"] == wanted and pmi["root"] == 0, \
-                    f"{boot.name}: processor {cpu}, M={period}: {pmi}"
+    expect_no_exits(four(lab), 4)
+    expect_no_exits(two(lab), 2)
+
+
+def expect_pmis_at_once(boot, cpus):
+    row = rows(boot, "pmiall", 1)[0]
+    assert numbers(row["pmis"]) == numbers(row["nmis"]) == [PMIS_AT_ONCE] * cpus, \
+        f"{boot.name}: {row}"
 
 
 def test_pmis_at_once(lab):
     """PMIs on all processors at the same time: as many as natively on each, as many NMIs."""
     for cpus, boot in guests(lab):
-        row = rows(boot, "pmiall", 1)[0]
-        assert numbers(row["pmis"]) == numbers(row["nmis"]) == [PMIS_AT_ONCE] * cpus, \
-            f"{boot.name}: {row}"
+        expect_pmis_at_once(boot, cpus)
+
+
+# Column, processors, jobs, what tells it from others, options; whether A.1 takes no exits: a tick
+# exits, and so does a trapped local APIC, which processors that wait in root mode have, too.
+OTHERS = [("intercept", 4, EVERYTHING, "", {}, False),
+          ("msr", 4, EVERYTHING, "", {}, False),
+          ("msr+nmi", 4, EVERYTHING, "-trap", {"config": "apic=trap"}, False),
+          ("msr+nmi", 4, EVERYTHING, "-tick", {"config": "tick=10 unblock=lazy"}, False),
+          ("msr+nmi", 4, EVERYTHING, "-root-waits",
+           {"knobs": TSC + "hide_control wait_for_sipi\n"}, False),
+          ("msr+nmi", 8, SOME, "", {}, True),
+          ("native", 2, SOME, "", {}, False)]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("column, cpus, jobs, name, more, passes", OTHERS,
+                         ids=[f"others_{other[0]}_{other[1]}{other[3]}" for other in OTHERS])
+def test_others(lab, column, cpus, jobs, name, more, passes):
+    """All of the above with other policies, options and numbers of processors."""
+    boot = linux(lab, column, cpus, jobs, name=name, **more)
+    expect_processors(boot, cpus, 2)
+    expect_backtraces(boot, cpus)
+    expect_a1_as_natively(lab, boot, cpus)
+    if passes:
+        expect_no_exits(boot, cpus)
+    expect_pmis_at_once(boot, cpus)
+    return f"at least {expect_moves(boot)} moves in each run"
 
 
 def test_switched_at_once(lab):
@@ -228,18 +255,23 @@ def ticks(boot):
 
 def test_boot_time(lab):
     """Linux's init with 4 processors at most 2.5 times as long after power-on as with one, by the
-    emulator's clock; FULL=1: the whole boot by the wall's as well, best of three."""
+    emulator's clock."""
     one = ticks(linux(lab, "msr+nmi", 1, "smp"))
     said = []
     for boot in (four(lab), native_four(lab)):
         said.append(f"{boot.name}: {ticks(boot)} / {one} = {ticks(boot) / one:.2f}")
     assert ticks(four(lab)) <= MAX_BOOT * one, said
-    if FULL:
-        best = [min(linux(lab, "msr+nmi", cpus, "smp", name=f"-wall{i}").seconds for i in range(3))
-                for cpus in (1, 4)]
-        said.append(f"wall: {best[1]:.1f} s / {best[0]:.1f} s = {best[1] / best[0]:.2f}")
-        assert best[1] <= MAX_BOOT * best[0], said
     return "; ".join(said)
+
+
+@pytest.mark.full
+def test_boot_time_of_wall(lab):
+    """The same of the whole boot by the wall's clock, best of three."""
+    best = [min(linux(lab, "msr+nmi", cpus, "smp", name=f"-wall{i}").seconds for i in range(3))
+            for cpus in (1, 4)]
+    said = f"{best[1]:.1f} s / {best[0]:.1f} s = {best[1] / best[0]:.2f}"
+    assert best[1] <= MAX_BOOT * best[0], said
+    return said
 
 
 def test_host_nmis(lab):
