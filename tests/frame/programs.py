@@ -40,6 +40,11 @@ def results_of(output):
     return found
 
 
+def expect(right, text):
+    if not right:
+        raise AssertionError(text)
+
+
 class Program(pytest.File):
     """One program. `names`: what finds a test's name in its sources."""
 
@@ -75,15 +80,15 @@ class Program(pytest.File):
         status, output, _ = self.run()
         found, last = results_of(output), (output.strip().splitlines() or ["no output"])[-1]
         unknown = sorted(set(found) - set(self.tests()))
-        assert not unknown, f"the program ran {unknown}, which its source does not name"
-        assert found, f"exit status {status}: the program ran no test: {last}"
-        assert test in found, f"exit status {status}: the program did not run this: {last}"
+        expect(not unknown, f"the program ran {unknown}, which its source does not name")
+        expect(found, f"exit status {status}: the program ran no test: {last}")
+        expect(test in found, f"exit status {status}: the program did not run this: {last}")
         result, text = found[test]
         if result in SKIPPED:
             raise Skip(text or "the program skipped it")
-        assert result in GOOD, text or wrong_lines(output, test)
+        expect(result in GOOD, text or wrong_lines(output, test))
         bad = [name for name, (other, _) in found.items() if other not in GOOD + SKIPPED]
-        assert status == 0 or bad, f"exit status {status}: {last}"
+        expect(status == 0 or bad, f"exit status {status}: {last}")
         return text
 
     def share(self):

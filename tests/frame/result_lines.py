@@ -56,10 +56,10 @@ class Lines:
     @staticmethod
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(report):
-        """No dots and letters; the category is what pytest's own report at the end goes by."""
-        if report.when == "call" or report.skipped:
-            return report.outcome, "", ""
-        return "error" if report.failed else "", "", ""
+        """No dots and letters; category and word are those of pytest's own report at the end."""
+        if report.failed:
+            return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
+        return report.outcome if report.when == "call" or report.skipped else "", "", ""
 
     def pytest_sessionfinish(self, session, exitstatus):
         self.over = not self.config.option.collectonly
