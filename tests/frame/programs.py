@@ -100,7 +100,7 @@ def wrong_lines(output, test):
     """What a failed test said of itself: cmocka's lines between its start and its result."""
     said = re.search(rf"\[\s*RUN\s*\] {test}\n(.*?)\[\s*FAILED\s*\] {test}$", output,
                      re.DOTALL | re.MULTILINE)
-    return said[1] if said else output[-600:]
+    return said[1] if said and said[1] else output[-600:]
 
 
 class ProgramTest(pytest.Item):
