@@ -10,6 +10,5 @@ pytest.register_assert_rewrite("guest", "host", "kernel", "native", "policies", 
 @pytest.fixture(scope="session")
 def lab(request):
     """Makes boots (testbed/machine.py). Tests that name the same boot share it."""
-    # pylint: disable-next=import-outside-toplevel # pytest loads it as a plugin first
     from run_ahead import LAB
     return request.config.stash[LAB]

@@ -6,6 +6,7 @@
 # another. Tests that use pytest's fixtures, but for `lab` and parameters, run in this thread in
 # their turn.
 import concurrent.futures
+import inspect
 import itertools
 import os
 import queue
@@ -31,8 +32,13 @@ def pytest_addoption(parser):
                      help="where boots leave their consoles and ledgers")
 
 
-def parameters(item):
-    return item.callspec.params if hasattr(item, "callspec") else {}
+def known(item, lab):
+    """What a function that runs ahead can be given, by name."""
+    return {"lab": lab, **(item.callspec.params if hasattr(item, "callspec") else {})}
+
+
+def arguments(item):
+    return set(inspect.signature(item.obj).parameters)
 
 
 def may_run_ahead(item):
@@ -40,9 +46,9 @@ def may_run_ahead(item):
         return False
     if isinstance(item, ProgramTest):
         return True
-    # pylint: disable-next=unidiomatic-typecheck # not a method of unittest's
+    # A method of unittest's is a Function as well. `lab` itself uses `request`.
     return type(item) is pytest.Function and item.cls is None and \
-        set(item.fixturenames) <= {"lab", *parameters(item)}
+        arguments(item) | set(item.fixturenames) - {"request"} <= set(known(item, None))
 
 
 def outcome_ahead(item, lab):
@@ -50,8 +56,8 @@ def outcome_ahead(item, lab):
         outcome = Outcome(item.look)
         outcome.seconds = item.parent.share()
         return outcome
-    known = {"lab": lab, **parameters(item)}
-    return Outcome(item.obj, **{name: known[name] for name in item.fixturenames})
+    values = known(item, lab)
+    return Outcome(item.obj, **{name: values[name] for name in arguments(item)})
 
 
 def rank(items):
@@ -150,7 +156,6 @@ def pytest_runtestloop(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    # pylint: disable-next=protected-access # as pytest's own hook does
     names = pyfuncitem._fixtureinfo.argnames
     deliver(pyfuncitem, pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in names})
     return True
