@@ -84,7 +84,7 @@ def counts(account):
     return {entry["name"]: entry["count"] for entry in account["exits"].values()}
 
 
-def test_bench_kernel_runs(lab):
+def test_kernel_runs(lab):
     """KVM's modules load, the launcher ends well, the test kernel finds nothing wrong."""
     boot = measured(lab)
     boot.expect_status(STATUS_POWEROFF)

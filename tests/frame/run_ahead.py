@@ -6,6 +6,7 @@
 # another. Tests that use pytest's fixtures, but for `lab` and parameters, run in this thread in
 # their turn.
 import concurrent.futures
+import contextlib
 import inspect
 import itertools
 import os
@@ -127,14 +128,15 @@ class Threads:
 
 
 def run_tests(session, threads):
-    for items in threads.tests():
-        # The session in the place of the next test: what belongs to the session stays.
-        for item, following in zip(items, items[1:] + [session]):
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.shouldfail:
-                raise session.Failed(session.shouldfail)
-            if session.shouldstop:
-                raise session.Interrupted(session.shouldstop)
+    with contextlib.closing(threads.tests()) as tests:
+        for items in tests:
+            # The session in the place of the next test: what belongs to the session stays.
+            for item, following in zip(items, items[1:] + [session]):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop:
+                    raise session.Interrupted(session.shouldstop)
 
 
 def pytest_runtestloop(session):
