@@ -3,7 +3,7 @@
 # Targets that run something or write outside build/; included by the Makefile.
 #
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
-#   make check       installs what is missing, builds, runs all tests; build/junit.xml has the results
+#   make check       installs what is missing, builds, runs all tests; results: build/junit.xml too
 #   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
 #   python3 -m pytest [-k WORD] [--lf] [--durations=N] [FILE ...]   what is built already
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal

@@ -2,8 +2,8 @@
  * kvm.c: the job `kvm`: loads this kernel's own KVM and starts a guest under it with the launcher
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
- * line on its own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of `build.sh --kvm` or
- * `--kvm-bench` has what it takes.
+ * line on its own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of
+ * `build.sh --kvm` or `--kvm-bench` has what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"

@@ -2,7 +2,8 @@
  *
  * The documented differences between a guest of PMUvisor and the machine itself: one table. The
  * native run makes of each result what the guest has to get, so that both runs have to be the same;
- * a row that never changed anything, or one that is missing, fails the test (tests/e2e/test_fuzz.py).
+ * a row that never changed anything, or one that is missing, fails the test
+ * (tests/e2e/test_fuzz.py).
  */
 #include "fuzz.h"
 

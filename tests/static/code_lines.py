@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# code_lines.py: counts lines of code by folder: all that is linked into the image, which has a limit.
-# Density gains nothing: a line without a letter or digit, such as a bracket alone, counts as none; a
-# line of several statements as so many. Blank lines and comments count as none.
+# code_lines.py: counts lines of code by folder: all that is linked into the image, which has a
+# limit. Density gains nothing: a line without a letter or digit, such as a bracket alone, counts as
+# none; a line of several statements as so many. Blank lines and comments count as none.
 # Usage: code_lines.py [--max N] [ROOT]
 import argparse
 import os
@@ -62,8 +62,8 @@ def main():
     for folder in [*rooms(), "include"]:
         files, lines = count_folder(os.path.join(arguments.root, folder))
         if files == 0:
-            print(f"code_lines.py: no code in {folder}, wanted some; correct FOLDERS of the Makefile",
-                  file=sys.stderr)
+            print(f"code_lines.py: no code in {folder}, wanted some; correct FOLDERS of the "
+                  "Makefile", file=sys.stderr)
             return 1
         print(f"{folder:12} {files:3} files {lines:6} lines")
         total += lines

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_analyse.py: static analysis: cppcheck of all C sources and clang-tidy of the hypervisor's with
-# the flags of its build. Both have to see the bugs of bad.c, and nothing else. What they look for is
-# in cppcheck.txt and in .clang-tidy, with a reason for all that is left out.
+# test_analyse.py: static analysis: cppcheck of all C sources and clang-tidy of the hypervisor's
+# with the flags of its build. Both have to see the bugs of bad.c, and nothing else. What they look
+# for is in cppcheck.txt and in .clang-tidy, with a reason for all that is left out.
 import concurrent.futures
 import glob
 import os
@@ -13,8 +13,8 @@ from rooms import rooms
 
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
-          "programs/kvm", "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit",
-          "tests/vtd"]
+          "programs/kvm", "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted",
+          "tests/unit", "tests/vtd"]
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
 

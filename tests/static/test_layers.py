@@ -10,8 +10,8 @@ from machine import TOP, path
 
 def test_hypervisor():
     """The hypervisor itself: nothing goes back up, no loop of more than four files."""
-    done = subprocess.run([path("tests", "static", "layers.py"), "build"], cwd=TOP, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run([path("tests", "static", "layers.py"), "build"], cwd=TOP,
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -46,7 +46,8 @@ def test_table(tmp_path, monkeypatch):
 def test_loop(tmp_path, monkeypatch):
     """Files that call each other in a ring are one loop."""
     monkeypatch.chdir(tmp_path)
-    ring = {f"low/{n}.c": f"void f{(n + 1) % 5}(void); void f{n}(void) {{ f{(n + 1) % 5}(); f{n}(); }}"
-            for n in range(5)}
+    following = {n: (n + 1) % 5 for n in range(5)}
+    ring = {f"low/{n}.c": f"void f{other}(void); void f{n}(void) {{ f{other}(); f{n}(); }}"
+            for n, other in following.items()}
     edges = compiled(tmp_path, {**ring, "high/a.c": "void f0(void); void g(void) { f0(); }"})
     assert layers.loops(edges) == [[f"low/{n}.c" for n in range(5)]]
