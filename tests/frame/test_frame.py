@@ -36,6 +36,9 @@ def test_number(number):
 def test_with_fixture(tmp_path):
     return tmp_path.exists()
 
+def test_wrong_with_fixture(tmp_path):
+    assert not tmp_path.exists()
+
 @pytest.mark.full
 def test_long():
     pass
@@ -68,7 +71,7 @@ def test_lines_and_status(run):
                  "FAIL x/broken: KeyError: 'key'", "SKIP x/left_out: a reason", "PASS x/first: 1",
                  "PASS x/second: 2", "PASS x/with_fixture: True"):
         assert sum(found.startswith(line) for found in lines) == 1, (line, lines)
-    assert lines[-1] == "4 passed, 2 failed, 1 skipped" and status != 0, (status, lines)
+    assert lines[-1] == "4 passed, 3 failed, 1 skipped" and status != 0, (status, lines)
 
 
 def test_names_choose(run):
@@ -92,9 +95,11 @@ def test_full(run):
 
 
 def test_stops(run):
-    """At the first failure, with tests that wait for their turn."""
-    status, lines = run("-x", "--named", "bad with_fixture")
-    assert lines[-1] == "0 passed, 1 failed, 0 skipped" and status != 0, (status, lines)
+    """At the first failure, of a function that ran ahead and of one that had its turn."""
+    for words, line in (("bad good", "1 passed, 1 failed, 0 skipped"),
+                        ("with_fixture", "1 passed, 1 failed, 0 skipped")):
+        status, lines = run("-x", "--named", words)
+        assert lines[-1] == line and status != 0, (status, lines)
 
 
 def judged(status, output):
