@@ -63,8 +63,8 @@ enum option_kind {
     OPTION(unblock, CHOICE, unblock_lazy, false, "eager or lazy",                                  \
            VALUES(NAME("eager", false), NAME("lazy", true)),                                       \
            "When root mode takes NMIs again after an exit inside the guest's NMI handler. eager: " \
-           "at each such exit. lazy: before host work alone, which saves 20 root instructions; a " \
-           "host NMI is then found after the handler's end.")                                      \
+           "at each such exit. lazy: before host work alone; such an exit is shorter, and a host " \
+           "NMI is found after the handler's end.")                                                \
     OPTION(platform_nmi, CHOICE, platform_nmi_host, false, "guest or host",                        \
            VALUES(NAME("guest", false), NAME("host", true)),                                       \
            "Whose NMIs SERR and IOCHK are. host: the hypervisor answers them, and port 0x61 is "   \
