@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # pages.py: what the pages of the tree say, and what is wrong with it. Each check takes pages,
-# {path from the top: text}, and gives complaints, one line each. It reads the tree, changes nothing.
+# {path from the top: text}, and gives complaints, one line each. Nothing is written.
 import glob
 import os
 import re
@@ -40,12 +40,6 @@ def read(path):
 
 def all_pages():
     return {path: read(path) for path in tree_files() if path.endswith(".md")}
-
-
-def doorstep(pages):
-    """The pages that this folder answers for; the others have owners of their own."""
-    return {path: text for path, text in pages.items()
-            if path in ("README.md", "CONTRIBUTING.md") or path.startswith("docs/")}
 
 
 def prose(text):

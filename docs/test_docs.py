@@ -35,11 +35,6 @@ def fixture_every():
     return pages.all_pages()
 
 
-@pytest.fixture(name="door", scope="module")
-def fixture_door(every):
-    return pages.doorstep(every)
-
-
 def expect_none(complaints):
     assert not complaints, "\n".join(complaints)
 
@@ -67,21 +62,21 @@ def test_links_resolve(every):
     expect_none(pages.dead_links(every))
 
 
-def test_files_are_there(door):
-    expect_none(pages.missing_files(door))
+def test_files_are_there(every):
+    expect_none(pages.missing_files(every))
 
 
-def test_functions_are_there(door):
-    expect_none(pages.missing_functions(door))
+def test_functions_are_there(every):
+    expect_none(pages.missing_functions(every))
 
 
-def test_commands_exist(door):
-    expect_none(pages.bad_commands(door))
+def test_commands_exist(every):
+    expect_none(pages.bad_commands(every))
 
 
-def test_commands_run(door):
+def test_commands_run(every):
     """Those of the blocks ```sh run, which are quick and change nothing."""
-    lines = list(pages.commands(door, "run"))
+    lines = list(pages.commands(every, "run"))
     assert lines, "no block is marked to be run"
     for page, line in lines:
         done = pages.run(line)
