@@ -8,10 +8,10 @@
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/analyse.py
-#   make docs        makes the option pages and pictures of docs/, see docs/docs.mk
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
+#   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
 GUEST ?= cloud
