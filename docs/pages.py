@@ -13,7 +13,7 @@ CODE = (".c", ".h", ".asm", ".cc", ".py")
 # Names that are no files of the tree: what is built, measured or installed, and the guest's.
 MADE = {"build", "bench/out", "bench/build.txt", "boot/grub", "boot/efi"}
 NAMED = {"pmuvisor.cfg", "local.cfg", "custom.cfg", "results.json", "report.html", "part.json",
-         "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
+         "columns.cfg", "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
 # In the place of a name, as in tests/fuzz/NAME.c.
 PLACEHOLDER = re.compile(r"\bNAME\b|_NAME\b")
 FILE_ENDINGS = r"c|h|asm|inc|cc|py|sh|mk|md|cfg|dot|svg|txt|json|pml|patch|ld|asl|lua"
