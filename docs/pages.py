@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PASSED_OVER = {".git", "build", "out", "__pycache__"}
@@ -196,6 +197,28 @@ def bad_command(line):
     unknown = [word for word in words[1:] if word.startswith("--") and
                not re.search(rf"{re.escape(word.split('=')[0])}\b", text) and word != "--help"]
     return f"{words[0]} has no option {unknown[0]}" if unknown else ""
+
+
+def test_names():
+    """group/test of every end-to-end test, as tests/frame/names.py has them."""
+    done = run(f"{shlex.quote(sys.executable)} -B -m pytest --collect-only -v tests/e2e")
+    for path, test, case in re.findall(r"^(\S+)::test_(\w+)(?:\[(.*)\])?$", done.stdout,
+                                       re.MULTILINE):
+        mark = re.search(r'^pytestmark = pytest\.mark\.group\("(.*)"\)', read(path), re.MULTILINE)
+        group = mark[1] if mark else os.path.basename(path)[len("test_"):-len(".py")]
+        yield f"{group}/{(case or test).removeprefix('test_')}"
+
+
+def unmatched_words(pages, names):
+    """`make e2e T="word ..."`: each word has to be in the name of a test."""
+    out = []
+    for page, text in pages.items():
+        for quoted, plain in re.findall(r"make e2e\s+T=(?:\"([^\"]*)\"|([^\s`\"]+))", text):
+            out += [f"{page}: make e2e T={word}: no test has that word in its name"
+                    for word in (quoted or plain).rstrip(")").split()
+                    if word not in ("word", "...", "group/name") and
+                    not any(word in name for name in names)]
+    return out
 
 
 def bad_commands(pages):

@@ -74,6 +74,12 @@ def test_commands_exist(every):
     expect_none(pages.bad_commands(every))
 
 
+def test_words_of_e2e_match(every):
+    names = list(pages.test_names())
+    assert len(names) > 100, names
+    expect_none(pages.unmatched_words(every, names))
+
+
 def test_commands_run(every):
     """Those of the blocks ```sh run, which are quick and change nothing."""
     lines = list(pages.commands(every, "run"))
@@ -127,6 +133,7 @@ FAULTS = {
     "function of a file": (pages.missing_functions, "`nmi/nmi.c:nmi_forward()`"),
     "file of a function": (pages.missing_functions, "`nmi/gone.c:nmi_root()`"),
     "target": (pages.bad_commands, "```sh\nmake gone\n```\n"),
+    "word": (lambda every: pages.unmatched_words(every, ["a/b"]), "`make e2e T=\"a/ gone/\"`"),
     "option": (pages.bad_commands, "```sh\n./run-qemu.sh --gone\n```\n"),
     "program": (pages.bad_commands, "```sh\nbench/gone.py\n```\n"),
 }
