@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bits.h"
+#include "boot/option_table.h"
 
 struct parser {
     struct options *options;
@@ -23,51 +24,25 @@ struct text {
 #define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
 #define CHOICES_MAX 6
 
-enum kind {
-    CHOICE, /* one of the names */
-    STEPS,  /* any of the names, separated by commas: their values are ORed */
-    NUMBER, /* from 0 to the first choice's value */
-    TEXT,   /* may be empty where nothing is said to be wanted */
-    REST,   /* text up to the end of its line, blanks and all */
-};
+#define VALUES(...) __VA_ARGS__
+#define NAME(name, value) {name, value}
+#define ROW(key, kind, field, initial, wanted, values, help)                                       \
+    {#key, kind, offsetof(struct options, field), sizeof(((struct options *)0)->field), wanted,    \
+     {values}},
+/* An initializer, of which {0} is one. NOLINTNEXTLINE(bugprone-macro-parentheses) */
+#define INITIAL(key, kind, field, initial, wanted, values, help) .field = initial,
+#define SAY(key, kind, field, initial, wanted, values, help) " " #key
 
 static const struct option {
     const char *key;
-    enum kind kind;
+    enum option_kind kind;
     uint32_t offset, size; /* of the field; that of choices and numbers is an integer or a bool */
     const char *wanted;
     struct {
         const char *name;
         uint32_t value;
     } choices[CHOICES_MAX];
-} option_table[] = {
-#define FIELD(name) offsetof(struct options, name), sizeof(((struct options *)0)->name)
-    {"policy", CHOICE, FIELD(policy), "intercept, msr or msr+nmi",
-     {{"intercept", POLICY_INTERCEPT}, {"msr", POLICY_MSR}, {"msr+nmi", POLICY_MSR_NMI}}},
-    {"apic", CHOICE, FIELD(apic_trap), "pass or trap", {{"pass", false}, {"trap", true}}},
-    {"kernel", TEXT, FIELD(kernel), "the path of a kernel", {{0}}},
-    {"initrd", TEXT, FIELD(initrd), NULL, {{0}}},
-    {"append", REST, FIELD(append), NULL, {{0}}},
-    {"console", CHOICE, FIELD(console), "com1, com2 or none",
-     {{"com1", CONSOLE_COM1}, {"com2", CONSOLE_COM2}, {"none", CONSOLE_NONE}}},
-    {"pmu", CHOICE, FIELD(pmu), "on or off", {{"off", false}, {"on", true}}},
-    {"stats", CHOICE, FIELD(stats_cycles), "counts or cycles",
-     {{"counts", false}, {"cycles", true}}},
-    {"tick", NUMBER, FIELD(tick_ms), "milliseconds from 0 (no tick) to 10000",
-     {{NULL, TICK_MAX_MS}}},
-    {"user_hypercalls", CHOICE, FIELD(user_hypercalls), "0 or 1", {{"0", false}, {"1", true}}},
-    {"unblock", CHOICE, FIELD(unblock_lazy), "eager or lazy", {{"eager", false}, {"lazy", true}}},
-    {"platform_nmi", CHOICE, FIELD(platform_nmi_host), "guest or host",
-     {{"guest", false}, {"host", true}}},
-    {"mitigations", CHOICE, FIELD(mitigations_off), "auto or off",
-     {{"auto", false}, {"off", true}}},
-    {"bookkeeping", STEPS, FIELD(bookkeeping), "all, none, or some of lost,skid,unblock,mask",
-     {{"lost", BOOKKEEPING_LOST}, {"skid", BOOKKEEPING_SKID}, {"unblock", BOOKKEEPING_UNBLOCK},
-      {"mask", BOOKKEEPING_MASK}, {"all", BOOKKEEPING_ALL}, {"none", 0}}},
-#undef FIELD
-};
-#define OPTION_NAMES "policy apic kernel initrd append console pmu stats tick user_hypercalls unblock " \
-    "platform_nmi mitigations bookkeeping"
+} option_table[] = {OPTIONS(ROW)};
 
 static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 
@@ -168,7 +143,7 @@ static bool parse_line(const struct parser *p, struct text line)
         const struct option *option = find_option((struct text){token.start, equal - at});
         if (option == NULL)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
-                          "%s: unknown option '%.*s', wanted one of: " OPTION_NAMES
+                          "%s: unknown option '%.*s', wanted one of:" OPTIONS(SAY)
                           "; correct or remove it", p->source, shown(token), token.start);
         if (equal == end)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
@@ -200,14 +175,7 @@ static bool all_printable(const char *text, uint64_t length, const char *source,
     return true;
 }
 
-void options_default(struct options *o)
-{
-    *o = (struct options){
-        .policy = POLICY_MSR_NMI, .console = CONSOLE_COM1, .pmu = true,
-        .bookkeeping = BOOKKEEPING_ALL, .tick_ms = TICK_DEFAULT_MS, .kernel = "vmlinuz",
-        .initrd = "initrd.img",
-    };
-}
+void options_default(struct options *o) { *o = (struct options){OPTIONS(INITIAL)}; }
 
 bool options_parse(struct options *o, const char *text, uint64_t length, const char *source,
                    struct refusal *r)

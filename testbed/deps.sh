@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [kvm] [check] [bench] [lint]   (default: build run)
+# Usage: deps.sh [build] [run] [kvm] [check] [bench] [docs] [lint]   (default: build run)
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 set -euo pipefail
 
@@ -19,6 +19,8 @@ lz4 zstd python3 patch"
         cppcheck"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
+    # The pictures of docs/.
+    [docs]="graphviz"
     # The second compiler and the linters (optional).
     [lint]="clang shellcheck"
 )

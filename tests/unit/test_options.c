@@ -150,7 +150,9 @@ static void test_refusals(void **state)
 {
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
-    reject("quiet", "unknown option 'quiet'", "wanted");
+    reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
+           "pmu stats tick user_hypercalls unblock platform_nmi mitigations bookkeeping; correct or "
+           "remove it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
     reject("policy=", "found ''", "msr+nmi");

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The options of pmuvisor.cfg and the load options: one row for each. The parser (boot/options.c)
+ * and the pages docs/options.md and docs/pmuvisor.7 (docs/options.py) are made of it. The help is
+ * for the pages: it does not come into the image.
+ *
+ * OPTION(key, kind, field, initial, wanted, values, help)
+ *   key      as the user writes it
+ *   kind     enum option_kind, below
+ *   field    of struct options
+ *   initial  the field's value before any source is read; {0}: an empty text
+ *   wanted   what an error says is wanted; NULL: the text may be empty
+ *   values   VALUES(NAME("as written", value), ...); of a NUMBER its largest one alone
+ *   help     sentences for a user
+ * Who expands OPTIONS defines VALUES and NAME, too.
+ */
+#pragma once
+
+enum option_kind {
+    CHOICE, /* one of the names */
+    STEPS,  /* any of the names, separated by commas: their values are ORed */
+    NUMBER, /* from 0 to the first value */
+    TEXT,   /* may be empty where nothing is said to be wanted */
+    REST,   /* text up to the end of its line, blanks and all */
+};
+
+#define OPTIONS(OPTION)                                                                            \
+    OPTION(policy, CHOICE, policy, POLICY_MSR_NMI, "intercept, msr or msr+nmi",                    \
+           VALUES(NAME("intercept", POLICY_INTERCEPT), NAME("msr", POLICY_MSR),                    \
+                  NAME("msr+nmi", POLICY_MSR_NMI)),                                                \
+           "What exits. intercept: each access to the PMU, and NMIs. msr: NMIs alone. msr+nmi: "   \
+           "neither; the guest has the PMU and takes its own NMIs.")                               \
+    OPTION(apic, CHOICE, apic_trap, false, "pass or trap",                                         \
+           VALUES(NAME("pass", false), NAME("trap", true)),                                        \
+           "trap makes each access to the local APIC exit, as in the thesis; pass makes none.")    \
+    OPTION(kernel, TEXT, kernel, "vmlinuz", "the path of a kernel", VALUES(NAME(NULL, 0)),         \
+           "The guest's kernel: a path on the image's volume, with / or \\. A path that does not " \
+           "begin with one of them starts in the image's folder.")                                 \
+    OPTION(initrd, TEXT, initrd, "initrd.img", NULL, VALUES(NAME(NULL, 0)),                        \
+           "The guest's initramfs, a path as kernel's. Empty: none.")                              \
+    OPTION(append, REST, append, {0}, NULL, VALUES(NAME(NULL, 0)),                                  \
+           "The kernel's command line. It takes the rest of its line, so it comes last.")          \
+    OPTION(console, CHOICE, console, CONSOLE_COM1, "com1, com2 or none",                           \
+           VALUES(NAME("com1", CONSOLE_COM1), NAME("com2", CONSOLE_COM2),                          \
+                  NAME("none", CONSOLE_NONE)),                                                     \
+           "The serial port to write to, 115200 8N1; and the screen, until the guest starts.")     \
+    OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
+           "off starts on a processor without an architectural PMU, and hides one that is there. " \
+           "LBRs and IA32_DEBUGCTL belong to debugging and stay.")                                 \
+    OPTION(stats, CHOICE, stats_cycles, false, "counts or cycles",                                 \
+           VALUES(NAME("counts", false), NAME("cycles", true)),                                    \
+           "What is kept of exits, by reason. cycles reads the TSC around each exit, which costs " \
+           "something itself.")                                                                    \
+    OPTION(tick, NUMBER, tick_ms, TICK_DEFAULT_MS, "milliseconds from 0 (no tick) to 10000",       \
+           VALUES(NAME(NULL, TICK_MAX_MS)),                                                        \
+           "An exit after so many milliseconds without one. It bounds how late a host NMI is "     \
+           "found that the guest took. 0: no tick, as in every measurement. With a tick MONITOR "  \
+           "and MWAIT are hidden; where reads of I/O ports reach deep C-states too, a line says "  \
+           "that the tick has no bound there.")                                                    \
+    OPTION(user_hypercalls, CHOICE, user_hypercalls, false, "0 or 1",                              \
+           VALUES(NAME("0", false), NAME("1", true)),                                              \
+           "1: VMCALL is served at CPL 1 to 3 as well.")                                           \
+    OPTION(unblock, CHOICE, unblock_lazy, false, "eager or lazy",                                  \
+           VALUES(NAME("eager", false), NAME("lazy", true)),                                       \
+           "When root mode takes NMIs again after an exit inside the guest's NMI handler. eager: " \
+           "at each such exit. lazy: before host work alone; such an exit is shorter, and a host " \
+           "NMI is found after the handler's end.")                                                \
+    OPTION(platform_nmi, CHOICE, platform_nmi_host, false, "guest or host",                        \
+           VALUES(NAME("guest", false), NAME("host", true)),                                       \
+           "Whose NMIs SERR and IOCHK are. host: the hypervisor answers them, and port 0x61 is "   \
+           "trapped.")                                                                             \
+    OPTION(mitigations, CHOICE, mitigations_off, false, "auto or off",                             \
+           VALUES(NAME("auto", false), NAME("off", true)),                                         \
+           "auto does at exits and entries what this processor says that root mode needs against " \
+           "speculative execution. off: nothing, as in every measurement.")                        \
+    OPTION(bookkeeping, STEPS, bookkeeping, BOOKKEEPING_ALL,                                       \
+           "all, none, or some of lost,skid,unblock,mask",                                         \
+           VALUES(NAME("lost", BOOKKEEPING_LOST), NAME("skid", BOOKKEEPING_SKID),                  \
+                  NAME("unblock", BOOKKEEPING_UNBLOCK), NAME("mask", BOOKKEEPING_MASK),            \
+                  NAME("all", BOOKKEEPING_ALL), NAME("none", 0)),                                  \
+           "The steps of NMI bookkeeping that are done; several are separated by commas. Without " \
+           "one NMIs may be lost or misrouted: leave one out to price it, or to see the loss.")

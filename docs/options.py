@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# options.py: writes docs/options.md and the man page docs/pmuvisor.7 from boot/option_table.h,
+# which the C preprocessor turns into text that Python reads. Usage: options.py
+import ast
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)
+# Each row becomes a tuple of Python's. Two steps of STR, so that a macro's value is shown.
+SOURCE = r"""
+#include "options.h"
+#include "boot/option_table.h"
+#define STR(...) #__VA_ARGS__
+#define SHOW(...) STR(__VA_ARGS__)
+#define VALUES(...) [__VA_ARGS__]
+#define NAME(name, value) (name, SHOW(value))
+#define ROW(key, kind, field, initial, wanted, values, help) \
+    (#key, #kind, SHOW(initial), wanted, values, help),
+#undef NULL
+#define NULL None
+@ROWS [OPTIONS(ROW)]
+"""
+# Where no names are given.
+TEXT_VALUES = {"TEXT": "PATH", "REST": "TEXT"}
+
+
+@dataclass
+class Option:
+    """One row, as a page shows it."""
+    key: str
+    names: list                # of which one is to be given; where there are none:
+    words: str                 # what is to be given
+    default: str
+    help: str
+
+
+def shown_default(kind, initial, names):
+    if kind in TEXT_VALUES:
+        return "" if initial == "{0}" else ast.literal_eval(initial)
+    for name, value in names:
+        if name is not None and value == initial:
+            return name
+    assert kind == "NUMBER" and initial.isdigit(), f"no name for the default {initial}"
+    return initial
+
+
+def shown_values(kind, wanted, names):
+    """Names, and words in their place."""
+    if kind == "CHOICE":
+        return [name for name, _ in names], ""
+    if kind == "NUMBER":
+        return [], f"0 to {names[0][1]}"
+    return [], TEXT_VALUES.get(kind, wanted)
+
+
+def read_table(top=TOP):
+    done = subprocess.run(["cc", "-E", "-P", "-std=c11", "-I", os.path.join(top, "include"),
+                           "-I", top, "-"], input=SOURCE, capture_output=True, text=True,
+                          check=True)
+    rows = ast.literal_eval(done.stdout.split("@ROWS", 1)[1].strip())
+    return [Option(key, *shown_values(kind, wanted, names), shown_default(kind, initial, names),
+                   text) for key, kind, initial, wanted, names, text in rows]
+
+
+SOURCES = """Options are read from `pmuvisor.cfg`, a file beside the image, then
+from the load options, which GRUB's `chainloader` passes. The later source
+wins. Each is `key=value`; blanks and line ends separate them. A line that
+begins with `#` is a comment. The text is printable ASCII, `pmuvisor.cfg` at
+most 16384 bytes."""
+REFUSAL = """An option that is unknown, or has a value that is not wanted, ends the
+start in one line. It says what was found, what is wanted and what to do.
+Control goes back to the firmware or GRUB, with an EFI error status."""
+EXAMPLE = ["# NMIs exit, and cycles of each exit are kept", "policy=msr stats=cycles tick=0",
+           "kernel=/EFI/debian/vmlinuz initrd=", "append=root=/dev/sda2 console=ttyS0,115200"]
+
+
+def markdown(options):
+    lines = ["<!-- Made by docs/options.py from boot/option_table.h: edit that. -->", "# Options",
+             "", SOURCES, "", "| option | values | default | what it does |", "|---|---|---|---|"]
+    for option in options:
+        values = ", ".join(f"`{name}`" for name in option.names) or option.words
+        default = f"`{option.default}`" if option.default else "empty"
+        lines.append(f"| `{option.key}` | {values} | {default} | {option.help} |")
+    lines += ["", "A `pmuvisor.cfg`:", "", "```", *EXAMPLE, "```", "", REFUSAL, "",
+              "`docs/pmuvisor.7` is this page as a man page: `man docs/pmuvisor.7`. The steps of",
+              "`bookkeeping` are explained in [nmi.md](nmi.md), other terms in",
+              "[glossary.md](glossary.md)."]
+    return "\n".join(lines) + "\n"
+
+
+def roff(text):
+    """Text for man(7): a backslash, a hyphen that is one, and what begins a request."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "")
+    return "\n".join("\\&" + line if line[:1] in (".", "'") else line for line in text.split("\n"))
+
+
+def man_page(options):
+    lines = ['.\\" SPDX-License-Identifier: BSD-2-Clause',
+             '.\\" Made by docs/options.py from boot/option_table.h: edit that.',
+             '.TH PMUVISOR 7 "" "PMUvisor" ""', ".SH NAME",
+             "pmuvisor \\- hypervisor that gives one guest the PMU and its NMIs", ".SH SYNOPSIS",
+             ".nf", ".B chainloader /EFI/pmuvisor/pmuvisor.efi", "[\\fIkey\\fR=\\fIvalue\\fR ...]",
+             ".fi", ".SH DESCRIPTION",
+             roff("pmuvisor.efi is a program of UEFI. It starts a Linux kernel as its guest,\n"
+                  "under VMX, with the performance monitoring unit passed through."), ".PP",
+             roff(SOURCES), ".SH OPTIONS"]
+    for option in options:
+        values = "|".join(f"\\fB{roff(name)}\\fR" for name in option.names) or \
+            f"\\fI{roff(option.words)}\\fR"
+        default = roff(option.default) or "empty"
+        lines += [".TP", f"\\fB{option.key}\\fR={values}",
+                  roff(textwrap.fill(option.help, 75)), f"Default: {default}."]
+    lines += [".SH EXIT STATUS", roff(REFUSAL), ".SH FILES"]
+    for name, text in (("pmuvisor.efi", "the hypervisor"),
+                       ("pmuvisor.cfg", "options, in the same folder"),
+                       ("vmlinuz, initrd.img", "the guest's kernel and initramfs"),
+                       ("grub.cfg", "menu entries, one for each policy")):
+        lines += [".TP", f".I {roff(name)}", text]
+    lines += [".SH EXAMPLES", ".nf", *map(roff, EXAMPLE), ".fi", ".SH SEE ALSO",
+              roff("perf(1), README.md and docs/ of the sources")]
+    return "\n".join(lines) + "\n"
+
+
+def pages(top=TOP):
+    """{name below docs/: text}."""
+    options = read_table(top)
+    return {"options.md": markdown(options), "pmuvisor.7": man_page(options)}
+
+
+def main():
+    for name, text in pages().items():
+        with open(os.path.join(HERE, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

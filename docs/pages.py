@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# pages.py: what the pages of the tree say, and what is wrong with it. Each check takes pages,
+# {path from the top: text}, and gives complaints, one line each. Nothing is written.
+import glob
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PASSED_OVER = {".git", "build", "out", "__pycache__"}
+CODE = (".c", ".h", ".asm", ".cc", ".py")
+# Names that are no files of the tree: what is built, measured or installed, and the guest's.
+MADE = {"build", "bench/out", "bench/build.txt", "boot/grub", "boot/efi"}
+NAMED = {"pmuvisor.cfg", "local.cfg", "custom.cfg", "results.json", "report.html", "part.json",
+         "columns.cfg", "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
+# In the place of a name, as in tests/fuzz/NAME.c.
+PLACEHOLDER = re.compile(r"\bNAME\b|_NAME\b")
+FILE_ENDINGS = r"c|h|asm|inc|cc|py|sh|mk|md|cfg|dot|svg|txt|json|pml|patch|ld|asl|lua"
+
+FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+FUNCTION = re.compile(r"(?:([\w./-]+):)?(\w+)\(\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+PROGRAMS = {"git", "apt", "apt-get", "cd", "man", "pytest", "sudo"}   # of the system
+
+
+def tree_files():
+    for folder, folders, files in os.walk(TOP):
+        folders[:] = sorted(set(folders) - PASSED_OVER)
+        for name in sorted(files):
+            yield os.path.relpath(os.path.join(folder, name), TOP)
+
+
+def read(path):
+    with open(os.path.join(TOP, path), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def all_pages():
+    return {path: read(path) for path in tree_files() if path.endswith(".md")}
+
+
+def prose(text):
+    """Without blocks of code, in which a bracket is no link."""
+    return FENCE.sub("", text)
+
+
+def resolve(page, target):
+    """A link's target, as a path from the top."""
+    return os.path.normpath(os.path.join(os.path.dirname(page), target))
+
+
+def links(page, text):
+    """(target from the top, anchor) of every link that does not leave the tree."""
+    for target in LINK.findall(prose(text)):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            yield (resolve(page, path) if path else page), anchor
+
+
+def anchors(text):
+    """The names that a page's headings have as targets of links."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in HEADING.findall(prose(text))}
+
+
+# ---- checks ----
+
+def words(pages, limit):
+    count = len(pages["README.md"].split())
+    return [f"README.md has {count} words, wanted at most {limit}"] if count > limit else []
+
+
+def long_files(files, limit):
+    """files: {path: text}."""
+    return [f"{path} has {text.count(chr(10))} lines, wanted at most {limit}"
+            for path, text in files.items() if text.count("\n") > limit]
+
+
+def unreachable(pages, wanted):
+    """Pages of `wanted` to which no way of links leads from README.md."""
+    seen, front = {"README.md"}, ["README.md"]
+    while front:
+        page = front.pop()
+        for target, _ in links(page, pages.get(page, "")):
+            if target not in seen:
+                seen.add(target)
+                front.append(target)
+    return [f"{page}: README.md does not lead to it" for page in wanted if page not in seen]
+
+
+def dead_links(pages):
+    out = []
+    for page, text in pages.items():
+        for target, anchor in links(page, text):
+            if not os.path.exists(os.path.join(TOP, target)):
+                out.append(f"{page}: link to {target}, which is not there")
+            elif anchor and anchor not in anchors(pages.get(target, "")):
+                out.append(f"{page}: link to {target}#{anchor}, a heading that is not there")
+    return out
+
+
+def is_there(page, path):
+    """A path or a pattern, from the top or from the page's folder."""
+    places = (os.path.join(TOP, path), os.path.join(TOP, os.path.dirname(page), path))
+    return any(glob.glob(place) for place in places)
+
+
+def missing_files(pages):
+    """Names in backticks that look like paths: `folder/...` of the tree, or `name.c`."""
+    tops = {name for name in os.listdir(TOP) if os.path.isdir(os.path.join(TOP, name))}
+    names = {os.path.basename(path) for path in tree_files()}
+    out = []
+    for page, text in pages.items():
+        for span in SPAN.findall(prose(text)):
+            path = FUNCTION.sub(lambda match: match[1] or "", span)
+            if not re.fullmatch(r"[\w./*+-]+", path) or path.startswith("/") or \
+                    PLACEHOLDER.search(path):
+                continue
+            if any(path == made or path.startswith(made + "/") for made in MADE):
+                continue
+            if path.split("/")[0] in tops and "/" in path:
+                if not is_there(page, path.rstrip("/")):
+                    out.append(f"{page}: `{span}` is not in the tree")
+            elif re.fullmatch(rf"[\w*+-]+\.({FILE_ENDINGS})", path) and path not in NAMED and \
+                    path not in names and not is_there(page, path):
+                out.append(f"{page}: `{span}`: the tree has no such file")
+    return out
+
+
+def defines(text, name):
+    """C: a definition begins at the margin and has a body, or is a macro; NASM: a label."""
+    return re.search(rf"^[A-Za-z_][^;={{}}\n]*\b{name}\([^;{{}}]*\)\s*\{{|^#define {name}\(|"
+                     rf"^{name}:", text, re.MULTILINE) is not None
+
+
+def missing_functions(pages):
+    """`file:function()` has to be in that file, `function()` in some file of the tree."""
+    code = None
+    out = []
+    for page, text in pages.items():
+        for span in SPAN.findall(prose(text)):
+            match = FUNCTION.fullmatch(span)
+            if not match or PLACEHOLDER.search(span):
+                continue
+            path, name = match.groups()
+            if path:
+                if not os.path.isfile(os.path.join(TOP, path)) or not defines(read(path), name):
+                    out.append(f"{page}: {path} has no function {name}()")
+                continue
+            if code is None:
+                code = [read(path) for path in tree_files() if path.endswith(CODE)]
+            if not any(defines(text, name) or f"def {name}(" in text for text in code):
+                out.append(f"{page}: no file has a function {name}()")
+    return out
+
+
+def commands(pages, word):
+    """(page, line) of the blocks ```sh that have this word behind it, or of all with None."""
+    for page, text in pages.items():
+        for info, block in FENCE.findall(text):
+            kinds = info.split()
+            if kinds[:1] == ["sh"] and (word is None or word in kinds[1:]):
+                for line in block.splitlines():
+                    if line.strip() and not line.startswith("#"):
+                        yield page, line
+
+
+def run(line, timeout=600):
+    """As a user would: not as a part of the make that runs the tests."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("MAKE") and name != "MFLAGS"}
+    return subprocess.run(line, shell=True, cwd=TOP, stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
+                          check=False, env=environment)
+
+
+def bad_command(line):
+    """Why a line of a ```sh block cannot be right; "" where nothing speaks against it."""
+    words = shlex.split(line, comments=True)
+    while words and re.fullmatch(r"\w+=.*", words[0]):
+        words.pop(0)
+    if not words or words[0] in PROGRAMS:
+        return ""
+    if words[0] == "make":
+        done = run(shlex.join(["make", "-n", *words[1:]]))
+        return "" if done.returncode == 0 else (done.stdout.strip().splitlines() or ["fails"])[-1]
+    script = os.path.join(TOP, words[0])
+    if not os.access(script, os.X_OK):
+        return f"there is no program {words[0]}"
+    if words[0].startswith("build/"):
+        return ""
+    text = read(words[0])
+    unknown = [word for word in words[1:] if word.startswith("--") and
+               not re.search(rf"{re.escape(word.split('=')[0])}\b", text) and word != "--help"]
+    return f"{words[0]} has no option {unknown[0]}" if unknown else ""
+
+
+def test_names():
+    """group/test of every end-to-end test, as tests/frame/names.py has them."""
+    done = run(f"{shlex.quote(sys.executable)} -B -m pytest --collect-only -v tests/e2e")
+    for path, test, case in re.findall(r"^(\S+)::test_(\w+)(?:\[(.*)\])?$", done.stdout,
+                                       re.MULTILINE):
+        mark = re.search(r'^pytestmark = pytest\.mark\.group\("(.*)"\)', read(path), re.MULTILINE)
+        group = mark[1] if mark else os.path.basename(path)[len("test_"):-len(".py")]
+        yield f"{group}/{(case or test).removeprefix('test_')}"
+
+
+def unmatched_words(pages, names):
+    """`make e2e T="word ..."`: each word has to be in the name of a test."""
+    out = []
+    for page, text in pages.items():
+        for quoted, plain in re.findall(r"make e2e\s+T=(?:\"([^\"]*)\"|([^\s`\"]+))", text):
+            out += [f"{page}: make e2e T={word}: no test has that word in its name"
+                    for word in (quoted or plain).rstrip(")").split()
+                    if word not in ("word", "...", "group/name") and
+                    not any(word in name for name in names)]
+    return out
+
+
+def bad_commands(pages):
+    out = []
+    for page, line in commands(pages, None):
+        trouble = bad_command(line)
+        if trouble:
+            out.append(f"{page}: {line.strip()}: {trouble}")
+    return out

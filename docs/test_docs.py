@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_docs.py: the pages say nothing that the tree does not have. Run: pytest docs/
+# Each check has to see a planted fault as well.
+import os
+import sys
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+# The folder of the sources stays clean.
+sys.dont_write_bytecode = True
+
+import options  # noqa: E402
+import pages  # noqa: E402
+import pictures  # noqa: E402
+
+README_WORDS = 900
+FILE_LINES = 500
+
+
+def of_folder():
+    """Every page, program and text of docs/, pictures apart."""
+    return {path: pages.read(path) for path in pages.tree_files()
+            if path.startswith("docs/") and not path.endswith(".svg")}
+
+
+def wanted_pages(every):
+    """What a reader has to find: all pages of docs/, how to contribute, and the folders' own."""
+    return [path for path in every if path != "README.md"] + ["docs/pmuvisor.7"]
+
+
+@pytest.fixture(name="every", scope="module")
+def fixture_every():
+    return pages.all_pages()
+
+
+def expect_none(complaints):
+    assert not complaints, "\n".join(complaints)
+
+
+def test_readme_is_short(every):
+    expect_none(pages.words(every, README_WORDS))
+
+
+def test_no_long_file():
+    expect_none(pages.long_files(of_folder(), FILE_LINES))
+
+
+def test_every_page_is_reachable(every):
+    expect_none(pages.unreachable(every, wanted_pages(every)))
+
+
+def test_readme_links_every_page_of_docs(every):
+    direct = {target for target, _ in pages.links("README.md", every["README.md"])}
+    missing = [path for path in wanted_pages(every)
+               if path.startswith("docs/") and path not in direct]
+    assert not missing, missing
+
+
+def test_links_resolve(every):
+    expect_none(pages.dead_links(every))
+
+
+def test_files_are_there(every):
+    expect_none(pages.missing_files(every))
+
+
+def test_functions_are_there(every):
+    expect_none(pages.missing_functions(every))
+
+
+def test_commands_exist(every):
+    expect_none(pages.bad_commands(every))
+
+
+def test_words_of_e2e_match(every):
+    names = list(pages.test_names())
+    assert len(names) > 100, names
+    expect_none(pages.unmatched_words(every, names))
+
+
+def test_commands_run(every):
+    """Those of the blocks ```sh run, which are quick and change nothing."""
+    lines = list(pages.commands(every, "run"))
+    assert lines, "no block is marked to be run"
+    for page, line in lines:
+        done = pages.run(line)
+        assert done.returncode == 0, f"{page}: {line}: {done.stdout[-300:]}"
+
+
+@pytest.mark.parametrize("name", ["options.md", "pmuvisor.7"],
+                         ids=lambda name: f"page_{name}")
+def test_generated_pages_are_current(name):
+    assert pages.read(f"docs/{name}") == options.pages()[name], \
+        f"docs/{name} is not what docs/options.py makes of boot/option_table.h: make docs"
+
+
+@pytest.mark.parametrize("name", sorted(pictures.texts()),
+                         ids=lambda name: f"picture_{name}")
+def test_pictures_are_current(name):
+    path, maker = pictures.texts()[name]
+    source, svg = pictures.read(path), pages.read(f"docs/{name}.svg")
+    assert pictures.is_current(svg, source), f"docs/{name}.svg is of another {path}: make docs"
+    if maker is pictures.terminal:
+        assert svg == pictures.mark(source) + "\n" + maker(source)
+
+
+def test_options_have_help():
+    """Each row is shown, with its default among its values."""
+    table = options.read_table()
+    assert len(table) > 10 and all(option.help.endswith(".") for option in table)
+    for option in table:
+        assert not option.names or option.default in option.names, option
+
+
+# ---- each check sees a fault ----
+
+def check_reachable(every):
+    return pages.unreachable(every, ["docs/alone.md"])
+
+
+FAULTS = {
+    "words": (lambda every: pages.words(every, 3), "one two three four"),
+    "lines": (lambda every: pages.long_files(every, 1), "one\ntwo\n"),
+    "reachable": (check_reachable, "[glossary](docs/glossary.md)"),
+    "link": (pages.dead_links, "[gone](docs/gone.md)"),
+    "anchor": (pages.dead_links, "# Head\n[gone](#tail)"),
+    "path": (pages.missing_files, "see `nmi/gone.c`"),
+    "pattern": (pages.missing_files, "see `nmi/gone_*.c`"),
+    "name": (pages.missing_files, "see `gone.asm`"),
+    "function": (pages.missing_functions, "`gone_function()`"),
+    "function of a file": (pages.missing_functions, "`nmi/nmi.c:nmi_forward()`"),
+    "file of a function": (pages.missing_functions, "`nmi/gone.c:nmi_root()`"),
+    "target": (pages.bad_commands, "```sh\nmake gone\n```\n"),
+    "word": (lambda every: pages.unmatched_words(every, ["a/b"]), "`make e2e T=\"a/ gone/\"`"),
+    "option": (pages.bad_commands, "```sh\n./run-qemu.sh --gone\n```\n"),
+    "program": (pages.bad_commands, "```sh\nbench/gone.py\n```\n"),
+}
+SOUND = """# Head
+
+[glossary](docs/glossary.md#glossary) [here](#head) [far](https://example.org/x)
+`nmi/nmi.c`, `nmi/*.c`, `entry.asm`, `nmi/nmi.c:nmi_root()`, `nmi_unblock()`, `EFI/pmuvisor/x.c`
+
+```sh run
+make help      # and more
+GUEST=stock ./run-qemu.sh --cpus 2
+```
+"""
+
+
+@pytest.mark.parametrize("name", FAULTS, ids=lambda name: f"fault_{name.replace(' ', '_')}")
+def test_fault_is_seen(name):
+    check, text = FAULTS[name]
+    assert len(check({"README.md": text})) == 1
+
+
+@pytest.mark.parametrize("check", [pages.dead_links, pages.missing_files, pages.missing_functions,
+                                   pages.bad_commands],
+                         ids=lambda check: f"sound_{check.__name__}")
+def test_sound_page_passes(check, every):
+    expect_none([line for line in check({**every, "README.md": SOUND})
+                 if line.startswith("README.md")])
+
+
+def test_old_page_is_seen(tmp_path):
+    """Another default in the table is another page, and another text another picture."""
+    for folder in ("boot", "include"):
+        (tmp_path / folder).mkdir()
+        for path in pages.tree_files():
+            if path.startswith(folder + "/") and path.endswith(".h"):
+                (tmp_path / path).write_text(pages.read(path).replace(
+                    "TICK_DEFAULT_MS 100", "TICK_DEFAULT_MS 101"), encoding="utf-8")
+    now, other = options.pages(), options.pages(str(tmp_path))
+    assert all(now[name] != other[name] for name in now)
+    assert not pictures.is_current(pictures.mark("a"), "b")
