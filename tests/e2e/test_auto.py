@@ -20,7 +20,7 @@ import columns as table  # noqa: E402
 FULL = os.environ.get("FULL") == "1"
 NAMES = list(table.NAMES) if FULL else ["native", "kvm", "msr+nmi"]
 # Further boots of msr+nmi, which belong to its results.
-PARTS = ["abl_no_skid", "abl_none", "abl_lazy"] if FULL else ["abl_no_skid", "abl_none"]
+PARTS = ["abl_no_skid", "abl_none", "abl_lazy"] if FULL else ["abl_no_skid"]
 JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy" if FULL else "msr,exit,a1"
 # Short: this is about the way, not the figures.
 WORDS = (f"pmv.jobs={JOBS} pmv.apicv=0 pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
