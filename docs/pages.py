@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PASSED_OVER = {".git", "build", "out", "__pycache__"}
+PASSED_OVER = {"build", "out", "__pycache__"}  # and .git and the like
 CODE = (".c", ".h", ".asm", ".cc", ".py")
 # Names that are no files of the tree: what is built, measured or installed, and the guest's.
 MADE = {"build", "bench/out", "bench/build.txt", "boot/grub", "boot/efi"}
@@ -29,7 +29,8 @@ PROGRAMS = {"git", "apt", "apt-get", "cd", "man", "pytest", "sudo"}   # of the s
 
 def tree_files():
     for folder, folders, files in os.walk(TOP):
-        folders[:] = sorted(set(folders) - PASSED_OVER)
+        folders[:] = sorted(name for name in set(folders) - PASSED_OVER
+                            if not name.startswith(".") or name == ".ci")
         for name in sorted(files):
             yield os.path.relpath(os.path.join(folder, name), TOP)
 
