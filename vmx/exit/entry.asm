@@ -1,8 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into and out of the guest. Between an exit and VMRESUME no IRET is executed and NMIs
-; need no check: an NMI that root mode takes is made pending again in hardware by nmi/nmi.c, from
-; any instruction here on, so the last instruction before VMRESUME is as safe as the first.
+; The way into and out of the guest. NMIs need no check before VMRESUME: one that root mode takes is
+; made pending again in hardware by nmi/nmi.c, from any instruction here on, so the last instruction
+; is as safe as the first. Nothing here executes IRET, which would unblock NMIs; the one place that is
+; meant to is nmi_unblock(), which vmx_exit() calls before the handler.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64

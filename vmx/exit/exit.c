@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Exit dispatch: a table from reason to handler, and the handlers that are one line.
+ * Exit dispatch: a table from reason to handler, and the handlers that are one line. A new exit is a
+ * row here; its number is in include/vmx.h, and the control that makes it exit a row in
+ * vmx/control.c.
  * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
  */
 #include "vmx/exit/exit.h"

@@ -1,8 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Entry of root-mode exceptions, and the instructions that may fault on the guest's behalf.
-; No path here ends in IRET: an IRET would unblock NMIs while the guest's NMI handler runs
-; (SDM Vol. 3, "Handling Multiple NMIs"). A caught fault jumps to its fix-up instead.
+; No path here ends in IRET: an IRET would unblock NMIs, and one that was sent again for the guest
+; would come here in place of the guest (SDM Vol. 3, "Handling Multiple NMIs"). A caught fault jumps
+; to its fix-up instead.
 
 bits 64
 default rel
