@@ -11,20 +11,20 @@ import os
 import subprocess
 import sys
 
-from rooms import rooms
+from rooms import TOP, rooms
 
 LOOP_MAX = 4
 
 
-def objects(build, folders):
-    """(folder, file) of each object of the hypervisor's, by its path."""
+def objects(build, folders, top):
+    """(folder, file) of each object whose source is there, by its path."""
     found = {}
     for folder in folders:
         place = os.path.join(build, folder)
         for name in sorted(os.listdir(place)) if os.path.isdir(place) else []:
             if name.endswith(".o"):
                 source = name[:-2] if name.endswith(".asm.o") else name[:-2] + ".c"
-                if os.path.exists(os.path.join(folder, source)):
+                if os.path.exists(os.path.join(top, folder, source)):
                     found[os.path.join(place, name)] = (folder, source)
     return found
 
@@ -65,9 +65,9 @@ def symbol_of(text):
     return text.split("+0x")[0].split("-0x")[0]
 
 
-def graph(build, folders):
+def graph(build, folders, top=TOP):
     """{(folder, file): {(folder, file): {"function -> symbol"}}} over all objects."""
-    found = objects(build, folders)
+    found = objects(build, folders, top)
     where = definitions(found)
     edges = collections.defaultdict(lambda: collections.defaultdict(set))
     for path, file in found.items():
