@@ -8,8 +8,6 @@
 #include "apic_registers.h"
 #include "boot_info.h"
 
-struct cpu;
-
 /* This processor's APIC ID, in whichever mode it is. */
 uint32_t apic_id_read(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * One struct per processor, reached by GS in root mode. Other mutable state is the log, the page
- * pool, and who has stopped all (vmx/root/end.c). The exit path writes none of it, so no line
- * of it is ever shared between processors.
+ * pool, and the list of the processors with their end (vmx/root/end.c). The exit path writes none
+ * of it, so no line of it is ever shared between processors.
  */
 #pragma once
 

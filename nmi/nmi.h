@@ -107,8 +107,7 @@ bool nmi_guest_merged(const struct cpu *cpu);
 
 /* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest,
  * and notes it. NMI context too. False: the local APIC could not, and it is lost (counted as
- * dropped).
- */
+ * dropped). */
 bool nmi_forward(struct cpu *cpu);
 
 /* The guest hands back an NMI that none of its handlers claims: answers what the host has waiting.

@@ -109,5 +109,5 @@ bool pmu_context_setup(struct cpu *cpu);
  * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
 
-/* What host work counts with (nmi/host_work.c): counter 0. */
+/* What host work counts with, where pmu_context_setup() has found it: counter 0. */
 #define HOST_GLOBAL_CTRL 1

@@ -38,7 +38,6 @@ FIRMWARE_STACK = 128 * 1024
 # of them: what a handler puts on the stack that it came from is added to each.
 SWITCHES = {
     "vmx/start/machine.o": "root",
-    "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": "interrupted",
     "nmi/nmi.asm.o": "interrupted",
 }
@@ -51,7 +50,7 @@ INDIRECT = {
     "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE],
     "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE],
     "boot/options.o": ["boot/options.o"],                         # its table
-    "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],# the sinks
+    "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
     "vmx/exit/entry.asm.o": ["vmx/exit/exit.o"],                  # the handlers' table

@@ -9,7 +9,7 @@
  * shadow. Touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3,
  * "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
- * Root NMIs: the handler may send an NMI by the ICR between any two instructions here (apic.c). It
+ * Root NMIs: the handler may send an NMI by the ICR between any two instructions here (apic/apic.c). It
  * waits until the ICR is idle, and puts the high half back. So it may come between the guest's own
  * write of the high and of the low half, which are two exits, and between the read and the write of
  * an instruction that does both: each of them is one 32-bit access of its own, nothing is kept in

@@ -17,7 +17,7 @@ exit_function exit_cr_access, exit_xsetbv;        /* cr.c */
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
 exit_function exit_init, exit_sipi;               /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
-/* triple_fault.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
+/* refuse_access.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
 const char *inject_refusal(struct cpu *cpu);
 
 /* Copies the table of handlers to the processor, without holes. */

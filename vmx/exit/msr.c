@@ -85,7 +85,7 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
 
 /* Changes of the APIC's mode are done on the hardware, a change of its base is refused. */
 static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
-                     UNUSED bool write)
+                            UNUSED bool write)
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
@@ -118,11 +118,10 @@ static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pm
 /* The rows' words: the register is not there; it is read, and each write is refused; a write may
  * not change it; writes, or reads, are a function's; each access exits and is done. */
 #define ABSENT(when) FAULT, FAULT, when, NULL
-#define READ_ONLY PASS, FAULT, ALWAYS, NULL
-#define UNCHANGED PASS, KEEP, ALWAYS, NULL
+#define WRITES_REFUSED PASS, FAULT, ALWAYS, NULL
+#define WRITES_UNCHANGED PASS, KEEP, ALWAYS, NULL
 #define WRITES_BY(function) PASS, CUSTOM, ALWAYS, function
 #define READS_BY(function) CUSTOM, FAULT, ALWAYS, function
-#define TRAPPED(when) DO, DO, when, NULL
 
 static const struct msr_rule rules[] = {
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
@@ -130,18 +129,18 @@ static const struct msr_rule rules[] = {
     /* The features that it enables are hidden. */
     {ONE(IA32_FEATURE_CONTROL), READS_BY(feature_control)},
     /* Microcode may change what VMX can do while a guest runs. */
-    {ONE(IA32_BIOS_UPDT_TRIG), READ_ONLY},
+    {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
     /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
-    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, UNCHANGED},
-    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, UNCHANGED},
-    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, UNCHANGED},
+    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, WRITES_UNCHANGED},
+    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, WRITES_UNCHANGED},
+    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, WRITES_UNCHANGED},
     {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, ABSENT(ALWAYS)},
-    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, UNCHANGED},
+    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, WRITES_UNCHANGED},
     /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
      * hardware feedback. */
-    {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), UNCHANGED},
+    {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, ABSENT(ALWAYS)},
     {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, ABSENT(ALWAYS)},
@@ -149,26 +148,26 @@ static const struct msr_rule rules[] = {
     {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
     /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
      * undervolting, cache as RAM, self-tests, encryption, probes. */
-    {ONE(MSR_OC_MAILBOX), READ_ONLY},
-    {ONE(MSR_NO_EVICT_MODE), UNCHANGED},
-    {ONE(MSR_ARRAY_BIST), READ_ONLY},
-    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, READ_ONLY},
-    {MSR_SAF_CTRL, MSR_SBFT_CTRL, READ_ONLY},
-    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, UNCHANGED},
-    {ONE(IA32_DEBUG_INTERFACE), UNCHANGED},
+    {ONE(MSR_OC_MAILBOX), WRITES_REFUSED},
+    {ONE(MSR_NO_EVICT_MODE), WRITES_UNCHANGED},
+    {ONE(MSR_ARRAY_BIST), WRITES_REFUSED},
+    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, WRITES_REFUSED},
+    {MSR_SAF_CTRL, MSR_SBFT_CTRL, WRITES_REFUSED},
+    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
+    {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
     {ONE(IA32_MISC_ENABLE), WRITES_BY(but_one_bit)},
     {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(but_one_bit)},
     /* The EPT holds the memory types that the MTRRs had at the start. */
-    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, UNCHANGED},
-    {ONE(IA32_MTRR_FIX64K_00000), UNCHANGED},
-    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, UNCHANGED},
-    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, UNCHANGED},
+    {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, WRITES_UNCHANGED},
+    {ONE(IA32_MTRR_FIX64K_00000), WRITES_UNCHANGED},
+    {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, WRITES_UNCHANGED},
+    {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(mtrr_def_type)},
     /* CPUID shows no VMX. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, ABSENT(ALWAYS)},
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
     {ONE(X2APIC_ICR), DO, CUSTOM, WITH_APIC_TRAP, x2apic_icr},
-    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, TRAPPED(WITH_APIC_TRAP)},
+    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
     /* CPUID shows CET and architectural LBRs only where VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
     {ONE(IA32_S_CET), ABSENT(WITHOUT_CET)},

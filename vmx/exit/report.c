@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of exits, the guest's registers, and where each processor was.
+ * The table of exits, the guest's registers, where each processor was, and the machine's end as the
+ * guest asked for it.
  */
 #include "vmx/exit/report.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest shut a processor down: the machine is reset, as chipsets do it. Also how a refused
- * access ends. SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)"; "Information for VM Exits
- * That Occur During Event Delivery".
+ * The guest shut a processor down: the machine is reset, as chipsets do it.
+ * SDM Vol. 3, "Other Causes of VM Exits".
  */
 #include "vmx/exit/exit.h"
 
@@ -17,18 +16,4 @@ void exit_triple_fault(struct cpu *cpu)
     processors_stop();
     report_places(cpu);
     machine_end(cpu);
-}
-
-const char *inject_refusal(struct cpu *cpu)
-{
-    enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
-
-    if (fault == DELIVERY_SHUTDOWN)
-        exit_triple_fault(cpu);
-    if (fault == DELIVERY_DOUBLE_FAULT) {
-        inject_df();
-        return "double fault";
-    }
-    inject_gp();
-    return "#GP";
 }

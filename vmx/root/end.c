@@ -33,11 +33,7 @@ void processors_add(struct cpu *cpu)
 
 void end_set_hooks(struct end_hooks h) { hooks = h; }
 
-void end_report(const struct cpu *cpu)
-{
-    if (hooks.report != NULL)
-        hooks.report(cpu);
-}
+void end_report(const struct cpu *cpu) { hooks.report(cpu); }
 
 /* Waits until every other one in the list has ended, for END_US at most. With `ask` each that has
  * not is asked where it is, by an NMI that ends it. */

@@ -12,16 +12,17 @@ extern struct guest_processors processors;
 struct cpu *processor_cpu(uint32_t index);
 /* At the start: one more that is ready. */
 void processors_add(struct cpu *cpu);
-/* Whether they were let into the guest. Written once, at the start. */
+/* Whether they were let into the guest. Written once, by processors_go(). */
 extern volatile bool processors_running;
 
-/* What an end needs of the layers above. Set once, before a second processor is started. */
+/* What an end needs of the layers above. Set first of all at the start: before any descriptor table
+ * and any processor is there, without which neither is called. */
 struct end_hooks {
     bool (*ask)(struct cpu *target);        /* sends an NMI that has it say where it is */
     void (*report)(const struct cpu *self); /* what a fault in root mode logs beside its line */
 };
 void end_set_hooks(struct end_hooks hooks);
-/* Calls the hook `report`, where it is set. */
+/* Calls the hook `report`. */
 void end_report(const struct cpu *cpu);
 
 /* Stops all others for good, wherever they are. Does not come back where another one was first. */

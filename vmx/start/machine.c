@@ -144,7 +144,7 @@ void hypervisor_start(const struct boot_info *bi)
 
     /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
     write_cr4(read_cr4() & ~CR4_CET);
-    end_set_hooks((struct end_hooks){nmi_request_backtrace, report_fault});
+    end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
