@@ -37,6 +37,18 @@ LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "feature_control", "hide_co
 SERVERS_MAX = 8  # at once; each has some 100 MiB
 
 
+IN_MEMORY = "/dev/shm"
+IN_MEMORY_ROOM = 4 << 30  # bytes that have to be free there
+
+
+def scratch():
+    """Where disks of runs are: each is written once and read once, so in memory, if there is room."""
+    if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
+        return tempfile.gettempdir()
+    room = os.statvfs(IN_MEMORY)
+    return IN_MEMORY if room.f_bavail * room.f_frsize >= IN_MEMORY_ROOM else tempfile.gettempdir()
+
+
 class Skip(Exception):
     """The test cannot be run here; its text says what is missing."""
 
@@ -48,7 +60,7 @@ def path(*parts):
 def tool(arguments, timeout=BACKSTOP_SECONDS):
     """Runs a project script and gives its stdout; a failure shows the last line it said."""
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=timeout, check=False)
+                          timeout=timeout, check=False, env={**os.environ, "TMPDIR": scratch()})
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing said"]
         raise AssertionError(f"{os.path.basename(arguments[0])}: {said[-1]}")
@@ -114,7 +126,7 @@ class Servers:
     They end with this program, whose pipe they hold."""
 
     def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.")
+        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.", dir=scratch())
         self.lock = threading.Lock()
         self.found = {}
         self.count = 0
@@ -154,7 +166,7 @@ class Server:
                     [path("testbed", "run.sh"), "--serve", f"{self.name}.socket", "--disk", disk,
                      "--knobs", f"{self.name}.knobs", *machine], stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                    start_new_session=True)
+                    start_new_session=True, env={**os.environ, "TMPDIR": scratch()})
                 self.said = self.process.stdout.readline()
             if self.said != "ready\n":
                 raise AssertionError(f"no server of boots: {self.process.stderr.read().strip()}")
@@ -232,7 +244,7 @@ class Lab:
                         if word.split("=", maxsplit=1)[0] + "=" not in config]
             options = " ".join(defaults + [config]).strip()
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
-            with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as work:
+            with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=scratch()) as work:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
                 tool([path("testbed", "acpi", "build.sh"), acpi, str(listed or cpus)])
@@ -298,7 +310,8 @@ class Lab:
         with open(console_file, "wb") as console, \
                 open(os.path.join(self.keep, f"{name}.errors"), "w+b") as errors:
             process = subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=console,
-                                       stderr=errors, start_new_session=True)
+                                       stderr=errors, start_new_session=True,
+                                       env={**os.environ, "TMPDIR": scratch()})
             self.running.add(process)
             if self.stopped:
                 self.stop()

@@ -2,8 +2,8 @@
 ;
 ; The way into and out of the guest. NMIs need no check before VMRESUME: one that root mode takes is
 ; made pending again in hardware by nmi/nmi.c, from any instruction here on, so the last instruction
-; is as safe as the first. Nothing here executes IRET, which would unblock NMIs; the one place that is
-; meant to is nmi_unblock(), which vmx_exit() calls before the handler.
+; is as safe as the first. Nothing here executes IRET, which would unblock NMIs: where root mode is to
+; take them, nmi_unblock() is called, by vmx_exit() before the handler.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
