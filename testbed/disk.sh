@@ -137,9 +137,10 @@ image=$work/disk.img
 truncate -s $((cylinders * cylinder)) "$image"
 mkfs.fat -n PMUVISOR -g 16/63 --invariant "$image" > /dev/null
 export MTOOLS_SKIP_CHECK=1
-mmd -i "$image" ::/EFI ::/EFI/BOOT
+mmd -i "$image" ::/EFI ::/EFI/BOOT ::/EFI/pmuvisor
 mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
-mcopy -s -i "$image" "$work/pmuvisor" ::/EFI/
+# In the order of their names, not in that of the host's folder: firmware and GRUB read it through.
+mcopy -s -i "$image" "$work"/pmuvisor/* ::/EFI/pmuvisor/
 for pair in "${added[@]}"; do
     mcopy -o -s -i "$image" "${pair%%=*}" "::${pair#*=}"
 done
