@@ -165,6 +165,7 @@ void check_that(const char *what, bool holds);
 void test_apic(void);
 void test_timer(void);
 void test_debug(void);
+void test_smap(void);
 void test_pmu(void);
 /* Instead of all others: on a processor with the PMU that selftest.sh's knobs ask for. */
 void test_shape(void);
