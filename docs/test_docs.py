@@ -75,7 +75,7 @@ def test_commands_exist(every):
 
 
 def test_words_of_e2e_match(every):
-    names = list(pages.test_names())
+    names = pages.test_names()
     assert len(names) > 100, names
     expect_none(pages.unmatched_words(every, names))
 

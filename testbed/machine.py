@@ -49,6 +49,14 @@ def scratch():
     return IN_MEMORY if room.f_bavail * room.f_frsize >= IN_MEMORY_ROOM else tempfile.gettempdir()
 
 
+SCRATCH = scratch()
+
+
+def environment():
+    """For what makes disks and runs them."""
+    return {**os.environ, "TMPDIR": SCRATCH}
+
+
 class Skip(Exception):
     """The test cannot be run here; its text says what is missing."""
 
@@ -60,7 +68,7 @@ def path(*parts):
 def tool(arguments, timeout=BACKSTOP_SECONDS):
     """Runs a project script and gives its stdout; a failure shows the last line it said."""
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=timeout, check=False, env={**os.environ, "TMPDIR": scratch()})
+                          timeout=timeout, check=False, env=environment())
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing said"]
         raise AssertionError(f"{os.path.basename(arguments[0])}: {said[-1]}")
@@ -126,7 +134,7 @@ class Servers:
     They end with this program, whose pipe they hold."""
 
     def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.", dir=scratch())
+        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.", dir=SCRATCH)
         self.lock = threading.Lock()
         self.found = {}
         self.count = 0
@@ -166,7 +174,7 @@ class Server:
                     [path("testbed", "run.sh"), "--serve", f"{self.name}.socket", "--disk", disk,
                      "--knobs", f"{self.name}.knobs", *machine], stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                    start_new_session=True, env={**os.environ, "TMPDIR": scratch()})
+                    start_new_session=True, env=environment())
                 self.said = self.process.stdout.readline()
             if self.said != "ready\n":
                 raise AssertionError(f"no server of boots: {self.process.stderr.read().strip()}")
@@ -244,7 +252,7 @@ class Lab:
                         if word.split("=", maxsplit=1)[0] + "=" not in config]
             options = " ".join(defaults + [config]).strip()
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
-            with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=scratch()) as work:
+            with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
                 tool([path("testbed", "acpi", "build.sh"), acpi, str(listed or cpus)])
@@ -311,7 +319,7 @@ class Lab:
                 open(os.path.join(self.keep, f"{name}.errors"), "w+b") as errors:
             process = subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=console,
                                        stderr=errors, start_new_session=True,
-                                       env={**os.environ, "TMPDIR": scratch()})
+                                       env=environment())
             self.running.add(process)
             if self.stopped:
                 self.stop()

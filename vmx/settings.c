@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * From what the user asked for to what holds on this machine. Changes no state, reads no hardware.
+ * From what the user asked for to what holds on this machine. Pure, but for a line of the log.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
 #include "settings.h"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # names.py: what tests are called and which of them run. A test's name is "group/test": the file's
 # name and the function's, both without test_; of a parametrized one the parameters' id is all of
-# the second part. --named "WORD ..." runs those whose name contains one of the words.
+# the second part. --named "WORD ..." runs those whose name contains one of the words; --collect-only
+# says the names.
 import collections
 import os
 
@@ -50,3 +51,9 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if wanted(item, words)]
+
+
+def pytest_collection_finish(session):
+    if session.config.option.collectonly:
+        for item in session.items:
+            print(item.stash[NAME])
