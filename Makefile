@@ -124,7 +124,8 @@ $(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
-FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c lib/string.c
+FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
+                   lib/string.c
 # Of the measurements, what runs without hardware.
 MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c
 # Of the launcher on KVM, what knows no KVM.

@@ -14,6 +14,7 @@ struct firmware {
     EFI_SYSTEM_TABLE *system;
     EFI_BOOT_SERVICES *services;
     EFI_LOADED_IMAGE *loaded; /* this image */
+    uint64_t page_tables;     /* CR3 for its runtime services; 0: boot services are still there */
 };
 extern struct firmware firmware;
 
@@ -40,6 +41,10 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
                      enum place place, struct refusal *r);
 /* Gives all of them back. */
 void memory_free_all(void);
+/* The first address below 4 GiB, `offset` above a multiple of `step`, where `size` bytes of free
+ * memory are what is_it() looks for; 0: none. */
+uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
+                     bool (*is_it)(uint64_t address));
 /* The end of the memory in the memory map, devices left out; 0 when there is no map to be had. */
 uint64_t memory_top(void);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
@@ -57,6 +62,9 @@ bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high
                struct range *out, struct refusal *r);
 /* The image's own path on its volume; empty before the first file_load(). */
 const uint16_t *files_image_path(void);
+/* Writes these pieces as a new file, in the place of one of that name. `path` as above. False: the
+ * volume does not let it, or there is none. */
+bool file_save(const char *path, const struct range *pieces, uint64_t count);
 /* Gives the volume back, after the last file. */
 void files_finish(void);
 
@@ -70,7 +78,23 @@ uint64_t device_node_size(const void *node);
 /* True when the firmware's own text goes to the UART at this I/O port already. */
 bool platform_console_uses(uint16_t port);
 
+/* ---- last.c ---- */
+
+/* Keeps one line, until a later start has more to say, or the guest says that it is up, where no
+ * crash loses it: in an EFI variable. */
+void last_note(const char *line);
+/* After boot services: what the rest of the start needs of it, struct boot_info's note(). */
+void last_go_on(struct boot_info *bi);
+/* Takes the line away, when there is one. Under boot services. */
+void last_forget(void);
+/* Writes what the last start left, if it did not end as its guest asked for, to a file beside the
+ * image, and says so. Before anything of this one takes the memory in which it lies. */
+void last_save(void);
+
 /* ---- screen.c ---- */
+
+/* Where there is a screen: waits for a key, so many seconds at most. */
+void screen_wait(uint32_t seconds);
 
 /* A log sink: the firmware's text console. */
 void screen_sink(const char *text, size_t length);

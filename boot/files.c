@@ -146,6 +146,29 @@ bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high
     return done;
 }
 
+bool file_save(const char *path, const struct range *pieces, uint64_t count)
+{
+    static uint16_t full[MAX_PATH_CHARACTERS];
+    const uint64_t mode = EFI_FILE_MODE_READ | EFI_FILE_MODE_WRITE;
+    struct refusal r;
+    EFI_FILE_HANDLE file;
+
+    if (!open_volume(&r) || !join_path(image_path, path, full, MAX_PATH_CHARACTERS))
+        return false;
+    /* Deleted first, because a file that is there keeps its length. */
+    if (!EFI_ERROR(volume->Open(volume, &file, full, mode, 0)))
+        (void)file->Delete(file);
+    bool done = !EFI_ERROR(volume->Open(volume, &file, full, mode | EFI_FILE_MODE_CREATE, 0));
+    if (!done)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        UINTN size = pieces[i].size;
+        done &= !EFI_ERROR(file->Write(file, &size, (void *)(uintptr_t)pieces[i].base)) &&
+                size == pieces[i].size;
+    }
+    return !EFI_ERROR(file->Close(file)) && done;
+}
+
 const uint16_t *files_image_path(void) { return image_path; }
 
 void files_finish(void)

@@ -20,7 +20,9 @@
 #define CONFIG_MAX 16384 /* bytes */
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
-#define POOL_ALIGNMENT (2 * MIB)
+/* Where the pool is best, because the log in it has to outlive a reset: above what firmware unpacks
+ * itself and kernels to, below the quarter of memory at its top that GRUB takes first. */
+#define CALM (192 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* above it are video memory and firmware */
 
 static struct boot_info boot_info;
@@ -179,7 +181,7 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
     const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
                              image->alignment, image->preferred, BELOW_4G};
     struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
-    struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, MIB, BELOW_4G};
+    struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, CALM, BELOW_4G};
 
     (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_HIGHEST, r);
     if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
@@ -190,18 +192,21 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
     if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_HIGHEST, r))
         return false;
     pool.size = hypervisor_pool_size(bi);
+    if (memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_LOWEST, r))
+        return true;
+    pool.least = MIB;
     return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_HIGHEST, r);
 }
 
 /* ---- the way ---- */
 
-/* Five steps: options, files, facts, check, memory. Each has what those before it left in *bi. */
+/* Behind the options four steps: files, facts, check, memory. Each has what those before it left in
+ * *bi. */
 static bool prepare(struct boot_info *bi, struct refusal *r)
 {
     struct linux_image image;
 
-    if (!read_options(bi, r) ||
-        !load_files(bi, &image, r))
+    if (!load_files(bi, &image, r))
         return false;
     collect_facts(bi);
     return hypervisor_check(bi, &bi->settings, r) &&
@@ -227,6 +232,18 @@ static EFI_STATUS leave_firmware(struct boot_info *bi)
     return status;
 }
 
+/* Everything is given back. */
+static EFI_STATUS go_back(EFI_STATUS status, bool late)
+{
+    if (!late)
+        files_finish();
+    memory_free_all();
+    serial_drain();
+    serial_stop();
+    log_remove_sink(screen_sink);
+    return status;
+}
+
 /* Once ExitBootServices was called (`late`), only memory services may be. */
 static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, bool late)
 {
@@ -236,13 +253,13 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, b
     else if (bi->options.console != CONSOLE_NONE)
         serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
-    if (!late)
-        files_finish();
-    memory_free_all();
-    serial_drain();
-    serial_stop();
-    log_remove_sink(screen_sink);
-    return status_of[r->kind];
+    if (!late) {
+        char line[sizeof(r->line) + 16];
+        format_text(line, sizeof(line), "refused: %s", r->line);
+        last_note(line);
+        screen_wait(bi->options.wait_s);
+    }
+    return go_back(status_of[r->kind], late);
 }
 
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
@@ -258,9 +275,17 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     if (EFI_ERROR(status))
         return status;
     log_add_sink(screen_sink);
-    if (!prepare(&boot_info, &refusal))
+    bool read = read_options(&boot_info, &refusal);
+    last_save();
+    if (read && !boot_info.options.start)
+        return go_back(EFI_SUCCESS, false);
+    if (!read || !prepare(&boot_info, &refusal))
         return give_up(&boot_info, &refusal, false);
 
+    if (boot_info.options.marks)
+        last_note("leaving firmware");
+    else
+        last_forget();
     log_printf("leaving firmware\n");
     log_remove_sink(screen_sink);
     status = leave_firmware(&boot_info);
@@ -277,5 +302,6 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     if (!(read_cr4() & CR4_CET))
         write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
+    last_go_on(&boot_info);
     hypervisor_start(&boot_info);
 }

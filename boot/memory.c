@@ -46,20 +46,31 @@ struct survey {
     uint64_t lowest, highest; /* addresses that it can get */
 };
 
+/* The map as it is now, in memory that the caller frees (FreePool). */
+static bool snapshot(struct efi_map *map)
+{
+    UINTN size, stride, key;
+
+    if (!map_size(&size, &stride))
+        return false;
+    size += SNAPSHOT_SPARE * stride;
+    if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map->entries)))
+        return false;
+    if (!EFI_ERROR(memory_map_get(map, size, &key)))
+        return true;
+    firmware.services->FreePool(map->entries);
+    return false;
+}
+
 /* One look at the map. */
 static bool survey(const struct need *n, struct survey *out)
 {
     struct efi_map map;
-    UINTN size, stride, key;
 
     *out = (struct survey){0};
-    if (!map_size(&size, &stride))
+    if (!snapshot(&map))
         return false;
-    size += SNAPSHOT_SPARE * stride;
-    if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map.entries)))
-        return false;
-    bool known = !EFI_ERROR(memory_map_get(&map, size, &key));
-    for (uint64_t at = 0; known && at < map.size; at += map.descriptor_size) {
+    for (uint64_t at = 0; at < map.size; at += map.descriptor_size) {
         const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
         uint64_t start = d->PhysicalStart, end = start + d->NumberOfPages * PAGE_SIZE;
 
@@ -82,7 +93,29 @@ static bool survey(const struct need *n, struct survey *out)
         out->fits = true;
     }
     firmware.services->FreePool(map.entries);
-    return known;
+    return true;
+}
+
+uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
+                     bool (*is_it)(uint64_t address))
+{
+    struct efi_map map;
+    uint64_t found = 0;
+
+    if (!snapshot(&map))
+        return 0;
+    for (uint64_t at = 0; at < map.size; at += map.descriptor_size) {
+        const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
+        uint64_t end = d->PhysicalStart + d->NumberOfPages * PAGE_SIZE;
+        uint64_t address = (d->PhysicalStart + step - 1) / step * step + offset;
+
+        if (d->Type != EfiConventionalMemory)
+            continue;
+        for (; found == 0 && address + size <= end && address + size <= BELOW_4G; address += step)
+            found = is_it(address) ? address : 0;
+    }
+    firmware.services->FreePool(map.entries);
+    return found;
 }
 
 uint64_t memory_top(void)

@@ -44,6 +44,23 @@ enum option_kind {
            VALUES(NAME("com1", CONSOLE_COM1), NAME("com2", CONSOLE_COM2),                          \
                   NAME("none", CONSOLE_NONE)),                                                     \
            "The serial port to write to, 115200 8N1; and the screen, until the guest starts.")     \
+    OPTION(wait, NUMBER, wait_s, WAIT_DEFAULT_S, "seconds from 0 to 3600",                         \
+           VALUES(NAME(NULL, WAIT_MAX_S)),                                                         \
+           "How long a refusal stays on the screen, or until a key, before firmware or the boot "  \
+           "menu goes on; and how long the report of a fault does with fault=reset. Where there "  \
+           "is no screen a refusal does not wait.")                                                \
+    OPTION(fault, CHOICE, fault_reset, false, "halt or reset",                                     \
+           VALUES(NAME("halt", false), NAME("reset", true)),                                       \
+           "What follows the report of a fault in root mode. reset: a countdown, and a reset of "  \
+           "the machine. The next start writes the log to pmuvisor.log in either case.")           \
+    OPTION(marks, CHOICE, marks, false, "on or off",                                               \
+           VALUES(NAME("off", false), NAME("on", true)),                                           \
+           "on notes each step of the start in the EFI variable PMUvisorLast, eight writes to "    \
+           "flash, so that a start that hangs leaves where. The boot menu's guard turns it on "    \
+           "until the guest has said that it is up.")                                              \
+    OPTION(start, CHOICE, start, true, "on or off",                                                \
+           VALUES(NAME("off", false), NAME("on", true)),                                           \
+           "off writes what the last run left in memory to pmuvisor.log, and goes back.")          \
     OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off starts on a processor without an architectural PMU, and hides one that is there. " \
            "LBRs and IA32_DEBUGCTL belong to debugging and stay.")                                 \

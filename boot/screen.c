@@ -28,6 +28,32 @@ void screen_sink(const char *text, size_t length)
     }
 }
 
+#define SECOND 10000000 /* in units of 100 ns */
+
+void screen_wait(uint32_t seconds)
+{
+    SIMPLE_INPUT_INTERFACE *in = firmware.system->ConIn;
+    EFI_EVENT events[2];
+    struct framebuffer screen;
+    EFI_INPUT_KEY key;
+    UINTN which;
+
+    platform_framebuffer(&screen);
+    if (seconds == 0 || screen.base == 0 ||
+        EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
+        return;
+    log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
+    if (in != NULL) {
+        (void)in->Reset(in, FALSE); /* no key that was pressed before */
+        events[1] = in->WaitForKey;
+    }
+    if (!EFI_ERROR(firmware.services->SetTimer(events[0], TimerRelative, (UINT64)seconds * SECOND)))
+        (void)firmware.services->WaitForEvent(in != NULL ? 2 : 1, events, &which);
+    if (in != NULL)
+        (void)in->ReadKeyStroke(in, &key);
+    firmware.services->CloseEvent(events[0]);
+}
+
 /* GNU-EFI has no header for this protocol: the part that is used. */
 struct hii_image {
     UINT16 width, height;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Text on the framebuffer between the end of boot services and the start of the guest, which owns
- * the screen from then on. The glyphs come from the firmware, see boot/screen.c. Lines start at the
- * top and wrap around: nothing is read back from video memory, which is slow.
+ * the screen from then on, and once more for the report of a fault. The glyphs come from the
+ * firmware, see boot/screen.c. Lines start at the top and wrap around: nothing is read back from
+ * video memory, which is slow.
  */
 #include "console/framebuffer.h"
 
@@ -10,7 +11,8 @@ static struct {
     struct framebuffer screen;
     struct glyphs glyphs;
     uint32_t column, row; /* characters */
-} console;
+    bool shown;
+} console; /* without a screen its base is 0 */
 
 static volatile uint32_t *pixel(uint32_t x, uint32_t y)
 {
@@ -65,21 +67,33 @@ static void framebuffer_sink(const char *text, size_t length)
 
 bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs)
 {
-    uint64_t needed = (uint64_t)screen->pixels_per_line * screen->height * sizeof(uint32_t);
-
-    if (screen->base == 0 || screen->size < needed || screen->pixels_per_line < screen->width ||
+    if (screen->base == 0 || screen->size < framebuffer_bytes(screen) || screen->pixels_per_line < screen->width ||
         glyphs->width == 0 || glyphs->height == 0 || screen->width < glyphs->width ||
         screen->height < glyphs->height)
         return false;
     console.screen = *screen;
     console.glyphs = *glyphs;
-    console.column = console.row = 0;
-    clear_row(0);
-    log_add_sink(framebuffer_sink);
+    framebuffer_restart();
     return true;
 }
 
 void framebuffer_stop(void)
 {
     log_remove_sink(framebuffer_sink);
+    console.shown = false;
+}
+
+void framebuffer_restart(void)
+{
+    if (console.screen.base == 0 || console.shown)
+        return;
+    console.shown = true;
+    console.column = console.row = 0;
+    clear_row(0);
+    log_add_sink(framebuffer_sink);
+}
+
+struct range framebuffer_memory(void)
+{
+    return (struct range){console.screen.base, framebuffer_bytes(&console.screen)};
 }

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The log: a ring of the last LOG_SIZE bytes and the sinks that show it, one processor at a time.
- * Touches only its own ring.
+ * Touches only its own ring, which log_move() puts where the next start finds it (console/kept.c).
  */
 #include "log.h"
 
 #include <stdbool.h>
 
+#include "console/kept.h"
+
 #define LOG_LINE 512 /* longest piece of text that one call can log */
 
 _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask");
 
-static struct {
-    bool locked;
-    bool taken_over; /* by the one that has stopped all others, wherever they were */
-    char text[LOG_SIZE];
-    uint64_t end; /* bytes logged since the start */
-    log_sink sinks[LOG_SINKS];
-} ring;
+static struct log_ring first;
+static struct log_ring *ring = &first;
+static bool locked;
+static bool taken_over; /* by the one that has stopped all others, wherever they were */
+static log_sink sinks[LOG_SINKS];
 
 static void lock(void)
 {
-    while (__atomic_test_and_set(&ring.locked, __ATOMIC_ACQUIRE) &&
-           !__atomic_load_n(&ring.taken_over, __ATOMIC_RELAXED))
+    while (__atomic_test_and_set(&locked, __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&taken_over, __ATOMIC_RELAXED))
         __asm__ volatile("pause");
 }
 
-static void unlock(void) { __atomic_clear(&ring.locked, __ATOMIC_RELEASE); }
+static void unlock(void) { __atomic_clear(&locked, __ATOMIC_RELEASE); }
 
-void log_take_over(void) { __atomic_store_n(&ring.taken_over, true, __ATOMIC_RELAXED); }
+void log_take_over(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED); }
 
 void log_add_sink(log_sink sink)
 {
     for (size_t i = 0; i < LOG_SINKS; i++) {
-        if (ring.sinks[i] == sink)
+        if (sinks[i] == sink)
             return;
     }
     for (size_t i = 0; i < LOG_SINKS; i++) {
-        if (ring.sinks[i] == NULL) {
-            ring.sinks[i] = sink;
+        if (sinks[i] == NULL) {
+            sinks[i] = sink;
             return;
         }
     }
@@ -47,8 +47,8 @@ void log_add_sink(log_sink sink)
 void log_remove_sink(log_sink sink)
 {
     for (size_t i = 0; i < LOG_SINKS; i++) {
-        if (ring.sinks[i] == sink)
-            ring.sinks[i] = NULL;
+        if (sinks[i] == sink)
+            sinks[i] = NULL;
     }
 }
 
@@ -62,18 +62,17 @@ void log_printf(const char *format, ...)
     va_end(arguments);
 
     lock();
-    for (size_t i = 0; i < length; i++)
-        ring.text[ring.end++ & (LOG_SIZE - 1)] = line[i];
+    kept_append(ring, line, length);
     for (size_t i = 0; i < LOG_SINKS; i++) {
-        if (ring.sinks[i] != NULL)
-            ring.sinks[i](line, length);
+        if (sinks[i] != NULL)
+            sinks[i](line, length);
     }
     unlock();
 }
 
 void log_print_tail(uint64_t size)
 {
-    const uint64_t end = ring.end;
+    const uint64_t end = ring->end;
     uint64_t position = end > size ? end - size : 0;
     char piece[LOG_LINE / 2];
 
@@ -88,16 +87,24 @@ void log_print_tail(uint64_t size)
     log_printf("\n---- end of the log ----\n");
 }
 
+void log_move(struct log_ring *to)
+{
+    kept_start(to, ring);
+    ring = to;
+}
+
+void log_finish(void) { kept_end(ring); }
+
 size_t log_read(uint64_t *position, char *out, size_t size)
 {
     size_t n = 0;
 
     lock();
-    uint64_t oldest = ring.end > LOG_SIZE ? ring.end - LOG_SIZE : 0;
+    uint64_t oldest = ring->end > LOG_SIZE ? ring->end - LOG_SIZE : 0;
     if (*position < oldest)
         *position = oldest;
-    while (n < size && *position < ring.end)
-        out[n++] = ring.text[(*position)++ & (LOG_SIZE - 1)];
+    while (n < size && *position < ring->end)
+        out[n++] = ring->text[(*position)++ & (LOG_SIZE - 1)];
     unlock();
     return n;
 }

@@ -78,7 +78,14 @@ struct boot_info {
     struct acpi_facts acpi;
     struct settings settings; /* what holds on this machine, from hypervisor_check() on */
     uint64_t memory_top; /* end of the memory that the memory map names, devices left out */
+    /* Keeps a line in firmware's variables; before the first VM entry, on the first processor, with
+     * interrupts off (boot/last.c). */
+    void (*note)(const char *line);
 };
+
+#define POOL_ALIGNMENT (2ULL << 20)
+/* The pool's first block is the log's: where the next start looks for it (boot/last.c). */
+#define POOL_LOG_OFFSET PAGE_SIZE
 
 /* The first page of the pool is never used by the hypervisor and, like all of the pool, not mapped
  * for the guest: the guest's FADT names it as the reset register, so a reset arrives as an EPT

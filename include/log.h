@@ -31,6 +31,13 @@ void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * when that is newer, and past what was copied. */
 size_t log_read(uint64_t *position, char *out, size_t size);
 
+/* From here on the ring is at `to`, page-aligned memory of the hypervisor's, with what it has so far:
+ * where a start after a reset finds it (console/kept.h). */
+struct log_ring;
+void log_move(struct log_ring *to);
+/* The run ends as the guest asked for: no later start is to take the log for that of a crash. */
+void log_finish(void);
+
 /* Logs the last `size` bytes (at most half of LOG_SIZE, or they overwrite themselves) once more. */
 void log_print_tail(uint64_t size);
 
@@ -50,6 +57,8 @@ void serial_drain(void);
 #define SERIAL_COM1 0x3f8
 #define SERIAL_COM2 0x2f8
 
-/* console/framebuffer.c: takes the framebuffer's sink out, when there is one. To be called before
- * video memory stops being mapped to itself, and before the guest starts. */
+/* console/framebuffer.c: takes the framebuffer's sink out, when there is one: the guest starts, and
+ * has the screen. */
 void framebuffer_stop(void);
+/* Back again, for a report: from the top of the screen, over whatever is there. */
+void framebuffer_restart(void);

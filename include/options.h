@@ -25,6 +25,8 @@ enum bookkeeping_step {
 };
 #define TICK_DEFAULT_MS 100
 #define TICK_MAX_MS 10000
+#define WAIT_DEFAULT_S 15
+#define WAIT_MAX_S 3600
 
 #define OPTION_PATH_MAX 256
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
@@ -40,6 +42,10 @@ struct options {
     bool platform_nmi_host; /* SERR and IOCHK are the host's, and port 0x61 is trapped */
     bool mitigations_off;   /* nothing is done against speculative execution at exits and entries */
     uint32_t bookkeeping; /* enum bookkeeping_step bits */
+    bool marks;           /* each step of the start is noted in firmware's variables */
+    bool fault_reset;     /* a fault in root mode ends in a reset, after wait_s */
+    bool start;           /* off: the last run's log is saved, and that is all */
+    uint32_t wait_s;      /* how long a refusal, or a fault that ends in a reset, can be read */
     uint32_t tick_ms;   /* 0: no tick */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];

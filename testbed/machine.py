@@ -33,7 +33,7 @@ STATUS_TIMEOUT = 124
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
 LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "feature_control", "hide_control", "msr",
-              "nmi_handler", "nmi_root", "pmi_skid", "pmu", "unknown_msrs"}
+              "nmi_handler", "nmi_root", "pmi_skid", "pmu", "reset_button", "unknown_msrs"}
 SERVERS_MAX = 8  # at once; each has some 100 MiB
 
 
@@ -75,6 +75,14 @@ def tool(arguments, timeout=BACKSTOP_SECONDS):
     return done.stdout
 
 
+def read_file(disk, name):
+    """The contents of a file on a FAT image; None: it is not there."""
+    done = subprocess.run(["mtype", "-i", disk, name], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False,
+                          env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
+    return done.stdout if done.returncode == 0 else None
+
+
 class Boot:
     """What one boot left behind."""
 
@@ -85,6 +93,7 @@ class Boot:
         self.errors = errors
         self.ledger = ledger
         self.seconds = seconds
+        self.files = {}  # what emulator(read=) asked for: contents, or None where there is no such file
 
     def lines(self, job):
         """The lines 'job: key=value ...' of the guest's console, as dictionaries."""
@@ -240,15 +249,17 @@ class Lab:
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
                  listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, limit=LIMIT,
-                 until=None, panic=None, fork=True):
+                 until=None, panic=None, fork=True, read=()):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
         in the MADT, where they are not those that are there. `limit`: after so many millions of
         emulated instructions the run ends with STATUS_LIMIT. `until`: a little after this text on
         the console it ends with STATUS_TEXT, for consoles after which nothing else happens.
-        `fork`: from a server of boots, unless FORK=0; else from power-on."""
+        `fork`: from a server of boots, unless FORK=0; else from power-on. `read`: files of
+        EFI/pmuvisor on the disk, as the run left them."""
         def make():
-            # Without a tick and mitigations, unless the test is about them: every figure is so.
-            defaults = [word for word in ("tick=0", "mitigations=off")
+            # Without a tick and mitigations, unless the test is about them: every figure is so. And
+            # nobody is there to press a key.
+            defaults = [word for word in ("tick=0", "mitigations=off", "wait=0")
                         if word.split("=", maxsplit=1)[0] + "=" not in config]
             options = " ".join(defaults + [config]).strip()
             words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
@@ -290,7 +301,10 @@ class Lab:
                 if self.servers and fork:
                     machine = ["--from", self.servers.socket(disk, machine, knobs)]
                 run += machine
-                return self.watch(name, run, ledger_file)
+                boot = self.watch(name, run, ledger_file)
+                for file in read:
+                    boot.files[file] = read_file(disk, f"::/EFI/pmuvisor/{file}")
+                return boot
         return self.boot(name, make)
 
     def qemu_without_vmx(self, name):
@@ -298,7 +312,7 @@ class Lab:
         def make():
             run = [path("run-qemu.sh"), "--backend", "tcg", "--efi", self.efi(),
                    "--kernel", self.kernel(), "--initrd", self.initrd(),
-                   "--timeout", str(BACKSTOP_SECONDS)]
+                   "--config", "wait=0", "--timeout", str(BACKSTOP_SECONDS)]
             return self.watch(name, run)
         return self.boot(name, make)
 

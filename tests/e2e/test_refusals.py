@@ -36,6 +36,10 @@ OPTION_CASES = [
     ("bad-owner", "platform_nmi=both", ["platform_nmi", "found 'both'", "wanted guest or host"]),
     ("bad-mitigations", "mitigations=some", ["mitigations", "found 'some'", "wanted auto or off"]),
     ("bad-steps", "bookkeeping=lost,more", ["bookkeeping", "found 'more'", "wanted all, none"]),
+    ("bad-wait", "wait=long", ["wait", "found 'long'", "wanted seconds from 0 to 3600"]),
+    ("bad-fault", "fault=retry", ["fault", "found 'retry'", "wanted halt or reset"]),
+    ("bad-marks", "marks=some", ["marks", "found 'some'", "wanted on or off"]),
+    ("bad-start", "start=2", ["start", "found '2'", "wanted on or off"]),
     ("bad-user", "user_hypercalls=yes", ["user_hypercalls", "found 'yes'", "wanted 0 or 1"]),
     ("no-value", "console", ["console", "wanted"]),
     ("long-path", "kernel=" + "k" * 300, ["kernel", "found 300 characters", "wanted at most"]),
@@ -57,8 +61,8 @@ OPTION_CASES = [
 
 # Name, content of pmuvisor.cfg (None: a folder of that name), what the line must say.
 CONFIG_CASES = [
-    ("config-unknown", b"flavour=sweet\n", ["pmuvisor.cfg", "flavour=sweet", "wanted"]),
-    ("config-bad-value", b"# comment\nstats=none\n", ["pmuvisor.cfg", "stats", "found 'none'"]),
+    ("config-unknown", b"wait=0\nflavour=sweet\n", ["pmuvisor.cfg", "flavour=sweet", "wanted"]),
+    ("config-bad-value", b"# comment\nwait=0\nstats=none\n", ["pmuvisor.cfg", "stats", "found 'none'"]),
     ("config-not-text", b"policy=\x01\x02\n", ["pmuvisor.cfg", "found", "wanted"]),
     ("config-too-long", b"#" * 20000, ["pmuvisor.cfg", "bytes", "wanted at most"]),
     ("config-folder", None, ["pmuvisor.cfg", "folder", "wanted"]),

@@ -47,8 +47,8 @@ SWITCHES = {
 # image.
 FIRMWARE = "firmware"
 INDIRECT = {
-    "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE],
-    "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE],
+    "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE, "is_kept"],
+    "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE], "boot/last.o": [FIRMWARE],
     "boot/options.o": ["boot/options.o"],                         # its table
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
@@ -60,6 +60,8 @@ INDIRECT = {
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
     "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
     "vmx/start/machine.o": ["start_guest"],
+    "vmx/start/mark.o": ["last_note"],
+    "vmx/root/fault.o": ["last_note"],
 }
 
 # What comes before an object file's path from the top: the folder of the build.

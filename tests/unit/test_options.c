@@ -61,6 +61,10 @@ static void test_defaults(void **state)
     assert_false(o.user_hypercalls);
     assert_false(o.mitigations_off);
     assert_false(o.platform_nmi_host);
+    assert_int_equal(o.wait_s, WAIT_DEFAULT_S);
+    assert_false(o.fault_reset);
+    assert_false(o.marks);
+    assert_true(o.start);
     assert_string_equal(o.kernel, "vmlinuz");
     assert_string_equal(o.initrd, "initrd.img");
     assert_string_equal(o.append, "");
@@ -79,6 +83,22 @@ static void test_every_option(void **state)
     assert_false(o.pmu);
     assert_true(o.stats_cycles);
     assert_string_equal(o.append, " a=b  c=d");
+}
+
+static void test_crash_options(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "wait=3600 fault=reset marks=on start=off");
+    assert_int_equal(o.wait_s, WAIT_MAX_S);
+    assert_true(o.fault_reset);
+    assert_true(o.marks);
+    assert_false(o.start);
+    accept(&o, "wait=0 fault=halt marks=off start=on");
+    assert_int_equal(o.wait_s, 0);
+    assert_false(o.fault_reset);
+    assert_false(o.marks);
+    assert_true(o.start);
 }
 
 static void test_lines_and_comments(void **state)
@@ -151,7 +171,7 @@ static void test_refusals(void **state)
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "pmu stats tick user_hypercalls unblock platform_nmi mitigations bookkeeping; correct or "
+           "wait fault marks start pmu stats tick user_hypercalls unblock platform_nmi mitigations bookkeeping; correct or "
            "remove it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
@@ -161,6 +181,10 @@ static void test_refusals(void **state)
     reject("console=com3", "option console: found 'com3'", "com1, com2 or none");
     reject("pmu=yes", "option pmu: found 'yes'", "on or off");
     reject("stats=time", "option stats: found 'time'", "counts or cycles");
+    reject("wait=3601", "option wait: found '3601'", "seconds from 0 to 3600");
+    reject("fault=wait", "option fault: found 'wait'", "halt or reset");
+    reject("marks=1", "option marks: found '1'", "on or off");
+    reject("start=later", "option start: found 'later'", "on or off");
     reject("tick=10001", "option tick: found '10001'", "from 0 (no tick) to 10000");
     reject("tick=99999999999999999999", "option tick: found '9999", "milliseconds");
     reject("tick=", "option tick: found ''", "milliseconds");
@@ -362,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_option),
+        cmocka_unit_test(test_crash_options),
         cmocka_unit_test(test_lines_and_comments),
         cmocka_unit_test(test_bookkeeping),
         cmocka_unit_test(test_apic),

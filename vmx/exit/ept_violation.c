@@ -23,6 +23,7 @@ void exit_ept_violation(struct cpu *cpu)
         return;
     if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && qualification & EPT_VIOLATION_WRITE) {
         log_printf("\npmuvisor: the guest asked for a reset\n");
+        log_finish();
         machine_end(cpu);
     }
     if (worth_a_line(cpu))

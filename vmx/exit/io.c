@@ -140,6 +140,7 @@ void exit_io(struct cpu *cpu)
             reported = true;
             log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
             report_processors();
+            log_finish();
         }
         port_out(port, bytes, value);
     }

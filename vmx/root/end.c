@@ -77,9 +77,6 @@ void processors_stop(void)
         }
         delay_us(LAST_NMI_US);
         serial_restart();
-        /* Only firmware's page tables map it, and only the first processor is ever on them. */
-        if (processors.count > 0 && read_cr3() == cpus[0]->host_cr3)
-            framebuffer_stop();
     } else if (nobody != self) {
         if (!descriptors_loaded())
             halt_forever();

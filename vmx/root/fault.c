@@ -9,12 +9,41 @@
 #include "vmx/root/end.h"
 
 #define TAIL_BYTES 1024
+#define SECOND_US 1000000
 #define REPORTS_MAX 2 /* a fault during a report is reported, too; one during that is not */
 
 extern const char rdmsr_may_fault[], wrmsr_may_fault[], rdpmc_may_fault[], xsetbv_may_fault[];
 extern const char safe_access_faulted[];
 
 uint64_t root_exception(const struct exception_frame *f);
+
+/* The fault's line for the next start, while firmware's services still are the hypervisor's: before
+ * the guest has them, and on the first processor. */
+static void note(const char *line)
+{
+    static bool noted; /* by a fault before: this one may be firmware's own */
+    const struct cpu *cpu = this_cpu();
+
+    if (noted || processors_running || (processors.count > 0 && cpu != processor_cpu(0)) ||
+        cpu->boot->note == NULL)
+        return;
+    noted = true;
+    cpu->boot->note(line);
+}
+
+/* fault=reset: a countdown, for who reads the screen; and the reset. */
+static void reset_as_asked(bool say)
+{
+    const struct options *o = &this_cpu()->boot->options;
+
+    if (!o->fault_reset)
+        return;
+    for (uint32_t left = say ? o->wait_s : 0; left > 0; left--) {
+        log_printf("%s%u ", left == o->wait_s ? "---- reset in " : "", left);
+        delay_us(SECOND_US);
+    }
+    processors_leave(this_cpu());
+}
 
 void hypervisor_fault(const char *format, ...)
 {
@@ -26,10 +55,15 @@ void hypervisor_fault(const char *format, ...)
     va_end(arguments);
 
     processors_stop();
+    framebuffer_restart();
     log_printf("\npmuvisor: fault in root mode: %s\n", line);
     if (descriptors_loaded()) /* else it is too early for a struct cpu */
         end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
+    if (descriptors_loaded()) {
+        note(line);
+        reset_as_asked(true);
+    }
     log_printf("---- stopped ----\n");
     halt_forever();
 }
@@ -82,8 +116,11 @@ uint64_t root_exception(const struct exception_frame *f)
         return (uint64_t)safe_access_faulted;
 
     processors_stop();
-    if (++reports > REPORTS_MAX)
+    if (++reports > REPORTS_MAX) {
+        reset_as_asked(false);
         halt_forever();
+    }
+    framebuffer_restart();
     log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
     log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
     log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);

@@ -6,6 +6,8 @@
 #include "hypervisor.h"
 
 #include "apic/apic.h"
+#include "console/framebuffer.h"
+#include "console/kept.h"
 #include "image.h"
 #include "mm/vtd.h"
 #include "nmi/nmi.h"
@@ -17,7 +19,8 @@
 #include "vmx/root/fault.h"
 #include "vmx/start/start.h"
 
-#define POOL_FIXED_PAGES 16 /* what is not of one processor */
+#define LOG_PAGES ((sizeof(struct log_ring) + PAGE_SIZE - 1) / PAGE_SIZE)
+#define POOL_FIXED_PAGES (16 + LOG_PAGES) /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
 
@@ -69,8 +72,8 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
                      vtd_pages_needed(&map.vtd, &map.q) +
                      (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
-    /* The hypervisor's own tables map the pool in 4 KiB pages, and image and APIC beside it. */
-    pages += pages / PAGES_PER_TABLE + 16;
+    /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */
+    pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
 }
 
@@ -88,7 +91,8 @@ static uint64_t build_host_paging(const struct boot_info *bi)
                 {between(image_rodata_start, image_rodata_end), HOST_READ_ONLY},
                 {between(image_data_start, image_data_end), HOST_READ_WRITE},
                 {bi->pool, HOST_READ_WRITE},
-                {apic_page(), HOST_DEVICE}};
+                {apic_page(), HOST_DEVICE},
+                {framebuffer_memory(), HOST_DEVICE}}; /* for reports, whoever has it then */
     uint64_t root = host_paging_new();
 
     for (unsigned i = 0; i < LENGTH_OF(maps); i++)
@@ -121,6 +125,7 @@ static _Noreturn void start_guest(struct start *s)
 {
     const struct cpu *cpu = s->cpu;
 
+    mark(cpu->boot, "entering VMX operation");
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     mitigations_print(cpu);
@@ -133,6 +138,8 @@ static _Noreturn void start_guest(struct start *s)
     if (cpu->pmu.pebs_switched)
         log_printf("pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
                    "mode, by MSR lists; a newer microcode may make that needless\n");
+    mark(cpu->boot, "VMLAUNCH: the guest starts");
+    framebuffer_stop();
     processors_go();
     s->cpu->nmi.guest_started = true;
     vmx_launch();
@@ -146,19 +153,24 @@ void hypervisor_start(const struct boot_info *bi)
     write_cr4(read_cr4() & ~CR4_CET);
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
+    log_move(page_alloc(LOG_PAGES)); /* the first of all: it is at POOL_LOG_OFFSET */
+    mark(bi, "page tables");
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 
+    mark(bi, "checking the processor");
     if (!processor_check(s))
         hypervisor_fault("%s", s->refusal.line);
+    mark(bi, "the guest's memory map and VT-d");
     cpu->ept_root = contain(bi, &s->capability);
     processor_prepare(s);
+    mark(bi, "starting the other processors");
     processors_start(bi, s);
+    mark(bi, "loading the kernel");
     if (!linux_load(bi, &processors, &s->guest, &refusal))
         hypervisor_fault("%s", refusal.line);
 
-    /* From here on nothing but the image, the pool and the APIC is mapped. */
-    framebuffer_stop();
+    /* From here on nothing but the image, the pool, the APIC and the screen is mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
     /* The stack first: an NMI in between returns by way of the stack (nmi/nmi.asm), and these
      * tables do not map firmware's. */

@@ -46,6 +46,9 @@ void processors_start(const struct boot_info *bi, const struct start *first);
 /* Lets them enter it. The trampoline is no longer mapped. */
 void processors_go(void);
 
+/* With marks=on: notes the step that comes, in firmware's variable. On the first processor. */
+void mark(const struct boot_info *bi, const char *step);
+
 /* A page, or pages, that the start cannot do without. */
 void *needed(void *page);
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The log's ring in memory that a warm reset leaves alone. A reset drops what is in the caches, so
+ * each piece of text is flushed from them. SDM Vol. 2, "CLFLUSH-Flush Cache Line".
+ */
+#include "console/kept.h"
+
+#include <string.h>
+
+static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
+
+/* More than any byte at any place counts, so that `end` and text cannot make up for each other. */
+#define BYTE_LOGGED ((uint64_t)LOG_SIZE << 16)
+
+static uint64_t place(uint64_t position) { return position & (LOG_SIZE - 1); }
+
+static uint64_t weight(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
+
+static void flush(const void *line)
+{
+    __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
+}
+
+/* The text from byte number `from` on, and last what says that it is there. */
+static void write_back(const struct log_ring *ring, uint64_t from)
+{
+    for (uint64_t at = from & ~(uint64_t)(CACHE_LINE - 1); at < ring->end; at += CACHE_LINE)
+        flush(&ring->text[place(at)]);
+    flush(ring);
+    __asm__ volatile("mfence" : : : "memory");
+}
+
+void kept_append(struct log_ring *ring, const char *text, size_t length)
+{
+    uint64_t from = ring->end;
+
+    for (size_t i = 0; i < length; i++) {
+        uint64_t at = place(ring->end++);
+        ring->sum += weight(at, text[i]) - weight(at, ring->text[at]) + BYTE_LOGGED;
+        ring->text[at] = text[i];
+    }
+    if (ring->magic[0] != 0)
+        write_back(ring, from);
+}
+
+void kept_start(struct log_ring *to, const struct log_ring *from)
+{
+    memcpy(to, from, sizeof(*to));
+    memcpy(to->magic, magic, sizeof(magic));
+    write_back(to, to->end > LOG_SIZE ? to->end - LOG_SIZE : 0);
+}
+
+void kept_end(struct log_ring *ring)
+{
+    memset(ring->magic, 0, sizeof(ring->magic));
+    write_back(ring, ring->end);
+}
+
+enum kept kept_look(const struct log_ring *at)
+{
+    uint64_t sum = at->end * BYTE_LOGGED;
+
+    if (memcmp(at->magic, magic, sizeof(magic)) != 0)
+        return KEPT_NONE;
+    for (uint64_t i = 0; i < LOG_SIZE; i++)
+        sum += weight(i, at->text[i]);
+    return sum == at->sum ? KEPT_WHOLE : KEPT_DAMAGED;
+}
+
+void kept_text(const struct log_ring *ring, struct kept_piece pieces[2])
+{
+    uint64_t end = place(ring->end);
+
+    pieces[0] = (struct kept_piece){ring->text + end, ring->end >= LOG_SIZE ? LOG_SIZE - end : 0};
+    pieces[1] = (struct kept_piece){ring->text, end};
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Unit tests of the log that a reset leaves in memory: what another program finds there is what was
+ * logged, oldest byte first; what was changed since is said to be; what ended in order is not found.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "console/kept.h"
+#include "random.h"
+
+static char all[8 * LOG_SIZE]; /* everything that was logged */
+static size_t all_length;
+
+static void keep_all(const char *text, size_t length)
+{
+    assert_true(all_length + length < sizeof(all));
+    memcpy(all + all_length, text, length);
+    all_length += length;
+}
+
+static struct log_ring *new_memory(void)
+{
+    static struct log_ring places[8] __attribute__((aligned(CACHE_LINE)));
+    static unsigned used;
+    struct log_ring *ring = &places[used++];
+
+    assert_true(used <= sizeof(places) / sizeof(places[0]));
+    memset(ring, 0xa5, sizeof(*ring)); /* as after power-on */
+    return ring;
+}
+
+/* Both pieces are the last LOG_SIZE bytes of what was logged. */
+static void expect_text(const struct log_ring *ring)
+{
+    static char found[LOG_SIZE];
+    struct kept_piece pieces[2];
+
+    kept_text(ring, pieces);
+    size_t length = pieces[0].length + pieces[1].length;
+    assert_true(length <= LOG_SIZE);
+    assert_int_equal(length, all_length < LOG_SIZE ? all_length : LOG_SIZE);
+    memcpy(found, pieces[0].text, pieces[0].length);
+    memcpy(found + pieces[0].length, pieces[1].text, pieces[1].length);
+    assert_memory_equal(found, all + all_length - length, length);
+}
+
+static void test_found_at_every_length(void **state)
+{
+    struct log_ring *ring = new_memory(), *copy = new_memory();
+
+    (void)state;
+    assert_int_equal(kept_look(ring), KEPT_NONE);
+    log_add_sink(keep_all);
+    log_printf("before the move\n");
+    log_move(ring);
+    for (unsigned i = 0; all_length < 3 * LOG_SIZE; i++) {
+        assert_int_equal(kept_look(ring), KEPT_WHOLE);
+        expect_text(ring);
+        /* A reset leaves a copy, as far as this program goes. */
+        memcpy(copy, ring, sizeof(*ring));
+        assert_int_equal(kept_look(copy), KEPT_WHOLE);
+        log_printf("%0*u\n", 1 + (int)random_below(300), i);
+    }
+    /* Exactly to the ring's end. */
+    while (all_length % LOG_SIZE != 0)
+        log_printf("x");
+    assert_int_equal(kept_look(ring), KEPT_WHOLE);
+    expect_text(ring);
+}
+
+static void test_each_changed_byte_is_seen(void **state)
+{
+    struct log_ring *ring = new_memory(), *changed = new_memory();
+
+    (void)state;
+    log_move(ring);
+    memcpy(changed, ring, sizeof(*ring));
+    for (size_t i = 0; i < LOG_SIZE; i++) {
+        changed->text[i] ^= (char)(1 + random_below(255));
+        assert_int_equal(kept_look(changed), KEPT_DAMAGED);
+        changed->text[i] = ring->text[i];
+    }
+    changed->end += 1 + random_below(LOG_SIZE);
+    assert_int_equal(kept_look(changed), KEPT_DAMAGED);
+    changed->end = ring->end;
+    assert_int_equal(kept_look(changed), KEPT_WHOLE);
+    for (size_t i = 0; i < LOG_MAGIC_BYTES; i++) {
+        changed->magic[i] ^= 1;
+        assert_int_equal(kept_look(changed), KEPT_NONE);
+        changed->magic[i] ^= 1;
+    }
+}
+
+/* Whatever memory holds: pieces inside the ring, whatever `end` is. */
+static void test_any_bytes(void **state)
+{
+    struct log_ring *ring = new_memory();
+    struct kept_piece pieces[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        ring->end = (uint64_t)random_below(UINT32_MAX) << random_below(33);
+        kept_text(ring, pieces);
+        for (unsigned k = 0; k < 2; k++) {
+            assert_true(pieces[k].text >= ring->text);
+            assert_true(pieces[k].text + pieces[k].length <= ring->text + LOG_SIZE);
+        }
+    }
+}
+
+static void test_an_end_in_order(void **state)
+{
+    struct log_ring *ring = new_memory();
+
+    (void)state;
+    log_move(ring);
+    log_finish();
+    assert_int_equal(kept_look(ring), KEPT_NONE);
+    log_printf("the report comes after it\n");
+    assert_int_equal(kept_look(ring), KEPT_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_found_at_every_length),
+        cmocka_unit_test(test_each_changed_byte_is_seen),
+        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_an_end_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
