@@ -174,7 +174,7 @@ bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control",
                              "hide_control", "msr", "nmi_handler", "nmi_root", "pmi_skid", "pmu",
-                             "unknown_msrs"})
+                             "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
     return false;
@@ -210,6 +210,11 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     words >> value;
+    if (name == "reset_button") {
+        std::getline(words >> std::ws, knobs->reset_text);
+        return parse_unsigned(value, &knobs->reset_after) && !knobs->reset_text.empty()
+                   ? nullptr : "MILLIONS TEXT";
+    }
     if (words >> rest)
         return "one value";
     if (name == "allow_resets")
@@ -259,7 +264,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     }
     return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
            "mwait_wake, nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, "
-           "pmu_general_mask, pmu_version, show_control, tsc_hz or unknown_msrs";
+           "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ constexpr unsigned PMI_STATUS_NONE = 65;
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */
     unsigned allow_resets = 0;
+    /* A text on COM1 (empty: none), and after how many millions of ticks the button is pressed. */
+    std::string reset_text;
+    unsigned reset_after = 0;
     /* Instructions from a counter's overflow to its PMI. */
     unsigned pmi_skid = 0;
     /* Not 0: skids 0 to this less 1 in turn, instead. */

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Both ends are timers of Bochs' own clock, which cost nothing until they fire.
+// Both ends, and the button, are timers of Bochs' own clock, which cost nothing until they fire.
 #include "bochs.h"
 
 #include <cstdlib>
 #include <string>
 
+#include "knobs.h"
 #include "limits.h"
 #include "machine.h"
 #include "pc_system.h"
 
 namespace {
 
-std::string text;
-std::string sent;  // the last bytes of COM1, no more than `text` has
-Bit64u ticks_after;
+// A text on COM1, and what is to come so many ticks after it.
+struct Awaited {
+    std::string text; // empty: nothing any more
+    std::string sent; // the last bytes of COM1, no more than `text` has
+    Bit64u ticks;
+    void (*then)(void *);
+};
+Awaited end, button;
+constexpr Bit64u MILLION = 1000000;
 
 Bit64u number(const char *name)
 {
@@ -33,9 +40,27 @@ void text_seen(void *)
     machine_end(END_TEXT);
 }
 
-void end_after(Bit64u ticks, void (*how)(void *))
+void press(void *)
 {
-    bx_pc_system.register_timer_ticks(&text, how, ticks, false, true, "limit");
+    machine_press_reset();
+}
+
+void after(Bit64u ticks, void (*then)(void *))
+{
+    bx_pc_system.register_timer_ticks(&end, then, ticks, false, true, "limit");
+}
+
+void see(Awaited &awaited, unsigned char byte)
+{
+    if (awaited.text.empty())
+        return;
+    awaited.sent += static_cast<char>(byte);
+    if (awaited.sent.size() > awaited.text.size())
+        awaited.sent.erase(0, 1);
+    if (awaited.sent != awaited.text)
+        return;
+    awaited.text.clear();
+    after(awaited.ticks, awaited.then);
 }
 
 }  // namespace
@@ -44,22 +69,15 @@ void limits_start()
 {
     Bit64u limit = number("TB_LIMIT"), now = bx_pc_system.time_ticks();
 
-    if (const char *until = std::getenv("TB_UNTIL"))
-        text = until;
-    ticks_after = number("TB_UNTIL_TICKS");
+    const char *until = std::getenv("TB_UNTIL");
+    end = {until ? until : "", "", number("TB_UNTIL_TICKS"), text_seen};
+    button = {knobs().reset_text, "", knobs().reset_after * MILLION, press};
     if (limit > 0)
-        end_after(limit > now ? limit - now : 0, limit_reached);
+        after(limit > now ? limit - now : 0, limit_reached);
 }
 
 void limits_serial(unsigned char byte)
 {
-    if (text.empty())
-        return;
-    sent += static_cast<char>(byte);
-    if (sent.size() > text.size())
-        sent.erase(0, 1);
-    if (sent != text)
-        return;
-    text.clear();
-    end_after(ticks_after, text_seen);
+    see(end, byte);
+    see(button, byte);
 }

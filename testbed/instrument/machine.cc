@@ -161,6 +161,13 @@ bool machine_is_reset(bool hardware)
     return hardware || reset_asked;
 }
 
+// As port 0xcf9's shorter reset: after the longer one this firmware does not come up.
+void machine_press_reset()
+{
+    reset_asked = true;
+    bx_pc_system.Reset(BX_RESET_SOFTWARE);
+}
+
 void machine_reset()
 {
     dlab = false;

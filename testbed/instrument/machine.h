@@ -18,6 +18,9 @@ void machine_outp(uint16_t port, unsigned len, unsigned value);
  * idea, which takes most resets by software for an INIT. */
 bool machine_is_reset(bool hardware);
 
+/* Resets the machine as a button does. */
+void machine_press_reset();
+
 /* The machine is reset. May end the run. */
 void machine_reset();
 

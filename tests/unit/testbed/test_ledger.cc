@@ -173,6 +173,7 @@ TEST(knobs_are_read)
                             "pmi_status 62\n"
                             "pmu off\n"
                             "allow_resets 2\n"
+                            "reset_button 30  ends here\n"
                             "feature_control locked_off\n"
                             "hide_control enable_ept\n"
                             "hide_feature vmx\n"
@@ -188,6 +189,8 @@ TEST(knobs_are_read)
     CHECK_EQUAL(knobs.pmi_status, 62u);
     CHECK(!knobs.pmu);
     CHECK_EQUAL(knobs.allow_resets, 2u);
+    CHECK_EQUAL(knobs.reset_after, 30u);
+    CHECK_EQUAL(knobs.reset_text, "ends here");
     CHECK_EQUAL(knobs.feature_control, FEATURE_CONTROL_LOCKED_OFF);
     CHECK_EQUAL(knobs.hide_controls.at(0), "enable_ept");
     CHECK_EQUAL(knobs.nmi_schedules.at(0).wrap, 4u);
@@ -220,6 +223,8 @@ TEST(bad_knobs_are_named)
 {
     const char *bad[] = {
         "nonsense 1",
+        "reset_button 3",
+        "reset_button soon text",
         "pmi_skid",
         "pmi_skid x",
         "pmi_skid -1",
