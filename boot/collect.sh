@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes results.json and report.html of what bare machines measured and left on an EFI system
-# partition. Reads ESP/EFI/pmuvisor/bench, writes OUT. Usage: collect.sh ESP OUT
+# partition, and copies the log that a start which failed left there and, on the same machine, in the
+# EFI variables. Reads ESP/EFI/pmuvisor, writes OUT. Usage: collect.sh ESP OUT
 # A column that is not whole yet counts with the jobs that are; a torn file counts as not there.
 set -euo pipefail
 
@@ -14,9 +15,30 @@ esp=${1:-} out=${2:-}
 [ -n "$esp" ] || fail "no ESP given; say where the EFI system partition is mounted:" \
     "make collect ESP=/boot/efi"
 [ -n "$out" ] || fail "usage: collect.sh ESP OUT"
+log=$esp/EFI/pmuvisor/pmuvisor.log
+variable=${EFIVARS:-/sys/firmware/efi/efivars}/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8
+left=()
+if [ -s "$log" ]; then
+    mkdir -p "$out"
+    cp "$log" "$out/pmuvisor.log"
+    left+=("$out/pmuvisor.log")
+fi
+if [ -s "$variable" ]; then
+    mkdir -p "$out"
+    tail -c +5 "$variable" > "$out/pmuvisor-last.txt" # behind its attributes
+    left+=("$out/pmuvisor-last.txt")
+fi
+[ ${#left[@]} -eq 0 ] || echo "A start that failed, or was ended by a reset, left: ${left[*]}"
+
+# no_results WHY: what is left of a crash is enough.
+no_results() {
+    [ ${#left[@]} -eq 0 ] || exit 0
+    fail "$@"
+}
+
 folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
-    fail "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
+    no_results "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
 columns_table=$top/bench/columns.txt
 # shellcheck source=bench/columns.sh
@@ -78,7 +100,7 @@ for column in $(column_names); do
         missing+=("$column")
     fi
 done
-[ ${#files[@]} -gt 0 ] || fail "no column in '$folder' has results yet"
+[ ${#files[@]} -gt 0 ] || no_results "no column in '$folder' has results yet"
 [ ${#partial[@]} -eq 0 ] || echo "collect.sh: not all jobs are done yet of: ${partial[*]}" >&2
 for column in "${missing[@]}"; do
     {

@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The guard of the boot menu (grub.cfg): the guest says that it is up, or the next start of the menu
+# takes the native entry. Touches ESP/EFI/pmuvisor/grubenv, the EFI variable PMUvisorLast, and with
+# --install and --remove this system's own /usr/local/sbin/pmuvisor-up and its systemd unit. Needs
+# bash, coreutils, sed and grep. Runs at each boot, native or not: elsewhere it does nothing.
+set -euo pipefail
+
+usage="usage: up.sh ESP             the guest is up: called by the unit, at each boot
+       up.sh --again ESP     the next start of the menu tries PMUvisor once more
+       up.sh --install ESP   the guard on: this script as a systemd unit of this system, and grubenv
+       up.sh --remove ESP    and off"
+
+fail() {
+    echo "up.sh: $*" >&2
+    exit 1
+}
+
+# A root file system and a system's state elsewhere, for tests.
+root=${UP_ROOT:-}
+variable=$root/sys/firmware/efi/efivars/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8
+program=/usr/local/sbin/pmuvisor-up
+units=$root/etc/systemd/system
+unit=pmuvisor-up.service
+
+what=up
+case ${1:-} in
+    --help) echo "$usage" && exit 0 ;;
+    --again | --install | --remove)
+        what=${1#--}
+        shift
+        ;;
+    -*) fail "unknown option '$1', wanted --again, --install or --remove (see --help)" ;;
+esac
+[ $# -eq 1 ] || fail "no ESP given; say where the EFI system partition is mounted: up.sh /boot/efi"
+esp=$1
+grubenv=$esp/EFI/pmuvisor/grubenv
+
+# GRUB's environment block has 1024 bytes, padded with #; GRUB can write one, but not make it.
+write_guard() { # write_guard VALUE
+    local text=$'# GRUB Environment Block\nguard='$1$'\n' padding
+    printf -v padding '%*s' $((1024 - ${#text})) ''
+    # In place where it is there, so that a power cut leaves one or the other.
+    printf '%s%s' "$text" "${padding// /#}" | dd of="$grubenv" conv=notrunc,fsync status=none ||
+        fail "cannot write '$grubenv'; is '$esp' mounted, and writable by you?"
+}
+
+guard() {
+    sed -n 's/^guard=//p' "$grubenv"
+}
+
+case $what in
+    up)
+        # Without a guard, or started by another menu: nothing to say. `trying` may be left from a
+        # start before a native one: only a guest has the hypervisor bit.
+        [ -r "$grubenv" ] && [ "$(guard)" = trying ] || exit 0
+        grep -qw hypervisor "$root/proc/cpuinfo" || exit 0
+        write_guard up
+        if [ -e "$variable" ]; then
+            chattr -i "$variable" 2> /dev/null || true
+            rm -f "$variable" || echo "up.sh: cannot remove $variable" >&2
+        fi
+        ;;
+    again)
+        [ -d "$esp/EFI/pmuvisor" ] || fail "'$esp/EFI/pmuvisor' is not there; first: make install"
+        write_guard ''
+        ;;
+    install)
+        [ -d "$esp/EFI/pmuvisor" ] || fail "'$esp/EFI/pmuvisor' is not there; first: make install"
+        [ -d "$units" ] || fail "'$units' is not there: this system has no systemd; have it run" \
+            "'up.sh $esp' when it is up, and turn the guard on by: up.sh --again $esp"
+        esp=$(realpath "$esp")
+        mkdir -p "$root${program%/*}" "$units/multi-user.target.wants"
+        install -m 755 "$0" "$root$program"
+        cat > "$units/$unit" << END
+# Written by PMUvisor's up.sh: says to its boot menu that this system is up.
+[Unit]
+Description=PMUvisor: the guest is up
+RequiresMountsFor=$esp
+After=local-fs.target
+
+[Service]
+Type=oneshot
+ExecStart=$program $esp
+
+[Install]
+WantedBy=multi-user.target
+END
+        ln -sf "../$unit" "$units/multi-user.target.wants/$unit"
+        [ -e "$grubenv" ] || write_guard ''
+        ;;
+    remove)
+        rm -f "$grubenv" "$root$program" "$units/$unit" "$units/multi-user.target.wants/$unit"
+        ;;
+esac
