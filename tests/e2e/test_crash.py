@@ -7,8 +7,9 @@ import tempfile
 
 import kernel
 from host import Plan, image_with_hooks
-from machine import STATUS_POWEROFF, STATUS_RESET
+from machine import STATUS_POWEROFF, STATUS_TEXT, path
 import pytest
+from screen import Screen
 
 LOG = "pmuvisor.log"
 GUARD = "grubenv"
@@ -38,14 +39,17 @@ def guard_of(boot):
     return next(line.split("=", 1)[1] for line in lines if line.startswith("guard="))
 
 
-def run(lab, name, plan, config="", guard="", **more):
+def run(lab, name, plan, config="", guard="", payload=None, **more):
+    """A boot of the test kernel, or with `payload` of Linux with these jobs, under the guard."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-crash.") as work:
         grubenv = os.path.join(work, GUARD)
         with open(grubenv, "wb") as out:
             out.write(block(guard))
-        return kernel.run(lab, name, plan, config=f"console=none {config}".strip(),
-                          add=[f"{grubenv}=/EFI/pmuvisor/{GUARD}"], read=(LOG, GUARD),
-                          limit=LIMIT, **more)
+        more |= {"config": f"console=none {config}".strip(), "read": (LOG, GUARD), "limit": LIMIT,
+                 "add": [f"{grubenv}=/EFI/pmuvisor/{GUARD}"]}
+        if payload:
+            return lab.emulator(name, jobs=payload, knobs="\n".join(plan.knobs) + "\n", **more)
+        return kernel.run(lab, name, plan, **more)
 
 
 def died(lab, name):
@@ -55,7 +59,16 @@ def died(lab, name):
     return run(lab, f"crash-{name}", plan, config, efi=image_with_hooks())
 
 
-@pytest.mark.parametrize("name", ENDS, ids=[f"{name}-log" for name in ENDS])
+FULL_ENDS = {"fault-halts"}  # as two others, once more with a button
+
+
+def ends(what):
+    return [pytest.param(name, id=f"{name}-{what}",
+                         marks=[pytest.mark.full] if name in FULL_ENDS else [])
+            for name in ENDS]
+
+
+@pytest.mark.parametrize("name", ends("log"))
 def test_log(lab, name):
     """The next start writes the log to a file: all of it, though no serial line was there."""
     boot = died(lab, name)
@@ -72,10 +85,76 @@ def test_log(lab, name):
         position = found
 
 
-@pytest.mark.parametrize("name", ENDS, ids=[f"{name}-menu" for name in ENDS])
+@pytest.mark.parametrize("name", ends("menu"))
 def test_guard(lab, name):
     """The menu takes the native entry after that; what it noted, and how far the start came."""
     boot = died(lab, name)
     boot.expect_status(STATUS_POWEROFF)
     assert guard_of(boot) == "failed"
     assert "ok 1 - die" in boot.console and "# SKIP" in boot.console, boot.console[-500:]
+
+
+def test_steps(lab):
+    """A start that came up: the guest finds the last step in the variable. Its own reset is an end
+    in order, of which no log is saved."""
+    boot = run(lab, "crash-steps", Plan("allow_resets 1"), payload="efivars", end="reboot",
+               until="`Linux: native'")
+    boot.expect_status(STATUS_TEXT)
+    last = [line["last"] for line in boot.lines("efivars") if "last" in line]
+    assert last == ["PMUvisor 0.1.0: VMLAUNCH: the guest starts"], last
+    assert boot.job_status("efivars") == 0
+    assert guard_of(boot) == "failed", "nobody said that the guest is up, and it is believed"
+    assert boot.files[LOG] is None, boot.files[LOG][-300:]
+
+
+@pytest.mark.full
+def test_no_marks(lab):
+    """Once a guest was up the steps are not noted any more."""
+    boot = run(lab, "crash-no-marks", Plan(), payload="efivars", guard="up")
+    boot.expect_status(STATUS_POWEROFF)
+    assert boot.job_status("efivars") == 0
+    assert not [line for line in boot.lines("efivars") if "last" in line], "noted"
+    assert guard_of(boot) == "trying"
+
+
+REFUSED = "this processor shows no VMX"
+
+
+def test_refusal(lab):
+    """A refusal stays on the screen until a key, and is told by the next start."""
+    with Screen(lab, "crash-refusal", lab.efi(), "wait=3600") as machine:
+        machine.await_(lambda: "a key, or 3600 seconds" in machine.console(), "the wait")
+        assert machine.shows("PMUvisor refuses to start: " + REFUSED[:20]), "not on the screen"
+        assert "reset the machine" not in machine.console(), "GRUB went on without a key"
+        machine.press("ret")
+        # The menu's next entry resets the machine.
+        machine.await_(lambda: "the last start left: " in machine.console(), "the second start")
+        said = machine.console()
+        assert REFUSED in said.split("the last start left: PMUvisor")[1].split("kernel ")[0], said
+
+
+# What makes the mutant fault there, and what the variable has after it.
+FAULTS = {
+    "before-entry": ("stats=cycles", "fault in root mode: exception 6,"),
+    "after-entry": ("", "VMLAUNCH: the guest starts"),
+}
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param("before-entry", id="screen-before-entry", marks=pytest.mark.full),
+    pytest.param("after-entry", id="screen-after-entry")])
+def test_screen(lab, name):
+    """The report of a fault is on the screen, before the first VM entry and after the guest has the
+    screen; the reset button leaves log and variable to the next start."""
+    config, kept = FAULTS[name]
+    with Screen(lab, f"crash-screen-{name}", path("build", "mutants", "blind_start.efi"),
+                f"console=none marks=on pmu=off tick=0 wait=0 {config}".strip()) as machine:
+        machine.await_(lambda: machine.shows("---- stopped ----"), "the report's end")
+        assert machine.shows("pmuvisor: fault in root mode: exception 6, error code 0x0, at RIP")
+        first = machine.console()
+        assert "fault in root mode" not in first, "there was a serial line"
+        machine.command("system_reset")
+        machine.await_(lambda: "the last run's log is in pmuvisor.log" in
+                       machine.console()[len(first):], "the second start")
+        said = machine.console()[len(first):]
+        assert kept in said.split("the last start left: PMUvisor")[1].split("the last run")[0], said

@@ -50,13 +50,14 @@ void hypervisor_fault(const char *format, ...)
     char line[256];
     va_list arguments;
 
+    size_t start = format_text(line, sizeof(line), "fault in root mode: ");
     va_start(arguments, format);
-    format_text_v(line, sizeof(line), format, arguments);
+    format_text_v(line + start, sizeof(line) - start, format, arguments);
     va_end(arguments);
 
     processors_stop();
     framebuffer_restart();
-    log_printf("\npmuvisor: fault in root mode: %s\n", line);
+    log_printf("\npmuvisor: %s\n", line);
     if (descriptors_loaded()) /* else it is too early for a struct cpu */
         end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
