@@ -63,12 +63,10 @@ static UINTN read_line(char *text)
     return EFI_ERROR(status) ? 0 : size;
 }
 
+/* Deleting what is not there writes nothing. */
 void last_forget(void)
 {
-    static char text[LINE_MAX];
-
-    if (read_line(text) != 0)
-        (void)firmware.system->RuntimeServices->SetVariable(name, &vendor, ATTRIBUTES, 0, NULL);
+    (void)firmware.system->RuntimeServices->SetVariable(name, &vendor, ATTRIBUTES, 0, NULL);
 }
 
 static bool is_kept(uint64_t address)
