@@ -299,6 +299,7 @@ def test_profile_msr(lab):
     return check_profile(lab, "msr")
 
 
+@pytest.mark.full
 def test_profile_intercept(lab):
     """perf record -g of Listing 2 gives the native profile, under intercept."""
     return check_profile(lab, "intercept")
