@@ -116,13 +116,9 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
     return root;
 }
 
-/* On the hypervisor's own page tables and stack. */
-static _Noreturn void start_guest(struct start *s)
+/* What the guest is about to have. */
+static void say_start(const struct cpu *cpu)
 {
-    const struct cpu *cpu = s->cpu;
-
-    processor_enter_vmx(s, true);
-    s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     mitigations_print(cpu);
     log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
                "GLOBAL_CTRL: %s\n",
@@ -133,6 +129,14 @@ static _Noreturn void start_guest(struct start *s)
     if (cpu->pmu.pebs_switched)
         log_printf("pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
                    "mode, by MSR lists; a newer microcode may make that needless\n");
+}
+
+/* On the hypervisor's own page tables and stack. */
+static _Noreturn void start_guest(struct start *s)
+{
+    processor_enter_vmx(s, true);
+    s->cpu->gpr[GPR_RSI] = s->guest.rsi;
+    say_start(s->cpu);
     processors_go();
     s->cpu->nmi.guest_started = true;
     vmx_launch();
