@@ -117,8 +117,14 @@ static bool favourable_value(uint32_t index, uint64_t *value)
 /* What a running Linux has changed is as firmware left it. */
 static uint64_t as_firmware_left(uint32_t index, uint64_t value)
 {
-    if (index == IA32_APIC_BASE && machine->x2apic == OFF)
-        value &= ~(uint64_t)APIC_BASE_EXTD;
+    if (index != IA32_APIC_BASE || !(value & APIC_BASE_EXTD))
+        return value;
+    if (machine->x2apic == OFF)
+        return value & ~(uint64_t)APIC_BASE_EXTD;
+    if (machine->x2apic == UNKNOWN || machine->remapping == UNKNOWN) {
+        unknowns.units = true;
+        note(false, "x2APIC mode and interrupt remapping: did firmware turn them on, or Linux?");
+    }
     return value;
 }
 

@@ -27,7 +27,11 @@ void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value);
 #define wbinvd() ((void)0)
 #define cli() ((void)0)
 #define inb(port) ((uint8_t)((void)(port), 0xff))
+#define inw(port) ((uint16_t)((void)(port), 0xffff))
+#define inl(port) ((uint32_t)((void)(port), 0xffffffff))
 #define outb(port, value) ((void)(port), (void)(value))
+#define outw(port, value) ((void)(port), (void)(value))
+#define outl(port, value) ((void)(port), (void)(value))
 #define delay_us(us) ((void)(us))
 
 #define mmio_read_32(address) ((uint32_t)machine_mmio_read(address, 4))
