@@ -374,13 +374,16 @@ bool dump_read(struct machine *m, const char *text, size_t length, const char *n
         size_t bytes = newline == NULL ? length - at : (size_t)(newline - text) - at;
 
         r.line++;
-        if (bytes >= sizeof(line) || memchr(text + at, '\0', bytes) != NULL)
-            return bad(&r, "a long line, or a zero byte", "lines of text");
+        if (bytes >= sizeof(line))
+            return bad(&r, "a long line", "lines of text");
         memcpy(line, text + at, bytes);
         while (bytes > 0 && (line[bytes - 1] == '\r' || line[bytes - 1] == ' '))
             bytes--;
         line[bytes] = '\0';
         at = newline == NULL ? length : (size_t)(newline - text) + 1;
+        for (size_t i = 0; i < bytes; i++)
+            if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+                return bad(&r, "a control character", "lines of text");
         if (bytes > 0 && line[0] != '#' && !read_line(&r, line))
             return false;
     }

@@ -13,7 +13,7 @@
 #define STATUS_NOT_ASKED 4
 
 struct cpuid_line {
-    uint32_t leaf, subleaf, eax, ebx, ecx, edx;
+    uint32_t leaf, subleaf, eax, ebx, ecx, edx; /* registers in a row, as the brand string has them */
 };
 
 struct msr_line {

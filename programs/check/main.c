@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "hypercall.h"
+#include "msr.h"
 #include "programs/check/linux_files.h"
 #include "programs/check/question.h"
+#include "x86.h"
 
 static const char usage[] =
     "usage: pmuvisor-check [--from FILE | --dump] [option ...]\n"
@@ -79,6 +81,31 @@ static void print_brief(const struct verdict *v)
     printf("\n");
 }
 
+/* How many, what they call themselves (SDM Vol. 2, "CPUID", "The Processor Brand String Method"), and
+ * their microcode. */
+static void print_processors(const struct machine *m)
+{
+    const struct processor *p = boot_processor(m);
+    const struct msr_line *microcode = find_msr(p, IA32_BIOS_SIGN_ID);
+    char brand[3 * 16 + 1] = "";
+
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cpuid_line *c = find_cpuid(p, CPUID_LEAF_EXTENDED_1 + 1 + i, 0);
+
+        if (c != NULL)
+            memcpy(brand + 16 * i, &c->eax, 16);
+    }
+    for (char *at = brand; *at != '\0'; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    printf("  processors: %zu", m->processor_count);
+    if (brand[0] != '\0')
+        printf(", %s", brand + strspn(brand, " "));
+    if (microcode != NULL && !microcode->faults)
+        printf(", microcode 0x%llx", (unsigned long long)(microcode->value >> 32));
+    printf("\n");
+}
+
 static void print_verdict(const struct machine *m, const struct verdict *v)
 {
     static const char *const titles[] = {
@@ -102,12 +129,10 @@ static void print_verdict(const struct machine *m, const struct verdict *v)
         print_unknowns("  ", v, "\n  ", true);
         printf("\n");
     }
-    if (m->facts != NULL || m->source != NULL) {
-        printf("The machine:\n");
-        print_text("  ", m->source);
-        print_text("  ", m->facts);
-    }
-    printf("  processors: %zu\n", m->processor_count);
+    printf("The machine:\n");
+    print_processors(m);
+    print_text("  ", m->facts);
+    print_text("  ", m->source);
 }
 
 static void print_log(const struct verdict *v)

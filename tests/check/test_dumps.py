@@ -280,6 +280,7 @@ DAMAGES = {
     "unknown-word": lambda t: with_line(t, "colour blue"),
     "long-line": lambda t: with_line(t, "fact " + "x" * 5000),
     "zero-byte": lambda t: with_line(t, "fact \0"),
+    "escape": lambda t: with_line(t, "fact \033[2J"),
     "tables-text": lambda t: t.replace("tables complete", "tables some"),
 }
 
