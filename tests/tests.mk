@@ -12,6 +12,7 @@
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
+#   make pmuvisor-check   a program for Linux that says what the image would, see programs/check/
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
@@ -82,11 +83,12 @@ test-image:
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
-check-all e2e same: test-image vtd-image
+check-all e2e same: test-image vtd-image $(CHECK_PROGRAM) $(CHECK_JOB)
 
 include tests/vtd/vtd.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
+include programs/check/check.mk
 include boot/install.mk
 include docs/docs.mk

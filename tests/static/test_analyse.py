@@ -13,8 +13,8 @@ from rooms import rooms
 
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
-          "programs/kvm", "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted",
-          "tests/unit", "tests/vtd"]
+          "programs/kvm", "programs/check", "tests/check", "tests/hooks", "tests/mutants", "tests/fuzz",
+          "tests/fuzz/planted", "tests/unit", "tests/vtd"]
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
 

@@ -120,14 +120,9 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
     return root;
 }
 
-/* On the hypervisor's own page tables and stack. */
-static _Noreturn void start_guest(struct start *s)
+/* What the guest is about to have. */
+static void say_start(const struct cpu *cpu)
 {
-    const struct cpu *cpu = s->cpu;
-
-    mark(cpu->boot, "entering VMX operation");
-    processor_enter_vmx(s, true);
-    s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     mitigations_print(cpu);
     log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
                "GLOBAL_CTRL: %s\n",
@@ -138,7 +133,16 @@ static _Noreturn void start_guest(struct start *s)
     if (cpu->pmu.pebs_switched)
         log_printf("pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
                    "mode, by MSR lists; a newer microcode may make that needless\n");
-    mark(cpu->boot, "VMLAUNCH: the guest starts");
+}
+
+/* On the hypervisor's own page tables and stack. */
+static _Noreturn void start_guest(struct start *s)
+{
+    mark(s->cpu->boot, "entering VMX operation");
+    processor_enter_vmx(s, true);
+    s->cpu->gpr[GPR_RSI] = s->guest.rsi;
+    say_start(s->cpu);
+    mark(s->cpu->boot, "VMLAUNCH: the guest starts");
     framebuffer_stop();
     processors_go();
     s->cpu->nmi.guest_started = true;

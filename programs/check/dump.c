@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A machine as text: one fact a line, so that a listing from elsewhere can be put into this form by
+ * hand. programs/check/README.md has the form. Believes no line.
+ */
+#define _GNU_SOURCE /* strchrnul() */
+#include "programs/check/machine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TITLE "pmuvisor-check dump 1"
+#define END "end"
+#define LINE_MAX_BYTES 4096
+#define TABLE_MAX (64u << 20)
+#define BYTES_A_LINE 32
+#define SHOWN 60
+#define NUMBER_OF(words) (sizeof(words) / sizeof((words)[0]))
+
+static const char *const known_words[] = {"unknown", "off", "on"};
+
+/* ---- out ---- */
+
+static void write_text(FILE *out, const char *word, const char *text)
+{
+    for (const char *end; text != NULL && *text != '\0'; text = *end == '\0' ? end : end + 1) {
+        end = strchrnul(text, '\n');
+        fprintf(out, "%s %.*s\n", word, (int)(end - text), text);
+    }
+}
+
+static bool same_cpuid(const struct cpuid_line *a, const struct cpuid_line *b)
+{
+    return b != NULL && memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static bool same_msr(const struct msr_line *a, const struct msr_line *b)
+{
+    return b != NULL && a->faults == b->faults && a->value == b->value;
+}
+
+/* Of all but the first only what is different. */
+static void write_processor(FILE *out, const struct processor *p, const struct processor *first)
+{
+    fprintf(out, "cpu %" PRIu32 "\n", p->number);
+    for (size_t i = 0; i < p->cpuid_count; i++) {
+        const struct cpuid_line *c = &p->cpuid[i];
+
+        if (p == first || !same_cpuid(c, find_cpuid(first, c->leaf, c->subleaf)))
+            fprintf(out, "cpuid %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32
+                         " %08" PRIx32 "\n", c->leaf, c->subleaf, c->eax, c->ebx, c->ecx, c->edx);
+    }
+    for (size_t i = 0; i < p->msr_count; i++) {
+        const struct msr_line *m = &p->msr[i];
+
+        if (p != first && same_msr(m, find_msr(first, m->index)))
+            continue;
+        if (m->faults)
+            fprintf(out, "msr %08" PRIx32 " fault\n", m->index);
+        else
+            fprintf(out, "msr %08" PRIx32 " %016" PRIx64 "\n", m->index, m->value);
+    }
+}
+
+static void write_table(FILE *out, const struct table *t)
+{
+    fprintf(out, "table %s %" PRIu32 "\n", t->signature, t->length);
+    for (uint32_t i = 0; i < t->length; i++)
+        fprintf(out, "%s%02x%s", i % BYTES_A_LINE == 0 ? "+ " : "", t->bytes[i],
+                i % BYTES_A_LINE == BYTES_A_LINE - 1 || i == t->length - 1 ? "\n" : "");
+}
+
+void dump_write(const struct machine *m, void *file)
+{
+    FILE *out = file;
+
+    fprintf(out, TITLE "\n");
+    write_text(out, "source", m->source);
+    write_text(out, "fact", m->facts);
+    write_text(out, "config", m->config);
+    fprintf(out, "secure_boot %s\nx2apic %s\nremapping %s\noffline %" PRIu32 "\n",
+            known_words[m->secure_boot], known_words[m->x2apic], known_words[m->remapping],
+            m->offline);
+    for (size_t i = 0; i < m->memory_count; i++)
+        fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n", m->memory[i].first,
+                m->memory[i].last, m->memory[i].kind);
+    for (size_t i = 0; i < m->unit_count; i++)
+        fprintf(out, "vtd %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", m->units[i].address,
+                m->units[i].cap, m->units[i].ecap);
+    for (size_t i = 0; i < m->table_count; i++)
+        write_table(out, &m->tables[i]);
+    if (m->tables_complete)
+        fprintf(out, "tables complete\n");
+    for (size_t i = 0; i < m->processor_count; i++)
+        write_processor(out, &m->processors[i], m->processors);
+    fprintf(out, END "\n");
+}
+
+/* ---- in ---- */
+
+struct reader {
+    struct machine *m;
+    const char *name;
+    size_t line;
+    struct processor *cpu;   /* that the lines are of */
+    uint32_t table_left;     /* bytes of the last table that are still to come */
+    bool titled, ended;
+    char *why;
+};
+
+static bool bad(const struct reader *r, const char *found, const char *wanted)
+{
+    snprintf(r->why, WHY_MAX, "%s:%zu: found '%.*s', wanted %s; make the dump again: "
+             "pmuvisor-check --dump", r->name, r->line, SHOWN, found, wanted);
+    return false;
+}
+
+/* Takes `count` hexadecimal numbers of at most `digits` digits; *rest gets what follows. */
+static bool numbers(const char *text, unsigned count, unsigned digits, uint64_t *out,
+                    const char **rest)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unsigned used = 0;
+
+        text += strspn(text, " ");
+        for (out[i] = 0; strchr("0123456789abcdefABCDEF", *text) != NULL && *text != '\0'; text++) {
+            out[i] = out[i] << 4 | (uint64_t)(*text <= '9' ? *text - '0' : (*text | 32) - 'a' + 10);
+            used++;
+        }
+        if (used == 0 || used > digits || (*text != ' ' && *text != '\0'))
+            return false;
+    }
+    *rest = text + strspn(text, " ");
+    return true;
+}
+
+static bool read_known(struct reader *r, const char *rest, enum known *out)
+{
+    for (unsigned i = 0; i < NUMBER_OF(known_words); i++)
+        if (strcmp(rest, known_words[i]) == 0) {
+            *out = (enum known)i;
+            return true;
+        }
+    return bad(r, rest, "on, off or unknown");
+}
+
+static bool read_secure_boot(struct reader *r, const char *rest)
+{
+    return read_known(r, rest, &r->m->secure_boot);
+}
+
+static bool read_x2apic(struct reader *r, const char *rest)
+{
+    return read_known(r, rest, &r->m->x2apic);
+}
+
+static bool read_remapping(struct reader *r, const char *rest)
+{
+    return read_known(r, rest, &r->m->remapping);
+}
+
+static bool read_offline(struct reader *r, const char *rest)
+{
+    char *end;
+    unsigned long count = strtoul(rest, &end, 10);
+
+    if (*rest < '0' || *rest > '9' || *end != '\0' || count > UINT16_MAX)
+        return bad(r, rest, "a number of processors");
+    r->m->offline = (uint32_t)count;
+    return true;
+}
+
+static void add_line(char **text, const char *line)
+{
+    append_text(text, line, strlen(line));
+    append_text(text, "\n", 1);
+}
+
+static bool read_source(struct reader *r, const char *rest)
+{
+    add_line(&r->m->source, rest);
+    return true;
+}
+
+static bool read_fact(struct reader *r, const char *rest)
+{
+    add_line(&r->m->facts, rest);
+    return true;
+}
+
+static bool read_config(struct reader *r, const char *rest)
+{
+    add_line(&r->m->config, rest);
+    return true;
+}
+
+static bool read_memory(struct reader *r, const char *rest)
+{
+    uint64_t range[2];
+    const char *kind;
+
+    if (!numbers(rest, 2, 16, range, &kind) || range[0] > range[1] || *kind == '\0' ||
+        strlen(kind) >= KIND_MAX)
+        return bad(r, rest, "memory FIRST LAST KIND");
+    struct memory_line *line = &ADD(r->m->memory, r->m->memory_count);
+    *line = (struct memory_line){.first = range[0], .last = range[1]};
+    strcpy(line->kind, kind);
+    return true;
+}
+
+static bool read_unit(struct reader *r, const char *rest)
+{
+    uint64_t n[3];
+    const char *end;
+
+    if (!numbers(rest, 3, 16, n, &end) || *end != '\0')
+        return bad(r, rest, "vtd ADDRESS CAP ECAP");
+    ADD(r->m->units, r->m->unit_count) = (struct unit_line){n[0], n[1], n[2]};
+    return true;
+}
+
+static bool read_table(struct reader *r, const char *rest)
+{
+    const char *number = rest + SIGNATURE_LENGTH;
+    char *end;
+
+    if (strlen(rest) < SIGNATURE_LENGTH + 2 || rest[SIGNATURE_LENGTH] != ' ')
+        return bad(r, rest, "table SIGNATURE BYTES");
+    unsigned long length = strtoul(number, &end, 10);
+    if (number[1] < '0' || number[1] > '9' || *end != '\0' || length == 0 || length > TABLE_MAX)
+        return bad(r, rest, "table SIGNATURE BYTES");
+    struct table *t = &ADD(r->m->tables, r->m->table_count);
+    memcpy(t->signature, rest, SIGNATURE_LENGTH);
+    t->length = (uint32_t)length;
+    t->bytes = calloc(1, length);
+    r->table_left = (uint32_t)length;
+    return t->bytes != NULL || bad(r, rest, "a table that there is memory for");
+}
+
+static bool read_bytes(struct reader *r, const char *rest)
+{
+    struct table *t = &r->m->tables[r->m->table_count - 1];
+
+    if (r->table_left == 0)
+        return bad(r, rest, "no more bytes of this table");
+    for (; *rest != '\0'; rest += 2) {
+        const char *end;
+        uint64_t byte;
+        char two[3] = {rest[0], rest[1], '\0'};
+
+        if (r->table_left == 0 || rest[1] == '\0' || !numbers(two, 1, 2, &byte, &end) ||
+            two[0] == ' ' || two[1] == ' ')
+            return bad(r, rest, "the table's bytes, of two digits each, no more than it has");
+        t->bytes[t->length - r->table_left--] = (uint8_t)byte;
+    }
+    return true;
+}
+
+static bool read_complete(struct reader *r, const char *rest)
+{
+    if (strcmp(rest, "complete") != 0)
+        return bad(r, rest, "complete");
+    r->m->tables_complete = true;
+    return true;
+}
+
+static bool read_cpu(struct reader *r, const char *rest)
+{
+    char *end;
+    unsigned long number = strtoul(rest, &end, 10);
+
+    if (*rest < '0' || *rest > '9' || *end != '\0' || number > UINT16_MAX)
+        return bad(r, rest, "a processor's number");
+    for (size_t i = 0; i < r->m->processor_count; i++)
+        if (r->m->processors[i].number == number)
+            return bad(r, rest, "each processor once");
+    r->cpu = &ADD(r->m->processors, r->m->processor_count);
+    r->cpu->number = (uint32_t)number;
+    /* Like the first one, but for what follows. */
+    const struct processor *first = r->m->processors;
+    for (size_t i = 0; r->cpu != first && i < first->cpuid_count; i++)
+        ADD(r->cpu->cpuid, r->cpu->cpuid_count) = first->cpuid[i];
+    for (size_t i = 0; r->cpu != first && i < first->msr_count; i++)
+        ADD(r->cpu->msr, r->cpu->msr_count) = first->msr[i];
+    return true;
+}
+
+static bool read_cpuid(struct reader *r, const char *rest)
+{
+    uint64_t n[6];
+    const char *end;
+
+    if (r->cpu == NULL)
+        return bad(r, rest, "a line 'cpu N' before");
+    if (!numbers(rest, 6, 8, n, &end) || *end != '\0')
+        return bad(r, rest, "cpuid LEAF SUBLEAF EAX EBX ECX EDX");
+    struct cpuid_line *line =
+        (struct cpuid_line *)find_cpuid(r->cpu, (uint32_t)n[0], (uint32_t)n[1]);
+    if (line == NULL)
+        line = &ADD(r->cpu->cpuid, r->cpu->cpuid_count);
+    *line = (struct cpuid_line){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
+                                (uint32_t)n[3], (uint32_t)n[4], (uint32_t)n[5]};
+    return true;
+}
+
+static bool read_msr(struct reader *r, const char *rest)
+{
+    uint64_t index, value = 0;
+    const char *end;
+    size_t digits = strcspn(rest, " ");
+    char first[LINE_MAX_BYTES];
+
+    if (r->cpu == NULL)
+        return bad(r, rest, "a line 'cpu N' before");
+    snprintf(first, sizeof(first), "%.*s", (int)digits, rest);
+    bool faults = strcmp(rest + digits, " fault") == 0;
+    if (!numbers(first, 1, 8, &index, &end) || *end != '\0' ||
+        (!faults && (!numbers(rest + digits, 1, 16, &value, &end) || *end != '\0')))
+        return bad(r, rest, "msr INDEX VALUE, or fault in the value's place");
+    struct msr_line *line = (struct msr_line *)find_msr(r->cpu, (uint32_t)index);
+    if (line == NULL)
+        line = &ADD(r->cpu->msr, r->cpu->msr_count);
+    *line = (struct msr_line){(uint32_t)index, faults, value};
+    return true;
+}
+
+static bool read_end(struct reader *r, const char *rest)
+{
+    (void)rest;
+    r->ended = true;
+    return true;
+}
+
+static const struct {
+    const char *word;
+    bool (*read)(struct reader *r, const char *rest);
+} words[] = {
+    {"source", read_source},       {"fact", read_fact},           {"config", read_config},
+    {"secure_boot", read_secure_boot}, {"x2apic", read_x2apic},   {"remapping", read_remapping},
+    {"offline", read_offline},     {"memory", read_memory},       {"vtd", read_unit},
+    {"table", read_table},         {"+", read_bytes},             {"tables", read_complete},
+    {"cpu", read_cpu},             {"cpuid", read_cpuid},         {"msr", read_msr},
+    {END, read_end},
+};
+
+static bool read_line(struct reader *r, const char *line)
+{
+    size_t length = strcspn(line, " ");
+    const char *rest = line + length + strspn(line + length, " ");
+
+    if (r->ended)
+        return bad(r, line, "nothing behind the line 'end'");
+    if (!r->titled)
+        return (r->titled = strcmp(line, TITLE) == 0) || bad(r, line, "'" TITLE "'");
+    if (r->table_left != 0 && strncmp(line, "+ ", 2) != 0)
+        return bad(r, line, "more bytes of the table");
+    for (unsigned i = 0; i < NUMBER_OF(words); i++)
+        if (strlen(words[i].word) == length && strncmp(line, words[i].word, length) == 0)
+            return words[i].read(r, rest);
+    return bad(r, line, "a line that programs/check/README.md names");
+}
+
+bool dump_read(struct machine *m, const char *text, size_t length, const char *name,
+               char why[WHY_MAX])
+{
+    struct reader r = {.m = m, .name = name, .why = why};
+    char line[LINE_MAX_BYTES];
+
+    memset(m, 0, sizeof(*m));
+    for (size_t at = 0; at < length;) {
+        const char *newline = memchr(text + at, '\n', length - at);
+        size_t bytes = newline == NULL ? length - at : (size_t)(newline - text) - at;
+
+        r.line++;
+        if (bytes >= sizeof(line))
+            return bad(&r, "a long line", "lines of text");
+        memcpy(line, text + at, bytes);
+        while (bytes > 0 && (line[bytes - 1] == '\r' || line[bytes - 1] == ' '))
+            bytes--;
+        line[bytes] = '\0';
+        at = newline == NULL ? length : (size_t)(newline - text) + 1;
+        for (size_t i = 0; i < bytes; i++)
+            if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+                return bad(&r, "a control character", "lines of text");
+        if (bytes > 0 && line[0] != '#' && !read_line(&r, line))
+            return false;
+    }
+    if (!r.ended)
+        return bad(&r, "the end of the file", "a line '" END "': the dump is cut");
+    return m->processor_count > 0 || bad(&r, END, "at least one processor");
+}

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_dumps.py: pmuvisor-check on dumps: of real machines, by public listings, each of which names
+# its source; of the emulator, whole and with one thing changed; damaged ones.
+import glob
+import os
+import random
+import re
+import struct
+import subprocess
+
+from machine import path
+import pytest
+
+BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN, NOT_ASKED = range(5)
+LOCKED = "IA32_FEATURE_CONTROL: has firmware locked VMX off?"
+FLIPS, CUTS = 200, 60
+DUMPS = path("tests", "check", "dumps")
+
+# Real machines: status, and what the verdict or the log has to say. No listing but the two of
+# VirtualBox's has IA32_FEATURE_CONTROL.
+ALL_LISTS = "GLOBAL_CTRL: MSR-load and MSR-store lists"
+STORE_LIST = "GLOBAL_CTRL: VMCS load controls and the exit MSR-store list"
+BOTH = "GLOBAL_CTRL: VMCS load and save controls"
+MACHINES = {
+    "harpertown": (REFUSES, '"enable EPT" is missing'),
+    "westmere-gulftown": (NOT_KNOWN, ALL_LISTS),  # the erratum: global_ctrl_erratum()
+    "sandy-bridge-e": (NOT_KNOWN, STORE_LIST),
+    "ivy-bridge": (NOT_KNOWN, STORE_LIST),
+    "haswell-ep": (NOT_KNOWN, STORE_LIST),
+    "avoton": (NOT_KNOWN, STORE_LIST),
+    "broadwell-e": (NOT_KNOWN, STORE_LIST),
+    "skylake-client": (BOOTS_WITHOUT, STORE_LIST),
+    "skylake-sp": (NOT_KNOWN, STORE_LIST),
+    "cascade-lake-sp": (NOT_KNOWN, STORE_LIST),
+    "ice-lake-sp": (NOT_KNOWN, STORE_LIST),
+    "sapphire-rapids": (NOT_KNOWN, BOTH),
+    "emerald-rapids": (NOT_KNOWN, BOTH),
+    "granite-rapids": (NOT_KNOWN, BOTH),
+    "alder-lake": (NOT_KNOWN, BOTH),
+    "raptor-lake": (NOT_KNOWN, BOTH),
+    "arrow-lake": (NOT_KNOWN, BOTH),
+    "lunar-lake": (NOT_KNOWN, BOTH),
+}
+
+
+def run(*arguments):
+    """(status, stdout, stderr); a signal is a failure."""
+    program = path("build", "pmuvisor-check")
+    assert os.path.exists(program), "build/pmuvisor-check is missing; run: make pmuvisor-check"
+    done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    assert done.returncode in range(NOT_ASKED + 1), f"status {done.returncode}: {done.stderr}"
+    return done.returncode, done.stdout, done.stderr
+
+
+def dump(name):
+    return os.path.join(DUMPS, f"{name}.dump")
+
+
+def emulator():
+    with open(dump("emulator"), encoding="ascii") as source:
+        return source.read()
+
+
+def judge(tmp_path, text, *arguments):
+    """The verdict of such a dump: (status, all that is said)."""
+    file = tmp_path / "changed.dump"
+    file.write_text(text, encoding="latin-1")
+    status, out, err = run("--from", str(file), *arguments)
+    assert (status == NOT_ASKED) == (err != ""), err
+    return status, out + err
+
+
+def with_line(text, line):
+    return text.replace("cpu 0\n", f"{line}\ncpu 0\n", 1)
+
+
+def with_msr(text, index, value):
+    """On each processor, or on those where it differs from the first one's."""
+    changed, count = re.subn(rf"^msr {index:08x} \S+$", f"msr {index:08x} {value}", text,
+                             flags=re.MULTILINE)
+    assert count, f"the dump has no MSR {index:#x}"
+    return changed
+
+
+def with_table(text, signature, content):
+    """The dump with this table in the place of its own, or none (empty)."""
+    text = re.sub(rf"^table {signature} \d+\n(\+ .*\n)+", "", text, flags=re.MULTILINE)
+    lines = [f"table {signature} {len(content)}"] if content else []
+    lines += ["+ " + content[i:i + 32].hex() for i in range(0, len(content), 32)]
+    return with_line(text, "\n".join(lines)) if lines else text
+
+
+def table(text, signature):
+    found = re.search(rf"^table {signature} \d+\n((\+ .*\n)+)", text, re.MULTILINE)
+    return bytearray.fromhex(found[1].replace("+", ""))
+
+
+def sealed(content):
+    content[9] = 0
+    content[9] = -sum(content) & 0xff
+    return content
+
+
+def dmar(base):
+    body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
+    return sealed(bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
+                                        b"TESTBED", 1, b"INTL", 1) + body))
+
+
+# ---- real machines ----
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machine(name):
+    """Its verdict, and how its PMU would be switched; what the listing lacks is named."""
+    status, said = MACHINES[name]
+    found, log, _ = run("--from", dump(name), "--log")
+    _, verdict, _ = run("--from", dump(name))
+    assert found == status, verdict
+    assert said in log + verdict, log + verdict
+    assert "the ACPI table DMAR: can DMA be contained?" in verdict, verdict
+    assert (LOCKED in verdict) == (status == NOT_KNOWN), verdict
+    assert "https://github.com/" in verdict, "the listing's source is not named"
+    with open(dump(name), encoding="ascii") as source:
+        count = len(re.findall(r"^cpu \d", source.read(), re.MULTILINE))
+    assert count == 1 or f"pmuvisor: {count} of {count} processors are under VMX" in log, log
+    return f"{count} processors"
+
+
+def test_all_machines():
+    """No dump is without a test, and there are ten real ones."""
+    names = {os.path.basename(file)[:-5] for file in glob.glob(os.path.join(DUMPS, "*.dump"))}
+    assert names == set(MACHINES) | {"emulator"} and len(MACHINES) >= 10
+
+
+def test_locked_known(tmp_path):
+    """What a listing lacks is what keeps it from a verdict: with it there is one."""
+    with open(dump("sapphire-rapids"), encoding="ascii") as source:
+        text = source.read()
+    status, said = judge(tmp_path, text.replace("cpu 0\n", "cpu 0\nmsr 0000003a 5\n", 1))
+    assert status in (BOOTS, BOOTS_WITHOUT), said
+    status, said = judge(tmp_path, text.replace("cpu 0\n", "cpu 0\nmsr 0000003a 1\n", 1))
+    assert status == REFUSES and "VMX is locked off by firmware" in said, said
+
+
+# ---- one thing changed ----
+
+# Name: the change, the options, the status, what is said (! not).
+CHANGES = {
+    "whole": (lambda t: t, "", BOOTS_WITHOUT, ["DMA is not contained: firmware reports no VT-d"]),
+    "no-vmx": (lambda t: re.sub(r"^(cpuid 00000001 00000000 \w+ \w+) \w+", r"\1 00000000", t,
+                                flags=re.MULTILINE), "", REFUSES, ["this processor shows no VMX"]),
+    "bad-option": (lambda t: t, "policy=fast", REFUSES, ["found 'fast'"]),
+    "bad-config": (lambda t: with_line(t, "config apic=often"), "", REFUSES,
+                   ["pmuvisor.cfg: option apic: found 'often'"]),
+    "config": (lambda t: with_line(t, "config tick=0\nconfig apic=trap"), "", BOOTS_WITHOUT,
+               ["local APIC trapped"]),
+    "secure-boot": (lambda t: t.replace("secure_boot off", "secure_boot on"), "", REFUSES,
+                    ["Secure Boot is on"]),
+    "little-memory": (lambda t: re.sub(r"^memory \w+ \w+ System RAM\n", "", t,
+                                       flags=re.MULTILINE), "", REFUSES,
+                      ["memory for the hypervisor: found 0 KiB"]),
+    "dead-processor": (lambda t: re.sub(r"^cpu 1\n(.+\n)*?end", "end", t, flags=re.MULTILINE), "",
+                       BOOTS_WITHOUT, ["processor 1 did not start", "1 of 2 processors"]),
+    "offline": (lambda t: re.sub(r"^cpu 1\n(.+\n)*?end", "end", t.replace(
+        "offline 0", "offline 1"), flags=re.MULTILINE), "", BOOTS_WITHOUT,
+                ["processors that are not online in Linux", "!did not start", "!1 of 2"]),
+    "small-core": (lambda t: t.replace("cpu 1\n", "cpu 1\nmsr 0000048c 0000000006114141\n", 1), "",
+                   BOOTS_WITHOUT, ["processor 1 cannot be used and is hidden", "1 of 2"]),
+    "madt-damaged": (lambda t: with_table(t, "APIC", table(t, "APIC")[:-1] + b"\x55"), "",
+                     BOOTS_WITHOUT, ["DMA is not contained"]),
+    "no-dsdt": (lambda t: with_table(t, "DSDT", b""), "", BOOTS_WITHOUT, ["define no \\_S5"]),
+    "unit": (lambda t: with_table(with_line(
+        t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
+             BOOTS, ["DMA contained by 1 VT-d units, 4 levels, the EPT's tables"]),
+    "unit-3-levels": (lambda t: with_table(with_line(
+        t, "vtd 00000000fed90000 00c0070c22260206 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
+                      BOOTS, ["DMA contained by 1 VT-d units, 3 levels"]),
+    "unit-no-queue": (lambda t: with_table(with_line(
+        t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020dd"), "DMAR", dmar(0xfed90000)), "",
+                      BOOTS_WITHOUT, ["wanted tables of 3 or 4 levels and queued invalidation"]),
+    "unit-remapping": (lambda t: with_table(with_line(
+        with_msr(t, 0x1b, "00000000fee00d00").replace("x2apic off", "x2apic on").replace(
+            "remapping off", "remapping on"),
+        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
+                       BOOTS_WITHOUT, ["the guest itself needs VT-d"]),
+    "linux-x2apic": (lambda t: with_table(with_line(
+        with_msr(t, 0x1b, "00000000fee00d00").replace("remapping off", "remapping on"),
+        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
+                     BOOTS, ["DMA contained by 1"]),
+    "log-lost": (lambda t: with_table(with_line(
+        with_msr(t, 0x1b, "00000000fee00d00").replace("x2apic off", "x2apic unknown"),
+        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
+                 BOOTS, ["did firmware turn them on, or Linux?", "!DMA contained"]),
+    "unit-not-told": (lambda t: with_table(t, "DMAR", dmar(0xfed90000)), "", BOOTS,
+                      ["the capabilities of the VT-d units"]),
+    "msr-fault": (lambda t: with_msr(t, 0x480, "fault"), "", NOT_KNOWN,
+                  ["MSR 0x480, which cannot be read"]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_change(tmp_path, name):
+    """The image's own sentence for it."""
+    change, options, wanted, words = CHANGES[name]
+    text = change(emulator())
+    assert name in ("whole", "bad-option") or text != emulator(), "nothing was changed"
+    arguments = ["--options", options] if options else []
+    status, verdict = judge(tmp_path, text, *arguments)
+    assert status == wanted, verdict
+    log = judge(tmp_path, text, "--log", *arguments)[1]
+    for word in words:
+        assert (word.strip("!") in verdict + log) == (word[0] != "!"), verdict + log
+    brief = judge(tmp_path, text, "--brief", *arguments)[1]
+    assert brief.count("\n") == 1 and brief.endswith("\n"), brief
+
+
+# ---- what is not told ----
+
+def test_missing_leaf(tmp_path):
+    """Without a leaf or an MSR that decides: not known, by its name; never a guess."""
+    for line, name in (("cpuid 00000001 00000000", "CPUID leaf 0x1"),
+                       ("cpuid 0000000a 00000000", "CPUID leaf 0xa"),
+                       ("cpuid 80000008 00000000", "CPUID leaf 0x80000008"),
+                       ("msr 00000480", "MSR 0x480"), ("msr 0000048b", "MSR 0x48b"),
+                       ("msr 0000048c", "MSR 0x48c"), ("msr 0000048e", "MSR 0x48e"),
+                       ("msr 0000003a", LOCKED)):
+        text, count = re.subn(rf"^{line} .*\n", "", emulator(), flags=re.MULTILINE)
+        assert count, line
+        status, said = judge(tmp_path, text)
+        assert status == NOT_KNOWN and f"  {name}\n" in said, f"{line}: {said}"
+        brief = judge(tmp_path, text, "--brief")[1]
+        assert brief == f"not known whether PMUvisor boots: {name}\n", brief
+
+
+def test_missing_detail(tmp_path):
+    """Without one that takes only something away: a verdict, without the line that depends on it."""
+    for line, name, gone in (("msr 000000fe", "the MTRRs", "EPT maps"),
+                             ("msr 000001a0", "MSR 0x1a0", "tick every")):
+        text, _ = re.subn(rf"^{line} .*\n", "", emulator(), flags=re.MULTILINE)
+        status, said = judge(tmp_path, text)
+        assert status == BOOTS_WITHOUT and f"  {name}\n" in said, said
+        log = judge(tmp_path, text, "--log", "--options", "tick=100")[1]
+        assert gone not in log and "VMX controls needed, all there" in log, log
+
+
+# ---- damaged dumps ----
+
+def expect_line(status, said):
+    """No verdict, and one line that says what, where and what to do."""
+    assert status == NOT_ASKED, said
+    assert said.count("\n") == 1 and "changed.dump:" in said and "found" in said, said
+    assert "wanted" in said and "; make the dump again" in said, said
+
+
+DAMAGES = {
+    "empty": lambda t: "",
+    "other-version": lambda t: t.replace("dump 1", "dump 2", 1),
+    "no-end": lambda t: t.replace("end\n", ""),
+    "behind-end": lambda t: t + "cpu 7\n",
+    "cpu-twice": lambda t: t.replace("cpu 1\n", "cpu 0\n"),
+    "no-cpu-line": lambda t: t.replace("cpu 0\n", "", 1),
+    "bad-cpu": lambda t: t.replace("cpu 0\n", "cpu -1\n", 1),
+    "no-cpu": lambda t: "pmuvisor-check dump 1\nend\n",
+    "bad-digit": lambda t: t.replace("msr 00000480 ", "msr 00000480 z", 1),
+    "long-number": lambda t: t.replace("msr 00000480 ", "msr 00000480 1", 1),
+    "no-index": lambda t: t.replace("msr 00000480 ", "msr ", 1),
+    "odd-digits": lambda t: t.replace("+ ", "+ 0", 1),
+    "bad-byte": lambda t: t.replace("+ ", "+ gg", 1),
+    "bytes-missing": lambda t: re.sub(r"\+ .*\n", "", t, count=1),
+    "table-longer": lambda t: t.replace("table APIC ", "table APIC 9", 1),
+    "bytes-too-many": lambda t: t.replace("+ ", "+ 00", 1),
+    "bad-signature": lambda t: t.replace("table APIC ", "table API ", 1),
+    "bytes-alone": lambda t: with_line(t, "+ 00"),
+    "memory-backwards": lambda t: with_line(t, "memory 2 1 Reserved"),
+    "memory-kind": lambda t: with_line(t, "memory 1 2"),
+    "unit-short": lambda t: with_line(t, "vtd 1 2"),
+    "offline-text": lambda t: with_line(t, "offline some"),
+    "x2apic-text": lambda t: with_line(t, "x2apic maybe"),
+    "unknown-word": lambda t: with_line(t, "colour blue"),
+    "long-line": lambda t: with_line(t, "fact " + "x" * 5000),
+    "zero-byte": lambda t: with_line(t, "fact \0"),
+    "escape": lambda t: with_line(t, "fact \033[2J"),
+    "tables-text": lambda t: t.replace("tables complete", "tables some"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged(tmp_path, name):
+    text = DAMAGES[name](emulator())
+    assert text != emulator()
+    expect_line(*judge(tmp_path, text))
+
+
+def test_cut(tmp_path):
+    """A dump that ends anywhere."""
+    text = emulator()
+    for i in range(CUTS):
+        expect_line(*judge(tmp_path, text[:len(text) * i // CUTS]))
+    return f"{CUTS} lengths"
+
+
+def test_flipped(tmp_path):
+    """Bytes changed anywhere: a verdict or one line, never a crash."""
+    random.seed(15)
+    lines = 0
+    for _ in range(FLIPS):
+        text = bytearray(emulator(), "ascii")
+        for _ in range(random.randint(1, 8)):
+            text[random.randrange(len(text))] = random.choice(b"0123456789abcdef \n")
+        status, said = judge(tmp_path, text.decode())
+        lines += status == NOT_ASKED
+        assert status != NOT_ASKED or said.count("\n") == 1, said
+    assert 0 < lines < FLIPS
+    return f"{FLIPS} dumps, {lines} refused"
+
+
+def test_round_trip(tmp_path):
+    """What is read is written the same."""
+    status, text, _ = run("--from", dump("emulator"), "--dump")
+    assert status == 0
+    again = tmp_path / "again.dump"
+    again.write_text(text, encoding="ascii")
+    assert run("--from", str(again), "--dump")[1] == text
+    assert sorted(text.splitlines()) == sorted(emulator().splitlines())
+
+
+# ---- the command line ----
+
+def test_needs_root():
+    """Without root one line."""
+    program = path("build", "pmuvisor-check")
+    drop = ["setpriv", "--reuid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+    done = subprocess.run([*drop, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    assert done.returncode == NOT_ASKED and done.stdout == "", done.stdout
+    assert done.stderr == ("pmuvisor-check: found no right to read MSRs and ACPI tables, wanted "
+                           "root; run it by sudo\n"), done.stderr
+
+
+def test_usage():
+    for arguments, said in ((["--frmo", "x"], "usage:"), (["x"], "found 'x', wanted an option"),
+                            (["--from", "/nowhere"], "cannot read /nowhere"),
+                            (["--from", dump("emulator"), "--config", "/nowhere"],
+                             "cannot read /nowhere")):
+        status, out, err = run(*arguments)
+        assert status == NOT_ASKED and out == "" and said in err, err
+    assert run("--help")[0] == 0

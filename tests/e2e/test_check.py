@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_check.py: what pmuvisor-check says of a machine is what the image says on it. Each machine
+# boots Debian's kernel once natively, which writes a dump, and then the image under each set of
+# options; all lines of both have to agree. An image that refuses goes back to GRUB, and the same
+# boot goes on natively.
+import os
+import re
+import stat
+import subprocess
+
+from machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, path
+import pytest
+from test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
+
+TSC = "tsc_hz 50000000\n"
+STARTED = "pmuvisor: starting the guest"
+# Of the image's lines, those that say where something is, or what files and screen there are; and
+# GRUB's.
+NOT_JUDGED = (r"PMUvisor0\.[0-9.]+,policy(msr\+nmi|msr|intercept)",
+              r"platform:ACPI\w+,.*?processors?,(noframebuffer|framebuffer\d+x\d+)"
+              r"(,nofont:notextonitafterfirmware)?",
+              r"leavingfirmware", r"guest:kernelat.*?e820entries",
+              r"kernelvmlinuz:\d+bytes(,read:[0-9%]*)?",
+              r"initrdinitrd\.img:\d+bytes(,read:[0-9%]*)?",
+              r"error:unknownerror\.", r"hidden:image\d+KiB")
+
+# Name of a machine: what lab.emulator() is given.
+MACHINES = {
+    "skylake": {},
+    "tsc": {"knobs": TSC},
+    "no-pmu": {"knobs": "pmu off\n"},
+    "pmu-3": {"knobs": "pmu_version 3\n"},
+    "pmu-6": {"knobs": "pmu_version 6\npmu_general_mask 0xff\npmu_fixed_mask 0x2f\n"},
+    "no-sipi": {"cpus": 2, "knobs": TSC + "hide_control wait_for_sipi\n"},
+    "two": {"cpus": 2, "knobs": TSC},
+    "four": {"cpus": 4, "knobs": TSC},
+    "missing": {"cpus": 2, "listed": 3, "knobs": TSC},
+    "no-timer": {"knobs": "hide_control activate_vmx_preemption_timer\n"},
+    "no-global-ctrl": {"knobs": "hide_control load_global_ctrl_at_exit\n"},
+    "save-global-ctrl": {"knobs": "show_control save_global_ctrl\n"},
+    "no-nmi": {"knobs": "hide_control nmi_exiting\nhide_control virtual_nmis\n"
+                        "hide_control nmi_window_exiting\n"},
+    "no-1g": {"knobs": "hide_control ept_1g_pages\n"},
+    "big": {"memory": 2048},
+    "ports": {"knobs": "msr 0xe2 0x400\nmsr 0xe4 0x1814\n" + TSC},
+    "sandy": {"model": "corei7_sandy_bridge_2600k"},
+    "haswell": {"model": "corei7_haswell_4770"},
+    "broadwell": {"model": "broadwell_ult"},
+    "icelake": {"model": "corei7_icelake_u"},
+    "sapphire": {"model": "sapphire_rapids"},
+    "arrow": {"model": "arrow_lake"},
+    "locked-on": {"knobs": "feature_control locked_on\n"},
+}
+# Machines that are refused whatever the options: one boot each.
+REFUSED = {
+    "no-vmx": "hide_feature vmx",
+    "locked-off": "feature_control locked_off",
+    "no-secondary": "hide_control activate_secondary_controls",
+    "no-bitmaps": "hide_control use_msr_bitmaps",
+    "no-io-bitmaps": "hide_control use_io_bitmaps",
+    "no-vpid": "hide_control enable_vpid",
+    "no-unrestricted": "hide_control unrestricted_guest",
+    "no-pat": "hide_control save_pat",
+    "no-efer": "hide_control load_efer_at_entry",
+    "no-walk": "hide_control ept_walk_length_4",
+    "no-write-back": "hide_control ept_write_back",
+    "no-ept": "hide_control enable_ept\nhide_control enable_pml\nhide_control unrestricted_guest\n"
+              "hide_control ept_accessed_dirty",
+}
+# (machine, options): how the image starts there.
+STARTS = [
+    ("skylake", "tick=0 mitigations=off"), ("skylake", "tick=100"), ("skylake", "apic=trap"),
+    ("skylake", "policy=intercept"), ("skylake", "policy=msr tick=0"), ("skylake", "pmu=off"),
+    ("skylake", "policy=sometimes"), ("tsc", "tick=100"), ("tsc", "tick=100 policy=msr"),
+    ("no-pmu", "pmu=off"), ("no-pmu", "pmu=on"), ("pmu-3", ""), ("pmu-6", ""), ("no-sipi", ""),
+    ("two", ""), ("two", "apic=trap"), ("four", ""), ("missing", ""), ("no-timer", "tick=100"),
+    ("no-global-ctrl", ""), ("save-global-ctrl", ""), ("no-nmi", ""), ("no-nmi", "policy=msr"),
+    ("no-1g", ""), ("big", ""), ("ports", "tick=100"), ("sandy", ""), ("haswell", ""),
+    ("broadwell", ""), ("icelake", ""), ("sapphire", ""), ("arrow", ""), ("locked-on", ""),
+]
+IN_DEFAULT = {("skylake", "tick=0 mitigations=off"), ("skylake", "policy=sometimes"),
+              ("skylake", "tick=100"), ("skylake", "policy=msr tick=0")}
+
+
+def program():
+    built = path("build", "pmuvisor-check")
+    assert os.path.exists(built), "build/pmuvisor-check is missing; run: make pmuvisor-check"
+    return built
+
+
+def newc(entries):
+    """A cpio archive of files (name, mode, content), which Linux unpacks after another one."""
+    out = bytearray()
+    for name, mode, content in [*entries, ("TRAILER!!!", 0, b"")]:
+        fields = [0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0]
+        out += b"070701" + b"".join(b"%08x" % field for field in fields) + name.encode() + b"\0"
+        out += b"\0" * (-len(out) % 4) + content
+        out += b"\0" * (-len(out) % 4)
+    return bytes(out)
+
+
+def initrd(lab):
+    """The small image, and behind it the job `check` with the program."""
+    made = os.path.join(lab.keep, "check-initrd.img")
+
+    def make():
+        with open(lab.initrd(), "rb") as small:
+            image = small.read()
+        image += b"\0" * (-len(image) % 4)
+        files = [("jobs", stat.S_IFDIR | 0o755, b"")]
+        for name, source in (("jobs/check", path("build", "tests", "check-job")),
+                             ("pmuvisor-check", program())):
+            with open(source, "rb") as built:
+                files.append((name, stat.S_IFREG | 0o755, built.read()))
+        with open(made, "wb") as out:
+            out.write(image + newc(files))
+        return made
+    return lab.boot("check-initrd", make)
+
+
+def dumped(lab, boot, name):
+    """The dump that is on the console, as a file."""
+    found = re.search(r"^check: begin --dump\n(.*?)^check: end --dump status=0$", boot.console,
+                      re.DOTALL | re.MULTILINE)
+    assert found, f"{name}: no dump; last line: {boot.last_line()}"
+    file = os.path.join(lab.keep, f"check-{name}.dump")
+    with open(file, "w", encoding="ascii") as out:
+        out.write(found[1])
+    return file
+
+
+def native_says(boot):
+    """What the program said there, with the defaults."""
+    found = re.search(r"^check: begin --log\n(.*?)^check: end --log status=(\d)$", boot.console,
+                      re.DOTALL | re.MULTILINE)
+    assert found, f"nothing said; last line: {boot.last_line()}"
+    return found[1].splitlines()
+
+
+def native(lab, machine):
+    """The dump of one of MACHINES."""
+    boot = lab.emulator(f"check-native-{machine}", entry="native", jobs="check", initrd=initrd(lab),
+                        **MACHINES[machine])
+    boot.expect_status(STATUS_POWEROFF)
+    file = dumped(lab, boot, machine)
+    assert native_says(boot) == says(file, None)[0], "the dump is another machine than this one"
+    return file
+
+
+def says(file, options, *more):
+    """(lines, status) of what the program says of a dump."""
+    arguments = [program(), "--from", file, "--log", *more]
+    if options is not None:
+        arguments += ["--options", options]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    assert done.returncode in (0, 1, 2, 3), done.stderr
+    return done.stdout.splitlines(), done.returncode
+
+
+def agree(lines, text):
+    """Each line that the program has is one of the image's, in this order; gives what other lines the
+    image has. Firmware breaks lines where its screen ends: blanks do not count."""
+    left, at = [], 0
+    text = re.sub(NOT_JUDGED[-1], "", squeeze(text))
+    for line in lines:
+        line = re.sub(NOT_JUDGED[-1], "", squeeze(line))
+        found = text.find(line, at)
+        assert found >= 0, f"the image does not say '{line}' here: {text[at:at + 600]}"
+        left.append(text[at:found])
+        at = found + len(line)
+    left.append(text[at:])
+    others = "\n".join(left)
+    for pattern in NOT_JUDGED:
+        others = re.sub(pattern, "", others)
+    return others.split()
+
+
+@pytest.mark.parametrize("machine, options", [
+    pytest.param(*start, id=re.sub(r"\W+", "-", " ".join(start)).strip("-"),
+                 marks=[] if start in IN_DEFAULT else [pytest.mark.full]) for start in STARTS])
+def test_starts(lab, machine, options):
+    """The image's log up to the guest's entry, or its refusal, is what the program says."""
+    file = native(lab, machine)
+    menu = menu_of([("start", IMAGE, options)], last=["reboot"])
+    name = re.sub(r"\W+", "-", f"check-{machine}-{options}").strip("-")
+    boot = lab.emulator(name, entry="tests", menu=menu, config="tick=100 mitigations=auto",
+                        initrd=initrd(lab), until=STARTED, **MACHINES[machine])
+    lines, _ = says(file, f"tick=100 mitigations=auto {options}")
+    refused = [line for line in lines if line.startswith(REFUSAL)]
+    if refused:
+        boot.expect_status(STATUS_RESET)
+    else:  # what the guest does then is not asked here
+        assert STARTED in boot.console, boot.last_line()
+    text = segment(boot, "start") if refused else boot.console[boot.console.find("[case start]"):]
+    begin = text.find("PMUvisor")
+    if not refused:
+        text = text[:text.find("\n", text.find(STARTED))]
+    others = agree(lines, text[begin:])
+    assert not others, f"only the image says: {others}"
+    return f"{len(lines)} lines"
+
+
+@pytest.mark.parametrize("machine", [
+    pytest.param(name, marks=[] if name in ("locked-off", "no-vpid") else [pytest.mark.full])
+    for name in REFUSED])
+def test_refuses(lab, machine):
+    """The image's refusal, and the program's in the same boot, natively afterwards."""
+    menu = menu_of([("start", IMAGE, "")])
+    boot = lab.emulator(f"check-refused-{machine}", entry="tests", menu=menu, jobs="check",
+                        initrd=initrd(lab), config="tick=100 mitigations=auto",
+                        knobs=REFUSED[machine] + "\n")
+    boot.expect_status(STATUS_POWEROFF)
+    lines, status = says(dumped(lab, boot, machine), None)
+    assert status == 2 and lines[-1].startswith(REFUSAL), lines
+    text = segment(boot, "start")
+    others = agree(lines, text[text.find("PMUvisor"):])
+    assert not others, f"only the image says: {others}"
+    return lines[-1][len(REFUSAL):70]
+
+
+@pytest.mark.full
+def test_qemu(lab):
+    """QEMU without VMX, with a VT-d unit: the refusal is the image's; the unit's registers are read."""
+    words = f"{PAYLOAD_APPEND} pmv.run=check pmv.end=poweroff"
+    boot = lab.boot("check-qemu", lambda: lab.watch("check-qemu", [
+        "qemu-system-x86_64", "-machine", "q35,accel=tcg,kernel-irqchip=split",
+        "-cpu", "Skylake-Server", "-smp", "2", "-m", "512", "-device", "intel-iommu,aw-bits=48",
+        "-nic", "none", "-display", "none", "-serial", "stdio", "-no-reboot",
+        "-kernel", lab.kernel(), "-initrd", initrd(lab), "-append", words]))
+    boot.expect_status(0)
+    file = dumped(lab, boot, "qemu")
+    with open(file, encoding="ascii") as source:
+        unit = re.search(r"^vtd 00000000fed90000 (\w+) (\w+)$", source.read(), re.MULTILINE)
+    assert unit and int(unit[1], 16) >> 16 & 0x3f == 47 and int(unit[2], 16) & 2, unit
+    lines, status = says(file, None)
+    assert status == 2 and len(lines) == 1, lines
+    assert squeeze(lines[0]) in lab.qemu_without_vmx("qemu-no-vmx").squeezed(), lines
+
+
+def test_sees_difference(lab):
+    """Another machine's lines are not taken for this one's."""
+    with open(native(lab, "skylake"), encoding="ascii") as source:
+        changed = re.sub(r"^(msr 0000048c ........)........", r"\g<1>06114141", source.read(),
+                         flags=re.MULTILINE)
+    file = os.path.join(lab.keep, "check-changed.dump")
+    with open(file, "w", encoding="ascii") as out:
+        out.write(changed)
+    boot = lab.emulator("check-skylake-tick-100", entry="tests",
+                        menu=menu_of([("start", IMAGE, "tick=100")], last=["reboot"]),
+                        config="tick=100 mitigations=auto", initrd=initrd(lab), until=STARTED,
+                        **MACHINES["skylake"])
+    with pytest.raises(AssertionError, match="the image does not say"):
+        agree(says(file, "tick=100 mitigations=auto")[0],
+              boot.console[boot.console.find("[case start]"):])
