@@ -79,6 +79,7 @@ mkdir -p "$root/lib/auto"
 cp "$here"/{jobs,facts}.sh "$top"/bench/columns.{sh,txt} "$root/lib/auto/"
 install -m 755 "$here/measure.sh" "$root/lib/auto/measure.sh"
 install -m 755 "$here/auto.sh" "$root/auto"
+install -m 755 "$here/shell.sh" "$root/jobs/shell"
 
 key=$(key_of "$root")
 if [ ! -e "$out/initrd.img" ] || [ "$(cat "$out/initrd.key" 2> /dev/null)" != "$key" ]; then
