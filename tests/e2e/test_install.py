@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_install.py: what `make install` and `make usb` take and say on systems that are not this one,
-# by made-up roots of each distribution; no boot is made.
+# by made-up roots of each distribution; what is in the measuring initramfs. No boot is made.
 import os
 import re
 import subprocess
@@ -184,3 +184,53 @@ def test_measuring_kernel():
                                   stderr=subprocess.PIPE, check=False, env=clean)
             assert f"programs/auto/build.sh {wanted})" in done.stdout, \
                 f"make {goal} {words}: {done.stdout} {done.stderr}"
+
+
+def initramfs(flavour):
+    """(names in the measuring initramfs, its list of modules in order, the kernel's modules)."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-parts.") as work:
+        kernel = put(work, "kernel.bzImage", b"none")
+        parts = tool(["env", f"TEST_KERNEL={kernel}", path("programs", "auto", "build.sh"),
+                      flavour]).strip()
+        listing = subprocess.run(f"lz4 -qdc '{parts}/initrd.img' | cpio --quiet -i --to-stdout "
+                                 "lib/modules/storage.order", shell=True, check=True,
+                                 stdout=subprocess.PIPE, text=True).stdout.split()
+        names = subprocess.run(f"lz4 -qdc '{parts}/initrd.img' | cpio --quiet -t", shell=True,
+                               check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    modules = tool([path("programs", "kernel.sh"), flavour]).split()[1]
+    return set(names), listing, modules
+
+
+def check_initramfs(flavour):
+    names, order, modules = initramfs(flavour)
+    there, missing = [], []
+    for root, _, files in os.walk(modules):
+        there += [(name.partition(".ko")[0], os.path.join(root, name)) for name in files
+                  if ".ko" in name]
+    known = {name.replace("-", "_"): full for name, full in there}
+    place = {name.replace("-", "_"): at for at, name in enumerate(order)}
+    for name in DISKS:
+        if name.replace("-", "_") in known and name.replace("-", "_") not in place:
+            missing.append(name)
+    assert not missing, f"the kernel has {missing}, the initramfs does not"
+    for name in order:
+        assert f"lib/modules/{name}.ko" in names, f"{name} is listed, and not there"
+        info = content(known[name.replace("-", "_")])
+        for need in re.search(rb"\0depends=([^\0]*)\0", info)[1].decode().split(","):
+            assert not need or place.get(need.replace("-", "_"), len(order)) < \
+                place[name.replace("-", "_")], f"{name} is loaded before {need}, which it needs"
+    return [name for name in DISKS if name.replace("-", "_") in place]
+
+
+def test_disk_drivers():
+    """The measuring initramfs has each disk driver that its kernel has, behind what that needs."""
+    found = check_initramfs("cloud")
+    assert {"virtio_blk", "mpi3mr"} <= set(found), found
+
+
+@pytest.mark.full
+def test_disk_drivers_of_the_stock_kernel():
+    """Debian's stock kernel has all of them."""
+    found = check_initramfs("stock")
+    assert found == list(DISKS), sorted(set(DISKS) - set(found))
+    return f"{len(found)} drivers"
