@@ -234,3 +234,37 @@ def test_disk_drivers_of_the_stock_kernel():
     found = check_initramfs("stock")
     assert found == list(DISKS), sorted(set(DISKS) - set(found))
     return f"{len(found)} drivers"
+
+
+def test_machine_counts():
+    """What the machine did besides a job: SMIs, frequency, time not halted; what cannot be read is
+    left out."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-msr.") as work:
+        def lines(column, missing=""):
+            script = (
+                f'. {path("bench", "columns.sh")}; . {path("programs", "auto", "jobs.sh")}; '
+                f'. {path("programs", "auto", "machine.sh")}; msr_device=/dev/null; column={column}; '
+                'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
+                'esac; }; '
+                f'folder={work}/before; machine_counts > {work}/1; '
+                f'folder={work}/after; machine_counts > {work}/2; '
+                f'machine_lines msr {work}/1 {work}/2')
+            for name, values in (("before", (5, 1000, 500, 600)),
+                                 ("after", (7, 2 ** 40 + 1000, 2 ** 39 + 500, 2 ** 39 * 5 // 4))):
+                for index, value in zip(("52", "16", "231", "232"), values):
+                    full = put(os.path.join(work, name), index, value.to_bytes(8, "little"))
+                    if index == missing:
+                        os.remove(full)
+            done = run("sh", "-euc", script)
+            assert done.returncode == 0, done.stderr
+            return done.stdout.splitlines()
+
+        def line(item, metric, value):
+            return f"bench: experiment=machine item={item} metric={metric} {value}"
+
+        clock = [line("msr", "aperf_per_mperf", "unit=percent value=124.9"),
+                 line("msr", "mperf_per_tsc", "unit=percent value=50.0")]
+        assert lines("native") == [line("msr", "smis", "unit=count value=2"), *clock]
+        assert lines("native", missing="52") == clock
+        assert lines("native", missing="231") == [line("msr", "smis", "unit=count value=2")]
+        assert lines("abl_lazy")[0] == line("ablation@lazy", "smis", "unit=count value=2")
