@@ -35,7 +35,8 @@ install:
 	@testbed/deps.sh $(INSTALL_DEPENDENCIES)
 	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)
 
-install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL))
+# pmuvisor-check is static, which other distributions may not have the libraries for.
+install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),$(CHECK_PROGRAM))
 	@if [ "$(BENCH)" = none ]; then \
 	    boot/install.sh "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	else \
@@ -50,7 +51,7 @@ usb:
 	@testbed/deps.sh build run
 	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
 
-usb-parts: $(EFI) $(TEST_KERNEL)
+usb-parts: $(EFI) $(TEST_KERNEL) $(CHECK_PROGRAM)
 	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
 	boot/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
 	    $(EFI) $(KERNEL) $(INITRD)

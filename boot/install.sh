@@ -201,6 +201,12 @@ cat <<END
 Installed in $target (kernel: $kernel, initrd: $initrd).
 Kernel command line and options: $target/pmuvisor.cfg and local.cfg.
 END
+# What the image would say here, without a restart; of this system alone, and no reason to fail.
+check=${PMUVISOR_CHECK:-$here/../build/pmuvisor-check}
+if [ -z "$root" ] && [ -x "$check" ]; then
+    verdict=$("$check" --brief --esp "$esp" 2>&1) || true
+    echo "On this machine: $verdict"
+fi
 grub=$(grub_folder "$root")
 if [ -n "$grub" ]; then
     cat <<END
@@ -208,6 +214,8 @@ To reach its menu from this machine's GRUB, put these two lines into $grub/custo
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
     configfile /EFI/pmuvisor/grub.cfg
 END
+    [ ! -x "$here/up.sh" ] || echo "To have it fall back to the native entry after a start that hangs:" \
+        "boot/up.sh --install $esp"
 else
     echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick, make usb."
 fi

@@ -82,6 +82,8 @@ cp "$here"/{jobs,facts,machine}.sh "$top"/bench/columns.{sh,txt} "$root/lib/auto
 install -m 755 "$here/measure.sh" "$root/lib/auto/measure.sh"
 install -m 755 "$here/auto.sh" "$root/auto"
 install -m 755 "$here/shell.sh" "$root/jobs/shell"
+check=$top/build/pmuvisor-check
+[ ! -x "$check" ] || install -m 755 "$check" "$root/bin/pmuvisor-check"
 
 key=$(key_of "$root")
 if [ ! -e "$out/initrd.img" ] || [ "$(cat "$out/initrd.key" 2> /dev/null)" != "$key" ]; then

@@ -11,6 +11,7 @@ export PATH HOME=/
 while read -r module; do
     insmod "/lib/modules/$module.ko" 2> /dev/null
 done < /lib/modules/storage.order
+insmod /lib/modules/msr.ko 2> /dev/null
 /init a1 report > /tmp/report 2>&1
 mkdir -p /dev/pts
 mount -t devpts devpts /dev/pts 2> /dev/null
@@ -20,7 +21,7 @@ dmesg -n 1
 shell_on() { # shell_on TERMINAL
     setsid -c sh -c '
         cat /tmp/report
-        echo "perf, nginx and busybox are here; exit or poweroff -f ends the machine, reboot -f restarts it."
+        echo "perf, busybox and, where it was built, pmuvisor-check are here; exit or poweroff -f ends the machine, reboot -f restarts it."
         sh
         poweroff -f' < "/dev/$1" > "/dev/$1" 2>&1
 }

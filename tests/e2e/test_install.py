@@ -108,6 +108,22 @@ def test_finds_kernels(lab, kind):
                     older, "INITRD=FILE")
 
 
+def test_says_the_verdict(lab):
+    """What pmuvisor-check says of this machine is in what is said at the end, and a refusal is no
+    reason to fail: another kernel, or other firmware settings, may follow."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
+        esp, check = os.path.join(work, "esp"), os.path.join(work, "check")
+        os.makedirs(os.path.join(esp, "EFI"))
+        put(work, "check", b"#!/bin/sh\n[ \"$*\" = \"--brief --esp $ESP\" ] || exit 9\n"
+            b"echo refuses: no VMX\nexit 2\n")
+        os.chmod(check, 0o755)
+        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        done = run(INSTALL, *files, PMUVISOR_CHECK=check, ESP=esp)
+        assert done.returncode == 0 and "\nOn this machine: refuses: no VMX\n" in done.stdout, done
+        done = run(INSTALL, *files, PMUVISOR_CHECK="/absent")
+        assert done.returncode == 0 and "On this machine" not in done.stdout, done
+
+
 def test_refusals(lab):
     """What the installer cannot do is one line: nothing there, no text for another system, and an
     ESP without room, before anything is copied."""
