@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import accuracy_tables  # noqa: E402
 import figures  # noqa: E402
+import machine_table  # noqa: E402
 import more_tables  # noqa: E402
 import page  # noqa: E402
 import plots  # noqa: E402
@@ -29,8 +30,9 @@ SUMMED = (f"The columns {summary.ALL} on one machine in one run, beside what the
           "themselves cannot be compared.")
 ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux"), ("kvm", "KVM"),
                ("compiler", "compiler"), ("mitigations", "kernel options"),
-               ("root_mitigations", "PMUvisor's mitigations"), ("turbo", "turbo"),
-               ("frequency", "frequency"), ("date", "date"))
+               ("root_mitigations", "PMUvisor's mitigations"), ("microcode", "microcode"),
+               ("bios", "BIOS"), ("apic", "local APIC"), ("processors", "processors online"),
+               ("turbo", "turbo"), ("frequency", "frequency"), ("date", "date"))
 
 
 def belongs(part, group):
@@ -92,7 +94,7 @@ def tables_of(machine):
 def cost_tables(machine):
     if not machine.exact:
         # Exits by reason are counted by the emulator's ledger only.
-        return [more_tables.pmi_table(machine)]
+        return [more_tables.pmi_table(machine), machine_table.machine_table(machine)]
     return [more_tables.exits_per_pmi(machine, "a1", "Linux"),
             more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
             more_tables.pmi_table(machine)]
@@ -195,6 +197,7 @@ def html_of(machines, notes=()):
         if len(machines) > 1:
             body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
         body.append(page.paragraph(summary.where(machine)))
+        body += [page.paragraph(text) for text in summary.unlike(machine)]
         body.append(page.pairs_html(summary.results_of(machine)))
     entries = []
     for prefix, machine in zip(prefixes, machines):
@@ -217,7 +220,8 @@ def text_of(machines):
     out = []
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
-        out += textpage.paragraph(summary.where(machine)) + [""]
+        for text in [summary.where(machine), *summary.unlike(machine)]:
+            out += textpage.paragraph(text) + [""]
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
         out.append("")

@@ -17,14 +17,19 @@ METRICS = {"instructions": ("instructions", "root_instructions", "nonroot_instru
            "count": ("exits", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr", "vmcs_accesses",
                      "pmis", "branches", "handler_branches", "samples", "lost", "throttled",
                      "max_sample_rate", "iter", "requests", "rate", "count", "expected",
-                     "overhead", "switches", "all_modes"),
+                     "overhead", "switches", "all_modes", "smis"),
            "ns": ("latency_avg", "latency_max", "duration"),
-           "percent": ("share",), "bytes": ("transfer",)}
+           "percent": ("share", "aperf_per_mperf", "mperf_per_tsc"), "bytes": ("transfer",)}
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
-EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "profile", "nginx", "accuracy", "ablation")
+EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "profile", "nginx", "accuracy", "ablation",
+               "machine")
+# What may change from column to column of one machine, and then says which column had which.
+BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
+# Files of the same schema, written before these were recorded, do not have them.
+SINCE = ("apic", "microcode", "bios", "processors")
 ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick",
-               "mitigations", "root_mitigations", "turbo", "frequency")
+               "mitigations", "root_mitigations") + BY_COLUMN
 NOT_RUN = "not run"
 # Of a column on a machine under KVM: what its figures have below them.
 ONE_LEVEL = "one level of virtualisation, the host's KVM"
@@ -33,8 +38,6 @@ STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
 # Parts of one set of results must agree in these; where others differ, a line says so.
 SAME = ("kind", "cpu", "kernel", "mitigations", "root_mitigations")
-# What may change from column to column of one machine, and then says which column had which.
-BY_COLUMN = ("turbo", "frequency")
 RUN = ("seconds", "jobs", "processors", "whole")
 REQUIRED = CELL + ("metric", "unit", "value", "exact", "n")
 OPTIONAL = ("min", "p95")
@@ -193,6 +196,9 @@ def load(name):
         raise Trouble(f"{name}: {trouble.strerror}; make bench writes one") from None
     except ValueError as trouble:
         raise Trouble(f"{name}: not JSON: {trouble}") from None
+    if isinstance(results, dict) and isinstance(results.get("environment"), dict):
+        for key in SINCE:
+            results["environment"].setdefault(key, "")
     try:
         return validate(results)
     except Trouble as trouble:
@@ -230,6 +236,11 @@ def differences(part, other):
     # Of which machine a part is must be known; another value may be missing in one of them.
     return [(key, mine, its) for key, mine, its in pairs
             if mine != its and (key in ("environment.kind", "environment.cpu") or (mine and its))]
+
+
+def of_columns(value):
+    """Whether by_column() had more than one value to say."""
+    return "; " in value and value.partition(": ")[0].split(", ")[0] in COLUMNS
 
 
 def by_column(parts, key):

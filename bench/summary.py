@@ -4,8 +4,9 @@
 import accuracy_tables
 import published
 from cells import number, percent, points, ratio
+from machine_table import unlike_clocks
 from more_tables import PROFILE_SHARES, scaled
-from results import COLUMNS
+from results import BY_COLUMN, COLUMNS, of_columns
 from tables import asked, extra, profile_overhead, published_extra
 
 KINDS = {
@@ -40,6 +41,17 @@ def where(machine):
     out += f"; not run: {listed(missing)}" if missing else ""
     version = environment["kvm"].split(",")[0]
     return out + (f". KVM: {version}." if version else ".")
+
+
+UNLIKE = {"apic": "local APIC's mode", "microcode": "microcode", "bios": "BIOS",
+          "processors": "processors online", "turbo": "turbo", "frequency": "frequency"}
+
+
+def unlike(machine):
+    """What the columns did not have in common though their figures depend on it, a sentence each."""
+    out = [f"The columns are not alike in the {UNLIKE[key]}: {machine.environment[key]}."
+           for key in BY_COLUMN if of_columns(machine.environment[key])]
+    return out + unlike_clocks(machine)
 
 
 def of_operation(machine, experiment, item, words):

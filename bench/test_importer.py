@@ -6,6 +6,9 @@ import tempfile
 import unittest
 
 import importer
+import machine_table
+import summary
+from cells import Machine
 from results import Trouble
 
 ENV = 'env: kind="metal"\nenv: cpu="Xeon"\nenv: turbo="off"\n'
@@ -124,6 +127,44 @@ class Import(unittest.TestCase):
         self.assertEqual(found["environment"]["turbo"], "native: off; msr: on")
         self.assertEqual(found["environment"]["frequency"], "native: 3000 MHz, governor powersave; "
                          "msr: 3000 MHz, governor performance")
+
+    def test_what_makes_columns_unlike_is_said(self):
+        env = ENV + 'env: microcode="0x2b000590"\nenv: bios="V 1.2 01/02/2024"\n' \
+            'env: processors="1"\nenv: apic="xAPIC"\n'
+        found, notes, _ = self.run_on(file_of("native", env=env), file_of("msr", env=env))
+        self.assertEqual(notes, [])
+        self.assertEqual(summary.unlike(Machine(found)), [])
+        self.assertEqual(found["environment"]["microcode"], "0x2b000590")
+        other = env.replace("590", "571")
+        # As a job under KVM says it, behind what the host has.
+        kvm = env + 'env: apic="x2APIC"\n'
+        found, notes, status = self.run_on(file_of("native", env=env), file_of("msr", env=other),
+                                           file_of("kvm", env=kvm))
+        self.assertEqual((status, len(notes)), (0, 2))
+        self.assertEqual(summary.unlike(Machine(found)), [
+            "The columns are not alike in the local APIC's mode: native, msr: xAPIC; "
+            "kvm: x2APIC.",
+            "The columns are not alike in the microcode: native, kvm: 0x2b000590; "
+            "msr: 0x2b000571."])
+
+    def test_smis_and_clocks(self):
+        lines = "bench: experiment=machine item=msr metric=smis unit=count value={}\n" \
+            "bench: experiment=machine item=msr metric=aperf_per_mperf unit=percent value={}\n"
+
+        def of(column, smis, clock):
+            return file_of(column).replace("end:", lines.format(smis, clock) + "end:")
+        found, notes, status = self.run_on(of("native", 0, 120.4), of("msr", 0, 121.0))
+        self.assertEqual((notes, status, summary.unlike(Machine(found))), ([], 0, []))
+        found, _, _ = self.run_on(of("native", 0, 120.4), of("msr", 3, 100.0))
+        self.assertEqual(summary.unlike(Machine(found)), [
+            "SMIs came during measurements: 0 in native, 3 in msr.",
+            "Column msr ran at another frequency than native (APERF/MPERF): "
+            "msr 100.0 % (native 120.4 %)."])
+        table = machine_table.machine_table(Machine(found))
+        shown = {row.label: [cell.text for cell in row.cells] for row in table.rows}
+        self.assertEqual(shown["SMIs"][0], "0")
+        self.assertEqual(shown["APERF/MPERF, %"][3], "100.0")
+        self.assertEqual(shown["APERF/MPERF, %"][1], "not run")
 
     def test_options_are_the_columns(self):
         found, _, _ = self.run_on(file_of("native"),

@@ -119,7 +119,7 @@ for part in $(part_names); do
     if whole "$folder/$part/exit.txt"; then
         {
             sed '/^end: /,$d' "$whole_column"
-            sed '/^bench: experiment=ablation /!d' "$folder/$part/exit.txt"
+            sed '/^bench: experiment=\(ablation\|machine\) /!d' "$folder/$part/exit.txt"
             grep '^end: ' "$whole_column"
         } > "$work/parts"
         mv "$work/parts" "$whole_column"

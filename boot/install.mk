@@ -1,36 +1,60 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Onto an EFI system partition, and back from it; included by tests/tests.mk.
+# Onto an EFI system partition or a stick, and back from it; included by tests/tests.mk.
 #
 #   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   the hypervisor, a kernel, the boot menu, and an
 #                     entry for each column of the measurements
+#   make usb [KERNEL=FILE INITRD=FILE]   the same and GRUB, as the image of a stick for dd,
+#                     build/pmuvisor-usb.img, and as a tree, build/usb
 #     BENCH=auto      the next boots of that menu measure all columns, one after another
-#     BENCH=none      without the measurements
+#     BENCH=none      without the measurements (install)
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
 #   make collect ESP=DIR   results.json and report.html of the results that are there, in
 #                     bench/out/metal (COLLECT_OUT=)
 
 BENCH ?=
 COLLECT_OUT ?= $(BENCH_OUT)/metal
-# tests.mk sets GUEST for the emulator, where nobody did.
+USB_IMAGE ?= $(BUILD)/pmuvisor-usb.img
+USB_TREE ?= $(BUILD)/usb
+# tests.mk sets GUEST for the emulator, where nobody did, and exports it: a second make is told.
 INSTALL_GUEST = $(if $(filter file,$(origin GUEST)),stock,$(GUEST))
 INSTALL_DEPENDENCIES = $(if $(filter none,$(BENCH)),build,build bench)
+# The measurements are made of Debian's packages; elsewhere they are left out, or come by a stick.
+APT = $(shell command -v apt-get)
 
-.PHONY: install install-parts collect
+.PHONY: install install-parts usb usb-parts collect
+ifeq ($(APT)$(BENCH),)
+install: BENCH = none
+endif
 install:
 	@case "$(BENCH)" in '' | auto | none) ;; \
 	    *) echo "make install: BENCH=$(BENCH), wanted auto or none" >&2; exit 1 ;; esac
+	@[ -n "$(APT)" ] || [ "$(BENCH)" = none ] || { echo "make install: BENCH=$(BENCH) wants" \
+	    "Debian's packages (no apt-get here); make usb on a Debian machine makes a stick that" \
+	    "measures" >&2; exit 1; }
 	@testbed/deps.sh $(INSTALL_DEPENDENCIES)
-	@$(MAKE) --no-print-directory install-parts
+	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)
 
-install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL))
+# pmuvisor-check is static, which other distributions may not have the libraries for.
+install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),$(CHECK_PROGRAM))
 	@if [ "$(BENCH)" = none ]; then \
-	    boot/install.sh "$(ESP)" $(EFI) $(KERNEL) $(INITRD); \
+	    boot/install.sh "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	else \
 	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
 	    boot/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
-	        "$(ESP)" $(EFI) $(KERNEL) $(INITRD); \
+	        "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	fi
+
+usb:
+	@case "$(BENCH)" in '' | auto) ;; \
+	    *) echo "make usb: BENCH=$(BENCH), wanted auto or nothing" >&2; exit 1 ;; esac
+	@testbed/deps.sh build run
+	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
+
+usb-parts: $(EFI) $(TEST_KERNEL) $(CHECK_PROGRAM)
+	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
+	boot/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
+	    $(EFI) $(KERNEL) $(INITRD)
 
 collect:
 	@testbed/deps.sh bench

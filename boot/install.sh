@@ -5,35 +5,41 @@
 # kept, and so are results: those of another build are put aside, as bench.old.
 set -euo pipefail
 
-usage="usage: install.sh [--bench DIR [--auto]] ESP IMAGE [KERNEL [INITRD]]
-  KERNEL, INITRD  default: the running kernel's own files
+usage="usage: install.sh [options] ESP IMAGE [KERNEL [INITRD]]
+  KERNEL, INITRD  default: the running kernel's own files; of a KERNEL the initrd of its release
   --bench DIR     the measurements, too: the folder that programs/auto/build.sh printed
-  --auto          bench=auto: the next boots of the menu measure every column, one after another"
+  --auto          bench=auto: the next boots of the menu measure every column, one after another
+  --append WORDS  the kernel's command line (default: the running system's own)
+  --root DIR      another system than the running one: its newest kernel is taken
+  --quiet         say nothing of how to go on"
 
 fail() {
     echo "install.sh: $*" >&2
     exit 1
 }
 
-bench='' auto=0
+bench='' auto=0 root='' append='' quiet=0
 while [[ ${1:-} == --* ]]; do
     case $1 in
         --help) echo "$usage" && exit 0 ;;
-        --bench)
-            [ $# -ge 2 ] || fail "--bench wants a folder (see --help)"
-            bench=$2
+        --bench | --append | --root)
+            [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
+            printf -v "${1#--}" '%s' "$2"
             shift
             ;;
         --auto) auto=1 ;;
+        --quiet) quiet=1 ;;
         *) fail "unknown option '$1', wanted --bench or --auto (see --help)" ;;
     esac
     shift
 done
 esp=${1:-}
 image=${2:-}
-release=$(uname -r)
-kernel=${3:-/boot/vmlinuz-$release}
-initrd=${4:-/boot/initrd.img-$release}
+kernel=${3:-}
+initrd=${4:-}
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=boot/kernels.sh
+. "$here/kernels.sh"
 [ -n "$esp" ] ||
     fail "no ESP given; say where the EFI system partition is mounted: make install ESP=/boot/efi"
 [ -d "$esp" ] || fail "ESP: '$esp' is not a folder; mount the EFI system partition and name it"
@@ -41,12 +47,31 @@ initrd=${4:-/boot/initrd.img-$release}
     fail "ESP: '$esp' has no folder EFI, so it is no EFI system partition;" \
         "usual places: /boot/efi, /efi"
 [ -r "$image" ] || fail "cannot read '$image'; build it first: make"
-[ -r "$kernel" ] || fail "cannot read the kernel '$kernel'; name one: KERNEL=FILE INITRD=FILE"
-[ -r "$initrd" ] || fail "cannot read the initrd '$initrd'; name one: KERNEL=FILE INITRD=FILE"
+[ -z "$root" ] || [ -d "$root" ] || fail "--root: '$root' is not a folder"
+[ -z "$root" ] || [ -n "$append" ] ||
+    fail "--root wants --append, too: the running system's command line is of no use to another"
+case $append in
+    *[\'$'\n']*) fail "--append may not hold a single quote or a line end" ;;
+esac
+name_one="name one: KERNEL=FILE INITRD=FILE"
+if [ -z "$kernel" ]; then
+    there=$(releases "$root")
+    if [ -z "$root" ]; then release=$(uname -r); else release=$(tail -n 1 <<< "$there"); fi
+    kernel=$(kernel_of "$root" "${release:-none}") ||
+        fail "no kernel of Linux ${release:-any release} in $root/boot or $root/lib/modules" \
+            "(there: $(paste -s -d ' ' <<< "${there:-none}")); $name_one"
+fi
+[ -r "$kernel" ] || fail "cannot read the kernel '$kernel'; be root, or $name_one"
+if [ -z "$initrd" ]; then
+    : "${release:=$(release_of "$kernel")}"
+    initrd=$(initrd_of "$root" "${release:-none}") ||
+        fail "no initrd of Linux ${release:-of an unknown release} in $root/boot;" \
+            "the kernel is '$kernel'; $name_one"
+fi
+[ -r "$initrd" ] || fail "cannot read the initrd '$initrd'; be root, or $name_one"
 [ -w "$esp/EFI" ] || [ -w "$esp/efi" ] || fail "ESP: '$esp' cannot be written; run as root"
 [ -n "$bench" ] || [ $auto -eq 0 ] || fail "--auto wants --bench DIR, too (see --help)"
 
-here=$(cd "$(dirname "$0")" && pwd)
 target=$esp/EFI/pmuvisor
 columns_table=$here/../bench/columns.txt
 # shellcheck source=bench/columns.sh
@@ -128,8 +153,8 @@ done
 
 # The running system's own command line is the best guess for the guest; GRUB's own words are not
 # part of it.
-words=''
-read -ra command_line < /proc/cmdline
+words=$append command_line=()
+[ -n "$append" ] || read -ra command_line < /proc/cmdline
 for word in "${command_line[@]}"; do
     case $word in
         BOOT_IMAGE=* | initrd=* | *\'*) ;;
@@ -171,13 +196,29 @@ elif ! grep -q '^set bench=auto$' "$target/local.cfg"; then
 fi
 sync -f "$target"
 
+[ $quiet -eq 0 ] || exit 0
 cat <<END
-Installed in $target (kernel: $kernel).
+Installed in $target (kernel: $kernel, initrd: $initrd).
 Kernel command line and options: $target/pmuvisor.cfg and local.cfg.
-To reach its menu from this machine's GRUB, put these two lines into /boot/grub/custom.cfg:
+END
+# What the image would say here, without a restart; of this system alone, and no reason to fail.
+check=${PMUVISOR_CHECK:-$here/../build/pmuvisor-check}
+if [ -z "$root" ] && [ -x "$check" ]; then
+    verdict=$("$check" --brief --esp "$esp" 2>&1) || true
+    echo "On this machine: $verdict"
+fi
+grub=$(grub_folder "$root")
+if [ -n "$grub" ]; then
+    cat <<END
+To reach its menu from this machine's GRUB, put these two lines into $grub/custom.cfg:
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
     configfile /EFI/pmuvisor/grub.cfg
 END
+    [ ! -x "$here/up.sh" ] || echo "To have it fall back to the native entry after a start that hangs:" \
+        "boot/up.sh --install $esp"
+else
+    echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick, make usb."
+fi
 if [ $auto -eq 1 ]; then
     cat <<END
 Then restart: each boot measures one column, and after the last one this machine's own menu is back.

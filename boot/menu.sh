@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Prints columns.cfg, what GRUB's menu has to know of the columns (bench/columns.txt): their names,
-# and a function that finds what belongs to one. Usage: menu.sh > columns.cfg
+# a function that finds what belongs to one, and the entry `safe`. Usage: menu.sh > columns.cfg
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,6 +13,8 @@ columns_table=${COLUMNS_TABLE:-$top/bench/columns.txt}
 # otherwise, and what the menu says wins.
 measured=(bookkeeping=all unblock=eager apic=pass stats=counts platform_nmi=guest pmu=on tick=0
     user_hypercalls=1 mitigations=off)
+# What is the least of a machine: for one on which the other entries do not start.
+safe=(processors=1 vtd=off tick=0)
 
 with_measured() { # with_measured OPTIONS
     local options=$1 word
@@ -59,5 +61,16 @@ function find_column {
     set column_measured=
     set column_record=
 ${chain}    fi
+}
+
+# safe_entry: an entry that asks the least of a machine. Without pmv_args, which may ask for more.
+function safe_entry {
+    menuentry "Linux: PMUvisor, safe (one processor, no VT-d, no tick)" --id safe {
+        # Of the guard: its file is there where it is on.
+        if [ -f \$pmv_dir/grubenv ]; then
+            guard_start
+        fi
+        chainloader \$pmv_dir/pmuvisor.efi ${safe[*]} \$pmv_marks
+    }
 }
 CFG

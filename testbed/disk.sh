@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes the disk that a run boots from: a FAT volume with GRUB as \EFI\BOOT\BOOTX64.EFI, the
 # project's own boot menu unchanged, and \EFI\pmuvisor\ with hypervisor, kernel and initramfs.
-# Needs no root: mtools and grub-mkimage only. UEFI, "Removable Media Boot Behavior".
+# Needs no root: mtools, mkfs.fat and boot/loader.sh only.
 set -euo pipefail
 
 usage() {
@@ -14,8 +14,10 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
   --menu FILE        use this menu instead of boot/grub.cfg
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
-  --tree DIR         an EFI system partition that `make install` has filled: its folder EFI instead
-                     of all other files
+  --tree DIR         an EFI system partition that `make install` or `make usb` has filled: its
+                     folder EFI instead of all other files
+  --gpt              a whole disk, with a partition table and the volume in FAT32 as its EFI system
+                     partition
 USAGE
 }
 
@@ -25,12 +27,13 @@ fail() {
 }
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree=''
+out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
 menu=$top/boot/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage; exit 0 ;;
+        --gpt) gpt=1; shift; continue ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
             --add | --tree)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
@@ -62,7 +65,7 @@ case $append in
 esac
 # Debian keeps mkfs.fat where only root's PATH looks.
 PATH=$PATH:/usr/sbin:/sbin
-for tool in mformat mcopy mmd grub-mkimage mkfs.fat; do
+for tool in mcopy mmd mkfs.fat; do
     command -v "$tool" > /dev/null || fail "$tool is missing; run: testbed/deps.sh run"
 done
 
@@ -72,27 +75,11 @@ trap 'rm -rf "$work"' EXIT
 # The same files make the same image: a run repeats exactly. mtools takes the files' dates from here.
 export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
 
-# GRUB's memory disk: the ACPI tables and a preamble that hands over to the menu on the volume.
-mkdir -p "$work/memdisk/boot/grub"
-{
-    echo 'search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg'
-    if [ -n "$acpi" ]; then
-        mkdir "$work/memdisk/acpi"
-        cp "$acpi"/*.aml "$work/memdisk/acpi/" || fail "no .aml files in $acpi"
-        # --no-ebda: the tables are published through UEFI, not in the BIOS data area.
-        printf 'acpi --no-ebda'
-        for table in "$work"/memdisk/acpi/*.aml; do
-            printf ' (memdisk)/acpi/%s' "$(basename "$table")"
-        done
-        echo
-    fi
-    echo 'configfile /EFI/pmuvisor/grub.cfg'
-} > "$work/memdisk/boot/grub/grub.cfg"
-(cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
-    -cf "$work/memdisk.tar" ./*)
-grub-mkimage -O x86_64-efi -o "$work/BOOTX64.EFI" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" \
-    memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true \
-    linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv
+if [ -z "$acpi" ] && [ -r "$tree/EFI/BOOT/BOOTX64.EFI" ]; then
+    cp "$tree/EFI/BOOT/BOOTX64.EFI" "$work/"
+else
+    "$top/boot/loader.sh" "$work/BOOTX64.EFI" "$acpi"
+fi
 
 # \EFI\pmuvisor as the options say.
 fill_folder() {
@@ -134,8 +121,15 @@ done
 step=$((128 * cylinder))
 cylinders=$(((bytes + step - 1) / step * 128))
 image=$work/disk.img
-truncate -s $((cylinders * cylinder)) "$image"
-mkfs.fat -n PMUVISOR -g 16/63 --invariant "$image" > /dev/null
+format=(-g 16/63)
+if [ $gpt -eq 1 ]; then
+    # Some firmware takes FAT32 alone from a stick. The volume begins behind the first MiB, and
+    # gpt.py adds another one at the end: the disk has whole cylinders.
+    image=$work/volume.img
+    format+=(-F 32 -h 2048)
+fi
+truncate -s $((cylinders * cylinder - gpt * (2 << 20))) "$image"
+mkfs.fat -n PMUVISOR "${format[@]}" --invariant "$image" > /dev/null
 export MTOOLS_SKIP_CHECK=1
 mmd -i "$image" ::/EFI ::/EFI/BOOT ::/EFI/pmuvisor
 mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
@@ -144,6 +138,10 @@ mcopy -s -i "$image" "$work"/pmuvisor/* ::/EFI/pmuvisor/
 for pair in "${added[@]}"; do
     mcopy -o -s -i "$image" "${pair%%=*}" "::${pair#*=}"
 done
+if [ $gpt -eq 1 ]; then
+    "$top/testbed/gpt.py" "$image" "$work/disk.img"
+    image=$work/disk.img
+fi
 mkdir -p "$(dirname "$out")"
 # A run that was killed can leave the emulator's lock behind.
 rm -f "$out.lock"

@@ -11,7 +11,7 @@
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
-#   make install ESP=DIR, make collect ESP=DIR   onto an EFI system partition: see boot/install.mk
+#   make install ESP=DIR, make usb, make collect ESP=DIR   onto a disk or a stick: see boot/install.mk
 #   make pmuvisor-check   a program for Linux that says what the image would, see programs/check/
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is

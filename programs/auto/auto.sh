@@ -163,6 +163,8 @@ columns_table=/lib/auto/columns.txt
 . /lib/auto/jobs.sh
 # shellcheck source=programs/auto/facts.sh
 . /lib/auto/facts.sh
+# shellcheck source=programs/auto/machine.sh
+. /lib/auto/machine.sh
 
 # perf's limits and the NMI watchdog, as this kernel has them at its start: some jobs change them,
 # and each job is to find what it would find alone.
@@ -186,9 +188,11 @@ run_job() {
     restore_limits
     seconds=$(job_seconds "$1")
     started=$(seconds_up)
+    machine_counts > /tmp/before
     # shellcheck disable=SC2046 # a command of several words
     timeout -s KILL "$seconds" $(job_command "$1") > /tmp/output 2>&1
     status=$?
+    machine_counts > /tmp/after
     if [ "$status" -eq 0 ]; then
         why=$(complaint "$1" /tmp/output)
         [ -z "$why" ] || status=1
@@ -257,6 +261,9 @@ jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
 if [ ! -e "$bench/$column.ok" ]; then
     note_limits
+    # With more processors than one, all of them but the first are idle: a job's counts and times
+    # are of one, and what it starts inherits this.
+    taskset -p 1 $$ > /dev/null
     prepare_jobs
     set_governor
     [ -d "$bench/$column" ] || { writable && mkdir -p "$bench/$column" && read_only; }

@@ -27,10 +27,12 @@ images=("$("$top/programs/payload/build.sh" --kvm "$flavour")"
     "$("$top/programs/payload/build.sh" --bench "$flavour")")
 own_module=$("$top/programs/module/build.sh" "$flavour")
 
-# Disks of PCs and servers, and the file system of an EFI system partition.
+# Disks of PCs and servers, sticks, keyboards for the stick's shell, and the file system of an EFI
+# system partition. One that the kernel lacks or has built in is left out.
 drivers=(nvme vmd ahci ata_piix ata_generic virtio_pci virtio_blk virtio_scsi sd_mod xhci_pci
-    ehci_pci usb_storage uas sdhci_pci sdhci_acpi mmc_block megaraid_sas mpt3sas smartpqi hpsa
-    aacraid mptsas mptspi vmw_pvscsi vfat nls_cp437 nls_ascii nls_iso8859_1)
+    ehci_pci usb_storage uas sdhci_pci sdhci_acpi mmc_block ufshcd_pci mpi3mr megaraid_sas mpt3sas
+    smartpqi hpsa aacraid isci pm80xx mvsas arcmsr mptsas mptspi vmw_pvscsi hv_storvsc usbhid
+    hid_generic vfat nls_cp437 nls_ascii nls_iso8859_1)
 
 mkdir -p "$out"
 root=$(mktemp -d "$out/.root.XXXXXX")
@@ -76,9 +78,12 @@ done
 cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
 
 mkdir -p "$root/lib/auto"
-cp "$here"/{jobs,facts}.sh "$top"/bench/columns.{sh,txt} "$root/lib/auto/"
+cp "$here"/{jobs,facts,machine}.sh "$top"/bench/columns.{sh,txt} "$root/lib/auto/"
 install -m 755 "$here/measure.sh" "$root/lib/auto/measure.sh"
 install -m 755 "$here/auto.sh" "$root/auto"
+install -m 755 "$here/shell.sh" "$root/jobs/shell"
+check=$top/build/pmuvisor-check
+[ ! -x "$check" ] || install -m 755 "$check" "$root/bin/pmuvisor-check"
 
 key=$(key_of "$root")
 if [ ! -e "$out/initrd.img" ] || [ "$(cat "$out/initrd.key" 2> /dev/null)" != "$key" ]; then

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
 # facts.sh: the environment of a column, as lines `env: KEY="VALUE"` (bench/README.md). Reads /proc,
-# /sys and, for turbo, IA32_MISC_ENABLE; sets cpufreq's governor. Sourced by auto.sh.
-# SDM Vol. 4, "IA32_MISC_ENABLE".
+# /sys and MSRs by machine.sh; sets cpufreq's governor. Sourced by auto.sh.
+# SDM Vol. 4, "IA32_MISC_ENABLE", "IA32_APIC_BASE".
 # shellcheck disable=SC2154 # auto.sh sets column_name, command_line, bench
 
 fact() {
@@ -45,12 +45,33 @@ kind_of_machine() {
 }
 
 turbo() {
-    # Eight bytes a register: bit 38, "Turbo Mode Disable", is in byte 4.
-    insmod /lib/modules/msr.ko 2> /dev/null
-    byte=$(dd if=/dev/cpu/0/msr bs=8 skip=$((0x1a0 / 8)) count=1 2> /dev/null |
-        od -A n -t u1 | awk '{ print $5 }')
-    [ -n "$byte" ] || return
-    if [ $((byte & 64)) -ne 0 ]; then echo off; else echo on; fi
+    value=$(read_msr 0x1a0)
+    [ -n "$value" ] || return
+    # "Turbo Mode Disable"
+    if [ $((value >> 38 & 1)) -ne 0 ]; then echo off; else echo on; fi
+}
+
+# Of this kernel. Under KVM the job says its guest's (jobs.sh).
+apic_mode() {
+    value=$(read_msr 0x1b)
+    case $((${value:-0} >> 10 & 3)) in
+        2) echo xAPIC ;;
+        3) echo x2APIC ;;
+    esac
+}
+
+# How many are online, and of several those that measure.
+processors() {
+    count=$(grep -c '^processor' /proc/cpuinfo)
+    [ "$count" = 1 ] || count="$count, jobs on mask $(taskset -p $$ | sed 's/.*: //')"
+    echo "$count"
+}
+
+# Vendor, version and date, in one line.
+bios() {
+    for each in bios_vendor bios_version bios_date; do
+        cat "/sys/class/dmi/id/$each" 2> /dev/null
+    done | tr '\n;' ' ,' | sed 's/ *$//'
 }
 
 # Each processor at its full frequency, where the kernel has a say in it.
@@ -87,6 +108,10 @@ print_facts() {
             mitigations=* | indirect_target_selection=* | spectre_bhi=*) echo "$each" ;;
         esac
     done | tr '\n' ' ' | sed 's/ $//')"
+    fact microcode "$(sed -n 's/^microcode[^:]*: *//p' /proc/cpuinfo | head -n 1)"
+    fact bios "$(bios)"
+    fact apic "$(apic_mode)"
+    fact processors "$(processors)"
     fact turbo "$(turbo)"
     fact governor "$(governor)"
     # The boot menu hands PMUvisor's options on, parted by slashes.

@@ -90,9 +90,10 @@ complaint() { # complaint JOB FILE
     esac
 }
 
-# KVM's settings, from the line with which the job begins.
+# KVM's settings, from the line with which the job begins, and the mode of its guest's APIC.
 kvm_facts() {
-    sed -n 's/^kvm: release=\([^"]*\)$/env: kvm="of Linux \1"/p'
+    sed -n 's/^kvm: release=\([^"]*\)$/env: kvm="of Linux \1"/p
+        s/^launch: guest_apic=\([a-zA-Z0-9]*\)$/env: apic="\1"/p'
 }
 
 # Regions belong to the emulator's ledger, which nobody keeps here. Of a job that failed the figures
@@ -103,6 +104,7 @@ job_result() { # job_result JOB FILE WHY; WHY is empty when all is well
         tr -d '\r' < "$2" | as_variant "$(variant_of "$column")" |
             sed '/^bench:/s/ region=[0-9]*//' |
             grep -v -E '^bench: (experiment|item|base|ops)=[^ ]*( (item|base|ops)=[^ ]*)*$'
+        machine_lines "$1" /tmp/before /tmp/after
     else
         tr -d '\r' < "$2" | sed 's/^bench:/failed:/'
         job_left_out "$1" "$3"

@@ -134,6 +134,7 @@ static int run(struct vm *vm, const struct launch_options *o)
            (unsigned long)vm->perf_capabilities);
     switch (vm_run(vm, (unsigned)o->seconds, &r)) {
     case VM_END_RESET:
+        printf("launch: guest_apic=%s\n", vm_x2apic(vm) ? "x2APIC" : "xAPIC");
         return STATUS_DONE;
     case VM_END_SHUTDOWN:
         return say(STATUS_SHUTDOWN, "the guest's processor shut down (triple fault)");

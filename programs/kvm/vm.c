@@ -242,3 +242,10 @@ bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, st
     sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = flat(LINUX_BOOT_DS, SEGMENT_DATA);
     return ASK(vm->vcpu, KVM_SET_SREGS, &sregs, r) && ASK(vm->vcpu, KVM_SET_REGS, &regs, r);
 }
+
+bool vm_x2apic(const struct vm *vm)
+{
+    struct kvm_sregs sregs;
+
+    return ioctl(vm->vcpu, KVM_GET_SREGS, &sregs) == 0 && (sregs.apic_base & APIC_BASE_EXTD) != 0;
+}

@@ -25,6 +25,8 @@ struct vm {
 bool vm_make(struct vm *vm, uint64_t memory_size, struct refusal *r);
 /* The processor's registers at the kernel's entry, and its local APIC's mode. */
 bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, struct refusal *r);
+/* Whether the local APIC is in x2APIC mode now: the guest may have changed it. */
+bool vm_x2apic(const struct vm *vm);
 
 enum vm_end {
     VM_END_RESET,    /* the guest reset the machine: its orderly end */

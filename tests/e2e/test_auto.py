@@ -36,6 +36,8 @@ TORN = "bench/native/exit.txt"
 RESETS = 30
 LIMIT = 600_000  # millions of instructions
 MEMORY_MIB = 1024
+# A processor that counts its SMIs, and had three before anybody looked.
+SMI_COUNT = "msr 0x34 3\n"
 
 
 class Chain:
@@ -110,10 +112,11 @@ def put(disk, work, name, text):
                    env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
 
 
-def run(disk, knobs, work, console_file, cut):
+def run(disk, knobs, work, console_file, cut, cpus=1):
     """One run, to its end or to the cut; its exit status, None when it was cut."""
     command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs, "--memory",
-               str(MEMORY_MIB), "--timeout", str(BACKSTOP_SECONDS), "--limit", str(LIMIT)]
+               str(MEMORY_MIB), "--cpus", str(cpus), "--timeout", str(BACKSTOP_SECONDS),
+               "--limit", str(LIMIT)]
     if cut:
         command += ["--until", cut[0], "--after", str(cut[1])]
     with open(console_file, "wb") as console:
@@ -123,12 +126,12 @@ def run(disk, knobs, work, console_file, cut):
     return None if done.returncode == STATUS_TEXT else done.returncode
 
 
-def make_disk(lab, work, columns, words, knobs=""):
+def make_disk(lab, work, columns, words, knobs="", cpus=1):
     """(disk image, knobs file): what `make install` fills, on a disk that the emulator boots."""
     esp, acpi = os.path.join(work, "esp"), os.path.join(work, "acpi")
     disk, knobs_file = os.path.join(work, "disk.img"), os.path.join(work, "knobs")
     install(lab, esp, columns, words)
-    tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
+    tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
     tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, "--tree", esp])
     with open(knobs_file, "w", encoding="ascii") as out:
         out.write(f"allow_resets {RESETS}\n{knobs}")
@@ -150,7 +153,7 @@ def chain(lab):
     def make():
         found, started = Chain(), time.monotonic()
         with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-            disk, knobs = make_disk(lab, work, " ".join(NAMES + PARTS), WORDS)
+            disk, knobs = make_disk(lab, work, " ".join(NAMES + PARTS), WORDS, SMI_COUNT)
             for number, cut in enumerate([*CUTS, None]):
                 console_file = os.path.join(lab.keep, f"auto{number}.console")
                 found.status = run(disk, knobs, work, console_file, cut)
@@ -247,7 +250,8 @@ def test_report(lab):
         assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
         with open(os.path.join(out, "serial", "results.json"), encoding="utf-8") as source:
             serial = json.load(source)
-    mine = [m for m in results["measurements"] if m["experiment"] != "ablation"]
+    mine = [m for m in results["measurements"]
+            if m["experiment"] != "ablation" and "@" not in m["item"]]
     assert serial["measurements"] == mine, "serial line and partition have different results"
     assert [m["item"] for m in results["measurements"] if m["item"].startswith("cpuid@")] == \
         ["cpuid@" + part.removeprefix("abl_") for part in PARTS], "the ablation is not complete"
@@ -266,6 +270,35 @@ def test_report(lab):
     assert read["native"] == read["msr+nmi"] == 1 and read["kvm"] > 100, \
         f"RDMSR of EVTSEL by the module in Linux: {read}"
     return f"{len(results['measurements'])} measurements; RDMSR of EVTSEL, instructions: {read}"
+
+
+@pytest.mark.full
+def test_environment_of_each_column(lab):
+    """Where columns are not alike the report says so first: under KVM Linux is in x2APIC mode. SMIs
+    and frequencies are those of each job; microcode is the same, for none is loaded."""
+    found = chain(lab)
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
+        done = command(path("boot", "collect.sh"), found.esp, out)
+        assert done.returncode == 0, done.stderr
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
+            results = json.load(source)
+        with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
+            top = source.read().partition("<nav")[0]
+    environment = results["environment"]
+    others = ", ".join(name for name in NAMES if name != "kvm")
+    assert environment["apic"] == f"{others}: xAPIC; kvm: x2APIC", environment["apic"]
+    assert f"not alike in the local APIC&#x27;s mode: {others}: xAPIC" in top, top[-1000:]
+    assert re.fullmatch("0x[0-9a-f]+", environment["microcode"]), environment["microcode"]
+    assert "microcode" not in top and environment["processors"] == "1", environment
+    values = {(m["column"], m["item"], m["metric"]): m["value"] for m in results["measurements"]
+              if m["experiment"] == "machine"}
+    wanted = [(name, job) for name in NAMES for job in JOBS.split(",")]
+    wanted += [("msr+nmi", part.replace("abl_", "ablation@")) for part in PARTS]
+    for name, item in wanted:
+        assert values.get((name, item, "smis")) == 0, f"{name}, {item}: {sorted(values)}"
+        # The emulator's two counters are one, read one after the other.
+        assert 99 < values.get((name, item, "aperf_per_mperf"), 0) < 101, f"{name}, {item}"
+        assert 0 < values.get((name, item, "mperf_per_tsc"), 0) <= 100.1, f"{name}, {item}"
 
 
 @pytest.mark.full
@@ -291,7 +324,7 @@ def test_collect_a_part(lab):
             results = json.load(source)
         for column in ("native", "kvm"):
             mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
-            assert mine == set(JOBS.split(",")) - {"exit"}, f"{column}: {mine}"
+            assert mine == set(JOBS.split(",")) - {"exit"} | {"machine"}, f"{column}: {mine}"
             assert any(entry["column"] == column and entry["experiment"] == "exit"
                        for entry in results["skipped"]), f"{column}: nothing says what is missing"
         shutil.rmtree(folder)
@@ -302,11 +335,11 @@ def test_collect_a_part(lab):
 
 def test_trouble_does_not_stop_the_chain(lab):
     """A hypervisor that refuses to start and a job that took the machine down twice are left out,
-    and said so; the others are measured."""
+    and said so; the others are measured, with what the processor did besides."""
     console_file = os.path.join(lab.keep, "auto-refused.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
         disk, knobs = make_disk(lab, work, "intercept native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
-                                "pmv.operations=10", "hide_feature vmx\n")
+                                "pmv.operations=10", "hide_feature vmx\n" + SMI_COUNT)
         put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
         put(disk, work, "bench/native/exit.2", "")
         status = run(disk, knobs, work, console_file, None)
@@ -316,11 +349,34 @@ def test_trouble_does_not_stop_the_chain(lab):
     assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
     assert "Without results: intercept" in console, "the menu does not say what is missing"
     assert "bench/native.ok" in kept and "bench/intercept.ok" not in kept, sorted(kept)
-    for wanted in ("experiment=msr item=rdpmc ", "experiment=pmi item=nmi_self ",
+    for wanted in ("experiment=msr item=rdpmc ", 'env: apic="xAPIC"', 'env: processors="1"',
+                   'env: microcode="0x2000065"', "experiment=machine item=msr metric=smis "
+                   "unit=count value=0", "item=msr metric=aperf_per_mperf ",
+                   "experiment=pmi item=nmi_self ",
                    'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
                    'then the machine went down in it"'):
         assert wanted in kept["bench/native.txt"].decode(), f"native.txt has no '{wanted}'"
     assert "job=exit attempt" not in console, "a job was begun a third time"
+
+
+@pytest.mark.full
+def test_all_processors(lab):
+    """bench_cpus=all: every processor is up, natively and under PMUvisor, and the jobs are on the
+    first."""
+    console_file = os.path.join(lab.keep, "auto-cpus.console")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+        disk, knobs = make_disk(lab, work, "native msr+nmi", "pmv.jobs=exit,a1 pmv.runs=3 "
+                                "pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000", cpus=2)
+        local = subprocess.run(["mtype", "-i", disk, "::/EFI/pmuvisor/local.cfg"], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+        put(disk, work, "local.cfg", local + "set bench_cpus=all\n")
+        status = run(disk, knobs, work, console_file, None, cpus=2)
+        kept = read_folder(disk, work, 0)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    for name in ("native", "msr+nmi"):
+        text = kept[f"bench/{name}.txt"].decode()
+        assert 'env: processors="2, jobs on mask 1"' in text, f"{name}: {text[:600]}"
+        assert "experiment=exit item=cpuid " in text and "skip=" not in text, text
 
 
 def test_install(lab):
