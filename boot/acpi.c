@@ -25,7 +25,7 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 }
 
 /* An X_ field that is not 0 takes the place of the 32-bit one. */
-static uint16_t pm1_port(uint32_t narrow, const struct acpi_generic_address *wide)
+static uint16_t io_port(uint32_t narrow, const struct acpi_generic_address *wide)
 {
     if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
         return (uint16_t)wide->address;
@@ -37,8 +37,10 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     const struct acpi_fadt_wide *wide = (const struct acpi_fadt_wide *)fadt;
     bool is_wide = fadt->header.length >= sizeof(*wide);
 
-    facts->pm1a_control = pm1_port(fadt->pm1a_control, is_wide ? &wide->x_pm1a_control : NULL);
-    facts->pm1b_control = pm1_port(fadt->pm1b_control, is_wide ? &wide->x_pm1b_control : NULL);
+    facts->pm1a_control = io_port(fadt->pm1a_control, is_wide ? &wide->x_pm1a_control : NULL);
+    facts->pm1b_control = io_port(fadt->pm1b_control, is_wide ? &wide->x_pm1b_control : NULL);
+    if (fadt->pm_timer_length == ACPI_PM_TIMER_BYTES)
+        facts->pm_timer = io_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
     if (fadt->header.length < sizeof(*fadt) || !(fadt->flags & ACPI_FADT_RESET_REG_SUP))
         return;
     facts->reset_supported = true;

@@ -61,13 +61,18 @@ struct acpi_fadt {
     uint8_t before_pm1a_control[20];
     uint32_t pm1a_control;
     uint32_t pm1b_control;
-    uint8_t before_flags[40];
+    uint32_t pm2_control;
+    uint32_t pm_timer;
+    uint8_t before_pm_timer_length[11];
+    uint8_t pm_timer_length;
+    uint8_t before_flags[20];
     uint32_t flags;
     struct acpi_generic_address reset_register;
     uint8_t reset_value;
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
-/* A longer one, up to the wide copies of the PM1 control blocks. */
+#define ACPI_PM_TIMER_BYTES 4 /* pm_timer_length of one that is there */
+/* A longer one, up to the wide copies of the PM1 control and PM timer blocks. */
 struct acpi_fadt_wide {
     struct acpi_fadt narrow;
     uint8_t before_x_dsdt[11];
@@ -75,13 +80,17 @@ struct acpi_fadt_wide {
     uint8_t before_x_pm1a_control[24];
     struct acpi_generic_address x_pm1a_control;
     struct acpi_generic_address x_pm1b_control;
+    struct acpi_generic_address x_pm2_control;
+    struct acpi_generic_address x_pm_timer;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_fadt, pm1a_control) == 64, "FADT PM1a_CNT_BLK");
+_Static_assert(offsetof(struct acpi_fadt, pm_timer) == 76, "FADT PM_TMR_BLK");
+_Static_assert(offsetof(struct acpi_fadt, pm_timer_length) == 91, "FADT PM_TMR_LEN");
 _Static_assert(offsetof(struct acpi_fadt, flags) == 112, "FADT Flags");
 _Static_assert(offsetof(struct acpi_fadt, reset_register) == 116, "FADT RESET_REG");
 _Static_assert(sizeof(struct acpi_fadt) == 129, "FADT through RESET_VALUE");
 _Static_assert(offsetof(struct acpi_fadt_wide, x_pm1a_control) == 172, "FADT X_PM1a_CNT_BLK");
-_Static_assert(sizeof(struct acpi_fadt_wide) == 196, "FADT through X_PM1b_CNT_BLK");
+_Static_assert(sizeof(struct acpi_fadt_wide) == 220, "FADT through X_PM_TMR_BLK");
 
 /* The PM1 control registers. */
 #define PM1_CONTROL_BYTES 2

@@ -135,6 +135,7 @@ struct cpu {
     uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */
 
     bool ticking;
+    uint64_t tsc_khz; /* 0: not known, or nothing asks for it */
     uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
 
     uint32_t apic_id;

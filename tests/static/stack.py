@@ -60,6 +60,7 @@ INDIRECT = {
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
     "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
     "vmx/start/machine.o": ["start_guest"],
+    "vmx/start/tsc.o": ["vmx/start/tsc.o"],                       # CPUID, clocks
 }
 
 # What comes before an object file's path from the top: the folder of the build.

@@ -96,6 +96,8 @@ static int setup(void **state)
     }
     t->facp.fadt.pm1a_control = 0xb004;
     t->facp.fadt.pm1b_control = 0xc004;
+    t->facp.fadt.pm_timer = 0xb008;
+    t->facp.fadt.pm_timer_length = 4;
     t->facp.fadt.flags = ACPI_FADT_RESET_REG_SUP;
     t->facp.fadt.reset_register = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_IO, .bit_width = 8, .address = 0xcf9};
@@ -131,6 +133,7 @@ static void check_facts(uint32_t processors)
     assert_int_equal(f.processors, processors);
     assert_int_equal(f.pm1a_control, 0xb004);
     assert_int_equal(f.pm1b_control, 0xc004);
+    assert_int_equal(f.pm_timer, 0xb008);
     assert_true(f.reset_supported);
     assert_int_equal(f.reset_register.space_id, ACPI_SPACE_IO);
     assert_int_equal(f.reset_register.bit_width, 8);
@@ -200,6 +203,17 @@ static void test_wide_pm1(void **state)
     acpi_facts_read(rsdp(), &f);
     assert_int_equal(f.pm1a_control, 0x1804);
     assert_int_equal(f.pm1b_control, 0xc004);
+    assert_int_equal(f.pm_timer, 0xb008);
+
+    t->facp.wide.x_pm_timer = (struct acpi_generic_address){
+        .space_id = ACPI_SPACE_IO, .bit_width = 32, .address = 0x1808};
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.pm_timer, 0x1808);
+    t->facp.fadt.pm_timer_length = 0; /* as firmware says that it has none */
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.pm_timer, 0);
 
     t->facp.fadt.pm1a_control = 0;
     seal_all();

@@ -80,6 +80,7 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     struct start *s = processor_new(bi, apic_id, first_start->cpu->host_cr3);
 
     s->cpu->ept_root = first_start->cpu->ept_root;
+    s->cpu->tsc_khz = first_start->cpu->tsc_khz;
     set_parameters(bi, s);
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
         log_printf("pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "

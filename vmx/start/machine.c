@@ -16,6 +16,7 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 #include "vmx/start/start.h"
+#include "vmx/start/tsc.h"
 
 #define POOL_FIXED_PAGES 16 /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
@@ -152,6 +153,8 @@ void hypervisor_start(const struct boot_info *bi)
     if (!processor_check(s))
         hypervisor_fault("%s", s->refusal.line);
     cpu->ept_root = contain(bi, &s->capability);
+    if (bi->options.tick_ms != 0)
+        cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
     processors_start(bi, s);
     if (!linux_load(bi, &processors, &s->guest, &refusal))
