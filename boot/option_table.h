@@ -57,6 +57,12 @@ enum option_kind {
            "found that the guest took. 0: no tick, as in every measurement. With a tick MONITOR "  \
            "and MWAIT are hidden; where reads of I/O ports reach deep C-states too, a line says "  \
            "that the tick has no bound there.")                                                    \
+    OPTION(processors, NUMBER, processors, 0, "a number up to 512, 0 for all",                     \
+           VALUES(NAME(NULL, PROCESSORS_MAX)),                                                     \
+           "How many processors the guest has at most, the first of the MADT. The others stay "    \
+           "off and are hidden. 0: all.")                                                          \
+    OPTION(vtd, CHOICE, vtd, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
+           "off leaves VT-d alone: DMA is not contained then, and the guest has the units.")       \
     OPTION(user_hypercalls, CHOICE, user_hypercalls, false, "0 or 1",                              \
            VALUES(NAME("0", false), NAME("1", true)),                                              \
            "1: VMCALL is served at CPL 1 to 3 as well.")                                           \

@@ -43,8 +43,6 @@ struct acpi_address {
     uint64_t address;
 };
 
-#define PROCESSORS_MAX 512
-
 /* The processors that the guest may start. */
 struct guest_processors {
     uint32_t count;

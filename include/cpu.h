@@ -140,6 +140,7 @@ struct cpu {
 
     uint32_t apic_id;
     bool in_vmx; /* VMX operation */
+    bool starting; /* by another one: a fault ends this one alone */
     bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
     uint32_t sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
     uint64_t ept_root;

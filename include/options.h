@@ -25,6 +25,7 @@ enum bookkeeping_step {
 };
 #define TICK_DEFAULT_MS 100
 #define TICK_MAX_MS 10000
+#define PROCESSORS_MAX 512
 
 #define OPTION_PATH_MAX 256
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
@@ -41,6 +42,8 @@ struct options {
     bool mitigations_off;   /* nothing is done against speculative execution at exits and entries */
     uint32_t bookkeeping; /* enum bookkeeping_step bits */
     uint32_t tick_ms;   /* 0: no tick */
+    uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */
+    bool vtd;           /* devices are kept to the guest's map where there is VT-d */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];
     char append[OPTION_APPEND_MAX];

@@ -37,6 +37,7 @@ static void check_ranges(const struct options *o)
     CHECK(o->policy <= POLICY_MSR_NMI, "%d", (int)o->policy);
     CHECK(o->console <= CONSOLE_NONE, "%d", (int)o->console);
     CHECK(o->tick_ms <= TICK_MAX_MS, "%u", o->tick_ms);
+    CHECK(o->processors <= PROCESSORS_MAX, "%u", o->processors);
     CHECK((o->bookkeeping & ~(uint32_t)BOOKKEEPING_ALL) == 0, "0x%x", o->bookkeeping);
     CHECK(o->kernel[0] != '\0', "no kernel");
     check_text(o->kernel, sizeof(o->kernel));
@@ -58,13 +59,13 @@ static int render(const struct options *o, char *out, size_t size)
              o->bookkeeping & BOOKKEEPING_MASK ? ",mask" : "");
     return snprintf(out, size,
                     "policy=%s apic=%s console=%s pmu=%s stats=%s tick=%u user_hypercalls=%d\n"
-                    "unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
+                    "unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s processors=%u vtd=%s\n"
                     "kernel=%s initrd=%s append=%s\n",
                     policy_name(o->policy), o->apic_trap ? "trap" : "pass", consoles[o->console],
                     o->pmu ? "on" : "off", o->stats_cycles ? "cycles" : "counts", o->tick_ms,
                     o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
                     o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto",
-                    steps[0] != '\0' ? steps + 1 : "none", o->kernel, o->initrd, o->append);
+                    steps[0] != '\0' ? steps + 1 : "none", o->processors, o->vtd ? "on" : "off", o->kernel, o->initrd, o->append);
 }
 
 static void check_same(const struct options *a, const struct options *b)
@@ -82,6 +83,8 @@ static void check_same(const struct options *a, const struct options *b)
     SAME(mitigations_off);
     SAME(bookkeeping);
     SAME(tick_ms);
+    SAME(processors);
+    SAME(vtd);
 #undef SAME
     CHECK(strcmp(a->kernel, b->kernel) == 0, "'%s' and '%s'", a->kernel, b->kernel);
     CHECK(strcmp(a->initrd, b->initrd) == 0, "'%s' and '%s'", a->initrd, b->initrd);

@@ -61,6 +61,8 @@ static void test_defaults(void **state)
     assert_false(o.user_hypercalls);
     assert_false(o.mitigations_off);
     assert_false(o.platform_nmi_host);
+    assert_int_equal(o.processors, 0);
+    assert_true(o.vtd);
     assert_string_equal(o.kernel, "vmlinuz");
     assert_string_equal(o.initrd, "initrd.img");
     assert_string_equal(o.append, "");
@@ -126,6 +128,20 @@ static void test_apic(void **state)
     reject("apic=x2", "option apic: found 'x2'", "wanted pass or trap");
 }
 
+static void test_ways_round_trouble(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "processors=1 vtd=off");
+    assert_int_equal(o.processors, 1);
+    assert_false(o.vtd);
+    accept(&o, "vtd=on processors=512");
+    assert_int_equal(o.processors, 512);
+    assert_true(o.vtd);
+    reject("processors=513", "option processors: found '513'", "wanted a number up to 512");
+    reject("vtd=0", "option vtd: found '0'", "wanted on or off");
+}
+
 static void test_later_source_wins(void **state)
 {
     (void)state;
@@ -151,8 +167,8 @@ static void test_refusals(void **state)
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "pmu stats tick user_hypercalls unblock platform_nmi mitigations bookkeeping; correct or "
-           "remove it", "test.cfg: ");
+           "pmu stats tick processors vtd user_hypercalls unblock platform_nmi mitigations "
+           "bookkeeping; correct or remove it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
     reject("policy=", "found ''", "msr+nmi");
@@ -365,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_lines_and_comments),
         cmocka_unit_test(test_bookkeeping),
         cmocka_unit_test(test_apic),
+        cmocka_unit_test(test_ways_round_trouble),
         cmocka_unit_test(test_later_source_wins),
         cmocka_unit_test(test_empty_initrd_means_none),
         cmocka_unit_test(test_refusals),

@@ -50,7 +50,11 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     m->hidden[count++] = bi->pool;
     if (bi->settings.apic_trap)
         m->hidden[count++] = apic_page();
-    vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+    m->vtd.dmar.unit_count = 0;
+    if (bi->options.vtd)
+        vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+    else
+        refuse(&m->vtd.why, REFUSE_UNSUPPORTED, "vtd=off");
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
         m->hidden[count++] = m->vtd.dmar.units[i];
     m->q = (struct ept_request){
@@ -69,7 +73,7 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     plan_map(bi, &capability, &map);
     uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
                      vtd_pages_needed(&map.vtd, &map.q) +
-                     (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
+                     bi->settings.processors * PROCESSOR_PAGES;
     /* The hypervisor's own tables map the pool in 4 KiB pages, and image and APIC beside it. */
     pages += pages / PAGES_PER_TABLE + 16;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);

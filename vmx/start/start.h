@@ -21,7 +21,7 @@ struct start {
     struct guest_entry guest; /* the first processor's; the others wait for a SIPI */
     struct refusal refusal;   /* why this processor cannot be used */
     volatile bool arrived;    /* it has its own descriptor tables */
-    volatile enum { STARTING, REFUSED, READY } state;
+    volatile enum start_state { STARTING, REFUSED, READY, LOST } state;
 };
 
 /* Pages of the pool that one processor needs at most. */
