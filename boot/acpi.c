@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure.
+ * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure, but for
+ * lines of the log.
  */
 #include "acpi.h"
+
+#include <string.h>
+
+#include "bits.h"
+#include "log.h"
 
 /* One processor may have an entry of either kind. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
@@ -50,6 +56,48 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     };
     facts->reset_value = fadt->reset_value;
 }
+
+/* ---- what is wrong with the tables ---- */
+
+static void check_table(const char *name, const struct acpi_header *table)
+{
+    if (table->length < sizeof(*table) || table->length > ACPI_TABLE_MAX)
+        log_printf("warning: ACPI table %s: found %u bytes, wanted %lu to %u: it counts as absent\n",
+                   name, table->length, sizeof(*table), ACPI_TABLE_MAX);
+    else if (acpi_sum(table, table->length) != 0)
+        log_printf("warning: ACPI table %s: its checksum is wrong; it is used all the same, as Linux "
+                   "does\n", name);
+}
+
+/* A list, and the tables in it that are used here. */
+static void check_list(const char *name, const struct acpi_list *list)
+{
+    static const char used[][5] = {"APIC", "DMAR", "FACP", "SPCR", "SSDT"};
+
+    check_table(name, list->table);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct acpi_header *table =
+            (const struct acpi_header *)(uintptr_t)acpi_list_get(list, i);
+        for (unsigned k = 0; table != NULL && k < LENGTH_OF(used); k++)
+            if (memcmp(table->signature, used[k], sizeof(table->signature)) == 0)
+                check_table(used[k], table);
+    }
+}
+
+void acpi_check(uint64_t rsdp)
+{
+    struct acpi_list list;
+    const struct acpi_header *dsdt = acpi_dsdt(rsdp);
+
+    if (acpi_xsdt(rsdp, &list))
+        check_list("XSDT", &list);
+    else if (acpi_rsdt(rsdp, &list))
+        check_list("RSDT", &list);
+    if (dsdt != NULL)
+        check_table("DSDT", dsdt);
+}
+
+/* ---- facts ---- */
 
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)
 {

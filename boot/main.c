@@ -156,6 +156,7 @@ static void collect_facts(struct boot_info *bi)
     };
     bi->memory_top = memory_top();
     acpi_facts_read(platform_rsdp(), &bi->acpi);
+    acpi_check(bi->acpi.rsdp);
     platform_framebuffer(&bi->framebuffer);
     screen_glyphs(&glyphs);
     uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: this one */

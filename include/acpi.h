@@ -12,7 +12,7 @@
 
 #include "boot_info.h"
 
-#define ACPI_TABLE_MAX (1u << 20) /* a longer table than this is taken for damaged */
+#define ACPI_TABLE_MAX (16u << 20) /* a longer table than this counts as absent */
 
 struct acpi_rsdp {
     char signature[8]; /* "RSD PTR " */
@@ -180,10 +180,10 @@ struct acpi_list {
 uint8_t acpi_sum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
 void acpi_seal(struct acpi_header *table);
-/* The table at `address` when it has the signature (NULL: any), at least `least` bytes and a right
- * checksum; else NULL. */
+/* The table at `address` when it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX bytes;
+ * else NULL. Its checksum may be wrong. */
 struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least);
-/* The lists that a right RSDP names; false when that list is not there or damaged. */
+/* The lists that the RSDP names; false when that list is not there. */
 bool acpi_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
@@ -203,9 +203,13 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
  * disabled processor that has one, and the DSDT's _MAT could bring it back. */
 void acpi_madt_disable(struct acpi_madt_entry *entry);
 
+/* The DSDT that the FADT names; NULL: none. lib/acpi_sleep.c */
+struct acpi_header *acpi_dsdt(uint64_t rsdp);
 /* Facts: fills s5_type from the DSDT and the SSDTs, where they define \_S5. NULL: renames \_S1 to
  * \_S4 in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
+/* Logs a line for each table used here whose length or checksum is wrong. boot/acpi.c */
+void acpi_check(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);
