@@ -75,12 +75,12 @@ static bool read_config(struct options *o, struct refusal *r)
     return options_parse(o, (const char *)(uintptr_t)text.base, text.size, CONFIG_NAME, r);
 }
 
-static bool read_load_options(struct options *o, struct refusal *r)
+static bool read_load_options(struct options *o, bool *ignored, struct refusal *r)
 {
     static char text[LOAD_OPTIONS_MAX];
 
     return load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
-                             files_image_path(), text, r) &&
+                             files_image_path(), text, ignored, r) &&
            options_parse(o, text, strlen(text), "load options", r);
 }
 
@@ -88,12 +88,16 @@ static bool read_load_options(struct options *o, struct refusal *r)
 static bool read_options(struct boot_info *bi, struct refusal *r)
 {
     struct options *o = &bi->options;
+    bool ignored;
 
     options_default(o);
-    if (!read_config(o, r) || !read_load_options(o, r))
+    if (!read_config(o, r) || !read_load_options(o, &ignored, r))
         return false;
     start_console(o->console);
     log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", policy_name(o->policy));
+    if (ignored)
+        log_printf("warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "
+                   "are firmware's and were ignored\n");
     return true;
 }
 

@@ -254,7 +254,8 @@ static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusa
     unsigned char *wide = calloc(2 * n + 1, 1); /* one more byte: an odd size */
     for (size_t i = 0; i < strlen(ascii); i++)
         wide[2 * i] = (unsigned char)ascii[i];
-    bool ok = load_options_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, r);
+    bool ignored, ok = load_options_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, &ignored, r);
+    assert_false(ignored);
     free(wide);
     return ok;
 }
@@ -285,7 +286,8 @@ static void test_load_options(void **state)
     assert_string_equal(out, "");
     assert_true(load("kernel=x.efi", 0, out, &r));
     assert_string_equal(out, "kernel=x.efi");
-    assert_true(load_options_text(NULL, 0, u"", out, &r));
+    bool ignored;
+    assert_true(load_options_text(NULL, 0, u"", out, &ignored, &r));
     assert_string_equal(out, "");
 }
 
@@ -303,9 +305,38 @@ static void test_load_options_refused(void **state)
     assert_int_equal(r.kind, REFUSE_BAD_OPTION);
     assert_non_null(strstr(r.line, "found 4096 characters, wanted at most 4095"));
 
-    const uint16_t wide[] = {'p', 0x20ac};
-    assert_false(load_options_text(wide, sizeof(wide), u"", out, &r));
+    bool ignored;
+    const uint16_t wide[] = {'p', 0x20ac, '=', '1'};
+    assert_false(load_options_text(wide, sizeof(wide), u"", out, &ignored, &r));
     assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
+}
+
+/* What firmware puts there by itself on a direct boot. */
+static void test_load_options_ignored(void **state)
+{
+    (void)state;
+    /* EDK II's mark of an option that it made itself; Windows' own, with text behind it. */
+    static const uint8_t guid[] = {0x4e, 0xac, 0x08, 0x81, 0x11, 0x9f, 0x59, 0x4d,
+                                   0x85, 0x0e, 0xe2, 0x1a, 0x52, 0x2c, 0x59, 0xb2};
+    static const uint8_t windows[] = "WINDOWS\0\1\0\0\0\x88\0\0\0x\0";
+    static const uint16_t control[] = {1, 2, 3};
+    static uint8_t noise[2 * LOAD_OPTIONS_MAX + 2];
+    const struct {
+        const void *bytes;
+        uint64_t size;
+    } cases[] = {{guid, sizeof(guid)}, {windows, sizeof(windows)}, {control, sizeof(control)},
+                 {noise, sizeof(noise)}};
+    char out[LOAD_OPTIONS_MAX];
+    struct refusal r;
+
+    memset(noise, 0xb7, sizeof(noise));
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool ignored = false;
+        memset(out, '?', sizeof(out));
+        assert_true(load_options_text(cases[i].bytes, cases[i].size, u"", out, &ignored, &r));
+        assert_true(ignored);
+        assert_string_equal(out, "");
+    }
 }
 
 static void test_append_path(void **state)
@@ -390,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_noise),
         cmocka_unit_test(test_load_options),
         cmocka_unit_test(test_load_options_refused),
+        cmocka_unit_test(test_load_options_ignored),
         cmocka_unit_test(test_append_path),
         cmocka_unit_test(test_join_path),
     };
