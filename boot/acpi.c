@@ -97,6 +97,25 @@ void acpi_check(uint64_t rsdp)
         check_table("DSDT", dsdt);
 }
 
+/* ---- the console ---- */
+
+const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
+{
+    /* Divisors of 115200 by the SPCR's number of a rate; the others are reserved. */
+    static const uint8_t divisors[] = {[SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
+    const struct acpi_spcr *spcr =
+        (const struct acpi_spcr *)acpi_find(rsdp, "SPCR", sizeof(struct acpi_spcr));
+
+    if (spcr == NULL || spcr->base.address == 0)
+        return NULL;
+    bool uart = spcr->interface_type <= SPCR_16450 || spcr->interface_type == SPCR_16550_GAS;
+    bool usable = uart && spcr->base.space_id == ACPI_SPACE_IO &&
+                  spcr->base.address <= CONSOLE_PORT_MAX;
+    *port = usable ? (uint16_t)spcr->base.address : 0;
+    *divisor = spcr->baud_rate < sizeof(divisors) ? divisors[spcr->baud_rate] : 0;
+    return spcr;
+}
+
 /* ---- facts ---- */
 
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)

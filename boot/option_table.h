@@ -20,6 +20,7 @@ enum option_kind {
     CHOICE, /* one of the names */
     STEPS,  /* any of the names, separated by commas: their values are ORed */
     NUMBER, /* from 0 to the first value */
+    PORT,   /* one of the names, or an I/O port in hexadecimal digits behind 0x */
     TEXT,   /* may be empty where nothing is said to be wanted */
     REST,   /* text up to the end of its line, blanks and all */
 };
@@ -40,10 +41,12 @@ enum option_kind {
            "The guest's initramfs, a path as kernel's. Empty: none.")                              \
     OPTION(append, REST, append, {0}, NULL, VALUES(NAME(NULL, 0)),                                  \
            "The kernel's command line. It takes the rest of its line, so it comes last.")          \
-    OPTION(console, CHOICE, console, CONSOLE_COM1, "com1, com2 or none",                           \
-           VALUES(NAME("com1", CONSOLE_COM1), NAME("com2", CONSOLE_COM2),                          \
-                  NAME("none", CONSOLE_NONE)),                                                     \
-           "The serial port to write to, 115200 8N1; and the screen, until the guest starts.")     \
+    OPTION(console, PORT, console, CONSOLE_AUTO,                                                   \
+           "auto, com1, com2, none or an I/O port such as 0x3e8",                                  \
+           VALUES(NAME("auto", CONSOLE_AUTO), NAME("com1", SERIAL_COM1),                           \
+                  NAME("com2", SERIAL_COM2), NAME("none", CONSOLE_NONE)),                          \
+           "The serial port to write to: a 16550, set to 115200 8N1; and the screen, until the "   \
+           "guest starts. auto: the port that ACPI's table SPCR names, at its rate, else com1.")   \
     OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off starts on a processor without an architectural PMU, and hides one that is there. " \
            "LBRs and IA32_DEBUGCTL belong to debugging and stay.")                                 \

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "bits.h"
+
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
 
 struct firmware firmware;
@@ -103,14 +105,21 @@ uint64_t device_node_size(const void *node)
     return last || size < sizeof(*header) ? 0 : size;
 }
 
-/* True for a device path with the UART `uid` in it (0: COM1). */
-static bool path_has_uart(const uint8_t *node, uint32_t uid)
+/* True for a device path with that UART in it. Firmware numbers those at the usual ports in this
+ * order; where another is, the path does not say. */
+static bool path_has_uart(const uint8_t *node, uint16_t port)
 {
+    static const uint16_t ports[] = {SERIAL_COM1, SERIAL_COM2, 0x3e8, 0x2e8};
+    uint32_t uid = 0;
+
+    while (uid < LENGTH_OF(ports) && ports[uid] != port)
+        uid++;
     for (uint64_t size; (size = device_node_size(node)) != 0; node += size) {
         ACPI_HID_DEVICE_PATH acpi = {0};
         memcpy(&acpi, node, size < sizeof(acpi) ? size : sizeof(acpi));
         if (acpi.Header.Type == ACPI_DEVICE_PATH && acpi.Header.SubType == ACPI_DP &&
-            acpi.HID == EISA_PNP0501 && acpi.UID == uid && size >= sizeof(acpi))
+            acpi.HID == EISA_PNP0501 && (acpi.UID == uid || uid == LENGTH_OF(ports)) &&
+            size >= sizeof(acpi))
             return true;
     }
     return false;
@@ -129,7 +138,7 @@ bool platform_console_uses(uint16_t port)
     for (UINTN i = 0; i < count && !found; i++) {
         void *path;
         if (!EFI_ERROR(firmware.services->HandleProtocol(handles[i], &device_path, &path)))
-            found = path_has_uart(path, port == SERIAL_COM2 ? 1 : 0);
+            found = path_has_uart(path, port);
     }
     firmware.services->FreePool(handles);
     return found;

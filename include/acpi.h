@@ -141,6 +141,21 @@ struct acpi_madt_local_x2apic {
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
 
+/* Where firmware's own console is (Microsoft, "Serial Port Console Redirection Table"). */
+struct acpi_spcr {
+    struct acpi_header header;
+    uint8_t interface_type;
+    uint8_t reserved[3];
+    struct acpi_generic_address base;
+    uint8_t before_baud_rate[6];
+    uint8_t baud_rate;
+} __attribute__((packed));
+_Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Baud Rate");
+#define SPCR_16550 0
+#define SPCR_16450 1 /* without the FIFO's register */
+#define SPCR_16550_GAS 0x12
+#define SPCR_BAUD_UNCHANGED 0
+
 /* DMAR (VT-d specification, "DMA Remapping Reporting Structure"). */
 struct dmar_table {
     struct acpi_header header;
@@ -209,6 +224,9 @@ struct acpi_header *acpi_dsdt(uint64_t rsdp);
  * \_S4 in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
+/* The serial line of firmware's console by the SPCR; NULL: it names none. *port gets its I/O port, 0:
+ * it is no 16550 at one; *divisor that of its rate, 0: as firmware left it. boot/acpi.c */
+const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
 /* Logs a line for each table used here whose length or checksum is wrong. boot/acpi.c */
 void acpi_check(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */

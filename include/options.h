@@ -11,8 +11,10 @@
 #include "refusal.h"
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
-enum console { CONSOLE_COM1, CONSOLE_COM2, CONSOLE_NONE };
-
+/* An I/O port, or: */
+#define CONSOLE_NONE 0
+#define CONSOLE_AUTO 0x10000 /* the one that ACPI's SPCR names, else COM1 */
+#define CONSOLE_PORT_MAX 0xfff8 /* a UART has eight */
 
 /* The steps of NMI bookkeeping, each of which can be left out to price it, or to see what it is
  * for. */
@@ -32,7 +34,7 @@ enum bookkeeping_step {
 
 struct options {
     enum policy policy;
-    enum console console;
+    uint32_t console;
     bool apic_trap;     /* apic=trap was asked for; what holds is in settings.h */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */

@@ -123,6 +123,49 @@ static void test_processor_ids(void **state)
     assert_int_equal(f.apic_id[1], 0x100);
 }
 
+/* ---- firmware's console ---- */
+
+static void test_serial(void **state)
+{
+    (void)state;
+    static struct {
+        struct acpi_header header;
+        uint8_t type, reserved[3];
+        struct acpi_generic_address base;
+        uint8_t interrupt[6], baud, rest[21];
+    } __attribute__((packed)) spcr;
+    static const struct {
+        uint8_t type, space, baud;
+        uint64_t address;
+        uint16_t port, divisor;
+    } cases[] = {
+        {0, ACPI_SPACE_IO, 7, 0x3f8, 0x3f8, 1},     {1, ACPI_SPACE_IO, 3, 0x3e8, 0x3e8, 12},
+        {0x12, ACPI_SPACE_IO, 4, 0x2e8, 0x2e8, 6},  {0, ACPI_SPACE_IO, 6, 0x6ab0, 0x6ab0, 2},
+        {0, ACPI_SPACE_IO, 0, 0x3f8, 0x3f8, 0},     {0, ACPI_SPACE_IO, 255, 0x3f8, 0x3f8, 0},
+        {0, ACPI_SPACE_MEMORY, 7, 0xfe032000, 0, 1}, {3, ACPI_SPACE_IO, 7, 0x3f8, 0, 1},
+        {0, ACPI_SPACE_IO, 7, 0x103f8, 0, 1},
+    };
+    uint16_t port, divisor;
+
+    assert_null(acpi_serial(rsdp(), &port, &divisor));
+    t->xsdt.entries[0] = (uintptr_t)&spcr;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        spcr.type = cases[i].type;
+        spcr.base = (struct acpi_generic_address){
+            .space_id = cases[i].space, .bit_width = 8, .address = cases[i].address};
+        spcr.baud = cases[i].baud;
+        fill_header(&spcr.header, "SPCR", sizeof(spcr));
+        assert_non_null(acpi_serial(rsdp(), &port, &divisor));
+        assert_int_equal(port, cases[i].port);
+        assert_int_equal(divisor, cases[i].divisor);
+    }
+    spcr.base.address = 0; /* firmware's console is off */
+    assert_null(acpi_serial(rsdp(), &port, &divisor));
+    spcr.base.address = 0x3f8;
+    fill_header(&spcr.header, "SPCR", 58); /* ends before the rate */
+    assert_null(acpi_serial(rsdp(), &port, &divisor));
+}
+
 /* ---- the guest's tables ---- */
 
 /* All sums right, and the originals untouched but for the lists. */
@@ -279,6 +322,7 @@ int main(void)
         CASE(test_s5_is_read),
         CASE(test_s5_is_cut_off),
         CASE(test_other_sleep_is_hidden),
+        CASE(test_serial),
         CASE(test_facts_by_rsdt),
         CASE(test_nothing_found),
         CASE(test_no_reset_register),

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static void test_defaults(void **state)
     struct options o;
     accept(&o, "");
     assert_int_equal(o.policy, POLICY_MSR_NMI);
-    assert_int_equal(o.console, CONSOLE_COM1);
+    assert_int_equal(o.console, CONSOLE_AUTO);
     assert_true(o.pmu);
     assert_false(o.stats_cycles);
     assert_int_equal(o.tick_ms, TICK_DEFAULT_MS);
@@ -77,7 +78,7 @@ static void test_every_option(void **state)
     assert_int_equal(o.policy, POLICY_MSR_NMI);
     assert_string_equal(o.kernel, "/boot/k");
     assert_string_equal(o.initrd, "\\i.img");
-    assert_int_equal(o.console, CONSOLE_COM2);
+    assert_int_equal(o.console, 0x2f8);
     assert_false(o.pmu);
     assert_true(o.stats_cycles);
     assert_string_equal(o.append, " a=b  c=d");
@@ -142,6 +143,29 @@ static void test_ways_round_trouble(void **state)
     reject("vtd=0", "option vtd: found '0'", "wanted on or off");
 }
 
+static void test_console(void **state)
+{
+    (void)state;
+    struct options o;
+    static const struct {
+        const char *text;
+        uint32_t port;
+    } cases[] = {{"console=com1", 0x3f8},   {"console=0x3e8", 0x3e8}, {"console=0x6Ab0", 0x6ab0},
+                 {"console=0xfff8", 0xfff8}, {"console=0x1", 1},       {"console=none", CONSOLE_NONE},
+                 {"console=0x2e8 console=auto", CONSOLE_AUTO}};
+    static const char *const wrong[] = {"0x", "0x0", "0xfff9", "0x1000000000000003f8", "0x3g8", "3f8",
+                                        "0X3f8", "com3", ""};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        accept(&o, cases[i].text);
+        assert_int_equal(o.console, cases[i].port);
+    }
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "console=%s", wrong[i]);
+        reject(text, "option console: found '", "wanted auto, com1, com2, none or an I/O port");
+    }
+}
+
 static void test_later_source_wins(void **state)
 {
     (void)state;
@@ -174,7 +198,7 @@ static void test_refusals(void **state)
     reject("policy=", "found ''", "msr+nmi");
     reject("policy=ms", "found 'ms'", "intercept, msr or msr+nmi");
     reject("policy=msr+nmi2", "found 'msr+nmi2'", "intercept, msr or msr+nmi");
-    reject("console=com3", "option console: found 'com3'", "com1, com2 or none");
+    reject("console=com3", "option console: found 'com3'", "com1, com2, none or an");
     reject("pmu=yes", "option pmu: found 'yes'", "on or off");
     reject("stats=time", "option stats: found 'time'", "counts or cycles");
     reject("tick=10001", "option tick: found '10001'", "from 0 (no tick) to 10000");
@@ -413,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_bookkeeping),
         cmocka_unit_test(test_apic),
         cmocka_unit_test(test_ways_round_trouble),
+        cmocka_unit_test(test_console),
         cmocka_unit_test(test_later_source_wins),
         cmocka_unit_test(test_empty_initrd_means_none),
         cmocka_unit_test(test_refusals),

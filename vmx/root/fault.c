@@ -80,18 +80,18 @@ static const char *meaning(const struct exception_frame *f)
 uint64_t root_exception(const struct exception_frame *f)
 {
     static unsigned reports;
-    bool alone = this_cpu()->starting;
 
     if (f->vector == VECTOR_GP &&
         (f->rip == (uint64_t)rdmsr_may_fault || f->rip == (uint64_t)wrmsr_may_fault ||
          f->rip == (uint64_t)rdpmc_may_fault || f->rip == (uint64_t)xsetbv_may_fault))
         return (uint64_t)safe_access_faulted;
 
-    if (!alone) {
+    if (!this_cpu()->starting) {
         processors_stop();
-        if (++reports > REPORTS_MAX)
-            halt_forever();
+        reports++;
     }
+    if (reports > REPORTS_MAX)
+        halt_forever();
     log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
     log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
     log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);
