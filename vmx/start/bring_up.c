@@ -17,11 +17,6 @@
 #define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
 #define READY_US 1000000 /* from its first instruction here to readiness */
 
-struct trampoline_parameters {
-    uint64_t cr3, stack, argument, entry;
-};
-extern const char trampoline_start[], trampoline_parameters[], trampoline_end[];
-
 static const struct start *first_start;
 static uint64_t apic_base_page;
 
@@ -78,14 +73,6 @@ static _Noreturn void started(struct start *s)
     vmx_launch();
 }
 
-static void set_parameters(const struct boot_info *bi, struct start *s)
-{
-    uint64_t offset = (uint64_t)(trampoline_parameters - trampoline_start);
-
-    *(struct trampoline_parameters *)(bi->trampoline.base + offset) = (struct trampoline_parameters){
-        s->cpu->host_cr3, s->cpu->root_stack, (uint64_t)s, (uint64_t)started};
-}
-
 static void start_one(const struct boot_info *bi, uint32_t apic_id)
 {
     struct start *s = processor_new(bi, apic_id, first_start->cpu->host_cr3);
@@ -93,7 +80,7 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     s->cpu->starting = true;
     s->cpu->ept_root = first_start->cpu->ept_root;
     s->cpu->tsc_khz = first_start->cpu->tsc_khz;
-    set_parameters(bi, s);
+    trampoline_set(bi->trampoline.base, s, started);
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
         log_printf("pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
                    "the hypervisor if it starts it\n", apic_id);
@@ -125,8 +112,6 @@ void processors_start(const struct boot_info *bi, const struct start *first)
     if (bi->trampoline.size != 0 && most > 1) {
         if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
             needed(NULL);
-        memcpy((void *)bi->trampoline.base, trampoline_start,
-               (uint64_t)(trampoline_end - trampoline_start));
         for (uint32_t i = 0; i < known && processors.count < most; i++)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
                 start_one(bi, bi->acpi.apic_id[i]);

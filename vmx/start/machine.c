@@ -18,7 +18,7 @@
 #include "vmx/start/start.h"
 #include "vmx/start/tsc.h"
 
-#define POOL_FIXED_PAGES 16 /* what is not of one processor */
+#define POOL_FIXED_PAGES 18 /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
 
@@ -126,6 +126,7 @@ static _Noreturn void start_guest(struct start *s)
 {
     const struct cpu *cpu = s->cpu;
 
+    wrmsr(IA32_GS_BASE, (uint64_t)cpu); /* 32-bit code may have been on the way */
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     mitigations_print(cpu);
@@ -164,6 +165,10 @@ void hypervisor_start(const struct boot_info *bi)
     if (!linux_load(bi, &processors, &s->guest, &refusal))
         hypervisor_fault("%s", refusal.line);
 
+    uint64_t target = (uint64_t)start_guest, cr3 = cpu->host_cr3, page = 0;
+    if (read_cr4() & CR4_LA57)
+        target = leave_5_levels(s, start_guest, &page, &cr3);
+
     /* From here on nothing but the image, the pool and the APIC is mapped. */
     framebuffer_stop();
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
@@ -175,7 +180,7 @@ void hypervisor_start(const struct boot_info *bi)
                      "call *%2\n\t"
                      "ud2"
                      :
-                     : "r"(cpu->host_cr3), "r"(cpu->root_stack), "r"(start_guest), "D"(s)
+                     : "r"(cr3), "r"(cpu->root_stack), "r"(target), "D"(s), "b"(page)
                      : "memory");
     __builtin_unreachable();
 }
