@@ -51,23 +51,23 @@ static uint16_t console_port(uint32_t console)
     return port;
 }
 
-/* While firmware lives its text may go to the same UART: nothing is to come twice. */
-static void start_console(uint32_t console)
+/* While firmware lives its text may go to the same UART: nothing is to come twice. False: there is no
+ * UART. */
+static bool start_console(uint32_t console)
 {
     uint16_t port = console_port(console);
 
-    if (port == 0 || platform_console_uses(port))
-        return;
-    if (!serial_start(port) && console != CONSOLE_AUTO)
-        log_printf("warning: option console: found no UART at I/O port 0x%x\n", port);
+    return port == 0 || platform_console_uses(port) || serial_start(port);
 }
 
-static void say_other_console(void)
+static void say_other_console(uint32_t console, bool found)
 {
     uint16_t port, divisor;
     const struct acpi_spcr *spcr = acpi_serial(platform_rsdp(), &port, &divisor);
 
-    if (spcr != NULL && port == 0)
+    if (console != CONSOLE_AUTO && !found)
+        log_printf("warning: option console: found no UART at I/O port 0x%x\n", console);
+    if (console == CONSOLE_AUTO && spcr != NULL && port == 0)
         log_printf("console: ACPI's SPCR names a line of type %u at 0x%lx in address space %u, wanted "
                    "a 16550 at an I/O port: COM1 is used; console= names another\n",
                    spcr->interface_type, spcr->base.address, spcr->base.space_id);
@@ -116,10 +116,9 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
     options_default(o);
     if (!read_config(o, r) || !read_load_options(o, &ignored, r))
         return false;
-    start_console(o->console);
+    bool found = start_console(o->console);
     log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", policy_name(o->policy));
-    if (o->console == CONSOLE_AUTO)
-        say_other_console();
+    say_other_console(o->console, found);
     if (ignored)
         log_printf("warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "
                    "are firmware's and were ignored\n");
@@ -262,7 +261,7 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, b
 {
     /* A refusal that comes before the option console= is known still has to be read. */
     if (!late)
-        start_console(bi->options.console);
+        (void)start_console(bi->options.console);
     else if (console_port(bi->options.console) != 0)
         serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
