@@ -122,7 +122,7 @@ static int teardown(void **state)
     return munmap(t, sizeof(*t) + AREA_SIZE);
 }
 
-static const struct guest_processors *keep(uint32_t apic_id)
+static inline const struct guest_processors *keep(uint32_t apic_id)
 {
     static struct guest_processors one;
 
@@ -131,7 +131,7 @@ static const struct guest_processors *keep(uint32_t apic_id)
 }
 
 /* What the facts are, however they are found. */
-static void check_facts(uint32_t processors)
+static inline void check_facts(uint32_t processors)
 {
     struct acpi_facts f;
     acpi_facts_read(rsdp(), &f);
