@@ -2,7 +2,9 @@
 ;
 ; Where a started processor begins: from real mode to 64-bit mode on the hypervisor's page tables.
 ; A copy of this, with its parameters filled in (vmx/start/bring_up.c), runs in a page below 1 MiB.
-; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode".
+; Another one below 4 GiB leads the first processor from 5-level paging to 4 levels, which is not
+; possible in 64-bit mode. No NMI may come meanwhile: there is no IDT for these modes.
+; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode"; "IA-32e Mode Compatibility" (CR4.LA57).
 
 %define CR0_PE 1
 %define CR0_ET 1 << 4
@@ -12,9 +14,10 @@
 %define CR4_PAE 1 << 5
 %define IA32_EFER 0xc0000080
 %define EFER_LME_NXE (1 << 8) | (1 << 11)
-%define CODE_32 0x08
+; Those that root mode has too (vmx/root/descriptors.h), and one more.
+%define CODE_64 0x08
 %define DATA 0x10
-%define CODE_64 0x18
+%define CODE_32 0x18
 ; From the start of the page.
 %define HERE(label) (label - trampoline_start)
 
@@ -34,8 +37,6 @@ trampoline_start:
     o32 lgdt [HERE(gdtr)]
     lea eax, [ebx + HERE(protected_mode)]
     mov [HERE(far_32)], eax
-    lea eax, [ebx + HERE(long_mode)]
-    mov [HERE(far_64)], eax
     mov eax, CR0_PE | CR0_ET
     mov cr0, eax
     jmp dword far [HERE(far_32)]
@@ -45,6 +46,7 @@ protected_mode:
     mov ax, DATA
     mov ds, ax
     mov ss, ax
+    mov esp, [ebx + HERE(parameters.stack)]
     mov eax, CR4_PAE
     mov cr4, eax
     mov eax, [ebx + HERE(parameters.cr3)]
@@ -55,7 +57,31 @@ protected_mode:
     wrmsr
     mov eax, CR0_PG | CR0_WP | CR0_NE | CR0_ET | CR0_PE
     mov cr0, eax
-    jmp far [ebx + HERE(far_64)]
+    lea eax, [ebx + HERE(long_mode)]
+    push dword CODE_64
+    push eax
+    retf
+
+; From 64-bit mode, with the page's address in RBX, on a stack below 4 GiB; both are mapped to
+; themselves.
+bits 64
+global trampoline_leave
+trampoline_leave:
+    cli
+    lea rax, [rbx + HERE(gdt)]
+    push rax
+    push word gdt_end - gdt - 1
+    lgdt [rsp]
+    lea rax, [rbx + HERE(compatible)]
+    push CODE_32
+    push rax
+    o64 retf
+bits 32
+compatible:
+    mov eax, cr0
+    and eax, ~(CR0_PG)
+    mov cr0, eax
+    jmp protected_mode
 
 bits 64
 long_mode:
@@ -70,18 +96,16 @@ long_mode:
 align 8
 gdt:
     dq 0
-    dq 0x00cf9b000000ffff       ; code, base 0, limit 4 GiB, 32 bits
-    dq 0x00cf93000000ffff       ; data
     dq 0x00af9b000000ffff       ; code, L
+    dq 0x00cf93000000ffff       ; data
+    dq 0x00cf9b000000ffff       ; code, base 0, limit 4 GiB, 32 bits
+gdt_end:
 gdtr:
-    dw $ - gdt - 1
+    dw gdt_end - gdt - 1
     dd 0
 far_32:
     dd 0
     dw CODE_32
-far_64:
-    dd 0
-    dw CODE_64
 align 8
 global trampoline_parameters
 trampoline_parameters:

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure.
+ * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure, but for
+ * lines of the log.
  */
 #include "acpi.h"
+
+#include <string.h>
+
+#include "bits.h"
+#include "log.h"
 
 /* One processor may have an entry of either kind. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
@@ -25,7 +31,7 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 }
 
 /* An X_ field that is not 0 takes the place of the 32-bit one. */
-static uint16_t pm1_port(uint32_t narrow, const struct acpi_generic_address *wide)
+static uint16_t io_port(uint32_t narrow, const struct acpi_generic_address *wide)
 {
     if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
         return (uint16_t)wide->address;
@@ -37,8 +43,10 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     const struct acpi_fadt_wide *wide = (const struct acpi_fadt_wide *)fadt;
     bool is_wide = fadt->header.length >= sizeof(*wide);
 
-    facts->pm1a_control = pm1_port(fadt->pm1a_control, is_wide ? &wide->x_pm1a_control : NULL);
-    facts->pm1b_control = pm1_port(fadt->pm1b_control, is_wide ? &wide->x_pm1b_control : NULL);
+    facts->pm1a_control = io_port(fadt->pm1a_control, is_wide ? &wide->x_pm1a_control : NULL);
+    facts->pm1b_control = io_port(fadt->pm1b_control, is_wide ? &wide->x_pm1b_control : NULL);
+    if (fadt->pm_timer_length == ACPI_PM_TIMER_BYTES)
+        facts->pm_timer = io_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
     if (fadt->header.length < sizeof(*fadt) || !(fadt->flags & ACPI_FADT_RESET_REG_SUP))
         return;
     facts->reset_supported = true;
@@ -48,6 +56,67 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     };
     facts->reset_value = fadt->reset_value;
 }
+
+/* ---- what is wrong with the tables ---- */
+
+static void check_table(const char *name, const struct acpi_header *table)
+{
+    if (table->length < sizeof(*table) || table->length > ACPI_TABLE_MAX)
+        log_printf("warning: ACPI table %s: found %u bytes, wanted %lu to %u: it counts as absent\n",
+                   name, table->length, sizeof(*table), ACPI_TABLE_MAX);
+    else if (acpi_sum(table, table->length) != 0)
+        log_printf("warning: ACPI table %s: its checksum is wrong; it is used all the same, as Linux "
+                   "does\n", name);
+}
+
+/* A list, and the tables in it that are used here. */
+static void check_list(const char *name, const struct acpi_list *list)
+{
+    static const char used[][5] = {"APIC", "DMAR", "FACP", "SPCR", "SSDT"};
+
+    check_table(name, list->table);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct acpi_header *table =
+            (const struct acpi_header *)(uintptr_t)acpi_list_get(list, i);
+        for (unsigned k = 0; table != NULL && k < LENGTH_OF(used); k++)
+            if (memcmp(table->signature, used[k], sizeof(table->signature)) == 0)
+                check_table(used[k], table);
+    }
+}
+
+void acpi_check(uint64_t rsdp)
+{
+    struct acpi_list list;
+    const struct acpi_header *dsdt = acpi_dsdt(rsdp);
+
+    if (acpi_xsdt(rsdp, &list))
+        check_list("XSDT", &list);
+    else if (acpi_rsdt(rsdp, &list))
+        check_list("RSDT", &list);
+    if (dsdt != NULL)
+        check_table("DSDT", dsdt);
+}
+
+/* ---- the console ---- */
+
+const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
+{
+    /* Divisors of 115200 by the SPCR's number of a rate; the others are reserved. */
+    static const uint8_t divisors[] = {[SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
+    const struct acpi_spcr *spcr =
+        (const struct acpi_spcr *)acpi_find(rsdp, "SPCR", sizeof(struct acpi_spcr));
+
+    if (spcr == NULL || spcr->base.address == 0)
+        return NULL;
+    bool uart = spcr->interface_type <= SPCR_16450 || spcr->interface_type == SPCR_16550_GAS;
+    bool usable = uart && spcr->base.space_id == ACPI_SPACE_IO &&
+                  spcr->base.address <= CONSOLE_PORT_MAX;
+    *port = usable ? (uint16_t)spcr->base.address : 0;
+    *divisor = spcr->baud_rate < sizeof(divisors) ? divisors[spcr->baud_rate] : 0;
+    return spcr;
+}
+
+/* ---- facts ---- */
 
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)
 {

@@ -15,6 +15,7 @@ struct firmware {
     EFI_BOOT_SERVICES *services;
     EFI_LOADED_IMAGE *loaded; /* this image */
     uint64_t page_tables;     /* CR3 for its runtime services; 0: boot services are still there */
+    uint64_t cr4;             /* that goes with it */
 };
 extern struct firmware firmware;
 

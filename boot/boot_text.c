@@ -70,20 +70,29 @@ static uint64_t image_name_length(const char *text, const uint16_t *image_path)
     return text[end] == '"' ? end + 1 : end;
 }
 
+static bool is_text(uint16_t c) { return (c >= ' ' || c == '\t') && c <= '~'; }
+
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
-                       char *out, struct refusal *r)
+                       char *out, bool *ignored, struct refusal *r)
 {
     uint64_t count = load_options == NULL ? 0 : bytes / 2, length = 0;
+    bool text = true, option = false;
 
-    while (length < count && character(load_options, length) != 0)
-        length++;
+    for (; length < count && character(load_options, length) != 0; length++) {
+        text &= is_text(character(load_options, length));
+        option |= character(load_options, length) == '=';
+    }
+    out[0] = '\0';
+    *ignored = !text && !option;
+    if (*ignored)
+        return true;
     if (length >= LOAD_OPTIONS_MAX)
         return refuse(r, REFUSE_BAD_OPTION,
                       "load options: found %lu characters, wanted at most %u; move some to "
                       "pmuvisor.cfg", length, LOAD_OPTIONS_MAX - 1);
     for (uint64_t i = 0; i < length; i++) {
         uint16_t c = character(load_options, i);
-        if ((c < ' ' && c != '\t') || c > '~')
+        if (!is_text(c))
             return refuse(r, REFUSE_BAD_OPTION,
                           "load options: found character 0x%x at position %lu, wanted printable "
                           "ASCII; write them as plain text", c, i);

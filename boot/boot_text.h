@@ -13,9 +13,11 @@
 /* Load options as firmware gives them (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL"): `bytes`
  * bytes of UTF-16, maybe terminated, maybe opened by the image's own name as the UEFI shell does,
  * which is left out; `image_path` is the image's path, for that. Writes ASCII, terminated, into
- * out[LOAD_OPTIONS_MAX]. Refuses what is too long or not ASCII. */
+ * out[LOAD_OPTIONS_MAX]. Refuses what is too long or not ASCII; but what has neither text alone nor
+ * any '=' is firmware's own mark, such as the GUID of a boot option that it made itself: *ignored is
+ * true then, and `out` is empty. */
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
-                       char *out, struct refusal *r);
+                       char *out, bool *ignored, struct refusal *r);
 
 /* Appends a file path node's text, `count` characters of UTF-16 or fewer with a terminator, to a
  * path of at most `size` characters, with exactly one separator between the two: either side may

@@ -29,6 +29,8 @@ void last_note(const char *line)
     uint64_t cr3 = read_cr3(), cr4 = read_cr4();
     UINTN size = format_text(text, sizeof(text), "PMUvisor " PMUVISOR_VERSION_TEXT ": %s\n", line);
 
+    if (firmware.page_tables != 0 && (cr4 & CR4_LA57) != (firmware.cr4 & CR4_LA57))
+        return; /* its tables have five levels, and are of no use with four */
     /* Firmware is compiled for a processor with SSE, and mapped by its own tables alone. */
     if (firmware.page_tables != 0) {
         write_cr4(cr4 | CR4_OSFXSR | CR4_OSXMMEXCPT);
@@ -50,6 +52,7 @@ void last_note(const char *line)
 void last_go_on(struct boot_info *bi)
 {
     firmware.page_tables = read_cr3();
+    firmware.cr4 = read_cr4();
     bi->note = last_note;
 }
 

@@ -40,25 +40,48 @@ static const EFI_STATUS status_of[] = {
 
 /* ---- console ---- */
 
-static uint16_t console_port(enum console console)
+/* 0: none. */
+static uint16_t console_port(uint32_t console)
 {
-    return console == CONSOLE_COM2 ? SERIAL_COM2 : SERIAL_COM1;
+    uint16_t port, divisor;
+
+    if (console != CONSOLE_AUTO)
+        return (uint16_t)console;
+    if (acpi_serial(platform_rsdp(), &port, &divisor) == NULL || port == 0)
+        return SERIAL_COM1;
+    serial_set_divisor(divisor);
+    return port;
 }
 
-/* While firmware lives its text may go to the same UART: nothing is to come twice. */
-static void start_console(enum console console)
+/* While firmware lives its text may go to the same UART: nothing is to come twice. False: there is no
+ * UART. */
+static bool start_console(uint32_t console)
 {
-    if (console == CONSOLE_NONE || platform_console_uses(console_port(console)))
-        return;
-    serial_start(console_port(console));
+    uint16_t port = console_port(console);
+
+    return port == 0 || platform_console_uses(port) || serial_start(port);
+}
+
+static void say_other_console(uint32_t console, bool found)
+{
+    uint16_t port, divisor;
+    const struct acpi_spcr *spcr = acpi_serial(platform_rsdp(), &port, &divisor);
+
+    if (console != CONSOLE_AUTO && !found)
+        log_printf("warning: option console: found no UART at I/O port 0x%x\n", console);
+    if (console == CONSOLE_AUTO && spcr != NULL && port == 0)
+        log_printf("console: ACPI's SPCR names a line of type %u at 0x%lx in address space %u, wanted "
+                   "a 16550 at an I/O port: COM1 is used; console= names another\n",
+                   spcr->interface_type, spcr->base.address, spcr->base.space_id);
 }
 
 /* After firmware: the UART in any case, and the screen until the guest starts. */
 static void start_own_console(const struct boot_info *bi)
 {
     log_remove_sink(screen_sink);
-    if (bi->options.console != CONSOLE_NONE)
-        serial_start(console_port(bi->options.console));
+    uint16_t port = console_port(bi->options.console);
+    if (port != 0)
+        serial_start(port);
     framebuffer_start(&bi->framebuffer, &glyphs);
 }
 
@@ -77,12 +100,12 @@ static bool read_config(struct options *o, struct refusal *r)
     return options_parse(o, (const char *)(uintptr_t)text.base, text.size, CONFIG_NAME, r);
 }
 
-static bool read_load_options(struct options *o, struct refusal *r)
+static bool read_load_options(struct options *o, bool *ignored, struct refusal *r)
 {
     static char text[LOAD_OPTIONS_MAX];
 
     return load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
-                             files_image_path(), text, r) &&
+                             files_image_path(), text, ignored, r) &&
            options_parse(o, text, strlen(text), "load options", r);
 }
 
@@ -90,12 +113,17 @@ static bool read_load_options(struct options *o, struct refusal *r)
 static bool read_options(struct boot_info *bi, struct refusal *r)
 {
     struct options *o = &bi->options;
+    bool ignored;
 
     options_default(o);
-    if (!read_config(o, r) || !read_load_options(o, r))
+    if (!read_config(o, r) || !read_load_options(o, &ignored, r))
         return false;
-    start_console(o->console);
+    bool found = start_console(o->console);
     log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", policy_name(o->policy));
+    say_other_console(o->console, found);
+    if (ignored)
+        log_printf("warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "
+                   "are firmware's and were ignored\n");
     return true;
 }
 
@@ -158,6 +186,7 @@ static void collect_facts(struct boot_info *bi)
     };
     bi->memory_top = memory_top();
     acpi_facts_read(platform_rsdp(), &bi->acpi);
+    acpi_check(bi->acpi.rsdp);
     platform_framebuffer(&bi->framebuffer);
     screen_glyphs(&glyphs);
     uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: this one */
@@ -249,8 +278,8 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, b
 {
     /* A refusal that comes before the option console= is known still has to be read. */
     if (!late)
-        start_console(bi->options.console);
-    else if (bi->options.console != CONSOLE_NONE)
+        (void)start_console(bi->options.console);
+    else if (console_port(bi->options.console) != 0)
         serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
     if (!late) {

@@ -20,6 +20,7 @@ enum option_kind {
     CHOICE, /* one of the names */
     STEPS,  /* any of the names, separated by commas: their values are ORed */
     NUMBER, /* from 0 to the first value */
+    PORT,   /* one of the names, or an I/O port in hexadecimal digits behind 0x */
     TEXT,   /* may be empty where nothing is said to be wanted */
     REST,   /* text up to the end of its line, blanks and all */
 };
@@ -40,10 +41,12 @@ enum option_kind {
            "The guest's initramfs, a path as kernel's. Empty: none.")                              \
     OPTION(append, REST, append, {0}, NULL, VALUES(NAME(NULL, 0)),                                  \
            "The kernel's command line. It takes the rest of its line, so it comes last.")          \
-    OPTION(console, CHOICE, console, CONSOLE_COM1, "com1, com2 or none",                           \
-           VALUES(NAME("com1", CONSOLE_COM1), NAME("com2", CONSOLE_COM2),                          \
-                  NAME("none", CONSOLE_NONE)),                                                     \
-           "The serial port to write to, 115200 8N1; and the screen, until the guest starts.")     \
+    OPTION(console, PORT, console, CONSOLE_AUTO,                                                   \
+           "auto, com1, com2, none or an I/O port such as 0x3e8",                                  \
+           VALUES(NAME("auto", CONSOLE_AUTO), NAME("com1", SERIAL_COM1),                           \
+                  NAME("com2", SERIAL_COM2), NAME("none", CONSOLE_NONE)),                          \
+           "The serial port to write to: a 16550, set to 115200 8N1; and the screen, until the "   \
+           "guest starts. auto: the port that ACPI's table SPCR names, at its rate, else com1.")   \
     OPTION(wait, NUMBER, wait_s, WAIT_DEFAULT_S, "seconds from 0 to 3600",                         \
            VALUES(NAME(NULL, WAIT_MAX_S)),                                                         \
            "How long a refusal stays on the screen, or until a key, before firmware or the boot "  \
@@ -74,6 +77,12 @@ enum option_kind {
            "found that the guest took. 0: no tick, as in every measurement. With a tick MONITOR "  \
            "and MWAIT are hidden; where reads of I/O ports reach deep C-states too, a line says "  \
            "that the tick has no bound there.")                                                    \
+    OPTION(processors, NUMBER, processors, 0, "a number up to 512, 0 for all",                     \
+           VALUES(NAME(NULL, PROCESSORS_MAX)),                                                     \
+           "How many processors the guest has at most, the first of the MADT. The others stay "    \
+           "off and are hidden. 0: all.")                                                          \
+    OPTION(vtd, CHOICE, vtd, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
+           "off leaves VT-d alone: DMA is not contained then, and the guest has the units.")       \
     OPTION(user_hypercalls, CHOICE, user_hypercalls, false, "0 or 1",                              \
            VALUES(NAME("0", false), NAME("1", true)),                                              \
            "1: VMCALL is served at CPL 1 to 3 as well.")                                           \

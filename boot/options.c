@@ -9,6 +9,7 @@
 
 #include "bits.h"
 #include "boot/option_table.h"
+#include "log.h"
 
 struct parser {
     struct options *options;
@@ -92,13 +93,32 @@ static bool read_number(const struct parser *p, const struct option *option, str
     return number <= option->choices[0].value || bad_value(p, option, value);
 }
 
+static bool read_port(const struct parser *p, const struct option *option, struct text value,
+                      uint32_t *out)
+{
+    uint32_t port = 0;
+
+    if (value.length < 3 || value.start[0] != '0' || value.start[1] != 'x')
+        return read_names(p, option, value, out);
+    for (uint64_t i = 2; i < value.length && port <= CONSOLE_PORT_MAX; i++) {
+        char c = value.start[i];
+        bool letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+        if (!letter && (c < '0' || c > '9'))
+            return bad_value(p, option, value);
+        port = port * 16 + (((uint32_t)c & 0xf) + (letter ? 9 : 0));
+    }
+    *out = port;
+    return (port != 0 && port <= CONSOLE_PORT_MAX) || bad_value(p, option, value);
+}
+
 static bool set_option(const struct parser *p, const struct option *option, struct text value)
 {
     char *field = (char *)p->options + option->offset;
     uint32_t number = 0;
 
     if (option->kind != TEXT && option->kind != REST) {
-        if (!(option->kind == NUMBER ? read_number : read_names)(p, option, value, &number))
+        if (!(option->kind == NUMBER ? read_number
+              : option->kind == PORT ? read_port : read_names)(p, option, value, &number))
             return false;
         memcpy(field, &number, option->size); /* little-endian: the low bytes come first */
         return true;

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#include "acpi.h"
+#include "bits.h"
+
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
 
 struct firmware firmware;
@@ -103,14 +106,18 @@ uint64_t device_node_size(const void *node)
     return last || size < sizeof(*header) ? 0 : size;
 }
 
-/* True for a device path with the UART `uid` in it (0: COM1). */
+/* Firmware numbers the UARTs at these ports so. */
+static const uint16_t usual_ports[] = {SERIAL_COM1, SERIAL_COM2, 0x3e8, 0x2e8};
+
+/* True for a device path with that UART in it, or with any where `uid` is past the usual ones. */
 static bool path_has_uart(const uint8_t *node, uint32_t uid)
 {
     for (uint64_t size; (size = device_node_size(node)) != 0; node += size) {
         ACPI_HID_DEVICE_PATH acpi = {0};
         memcpy(&acpi, node, size < sizeof(acpi) ? size : sizeof(acpi));
         if (acpi.Header.Type == ACPI_DEVICE_PATH && acpi.Header.SubType == ACPI_DP &&
-            acpi.HID == EISA_PNP0501 && acpi.UID == uid && size >= sizeof(acpi))
+            acpi.HID == EISA_PNP0501 && (acpi.UID == uid || uid == LENGTH_OF(usual_ports)) &&
+            size >= sizeof(acpi))
             return true;
     }
     return false;
@@ -121,15 +128,22 @@ bool platform_console_uses(uint16_t port)
     EFI_GUID device_path = DEVICE_PATH_PROTOCOL, console = console_device;
     EFI_HANDLE *handles;
     UINTN count;
+    uint32_t uid = 0;
+    uint16_t named, divisor;
     bool found = false;
 
-    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console, NULL, &count,
-                                                        &handles)))
+    while (uid < LENGTH_OF(usual_ports) && usual_ports[uid] != port)
+        uid++;
+    /* Where another one is, the path does not say. */
+    bool unknown = uid == LENGTH_OF(usual_ports) &&
+                   (acpi_serial(platform_rsdp(), &named, &divisor) == NULL || named != port);
+    if (unknown || EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console, NULL,
+                                                                   &count, &handles)))
         return false;
     for (UINTN i = 0; i < count && !found; i++) {
         void *path;
         if (!EFI_ERROR(firmware.services->HandleProtocol(handles[i], &device_path, &path)))
-            found = path_has_uart(path, port == SERIAL_COM2 ? 1 : 0);
+            found = path_has_uart(path, uid);
     }
     firmware.services->FreePool(handles);
     return found;

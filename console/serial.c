@@ -33,6 +33,7 @@
 #define WAIT_READS 50000
 
 static uint16_t uart; /* I/O port, 0: none */
+static uint16_t divisor = DIVISOR_115200;
 
 static bool wait_for(uint8_t bit)
 {
@@ -78,6 +79,8 @@ static void serial_sink(const char *text, size_t length)
         uart = 0; /* never waited for again */
 }
 
+void serial_set_divisor(uint16_t of_115200) { divisor = of_115200; }
+
 bool serial_start(uint16_t port)
 {
     static const uint8_t tests[] = {SCRATCH_TEST_A, SCRATCH_TEST_B};
@@ -91,10 +94,12 @@ bool serial_start(uint16_t port)
     (void)wait_for(LSR_TEMT); /* what firmware still had to send would be lost */
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_IER, 0);
-    outb(port + UART_LCR, LCR_8N1 | LCR_DLAB);
-    outb(port + UART_THR, DIVISOR_115200);
-    outb(port + UART_IER, 0);
-    outb(port + UART_LCR, LCR_8N1);
+    if (divisor != 0) {
+        outb(port + UART_LCR, LCR_8N1 | LCR_DLAB);
+        outb(port + UART_THR, (uint8_t)divisor);
+        outb(port + UART_IER, (uint8_t)(divisor >> 8));
+        outb(port + UART_LCR, LCR_8N1);
+    }
     outb(port + UART_FCR, FCR_ENABLE_AND_CLEAR);
     outb(port + UART_MCR, MCR_DTR_RTS);
     log_add_sink(serial_sink);

@@ -14,6 +14,7 @@ TOP = os.path.dirname(HERE)
 # Each row becomes a tuple of Python's. Two steps of STR, so that a macro's value is shown.
 SOURCE = r"""
 #include "options.h"
+#include "log.h"
 #include "boot/option_table.h"
 #define STR(...) #__VA_ARGS__
 #define SHOW(...) STR(__VA_ARGS__)
@@ -33,7 +34,7 @@ TEXT_VALUES = {"TEXT": "PATH", "REST": "TEXT"}
 class Option:
     """One row, as a page shows it."""
     key: str
-    names: list                # of which one is to be given; where there are none:
+    names: list                # of which one is to be given; beside them, or in their place:
     words: str                 # what is to be given
     default: str
     help: str
@@ -53,6 +54,8 @@ def shown_values(kind, wanted, names):
     """Names, and words in their place."""
     if kind == "CHOICE":
         return [name for name, _ in names], ""
+    if kind == "PORT":
+        return [name for name, _ in names], "an I/O port such as 0x3e8"
     if kind == "NUMBER":
         return [], f"0 to {names[0][1]}"
     return [], TEXT_VALUES.get(kind, wanted)
@@ -83,7 +86,8 @@ def markdown(options):
     lines = ["<!-- Made by docs/options.py from boot/option_table.h: edit that. -->", "# Options",
              "", SOURCES, "", "| option | values | default | what it does |", "|---|---|---|---|"]
     for option in options:
-        values = ", ".join(f"`{name}`" for name in option.names) or option.words
+        values = ", ".join([f"`{name}`" for name in option.names] +
+                           ([option.words] if option.words else []))
         default = f"`{option.default}`" if option.default else "empty"
         lines.append(f"| `{option.key}` | {values} | {default} | {option.help} |")
     lines += ["", "A `pmuvisor.cfg`:", "", "```", *EXAMPLE, "```", "", REFUSAL, "",
@@ -110,8 +114,8 @@ def man_page(options):
                   "under VMX, with the performance monitoring unit passed through."), ".PP",
              roff(SOURCES), ".SH OPTIONS"]
     for option in options:
-        values = "|".join(f"\\fB{roff(name)}\\fR" for name in option.names) or \
-            f"\\fI{roff(option.words)}\\fR"
+        values = "|".join([f"\\fB{roff(name)}\\fR" for name in option.names] +
+                          ([f"\\fI{roff(option.words)}\\fR"] if option.words else []))
         default = roff(option.default) or "empty"
         lines += [".TP", f"\\fB{option.key}\\fR={values}",
                   roff(textwrap.fill(option.help, 75)), f"Default: {default}."]

@@ -47,19 +47,22 @@ static bool is_among(uint32_t apic_id, const struct guest_processors *kept)
     return false;
 }
 
-/* Gives true when at least one entry is left. */
+/* Gives true when at least one entry is left. Where the walk ends because an entry is damaged the
+ * table ends, too: an operating system that goes on would find processors that nobody disabled. */
 static bool disable_other_processors(struct acpi_madt *madt, const struct guest_processors *kept)
 {
-    uint32_t apic_id;
+    uint32_t apic_id, length = sizeof(*madt);
     bool found = false;
 
     for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
          e = acpi_madt_next(madt, e)) {
+        length += e->length;
         if (acpi_madt_processor(e, &apic_id) && is_among(apic_id, kept))
             found = true;
         else
             acpi_madt_disable(e);
     }
+    madt->header.length = length;
     return found;
 }
 

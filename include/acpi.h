@@ -12,7 +12,7 @@
 
 #include "boot_info.h"
 
-#define ACPI_TABLE_MAX (1u << 20) /* a longer table than this is taken for damaged */
+#define ACPI_TABLE_MAX (16u << 20) /* a longer table than this counts as absent */
 
 struct acpi_rsdp {
     char signature[8]; /* "RSD PTR " */
@@ -61,13 +61,18 @@ struct acpi_fadt {
     uint8_t before_pm1a_control[20];
     uint32_t pm1a_control;
     uint32_t pm1b_control;
-    uint8_t before_flags[40];
+    uint32_t pm2_control;
+    uint32_t pm_timer;
+    uint8_t before_pm_timer_length[11];
+    uint8_t pm_timer_length;
+    uint8_t before_flags[20];
     uint32_t flags;
     struct acpi_generic_address reset_register;
     uint8_t reset_value;
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
-/* A longer one, up to the wide copies of the PM1 control blocks. */
+#define ACPI_PM_TIMER_BYTES 4 /* pm_timer_length of one that is there */
+/* A longer one, up to the wide copies of the PM1 control and PM timer blocks. */
 struct acpi_fadt_wide {
     struct acpi_fadt narrow;
     uint8_t before_x_dsdt[11];
@@ -75,13 +80,17 @@ struct acpi_fadt_wide {
     uint8_t before_x_pm1a_control[24];
     struct acpi_generic_address x_pm1a_control;
     struct acpi_generic_address x_pm1b_control;
+    struct acpi_generic_address x_pm2_control;
+    struct acpi_generic_address x_pm_timer;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_fadt, pm1a_control) == 64, "FADT PM1a_CNT_BLK");
+_Static_assert(offsetof(struct acpi_fadt, pm_timer) == 76, "FADT PM_TMR_BLK");
+_Static_assert(offsetof(struct acpi_fadt, pm_timer_length) == 91, "FADT PM_TMR_LEN");
 _Static_assert(offsetof(struct acpi_fadt, flags) == 112, "FADT Flags");
 _Static_assert(offsetof(struct acpi_fadt, reset_register) == 116, "FADT RESET_REG");
 _Static_assert(sizeof(struct acpi_fadt) == 129, "FADT through RESET_VALUE");
 _Static_assert(offsetof(struct acpi_fadt_wide, x_pm1a_control) == 172, "FADT X_PM1a_CNT_BLK");
-_Static_assert(sizeof(struct acpi_fadt_wide) == 196, "FADT through X_PM1b_CNT_BLK");
+_Static_assert(sizeof(struct acpi_fadt_wide) == 220, "FADT through X_PM_TMR_BLK");
 
 /* The PM1 control registers. */
 #define PM1_CONTROL_BYTES 2
@@ -132,6 +141,21 @@ struct acpi_madt_local_x2apic {
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
 
+/* Where firmware's own console is (Microsoft, "Serial Port Console Redirection Table"). */
+struct acpi_spcr {
+    struct acpi_header header;
+    uint8_t interface_type;
+    uint8_t reserved[3];
+    struct acpi_generic_address base;
+    uint8_t before_baud_rate[6];
+    uint8_t baud_rate;
+} __attribute__((packed));
+_Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Baud Rate");
+#define SPCR_16550 0
+#define SPCR_16450 1 /* without the FIFO's register */
+#define SPCR_16550_GAS 0x12
+#define SPCR_BAUD_UNCHANGED 0
+
 /* DMAR (VT-d specification, "DMA Remapping Reporting Structure"). */
 struct dmar_table {
     struct acpi_header header;
@@ -171,10 +195,10 @@ struct acpi_list {
 uint8_t acpi_sum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
 void acpi_seal(struct acpi_header *table);
-/* The table at `address` when it has the signature (NULL: any), at least `least` bytes and a right
- * checksum; else NULL. */
+/* The table at `address` when it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX bytes;
+ * else NULL. Its checksum may be wrong. */
 struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least);
-/* The lists that a right RSDP names; false when that list is not there or damaged. */
+/* The lists that the RSDP names; false when that list is not there. */
 bool acpi_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
@@ -194,9 +218,16 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
  * disabled processor that has one, and the DSDT's _MAT could bring it back. */
 void acpi_madt_disable(struct acpi_madt_entry *entry);
 
+/* The DSDT that the FADT names; NULL: none. lib/acpi_sleep.c */
+struct acpi_header *acpi_dsdt(uint64_t rsdp);
 /* Facts: fills s5_type from the DSDT and the SSDTs, where they define \_S5. NULL: renames \_S1 to
  * \_S4 in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
+/* The serial line of firmware's console by the SPCR; NULL: it names none. *port gets its I/O port, 0:
+ * it is no 16550 at one; *divisor that of its rate, 0: as firmware left it. boot/acpi.c */
+const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
+/* Logs a line for each table used here whose length or checksum is wrong. boot/acpi.c */
+void acpi_check(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

@@ -43,8 +43,6 @@ struct acpi_address {
     uint64_t address;
 };
 
-#define PROCESSORS_MAX 512
-
 /* The processors that the guest may start. */
 struct guest_processors {
     uint32_t count;
@@ -58,7 +56,8 @@ struct acpi_facts {
     uint32_t apic_id[PROCESSORS_MAX]; /* of the first so many of them */
     uint16_t pm1a_control;    /* I/O port, 0: none */
     uint16_t pm1b_control;
-    uint8_t s5_type[2];       /* what power-off writes there as SLP_TYP */
+    uint16_t pm_timer;        /* I/O port, 0: none */
+    uint8_t s5_type[2];       /* what power-off writes to PM1 control as SLP_TYP */
     bool reset_supported;     /* FADT flag RESET_REG_SUP */
     struct acpi_address reset_register;
     uint8_t reset_value;

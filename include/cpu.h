@@ -135,10 +135,12 @@ struct cpu {
     uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */
 
     bool ticking;
+    uint64_t tsc_khz; /* 0: not known, or nothing asks for it */
     uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
 
     uint32_t apic_id;
     bool in_vmx; /* VMX operation */
+    bool starting; /* by another one: a fault ends this one alone */
     bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
     uint32_t sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
     uint64_t ept_root;

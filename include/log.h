@@ -48,6 +48,8 @@ size_t format_text_v(char *out, size_t size, const char *format, va_list argumen
 
 /* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Absent UART: false. */
 _Bool serial_start(uint16_t port);
+/* Before it: another rate, 115200 divided by this; 0: the one that firmware has set. */
+void serial_set_divisor(uint16_t of_115200);
 /* The same, for a report: the guest may have set another rate. */
 void serial_restart(void);
 /* Takes the sink out again. */

@@ -11,8 +11,10 @@
 #include "refusal.h"
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
-enum console { CONSOLE_COM1, CONSOLE_COM2, CONSOLE_NONE };
-
+/* An I/O port, or: */
+#define CONSOLE_NONE 0
+#define CONSOLE_AUTO 0x10000 /* the one that ACPI's SPCR names, else COM1 */
+#define CONSOLE_PORT_MAX 0xfff8 /* a UART has eight */
 
 /* The steps of NMI bookkeeping, each of which can be left out to price it, or to see what it is
  * for. */
@@ -27,13 +29,14 @@ enum bookkeeping_step {
 #define TICK_MAX_MS 10000
 #define WAIT_DEFAULT_S 15
 #define WAIT_MAX_S 3600
+#define PROCESSORS_MAX 512
 
 #define OPTION_PATH_MAX 256
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
 
 struct options {
     enum policy policy;
-    enum console console;
+    uint32_t console;
     bool apic_trap;     /* apic=trap was asked for; what holds is in settings.h */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
@@ -47,6 +50,8 @@ struct options {
     bool start;           /* off: the last run's log is saved, and that is all */
     uint32_t wait_s;      /* how long a refusal, or a fault that ends in a reset, can be read */
     uint32_t tick_ms;   /* 0: no tick */
+    uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */
+    bool vtd;           /* devices are kept to the guest's map where there is VT-d */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];
     char append[OPTION_APPEND_MAX];

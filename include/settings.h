@@ -9,6 +9,7 @@
 
 struct settings {
     bool apic_trap; /* asked for, or needed to see SIPIs being sent */
+    uint32_t processors; /* that are started at most, the first one with them */
 };
 
 /* Of a machine with so many processors in the MADT, and IA32_VMX_MISC as VMX has it. A line of the

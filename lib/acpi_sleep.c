@@ -41,16 +41,24 @@ static void scan(struct acpi_header *table, struct acpi_facts *facts)
     }
 }
 
-void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
+struct acpi_header *acpi_dsdt(uint64_t rsdp)
 {
     const struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)acpi_find(
         rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
+
+    if (fadt == NULL)
+        return NULL;
+    bool wide = fadt->narrow.header.length >= sizeof(*fadt) && fadt->x_dsdt != 0;
+    return acpi_table(wide ? fadt->x_dsdt : fadt->narrow.dsdt, "DSDT", 0);
+}
+
+void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
+{
     struct acpi_list list;
 
-    if (fadt == NULL || (!acpi_xsdt(rsdp, &list) && !acpi_rsdt(rsdp, &list)))
+    scan(acpi_dsdt(rsdp), facts);
+    if (!acpi_xsdt(rsdp, &list) && !acpi_rsdt(rsdp, &list))
         return;
-    bool wide = fadt->narrow.header.length >= sizeof(*fadt) && fadt->x_dsdt != 0;
-    scan(acpi_table(wide ? fadt->x_dsdt : fadt->narrow.dsdt, "DSDT", 0), facts);
     for (uint32_t i = 0; i < list.count; i++)
         scan(acpi_table(acpi_list_get(&list, i), "SSDT", 0), facts);
 }

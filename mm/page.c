@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The page allocator: hands out the pool from its low end upwards and never takes a page back.
- * Touches nothing but the pool. Used by one processor at a
- * time, while each of them starts.
+ * Touches nothing but the pool. Used while the processors start, one after the other; but one that
+ * was given up as lost may come late.
  */
 #include <stddef.h>
 
@@ -26,15 +26,17 @@ uint64_t page_pool_free(void) { return (pool.end - pool.next) / PAGE_SIZE; }
 
 void *page_alloc(uint64_t count)
 {
-    if (count == 0 || count > page_pool_free())
-        return NULL;
+    uint64_t at = pool.next, bytes = count * PAGE_SIZE;
 
-    uint64_t *words = (uint64_t *)(uintptr_t)pool.next;
-    uint64_t bytes = count * PAGE_SIZE;
+    do {
+        if (count == 0 || count > (pool.end - at) / PAGE_SIZE)
+            return NULL;
+    } while (!__atomic_compare_exchange_n(&pool.next, &at, at + bytes, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    uint64_t *words = (uint64_t *)(uintptr_t)at;
 
     /* The firmware hands over memory with old contents in it. */
     for (uint64_t i = 0; i < bytes / sizeof(*words); i++)
         words[i] = 0;
-    pool.next += bytes;
     return words;
 }

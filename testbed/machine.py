@@ -249,11 +249,12 @@ class Lab:
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
                  listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, limit=LIMIT,
-                 until=None, panic=None, fork=True, read=()):
+                 until=None, panic=None, fork=True, read=(), tables=None):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
         in the MADT, where they are not those that are there. `limit`: after so many millions of
         emulated instructions the run ends with STATUS_LIMIT. `until`: a little after this text on
         the console it ends with STATUS_TEXT, for consoles after which nothing else happens.
+        `tables`: called with the folder of the machine's ACPI tables, to change them.
         `fork`: from a server of boots, unless FORK=0; else from power-on. `read`: files of
         EFI/pmuvisor on the disk, as the run left them."""
         def make():
@@ -267,6 +268,8 @@ class Lab:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
                 tool([path("testbed", "acpi", "build.sh"), acpi, str(listed or cpus)])
+                if tables:
+                    tables(acpi)
                 arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
                              "--entry", entry, "--append", words, "--config", options,
                              "--kernel", kernel or self.kernel(flavour),

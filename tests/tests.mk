@@ -83,9 +83,10 @@ test-image:
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
-check-all e2e same: test-image vtd-image $(CHECK_PROGRAM) $(CHECK_JOB)
+check-all e2e same: test-image vtd-image la57-image $(CHECK_PROGRAM) $(CHECK_JOB)
 
 include tests/vtd/vtd.mk
+include tests/la57/la57.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk

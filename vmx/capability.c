@@ -93,12 +93,6 @@ bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct ref
     if (!vmx_controls_choose(&capability, o, &controls, r))
         return false;
 
-    /* The hypervisor's tables have 4 levels, and CR4.LA57 cannot change in 64-bit mode. */
-    if (read_cr4() & CR4_LA57)
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "firmware runs with 5-level paging (CR4.LA57 is 1, wanted 0): turn it off in "
-                      "the firmware setup");
-
     /* Some firmware only forgets the bit; a VMXON where VMX is truly in use would fail. */
     if (read_cr4() & CR4_VMXE)
         log_printf("warning: firmware left CR4.VMXE on; should VMXON fail, turn off what uses VMX in "

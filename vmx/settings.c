@@ -18,9 +18,13 @@ static bool needs_apic_trap(uint32_t processors, uint64_t vmx_misc)
 struct settings settings_derive(const struct options *asked, uint32_t processors,
                                 uint64_t vmx_misc)
 {
-    bool needed = needs_apic_trap(processors, vmx_misc);
+    uint32_t most = asked->processors != 0 ? asked->processors : PROCESSORS_MAX;
+
+    if (most > processors)
+        most = processors > 0 ? processors : 1; /* no MADT: this one */
+    bool needed = needs_apic_trap(most, vmx_misc);
 
     if (needed && !asked->apic_trap)
         log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
-    return (struct settings){.apic_trap = asked->apic_trap || needed};
+    return (struct settings){.apic_trap = asked->apic_trap || needed, .processors = most};
 }

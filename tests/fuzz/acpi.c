@@ -160,7 +160,8 @@ static void check_edited(uint64_t rsdp, uint32_t kept, struct guest_acpi_result 
     struct acpi_header *fadt = acpi_find(rsdp, "FACP", sizeof(struct acpi_fadt));
     uint32_t id;
 
-    /* acpi_find() takes tables with a right checksum only. */
+    CHECK(!done.processors_limited || madt == NULL || acpi_sum(madt, madt->length) == 0, "MADT's sum");
+    CHECK(!done.reset_watched || fadt == NULL || acpi_sum(fadt, fadt->length) == 0, "FADT's sum");
     if (done.processors_limited) {
         unsigned found = 0;
         CHECK(madt != NULL && inside(madt, area, size), "the MADT is not the copy");

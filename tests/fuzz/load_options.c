@@ -17,18 +17,22 @@ static void check_load_options(const uint8_t *bytes, size_t size, const uint16_t
     char *out = malloc(LOAD_OPTIONS_MAX);
     struct refusal r = {.kind = REFUSE_NO_MEMORY};
     struct options o;
+    bool ignored;
 
     CHECK(copy != NULL && out != NULL, "%zu bytes", size);
     memset(out, '?', LOAD_OPTIONS_MAX);
     if (size != 0)
         memcpy(copy + ODD_ADDRESS, bytes, size);
-    if (load_options_text(copy + ODD_ADDRESS, size, image_path, out, &r)) {
+    if (load_options_text(copy + ODD_ADDRESS, size, image_path, out, &ignored, &r)) {
         size_t length = strnlen(out, LOAD_OPTIONS_MAX), characters = 0;
         CHECK(length < LOAD_OPTIONS_MAX, "no end");
         while (characters < size / 2 && (bytes[2 * characters] | bytes[2 * characters + 1]) != 0)
             characters++;
         /* What is left is the end of what was there. */
         CHECK(length <= characters, "%zu of %zu", length, characters);
+        CHECK(!ignored || length == 0, "%zu characters of what was ignored", length);
+        for (size_t i = 0; i < characters && ignored; i++)
+            CHECK(bytes[2 * i] != '=' || bytes[2 * i + 1] != 0, "an option was ignored");
         for (size_t i = 0; i < length; i++)
             CHECK((uint8_t)out[i] == bytes[2 * (characters - length + i)], "character %zu", i);
         options_default(&o);

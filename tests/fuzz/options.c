@@ -35,9 +35,10 @@ static void check_text(const char *text, size_t size)
 static void check_ranges(const struct options *o)
 {
     CHECK(o->policy <= POLICY_MSR_NMI, "%d", (int)o->policy);
-    CHECK(o->console <= CONSOLE_NONE, "%d", (int)o->console);
+    CHECK(o->console <= CONSOLE_PORT_MAX || o->console == CONSOLE_AUTO, "0x%x", o->console);
     CHECK(o->tick_ms <= TICK_MAX_MS, "%u", o->tick_ms);
     CHECK(o->wait_s <= WAIT_MAX_S, "%u", o->wait_s);
+    CHECK(o->processors <= PROCESSORS_MAX, "%u", o->processors);
     CHECK((o->bookkeeping & ~(uint32_t)BOOKKEEPING_ALL) == 0, "0x%x", o->bookkeeping);
     CHECK(o->kernel[0] != '\0', "no kernel");
     check_text(o->kernel, sizeof(o->kernel));
@@ -49,10 +50,9 @@ static void check_ranges(const struct options *o)
 /* As a user would write it. */
 static int render(const struct options *o, char *out, size_t size)
 {
-    static const char *const consoles[] = {
-        [CONSOLE_COM1] = "com1", [CONSOLE_COM2] = "com2", [CONSOLE_NONE] = "none"};
-    char steps[64] = "";
+    char steps[64] = "", port[16];
 
+    snprintf(port, sizeof(port), "0x%x", o->console);
     snprintf(steps, sizeof(steps), "%s%s%s%s", o->bookkeeping & BOOKKEEPING_LOST ? ",lost" : "",
              o->bookkeeping & BOOKKEEPING_SKID ? ",skid" : "",
              o->bookkeeping & BOOKKEEPING_UNBLOCK ? ",unblock" : "",
@@ -60,15 +60,16 @@ static int render(const struct options *o, char *out, size_t size)
     return snprintf(out, size,
                     "policy=%s apic=%s console=%s pmu=%s stats=%s tick=%u user_hypercalls=%d\n"
                     "unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
-                    "wait=%u fault=%s marks=%s start=%s\n"
+                    "wait=%u fault=%s marks=%s start=%s processors=%u vtd=%s\n"
                     "kernel=%s initrd=%s append=%s\n",
-                    policy_name(o->policy), o->apic_trap ? "trap" : "pass", consoles[o->console],
+                    policy_name(o->policy), o->apic_trap ? "trap" : "pass", o->console == CONSOLE_NONE ? "none" : o->console == CONSOLE_AUTO ? "auto" : port,
                     o->pmu ? "on" : "off", o->stats_cycles ? "cycles" : "counts", o->tick_ms,
                     o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
                     o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto",
                     steps[0] != '\0' ? steps + 1 : "none", o->wait_s,
                     o->fault_reset ? "reset" : "halt", o->marks ? "on" : "off",
-                    o->start ? "on" : "off", o->kernel, o->initrd, o->append);
+                    o->start ? "on" : "off", o->processors, o->vtd ? "on" : "off", o->kernel,
+                    o->initrd, o->append);
 }
 
 static void check_same(const struct options *a, const struct options *b)
@@ -90,6 +91,8 @@ static void check_same(const struct options *a, const struct options *b)
     SAME(fault_reset);
     SAME(marks);
     SAME(start);
+    SAME(processors);
+    SAME(vtd);
 #undef SAME
     CHECK(strcmp(a->kernel, b->kernel) == 0, "'%s' and '%s'", a->kernel, b->kernel);
     CHECK(strcmp(a->initrd, b->initrd) == 0, "'%s' and '%s'", a->initrd, b->initrd);

@@ -62,6 +62,7 @@ INDIRECT = {
     "vmx/start/machine.o": ["start_guest"],
     "vmx/start/mark.o": ["last_note"],
     "vmx/root/fault.o": ["last_note"],
+    "vmx/start/tsc.o": ["vmx/start/tsc.o"],                       # CPUID, clocks
 }
 
 # What comes before an object file's path from the top: the folder of the build.

@@ -19,7 +19,7 @@
 #define SETUP_SIZE 1024 /* one setup sector behind the boot sector */
 #define KERNEL_SIZE 4096
 #define INIT_SIZE 16384
-#define DESCRIPTORS_MAX 400
+#define DESCRIPTORS_MAX 1500
 #define LOADER_DATA 2
 #define CONVENTIONAL 7
 #define RUNTIME_DATA 6

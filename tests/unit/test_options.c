@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ static void test_defaults(void **state)
     struct options o;
     accept(&o, "");
     assert_int_equal(o.policy, POLICY_MSR_NMI);
-    assert_int_equal(o.console, CONSOLE_COM1);
+    assert_int_equal(o.console, CONSOLE_AUTO);
     assert_true(o.pmu);
     assert_false(o.stats_cycles);
     assert_int_equal(o.tick_ms, TICK_DEFAULT_MS);
@@ -65,6 +66,8 @@ static void test_defaults(void **state)
     assert_false(o.fault_reset);
     assert_false(o.marks);
     assert_true(o.start);
+    assert_int_equal(o.processors, 0);
+    assert_true(o.vtd);
     assert_string_equal(o.kernel, "vmlinuz");
     assert_string_equal(o.initrd, "initrd.img");
     assert_string_equal(o.append, "");
@@ -79,7 +82,7 @@ static void test_every_option(void **state)
     assert_int_equal(o.policy, POLICY_MSR_NMI);
     assert_string_equal(o.kernel, "/boot/k");
     assert_string_equal(o.initrd, "\\i.img");
-    assert_int_equal(o.console, CONSOLE_COM2);
+    assert_int_equal(o.console, 0x2f8);
     assert_false(o.pmu);
     assert_true(o.stats_cycles);
     assert_string_equal(o.append, " a=b  c=d");
@@ -146,6 +149,43 @@ static void test_apic(void **state)
     reject("apic=x2", "option apic: found 'x2'", "wanted pass or trap");
 }
 
+static void test_ways_round_trouble(void **state)
+{
+    (void)state;
+    struct options o;
+    accept(&o, "processors=1 vtd=off");
+    assert_int_equal(o.processors, 1);
+    assert_false(o.vtd);
+    accept(&o, "vtd=on processors=512");
+    assert_int_equal(o.processors, 512);
+    assert_true(o.vtd);
+    reject("processors=513", "option processors: found '513'", "wanted a number up to 512");
+    reject("vtd=0", "option vtd: found '0'", "wanted on or off");
+}
+
+static void test_console(void **state)
+{
+    (void)state;
+    struct options o;
+    static const struct {
+        const char *text;
+        uint32_t port;
+    } cases[] = {{"console=com1", 0x3f8},   {"console=0x3e8", 0x3e8}, {"console=0x6Ab0", 0x6ab0},
+                 {"console=0xfff8", 0xfff8}, {"console=0x1", 1},       {"console=none", CONSOLE_NONE},
+                 {"console=0x2e8 console=auto", CONSOLE_AUTO}};
+    static const char *const wrong[] = {"0x", "0x0", "0xfff9", "0x1000000000000003f8", "0x3g8", "3f8",
+                                        "0X3f8", "com3", ""};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        accept(&o, cases[i].text);
+        assert_int_equal(o.console, cases[i].port);
+    }
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "console=%s", wrong[i]);
+        reject(text, "option console: found '", "wanted auto, com1, com2, none or an I/O port");
+    }
+}
+
 static void test_later_source_wins(void **state)
 {
     (void)state;
@@ -171,14 +211,14 @@ static void test_refusals(void **state)
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "wait fault marks start pmu stats tick user_hypercalls unblock platform_nmi mitigations bookkeeping; correct or "
-           "remove it", "test.cfg: ");
+           "wait fault marks start pmu stats tick processors vtd user_hypercalls unblock "
+           "platform_nmi mitigations bookkeeping; correct or remove it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
     reject("policy=", "found ''", "msr+nmi");
     reject("policy=ms", "found 'ms'", "intercept, msr or msr+nmi");
     reject("policy=msr+nmi2", "found 'msr+nmi2'", "intercept, msr or msr+nmi");
-    reject("console=com3", "option console: found 'com3'", "com1, com2 or none");
+    reject("console=com3", "option console: found 'com3'", "com1, com2, none or an");
     reject("pmu=yes", "option pmu: found 'yes'", "on or off");
     reject("stats=time", "option stats: found 'time'", "counts or cycles");
     reject("wait=3601", "option wait: found '3601'", "seconds from 0 to 3600");
@@ -262,7 +302,8 @@ static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusa
     unsigned char *wide = calloc(2 * n + 1, 1); /* one more byte: an odd size */
     for (size_t i = 0; i < strlen(ascii); i++)
         wide[2 * i] = (unsigned char)ascii[i];
-    bool ok = load_options_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, r);
+    bool ignored, ok = load_options_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, &ignored, r);
+    assert_false(ignored);
     free(wide);
     return ok;
 }
@@ -293,7 +334,8 @@ static void test_load_options(void **state)
     assert_string_equal(out, "");
     assert_true(load("kernel=x.efi", 0, out, &r));
     assert_string_equal(out, "kernel=x.efi");
-    assert_true(load_options_text(NULL, 0, u"", out, &r));
+    bool ignored;
+    assert_true(load_options_text(NULL, 0, u"", out, &ignored, &r));
     assert_string_equal(out, "");
 }
 
@@ -311,9 +353,38 @@ static void test_load_options_refused(void **state)
     assert_int_equal(r.kind, REFUSE_BAD_OPTION);
     assert_non_null(strstr(r.line, "found 4096 characters, wanted at most 4095"));
 
-    const uint16_t wide[] = {'p', 0x20ac};
-    assert_false(load_options_text(wide, sizeof(wide), u"", out, &r));
+    bool ignored;
+    const uint16_t wide[] = {'p', 0x20ac, '=', '1'};
+    assert_false(load_options_text(wide, sizeof(wide), u"", out, &ignored, &r));
     assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
+}
+
+/* What firmware puts there by itself on a direct boot. */
+static void test_load_options_ignored(void **state)
+{
+    (void)state;
+    /* EDK II's mark of an option that it made itself; Windows' own, with text behind it. */
+    static const uint8_t guid[] = {0x4e, 0xac, 0x08, 0x81, 0x11, 0x9f, 0x59, 0x4d,
+                                   0x85, 0x0e, 0xe2, 0x1a, 0x52, 0x2c, 0x59, 0xb2};
+    static const uint8_t windows[] = "WINDOWS\0\1\0\0\0\x88\0\0\0x\0";
+    static const uint16_t control[] = {1, 2, 3};
+    static uint8_t noise[2 * LOAD_OPTIONS_MAX + 2];
+    const struct {
+        const void *bytes;
+        uint64_t size;
+    } cases[] = {{guid, sizeof(guid)}, {windows, sizeof(windows)}, {control, sizeof(control)},
+                 {noise, sizeof(noise)}};
+    char out[LOAD_OPTIONS_MAX];
+    struct refusal r;
+
+    memset(noise, 0xb7, sizeof(noise));
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool ignored = false;
+        memset(out, '?', sizeof(out));
+        assert_true(load_options_text(cases[i].bytes, cases[i].size, u"", out, &ignored, &r));
+        assert_true(ignored);
+        assert_string_equal(out, "");
+    }
 }
 
 static void test_append_path(void **state)
@@ -390,6 +461,8 @@ int main(void)
         cmocka_unit_test(test_lines_and_comments),
         cmocka_unit_test(test_bookkeeping),
         cmocka_unit_test(test_apic),
+        cmocka_unit_test(test_ways_round_trouble),
+        cmocka_unit_test(test_console),
         cmocka_unit_test(test_later_source_wins),
         cmocka_unit_test(test_empty_initrd_means_none),
         cmocka_unit_test(test_refusals),
@@ -398,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_noise),
         cmocka_unit_test(test_load_options),
         cmocka_unit_test(test_load_options_refused),
+        cmocka_unit_test(test_load_options_ignored),
         cmocka_unit_test(test_append_path),
         cmocka_unit_test(test_join_path),
     };

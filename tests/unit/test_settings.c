@@ -56,11 +56,30 @@ static void test_without_wait_for_sipi(void **state)
     expect(true, 2, 0, true, false);
 }
 
+static void test_processors(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t asked, listed, most;
+    } cases[] = {{0, 0, 1}, {0, 1, 1}, {0, 4, 4}, {0, 512, 512}, {0, 4000, 512}, {1, 0, 1},
+                 {1, 4, 1}, {4, 4, 4}, {5, 4, 4}, {3, 4000, 3}};
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct options options = {.processors = cases[i].asked};
+        assert_int_equal(settings_derive(&options, cases[i].listed, WAIT_FOR_SIPI).processors,
+                         cases[i].most);
+    }
+    /* One alone waits for no SIPI. */
+    const struct options one = {.processors = 1};
+    assert_false(settings_derive(&one, 4, 0).apic_trap);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_asked),
         cmocka_unit_test(test_without_wait_for_sipi),
+        cmocka_unit_test(test_processors),
     };
     log_add_sink(catch);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,20 +14,6 @@
 
 #define TIMER_MAX 0xffffffffULL
 
-/* 0: CPUID does not tell. */
-static uint64_t tsc_khz(void)
-{
-    uint32_t last = cpuid(0, 0).eax;
-
-    if (last >= CPUID_LEAF_TSC) {
-        struct cpuid_result r = cpuid(CPUID_LEAF_TSC, 0);
-        if (r.eax != 0 && r.ebx != 0 && r.ecx != 0)
-            return (uint64_t)r.ecx * r.ebx / r.eax / 1000;
-    }
-    return last >= CPUID_LEAF_FREQUENCY ? (cpuid(CPUID_LEAF_FREQUENCY, 0).eax & 0xffff) * 1000ULL
-                                        : 0;
-}
-
 /* Hidden MWAIT does not keep a guest from deep C-states where reads of I/O ports are taken as
  * MWAIT: firmware has set that up and locked it, and AML names the ports. A trapped read could only
  * end at once, since it is executed with interrupts disabled and must wake by them: the guest would
@@ -47,7 +33,7 @@ static void say_where_it_stops(void)
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
 {
     uint32_t ms = cpu->boot->options.tick_ms;
-    uint64_t khz = tsc_khz();
+    uint64_t khz = cpu->tsc_khz;
 
     if (ms == 0)
         return;
@@ -55,7 +41,7 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
     if (!available || khz == 0) {
         if (first)
             log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",
-                   available ? "CPUID does not tell the TSC frequency"
+                   available ? "the TSC's frequency is not known"
                              : "the processor has no VMX-preemption timer");
         return;
     }

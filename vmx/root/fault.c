@@ -55,6 +55,11 @@ void hypervisor_fault(const char *format, ...)
     format_text_v(line + start, sizeof(line) - start, format, arguments);
     va_end(arguments);
 
+    if (descriptors_loaded() && this_cpu()->starting) {
+        this_cpu()->starting = false; /* a fault in here ends the machine */
+        log_printf("pmuvisor: processor %u, being started: %s\n", this_cpu()->apic_id, line);
+        processor_end(this_cpu(), 0, true);
+    }
     processors_stop();
     framebuffer_restart();
     log_printf("\npmuvisor: %s\n", line);
@@ -116,12 +121,18 @@ uint64_t root_exception(const struct exception_frame *f)
          f->rip == (uint64_t)rdpmc_may_fault || f->rip == (uint64_t)xsetbv_may_fault))
         return (uint64_t)safe_access_faulted;
 
-    processors_stop();
-    if (++reports > REPORTS_MAX) {
+    bool alone = this_cpu()->starting;
+
+    if (!alone) {
+        processors_stop();
+        reports++;
+    }
+    if (reports > REPORTS_MAX) {
         reset_as_asked(false);
         halt_forever();
     }
-    framebuffer_restart();
+    if (!alone)
+        framebuffer_restart();
     log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
     log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
     log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);

@@ -18,7 +18,8 @@ bool xsetbv_safe(uint32_t index, uint64_t value);
 /* Logs what the machine-check MSRs have. SDM Vol. 3, "Machine-Check Architecture". */
 void machine_check_report(void);
 
-/* Prints the reason and the log's tail, and stops the machine for good. */
+/* Prints the reason and the log's tail, and stops the machine for good; of a processor that is being
+ * started the reason alone, and it stops alone. */
 _Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What fault.asm leaves on the stack, lowest address first. */

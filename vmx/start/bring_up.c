@@ -15,12 +15,7 @@
 #include "vmx/root/fault.h"
 
 #define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
-#define READY_US 1000000 /* from its first instruction here to that */
-
-struct trampoline_parameters {
-    uint64_t cr3, stack, argument, entry;
-};
-extern const char trampoline_start[], trampoline_parameters[], trampoline_end[];
+#define READY_US 1000000 /* from its first instruction here to readiness */
 
 static const struct start *first_start;
 static uint64_t apic_base_page;
@@ -44,6 +39,15 @@ static bool fits_first(struct start *s, const struct start *first)
     return true;
 }
 
+/* Of the start of one, its own and the starter's: the first to say how it went decides. */
+static bool settle(struct start *s, enum start_state state)
+{
+    enum start_state starting = STARTING;
+
+    return __atomic_compare_exchange_n(&s->state, &starting, state, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE);
+}
+
 /* Where the trampoline leads, on the processor's own stack and the hypervisor's page tables. */
 static _Noreturn void started(struct start *s)
 {
@@ -54,12 +58,14 @@ static _Noreturn void started(struct start *s)
         /* In VMX operation, where it can be, no INIT of the guest's reaches it. */
         if (s->capability.basic != 0)
             (void)processor_vmxon(s);
-        s->state = REFUSED;
+        (void)settle(s, REFUSED);
         processor_end(s->cpu, 0, true);
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
-    s->state = READY;
+    s->cpu->starting = false;
+    if (!settle(s, READY))
+        processor_end(s->cpu, 0, true);
     while (!processors_running)
         cpu_relax();
     write_cr3(read_cr3()); /* the trampoline's page is not mapped any more */
@@ -67,31 +73,27 @@ static _Noreturn void started(struct start *s)
     vmx_launch();
 }
 
-static void set_parameters(const struct boot_info *bi, struct start *s)
-{
-    uint64_t offset = (uint64_t)(trampoline_parameters - trampoline_start);
-
-    *(struct trampoline_parameters *)(bi->trampoline.base + offset) = (struct trampoline_parameters){
-        s->cpu->host_cr3, s->cpu->root_stack, (uint64_t)s, (uint64_t)started};
-}
-
 static void start_one(const struct boot_info *bi, uint32_t apic_id)
 {
     struct start *s = processor_new(bi, apic_id, first_start->cpu->host_cr3);
 
+    s->cpu->starting = true;
     s->cpu->ept_root = first_start->cpu->ept_root;
-    set_parameters(bi, s);
+    s->cpu->tsc_khz = first_start->cpu->tsc_khz;
+    trampoline_set(bi->trampoline.base, s, started);
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
         log_printf("pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
                    "the hypervisor if it starts it\n", apic_id);
         return;
     }
-    /* It runs this program: it ends in one of the states, or stops the machine with its fault. */
-    for (unsigned us = 0; us < READY_US && s->state == STARTING; us++)
+    for (unsigned us = 0; us < READY_US && s->state == STARTING && !s->cpu->ended; us++)
         delay_us(1);
-    if (s->state == STARTING)
-        hypervisor_fault("processor %u was lost during its start", apic_id);
-    if (s->state == READY)
+    if (settle(s, LOST)) {
+        if (!s->cpu->in_vmx)
+            (void)apic_send(apic_id, ICR_INIT); /* it comes to an end, wherever it is */
+        log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
+                   "which leaves the hypervisor if it starts it\n", apic_id);
+    } else if (s->state == READY)
         processors_add(s->cpu);
     else
         log_printf("pmuvisor: processor %u cannot be used and is hidden from the guest: %s\n",
@@ -102,16 +104,15 @@ void processors_start(const struct boot_info *bi, const struct start *first)
 {
     uint64_t root = first->cpu->host_cr3;
     uint32_t known = bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
+    uint32_t most = bi->settings.processors;
 
     first_start = first;
     apic_base_page = apic_page().base;
     processors_add(first->cpu);
-    if (bi->trampoline.size != 0 && known > 1) {
+    if (bi->trampoline.size != 0 && most > 1) {
         if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
             needed(NULL);
-        memcpy((void *)bi->trampoline.base, trampoline_start,
-               (uint64_t)(trampoline_end - trampoline_start));
-        for (uint32_t i = 0; i < known; i++)
+        for (uint32_t i = 0; i < known && processors.count < most; i++)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
                 start_one(bi, bi->acpi.apic_id[i]);
         host_paging_unmap(root, bi->trampoline.base);
@@ -120,7 +121,9 @@ void processors_start(const struct boot_info *bi, const struct start *first)
     if (bi->acpi.processors > 1)
         log_printf("pmuvisor: %u of %u processors are under VMX%s\n", processors.count,
                    bi->acpi.processors,
-                   bi->trampoline.size == 0 ? ": no free page below 640 KiB to start others" : "");
+                   processors.count == most ? most < known ? ", as processors= says; the others stay "
+                                                             "off" : ""
+                   : bi->trampoline.size == 0 ? ": no free page below 640 KiB to start others" : "");
 }
 
 void processors_go(void)

@@ -18,9 +18,10 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 #include "vmx/start/start.h"
+#include "vmx/start/tsc.h"
 
 #define LOG_PAGES ((sizeof(struct log_ring) + PAGE_SIZE - 1) / PAGE_SIZE)
-#define POOL_FIXED_PAGES (16 + LOG_PAGES) /* what is not of one processor */
+#define POOL_FIXED_PAGES (18 + LOG_PAGES) /* what is not of one processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
 
@@ -52,7 +53,11 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     m->hidden[count++] = bi->pool;
     if (bi->settings.apic_trap)
         m->hidden[count++] = apic_page();
-    vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+    m->vtd.dmar.unit_count = 0;
+    if (bi->options.vtd)
+        vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+    else
+        refuse(&m->vtd.why, REFUSE_UNSUPPORTED, "vtd=off");
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
         m->hidden[count++] = m->vtd.dmar.units[i];
     m->q = (struct ept_request){
@@ -71,7 +76,7 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     plan_map(bi, &capability, &map);
     uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
                      vtd_pages_needed(&map.vtd, &map.q) +
-                     (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
+                     bi->settings.processors * PROCESSOR_PAGES;
     /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */
     pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
@@ -138,6 +143,7 @@ static void say_start(const struct cpu *cpu)
 /* On the hypervisor's own page tables and stack. */
 static _Noreturn void start_guest(struct start *s)
 {
+    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* 32-bit code may have been on the way */
     mark(s->cpu->boot, "entering VMX operation");
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
@@ -167,12 +173,18 @@ void hypervisor_start(const struct boot_info *bi)
         hypervisor_fault("%s", s->refusal.line);
     mark(bi, "the guest's memory map and VT-d");
     cpu->ept_root = contain(bi, &s->capability);
+    if (bi->options.tick_ms != 0)
+        cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
     mark(bi, "starting the other processors");
     processors_start(bi, s);
     mark(bi, "loading the kernel");
     if (!linux_load(bi, &processors, &s->guest, &refusal))
         hypervisor_fault("%s", refusal.line);
+
+    uint64_t target = (uint64_t)start_guest, cr3 = cpu->host_cr3, page = 0;
+    if (read_cr4() & CR4_LA57)
+        target = leave_5_levels(s, start_guest, &page, &cr3);
 
     /* From here on nothing but the image, the pool, the APIC and the screen is mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
@@ -184,7 +196,7 @@ void hypervisor_start(const struct boot_info *bi)
                      "call *%2\n\t"
                      "ud2"
                      :
-                     : "r"(cpu->host_cr3), "r"(cpu->root_stack), "r"(start_guest), "D"(s)
+                     : "r"(cr3), "r"(cpu->root_stack), "r"(target), "D"(s), "b"(page)
                      : "memory");
     __builtin_unreachable();
 }

@@ -21,7 +21,7 @@ struct start {
     struct guest_entry guest; /* the first processor's; the others wait for a SIPI */
     struct refusal refusal;   /* why this processor cannot be used */
     volatile bool arrived;    /* it has its own descriptor tables */
-    volatile enum { STARTING, REFUSED, READY } state;
+    volatile enum start_state { STARTING, REFUSED, READY, LOST } state;
 };
 
 /* Pages of the pool that one processor needs at most. */
@@ -48,6 +48,13 @@ void processors_go(void);
 
 /* With marks=on: notes the step that comes, in firmware's variable. On the first processor. */
 void mark(const struct boot_info *bi, const char *step);
+/* Writes the trampoline (apic/trampoline.asm) to a page: it leads to entry(s) on the processor's own
+ * stack and the hypervisor's page tables. */
+void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s));
+/* Where paging has 5 levels: what leads to entry(s) as well, with 4 levels. Gives the address to go to
+ * on tables *cr3, with RBX = *page, and logs a line. */
+uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
+                        uint64_t *cr3);
 
 /* A page, or pages, that the start cannot do without. */
 void *needed(void *page);

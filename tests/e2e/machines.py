@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# machines.py: ACPI tables of odd machines, for the tests: the test bed's own, changed.
+import os
+import struct
+
+LENGTH, CHECKSUM = 4, 9  # offsets in a table's header; ACPI, "System Description Table Header"
+HEADER_BYTES = 36
+
+
+def sealed(table):
+    """The table with its length and checksum."""
+    table = bytearray(table)
+    struct.pack_into("<I", table, LENGTH, len(table))
+    table[CHECKSUM] = 0
+    table[CHECKSUM] = -sum(table) & 0xff
+    return table
+
+
+def header(signature):
+    return struct.pack("<4sIBB6s8sI4sI", signature, 0, 1, 0, b"PMUV", b"TESTBED", 1, b"INTL", 1)
+
+
+def edit(folder, name, change):
+    """Writes one of the compiled tables anew, as `change` gives it."""
+    file = os.path.join(folder, f"{name}.aml")
+    with open(file, "rb") as source:
+        table = bytearray(source.read())
+    with open(file, "wb") as out:
+        out.write(change(table))
+
+
+def write(folder, name, table):
+    with open(os.path.join(folder, f"{name}.aml"), "wb") as out:
+        out.write(table)
+
+
+def spcr(space, address, rate=7, kind=0):
+    """Microsoft, "Serial Port Console Redirection Table", revision 2."""
+    return sealed(header(b"SPCR") + struct.pack("<B3xBBBBQBBIBBBBBx", kind, space, 8, 0, 1, address,
+                                                0, 4, 0, rate, 0, 1, 0, 3) +
+                  struct.pack("<HHBBBIBI", 0xffff, 0xffff, 0, 0, 0, 0, 0, 0))
+
+
+def local_apic(number, apic_id):
+    return struct.pack("<BBBBI", 0, 8, number, apic_id, 1)
+
+
+def local_x2apic(number, apic_id):
+    return struct.pack("<BBxxIII", 9, 16, apic_id, 1, number)
+
+
+def pkg_length(size):
+    """AML's PkgLength of four bytes, for what has `size` bytes behind it."""
+    size += 4
+    return bytes([3 << 6 | size & 15, size >> 4 & 255, size >> 12 & 255, size >> 20 & 255])
+
+
+def padding(size):
+    """AML: Name (PADD, Buffer () {...}) with so many bytes."""
+    length = b"\x0c" + struct.pack("<I", size)
+    return b"\x08PADD\x11" + pkg_length(len(length) + size) + length + bytes(size)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The trampoline's copies: in the page below 1 MiB for processors that start, and in a page of the
+ * pool for the first one where firmware runs with 5-level paging. The hypervisor's tables have 4
+ * levels, and CR4.LA57 cannot change while paging is on.
+ * SDM Vol. 3, "4-Level Paging and 5-Level Paging"; "Control Registers" (CR4.LA57).
+ */
+#include "vmx/start/start.h"
+
+#include <string.h>
+
+struct trampoline_parameters {
+    uint64_t cr3, stack, argument, entry;
+};
+extern const char trampoline_start[], trampoline_leave[], trampoline_parameters[], trampoline_end[];
+
+void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s))
+{
+    uint64_t offset = (uint64_t)(trampoline_parameters - trampoline_start);
+
+    memcpy((void *)page, trampoline_start, (uint64_t)(trampoline_end - trampoline_start));
+    *(struct trampoline_parameters *)(page + offset) = (struct trampoline_parameters){
+        s->cpu->host_cr3, s->cpu->root_stack, (uint64_t)s, (uint64_t)entry};
+}
+
+/* Pages of the pool lie below 4 GiB, as 32-bit code and a CR3 without 64-bit mode need them. One
+ * more table on top of the hypervisor's own is 5-level paging with the same map. */
+uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
+                        uint64_t *cr3)
+{
+    uint64_t *top = needed(page_alloc(1));
+
+    *page = (uint64_t)needed(page_alloc(1));
+    trampoline_set(*page, s, entry);
+    if (!host_paging_map(s->cpu->host_cr3, (struct range){*page, PAGE_SIZE}, HOST_READ_EXECUTE))
+        needed(NULL);
+    top[0] = s->cpu->host_cr3 | PTE_P | PTE_RW;
+    *cr3 = (uint64_t)top;
+    log_printf("pmuvisor: firmware's 5-level paging is left\n");
+    return *page + (uint64_t)(trampoline_leave - trampoline_start);
+}
