@@ -71,6 +71,8 @@ help:
 	@sed -n '3,9s/^# \{0,1\}//p' Makefile
 
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
+# What runs once, before the guest, is small rather than fast.
+$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o: CFLAGS += -Os
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

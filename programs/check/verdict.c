@@ -14,6 +14,7 @@
 static const char *const informs[] = {
     "VMX controls ", "EPT pages:", "pmuvisor: EPT maps ", "pmuvisor: DMA contained ",
     "pmuvisor: mitigations:", "pmuvisor: starting the guest", "pmuvisor: tick every ",
+    "pmuvisor: TSC:",
 };
 
 static struct verdict *verdict;

@@ -19,6 +19,7 @@ STARTED = "pmuvisor: starting the guest"
 NOT_JUDGED = (r"PMUvisor0\.[0-9.]+,policy(msr\+nmi|msr|intercept)",
               r"platform:ACPI\w+,.*?processors?,(noframebuffer|framebuffer\d+x\d+)"
               r"(,nofont:notextonitafterfirmware)?",
+              r"pmuvisor:TSC:\d+kHz,measuredby(ACPI'sPMtimer|thePIT),sinceCPUIDdoesnottell",
               r"leavingfirmware", r"guest:kernelat.*?e820entries",
               r"kernelvmlinuz:\d+bytes(,read:[0-9%]*)?",
               r"initrdinitrd\.img:\d+bytes(,read:[0-9%]*)?",
