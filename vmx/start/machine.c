@@ -163,7 +163,7 @@ void hypervisor_start(const struct boot_info *bi)
     write_cr4(read_cr4() & ~CR4_CET);
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
-    log_move(page_alloc(LOG_PAGES)); /* the first of all: it is at POOL_LOG_OFFSET */
+    log_move(needed(page_alloc(LOG_PAGES))); /* the first of all: it is at POOL_LOG_OFFSET */
     mark(bi, "page tables");
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
