@@ -112,6 +112,21 @@ class Files(unittest.TestCase):
             self.assertEqual(results.load(name), good())
             self.assertEqual(os.listdir(os.path.dirname(name)), ["results.json"])
 
+    def test_files_from_before_a_key_was_recorded(self):
+        old = good()
+        for key in results.SINCE:
+            del old["environment"][key]
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "old.json")
+            with open(name, "w", encoding="utf-8") as out:
+                json.dump(old, out)
+            self.assertEqual(results.load(name), good())
+
+    def test_one_text_or_one_for_each_column(self):
+        for value, several in (("", False), ("on", False), ("V 1; of 2024", False),
+                               ("native: on; msr: off", True), ("kvm, msr: on; native: off", True)):
+            self.assertEqual(results.of_columns(value), several, value)
+
     def test_bad_results_do_not_replace_good_ones(self):
         with tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "results.json")

@@ -376,7 +376,7 @@ def test_all_processors(lab):
     for name in ("native", "msr+nmi"):
         text = kept[f"bench/{name}.txt"].decode()
         assert 'env: processors="2, jobs on mask 1"' in text, f"{name}: {text[:600]}"
-        assert "experiment=exit item=cpuid " in text and "skip=" not in text, text
+        assert "experiment=exit item=cpuid " in text and "item=all skip=" not in text, text
 
 
 def test_install(lab):
