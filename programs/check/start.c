@@ -182,6 +182,7 @@ static void start(struct boot_info *bi)
 {
     struct refusal r;
 
+    result->late = true;
     units_reset(bi->pool);
     page_pool_init(bi->pool);
     struct start *s = processor_new(bi, apic_id_read(), host_paging_new());

@@ -102,6 +102,15 @@ def sealed(content):
     return content
 
 
+def madt(text, apic_ids):
+    """The MADT with these processors alone."""
+    head = table(text, "APIC")[:44]
+    for apic_id in apic_ids:
+        head += struct.pack("<BBBBI", 0, 8, apic_id, apic_id, 1)
+    struct.pack_into("<I", head, 4, len(head))
+    return sealed(head)
+
+
 def dmar(base):
     body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
     return sealed(bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
@@ -169,6 +178,8 @@ CHANGES = {
                    BOOTS_WITHOUT, ["processor 1 cannot be used and is hidden", "1 of 2"]),
     "madt-damaged": (lambda t: with_table(t, "APIC", table(t, "APIC")[:-1] + b"\x55"), "",
                      BOOTS_WITHOUT, ["DMA is not contained"]),
+    "no-way-to-hide": (lambda t: with_table(t, "APIC", madt(t, (2, 3))), "", REFUSES,
+                       ["stops after it has left firmware: guest: found"]),
     "no-dsdt": (lambda t: with_table(t, "DSDT", b""), "", BOOTS_WITHOUT, ["define no \\_S5"]),
     "unit": (lambda t: with_table(with_line(
         t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
