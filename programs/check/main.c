@@ -81,8 +81,8 @@ static void print_brief(const struct verdict *v)
     printf("\n");
 }
 
-/* How many, what they call themselves (SDM Vol. 2, "CPUID", "The Processor Brand String Method"), and
- * their microcode. */
+/* How many, what they call themselves (SDM Vol. 2, "CPUID", "The Processor Brand String Method"),
+ * and their microcode. */
 static void print_processors(const struct machine *m)
 {
     const struct processor *p = boot_processor(m);

@@ -158,6 +158,10 @@ static bool prepare(struct boot_info *bi, const char *config, const char *load_o
     if (!read_options(&bi->options, config, load_options, &r))
         return refused(&r);
     bi->memory_top = top_of_memory();
+    bi->framebuffer = (struct framebuffer){
+        .base = machine->screen.base, .size = machine->screen.size,
+        .width = machine->screen.width, .height = machine->screen.height,
+        .pixels_per_line = machine->screen.pixels_per_line};
     acpi_facts_read(acpi_make(machine), &bi->acpi);
     if (!machine->tables_complete && find_table(machine, "APIC") == NULL)
         list_processors(&bi->acpi);

@@ -245,7 +245,7 @@ def test_missing_leaf(tmp_path):
 
 
 def test_missing_detail(tmp_path):
-    """Without one that takes only something away: a verdict, without the line that depends on it."""
+    """Without one that takes only something away: a verdict, without the line that needs it."""
     for line, name, gone in (("msr 000000fe", "the MTRRs", "EPT maps"),
                              ("msr 000001a0", "MSR 0x1a0", "tick every")):
         text, _ = re.subn(rf"^{line} .*\n", "", emulator(), flags=re.MULTILINE)
@@ -286,6 +286,7 @@ DAMAGES = {
     "memory-backwards": lambda t: with_line(t, "memory 2 1 Reserved"),
     "memory-kind": lambda t: with_line(t, "memory 1 2"),
     "unit-short": lambda t: with_line(t, "vtd 1 2"),
+    "framebuffer-short": lambda t: with_line(t, "framebuffer 80000000 1000 20"),
     "offline-text": lambda t: with_line(t, "offline some"),
     "x2apic-text": lambda t: with_line(t, "x2apic maybe"),
     "unknown-word": lambda t: with_line(t, "colour blue"),
@@ -328,12 +329,16 @@ def test_flipped(tmp_path):
 
 def test_round_trip(tmp_path):
     """What is read is written the same."""
-    status, text, _ = run("--from", dump("emulator"), "--dump")
+    file = tmp_path / "whole.dump"
+    whole = with_line(emulator(), "framebuffer 80000000 300000 400 300 400\nconfig tick=0\n"
+                                  "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df")
+    file.write_text(whole, encoding="ascii")
+    status, text, _ = run("--from", str(file), "--dump")
     assert status == 0
     again = tmp_path / "again.dump"
     again.write_text(text, encoding="ascii")
     assert run("--from", str(again), "--dump")[1] == text
-    assert sorted(text.splitlines()) == sorted(emulator().splitlines())
+    assert sorted(text.splitlines()) == sorted(whole.splitlines())
 
 
 # ---- the command line ----

@@ -160,8 +160,8 @@ def says(file, options, *more):
 
 
 def agree(lines, text):
-    """Each line that the program has is one of the image's, in this order; gives what other lines the
-    image has. Firmware breaks lines where its screen ends: blanks do not count."""
+    """Each line that the program has is one of the image's, in this order; gives what other lines
+    the image has. Firmware breaks lines where its screen ends: blanks do not count."""
     left, at = [], 0
     text = re.sub(NOT_JUDGED[-1], "", squeeze(text))
     for line in lines:
@@ -203,7 +203,7 @@ def test_starts(lab, machine, options):
 
 
 @pytest.mark.parametrize("machine", [
-    pytest.param(name, marks=[] if name in ("locked-off", "no-vpid") else [pytest.mark.full])
+    pytest.param(name, marks=[] if name == "no-vpid" else [pytest.mark.full])
     for name in REFUSED])
 def test_refuses(lab, machine):
     """The image's refusal, and the program's in the same boot, natively afterwards."""
@@ -222,7 +222,7 @@ def test_refuses(lab, machine):
 
 @pytest.mark.full
 def test_qemu(lab):
-    """QEMU without VMX, with a VT-d unit: the refusal is the image's; the unit's registers are read."""
+    """Without VMX, with a VT-d unit: the refusal is the image's, the unit's registers are read."""
     words = f"{PAYLOAD_APPEND} pmv.run=check pmv.end=poweroff"
     boot = lab.boot("check-qemu", lambda: lab.watch("check-qemu", [
         "qemu-system-x86_64", "-machine", "q35,accel=tcg,kernel-irqchip=split",
