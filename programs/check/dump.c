@@ -86,6 +86,10 @@ void dump_write(const struct machine *m, void *file)
     for (size_t i = 0; i < m->memory_count; i++)
         fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n", m->memory[i].first,
                 m->memory[i].last, m->memory[i].kind);
+    if (m->screen.base != 0)
+        fprintf(out, "framebuffer %" PRIx64 " %" PRIx64 " %" PRIx32 " %" PRIx32 " %" PRIx32 "\n",
+                m->screen.base, m->screen.size, m->screen.width, m->screen.height,
+                m->screen.pixels_per_line);
     for (size_t i = 0; i < m->unit_count; i++)
         fprintf(out, "vtd %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", m->units[i].address,
                 m->units[i].cap, m->units[i].ecap);
@@ -221,6 +225,19 @@ static bool read_unit(struct reader *r, const char *rest)
     return true;
 }
 
+static bool read_screen(struct reader *r, const char *rest)
+{
+    uint64_t place[2], pixels[3];
+    const char *middle, *end;
+
+    if (!numbers(rest, 2, 16, place, &middle) || !numbers(middle, 3, 4, pixels, &end) ||
+        *end != '\0')
+        return bad(r, rest, "framebuffer BASE SIZE WIDTH HEIGHT PIXELS-A-LINE");
+    r->m->screen = (struct screen_line){place[0], place[1], (uint32_t)pixels[0],
+                                        (uint32_t)pixels[1], (uint32_t)pixels[2]};
+    return true;
+}
+
 static bool read_table(struct reader *r, const char *rest)
 {
     const char *number = rest + SIGNATURE_LENGTH;
@@ -340,6 +357,7 @@ static const struct {
     {"source", read_source},       {"fact", read_fact},           {"config", read_config},
     {"secure_boot", read_secure_boot}, {"x2apic", read_x2apic},   {"remapping", read_remapping},
     {"offline", read_offline},     {"memory", read_memory},       {"vtd", read_unit},
+    {"framebuffer", read_screen},
     {"table", read_table},         {"+", read_bytes},             {"tables", read_complete},
     {"cpu", read_cpu},             {"cpuid", read_cpuid},         {"msr", read_msr},
     {END, read_end},

@@ -251,6 +251,7 @@ bool linux_read(struct machine *m, const char *esp, char why[WHY_MAX])
         return false;
     read_log(m);
     read_memory_map(m);
+    read_screen(m);
     read_tables(m);
     read_units(m);
     read_secure_boot(m);

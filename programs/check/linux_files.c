@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/screen_info.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 #include "vtd_registers.h"
 
 #define FILE_MAX (64u << 20)
+#define BOOT_PARAMETERS "/sys/kernel/boot_params/data"
+#define PIXEL_BITS 32
 #define MEMMAP "/sys/firmware/memmap"
 #define TABLES "/sys/firmware/acpi/tables"
 #define IOMMU "/sys/class/iommu"
@@ -139,6 +142,13 @@ static void read_iomem(struct machine *m)
     free(text);
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const struct memory_line *one = a, *other = b;
+
+    return (one->first > other->first) - (one->first < other->first);
+}
+
 void read_memory_map(struct machine *m)
 {
     DIR *folder = opendir(MEMMAP);
@@ -155,6 +165,28 @@ void read_memory_map(struct machine *m)
         closedir(folder);
     if (m->memory_count == 0)
         read_iomem(m);
+    if (m->memory_count > 0)
+        qsort(m->memory, m->memory_count, sizeof(*m->memory), by_address);
+}
+
+/* ---- the screen ---- */
+
+void read_screen(struct machine *m)
+{
+    size_t length;
+    char *parameters = file_text(BOOT_PARAMETERS, &length);
+    struct screen_info s;
+
+    if (parameters != NULL && length >= sizeof(s)) {
+        memcpy(&s, parameters, sizeof(s)); /* the first of them (Linux, zero-page.rst) */
+        if (s.orig_video_isVGA == VIDEO_TYPE_EFI && s.lfb_depth == PIXEL_BITS)
+            m->screen = (struct screen_line){
+                .base = s.lfb_base | (s.capabilities & VIDEO_CAPABILITY_64BIT_BASE
+                                          ? (uint64_t)s.ext_lfb_base << 32 : 0),
+                .size = s.lfb_size, .width = s.lfb_width, .height = s.lfb_height,
+                .pixels_per_line = s.lfb_linelength / (PIXEL_BITS / 8)};
+    }
+    free(parameters);
 }
 
 /* ---- ACPI ---- */

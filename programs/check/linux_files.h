@@ -13,6 +13,8 @@ void run_program(const char *name, const char *argument);
 void add_fact(struct machine *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void read_memory_map(struct machine *m);
+/* As the kernel was told. */
+void read_screen(struct machine *m);
 void read_tables(struct machine *m);
 /* Of the units that the table DMAR names: by sysfs, else from /dev/mem. */
 void read_units(struct machine *m);

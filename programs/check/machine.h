@@ -13,7 +13,8 @@
 #define STATUS_NOT_ASKED 4
 
 struct cpuid_line {
-    uint32_t leaf, subleaf, eax, ebx, ecx, edx; /* registers in a row, as the brand string has them */
+    uint32_t leaf, subleaf;
+    uint32_t eax, ebx, ecx, edx; /* in a row, as the brand string has them */
 };
 
 struct msr_line {
@@ -49,6 +50,12 @@ struct unit_line {
     uint64_t address, cap, ecap;
 };
 
+/* The framebuffer that firmware left; base 0: none, or not told. */
+struct screen_line {
+    uint64_t base, size;
+    uint32_t width, height, pixels_per_line;
+};
+
 enum known { UNKNOWN, OFF, ON };
 
 struct machine {
@@ -58,6 +65,7 @@ struct machine {
     struct table *tables;
     struct unit_line *units;
     size_t processor_count, memory_count, table_count, unit_count;
+    struct screen_line screen;
     bool tables_complete;     /* a table that is not there is not on the machine either */
     uint32_t offline;         /* processors that Linux has, but not online */
     enum known secure_boot;

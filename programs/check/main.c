@@ -74,15 +74,15 @@ static void print_brief(const struct verdict *v)
 {
     switch (v->kind) {
     case BOOTS: printf("PMUvisor boots"); break;
-    case REFUSES: printf("PMUvisor refuses to start: %s", v->refusal); break;
+    case REFUSES: printf("%s%s", v->how, v->refusal); break;
     case BOOTS_WITHOUT: print_lines("PMUvisor boots, but: ", v, "; "); break;
     case NOT_KNOWN: print_unknowns("not known whether PMUvisor boots: ", v, "; ", false); break;
     }
     printf("\n");
 }
 
-/* How many, what they call themselves (SDM Vol. 2, "CPUID", "The Processor Brand String Method"), and
- * their microcode. */
+/* How many, what they call themselves (SDM Vol. 2, "CPUID", "The Processor Brand String Method"),
+ * and their microcode. */
 static void print_processors(const struct machine *m)
 {
     const struct processor *p = boot_processor(m);
@@ -114,7 +114,7 @@ static void print_verdict(const struct machine *m, const struct verdict *v)
             "Not known whether PMUvisor boots: nothing that is known stands against it.\n"};
 
     if (v->kind == REFUSES)
-        printf("PMUvisor refuses to start: %s\n", v->refusal);
+        printf("%s%s\n", v->how, v->refusal);
     else
         printf("%s", titles[v->kind]);
     if (v->kind != BOOTS)
@@ -140,7 +140,7 @@ static void print_log(const struct verdict *v)
     for (size_t i = 0; i < v->count; i++)
         printf("%s\n", v->lines[i].text);
     if (v->refusal[0] != '\0')
-        printf("PMUvisor refuses to start: %s\n", v->refusal);
+        printf("%s%s\n", v->how, v->refusal);
 }
 
 int main(int argc, char *argv[])

@@ -49,6 +49,7 @@ enum verdict_kind { BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN };
 struct verdict {
     enum verdict_kind kind;
     char refusal[400];  /* the image's own sentence, or firmware's reason */
+    const char *how;    /* what comes before it */
     struct {
         char text[VERDICT_LINE];
         bool lacks;     /* says that something is missing */
@@ -67,6 +68,7 @@ void verdict_free(struct verdict *v);
 
 struct start_result {
     bool refused;
+    bool late;          /* firmware is gone by then: the image stops the machine */
     char refusal[320];
 };
 /* The lines go to the image's log. */

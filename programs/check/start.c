@@ -153,6 +153,10 @@ static bool prepare(struct boot_info *bi, const char *config, const char *load_o
     if (!read_options(&bi->options, config, load_options, &r))
         return refused(&r);
     bi->memory_top = top_of_memory();
+    bi->framebuffer = (struct framebuffer){
+        .base = machine->screen.base, .size = machine->screen.size,
+        .width = machine->screen.width, .height = machine->screen.height,
+        .pixels_per_line = machine->screen.pixels_per_line};
     acpi_facts_read(acpi_make(machine), &bi->acpi);
     acpi_check(bi->acpi.rsdp);
     if (!machine->tables_complete && find_table(machine, "APIC") == NULL)
@@ -191,6 +195,7 @@ static void start(struct boot_info *bi)
 {
     struct refusal r;
 
+    result->late = true;
     units_reset(bi->pool);
     page_pool_init(bi->pool);
     struct start *s = processor_new(bi, apic_id_read(), host_paging_new());

@@ -119,6 +119,8 @@ void judge(const struct machine *m, const char *config, const char *load_options
     log_remove_sink(collect);
 
     v->unknowns = unknowns;
+    v->how = result.refused && result.late ? "PMUvisor stops after it has left firmware: "
+                                           : "PMUvisor refuses to start: ";
     if (result.refused)
         strcpy(v->refusal, result.refusal);
     else if (m->secure_boot == ON)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # listing.py: makes a dump for pmuvisor-check --from out of a public listing of CPUID leaves and
-# MSRs, as the InstLatX64 collection has them. What is in no listing stays unknown: memory, ACPI tables,
-# MTRRs, IA32_FEATURE_CONTROL.
+# MSRs, as the InstLatX64 collection has them. What is in no listing stays unknown: memory, ACPI
+# tables, MTRRs, IA32_FEATURE_CONTROL.
 # Usage: listing.py --source TEXT [--cpus N[,N...]] LISTING > DUMP
 #   --cpus   logical processors to take; default: all, of which the dump has only differences
 import argparse

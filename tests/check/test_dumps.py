@@ -102,6 +102,15 @@ def sealed(content):
     return content
 
 
+def madt(text, apic_ids):
+    """The MADT with these processors alone."""
+    head = table(text, "APIC")[:44]
+    for apic_id in apic_ids:
+        head += struct.pack("<BBBBI", 0, 8, apic_id, apic_id, 1)
+    struct.pack_into("<I", head, 4, len(head))
+    return sealed(head)
+
+
 def dmar(base):
     body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
     return sealed(bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
@@ -169,6 +178,8 @@ CHANGES = {
                    BOOTS_WITHOUT, ["processor 1 cannot be used and is hidden", "1 of 2"]),
     "madt-damaged": (lambda t: with_table(t, "APIC", table(t, "APIC")[:-1] + b"\x55"), "",
                      BOOTS_WITHOUT, ["DMA is not contained"]),
+    "no-way-to-hide": (lambda t: with_table(t, "APIC", madt(t, (2, 3))), "", REFUSES,
+                       ["stops after it has left firmware: guest: found"]),
     "no-dsdt": (lambda t: with_table(t, "DSDT", b""), "", BOOTS_WITHOUT, ["define no \\_S5"]),
     "unit": (lambda t: with_table(with_line(
         t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
@@ -234,7 +245,7 @@ def test_missing_leaf(tmp_path):
 
 
 def test_missing_detail(tmp_path):
-    """Without one that takes only something away: a verdict, without the line that depends on it."""
+    """Without one that takes only something away: a verdict, without the line that needs it."""
     for line, name, gone in (("msr 000000fe", "the MTRRs", "EPT maps"),
                              ("msr 000001a0", "MSR 0x1a0", "tick every")):
         text, _ = re.subn(rf"^{line} .*\n", "", emulator(), flags=re.MULTILINE)
@@ -275,6 +286,7 @@ DAMAGES = {
     "memory-backwards": lambda t: with_line(t, "memory 2 1 Reserved"),
     "memory-kind": lambda t: with_line(t, "memory 1 2"),
     "unit-short": lambda t: with_line(t, "vtd 1 2"),
+    "framebuffer-short": lambda t: with_line(t, "framebuffer 80000000 1000 20"),
     "offline-text": lambda t: with_line(t, "offline some"),
     "x2apic-text": lambda t: with_line(t, "x2apic maybe"),
     "unknown-word": lambda t: with_line(t, "colour blue"),
@@ -317,12 +329,16 @@ def test_flipped(tmp_path):
 
 def test_round_trip(tmp_path):
     """What is read is written the same."""
-    status, text, _ = run("--from", dump("emulator"), "--dump")
+    file = tmp_path / "whole.dump"
+    whole = with_line(emulator(), "framebuffer 80000000 300000 400 300 400\nconfig tick=0\n"
+                                  "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df")
+    file.write_text(whole, encoding="ascii")
+    status, text, _ = run("--from", str(file), "--dump")
     assert status == 0
     again = tmp_path / "again.dump"
     again.write_text(text, encoding="ascii")
     assert run("--from", str(again), "--dump")[1] == text
-    assert sorted(text.splitlines()) == sorted(emulator().splitlines())
+    assert sorted(text.splitlines()) == sorted(whole.splitlines())
 
 
 # ---- the command line ----
