@@ -83,8 +83,6 @@ test-image:
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
-check-all e2e same: test-image vtd-image la57-image $(CHECK_PROGRAM) $(CHECK_JOB)
-
 include tests/vtd/vtd.mk
 include tests/la57/la57.mk
 include tests/fuzz/fuzz.mk
@@ -92,4 +90,6 @@ include tests/kernel/kernel.mk
 include bench/measure.mk
 include programs/check/check.mk
 include boot/install.mk
+
+check-all e2e same: test-image vtd-image la57-image $(CHECK_PROGRAM) $(CHECK_JOB)
 include docs/docs.mk

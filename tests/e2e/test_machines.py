@@ -88,7 +88,7 @@ def test_lost_processors(lab):
                         efi=path("build", "mutants", "lost_processors.efi"))
     expect_processors(boot, 2, 5, ", as processors= says; the others stay off")
     for said in ("pmuvisor: processor 1 was lost during its start; it is hidden from the guest",
-                 "pmuvisor: processor 2, being started: exception 6, error code 0x0, at RIP 0x",
+                 "pmuvisor: processor 2, being started: fault in root mode: exception 6, error code 0x0, at RIP 0x",
                  "pmuvisor: processor 2 was lost during its start; it is hidden from the guest"):
         assert said in boot.console, f"nothing says '{said}'"
     assert ran_guest(boot) == [0, 3], ran_guest(boot)
