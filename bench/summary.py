@@ -48,7 +48,7 @@ UNLIKE = {"apic": "local APIC's mode", "microcode": "microcode", "bios": "BIOS",
 
 
 def unlike(machine):
-    """What the columns did not have in common though their figures depend on it, a sentence each."""
+    """What columns did not have in common though their figures depend on it, a sentence each."""
     out = [f"The columns are not alike in the {UNLIKE[key]}: {machine.environment[key]}."
            for key in BY_COLUMN if of_columns(machine.environment[key])]
     return out + unlike_clocks(machine)

@@ -214,10 +214,12 @@ To reach its menu from this machine's GRUB, put these two lines into $grub/custo
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
     configfile /EFI/pmuvisor/grub.cfg
 END
-    [ ! -x "$here/up.sh" ] || echo "To have it fall back to the native entry after a start that hangs:" \
-        "boot/up.sh --install $esp"
+    [ ! -x "$here/up.sh" ] ||
+        echo "To have it fall back to the native entry after a start that hangs:" \
+            "boot/up.sh --install $esp"
 else
-    echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick, make usb."
+    echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick," \
+        "make usb."
 fi
 if [ $auto -eq 1 ]; then
     cat <<END

@@ -56,8 +56,8 @@ releases() { # releases ROOT
     done | sed '/rescue/d' | sort -Vu
 }
 
-# The release that a kernel's own file says. Linux, Documentation/arch/x86/boot.rst, "kernel_version":
-# at 0x20e, less 512, is where its text begins. Nothing where the file is no kernel.
+# The release that a kernel's own file says. Linux, Documentation/arch/x86/boot.rst,
+# "kernel_version": at 0x20e, less 512, is where its text begins. Nothing where it is no kernel.
 release_of() { # release_of FILE
     local at
     [ "$(od -A n -c -j $((0x202)) -N 4 "$1" 2> /dev/null | wc -w)" = 4 ] &&

@@ -21,7 +21,8 @@ modules=(memdisk tar normal configfile fat part_gpt part_msdos search search_fs_
     linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv)
 mkdir -p "$work/memdisk/boot/grub"
 if [ -z "$acpi" ]; then
-    # Not the one that an installation on the machine's own disk has: cmdpath is "(hd0,gpt1)/EFI/BOOT".
+    # Not the one that an installation on the machine's own disk has: cmdpath is like
+    # "(hd0,gpt1)/EFI/BOOT".
     modules+=(regexp)
     cat <<'END'
 regexp --set=1:root '^[(]([^)]+)[)]' "$cmdpath"

@@ -1,8 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=dash
-# The job `shell`: program A.1 and the report, then a shell on the screen and on the serial line, for
-# who has booted from a stick. The end of a shell is the machine's: a stick has no other system.
+# The job `shell`: program A.1 and the report, then a shell on the screen and on the serial line,
+# for who has booted from a stick. The end of a shell is the machine's: a stick has no other system.
 set -u
 
 PATH=/bin:/sbin:/usr/bin:/usr/sbin
@@ -21,7 +21,8 @@ dmesg -n 1
 shell_on() { # shell_on TERMINAL
     setsid -c sh -c '
         cat /tmp/report
-        echo "perf, busybox and, where it was built, pmuvisor-check are here; exit or poweroff -f ends the machine, reboot -f restarts it."
+        echo "perf, busybox and, where it was built, pmuvisor-check are here;" \
+            "exit or poweroff -f ends the machine, reboot -f restarts it."
         sh
         poweroff -f' < "/dev/$1" > "/dev/$1" 2>&1
 }
