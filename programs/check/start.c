@@ -24,7 +24,6 @@ __asm__(".section .rodata.trampoline, \"a\"\n"
         "trampoline_parameters: .skip 64\n"
         "trampoline_end: .skip 1\n"
         ".previous\n");
-_Static_assert(sizeof(struct trampoline_parameters) <= 64, "they fit");
 
 #define LEAST_POOL (1ULL << 20) /* boot/main.c: not in the first MiB */
 
@@ -64,16 +63,14 @@ static const struct processor *with_apic_id(uint32_t id)
 }
 
 /* The processor comes where Linux has it, and does what started() has it do first. */
-bool apic_start_processor(uint32_t apic_id, uint64_t page, UNUSED const volatile bool *arrived)
+bool apic_start_processor(uint32_t apic_id, UNUSED uint64_t page, const volatile bool *arrived)
 {
     const struct processor *p = with_apic_id(apic_id);
-    const struct trampoline_parameters *parameters =
-        (const void *)(uintptr_t)(page + (uint64_t)(trampoline_parameters - trampoline_start));
+    struct start *s = (struct start *)((uintptr_t)arrived - offsetof(struct start, arrived));
 
     if (p == NULL)
         return false;
     hardware_is(machine, p);
-    struct start *s = (struct start *)(uintptr_t)parameters->argument;
     bool fits = processor_check(s) && fits_first(s, first_start);
     s->arrived = true;
     s->state = fits ? READY : REFUSED;
