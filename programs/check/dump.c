@@ -80,6 +80,8 @@ void dump_write(const struct machine *m, void *file)
     write_text(out, "source", m->source);
     write_text(out, "fact", m->facts);
     write_text(out, "config", m->config);
+    if (m->tsc_khz != 0)
+        fprintf(out, "tsc_khz %" PRIu32 "\n", m->tsc_khz);
     fprintf(out, "secure_boot %s\nx2apic %s\nremapping %s\noffline %" PRIu32 "\n",
             known_words[m->secure_boot], known_words[m->x2apic], known_words[m->remapping],
             m->offline);
@@ -165,15 +167,23 @@ static bool read_remapping(struct reader *r, const char *rest)
     return read_known(r, rest, &r->m->remapping);
 }
 
-static bool read_offline(struct reader *r, const char *rest)
+static bool decimal(const char *text, unsigned long most, uint32_t *out)
 {
     char *end;
-    unsigned long count = strtoul(rest, &end, 10);
+    unsigned long number = strtoul(text, &end, 10);
 
-    if (*rest < '0' || *rest > '9' || *end != '\0' || count > UINT16_MAX)
-        return bad(r, rest, "a number of processors");
-    r->m->offline = (uint32_t)count;
-    return true;
+    *out = (uint32_t)number;
+    return *text >= '0' && *text <= '9' && *end == '\0' && number <= most;
+}
+
+static bool read_offline(struct reader *r, const char *rest)
+{
+    return decimal(rest, UINT16_MAX, &r->m->offline) || bad(r, rest, "a number of processors");
+}
+
+static bool read_tsc(struct reader *r, const char *rest)
+{
+    return decimal(rest, UINT32_MAX, &r->m->tsc_khz) || bad(r, rest, "the TSC's rate in kHz");
 }
 
 static void add_line(char **text, const char *line)
@@ -285,16 +295,15 @@ static bool read_complete(struct reader *r, const char *rest)
 
 static bool read_cpu(struct reader *r, const char *rest)
 {
-    char *end;
-    unsigned long number = strtoul(rest, &end, 10);
+    uint32_t number;
 
-    if (*rest < '0' || *rest > '9' || *end != '\0' || number > UINT16_MAX)
+    if (!decimal(rest, UINT16_MAX, &number))
         return bad(r, rest, "a processor's number");
     for (size_t i = 0; i < r->m->processor_count; i++)
         if (r->m->processors[i].number == number)
             return bad(r, rest, "each processor once");
     r->cpu = &ADD(r->m->processors, r->m->processor_count);
-    r->cpu->number = (uint32_t)number;
+    r->cpu->number = number;
     /* Like the first one, but for what follows. */
     const struct processor *first = r->m->processors;
     for (size_t i = 0; r->cpu != first && i < first->cpuid_count; i++)
@@ -357,7 +366,7 @@ static const struct {
     {"source", read_source},       {"fact", read_fact},           {"config", read_config},
     {"secure_boot", read_secure_boot}, {"x2apic", read_x2apic},   {"remapping", read_remapping},
     {"offline", read_offline},     {"memory", read_memory},       {"vtd", read_unit},
-    {"framebuffer", read_screen},
+    {"framebuffer", read_screen},  {"tsc_khz", read_tsc},
     {"table", read_table},         {"+", read_bytes},             {"tables", read_complete},
     {"cpu", read_cpu},             {"cpuid", read_cpuid},         {"msr", read_msr},
     {END, read_end},

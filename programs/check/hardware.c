@@ -175,6 +175,25 @@ uint64_t machine_rdmsr(uint32_t index)
     return value;
 }
 
+/* ---- time ---- */
+
+#define PM_TIMER_HZ 3579545ULL /* ACPI specification, "Power Management Timer" */
+#define TSC_STEP 100
+
+static uint64_t tsc;
+
+uint64_t machine_rdtsc(void) { return tsc += TSC_STEP; }
+
+uint32_t machine_pm_timer(uint16_t port)
+{
+    (void)port;
+    if (machine->tsc_khz == 0) {
+        note(false, "the TSC's frequency");
+        return 0;
+    }
+    return (uint32_t)(machine_rdtsc() * PM_TIMER_HZ / (machine->tsc_khz * 1000ULL));
+}
+
 /* ---- VT-d units, which do as they are told ---- */
 
 #define UNIT_BYTES 0x10000ULL /* the registers that a command goes to are in the first of them */

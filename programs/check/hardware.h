@@ -12,11 +12,15 @@
 struct cpuid_result machine_cpuid(uint32_t leaf, uint32_t subleaf);
 uint64_t machine_rdmsr(uint32_t index);
 uint64_t machine_mmio_read(uint64_t address, unsigned bytes);
+/* Any port of 32 bits is taken for ACPI's PM timer: it goes with the TSC, and that with each read. */
+uint32_t machine_pm_timer(uint16_t port);
+uint64_t machine_rdtsc(void);
 void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value);
 
-/* A processor as it is when firmware hands over; nothing of it changes. */
-#define cpuid(leaf, subleaf) machine_cpuid(leaf, subleaf)
-#define rdmsr(index) machine_rdmsr(index)
+/* A processor as it is when firmware hands over; nothing of it changes. What the image may hand on
+ * as a pointer to a function has no parameters here. */
+#define cpuid machine_cpuid
+#define rdmsr machine_rdmsr
 #define wrmsr(index, value) ((void)(index), (void)(value))
 #define read_cr0() ((uint64_t)(CR0_PE | CR0_PG))
 #define read_cr3() 0UL
@@ -24,11 +28,12 @@ void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value);
 #define write_cr0(value) ((void)(value))
 #define write_cr3(value) ((void)(value))
 #define write_cr4(value) ((void)(value))
+#define rdtsc machine_rdtsc
 #define wbinvd() ((void)0)
 #define cli() ((void)0)
 #define inb(port) ((uint8_t)((void)(port), 0xff))
 #define inw(port) ((uint16_t)((void)(port), 0xffff))
-#define inl(port) ((uint32_t)((void)(port), 0xffffffff))
+#define inl machine_pm_timer
 #define outb(port, value) ((void)(port), (void)(value))
 #define outw(port, value) ((void)(port), (void)(value))
 #define outl(port, value) ((void)(port), (void)(value))

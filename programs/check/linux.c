@@ -28,6 +28,7 @@
 #define SUBLEAVES_MAX 64
 #define SYSLOG_READ_ALL 3 /* syslog(2) */
 #define SYSLOG_SIZE 10
+#define TSC_LINE "tsc: Detected "
 
 static bool fail(char why[WHY_MAX], const char *what, const char *name, const char *action)
 {
@@ -206,9 +207,11 @@ static void read_log(struct machine *m)
     unsigned dead = count_of(text, "do_boot_cpu failed(") +
                     count_of(text, "failed to report alive state");
     m->offline -= dead < m->offline ? dead : m->offline;
-    char *tsc = strstr(text, "tsc: Detected ");
-    if (tsc != NULL)
-        add_fact(m, "TSC: %.*s", (int)strcspn(tsc + 5, "\n"), tsc + 5);
+    /* "of the processor" first, and "TSC" once more where that is better known. */
+    double mhz = 0;
+    for (char *at = text; (at = strstr(at, TSC_LINE)) != NULL; at += strlen(TSC_LINE))
+        mhz = strtod(at + strlen(TSC_LINE), NULL);
+    m->tsc_khz = mhz > 0 && mhz < UINT32_MAX / 1000 ? (uint32_t)(mhz * 1000 + 0.5) : 0;
     free(text);
 }
 

@@ -68,6 +68,7 @@ struct machine {
     struct screen_line screen;
     bool tables_complete;     /* a table that is not there is not on the machine either */
     uint32_t offline;         /* processors that Linux has, but not online */
+    uint32_t tsc_khz;         /* as Linux found it, 0: not told */
     enum known secure_boot;
     enum known x2apic;        /* as firmware left it to Linux */
     enum known remapping;     /* of interrupts, as firmware left it */

@@ -103,6 +103,9 @@ static void print_processors(const struct machine *m)
         printf(", %s", brand + strspn(brand, " "));
     if (microcode != NULL && !microcode->faults)
         printf(", microcode 0x%llx", (unsigned long long)(microcode->value >> 32));
+    if (m->tsc_khz != 0)
+        printf(", TSC %lu.%03lu MHz", (unsigned long)m->tsc_khz / 1000,
+               (unsigned long)m->tsc_khz % 1000);
     printf("\n");
 }
 

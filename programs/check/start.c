@@ -22,7 +22,6 @@
 static const struct machine *machine;
 static struct start_result *result;
 static uint32_t boot_apic_id;
-static struct start *next; /* the processor that the trampoline is for */
 
 /* ---- what the image's files call, and a program under Linux cannot do ---- */
 
@@ -55,23 +54,23 @@ static const struct processor *with_apic_id(uint32_t id)
     return NULL;
 }
 
-void trampoline_set(UNUSED uint64_t page, const struct start *s,
+void trampoline_set(UNUSED uint64_t page, UNUSED const struct start *s,
                     UNUSED void (*entry)(struct start *s))
 {
-    next = (struct start *)(uintptr_t)s;
 }
 
 /* The processor comes where Linux has it, and does what started() has it do first. */
-bool apic_start_processor(uint32_t apic_id, UNUSED uint64_t page, UNUSED const volatile bool *arrived)
+bool apic_start_processor(uint32_t apic_id, UNUSED uint64_t page, const volatile bool *arrived)
 {
     const struct processor *p = with_apic_id(apic_id);
+    struct start *s = (struct start *)((uintptr_t)arrived - offsetof(struct start, arrived));
 
     if (p == NULL)
         return false;
     hardware_is(machine, p);
-    bool fits = processor_check(next) && fits_first(next, first_start);
-    next->arrived = true;
-    next->state = fits ? READY : REFUSED;
+    bool fits = processor_check(s) && fits_first(s, first_start);
+    s->arrived = true;
+    s->state = fits ? READY : REFUSED;
     hardware_is(machine, boot_processor(machine));
     return true;
 }
@@ -177,19 +176,6 @@ static bool prepare(struct boot_info *bi, const char *config, const char *load_o
     return true;
 }
 
-/* vmx/start/tsc.c: where CPUID does not tell it the image measures, which is taken to succeed. How
- * long a tick is no line depends on. */
-static uint64_t frequency(void)
-{
-    const uint64_t measured = 1000000;
-    uint32_t leaf;
-    uint64_t khz = tsc_told_khz(machine_cpuid, &leaf);
-
-    if (khz != 0)
-        log_printf("pmuvisor: TSC: %lu kHz, by CPUID leaf 0x%x\n", khz, leaf);
-    return khz != 0 ? khz : measured;
-}
-
 /* vmx/start/machine.c: hypervisor_start(), up to the guest's entry. */
 static void start(struct boot_info *bi)
 {
@@ -207,7 +193,7 @@ static void start(struct boot_info *bi)
     }
     cpu->ept_root = contain(bi, &s->capability);
     if (bi->options.tick_ms != 0)
-        cpu->tsc_khz = frequency();
+        cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
     processors_start(bi, s);
     if (!check_guest(bi, &processors, &r)) {

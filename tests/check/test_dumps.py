@@ -287,6 +287,7 @@ DAMAGES = {
     "memory-kind": lambda t: with_line(t, "memory 1 2"),
     "unit-short": lambda t: with_line(t, "vtd 1 2"),
     "framebuffer-short": lambda t: with_line(t, "framebuffer 80000000 1000 20"),
+    "tsc-text": lambda t: t.replace("tsc_khz 50000", "tsc_khz fast"),
     "offline-text": lambda t: with_line(t, "offline some"),
     "x2apic-text": lambda t: with_line(t, "x2apic maybe"),
     "unknown-word": lambda t: with_line(t, "colour blue"),
