@@ -82,10 +82,11 @@ test-image:
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
-check-all e2e same: test-image vtd-image la57-image
+check-all e2e same: test-image vtd-image la57-image plan-image
 
 include tests/vtd/vtd.mk
 include tests/la57/la57.mk
+include tests/plan/plan.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
