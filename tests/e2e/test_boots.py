@@ -58,7 +58,7 @@ def test_forked_is_the_same(lab):
 
 
 def test_two_processors(lab):
-    """The same with two processors, but for what never repeats exactly there (compare.py)."""
+    """The same with two processors."""
     boot, forked = both(lab, "two", cpus=2)
     boot.expect_status(STATUS_POWEROFF)
     return f"{boot.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_guest.py: Debian's unmodified kernel under PMUvisor in the emulator. The guest's own report
 # says what it saw; the emulator's ledger, of which the hypervisor knows nothing, what it cost.
+import pytest
+
 from guest import (CPUID_ROUNDS, EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS,
                    MAX_CPUID_VMCS_ACCESSES, REGION_CPUID, REGION_USER, after_guest, guest)
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count
@@ -214,6 +216,7 @@ def test_perf_generalized(lab):
     return ", ".join(f"{event.removesuffix(':u')} {count}" for event, count in guest.items())
 
 
+@pytest.mark.full
 def test_stock_kernel(lab):
     """Debian's generic kernel boots as well and takes its PMIs without exits."""
     boot = guest_stock(lab)

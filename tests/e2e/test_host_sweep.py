@@ -110,8 +110,8 @@ def test_sweep_merge(lab):
            "one NMI more for the guest"
 
 
-# What the PMI sets in GLOBAL_STATUS: bit 62, bit 61, nothing.
-MERGES = [("pebs", 62), ("uncore", 61), ("bts", "none")]
+# What the PMI sets in GLOBAL_STATUS: bit 62, 61, 55 (of Intel PT, which is hidden), or nothing.
+MERGES = [("pebs", 62), ("uncore", 61), ("pt", 55), ("bts", "none")]
 
 
 @pytest.mark.parametrize("name, status", MERGES, ids=[f"sweep_merge_{name}" for name, _ in MERGES])

@@ -3,6 +3,8 @@
 # switched off to see the loss that it prevents. Thesis, sections 3.2, 4.2, 4.3 and 4.4.2.
 import re
 
+import pytest
+
 from guest import CPUID_ROUNDS, EXIT_REASON_CPUID, REGION_CPUID
 from machine import STATUS_POWEROFF, exit_count, path
 from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
@@ -291,11 +293,13 @@ def test_profile_msr_nmi(lab):
     return check_profile(lab, "msr+nmi")
 
 
+@pytest.mark.full
 def test_profile_msr(lab):
     """perf record -g of Listing 2 gives the native profile, under msr."""
     return check_profile(lab, "msr")
 
 
+@pytest.mark.full
 def test_profile_intercept(lab):
     """perf record -g of Listing 2 gives the native profile, under intercept."""
     return check_profile(lab, "intercept")
