@@ -85,11 +85,12 @@ test-image:
 
 include tests/vtd/vtd.mk
 include tests/la57/la57.mk
+include tests/plan/plan.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
 include programs/check/check.mk
 include boot/install.mk
 
-check-all e2e same: test-image vtd-image la57-image $(CHECK_PROGRAM) $(CHECK_JOB)
+check-all e2e same: test-image vtd-image la57-image plan-image $(CHECK_PROGRAM) $(CHECK_JOB)
 include docs/docs.mk

@@ -11,6 +11,7 @@ import tempfile
 
 import guest
 from machine import BACKSTOP_SECONDS, Skip, path
+import pytest
 
 FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
@@ -129,7 +130,7 @@ def dmar_with(base):
     return table
 
 
-def with_dmar(lab, name, base):
+def with_dmar(lab, name, base, config=""):
     """The guest on a machine whose DMAR names one unit at that address; it touches it as well."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-dmar.") as work:
         table = os.path.join(work, "dmar.aml")
@@ -138,7 +139,7 @@ def with_dmar(lab, name, base):
         with open(path("boot", "grub.cfg"), encoding="utf-8") as source:
             menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
                 "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
-        return lab.emulator(name, jobs="touch", menu=menu, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
+        return lab.emulator(name, jobs="touch", menu=menu, config=config, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
                             append=f"ignore_loglevel pmv.touch={base:#x}")
 
 
@@ -150,6 +151,16 @@ def test_hypervisor_hides_unit(lab):
                  "ACPI: APIC", f"read of {base:#x}", f"write of {base:#x}"):
         assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
     assert "ACPI: DMAR" not in boot.console, "the guest sees DMAR"
+
+
+@pytest.mark.full
+def test_off(lab):
+    """vtd=off: no unit is looked at, and the guest has it and the DMAR."""
+    base = 0xfed90000
+    boot = with_dmar(lab, "dmar-off", base, config="vtd=off")
+    for said in ("pmuvisor: DMA is not contained: vtd=off\n", "ACPI: DMAR", f"touch: page={base:#x}"):
+        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    assert f"of {base:#x} " not in boot.console, "the unit is hidden"
 
 
 def test_hypervisor_leaves_unit(lab):

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What PMUvisor would make of a machine without VMX (QEMU): an EFI application that links the
+ * hypervisor's own ACPI, MTRR, EPT and e820 code, and runs it on what firmware says of this machine.
+ * One line "plan: KEY=VALUE ..." and "plan: ok NAME" or "plan: FAIL NAME" for each check, "plan: end" at
+ * the end; then QEMU ends.
+ */
+#include <efi.h>
+
+#include <string.h>
+
+#include "acpi.h"
+#include "guest/e820.h"
+#include "log.h"
+#include "mm.h"
+#include "x86.h"
+
+#define GIB (1ULL << 30)
+#define DEBUG_EXIT 0xf4 /* QEMU's isa-debug-exit */
+#define MAP_BYTES (1UL << 20)
+#define E820_MAX 4096
+
+static struct acpi_facts facts;
+static unsigned failed;
+
+/* crt0 of GNU-EFI calls this by the System V convention. */
+EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system);
+
+static void check(const char *name, bool holds)
+{
+    log_printf("plan: %s %s\n", holds ? "ok" : "FAIL", name);
+    failed += !holds;
+}
+
+static void *allocate(EFI_SYSTEM_TABLE *system, uint64_t bytes)
+{
+    EFI_PHYSICAL_ADDRESS address = 4 * GIB - 1;
+
+    return EFI_ERROR(system->BootServices->AllocatePages(AllocateMaxAddress, EfiReservedMemoryType,
+                                                         (bytes + PAGE_SIZE - 1) / PAGE_SIZE,
+                                                         &address))
+               ? NULL : (void *)(uintptr_t)address;
+}
+
+static uint64_t find_rsdp(const EFI_SYSTEM_TABLE *system)
+{
+    static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID;
+
+    for (UINTN i = 0; i < system->NumberOfTableEntries; i++)
+        if (memcmp(&system->ConfigurationTable[i].VendorGuid, &acpi_20, sizeof(acpi_20)) == 0)
+            return (uintptr_t)system->ConfigurationTable[i].VendorTable;
+    return 0;
+}
+
+/* All that the map names but devices is mapped to itself with the type of the MTRRs. */
+static bool all_mapped(const struct efi_map *map, const struct ept_request *q, uint64_t root)
+{
+    uint64_t bytes;
+    enum memory_type type;
+
+    for (uint64_t at = 0; at < map->size; at += map->descriptor_size) {
+        const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map->entries + at);
+        uint64_t pages[] = {d->PhysicalStart, d->PhysicalStart + (d->NumberOfPages - 1) * PAGE_SIZE};
+        for (unsigned i = 0; i < 2; i++) {
+            uint64_t entry = ept_lookup(root, pages[i], &bytes);
+            if (d->Type == EfiMemoryMappedIO || pages[i] - q->hidden->base < q->hidden->size)
+                continue;
+            if ((entry & 7) != 7 || !mtrr_type(q->mtrr, pages[i], PAGE_SIZE, &type) ||
+                (entry >> 3 & 7) != type) {
+                log_printf("plan: 0x%lx has entry 0x%lx\n", pages[i], entry);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool in_order(const struct boot_e820_entry *table, uint64_t count)
+{
+    for (uint64_t i = 1; i < count; i++)
+        if (table[i - 1].addr + table[i - 1].size > table[i].addr)
+            return false;
+    return count > 0 && count <= E820_MAX;
+}
+
+static void run(EFI_SYSTEM_TABLE *system)
+{
+    static struct mtrr_state mtrr;
+    struct efi_map map = {.entries = allocate(system, MAP_BYTES)};
+    struct boot_e820_entry *e820 = allocate(system, E820_MAX * sizeof(*e820));
+    UINTN size = MAP_BYTES, key, stride;
+    UINT32 version;
+    struct range pool = {0};
+    struct ept_request q = {.mtrr = &mtrr, .hidden = &pool, .hidden_count = 1, .page_2m = true,
+                            .address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff};
+
+    acpi_facts_read(find_rsdp(system), &facts);
+    acpi_check(facts.rsdp);
+    mtrr_read(&mtrr);
+    if (map.entries == NULL || e820 == NULL ||
+        EFI_ERROR(system->BootServices->GetMemoryMap(&size, map.entries, &key, &stride, &version))) {
+        check("memory_map", false);
+        return;
+    }
+    map.size = size;
+    map.descriptor_size = stride;
+    for (uint64_t at = 0; at < size; at += stride) {
+        const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
+        uint64_t end = d->PhysicalStart + d->NumberOfPages * PAGE_SIZE;
+        if (d->Type != EfiMemoryMappedIO && end > q.top)
+            q.top = end;
+    }
+    for (int page_1g = 0; page_1g < 2; page_1g++) {
+        q.page_1g = page_1g;
+        uint64_t needed = ept_pages_needed(&q);
+        pool.size = (needed + 1) * PAGE_SIZE;
+        pool.base = (uintptr_t)allocate(system, pool.size);
+        if (pool.base == 0) {
+            check("pool", false);
+            return;
+        }
+        page_pool_init(pool);
+        uint64_t root = ept_build(&q), used = needed - page_pool_free();
+        const struct e820_overlay overlay = {pool, E820_RESERVED};
+        uint64_t count = e820_build(&map, &overlay, 1, e820, E820_MAX);
+        log_printf("plan: top=0x%lx reach=0x%lx bits=%u 1g=%d tables=%lu announced=%lu "
+                   "descriptors=%lu e820=%lu processors=%u last_id=%u\n", q.top, ept_reach(&q),
+                   q.address_bits, page_1g, used, needed, size / stride, count, facts.processors,
+                   facts.processors > 0 ? facts.apic_id[facts.processors - 1] : 0);
+        check(page_1g ? "map_1g" : "map_2m", root != 0 && all_mapped(&map, &q, root));
+        check(page_1g ? "e820_1g" : "e820_2m", in_order(e820, count));
+    }
+}
+
+EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
+{
+    (void)image;
+    serial_start(SERIAL_COM1);
+    run(system);
+    log_printf("plan: end, %u failed\n", failed);
+    serial_drain();
+    outl(DEBUG_EXIT, failed != 0);
+    halt_forever();
+}
