@@ -16,6 +16,8 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
   --tree DIR         an EFI system partition that `make install` has filled: its folder EFI instead
                      of all other files
+  --size MIB         of the disk, in place of the smallest of few sizes
+  --reserved N       sectors before the first FAT; default 1
 USAGE
 }
 
@@ -26,13 +28,14 @@ fail() {
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree=''
+size='' reserved=''
 menu=$top/boot/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage; exit 0 ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add | --tree)
+            --add | --tree | --size | --reserved)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -48,6 +51,8 @@ while [ $# -gt 0 ]; do
         --menu) menu=$2 ;;
         --add) added+=("$2") ;;
         --tree) tree=$2 ;;
+        --size) size=$2 ;;
+        --reserved) reserved=$2 ;;
     esac
     shift 2
 done
@@ -75,7 +80,9 @@ export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
 # GRUB's memory disk: the ACPI tables and a preamble that hands over to the menu on the volume.
 mkdir -p "$work/memdisk/boot/grub"
 {
-    echo 'search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg'
+    # The volume that GRUB was loaded from is asked first.
+    echo "regexp --set=1:device '^\\((.*)\\)' \"\$cmdpath\""
+    echo 'search --no-floppy --set=root --hint "$device" --file /EFI/pmuvisor/grub.cfg'
     if [ -n "$acpi" ]; then
         mkdir "$work/memdisk/acpi"
         cp "$acpi"/*.aml "$work/memdisk/acpi/" || fail "no .aml files in $acpi"
@@ -92,7 +99,7 @@ mkdir -p "$work/memdisk/boot/grub"
     -cf "$work/memdisk.tar" ./*)
 grub-mkimage -O x86_64-efi -o "$work/BOOTX64.EFI" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" \
     memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true \
-    linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv
+    regexp linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv
 
 # \EFI\pmuvisor as the options say.
 fill_folder() {
@@ -126,16 +133,21 @@ fi
 
 # The size in whole cylinders of 16 heads and 63 sectors, as the emulator's ATA disk wants it.
 cylinder=$((16 * 63 * 512))
-bytes=$((16 * 1024 * 1024))
+bytes=$((1024 * 1024))
 for file in "$work"/pmuvisor/* "$work/BOOTX64.EFI" "${added[@]%%=*}"; do
     bytes=$((bytes + $(du --bytes --summarize --dereference "$file" | cut -f 1)))
 done
 # Few sizes: runs that begin alike have disks of one size (run.sh --from).
 step=$((128 * cylinder))
-cylinders=$(((bytes + step - 1) / step * 128))
+cylinders=$(((bytes + 15 * 1024 * 1024 + step - 1) / step * 128))
 image=$work/disk.img
-truncate -s $((cylinders * cylinder)) "$image"
-mkfs.fat -n PMUVISOR -g 16/63 --invariant "$image" > /dev/null
+if [ -n "$size" ]; then
+    [ "$bytes" -le $((size << 20)) ] || fail "--size: $size MiB are too few for $((bytes >> 20)) MiB"
+    truncate -s "${size}M" "$image"
+else
+    truncate -s $((cylinders * cylinder)) "$image"
+fi
+mkfs.fat -n PMUVISOR -g 16/63 ${reserved:+-R "$reserved"} --invariant "$image" > /dev/null
 export MTOOLS_SKIP_CHECK=1
 mmd -i "$image" ::/EFI ::/EFI/BOOT ::/EFI/pmuvisor
 mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
