@@ -13,6 +13,8 @@ usage: run-qemu.sh [options]
   --native                     boot the kernel without PMUvisor
   --guest disk|direct          direct: no disk, firmware or PMUvisor, QEMU itself loads kernel and
                                initrd: how KVM does alone. Needs KVM on VMX, but not nested
+  --disk FILE                  boot this disk, a file or a device, as it is; of the options below
+                               only those of the machine and of the files written count
   --kernel FILE                default: Debian's kernel (GUEST=cloud or GUEST=stock)
   --initrd FILE                default: the project's own initramfs
   --append S                   added to the kernel command line "console=ttyS0 quiet ..."
@@ -25,6 +27,7 @@ usage: run-qemu.sh [options]
   --serial FILE                copy of the guest's console
   --ledger FILE                the emulator's account of exits (emulator only)
   --efi FILE                   default: build/pmuvisor.efi
+  --qemu "S"                   words for QEMU's command line
   --probe                      print the backend that auto takes here, and end
 exit status: 0 the guest powered itself off, 124 timeout, 3 the guest reset the machine,
              4 PMUvisor refused to start, 1 other
@@ -37,7 +40,7 @@ fail() {
 }
 
 top=$(cd "$(dirname "$0")" && pwd)
-backend=auto native=0 guest=disk probe=0 kernel='' initrd='' append='' config=''
+backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' config='' qemu=''
 cpus=1 memory=512 timeout=600
 serial='' ledger='' efi=$top/build/pmuvisor.efi
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
@@ -46,14 +49,16 @@ while [ $# -gt 0 ]; do
         --help) usage; exit 0 ;;
         --native) native=1; shift; continue ;;
         --probe) probe=1; shift; continue ;;
-        --backend | --guest | --kernel | --initrd | --append | --config | --cpus | --memory | \
-            --timeout | --serial | --ledger | --efi)
+        --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
+            --memory | --timeout | --serial | --ledger | --efi | --qemu)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
     case $1 in
         --backend) backend=$2 ;;
         --guest) guest=$2 ;;
+        --disk) disk=$2 ;;
+        --qemu) qemu=$2 ;;
         --kernel) kernel=$2 ;;
         --initrd) initrd=$2 ;;
         --append) append=$2 ;;
@@ -144,53 +149,71 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
         "leave it out or use --backend emulator"
 fi
 
-# Before anything is fetched or built.
-if [ $native -eq 0 ] && [ "$guest" = disk ] && [ ! -r "$efi" ]; then
-    fail "cannot read $efi; build it first: make"
+# What a disk of our own is made of, or direct's kernel and initramfs.
+find_files() {
+    # Before anything is fetched or built.
+    if [ $native -eq 0 ] && [ "$guest" = disk ] && [ ! -r "$efi" ]; then
+        fail "cannot read $efi; build it first: make"
+    fi
+    if [ -z "$kernel" ]; then
+        kernel=$("$top/programs/kernel.sh" | sed -n 1p)
+        [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
+    fi
+    if [ -z "$initrd" ]; then
+        initrd=$("$top/programs/payload/build.sh") ||
+            fail "no initramfs (see above); or give one: --initrd FILE"
+    fi
+}
+
+# For testbed/disk.sh.
+choose_entry() {
+    # The menu's entry names the policy, and its load options win over pmuvisor.cfg.
+    # shellcheck disable=SC2034 # columns.sh reads it
+    columns_table=$top/bench/columns.txt
+    # shellcheck source=bench/columns.sh
+    . "$top/bench/columns.sh"
+    entry=msr+nmi
+    for word in $config; do
+        case $word in
+            policy=*)
+                # A policy without an entry is for the hypervisor to refuse.
+                ! column_rows | grep -q "^${word#policy=} *pmuvisor " || entry=${word#policy=}
+                ;;
+        esac
+    done
+    disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
+        --append "$base_append${append:+ $append}")
+    if [ $native -eq 1 ]; then
+        entry=native
+    fi
+    # The menu finds the volume by this file, also for its entry without a hypervisor.
+    [ ! -r "$efi" ] || disk_options+=(--efi "$efi")
+}
+
+made=0
+if [ -z "$disk" ]; then
+    find_files
+    choose_entry
+    made=1
+elif [ ! -r "$disk" ]; then
+    fail "--disk: cannot read $disk"
 fi
-if [ -z "$kernel" ]; then
-    kernel=$("$top/programs/kernel.sh" | sed -n 1p)
-    [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
-fi
-if [ -z "$initrd" ]; then
-    initrd=$("$top/programs/payload/build.sh") ||
-        fail "no initramfs (see above); or give one: --initrd FILE"
-fi
-# The menu's entry names the policy, and its load options win over pmuvisor.cfg.
-# shellcheck disable=SC2034 # columns.sh reads it
-columns_table=$top/bench/columns.txt
-# shellcheck source=bench/columns.sh
-. "$top/bench/columns.sh"
-entry=msr+nmi
-for word in $config; do
-    case $word in
-        policy=*)
-            # A policy without an entry is for the hypervisor to refuse.
-            ! column_rows | grep -q "^${word#policy=} *pmuvisor " || entry=${word#policy=}
-            ;;
-    esac
-done
-disk_options=(--kernel "$kernel" --initrd "$initrd" --config "$config"
-    --append "$base_append${append:+ $append}")
-if [ $native -eq 1 ]; then
-    entry=native
-fi
-# The menu finds the volume by this file, also for its entry without a hypervisor.
-[ ! -r "$efi" ] || disk_options+=(--efi "$efi")
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-disk=$work/disk.img
+[ $made -eq 0 ] || disk=$work/disk.img
 : "${serial:=$work/serial}"
 
 run_emulator() {
     local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
         --serial "$serial")
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
-    "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
-        fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-    "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" \
-        "${disk_options[@]}" || exit 1
+    if [ $made -eq 1 ]; then
+        "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
+            fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
+        "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" \
+            "${disk_options[@]}" || exit 1
+    fi
     "$top/testbed/run.sh" "${options[@]}"
 }
 
@@ -200,6 +223,8 @@ run_qemu() {
     local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
     local console="stdio,id=com1,signal=on,logfile=$serial"
     local processor=host,+vmx,pmu=on
+    local -a qemu_words
+    read -ra qemu_words <<< "$qemu"
     local source=(-bios "$firmware" -drive "file=$disk,format=raw,if=ide")
     if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
         "$top/testbed/deps.sh" kvm || exit 1
@@ -207,7 +232,7 @@ run_qemu() {
     if [ "$guest" = direct ]; then
         processor=host,pmu=on
         source=(-kernel "$kernel" -initrd "$initrd" -append "$base_append${append:+ $append}")
-    else
+    elif [ $made -eq 1 ]; then
         "$top/testbed/disk.sh" --out "$disk" --entry "$entry" "${disk_options[@]}" || exit 1
     fi
     case $backend in
@@ -223,6 +248,7 @@ run_qemu() {
         "${source[@]}" -nodefaults -vga std -display none \
         -chardev "$console" -serial chardev:com1 -no-reboot \
         -chardev "pipe,id=qmp,path=$work/qmp" -mon chardev=qmp,mode=control \
+        "${qemu_words[@]}" \
         2> "$work/qemu.err" || status=$?
     # Opened and closed once more: the reader ends even where QEMU never opened the pipe.
     exec 5<> "$work/qmp.out"

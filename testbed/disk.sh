@@ -18,6 +18,8 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
                      folder EFI instead of all other files
   --gpt              a whole disk, with a partition table and the volume in FAT32 as its EFI system
                      partition
+  --size MIB         of the disk, in place of the smallest of few sizes
+  --reserved N       sectors before the first FAT; default 1
 USAGE
 }
 
@@ -28,6 +30,7 @@ fail() {
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
+size='' reserved=''
 menu=$top/boot/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
@@ -35,7 +38,7 @@ while [ $# -gt 0 ]; do
         --help) usage; exit 0 ;;
         --gpt) gpt=1; shift; continue ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add | --tree)
+            --add | --tree | --size | --reserved)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -51,6 +54,8 @@ while [ $# -gt 0 ]; do
         --menu) menu=$2 ;;
         --add) added+=("$2") ;;
         --tree) tree=$2 ;;
+        --size) size=$2 ;;
+        --reserved) reserved=$2 ;;
     esac
     shift 2
 done
@@ -113,13 +118,13 @@ fi
 
 # The size in whole cylinders of 16 heads and 63 sectors, as the emulator's ATA disk wants it.
 cylinder=$((16 * 63 * 512))
-bytes=$((16 * 1024 * 1024))
+bytes=$((1024 * 1024))
 for file in "$work"/pmuvisor/* "$work/BOOTX64.EFI" "${added[@]%%=*}"; do
     bytes=$((bytes + $(du --bytes --summarize --dereference "$file" | cut -f 1)))
 done
 # Few sizes: runs that begin alike have disks of one size (run.sh --from).
 step=$((128 * cylinder))
-cylinders=$(((bytes + step - 1) / step * 128))
+cylinders=$(((bytes + 15 * 1024 * 1024 + step - 1) / step * 128))
 image=$work/disk.img
 format=(-g 16/63)
 if [ $gpt -eq 1 ]; then
@@ -128,7 +133,13 @@ if [ $gpt -eq 1 ]; then
     image=$work/volume.img
     format+=(-F 32 -h 2048)
 fi
-truncate -s $((cylinders * cylinder - gpt * (2 << 20))) "$image"
+[ -z "$reserved" ] || format+=(-R "$reserved")
+if [ -n "$size" ]; then
+    [ "$bytes" -le $((size << 20)) ] || fail "--size: $size MiB are too few for $((bytes >> 20)) MiB"
+    truncate -s $(((size - 2 * gpt) << 20)) "$image"
+else
+    truncate -s $((cylinders * cylinder - gpt * (2 << 20))) "$image"
+fi
 mkfs.fat -n PMUVISOR "${format[@]}" --invariant "$image" > /dev/null
 export MTOOLS_SKIP_CHECK=1
 mmd -i "$image" ::/EFI ::/EFI/BOOT ::/EFI/pmuvisor

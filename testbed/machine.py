@@ -148,17 +148,18 @@ class Servers:
         self.found = {}
         self.count = 0
 
-    def socket(self, disk, machine, knobs):
-        """The socket of a server for this disk's size, run.sh's options and knobs."""
+    def socket(self, disk, machine, knobs, own=()):
+        """The socket of a server for this disk's size, run.sh's options and knobs. `own`: what is
+        the run's own of the disk, as run.sh has it, and a name for what all disks share."""
         early = "".join(line + "\n" for line in (knobs or "").splitlines()
                         if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS)
-        key = (os.path.getsize(disk), *machine, early)
+        key = (os.path.getsize(disk), *machine, *own, early)
         with self.lock:
             server = self.found.pop(key, None) or Server(self, early)
             self.found[key] = server
             if len(self.found) > SERVERS_MAX:
                 self.found.pop(next(iter(self.found))).end()
-        return server.ready(disk, machine)
+        return server.ready(disk, machine + (["--own", own[0]] if own else []))
 
     def name(self, early):
         self.count += 1
@@ -258,57 +259,65 @@ class Lab:
         `fork`: from a server of boots, unless FORK=0; else from power-on. `read`: files of
         EFI/pmuvisor on the disk, as the run left them."""
         def make():
-            # Without a tick and mitigations, unless the test is about them: every figure is so. And
-            # nobody is there to press a key.
-            defaults = [word for word in ("tick=0", "mitigations=off", "wait=0")
-                        if word.split("=", maxsplit=1)[0] + "=" not in config]
-            options = " ".join(defaults + [config]).strip()
-            words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
             with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
                 disk = os.path.join(work, "disk.img")
                 acpi = os.path.join(work, "acpi")
                 tool([path("testbed", "acpi", "build.sh"), acpi, str(listed or cpus)])
                 if tables:
                     tables(acpi)
-                arguments = [path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
-                             "--entry", entry, "--append", words, "--config", options,
-                             "--kernel", kernel or self.kernel(flavour),
-                             "--initrd", initrd or self.initrd(flavour, tools)]
-                if entry != "native" or os.path.exists(self.efi_path()):
-                    arguments += ["--efi", efi or self.efi()]
-                if menu:
-                    menu_file = os.path.join(work, "menu.cfg")
-                    with open(menu_file, "w", encoding="ascii") as out:
-                        out.write(menu)
-                    arguments += ["--menu", menu_file]
-                for pair in add:
-                    arguments += ["--add", pair]
-                tool(arguments)
-                ledger_file = os.path.join(self.keep, f"{name}.json")
-                if os.path.exists(ledger_file):
-                    os.remove(ledger_file)
-                run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
-                       "--timeout", str(BACKSTOP_SECONDS), "--limit", str(limit)]
-                if until:
-                    run += ["--until", until]
-                if knobs is not None:
-                    knobs_file = os.path.join(work, "knobs")
-                    with open(knobs_file, "w", encoding="ascii") as out:
-                        out.write(knobs)
-                    run += ["--knobs", knobs_file]
+                words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
+                tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, *self.volume(
+                    work, entry, words, config, kernel or self.kernel(flavour),
+                    initrd or self.initrd(flavour, tools), efi, menu, add)])
                 machine = ["--memory", str(memory), "--cpus", str(cpus)]
                 if model:
                     machine += ["--model", model]
                 if panic:
                     machine += ["--panic", panic]
-                if self.servers and fork:
-                    machine = ["--from", self.servers.socket(disk, machine, knobs)]
-                run += machine
-                boot = self.watch(name, run, ledger_file)
+                boot = self.run_disk(name, work, disk, machine, knobs, limit, until, fork)
                 for file in read:
                     boot.files[file] = read_file(disk, f"::/EFI/pmuvisor/{file}")
                 return boot
         return self.boot(name, make)
+
+    def volume(self, work, entry, append, config, kernel, initrd, efi=None, menu=None, add=()):
+        """disk.sh's options for what is on the volume."""
+        # Without a tick and mitigations, unless the test is about them: every figure is so. And
+        # nobody is there to press a key.
+        defaults = [word for word in ("tick=0", "mitigations=off", "wait=0")
+                    if word.split("=", maxsplit=1)[0] + "=" not in config]
+        options = ["--entry", entry, "--append", append,
+                   "--config", " ".join(defaults + [config]).strip(),
+                   "--kernel", kernel, "--initrd", initrd]
+        if entry != "native" or os.path.exists(self.efi_path()):
+            options += ["--efi", efi or self.efi()]
+        if menu:
+            menu_file = os.path.join(work, "menu.cfg")
+            with open(menu_file, "w", encoding="ascii") as out:
+                out.write(menu)
+            options += ["--menu", menu_file]
+        for pair in add:
+            options += ["--add", pair]
+        return options
+
+    def run_disk(self, name, work, disk, machine, knobs, limit, until, fork=True, own=()):
+        """Runs a disk in the emulator. `machine`: run.sh's options of the machine; `own`: see
+        Servers.socket()."""
+        ledger_file = os.path.join(self.keep, f"{name}.json")
+        if os.path.exists(ledger_file):
+            os.remove(ledger_file)
+        run = [path("testbed", "run.sh"), "--disk", disk, "--ledger", ledger_file,
+               "--timeout", str(BACKSTOP_SECONDS), "--limit", str(limit)]
+        if until:
+            run += ["--until", until]
+        if knobs is not None:
+            knobs_file = os.path.join(work, "knobs")
+            with open(knobs_file, "w", encoding="ascii") as out:
+                out.write(knobs)
+            run += ["--knobs", knobs_file]
+        if self.servers and fork:
+            machine = ["--from", self.servers.socket(disk, machine, knobs, own)]
+        return self.watch(name, run + machine, ledger_file)
 
     def qemu_without_vmx(self, name):
         """One boot in QEMU without VMX (TCG), through the project's own run-qemu.sh."""

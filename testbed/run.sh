@@ -11,7 +11,7 @@ set -euo pipefail
 usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
     [--limit MILLIONS] [--until TEXT [--after MILLIONS]]
     [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]
-    [--serve SOCKET | --from SOCKET]"
+    [--serve SOCKET [--own FIRST+COUNT[+PEEK]] | --from SOCKET]"
 
 ips=50000000
 # Instructions that a processor may execute before the next one's turn, and what a halted one counts
@@ -28,7 +28,7 @@ die() {
     exit 2
 }
 
-disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' from=''
+disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' own='' from=''
 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 while [ $# -gt 0 ]; do
     case $1 in
@@ -37,7 +37,7 @@ while [ $# -gt 0 ]; do
         exit 0
         ;;
     --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | --memory | \
-        --knobs | --model | --panic | --serve | --from)
+        --knobs | --model | --panic | --serve | --own | --from)
         [ $# -ge 2 ] || die "$1: no value given (see --help)"
         [[ $1 != --@(cpus|memory|model|panic) ]] || machine=$1
         printf -v "${1#--}" '%s' "$2"
@@ -47,6 +47,8 @@ while [ $# -gt 0 ]; do
     esac
 done
 [ -z "$from" ] || [ -z "${machine:-}" ] || die "--from: $machine is the server's"
+[ -z "$own" ] || { [ -n "$serve" ] && [[ $own =~ ^[0-9]{1,12}\+[1-9][0-9]{0,11}(\+[0-9]{1,3})?$ ]]; } ||
+    die "--own: found '$own', wanted FIRST+COUNT or FIRST+COUNT+PEEK, sectors, with --serve"
 [ -n "$disk" ] || die "no --disk given (see --help)"
 [ -f "$disk" ] || die "--disk: '$disk' is not a file"
 [[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
@@ -73,9 +75,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Bochs leaves its lock file behind when it is ended; the lock that counts is this one. A server has
-# an empty disk of the same size.
+# an empty disk of the same size, or where its runs share a part of the disk, a copy.
 if [ -n "$serve" ]; then
-    truncate --size "$(stat --dereference --format=%s "$disk")" "$work/disk"
+    if [ -n "$own" ]; then
+        cp --sparse=always "$disk" "$work/disk"
+    else
+        truncate --size "$(stat --dereference --format=%s "$disk")" "$work/disk"
+    fi
     disk=$work/disk
 fi
 exec 8<"$disk"
@@ -129,7 +135,7 @@ END
 }
 
 # What the library reads; a name it does not find in the environment it does without.
-unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_SERVER
+unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_SERVER TB_SERVER_OWN
 export TB_SERIAL_FD=3 TB_LIMIT=$limit$million TB_UNTIL_TICKS=$after$million
 [ -z "$until" ] || export TB_UNTIL=$until
 if [ -n "$serial" ]; then
@@ -157,6 +163,7 @@ fi
 if [ -n "$serve" ]; then
     # Until its standard input ends.
     export TB_SERVER=$serve TB_SERVER_DISK=$disk TB_SERVER_LOG=$work/log
+    [ -z "$own" ] || export TB_SERVER_OWN=$own
     "${run[@]}" 3>&1 4<&0 >"$work/out" 2>&1 </dev/null 8<&- ||
         die "the server ended: $(grep -a testbed: "$work/out" | head -n 1)"
     exit 0

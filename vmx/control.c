@@ -195,8 +195,8 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o)
 {
     static const char *const titles[] = {[MUST] = "needed, all there:",
-                                         [WANT] = "optional:",
-                                         [FOR_PMU] = "optional, for the PMU:",
+                                         [WANT] = "optional (CPUID hides what needs a missing one):",
+                                         [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
                                          [TO_TRAP] = "for NMIs that are not passed through:"};
 
     for (enum need need = MUST; need <= TO_TRAP; need++) {

@@ -7,6 +7,7 @@
 #include "cpu.h"
 #include "pc_system.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
@@ -58,19 +59,79 @@ uint64_t forked_at;
     _exit(EXIT_FAILURE);
 }
 
-// All commands that move data from the disk. ATA/ATAPI Command Set, "Command descriptions".
-bool reads(unsigned command)
+// The registers of the disk's channel: the last two values of each, because a command with a 48-bit
+// address takes both, the earlier one for the upper half.
+struct Register {
+    uint8_t now, before;
+};
+Register registers[FORK_SERVER_DISK_PORTS];
+enum { COUNT = 2, LOW, MIDDLE, HIGH, DEVICE, COMMAND };
+constexpr unsigned DEVICE_SECOND = 1u << 4;
+constexpr unsigned DEVICE_LBA = 1u << 6;
+constexpr unsigned DEVICE_LOW_BITS = 0xf;
+constexpr uint64_t SECTOR = 512;
+
+struct Sectors {
+    uint64_t first, count;
+};
+
+// What is the run's own of the disk: TB_SERVER_OWN, "FIRST+COUNT" or "FIRST+COUNT+PEEK", where the
+// first PEEK sectors may be read earlier; all of the disk without.
+struct Own {
+    Sectors all, late;
+};
+
+Own own_sectors()
 {
+    const char *text = std::getenv("TB_SERVER_OWN");
+    unsigned long long first = 0, count = UINT64_MAX, peek = 0;
+
+    if (text && std::sscanf(text, "%llu+%llu+%llu", &first, &count, &peek) < 2)
+        fail("TB_SERVER_OWN: found '%s', wanted FIRST+COUNT", text);
+    return {{first, count}, {first + peek, count - peek}};
+}
+
+bool overlap(const Sectors &a, const Sectors &b)
+{
+    return a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
+// What a command with this address, and a count that says this for none, reads.
+Sectors addressed(bool wide)
+{
+    const Register &count = registers[COUNT], &low = registers[LOW], &middle = registers[MIDDLE],
+                   &high = registers[HIGH];
+    uint64_t number = count.now + (wide ? uint64_t(count.before) << 8 : 0);
+    uint64_t upper = wide ? uint64_t(low.before) | uint64_t(middle.before) << 8 |
+                                uint64_t(high.before) << 16
+                          : registers[DEVICE].now & DEVICE_LOW_BITS;
+    uint64_t lower = low.now | middle.now << 8 | high.now << 16;
+
+    return {upper << 24 | lower, number ? number : wide ? 65536u : 256u};
+}
+
+// All commands that move data from the disk. ATA/ATAPI Command Set, "Command descriptions". One that
+// gives cylinder, head and sector may read anything.
+bool reads_own(unsigned command)
+{
+    bool wide = false;
+
+    if (registers[DEVICE].now & DEVICE_SECOND)
+        return false;
     switch (command) {
+    case 0x24: // READ SECTORS EXT
+    case 0x25: // READ DMA EXT
+    case 0x29: // READ MULTIPLE EXT
+        wide = true;
+        break;
     case 0x20: case 0x21: // READ SECTORS
-    case 0x24:            // READ SECTORS EXT
-    case 0x25:            // READ DMA EXT
-    case 0x29:            // READ MULTIPLE EXT
     case 0xc4:            // READ MULTIPLE
     case 0xc8:            // READ DMA
-        return true;
+        break;
+    default:
+        return false;
     }
-    return false;
+    return !(registers[DEVICE].now & DEVICE_LBA) || overlap(addressed(wide), own_sectors().late);
 }
 
 struct Job {
@@ -207,13 +268,36 @@ void replace_file(const char *old, const char *path, int flags)
         fail("%s: the server has no such file open", old);
 }
 
-void check_disk(const char *old, const char *path)
+void copy_bytes(int from, int to, uint64_t at, uint64_t end)
+{
+    static char buffer[1 << 20];
+
+    while (at < end) {
+        ssize_t size = pread(from, buffer, std::min<uint64_t>(sizeof(buffer), end - at),
+                             static_cast<off_t>(at));
+        if (size <= 0 || pwrite(to, buffer, static_cast<size_t>(size), static_cast<off_t>(at)) != size)
+            fail("the server's disk cannot be copied: %s", std::strerror(errno));
+        at += static_cast<uint64_t>(size);
+    }
+}
+
+// The run's disk gets all sectors that are not its own from the server's, as its machine left them.
+void take_disk(const char *old, const char *path)
 {
     struct stat mine = {}, given = {};
 
     if (!old || !path || stat(old, &mine) != 0 || stat(path, &given) != 0 ||
         mine.st_size != given.st_size)
         fail("%s: the server's disk has another size", path ? path : "no disk");
+    if (!std::getenv("TB_SERVER_OWN"))
+        return;
+    uint64_t size = static_cast<uint64_t>(mine.st_size);
+    Sectors own = own_sectors().all;
+    int from = open(old, O_RDONLY), to = open(path, O_WRONLY);
+    copy_bytes(from, to, 0, std::min(size, own.first * SECTOR));
+    copy_bytes(from, to, std::min(size, (own.first + own.count) * SECTOR), size);
+    close(from);
+    close(to);
 }
 
 void become(const Job &job)
@@ -234,7 +318,7 @@ void become(const Job &job)
     if (!folder || chdir(folder) != 0)
         fail("%s: no such folder", folder ? folder : "no folder");
     const char *disk = std::getenv("TB_DISK"), *servers = std::getenv("TB_SERVER_DISK");
-    check_disk(servers, disk);
+    take_disk(servers, disk);
     replace_file(servers, disk, O_RDWR);
     replace_file(std::getenv("TB_SERVER_LOG"), std::getenv("TB_LOG"),
                  O_WRONLY | O_CREAT | O_TRUNC);
@@ -258,12 +342,18 @@ bool fork_server_wanted()
     return std::getenv("TB_SERVER") != nullptr;
 }
 
-void fork_server_disk_command(unsigned command)
+void fork_server_disk_port(unsigned number, unsigned value)
 {
-    if (done || !reads(command) || !fork_server_wanted())
+    Register &changed = registers[number];
+
+    if (number == COMMAND) {
+        if (done || !reads_own(value) || !fork_server_wanted())
+            return;
+        done = true;
+        become(serve(std::getenv("TB_SERVER")));
         return;
-    done = true;
-    become(serve(std::getenv("TB_SERVER")));
+    }
+    changed = {static_cast<uint8_t>(value), changed.now};
 }
 
 uint64_t fork_server_forked_at()

@@ -36,8 +36,8 @@ constexpr unsigned PM1_SLP_TYP_SHIFT = 10;
 constexpr unsigned PM1_SLP_TYP_MASK = 7;
 constexpr unsigned SLP_TYP_S5 = 0;
 
-// The command register of the disk's controller.
-constexpr uint16_t ATA_COMMAND = 0x1f7;
+// The first register of the disk's controller.
+constexpr uint16_t ATA_FIRST = 0x1f0;
 
 // The ways to reset a PC: the chipset's register (the FADT's), the keyboard controller, port 0x92.
 constexpr uint16_t RESET_CONTROL = 0xcf9;
@@ -125,6 +125,8 @@ void machine_init()
 
 void machine_outp(uint16_t port, unsigned len, unsigned value)
 {
+    if (port > ATA_FIRST && port < ATA_FIRST + FORK_SERVER_DISK_PORTS)
+        fork_server_disk_port(port - ATA_FIRST, value);
     switch (port) {
     case COM1_DATA:
         if (!dlab && !loopback && len == 1)
@@ -135,9 +137,6 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
         break;
     case COM1_MCR:
         loopback = value & MCR_LOOPBACK;
-        break;
-    case ATA_COMMAND:
-        fork_server_disk_command(value);
         break;
     case RESET_CONTROL:
         reset_asked = value & RESET_CONTROL_CPU;

@@ -8,12 +8,15 @@ import tempfile
 import compare
 import kernel
 from kernel import Plan
-from machine import BACKSTOP_SECONDS, STATUS_LIMIT, STATUS_POWEROFF, STATUS_TEXT, Servers, path
+from machine import (BACKSTOP_SECONDS, PAYLOAD_APPEND, SCRATCH, STATUS_LIMIT, STATUS_POWEROFF,
+                     STATUS_TEXT, Servers, Skip, path, tool)
 
 MILLION = 1_000_000
 LIMIT = 650  # millions: later than a server's fork, earlier than the end of any boot
+LIMIT_ALL = 20_000
 AFTER = 10   # millions of instructions that run.sh lets a run go on after the text of --until
 TEXT = "Welcome to GRUB"
+SECTOR = 512
 
 
 def short(lab, name, **more):
@@ -62,6 +65,57 @@ def test_two_processors(lab):
     boot, forked = both(lab, "two", cpus=2)
     boot.expect_status(STATUS_POWEROFF)
     return f"{boot.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"
+
+
+def cut(source, target, first, count, inside):
+    """A copy of the disk with nothing in these sectors, or with nothing elsewhere."""
+    with open(source, "rb") as disk, open(target, "wb") as out:
+        data = bytearray(disk.read())
+        begin, end = first * SECTOR, (first + count) * SECTOR
+        if inside:
+            data[:begin], data[end:] = bytes(begin), bytes(len(data) - end)
+        else:
+            data[begin:end] = bytes(end - begin)
+        out.write(data)
+
+
+def test_own_sectors(lab):
+    """A server that goes on until the kernel is read: its runs have all else from the server's
+    disk, and the kernel's sectors, which the server's has not, from their own."""
+    cold = short(lab, "whole-cold", fork=False)
+    kernel_file = path("build", "kernel.bzImage")
+    with open(kernel_file, "rb") as source:
+        image = source.read()
+
+    def make():
+        with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
+            disk, servers, own = (os.path.join(work, name) for name in ("disk", "servers", "own"))
+            tool([path("testbed", "acpi", "build.sh"), os.path.join(work, "acpi"), "1"])
+            with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
+                initrd.write(b"none\n")
+                initrd.flush()
+                words = f"{PAYLOAD_APPEND} pmv.run=report pmv.end=poweroff tests=cpuid,pmi"
+                tool([path("testbed", "disk.sh"), "--out", disk, "--acpi",
+                      os.path.join(work, "acpi"),
+                      *lab.volume(work, "msr+nmi", words, "", kernel_file, initrd.name)])
+            with open(disk, "rb") as source:
+                first = source.read().find(image[:SECTOR]) // SECTOR
+            count = len(image) // SECTOR
+            cut(disk, servers, first, count, False)
+            cut(disk, own, first, count, True)
+            machine, part = ["--memory", "512", "--cpus", "1"], (f"{first}+{count}", "boots-own")
+            lab.servers.socket(servers, machine, None, part)
+            return lab.run_disk("boots-own", work, own, machine, "pmi_skid 3\n", LIMIT_ALL, None,
+                                own=part)
+    if not lab.servers:
+        raise Skip("FORK=0: there are no servers")
+    forked = lab.boot("boots-own", make)
+    forked.expect_status(STATUS_POWEROFF)
+    assert forked.ledger["forked_at"] > short(lab, "whole-forked").ledger["forked_at"]
+    found = compare.ledgers_differ(cold.ledger, forked.ledger)
+    assert not found, found
+    assert cold.console == forked.console, "the consoles differ"
+    return f"{cold.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"
 
 
 def test_server_refuses():

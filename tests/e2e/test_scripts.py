@@ -20,6 +20,7 @@ def test_run_qemu_refuses(lab):
     expect_line(run_qemu("--backend", "emulator", "--efi", "/absent"), "/absent", "make")
     expect_line(run_qemu("--backend", "emulator", "--efi", image, "--kernel", "/absent",
                          "--initrd", image), "/absent", "cannot read")
+    expect_line(run_qemu("--backend", "tcg", "--disk", "/absent"), "--disk", "cannot read /absent")
 
 
 def test_run_qemu_backend(lab):

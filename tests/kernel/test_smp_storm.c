@@ -219,8 +219,8 @@ static void storm(const struct job *job, processor_work work, uint64_t pmis, uin
     rounds = job->number[0];
     period = job->number[1];
     hypercalls = under_pmuvisor();
-    if (pmis != 0 && (cpuid(0, 0).eax < LEAF_PMU || (cpuid(LEAF_PMU, 0).eax & 0xff) < 4)) {
-        tap_skip(job->name, "CPUID shows no architectural PMU of version 4");
+    if (pmis != 0 && (cpuid(0, 0).eax < LEAF_PMU || (cpuid(LEAF_PMU, 0).eax & 0xff) < 2)) {
+        tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
         return;
     }
     if (rounds == 0 || (pmis != 0 && period == 0) || processor_count < 2) {
