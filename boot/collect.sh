@@ -15,6 +15,7 @@ esp=${1:-} out=${2:-}
 [ -n "$esp" ] || fail "no ESP given; say where the EFI system partition is mounted:" \
     "make collect ESP=/boot/efi"
 [ -n "$out" ] || fail "usage: collect.sh ESP OUT"
+[ ! -d "$esp" ] || [ -x "$esp" ] || fail "ESP: '$esp' cannot be entered; be root"
 log=$esp/EFI/pmuvisor/pmuvisor.log
 variable=${EFIVARS:-/sys/firmware/efi/efivars}/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8
 left=()

@@ -20,7 +20,8 @@ USB_TREE ?= $(BUILD)/usb
 INSTALL_GUEST = $(if $(filter file,$(origin GUEST)),stock,$(GUEST))
 INSTALL_DEPENDENCIES = $(if $(filter none,$(BENCH)),build,build bench)
 # The measurements are made of Debian's packages; elsewhere they are left out, or come by a stick.
-APT = $(shell command -v apt-get)
+OS_RELEASE ?= /etc/os-release
+APT = $(shell . $(OS_RELEASE) 2> /dev/null; [ "$$ID" != debian ] || command -v apt-get)
 
 .PHONY: install install-parts usb usb-parts collect
 ifeq ($(APT)$(BENCH),)
@@ -30,7 +31,7 @@ install:
 	@case "$(BENCH)" in '' | auto | none) ;; \
 	    *) echo "make install: BENCH=$(BENCH), wanted auto or none" >&2; exit 1 ;; esac
 	@[ -n "$(APT)" ] || [ "$(BENCH)" = none ] || { echo "make install: BENCH=$(BENCH) wants" \
-	    "Debian's packages (no apt-get here); make usb on a Debian machine makes a stick that" \
+	    "Debian's packages, and this is another system; make usb on a Debian machine makes a stick that" \
 	    "measures" >&2; exit 1; }
 	@testbed/deps.sh $(INSTALL_DEPENDENCIES)
 	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)

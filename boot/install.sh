@@ -43,6 +43,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ -n "$esp" ] ||
     fail "no ESP given; say where the EFI system partition is mounted: make install ESP=/boot/efi"
 [ -d "$esp" ] || fail "ESP: '$esp' is not a folder; mount the EFI system partition and name it"
+[ -x "$esp" ] || fail "ESP: '$esp' cannot be entered; be root: sudo make install ESP=$esp"
 [ -d "$esp/EFI" ] || [ -d "$esp/efi" ] ||
     fail "ESP: '$esp' has no folder EFI, so it is no EFI system partition;" \
         "usual places: /boot/efi, /efi"
@@ -209,11 +210,21 @@ if [ -z "$root" ] && [ -x "$check" ]; then
 fi
 grub=$(grub_folder "$root")
 if [ -n "$grub" ]; then
-    cat <<END
-To reach its menu from this machine's GRUB, put these two lines into $grub/custom.cfg:
+    # GRUB's own entries may use root as they find it: it is set back.
+    reach='set pmv_was=$root
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
     configfile /EFI/pmuvisor/grub.cfg
-END
+    set root=$pmv_was'
+    if [ $auto -eq 1 ]; then
+        echo "To have each boot measure, put these lines into $grub/custom.cfg:"
+        echo "    $reach"
+    else
+        echo "To have its menu as an entry of this machine's own, put these lines into" \
+            "$grub/custom.cfg:"
+        echo "    menuentry PMUvisor {"
+        echo "    $reach"
+        echo "    }"
+    fi
     [ ! -x "$here/up.sh" ] ||
         echo "To have it fall back to the native entry after a start that hangs:" \
             "boot/up.sh --install $esp"

@@ -66,11 +66,9 @@ ${chain}    fi
 # safe_entry: an entry that asks the least of a machine. Without pmv_args, which may ask for more.
 function safe_entry {
     menuentry "Linux: PMUvisor, safe (one processor, no VT-d, no tick)" --id safe {
-        # Of the guard: its file is there where it is on.
-        if [ -f \$pmv_dir/grubenv ]; then
-            guard_start
+        if guard_start; then
+            chainloader \$pmv_dir/pmuvisor.efi ${safe[*]} \$pmv_marks
         fi
-        chainloader \$pmv_dir/pmuvisor.efi ${safe[*]} \$pmv_marks
     }
 }
 CFG

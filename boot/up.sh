@@ -34,6 +34,7 @@ case ${1:-} in
 esac
 [ $# -eq 1 ] || fail "no ESP given; say where the EFI system partition is mounted: up.sh /boot/efi"
 esp=$1
+[ ! -d "$esp" ] || [ -x "$esp" ] || fail "'$esp' cannot be entered; be root"
 grubenv=$esp/EFI/pmuvisor/grubenv
 
 # GRUB's environment block has 1024 bytes, padded with #; GRUB can write one, but not make it.

@@ -53,7 +53,6 @@ static bool tainted(const char *line)
 
 static void whole_line(void)
 {
-
     if (!tainted(piece) && verdict->count < VERDICT_LINES) {
         snprintf(verdict->lines[verdict->count].text, VERDICT_LINE, "%s", piece);
         verdict->lines[verdict->count++].lacks = lacks(piece);

@@ -15,6 +15,7 @@ from test_vtd import contained
 
 TSC = "tsc_hz 50000000\n"
 STARTED = "pmuvisor: starting the guest"
+IMAGE_SIZE = r"hidden:image\d+KiB"
 # Of the image's lines, those that say where something is, or what files and screen there are; and
 # GRUB's.
 NOT_JUDGED = (r"PMUvisor0\.[0-9.]+,policy(msr\+nmi|msr|intercept)",
@@ -24,7 +25,7 @@ NOT_JUDGED = (r"PMUvisor0\.[0-9.]+,policy(msr\+nmi|msr|intercept)",
               r"leavingfirmware", r"guest:kernelat.*?e820entries",
               r"kernelvmlinuz:\d+bytes(,read:[0-9%]*)?",
               r"initrdinitrd\.img:\d+bytes(,read:[0-9%]*)?",
-              r"error:unknownerror\.", r"hidden:image\d+KiB")
+              r"error:unknownerror\.", IMAGE_SIZE)
 
 # Name of a machine: what lab.emulator() is given.
 MACHINES = {
@@ -164,9 +165,9 @@ def agree(lines, text):
     """Each line that the program has is one of the image's, in this order; gives what other lines
     the image has. Firmware breaks lines where its screen ends: blanks do not count."""
     left, at = [], 0
-    text = re.sub(NOT_JUDGED[-1], "", squeeze(text))
+    text = re.sub(IMAGE_SIZE, "", squeeze(text))
     for line in lines:
-        line = re.sub(NOT_JUDGED[-1], "", squeeze(line))
+        line = re.sub(IMAGE_SIZE, "", squeeze(line))
         found = text.find(line, at)
         assert found >= 0, f"the image does not say '{line}' here: {text[at:at + 600]}"
         left.append(text[at:found])
