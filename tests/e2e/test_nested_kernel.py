@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_nested_kernel.py: under QEMU/KVM inside the emulator, with two processors: the test kernel,
-# storms of NMIs and PMIs, Linux, a refusal, and what one operation costs the outer KVM. FULL=1: the
-# costs under each policy.
+# storms of NMIs and PMIs, Linux and a refusal; with one, what an operation costs the outer KVM.
+# FULL=1: the costs under each policy.
 import re
 import subprocess
 import sys
@@ -25,7 +25,7 @@ COLUMNS = {"native": {"entry": "native"}, "intercept": {"entry": "intercept"},
 
 
 def costs(lab, column):
-    return kernel_boot(lab, f"costs-{column}", [COSTS], cpus=CPUS, **COLUMNS[column])
+    return kernel_boot(lab, f"costs-{column}", [COSTS], **COLUMNS[column])
 
 
 def test_kernel(lab):
