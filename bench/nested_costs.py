@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# nested_costs.py: the table of what the outer KVM executes for one operation of the innermost guest, with
-# PMUvisor in between and as KVM's plain guest, of what boots in nested KVM in the emulator have left
-# (tests/e2e/test_nested_costs.py makes them): consoles and ledgers nested-costs-COLUMN of a folder.
-# Usage: nested_costs.py [DIR]   default: build/e2e
+# nested_costs.py: the table of what the outer KVM executes for one operation of the innermost
+# guest, with PMUvisor in between and as KVM's plain guest, of what boots under KVM in the emulator
+# have left (tests/e2e/test_nested_kernel.py makes them): consoles and ledgers nested-costs-COLUMN
+# of a folder. Usage: nested_costs.py [DIR]   default: build/e2e
 import json
 import os
 import sys
@@ -34,8 +34,8 @@ METRICS = (("root_instructions", "outer"), ("exits", "exits"), ("nonroot_instruc
 
 
 def read(folder, column):
-    """The measurements of a column's boot, by (experiment, item), each a dictionary by metric; None:
-    there was no such boot."""
+    """The measurements of a column's boot, by (experiment, item), each a dictionary by metric;
+    None: there was no such boot."""
     name = os.path.join(folder, PREFIX + column)
     try:
         with open(f"{name}.console", encoding="utf-8", errors="replace") as source:
@@ -71,8 +71,8 @@ def table(folder):
     made = Table("nested", "Under an outer KVM: what one operation of the guest costs", "count",
                  [head for _ in there for _, head in METRICS],
                  [(COLUMNS[column], len(METRICS)) for column in there],
-                 reading=["outer: instructions that the outer system executes in VMX root mode, its "
-                          "interrupts included; exits: VM exits to it, of the guest and of "
+                 reading=["outer: instructions that the outer system executes in VMX root mode, "
+                          "its interrupts included; exits: VM exits to it, of the guest and of "
                           "PMUvisor; inner: all others, the guest's and PMUvisor's own. The same "
                           "kernel and QEMU in all columns, one processor. In the emulator; exact."])
     for label, experiment, item, less in ROWS:
@@ -91,7 +91,8 @@ def main():
         os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "e2e")
     made = table(folder)
     if not made.heads:
-        sys.exit(f"bench/nested_costs.py: no {PREFIX}* in {folder}; make them: make e2e T=nested/costs")
+        sys.exit(f"bench/nested_costs.py: no {PREFIX}* in {folder}; make them: "
+                 "make e2e T=nested/costs")
     print("\n".join(textpage.lines_of(made)))
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_nested_costs.py: the table of an outer KVM's costs: from consoles and ledgers, per operation, with
-# its bases; what no boot has left is no column, and what a boot did not measure is no number.
+# test_nested_costs.py: the table of an outer KVM's costs: from consoles and ledgers, per operation,
+# with its bases; what no boot has left is no column, what a boot did not measure is no number.
 import json
 import os
 import tempfile
@@ -9,7 +9,8 @@ import unittest
 import nested_costs
 from test_convert import BASE, ITEM, LEDGER, region
 
-A1K = "bench: experiment=a1k item={} region={} ops=1 metric=time unit=tsc n=1 min=9 median=9 p95=9\n"
+A1K = "bench: experiment=a1k item={} region={} ops=1 metric=time unit=tsc n=1 min=9 median=9 " \
+      "p95=9\n"
 PMI = [("Exception or NMI", 1000, 9_000_000, 0)]
 
 

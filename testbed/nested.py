@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# nested.py: boots for tests and measurements under QEMU/KVM, inside the emulator: firmware, Debian's
-# kernel with its KVM, QEMU with firmware and GRUB, then PMUvisor and its guest, or the guest alone.
-# All before GRUB's menu is one server of boots for each number of processors (outer/ makes its disk).
+# nested.py: boots for tests and measurements under QEMU/KVM, inside the emulator: firmware,
+# Debian's kernel with its KVM, QEMU with firmware and GRUB, then PMUvisor and its guest, or the
+# guest alone. All before GRUB's menu is one server of boots for each number of processors (outer/
+# makes its disk).
 import os
 import re
 import tempfile

@@ -110,8 +110,8 @@ Sectors addressed(bool wide)
     return {upper << 24 | lower, number ? number : wide ? 65536u : 256u};
 }
 
-// All commands that move data from the disk. ATA/ATAPI Command Set, "Command descriptions". One that
-// gives cylinder, head and sector may read anything.
+// All commands that move data from the disk. ATA/ATAPI Command Set, "Command descriptions". One
+// that gives cylinder, head and sector may read anything.
 bool reads_own(unsigned command)
 {
     bool wide = false;
@@ -275,7 +275,8 @@ void copy_bytes(int from, int to, uint64_t at, uint64_t end)
     while (at < end) {
         ssize_t size = pread(from, buffer, std::min<uint64_t>(sizeof(buffer), end - at),
                              static_cast<off_t>(at));
-        if (size <= 0 || pwrite(to, buffer, static_cast<size_t>(size), static_cast<off_t>(at)) != size)
+        if (size <= 0 ||
+            pwrite(to, buffer, static_cast<size_t>(size), static_cast<off_t>(at)) != size)
             fail("the server's disk cannot be copied: %s", std::strerror(errno));
         at += static_cast<uint64_t>(size);
     }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Makes the disk of the outer system and prints its path: firmware boots GRUB and Debian's kernel from
-# it, natively, whose init starts QEMU under its own KVM. What QEMU's machine boots is not in it: the
-# third partition is empty, and layout.sh says where it is.
+# Makes the disk of the outer system and prints its path: firmware boots GRUB and Debian's kernel
+# from it, natively, whose init starts QEMU under its own KVM. What QEMU's machine boots is not in
+# it: the third partition is empty, and layout.sh says where it is.
 # Usage: build.sh CPUS   processors of QEMU's machine
 # Programs and libraries are this machine's (testbed/deps.sh kvm), the kernel is the guest's.
 set -euo pipefail
@@ -96,7 +96,8 @@ octets() { # octets NUMBER: four, the lowest first
     done
 }
 
-# An entry of the partition table. UEFI, "Legacy Master Boot Record (MBR)": without cylinders and heads.
+# An entry of the partition table, without cylinders and heads. UEFI, "Legacy Master Boot Record
+# (MBR)".
 entry() { # entry TYPE FIRST COUNT
     printf '%b' "\\x00\\xfe\\xff\\xff\\x$1\\xfe\\xff\\xff$(octets "$2")$(octets "$3")"
 }
@@ -113,13 +114,13 @@ key=$( (key_of "$work/root"; key_of "$work/initramfs"; cat "$here"/*.sh; echo "$
 image=$out/outer-$cpus.img
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     truncate -s $((outer_root_sectors * 512)) "$work/ext4"
-    mke2fs -q -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=0 -U clear -d "$work/root" \
-        "$work/ext4"
+    mke2fs -q -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=0 -U clear \
+        -d "$work/root" "$work/ext4"
     archive "$work/initramfs" > "$work/initrd"
     "$top/testbed/acpi/build.sh" "$work/acpi" 1 > /dev/null
     "$top/testbed/disk.sh" --out "$work/boot" --size $((outer_boot_sectors / 2048)) \
-        --menu "$here/grub.cfg" --acpi "$work/acpi" --kernel "${kernel[0]}" --initrd "$work/initrd" \
-        --append "$append pmv.cpus=$cpus"
+        --menu "$here/grub.cfg" --acpi "$work/acpi" --kernel "${kernel[0]}" \
+        --initrd "$work/initrd" --append "$append pmv.cpus=$cpus"
     truncate -s $((outer_sectors * 512)) "$work/disk"
     {
         entry ef $outer_boot_first $outer_boot_sectors

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash disable=SC2034 # others read these
-# layout.sh: where the partitions of the outer system's disk are, in sectors. Sourced by build.sh, read
-# by nested.py. The third one is a volume of disk.sh's for QEMU's machine: firmware looks at its first
-# sectors and at its last without opening it, so that both are the same for all jobs.
+# layout.sh: where the partitions of the outer system's disk are, in sectors. Sourced by build.sh,
+# read by nested.py. The third one is a volume of disk.sh's for QEMU's machine: firmware looks at
+# its first sectors and at its last without opening it, so that both are the same for all jobs.
 
 outer_boot_first=2048
 outer_boot_sectors=65536

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The outer system's init: starts QEMU under this kernel's KVM by the project's own run-qemu.sh, says
-# how it ended and what the kernel complained of meanwhile, and turns the machine off.
-# The words pmv.cpus, pmv.kvm and pmv.kvm_intel of the command line: processors, modules' options.
+# The outer system's init: starts QEMU under this kernel's KVM by the project's own run-qemu.sh,
+# says how it ended and what the kernel complained of meanwhile, and turns the machine off. The word
+# pmv.cpus of the command line: the processors of QEMU's machine.
 export PATH=/usr/bin:/bin TMPDIR=/tmp
 
 word() { # word NAME: of the command line
