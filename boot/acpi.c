@@ -78,6 +78,8 @@ static void check_list(const char *name, const struct acpi_list *list)
     for (uint32_t i = 0; i < list->count; i++) {
         const struct acpi_header *table =
             (const struct acpi_header *)(uintptr_t)acpi_list_get(list, i);
+        if ((uintptr_t)table >= ACPI_ADDRESS_END)
+            continue;
         for (unsigned k = 0; table != NULL && k < LENGTH_OF(used); k++)
             if (memcmp(table->signature, used[k], sizeof(table->signature)) == 0)
                 check_table(used[k], table);

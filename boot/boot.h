@@ -43,9 +43,10 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
 /* Gives all of them back. */
 void memory_free_all(void);
 /* The first address below 4 GiB, `offset` above a multiple of `step`, where `size` bytes of free
- * memory are what is_it() looks for; 0: none. */
+ * memory are what is_it() looks for; 0: none. They are allocated then, until memory_give_back(). */
 uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
                      bool (*is_it)(uint64_t address));
+void memory_give_back(uint64_t address, uint64_t size);
 /* The end of the memory in the memory map, devices left out; 0 when there is no map to be had. */
 uint64_t memory_top(void);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */

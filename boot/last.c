@@ -25,12 +25,15 @@ static CHAR16 name[] = L"PMUvisorLast";
 void last_note(const char *line)
 {
     static char text[LINE_MAX]; /* a stack may be short, here */
-    static bool failed;
+    static bool failed, busy; /* busy: firmware itself has faulted in here */
     uint64_t cr3 = read_cr3(), cr4 = read_cr4();
     UINTN size = format_text(text, sizeof(text), "PMUvisor " PMUVISOR_VERSION_TEXT ": %s\n", line);
 
     if (firmware.page_tables != 0 && (cr4 & CR4_LA57) != (firmware.cr4 & CR4_LA57))
         return; /* its tables have five levels, and are of no use with four */
+    if (busy)
+        return;
+    busy = true;
     /* Firmware is compiled for a processor with SSE, and mapped by its own tables alone. */
     if (firmware.page_tables != 0) {
         write_cr4(cr4 | CR4_OSFXSR | CR4_OSXMMEXCPT);
@@ -42,6 +45,7 @@ void last_note(const char *line)
         write_cr3(cr3);
         write_cr4(cr4);
     }
+    busy = false;
     if (EFI_ERROR(status) && !failed) {
         failed = true;
         log_printf("pmuvisor: firmware does not take the variable PMUvisorLast (EFI status 0x%lx): "
@@ -107,4 +111,5 @@ void last_save(void)
                        ": free some space on the volume of pmuvisor.efi\n");
     if (saved)
         kept_end(ring);
+    memory_give_back((uintptr_t)ring, sizeof(*ring));
 }

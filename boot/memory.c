@@ -96,6 +96,25 @@ static bool survey(const struct need *n, struct survey *out)
     return true;
 }
 
+/* Firmware may guard memory that nobody has allocated. */
+static bool take_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
+{
+    EFI_PHYSICAL_ADDRESS at = address;
+
+    if (EFI_ERROR(firmware.services->AllocatePages(AllocateAddress, EfiLoaderData,
+                                                   EFI_SIZE_TO_PAGES(size), &at)))
+        return false;
+    if (is_it(address))
+        return true;
+    memory_give_back(address, size);
+    return false;
+}
+
+void memory_give_back(uint64_t address, uint64_t size)
+{
+    firmware.services->FreePages(address, EFI_SIZE_TO_PAGES(size));
+}
+
 uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
                      bool (*is_it)(uint64_t address))
 {
@@ -112,7 +131,7 @@ uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
         if (d->Type != EfiConventionalMemory)
             continue;
         for (; found == 0 && address + size <= end && address + size <= BELOW_4G; address += step)
-            found = is_it(address) ? address : 0;
+            found = take_if(address, size, is_it) ? address : 0;
     }
     firmware.services->FreePool(map.entries);
     return found;

@@ -42,6 +42,7 @@ void screen_wait(uint32_t seconds)
     if (seconds == 0 || screen.base == 0 ||
         EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
+    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL); /* it resets after five minutes */
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
     if (in != NULL) {
         (void)in->Reset(in, FALSE); /* no key that was pressed before */

@@ -7,6 +7,8 @@
  */
 #include "console/framebuffer.h"
 
+#define SCREEN_END (1ULL << 47) /* no screen above it: 4-level tables cannot map one to itself */
+
 static struct {
     struct framebuffer screen;
     struct glyphs glyphs;
@@ -67,7 +69,8 @@ static void framebuffer_sink(const char *text, size_t length)
 
 bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs)
 {
-    if (screen->base == 0 || screen->size < framebuffer_bytes(screen) || screen->pixels_per_line < screen->width ||
+    if (screen->base == 0 || screen->base >= SCREEN_END ||
+        screen->size < framebuffer_bytes(screen) || screen->pixels_per_line < screen->width ||
         glyphs->width == 0 || glyphs->height == 0 || screen->width < glyphs->width ||
         screen->height < glyphs->height)
         return false;

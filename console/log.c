@@ -28,6 +28,8 @@ static void lock(void)
 
 static void unlock(void) { __atomic_clear(&locked, __ATOMIC_RELEASE); }
 
+void log_unlock_lost(void) { unlock(); }
+
 void log_take_over(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED); }
 
 void log_add_sink(log_sink sink)

@@ -12,6 +12,7 @@
 
 #include "boot_info.h"
 
+#define ACPI_ADDRESS_END (1ULL << 47) /* what firmware maps to itself ends there, or before */
 #define ACPI_TABLE_MAX (16u << 20) /* a longer table than this counts as absent */
 
 struct acpi_rsdp {

@@ -21,6 +21,8 @@ void log_remove_sink(log_sink sink);
 
 /* For the processor that has stopped all others: one of them may have been logging. */
 void log_take_over(void);
+/* One processor was stopped for good that may have been logging, and nobody else can be. */
+void log_unlock_lost(void);
 
 /* Formats (%s %.*s %c %d %u %x %lx %lu %ld %llx %llu %p %%, width, `0` and `-` flags) and logs; at
  * most 511 bytes at a time. */

@@ -30,7 +30,7 @@ struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t
 {
     struct acpi_header *table = (struct acpi_header *)(uintptr_t)address;
 
-    if (address == 0 || address > UINT64_MAX - ACPI_TABLE_MAX)
+    if (address == 0 || address >= ACPI_ADDRESS_END)
         return NULL;
     if (signature != NULL && memcmp(table->signature, signature, sizeof(table->signature)) != 0)
         return NULL;

@@ -84,13 +84,16 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
         log_printf("pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
                    "the hypervisor if it starts it\n", apic_id);
+        (void)settle(s, LOST);
         return;
     }
     for (unsigned us = 0; us < READY_US && s->state == STARTING && !s->cpu->ended; us++)
         delay_us(1);
     if (settle(s, LOST)) {
-        if (!s->cpu->in_vmx)
-            (void)apic_send(apic_id, ICR_INIT); /* it comes to an end, wherever it is */
+        if (!s->cpu->in_vmx && apic_send(apic_id, ICR_INIT)) {
+            delay_us(ENTRY_US);
+            log_unlock_lost(); /* it has come to an end, wherever it was */
+        }
         log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
                    "which leaves the hypervisor if it starts it\n", apic_id);
     } else if (s->state == READY)

@@ -184,8 +184,10 @@ void hypervisor_start(const struct boot_info *bi)
         hypervisor_fault("%s", refusal.line);
 
     uint64_t target = (uint64_t)start_guest, cr3 = cpu->host_cr3, page = 0;
-    if (read_cr4() & CR4_LA57)
+    if (read_cr4() & CR4_LA57) {
+        mark(bi, "leaving 5-level paging, after which no step is noted");
         target = leave_5_levels(s, start_guest, &page, &cr3);
+    }
 
     /* From here on nothing but the image, the pool, the APIC and the screen is mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
@@ -197,7 +199,7 @@ void hypervisor_start(const struct boot_info *bi)
                      "call *%2\n\t"
                      "ud2"
                      :
-                     : "r"(cr3), "r"(cpu->root_stack), "r"(target), "D"(s), "b"(page)
+                     : "a"(cr3), "d"(cpu->root_stack), "c"(target), "D"(s), "b"(page)
                      : "memory");
     __builtin_unreachable();
 }
