@@ -18,30 +18,29 @@ trap 'rm -rf "$work"' EXIT
 
 # GRUB's memory disk: a preamble that hands over to the menu on the volume, and the ACPI tables.
 modules=(memdisk tar normal configfile fat part_gpt part_msdos search search_fs_file echo test true
-    linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv)
+    regexp linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv)
 mkdir -p "$work/memdisk/boot/grub"
-if [ -z "$acpi" ]; then
-    # Not the one that an installation on the machine's own disk has: cmdpath is like
+{
+    # Its own volume's menu, not the one that an installation on another disk has: cmdpath is like
     # "(hd0,gpt1)/EFI/BOOT".
-    modules+=(regexp)
     cat <<'END'
 regexp --set=1:root '^[(]([^)]+)[)]' "$cmdpath"
 if [ ! -f /EFI/pmuvisor/grub.cfg ]; then
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
 fi
 END
-else
-    mkdir "$work/memdisk/acpi"
-    cp "$acpi"/*.aml "$work/memdisk/acpi/" || fail "no .aml files in $acpi"
-    echo 'search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg'
-    # --no-ebda: the tables are published through UEFI, not in the BIOS data area.
-    printf 'acpi --no-ebda'
-    for table in "$work"/memdisk/acpi/*.aml; do
-        printf ' (memdisk)/acpi/%s' "$(basename "$table")"
-    done
-    echo
-fi > "$work/memdisk/boot/grub/grub.cfg"
-echo 'configfile /EFI/pmuvisor/grub.cfg' >> "$work/memdisk/boot/grub/grub.cfg"
+    if [ -n "$acpi" ]; then
+        mkdir "$work/memdisk/acpi"
+        cp "$acpi"/*.aml "$work/memdisk/acpi/" || fail "no .aml files in $acpi"
+        # --no-ebda: the tables are published through UEFI, not in the BIOS data area.
+        printf 'acpi --no-ebda'
+        for table in "$work"/memdisk/acpi/*.aml; do
+            printf ' (memdisk)/acpi/%s' "$(basename "$table")"
+        done
+        echo
+    fi
+    echo 'configfile /EFI/pmuvisor/grub.cfg'
+} > "$work/memdisk/boot/grub/grub.cfg"
 (cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@${SOURCE_DATE_EPOCH:-1704067200}" \
     -cf "$work/memdisk.tar" ./*)
 grub-mkimage -O x86_64-efi -o "$out" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" "${modules[@]}"
