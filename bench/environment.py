@@ -13,6 +13,7 @@ PSTATE_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 CPUFREQ_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 CPUFREQ = "/sys/devices/system/cpu/cpu0/cpufreq"
 MEMINFO = "/proc/meminfo"
+BIOS = "/sys/class/dmi/id/bios_version"
 MODULES = "/sys/module"
 # As programs/payload/kvm.c says them of the emulator's KVM.
 KVM_SETTINGS = ("kvm/parameters/enable_pmu", "kvm_intel/parameters/enable_apicv",
@@ -128,6 +129,8 @@ def collect(kind, kernel, model, mitigations):
         "kvm": "", "compiler": compiler(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "kernel": f"Linux {kernel}" if kernel else "", "turbo": "", "frequency": "",
+        # Of each column, where it has a machine of its own (programs/auto/facts.sh).
+        "apic": "", "microcode": "", "bios": "", "processors": "",
     }
     if kind == "emulator":
         found["cpu"] = f"{model} (Bochs), with the test bed's PMU"
@@ -136,6 +139,7 @@ def collect(kind, kernel, model, mitigations):
         found["cpu"] = cpuinfo("model name")
         found["emulator"] = qemu_version()
         found["turbo"], found["frequency"] = turbo(), frequency()
+        found["microcode"], found["bios"] = cpuinfo("microcode"), read(BIOS)
     return found
 
 
