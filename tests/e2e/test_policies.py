@@ -288,6 +288,7 @@ def check_profile(lab, policy):
         ", ".join(f"{name} {share:g} %" for name, share in shares.items())
 
 
+@pytest.mark.full
 def test_profile_msr_nmi(lab):
     """perf record -g of Listing 2 gives the native profile, under msr+nmi."""
     return check_profile(lab, "msr+nmi")

@@ -2,12 +2,18 @@
 # test_workloads.py: the Linux workloads of the measurements (programs/workloads, the job a1bench),
 # short, in one boot natively and one under msr+nmi: their lines are complete, what they count is
 # what must come out, and profiling costs the guest what it costs natively. Thesis, sections 4.2.2
-# and 4.3.1.
+# and 4.3.1. FULL=1: nginx, too.
 import functools
+import os
+
+import pytest
 
 from machine import STATUS_POWEROFF, exit_count, path, tool
 
 COLUMNS = ("native", "msr+nmi")
+# nginx is half of the boot.
+FULL = os.environ.get("FULL") == "1"
+JOBS = "a1bench,watchdog,profile," + ("nginx," if FULL else "") + "nmilog"
 LIMIT = 60_000  # millions of instructions
 
 A1_BRANCHES = 100000
@@ -39,7 +45,7 @@ def image():
 
 def boot_of(lab, column):
     boot = lab.emulator(f"workloads-{column}", entry=column,
-                        jobs="a1bench,watchdog,profile,nginx,nmilog",
+                        jobs=JOBS,
                         config="console=none user_hypercalls=1", initrd=image(),
                         append=f"pmv.a1_runs=2 pmv.profile_runs=1 pmv.iter={ITER} "
                                f"pmv.period={PERIOD} pmv.nginx_ms=100",
@@ -115,6 +121,7 @@ def test_a1_extra(lab):
     return f"{extra['msr+nmi']} / {extra['native']} = {ratio:.4f}"
 
 
+@pytest.mark.full
 def test_policy_is_back(lab):
     """When a1bench has ended, NMIs are passed through again: nginx has no exit, sampled or not."""
     boot, _ = cells(lab, "msr+nmi", "nginx")
@@ -158,6 +165,7 @@ def test_profile_overhead(lab):
     return ", ".join(f"{column} {value:.3f} %" for column, value in overhead.items())
 
 
+@pytest.mark.full
 def test_nginx(lab):
     """wrk's requests are all answered, alone and while perf samples the worker."""
     said = []
@@ -176,6 +184,7 @@ def test_nginx(lab):
     return "requests: " + ", ".join(said)
 
 
+@pytest.mark.full
 def test_nginx_profile(lab):
     """perf samples the worker, one sample for each PMI, and is neither throttled nor loses one."""
     said = []

@@ -2,7 +2,7 @@
 #
 # Fuzz targets of libFuzzer; included by tests/tests.mk.
 #
-#   make fuzz          the corpus, 200,000 new inputs for each target; FULL=1: 10 million
+#   make fuzz          the corpus, 100,000 new inputs for each target; FULL=1: 10 million
 #   make fuzz-corpus   the least of all inputs found that reaches the same code, beside the corpus
 
 FUZZ_CC = clang

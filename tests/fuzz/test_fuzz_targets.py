@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_fuzz_targets.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs
 # that once crashed are kept, then new inputs for a while; and each with a planted bug, which it has
-# to find. FULL=1: ten million new inputs for each target instead of 200,000.
+# to find. FULL=1: ten million new inputs for each target instead of 100,000.
 import os
 import re
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from targets import BUILD, NAMES, corpus, reason_of, run
 
 FULL = os.environ.get("FULL") == "1"
-RUNS = 10_000_000 if FULL else 200_000
+RUNS = 10_000_000 if FULL else 100_000
 PLANTED_RUNS = 1_000_000  # at most: it ends when the bug is found
 # A fixed seed: two runs differ in their length only. In full runs each tries something else.
 OPTIONS = ["-seed=0" if FULL else "-seed=1", "-max_len=4096", "-timeout=3600",
