@@ -15,9 +15,10 @@ lz4 zstd python3 patch"
         ca-certificates"
     # QEMU/KVM, where nested VMX works.
     [kvm]="qemu-system-x86 ovmf"
-    # The tests' frame, unit tests, the QEMU tests, the model checker, the fuzz targets, static analysis.
-    [check]="libcmocka-dev python3-pytest qemu-system-x86 e2fsprogs spin clang libclang-rt-dev clang-tidy
-        clang-format cppcheck"
+    # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
+    # targets, static analysis.
+    [check]="libcmocka-dev python3-pytest qemu-system-x86 e2fsprogs spin clang libclang-rt-dev
+        clang-tidy clang-format cppcheck"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
     # The pictures of docs/.
