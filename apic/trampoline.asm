@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Where a started processor begins: from real mode to 64-bit mode on the hypervisor's page tables.
-; A copy of this, with its parameters filled in (vmx/start/bring_up.c), runs in a page below 1 MiB.
+; A copy of this, with its parameters filled in (vmx/start/trampoline.c), runs in a page below 1 MiB.
 ; Another one below 4 GiB leads the first processor from 5-level paging to 4 levels, which is not
 ; possible in 64-bit mode. No NMI may come meanwhile: there is no IDT for these modes.
 ; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode"; "IA-32e Mode Compatibility" (CR4.LA57).

@@ -83,6 +83,21 @@ test-image:
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
+# EFI applications that tests bring, each in a folder of its own: tests/NAME/ makes build/NAME/NAME.efi.
+TEST_APPLICATIONS = vtd la57 plan
+$(TEST_APPLICATIONS:%=$(BUILD)/tests/%/main.o) $(BUILD)/tests/firmware/firmware.o: CFLAGS += $(BOOT_CFLAGS)
+
+$(foreach name,$(TEST_APPLICATIONS),$(BUILD)/$(name)/$(name).elf): linker.ld
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(LD) $(LDFLAGS) -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(filter %.o,$^) \
+	    -L $(GNU_EFI_LIB) -lgnuefi
+
+$(foreach name,$(TEST_APPLICATIONS),$(BUILD)/$(name)/$(name).efi): %.efi: %.elf
+	$(call say,EFI,$@)
+	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
+	    --target efi-app-x86_64 $< $@
+
 include tests/vtd/vtd.mk
 include tests/la57/la57.mk
 include tests/plan/plan.mk

@@ -31,14 +31,14 @@ EVERYTHING = CONTROL | {
     "acpi/hide_says_done", "acpi/dmar_hidden", "acpi/others_stay", "acpi/both_lists_right"}
 
 
-def run(lab, name, unit, efi="BOOTX64.EFI"):
+def run(lab, name, unit):
     """One machine with this unit (None: without); the lines that the program said."""
     if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
         raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-vtd.") as work:
         boot = os.path.join(work, "EFI", "BOOT")
         os.makedirs(boot)
-        shutil.copy(path("build", "vtd", efi), os.path.join(boot, "BOOTX64.EFI"))
+        shutil.copy(path("build", "vtd", "vtd.efi"), os.path.join(boot, "BOOTX64.EFI"))
         command = ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
                    "-bios", FIRMWARE, "-nic", "none", "-vga", "none", "-display", "none",
                    # Time is instructions: the device's delay of 100 ms is soon over.

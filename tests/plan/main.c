@@ -7,16 +7,13 @@
  */
 #include <efi.h>
 
-#include <string.h>
-
 #include "acpi.h"
 #include "guest/e820.h"
 #include "log.h"
 #include "mm.h"
+#include "tests/firmware/firmware.h"
 #include "x86.h"
 
-#define GIB (1ULL << 30)
-#define DEBUG_EXIT 0xf4 /* QEMU's isa-debug-exit */
 #define MAP_BYTES (1UL << 20)
 #define E820_MAX 4096
 
@@ -30,26 +27,6 @@ static void check(const char *name, bool holds)
 {
     log_printf("plan: %s %s\n", holds ? "ok" : "FAIL", name);
     failed += !holds;
-}
-
-static void *allocate(EFI_SYSTEM_TABLE *system, uint64_t bytes)
-{
-    EFI_PHYSICAL_ADDRESS address = 4 * GIB - 1;
-
-    return EFI_ERROR(system->BootServices->AllocatePages(AllocateMaxAddress, EfiReservedMemoryType,
-                                                         (bytes + PAGE_SIZE - 1) / PAGE_SIZE,
-                                                         &address))
-               ? NULL : (void *)(uintptr_t)address;
-}
-
-static uint64_t find_rsdp(const EFI_SYSTEM_TABLE *system)
-{
-    static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID;
-
-    for (UINTN i = 0; i < system->NumberOfTableEntries; i++)
-        if (memcmp(&system->ConfigurationTable[i].VendorGuid, &acpi_20, sizeof(acpi_20)) == 0)
-            return (uintptr_t)system->ConfigurationTable[i].VendorTable;
-    return 0;
 }
 
 /* All that the map names but devices is mapped to itself with the type of the MTRRs. */
@@ -86,15 +63,15 @@ static bool in_order(const struct boot_e820_entry *table, uint64_t count)
 static void run(EFI_SYSTEM_TABLE *system)
 {
     static struct mtrr_state mtrr;
-    struct efi_map map = {.entries = allocate(system, MAP_BYTES)};
-    struct boot_e820_entry *e820 = allocate(system, E820_MAX * sizeof(*e820));
+    struct efi_map map = {.entries = firmware_allocate(system, EfiReservedMemoryType, MAP_BYTES)};
+    struct boot_e820_entry *e820 = firmware_allocate(system, EfiReservedMemoryType, E820_MAX * sizeof(*e820));
     UINTN size = MAP_BYTES, key, stride;
     UINT32 version;
     struct range pool = {0};
     struct ept_request q = {.mtrr = &mtrr, .hidden = &pool, .hidden_count = 1, .page_2m = true,
                             .address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff};
 
-    acpi_facts_read(find_rsdp(system), &facts);
+    acpi_facts_read(firmware_rsdp(system), &facts);
     acpi_check(facts.rsdp);
     mtrr_read(&mtrr);
     if (map.entries == NULL || e820 == NULL ||
@@ -114,7 +91,7 @@ static void run(EFI_SYSTEM_TABLE *system)
         q.page_1g = page_1g;
         uint64_t needed = ept_pages_needed(&q);
         pool.size = (needed + 1) * PAGE_SIZE;
-        pool.base = (uintptr_t)allocate(system, pool.size);
+        pool.base = (uintptr_t)firmware_allocate(system, EfiReservedMemoryType, pool.size);
         if (pool.base == 0) {
             check("pool", false);
             return;
@@ -138,7 +115,5 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     serial_start(SERIAL_COM1);
     run(system);
     log_printf("plan: end, %u failed\n", failed);
-    serial_drain();
-    outl(DEBUG_EXIT, failed != 0);
-    halt_forever();
+    firmware_end(failed != 0);
 }

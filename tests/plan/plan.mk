@@ -4,24 +4,13 @@
 # tests/tests.mk, so paths are from the top.
 
 PLAN_EFI = $(BUILD)/plan/plan.efi
-PLAN_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,tests/plan/main.c boot/acpi.c guest/e820.c mm/ept.c \
+PLAN_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,tests/plan/main.c tests/firmware/firmware.c boot/acpi.c guest/e820.c mm/ept.c \
     mm/mtrr.c mm/page.c lib/acpi.c lib/acpi_sleep.c lib/format.c lib/refusal.c lib/string.c \
     console/kept.c console/log.c console/serial.c)
 
 .PHONY: plan-image
 plan-image: $(PLAN_EFI)
 
-$(BUILD)/tests/plan/main.o: CFLAGS += $(BOOT_CFLAGS)
-
-$(BUILD)/plan/plan.elf: $(PLAN_OBJECTS) linker.ld
-	@mkdir -p $(@D)
-	$(call say,LD,$@)
-	$(Q)$(LD) $(LDFLAGS) -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(PLAN_OBJECTS) \
-	    -L $(GNU_EFI_LIB) -lgnuefi
-
-$(PLAN_EFI): $(BUILD)/plan/plan.elf
-	$(call say,EFI,$@)
-	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
-	    --target efi-app-x86_64 $< $@
+$(BUILD)/plan/plan.elf: $(PLAN_OBJECTS)
 
 -include $(PLAN_OBJECTS:.o=.d)

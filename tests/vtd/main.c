@@ -15,6 +15,7 @@
 #include "log.h"
 #include "mm/mmio.h"
 #include "mm/vtd.h"
+#include "tests/firmware/firmware.h"
 #include "vtd_registers.h"
 #include "x86.h"
 
@@ -22,7 +23,6 @@
 #define GIB (1ULL << 30)
 #define LARGE_PAGE (2 * MIB)
 #define POOL_SIZE (32 * MIB)
-#define DEBUG_EXIT 0xf4 /* QEMU's isa-debug-exit */
 #define BYTES 2048u /* the device refuses its whole buffer */
 #define SECRET 0x5ec2e75ec2e75ec2ULL
 #define ORDINARY 0x0d1a0d1a0d1a0d1aULL
@@ -56,9 +56,7 @@ static void check(const char *scenario, const char *name, bool holds)
 static _Noreturn void end(void)
 {
     log_printf("vtd: end, %u failed\n", failed);
-    serial_drain();
-    outl(DEBUG_EXIT, failed != 0);
-    halt_forever();
+    firmware_end(failed != 0);
 }
 
 static void fill(uint64_t *page, uint64_t value)
@@ -282,33 +280,13 @@ static void run(void)
 
 /* ---- firmware ---- */
 
-static uint64_t find_rsdp(const EFI_SYSTEM_TABLE *system)
-{
-    static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID;
-
-    for (UINTN i = 0; i < system->NumberOfTableEntries; i++)
-        if (memcmp(&system->ConfigurationTable[i].VendorGuid, &acpi_20, sizeof(acpi_20)) == 0)
-            return (uintptr_t)system->ConfigurationTable[i].VendorTable;
-    return 0;
-}
-
-static uint64_t allocate(EFI_SYSTEM_TABLE *system, uint64_t bytes)
-{
-    EFI_PHYSICAL_ADDRESS address = 4 * GIB - 1;
-
-    if (EFI_ERROR(system->BootServices->AllocatePages(AllocateMaxAddress, EfiLoaderData,
-                                                      bytes / PAGE_SIZE, &address)))
-        return 0;
-    return address;
-}
-
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
 {
     (void)image;
-    uint64_t block = allocate(system, POOL_SIZE + LARGE_PAGE);
+    uint64_t block = (uintptr_t)firmware_allocate(system, EfiLoaderData, POOL_SIZE + LARGE_PAGE);
 
-    ordinary = (uint64_t *)(uintptr_t)allocate(system, PAGE_SIZE);
-    rsdp = find_rsdp(system);
+    ordinary = firmware_allocate(system, EfiLoaderData, PAGE_SIZE);
+    rsdp = firmware_rsdp(system);
     cli();
     serial_start(SERIAL_COM1);
     if (block == 0 || ordinary == NULL)
