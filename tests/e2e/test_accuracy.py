@@ -7,6 +7,8 @@ import os
 import subprocess
 import tempfile
 
+import pytest
+
 from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, exit_count, path, tool
 from policies import RDPMC
 
@@ -206,6 +208,7 @@ def test_all_modes(lab):
     return f"{native} instructions natively, {found[0]} in the guest"
 
 
+@pytest.mark.full
 def test_inexact(lab):
     """The counts are seen to be wrong under a hypervisor that counts in root mode and loses bits of
     a thread's counter."""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_auto.py: measuring on a bare machine, from power-on to the report: an EFI system partition as
 # `make install` fills it, on the emulator's disk; the machine resets itself from column to column
-# and is cut from its power on the way. That chain is for FULL=1; without it, one shorter chain that
-# meets trouble.
+# and is cut from its power on the way. All chains are for FULL=1; without it, only what needs none.
 import hashlib
 import json
 import os
@@ -333,6 +332,7 @@ def test_collect_a_part(lab):
         assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
 
 
+@pytest.mark.full
 def test_trouble_does_not_stop_the_chain(lab):
     """A hypervisor that refuses to start and a job that took the machine down twice are left out,
     and said so; the others are measured, with what the processor did besides."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_fuzz.py: the test kernel's fuzzer (tests/kernel/fuzz.c), natively and under PMUvisor: the
 # same random operations have to give the same, but for the documented differences
-# (tests/kernel/fuzz_differ.c), and the hypervisor lives. FULL=1: ten times as many, other seeds.
+# (tests/kernel/fuzz_differ.c), and the hypervisor lives. FULL=1: twenty times as many, other seeds.
 import os
 import re
 import tempfile
@@ -11,7 +11,7 @@ from machine import STATUS_POWEROFF, STATUS_RESET, path
 
 FULL = os.environ.get("FULL") == "1"
 # Half of them in xAPIC mode, half in x2APIC mode.
-OPERATIONS = 5_000_000 if FULL else 500_000
+OPERATIONS = 5_000_000 if FULL else 250_000
 SEEDS = (11, 12) if FULL else (1, 2)
 OTHER_OPERATIONS = 65_536  # a multiple of STEP
 STEP, FINE_STEP = 4096, 64  # fuzz.c

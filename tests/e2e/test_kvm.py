@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_kvm.py: the column kvm in the emulator: Debian's kernel boots natively and runs the test
-# kernel under its own KVM, and itself with program A.1. Other boots see the launcher's refusal and
-# the guest's bad end.
+# kernel under its own KVM. FULL=1: itself, too, with program A.1; the launcher's refusal and the
+# guest's bad end.
 import os
 import re
 import subprocess
 import tempfile
+
+import pytest
 
 from machine import BACKSTOP_SECONDS, PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, path, tool
 import scripts
@@ -218,6 +220,7 @@ def linux(lab):
                         limit=LIMIT)
 
 
+@pytest.mark.full
 def test_linux_runs(lab):
     """Linux under Linux: its init runs the jobs on KVM's virtual PMU, and its reboot is the
     launcher's good end."""
@@ -231,6 +234,7 @@ def test_linux_runs(lab):
     assert "init: done failed=0 end=reboot" in boot.console, boot.console[-400:]
 
 
+@pytest.mark.full
 def test_linux_a1(lab):
     """A.1 of Linux under KVM: N/M PMIs, the test kernel's exits for each, all of root mode's.
     LVTPC is an MSR: Linux has gone to x2APIC mode."""
@@ -254,6 +258,7 @@ def test_linux_a1(lab):
     return cost_of_pmi(base, most, pmis, LINUX_EXITS_MAX)
 
 
+@pytest.mark.full
 def test_bad_end(lab):
     """The guest's triple fault (its kernel begins with UD2, without an IDT): one line, status 3."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-kvm.") as work:
@@ -282,6 +287,7 @@ def expect_refusal(text):
         assert fragment in lines[0] or "SVM" in lines[0], f"'{fragment}' is not in: {lines[0]}"
 
 
+@pytest.mark.full
 def test_no_vmx(lab):
     """On a processor without VMX the launcher refuses in one line, with an exit status of its own;
     the machine goes on."""

@@ -176,8 +176,9 @@ def cpuid_root(boot):
     return boot.region(row["region"])["root"]["instructions"] / int(row["ops"])
 
 
-@pytest.mark.parametrize("column", COLUMNS + ("kvm",),
-                         ids=[f"complete_{column}" for column in COLUMNS + ("kvm",)])
+@pytest.mark.parametrize("column", [
+    *(pytest.param(column, id=f"complete_{column}") for column in COLUMNS),
+    pytest.param("kvm", id="complete_kvm", marks=pytest.mark.full)])
 def test_complete(lab, column):
     return expect_complete(boot_of(lab, column), column)
 
@@ -308,6 +309,7 @@ def test_wrong_name(lab):
     assert results == [("measure:nothing", False)], results
 
 
+@pytest.mark.full
 def test_kvm(lab):
     """Under the kernel's own KVM: PMIs and branches, nine exits a PMI; PMUvisor's CPUID is cheaper
     by the factor wanted."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_nested.py: PMUvisor under Debian's own QEMU/KVM with nested VMX, inside the emulator
 # (testbed/nested.py): Linux under each policy, the ends of the machine, and that the outer kernel
-# complains of nothing. FULL=1: also perf and a panic.
+# complains of nothing. FULL=1: also policy intercept, perf and a panic.
 import re
 
 from inner import expect_quiet, linux
@@ -49,6 +49,7 @@ def test_a1_msr_nmi(lab):
     return expect_a1(msr_nmi(lab), STATUS_POWEROFF)
 
 
+@pytest.mark.full
 def test_a1_intercept_trap(lab):
     """All intercepted, the local APIC too, and a reset through ACPI."""
     boot = intercept(lab)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_nested_kernel.py: under QEMU/KVM inside the emulator, with two processors: the test kernel,
-# storms of NMIs and PMIs, Linux and a refusal; with one, what an operation costs the outer KVM.
-# FULL=1: the costs under each policy.
+# storms of NMIs and PMIs, and a refusal. FULL=1: Linux with both, and, with one, what an operation
+# costs the outer KVM under each policy.
 import re
 import subprocess
 import sys
@@ -47,6 +47,7 @@ def test_storms(lab):
     return f"{sum(int(row['nmis']) for row in rows)} NMIs, 0 lost"
 
 
+@pytest.mark.full
 def test_linux(lab):
     """Linux with two processors, and program A.1 on each."""
     boot = linux(lab, "smp", cpus=CPUS, jobs="smp,a1smp,nmilog,report")
@@ -67,6 +68,7 @@ def test_refusal(lab):
     expect_quiet(boot)
 
 
+@pytest.mark.full
 def test_costs(lab):
     """What an operation costs the outer KVM: an exit that PMUvisor takes is many to it, and an
     access that msr+nmi passes through is one, as without PMUvisor in between."""

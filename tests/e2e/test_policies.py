@@ -161,6 +161,7 @@ def test_skid_off_msr_nmi(lab):
     return check_skid_off(lab, "msr+nmi")
 
 
+@pytest.mark.full
 def test_skid_off_msr(lab):
     """Without that step of the bookkeeping the guest's PMIs stop, under msr."""
     return check_skid_off(lab, "msr")

@@ -4,6 +4,9 @@
 from guest import REGION_USER, guest
 from machine import STATUS_POWEROFF
 from policies import NMI, RDMSR, RDPMC, SAMPLES, WRMSR, boot_profile
+import pytest
+
+pytestmark = pytest.mark.full
 
 CPUID, IO = "10", "30"  # starting a program; switching the machine off
 

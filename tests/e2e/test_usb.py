@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_usb.py: the stick that `make usb` makes: in the emulator as a disk, with its own GRUB and menu
-# as they are, and under QEMU without VMX as a disk and as a stick.
+# test_usb.py: the stick that `make usb` makes, under QEMU without VMX, as a disk and as a stick.
+# FULL=1: also in the emulator as a disk, with its own GRUB and menu as they are.
 import os
 import select
 import shutil
@@ -49,6 +49,7 @@ def add_lines(image, work, lines):
     mtools("mcopy", image, "-o", name, "::/EFI/pmuvisor/local.cfg")
 
 
+@pytest.mark.full
 def test_in_the_emulator(lab):
     """As a disk: firmware finds the partition, the stick's GRUB its menu, and the default entry ends
     in a shell under PMUvisor, on the screen and on the serial line."""
