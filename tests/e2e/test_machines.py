@@ -7,8 +7,9 @@ import shutil
 import struct
 import tempfile
 
+import emulated_pc
 import machines
-from machine import STATUS_POWEROFF, STATUS_TEXT, Skip, path
+from machine import STATUS_POWEROFF, STATUS_TEXT, path
 import pytest
 
 PREEMPTION_TIMER = "52"
@@ -21,7 +22,6 @@ FADT_PM_TIMER, FADT_PM_TIMER_LENGTH, FADT_X_PM_TIMER = 76, 91, 208
 MEGABYTES = 3
 ABSENT = 298
 MADT_SECOND = 44 + 8  # where the second entry is
-FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 
 
 # ---- the TSC's frequency ----
@@ -181,8 +181,6 @@ def test_5_levels_linux(lab):
 def qemu(lab, name, table, commands):
     """QEMU's own firmware starts the image from its shell, as `commands` say, without a kernel: it is
     refused, and that line is looked for. Gives what came at COM1 and at port 0x3e8."""
-    if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
-        raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-serial.") as work:
         disk, third = os.path.join(work, "disk"), os.path.join(work, "third")
         os.mkdir(disk)
@@ -190,14 +188,12 @@ def qemu(lab, name, table, commands):
         with open(os.path.join(disk, "startup.nsh"), "w", encoding="ascii") as script:
             script.write("".join(f"fs0:\\{line}\r\n" for line in commands) + "reset -s\r\n")
         machines.write(work, "spcr", table)
-        run = ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
-               "-bios", FIRMWARE, "-nic", "none", "-vga", "none", "-display", "none",
-               "-icount", "shift=5,sleep=off", "-no-reboot", "-serial", "stdio",
-               "-chardev", f"file,id=third,path={third}",
-               "-device", "isa-serial,chardev=third,iobase=0x3e8,irq=5",
-               "-acpitable", f"file={os.path.join(work, 'spcr.aml')}",
-               "-drive", f"format=raw,file=fat:rw:{disk}"]
-        boot = lab.watch(name, run)
+        boot = lab.watch(name, emulated_pc.command(
+            "-M", "q35", "-cpu", "max", "-m", "256", "-vga", "none",
+            "-icount", "shift=5,sleep=off", "-chardev", f"file,id=third,path={third}",
+            "-device", "isa-serial,chardev=third,iobase=0x3e8,irq=5",
+            "-acpitable", f"file={os.path.join(work, 'spcr.aml')}",
+            "-drive", f"format=raw,file=fat:rw:{disk}"))
         boot.expect_status(0)
         with open(third, encoding="ascii", errors="replace") as source:
             return boot.squeezed(), source.read()

@@ -6,10 +6,10 @@ import re
 import shutil
 import tempfile
 
-from machine import Skip, path
+from emulated_pc import command
+from machine import path
 import pytest
 
-FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 CHECKS = {"map_2m", "e820_2m", "map_1g", "e820_1g"}
 GIB = 1 << 30
@@ -17,19 +17,16 @@ GIB = 1 << 30
 
 def plan(lab, name, gib, *options):
     """The two lines of the program, without and with 1 GiB pages. Memory is not really there."""
-    if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
-        raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-plan.") as work:
         boot = os.path.join(work, "EFI", "BOOT")
         os.makedirs(boot)
         shutil.copy(path("build", "plan", "plan.efi"), os.path.join(boot, "BOOTX64.EFI"))
-        done = lab.watch(f"plan-{name}", [
-            "qemu-system-x86_64", "-M", "q35,memory-backend=ram", "-accel", "tcg", "-m", f"{gib}G",
+        done = lab.watch(f"plan-{name}", command(
+            "-M", "q35,memory-backend=ram", "-m", f"{gib}G",
             "-object", f"memory-backend-ram,id=ram,size={gib}G,reserve=off", *options,
-            "-bios", FIRMWARE, "-nic", "none", "-vga", "none", "-display", "none",
-            "-icount", "shift=7,sleep=off", "-no-reboot",
+            "-vga", "none", "-icount", "shift=7,sleep=off",
             "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
-            "-drive", f"format=raw,file=fat:rw:{work}", "-serial", "stdio"])
+            "-drive", f"format=raw,file=fat:rw:{work}"))
     found = dict((check, result) for result, check in
                  re.findall(r"plan: (ok|FAIL) (\S+)", done.console))
     assert set(found) == CHECKS and set(found.values()) == {"ok"}, (found, done.last_line())

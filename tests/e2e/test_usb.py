@@ -10,10 +10,10 @@ import tempfile
 
 import pytest
 
-from machine import (BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, Skip, environment, path, tool)
+import emulated_pc
+from machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, environment, path, tool
 from scripts import expect_line, run
 
-FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 VOLUME = "@@1M"  # where the image's partition begins, for mtools
 PROMPT = "reboot -f restarts it."
 REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"
@@ -77,11 +77,8 @@ def test_in_the_emulator(lab):
 
 def qemu(lab, name, options, until):
     """The serial line of a machine without VMX, without its blanks: up to this text, or to its end."""
-    if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
-        raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
-    command = ["qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "Skylake-Server", "-m",
-               "1024", "-bios", FIRMWARE, "-nodefaults", "-vga", "std", "-display", "none",
-               "-serial", "stdio", "-no-reboot", *options]
+    command = emulated_pc.command("-M", "q35", "-cpu", "Skylake-Server", "-m", "1024",
+                                  "-nodefaults", "-vga", "std", *options)
     said, ends = b"", ["".join(text.split()) for text in (until, *GIVEN_UP)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, start_new_session=True) as process:

@@ -9,11 +9,11 @@ import struct
 import subprocess
 import tempfile
 
+import emulated_pc
 import guest
 from machine import BACKSTOP_SECONDS, Skip, path
 import pytest
 
-FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 
 NO_UNIT = "pmuvisor: DMA is not contained: firmware reports no VT-d (no ACPI table DMAR)"
@@ -33,19 +33,16 @@ EVERYTHING = CONTROL | {
 
 def run(lab, name, unit):
     """One machine with this unit (None: without); the lines that the program said."""
-    if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
-        raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-vtd.") as work:
         boot = os.path.join(work, "EFI", "BOOT")
         os.makedirs(boot)
         shutil.copy(path("build", "vtd", "vtd.efi"), os.path.join(boot, "BOOTX64.EFI"))
-        command = ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
-                   "-bios", FIRMWARE, "-nic", "none", "-vga", "none", "-display", "none",
-                   # Time is instructions: the device's delay of 100 ms is soon over.
-                   "-icount", "shift=7,sleep=off",
-                   "-no-reboot", "-device", "edu,dma_mask=0xffffffffffffffff",
-                   "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
-                   "-drive", f"format=raw,file=fat:rw:{work}", "-serial", "stdio"]
+        command = emulated_pc.command(
+            "-M", "q35", "-cpu", "max", "-m", "256", "-vga", "none",
+            # Time is instructions: the device's delay of 100 ms is soon over.
+            "-icount", "shift=7,sleep=off", "-device", "edu,dma_mask=0xffffffffffffffff",
+            "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
+            "-drive", f"format=raw,file=fat:rw:{work}")
         if unit is not None:
             command += ["-device", f"intel-iommu,{unit}"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -112,7 +109,7 @@ def test_hypervisor_without_unit(lab):
 def firmware_page():
     """Address of a page of the emulator's ROM whose words look like a capable unit, so that DMAR
     may name it. It obeys no command."""
-    with open(FIRMWARE, "rb") as source:
+    with open(emulated_pc.FIRMWARE, "rb") as source:
         rom = source.read()
     for offset in range(0, len(rom), 4096):
         cap, ecap, _, status = struct.unpack_from("<QQII", rom, offset + 8)
