@@ -27,7 +27,7 @@ fuzz: fuzz-targets
 fuzz-corpus: fuzz-targets
 	@tests/fuzz/targets.py
 
-check-all: fuzz-targets
+built: fuzz-targets
 
 fuzz-targets: $(FUZZ_TARGETS) $(FUZZ_PLANTED)
 

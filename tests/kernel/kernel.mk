@@ -69,6 +69,6 @@ $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
 	    --target efi-app-x86_64 $< $@
 
-check-all e2e: $(TEST_KERNEL) $(MUTANT_IMAGES)
+built e2e: $(TEST_KERNEL) $(MUTANT_IMAGES)
 
 -include $(KERNEL_OBJECTS:.o=.d) $(patsubst %,$(BUILD)/tests/mutants/%.d,$(MUTANT_NAMES))
