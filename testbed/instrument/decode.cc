@@ -7,9 +7,13 @@
 #include "bochs.h"
 #include "cpu.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "decode.h"
 #include "cpuid.h"
 #include "decoder/ia_opcodes.h"
+#include "knobs.h"
 #include "msr_index.h"
 #include "processor.h"
 #include "vmx_caps.h"
@@ -29,6 +33,8 @@ constexpr unsigned MARKER_END = 0;
 constexpr unsigned MARKER_REQUEST = 2;
 constexpr unsigned MARKER_HOST_NMI = 3;
 constexpr unsigned MARKER_PMI = 4;
+constexpr unsigned MARKER_HAND_OVER = 16;
+constexpr unsigned HAND_OVER_MAX = 1u << 20;
 
 class Handlers : public BX_CPU_C {
 public:
@@ -41,6 +47,8 @@ public:
     void bulk_string(bxInstruction_c *i);
 
 private:
+    void hand_over();
+    void region(bool begins);
     void original(bxInstruction_c *i)
     {
         const Originals &own = originals[i->getIaOpcode()];
@@ -64,23 +72,51 @@ void Handlers::rdpmc(bxInstruction_c *i)
     BX_NEXT_INSTR(i);
 }
 
+void Handlers::region(bool begins)
+{
+    Processor &p = processor(bx_cpuid);
+
+    if (begins)
+        p.ledger.region_begin(EAX, tb_hot[bx_cpuid].mode);
+    else
+        p.ledger.region_end(EAX);
+    if (p.trace.region(EAX, begins, knobs().branch_trace, p.id, p.events.instructions()))
+        processor_plan(p);
+}
+
+// By the guest's own page tables; one that is not there faults as in a load. First all is read: the
+// instruction may have to be executed again.
+void Handlers::hand_over()
+{
+    constexpr Bit64u page = 4096;
+    unsigned size = EAX < HAND_OVER_MAX ? EAX : HAND_OVER_MAX;
+    std::vector<Bit8u> data(size);
+
+    for (Bit64u done = 0, part; done < size; done += part) {
+        part = std::min(page - (RDX + done) % page, size - done);
+        for (Bit64u n = 0; n < part; n++)
+            access_read_linear(RDX + done + n, 1, CPL, BX_READ, 0, &data[done + n]);
+    }
+    branch_trace_hand_over(knobs().branch_trace, data.data(), data.size());
+}
+
 void Handlers::marker(bxInstruction_c *i)
 {
-    Ledger &ledger = processor(bx_cpuid).ledger;
-
     // 16-bit code of the firmware may hold the same bytes by chance.
     if (!long64_mode())
         return original(i);
     if (ECX == MARKER_BEGIN)
-        ledger.region_begin(EAX, tb_hot[bx_cpuid].mode);
+        region(true);
     else if (ECX == MARKER_END)
-        ledger.region_end(EAX);
+        region(false);
     else if (ECX == MARKER_REQUEST)
         processor(bx_cpuid).injector.set_request({RDX, EAX});
     else if (ECX == MARKER_HOST_NMI)
         processor_host_nmi(processor(bx_cpuid));
     else if (ECX == MARKER_PMI && (RAX & ~PMU_OTHER_PMIS) == 0)
         processor_raise_pmi(processor(bx_cpuid), RAX);
+    else if (ECX == MARKER_HAND_OVER && !knobs().branch_trace.path.empty())
+        hand_over();
     original(i);
 }
 

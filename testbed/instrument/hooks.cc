@@ -57,13 +57,25 @@ BranchKind kind_of(unsigned what)
     return BRANCH_FAR;
 }
 
+bool traces_branches(const Processor &p)
+{
+    return p.trace.on() && arrival_of(BX_CPU(p.id)) != ARRIVAL_ROOT;
+}
+
+bool in_user_mode(const Processor &p)
+{
+    return BX_CPU(p.id)->sregs[BX_SEG_REG_CS].selector.rpl == CPL_USER;
+}
+
 void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredicted)
 {
-    bool user = BX_CPU(p.id)->sregs[BX_SEG_REG_CS].selector.rpl == CPL_USER;
+    bool user = in_user_mode(p);
     uint64_t cycles = p.events.instructions();
 
-    if (records_branches(p))
-        p.lbr.record({kind, from, to, user, mispredicted, cycles});
+    if (!records_branches(p) || !p.lbr.record({kind, from, to, user, mispredicted, cycles}))
+        return;
+    p.events.lbr_inserts[tb_hot[p.id].mode]++;
+    tb_hot[p.id].deadline = 0;
 }
 
 void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
@@ -71,27 +83,35 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     struct tb_hot &hot = tb_hot[p.id];
     bool miss = p.predictor.miss(kind, from, to, taken);
 
-    p.events.branches[hot.mode]++;
-    p.events.branch_misses[hot.mode] += miss;
+    p.events.branches[branch_class(kind, taken)][hot.mode]++;
+    p.events.branch_misses[branch_class(kind, taken)][hot.mode] += miss;
     // Whether a counter has overflowed is seen when the instruction is complete.
     hot.deadline = 0;
-    if (taken)
-        record(p, kind, from, to, miss);
+    if (!taken)
+        return;
+    if (traces_branches(p))
+        p.trace.branch({from, to, p.events.instructions(), kind, miss, (hot.mode & TB_MODE_USER) != 0,
+                        in_user_mode(p), false, 0},
+                       p.id);
+    record(p, kind, from, to, miss);
 }
 
 // An event is delivered: what it interrupted has not retired, and its own accesses are nobody's.
 // Remembers where it came from; its handler's address is known at the next instruction.
-void event_from(Processor &p, Bit64u rip)
+void event_from(Processor &p, Bit64u rip, unsigned vector)
 {
     p.touched = 0;
     if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!records_branches(p))
+    if (!records_branches(p) && !traces_branches(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
+    p.event_vector = vector;
+    // Not by the mode of the last instruction, which may have been a return to user mode.
+    p.event_user = in_user_mode(p);
     tb_hot[p.id].watch |= TB_WATCH_EVENT;
 }
 
@@ -181,7 +201,13 @@ void tb_on_mode(unsigned cpu, unsigned user)
     }
     if (p.event_branch) {
         p.event_branch = false;
-        record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
+        processor_plan(p);
+        uint64_t to = bochs->gen_reg[BX_64BIT_REG_RIP].rrx;
+        if (traces_branches(p))
+            p.trace.branch({p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
+                            p.event_user, in_user_mode(p), true, p.event_vector}, p.id);
+        record(p, BRANCH_FAR, p.event_from, to, false);
+        return;
     }
     processor_plan(p);
 }
@@ -206,9 +232,9 @@ void tb_on_far_branch(unsigned cpu, unsigned, Bit64u from, Bit64u to)
     branch(processor(cpu), BRANCH_FAR, from, to, true);
 }
 
-void tb_on_exception(unsigned cpu, unsigned)
+void tb_on_exception(unsigned cpu, unsigned vector)
 {
-    event_from(processor(cpu), BX_CPU(cpu)->prev_rip);
+    event_from(processor(cpu), BX_CPU(cpu)->prev_rip, vector);
 }
 
 void tb_on_interrupt(unsigned cpu, unsigned vector)
@@ -234,7 +260,7 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     } else {
         apic_vector_arrived(p, vector, where);
     }
-    event_from(p, rip);
+    event_from(p, rip, vector);
 }
 
 void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)

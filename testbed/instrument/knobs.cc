@@ -135,6 +135,20 @@ bool parse_cpuid(std::istream &words, ExtraCpuid *extra)
            parse_unsigned(bits, &extra->bits) && !(words >> bits);
 }
 
+// FIRST[-LAST] PATH
+bool parse_branch_trace(std::istream &words, BranchTraceKnob *trace)
+{
+    std::string regions;
+    uint64_t first, last;
+
+    if (!(words >> regions) || !parse_range(regions, &first, &last) || last > UINT32_MAX ||
+        !std::getline(words >> std::ws, trace->path))
+        return false;
+    trace->first = static_cast<uint32_t>(first);
+    trace->last = static_cast<uint32_t>(last);
+    return true;
+}
+
 // The counters from 0 on without a gap.
 bool contiguous(uint32_t mask)
 {
@@ -172,7 +186,7 @@ const char *pmu_impossible(const PmuShape &shape)
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control",
+    for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines", "feature_control",
                              "hide_control", "msr", "nmi_handler", "nmi_root", "pmi_skid", "pmu",
                              "reset_button", "unknown_msrs"})
         if (name == late)
@@ -209,6 +223,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         knobs->cpuid.push_back(extra);
         return nullptr;
     }
+    if (name == "branch_trace")
+        return parse_branch_trace(words, &knobs->branch_trace) ? nullptr
+                                                               : "REGION[-REGION] PATH";
     words >> value;
     if (name == "reset_button") {
         std::getline(words >> std::ws, knobs->reset_text);
@@ -262,7 +279,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
+    return "allow_resets, branch_trace, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
            "mwait_wake, nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, "
            "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
 }

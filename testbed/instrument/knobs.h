@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "branch_trace.h"
 #include "inject.h"
 #include "pmu.h"
 
@@ -62,6 +63,8 @@ struct Knobs {
     bool unknown_msrs_fault = true;
     /* The ledger says which cache lines root mode touches in an exit. */
     bool exit_lines = false;
+    /* Where each branch of some regions is written, and of which. */
+    BranchTraceKnob branch_trace;
     /* VMX controls taken away, and given although the real processor lacks them. */
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;

@@ -78,7 +78,8 @@ void processor_plan(Processor &p)
 
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
-    if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || (counted & BRANCH_EVENTS))
+    if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || (counted & BRANCH_EVENTS) ||
+        (p.trace.on() && !root))
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 
+#include "branch_trace.h"
 #include "events.h"
 #include "inject.h"
 #include "ledger.h"
@@ -32,6 +33,7 @@ struct Processor {
     Ledger ledger;
     Injector injector;
     LineLog lines;
+    BranchTrace trace;
     uint64_t debugctl = 0;
     /* The MSRs that are mere storage, by index. */
     std::map<uint32_t, uint64_t> storage;
@@ -56,6 +58,8 @@ struct Processor {
     /* An event is being delivered: the branch record wants its handler's address. */
     bool event_branch = false;
     uint64_t event_from = 0;
+    unsigned event_vector = 0;
+    bool event_user = false;
 };
 
 Processor &processor(unsigned cpu);

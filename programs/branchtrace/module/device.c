@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * /dev/branchtrace: SETUP makes the buffer and takes the counters, mmap() shows the buffer, START
+ * and STOP bound the stretch, RESULT counts. While the traced thread is off its processor nothing
+ * is recorded. Linux, include/linux/preempt.h, "preempt_notifier".
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "branchtrace.h"
+
+#define IRET_BYTES 0xcf48 /* REX.W IRET, as it lies in memory. SDM Vol. 2, "IRET/IRETD/IRETQ". */
+
+struct tracer {
+    struct trace trace;
+    struct preempt_notifier notifier;
+    struct task_struct *thread; /* NULL: not between START and STOP */
+    struct file *file;          /* held while there is a thread */
+};
+
+static DEFINE_MUTEX(lock);
+static struct tracer *owner; /* of the counters */
+
+static void sched_in(struct preempt_notifier *notifier, int cpu)
+{
+    struct tracer *tracer = container_of(notifier, struct tracer, notifier);
+    unsigned long flags;
+
+    /* Elsewhere nothing can be recorded: the trace is cut off, and says so. */
+    if (cpu != tracer->trace.cpu) {
+        tracer->trace.cut = BRANCHTRACE_CUT_MOVED;
+        return;
+    }
+    local_irq_save(flags);
+    pmu_resume(&tracer->trace);
+    local_irq_restore(flags);
+}
+
+static void sched_out(struct preempt_notifier *notifier, struct task_struct *next)
+{
+    struct tracer *tracer = container_of(notifier, struct tracer, notifier);
+    unsigned long flags;
+
+    local_irq_save(flags);
+    if (tracer->trace.active)
+        pmu_pause(&tracer->trace);
+    local_irq_restore(flags);
+}
+
+static struct preempt_ops preempt_ops = {.sched_in = sched_in, .sched_out = sched_out};
+
+static long setup(struct tracer *tracer, const void __user *from)
+{
+    struct branchtrace_setup wanted;
+    size_t records, readouts;
+    long error;
+
+    if (copy_from_user(&wanted, from, sizeof(wanted)))
+        return -EFAULT;
+    if (!(wanted.flags & (BRANCHTRACE_USER | BRANCHTRACE_KERNEL)) || wanted.period == 0 ||
+        wanted.period > BRANCHTRACE_PERIOD_MAX || wanted.records == 0 ||
+        wanted.records > BRANCHTRACE_RECORDS_MAX || wanted.readouts == 0 ||
+        wanted.readouts > BRANCHTRACE_RECORDS_MAX || tracer->thread)
+        return -EINVAL;
+    records = PAGE_ALIGN(wanted.records * sizeof(struct branchtrace_record));
+    readouts = PAGE_ALIGN(wanted.readouts * sizeof(struct branchtrace_readout));
+    mutex_lock(&lock);
+    /* The buffer may be mapped: its size is decided once. */
+    if (owner && (owner != tracer || records + readouts != tracer->trace.bytes)) {
+        mutex_unlock(&lock);
+        return -EBUSY;
+    }
+    if (!owner) {
+        void *buffer = vmalloc_user(records + readouts);
+
+        error = buffer ? pmu_reserve() : -ENOMEM;
+        if (error) {
+            vfree(buffer);
+            mutex_unlock(&lock);
+            return error;
+        }
+        tracer->trace.records = buffer;
+        tracer->trace.bytes = records + readouts;
+        owner = tracer;
+    }
+    tracer->trace.readouts = (void *)tracer->trace.records + records;
+    tracer->trace.setup = wanted;
+    mutex_unlock(&lock);
+    return 0;
+}
+
+static long start(struct tracer *tracer, struct file *file)
+{
+    unsigned long flags;
+
+    if (owner != tracer || tracer->thread || current->nr_cpus_allowed != 1)
+        return -EINVAL;
+    tracer->thread = current;
+    tracer->file = get_file(file);
+    preempt_notifier_init(&tracer->notifier, &preempt_ops);
+    preempt_disable();
+    preempt_notifier_register(&tracer->notifier);
+    local_irq_save(flags);
+    pmu_start(&tracer->trace);
+    local_irq_restore(flags);
+    preempt_enable();
+    return 0;
+}
+
+static long stop(struct tracer *tracer)
+{
+    unsigned long flags;
+
+    if (tracer->thread != current)
+        return -EINVAL;
+    preempt_disable();
+    local_irq_save(flags);
+    pmu_stop(&tracer->trace);
+    local_irq_restore(flags);
+    preempt_notifier_unregister(&tracer->notifier);
+    preempt_enable();
+    tracer->thread = NULL;
+    fput(tracer->file);
+    return 0;
+}
+
+/* Marks the kernel's IRETs: by them the tool knows where a PMI's own way back ends. */
+static void mark_irets(struct trace *t)
+{
+    u32 i;
+
+    for (i = 0; i < t->used; i++) {
+        u16 bytes;
+        void *from = (void *)t->records[i].from;
+
+        if ((long)t->records[i].from < 0 &&
+            !copy_from_kernel_nofault(&bytes, from, sizeof(bytes)) && bytes == IRET_BYTES)
+            t->records[i].info |= BRANCHTRACE_IRET;
+    }
+}
+
+static long result(struct tracer *tracer, void __user *to)
+{
+    struct trace *t = &tracer->trace;
+    struct branchtrace_result values;
+
+    if (owner != tracer || tracer->thread)
+        return -EINVAL;
+    mark_irets(t);
+    values = (struct branchtrace_result){
+        .near_taken = t->near_taken,
+        .inserts = t->inserts,
+        .records = t->used,
+        .readouts = t->readouts_used,
+        .pmis = t->pmis,
+        .cut = t->cut,
+        .readout_offset = (void *)t->readouts - (void *)t->records,
+    };
+    return copy_to_user(to, &values, sizeof(values)) ? -EFAULT : 0;
+}
+
+static long device_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+    struct tracer *tracer = file->private_data;
+
+    switch (command) {
+    case BRANCHTRACE_START:
+        return start(tracer, file);
+    case BRANCHTRACE_STOP:
+        return stop(tracer);
+    case BRANCHTRACE_SETUP:
+        return setup(tracer, (const void __user *)argument);
+    case BRANCHTRACE_RESULT:
+        return result(tracer, (void __user *)argument);
+    }
+    return -ENOTTY;
+}
+
+static int device_mmap(struct file *file, struct vm_area_struct *area)
+{
+    struct tracer *tracer = file->private_data;
+
+    return owner == tracer ? remap_vmalloc_range(area, tracer->trace.records, 0) : -EINVAL;
+}
+
+static int device_open(struct inode *inode, struct file *file)
+{
+    file->private_data = kzalloc(sizeof(struct tracer), GFP_KERNEL);
+    return file->private_data ? 0 : -ENOMEM;
+}
+
+/* The thread's exit closes its files: what it has left on ends here. Until then START's own
+ * reference keeps the notifier, which is in a list of the thread's. */
+static int device_flush(struct file *file, fl_owner_t id)
+{
+    struct tracer *tracer = file->private_data;
+
+    if (tracer->thread == current)
+        stop(tracer);
+    return 0;
+}
+
+static int device_release(struct inode *inode, struct file *file)
+{
+    struct tracer *tracer = file->private_data;
+
+    mutex_lock(&lock);
+    if (owner == tracer) {
+        pmu_release();
+        vfree(tracer->trace.records);
+        owner = NULL;
+    }
+    mutex_unlock(&lock);
+    kfree(tracer);
+    return 0;
+}
+
+static const struct file_operations operations = {
+    .owner = THIS_MODULE,
+    .open = device_open,
+    .flush = device_flush,
+    .release = device_release,
+    .unlocked_ioctl = device_ioctl,
+    .mmap = device_mmap,
+};
+
+static struct miscdevice device = {
+    .minor = MISC_DYNAMIC_MINOR,
+    .name = "branchtrace",
+    .fops = &operations,
+    .mode = 0600,
+};
+
+int branchtrace_device_register(void)
+{
+    int error;
+
+    preempt_notifier_inc();
+    error = misc_register(&device);
+    if (error)
+        preempt_notifier_dec();
+    return error;
+}
+
+void branchtrace_device_unregister(void)
+{
+    misc_deregister(&device);
+    preempt_notifier_dec();
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The branch trace's files. Nothing is buffered across the end of the run: machine_end() flushes
+// all streams.
+#include "branch_trace.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+FILE *trace, *guest;
+
+void append(FILE **file, const std::string &path, const void *data, size_t size)
+{
+    if (!*file)
+        *file = std::fopen(path.c_str(), "wb");
+    if (*file && std::fwrite(data, 1, size, *file) == size)
+        return;
+    std::fprintf(stderr, "testbed: %s: cannot write the branch trace\n", path.c_str());
+    std::exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+TraceRecord trace_record(const TracedBranch &branch, unsigned processor)
+{
+    TraceRecord record = {};
+
+    record.from = branch.from;
+    record.to = branch.to;
+    record.cycles = branch.cycles;
+    record.kind = branch.event ? TRACE_EVENT : static_cast<uint8_t>(branch.kind);
+    record.flags = static_cast<uint8_t>((branch.mispredicted ? TRACE_MISPREDICTED : 0) |
+                                        (branch.user_before ? TRACE_USER_BEFORE : 0) |
+                                        (branch.user_after ? TRACE_USER_AFTER : 0));
+    record.vector = static_cast<uint8_t>(branch.vector);
+    record.processor = static_cast<uint8_t>(processor);
+    return record;
+}
+
+bool BranchTrace::region(uint32_t id, bool begins, const BranchTraceKnob &knob, unsigned processor,
+                         uint64_t cycles)
+{
+    TraceRecord record = {};
+
+    if (knob.path.empty() || id < knob.first || id > knob.last || (!begins && open_ == 0))
+        return false;
+    open_ += begins ? 1 : -1u;
+    record.from = id;
+    record.cycles = cycles;
+    record.kind = begins ? TRACE_BEGIN : TRACE_END;
+    record.processor = static_cast<uint8_t>(processor);
+    append(&trace, knob.path, &record, sizeof(record));
+    return true;
+}
+
+void BranchTrace::branch(const TracedBranch &branch, unsigned processor)
+{
+    TraceRecord record = trace_record(branch, processor);
+
+    // The region's begin has opened it.
+    append(&trace, "", &record, sizeof(record));
+}
+
+void branch_trace_hand_over(const BranchTraceKnob &knob, const void *data, size_t size)
+{
+    if (!knob.path.empty())
+        append(&guest, knob.path + TRACE_GUEST, data, size);
+}

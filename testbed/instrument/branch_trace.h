@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The exact list of branches that tools of the guest are checked against: every branch taken and
+ * every event delivered outside root mode while a region of the knob `branch_trace` is open, of all
+ * processors in one file; and beside it what the guest hands over. Format: README.md, "Branch
+ * trace". Knows no Bochs.
+ */
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "branch.h"
+
+struct TracedBranch {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    uint64_t cycles = 0; /* since the machine was made */
+    BranchKind kind = BRANCH_FAR;
+    bool mispredicted = false;
+    bool user_before = false;
+    bool user_after = false;
+    bool event = false; /* delivered by the processor: `vector` is whose */
+    unsigned vector = 0;
+};
+
+/* The file's records; in the processor's own byte order. */
+struct TraceRecord {
+    uint64_t from;
+    uint64_t to;
+    uint64_t cycles;
+    uint8_t kind; /* BranchKind, or TRACE_* */
+    uint8_t flags;
+    uint8_t vector;
+    uint8_t processor;
+    uint32_t unused;
+};
+
+constexpr uint8_t TRACE_EVENT = 16;
+constexpr uint8_t TRACE_BEGIN = 17; /* `from` is the region's number */
+constexpr uint8_t TRACE_END = 18;
+constexpr uint8_t TRACE_MISPREDICTED = 1;
+constexpr uint8_t TRACE_USER_BEFORE = 2;
+constexpr uint8_t TRACE_USER_AFTER = 4;
+
+struct BranchTraceKnob {
+    std::string path; /* empty: no trace */
+    uint32_t first = 0;
+    uint32_t last = 0;
+};
+
+TraceRecord trace_record(const TracedBranch &branch, unsigned processor);
+
+/* Which of a processor's regions want a trace, and how many of them are open. */
+class BranchTrace {
+public:
+    bool on() const { return open_ != 0; }
+    /* True: this region is traced. The file is begun with the first one. */
+    bool region(uint32_t id, bool begins, const BranchTraceKnob &knob, unsigned processor,
+                uint64_t cycles);
+    void branch(const TracedBranch &branch, unsigned processor);
+
+private:
+    unsigned open_ = 0;
+};
+
+/* What the guest hands over goes to the trace's path with this behind it. */
+constexpr const char *TRACE_GUEST = ".guest";
+void branch_trace_hand_over(const BranchTraceKnob &knob, const void *data, size_t size);
