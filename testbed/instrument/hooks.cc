@@ -33,11 +33,6 @@ Arrival arrival_of(const BX_CPU_C *cpu)
     return cpu->in_vmx && !cpu->in_vmx_guest ? ARRIVAL_ROOT : ARRIVAL_NONROOT;
 }
 
-bool records_branches(const Processor &p)
-{
-    return (p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen();
-}
-
 BranchKind kind_of(unsigned what)
 {
     switch (what) {
@@ -62,7 +57,11 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
     bool user = BX_CPU(p.id)->sregs[BX_SEG_REG_CS].selector.rpl == CPL_USER;
     uint64_t cycles = p.events.instructions();
 
-    if (records_branches(p))
+    if (!processor_records(p))
+        return;
+    if (knobs().arch_lbr)
+        p.arch_lbr.record({kind, from, to, user, mispredicted, cycles});
+    else
         p.lbr.record({kind, from, to, user, mispredicted, cycles});
 }
 
@@ -88,7 +87,7 @@ void event_from(Processor &p, Bit64u rip)
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!records_branches(p))
+    if (!processor_records(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
@@ -216,6 +215,7 @@ void tb_on_interrupt(unsigned cpu, unsigned vector)
     // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping.
     if (vector == VECTOR_DB) {
         processor(cpu).debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
+        processor(cpu).arch_lbr.debug_exception();
         processor_plan(processor(cpu));
     }
 }
