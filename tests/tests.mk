@@ -80,7 +80,7 @@ TEST_BUILD = $(BUILD)/test
 .PHONY: test-image
 test-image:
 	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi \
-	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
+	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi unrecorded.efi \
 	    no_stop.efi unguarded.efi unisolated.efi)
 
 include tests/vtd/vtd.mk
