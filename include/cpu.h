@@ -45,6 +45,12 @@ _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
 /* The entries of the PMU's MSR lists. */
 enum pmu_list_entry { PMU_LIST_GLOBAL_CTRL, PMU_LIST_PEBS_ENABLE, PMU_LIST };
 
+/* How host work records branches, see pmu/branch_records.c. */
+struct branch_records {
+    uint32_t control, from; /* the MSR that turns them on and off, and the first record's FROM */
+    uint64_t on;            /* 0 is off */
+};
+
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
     uint64_t global_ctrl_valid;      /* bits that the processor has, for policy=intercept */
@@ -55,6 +61,8 @@ struct cpu_pmu {
     bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
     bool can_work;                   /* the registers that host work writes are all there */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
+    unsigned trapped;                /* rows of pmu/pmu_registers.c whose MSRs exit */
+    const struct branch_records *records; /* NULL: none that are known here */
     bool pebs_switched;              /* PEBS is not isolated, see pmu/pebs.c */
     /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */
     struct msr_entry guest_list[PMU_LIST], host_list[PMU_LIST];

@@ -36,6 +36,8 @@
 #define HYPERCALL_HOST_WORK 18  /* RBX = branches, RCX = period, RDX = when -> RAX = PMIs that the host
                                  * took, RBX = branches that its counter counted */
 #define HOST_WORK_AT_TICK 1     /* RDX: at the next tick, RAX = 0; the log says what came of it */
+#define HOST_WORK_RECORDS 2     /* RDX: now, with branch records on -> RCX = how many of them were the
+                                 * work's own at its end */
 /* The test build only (make TEST=1). */
 #define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of notes,
                                         * RBX = what a backtrace request ORs into it that has been

@@ -173,6 +173,9 @@
 #define IA32_S_CET 0x6a2
 #define IA32_PL0_SSP 0x6a4
 #define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
+#define MSR_LASTBRANCH_0_TO_IP 0x6c0
+#define LBR_RECORDS 32 /* places for records, here and in the other blocks; some have fewer */
+#define LBR_ADDRESS BITS(47, 0) /* of FROM and TO; some processors have flags above */
 #define IA32_TME_ACTIVATE 0x982
 #define TME_ACTIVATE_KEYID_BITS_SHIFT 32
 #define TME_ACTIVATE_KEYID_BITS 0xf
@@ -183,12 +186,14 @@
 #define XSS_CET (BIT(11) | BIT(12)) /* user and supervisor */
 #define XSS_UINTR BIT(14)
 #define XSS_LBR BIT(15)
+#define MSR_LBR_INFO_0 0xdc0
 #define IA32_LBR_INFO0 0x1200
 #define MSR_RELOAD_FIXED_CTR0 0x1309
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define IA32_SEAMRR_PHYSMASK 0x1401
 #define MSR_RELOAD_PMC0 0x14c1
-#define IA32_LBR_CTL 0x14ce
+#define IA32_LBR_CTL 0x14ce /* bits: Linux, arch/x86/include/asm/msr-index.h, events/intel/lbr.c */
+#define LBR_CTL_ROOT_ALL (BIT(0) | BIT(1) | BITS(22, 16)) /* LBREn, OS, every kind of branch */
 #define IA32_LBR_DEPTH 0x14cf
 #define IA32_LBR_FROM0 0x1500
 #define IA32_LBR_TO0 0x1600

@@ -118,6 +118,7 @@ struct table_register {
 #define CPUID_LEAF_XSAVE 0xd
 #define CPUID_LEAF_TSC 0x15
 #define CPUID_LEAF_FREQUENCY 0x16
+#define CPUID_LEAF_ARCH_LBR 0x1c
 #define CPUID_LEAF_PMU_EXTENDED 0x23
 #define CPUID_LEAF_HYPERVISOR 0x40000000u /* EAX: the last of its leaves */
 #define CPUID_LEAF_HYPERVISOR_TSC 0x40000010u
@@ -136,13 +137,13 @@ struct table_register {
 #define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* there is a leaf 23H */
 #define CPUID_7_EBX_PT BIT(25)
 #define CPUID_7_EBX_RTM BIT(11)
+#define CPUID_7_EDX_ARCH_LBR BIT(19)
 #define CPUID_7_EDX_MD_CLEAR BIT(10)
 #define CPUID_7_EDX_SPEC_CTRL BIT(26)
 #define CPUID_7_EDX_L1D_FLUSH BIT(28)
 #define CPUID_7_EDX_ARCH_CAPABILITIES BIT(29)
 #define CPUID_7_ECX_OSPKE BIT(4)
 #define CPUID_7_ECX_TME BIT(13)
-#define CPUID_7_EDX_ARCH_CAPABILITIES BIT(29)
 #define CPUID_EXTENDED_1_EDX_NX BIT(20)
 
 struct cpuid_result {

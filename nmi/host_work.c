@@ -42,14 +42,19 @@ void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_r
     apic_lvtpc_write(LVT_DELIVERY_NMI);
 }
 
-/* Exactly `branches` of them are executed, plus the call and return around it. */
-static void workload(uint64_t branches)
+/* Exactly `branches` of them are executed, plus the call and return around it. Gives the address
+ * that they are at. */
+static uint64_t workload(uint64_t branches)
 {
-    __asm__ volatile("1: dec %0\n\t"
-                     "jnz 1b"
-                     : "+r"(branches)
+    uint64_t address;
+
+    __asm__ volatile("lea 2f(%%rip), %1\n"
+                     "1: dec %0\n"
+                     "2: jnz 1b"
+                     : "+r"(branches), "=&r"(address)
                      :
                      : "cc");
+    return address;
 }
 
 static void wait_for_late_pmi(const struct cpu *cpu)
@@ -58,21 +63,26 @@ static void wait_for_late_pmi(const struct cpu *cpu)
         ;
 }
 
-static void count(struct cpu *cpu, struct host_work *work, uint64_t branches, uint64_t *counted)
+static void count(struct cpu *cpu, struct host_work *work)
 {
     wrmsr(IA32_PERFEVTSEL0, EVENT_BRANCHES | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
     wrmsr(IA32_A_PMC0, -work->period & COUNTER_BITS);
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     cpu->pmu.host_work = work;
+    if (work->records != NULL)
+        wrmsr(work->records->control, work->records->on);
     wrmsr(IA32_PERF_GLOBAL_CTRL, HOST_GLOBAL_CTRL);
-    workload(branches);
+    uint64_t address = workload(work->branches);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    if (work->records != NULL)
+        wrmsr(work->records->control, 0);
     wait_for_late_pmi(cpu);
     cpu->pmu.host_work = NULL;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0); /* the handler of a late one started the counter again */
     wrmsr(IA32_DEBUGCTL, 0);
-    *counted = work->pmis * work->period +
-               ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
+    work->counted = work->pmis * work->period +
+                    ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
+    work->own = work->records != NULL ? records_from(work->records, address) : 0;
 }
 
 /* The guest's counters stand still, but a PMI that one of them raised just before may be on its
@@ -89,11 +99,8 @@ static uint32_t guest_lvtpc(void)
     return lvtpc;
 }
 
-bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
-                   uint64_t *counted)
+bool host_work_run(struct cpu *cpu, struct host_work *work)
 {
-    struct host_work work = {.period = period};
-
     if (!apic_software_enabled()) {
         if (worth_a_line(cpu))
             log_printf("pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
@@ -104,14 +111,13 @@ bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t
 
     nmi_hold(cpu);
     uint32_t lvtpc = guest_lvtpc();
-    pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host);
+    pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, work->records != NULL);
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);
-    count(cpu, &work, branches, counted);
+    count(cpu, work);
     if (mask_step)
         apic_lvtpc_write(lvtpc);
-    pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest);
+    pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest, work->records != NULL);
     nmi_release(cpu);
-    *pmis = work.pmis;
     return true;
 }

@@ -8,15 +8,19 @@
 #include "cpu.h"
 
 struct host_work {
-    uint64_t period; /* branches from one PMI to the next */
-    uint64_t pmis;
+    uint64_t branches;
+    uint64_t period;  /* branches from one PMI to the next */
+    const struct branch_records *records; /* on meanwhile; NULL: none */
+    /* What came of it. */
+    uint64_t pmis;    /* taken */
+    uint64_t counted; /* branches that the counter saw */
+    unsigned own;     /* of the branch records at the end, how many are the workload's */
 };
 
-/* Executes `branches` branches in root mode with one PMI every `period` of them, then puts the
- * guest's PMU, LVTPC and NMIs back as they were. *pmis: PMIs taken; *counted: branches that the
- * counter saw. False: refused with a line in the log, nothing was done. */
-bool host_work_run(struct cpu *cpu, uint64_t branches, uint64_t period, uint64_t *pmis,
-                   uint64_t *counted);
+/* Executes the branches in root mode with one PMI every `period` of them, then puts the guest's
+ * PMU, LVTPC and NMIs back as they were, and its branch records, which only work that records
+ * touches and pays for. False: refused with a line in the log, nothing was done. */
+bool host_work_run(struct cpu *cpu, struct host_work *work);
 
 /* The source "host PMI" (nmi/source.c); NMI context. */
 bool host_work_pmi_pending(const struct cpu *cpu);

@@ -19,7 +19,7 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 /* ---- pmu_registers.c: which MSRs are the PMU's, and what CPUID says of this one ---- */
 
 #define PMU_FIXED_MAX 16 /* with indices below 0x1900 */
-#define PMU_CONTEXT_MAX 300 /* more registers than the table has with 32 counters of each kind */
+#define PMU_CONTEXT_MAX 500 /* more registers than the table has with 32 counters of each kind */
 
 /* From CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES (0: there is none). */
 struct pmu_facts {
@@ -34,13 +34,17 @@ struct pmu_facts pmu_facts(void);
 struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
                               const struct cpuid_result *leaf_23_1, uint64_t capabilities);
 
-/* An index that is the PMU's, on this processor or another. */
-bool pmu_owns(uint32_t index);
-/* Lets all accesses to those exit. */
-void pmu_trap(void *msr_bitmap);
+/* Lets accesses exit, where they do: with policy=intercept the PMU's and those to branch records,
+ * the architectural ones (arch_lbr) where CPUID shows them, but not what turns these on, which is
+ * switched in the VMCS; with pmu=off the PMU's alone, because branch records and IA32_DEBUGCTL are debugging's (SDM Vol. 3, "Debug, Branch Profile, TSC, ..."),
+ * work without a PMU, and stay. */
+void pmu_trap(struct cpu *cpu, bool arch_lbr);
+/* An index that pmu_trap() has let exit, whether this processor has the register or not. */
+bool pmu_traps(const struct cpu *cpu, uint32_t index);
 /* The indices that hold one user's state on a processor with these counters, each register once;
- * gives their number. Whether a processor has one that no CPUID bit tells about has to be tried. */
-unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX]);
+ * gives their number. The first ones are those that counting needs, and without `whole` the only
+ * ones. Whether a processor has one that no CPUID bit tells about has to be tried. */
+unsigned pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
 
 /* ---- pmu_switch.c ---- */
 
@@ -62,6 +66,13 @@ static inline void pmu_before_entry(struct cpu *cpu)
     if (__builtin_expect(stored != cpu->pmu.global_ctrl_loaded, 0))
         pmu_reload_global_ctrl(cpu);
 }
+
+/* ---- branch_records.c: branch records for host work ---- */
+
+/* This processor's, architectural or not, which are off then; NULL: none that are known here. */
+const struct branch_records *records_find(void);
+/* How many of the records there are now are of a branch at this address. */
+unsigned records_from(const struct branch_records *records, uint64_t address);
 
 /* ---- pebs.c: PEBS that may write its record behind an exit ---- */
 
@@ -106,8 +117,11 @@ _Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its ow
 bool pmu_context_setup(struct cpu *cpu);
 
 /* Saves what is in the registers to *from and loads *to: one RDMSR and one WRMSR for each register,
- * status first cleared and last set. GLOBAL_CTRL is 0, before and after. */
-void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to);
+ * status first cleared and last set. GLOBAL_CTRL is 0, before and after. Without `whole` only what
+ * counting needs: who neither samples precisely nor records branches does not pay for the buffer's
+ * registers and some hundred of branch records, which keep the other's values. */
+void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to,
+                        bool whole);
 
 /* What host work counts with, where pmu_context_setup() has found it: counter 0. */
 #define HOST_GLOBAL_CTRL 1

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The full switch of the PMU. Only done when host work uses the PMU, never at an exit as such.
+ * Freezes are in it: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Where they are not, before
+ * version 4, a freeze is IA32_DEBUGCTL.LBR cleared, which is in the VMCS.
  * SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific registers.
  */
 #include "pmu/pmu.h"
@@ -13,6 +15,7 @@
 struct pmu_registers {
     uint32_t msr[PMU_CONTEXT_MAX];
     uint32_t count;
+    uint32_t counting; /* the first of them: all that counting needs */
 };
 _Static_assert(sizeof(struct pmu_registers) <= PAGE_SIZE, "they have a page of their own");
 
@@ -31,11 +34,16 @@ bool pmu_context_setup(struct cpu *cpu)
 
     cpu->pmu.pebs_switched = pebs_needs_switch(facts.version);
     /* Whether each is there is tried, without a trace. */
-    unsigned listed = pmu_list(&facts, r->msr);
-    for (unsigned i = 0; i < listed; i++)
-        if (!(r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) && /* it is in a list */
-            rdmsr_safe(r->msr[i], &value) && wrmsr_safe(r->msr[i], value))
-            r->msr[r->count++] = r->msr[i];
+    cpu->pmu.records = records_find();
+    unsigned counting = pmu_list(&facts, false, r->msr);
+    unsigned listed = pmu_list(&facts, true, r->msr);
+    for (unsigned i = 0; i < listed; i++) {
+        if ((r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) || /* it is in a list */
+            !rdmsr_safe(r->msr[i], &value) || !wrmsr_safe(r->msr[i], value))
+            continue;
+        r->msr[r->count++] = r->msr[i];
+        r->counting += i < counting;
+    }
     cpu->pmu.can_work = facts.general & HOST_GLOBAL_CTRL &&
                         facts.capabilities & PERF_CAP_FW_WRITE &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
@@ -46,17 +54,34 @@ bool pmu_context_setup(struct cpu *cpu)
     return true;
 }
 
-void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to)
+/* Accesses may fault here: to records behind IA32_LBR_DEPTH, which the other user chose, and a
+ * write of 0 to that register, which leaves it as it is. Without TSX a FROM of one format has its
+ * bits 62:61 recorded as 0, but written as the address's sign (Linux, arch/x86/events/intel/lbr.c).
+ */
+static void switch_rest(const struct pmu_registers *r, struct pmu_context *from,
+                        const struct pmu_context *to)
+{
+    for (uint32_t i = r->counting; i < r->count; i++)
+        (void)rdmsr_safe(r->msr[i], &from->value[i]);
+    for (uint32_t i = r->counting; i < r->count; i++)
+        if (!wrmsr_safe(r->msr[i], to->value[i]))
+            (void)wrmsr_safe(r->msr[i], to->value[i] | (to->value[i] & BITS(60, 59)) << 2);
+}
+
+void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to,
+                        bool whole)
 {
     const struct pmu_registers *r = cpu->pmu.registers;
 
     from->status = rdmsr(IA32_PERF_GLOBAL_STATUS);
     if (from->status != 0)
         wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, from->status);
-    for (uint32_t i = 0; i < r->count; i++) {
+    for (uint32_t i = 0; i < r->counting; i++) {
         from->value[i] = rdmsr(r->msr[i]);
         wrmsr(r->msr[i], to->value[i]);
     }
+    if (whole)
+        switch_rest(r, from, to);
     /* Before version 4 an overflow bit cannot be put back: the PMI that it announced can. */
     if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which MSRs are the PMU's: one table, which both the policy (vmx/exit/msr.c) and the full switch
- * (pmu_context.c) read, and what CPUID says about them. A new register is one row.
- * SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance Monitoring"; Linux's
- * msr-index.h for the two blocks of reload values.
+ * Which MSRs are the PMU's, and which are branch records: one table, which both the policy
+ * (vmx/exit/msr.c) and the full switch (pmu_context.c) read, and what CPUID says about them. A new
+ * register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance
+ * Monitoring", "Last Branch Records"; Linux's msr-index.h for the two blocks of reload values.
  */
 #include "pmu/pmu.h"
 #include "vmx/msr_bitmap.h"
@@ -27,44 +27,71 @@ enum names {
     FROM_6,
 };
 
+/* What a row is for, in the table's order. */
+enum purpose {
+    COUNT,       /* what counts, and what has to be off meanwhile */
+    SAMPLE,      /* only who samples precisely needs it */
+    RECORD,      /* branch records: debugging's, so they are there without a PMU, too */
+    RECORD_ARCH  /* the architectural ones, where CPUID may show them */
+};
+
 static const struct block {
+    enum purpose purpose;
     uint32_t first, last;
     enum counters counters;
     enum names names;
     uint32_t step;
 } blocks[] = {
     /* What a PMI's handler and a context switch use comes first: policy=intercept looks here. */
-    {IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
-    {IA32_A_PMC0, IA32_A_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_FULL, 1},
-    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
-    {IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR_CTRL, ALL, ANY, 1},
-    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, UP_TO_5, 1},
-    {IA32_PMC0, IA32_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_SHORT, 1},
-    {IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
-    {IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
-    {MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
-    {IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG, ALL, ANY, 1},
-    {MSR_PEBS_DATA_CFG + 1, IA32_PEBS_BASE - 1, NONE, ANY, 1},
-    {IA32_PEBS_BASE, MSR_PEBS_FRONTEND, ALL, ANY, 1},
-    {IA32_DS_AREA, IA32_DS_AREA, ALL, ANY, 1},
-    {MSR_RELOAD_FIXED_CTR0, MSR_RELOAD_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, ANY, 1},
-    {MSR_RELOAD_PMC0, MSR_RELOAD_PMC0 + RELOAD_GENERAL - 1, GENERAL, ANY, 1},
-    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, ALL, ANY, 1},
-    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, NONE, ANY, 1},
+    {COUNT, IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
+    {COUNT, IA32_A_PMC0, IA32_A_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_FULL, 1},
+    {COUNT, IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
+    {COUNT, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR_CTRL, ALL, ANY, 1},
+    {COUNT, IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, UP_TO_5, 1},
+    {COUNT, IA32_PMC0, IA32_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_SHORT, 1},
+    {COUNT, IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
+    {COUNT, IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
+    {COUNT, MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
+    /* Else a counter of the host's would write a record into the guest's buffer. */
+    {COUNT, IA32_PEBS_ENABLE, IA32_PEBS_ENABLE, ALL, ANY, 1},
+    {COUNT, MSR_PEBS_FRONTEND, MSR_PEBS_FRONTEND, ALL, ANY, 1},
+    {COUNT, MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, ALL, ANY, 1},
+    {COUNT, IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES, NONE, ANY, 1},
+    {SAMPLE, MSR_PEBS_DATA_CFG, MSR_PEBS_DATA_CFG, ALL, ANY, 1},
+    {SAMPLE, MSR_PEBS_DATA_CFG + 1, IA32_PEBS_BASE - 1, NONE, ANY, 1},
+    {SAMPLE, IA32_PEBS_BASE, MSR_PEBS_LD_LAT, ALL, ANY, 1},
+    {SAMPLE, IA32_DS_AREA, IA32_DS_AREA, ALL, ANY, 1},
+    {SAMPLE, MSR_RELOAD_FIXED_CTR0, MSR_RELOAD_FIXED_CTR0 + PMU_FIXED_MAX - 1, FIXED, ANY, 1},
+    {SAMPLE, MSR_RELOAD_PMC0, MSR_RELOAD_PMC0 + RELOAD_GENERAL - 1, GENERAL, ANY, 1},
+    {RECORD, MSR_LBR_SELECT, MSR_LASTBRANCH_TOS, ALL, ANY, 1},
+    {RECORD, MSR_LASTBRANCH_0_FROM_IP, MSR_LASTBRANCH_0_FROM_IP + LBR_RECORDS - 1, ALL, ANY, 1},
+    {RECORD, MSR_LASTBRANCH_0_TO_IP, MSR_LASTBRANCH_0_TO_IP + LBR_RECORDS - 1, ALL, ANY, 1},
+    {RECORD, MSR_LBR_INFO_0, MSR_LBR_INFO_0 + LBR_RECORDS - 1, ALL, ANY, 1},
+    /* A write of DEPTH clears the records, so it is before them. */
+    {RECORD_ARCH, IA32_LBR_DEPTH, IA32_LBR_DEPTH, ALL, ANY, 1},
+    {RECORD_ARCH, IA32_LBR_FROM0, IA32_LBR_FROM0 + LBR_RECORDS - 1, ALL, ANY, 1},
+    {RECORD_ARCH, IA32_LBR_TO0, IA32_LBR_TO0 + LBR_RECORDS - 1, ALL, ANY, 1},
+    {RECORD_ARCH, IA32_LBR_INFO0, IA32_LBR_INFO0 + LBR_RECORDS - 1, ALL, ANY, 1},
 };
 
-bool pmu_owns(uint32_t index)
+bool pmu_traps(const struct cpu *cpu, uint32_t index)
 {
-    for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
+    for (unsigned i = 0; i < cpu->pmu.trapped; i++)
         if (index >= blocks[i].first && index <= blocks[i].last)
             return true;
     return false;
 }
 
-void pmu_trap(void *msr_bitmap)
+void pmu_trap(struct cpu *cpu, bool arch_lbr)
 {
-    for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
-        msr_bitmap_set(msr_bitmap, blocks[i].first, blocks[i].last, true, true);
+    enum purpose last = !cpu->boot->options.pmu ? SAMPLE : arch_lbr ? RECORD_ARCH : RECORD;
+    unsigned i = 0;
+
+    if (cpu->boot->options.pmu && cpu->boot->options.policy != POLICY_INTERCEPT)
+        return;
+    for (; i < LENGTH_OF(blocks) && blocks[i].purpose <= last; i++)
+        msr_bitmap_set(cpu->msr_bitmap, blocks[i].first, blocks[i].last, true, true);
+    cpu->pmu.trapped = i;
 }
 
 static bool named_so(const struct pmu_facts *facts, enum names names)
@@ -92,13 +119,14 @@ static bool used(const struct pmu_facts *facts, const struct block *block, uint3
            (block->counters == GENERAL ? facts->general : facts->fixed) >> n & 1;
 }
 
-unsigned pmu_list(const struct pmu_facts *facts, uint32_t list[PMU_CONTEXT_MAX])
+unsigned pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX])
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
         for (uint32_t index = blocks[i].first; index <= blocks[i].last; index++)
-            if (used(facts, &blocks[i], index) && count < PMU_CONTEXT_MAX)
+            if ((whole || blocks[i].purpose == COUNT) && used(facts, &blocks[i], index) &&
+                count < PMU_CONTEXT_MAX)
                 list[count++] = index;
     return count;
 }

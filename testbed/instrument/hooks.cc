@@ -33,11 +33,6 @@ Arrival arrival_of(const BX_CPU_C *cpu)
     return cpu->in_vmx && !cpu->in_vmx_guest ? ARRIVAL_ROOT : ARRIVAL_NONROOT;
 }
 
-bool records_branches(const Processor &p)
-{
-    return (p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen();
-}
-
 BranchKind kind_of(unsigned what)
 {
     switch (what) {
@@ -72,7 +67,10 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
     bool user = in_user_mode(p);
     uint64_t cycles = p.events.instructions();
 
-    if (!records_branches(p) || !p.lbr.record({kind, from, to, user, mispredicted, cycles}))
+    const Branch branch = {kind, from, to, user, mispredicted, cycles};
+
+    if (!processor_records(p) ||
+        !(knobs().arch_lbr ? p.arch_lbr.record(branch) : p.lbr.record(branch)))
         return;
     p.events.lbr_inserts[tb_hot[p.id].mode]++;
     tb_hot[p.id].deadline = 0;
@@ -105,7 +103,7 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!records_branches(p) && !traces_branches(p))
+    if (!processor_records(p) && !traces_branches(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
@@ -242,6 +240,7 @@ void tb_on_interrupt(unsigned cpu, unsigned vector)
     // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping.
     if (vector == VECTOR_DB) {
         processor(cpu).debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
+        processor(cpu).arch_lbr.debug_exception();
         processor_plan(processor(cpu));
     }
 }

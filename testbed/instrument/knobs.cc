@@ -250,6 +250,12 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         knobs->pmu = choice == 1;
         return nullptr;
     }
+    if (name == "arch_lbr") {
+        if (!parse_choice(value, {"off", "on"}, &choice))
+            return "on or off";
+        knobs->arch_lbr = choice == 1;
+        return nullptr;
+    }
     if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask")
         return parse_pmu(name, value, &knobs->pmu_shape);
     if (name == "exit_lines") {

@@ -52,6 +52,8 @@ struct Knobs {
     /* The processor has a PMU, and which counters. */
     bool pmu = true;
     PmuShape pmu_shape;
+    /* Its branch records are the architectural ones. */
+    bool arch_lbr = false;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */

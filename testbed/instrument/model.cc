@@ -133,6 +133,13 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
         pmu_cpuid(knobs().pmu_shape, first.eax, function, subfunction, &result);
         get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
     }
+    if (knobs().arch_lbr) {
+        cpuid_function_t first;
+        inner_->get_cpuid_leaf(0, 0, &first);
+        CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
+        arch_lbr_cpuid(first.eax, function, subfunction, &result);
+        get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
+    }
     for (const ExtraCpuid &extra : knobs().cpuid) {
         Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
         if (extra.leaf == function && extra.subleaf == subfunction)
@@ -159,9 +166,13 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
 
     if (knobs().pmu) {
         known = p_.pmu.read_msr(index, &value);
-        if (known == MSR_ABSENT)
+        if (known == MSR_ABSENT && !knobs().arch_lbr)
             known = p_.lbr.read_msr(index, &value);
     }
+    if (knobs().arch_lbr && known == MSR_ABSENT)
+        known = p_.arch_lbr.read_msr(index, &value);
+    if (knobs().arch_lbr && index == IA32_PERF_CAPABILITIES)
+        value |= PERF_CAP_LBR_FMT;
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
         value = p_.debugctl;
         known = MSR_DONE;
@@ -191,13 +202,16 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         p_.pmu.look(p_.events.instructions());
         known = p_.pmu.write_msr(index, value);
         p_.events.entering = MODE_COUNT;
-        if (known == MSR_ABSENT)
+        if (known == MSR_ABSENT && !knobs().arch_lbr)
             known = p_.lbr.write_msr(index, value);
     }
+    if (knobs().arch_lbr && known == MSR_ABSENT)
+        known = p_.arch_lbr.write_msr(index, value);
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
         if (value & ~DEBUGCTL_VALID)
             return BOCHS_FAULT;
-        p_.debugctl = value;
+        // With architectural records bit 0 has no effect and stays 0.
+        p_.debugctl = knobs().arch_lbr ? value & ~DEBUGCTL_LBR : value;
         known = MSR_DONE;
     }
     if (known != MSR_ABSENT) {
@@ -240,6 +254,7 @@ void model_reset(Processor &p)
 {
     p.pmu.reset();
     p.lbr.reset();
+    p.arch_lbr.reset();
     p.debugctl = 0;
     for (const StoredMsr &msr : stored_msrs)
         p.storage[msr.index] = msr.reset;

@@ -56,6 +56,12 @@ constexpr uint32_t IA32_DS_AREA = 0x600;
 constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
 constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
 constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
+/* Architectural LBRs: 32 of each. */
+constexpr uint32_t IA32_LBR_0_INFO = 0x1200;
+constexpr uint32_t IA32_LBR_CTL = 0x14ce;
+constexpr uint32_t IA32_LBR_DEPTH = 0x14cf;
+constexpr uint32_t IA32_LBR_0_FROM_IP = 0x1500;
+constexpr uint32_t IA32_LBR_0_TO_IP = 0x1600;
 /* Version 6 of the PMU: each counter has four MSRs in a row, the counter first, CFG_A second. */
 constexpr uint32_t IA32_PMC_GP0_CTR = 0x1900;
 constexpr uint32_t IA32_PMC_GP0_CFG_A = 0x1901;
@@ -112,6 +118,7 @@ constexpr uint64_t GLOBAL_INUSE_PMI = bit(63);
 
 /* IA32_PERF_CAPABILITIES */
 constexpr uint64_t PERF_CAP_LBR_FMT_INFO = 5;
+constexpr uint64_t PERF_CAP_LBR_FMT = 0x3f; /* all of it set: architectural */
 constexpr uint64_t PERF_CAP_FREEZE_WHILE_SMM = bit(12);
 constexpr uint64_t PERF_CAP_FW_WRITE = bit(13);
 

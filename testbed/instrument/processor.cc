@@ -64,6 +64,12 @@ void processor_create(unsigned cpu)
                                     reinterpret_cast<const uint64_t *>(hot.iterations)));
 }
 
+bool processor_records(const Processor &p)
+{
+    return (knobs().arch_lbr ? p.arch_lbr.enabled() : (p.debugctl & DEBUGCTL_LBR) != 0) &&
+           !p.pmu.lbr_frozen();
+}
+
 void processor_plan(Processor &p)
 {
     struct tb_hot &hot = tb_hot[p.id];
@@ -78,8 +84,7 @@ void processor_plan(Processor &p)
 
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
-    if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || (counted & BRANCH_EVENTS) ||
-        (p.trace.on() && !root))
+    if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root))
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;

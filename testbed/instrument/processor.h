@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 
+#include "arch_lbr.h"
 #include "branch_trace.h"
 #include "events.h"
 #include "inject.h"
@@ -28,6 +29,7 @@ struct Processor {
     EventCounts events;
     Pmu pmu;
     Lbr lbr;
+    ArchLbr arch_lbr;
     BranchPredictor predictor;
     Cache cache;
     Ledger ledger;
@@ -72,6 +74,9 @@ void processor_create(unsigned cpu);
 
 /* Takes over the knobs that may still change where a server forks. */
 void processor_take_knobs(Processor &p);
+
+/* Branches are recorded, in either kind of records. */
+bool processor_records(const Processor &p);
 
 /* Chooses the instruction after which to look again, and the hooks that are needed until then. */
 void processor_plan(Processor &p);

@@ -65,10 +65,12 @@ constexpr Control controls[] = {
     {"save_efer", EXIT, 20, 0},
     {"load_efer_at_exit", EXIT, 21, 0},
     {"save_vmx_preemption_timer", EXIT, 22, 0},
+    {"clear_lbr_ctl", EXIT, 26, 0},
     {"save_global_ctrl", EXIT, 30, 0},
     {"load_global_ctrl_at_entry", ENTRY, 13, 0},
     {"load_pat_at_entry", ENTRY, 14, 0},
     {"load_efer_at_entry", ENTRY, 15, 0},
+    {"load_lbr_ctl", ENTRY, 21, 0},
     {"ept_walk_length_4", EPT_VPID, 6, 0},
     {"ept_write_back", EPT_VPID, 14, 0},
     {"ept_2m_pages", EPT_VPID, 16, 0},
@@ -126,6 +128,19 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
     *words[control.word] = (*words[control.word] & ~mask) | (on ? mask : 0);
 }
 
+// Where Bochs lays out all fields of a kind, four bytes for each encoding, and then removes this one.
+void map_lbr_ctl_field(VMCS_Mapping &map, bool there)
+{
+    unsigned offset = map.vmcs_field_offset(VMCS_64BIT_GUEST_IA32_DEBUGCTL);
+
+    for (Bit32u field : {VMX_GUEST_IA32_LBR_CTL, VMX_GUEST_IA32_LBR_CTL + 1}) {
+        if (there)
+            map.set_mapping(field, offset + 4 * (field - VMCS_64BIT_GUEST_IA32_DEBUGCTL));
+        else
+            map.clear_mapping(field);
+    }
+}
+
 void hide_what_skylake_lacks(VMX_CAP &cap)
 {
     cap.vmx_pin_vmexec_ctrl_supported_bits &= SKYLAKE_X_PIN;
@@ -152,6 +167,10 @@ void vmx_caps_apply(unsigned number)
     cpu->init_vmx_capabilities();
     if (std::strcmp(cpu->cpuid->get_name(), SKYLAKE_X) == 0)
         hide_what_skylake_lacks(cap);
+    if (knobs().arch_lbr) {
+        cap.vmx_vmexit_ctrl1_supported_bits |= VMX_VMEXIT_CTRL1_CLEAR_IA32_LBR_CTRL;
+        cap.vmx_vmentry_ctrl_supported_bits |= VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL;
+    }
     for (const std::string &name : knobs().show_controls)
         set_bit(cap, find_control(name), true);
     for (const std::string &name : knobs().hide_controls)
@@ -165,6 +184,8 @@ void vmx_caps_apply(unsigned number)
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL);
     if (!(cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_LOAD_PERF_GLOBAL_CTRL_MSR))
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL);
+    map_lbr_ctl_field(*cpu->vmcs_map, cap.vmx_vmentry_ctrl_supported_bits &
+                                          VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL);
     // Bochs removes the fields that do not exist from the first processor's map alone.
     if (number != 0)
         *cpu->vmcs_map = *BX_CPU(0)->vmcs_map;

@@ -5,6 +5,12 @@
  */
 #pragma once
 
+#include <cstdint>
+
+/* The guest's IA32_LBR_CTL in the VMCS. Bochs has names for the controls, and no field. SDM Vol. 3,
+ * Appendix B, "64-Bit Guest-State Fields". */
+constexpr uint32_t VMX_GUEST_IA32_LBR_CTL = 0x2816;
+
 /* To be called for each processor after Bochs has made it, and again where a run is forked. */
 void vmx_caps_apply(unsigned cpu);
 

@@ -40,6 +40,8 @@ bool guest_state_bad(BX_CPU_C *cpu)
            (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
             !processor(cpu->bx_cpuid)
                  .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
+           (entry.LOAD_GUEST_LBR() &&
+            !ArchLbr::ctl_valid(cpu->VMread64(VMX_GUEST_IA32_LBR_CTL))) ||
            (entry.LOAD_DBG_CTRLS() &&
             (cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & ~DEBUGCTL_VALID));
 }
@@ -78,6 +80,13 @@ void host_state_loaded(Processor &p)
     }
     restore_spoiled(p);
     p.debugctl = 0;
+    // SDM Vol. 3, "Saving Control Registers, Debug Registers, and MSRs": where the processor has the
+    // control that loads it, used or not.
+    if (!(p.exit_reason & EXIT_REASON_ENTRY_FAILED) &&
+        (cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL))
+        cpu->VMwrite64(VMX_GUEST_IA32_LBR_CTL, p.arch_lbr.ctl());
+    if (controls.CLEAR_IA32_LBR_CTRL())
+        p.arch_lbr.set_ctl(0);
     p.event_branch = false;
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL));
@@ -95,6 +104,8 @@ void guest_state_loaded(Processor &p)
     p.events.entering = tb_hot[p.id].mode;
     if (controls.LOAD_DBG_CTRLS())
         p.debugctl = cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & DEBUGCTL_VALID;
+    if (controls.LOAD_GUEST_LBR())
+        p.arch_lbr.set_ctl(cpu->VMread64(VMX_GUEST_IA32_LBR_CTL));
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL));
     p.events.entering = MODE_COUNT;

@@ -16,12 +16,15 @@ REGION_OTHER_GUEST_BARE = 1502
 REGION_OTHER_GUEST_STATUS = 1503
 REGION_LBR = 1504
 REGION_PEBS = 1505
+REGION_WORK = 1506
+REGION_WORK_RECORDS = 1507
 LATE_SKID = 700  # instructions: longer than from the exit for host work to its first count
 PAGE = 4096
 LBR_ENTRIES = 32
 BLOCKED_COST_MAX = 24  # root instructions
 SUITE = ["host-root", "host-lost", "host-returned", "host-sending", "host-unblock",
-         "host-mask:2000000:200", "context:work", "context:guest", "lbr"]
+         "host-mask:2000000:200", "context:work",
+         "context:records", "context:guest", "lbr"]
 
 
 def suite(lab):
@@ -147,6 +150,43 @@ def test_context_two_guests(lab):
     return f"{found['checked']} registers"
 
 
+def test_context_records(lab):
+    """The same where host work records branches itself, and finds 30 of its own or more."""
+    found = context(suite(lab), "records")
+    assert found["kept"] == found["checked"] > 0 and found["ran"] == found["vmcs"] == 1, \
+        f"{found}; {kernel.notes(suite(lab))}"
+    return f"{found['checked']} registers"
+
+
+def test_context_records_fail(lab):
+    """Without their rows: each of SELECT, TOS, 32 FROM, TO and INFO is the host's afterwards, or
+    the other guest's; and of DS_AREA and LD_LAT."""
+    efi = path("build", "test", "mutants", "unrecorded.efi")
+    boot = run(lab, "host-unrecorded", Plan().add("context:records", "context:guest"), efi=efi)
+    work, guest = (context(boot, word) for word in ("records", "guest"))
+    assert not any(results(boot).values()), results(boot)
+    assert work["checked"] - work["kept"] >= 3 * LBR_ENTRIES, work
+    assert guest["others"] == guest["checked"] - guest["kept"] == 2 + 3 * LBR_ENTRIES + 2, guest
+    return f"{work['checked'] - work['kept']} registers are the host's, {guest['others']} the other's"
+
+
+def test_work_price(lab):
+    """Host work that only counts does not pay for branch records and the PEBS buffer's registers."""
+    boot = suite(lab)
+    plain, records = (boot.region(region) for region in (REGION_WORK, REGION_WORK_RECORDS))
+
+    def each(region, what):
+        return round(region["root"][what] / region["begins"], 3)
+    rest = 2 + 3 * LBR_ENTRIES + 2  # SELECT, TOS, records, DS_AREA, LD_LAT
+    reads, writes = (round(each(records, what) - each(plain, what))
+                     for what in ("rdmsr", "wrmsr"))
+    assert reads == 2 * rest + LBR_ENTRIES, f"{reads} RDMSR more"  # it looks at its own once
+    assert writes == 2 * rest + 2, f"{writes} WRMSR more"  # on and off
+    return ", ".join(f"{name}: {each(region, 'rdmsr'):.0f} RDMSR, {each(region, 'wrmsr'):.0f} WRMSR, "
+                     f"{each(region, 'instructions'):.0f} instructions"
+                     for name, region in (("counts", plain), ("records", records)))
+
+
 @pytest.mark.parametrize("shape", kernel.SHAPES,
                          ids=[f"context_{shape}" for shape in kernel.SHAPES])
 def test_context_shape(lab, shape):
@@ -213,14 +253,57 @@ def test_lbr(lab):
 LBR_MUTANTS = [("no_debugctl", 0), ("root_branches", 1)]
 
 
-@pytest.mark.parametrize("mutant, debugctl", LBR_MUTANTS,
+@pytest.mark.parametrize("mutant, control", LBR_MUTANTS,
                          ids=[f"lbr_fails_with_{mutant}" for mutant, _ in LBR_MUTANTS])
-def test_lbr_fails(lab, mutant, debugctl):
+def test_lbr_fails(lab, mutant, control):
     boot = run(lab, f"host-{mutant}", Plan().add("lbr"),
                efi=path("build", "mutants", f"{mutant}.efi"))
     found = row(boot, "lbr", "lbr")
-    assert not results(boot)["lbr"] and found["debugctl"] == debugctl, found
+    assert not results(boot)["lbr"] and found["control"] == control, found
     assert found["wrong"] >= LBR_ENTRIES - 1, found  # the last jump is behind the last exit
+
+
+ARCH_LBR = "arch_lbr on"
+HIDDEN = {"load": "load_lbr_ctl", "clear": "clear_lbr_ctl"}
+
+
+def arch_lbr(lab):
+    return run(lab, "host-arch-lbr",
+               Plan(ARCH_LBR).add("lbr", "context:records", "context:guest", "lbr:hidden"))
+
+
+def test_arch_lbr(lab):
+    """Architectural records are the guest's alone over 64 exits, and CPUID and MSRs show them."""
+    boot = arch_lbr(lab)
+    found, seen = row(boot, "lbr", "lbr"), row(boot, "hidden", "lbr:hidden")
+    assert found["arch"] == 1 and results(boot)["lbr"], f"{found}; {kernel.notes(boot)}"
+    assert exit_count(boot.region(REGION_LBR)) == 64, boot.region(REGION_LBR)["exits"]
+    assert seen["cpuid"] == 1 and seen["accesses"] > 0 and not results(boot)["lbr:hidden"], seen
+
+
+def test_arch_lbr_context(lab):
+    """They are in the full switch: of host work that records, and of a second guest."""
+    boot = arch_lbr(lab)
+    found = [context(boot, word) for word in ("records", "guest")]
+    assert all(f["kept"] == f["checked"] and f["ran"] == f["vmcs"] == 1 for f in found), \
+        f"{found}; {kernel.notes(boot)}"
+    return f"{found[0]['checked']} registers"
+
+
+def test_arch_lbr_fails_without_clear(lab):
+    boot = run(lab, "host-arch-lbr-left", Plan(ARCH_LBR).add("lbr"),
+               efi=path("build", "mutants", "lbr_ctl_left.efi"))
+    found = row(boot, "lbr", "lbr")
+    assert not results(boot)["lbr"] and found["wrong"] >= LBR_ENTRIES - 1, found
+
+
+@pytest.mark.parametrize("missing", HIDDEN, ids=[f"arch_lbr_hidden_without_{m}" for m in HIDDEN])
+def test_arch_lbr_hidden(lab, missing):
+    """Without either control neither CPUID nor an MSR has them."""
+    boot = run(lab, f"host-arch-lbr-no-{missing}",
+               Plan(ARCH_LBR, f"hide_control {HIDDEN[missing]}").add("lbr:hidden"))
+    found = row(boot, "hidden", "lbr:hidden")
+    assert results(boot)["lbr:hidden"] and found["cpuid"] == found["accesses"] == 0, found
 
 
 # PEBS is there (MISC_ENABLE, DS), and not isolated: Skylake-SP's steppings are, up to 7 and 11.

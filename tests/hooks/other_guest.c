@@ -127,11 +127,11 @@ int64_t test_other_guest(struct cpu *cpu)
     second_guest_state(ept);
 
     if (with_switch)
-        pmu_context_switch(cpu, cpu->pmu.guest, context);
+        pmu_context_switch(cpu, cpu->pmu.guest, context, true);
     bool ran = other_guest_run(registers);
     bool done = ran && vmcs_read_32(VMCS_EXIT_REASON) == EXIT_REASON_VMCALL;
     if (with_switch)
-        pmu_context_switch(cpu, context, cpu->pmu.guest);
+        pmu_context_switch(cpu, context, cpu->pmu.guest, true);
 
     load_vmcs(cpu->vmcs);
     if (!done)

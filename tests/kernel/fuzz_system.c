@@ -59,7 +59,7 @@ static bool may_change(uint64_t number, unsigned reg)
 {
     if (number == HYPERCALL_LOG)
         return reg == RBX || reg == RCX || reg == RDX || reg == RSI || reg == RDI;
-    return number == HYPERCALL_HOST_WORK && reg == RBX;
+    return number == HYPERCALL_HOST_WORK && (reg == RBX || reg == RCX);
 }
 
 /* Natively #UD (fuzz_differ.c makes of it what is wanted here: done, and every answer right). */

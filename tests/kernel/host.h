@@ -43,4 +43,6 @@ enum host_region {
     REGION_OTHER_GUEST_STATUS,
     REGION_LBR,
     REGION_PEBS,
+    REGION_WORK,
+    REGION_WORK_RECORDS,
 };

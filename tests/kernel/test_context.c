@@ -13,9 +13,10 @@
 
 #define LEAF_PMU 0x0a
 #define WITHOUT_SWITCH 1
-#define WORK_BRANCHES 5000
+#define WORK_BRANCHES 5500 /* none of the last 32 is near a PMI */
 #define WORK_PERIOD 1000
-#define STATUS_BIT BIT(1) /* counter 1: host work uses counter 0 */
+#define STATUS_BITS (BIT(1) | GLOBAL_STATUS_LBR_FRZ) /* counter 1: host work uses counter 0 */
+#define OWN_RECORDS_MIN (LBR_RECORDS - 2) /* beside a return and what the compiler makes of it */
 
 /* Any two values that no bit forbids; nothing counts with them, GLOBAL_CTRL being 0. */
 static const struct {
@@ -34,27 +35,60 @@ static const struct {
     {IA32_PEBS_ENABLE, 1, 1, 2, 0},
     {MSR_PEBS_DATA_CFG, 1, 1, 2, 0},
     {MSR_PERF_METRICS, 1, 0x01020304, 0x04030201, 0},
+    {MSR_LBR_SELECT, 1, 0x3c4, 0x3c5, 0},
+    {MSR_LASTBRANCH_TOS, 1, 3, 5, 0},
+    {MSR_LASTBRANCH_0_FROM_IP, LBR_RECORDS, 0x401000, 0xffffffff81001000, 0},
+    {MSR_LASTBRANCH_0_TO_IP, LBR_RECORDS, 0x402000, 0xffffffff81002000, 0},
+    {MSR_LBR_INFO_0, LBR_RECORDS, 0x100, 0x200, 0},
+    {IA32_LBR_FROM0, LBR_RECORDS, 0x403000, 0xffffffff81003000, 0},
+    {IA32_LBR_TO0, LBR_RECORDS, 0x404000, 0xffffffff81004000, 0},
+    {IA32_LBR_INFO0, LBR_RECORDS, 0x300, 0x400, 0},
+    {IA32_LBR_DEPTH, 1, 8, 16, 0}, /* behind them: the other guest keeps its depth */
     {IA32_PMC_GP0_CTR, 32, 0x1fedcba98765, 0x66789abcdef0, 3},
     {IA32_PMC_GP0_CTR + 1, 32, 0x4100c0, 0x4200c4, 3},
     {IA32_PMC_FX0_CTR, 32, 0x2fedcba98765, 0x76789abcdef0, 3},
 };
 #define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
-enum other { OTHER_WORK, OTHER_GUEST, OTHER_GUEST_BARE };
+/* By the job's word. */
+static const struct {
+    char letter;
+    uint32_t hypercall;
+    uint64_t how; /* RDX */
+    uint32_t region;
+} others_by_word[] = {
+    {'w', HYPERCALL_HOST_WORK, 0, REGION_WORK},
+    {'r', HYPERCALL_HOST_WORK, HOST_WORK_RECORDS, REGION_WORK_RECORDS},
+    {'g', HYPERCALL_TEST_OTHER_GUEST, 0, REGION_OTHER_GUEST},
+    {'b', HYPERCALL_TEST_OTHER_GUEST, WITHOUT_SWITCH, REGION_OTHER_GUEST_BARE},
+};
+enum other { OTHER_WORK, OTHER_WORK_RECORDS, OTHER_GUEST, OTHER_GUEST_BARE, OTHERS };
 
 static uint64_t checked, absent, fixed, kept, theirs;
 
+static bool work_runs(enum other other)
+{
+    region_mark(others_by_word[other].region, true);
+    struct hypercall_registers r = hypercall_all(HYPERCALL_HOST_WORK, WORK_BRANCHES, WORK_PERIOD,
+                                                 others_by_word[other].how);
+    region_mark(others_by_word[other].region, false);
+    if (r.rax == WORK_BRANCHES / WORK_PERIOD &&
+        (other == OTHER_WORK || (r.rcx >= OWN_RECORDS_MIN && r.rcx <= LBR_RECORDS)))
+        return true;
+    tap_note("host work gave %ld, and %lu branch records of its own", r.rax, r.rcx);
+    return false;
+}
+
 static bool other_runs(enum other other, uint32_t msr, uint64_t value)
 {
-    if (other == OTHER_WORK)
-        return (int64_t)hypercall_all(HYPERCALL_HOST_WORK, WORK_BRANCHES, WORK_PERIOD, 0).rax ==
-               WORK_BRANCHES / WORK_PERIOD;
-    uint32_t region = other == OTHER_GUEST ? REGION_OTHER_GUEST : REGION_OTHER_GUEST_BARE;
+    if (other < OTHER_GUEST)
+        return work_runs(other);
+    uint32_t region = others_by_word[other].region;
     if (rdmsr(IA32_PERF_GLOBAL_STATUS) != 0)
         region = REGION_OTHER_GUEST_STATUS;
     region_mark(region, true);
     struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_OTHER_GUEST, msr, value,
-                                                 other == OTHER_GUEST_BARE ? WITHOUT_SWITCH : 0);
+                                                 others_by_word[other].how);
     region_mark(region, false);
     if (r.rax == 0 && (r.rbx == value || msr == IA32_PERF_GLOBAL_STATUS_RESET))
         return true;
@@ -93,23 +127,24 @@ static bool check(enum other other, uint32_t msr, uint64_t ours, uint64_t others
 /* Overflow bits have registers of their own to set and clear them. */
 static bool check_status(enum other other)
 {
-    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_BIT);
-    bool ran = other_runs(other, IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BIT);
-    judge(IA32_PERF_GLOBAL_STATUS, rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_BIT, 0);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BIT);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_BITS);
+    bool ran = other_runs(other, IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BITS);
+    judge(IA32_PERF_GLOBAL_STATUS, rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_BITS, 0);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BITS);
     return ran;
 }
 
-/* `context:work`, `context:guest`, `context:bare` (a second guest without the switch: every one of
- * the registers then has the other guest's value, and the test fails). */
+/* `context:work`, `context:records` (work that records branches), `context:guest`, `context:bare` (a
+ * second guest without the switch: every one of the registers then has the other guest's value, and
+ * the test fails). */
 void test_context(const struct job *job)
 {
-    enum other other = job->word[0] == 'w' ? OTHER_WORK
-                       : job->word[0] == 'g' ? OTHER_GUEST : OTHER_GUEST_BARE;
+    enum other other = OTHER_WORK;
     bool ran = true;
 
-    if (!hypervisor_offers(job, other == OTHER_WORK ? HYPERCALL_HOST_WORK
-                                                    : HYPERCALL_TEST_OTHER_GUEST))
+    while (other < OTHERS - 1 && others_by_word[other].letter != job->word[0])
+        other++;
+    if (!hypervisor_offers(job, others_by_word[other].hypercall))
         return;
     checked = absent = fixed = kept = theirs = 0;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Branch records across exits: jumps at even distances with a CPUID between each two. The records
- * must be those jumps, all of them and nothing else; IA32_DEBUGCTL is the guest's at every read.
- * SDM Vol. 3, "Last Branch, Interrupt, and Exception Recording".
+ * must be those jumps, all of them and nothing else; IA32_DEBUGCTL, or IA32_LBR_CTL for
+ * architectural records, is the guest's at every read. SDM Vol. 3, "Last Branch, Interrupt, and
+ * Exception Recording", "Last Branch Records".
  */
 #include "host.h"
 
@@ -10,25 +11,50 @@
 #include "msr.h"
 #include "x86.h"
 
-#define LBR_ENTRIES 32
-#define MSR_LBR_TOS 0x1c9
-#define MSR_LBR_FROM0 0x680
-#define MSR_LBR_TO0 0x6c0
-#define LBR_ADDRESS BITS(47, 0)
 #define JUMPS "64"
 #define JUMP_BYTES 2
 
+/* Either kind of records: a ring with a top, or a stack with the newest first. */
+static const struct kind {
+    uint32_t control, from, to;
+    uint64_t on;
+} ring = {IA32_DEBUGCTL, MSR_LASTBRANCH_0_FROM_IP, MSR_LASTBRANCH_0_TO_IP, DEBUGCTL_LBR},
+  architectural = {IA32_LBR_CTL, IA32_LBR_FROM0, IA32_LBR_TO0, LBR_CTL_ROOT_ALL};
+
+/* `lbr:hidden`: there are no architectural records at all, by CPUID and by MSR. */
+static void hidden(const struct job *job)
+{
+    static const uint32_t registers[] = {IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LBR_FROM0,
+                                         IA32_LBR_FROM0 + 31, IA32_LBR_TO0, IA32_LBR_INFO0};
+    struct cpuid_result leaf = cpuid(CPUID_LEAF_ARCH_LBR, 0);
+    uint64_t value, seen = 0;
+
+    for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
+        seen += rdmsr_try(registers[i], &value) + wrmsr_try(registers[i], 0);
+    bool shown = cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_LBR ||
+                 (leaf.eax | leaf.ebx | leaf.ecx) != 0;
+    log_printf("hidden: name=%s cpuid=%d accesses=%lu\n", job->name, shown, seen);
+    tap_result(!shown && seen == 0, job->name, NULL);
+}
+
 void test_lbr(const struct job *job)
 {
-    uint64_t first, last, value, from[LBR_ENTRIES], to[LBR_ENTRIES], wrong = 0;
+    uint64_t first, last, tos = 0, from[LBR_RECORDS], to[LBR_RECORDS], wrong = 0;
+    bool arch = cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_LBR;
+    const struct kind *kind = arch ? &architectural : &ring;
 
-    if (!rdmsr_try(MSR_LBR_TOS, &value)) {
+    if (job->word[0] == 'h') {
+        hidden(job);
+        return;
+    }
+    if (!arch && !rdmsr_try(MSR_LASTBRANCH_TOS, &tos)) {
         tap_skip(job->name, "the processor has no such branch records");
         return;
     }
-    wrmsr(MSR_LBR_SELECT, 0);
+    if (!arch)
+        wrmsr(MSR_LBR_SELECT, 0);
     region_mark(REGION_LBR, true);
-    wrmsr(IA32_DEBUGCTL, DEBUGCTL_LBR);
+    wrmsr(kind->control, kind->on);
     /* Each block is xor, cpuid, jmp over a nop: of one length. */
     __asm__ volatile("lea 1f(%%rip), %0\n\t"
                      "lea 2f(%%rip), %1\n"
@@ -42,16 +68,18 @@ void test_lbr(const struct job *job)
                      ".endr\n"
                      "2:"
                      : "=&r"(first), "=&r"(last) : : "rax", "rbx", "rcx", "rdx", "cc", "memory");
-    uint64_t debugctl = rdmsr(IA32_DEBUGCTL);
-    wrmsr(IA32_DEBUGCTL, 0);
+    uint64_t control = rdmsr(kind->control);
+    wrmsr(kind->control, 0);
     region_mark(REGION_LBR, false);
-    uint64_t tos = rdmsr(MSR_LBR_TOS), block = (last - first) / 64;
-    for (unsigned i = 0; i < LBR_ENTRIES; i++) {
-        unsigned entry = (unsigned)(tos - i) % LBR_ENTRIES;
-        from[i] = rdmsr(MSR_LBR_FROM0 + entry) & LBR_ADDRESS;
-        to[i] = rdmsr(MSR_LBR_TO0 + entry) & LBR_ADDRESS;
+    uint64_t block = (last - first) / 64;
+    if (!arch)
+        tos = rdmsr(MSR_LASTBRANCH_TOS);
+    for (unsigned i = 0; i < LBR_RECORDS; i++) {
+        unsigned entry = arch ? i : (unsigned)(tos - i) % LBR_RECORDS;
+        from[i] = rdmsr(kind->from + entry) & LBR_ADDRESS;
+        to[i] = rdmsr(kind->to + entry) & LBR_ADDRESS;
     }
-    for (unsigned i = 0; i < LBR_ENTRIES; i++) {
+    for (unsigned i = 0; i < LBR_RECORDS; i++) {
         uint64_t end = (last - i * block) & LBR_ADDRESS;
         if (from[i] == end - 1 - JUMP_BYTES && to[i] == end)
             continue;
@@ -59,8 +87,9 @@ void test_lbr(const struct job *job)
             tap_note("record %u: 0x%lx to 0x%lx, wanted 0x%lx to 0x%lx", i, from[i], to[i],
                      end - 1 - JUMP_BYTES, end);
     }
-    if (debugctl != DEBUGCTL_LBR)
-        tap_note("DEBUGCTL is 0x%lx, wanted 0x%lx", debugctl, DEBUGCTL_LBR);
-    log_printf("lbr: name=%s wrong=%lu debugctl=%lu\n", job->name, wrong, debugctl);
-    tap_result(wrong == 0 && debugctl == DEBUGCTL_LBR, job->name, NULL);
+    if (control != kind->on)
+        tap_note("MSR 0x%x is 0x%lx, wanted 0x%lx", kind->control, control, kind->on);
+    log_printf("lbr: name=%s wrong=%lu control=%d arch=%d\n", job->name, wrong,
+               control == kind->on, arch);
+    tap_result(wrong == 0 && control == kind->on, job->name, NULL);
 }

@@ -21,7 +21,7 @@
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)
 {
-    fail_msg("%p %u %u %d %d", bitmap, first, last, read, write);
+    assert_true(bitmap == NULL && first <= last && read && write);
 }
 
 static void test_facts(void **state)
@@ -56,15 +56,34 @@ static void test_facts(void **state)
     }
 }
 
+/* Whether an access to the register exits. */
+static bool traps(bool pmu, enum policy policy, bool arch_lbr, uint32_t index)
+{
+    struct boot_info *boot = test_calloc(1, sizeof(*boot));
+    struct cpu *cpu = test_calloc(1, sizeof(*cpu));
+
+    boot->options.pmu = pmu;
+    boot->options.policy = policy;
+    cpu->boot = boot;
+    pmu_trap(cpu, arch_lbr);
+    bool result = pmu_traps(cpu, index);
+    test_free(cpu);
+    test_free(boot);
+    return result;
+}
+
 static bool listed(const struct pmu_facts *facts, uint32_t index)
 {
-    uint32_t list[PMU_CONTEXT_MAX];
-    unsigned count = pmu_list(facts, list), found = 0;
+    uint32_t list[PMU_CONTEXT_MAX], first[PMU_CONTEXT_MAX];
+    unsigned counting = pmu_list(facts, false, first), count = pmu_list(facts, true, list);
+    unsigned found = 0;
 
-    for (unsigned i = 0; i < count; i++) {
-        assert_true(pmu_owns(list[i])); /* what is switched is trapped as well */
+    assert_true(counting < count);
+    assert_memory_equal(list, first, counting * sizeof(list[0]));
+    for (unsigned i = 0; i < count; i++)
         found += list[i] == index;
-    }
+    if (found != 0) /* what is switched is trapped as well */
+        assert_true(traps(true, POLICY_INTERCEPT, true, index));
     assert_true(found <= 1);
     return found == 1;
 }
@@ -91,8 +110,10 @@ static void check_names(unsigned version, bool full, uint32_t general, uint32_t 
             assert_int_equal(listed(&f, 0x1980 + 4 * n + i), has && new);
     }
     static const uint32_t always[] = {0x38d, 0x329, 0x3f1, 0x3f2, 0x3f4, 0x3f5, 0x3f6, 0x3f7,
-                                      0x600, 0x1a6, 0x1a7};
-    static const uint32_t never[] = {0x345, 0x38e, 0x38f, 0x390, 0x391, 0x392, 0x3f3, 0x1d9, 0x1c8};
+                                      0x600, 0x1a6, 0x1a7, 0x1c8, 0x1c9, 0x680, 0x69f, 0x6c0, 0x6df,
+                                      0xdc0, 0xddf, 0x14cf, 0x1200, 0x121f, 0x1500, 0x151f, 0x1600,
+                                      0x161f};
+    static const uint32_t never[] = {0x345, 0x38e, 0x38f, 0x390, 0x391, 0x392, 0x3f3, 0x1d9, 0x14ce};
     for (unsigned i = 0; i < COUNT(always); i++)
         assert_true(listed(&f, always[i]));
     for (unsigned i = 0; i < COUNT(never); i++)
@@ -110,15 +131,58 @@ static void test_names(void **state)
     check_names(6, true, 0xffffffff, 0xffffffff);
 }
 
+/* What work that only counts has switched: not the buffer's registers, and no branch records; but
+ * what enables PEBS. */
+static void test_counting(void **state)
+{
+    static const uint32_t rest[] = {0x3f2, 0x3f4, 0x3f6, 0x600, 0x1309, 0x14c1, 0x1c8, 0x1c9, 0x680,
+                                    0x6c0, 0xdc0, 0x14cf, 0x1500, 0x1600, 0x1200};
+    struct pmu_facts f = {4, 0xf, 0x7, FW_WRITE};
+    uint32_t list[PMU_CONTEXT_MAX];
+    unsigned count = pmu_list(&f, false, list), pebs = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < count; i++) {
+        pebs += list[i] == 0x3f1;
+        for (unsigned n = 0; n < COUNT(rest); n++)
+            assert_int_not_equal(list[i], rest[n]);
+    }
+    assert_int_equal(pebs, 1);
+}
+
+/* Branch records exit with policy=intercept, the architectural ones where CPUID shows them; those
+ * of a processor's PMU with pmu=off, too. */
+static void test_traps(void **state)
+{
+    static const uint32_t rings[] = {0x1c8, 0x1c9, 0x680, 0x6c0, 0xdc0};
+    static const uint32_t architectural[] = {0x14cf, 0x1500, 0x1600, 0x1200};
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT(rings); i++) {
+        assert_true(traps(true, POLICY_INTERCEPT, false, rings[i]));
+        assert_false(traps(true, POLICY_MSR, false, rings[i]));
+        assert_false(traps(false, POLICY_INTERCEPT, false, rings[i]));
+    }
+    for (unsigned i = 0; i < COUNT(architectural); i++) {
+        assert_true(traps(true, POLICY_INTERCEPT, true, architectural[i]));
+        assert_false(traps(true, POLICY_INTERCEPT, false, architectural[i]));
+        assert_false(traps(true, POLICY_MSR_NMI, true, architectural[i]));
+        assert_false(traps(false, POLICY_MSR, true, architectural[i]));
+    }
+    assert_true(traps(true, POLICY_INTERCEPT, false, 0x600));
+    assert_true(traps(false, POLICY_MSR, false, 0x600));
+    assert_false(traps(true, POLICY_MSR, false, 0x600));
+}
+
 static void test_room(void **state)
 {
     struct pmu_facts f = {6, 0xffffffff, 0xffffffff, FW_WRITE};
     uint32_t list[PMU_CONTEXT_MAX];
 
     (void)state;
-    assert_true(pmu_list(&f, list) < PMU_CONTEXT_MAX);
+    assert_true(pmu_list(&f, true, list) < PMU_CONTEXT_MAX);
     f.version = 5;
-    assert_true(pmu_list(&f, list) < PMU_CONTEXT_MAX);
+    assert_true(pmu_list(&f, true, list) < PMU_CONTEXT_MAX);
 }
 
 int main(void)
@@ -126,6 +190,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_counting),
+        cmocka_unit_test(test_traps),
         cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,19 +17,23 @@
 
 static int64_t host_work(struct cpu *cpu)
 {
-    uint64_t branches = cpu->gpr[GPR_RBX], period = cpu->gpr[GPR_RCX], pmis, counted;
+    uint64_t when = cpu->gpr[GPR_RDX];
+    struct host_work work = {.branches = cpu->gpr[GPR_RBX], .period = cpu->gpr[GPR_RCX],
+                             .records = when == HOST_WORK_RECORDS ? cpu->pmu.records : NULL};
 
-    if (!cpu->boot->options.pmu || branches == 0 || branches > HOST_WORK_MAX ||
-        period < HOST_WORK_PERIOD_MIN || period > HOST_WORK_MAX)
+    if (!cpu->boot->options.pmu || work.branches == 0 || work.branches > HOST_WORK_MAX ||
+        work.period < HOST_WORK_PERIOD_MIN || work.period > HOST_WORK_MAX)
         return HYPERCALL_E_ARGUMENT;
-    if (!cpu->pmu.can_work)
+    if (!cpu->pmu.can_work || (when == HOST_WORK_RECORDS && !work.records))
         return HYPERCALL_E_SUPPORT;
-    if (cpu->gpr[GPR_RDX] == HOST_WORK_AT_TICK)
-        return tick_host_work(cpu, branches, period) ? 0 : HYPERCALL_E_STATE;
-    if (!host_work_run(cpu, branches, period, &pmis, &counted))
+    if (when == HOST_WORK_AT_TICK)
+        return tick_host_work(cpu, work.branches, work.period) ? 0 : HYPERCALL_E_STATE;
+    if (!host_work_run(cpu, &work))
         return HYPERCALL_E_STATE;
-    cpu->gpr[GPR_RBX] = counted;
-    return (int64_t)pmis;
+    cpu->gpr[GPR_RBX] = work.counted;
+    if (work.records)
+        cpu->gpr[GPR_RCX] = work.own;
+    return (int64_t)work.pmis;
 }
 
 static int64_t statistics(struct cpu *cpu)

@@ -68,12 +68,12 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
 
 static void waiting_host_work(struct cpu *cpu)
 {
-    uint64_t branches = cpu->tick_branches, pmis, counted;
+    struct host_work work = {.branches = cpu->tick_branches, .period = cpu->tick_period};
 
     cpu->tick_branches = 0;
-    if (host_work_run(cpu, branches, cpu->tick_period, &pmis, &counted))
-        log_printf("pmuvisor: host work at the tick: %lu branches, %lu counted, %lu PMIs\n", branches,
-                   counted, pmis);
+    if (host_work_run(cpu, &work))
+        log_printf("pmuvisor: host work at the tick: %lu branches, %lu counted, %lu PMIs\n",
+                   work.branches, work.counted, work.pmis);
 }
 
 void exit_tick(struct cpu *cpu)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Branch records for host work: the architectural ones where the processor has them, else those of
+ * a ring with a top (big cores from Nehalem on). The guest's are the full switch's (pmu_context.c).
+ * SDM Vol. 3, "Last Branch Records" and "Last Branch, Interrupt, and Exception Recording".
+ */
+#include "pmu/pmu.h"
+#include "vmx/root/fault.h"
+
+static const struct branch_records ring = {IA32_DEBUGCTL, MSR_LASTBRANCH_0_FROM_IP,
+                                           DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_LBR};
+static const struct branch_records architectural = {IA32_LBR_CTL, IA32_LBR_FROM0, LBR_CTL_ROOT_ALL};
+
+const struct branch_records *records_find(void)
+{
+    bool arch = cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_LBR;
+    const struct branch_records *records = arch ? &architectural : &ring;
+    uint32_t depths = arch ? cpuid(CPUID_LEAF_ARCH_LBR, 0).eax & 0xff : 0;
+
+    /* The largest depth, a bit for each eight records, so that who looks for registers now sees
+     * every one. */
+    if (depths != 0)
+        (void)wrmsr_safe(IA32_LBR_DEPTH, 8 * (32 - (unsigned)__builtin_clz(depths)));
+    bool found = wrmsr_safe(records->from, 0) && wrmsr_safe(records->control, records->on) &&
+                 wrmsr_safe(records->control, 0);
+    return found ? records : NULL;
+}
+
+unsigned records_from(const struct branch_records *records, uint64_t address)
+{
+    uint64_t from;
+    unsigned found = 0;
+
+    for (uint32_t i = 0; i < LBR_RECORDS && rdmsr_safe(records->from + i, &from); i++)
+        found += ((from ^ address) & LBR_ADDRESS) == 0;
+    return found;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The architectural last branch records of one processor, and what CPUID says of them. The newest
+ * is always record 0. Knows no Bochs. SDM Vol. 3, "Last Branch Records"; Vol. 2, "CPUID", leaf 1CH.
+ */
+#pragma once
+
+#include <cstdint>
+
+#include "lbr.h"
+#include "pmu_cpuid.h"
+
+class ArchLbr {
+public:
+    void reset();
+    MsrResult read_msr(uint32_t index, uint64_t *value) const;
+    MsrResult write_msr(uint32_t index, uint64_t value);
+    /* True: the records have changed. */
+    bool record(const Branch &branch);
+
+    /* IA32_LBR_CTL, also by VM entry and exit, which know whether a value is good. */
+    uint64_t ctl() const { return ctl_; }
+    void set_ctl(uint64_t value) { ctl_ = value; }
+    static bool ctl_valid(uint64_t value);
+    bool enabled() const;
+    /* SDM Vol. 3, "Interaction with Other Processor Features": a debug exception turns them off. */
+    void debug_exception();
+
+private:
+    struct Record {
+        uint64_t from, to, info;
+    };
+
+    uint64_t *find(uint32_t index);
+    void push(const Branch &branch);
+    void pop();
+
+    Record records_[LBR_DEPTH] = {};
+    uint64_t ctl_ = 0;
+    unsigned depth_ = LBR_DEPTH;
+    uint64_t last_cycles_ = 0;
+};
+
+/* Writes the part of architectural LBRs into the result of a leaf, of a processor whose last leaf
+ * is `own`. */
+void arch_lbr_cpuid(uint32_t own, uint32_t leaf, uint32_t subleaf, CpuidResult *result);
