@@ -26,6 +26,7 @@ constexpr EventCode codes[] = {
     {0xd0, 0x81, EVENT_LOADS},      // MEM_INST_RETIRED.ALL_LOADS
     {0xd0, 0x82, EVENT_STORES},     // MEM_INST_RETIRED.ALL_STORES
     {0x51, 0x01, EVENT_L1_MISSES},  // L1D.REPLACEMENT
+    {0xcd, 0x01, EVENT_LOAD_LATENCY},  // MEM_TRANS_RETIRED.LOAD_LATENCY
 };
 
 constexpr unsigned OFFCORE_HITS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_OWN_HIT;
@@ -137,6 +138,8 @@ uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
         return stores[mode];
     case EVENT_L1_MISSES:
         return l1_misses[mode];
+    case EVENT_LOAD_LATENCY:
+        return slow_loads[mode];
     case EVENT_OFFCORE:
         for (unsigned kind = 0; kind < OFFCORE_KINDS; kind++)
             sum += selector.offcore >> kind & 1 ? offcore[kind][mode] : 0;

@@ -5,6 +5,7 @@
 #include "bochs.h"
 #include "cpu.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "apic_pmi.h"
@@ -15,6 +16,7 @@
 #include "model.h"
 #include "mwait_wake.h"
 #include "msr_index.h"
+#include "precise.h"
 #include "processor.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
@@ -64,6 +66,8 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 
     if (records_branches(p))
         p.lbr.record({kind, from, to, user, mispredicted, cycles});
+    if (bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF)
+        p.bts.branch(p.debugctl, from, to, user, mispredicted);
 }
 
 void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
@@ -75,8 +79,10 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     p.events.branch_misses[hot.mode] += miss;
     // Whether a counter has overflowed is seen when the instruction is complete.
     hot.deadline = 0;
-    if (taken)
-        record(p, kind, from, to, miss);
+    if (!taken)
+        return;
+    precise_branch(p, from);
+    record(p, kind, from, to, miss);
 }
 
 // An event is delivered: what it interrupted has not retired, and its own accesses are nobody's.
@@ -84,35 +90,37 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 void event_from(Processor &p, Bit64u rip)
 {
     p.touched = 0;
+    precise_forget(p);
     if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!records_branches(p))
+    if (!records_branches(p) && !bts_on(p.debugctl))
         return;
     p.event_branch = true;
     p.event_from = rip;
     tb_hot[p.id].watch |= TB_WATCH_EVENT;
 }
 
-void one_line(Processor &p, Bit64u paddr, bool load)
+CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
 {
     struct tb_hot &hot = tb_hot[p.id];
     CacheOutcome outcome = p.cache.access(paddr);
 
     if (outcome == CACHE_L1)
-        return;
+        return outcome;
     p.events.l1_misses[hot.mode]++;
     hot.deadline = 0;
     if (outcome == CACHE_NEAR)
-        return;
+        return outcome;
     bool miss = outcome == CACHE_LLC_MISS;
     Offcore kind = load ? miss ? OFFCORE_READ_MISS : OFFCORE_READ_HIT
                         : miss ? OFFCORE_OWN_MISS : OFFCORE_OWN_HIT;
     p.events.offcore[kind][hot.mode]++;
+    return outcome;
 }
 
-void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
+void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
 {
     // Bit 2 stands for shadow stacks.
     bool load = (rw & BX_RW) != BX_WRITE;
@@ -124,9 +132,15 @@ void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
     if (paddr >> 12 == TB_APIC_PAGE)
         return;
     // What is going to be written is asked for as such.
-    one_line(p, paddr, !store);
+    CacheOutcome outcome = one_line(p, paddr, !store);
     if (last / Cache::LINE_BYTES != paddr / Cache::LINE_BYTES)
-        one_line(p, last, !store);
+        outcome = std::max(outcome, one_line(p, last, !store));
+    if (load)
+        precise_load(p, laddr, outcome);
+    if (store)
+        precise_store(p, laddr, outcome);
+    if (load && p.precise.load.latency > p.pebs.load_latency())
+        processor_touches(p, TOUCHED_SLOW);
 }
 
 }  // namespace
@@ -182,13 +196,14 @@ void tb_on_mode(unsigned cpu, unsigned user)
     if (p.event_branch) {
         p.event_branch = false;
         record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
+        precise_delivered(p);
     }
     processor_plan(p);
 }
 
-void tb_on_deadline(unsigned cpu)
+void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
 {
-    processor_look(processor(cpu));
+    processor_look(processor(cpu), i);
 }
 
 void tb_on_opcode(unsigned, bxInstruction_c *i)
@@ -237,16 +252,18 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     event_from(p, rip);
 }
 
-void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
+void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
 {
     struct tb_hot &hot = tb_hot[cpu];
     Processor &p = processor(cpu);
 
+    if (p.precise.storing)
+        return;
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(paddr, len, rw != BX_READ);
     if (hot.watch & TB_WATCH_MEMORY)
-        counted_access(p, paddr, len, rw);
+        counted_access(p, laddr, paddr, len, rw);
 }
 
 void tb_on_clflush(bxInstruction_c *i, Bit64u paddr)

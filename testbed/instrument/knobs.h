@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "inject.h"
+#include "pebs.h"
 #include "pmu.h"
 
 enum FeatureControl {
@@ -51,6 +52,9 @@ struct Knobs {
     /* The processor has a PMU, and which counters. */
     bool pmu = true;
     PmuShape pmu_shape;
+    /* PEBS and BTS; and how many instructions late a record is stored, wherever that is then. */
+    PebsFormat pebs = PEBS_OFF;
+    unsigned pebs_late = 0;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */

@@ -22,12 +22,19 @@ struct Branch {
     uint64_t cycles;    /* since the machine was made */
 };
 
+/* As the MSRs have it. */
+struct LbrEntry {
+    uint64_t from, to, info;
+};
+
 class Lbr {
 public:
     void reset();
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
     void record(const Branch &branch);
+    /* The n-th newest record from 0 on; behind the oldest there are none. */
+    LbrEntry newest(unsigned n) const;
 
 private:
     bool filtered(const Branch &branch) const;
