@@ -75,8 +75,7 @@ public:
      * it arms the counter, and the record is of the next instruction with an event of its. With
      * precise distribution the record is of the one that overflowed. */
     void set_pebs(uint64_t counters);
-    /* Those whose record the last look() has found due. A fault on the way to the buffer leaves
-     * them armed, for the event after it. */
+    /* Those whose record the last look() has found due. */
     PebsDue pebs_due() const;
     /* Their record is taken: they are armed no more. */
     void pebs_taken();

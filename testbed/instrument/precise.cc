@@ -130,11 +130,12 @@ void make_record(Processor &p, bxInstruction_c *i)
     record.counters = due.counters;
     record.words = p.pebs.record(due.counters, due.adaptive, state_of(p, i), access, p.lbr);
     record.due = p.events.instructions() + knobs().pebs_late;
+    // A fault on the way to the buffer loses the record: the counter goes on as if it had none.
+    p.pmu.pebs_taken();
     if (knobs().pebs_late == 0)
         write_record(p, record);
     else
         p.precise.late.push_back(record);
-    p.pmu.pebs_taken();
 }
 
 // What is held back is for the counters that are still enabled when its time comes.

@@ -120,20 +120,6 @@ TEST(pebs_budget_does_not_pass_the_instruction_of_the_record)
     CHECK_EQUAL(m.pmu.budget(KERNEL, m.events.instructions()), PMU_NEVER);
 }
 
-// A fault on the way to the buffer: the record is of the first event after it.
-TEST(pebs_record_that_is_not_taken_comes_with_the_next_event)
-{
-    Sampled m;
-    m.start(0, INSTRUCTIONS, 10);
-    m.retired[USER] += 10;
-    m.pmu.look(m.events.instructions());
-    m.retired[USER]++;
-    m.pmu.look(m.events.instructions());
-    CHECK_EQUAL(m.pmu.pebs_due().counters, 1u);
-    CHECK_EQUAL(m.due_at(KERNEL, 50), 0u);
-    CHECK_EQUAL(m.due_at(USER, 50), 1u);
-}
-
 TEST(pebs_msrs_and_capabilities_by_format)
 {
     PmuShape shape;
