@@ -292,7 +292,6 @@ bool Pmu::precise_distribution(unsigned n) const
 void Pmu::set_pebs(uint64_t counters)
 {
     pebs_ = counters;
-    armed_ &= counters;
 }
 
 void Pmu::look_armed(unsigned n)
@@ -325,6 +324,14 @@ void Pmu::pebs_taken()
 {
     armed_ &= ~due_;
     due_ = 0;
+}
+
+void Pmu::pebs_rearm(uint64_t counters)
+{
+    armed_ |= counters;
+    for (unsigned n : present_)
+        if (counters & bit(global_bit(n)))
+            armed_at_[n] = counters_[n].read(now_of(n));
 }
 
 void Pmu::pebs_reload(unsigned of, uint64_t value)
@@ -411,7 +418,7 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
         if (!counters_[n].running() || !selectors_[n].takes(mode) ||
             !selectors_[n].per_instruction())
             continue;
-        uint64_t left = armed_ & bit(global_bit(n)) ? 1 : counters_[n].left(now_of(n));
+        uint64_t left = armed_ & pebs_ & bit(global_bit(n)) ? 1 : counters_[n].left(now_of(n));
         if (left < least)
             least = left;
     }

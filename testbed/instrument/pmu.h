@@ -79,6 +79,8 @@ public:
     PebsDue pebs_due() const;
     /* Their record is taken: they are armed no more. */
     void pebs_taken();
+    /* A record that was taken has come to nothing: the next event has one. */
+    void pebs_rearm(uint64_t counters);
     /* The counter with that bit goes on from the value in the save area. */
     void pebs_reload(unsigned global_bit, uint64_t value);
 

@@ -138,16 +138,19 @@ void make_record(Processor &p, bxInstruction_c *i)
         p.precise.late.push_back(record);
 }
 
-// What is held back is for the counters that are still enabled when its time comes.
+// What is held back is for the counters that are still enabled when its time comes; one that is not
+// stays armed.
 void write_late(Processor &p)
 {
     while (!p.precise.late.empty() && p.precise.late.front().due <= p.events.instructions()) {
         PebsRecord record = p.precise.late.front();
         p.precise.late.pop_front();
-        if (record.counters & p.pebs.counters())
+        if (record.counters & p.pebs.counters()) {
             write_record(p, record);
-        else
-            p.ledger.stored(STORED_PEBS_DROPPED);
+            continue;
+        }
+        p.ledger.stored(STORED_PEBS_DROPPED);
+        p.pmu.pebs_rearm(record.counters);
     }
 }
 

@@ -28,6 +28,7 @@
 /* Blocks of xor, cpuid and nops. */
 #define BLOCKS "55"
 #define NOPS "14"
+#define NOPS_BEHIND "50" /* for a record that is late */
 #define BLOCK_BYTES 18
 #define BLOCK_FIRST_NOP 4
 #define BLOCK_INSTRUCTIONS 16
@@ -77,7 +78,7 @@ static void sampling_off(void)
     apic_write_lvtpc(LVT_NMI | LVT_MASKED);
 }
 
-/* The blocks; gives the first one's address. */
+/* The blocks and some nops behind; gives the first one's address. */
 static uint64_t run_blocks(void)
 {
     uint64_t first;
@@ -90,6 +91,9 @@ static uint64_t run_blocks(void)
                      ".rept " NOPS "\n\t"
                      "nop\n\t"
                      ".endr\n\t"
+                     ".endr\n\t"
+                     ".rept " NOPS_BEHIND "\n\t"
+                     "nop\n\t"
                      ".endr"
                      : "=&S"(first) : : "rax", "rbx", "rcx", "rdx", "cc", "memory");
     return first;

@@ -110,6 +110,18 @@ TEST(pebs_counter_that_is_stopped_or_written_while_armed)
     CHECK_EQUAL(m.due_at(USER, 10), 0u);
 }
 
+TEST(pebs_counter_that_is_disabled_while_armed_has_its_record_later)
+{
+    Sampled m;
+    m.start(0, INSTRUCTIONS, 10);
+    CHECK_EQUAL(m.due_at(USER, 10), 0u);
+    m.pmu.set_pebs(0);
+    CHECK_EQUAL(m.due_at(USER, 10), 0u);
+    m.pmu.set_pebs(1);
+    m.pmu.pebs_rearm(1);
+    CHECK_EQUAL(m.due_at(USER, 10), 1u);
+}
+
 TEST(pebs_budget_does_not_pass_the_instruction_of_the_record)
 {
     Sampled m;
