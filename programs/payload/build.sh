@@ -102,6 +102,7 @@ fill_tools() {
     fill_perf
     add_busybox "$root" "$packages"
     "$top/programs/workloads/root.sh" "$root"
+    "$top/programs/pebs/root.sh" "$root"
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
 }
 

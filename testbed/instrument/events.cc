@@ -50,6 +50,7 @@ constexpr EventCode codes[] = {
     {0xc5, 0x04, EVENT_BRANCH_MISSES, ALL_BRANCHES},  // ALL_BRANCHES_PEBS
     {0xc5, 0x20, EVENT_BRANCH_MISSES, NEAR_TAKEN},
     {0xcc, 0x20, EVENT_LBR_INSERTS},
+    {0xcd, 0x01, EVENT_LOAD_LATENCY},  // MEM_TRANS_RETIRED.LOAD_LATENCY
 };
 
 constexpr unsigned OFFCORE_HITS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_OWN_HIT;
@@ -175,6 +176,8 @@ uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
         return stores[mode];
     case EVENT_L1_MISSES:
         return l1_misses[mode];
+    case EVENT_LOAD_LATENCY:
+        return slow_loads[mode];
     case EVENT_OFFCORE:
         for (unsigned kind = 0; kind < OFFCORE_KINDS; kind++)
             sum += selector.offcore >> kind & 1 ? offcore[kind][mode] : 0;

@@ -20,6 +20,7 @@ enum Event {
     EVENT_LOADS,       /* instructions that load, and that store */
     EVENT_STORES,
     EVENT_L1_MISSES,   /* lines brought into L1 */
+    EVENT_LOAD_LATENCY, /* loads that took longer than MSR_PEBS_LD_LAT */
     EVENT_OFFCORE,     /* requests for lines that are not near the core; Selector says which */
     EVENT_NONE
 };
@@ -82,6 +83,7 @@ struct EventCounts {
     uint64_t loads[MODE_COUNT] = {};
     uint64_t stores[MODE_COUNT] = {};
     uint64_t l1_misses[MODE_COUNT] = {};
+    uint64_t slow_loads[MODE_COUNT] = {};
     uint64_t offcore[OFFCORE_KINDS][MODE_COUNT] = {};
     /* The mode of a VM entry that has begun and will retire, or MODE_COUNT: it is the host's. */
     unsigned entering = MODE_COUNT;

@@ -5,6 +5,7 @@
 #include "bochs.h"
 #include "cpu.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "apic_pmi.h"
@@ -15,6 +16,7 @@
 #include "model.h"
 #include "mwait_wake.h"
 #include "msr_index.h"
+#include "precise.h"
 #include "processor.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
@@ -69,11 +71,13 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 
     const Branch branch = {kind, from, to, user, mispredicted, cycles};
 
-    if (!processor_records(p) ||
-        !(knobs().arch_lbr ? p.arch_lbr.record(branch) : p.lbr.record(branch)))
-        return;
-    p.events.lbr_inserts[tb_hot[p.id].mode]++;
-    tb_hot[p.id].deadline = 0;
+    if (processor_records(p) &&
+        (knobs().arch_lbr ? p.arch_lbr.record(branch) : p.lbr.record(branch))) {
+        p.events.lbr_inserts[tb_hot[p.id].mode]++;
+        tb_hot[p.id].deadline = 0;
+    }
+    if (bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF)
+        p.bts.branch(p.debugctl, from, to, user, mispredicted);
 }
 
 void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
@@ -91,6 +95,7 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
         p.trace.branch({from, to, p.events.instructions(), kind, miss, (hot.mode & TB_MODE_USER) != 0,
                         in_user_mode(p), false, 0},
                        p.id);
+    precise_branch(p, from);
     record(p, kind, from, to, miss);
 }
 
@@ -99,11 +104,12 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 void event_from(Processor &p, Bit64u rip, unsigned vector)
 {
     p.touched = 0;
+    precise_forget(p);
     if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!processor_records(p) && !traces_branches(p))
+    if (!processor_records(p) && !traces_branches(p) && !bts_on(p.debugctl))
         return;
     p.event_branch = true;
     p.event_from = rip;
@@ -113,24 +119,25 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
     tb_hot[p.id].watch |= TB_WATCH_EVENT;
 }
 
-void one_line(Processor &p, Bit64u paddr, bool load)
+CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
 {
     struct tb_hot &hot = tb_hot[p.id];
     CacheOutcome outcome = p.cache.access(paddr);
 
     if (outcome == CACHE_L1)
-        return;
+        return outcome;
     p.events.l1_misses[hot.mode]++;
     hot.deadline = 0;
     if (outcome == CACHE_NEAR)
-        return;
+        return outcome;
     bool miss = outcome == CACHE_LLC_MISS;
     Offcore kind = load ? miss ? OFFCORE_READ_MISS : OFFCORE_READ_HIT
                         : miss ? OFFCORE_OWN_MISS : OFFCORE_OWN_HIT;
     p.events.offcore[kind][hot.mode]++;
+    return outcome;
 }
 
-void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
+void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
 {
     // Bit 2 stands for shadow stacks.
     bool load = (rw & BX_RW) != BX_WRITE;
@@ -142,9 +149,15 @@ void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
     if (paddr >> 12 == TB_APIC_PAGE)
         return;
     // What is going to be written is asked for as such.
-    one_line(p, paddr, !store);
+    CacheOutcome outcome = one_line(p, paddr, !store);
     if (last / Cache::LINE_BYTES != paddr / Cache::LINE_BYTES)
-        one_line(p, last, !store);
+        outcome = std::max(outcome, one_line(p, last, !store));
+    if (load)
+        precise_load(p, laddr, outcome);
+    if (store)
+        precise_store(p, laddr, outcome);
+    if (load && p.precise.load.latency > p.pebs.load_latency())
+        processor_touches(p, TOUCHED_SLOW);
 }
 
 }  // namespace
@@ -205,14 +218,17 @@ void tb_on_mode(unsigned cpu, unsigned user)
             p.trace.branch({p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
                             p.event_user, in_user_mode(p), true, p.event_vector}, p.id);
         record(p, BRANCH_FAR, p.event_from, to, false);
+        precise_delivered(p);
+        // What these have made due is seen when the handler's first instruction is complete.
+        hot.deadline = 0;
         return;
     }
     processor_plan(p);
 }
 
-void tb_on_deadline(unsigned cpu)
+void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
 {
-    processor_look(processor(cpu));
+    processor_look(processor(cpu), i);
 }
 
 void tb_on_opcode(unsigned, bxInstruction_c *i)
@@ -262,16 +278,18 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     event_from(p, rip, vector);
 }
 
-void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw)
+void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
 {
     struct tb_hot &hot = tb_hot[cpu];
     Processor &p = processor(cpu);
 
+    if (p.precise.storing)
+        return;
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(paddr, len, rw != BX_READ);
     if (hot.watch & TB_WATCH_MEMORY)
-        counted_access(p, paddr, len, rw);
+        counted_access(p, laddr, paddr, len, rw);
 }
 
 void tb_on_clflush(bxInstruction_c *i, Bit64u paddr)

@@ -48,14 +48,14 @@ void tb_exit_env(void);
 void tb_initialize(unsigned cpu);
 void tb_reset(unsigned cpu, unsigned type);
 void tb_on_mode(unsigned cpu, unsigned user);
-void tb_on_deadline(unsigned cpu);
+void tb_on_deadline(unsigned cpu, bxInstruction_c *i);
 void tb_on_opcode(unsigned cpu, bxInstruction_c *i);
 void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken);
 void tb_on_far_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to);
 void tb_on_exception(unsigned cpu, unsigned vector);
 void tb_on_interrupt(unsigned cpu, unsigned vector);
 void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip);
-void tb_on_memory(unsigned cpu, Bit64u paddr, unsigned len, unsigned rw);
+void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw);
 void tb_on_clflush(bxInstruction_c *i, Bit64u paddr);
 void tb_on_cache_control(unsigned cpu);
 void tb_on_prefetch(unsigned cpu);
@@ -89,7 +89,7 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 #define BX_INSTR_AFTER_EXECUTION(cpu_id, i) do { \
         struct tb_hot &hot_ = tb_hot[cpu_id]; \
         if (++hot_.retired[hot_.mode] >= hot_.deadline) \
-            tb_on_deadline(cpu_id); \
+            tb_on_deadline(cpu_id, i); \
     } while (0)
 
 #define BX_INSTR_REPEAT_ITERATION(cpu_id, i) do { \
@@ -133,7 +133,7 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
         if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES)) \
-            tb_on_memory(cpu_id, paddr, len, rw); \
+            tb_on_memory(cpu_id, lin, paddr, len, rw); \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
 

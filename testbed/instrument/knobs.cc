@@ -186,8 +186,9 @@ const char *pmu_impossible(const PmuShape &shape)
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines", "feature_control",
-                             "hide_control", "msr", "nmi_handler", "nmi_root", "pmi_skid", "pmu",
+    for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
+                             "feature_control", "hide_control", "msr", "nmi_handler", "nmi_root",
+                             "pebs", "pebs_late", "pmi_skid", "pmu",
                              "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
@@ -242,6 +243,15 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_pmi_status(value, knobs) ? nullptr : "a bit's number, or none";
     if (name == "mwait_wake") // run.sh leaves MWAIT to several processors then
         return parse_unsigned(value, &knobs->mwait_wake) ? nullptr : "a number of ticks";
+    if (name == "pebs") {
+        if (!parse_choice(value, {"off", "3", "4"}, &choice))
+            return "off, 3 or 4";
+        static constexpr PebsFormat formats[] = {PEBS_OFF, PEBS_FORMAT_SKYLAKE, PEBS_FORMAT_ADAPTIVE};
+        knobs->pebs = formats[choice];
+        return nullptr;
+    }
+    if (name == "pebs_late")
+        return parse_unsigned(value, &knobs->pebs_late) ? nullptr : "a number of instructions";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
     if (name == "pmu") {
@@ -285,8 +295,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, branch_trace, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
-           "mwait_wake, nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, "
+    return "allow_resets, branch_trace, cpuid, exit_lines, feature_control, hide_control, "
+           "hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, "
+           "pmi_status, pmu, pmu_fixed_mask, "
            "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
 }
 

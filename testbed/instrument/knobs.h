@@ -12,6 +12,7 @@
 
 #include "branch_trace.h"
 #include "inject.h"
+#include "pebs.h"
 #include "pmu.h"
 
 enum FeatureControl {
@@ -54,6 +55,9 @@ struct Knobs {
     PmuShape pmu_shape;
     /* Its branch records are the architectural ones. */
     bool arch_lbr = false;
+    /* PEBS and BTS; and how many instructions late a record is stored, wherever that is then. */
+    PebsFormat pebs = PEBS_OFF;
+    unsigned pebs_late = 0;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */

@@ -106,6 +106,13 @@ MsrResult Lbr::write_msr(uint32_t index, uint64_t value)
     return MSR_DONE;
 }
 
+LbrEntry Lbr::newest(unsigned n) const
+{
+    unsigned at = (tos_ + LBR_DEPTH - n % LBR_DEPTH) % LBR_DEPTH;
+
+    return n < LBR_DEPTH ? LbrEntry{from_[at], to_[at], info_[at]} : LbrEntry{0, 0, 0};
+}
+
 bool Lbr::filtered(const Branch &branch) const
 {
     if (select_ & (branch.user ? SELECT_CPL_NEQ_0 : SELECT_CPL_EQ_0))

@@ -22,6 +22,11 @@ struct Branch {
     uint64_t cycles;    /* since the machine was made */
 };
 
+/* As the MSRs have it. */
+struct LbrEntry {
+    uint64_t from, to, info;
+};
+
 class Lbr {
 public:
     void reset();
@@ -29,6 +34,8 @@ public:
     MsrResult write_msr(uint32_t index, uint64_t value);
     /* True: the records have changed. */
     bool record(const Branch &branch);
+    /* The n-th newest record from 0 on; behind the oldest there are none. */
+    LbrEntry newest(unsigned n) const;
 
 private:
     bool filtered(const Branch &branch) const;

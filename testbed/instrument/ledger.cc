@@ -41,6 +41,8 @@ void Tally::merge(const Tally &other)
     nmi_injected += other.nmi_injected;
     pmi_raised += other.pmi_raised;
     pmi_masked += other.pmi_masked;
+    for (unsigned kind = 0; kind < STORED_KINDS; kind++)
+        stored[kind] += other.stored[kind];
     begins += other.begins;
     open = open || other.open;
 }
@@ -111,6 +113,11 @@ void Ledger::pmi_raised(bool masked)
         tally.pmi_raised++;
         tally.pmi_masked += masked;
     });
+}
+
+void Ledger::stored(Stored what)
+{
+    update([=](Tally &tally) { tally.stored[what]++; });
 }
 
 void Ledger::pmi(Arrival where)

@@ -23,6 +23,16 @@ enum Arrival {
     ARRIVALS
 };
 
+/* What comes of a record for the debug store. */
+enum Stored {
+    STORED_PEBS,         /* stored outside root mode */
+    STORED_PEBS_ROOT,    /* in root mode (knob `pebs_late`) */
+    STORED_PEBS_FULL,    /* no room */
+    STORED_PEBS_DROPPED, /* late, and its counter is enabled no more */
+    STORED_BTS,          /* instructions whose branches were stored */
+    STORED_KINDS
+};
+
 struct Spread {
     uint64_t samples = 0;
     uint64_t sum = 0;
@@ -47,6 +57,7 @@ struct Tally {
     uint64_t pmi[ARRIVALS] = {};
     uint64_t pmi_raised = 0;
     uint64_t pmi_masked = 0;
+    uint64_t stored[STORED_KINDS] = {};
     uint64_t instructions[MODE_COUNT] = {};
     uint64_t begins = 0;  /* regions only */
     bool open = false;    /* regions only */
@@ -66,6 +77,7 @@ public:
     void nmi_injected();
     void pmi_raised(bool masked);
     void pmi(Arrival where);
+    void stored(Stored what);
     /* The marker itself, in flight in `mode`, belongs to no region. */
     void region_begin(uint32_t id, unsigned mode);
     void region_end(uint32_t id);

@@ -4,6 +4,7 @@
 // of SDM Vol. 3, "VMX Basic Exit Reasons".
 #include "ledger_json.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace {
@@ -110,6 +111,23 @@ void put_exits(std::ostream &out, const Tally &tally, const std::string &indent)
     out << (tally.exits.empty() ? "" : "\n" + indent) << "},\n";
 }
 
+// Where the knob `pebs` is off there is none of these.
+void put_stored(std::ostream &out, const Tally &tally, const std::string &indent)
+{
+    static constexpr const char *names[STORED_KINDS] = {"pebs", "pebs_root", "pebs_full",
+                                                        "pebs_dropped", "bts"};
+    const char *comma = "";
+
+    if (std::all_of(tally.stored, tally.stored + STORED_KINDS, [](uint64_t n) { return n == 0; }))
+        return;
+    out << ",\n" << indent << "\"stored\": {";
+    for (unsigned kind = 0; kind < STORED_KINDS; kind++) {
+        out << comma << '"' << names[kind] << "\": " << tally.stored[kind];
+        comma = ", ";
+    }
+    out << '}';
+}
+
 void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
 {
     uint64_t root_kernel = tally.instructions[MODE_ROOT_BIT];
@@ -133,6 +151,7 @@ void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
         << ", \"masked\": " << tally.pmi_masked << ", \"root\": " << tally.pmi[ARRIVAL_ROOT]
         << ", \"nonroot\": " << tally.pmi[ARRIVAL_NONROOT]
         << ", \"exits\": " << tally.pmi[ARRIVAL_EXIT] << '}';
+    put_stored(out, tally, indent);
 }
 
 void put_processors(std::ostream &out, const std::vector<Tally> &processors)

@@ -168,6 +168,8 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
         known = p_.pmu.read_msr(index, &value);
         if (known == MSR_ABSENT && !knobs().arch_lbr)
             known = p_.lbr.read_msr(index, &value);
+        if (known == MSR_ABSENT)
+            known = p_.pebs.read_msr(index, &value);
     }
     if (knobs().arch_lbr && known == MSR_ABSENT)
         known = p_.arch_lbr.read_msr(index, &value);
@@ -184,6 +186,8 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
     }
     if (known == MSR_ABSENT && (find_stored(index) || is_extra(index))) {
         value = p_.storage[index];
+        if (index == IA32_MISC_ENABLE && p_.pebs.format() != PEBS_OFF)
+            value &= ~(MISC_ENABLE_BTS_UNAVAIL | MISC_ENABLE_PEBS_UNAVAIL);
         known = MSR_DONE;
     }
     *result = value;
@@ -204,6 +208,9 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         p_.events.entering = MODE_COUNT;
         if (known == MSR_ABSENT && !knobs().arch_lbr)
             known = p_.lbr.write_msr(index, value);
+        if (known == MSR_ABSENT)
+            known = p_.pebs.write_msr(index, value);
+        p_.pmu.set_pebs(p_.pebs.counters());
     }
     if (knobs().arch_lbr && known == MSR_ABSENT)
         known = p_.arch_lbr.write_msr(index, value);
@@ -255,6 +262,7 @@ void model_reset(Processor &p)
     p.pmu.reset();
     p.lbr.reset();
     p.arch_lbr.reset();
+    p.pebs.reset();
     p.debugctl = 0;
     for (const StoredMsr &msr : stored_msrs)
         p.storage[msr.index] = msr.reset;

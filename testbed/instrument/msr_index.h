@@ -48,6 +48,7 @@ constexpr uint32_t IA32_PERF_GLOBAL_STATUS_RESET = 0x390;
 constexpr uint32_t IA32_PERF_GLOBAL_STATUS_SET = 0x391;
 constexpr uint32_t IA32_PERF_GLOBAL_INUSE = 0x392;
 constexpr uint32_t IA32_PEBS_ENABLE = 0x3f1;
+constexpr uint32_t MSR_PEBS_DATA_CFG = 0x3f2;
 constexpr uint32_t MSR_PEBS_LD_LAT = 0x3f6;
 constexpr uint32_t MSR_PEBS_FRONTEND = 0x3f7;
 constexpr uint32_t IA32_VMX_MISC = 0x485;
@@ -85,6 +86,7 @@ constexpr uint64_t PERFEVTSEL_EN = bit(22);
 constexpr uint64_t PERFEVTSEL_INV = bit(23);
 constexpr unsigned PERFEVTSEL_CMASK_SHIFT = 24;
 constexpr uint64_t PERFEVTSEL_VALID = 0xffffffff;
+constexpr uint64_t PERFEVTSEL_ADAPTIVE = bit(34);
 
 /* MSR_OFFCORE_RSP_x: the kind of request, then what answered it. SDM Vol. 3, "Off-core Response
  * Performance Monitoring"; names and bits as Linux has them in arch/x86/events/intel/core.c. */
@@ -105,6 +107,8 @@ constexpr uint64_t FIXED_CTRL_FIELD = 0xf;
 constexpr uint64_t FIXED_CTRL_OS = bit(0);
 constexpr uint64_t FIXED_CTRL_USR = bit(1);
 constexpr uint64_t FIXED_CTRL_PMI = bit(3);
+/* Of the first one; the others' follow in steps of FIXED_CTRL_BITS. */
+constexpr uint64_t FIXED_CTRL_ADAPTIVE = bit(32);
 
 /* IA32_PERF_GLOBAL_STATUS and its relatives. */
 constexpr unsigned GLOBAL_FIXED_SHIFT = 32;
@@ -119,12 +123,33 @@ constexpr uint64_t GLOBAL_INUSE_PMI = bit(63);
 /* IA32_PERF_CAPABILITIES */
 constexpr uint64_t PERF_CAP_LBR_FMT_INFO = 5;
 constexpr uint64_t PERF_CAP_LBR_FMT = 0x3f; /* all of it set: architectural */
+constexpr uint64_t PERF_CAP_PEBS_TRAP = bit(6);
+constexpr uint64_t PERF_CAP_PEBS_ARCH_REG = bit(7);
+constexpr unsigned PERF_CAP_PEBS_FMT_SHIFT = 8;
 constexpr uint64_t PERF_CAP_FREEZE_WHILE_SMM = bit(12);
 constexpr uint64_t PERF_CAP_FW_WRITE = bit(13);
+constexpr uint64_t PERF_CAP_PEBS_BASELINE = bit(14);
+
+/* MSR_PEBS_DATA_CFG: the groups of a record beside the basic one, and how many branch records less
+ * one. */
+constexpr uint64_t DATA_CFG_MEMORY = bit(0);
+constexpr uint64_t DATA_CFG_GPRS = bit(1);
+constexpr uint64_t DATA_CFG_XMMS = bit(2);
+constexpr uint64_t DATA_CFG_LBRS = bit(3);
+constexpr unsigned DATA_CFG_LBR_SHIFT = 24;
+constexpr uint64_t DATA_CFG_LBR_ENTRIES = 0xff;
+
+/* MSR_PEBS_LD_LAT */
+constexpr uint64_t PEBS_LD_LAT_VALID = 0xffff;
 
 /* IA32_DEBUGCTL; the bits of BTS are writable on Skylake-SP. */
 constexpr uint64_t DEBUGCTL_LBR = bit(0);
 constexpr uint64_t DEBUGCTL_BTF = bit(1);
+constexpr uint64_t DEBUGCTL_TR = bit(6);
+constexpr uint64_t DEBUGCTL_BTS = bit(7);
+constexpr uint64_t DEBUGCTL_BTINT = bit(8);
+constexpr uint64_t DEBUGCTL_BTS_OFF_OS = bit(9);
+constexpr uint64_t DEBUGCTL_BTS_OFF_USR = bit(10);
 constexpr uint64_t DEBUGCTL_FREEZE_LBRS_ON_PMI = bit(11);
 constexpr uint64_t DEBUGCTL_FREEZE_PERFMON_ON_PMI = bit(12);
 constexpr uint64_t DEBUGCTL_VALID = 0x7fc3;

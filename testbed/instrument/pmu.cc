@@ -17,6 +17,11 @@ constexpr uint64_t STATUS_SET_VALID = STATUS_RESET_VALID & ~GLOBAL_STATUS_COND_C
 constexpr uint64_t CAPABILITIES =
     PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM | PERF_CAP_FW_WRITE;
 
+// INST_RETIRED.PREC_DIST, and the general counter that takes it so, before fixed counter 0 did.
+constexpr uint64_t PREC_DIST = 0x1c0;
+constexpr uint64_t EVENT_AND_UMASK = 0xffff;
+constexpr unsigned PREC_DIST_COUNTER = 1;
+
 // RDPMC's ECX: bit 30 chooses the fixed counters.
 constexpr uint32_t RDPMC_FIXED = 1u << 30;
 
@@ -60,7 +65,8 @@ uint64_t Pmu::fixed_ctrl_valid() const
 
     for (unsigned n = 0; n < PMU_FIXED_MAX; n++)
         if (shape_.fixed >> n & 1)
-            valid |= FIXED_CTRL_FIELD << n * FIXED_CTRL_BITS;
+            valid |= (FIXED_CTRL_FIELD | (adaptive() ? FIXED_CTRL_ADAPTIVE : 0))
+                     << n * FIXED_CTRL_BITS;
     return valid;
 }
 
@@ -109,6 +115,7 @@ void Pmu::reset()
     global_ctrl_ = shape_.general;
     status_ = 0;
     pmi_at_ = PMU_NEVER;
+    pebs_ = armed_ = due_ = 0;
     update();
 }
 
@@ -147,6 +154,7 @@ void Pmu::update()
 void Pmu::write_counter(unsigned n, uint64_t value)
 {
     counters_[n].write(value, next_of(n));
+    armed_ &= ~bit(global_bit(n));
 }
 
 uint64_t Pmu::in_use() const
@@ -196,7 +204,7 @@ MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
     else if (index == IA32_PERF_GLOBAL_INUSE)
         *value = in_use();
     else if (index == IA32_PERF_CAPABILITIES)
-        *value = CAPABILITIES;
+        *value = CAPABILITIES | capabilities_;
     else
         return MSR_ABSENT;
     return MSR_DONE;
@@ -216,7 +224,7 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
     if (is == REGISTER_FULL)
         reserved = ~COUNTER_MASK;
     else if (is == REGISTER_EVTSEL)
-        reserved = ~PERFEVTSEL_VALID;
+        reserved = ~evtsel_valid();
     else if (in_block(index, MSR_OFFCORE_RSP_0, OFFCORE_RSPS, 1, &n))
         reserved = ~OFFCORE_RSP_VALID;
     else if (index == IA32_FIXED_CTR_CTRL)
@@ -255,6 +263,84 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
     return MSR_DONE;
 }
 
+bool Pmu::adaptive() const
+{
+    return capabilities_ & PERF_CAP_PEBS_BASELINE;
+}
+
+uint64_t Pmu::evtsel_valid() const
+{
+    return PERFEVTSEL_VALID | (adaptive() ? PERFEVTSEL_ADAPTIVE : 0);
+}
+
+bool Pmu::wants_adaptive(unsigned n) const
+{
+    if (!adaptive())
+        return false;
+    return n < FIXED ? evtsel_[n] & PERFEVTSEL_ADAPTIVE
+                     : fixed_ctrl_ & FIXED_CTRL_ADAPTIVE << (n - FIXED) * FIXED_CTRL_BITS;
+}
+
+// SDM Vol. 3, "Precise Distribution of Instructions Retired (PDIR)".
+bool Pmu::precise_distribution(unsigned n) const
+{
+    if (adaptive())
+        return n == FIXED;
+    return n == PREC_DIST_COUNTER && (evtsel_[n] & EVENT_AND_UMASK) == PREC_DIST;
+}
+
+void Pmu::set_pebs(uint64_t counters)
+{
+    pebs_ = counters;
+}
+
+void Pmu::look_armed(unsigned n)
+{
+    uint64_t own = bit(global_bit(n));
+    bool overflow = counters_[n].take_overflow(now_of(n));
+    uint64_t value = counters_[n].read(now_of(n));
+
+    if ((armed_ & own) ? value != armed_at_[n] : overflow && precise_distribution(n))
+        due_ |= own;
+    if (overflow)
+        armed_ |= own;
+    armed_at_[n] = value;
+}
+
+PebsDue Pmu::pebs_due() const
+{
+    PebsDue due;
+
+    due.counters = due_;
+    for (unsigned n : present_)
+        if (due_ & bit(global_bit(n))) {
+            due.events |= 1u << selectors_[n].event;
+            due.adaptive |= wants_adaptive(n);
+        }
+    return due;
+}
+
+void Pmu::pebs_taken()
+{
+    armed_ &= ~due_;
+    due_ = 0;
+}
+
+void Pmu::pebs_rearm(uint64_t counters)
+{
+    armed_ |= counters;
+    for (unsigned n : present_)
+        if (counters & bit(global_bit(n)))
+            armed_at_[n] = counters_[n].read(now_of(n));
+}
+
+void Pmu::pebs_reload(unsigned of, uint64_t value)
+{
+    for (unsigned n : present_)
+        if (global_bit(n) == of)
+            write_counter(n, value);
+}
+
 // SDM Vol. 2, "RDPMC": a counter is there if any of the CPUID leaves says so.
 bool Pmu::rdpmc(uint32_t ecx, uint64_t *value) const
 {
@@ -272,8 +358,15 @@ bool Pmu::rdpmc(uint32_t ecx, uint64_t *value) const
 
 void Pmu::look(uint64_t now)
 {
+    due_ = 0;
     for (unsigned n : present_) {
-        if (!counters_[n].running() || !counters_[n].take_overflow(now_of(n)))
+        if (!counters_[n].running())
+            continue;
+        if (pebs_ & bit(global_bit(n))) {
+            look_armed(n);
+            continue;
+        }
+        if (!counters_[n].take_overflow(now_of(n)))
             continue;
         status_ |= own_status_ || !interrupts(n) ? bit(global_bit(n)) : overflow_status_;
         if (interrupts(n) && pmi_at_ == PMU_NEVER)
@@ -325,7 +418,7 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
         if (!counters_[n].running() || !selectors_[n].takes(mode) ||
             !selectors_[n].per_instruction())
             continue;
-        uint64_t left = counters_[n].left(now_of(n));
+        uint64_t left = armed_ & pebs_ & bit(global_bit(n)) ? 1 : counters_[n].left(now_of(n));
         if (left < least)
             least = left;
     }

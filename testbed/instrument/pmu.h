@@ -40,6 +40,13 @@ struct PmuShape {
     uint32_t fixed = 0x7;
 };
 
+/* Counters with a PEBS record due after an instruction. */
+struct PebsDue {
+    uint64_t counters = 0; /* their bits in IA32_PERF_GLOBAL_CTRL */
+    unsigned events = 0;   /* a bit for each Event that they count */
+    bool adaptive = false; /* one of them asks for an adaptive record */
+};
+
 class Pmu {
 public:
     explicit Pmu(EventCounts &events, const PmuShape &shape = PmuShape());
@@ -60,6 +67,22 @@ public:
     }
     /* Something else than a counter wants a PMI, `now` as in look(), and shows it by these bits. */
     void raise(uint64_t status, uint64_t now);
+
+    /* Further bits of IA32_PERF_CAPABILITIES. */
+    void set_capabilities(uint64_t bits) { capabilities_ = bits; }
+
+    /* The counters that PEBS samples. Their overflow sets no bit of GLOBAL_STATUS and raises no PMI:
+     * it arms the counter, and the record is of the next instruction with an event of its. With
+     * precise distribution the record is of the one that overflowed. */
+    void set_pebs(uint64_t counters);
+    /* Those whose record the last look() has found due. */
+    PebsDue pebs_due() const;
+    /* Their record is taken: they are armed no more. */
+    void pebs_taken();
+    /* A record that was taken has come to nothing: the next event has one. */
+    void pebs_rearm(uint64_t counters);
+    /* The counter with that bit goes on from the value in the save area. */
+    void pebs_reload(unsigned global_bit, uint64_t value);
 
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
@@ -94,6 +117,12 @@ private:
     Register find(uint32_t index, unsigned *n) const;
     uint64_t global_counters() const;
     uint64_t fixed_ctrl_valid() const;
+    uint64_t evtsel_valid() const;
+    bool adaptive() const;
+    /* A record of this counter's is of the instruction that overflows. */
+    bool precise_distribution(unsigned n) const;
+    bool wants_adaptive(unsigned n) const;
+    void look_armed(unsigned n);
     /* The four control bits of a fixed counter, by its number in here. */
     uint64_t fixed_field(unsigned n) const;
     bool streamlined() const { return shape_.version >= PMU_VERSION_STREAMLINED; }
@@ -124,4 +153,10 @@ private:
     unsigned skid_ = 0;
     unsigned skids_ = 0;  /* 0: all have skid_ */
     unsigned pmis_ = 0;
+    uint64_t capabilities_ = 0;
+    /* PEBS, by bits of GLOBAL_CTRL: sampled, overflowed and waiting, found due. */
+    uint64_t pebs_ = 0;
+    uint64_t armed_ = 0;
+    uint64_t due_ = 0;
+    uint64_t armed_at_[COUNTERS] = {}; /* the counter's value then */
 };

@@ -11,6 +11,7 @@
 #include "apic_pmi.h"
 #include "knobs.h"
 #include "msr_index.h"
+#include "precise.h"
 #include "processor.h"
 
 namespace {
@@ -18,13 +19,15 @@ namespace {
 std::vector<std::unique_ptr<Processor>> processors;
 
 constexpr unsigned BRANCH_EVENTS = 1u << EVENT_BRANCHES | 1u << EVENT_BRANCH_MISSES;
-constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES;
+constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES |
+                                   1u << EVENT_LOAD_LATENCY;
 constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
-    : id(number), pmu(events, knobs().pmu_shape), ledger(retired)
+    : id(number), pmu(events, knobs().pmu_shape), pebs(PEBS_OFF, knobs().pmu_shape),
+      ledger(retired)
 {
     events.retired = retired;
     events.iterations = iterations;
@@ -34,6 +37,8 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
 void processor_take_knobs(Processor &p)
 {
     p.injector = Injector(knobs().nmi_schedules);
+    p.pebs = Pebs(knobs().pebs, knobs().pmu_shape);
+    p.pmu.set_capabilities(p.pebs.capabilities());
     p.pmu.set_skid(knobs().pmi_skid);
     p.pmu.sweep_skid(knobs().pmi_skids);
     if (knobs().pmi_status != PMI_STATUS_OWN)
@@ -80,11 +85,14 @@ void processor_plan(Processor &p)
 
     if (other < budget)
         budget = other;
+    if (precise_budget(p) < budget)
+        budget = precise_budget(p);
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
-    if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root))
+    if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root) ||
+        bts_on(p.debugctl) || p.pebs.counters() != 0)
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;
@@ -94,15 +102,18 @@ void processor_plan(Processor &p)
     hot.watch = watch;
 }
 
-void processor_look(Processor &p)
+void processor_look(Processor &p, bxInstruction_c *i)
 {
     uint64_t now = p.events.instructions();
 
     // Only now it is known that the instruction has retired.
     p.events.loads[tb_hot[p.id].mode] += (p.touched & TOUCHED_LOAD) != 0;
     p.events.stores[tb_hot[p.id].mode] += (p.touched & TOUCHED_STORE) != 0;
+    p.events.slow_loads[tb_hot[p.id].mode] += (p.touched & TOUCHED_SLOW) != 0;
     p.touched = 0;
     p.pmu.look(now);
+    if (p.pebs.format() != PEBS_OFF)
+        precise_retired(p, i);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);
     processor_inject(p, tb_hot[p.id].mode & MODE_ROOT_BIT);

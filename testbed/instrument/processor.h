@@ -6,21 +6,45 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <vector>
 
 #include "arch_lbr.h"
 #include "branch_trace.h"
+#include "bts.h"
 #include "events.h"
 #include "inject.h"
 #include "ledger.h"
 #include "lbr.h"
 #include "lines.h"
 #include "microarch.h"
+#include "pebs.h"
 #include "pmu.h"
 
 /* Bits of Processor::touched. */
 constexpr unsigned TOUCHED_LOAD = 1;
 constexpr unsigned TOUCHED_STORE = 2;
+constexpr unsigned TOUCHED_SLOW = 4; /* a load of more than the latency that is asked for */
+
+class bxInstruction_c;
+
+/* A PEBS record that is made and not stored yet. */
+struct PebsRecord {
+    uint64_t counters = 0;
+    std::vector<uint64_t> words;
+    uint64_t due = 0; /* the count of instructions in all modes */
+};
+
+/* What the instruction at hand did, as far as its record wants to know. */
+struct Precise {
+    bool branched = false;
+    uint64_t branch_from = 0;
+    PebsAccess load, store;
+    /* The processor itself writes to the debug store: accesses of no instruction. */
+    bool storing = false;
+    std::deque<PebsRecord> late;
+};
 
 struct Processor {
     Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations);
@@ -30,6 +54,9 @@ struct Processor {
     Pmu pmu;
     Lbr lbr;
     ArchLbr arch_lbr;
+    Pebs pebs;
+    Bts bts;
+    Precise precise;
     BranchPredictor predictor;
     Cache cache;
     Ledger ledger;
@@ -47,6 +74,8 @@ struct Processor {
     /* VMexit() of Bochs has begun with this reason and has not loaded the host state yet. */
     bool exiting = false;
     uint32_t exit_reason = 0;
+    /* It is of no instruction: an access to the debug store. */
+    bool async_exit = false;
 
     /* A VMCS field that is spoiled until a VM entry has failed, and what it held; 0 is none. */
     uint32_t spoiled_field = 0;
@@ -81,8 +110,8 @@ bool processor_records(const Processor &p);
 /* Chooses the instruction after which to look again, and the hooks that are needed until then. */
 void processor_plan(Processor &p);
 
-/* An instruction has just retired and the plan says to look. */
-void processor_look(Processor &p);
+/* `i` has just retired and the plan says to look. */
+void processor_look(Processor &p, bxInstruction_c *i);
 
 /* The instruction at hand does this to memory (TOUCHED_*), while some counter watches memory. */
 void processor_touches(Processor &p, unsigned how);

@@ -8,6 +8,7 @@
 
 #include "apic_pmi.h"
 #include "msr_index.h"
+#include "precise.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr Bit32u EXIT_REASON_BASIC = 0xffff;
 constexpr Bit32u EXIT_REASON_ENTRY_FAILED = 1u << 31;
+constexpr Bit64u EPT_VIOLATION_ASYNCHRONOUS = 1u << 16;
 constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
@@ -78,6 +80,12 @@ void host_state_loaded(Processor &p)
         if (controls.SAVE_PERF_GLOBAL_CTRL())
             cpu->VMwrite64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL, p.pmu.global_ctrl());
     }
+    // SDM Vol. 3, "Exit Qualification for EPT Violations": asynchronous to instruction execution.
+    if (p.async_exit && (p.exit_reason & EXIT_REASON_BASIC) == VMX_VMEXIT_EPT_VIOLATION)
+        cpu->VMwrite64(VMCS_VMEXIT_QUALIFICATION,
+                             cpu->VMread64(VMCS_VMEXIT_QUALIFICATION) |
+                                 EPT_VIOLATION_ASYNCHRONOUS);
+    p.async_exit = false;
     restore_spoiled(p);
     p.debugctl = 0;
     // SDM Vol. 3, "Saving Control Registers, Debug Registers, and MSRs": where the processor has the
@@ -150,6 +158,8 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
 
     p.pmu.look(p.events.instructions());
     p.touched = 0;
+    p.async_exit = p.precise.storing;
+    precise_forget(p);
     p.exiting = true;
     p.exit_reason = reason;
     p.ledger.vm_exit(basic);

@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# pebs.sh: the job `pebs`: Debian's own perf samples programs of fixed work precisely, in user mode
+# alone, so that the addresses are the same wherever the program runs. Prints, for each case, how
+# many records there were, how many PMIs they took, and the digest of their addresses in order; what
+# each address had; and the shares of the functions of /br_instr. Run by busybox sh in the guest.
+#
+# Words of the kernel's command line:
+#   pmv.pebs=some|all    all: also branch records, call chains, data accesses of all kinds, BTS
+#   pmv.rounds=20000     of /br_instr
+set -u
+job=pebs
+# shellcheck source=programs/workloads/common.sh
+. /workloads/common.sh
+
+region_record=2400   # around the whole perf record of /br_instr
+region_plain=2401    # /br_instr's own, without perf
+region_large=2402    # sampled, the buffer emptied where it is full
+region_each=2403     # sampled with a PMI for each record
+data=/tmp/pebs.data
+log=/tmp/pebs.log
+list=/tmp/pebs.list
+
+pmis() {
+    awk '$1 == "PMI:" { print $2 }' /proc/interrupts
+}
+
+# `perf record` of one case; the fields of its samples that make its list.
+try() { # try NAME FIELDS RECORD...
+    name=$1 fields=$2
+    shift 2
+    before=$(pmis)
+    perf record -N -o $data "$@" > $log 2>&1 || give_up "$name: $(tail -n 1 $log)"
+    after=$(pmis)
+    perf script -i $data -F "$fields" > $list 2> $log || give_up "$name: $(tail -n 1 $log)"
+    lost=$(perf report -i $data --stats 2> /dev/null | awk '/LOST|THROTTLE/ { n += $3 } END { print n + 0 }')
+    echo "pebs: case=$name records=$(grep -c . $list) pmis=$((after - before)) lost=$lost" \
+        "digest=$(md5sum < $list | cut -c 1-16)"
+}
+
+# What each address had: "event: address".
+by_address() {
+    sort $list | uniq -c |
+        awk -v name="$name" '{ print "pebs: case=" name " event=" $2 " ip=" $3 " records=" $1 }'
+}
+
+case $(word pmv.pebs some) in
+    some | all) ;;
+    *) give_up "pmv.pebs=$(word pmv.pebs some), wanted some or all" ;;
+esac
+rounds=$(whole pmv.rounds 20000) || exit 1
+hide_kernel_symbols
+# In this order: without a limit of time the rate cannot be set any more.
+echo 1000000 > /proc/sys/kernel/perf_event_max_sample_rate
+echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
+dmesg | sed -n 's/.*Performance Events: /pebs: driver="/p' | sed 's/$/"/'
+
+try loop event,ip -e instructions:uppp,branches:upp,cycles:upp -c 10007 /loop
+by_address
+try access event,ip,addr -d -e instructions:uppp,cpu/mem-loads,ldlat=30/upp,cpu/mem-stores/upp \
+    -c 101 /access
+/br_instr "$rounds" $region_plain
+/region $region_record begin
+try br_instr event,ip,sym -e instructions:uppp,branches:upp -c 1009 /br_instr "$rounds" $region_large
+/region $region_record end
+# Shares, in percent of the samples of the first event.
+awk '$1 == "instructions:uppp:" { n++; of[$3]++ }
+    END { for (f in of) printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n }' \
+    $list | sort
+try each event,ip -b -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
+
+if [ "$(word pmv.pebs some)" = all ]; then
+    try brstack ip,brstack -b -e instructions:uppp -c 10007 /br_instr "$rounds"
+    try prec_dist event,ip -e cpu/event=0xc0,umask=1/uppp -c 1009 /br_instr "$rounds"
+    try callgraph ip,sym --call-graph lbr -e instructions:upp -c 10007 /br_instr "$rounds"
+    try weight event,ip,addr,weight -d --weight -e cpu/mem-loads,ldlat=3/upp -c 11 /access
+    try registers ip,iregs --intr-regs=ax,bx,cx,dx,si,di,bp,sp,r8,r15 -e branches:uppp -c 1009 \
+        /br_instr "$rounds"
+    # As a user calls it: by frequency, all of the machine's levels; no list to compare.
+    perf mem record -t load -o $data /access > $log 2>&1 || give_up "mem: $(tail -n 1 $log)"
+    perf mem report -i $data --stdio 2> /dev/null |
+        awk '/Local RAM|L1|L2|L3/ { n += $2 } END { print "pebs: case=mem records=" n + 0 }'
+    # Every branch, by the branch trace store.
+    try bts ip,addr -d -e branches:u -c 1 /br_instr 500
+fi
