@@ -16,6 +16,36 @@ enum BranchKind {
     BRANCH_FAR
 };
 
+/* What the events of branches tell apart; each branch is of one class. */
+enum BranchClass {
+    CLASS_CONDITIONAL_TAKEN,
+    CLASS_CONDITIONAL_NOT_TAKEN,
+    CLASS_CALL,
+    CLASS_RET,
+    CLASS_JMP,
+    CLASS_FAR,
+    BRANCH_CLASSES
+};
+
+inline BranchClass branch_class(BranchKind kind, bool taken)
+{
+    switch (kind) {
+    case BRANCH_CONDITIONAL:
+        return taken ? CLASS_CONDITIONAL_TAKEN : CLASS_CONDITIONAL_NOT_TAKEN;
+    case BRANCH_REL_CALL:
+    case BRANCH_IND_CALL:
+        return CLASS_CALL;
+    case BRANCH_RET:
+        return CLASS_RET;
+    case BRANCH_IND_JMP:
+    case BRANCH_REL_JMP:
+        return CLASS_JMP;
+    case BRANCH_FAR:
+        break;
+    }
+    return CLASS_FAR;
+}
+
 /* A call to the next instruction is how position-independent code reads its address. */
 inline bool is_call_to_next(BranchKind kind, uint64_t from, uint64_t to)
 {

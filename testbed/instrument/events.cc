@@ -9,10 +9,21 @@
 
 namespace {
 
+constexpr unsigned only(BranchClass of)
+{
+    return 1u << of;
+}
+
+constexpr unsigned CONDITIONALS = only(CLASS_CONDITIONAL_TAKEN) | only(CLASS_CONDITIONAL_NOT_TAKEN);
+constexpr unsigned NEAR_TAKEN =
+    only(CLASS_CONDITIONAL_TAKEN) | only(CLASS_CALL) | only(CLASS_RET) | only(CLASS_JMP);
+constexpr unsigned ALL_BRANCHES = CONDITIONALS | NEAR_TAKEN | only(CLASS_FAR);
+
 struct EventCode {
     uint8_t event;
     uint8_t umask;
     Event is;
+    unsigned branches = 0;
 };
 
 constexpr EventCode codes[] = {
@@ -20,12 +31,25 @@ constexpr EventCode codes[] = {
     {0xc0, 0x01, EVENT_INSTRUCTIONS},  // INST_RETIRED.PREC_DIST
     {0x3c, 0x00, EVENT_CYCLES},
     {0x3c, 0x01, EVENT_REF_CYCLES},
-    {0xc4, 0x00, EVENT_BRANCHES},
-    {0xc5, 0x00, EVENT_BRANCH_MISSES},
+    {0xc4, 0x00, EVENT_BRANCHES, ALL_BRANCHES},
+    {0xc5, 0x00, EVENT_BRANCH_MISSES, ALL_BRANCHES},
     // Not architectural: the events of this model that Linux's generalized ones stand for.
     {0xd0, 0x81, EVENT_LOADS},      // MEM_INST_RETIRED.ALL_LOADS
     {0xd0, 0x82, EVENT_STORES},     // MEM_INST_RETIRED.ALL_STORES
     {0x51, 0x01, EVENT_L1_MISSES},  // L1D.REPLACEMENT
+    // BR_INST_RETIRED, BR_MISP_RETIRED and ROB_MISC_EVENTS of Skylake: perf's skylakex events.
+    {0xc4, 0x01, EVENT_BRANCHES, CONDITIONALS},
+    {0xc4, 0x02, EVENT_BRANCHES, only(CLASS_CALL)},
+    {0xc4, 0x04, EVENT_BRANCHES, ALL_BRANCHES},  // ALL_BRANCHES_PEBS
+    {0xc4, 0x08, EVENT_BRANCHES, only(CLASS_RET)},
+    {0xc4, 0x10, EVENT_BRANCHES, only(CLASS_CONDITIONAL_NOT_TAKEN)},
+    {0xc4, 0x20, EVENT_BRANCHES, NEAR_TAKEN},
+    {0xc4, 0x40, EVENT_BRANCHES, only(CLASS_FAR)},
+    {0xc5, 0x01, EVENT_BRANCH_MISSES, CONDITIONALS},
+    {0xc5, 0x02, EVENT_BRANCH_MISSES, only(CLASS_CALL)},
+    {0xc5, 0x04, EVENT_BRANCH_MISSES, ALL_BRANCHES},  // ALL_BRANCHES_PEBS
+    {0xc5, 0x20, EVENT_BRANCH_MISSES, NEAR_TAKEN},
+    {0xcc, 0x20, EVENT_LBR_INSERTS},
 };
 
 constexpr unsigned OFFCORE_HITS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_OWN_HIT;
@@ -62,8 +86,10 @@ void select_event(unsigned event, unsigned umask, const uint64_t (&offcore_rsp)[
                   Selector *selector)
 {
     for (const EventCode &code : codes)
-        if (code.event == event && code.umask == umask)
+        if (code.event == event && code.umask == umask) {
             selector->event = code.is;
+            selector->branches = code.branches;
+        }
     if (event == LLC_EVENT && (umask == LLC_REFERENCES || umask == LLC_MISSES)) {
         selector->event = EVENT_OFFCORE;
         selector->offcore = OFFCORE_MISSES | (umask == LLC_REFERENCES ? OFFCORE_HITS : 0);
@@ -73,6 +99,16 @@ void select_event(unsigned event, unsigned umask, const uint64_t (&offcore_rsp)[
             selector->event = EVENT_OFFCORE;
             selector->offcore = offcore_of(offcore_rsp[n]);
         }
+}
+
+uint64_t of_classes(const uint64_t (&counts)[BRANCH_CLASSES][MODE_COUNT], unsigned classes,
+                    unsigned mode)
+{
+    uint64_t sum = 0;
+
+    for (unsigned of = 0; of < BRANCH_CLASSES; of++)
+        sum += classes >> of & 1 ? counts[of][mode] : 0;
+    return sum;
 }
 
 }  // namespace
@@ -128,9 +164,11 @@ uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
     case EVENT_REF_CYCLES:
         return cycles(mode);
     case EVENT_BRANCHES:
-        return branches[mode];
+        return of_classes(branches, selector.branches, mode);
     case EVENT_BRANCH_MISSES:
-        return branch_misses[mode];
+        return of_classes(branch_misses, selector.branches, mode);
+    case EVENT_LBR_INSERTS:
+        return lbr_inserts[mode];
     case EVENT_LOADS:
         return loads[mode];
     case EVENT_STORES:

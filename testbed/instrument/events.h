@@ -8,12 +8,15 @@
 
 #include <cstdint>
 
+#include "branch.h"
+
 enum Event {
     EVENT_INSTRUCTIONS,
     EVENT_CYCLES,
     EVENT_REF_CYCLES,
-    EVENT_BRANCHES,
-    EVENT_BRANCH_MISSES,
+    EVENT_BRANCHES,      /* of the classes that Selector names */
+    EVENT_BRANCH_MISSES, /* likewise */
+    EVENT_LBR_INSERTS,   /* changes of the branch records */
     EVENT_LOADS,       /* instructions that load, and that store */
     EVENT_STORES,
     EVENT_L1_MISSES,   /* lines brought into L1 */
@@ -46,6 +49,7 @@ enum Shape {
 struct Selector {
     Event event = EVENT_NONE;
     unsigned offcore = 0; /* EVENT_OFFCORE: a bit for each kind that counts */
+    unsigned branches = 0; /* EVENT_BRANCHES and EVENT_BRANCH_MISSES: one for each class */
     Shape shape = SHAPE_PLAIN;
     bool user = false;
     bool kernel = false;
@@ -55,8 +59,8 @@ struct Selector {
     bool per_instruction() const;
     bool operator==(const Selector &other) const
     {
-        return event == other.event && offcore == other.offcore && shape == other.shape &&
-               user == other.user && kernel == other.kernel;
+        return event == other.event && offcore == other.offcore && branches == other.branches &&
+               shape == other.shape && user == other.user && kernel == other.kernel;
     }
 };
 
@@ -72,8 +76,9 @@ Selector selector_of_fixed(unsigned n, uint64_t field);
 struct EventCounts {
     const uint64_t *retired = nullptr;     /* instructions: the hot state's own */
     const uint64_t *iterations = nullptr;  /* REP iterations after the first */
-    uint64_t branches[MODE_COUNT] = {};
-    uint64_t branch_misses[MODE_COUNT] = {};
+    uint64_t branches[BRANCH_CLASSES][MODE_COUNT] = {};
+    uint64_t branch_misses[BRANCH_CLASSES][MODE_COUNT] = {};
+    uint64_t lbr_inserts[MODE_COUNT] = {};
     uint64_t loads[MODE_COUNT] = {};
     uint64_t stores[MODE_COUNT] = {};
     uint64_t l1_misses[MODE_COUNT] = {};

@@ -62,8 +62,10 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
     bool user = BX_CPU(p.id)->sregs[BX_SEG_REG_CS].selector.rpl == CPL_USER;
     uint64_t cycles = p.events.instructions();
 
-    if (records_branches(p))
-        p.lbr.record({kind, from, to, user, mispredicted, cycles});
+    if (!records_branches(p) || !p.lbr.record({kind, from, to, user, mispredicted, cycles}))
+        return;
+    p.events.lbr_inserts[tb_hot[p.id].mode]++;
+    tb_hot[p.id].deadline = 0;
 }
 
 void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
@@ -71,8 +73,8 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     struct tb_hot &hot = tb_hot[p.id];
     bool miss = p.predictor.miss(kind, from, to, taken);
 
-    p.events.branches[hot.mode]++;
-    p.events.branch_misses[hot.mode] += miss;
+    p.events.branches[branch_class(kind, taken)][hot.mode]++;
+    p.events.branch_misses[branch_class(kind, taken)][hot.mode] += miss;
     // Whether a counter has overflowed is seen when the instruction is complete.
     hot.deadline = 0;
     if (taken)
@@ -181,7 +183,9 @@ void tb_on_mode(unsigned cpu, unsigned user)
     }
     if (p.event_branch) {
         p.event_branch = false;
+        processor_plan(p);
         record(p, BRANCH_FAR, p.event_from, bochs->gen_reg[BX_64BIT_REG_RIP].rrx, false);
+        return;
     }
     processor_plan(p);
 }

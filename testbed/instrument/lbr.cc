@@ -126,17 +126,18 @@ void Lbr::push(const Branch &branch)
     last_cycles_ = branch.cycles;
 }
 
-void Lbr::record(const Branch &branch)
+bool Lbr::record(const Branch &branch)
 {
     bool callstack = select_ & SELECT_EN_CALLSTACK;
 
     if (filtered(branch))
-        return;
+        return false;
     if (callstack && branch.kind == BRANCH_RET) {
         tos_ = (tos_ + LBR_DEPTH - 1) % LBR_DEPTH;
-        return;
+        return true;
     }
     if (callstack && is_call_to_next(branch.kind, branch.from, branch.to))
-        return;
+        return false;
     push(branch);
+    return true;
 }

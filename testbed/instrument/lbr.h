@@ -27,7 +27,8 @@ public:
     void reset();
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
-    void record(const Branch &branch);
+    /* True: the records have changed. */
+    bool record(const Branch &branch);
 
 private:
     bool filtered(const Branch &branch) const;

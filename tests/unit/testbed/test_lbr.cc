@@ -66,6 +66,17 @@ TEST(call_stack_pops_at_returns)
     CHECK_EQUAL(read(lbr, MSR_LASTBRANCH_TOS), 1u);
 }
 
+TEST(a_change_of_the_records_is_told)
+{
+    Lbr lbr;
+    CHECK(lbr.record(make(BRANCH_CONDITIONAL, 1)));
+    lbr.write_msr(MSR_LBR_SELECT, bit(2));
+    CHECK(!lbr.record(make(BRANCH_CONDITIONAL, 1)));
+    lbr.write_msr(MSR_LBR_SELECT, bit(9));
+    CHECK(lbr.record(make(BRANCH_RET, 3)));
+    CHECK(!lbr.record({BRANCH_REL_CALL, 50, 55, true, false, 0}));
+}
+
 TEST(branch_record_msrs_check_their_values)
 {
     Lbr lbr;

@@ -285,7 +285,7 @@ TEST(threshold_and_inversion)
     m.write(IA32_PERFEVTSEL0 + 2, BRANCHES | EVENT_USR | one * 2);
     m.write(IA32_PERFEVTSEL0 + 3, BRANCHES | EVENT_USR | one * 2 | PERFEVTSEL_INV);
     m.write(IA32_PERF_GLOBAL_CTRL, 0xf);
-    m.events.branches[USER] += 3;
+    m.events.branches[CLASS_CALL][USER] += 3;
     m.run(USER, 10);
     CHECK_EQUAL(m.read(IA32_PMC0), 3u);
     CHECK_EQUAL(m.read(IA32_PMC0 + 1), 7u);
