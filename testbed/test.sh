@@ -6,7 +6,7 @@
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-pure=(events pmu pmu_cpuid lbr microarch ledger ledger_json lines inject knobs)
+pure=(events floating pmu pmu_cpuid lbr microarch ledger ledger_json lines inject knobs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

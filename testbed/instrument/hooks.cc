@@ -5,6 +5,7 @@
 #include "bochs.h"
 #include "cpu.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "apic_pmi.h"
@@ -85,7 +86,7 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 // Remembers where it came from; its handler's address is known at the next instruction.
 void event_from(Processor &p, Bit64u rip)
 {
-    p.touched = 0;
+    processor_untouched(p);
     if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
@@ -97,21 +98,21 @@ void event_from(Processor &p, Bit64u rip)
     tb_hot[p.id].watch |= TB_WATCH_EVENT;
 }
 
-void one_line(Processor &p, Bit64u paddr, bool load)
+CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
 {
     struct tb_hot &hot = tb_hot[p.id];
     CacheOutcome outcome = p.cache.access(paddr);
 
+    static constexpr Offcore kinds[][2] = {
+        {NEAR_OWN_HIT, NEAR_READ_HIT}, {OFFCORE_OWN_HIT, OFFCORE_READ_HIT},
+        {OFFCORE_OWN_MISS, OFFCORE_READ_MISS}};
+
     if (outcome == CACHE_L1)
-        return;
+        return outcome;
     p.events.l1_misses[hot.mode]++;
+    p.events.offcore[kinds[outcome - CACHE_NEAR][load]][hot.mode]++;
     hot.deadline = 0;
-    if (outcome == CACHE_NEAR)
-        return;
-    bool miss = outcome == CACHE_LLC_MISS;
-    Offcore kind = load ? miss ? OFFCORE_READ_MISS : OFFCORE_READ_HIT
-                        : miss ? OFFCORE_OWN_MISS : OFFCORE_OWN_HIT;
-    p.events.offcore[kind][hot.mode]++;
+    return outcome;
 }
 
 void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
@@ -126,9 +127,13 @@ void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
     if (paddr >> 12 == TB_APIC_PAGE)
         return;
     // What is going to be written is asked for as such.
-    one_line(p, paddr, !store);
+    CacheOutcome outcome = one_line(p, paddr, !store);
     if (last / Cache::LINE_BYTES != paddr / Cache::LINE_BYTES)
-        one_line(p, last, !store);
+        outcome = std::max(outcome, one_line(p, last, !store));
+    if (load) {
+        p.loaded = true;
+        p.load_source = std::max(p.load_source, static_cast<LoadSource>(outcome));
+    }
 }
 
 }  // namespace
@@ -136,6 +141,7 @@ void counted_access(Processor &p, Bit64u paddr, unsigned len, unsigned rw)
 void tb_init_env(void)
 {
     knobs_init();
+    decode_init();
     machine_init();
 }
 
@@ -179,7 +185,7 @@ void tb_on_mode(unsigned cpu, unsigned user)
     hot.mode = hot.world | user;
     if (p.event_memory) {
         p.event_memory = false;
-        p.touched = 0;
+        processor_untouched(p);
     }
     if (p.event_branch) {
         p.event_branch = false;
@@ -237,6 +243,8 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
         }
     } else {
         apic_vector_arrived(p, vector, where);
+        p.events.interrupts[tb_hot[cpu].mode]++;
+        tb_hot[cpu].deadline = 0;
     }
     event_from(p, rip);
 }
@@ -291,6 +299,8 @@ void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
 
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
 {
+    // What exits has not retired.
+    processor_untouched(processor(cpu));
     vmx_exit_begins(processor(cpu), reason);
 }
 
