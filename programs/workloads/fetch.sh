@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Prints a folder that has the guest's Debian packages (perf, nginx, wrk, busybox) and the libraries
-# that they need, unpacked but not installed: this machine gets no web server, and needs none of
-# them. Writes only in the cache; what is there already is taken as it is.
-# Usage: fetch.sh [--update]
+# Prints a folder that has the guest's Debian packages (default: perf, nginx, wrk, busybox) and the
+# libraries that they need, unpacked but not installed: this machine gets no web server, and needs
+# none of them. Writes only in the cache; what is there already is taken as it is.
+# Usage: fetch.sh [--update] [PACKAGE...]
 set -euo pipefail
 
 fail() {
@@ -15,10 +15,13 @@ packages=(linux-perf nginx wrk busybox-static)
 
 update=0
 case ${1:-} in
-    '') ;;
-    --update) update=1 ;;
-    *) fail "unknown option '$1', wanted --update" ;;
+    --update)
+        update=1
+        shift
+        ;;
+    -*) fail "unknown option '$1', wanted --update" ;;
 esac
+[ $# -eq 0 ] || packages=("$@")
 suite=unknown
 if [ -r /etc/os-release ]; then
     # shellcheck disable=SC1091

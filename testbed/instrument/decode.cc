@@ -8,6 +8,7 @@
 #include "cpu.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "decode.h"
@@ -27,6 +28,7 @@ struct Originals {
     BxExecutePtr_tR registers = nullptr;
 };
 Originals originals[BX_IA_LAST];
+FpOpcode fp_opcodes[BX_IA_LAST];
 
 constexpr unsigned MARKER_BEGIN = 1;
 constexpr unsigned MARKER_END = 0;
@@ -45,6 +47,14 @@ public:
     void vmx_onoff(bxInstruction_c *i);
     void vm_entry(bxInstruction_c *i);
     void bulk_string(bxInstruction_c *i);
+    void floating(bxInstruction_c *i);
+
+    /* Some state of the processor keeps it from executing what it is. */
+    static bool refused(const bxInstruction_c *i)
+    {
+        return i->execute1 == &BX_CPU_C::BxError || i->execute1 == &BX_CPU_C::BxNoSSE ||
+               i->execute1 == &BX_CPU_C::BxNoAVX || i->execute1 == &BX_CPU_C::BxNoEVEX;
+    }
 
 private:
     void hand_over();
@@ -198,6 +208,20 @@ void Handlers::bulk_string(bxInstruction_c *i)
     original(i);
 }
 
+// Counted when it retires: its operand may be in a page that is not there.
+void Handlers::floating(bxInstruction_c *i)
+{
+    Processor &p = processor(bx_cpuid);
+
+    if (p.counts_fp) {
+        const FpOpcode &opcode = fp_opcodes[i->getIaOpcode()];
+        p.fp_counts = opcode.counts;
+        p.fp_class = fp_class(opcode, i->getVL());
+        tb_hot[bx_cpuid].deadline = 0;
+    }
+    original(i);
+}
+
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))
 {
     Originals &own = originals[i->getIaOpcode()];
@@ -251,6 +275,14 @@ void decode_instruction(bxInstruction_c *i)
         replace(i, &Handlers::vm_entry);
         break;
     default:
+        if (fp_opcodes[i->getIaOpcode()].counts != 0 && !Handlers::refused(i))
+            replace(i, &Handlers::floating);
         break;
     }
+}
+
+void decode_init()
+{
+    for (unsigned opcode = 0; opcode < BX_IA_LAST; opcode++)
+        fp_opcodes[opcode] = fp_opcode(get_bx_opcode_name(opcode) + std::strlen("BX_IA_"));
 }

@@ -9,3 +9,6 @@ class bxInstruction_c;
 
 /* Bochs has decoded `i`: gives it another handler if it is one of ours. */
 void decode_instruction(bxInstruction_c *i);
+
+/* To be called once, before any instruction is decoded. */
+void decode_init();

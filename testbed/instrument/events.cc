@@ -53,11 +53,53 @@ constexpr EventCode codes[] = {
     {0xcd, 0x01, EVENT_LOAD_LATENCY},  // MEM_TRANS_RETIRED.LOAD_LATENCY
 };
 
+constexpr unsigned NEAR_HITS = 1u << NEAR_READ_HIT | 1u << NEAR_OWN_HIT;
 constexpr unsigned OFFCORE_HITS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_OWN_HIT;
 constexpr unsigned OFFCORE_MISSES = 1u << OFFCORE_READ_MISS | 1u << OFFCORE_OWN_MISS;
 constexpr unsigned OFFCORE_READS = 1u << OFFCORE_READ_HIT | 1u << OFFCORE_READ_MISS;
 constexpr unsigned OFFCORE_OWNS = 1u << OFFCORE_OWN_HIT | 1u << OFFCORE_OWN_MISS;
 
+// By umask; of code, prefetches and requests of other kinds there are none. libpfm4's table of
+// Skylake-X, where each umask below is named.
+struct MaskedCode {
+    uint8_t event;
+    uint8_t umask;
+    Event is;
+    unsigned mask;
+};
+
+constexpr unsigned NEAR_READ = 1u << NEAR_READ_HIT, NEAR_OWN = 1u << NEAR_OWN_HIT;
+
+constexpr MaskedCode masked_codes[] = {
+    // L2_RQSTS
+    {0x24, 0x21, EVENT_OFFCORE, OFFCORE_READS},              // DEMAND_DATA_RD_MISS
+    {0x24, 0x22, EVENT_OFFCORE, OFFCORE_OWNS},               // DEMAND_RFO_MISS
+    {0x24, 0x27, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},  // ALL_DEMAND_MISS
+    {0x24, 0x3f, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},  // MISS
+    {0x24, 0x42, EVENT_OFFCORE, NEAR_OWN},                   // RFO_HIT
+    {0x24, 0xc1, EVENT_OFFCORE, NEAR_READ},                  // DEMAND_DATA_RD_HIT
+    {0x24, 0xc2, EVENT_OFFCORE, NEAR_OWN},                   // DEMAND_RFO_HIT
+    {0x24, 0xe1, EVENT_OFFCORE, OFFCORE_READS | NEAR_READ},  // ALL_DEMAND_DATA_RD
+    {0x24, 0xe2, EVENT_OFFCORE, OFFCORE_OWNS | NEAR_OWN},    // ALL_RFO
+    {0x24, 0xe7, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS | NEAR_HITS},  // ..._REFERENCES
+    {0x24, 0xff, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS | NEAR_HITS},  // REFERENCES
+    // OFFCORE_REQUESTS
+    {0xb0, 0x01, EVENT_OFFCORE, OFFCORE_READS},                 // DEMAND_DATA_RD
+    {0xb0, 0x04, EVENT_OFFCORE, OFFCORE_OWNS},                  // DEMAND_RFO
+    {0xb0, 0x08, EVENT_OFFCORE, OFFCORE_READS},                 // ALL_DATA_RD
+    {0xb0, 0x10, EVENT_OFFCORE, 1u << OFFCORE_READ_MISS},       // L3_MISS_DEMAND_DATA_RD
+    {0xb0, 0x80, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},  // ALL_REQUESTS
+    // MEM_LOAD_RETIRED
+    {0xd1, 0x01, EVENT_LOAD_SOURCES, 1u << LOAD_L1},
+    {0xd1, 0x02, EVENT_LOAD_SOURCES, 1u << LOAD_NEAR},
+    {0xd1, 0x04, EVENT_LOAD_SOURCES, 1u << LOAD_LLC},
+    {0xd1, 0x08, EVENT_LOAD_SOURCES, 1u << LOAD_NEAR | 1u << LOAD_LLC | 1u << LOAD_MEMORY},
+    {0xd1, 0x10, EVENT_LOAD_SOURCES, 1u << LOAD_LLC | 1u << LOAD_MEMORY},
+    {0xd1, 0x20, EVENT_LOAD_SOURCES, 1u << LOAD_MEMORY},
+};
+
+constexpr unsigned FP_EVENT = 0xc7;         // FP_ARITH_INST_RETIRED
+constexpr unsigned HW_INTERRUPTS = 0xcb;    // .RECEIVED
 constexpr unsigned LLC_EVENT = 0x2e;  // LONGEST_LAT_CACHE
 constexpr unsigned LLC_REFERENCES = 0x4f;
 constexpr unsigned LLC_MISSES = 0x41;
@@ -91,6 +133,17 @@ void select_event(unsigned event, unsigned umask, const uint64_t (&offcore_rsp)[
             selector->event = code.is;
             selector->branches = code.branches;
         }
+    for (const MaskedCode &code : masked_codes)
+        if (code.event == event && code.umask == umask) {
+            selector->event = code.is;
+            selector->offcore = code.mask;
+        }
+    if (event == FP_EVENT) {
+        selector->event = EVENT_FP;
+        selector->offcore = umask;
+    }
+    if (event == HW_INTERRUPTS && umask == 0x01)
+        selector->event = EVENT_INTERRUPTS;
     if (event == LLC_EVENT && (umask == LLC_REFERENCES || umask == LLC_MISSES)) {
         selector->event = EVENT_OFFCORE;
         selector->offcore = OFFCORE_MISSES | (umask == LLC_REFERENCES ? OFFCORE_HITS : 0);
@@ -102,12 +155,12 @@ void select_event(unsigned event, unsigned umask, const uint64_t (&offcore_rsp)[
         }
 }
 
-uint64_t of_classes(const uint64_t (&counts)[BRANCH_CLASSES][MODE_COUNT], unsigned classes,
-                    unsigned mode)
+template <unsigned CLASSES>
+uint64_t of_classes(const uint64_t (&counts)[CLASSES][MODE_COUNT], unsigned classes, unsigned mode)
 {
     uint64_t sum = 0;
 
-    for (unsigned of = 0; of < BRANCH_CLASSES; of++)
+    for (unsigned of = 0; of < CLASSES; of++)
         sum += classes >> of & 1 ? counts[of][mode] : 0;
     return sum;
 }
@@ -156,8 +209,6 @@ Selector selector_of_fixed(unsigned n, uint64_t field)
 
 uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
 {
-    uint64_t sum = 0;
-
     switch (selector.event) {
     case EVENT_INSTRUCTIONS:
         return retired[mode];
@@ -179,13 +230,17 @@ uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
     case EVENT_LOAD_LATENCY:
         return slow_loads[mode];
     case EVENT_OFFCORE:
-        for (unsigned kind = 0; kind < OFFCORE_KINDS; kind++)
-            sum += selector.offcore >> kind & 1 ? offcore[kind][mode] : 0;
-        break;
+        return of_classes(offcore, selector.offcore, mode);
+    case EVENT_LOAD_SOURCES:
+        return of_classes(load_sources, selector.offcore, mode);
+    case EVENT_FP:
+        return of_classes(fp, selector.offcore, mode);
+    case EVENT_INTERRUPTS:
+        return interrupts[mode];
     case EVENT_NONE:
         break;
     }
-    return sum;
+    return 0;
 }
 
 uint64_t EventCounts::count(const Selector &selector) const

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "branch.h"
+#include "floating.h"
 
 enum Event {
     EVENT_INSTRUCTIONS,
@@ -21,17 +22,31 @@ enum Event {
     EVENT_STORES,
     EVENT_L1_MISSES,   /* lines brought into L1 */
     EVENT_LOAD_LATENCY, /* loads that took longer than MSR_PEBS_LD_LAT */
-    EVENT_OFFCORE,     /* requests for lines that are not near the core; Selector says which */
+    EVENT_OFFCORE,     /* requests for lines that are not in L1; Selector says which */
+    EVENT_LOAD_SOURCES, /* instructions that load, by where the data was; Selector says where */
+    EVENT_FP,          /* floating-point arithmetic of the classes that Selector names */
+    EVENT_INTERRUPTS,  /* external interrupts */
     EVENT_NONE
 };
 
-/* Requests to the LLC: for a load, or to own the line; found there, or not. */
+/* Requests that miss L1: for a load, or to own the line; found in L2, in the LLC, or not. */
 enum Offcore {
+    NEAR_READ_HIT,
+    NEAR_OWN_HIT,
     OFFCORE_READ_HIT,
     OFFCORE_READ_MISS,
     OFFCORE_OWN_HIT,
     OFFCORE_OWN_MISS,
     OFFCORE_KINDS
+};
+
+/* Where the data of a load was: of several lines, of that which was furthest away. */
+enum LoadSource {
+    LOAD_L1,
+    LOAD_NEAR,
+    LOAD_LLC,
+    LOAD_MEMORY,
+    LOAD_SOURCES
 };
 
 /* As TB_MODES: bit 0 is user mode, bit 1 VMX root operation. */
@@ -49,7 +64,8 @@ enum Shape {
 
 struct Selector {
     Event event = EVENT_NONE;
-    unsigned offcore = 0; /* EVENT_OFFCORE: a bit for each kind that counts */
+    /* EVENT_OFFCORE, _LOAD_SOURCES and _FP: a bit for each kind, source or class that counts */
+    unsigned offcore = 0;
     unsigned branches = 0; /* EVENT_BRANCHES and EVENT_BRANCH_MISSES: one for each class */
     Shape shape = SHAPE_PLAIN;
     bool user = false;
@@ -85,6 +101,9 @@ struct EventCounts {
     uint64_t l1_misses[MODE_COUNT] = {};
     uint64_t slow_loads[MODE_COUNT] = {};
     uint64_t offcore[OFFCORE_KINDS][MODE_COUNT] = {};
+    uint64_t load_sources[LOAD_SOURCES][MODE_COUNT] = {};
+    uint64_t fp[FP_CLASSES][MODE_COUNT] = {};
+    uint64_t interrupts[MODE_COUNT] = {};
     /* The mode of a VM entry that has begun and will retire, or MODE_COUNT: it is the host's. */
     unsigned entering = MODE_COUNT;
 

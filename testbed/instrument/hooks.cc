@@ -103,7 +103,7 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 // Remembers where it came from; its handler's address is known at the next instruction.
 void event_from(Processor &p, Bit64u rip, unsigned vector)
 {
-    p.touched = 0;
+    processor_untouched(p);
     precise_forget(p);
     if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
@@ -124,16 +124,15 @@ CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
     struct tb_hot &hot = tb_hot[p.id];
     CacheOutcome outcome = p.cache.access(paddr);
 
+    static constexpr Offcore kinds[][2] = {
+        {NEAR_OWN_HIT, NEAR_READ_HIT}, {OFFCORE_OWN_HIT, OFFCORE_READ_HIT},
+        {OFFCORE_OWN_MISS, OFFCORE_READ_MISS}};
+
     if (outcome == CACHE_L1)
         return outcome;
     p.events.l1_misses[hot.mode]++;
+    p.events.offcore[kinds[outcome - CACHE_NEAR][load]][hot.mode]++;
     hot.deadline = 0;
-    if (outcome == CACHE_NEAR)
-        return outcome;
-    bool miss = outcome == CACHE_LLC_MISS;
-    Offcore kind = load ? miss ? OFFCORE_READ_MISS : OFFCORE_READ_HIT
-                        : miss ? OFFCORE_OWN_MISS : OFFCORE_OWN_HIT;
-    p.events.offcore[kind][hot.mode]++;
     return outcome;
 }
 
@@ -152,8 +151,11 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
     CacheOutcome outcome = one_line(p, paddr, !store);
     if (last / Cache::LINE_BYTES != paddr / Cache::LINE_BYTES)
         outcome = std::max(outcome, one_line(p, last, !store));
-    if (load)
+    if (load) {
+        p.loaded = true;
+        p.load_source = std::max(p.load_source, static_cast<LoadSource>(outcome));
         precise_load(p, laddr, outcome);
+    }
     if (store)
         precise_store(p, laddr, outcome);
     if (load && p.precise.load.latency > p.pebs.load_latency())
@@ -165,6 +167,7 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
 void tb_init_env(void)
 {
     knobs_init();
+    decode_init();
     machine_init();
 }
 
@@ -208,7 +211,7 @@ void tb_on_mode(unsigned cpu, unsigned user)
     hot.mode = hot.world | user;
     if (p.event_memory) {
         p.event_memory = false;
-        p.touched = 0;
+        processor_untouched(p);
     }
     if (p.event_branch) {
         p.event_branch = false;
@@ -274,6 +277,8 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
         }
     } else {
         apic_vector_arrived(p, vector, where);
+        p.events.interrupts[tb_hot[cpu].mode]++;
+        tb_hot[cpu].deadline = 0;
     }
     event_from(p, rip, vector);
 }
@@ -330,6 +335,8 @@ void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
 
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
 {
+    // What exits has not retired.
+    processor_untouched(processor(cpu));
     vmx_exit_begins(processor(cpu), reason);
 }
 

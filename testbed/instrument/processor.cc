@@ -20,7 +20,7 @@ std::vector<std::unique_ptr<Processor>> processors;
 
 constexpr unsigned BRANCH_EVENTS = 1u << EVENT_BRANCHES | 1u << EVENT_BRANCH_MISSES;
 constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES |
-                                   1u << EVENT_LOAD_LATENCY;
+                                   1u << EVENT_LOAD_LATENCY | 1u << EVENT_LOAD_SOURCES;
 constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 
 }  // namespace
@@ -97,6 +97,7 @@ void processor_plan(Processor &p)
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;
     p.counts_accesses = counted & ACCESS_EVENTS;
+    p.counts_fp = counted & 1u << EVENT_FP;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
     hot.watch = watch;
@@ -107,10 +108,13 @@ void processor_look(Processor &p, bxInstruction_c *i)
     uint64_t now = p.events.instructions();
 
     // Only now it is known that the instruction has retired.
-    p.events.loads[tb_hot[p.id].mode] += (p.touched & TOUCHED_LOAD) != 0;
-    p.events.stores[tb_hot[p.id].mode] += (p.touched & TOUCHED_STORE) != 0;
-    p.events.slow_loads[tb_hot[p.id].mode] += (p.touched & TOUCHED_SLOW) != 0;
-    p.touched = 0;
+    unsigned mode = tb_hot[p.id].mode;
+    p.events.loads[mode] += (p.touched & TOUCHED_LOAD) != 0;
+    p.events.stores[mode] += (p.touched & TOUCHED_STORE) != 0;
+    p.events.slow_loads[mode] += (p.touched & TOUCHED_SLOW) != 0;
+    p.events.load_sources[p.load_source][mode] += p.loaded;
+    p.events.fp[p.fp_class][mode] += p.fp_counts;
+    processor_untouched(p);
     p.pmu.look(now);
     if (p.pebs.format() != PEBS_OFF)
         precise_retired(p, i);
@@ -126,6 +130,14 @@ void processor_touches(Processor &p, unsigned how)
         return;
     p.touched |= how;
     tb_hot[p.id].deadline = 0;
+}
+
+void processor_untouched(Processor &p)
+{
+    p.touched = 0;
+    p.loaded = false;
+    p.load_source = LOAD_L1;
+    p.fp_counts = 0;
 }
 
 // By physical address, past the guest's page tables and its EPT: the word may be the hypervisor's.

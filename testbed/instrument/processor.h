@@ -84,6 +84,13 @@ struct Processor {
     /* What the instruction at hand has done to memory, and whether some counter wants to know. */
     unsigned touched = 0;
     bool counts_accesses = false;
+    /* Where its loads found their data, and the floating-point arithmetic that it is: how often
+     * that counts, and its class. */
+    LoadSource load_source = LOAD_L1;
+    bool loaded = false;
+    unsigned fp_counts = 0;
+    FpClass fp_class = FP_SCALAR_DOUBLE;
+    bool counts_fp = false;
     /* An event is being delivered, whose own accesses are of no instruction. */
     bool event_memory = false;
     /* An event is being delivered: the branch record wants its handler's address. */
@@ -115,6 +122,9 @@ void processor_look(Processor &p, bxInstruction_c *i);
 
 /* The instruction at hand does this to memory (TOUCHED_*), while some counter watches memory. */
 void processor_touches(Processor &p, unsigned how);
+
+/* The instruction at hand does none of what it was seen to do: it is interrupted. */
+void processor_untouched(Processor &p);
 
 /* An NMI of the host's, as a remote processor sends it: first the request, then the NMI. */
 void processor_host_nmi(Processor &p);
