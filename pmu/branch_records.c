@@ -20,7 +20,7 @@ const struct branch_records *records_find(void)
     /* The largest depth, a bit for each eight records, so that who looks for registers now sees
      * every one. */
     if (depths != 0)
-        (void)wrmsr_safe(IA32_LBR_DEPTH, 8 * (32 - (unsigned)__builtin_clz(depths)));
+        (void)wrmsr_safe(IA32_LBR_DEPTH, 8UL * (32 - (unsigned)__builtin_clz(depths)));
     bool found = wrmsr_safe(records->from, 0) && wrmsr_safe(records->control, records->on) &&
                  wrmsr_safe(records->control, 0);
     return found ? records : NULL;

@@ -13,11 +13,14 @@
 #define MSR_PMC0 0x0c1
 #define MSR_PERFEVTSEL0 0x186
 #define MSR_PERF_CAPABILITIES_INDEX 0x345
+#define PERF_CAPABILITIES_LBR_FMT 0x3fu /* all of it set: architectural */
 #define PERF_CAPABILITIES_FW_WRITE (1u << 13)
 #define MSR_GLOBAL_STATUS 0x38e
 #define MSR_GLOBAL_CTRL 0x38f
 #define MSR_GLOBAL_OVF_CTRL 0x390 /* IA32_PERF_GLOBAL_STATUS_RESET from version 4 on */
 #define MSR_A_PMC0 0x4c1
+#define MSR_LASTBRANCH_0_FROM_IP 0x680
+#define MSR_LBR_0_FROM_IP 0x1500
 #define COUNTER_0 1 /* in GLOBAL_CTRL, GLOBAL_STATUS and GLOBAL_OVF_CTRL */
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define EVENTSEL_USR (1u << 16)

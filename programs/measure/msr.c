@@ -2,14 +2,17 @@
  *
  * RDMSR and WRMSR of the PMU's registers, and RDPMC: the thesis's Table 4.1. EVTSEL and CTRL are
  * written 0 over 0, as there, which a hypervisor may find to be no change at all; so there are two
- * items more, in which each write changes an event that is set up, as a profiler does.
- * SDM Vol. 3, "Architectural Performance Monitoring".
+ * items more, in which each write changes an event that is set up, as a profiler does. And a branch
+ * record, of either kind. SDM Vol. 3, "Architectural Performance Monitoring", "Last Branch Records".
  */
 #include "internal.h"
 
 #define NAME "msr"
 #define BASE "empty"
+#define NO_RECORDS "no branch records by IA32_PERF_CAPABILITIES and CPUID"
 #define BASE_CHANGE "empty_change"
+#define LEAF_1_ECX_PDCM (1u << 15)
+#define LEAF_7_EDX_ARCH_LBR (1u << 19)
 /* Counts nothing here, because all of this is CPL 0. */
 #define USER_BRANCHES (EVENT_BRANCHES | EVENTSEL_USR)
 
@@ -61,6 +64,33 @@ static void changes(const struct pmu *pmu, uint32_t region)
     change_item(&ctrl, pmu, MSR_GLOBAL_CTRL, &start, USER_BRANCHES | EVENTSEL_EN, 0);
 }
 
+/* The first record's FROM; 0: a hypervisor or the processor shows no records. */
+static uint32_t record_index(void)
+{
+    uint64_t format = 0;
+
+    if (cpuid_leaf(1).ecx & LEAF_1_ECX_PDCM)
+        format = msr_read(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_LBR_FMT;
+    if (format == PERF_CAPABILITIES_LBR_FMT)
+        return cpuid_leaf(7).edx & LEAF_7_EDX_ARCH_LBR ? MSR_LBR_0_FROM_IP : 0;
+    return format != 0 ? MSR_LASTBRANCH_0_FROM_IP : 0;
+}
+
+static void records(uint32_t region)
+{
+    const struct item read = {NAME, "rdmsr_lbr_from", BASE, region};
+    const struct item write = {NAME, "wrmsr_lbr_from", BASE, region + 1};
+    struct loop registers = {.rax = 0, .rcx = record_index()};
+
+    if (registers.rcx == 0) {
+        item_skip(&read, NO_RECORDS);
+        item_skip(&write, NO_RECORDS);
+        return;
+    }
+    measure_loop(&read, loop_rdmsr, &registers);
+    measure_loop(&write, loop_wrmsr, &registers);
+}
+
 void measure_msr(void)
 {
     const struct item empty = {NAME, "empty", NULL, REGION_MSR_FIRST};
@@ -79,4 +109,5 @@ void measure_msr(void)
             measure_loop(&item, items[i].function, &registers);
     }
     changes(pmu, REGION_MSR_FIRST + 1 + ITEMS);
+    records(REGION_MSR_FIRST + 1 + ITEMS + 3);
 }

@@ -60,6 +60,7 @@ static const struct job jobs[] = {
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */
+    {"recordbranches", job_recordbranches}, /* perf record -b */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"kvm", job_kvm}, /* the test kernel or Linux under KVM */

@@ -89,6 +89,7 @@ int job_hotplug(void);
 int job_loops(void);
 int job_statall(void);
 int job_recordall(void);
+int job_recordbranches(void);
 int job_kexec(void);
 int job_panic(void);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * perfall.c: the jobs that run Debian's own perf over all processors: perf stat -a -A must count on
- * each, perf record -a must sample each. Only the larger initramfs has perf. What is measured is
- * /init loops: one /loop pinned to each processor.
+ * each, perf record -a must sample each; and perf record -b with the branch records that come with
+ * its samples. Only the larger initramfs has perf. What is measured is /init loops: one /loop pinned
+ * to each processor.
  */
 #include "payload.h"
 #include "smp.h"
@@ -17,6 +18,7 @@
 #define SAMPLES "/tmp/samples"
 #define SCRIPT "/tmp/script"
 #define PERIOD "20011"
+#define RECORDS 32 /* with each sample */
 
 int job_loops(void)
 {
@@ -117,4 +119,51 @@ int job_recordall(void)
         failed |= samples[cpu] < wanted - 1 || samples[cpu] > wanted + 1;
     }
     return failed || status != 0;
+}
+
+/* Both addresses of a branch, "0xFROM/0xTO/...", go into the checksum; cycles do not. */
+static unsigned long long checked(unsigned long long sum, const char *record)
+{
+    for (int slashes = 0; *record != '\0' && slashes < 2; record++) {
+        slashes += *record == '/';
+        sum = (sum ^ (unsigned char)*record) * 0x100000001b3ull; /* FNV-1a */
+    }
+    return sum;
+}
+
+/* perf script prints one line a sample: a blank and a record, for each record. */
+int job_recordbranches(void)
+{
+    char *const record[] = {PERF, "record", "-b", "-e", "branches:u", "-c", PERIOD, "-o", SAMPLES,
+                            "/loop", NULL};
+    char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "brstack", NULL};
+    unsigned long long sum = 0xcbf29ce484222325ull;
+    long long samples = 0, records = 0, full = 0;
+    int failed = perf_lift_limits() != 0, status = run("/tmp/record.out", record);
+    char *text, *rest = NULL, *inner = NULL;
+
+    if (status == 0) {
+        status = run(SCRIPT, script);
+    }
+    text = read_text(SCRIPT);
+    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        int here = 0;
+
+        for (char *word = strtok_r(line, " ", &inner); word != NULL;
+             word = strtok_r(NULL, " ", &inner)) {
+            sum = checked(sum, word);
+            here++;
+        }
+        samples += here > 0;
+        records += here;
+        full += here == RECORDS;
+    }
+    printf("recordbranches: status=%d samples=%lld records=%lld full=%lld sum=%llx wanted=%lld\n",
+           status, samples, records, full, sum, (LOOP_ROUNDS + 1ll) / atoi(PERIOD));
+    if (status != 0) {
+        text = read_text("/tmp/record.out");
+        printf("recordbranches: said=\"%s\"\n", text == NULL ? "" : text);
+    }
+    return failed || status != 0 || samples == 0;
 }

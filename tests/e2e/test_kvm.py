@@ -28,7 +28,8 @@ EXITS = {
              "cpuid_blocked": {"CPUID": 1}},
     "pmi": {"lvtpc_write": {"WRMSR": 1}},
 }
-SKIPPED = {("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
+SKIPPED = {("msr", "rdmsr_lbr_from"), ("msr", "wrmsr_lbr_from"),
+           ("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
 LINUX_MEMORY = 1024  # MiB, half of them its guest's
 # A PMI, of the test kernel as of Linux: the NMI's exit and the handler's accesses, LVTPC's among

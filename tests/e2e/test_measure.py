@@ -14,10 +14,12 @@ COLUMNS = ("native", "intercept", "msr", "msr+nmi")
 MSR_ITEMS = ["rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl", "wrmsr_ctrl",
              "rdmsr_status", "rdpmc"]
 MSR_CHANGES = ["wrmsr_evtsel_change", "wrmsr_ctrl_change"]
+MSR_RECORDS = ["rdmsr_lbr_from", "wrmsr_lbr_from"]
 # Item by item: the base; "" for none.
 ITEMS = {
     "msr": {"empty": "", **dict.fromkeys(MSR_ITEMS, "empty"),
-            "empty_change": "", **dict.fromkeys(MSR_CHANGES, "empty_change")},
+            "empty_change": "", **dict.fromkeys(MSR_CHANGES, "empty_change"),
+            **dict.fromkeys(MSR_RECORDS, "empty")},
     "exit": {"empty": "", "empty_rax": "", "cpuid": "empty_rax", "vmcall": "empty_rax",
              "inl": "empty", "outl": "empty", "inl_passed": "empty", "cpuid_blocked": "empty_rax"},
     "pmi": {"empty": "", "vmcall_unknown": "", "overflow_to_handler": "", "handler_to_iret": "",
@@ -29,7 +31,7 @@ A1K_BRANCHES = 100000
 # Items that are one value, with its metric.
 VALUES = {"pmi": {"apic": "x2apic"}}
 SWITCH = {"vmcall_unknown", "pmu_switch"}
-SKIPPED = {"native": {"vmcall"} | SWITCH, "kvm": {"inl_passed"} | SWITCH}
+SKIPPED = {"native": {"vmcall"} | SWITCH, "kvm": {"inl_passed"} | SWITCH | set(MSR_RECORDS)}
 # Basic exit reasons.
 NMI, INTERRUPT, CPUID, VMCALL, IO, WRMSR = "0", "1", "10", "18", "30", "32"
 EXIT_REASONS = {"cpuid": CPUID, "cpuid_blocked": CPUID, "vmcall": VMCALL, "inl": IO, "outl": IO}
@@ -121,7 +123,7 @@ def expect_complete(boot, column):
 def expect_free_msrs(boot):
     """Each access is one instruction of the guest and nothing else."""
     costs = figures(boot, "msr")
-    for item in MSR_ITEMS + MSR_CHANGES:
+    for item in MSR_ITEMS + MSR_CHANGES + MSR_RECORDS:
         assert costs[item] == (1, 0, {}), f"{item}: instructions, root instructions, exits: " \
                                           f"{costs[item]}, wanted (1, 0, {{}})"
 
@@ -194,7 +196,7 @@ def test_msr_fails_with_intercept(lab):
     boot = boot_of(lab, "intercept")
     text = expect_fails(expect_free_msrs, boot)
     costs = figures(boot, "msr")
-    for item in MSR_ITEMS + MSR_CHANGES:
+    for item in MSR_ITEMS + MSR_CHANGES + MSR_RECORDS:
         assert sum(costs[item][2].values()) == 1, f"{item}: {costs[item]}, wanted one exit"
     return text
 
@@ -294,7 +296,7 @@ def test_no_pmu(lab):
     """Without a PMU the rest is still measured, and what needs one says that it is missing."""
     boot = run(lab, "measure-no-pmu", Plan().add(WORD), config="pmu=off")
     expect_ok(boot, [WORD])
-    need = {"msr": MSR_ITEMS + MSR_CHANGES, "exit": [], "a1k": list(ITEMS["a1k"]),
+    need = {"msr": MSR_ITEMS + MSR_CHANGES + MSR_RECORDS, "exit": [], "a1k": list(ITEMS["a1k"]),
             "pmi": ["overflow_to_handler", "handler_to_iret", "lvtpc_write", "pmu_switch"]}
     for experiment, items in ITEMS.items():
         skipped = [row["item"] for row in boot.lines("bench")

@@ -51,44 +51,44 @@ static const struct {
 #define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
 /* By the job's word. */
-static const struct {
+static const struct other {
     char letter;
     uint32_t hypercall;
     uint64_t how; /* RDX */
     uint32_t region;
-} others_by_word[] = {
+} users[] = {
     {'w', HYPERCALL_HOST_WORK, 0, REGION_WORK},
     {'r', HYPERCALL_HOST_WORK, HOST_WORK_RECORDS, REGION_WORK_RECORDS},
     {'g', HYPERCALL_TEST_OTHER_GUEST, 0, REGION_OTHER_GUEST},
     {'b', HYPERCALL_TEST_OTHER_GUEST, WITHOUT_SWITCH, REGION_OTHER_GUEST_BARE},
 };
-enum other { OTHER_WORK, OTHER_WORK_RECORDS, OTHER_GUEST, OTHER_GUEST_BARE, OTHERS };
+#define USERS (sizeof(users) / sizeof(users[0]))
 
 static uint64_t checked, absent, fixed, kept, theirs;
 
-static bool work_runs(enum other other)
+static bool work_runs(const struct other *other)
 {
-    region_mark(others_by_word[other].region, true);
+    region_mark(other->region, true);
     struct hypercall_registers r = hypercall_all(HYPERCALL_HOST_WORK, WORK_BRANCHES, WORK_PERIOD,
-                                                 others_by_word[other].how);
-    region_mark(others_by_word[other].region, false);
+                                                 other->how);
+    region_mark(other->region, false);
     if (r.rax == WORK_BRANCHES / WORK_PERIOD &&
-        (other == OTHER_WORK || (r.rcx >= OWN_RECORDS_MIN && r.rcx <= LBR_RECORDS)))
+        (other->how == 0 || (r.rcx >= OWN_RECORDS_MIN && r.rcx <= LBR_RECORDS)))
         return true;
     tap_note("host work gave %ld, and %lu branch records of its own", r.rax, r.rcx);
     return false;
 }
 
-static bool other_runs(enum other other, uint32_t msr, uint64_t value)
+static bool other_runs(const struct other *other, uint32_t msr, uint64_t value)
 {
-    if (other < OTHER_GUEST)
+    if (other->hypercall == HYPERCALL_HOST_WORK)
         return work_runs(other);
-    uint32_t region = others_by_word[other].region;
+    uint32_t region = other->region;
     if (rdmsr(IA32_PERF_GLOBAL_STATUS) != 0)
         region = REGION_OTHER_GUEST_STATUS;
     region_mark(region, true);
     struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_OTHER_GUEST, msr, value,
-                                                 others_by_word[other].how);
+                                                 other->how);
     region_mark(region, false);
     if (r.rax == 0 && (r.rbx == value || msr == IA32_PERF_GLOBAL_STATUS_RESET))
         return true;
@@ -106,7 +106,7 @@ static void judge(uint32_t msr, uint64_t now, uint64_t ours, uint64_t others)
         tap_note("MSR 0x%x: read 0x%lx, wrote 0x%lx", msr, now, ours);
 }
 
-static bool check(enum other other, uint32_t msr, uint64_t ours, uint64_t others)
+static bool check(const struct other *other, uint32_t msr, uint64_t ours, uint64_t others)
 {
     uint64_t before, now;
 
@@ -125,7 +125,7 @@ static bool check(enum other other, uint32_t msr, uint64_t ours, uint64_t others
 }
 
 /* Overflow bits have registers of their own to set and clear them. */
-static bool check_status(enum other other)
+static bool check_status(const struct other *other)
 {
     wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_BITS);
     bool ran = other_runs(other, IA32_PERF_GLOBAL_STATUS_RESET, STATUS_BITS);
@@ -139,12 +139,12 @@ static bool check_status(enum other other)
  * the test fails). */
 void test_context(const struct job *job)
 {
-    enum other other = OTHER_WORK;
+    const struct other *other = users;
     bool ran = true;
 
-    while (other < OTHERS - 1 && others_by_word[other].letter != job->word[0])
+    while (other < users + USERS - 1 && other->letter != job->word[0])
         other++;
-    if (!hypervisor_offers(job, others_by_word[other].hypercall))
+    if (!hypervisor_offers(job, other->hypercall))
         return;
     checked = absent = fixed = kept = theirs = 0;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
