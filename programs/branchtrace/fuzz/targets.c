@@ -169,7 +169,7 @@ static bool parse_session(const uint8_t *d, size_t n)
 }
 
 const struct target targets[TARGETS] = {
-    {"magic", parse_magic, "AAAA"},     {"tlv", parse_tlv, "\x01\x02zz\x02\x01z"},
+    {"magic", parse_magic, "PAAA"},     {"tlv", parse_tlv, "\x01\x02zz\x02\x01z"},
     {"nest", parse_nest, "a(b)c"},          {"config", parse_config, "[a]=1"},
     {"utf8", parse_utf8, "caf\xc3\xa9"},    {"copy", parse_copy, "\x01z\x01y"},
     {"session", parse_session, "HELLO\nQUIT"},
