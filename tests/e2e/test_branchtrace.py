@@ -50,7 +50,7 @@ def check_good(lab, entry):
 
 
 def test_native(lab):
-    """Natively each list is the emulator's own, branch by branch: user, kernel, both, over sleeps."""
+    """Natively each list is the emulator's own, branch by branch: user, kernel, over sleeps."""
     _, counts = check_good(lab, "native")
     return f"{sum(counts.values())} branches in {len(counts)} lists"
 
@@ -84,8 +84,8 @@ def test_same(lab):
 
 
 def test_losses_are_found(lab):
-    """Too long a period, a forgotten record, a period shorter than the PMI's way back: each is said,
-    and each list is not the emulator's."""
+    """Too long a period, a forgotten record, a period shorter than the PMI's way back: each is
+    said, and each list is not the emulator's."""
     done = lists(lab, "native")
     for region in BAD:
         assert row(done, region)["complete"] == "0", row(done, region)
