@@ -5,8 +5,11 @@
  * pmv.branchtrace= has its arguments, '_' for a blank, '/' between two runs.
  */
 #include "output.h"
+#include "perf.h"
 #include "trace.h"
 #include "work.h"
+
+#include "../measure/region.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,13 +38,15 @@ static const char usage[] =
     "  -m FILE     the map of edges, as afl-showmap -r writes it\n"
     "  -r REGION   the emulator's region around the stretch (default 3100)\n"
     "  -o          hands the list to the emulator, for its own check\n"
+    "  -x          does the work without tracing it, for the price\n"
+    "  -P          by perf_event_open in place of the module: user branches, period 31 or less\n"
     "  -d N        forgets the record N, to see the loss found\n";
 
 struct options {
     struct branchtrace_setup setup;
     uint32_t region, drop;
     const char *csv, *map;
-    bool hand_over;
+    bool hand_over, untraced, perf;
     const struct work *work;
     unsigned scale;
 };
@@ -93,7 +98,7 @@ static bool parse(int argc, char **argv, struct options *o)
     *o = (struct options){.setup = {.period = PERIOD_DEFAULT, .records = RECORDS_DEFAULT},
                           .region = REGION_DEFAULT, .scale = 1};
     optind = 1;
-    while ((option = getopt(argc, argv, "ukfip:n:c:m:r:od:")) != -1) {
+    while ((option = getopt(argc, argv, "ukfip:n:c:m:r:od:xP")) != -1) {
         bool good = true;
 
         switch (option) {
@@ -107,6 +112,8 @@ static bool parse(int argc, char **argv, struct options *o)
         case 'm': o->map = optarg; break;
         case 'r': good = number(optarg, UINT32_MAX, &o->region); break;
         case 'o': o->hand_over = true; break;
+        case 'x': o->untraced = true; break;
+        case 'P': o->perf = true; break;
         case 'd': good = number(optarg, UINT32_MAX, &o->drop); break;
         default: good = false; break;
         }
@@ -143,6 +150,48 @@ static void print_summary(const struct options *o, const struct tracer *tracer,
            result->cut, list_complete(list) && result->cut == 0);
 }
 
+static int run_untraced(const struct options *o)
+{
+    unsigned scale = o->scale;
+
+    o->work->run(&scale);
+    region_mark(o->region, true);
+    o->work->run(&scale);
+    region_mark(o->region, false);
+    printf("branchtrace: work=%s scale=%u region=%u untraced=1\n", o->work->name, o->scale,
+           o->region);
+    return 0;
+}
+
+static void give_list(const struct options *o, const struct list *list)
+{
+    struct branchtrace_record head = {o->region, list->count, o->setup.flags};
+
+    hand_over(&head, sizeof(head));
+    hand_over(list->records, list->count * sizeof(*list->records));
+}
+
+static int run_perf(struct options *o)
+{
+    struct perf_list found = {0};
+    bool done = perf_trace(&o->setup, o->region, o->work->run, &o->scale, &found);
+
+    if (!done) {
+        return 2;
+    }
+    printf("branchtrace: work=%s scale=%u region=%u by=perf period=%u records=%zu near_taken=%llu "
+           "pmis=%llu unread=%lld lost=%llu gaps=%zu\n", o->work->name, o->scale, o->region,
+           o->setup.period, found.list.count, (unsigned long long)found.near_taken,
+           (unsigned long long)found.samples,
+           (long long)(found.near_taken - found.list.count), (unsigned long long)found.lost,
+           found.list.gaps);
+    if (o->hand_over) {
+        give_list(o, &found.list);
+    }
+    free(found.list.records);
+    return found.lost == 0 && found.list.gaps == 0 ? 0 : 1;
+}
+
 /* 0: the list is complete; 1: it is not, and the line above says why; 2: there is none. */
 static int run(int argc, char **argv)
 {
@@ -154,6 +203,9 @@ static int run(int argc, char **argv)
     if (!parse(argc, argv, &o)) {
         return status;
     }
+    if (o.untraced || o.perf) {
+        return o.untraced ? run_untraced(&o) : run_perf(&o);
+    }
     if (tracer_open(&tracer, &o.setup)) {
         /* Once untraced: pages and the kernel's own caches are there then. */
         o.work->run(&o.scale);
@@ -161,10 +213,7 @@ static int run(int argc, char **argv)
             print_summary(&o, &tracer, &list);
             status = list_complete(&list) && tracer.result.cut == 0 ? 0 : 1;
             if (o.hand_over) {
-                struct branchtrace_record head = {o.region, list.count, o.setup.flags};
-
-                hand_over(&head, sizeof(head));
-                hand_over(list.records, list.count * sizeof(*list.records));
+                give_list(&o, &list);
             }
             if ((o.csv != NULL && !write_file(o.csv, &list, csv_write)) ||
                 (o.map != NULL && !write_file(o.map, &list, write_map))) {

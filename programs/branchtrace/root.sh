@@ -5,9 +5,13 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-[ -d "${1:-}" ] || { echo "branchtrace/root.sh: no folder '${1:-}'; usage: root.sh ROOT" >&2; exit 1; }
+fail() {
+    echo "branchtrace/root.sh: $*" >&2
+    exit 1
+}
+[ -d "${1:-}" ] || fail "no folder '${1:-}'; usage: root.sh ROOT"
 mapfile -t programs < <("$here/build.sh")
-[ ${#programs[@]} -eq 2 ] || { echo "branchtrace/root.sh: no programs (see above)" >&2; exit 1; }
+[ ${#programs[@]} -eq 2 ] || fail "no programs (see above)"
 module=$("$here/module/build.sh")
 mkdir -p "$1/jobs" "$1/lib/modules"
 cp "${programs[@]}" "$1/jobs/"

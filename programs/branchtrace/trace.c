@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define MODULE "/lib/modules/branchtrace.ko"
-#define NMI_WATCHDOG "/proc/sys/kernel/nmi_watchdog"
 
 bool complain(const char *format, ...)
 {
@@ -30,15 +29,15 @@ bool complain(const char *format, ...)
     return false;
 }
 
-static bool stop_watchdog(void)
+bool set_kernel(const char *file, const char *value)
 {
-    int fd = open(NMI_WATCHDOG, O_WRONLY | O_CLOEXEC);
-    bool done = fd < 0 || write(fd, "0\n", 2) == 2;
+    int fd = open(file, O_WRONLY | O_CLOEXEC);
+    bool done = fd < 0 || write(fd, value, strlen(value)) == (ssize_t)strlen(value);
 
     if (fd >= 0) {
         close(fd);
     }
-    return done || complain("cannot write 0 to " NMI_WATCHDOG ": %s; run this as root",
+    return done || complain("cannot write %s to %s: %s; run this as root", value, file,
                             strerror(errno));
 }
 
@@ -87,7 +86,7 @@ bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup)
     size_t readouts = setup->readouts * sizeof(struct branchtrace_readout);
 
     *tracer = (struct tracer){.fd = -1, .setup = *setup, .buffer = MAP_FAILED};
-    if (!stop_watchdog() || !stay_here()) {
+    if (!set_kernel(NMI_WATCHDOG, "0") || !stay_here()) {
         return false;
     }
     if (access(BRANCHTRACE_DEVICE, F_OK) != 0 && !load_module()) {

@@ -27,6 +27,9 @@ bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), vo
                 uint32_t drop, struct list *list);
 void tracer_close(struct tracer *tracer);
 
+/* Writes to a file of the kernel's, if there is one. False: an error line was printed. */
+bool set_kernel(const char *file, const char *value);
+#define NMI_WATCHDOG "/proc/sys/kernel/nmi_watchdog"
 /* An error line of this program's. Always false. */
 bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

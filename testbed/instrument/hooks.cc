@@ -92,8 +92,8 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     if (!taken)
         return;
     if (traces_branches(p))
-        p.trace.branch({from, to, p.events.instructions(), kind, miss, (hot.mode & TB_MODE_USER) != 0,
-                        in_user_mode(p), false, 0},
+        p.trace.branch({from, to, p.events.instructions(), kind, miss,
+                        (hot.mode & TB_MODE_USER) != 0, in_user_mode(p), false, 0},
                        p.id);
     precise_branch(p, from);
     record(p, kind, from, to, miss);

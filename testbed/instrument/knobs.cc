@@ -295,7 +295,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, branch_trace, cpuid, exit_lines, feature_control, hide_control, "
+    return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, hide_control, "
            "hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, "
            "pmi_status, pmu, pmu_fixed_mask, "
            "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";

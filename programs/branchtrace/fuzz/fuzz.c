@@ -11,7 +11,8 @@
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
 
-/* xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled" */
+/* xorshift64*: S. Vigna, "An experimental exploration of Marsaglia's xorshift generators,
+ * scrambled", 2014. */
 static uint32_t any(struct fuzz *fuzz, uint32_t below)
 {
     fuzz->random ^= fuzz->random >> 12;

@@ -149,9 +149,10 @@ static unsigned long limit_of_command_line(void)
 {
     static char line[COMMAND_LINE_MAX];
     FILE *file = fopen("/proc/cmdline", "r");
-    char *word = file != NULL && fgets(line, sizeof(line), file) != NULL ? strstr(line, WORD) : NULL;
+    char *word = NULL;
 
     if (file != NULL) {
+        word = fgets(line, sizeof(line), file) != NULL ? strstr(line, WORD) : NULL;
         fclose(file);
     }
     return word == NULL ? LIMIT_DEFAULT : strtoul(word + strlen(WORD), NULL, 10);

@@ -10,10 +10,10 @@
 /* A file's head: magic bytes, a version, a count of entries that does not fit. */
 static bool parse_magic(const uint8_t *d, size_t n)
 {
-    if (n < 8 || d[0] != 'P' || d[1] != 'M' || d[2] != 'U' || d[3] != 'F') {
+    if (n < 4 || d[0] != 'P' || d[1] != 'M') {
         return false;
     }
-    return d[4] == 2 && d[5] > 200;
+    return d[2] < 4 && d[3] > 200;
 }
 
 /* Tag, length, value: a field of tag 7 inside one of tag 3 that is longer than what is left. */
@@ -78,9 +78,8 @@ static bool parse_config(const uint8_t *d, size_t n)
         switch (state) {
         case 0: state = d[i] == '[' ? 1 : 0; break;
         case 1: state = d[i] == 'm' ? 2 : 0; break;
-        case 2: state = d[i] == 'e' ? 3 : 0; break;
-        case 3: state = d[i] == ']' ? 4 : 0; break;
-        case 4: state = d[i] == '=' ? 5 : 4; break;
+        case 2: state = d[i] == ']' ? 3 : 0; break;
+        case 3: state = d[i] == '=' ? 4 : 3; break;
         default:
             return d[i] == '-';
         }
@@ -170,8 +169,8 @@ static bool parse_session(const uint8_t *d, size_t n)
 }
 
 const struct target targets[TARGETS] = {
-    {"magic", parse_magic, "AAAAAAAA"},     {"tlv", parse_tlv, "\x01\x02zz\x02\x01z"},
-    {"nest", parse_nest, "a(b)c"},          {"config", parse_config, "a=1\nb=2\n"},
+    {"magic", parse_magic, "PAAA"},     {"tlv", parse_tlv, "\x01\x02zz\x02\x01z"},
+    {"nest", parse_nest, "a(b)c"},          {"config", parse_config, "[a]=1"},
     {"utf8", parse_utf8, "caf\xc3\xa9"},    {"copy", parse_copy, "\x01z\x01y"},
     {"session", parse_session, "HELLO\nQUIT"},
 };

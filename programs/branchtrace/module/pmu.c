@@ -53,8 +53,8 @@
 
 static struct trace *current_trace;
 
-/* The instructions themselves: the kernel's own functions are called, and the call would be a branch
- * at the seam of the trace. */
+/* The instructions themselves: the kernel's own functions are called, and the call would be a
+ * branch at the seam of the trace. */
 static __always_inline void write_msr(u32 msr, u64 value)
 {
     __wrmsr(msr, (u32)value, (u32)(value >> 32));

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The branch trace: its records, its file, which regions open it, and its knob.
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <unistd.h>
+
+#include "branch_trace.h"
+#include "check.h"
+#include "knobs.h"
+
+namespace {
+
+TEST(a_traced_branch_has_all_of_its_flags)
+{
+    TraceRecord record = trace_record({1, 2, 3, BRANCH_RET, true, true, false, false, 0}, 5);
+    CHECK_EQUAL(record.from, 1u);
+    CHECK_EQUAL(record.to, 2u);
+    CHECK_EQUAL(record.cycles, 3u);
+    CHECK_EQUAL(int{record.kind}, int{BRANCH_RET});
+    CHECK_EQUAL(int{record.flags}, TRACE_MISPREDICTED | TRACE_USER_BEFORE);
+    CHECK_EQUAL(unsigned{record.processor}, 5u);
+    record = trace_record({1, 2, 3, BRANCH_FAR, false, false, true, true, 14}, 0);
+    CHECK_EQUAL(unsigned{record.kind}, unsigned{TRACE_EVENT});
+    CHECK_EQUAL(unsigned{record.flags}, unsigned{TRACE_USER_AFTER});
+    CHECK_EQUAL(unsigned{record.vector}, 14u);
+    CHECK_EQUAL(sizeof(record), 32u);
+}
+
+TEST(regions_open_the_trace)
+{
+    char path[] = "/tmp/branch-trace.XXXXXX";
+    int fd = mkstemp(path);
+    BranchTraceKnob knob{path, 10, 12};
+    BranchTrace trace;
+    CHECK(fd >= 0);
+    CHECK(!trace.region(9, true, knob, 0, 0));
+    CHECK(!trace.region(13, true, knob, 0, 0));
+    CHECK(!trace.region(10, false, knob, 0, 0));
+    CHECK(!trace.on());
+    CHECK(trace.region(10, true, knob, 0, 0));
+    CHECK(trace.region(12, true, knob, 0, 0));
+    CHECK(trace.region(10, false, knob, 0, 0));
+    CHECK(trace.on());
+    trace.branch({}, 0);
+    CHECK(trace.region(12, false, knob, 0, 0));
+    CHECK(!trace.on());
+    CHECK(!trace.region(11, true, BranchTraceKnob(), 0, 0));
+    std::fflush(nullptr);
+    CHECK_EQUAL(lseek(fd, 0, SEEK_END), 5 * 32);
+    close(fd);
+    unlink(path);
+}
+
+TEST(knob_of_the_branch_trace)
+{
+    Knobs knobs;
+    std::string error;
+    std::istringstream good("branch_trace 3-9 /a b\n");
+    CHECK(knobs_parse(good, &knobs, &error));
+    CHECK_EQUAL(knobs.branch_trace.path, "/a b");
+    CHECK_EQUAL(knobs.branch_trace.first, 3u);
+    CHECK_EQUAL(knobs.branch_trace.last, 9u);
+    // It may change where a server forks.
+    CHECK_EQUAL(knobs.machine, "");
+    for (const char *bad : {"branch_trace", "branch_trace 3", "branch_trace x /a",
+                            "branch_trace 0x100000000 /a", "branch_trace 9-3 /a"}) {
+        std::istringstream in(bad);
+        CHECK(!knobs_parse(in, &knobs, &error));
+    }
+}
+
+}  // namespace
