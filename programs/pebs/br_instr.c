@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 #define SYS_EXIT 60
-#define SHIFTS 3
+#define SHIFTS 12
+#define COMPARES 21
 #define TAPS 0xb4bcd35cu
 
 static unsigned seed = 0x1234567u;
@@ -30,7 +31,7 @@ __attribute__((noinline)) static int cmp_end(const volatile unsigned *at, unsign
 {
     unsigned sum = 0;
 
-    for (int i = 0; i < SHIFTS; i++)
+    for (int i = 0; i < COMPARES; i++)
         sum += *at < end;
     return sum == 0;
 }

@@ -7,7 +7,7 @@
 #
 # Words of the kernel's command line:
 #   pmv.pebs=some|all    all: also branch records, call chains, data accesses of all kinds, BTS
-#   pmv.rounds=20000     of /br_instr
+#   pmv.rounds=4000      of /br_instr
 set -u
 job=pebs
 # shellcheck source=programs/workloads/common.sh
@@ -48,7 +48,7 @@ case $(word pmv.pebs some) in
     some | all) ;;
     *) give_up "pmv.pebs=$(word pmv.pebs some), wanted some or all" ;;
 esac
-rounds=$(whole pmv.rounds 20000) || exit 1
+rounds=$(whole pmv.rounds 4000) || exit 1
 hide_kernel_symbols
 # In this order: without a limit of time the rate cannot be set any more.
 echo 1000000 > /proc/sys/kernel/perf_event_max_sample_rate
@@ -81,5 +81,5 @@ if [ "$(word pmv.pebs some)" = all ]; then
     perf mem report -i $data --stdio 2> /dev/null |
         awk '/Local RAM|L1|L2|L3/ { n += $2 } END { print "pebs: case=mem records=" n + 0 }'
     # Every branch, by the branch trace store.
-    try bts ip,addr -d -e branches:u -c 1 /br_instr 500
+    try bts ip,addr -d -e branches:u -c 1 /br_instr 100
 fi
