@@ -229,8 +229,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     if (name == "pebs") {
         if (!parse_choice(value, {"off", "3", "4"}, &choice))
             return "off, 3 or 4";
-        static constexpr PebsFormat formats[] = {PEBS_OFF, PEBS_FORMAT_SKYLAKE, PEBS_FORMAT_ADAPTIVE};
-        knobs->pebs = formats[choice];
+        knobs->pebs = choice == 0   ? PEBS_OFF
+                      : choice == 1 ? PEBS_FORMAT_SKYLAKE
+                                    : PEBS_FORMAT_ADAPTIVE;
         return nullptr;
     }
     if (name == "pebs_late")
