@@ -274,8 +274,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, cpuid, exit_lines, feature_control, hide_control, hide_feature, msr, "
-           "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_mask, "
-           "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
+           "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, "
+           "pmu_fixed_mask, pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace
