@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * br_instr.c: the program with two hot functions whose shares precise sampling is compared by, after
- * the one of the cover letter "Enable Guest PEBS via DS" (LKML, 2021-01-04): a shift register whose
- * branches follow its bits, and a comparison that ends the loop. Without a C library, whose start
- * depends on what CPUID says: its user instructions are the same everywhere.
+ * br_instr.c: the program with two hot functions whose shares precise sampling is compared by, by
+ * the example of the cover letter "Enable Guest PEBS via DS" (LKML, 2021-01-04): a shift register
+ * whose branches follow its bits, and a comparison that ends the loop. Without a C library, whose
+ * start depends on what CPUID says: its user instructions are the same everywhere.
  * Usage: br_instr ROUNDS [REGION]    REGION: an emulator's region around the loop
  */
 #include <stddef.h>
 
 #define SYS_EXIT 60
-#define SHIFTS 3
+#define SHIFTS 15
+#define COMPARES 15
 #define TAPS 0xb4bcd35cu
 
 static unsigned seed = 0x1234567u;
@@ -30,7 +31,7 @@ __attribute__((noinline)) static int cmp_end(const volatile unsigned *at, unsign
 {
     unsigned sum = 0;
 
-    for (int i = 0; i < SHIFTS; i++)
+    for (int i = 0; i < COMPARES; i++)
         sum += *at < end;
     return sum == 0;
 }

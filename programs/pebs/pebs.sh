@@ -7,9 +7,9 @@
 #
 # Words of the kernel's command line:
 #   pmv.pebs=some|all    all: also branch records, call chains, data accesses of all kinds, BTS
-#   pmv.rounds=20000     of /br_instr
+#   pmv.rounds=40000     of /br_instr
 set -u
-job=pebs
+export job=pebs
 # shellcheck source=programs/workloads/common.sh
 . /workloads/common.sh
 
@@ -33,7 +33,8 @@ try() { # try NAME FIELDS RECORD...
     perf record -N -o $data "$@" > $log 2>&1 || give_up "$name: $(tail -n 1 $log)"
     after=$(pmis)
     perf script -i $data -F "$fields" > $list 2> $log || give_up "$name: $(tail -n 1 $log)"
-    lost=$(perf report -i $data --stats 2> /dev/null | awk '/LOST|THROTTLE/ { n += $3 } END { print n + 0 }')
+    lost=$(perf report -i $data --stats 2> /dev/null |
+        awk '/LOST|THROTTLE/ { n += $3 } END { print n + 0 }')
     echo "pebs: case=$name records=$(grep -c . $list) pmis=$((after - before)) lost=$lost" \
         "digest=$(md5sum < $list | cut -c 1-16)"
 }
@@ -48,7 +49,7 @@ case $(word pmv.pebs some) in
     some | all) ;;
     *) give_up "pmv.pebs=$(word pmv.pebs some), wanted some or all" ;;
 esac
-rounds=$(whole pmv.rounds 20000) || exit 1
+rounds=$(whole pmv.rounds 40000) || exit 1
 hide_kernel_symbols
 # In this order: without a limit of time the rate cannot be set any more.
 echo 1000000 > /proc/sys/kernel/perf_event_max_sample_rate
@@ -61,25 +62,28 @@ try access event,ip,addr -d -e instructions:uppp,cpu/mem-loads,ldlat=30/upp,cpu/
     -c 101 /access
 /br_instr "$rounds" $region_plain
 /region $region_record begin
-try br_instr event,ip,sym -e instructions:uppp,branches:upp -c 1009 /br_instr "$rounds" $region_large
+try br_instr event,ip,sym -e instructions:uppp,branches:upp -c 10007 \
+    /br_instr "$rounds" $region_large
 /region $region_record end
 # Shares, in percent of the samples of the first event.
 awk '$1 == "instructions:uppp:" { n++; of[$3]++ }
-    END { for (f in of) printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n }' \
-    $list | sort
-try each event,ip -b -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
+    END {
+        for (f in of)
+            printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n
+    }' $list | sort
+try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
 
 if [ "$(word pmv.pebs some)" = all ]; then
-    try brstack ip,brstack -b -e instructions:uppp -c 10007 /br_instr "$rounds"
-    try prec_dist event,ip -e cpu/event=0xc0,umask=1/uppp -c 1009 /br_instr "$rounds"
-    try callgraph ip,sym --call-graph lbr -e instructions:upp -c 10007 /br_instr "$rounds"
+    try brstack ip,brstack -b -e instructions:uppp -c 100003 /br_instr "$rounds"
+    try prec_dist event,ip -e cpu/event=0xc0,umask=1/uppp -c 10007 /br_instr "$rounds"
+    try callgraph ip,sym --call-graph lbr -e instructions:upp -c 100003 /br_instr "$rounds"
     try weight event,ip,addr,weight -d --weight -e cpu/mem-loads,ldlat=3/upp -c 11 /access
-    try registers ip,iregs --intr-regs=ax,bx,cx,dx,si,di,bp,sp,r8,r15 -e branches:uppp -c 1009 \
+    try registers ip,iregs --intr-regs=ax,bx,cx,dx,si,di,bp,sp,r8,r15 -e branches:uppp -c 10007 \
         /br_instr "$rounds"
     # As a user calls it: by frequency, all of the machine's levels; no list to compare.
     perf mem record -t load -o $data /access > $log 2>&1 || give_up "mem: $(tail -n 1 $log)"
     perf mem report -i $data --stdio 2> /dev/null |
         awk '/Local RAM|L1|L2|L3/ { n += $2 } END { print "pebs: case=mem records=" n + 0 }'
     # Every branch, by the branch trace store.
-    try bts ip,addr -d -e branches:u -c 1 /br_instr 500
+    try bts ip,addr -d -e branches:u -c 1 /br_instr 100
 fi

@@ -246,8 +246,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     if (name == "pebs") {
         if (!parse_choice(value, {"off", "3", "4"}, &choice))
             return "off, 3 or 4";
-        static constexpr PebsFormat formats[] = {PEBS_OFF, PEBS_FORMAT_SKYLAKE, PEBS_FORMAT_ADAPTIVE};
-        knobs->pebs = formats[choice];
+        knobs->pebs = choice == 0   ? PEBS_OFF
+                      : choice == 1 ? PEBS_FORMAT_SKYLAKE
+                                    : PEBS_FORMAT_ADAPTIVE;
         return nullptr;
     }
     if (name == "pebs_late")
@@ -297,8 +298,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     }
     return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, hide_control, "
            "hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, "
-           "pmi_status, pmu, pmu_fixed_mask, "
-           "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
+           "pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, pmu_version, reset_button, "
+           "show_control, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Processor event based sampling by the debug store: its MSRs and its records, in format 3 (Skylake)
- * or in format 4 with the adaptive baseline (Ice Lake). Which counter has a record due is the PMU's
- * (pmu.h), where the record goes is ds.h's. Knows no Bochs. SDM Vol. 3, "Processor Event Based
- * Sampling (PEBS)", "Adaptive PEBS"; layouts and bits as Linux has them (arch/x86/events/intel/ds.c,
- * asm/perf_event.h).
+ * Processor event based sampling by the debug store: its MSRs and its records, in format 3
+ * (Skylake) or in format 4 with the adaptive baseline (Ice Lake). Which counter has a record due is
+ * the PMU's (pmu.h), where the record goes is ds.h's. Knows no Bochs. SDM Vol. 3, "Processor Event
+ * Based Sampling (PEBS)", "Adaptive PEBS"; layouts and bits as Linux has them
+ * (arch/x86/events/intel/ds.c, asm/perf_event.h).
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct PebsState {
     uint64_t tsc = 0;
 };
 
-/* What a load or store did. Latencies are stand-ins of the cache model: they tell its levels apart. */
+/* What a load or store did. Latencies are stand-ins: they tell the cache model's levels apart. */
 struct PebsAccess {
     uint64_t linear = 0;
     uint64_t source = 0;
@@ -47,7 +47,7 @@ public:
     PebsFormat format() const { return format_; }
     /* Its bits of IA32_PERF_CAPABILITIES. */
     uint64_t capabilities() const;
-    /* IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG and MSR_PEBS_LD_LAT; all absent where the format is off. */
+    /* IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG and MSR_PEBS_LD_LAT; absent where the format is off. */
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
 

@@ -71,9 +71,9 @@ public:
     /* Further bits of IA32_PERF_CAPABILITIES. */
     void set_capabilities(uint64_t bits) { capabilities_ = bits; }
 
-    /* The counters that PEBS samples. Their overflow sets no bit of GLOBAL_STATUS and raises no PMI:
-     * it arms the counter, and the record is of the next instruction with an event of its. With
-     * precise distribution the record is of the one that overflowed. */
+    /* The counters that PEBS samples. Their overflow sets no bit of GLOBAL_STATUS and raises no
+     * PMI: it arms the counter, and the record is of the next instruction with an event of its.
+     * With precise distribution the record is of the one that overflowed. */
     void set_pebs(uint64_t counters);
     /* Those whose record the last look() has found due. */
     PebsDue pebs_due() const;

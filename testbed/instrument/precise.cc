@@ -52,7 +52,7 @@ bool compares(unsigned opcode)
     return false;
 }
 
-// Bochs leaves a REP instruction that an interrupt splits as if it were complete; RIP has not moved.
+// Bochs leaves a REP instruction that an interrupt splits as if it were complete; RIP stays.
 bool split(BX_CPU_C *cpu, bxInstruction_c *i)
 {
     Bit64u rcx = cpu->gen_reg[BX_64BIT_REG_RCX].rrx;

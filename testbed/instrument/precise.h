@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Joins PEBS and BTS with Bochs' processor: when a record is due it is made of the processor's
- * registers and stored by linear address, with the page tables in use, as the supervisor. An access
- * that faults leaves by Bochs' longjmp, as the fault of an instruction does. SDM Vol. 3, "BTS and DS
- * Save Area".
+ * registers and stored by linear address, with the page tables in use, as the supervisor. An
+ * access that faults leaves by Bochs' longjmp, as the fault of an instruction does. SDM Vol. 3,
+ * "BTS and DS Save Area".
  */
 #pragma once
 

@@ -105,7 +105,8 @@ def test_no_exit(lab):
     return f"{stored['pebs']} records; {exits[EXIT_CPUID]['count']} CPUIDs in perf record"
 
 
-@pytest.mark.parametrize("region", [REGION_LARGE, REGION_EACH], ids=["overhead_large", "overhead_each"])
+@pytest.mark.parametrize("region", [REGION_LARGE, REGION_EACH],
+                         ids=["overhead_large", "overhead_each"])
 def test_overhead(lab, region):
     native, guest = (overhead(sampled(lab, entry), region) for entry in ("native", "msr+nmi"))
     assert native > 0 and abs(native - guest) <= MAX_OVERHEAD_DIFFERENCE, (native, guest)

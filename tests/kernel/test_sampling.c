@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * PEBS by the debug store, with exits between the sampled instructions: each record is of the
- * instruction that it has to be of; the buffer's threshold raises a PMI that shows in one bit alone;
- * and an access to a buffer that is not there faults, or is refused. The debug store is at addresses
- * that root mode does not have, the kernel's own. SDM Vol. 3, "Processor Event Based Sampling (PEBS)",
- * "BTS and DS Save Area"; the record is Skylake's, format 3.
+ * instruction that it has to be of; the buffer's threshold raises a PMI that shows in one bit
+ * alone; and an access to a buffer that is not there faults, or is refused. The debug store is at
+ * addresses that root mode does not have, the kernel's own. SDM Vol. 3, "Processor Event Based
+ * Sampling (PEBS)", "BTS and DS Save Area"; the record is Skylake's, format 3.
  */
 #include "kernel.h"
 

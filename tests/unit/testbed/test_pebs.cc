@@ -136,7 +136,8 @@ TEST(pebs_msrs_and_capabilities_by_format)
 {
     PmuShape shape;
     shape.fixed = 0xf;
-    Pebs off(PEBS_OFF, shape), old(PEBS_FORMAT_SKYLAKE, shape), adaptive(PEBS_FORMAT_ADAPTIVE, shape);
+    Pebs off(PEBS_OFF, shape), old(PEBS_FORMAT_SKYLAKE, shape);
+    Pebs adaptive(PEBS_FORMAT_ADAPTIVE, shape);
     uint64_t value;
     CHECK_EQUAL(off.write_msr(IA32_PEBS_ENABLE, 0), MSR_ABSENT);
     CHECK_EQUAL(off.capabilities(), 0u);
