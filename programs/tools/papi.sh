@@ -76,7 +76,8 @@ while read -r name source _ arguments seconds when _; do
     [ "$said" = 0 ] || tail -n "$said" "$output" | sed "s/^/papi-said: $name: /"
 done < /papi/tests
 if [ $count -eq 0 ]; then
-    echo "papi: error=\"pmv.papi=$which, wanted quick, full, or names out of programs/tools/papi.txt\""
+    echo "papi: error=\"pmv.papi=$which, wanted quick, full, or names of" \
+        "programs/tools/papi.txt\""
     exit 1
 fi
 echo "papi: tests=$count"

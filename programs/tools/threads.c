@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * threads.c: what PAPI's own tests of threads do not say: whose overflow it was, to the last one, and
- * whether a count by RDPMC stays whole when its thread moves. Links PAPI as anybody's program does.
+ * threads.c: what PAPI's own tests of threads do not say: whose overflow it was, to the last one,
+ * and whether a count by RDPMC stays whole when its thread moves. Links PAPI as any program does.
  *
  *   threads overflow   threads that share processor 0 and give it away after each block of work
  *   threads migrate    two threads that swap the processors 0 and 1 after each block of work

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_tools.py: tools that people use, unchanged, natively and in the guest (programs/tools/): PAPI's
-# utilities and its own tests end alike, an overflow reaches the thread that caused it, a count by
+# test_tools.py: tools that people use, unchanged, natively and in the guest (programs/tools/):
+# PAPI's utilities and its own tests end alike, an overflow reaches the thread that caused it, a count by
 # RDPMC stays whole when its thread moves, scaled counts are as natively, and so is perf test.
 # FULL=1: all of PAPI's tests, and the other policies.
 import os
@@ -11,8 +11,8 @@ from policies import NMI, RDPMC
 
 FULL = os.environ.get("FULL") == "1"
 WHICH = "full" if FULL else "quick"
-# Linux takes the processor for one of 500 MHz: a tick, and a turn of multiplexed events, comes after
-# two million instructions, so that tests of some hundred million have many.
+# Linux takes the processor for one of 500 MHz: a tick, and a turn of multiplexed events, comes
+# after two million instructions, so that tests of some hundred million have many.
 KNOBS = "tsc_hz 500000000\n"
 LIMIT = 200_000
 WAYS_TO_END = ("PASSED", "WARNED", "SKIPPED", "FAILED", "ENDED", "TIMEOUT", "CRASHED", "-")
