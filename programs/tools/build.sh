@@ -3,8 +3,9 @@
 # Builds an initramfs with tools that people use, and prints its path. Fetches packages into the
 # cache, installs nothing. Usage: build.sh papi|perf [cloud|stock]
 #   papi  Debian's PAPI: its utilities as they are, its own tests compiled from the sources of
-#         papi-examples, and threads.c; the small image with an archive behind it
-#   perf  the jobs multiplex and perftest behind the tests' image, which has perf
+#         papi-examples, and threads.c; an archive, and the small image behind it
+#   perf  the jobs multiplex and perftest, and behind them the tests' image, which has perf
+# What is compressed comes last: the kernel finds nothing behind an image of lz4.
 set -euo pipefail
 
 fail() {
@@ -106,8 +107,8 @@ fill_perf() {
 
 "fill_$what"
 {
-    cat "$base"
     archive "$root"
+    cat "$base"
 } > "$root.new"
 mv "$root.new" "$image"
 echo "$image"

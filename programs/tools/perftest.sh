@@ -9,7 +9,7 @@
 PATH=/bin:/usr/bin:/usr/sbin:/sbin
 export PATH
 output=/tmp/perftest
-seconds=2
+seconds=1
 
 range=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^pmv.perftest=//p' | tail -n 1)
 number=${range%-*}
