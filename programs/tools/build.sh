@@ -4,7 +4,7 @@
 # cache, installs nothing. Usage: build.sh papi|perf [cloud|stock]
 #   papi  Debian's PAPI: its utilities as they are, its own tests compiled from the sources of
 #         papi-examples, and threads.c; an archive, and the small image behind it
-#   perf  the jobs multiplex and perftest, and behind them the tests' image, which has perf
+#   perf  the job multiplex, and behind it the tests' image, which has perf
 # What is compressed comes last: the kernel finds nothing behind an image of lz4.
 set -euo pipefail
 
@@ -102,7 +102,6 @@ fill_papi() {
 
 fill_perf() {
     install -m 755 "$here/multiplex.sh" "$root/jobs/multiplex"
-    install -m 755 "$here/perftest.sh" "$root/jobs/perftest"
 }
 
 "fill_$what"
