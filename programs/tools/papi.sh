@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# papi.sh: the job `papi`: runs PAPI's utilities and tests (/papi/tests, which is tests.txt) as they
+# papi.sh: the job `papi`: runs PAPI's utilities and tests (/papi/tests, which is papi.txt) as they
 # are, and says how each ended, by PAPI's own words. Run by busybox sh as the guest's root.
 #
 # Words of the kernel's command line, with what is taken without them:
-#   pmv.papi=quick     which: quick, full (all), or names with commas
+#   pmv.papi=quick     which: quick, full (quick ones, too), or names with commas
 #   pmv.papi_said=0    that many of the last lines that each test printed, too
 # Prints "papi: test=NAME result=RESULT status=STATUS", and for what did not pass why.
 PATH=/bin:/usr/bin
@@ -41,7 +41,7 @@ reason() {
 
 wanted() { # wanted NAME WHEN
     case $which in
-        full) [ "$2" != no ] ;;
+        full) [ "$2" = quick ] || [ "$2" = full ] ;;
         quick) [ "$2" = quick ] ;;
         *) echo ",$which," | grep -q ",$1," ;;
     esac
@@ -76,7 +76,8 @@ while read -r name source _ arguments seconds when _; do
     [ "$said" = 0 ] || tail -n "$said" "$output" | sed "s/^/papi-said: $name: /"
 done < /papi/tests
 if [ $count -eq 0 ]; then
-    echo "papi: error=\"pmv.papi=$which, wanted quick, full, or names out of programs/papi/tests.txt\""
+    echo "papi: error=\"pmv.papi=$which, wanted quick, full, or names of" \
+        "programs/tools/papi.txt\""
     exit 1
 fi
 echo "papi: tests=$count"
