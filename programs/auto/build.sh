@@ -24,7 +24,8 @@ mapfile -t kernel < <("$top/programs/kernel.sh" "$flavour")
 [ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
 modules=${kernel[1]}
 images=("$("$top/programs/payload/build.sh" --kvm "$flavour")"
-    "$("$top/programs/payload/build.sh" --bench "$flavour")")
+    "$("$top/programs/payload/build.sh" --bench "$flavour")"
+    "$("$top/programs/payload/build.sh" --real "$flavour")")
 own_module=$("$top/programs/module/build.sh" "$flavour")
 
 # Disks of PCs and servers, sticks, keyboards for the stick's shell, and the file system of an EFI

@@ -116,7 +116,7 @@ long fill_{at}(const struct node *list)
 
 def main():
     scale, folder = int(sys.argv[1]), sys.argv[2]
-    for name, make in (("text", text), ("flow", flow), ("sql", sql), ("source.c", source)):
+    for name, make in (("text", text), ("flow", flow), ("sql", sql), ("source.i", source)):
         with open(f"{folder}/{name}", "w", encoding="ascii") as out:
             out.write(make(scale))
 

@@ -54,7 +54,7 @@ run() { # run PROGRAM PERF...: perf's words stand before the command
             set -- "$@" /usr/bin/sqlite3 -batch :memory:
             ;;
         python3) set -- "$@" /usr/bin/python3 -S -B $here/stones.py $((scale * 500)) ;;
-        cc1) set -- "$@" /usr/bin/cc1 -quiet -O2 $inputs/source.c -o $output.s ;;
+        cc1) set -- "$@" /usr/bin/cc1 -fpreprocessed -quiet -O2 $inputs/source.i -o $output.s ;;
         glpsol) set -- "$@" /usr/bin/glpsol --mincost $inputs/flow ;;
         *) give_up "pmv.real: found '$program', wanted of gzip, bzip2, xz, sqlite3, python3, cc1," \
             "glpsol" ;;
