@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --kexec | --bench | --real | --real-small | --kvm |
-#    --kvm-small | --kvm-bench | --kvm-real] [cloud|stock]
+# Usage: build.sh [--tools | --kexec | --bench | --real | --kvm | --kvm-small |
+#    --kvm-bench | --kvm-real] [cloud|stock]
 #    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
@@ -12,8 +12,8 @@
 #            a program /jobs/NAME in it is the job NAME for the kernel command line's
 #            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
 #            when a file in it changes, so that a script may build what it likes.
-#   --real, --real-small  the image for programs/real: also perf, busybox, and Debian's own programs,
-#            or of these gzip and glpsol alone
+#   --real   the image for programs/real: also perf, busybox, and all of the programs there, of
+#            which --bench has gzip and glpsol
 #   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
 #            programs/kvm/, and the test kernel ($TEST_KERNEL, else build/kernel.bzImage) for its
 #            guest
@@ -28,13 +28,12 @@ fail() {
 
 variant=small
 case ${1:-} in
-    --tools | --kexec | --bench | --real | --real-small | --kvm | --kvm-small | --kvm-bench | \
-        --kvm-real)
+    --tools | --kexec | --bench | --real | --kvm | --kvm-small | --kvm-bench | --kvm-real)
         variant=${1#--}
         shift
         ;;
-    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --real," \
-        "--real-small, --kvm, --kvm-small, --kvm-bench or --kvm-real" ;;
+    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --real, --kvm," \
+        "--kvm-small, --kvm-bench or --kvm-real" ;;
 esac
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -150,15 +149,11 @@ fill_kvm-real() {
     fill_kvm-small
 }
 
-fill_real() { # fill_real [PROGRAM...]
+fill_real() {
     fill_small
     fill_perf
     add_busybox "$root" "$packages"
-    "$top/programs/real/root.sh" "$root" "$@"
-}
-
-fill_real-small() {
-    fill_real gzip glpsol
+    "$top/programs/real/root.sh" "$root" all
 }
 
 fill_bench() {
@@ -169,7 +164,7 @@ fill_bench() {
     add_program "$root" "$packages" usr/sbin/nginx
     add_program "$root" "$packages" usr/bin/wrk
     for script in "$top"/programs/*/root.sh; do
-        if [ -x "$script" ] && [[ $script != */real/root.sh ]]; then
+        if [ -x "$script" ]; then
             "$script" "$root"
         fi
     done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# root.sh: adds the real programs, their inputs and the job `real` to the guest's root. Not of every
-# image: the compiler alone has 33 MB. Usage: root.sh ROOT [PROGRAM...]    (default: all of them)
+# root.sh: adds the real programs, their inputs and the job `real` to the guest's root. Not all to
+# every image: the compiler alone has 33 MB. Usage: root.sh ROOT [all]    (default: gzip and glpsol)
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,11 +12,13 @@ fail() {
 }
 # shellcheck source=programs/payload/parts.sh
 . "$top/programs/payload/parts.sh"
-[ -d "${1:-}" ] || fail "no folder '${1:-}'; usage: root.sh ROOT [PROGRAM...]"
+[ -d "${1:-}" ] || fail "no folder '${1:-}'; usage: root.sh ROOT [all]"
 root=$1
-shift
-wanted=("$@")
-[ $# -gt 0 ] || wanted=(gzip bzip2 xz sqlite3 python3 cc1 glpsol)
+case ${2:-} in
+    '') wanted=(gzip glpsol) ;;
+    all) wanted=(gzip bzip2 xz sqlite3 python3 cc1 glpsol) ;;
+    *) fail "found '$2', wanted all or nothing" ;;
+esac
 own=$(mktemp -d "$root/.real.XXXXXX")
 trap 'rm -rf "$own"' EXIT
 packages=$("$top/programs/workloads/fetch.sh" gzip bzip2 xz-utils sqlite3 glpk-utils \
@@ -56,10 +58,10 @@ for name in "${wanted[@]}"; do
             find "$own/$library" -name __pycache__ -prune -exec rm -r {} +
             ;;
         cc1) add "$(only 'usr/lib*/gcc/x86_64-linux-gnu/*/cc1')" usr/bin/cc1 ;;
-        xz | sqlite3 | glpsol) add "usr/bin/$name" ;;
-        *) fail "found '$name', wanted gzip, bzip2, xz, sqlite3, python3, cc1 or glpsol" ;;
+        *) add "usr/bin/$name" ;;
     esac
 done
+echo "${wanted[*]}" > "$root/real/programs"
 install -m 755 "$here/real.sh" "$root/jobs/real"
 install -m 644 "$top/programs/workloads/common.sh" "$root/workloads/common.sh"
 install -m 644 "$here/stones.py" "$here/inputs.py" "$root/real/"

@@ -46,7 +46,8 @@ def image(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("programs", "accuracy", "root.sh"), root])
         archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input=b"jobs\njobs/accuracy\njobs/scenarios\n", stdout=subprocess.PIPE, cwd=root,
+                                 input=b"jobs\njobs/accuracy\njobs/scenarios\n",
+                                 stdout=subprocess.PIPE, cwd=root,
                                  check=True, timeout=BACKSTOP_SECONDS).stdout
     together = os.path.join(lab.keep, "accuracy.img")
     with open(lab.initrd(), "rb") as small, open(together, "wb") as out:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_real.py: Debian's own programs (programs/real), natively and under msr+nmi: each branch of
 # user mode is counted, each instruction but the CPUIDs that exit, and the same functions have the
-# same samples. FULL=1: all of the programs, and Debian's KVM.
+# same samples. Everyday two of the programs, in the boots of test_workloads.py; FULL=1: all of
+# them, and Debian's KVM.
 import functools
 import os
 
 import pytest
+import test_workloads
 
 from machine import STATUS_POWEROFF, path, tool
 
@@ -29,9 +31,11 @@ def image(variant):
 
 
 def boot(lab, column, name="", efi=None):
+    if not FULL:
+        return test_workloads.boot_of(lab, column)
     return lab.emulator(f"real-{column}{name}", entry=column, jobs="real", append=WORDS,
                         config="console=none", memory=MEMORY, limit=LIMIT, efi=efi,
-                        initrd=image("--real" if FULL else "--real-small"))
+                        initrd=image("--real"))
 
 
 def cells(done, job="real"):

@@ -13,6 +13,7 @@ from rooms import rooms
 
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
+          "programs/real",
           "programs/kvm", "programs/check", "tests/check", "tests/hooks", "tests/mutants", "tests/fuzz",
           "tests/fuzz/planted", "tests/unit", "tests/vtd"]
 BAD = "tests/static/bad.c"
