@@ -17,6 +17,10 @@ MILLIONS_A_SECOND = 200
 MITIGATIONS = "indirect_target_selection=off spectre_bhi=off"
 
 
+# With several processors Linux wants a clock whose rate is as CPUID says (testbed/README.md).
+KNOBS = "tsc_hz 500000000\n"
+
+
 def kernel_append(boot):
     return "tests=" + ",".join(boot.words)
 
@@ -71,7 +75,8 @@ class Launcher:
                 boot.name, entry=boot.column if columns.is_pmuvisor(boot.column) else "native",
                 config=boot.config, kernel=self.kernel(boot.program), initrd=initrd,
                 efi=self.efi(boot), append=append, jobs=",".join(boot.jobs), model=MODEL,
-                memory=boot.memory, limit=boot.limit * MILLIONS_A_SECOND)
+                memory=boot.memory, cpus=boot.cpus, knobs=KNOBS if boot.cpus > 1 else None,
+                limit=boot.limit * MILLIONS_A_SECOND)
         return self.qemu(boot, initrd, append)
 
     def qemu(self, boot, initrd, append):

@@ -14,6 +14,7 @@ import figures  # noqa: E402
 import machine_table  # noqa: E402
 import more_tables  # noqa: E402
 import page  # noqa: E402
+import perfctr_tables  # noqa: E402
 import plots  # noqa: E402
 import predict  # noqa: E402
 import published  # noqa: E402
@@ -172,6 +173,7 @@ def machine_html(machine, prefix):
              page.paragraph(perfctr_sentence()),
              page.table_html(accuracy_tables.reads_table(machine), prefix),
              page.table_html(accuracy_tables.long_table(machine), prefix)]
+    body += [page.table_html(table, prefix) for table in perfctr_tables.all_tables(machine)]
     return body + prediction_html(machine, drawn, prefix)
 
 
@@ -229,7 +231,7 @@ def text_of(machines):
             out += textpage.fact_lines(tables.must_hold(machine)) + [""]
         shown = [table for _, group in tables_of(machine) for table in group] + cost_tables(machine)
         shown += [more_tables.ablation_table(machine), accuracy_tables.short_table(machine),
-                  accuracy_tables.reads_table(machine)]
+                  accuracy_tables.reads_table(machine), *perfctr_tables.all_tables(machine)]
         lines = predict.predictions(machine)
         if lines:
             shown += [predict.prediction_table(lines), predict.cost_table()]

@@ -45,7 +45,7 @@ columns_table=$top/bench/columns.txt
 # shellcheck source=bench/columns.sh
 . "$top/bench/columns.sh"
 # As programs/auto/jobs.sh has them.
-jobs=(msr exit pmi a1k a1 profile nginx accuracy)
+jobs=(msr exit pmi a1k a1 profile nginx accuracy scenarios real)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -4,9 +4,11 @@
  */
 #pragma once
 
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../measure/region.h"
 
@@ -31,6 +33,10 @@ enum region {
     REGION_RDPMC = 2600, /* READS counts read by RDPMC */
     REGION_READ = 2601,  /* READS counts read by read() */
     REGION_EXITS = 2602, /* EXITS CPUID instructions */
+    REGION_SCENARIOS = 2610, /* as those of a program, and */
+    REGION_OWN = 3,          /* its threads on two processors */
+    REGION_MIGRATED = 4,     /* its threads moved between two processors all the time */
+    REGION_OVERFLOWS = 2620, /* plus the event's number and, times ten, that of the threads */
     REGION_UNMARKED = 2699, /* for the passes that are not looked at */
 };
 
@@ -68,7 +74,7 @@ struct program {
 };
 
 extern const struct program loop_program, sort_program, chase_program, stream_program,
-    hash_program, matrix_program;
+    hash_program, matrix_program, mixed_program;
 
 /* measured.asm: enables the group of fd, runs, disables it. Its own part of the counts: */
 #define MEASURED_INSTRUCTIONS 14u
@@ -95,12 +101,16 @@ uint64_t loop_run(void *rounds);
 struct counters {
     int fd[EVENTS]; /* fd[0] is the group's leader */
     volatile struct perf_event_mmap_page *page[EVENTS];
+    int tsc; /* also of the group; -1: this kernel does not count it */
 };
 
 struct counts {
     uint64_t value[EVENTS];
+    uint64_t tsc; /* while the thread ran, in all modes; 0: not counted */
 };
 
+int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
+                    unsigned long flags);
 /* The five events of this thread, in one group, not yet enabled. Says what is wrong when false. */
 bool counters_open(struct counters *c, bool user_only);
 /* Maps their pages, for RDPMC. */
@@ -116,13 +126,16 @@ bool counters_stop_watchdog(void);
 /* The count by RDPMC, after the protocol of <linux/perf_event.h>; false: not to be had this way. */
 bool counter_rdpmc(const volatile struct perf_event_mmap_page *page, uint64_t *count);
 
-/* main.c. All values of a metric, one for each pass; item is NAME.EVENT and so on. */
+/* main.c. What the lines are of: accuracy or scenarios. */
+extern const char *experiment;
+
 struct options {
     unsigned passes;
     uint64_t scale;
     uint64_t bytes;
 };
 
+/* All values of a metric, one for each pass; item is NAME.EVENT and so on. */
 void print_region(const char *item, uint32_t region, uint64_t operations);
 void print_values(const char *item, const char *metric, uint64_t *values, unsigned count);
 void print_skip(const char *item, const char *why);
@@ -136,11 +149,25 @@ bool rdpmc_alone(const struct options *options);
 bool rdpmc_threads(const struct options *options);
 bool exits_alone(void);
 
-/* Runs work(argument) in THREADS threads of this processor at once; number is from 1. */
+/* scenarios.c: one program in the arrangements of perfctr-xen's section 5.1.1; overflow.c: PMIs of
+ * threads, its section 5.1.2. */
+bool scenarios(const struct options *options);
+bool overflows(const struct options *options);
+
+/* Where threads run: all on one processor; each on its own, as far as there are enough; or moved to
+ * any, again and again, by numbers that are the same each time. */
+enum place {
+    PLACE_SHARED,
+    PLACE_OWN,
+    PLACE_MIGRATED,
+};
+
+/* Runs work(argument) in several threads at once; number is from 1. */
 struct thread_work {
     bool (*work)(struct thread_work *own);
     void *argument;
     unsigned number;
+    enum place place;
     bool done;
 };
 
@@ -148,8 +175,20 @@ struct thread_work {
 void threads_meet(void);
 /* How often the calling thread has given the processor to another one. */
 uint64_t thread_switches(void);
+
+#define THREADS_MAX 4
+/* How many processors this process may use, at most PROCESSORS_MAX. */
+#define PROCESSORS_MAX 64
+unsigned processors_usable(void);
+/* All threads to come run on the processor that this runs on. */
+bool threads_stay_here(void);
 /* region: from when all threads are ready to when all are done. */
-bool threads_run(struct thread_work work[THREADS], uint32_t region);
+bool threads_run(struct thread_work *work, unsigned count, enum place place, uint32_t region);
+/* passes.c: a program in THREADS threads; the items end in `.LETTER1` and so on. */
+bool passes_together(const struct program *program, enum place place, char letter, uint32_t region,
+                     const struct options *options);
+bool passes_alone(const struct program *program, enum pages pages, uint32_t region,
+                  const struct options *options);
 
 /* Deterministic numbers: a 64-bit xorshift. */
 static inline uint64_t next_random(uint64_t *state)

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -16,6 +16,11 @@
 
 #define NMI_WATCHDOG "/proc/sys/kernel/nmi_watchdog"
 #define COUNTER_BITS 64
+/* Linux's PMU "msr", whose one event without a check of the processor is the TSC:
+ * Documentation/ABI/testing/sysfs-bus-event_source-devices-events. */
+#define MSR_PMU_TYPE "/sys/bus/event_source/devices/msr/type"
+#define MSR_PMU_TSC "/sys/bus/event_source/devices/msr/events/tsc"
+#define NUMBER_TEXT_MAX 32
 
 const char *const event_names[EVENTS] = {"cycles", "instructions", "branches", "llc_references",
                                          "llc_misses"};
@@ -26,14 +31,46 @@ static const uint64_t event_config[EVENTS] = {
     PERF_COUNT_HW_CACHE_MISSES,
 };
 
-static int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
-                           unsigned long flags)
+int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
+                    unsigned long flags)
 {
     return (int)syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags);
 }
 
+/* The number after the prefix in a file of sysfs; false: there is none. */
+static bool number_of(const char *name, const char *prefix, uint64_t *number)
+{
+    char text[NUMBER_TEXT_MAX] = "";
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    bool found = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
+                 strncmp(text, prefix, strlen(prefix)) == 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    *number = found ? strtoull(text + strlen(prefix), NULL, 0) : 0;
+    return found;
+}
+
+/* It has no modes to choose from: what the kernel does for the thread is in its count. */
+static int open_tsc(int leader)
+{
+    uint64_t type, event;
+    struct perf_event_attr attr = {.size = sizeof(attr)};
+
+    if (!number_of(MSR_PMU_TYPE, "", &type) || !number_of(MSR_PMU_TSC, "event=", &event)) {
+        return -1;
+    }
+    attr.type = (uint32_t)type;
+    attr.config = event;
+    attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
+                       PERF_FORMAT_TOTAL_TIME_RUNNING;
+    return perf_event_open(&attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
+}
+
 bool counters_open(struct counters *c, bool user_only)
 {
+    c->tsc = -1;
     for (unsigned i = 0; i < EVENTS; i++) {
         c->fd[i] = -1;
         c->page[i] = MAP_FAILED;
@@ -59,6 +96,7 @@ bool counters_open(struct counters *c, bool user_only)
                           event_names[i], strerror(error));
         }
     }
+    c->tsc = open_tsc(c->fd[0]);
     return true;
 }
 
@@ -83,6 +121,9 @@ void counters_close(struct counters *c)
             close(c->fd[i]);
         }
     }
+    if (c->tsc >= 0) {
+        close(c->tsc);
+    }
 }
 
 void counters_enable(const struct counters *c)
@@ -99,10 +140,12 @@ void counters_reset(const struct counters *c)
 bool counters_read(const struct counters *c, struct counts *counts)
 {
     struct {
-        uint64_t events, time_enabled, time_running, value[EVENTS];
-    } group;
+        uint64_t events, time_enabled, time_running, value[EVENTS + 1];
+    } group = {0};
+    uint64_t wanted = EVENTS + (c->tsc >= 0);
+    size_t bytes = sizeof(group) - (EVENTS + 1 - wanted) * sizeof(uint64_t);
 
-    if (read(c->fd[0], &group, sizeof(group)) != sizeof(group) || group.events != EVENTS) {
+    if (read(c->fd[0], &group, sizeof(group)) != (ssize_t)bytes || group.events != wanted) {
         return failed("cannot read the counters: %s", strerror(errno));
     }
     if (group.time_running == 0 || group.time_enabled != group.time_running) {
@@ -111,7 +154,8 @@ bool counters_read(const struct counters *c, struct counts *counts)
                       (unsigned long long)group.time_running,
                       (unsigned long long)group.time_enabled);
     }
-    memcpy(counts->value, group.value, sizeof(group.value));
+    memcpy(counts->value, group.value, sizeof(counts->value));
+    counts->tsc = group.value[EVENTS];
     return true;
 }
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * main.c: the accuracy experiment: programs of deterministic work, whose events are counted through
  * the kernel's perf_event_open(). The same counts natively and in a guest mean that the guest's PMU
- * is as exact as the processor's own. One line on stdout for each count.
- * Usage: accuracy [PASSES:SCALE:MIB]; PASSES of each program, each SCALE times as long, MIB the
- * working set of those that have a large one. Without an argument the kernel command line's last
- * word pmv.accuracy= is taken, if there is one. Without a PMU: one error line, and status 1.
+ * is as exact as the processor's own. One line on stdout for each count. Under the name `scenarios`
+ * the experiment of that name: one program in several arrangements, and PMIs of threads.
+ * Usage: accuracy|scenarios [PASSES:SCALE:MIB]; PASSES of each program, each SCALE times as long,
+ * MIB the working set of those that have a large one. Without an argument the kernel command line's
+ * last word pmv.accuracy= is taken, if there is one. Without a PMU: one error line, and status 1.
  */
-#define _GNU_SOURCE /* CPU_SET and sched_setaffinity() */
 #include "accuracy.h"
 
 #include "../measure/statistics.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +23,7 @@
 #define NUMBER_MAX 1000000u
 #define WORDS 3u
 #define WORD "pmv.accuracy="
+#define SCENARIOS "scenarios" /* the program's name for the other experiment */
 #define COMMAND_LINE_MAX 4096
 #define MIB_SHIFT 20
 
@@ -35,12 +34,14 @@ static const struct program *const programs[] = {
     &loop_program, &sort_program, &chase_program, &stream_program, &hash_program, &matrix_program,
 };
 
+const char *experiment = "accuracy";
+
 bool failed(const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    printf("accuracy: error=\"");
+    printf("%s: error=\"", experiment);
     vprintf(format, arguments);
     printf("\"\n");
     va_end(arguments);
@@ -49,19 +50,19 @@ bool failed(const char *format, ...)
 
 void print_region(const char *item, uint32_t region, uint64_t operations)
 {
-    printf("bench: experiment=accuracy item=%s region=%u ops=%llu\n", item, region,
+    printf("bench: experiment=%s item=%s region=%u ops=%llu\n", experiment, item, region,
            (unsigned long long)operations);
 }
 
 void print_skip(const char *item, const char *why)
 {
-    printf("bench: experiment=accuracy item=%s skip=\"%s\"\n", item, why);
+    printf("bench: experiment=%s item=%s skip=\"%s\"\n", experiment, item, why);
 }
 
 void print_value(const char *item, const char *metric, uint64_t value)
 {
-    printf("bench: experiment=accuracy item=%s metric=%s unit=count value=%lld\n", item, metric,
-           (long long)value);
+    printf("bench: experiment=%s item=%s metric=%s unit=count value=%lld\n", experiment, item,
+           metric, (long long)value);
 }
 
 static int compare_values(const void *a, const void *b)
@@ -78,25 +79,10 @@ void print_values(const char *item, const char *metric, uint64_t *values, unsign
         return;
     }
     qsort(values, count, sizeof(*values), compare_values);
-    printf("bench: experiment=accuracy item=%s metric=%s unit=count n=%u min=%llu median=%llu "
-           "p95=%llu\n", item, metric, count, (unsigned long long)values[0],
+    printf("bench: experiment=%s item=%s metric=%s unit=count n=%u min=%llu median=%llu "
+           "p95=%llu\n", experiment, item, metric, count, (unsigned long long)values[0],
            (unsigned long long)nearest_rank(values, count, MEDIAN),
            (unsigned long long)nearest_rank(values, count, P95));
-}
-
-/* The processor that this runs on, for all threads to come. */
-static bool stay_here(void)
-{
-    cpu_set_t set;
-    int cpu = sched_getcpu();
-
-    if (cpu < 0) {
-        return failed("sched_getcpu: %s", strerror(errno));
-    }
-    CPU_ZERO(&set);
-    CPU_SET((unsigned)cpu, &set);
-    return sched_setaffinity(0, sizeof(set), &set) == 0 ||
-           failed("sched_setaffinity: %s", strerror(errno));
 }
 
 /* The value of the kernel command line's last word WORD, or NULL. */
@@ -143,13 +129,21 @@ static bool read_options(const char *text, struct options *options)
 int main(int argc, char **argv)
 {
     struct options options;
+    const char *name = strrchr(argv[0], '/');
+    bool of_scenarios = strcmp(name == NULL ? argv[0] : name + 1, SCENARIOS) == 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (of_scenarios) {
+        experiment = SCENARIOS;
+    }
     if (!read_options(argc > 1 ? argv[1] : command_line_word(), &options)) {
         return 1;
     }
-    if (!stay_here() || !counters_stop_watchdog()) {
+    if (!threads_stay_here() || !counters_stop_watchdog()) {
         return 1;
+    }
+    if (of_scenarios) {
+        return scenarios(&options) && overflows(&options) ? 0 : 1;
     }
     for (unsigned i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
         if (!passes_of(programs[i], i, &options)) {

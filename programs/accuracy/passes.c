@@ -15,6 +15,7 @@
 struct record {
     uint64_t *value[EVENTS];
     uint64_t *switches;
+    uint64_t *tsc;
 };
 
 struct pass {
@@ -32,6 +33,7 @@ static bool record_get(struct record *record, unsigned passes)
 {
     bool got = (record->switches = calloc(passes, sizeof(uint64_t))) != NULL;
 
+    got &= (record->tsc = calloc(passes, sizeof(uint64_t))) != NULL;
     for (unsigned i = 0; i < EVENTS; i++) {
         got &= (record->value[i] = calloc(passes, sizeof(uint64_t))) != NULL;
     }
@@ -41,6 +43,7 @@ static bool record_get(struct record *record, unsigned passes)
 static void record_put(struct record *record)
 {
     free(record->switches);
+    free(record->tsc);
     for (unsigned i = 0; i < EVENTS; i++) {
         free(record->value[i]);
     }
@@ -138,9 +141,13 @@ static void print_record(const char *prefix, const char *suffix, const struct pa
             print_value(item, "expected", MEASURED_BRANCHES + program->branches(work));
         }
     }
+    if (record->tsc[0] != 0) {
+        snprintf(item, sizeof(item), "%s.tsc%s", prefix, suffix);
+        print_values(item, "count", record->tsc, passes);
+    }
 }
 
-static bool alone(const struct program *program, enum pages pages, uint32_t region,
+bool passes_alone(const struct program *program, enum pages pages, uint32_t region,
                   const struct options *options)
 {
     struct pass pass = pass_of(program, options, SHARES_ALONE, 0);
@@ -156,6 +163,7 @@ static bool alone(const struct program *program, enum pages pages, uint32_t regi
         for (unsigned i = 0; i < EVENTS; i++) {
             record.value[i][n] = pass.counts.value[i];
         }
+        record.tsc[n] = pass.counts.tsc;
     }
     if (done) {
         snprintf(name, sizeof(name), "%s%s", program->name, pages == PAGES_ANY ? "_any" : "");
@@ -166,7 +174,8 @@ static bool alone(const struct program *program, enum pages pages, uint32_t regi
     return done;
 }
 
-static bool together(const struct program *program, uint32_t region, const struct options *options)
+bool passes_together(const struct program *program, enum place place, char letter, uint32_t region,
+                     const struct options *options)
 {
     struct thread_work work[THREADS] = {0};
     struct record record[THREADS];
@@ -186,24 +195,26 @@ static bool together(const struct program *program, uint32_t region, const struc
         for (unsigned t = 0; t < THREADS; t++) {
             done &= prepare(&pass[t]);
         }
-        done = done && threads_run(work, n == 0 ? region : REGION_UNMARKED);
+        done = done && threads_run(work, THREADS, place, n == 0 ? region : REGION_UNMARKED);
         for (unsigned t = 0; t < THREADS; t++) {
             release(&pass[t]);
             for (unsigned i = 0; i < EVENTS; i++) {
                 record[t].value[i][n] = pass[t].counts.value[i];
             }
             record[t].switches[n] = pass[t].switches;
+            record[t].tsc[n] = pass[t].counts.tsc;
         }
     }
     if (done) {
-        snprintf(text, sizeof(text), "%s.threads", program->name);
+        snprintf(text, sizeof(text), "%s.threads%s", program->name,
+                 place == PLACE_OWN ? "_own" : place == PLACE_MIGRATED ? "_migrated" : "");
         print_region(text, region, 1);
     }
     for (unsigned t = 0; t < THREADS; t++) {
         if (done) {
-            snprintf(text, sizeof(text), ".t%u", t + 1);
+            snprintf(text, sizeof(text), ".%c%u", letter, t + 1);
             print_record(program->name, text, &pass[t], &record[t], options->passes);
-            snprintf(text, sizeof(text), "%s.t%u", program->name, t + 1);
+            snprintf(text, sizeof(text), "%s.%c%u", program->name, letter, t + 1);
             print_values(text, "switches", record[t].switches, options->passes);
         }
         record_put(&record[t]);
@@ -215,7 +226,7 @@ bool passes_of(const struct program *program, unsigned number, const struct opti
 {
     uint32_t first = REGION_PROGRAM_FIRST + number * REGION_STEP;
 
-    return alone(program, PAGES_PLACED, first + REGION_ALONE, options) &&
-           (!program->memory || alone(program, PAGES_ANY, first + REGION_ANY, options)) &&
-           together(program, first + REGION_THREADS, options);
+    return passes_alone(program, PAGES_PLACED, first + REGION_ALONE, options) &&
+           (!program->memory || passes_alone(program, PAGES_ANY, first + REGION_ANY, options)) &&
+           passes_together(program, PLACE_SHARED, 't', first + REGION_THREADS, options);
 }

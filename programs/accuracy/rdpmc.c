@@ -181,7 +181,7 @@ bool rdpmc_threads(const struct options *options)
         work[t].work = self_read_in_thread;
         work[t].argument = &own[t];
     }
-    if (!threads_run(work, REGION_UNMARKED)) {
+    if (!threads_run(work, THREADS, PLACE_SHARED, REGION_UNMARKED)) {
         return false;
     }
     for (unsigned t = 0; t < THREADS; t++) {

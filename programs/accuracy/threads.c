@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * threads.c: several threads that share one processor, so that each context switch moves their
- * counters out of the PMU and back. The thread that started them wakes up all the time for nothing
- * else than to make the kernel switch.
+ * threads.c: several threads at once: on one processor, so that each context switch moves their
+ * counters out of the PMU and back; on several; or moved from one to another. The thread that
+ * started them wakes up all the time for nothing else than to make the kernel switch, or to move.
  */
-#define _GNU_SOURCE /* RUSAGE_THREAD */
+#define _GNU_SOURCE /* RUSAGE_THREAD, CPU_SET and sched_setaffinity() */
 #include "accuracy.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAKE_UP_NANOSECONDS 50000
+#define WAKE_UPS_PER_MOVE 4u
+#define MOVES_SEED 0x13198a2e03707344u
 
 /* The threads and the one that started them. */
 static pthread_barrier_t ready, start;
 static atomic_uint running;
+static atomic_int ids[THREADS_MAX]; /* 0: the thread has ended, or not begun */
+/* The processors that the process had before anything was bound. */
+static unsigned usable[PROCESSORS_MAX], usable_count;
 
 void threads_meet(void)
 {
@@ -34,32 +43,87 @@ uint64_t thread_switches(void)
     return (uint64_t)(usage.ru_nivcsw + usage.ru_nvcsw);
 }
 
+/* Binds a thread, 0 for the calling one, to one of the usable processors. */
+static bool bind_thread(pid_t id, unsigned number)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(usable[number % usable_count], &set);
+    return sched_setaffinity(id, sizeof(set), &set) == 0;
+}
+
+static void find_usable(void)
+{
+    cpu_set_t set;
+
+    if (usable_count != 0 || sched_getaffinity(0, sizeof(set), &set) != 0) {
+        return;
+    }
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE && usable_count < PROCESSORS_MAX; cpu++) {
+        if (CPU_ISSET(cpu, &set)) {
+            usable[usable_count++] = cpu;
+        }
+    }
+}
+
+unsigned processors_usable(void)
+{
+    return usable_count;
+}
+
+bool threads_stay_here(void)
+{
+    find_usable();
+    return (usable_count != 0 && bind_thread(0, 0)) ||
+           failed("cannot bind to a processor: %s", strerror(errno));
+}
+
+/* The thread may have ended by now, so that nothing comes of it. */
+static void move_threads(unsigned count, uint64_t *random)
+{
+    for (unsigned i = 0; i < count; i++) {
+        pid_t id = atomic_load(&ids[i]);
+
+        if (id != 0) {
+            bind_thread(id, (unsigned)(next_random(random) % usable_count));
+        }
+    }
+}
+
 static void *thread_main(void *argument)
 {
     struct thread_work *own = argument;
 
+    if (own->place == PLACE_OWN) {
+        bind_thread(0, own->number - 1);
+    }
+    atomic_store(&ids[own->number - 1], (int)syscall(SYS_gettid));
     own->done = own->work(own);
+    atomic_store(&ids[own->number - 1], 0);
     atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
-bool threads_run(struct thread_work work[THREADS], uint32_t region)
+bool threads_run(struct thread_work *work, unsigned count, enum place place, uint32_t region)
 {
     static const struct timespec pause = {.tv_nsec = WAKE_UP_NANOSECONDS};
-    pthread_t thread[THREADS];
+    pthread_t thread[THREADS_MAX];
+    uint64_t random = MOVES_SEED;
     bool done = true;
-    int error = pthread_barrier_init(&ready, NULL, THREADS + 1);
+    int error = pthread_barrier_init(&ready, NULL, count + 1);
 
     if (error == 0) {
-        error = pthread_barrier_init(&start, NULL, THREADS + 1);
+        error = pthread_barrier_init(&start, NULL, count + 1);
     }
-    atomic_store(&running, THREADS);
-    for (unsigned i = 0; error == 0 && i < THREADS; i++) {
+    atomic_store(&running, count);
+    for (unsigned i = 0; error == 0 && i < count; i++) {
         work[i].number = i + 1;
+        work[i].place = place;
         error = pthread_create(&thread[i], NULL, thread_main, &work[i]);
     }
     if (error != 0) {
-        failed("cannot start %d threads: %s", THREADS, strerror(error));
+        failed("cannot start %u threads: %s", count, strerror(error));
         /* One that did start waits for the others, with pointers into the caller's frame. */
         exit(EXIT_FAILURE);
     }
@@ -68,11 +132,14 @@ bool threads_run(struct thread_work work[THREADS], uint32_t region)
     pthread_barrier_wait(&ready);
     region_mark(region, true);
     pthread_barrier_wait(&start);
-    while (atomic_load(&running) > 0) {
+    for (unsigned n = 1; atomic_load(&running) > 0; n++) {
         nanosleep(&pause, NULL);
+        if (place == PLACE_MIGRATED && n % WAKE_UPS_PER_MOVE == 0) {
+            move_threads(count, &random);
+        }
     }
     region_mark(region, false);
-    for (unsigned i = 0; i < THREADS; i++) {
+    for (unsigned i = 0; i < count; i++) {
         pthread_join(thread[i], NULL);
         done &= work[i].done;
     }

@@ -3,8 +3,8 @@
 # Builds what a bare machine needs to measure all columns, and prints the folder that it is in:
 # vmlinuz (Debian's kernel), initrd.img (the guest's programs, the storage drivers and auto.sh as
 # PID 1), kernel.bzImage, build.txt (what built them). Usage: build.sh [cloud|stock] (default:
-# stock, which has the drivers of real machines' disks). kernel.bzImage and pmuvisor.efi are made
-# before.
+# stock, which has the drivers of real machines' disks). REAL=0: without most of programs/real.
+# kernel.bzImage and pmuvisor.efi are made before.
 set -euo pipefail
 
 fail() {
@@ -25,6 +25,8 @@ mapfile -t kernel < <("$top/programs/kernel.sh" "$flavour")
 modules=${kernel[1]}
 images=("$("$top/programs/payload/build.sh" --kvm "$flavour")"
     "$("$top/programs/payload/build.sh" --bench "$flavour")")
+# All of the real programs take 25 MiB more, and each start as much longer.
+[ "${REAL:-1}" -eq 0 ] || images+=("$("$top/programs/payload/build.sh" --real "$flavour")")
 own_module=$("$top/programs/module/build.sh" "$flavour")
 
 # Disks of PCs and servers, sticks, keyboards for the stick's shell, and the file system of an EFI

@@ -7,7 +7,7 @@
 jobs_of_column() {
     case $1 in
         abl_*) wanted="exit" ;;
-        *) wanted="msr exit pmi a1k a1 profile nginx accuracy" ;;
+        *) wanted="msr exit pmi a1k a1 profile nginx accuracy scenarios real" ;;
     esac
     for each in $wanted; do
         # For tests, some of them.
@@ -46,7 +46,7 @@ job_command() {
 
 job_seconds() {
     case $1 in
-        accuracy | nginx | profile) echo 1800 ;;
+        accuracy | nginx | profile | real | scenarios) echo 1800 ;;
         *) echo 1000 ;;
     esac
 }

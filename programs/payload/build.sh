@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --kexec | --bench | --kvm | --kvm-small | --kvm-bench] [cloud|stock]
+# Usage: build.sh [--tools | --kexec | --bench | --real | --kvm | --kvm-small |
+#    --kvm-bench | --kvm-real] [cloud|stock]
 #    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
@@ -11,11 +12,13 @@
 #            a program /jobs/NAME in it is the job NAME for the kernel command line's
 #            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
 #            when a file in it changes, so that a script may build what it likes.
+#   --real   the image for programs/real: also perf, busybox, and all of the programs there, of
+#            which --bench has gzip and glpsol
 #   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
 #            programs/kvm/, and the test kernel ($TEST_KERNEL, else build/kernel.bzImage) for its
 #            guest
-#   --kvm-small, --kvm-bench  the same with Linux for the guest: this kernel, and the small image or
-#            that of --bench
+#   --kvm-small, --kvm-bench, --kvm-real  the same with Linux for the guest: this kernel, and the
+#            small image, that of --bench or that of --real
 set -euo pipefail
 
 fail() {
@@ -25,12 +28,12 @@ fail() {
 
 variant=small
 case ${1:-} in
-    --tools | --kexec | --bench | --kvm | --kvm-small | --kvm-bench)
+    --tools | --kexec | --bench | --real | --kvm | --kvm-small | --kvm-bench | --kvm-real)
         variant=${1#--}
         shift
         ;;
-    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --kvm, --kvm-small or" \
-        "--kvm-bench" ;;
+    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --real, --kvm," \
+        "--kvm-small, --kvm-bench or --kvm-real" ;;
 esac
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,7 +48,7 @@ modules=${kernel[1]}
 inner=''
 case $variant in
     kexec | kvm-small) inner=$("$here/build.sh" "$flavour") ;;
-    kvm-bench) inner=$("$here/build.sh" --bench "$flavour") ;;
+    kvm-bench | kvm-real) inner=$("$here/build.sh" "--${variant#kvm-}" "$flavour") ;;
 esac
 loop_rounds=1000000
 access_rounds=10000
@@ -141,6 +144,17 @@ fill_kvm-small() {
 
 fill_kvm-bench() {
     fill_kvm-small
+}
+
+fill_kvm-real() {
+    fill_kvm-small
+}
+
+fill_real() {
+    fill_small
+    fill_perf
+    add_busybox "$root" "$packages"
+    "$top/programs/real/root.sh" "$root" all
 }
 
 fill_bench() {

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Prints a folder that has the guest's Debian packages (default: perf, nginx, wrk, busybox) and the
-# libraries that they need, unpacked but not installed: this machine gets no web server, and needs
-# none of them. Writes only in the cache; what is there already is taken as it is.
+# Prints a folder that has the guest's Debian packages (perf, nginx, wrk, busybox, or those that are
+# named) and the libraries that they need, unpacked but not installed: this machine gets no web
+# server, and needs none of them. Writes only in the cache; what is there already is taken as it is.
 # Usage: fetch.sh [--update] [PACKAGE...]
 set -euo pipefail
 
@@ -12,6 +12,8 @@ fail() {
 }
 
 packages=(linux-perf nginx wrk busybox-static)
+# Of an interpreter or a compiler that is named, the package of its version as well.
+versions='^$'
 
 update=0
 case ${1:-} in
@@ -21,7 +23,10 @@ case ${1:-} in
         ;;
     -*) fail "unknown option '$1', wanted --update" ;;
 esac
-[ $# -eq 0 ] || packages=("$@")
+if [ $# -gt 0 ]; then
+    packages=("$@")
+    versions='^((lib)?python3[.][0-9]+-minimal|cpp-[0-9]+.*)$'
+fi
 suite=unknown
 if [ -r /etc/os-release ]; then
     # shellcheck disable=SC1091
@@ -39,10 +44,11 @@ fi
 # apt does. Data of interpreters, which perf is linked with but does not start, stays out.
 with_libraries() {
     apt-cache depends --recurse --important "${packages[@]}" 2> /dev/null |
-        awk -v roots="${packages[*]}" '
+        awk -v roots="${packages[*]}" -v versions="$versions" '
             /^[^ |<]/ { package = $1; alternative = 0; known[package] = 1; next }
             /Depends: / {
-                if (!alternative && $2 ~ /^(lib|zlib)/ && $2 !~ /-(stdlib|minimal|common)$/)
+                if (!alternative && ($2 ~ versions ||
+                    ($2 ~ /^(lib|zlib)/ && $2 !~ /-(stdlib|minimal|common)$/)))
                     needs[package] = needs[package] " " $2
                 alternative = /^ *\|/
             }

@@ -33,13 +33,21 @@ EXITS, INSTRUCTIONS_EACH = 100, 5
 # instructions, and the system call.
 READ_AFTER_RDPMC = 200
 
+OVERFLOW_THREADS = ("1", "2", "2", "4", "4", "4", "4")
+OVERFLOWS = 300  # of each thread at least
+MOVES = 20
+TWO_KNOBS = "tsc_hz 500000000\n"
+TWO_MEMORY = 1024
+TWO_LIMIT = 40_000
+
 
 def image(lab):
     """The small initramfs, and behind it an archive with the program: no perf to be unpacked."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("programs", "accuracy", "root.sh"), root])
         archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input=b"jobs\njobs/accuracy\n", stdout=subprocess.PIPE, cwd=root,
+                                 input=b"jobs\njobs/accuracy\njobs/scenarios\n",
+                                 stdout=subprocess.PIPE, cwd=root,
                                  check=True, timeout=BACKSTOP_SECONDS).stdout
     together = os.path.join(lab.keep, "accuracy.img")
     with open(lab.initrd(), "rb") as small, open(together, "wb") as out:
@@ -48,7 +56,9 @@ def image(lab):
 
 
 def boot(lab, entry, name="accuracy", efi=None):
-    return lab.emulator(f"{name}-{entry}", entry=entry, jobs="accuracy", config="console=none",
+    # The scenarios in the same boot; those that want two processors have boots of their own.
+    jobs = "accuracy,scenarios" if entry in ("native", "msr+nmi") else "accuracy"
+    return lab.emulator(f"{name}-{entry}", entry=entry, jobs=jobs, config="console=none",
                         append="pmv.accuracy=1:1:16", initrd=image(lab), efi=efi)
 
 
@@ -57,10 +67,14 @@ def counts(lab, entry, **mutant):
     done = boot(lab, entry, **mutant)
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("accuracy") == 0, (done.lines("accuracy"), done.last_line())
-    found = {(row["item"], row["metric"]): int(row["value"])
-             for row in done.lines("bench") if "metric" in row}
+    found = lines_of(done, "accuracy")
     assert found, f"boot {done.name}: no counts; last line: {done.last_line()}"
     return found
+
+
+def lines_of(done, experiment):
+    return {(row["item"], row["metric"]): int(row["value"]) for row in done.lines("bench")
+            if "metric" in row and row["experiment"] == experiment}
 
 
 def items_exact():
@@ -221,3 +235,77 @@ def test_inexact(lab):
     wrong = differing(native, found, threads)
     assert len(wrong) == len(threads), f"{len(wrong)} of {len(threads)} counts wrong: {wrong}"
     return f"{exits[1]} instructions instead of {exits[0]}; {len(wrong)} threads' counts wrong"
+
+
+def scenarios(lab, entry, two=False):
+    """{(item, metric): value} of the job scenarios; two: on two processors, where all is placed."""
+    done = boot(lab, entry) if not two else lab.emulator(
+        f"scenarios-{entry}", entry=entry, jobs="scenarios", config="console=none", cpus=2,
+        knobs=TWO_KNOBS, memory=TWO_MEMORY, append="pmv.accuracy=1:1:16", initrd=image(lab),
+        limit=TWO_LIMIT)
+    done.expect_status(STATUS_POWEROFF)
+    assert done.job_status("scenarios") == 0, (done.lines("scenarios"), done.last_line())
+    return lines_of(done, "scenarios")
+
+
+def check_scenarios(native, found, letters):
+    """Each thread has its work's counts, in every arrangement, natively and in the guest."""
+    for event in EXACT:
+        alone = native[f"mixed.{event}", "count"]
+        more = native[f"mixed.{event}.t2", "count"]
+        assert more > alone > 0, (event, alone, more)
+        for side in (native, found):
+            counted = {letter: [side[f"mixed.{event}.{letter}{n}", "count"] for n in (1, 2)]
+                       for letter in letters}
+            assert side[f"mixed.{event}", "count"] == alone, event
+            assert all(pair == [alone, more] for pair in counted.values()), \
+                f"{event}: {counted}, wanted {[alone, more]}"
+    for side in (native, found):
+        assert side["mixed.tsc", "count"] > native["mixed.instructions", "count"], "no TSC"
+    return max((abs(found[key] / native[key] - 1) * 100, key[0]) for key in native
+               if key[0].startswith("mixed.tsc"))
+
+
+def check_overflows(native, found):
+    """Each overflow reached its thread, as often as the thread's count holds the period; how often
+    they were wrong."""
+    runs = [item for item, metric in native if metric == "overflows"]
+    assert len(runs) == len(OVERFLOW_THREADS) * len(EXACT) and set(OVERFLOW_THREADS) == {
+        item.rpartition(".")[0].rpartition("of")[2] for item in runs}, runs
+    for side in (native, found):
+        wrong = {item: (side[item, "overflows"], side[item, "expected"]) for item in runs
+                 if side[item, "overflows"] != side[item, "expected"]}
+        assert not wrong, wrong
+    wrong = {item: (found[item, "count"], native[item, "count"]) for item in runs
+             if found[item, "count"] != native[item, "count"]}
+    assert not wrong, f"counts under msr+nmi, natively: {wrong}"
+    assert min(native[item, "overflows"] for item in runs) >= OVERFLOWS
+    return sum(native[item, "overflows"] for item in runs)
+
+
+def test_scenarios(lab):
+    """One thread, and two on one processor: the same counts under msr+nmi; the TSC is close."""
+    off, item = check_scenarios(scenarios(lab, "native"), scenarios(lab, "msr+nmi"), "t")
+    return f"TSC {off:.2g} % apart at most ({item})"
+
+
+def test_overflows(lab):
+    """Several threads on one processor, a signal for each overflow: each reaches its thread."""
+    total = check_overflows(scenarios(lab, "native"), scenarios(lab, "msr+nmi"))
+    return f"{total} overflows natively, as many under msr+nmi"
+
+
+@pytest.mark.full
+def test_scenarios_two(lab):
+    """Threads on two processors, and moved between them all the time."""
+    native, found = scenarios(lab, "native", True), scenarios(lab, "msr+nmi", True)
+    off, item = check_scenarios(native, found, "tpm")
+    moved = [side[f"mixed.m{n}", "switches"] for side in (native, found) for n in (1, 2)]
+    assert min(moved) >= MOVES, moved
+    return f"TSC {off:.2g} % apart at most ({item}); switches of moved threads {moved}"
+
+
+@pytest.mark.full
+def test_overflows_two(lab):
+    """The same with threads that are moved between two processors."""
+    return check_overflows(scenarios(lab, "native", True), scenarios(lab, "msr+nmi", True))

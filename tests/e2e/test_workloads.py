@@ -13,7 +13,9 @@ from machine import STATUS_POWEROFF, exit_count, path, tool
 COLUMNS = ("native", "msr+nmi")
 # nginx is half of the boot.
 FULL = os.environ.get("FULL") == "1"
-JOBS = "a1bench,watchdog,profile," + ("nginx," if FULL else "") + "nmilog"
+# test_real.py looks at `real`.
+JOBS = "a1bench,watchdog,profile," + ("nginx," if FULL else "") + "real,nmilog"
+REAL = "pmv.real_scale=1 pmv.real=gzip,glpsol pmv.real_periods=40000:100:500"
 LIMIT = 60_000  # millions of instructions
 
 A1_BRANCHES = 100000
@@ -49,7 +51,7 @@ def boot_of(lab, column):
                         jobs=JOBS,
                         config="console=none user_hypercalls=1", initrd=image(),
                         append=f"pmv.a1_runs=2 pmv.profile_runs=1 pmv.iter={ITER} "
-                               f"pmv.period={PERIOD} pmv.nginx_ms=100",
+                               f"pmv.period={PERIOD} pmv.nginx_ms=100 {REAL}",
                         limit=LIMIT)
     boot.expect_status(STATUS_POWEROFF)
     return boot

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * overflow.c: PMIs of several threads, after PAPI's test overflow_pthreads as perfctr-xen's section
+ * 5.1.2 uses it: each thread has a counter with a period, works for PERIODS of them, and gets a
+ * signal for each overflow. The signal must reach the thread that caused it, as often as its count
+ * holds the period. perf_event_open(2), "Overflow handling"; fcntl(2), F_SETOWN_EX and F_SETSIG.
+ */
+#define _GNU_SOURCE /* F_SETOWN_EX, F_SETSIG */
+#include "accuracy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ITEM_MAX 64
+#define PERIODS 300u /* sampling periods, as in the paper */
+#define PERIOD_PER_SCALE 2003u
+#define INSTRUCTIONS_PER_ROUND 4u
+/* A different one for each thread, so that a signal for another thread is seen. */
+#define MORE_PERIODS_OF_THREAD(thread) ((thread) * 10u)
+#define THREADS_TEXT_FACTOR 10u
+
+struct sampled {
+    const char *name;
+    uint64_t config;
+    uint64_t per_round; /* of them in each round of the loop */
+};
+
+/* PAPI_FP_INS has no event that counts on all of the processors that PMUvisor runs on. */
+static const struct sampled sampled_events[] = {
+    {"cycles", PERF_COUNT_HW_CPU_CYCLES, INSTRUCTIONS_PER_ROUND},
+    {"instructions", PERF_COUNT_HW_INSTRUCTIONS, INSTRUCTIONS_PER_ROUND},
+    {"branches", PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 1},
+};
+
+static const unsigned threads_of_run[] = {1, 2, 4};
+
+struct overflowing {
+    const struct sampled *event;
+    uint64_t period;
+    uint64_t periods;
+    uint64_t count;
+    uint64_t overflows;
+};
+
+/* Of the thread that the signal reached, whoever's counter it was. */
+static _Thread_local volatile uint64_t signals;
+
+static void on_overflow(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* The signal goes to this thread, not to any of the process. */
+static bool signals_to_this_thread(int fd)
+{
+    struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = (pid_t)syscall(SYS_gettid)};
+
+    return fcntl(fd, F_SETOWN_EX, &owner) == 0 && fcntl(fd, F_SETSIG, SIGRTMIN) == 0 &&
+           fcntl(fd, F_SETFL, O_ASYNC) == 0;
+}
+
+static bool overflow_in_thread(struct thread_work *own)
+{
+    struct overflowing *o = own->argument;
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_HARDWARE,
+        .size = sizeof(attr),
+        .config = o->event->config,
+        .sample_period = o->period,
+        .wakeup_events = 1,
+        .exclude_kernel = 1,
+        .disabled = 1,
+    };
+    int fd = perf_event_open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    bool done = fd >= 0 && signals_to_this_thread(fd);
+    int error = errno;
+
+    threads_meet();
+    if (done) {
+        signals = 0;
+        ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+        loop_rounds(o->periods * o->period / o->event->per_round);
+        ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+        done = read(fd, &o->count, sizeof(o->count)) == sizeof(o->count);
+        error = errno;
+        o->overflows = signals;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return done || failed("sampling %s: %s; wanted a PMU that counts it", o->event->name,
+                          strerror(error));
+}
+
+static bool overflow_run(unsigned number, unsigned threads, const struct options *options)
+{
+    const struct sampled *event = &sampled_events[number];
+    struct thread_work work[THREADS_MAX] = {0};
+    struct overflowing own[THREADS_MAX];
+    uint32_t region = REGION_OVERFLOWS + number + THREADS_TEXT_FACTOR * threads;
+    char item[ITEM_MAX];
+
+    for (unsigned t = 0; t < threads; t++) {
+        own[t] = (struct overflowing){
+            .event = event,
+            .period = PERIOD_PER_SCALE * options->scale,
+            .periods = PERIODS + MORE_PERIODS_OF_THREAD(t),
+        };
+        work[t].work = overflow_in_thread;
+        work[t].argument = &own[t];
+    }
+    if (!threads_run(work, threads, PLACE_MIGRATED, region)) {
+        return false;
+    }
+    snprintf(item, sizeof(item), "overflow.%s.of%u", event->name, threads);
+    print_region(item, region, 1);
+    for (unsigned t = 0; t < threads; t++) {
+        snprintf(item, sizeof(item), "overflow.%s.of%u.t%u", event->name, threads, t + 1);
+        print_value(item, "overflows", own[t].overflows);
+        print_value(item, "expected", own[t].count / own[t].period);
+        print_value(item, "count", own[t].count);
+    }
+    return true;
+}
+
+bool overflows(const struct options *options)
+{
+    struct sigaction action = {.sa_handler = on_overflow, .sa_flags = SA_RESTART};
+
+    if (sigaction(SIGRTMIN, &action, NULL) != 0) {
+        return failed("sigaction: %s", strerror(errno));
+    }
+    for (unsigned i = 0; i < sizeof(sampled_events) / sizeof(sampled_events[0]); i++) {
+        for (unsigned n = 0; n < sizeof(threads_of_run) / sizeof(threads_of_run[0]); n++) {
+            if (!overflow_run(i, threads_of_run[n], options)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
