@@ -61,7 +61,7 @@ struct cpu_pmu {
     bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
     bool can_work;                   /* the registers that host work writes are all there */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
-    unsigned trapped;                /* rows of pmu/pmu_registers.c whose MSRs exit */
+    unsigned trapped;                /* so many first rows of pmu/pmu_registers.c exit */
     const struct branch_records *records; /* NULL: none that are known here */
     bool pebs_switched;              /* PEBS is not isolated, see pmu/pebs.c */
     /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */

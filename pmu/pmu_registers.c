@@ -74,7 +74,7 @@ static const struct block {
     {RECORD_ARCH, IA32_LBR_INFO0, IA32_LBR_INFO0 + LBR_RECORDS - 1, ALL, ANY, 1},
 };
 
-bool pmu_traps(const struct cpu *cpu, uint32_t index)
+bool pmu_is_trapped(const struct cpu *cpu, uint32_t index)
 {
     for (unsigned i = 0; i < cpu->pmu.trapped; i++)
         if (index >= blocks[i].first && index <= blocks[i].last)
@@ -82,7 +82,7 @@ bool pmu_traps(const struct cpu *cpu, uint32_t index)
     return false;
 }
 
-void pmu_trap(struct cpu *cpu, bool arch_lbr)
+void pmu_trap_setup(struct cpu *cpu, bool arch_lbr)
 {
     enum purpose last = !cpu->boot->options.pmu ? SAMPLE : arch_lbr ? RECORD_ARCH : RECORD;
     unsigned i = 0;

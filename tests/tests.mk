@@ -83,8 +83,8 @@ TEST_BUILD = $(BUILD)/test
 .PHONY: test-image
 test-image:
 	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi \
-	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi unrecorded.efi \
-	    no_stop.efi unguarded.efi unisolated.efi)
+	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
+	    unrecorded.efi no_stop.efi unguarded.efi unisolated.efi)
 
 # EFI applications that tests bring, each in a folder of its own: tests/NAME/ makes build/NAME/NAME.efi.
 TEST_APPLICATIONS = vtd la57 plan

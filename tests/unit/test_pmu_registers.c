@@ -65,8 +65,8 @@ static bool traps(bool pmu, enum policy policy, bool arch_lbr, uint32_t index)
     boot->options.pmu = pmu;
     boot->options.policy = policy;
     cpu->boot = boot;
-    pmu_trap(cpu, arch_lbr);
-    bool result = pmu_traps(cpu, index);
+    pmu_trap_setup(cpu, arch_lbr);
+    bool result = pmu_is_trapped(cpu, index);
     test_free(cpu);
     test_free(boot);
     return result;

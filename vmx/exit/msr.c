@@ -108,9 +108,10 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
            (was == 0 && mode == both);
 }
 
-/* The PMU's registers and branch records, which are a table of their own (pmu/pmu_registers.c): with
- * pmu=off the PMU's fault, as on a processor without one; with policy=intercept all of them are done
- * for the guest. What turns branch records on passes: IA32_DEBUGCTL and IA32_LBR_CTL are the VMCS's. */
+/* The PMU's registers and branch records, which are a table of their own (pmu/pmu_registers.c):
+ * with pmu=off the PMU's fault, as on a processor without one; with policy=intercept all of them are
+ * done for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn records on, pass: the VMCS has them.
+ */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access};
 
 #define ONE(index) (index), (index)
@@ -186,7 +187,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [WITH_APIC_TRAP] = cpu->boot->settings.apic_trap,
     };
 
-    pmu_trap(cpu, !used[WITHOUT_ARCH_LBR]);
+    pmu_trap_setup(cpu, !used[WITHOUT_ARCH_LBR]);
     for (const struct msr_rule *rule = rules; rule < rules + LENGTH_OF(rules); rule++)
         if (used[rule->when])
             msr_bitmap_set(cpu->msr_bitmap, rule->first, rule->last, rule->read != PASS,
@@ -200,7 +201,7 @@ static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, ABSENT(NO_RULE)};
 
-    if (pmu_traps(cpu, index)) /* first, because these are the exits that count */
+    if (pmu_is_trapped(cpu, index)) /* first, because these are the exits that count */
         return &pmu_rule;
     for (unsigned i = 0; index < MSR_BITMAP_RANGE && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
