@@ -187,8 +187,8 @@ const char *pmu_impossible(const PmuShape &shape)
 bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
-                             "feature_control", "hide_control", "msr", "nmi_handler", "nmi_root", "pmi_skid", "pmu",
-                             "reset_button", "unknown_msrs"})
+                             "feature_control", "hide_control", "msr", "nmi_handler",
+                             "nmi_root", "pmi_skid", "pmu", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
     return false;
@@ -280,8 +280,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, branch_trace, cpuid, exit_lines, feature_control, hide_control, "
-           "hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, pmu_fixed_mask, "
-           "pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz or unknown_msrs";
+           "hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pmi_skid, pmi_status, pmu, "
+           "pmu_fixed_mask, pmu_general_mask, pmu_version, reset_button, show_control, tsc_hz "
+           "or unknown_msrs";
 }
 
 }  // namespace
