@@ -92,7 +92,7 @@ static long setup(struct tracer *tracer, const void __user *from)
         tracer->trace.bytes = records + readouts;
         owner = tracer;
     }
-    tracer->trace.readouts = (void *)tracer->trace.records + records;
+    tracer->trace.readouts = (void *)((char *)tracer->trace.records + records);
     tracer->trace.setup = wanted;
     mutex_unlock(&lock);
     return 0;
@@ -163,7 +163,7 @@ static long result(struct tracer *tracer, void __user *to)
         .readouts = t->readouts_used,
         .pmis = t->pmis,
         .cut = t->cut,
-        .readout_offset = (void *)t->readouts - (void *)t->records,
+        .readout_offset = (char *)t->readouts - (char *)t->records,
     };
     return copy_to_user(to, &values, sizeof(values)) ? -EFAULT : 0;
 }
