@@ -95,14 +95,14 @@ sample() { # sample PROGRAM EVENT NAME PERIOD
     hide_kernel_symbols
     # No copies of the programs in a cache, which would be most of perf's own work.
     run "$1" /usr/bin/perf record -q -N -e "$2:u" -c "$4" -o $data
-    perf report -i $data --stdio --no-demangle -q --percent-limit 0 -F sample,dso,symbol \
+    perf report -i $data --stdio --no-demangle --percent-limit 0 -F sample,dso,symbol \
         -t ';' > $report 2> $log || give_up "perf report: $(tail -n 1 $log)"
-    perf report -i $data --stats > $report.stats 2> $log
+    lost=$(sed -n 's/^# Total Lost Samples: *\([0-9]*\) *$/\1/p' $report)
+    [ -n "$lost" ] || give_up "perf report says nothing of lost samples"
     value "$1.$3" period count "$4"
-    value "$1.$3" lost count "$(events $report.stats LOST_SAMPLES)"
-    value "$1.$3" throttled count "$(events $report.stats THROTTLE)"
+    value "$1.$3" lost count "$lost"
     awk -F ';' -v item="$1.$3" -v least=$least_share '
-        NF >= 3 {
+        NF >= 3 && !/^#/ {
             gsub(/^ +| +$/, "", $2)
             sub(/^ *\[.\] /, "", $3); gsub(/[ "=]/, "", $3)
             n[$3 "@" $2] += $1; all += $1
