@@ -40,6 +40,11 @@ bool records_branches(const Processor &p)
     return (p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen();
 }
 
+bool traces_branches(const Processor &p)
+{
+    return bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF;
+}
+
 BranchKind kind_of(unsigned what)
 {
     switch (what) {
@@ -66,7 +71,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 
     if (records_branches(p))
         p.lbr.record({kind, from, to, user, mispredicted, cycles});
-    if (bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF)
+    if (traces_branches(p))
         p.bts.branch(p.debugctl, from, to, user, mispredicted);
 }
 
@@ -95,7 +100,7 @@ void event_from(Processor &p, Bit64u rip)
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!records_branches(p) && !bts_on(p.debugctl))
+    if (!records_branches(p) && !traces_branches(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
@@ -139,7 +144,8 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
         precise_load(p, laddr, outcome);
     if (store)
         precise_store(p, laddr, outcome);
-    if (load && p.precise.load.latency > p.pebs.load_latency())
+    if (load && p.pebs.format() != PEBS_OFF &&
+        p.precise.load.latency > p.pebs.load_latency())
         processor_touches(p, TOUCHED_SLOW);
 }
 

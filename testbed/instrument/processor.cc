@@ -86,7 +86,7 @@ void processor_plan(Processor &p)
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
     if (((p.debugctl & DEBUGCTL_LBR) && !p.pmu.lbr_frozen()) || (counted & BRANCH_EVENTS) ||
-        bts_on(p.debugctl) || p.pebs.counters() != 0)
+        (bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF) || p.pebs.counters() != 0)
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;
