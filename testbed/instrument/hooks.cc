@@ -76,7 +76,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
         p.events.lbr_inserts[tb_hot[p.id].mode]++;
         tb_hot[p.id].deadline = 0;
     }
-    if (bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF)
+    if (processor_stores_branches(p))
         p.bts.branch(p.debugctl, from, to, user, mispredicted);
 }
 
@@ -109,7 +109,7 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!processor_records(p) && !traces_branches(p) && !bts_on(p.debugctl))
+    if (!processor_records(p) && !traces_branches(p) && !processor_stores_branches(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
@@ -158,7 +158,8 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
     }
     if (store)
         precise_store(p, laddr, outcome);
-    if (load && p.precise.load.latency > p.pebs.load_latency())
+    if (load && p.pebs.format() != PEBS_OFF &&
+        p.precise.load.latency > p.pebs.load_latency())
         processor_touches(p, TOUCHED_SLOW);
 }
 

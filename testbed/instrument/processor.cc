@@ -75,6 +75,11 @@ bool processor_records(const Processor &p)
            !p.pmu.lbr_frozen();
 }
 
+bool processor_stores_branches(const Processor &p)
+{
+    return bts_on(p.debugctl) && p.pebs.format() != PEBS_OFF;
+}
+
 void processor_plan(Processor &p)
 {
     struct tb_hot &hot = tb_hot[p.id];
@@ -92,7 +97,7 @@ void processor_plan(Processor &p)
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
     if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root) ||
-        bts_on(p.debugctl) || p.pebs.counters() != 0)
+        processor_stores_branches(p) || p.pebs.counters() != 0)
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;

@@ -113,6 +113,8 @@ void processor_take_knobs(Processor &p);
 
 /* Branches are recorded, in either kind of records. */
 bool processor_records(const Processor &p);
+/* Branches are stored by BTS. */
+bool processor_stores_branches(const Processor &p);
 
 /* Chooses the instruction after which to look again, and the hooks that are needed until then. */
 void processor_plan(Processor &p);

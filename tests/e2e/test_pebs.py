@@ -47,11 +47,14 @@ def expect_cases(boot, wanted):
 
 
 def same_records(native, guest, wanted):
-    """Each case: as many records, at the same addresses in the same order, by as many PMIs."""
-    expect_cases(native, wanted)
-    assert cases(guest) == expect_cases(guest, wanted) == cases(native)
-    rows = [[row for row in boot.lines("pebs")] for boot in (native, guest)]
-    assert rows[0] == rows[1]
+    """Each case: as many records, at the same addresses in the same order, by as many PMIs. But for
+    perf mem, which samples by frequency, and the kernel too."""
+    rows = []
+    for boot in (native, guest):
+        expect_cases(boot, wanted)
+        rows.append([row for row in boot.lines("pebs") if row.get("case") != "mem"])
+    differing = [pair for pair in zip(*rows) if pair[0] != pair[1]]
+    assert len(rows[0]) == len(rows[1]) and not differing, differing[:2]
     return f"{sum(int(row['records']) for row in cases(guest).values())} records"
 
 
