@@ -23,6 +23,9 @@
 #define BRANCHTRACE_PERIOD_MAX 1000000u
 #define BRANCHTRACE_RECORDS_MAX (1u << 23)
 
+/* A branch goes on from where the one before went to: so many bytes of code at most lie between. */
+#define STRAIGHT_MAX 4096u
+
 struct branchtrace_setup {
     __u32 flags;
     __u32 period;

@@ -7,8 +7,6 @@
  */
 #include "list.h"
 
-#define STRAIGHT_MAX 4096u /* bytes of code without a taken branch */
-
 /* The way back from a PMI: what is left of it to be taken out. */
 struct way_back {
     bool open;

@@ -24,7 +24,6 @@
 #define SAMPLE_RATE "/proc/sys/kernel/perf_event_max_sample_rate"
 #define TIME_PERCENT "/proc/sys/kernel/perf_cpu_time_max_percent"
 #define PERIOD_MAX 31u
-#define STRAIGHT_MAX 4096u
 
 /* What PERF_SAMPLE_BRANCH_STACK writes. */
 struct stack {

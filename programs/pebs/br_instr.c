@@ -5,6 +5,8 @@
  * start depends on what CPUID says: its user instructions are the same everywhere.
  * Usage: br_instr ROUNDS [REGION]    REGION: an emulator's region around the loop
  */
+#include "../measure/region.h"
+
 #include <stddef.h>
 
 #define SYS_EXIT 60
@@ -36,13 +38,6 @@ __attribute__((noinline)) static int cmp_end(const volatile unsigned *at, unsign
     return sum == 0;
 }
 
-/* testbed/README.md, "Ledger". */
-static void mark(unsigned region, unsigned begin)
-{
-    if (region != 0)
-        __asm__ volatile("xchg %%bx, %%bx" : : "a"(region), "c"(begin) : "memory");
-}
-
 static unsigned number(const char *text)
 {
     unsigned value = 0;
@@ -59,12 +54,14 @@ __attribute__((used)) static _Noreturn void start(const long *stack)
     unsigned region = stack[0] > 2 ? number(argv[2]) : 0;
     volatile unsigned round = 0;
 
-    mark(region, 1);
+    if (region != 0)
+        region_mark(region, true);
     do {
         lfsr_cond();
         round++;
     } while (!cmp_end(&round, rounds));
-    mark(region, 0);
+    if (region != 0)
+        region_mark(region, false);
     __asm__ volatile("syscall" : : "a"(SYS_EXIT), "D"(ones == 0) : "rcx", "r11");
     __builtin_unreachable();
 }

@@ -3,7 +3,8 @@
 # emulator's own exact trace of the same stretch: none missing, none invented; and the fuzzing
 # experiment on top of them.
 import pytest
-from branches import (Branch, boot, branches_of, check_list, listed, price, tell_fuzz, traced)
+from branchtrace import (Branch, boot, branches_of, check_list, listed, price, tell_fuzz,
+                         traced)
 from machine import STATUS_POWEROFF, exit_count
 
 USER, USER_FAR, BOTH, KERNEL, SLEEP, CALL = 3100, 3101, 3102, 3103, 3104, 3105

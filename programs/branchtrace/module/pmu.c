@@ -3,7 +3,7 @@
  * The hardware of a trace. Counter 0 raises the PMIs, counter 1 counts taken near branches, counter
  * 2 the branch records that were written: how many there are to read, and whether any is lost.
  * A PMI freezes records and counters, so that the kernel's way to this handler is not seen; its way
- * back is, from the write that ends the freeze: the tool takes it out (../clean.c).
+ * back is, from the write that ends the freeze: the tool takes it out (../list.c).
  *
  * SDM Vol. 3, "Architectural Performance Monitoring Version 4" (freezing and GLOBAL_STATUS_RESET),
  * "Last Branch, Interrupt, and Exception Recording for Processors based on Skylake
@@ -43,7 +43,6 @@
 #define LBR_DEPTH 32u
 #define PMU_VERSION_FREEZE 4
 #define COUNTER_MASK (BIT_ULL(48) - 1)
-#define STRAIGHT_MAX 4096u /* bytes of code without a branch */
 #define IDLE_PMIS_MAX 16u
 
 #define PERIOD_OVERFLOW BIT_ULL(COUNTER_PERIOD)

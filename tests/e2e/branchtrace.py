@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# branches.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact trace
+# branchtrace.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact trace
 # of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
 import collections
 import os
