@@ -25,6 +25,7 @@ struct tracer {
     struct preempt_notifier notifier;
     struct task_struct *thread; /* NULL: not between START and STOP */
     struct file *file;          /* held while there is a thread */
+    bool left;                  /* by a thread that ended without STOP: the file is to be put */
 };
 
 static DEFINE_MUTEX(lock);
@@ -53,6 +54,13 @@ static void sched_out(struct preempt_notifier *notifier, struct task_struct *nex
     local_irq_save(flags);
     if (tracer->trace.active)
         pmu_pause(&tracer->trace);
+    /* Its last turn, behind its files' end: another thread has the device, too. The list that the
+     * notifier is in ends with the thread. */
+    if (READ_ONCE(current->__state) == TASK_DEAD) {
+        pmu_stop(&tracer->trace);
+        WRITE_ONCE(tracer->left, true);
+        WRITE_ONCE(tracer->thread, NULL);
+    }
     local_irq_restore(flags);
 }
 
@@ -69,13 +77,16 @@ static long setup(struct tracer *tracer, const void __user *from)
     if (!(wanted.flags & (BRANCHTRACE_USER | BRANCHTRACE_KERNEL)) || wanted.period == 0 ||
         wanted.period > BRANCHTRACE_PERIOD_MAX || wanted.records == 0 ||
         wanted.records > BRANCHTRACE_RECORDS_MAX || wanted.readouts == 0 ||
-        wanted.readouts > BRANCHTRACE_RECORDS_MAX || tracer->thread)
+        wanted.readouts > BRANCHTRACE_RECORDS_MAX ||
+        /* A PMI comes between any two of the kernel's branches: its far ones tell where. */
+        (wanted.flags & BRANCHTRACE_KERNEL && !(wanted.flags & BRANCHTRACE_FAR)))
         return -EINVAL;
     records = PAGE_ALIGN(wanted.records * sizeof(struct branchtrace_record));
     readouts = PAGE_ALIGN(wanted.readouts * sizeof(struct branchtrace_readout));
     mutex_lock(&lock);
     /* The buffer may be mapped: its size is decided once. */
-    if (owner && (owner != tracer || records + readouts != tracer->trace.bytes)) {
+    if (tracer->thread ||
+        (owner && (owner != tracer || records + readouts != tracer->trace.bytes))) {
         mutex_unlock(&lock);
         return -EBUSY;
     }
@@ -101,11 +112,17 @@ static long setup(struct tracer *tracer, const void __user *from)
 static long start(struct tracer *tracer, struct file *file)
 {
     unsigned long flags;
+    bool free;
 
-    if (owner != tracer || tracer->thread || current->nr_cpus_allowed != 1)
+    mutex_lock(&lock);
+    free = owner == tracer && !tracer->thread && current->nr_cpus_allowed == 1;
+    if (free) {
+        tracer->thread = current;
+        tracer->file = get_file(file);
+    }
+    mutex_unlock(&lock);
+    if (!free)
         return -EINVAL;
-    tracer->thread = current;
-    tracer->file = get_file(file);
     preempt_notifier_init(&tracer->notifier, &preempt_ops);
     preempt_disable();
     preempt_notifier_register(&tracer->notifier);
@@ -128,7 +145,7 @@ static long stop(struct tracer *tracer)
     local_irq_restore(flags);
     preempt_notifier_unregister(&tracer->notifier);
     preempt_enable();
-    tracer->thread = NULL;
+    WRITE_ONCE(tracer->thread, NULL);
     fput(tracer->file);
     return 0;
 }
@@ -145,6 +162,7 @@ static void mark_irets(struct trace *t)
         if ((long)t->records[i].from < 0 &&
             !copy_from_kernel_nofault(&bytes, from, sizeof(bytes)) && bytes == IRET_BYTES)
             t->records[i].info |= BRANCHTRACE_IRET;
+        cond_resched();
     }
 }
 
@@ -153,8 +171,11 @@ static long result(struct tracer *tracer, void __user *to)
     struct trace *t = &tracer->trace;
     struct branchtrace_result values;
 
-    if (owner != tracer || tracer->thread)
+    mutex_lock(&lock);
+    if (owner != tracer || tracer->thread) {
+        mutex_unlock(&lock);
         return -EINVAL;
+    }
     mark_irets(t);
     values = (struct branchtrace_result){
         .near_taken = t->near_taken,
@@ -165,6 +186,7 @@ static long result(struct tracer *tracer, void __user *to)
         .cut = t->cut,
         .readout_offset = (char *)t->readouts - (char *)t->records,
     };
+    mutex_unlock(&lock);
     return copy_to_user(to, &values, sizeof(values)) ? -EFAULT : 0;
 }
 
@@ -172,6 +194,8 @@ static long device_ioctl(struct file *file, unsigned int command, unsigned long 
 {
     struct tracer *tracer = file->private_data;
 
+    if (xchg(&tracer->left, false))
+        fput(tracer->file);
     switch (command) {
     case BRANCHTRACE_START:
         return start(tracer, file);
@@ -198,8 +222,9 @@ static int device_open(struct inode *inode, struct file *file)
     return file->private_data ? 0 : -ENOMEM;
 }
 
-/* The thread's exit closes its files: what it has left on ends here. Until then START's own
- * reference keeps the notifier, which is in a list of the thread's. */
+/* The thread's exit closes its files: what it has left on ends here, unless another thread has them,
+ * too (sched_out). Until then START's own reference keeps the notifier, which is in a list of the
+ * thread's. */
 static int device_flush(struct file *file, fl_owner_t id)
 {
     struct tracer *tracer = file->private_data;

@@ -64,6 +64,11 @@ static __always_inline u64 read_msr(u32 msr)
     return __rdmsr(msr);
 }
 
+/* Sets what of IA32_DEBUGCTL is the trace's: RECORDING or 0. The other bits are Linux's. */
+static __always_inline void set_debugctl(u64 recording)
+{
+    write_msr(MSR_IA32_DEBUGCTLMSR, (read_msr(MSR_IA32_DEBUGCTLMSR) & ~RECORDING) | recording);
+}
 
 int pmu_check(void)
 {
@@ -187,7 +192,7 @@ static int pmi(unsigned int type, struct pt_regs *regs)
         check_progress(t, regs);
     }
     if (t->cut) {
-        write_msr(MSR_IA32_DEBUGCTLMSR, 0);
+        set_debugctl(0);
         write_msr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
     }
     t->pmis++;
@@ -233,9 +238,9 @@ static void record(struct trace *t, bool again)
     write_msr(MSR_CORE_PERF_GLOBAL_CTRL, BIT_ULL(COUNTERS) - 1);
     if (again && t->setup.region) {
         region_mark(t->setup.region, true);
-        write_msr(MSR_IA32_DEBUGCTLMSR, RECORDING);
+        set_debugctl(RECORDING);
     } else {
-        write_msr(MSR_IA32_DEBUGCTLMSR, RECORDING);
+        set_debugctl(RECORDING);
     }
 }
 
@@ -250,7 +255,7 @@ void pmu_start(struct trace *t)
     bool by_inserts = flags & BRANCHTRACE_INSERTS;
     unsigned int n;
 
-    write_msr(MSR_IA32_DEBUGCTLMSR, 0);
+    set_debugctl(0);
     write_msr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
     for (n = 0; n < COUNTERS; n++)
         write_msr(MSR_IA32_PMC0 + n, 0);
@@ -278,10 +283,10 @@ void pmu_start(struct trace *t)
 static void stop_recording(struct trace *t, u16 why)
 {
     if (why == BRANCHTRACE_BY_SWITCH && t->setup.region) {
-        write_msr(MSR_IA32_DEBUGCTLMSR, 0);
+        set_debugctl(0);
         region_mark(t->setup.region, false);
     } else {
-        write_msr(MSR_IA32_DEBUGCTLMSR, 0);
+        set_debugctl(0);
     }
     write_msr(MSR_CORE_PERF_GLOBAL_CTRL, 0);
     /* A PMI from here on only acknowledges: what it would read is read below. */
