@@ -4,6 +4,7 @@
 # count by RDPMC stays whole when its thread moves, and scaled counts are as natively.
 # FULL=1: more of PAPI's tests, multiplexing, and the other policies.
 import os
+import re
 
 import pytest
 from machine import STATUS_POWEROFF, path, tool
@@ -17,6 +18,7 @@ KNOBS = "tsc_hz 500000000\n"
 LIMIT = 200_000
 WAYS_TO_END = ("PASSED", "WARNED", "SKIPPED", "FAILED", "ENDED", "TIMEOUT", "CRASHED", "-")
 THREADS, THRESHOLD = 4, 7919  # programs/tools/threads.c
+FLOPS = 20_000_000  # c += a * b: NUM_FLOPS of papi-examples' testlib/do_loops.h
 MOVING = 2
 EVENTS, OFFSETS = 12, 5  # programs/tools/multiplex.sh
 BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes the page under it
@@ -90,6 +92,16 @@ def test_papi_msr_nmi(lab):
 def test_papi_policy(lab, policy):
     """The same under the other policies."""
     return check_same(lab, policy)
+
+
+@pytest.mark.full
+def test_floating_point(lab):
+    """papi_command_line counts each product and each sum of its load, natively and in the guest."""
+    for entry in ("native", "msr+nmi"):
+        counts = re.findall(r"^papi-said: papi_command_line: PAPI_DP_OPS : *\t(\d+)",
+                            papi_boot(lab, entry).console, re.MULTILINE)
+        assert counts == [str(2 * FLOPS)], f"{entry}: {counts}"
+    return f"{2 * FLOPS} operations"
 
 
 def overflows(boot):
