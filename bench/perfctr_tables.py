@@ -53,8 +53,8 @@ def scenarios_table(machine):
     table.reading.append("A thread's counts: user mode, but the TSC, which runs in all modes while "
                          "the thread has a processor. Numbers in brackets are the paper's "
                          "scenarios. " + ONE_GUEST)
-    table.reading.append("The paper's errors are in a plot without figures; they \"remain very "
-                         "small\".")
+    table.reading.append("The paper's errors are in a plot without figures; its text calls them "
+                         "very small.")
     if machine.exact:
         table.reading.append("In the emulator the TSC counts its clock's ticks, and two processors "
                              "wake each other up at other moments in a guest: TSC and caches of "
@@ -120,7 +120,7 @@ def programs_table(machine):
     table.reading.append("Debian's programs in place of SPEC CPU2006, by perf stat. An instruction "
                          "that exits is done for the guest and does not retire there: the C "
                          "library's CPUIDs at a program's start are missing in a guest's "
-                         "instructions and cycles, and nothing else is.")
+                         "instructions and cycles (in the emulator 67 to 69).")
     table.reading.append("The paper has plots without figures: cycles and instructions as native "
                          "but for mcf, astar and lbm; cache references and misses a little off.")
     for program in real_programs(machine):
