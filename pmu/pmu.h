@@ -34,10 +34,10 @@ struct pmu_facts pmu_facts(void);
 struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
                               const struct cpuid_result *leaf_23_1, uint64_t capabilities);
 
-/* Lets accesses exit, where they do: with policy=intercept the PMU's and those to branch records,
- * the architectural ones (arch_lbr) where CPUID shows them, but not what turns these on, which is
- * switched in the VMCS; with pmu=off the PMU's alone, because branch records and IA32_DEBUGCTL are debugging's (SDM Vol. 3, "Debug, Branch Profile, TSC, ..."),
- * work without a PMU, and stay. */
+/* Lets accesses exit, where they do: with policy=intercept the PMU's and those to branch records, the
+ * architectural ones (arch_lbr) where CPUID shows them, but not what turns these on, which is in the
+ * VMCS; with pmu=off the PMU's alone, because branch records and IA32_DEBUGCTL are debugging's (SDM
+ * Vol. 3, "Debug, Branch Profile, TSC, ..."), work without a PMU, and stay. */
 void pmu_trap(struct cpu *cpu, bool arch_lbr);
 /* An index that pmu_trap() has let exit, whether this processor has the register or not. */
 bool pmu_traps(const struct cpu *cpu, uint32_t index);
