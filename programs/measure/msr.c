@@ -2,8 +2,9 @@
  *
  * RDMSR and WRMSR of the PMU's registers, and RDPMC: the thesis's Table 4.1. EVTSEL and CTRL are
  * written 0 over 0, as there, which a hypervisor may find to be no change at all; so there are two
- * items more, in which each write changes an event that is set up, as a profiler does. And a branch
- * record, of either kind. SDM Vol. 3, "Architectural Performance Monitoring", "Last Branch Records".
+ * items more, in which each write changes an event that is set up, as a profiler does. And a
+ * branch record, of either kind. SDM Vol. 3, "Architectural Performance Monitoring", "Last Branch
+ * Records".
  */
 #include "internal.h"
 

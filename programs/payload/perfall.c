@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * perfall.c: the jobs that run Debian's own perf over all processors: perf stat -a -A must count on
  * each, perf record -a must sample each; and perf record -b with the branch records that come with
- * its samples. Only the larger initramfs has perf. What is measured is /init loops: one /loop pinned
- * to each processor.
+ * its samples. Only the larger initramfs has perf. What is measured is /init loops: one /loop
+ * pinned to each processor.
  */
 #include "payload.h"
 #include "smp.h"

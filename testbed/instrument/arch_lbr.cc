@@ -132,7 +132,8 @@ MsrResult ArchLbr::write_msr(uint32_t index, uint64_t value)
         ctl_ = value;
     } else if (index == IA32_LBR_DEPTH) {
         uint64_t step = value / DEPTH_STEP;
-        if (step == 0 || value % DEPTH_STEP != 0 || value > LBR_DEPTH || !(DEPTHS >> (step - 1) & 1))
+        if (step == 0 || value % DEPTH_STEP != 0 || value > LBR_DEPTH ||
+            !(DEPTHS >> (step - 1) & 1))
             return MSR_FAULT;
         depth_ = static_cast<unsigned>(value);
         for (Record &record : records_)

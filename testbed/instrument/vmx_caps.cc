@@ -128,7 +128,8 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
     *words[control.word] = (*words[control.word] & ~mask) | (on ? mask : 0);
 }
 
-// Where Bochs lays out all fields of a kind, four bytes for each encoding, and then removes this one.
+// Where Bochs lays out all fields of a kind, four bytes for each encoding, and then removes this
+// one.
 void map_lbr_ctl_field(VMCS_Mapping &map, bool there)
 {
     unsigned offset = map.vmcs_field_offset(VMCS_64BIT_GUEST_IA32_DEBUGCTL);

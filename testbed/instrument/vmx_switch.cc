@@ -88,8 +88,8 @@ void host_state_loaded(Processor &p)
     p.async_exit = false;
     restore_spoiled(p);
     p.debugctl = 0;
-    // SDM Vol. 3, "Saving Control Registers, Debug Registers, and MSRs": where the processor has the
-    // control that loads it, used or not.
+    // SDM Vol. 3, "Saving Control Registers, Debug Registers, and MSRs": where the processor has
+    // the control that loads it, used or not.
     if (!(p.exit_reason & EXIT_REASON_ENTRY_FAILED) &&
         (cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL))
         cpu->VMwrite64(VMX_GUEST_IA32_LBR_CTL, p.arch_lbr.ctl());

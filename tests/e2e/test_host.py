@@ -264,7 +264,7 @@ def test_lbr_fails(lab, mutant, control):
 
 
 ARCH_LBR = "arch_lbr on"
-HIDDEN = {"load": "load_lbr_ctl", "clear": "clear_lbr_ctl"}
+HIDDEN = {"load": ("load_lbr_ctl", "msr+nmi"), "clear": ("clear_lbr_ctl", "intercept")}
 
 
 def arch_lbr(lab):
@@ -279,6 +279,15 @@ def test_arch_lbr(lab):
     assert found["arch"] == 1 and results(boot)["lbr"], f"{found}; {kernel.notes(boot)}"
     assert exit_count(boot.region(REGION_LBR)) == 64, boot.region(REGION_LBR)["exits"]
     assert seen["cpuid"] == 1 and seen["accesses"] > 0 and not results(boot)["lbr:hidden"], seen
+
+
+def test_arch_lbr_intercept(lab):
+    """The same where accesses to the records exit; IA32_LBR_CTL passes."""
+    boot = run(lab, "host-arch-lbr-intercept", Plan(ARCH_LBR).add("lbr"), entry="intercept")
+    assert results(boot)["lbr"] and row(boot, "lbr", "lbr")["arch"] == 1, kernel.notes(boot)
+    exits = {reason: found["count"] for reason, found in boot.ledger["exits"].items()}
+    assert exits["31"] >= 2 * LBR_ENTRIES, exits
+    assert exit_count(boot.region(REGION_LBR)) == 64, boot.region(REGION_LBR)["exits"]
 
 
 def test_arch_lbr_context(lab):
@@ -300,8 +309,9 @@ def test_arch_lbr_fails_without_clear(lab):
 @pytest.mark.parametrize("missing", HIDDEN, ids=[f"arch_lbr_hidden_without_{m}" for m in HIDDEN])
 def test_arch_lbr_hidden(lab, missing):
     """Without either control neither CPUID nor an MSR has them."""
+    control, entry = HIDDEN[missing]
     boot = run(lab, f"host-arch-lbr-no-{missing}",
-               Plan(ARCH_LBR, f"hide_control {HIDDEN[missing]}").add("lbr:hidden"))
+               Plan(ARCH_LBR, f"hide_control {control}").add("lbr:hidden"), entry=entry)
     found = row(boot, "hidden", "lbr:hidden")
     assert results(boot)["lbr:hidden"] and found["cpuid"] == found["accesses"] == 0, found
 
