@@ -139,7 +139,9 @@ MsrResult ArchLbr::write_msr(uint32_t index, uint64_t value)
         for (Record &record : records_)
             record = Record();
     } else if (uint64_t *record = find(index)) {
-        if (within(index, IA32_LBR_0_INFO) ? (value & ~INFO_VALID) != 0 : !canonical(value))
+        if (within(index, IA32_LBR_0_INFO))
+            value &= INFO_VALID; // bits 55:16 are undefined, and no fault
+        else if (!canonical(value))
             return MSR_FAULT;
         *record = value;
     } else {
@@ -167,6 +169,12 @@ void ArchLbr::pop()
     for (unsigned i = 0; i + 1 < depth_; i++)
         records_[i] = records_[i + 1];
     records_[depth_ - 1] = Record();
+}
+
+LbrEntry ArchLbr::newest(unsigned n) const
+{
+    return n < depth_ ? LbrEntry{records_[n].from, records_[n].to, records_[n].info}
+                      : LbrEntry{0, 0, 0};
 }
 
 bool ArchLbr::record(const Branch &branch)

@@ -10,13 +10,14 @@
 #include "lbr.h"
 #include "pmu_cpuid.h"
 
-class ArchLbr {
+class ArchLbr : public BranchRecords {
 public:
     void reset();
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
     /* True: the records have changed. */
     bool record(const Branch &branch);
+    LbrEntry newest(unsigned n) const override;
 
     /* IA32_LBR_CTL, also by VM entry and exit, which know whether a value is good. */
     uint64_t ctl() const { return ctl_; }

@@ -27,15 +27,22 @@ struct LbrEntry {
     uint64_t from, to, info;
 };
 
-class Lbr {
+/* Records of either kind, as a PEBS record takes them. */
+class BranchRecords {
+public:
+    virtual ~BranchRecords() = default;
+    /* The n-th newest record from 0 on; behind the oldest there are none. */
+    virtual LbrEntry newest(unsigned n) const = 0;
+};
+
+class Lbr : public BranchRecords {
 public:
     void reset();
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
     /* True: the records have changed. */
     bool record(const Branch &branch);
-    /* The n-th newest record from 0 on; behind the oldest there are none. */
-    LbrEntry newest(unsigned n) const;
+    LbrEntry newest(unsigned n) const override;
 
 private:
     bool filtered(const Branch &branch) const;

@@ -123,7 +123,7 @@ uint64_t Pebs::reset_offset(unsigned global_bit) const
 }
 
 std::vector<uint64_t> Pebs::record(uint64_t counters, bool adaptive, const PebsState &state,
-                                   const PebsAccess &access, const Lbr &lbr) const
+                                   const PebsAccess &access, const BranchRecords &lbr) const
 {
     if (format_ == PEBS_FORMAT_SKYLAKE)
         return skylake(counters, state, access);
@@ -146,7 +146,7 @@ std::vector<uint64_t> Pebs::skylake(uint64_t counters, const PebsState &state,
 }
 
 std::vector<uint64_t> Pebs::groups(uint64_t counters, uint64_t config, const PebsState &state,
-                                   const PebsAccess &access, const Lbr &lbr) const
+                                   const PebsAccess &access, const BranchRecords &lbr) const
 {
     const uint64_t *gpr = state.gpr;
     std::vector<uint64_t> record = {config, state.eventing_ip, counters, state.tsc};

@@ -92,7 +92,8 @@ TEST(architectural_reserved_bits_fault)
     uint64_t value;
     CHECK_EQUAL(lbr.write_msr(0x14ce, bit(4)), MSR_FAULT);
     CHECK_EQUAL(lbr.write_msr(0x14ce, bit(23)), MSR_FAULT);
-    CHECK_EQUAL(lbr.write_msr(0x1200, bit(16)), MSR_FAULT);
+    CHECK_EQUAL(lbr.write_msr(0x1200, bit(16) | 5), MSR_DONE);
+    CHECK_EQUAL(read(lbr, 0x1200), 5u);
     CHECK_EQUAL(lbr.write_msr(0x1500, bit(47)), MSR_FAULT);
     CHECK_EQUAL(lbr.read_msr(0x1520, &value), MSR_ABSENT);
 }
