@@ -21,7 +21,8 @@
 static const struct bounds bounds = {BEGIN, END};
 
 static struct list clean(struct branchtrace_record *records,
-                         const struct branchtrace_readout *reads, uint32_t readouts, uint64_t inserts, uint64_t near_taken, uint32_t flags)
+                         const struct branchtrace_readout *reads, uint32_t readouts,
+                         uint64_t inserts, uint64_t near_taken, uint32_t flags)
 {
     struct branchtrace_result result = {
         .near_taken = near_taken, .inserts = inserts, .readouts = readouts};
