@@ -101,6 +101,9 @@ void list_clean(struct list *list, struct branchtrace_record *records,
         if (readout->why == BRANCHTRACE_BY_PMI && ways) {
             way = (struct way_back){true, readout->ip};
         }
+        if (readout->why == BRANCHTRACE_BY_SWITCH && (flags & BRANCHTRACE_KERNEL) != 0) {
+            marks |= LIST_AFTER_SWITCH;
+        }
     }
     list->lost = (int64_t)result->inserts - (int64_t)result->records;
     if ((flags & BRANCHTRACE_FAR) == 0) {
@@ -109,9 +112,10 @@ void list_clean(struct list *list, struct branchtrace_record *records,
     trim(list, flags, bounds);
     for (size_t i = 1; i < list->count; i++) {
         struct branchtrace_record *one = &list->records[i - 1], *next = one + 1;
-        /* What comes from a mode whose branches are not traced follows nothing. */
+        /* What comes from a mode whose branches are not traced follows nothing, nor does what
+         * comes first where the kernel goes on with the thread. */
         uint32_t mode = user_address(next->from) ? BRANCHTRACE_USER : BRANCHTRACE_KERNEL;
-        bool anew = (flags & mode) == 0;
+        bool anew = (flags & mode) == 0 || (next->info & LIST_AFTER_SWITCH) != 0;
 
         if ((next->info & LIST_AFTER_GAP) == 0 && !anew && !straight(one, next)) {
             next->info |= LIST_AFTER_GAP;

@@ -12,6 +12,7 @@
 /* Further bits of branchtrace_record.info, of the list's own. */
 #define LIST_AFTER_READOUT (1ull << 33) /* its cycles have a PMI and its handler in them */
 #define LIST_AFTER_GAP (1ull << 34)     /* records are missing in front of it */
+#define LIST_AFTER_SWITCH (1ull << 35)  /* the thread has its processor back, in the kernel */
 
 /* Addresses that bound the stretch: what SYSRET of START goes to, and the SYSCALL of STOP. */
 struct bounds {

@@ -80,7 +80,7 @@ def test_same(lab):
             predicted += native.mispredicted != guest.mispredicted
         assert len(one) == len(other) > 0
         count += len(one)
-    assert predicted <= count / 1000, f"{predicted} of {count} predicted otherwise"
+    assert predicted <= count / 100, f"{predicted} of {count} predicted otherwise"
     return f"{count} branches the same, {predicted} of them predicted otherwise"
 
 

@@ -51,6 +51,23 @@ static void a_whole_list_is_complete(void **state)
     assert_int_equal(list.records[1].info & LIST_AFTER_READOUT, 0);
 }
 
+/* Where the kernel gives the thread its processor back is not where it took it away. */
+static void a_switch_is_no_gap(void **state)
+{
+    struct branchtrace_record records[] = {{KERNEL(0x10), KERNEL(0x9000), 5},
+                                           {KERNEL(0x30), KERNEL(0x40), 7}};
+    struct branchtrace_readout reads[] = {{.first = 0, .count = 1, .why = BRANCHTRACE_BY_SWITCH},
+                                          {.first = 1, .count = 1, .why = BRANCHTRACE_BY_STOP}};
+    struct list list = clean(records, reads, 2, 2, 2, BRANCHTRACE_KERNEL);
+
+    (void)state;
+    assert_true(list_complete(&list));
+    reads[0].why = BRANCHTRACE_BY_STOP;
+    records[0].info = records[1].info = 0;
+    list = clean(records, reads, 2, 2, 2, BRANCHTRACE_KERNEL);
+    assert_int_equal(list.gaps, 1);
+}
+
 static void what_is_missing_is_found(void **state)
 {
     struct branchtrace_record records[] = {{0x10, 0x40, 5}, {0x30, 0x90, 7}};
@@ -148,6 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_list_is_complete),
+        cmocka_unit_test(a_switch_is_no_gap),
         cmocka_unit_test(what_is_missing_is_found),
         cmocka_unit_test(the_way_back_from_a_pmi_is_taken_out),
         cmocka_unit_test(the_system_calls_of_the_bounds_are_taken_out),
