@@ -133,6 +133,7 @@ def odd_tables(folder):
     machines.edit(folder, "dsdt", pad)
 
 
+@pytest.mark.full
 def test_odd_tables(lab):
     """Those tables: both processors that are there are under VMX and none else is the guest's, and
     the guest powers itself off, for which the DSDT has to be read to its end."""

@@ -3,6 +3,7 @@
 # hypervisor. What the kernel's own driver says and counts here is what the guest must get.
 from machine import STATUS_POWEROFF
 from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, expect_generalized, native, native_perf
+import pytest
 
 
 def test_power_off(lab):
@@ -21,6 +22,7 @@ def test_pmu_driver(lab):
         assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
 
 
+@pytest.mark.full
 def test_pmu_version_6(lab):
     """The driver takes a PMU of version 6 with gaps in its fixed counters; A.1 gets its PMIs."""
     boot = lab.emulator("native-pmu6", entry="native", jobs="a1", append="loglevel=7",

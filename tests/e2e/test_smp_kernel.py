@@ -301,6 +301,7 @@ def expect_lost(lab, name, **keywords):
     return [sum(row["lost"] for row in rows(boot, word)) for word in words]
 
 
+@pytest.mark.full
 def test_storm_fails(lab):
     """Without the step that gives the guest the NMIs of root mode, storms lose NMIs and PMIs."""
     lost = expect_lost(lab, "no-skid", config="bookkeeping=lost,unblock,mask")
