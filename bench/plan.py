@@ -13,7 +13,7 @@ METAL_RUNS = 101       # of a real TSC
 KERNEL_ITEMS = {
     "msr": ("empty", "rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
             "wrmsr_ctrl", "rdmsr_status", "rdpmc", "wrmsr_evtsel_change", "wrmsr_ctrl_change",
-            "rdmsr_lbr_from", "wrmsr_lbr_from"),
+            "rdmsr_lbr_from", "wrmsr_lbr_from", "read_lbrs"),
     "exit": ("empty", "cpuid", "vmcall", "inl", "outl", "inl_passed", "cpuid_blocked"),
     "pmi": ("overflow_to_handler", "handler_to_iret", "lvtpc_write", "nmi_self", "pmu_switch"),
     "a1k": ("m200000", "m10000", "m1000", "m100"),

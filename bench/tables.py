@@ -14,7 +14,8 @@ MSR_ITEMS = (("rdmsr_evtsel", "RDMSR EVTSEL"), ("wrmsr_evtsel", "WRMSR EVTSEL"),
 MSR_CHANGES = (("wrmsr_evtsel_change", "WRMSR EVTSEL, EN changes"),
                ("wrmsr_ctrl_change", "WRMSR CTRL, a bit changes"))
 # A branch record, which the thesis has not.
-MSR_RECORDS = (("rdmsr_lbr_from", "RDMSR LBR_FROM"), ("wrmsr_lbr_from", "WRMSR LBR_FROM"))
+MSR_RECORDS = (("rdmsr_lbr_from", "RDMSR LBR_FROM"), ("wrmsr_lbr_from", "WRMSR LBR_FROM"),
+               ("read_lbrs", "32 LBRs: 96 RDMSR"))
 EXIT_ITEMS = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "OUTL"),
               ("inl_passed", "INL, passed port"), ("cpuid_blocked", "CPUID in NMI"))
 PERIODS = ("m200000", "m10000", "m1000", "m100")

@@ -15,15 +15,14 @@ const struct branch_records *records_find(void)
 {
     bool arch = cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_LBR;
     const struct branch_records *records = arch ? &architectural : &ring;
-    uint32_t depths = arch ? cpuid(CPUID_LEAF_ARCH_LBR, 0).eax & 0xff : 0;
+    unsigned depth = LBR_RECORDS;
+    uint64_t from;
 
-    /* The largest depth, a bit for each eight records, so that who looks for registers now sees
-     * every one. */
-    if (depths != 0)
-        (void)wrmsr_safe(IA32_LBR_DEPTH, 8UL * (32 - (unsigned)__builtin_clz(depths)));
-    bool found = wrmsr_safe(records->from, 0) && wrmsr_safe(records->control, records->on) &&
-                 wrmsr_safe(records->control, 0);
-    return found ? records : NULL;
+    /* The largest depth that is taken, so that who looks for registers now sees every one. */
+    while (arch && depth > 0 && !wrmsr_safe(IA32_LBR_DEPTH, depth))
+        depth -= 8;
+    /* They are not tried: what is recorded meanwhile would be the guest's to read. */
+    return rdmsr_safe(records->from, &from) ? records : NULL;
 }
 
 unsigned records_from(const struct branch_records *records, uint64_t address)

@@ -14,6 +14,7 @@
 #define MSR_PERFEVTSEL0 0x186
 #define MSR_PERF_CAPABILITIES_INDEX 0x345
 #define PERF_CAPABILITIES_LBR_FMT 0x3fu /* all of it set: architectural */
+#define PERF_CAPABILITIES_LBR_FMT_INFO 5u /* Skylake's: LBR_PLACES, with INFO */
 #define PERF_CAPABILITIES_FW_WRITE (1u << 13)
 #define MSR_GLOBAL_STATUS 0x38e
 #define MSR_GLOBAL_CTRL 0x38f
@@ -21,6 +22,12 @@
 #define MSR_A_PMC0 0x4c1
 #define MSR_LASTBRANCH_0_FROM_IP 0x680
 #define MSR_LBR_0_FROM_IP 0x1500
+#define MSR_LASTBRANCH_TO 0x40 /* TO is so far from FROM, and INFO from TO */
+#define MSR_LASTBRANCH_INFO 0x700
+#define MSR_LBR_TO 0x100
+#define MSR_LBR_INFO (-0x400) /* INFO has the lowest indices */
+#define LBR_PLACES 32
+#define MSR_LBR_DEPTH 0x14cf
 #define COUNTER_0 1 /* in GLOBAL_CTRL, GLOBAL_STATUS and GLOBAL_OVF_CTRL */
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define EVENTSEL_USR (1u << 16)
@@ -132,6 +139,8 @@ void loop_wrmsr(struct loop *loop);
 void loop_empty_xor(struct loop *loop); /* EAX changes by RBX in each turn */
 void loop_wrmsr_xor(struct loop *loop);
 void loop_rdpmc(struct loop *loop);
+/* LBR_PLACES records: RCX is the first one's FROM, RBX what TO is away from FROM, RAX INFO from TO. */
+void loop_records(struct loop *loop);
 void loop_store(struct loop *loop); /* EAX to the address in RDX */
 void loop_in_8(struct loop *loop);
 void loop_in_16(struct loop *loop);

@@ -12,6 +12,8 @@ _Static_assert(offsetof(struct loop, rax) == 0 && offsetof(struct loop, rbx) == 
                offsetof(struct loop, operations) == 32 && offsetof(struct loop, begin) == 40 &&
                offsetof(struct loop, end) == 48, "the loops know these");
 
+#define STRING(text) #text
+#define STRINGIFY(value) STRING(value)
 #define STAMP(offset)                                                                              \
     TSC_STAMP                                                                                      \
     "mov %%eax, " offset "(%%rdi)\n\t"                                                             \
@@ -50,6 +52,21 @@ DEFINE_LOOP(wrmsr, "wrmsr\n\t")
 DEFINE_LOOP(empty_xor, "xor %%r9, %%rax\n\t")
 DEFINE_LOOP(wrmsr_xor, "xor %%r9, %%rax\n\t" "wrmsr\n\t")
 DEFINE_LOOP(rdpmc, "rdpmc\n\t")
+/* FROM, TO and INFO of each place, and back to the first. */
+DEFINE_LOOP(records,
+            "mov $" STRINGIFY(LBR_PLACES) ", %%r11d\n"
+            "2:\n\t"
+            "rdmsr\n\t"
+            "add %%r9d, %%ecx\n\t"
+            "rdmsr\n\t"
+            "add %%r8d, %%ecx\n\t"
+            "rdmsr\n\t"
+            "sub %%r8d, %%ecx\n\t"
+            "sub %%r9d, %%ecx\n\t"
+            "inc %%ecx\n\t"
+            "dec %%r11d\n\t"
+            "jnz 2b\n\t"
+            "sub $" STRINGIFY(LBR_PLACES) ", %%ecx\n\t")
 DEFINE_LOOP(store, "mov %%eax, (%%rdx)\n\t")
 DEFINE_LOOP(in_8, "inb %%dx, %%al\n\t")
 DEFINE_LOOP(in_16, "inw %%dx, %%ax\n\t")

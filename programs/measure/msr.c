@@ -3,7 +3,7 @@
  * RDMSR and WRMSR of the PMU's registers, and RDPMC: the thesis's Table 4.1. EVTSEL and CTRL are
  * written 0 over 0, as there, which a hypervisor may find to be no change at all; so there are two
  * items more, in which each write changes an event that is set up, as a profiler does. And a
- * branch record, of either kind. SDM Vol. 3, "Architectural Performance Monitoring", "Last Branch
+ * branch record, of either kind, and a readout of them all. SDM Vol. 3, "Architectural Performance Monitoring", "Last Branch
  * Records".
  */
 #include "internal.h"
@@ -77,19 +77,37 @@ static uint32_t record_index(void)
     return format != 0 ? MSR_LASTBRANCH_0_FROM_IP : 0;
 }
 
+/* There are LBR_PLACES, from this record's FROM on: more than are there would fault. */
+static bool all_places(uint32_t first)
+{
+    if (first == MSR_LBR_0_FROM_IP)
+        return msr_read(MSR_LBR_DEPTH) == LBR_PLACES;
+    return (msr_read(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_LBR_FMT) ==
+           PERF_CAPABILITIES_LBR_FMT_INFO;
+}
+
 static void records(uint32_t region)
 {
     const struct item read = {NAME, "rdmsr_lbr_from", BASE, region};
     const struct item write = {NAME, "wrmsr_lbr_from", BASE, region + 1};
+    const struct item all = {NAME, "read_lbrs", BASE, region + 2};
     struct loop registers = {.rax = 0, .rcx = record_index()};
+    bool ring = registers.rcx == MSR_LASTBRANCH_0_FROM_IP;
 
     if (registers.rcx == 0) {
         item_skip(&read, NO_RECORDS);
         item_skip(&write, NO_RECORDS);
+        item_skip(&all, NO_RECORDS);
         return;
     }
     measure_loop(&read, loop_rdmsr, &registers);
     measure_loop(&write, loop_wrmsr, &registers);
+    registers.rbx = ring ? MSR_LASTBRANCH_TO : MSR_LBR_TO;
+    registers.rax = ring ? MSR_LASTBRANCH_INFO : (uint64_t)MSR_LBR_INFO;
+    if (all_places(ring ? MSR_LASTBRANCH_0_FROM_IP : MSR_LBR_0_FROM_IP))
+        measure_loop(&all, loop_records, &registers);
+    else
+        item_skip(&all, "fewer than 32 branch records, or not known how many");
 }
 
 void measure_msr(void)

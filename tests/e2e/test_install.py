@@ -238,6 +238,7 @@ def check_initramfs(flavour):
     return [name for name in DISKS if name.replace("-", "_") in place]
 
 
+@pytest.mark.full
 def test_disk_drivers():
     """The measuring initramfs has each disk driver that its kernel has, behind what that needs."""
     found = check_initramfs("cloud")

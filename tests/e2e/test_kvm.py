@@ -28,7 +28,7 @@ EXITS = {
              "cpuid_blocked": {"CPUID": 1}},
     "pmi": {"lvtpc_write": {"WRMSR": 1}},
 }
-SKIPPED = {("msr", "rdmsr_lbr_from"), ("msr", "wrmsr_lbr_from"),
+SKIPPED = {("msr", "rdmsr_lbr_from"), ("msr", "wrmsr_lbr_from"), ("msr", "read_lbrs"),
            ("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
 LINUX_MEMORY = 1024  # MiB, half of them its guest's

@@ -15,11 +15,13 @@ MSR_ITEMS = ["rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ct
              "rdmsr_status", "rdpmc"]
 MSR_CHANGES = ["wrmsr_evtsel_change", "wrmsr_ctrl_change"]
 MSR_RECORDS = ["rdmsr_lbr_from", "wrmsr_lbr_from"]
+READOUT, READOUT_RDMSRS = "read_lbrs", 96
+READOUT_INSTRUCTIONS = 322  # with the loop around them: programs/measure/loops.c
 # Item by item: the base; "" for none.
 ITEMS = {
     "msr": {"empty": "", **dict.fromkeys(MSR_ITEMS, "empty"),
             "empty_change": "", **dict.fromkeys(MSR_CHANGES, "empty_change"),
-            **dict.fromkeys(MSR_RECORDS, "empty")},
+            **dict.fromkeys(MSR_RECORDS, "empty"), READOUT: "empty"},
     "exit": {"empty": "", "empty_rax": "", "cpuid": "empty_rax", "vmcall": "empty_rax",
              "inl": "empty", "outl": "empty", "inl_passed": "empty", "cpuid_blocked": "empty_rax"},
     "pmi": {"empty": "", "vmcall_unknown": "", "overflow_to_handler": "", "handler_to_iret": "",
@@ -31,7 +33,7 @@ A1K_BRANCHES = 100000
 # Items that are one value, with its metric.
 VALUES = {"pmi": {"apic": "x2apic"}}
 SWITCH = {"vmcall_unknown", "pmu_switch"}
-SKIPPED = {"native": {"vmcall"} | SWITCH, "kvm": {"inl_passed"} | SWITCH | set(MSR_RECORDS)}
+SKIPPED = {"native": {"vmcall"} | SWITCH, "kvm": {"inl_passed"} | SWITCH | {*MSR_RECORDS, READOUT}}
 # Basic exit reasons.
 NMI, INTERRUPT, CPUID, VMCALL, IO, WRMSR = "0", "1", "10", "18", "30", "32"
 EXIT_REASONS = {"cpuid": CPUID, "cpuid_blocked": CPUID, "vmcall": VMCALL, "inl": IO, "outl": IO}
@@ -126,6 +128,7 @@ def expect_free_msrs(boot):
     for item in MSR_ITEMS + MSR_CHANGES + MSR_RECORDS:
         assert costs[item] == (1, 0, {}), f"{item}: instructions, root instructions, exits: " \
                                           f"{costs[item]}, wanted (1, 0, {{}})"
+    assert costs[READOUT] == (READOUT_INSTRUCTIONS, 0, {}), costs[READOUT]
 
 
 def expect_fails(check, *arguments):
@@ -198,6 +201,7 @@ def test_msr_fails_with_intercept(lab):
     costs = figures(boot, "msr")
     for item in MSR_ITEMS + MSR_CHANGES + MSR_RECORDS:
         assert sum(costs[item][2].values()) == 1, f"{item}: {costs[item]}, wanted one exit"
+    assert sum(costs[READOUT][2].values()) == READOUT_RDMSRS, costs[READOUT]
     return text
 
 
@@ -296,7 +300,7 @@ def test_no_pmu(lab):
     """Without a PMU the rest is still measured, and what needs one says that it is missing."""
     boot = run(lab, "measure-no-pmu", Plan().add(WORD), config="pmu=off")
     expect_ok(boot, [WORD])
-    need = {"msr": MSR_ITEMS + MSR_CHANGES + MSR_RECORDS, "exit": [], "a1k": list(ITEMS["a1k"]),
+    need = {"msr": MSR_ITEMS + MSR_CHANGES + MSR_RECORDS + [READOUT], "exit": [], "a1k": list(ITEMS["a1k"]),
             "pmi": ["overflow_to_handler", "handler_to_iret", "lvtpc_write", "pmu_switch"]}
     for experiment, items in ITEMS.items():
         skipped = [row["item"] for row in boot.lines("bench")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_nested.py: PMUvisor under Debian's own QEMU/KVM with nested VMX, inside the emulator
 # (testbed/nested.py): Linux under each policy, the ends of the machine, and that the outer kernel
-# complains of nothing. FULL=1: also policy intercept, perf and a panic.
+# complains of nothing. FULL=1: also policy intercept, a tick, perf
+# and a panic.
 import re
 
 from inner import expect_quiet, linux
@@ -57,6 +58,7 @@ def test_a1_intercept_trap(lab):
     return expect_a1(boot, STATUS_RESET)
 
 
+@pytest.mark.full
 def test_a1_msr_tick(lab):
     """PMU passed through, and a tick, though CPUID does not tell the TSC's frequency there."""
     boot = msr(lab)

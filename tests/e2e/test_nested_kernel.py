@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_nested_kernel.py: under QEMU/KVM inside the emulator, with two processors: the test kernel,
-# storms of NMIs and PMIs, and a refusal. FULL=1: Linux with both, and, with one, what an operation
-# costs the outer KVM under each policy.
+# test_nested_kernel.py, all with FULL=1: under QEMU/KVM inside the emulator, with two processors: the
+# test kernel, storms of NMIs and PMIs, a refusal, Linux; with one, what an operation costs the outer
+# KVM under each policy.
 import re
 import subprocess
 import sys
@@ -28,6 +28,7 @@ def costs(lab, column):
     return kernel_boot(lab, f"costs-{column}", [COSTS], **COLUMNS[column])
 
 
+@pytest.mark.full
 def test_kernel(lab):
     """The test kernel: nothing fails, and nothing is left out."""
     boot = kernel_boot(lab, "kernel", SUITE, cpus=CPUS)
@@ -36,6 +37,7 @@ def test_kernel(lab):
     return f"{len(SUITE)} tests"
 
 
+@pytest.mark.full
 def test_storms(lab):
     """INIT and SIPI through KVM, then NMIs between two processors and PMIs on both: none is lost,
     and none comes that nobody sent."""
@@ -60,6 +62,7 @@ def test_linux(lab):
     return "processor, PMIs, branches: " + "; ".join(" ".join(run) for run in found)
 
 
+@pytest.mark.full
 def test_refusal(lab):
     """A refusal is one line of QEMU's console, and GRUB goes on: it resets the machine."""
     boot = linux(lab, "refusal", cpus=CPUS, config="policy=bogus", limit=9000)

@@ -283,6 +283,7 @@ def test_host_msr(lab):
     return f"{sum(row['handled'] for row in rows(boot, 'smp-host:60'))} requests"
 
 
+@pytest.mark.full
 def test_host_fails(lab):
     """Without the search for lost requests they stay unhandled; without sources, all of them."""
     for name, keywords in (("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_smp_linux.py: Debian's kernel with several processors under PMUvisor in the emulator does
 # what it does natively: all of them online, PMIs and the kernel's own NMIs on each, counting
-# threads that move, processors switched off and on, panic. FULL=1: also other policies and numbers
-# of processors, perf on all of them, kexec, reboot, and the boot times.
+# threads that move, processors switched off and on. FULL=1: also other policies and numbers
+# of processors, perf on all of them, kexec, panic, reboot, and the boot times.
 import os
 
 import pytest
@@ -316,6 +316,7 @@ def test_kexec(lab):
     assert "exits of processor 3," in after_guest(boot)
 
 
+@pytest.mark.full
 def test_panic(lab):
     """A panic while no other processor takes interrupts: NMIs stop them, the machine is reset."""
     boot = linux(lab, "msr+nmi", 4, "panic", name="-panic", tools=True, append="panic=-1")

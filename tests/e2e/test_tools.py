@@ -159,6 +159,7 @@ def moving(lab, entry):
     return [{key: int(value) for key, value in row.items() if key != "mode"} for row in rows]
 
 
+@pytest.mark.full
 def test_rdpmc_migrates(lab):
     """Two threads swap processors a hundred times: each count that PAPI reads by RDPMC has the work
     since the last one, no more and no less."""
