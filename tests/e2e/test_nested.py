@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_nested.py: PMUvisor under Debian's own QEMU/KVM with nested VMX, inside the emulator
 # (testbed/nested.py): Linux under each policy, the ends of the machine, and that the outer kernel
-# complains of nothing. FULL=1: also policy intercept, a tick, perf
-# and a panic.
+# complains of nothing. FULL=1: also policy intercept, a tick, perf and a panic.
 import re
 
 from inner import expect_quiet, linux
