@@ -37,11 +37,5 @@ pmuvisor_measure-y := measure_linux.o ${parts[*]/#/measure/}
 ccflags-y := -I\$(src)
 END
 sed -i '/^pmuvisor_measure-y/s/\.c\>/.o/g' "$out/Kbuild"
-# Type information for BPF would need one more tool, and is of no use here.
-if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS make -C "$headers" M="$out" \
-    CONFIG_DEBUG_INFO_BTF_MODULES= modules > "$out/log" 2>&1; then
-    line=$(grep -m 1 -E 'error|Error' "$out/log" || tail -n 1 "$out/log")
-    echo "module/build.sh: $line (see $out/log)" >&2
-    exit 1
-fi
+"$top/programs/kbuild.sh" "$headers" "$out"
 echo "$module"

@@ -63,13 +63,6 @@ Kind kind_of(BranchKind kind)
     return {CTL_OTHER_BRANCH, 8};
 }
 
-bool canonical(uint64_t address)
-{
-    int64_t top = static_cast<int64_t>(address) >> 47;
-
-    return top == 0 || top == -1;
-}
-
 bool within(uint32_t index, uint32_t first)
 {
     return index >= first && index < first + LBR_DEPTH;
@@ -103,7 +96,7 @@ uint64_t *ArchLbr::find(uint32_t index)
     for (uint32_t first : {IA32_LBR_0_FROM_IP, IA32_LBR_0_TO_IP, IA32_LBR_0_INFO}) {
         if (!within(index, first) || index - first >= depth_)
             continue;
-        Record &record = records_[index - first];
+        LbrEntry &record = records_[index - first];
         return first == IA32_LBR_0_FROM_IP ? &record.from
                : first == IA32_LBR_0_TO_IP ? &record.to : &record.info;
     }
@@ -136,8 +129,8 @@ MsrResult ArchLbr::write_msr(uint32_t index, uint64_t value)
             !(DEPTHS >> (step - 1) & 1))
             return MSR_FAULT;
         depth_ = static_cast<unsigned>(value);
-        for (Record &record : records_)
-            record = Record();
+        for (LbrEntry &record : records_)
+            record = LbrEntry();
     } else if (uint64_t *record = find(index)) {
         if (within(index, IA32_LBR_0_INFO))
             value &= INFO_VALID; // bits 55:16 are undefined, and no fault
@@ -168,13 +161,12 @@ void ArchLbr::pop()
 {
     for (unsigned i = 0; i + 1 < depth_; i++)
         records_[i] = records_[i + 1];
-    records_[depth_ - 1] = Record();
+    records_[depth_ - 1] = LbrEntry();
 }
 
 LbrEntry ArchLbr::newest(unsigned n) const
 {
-    return n < depth_ ? LbrEntry{records_[n].from, records_[n].to, records_[n].info}
-                      : LbrEntry{0, 0, 0};
+    return n < depth_ ? records_[n] : LbrEntry();
 }
 
 bool ArchLbr::record(const Branch &branch)

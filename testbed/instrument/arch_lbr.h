@@ -7,16 +7,15 @@
 
 #include <cstdint>
 
-#include "lbr.h"
+#include "branch_records.h"
 #include "pmu_cpuid.h"
 
 class ArchLbr : public BranchRecords {
 public:
     void reset();
-    MsrResult read_msr(uint32_t index, uint64_t *value) const;
-    MsrResult write_msr(uint32_t index, uint64_t value);
-    /* True: the records have changed. */
-    bool record(const Branch &branch);
+    MsrResult read_msr(uint32_t index, uint64_t *value) const override;
+    MsrResult write_msr(uint32_t index, uint64_t value) override;
+    bool record(const Branch &branch) override;
     LbrEntry newest(unsigned n) const override;
 
     /* IA32_LBR_CTL, also by VM entry and exit, which know whether a value is good. */
@@ -28,15 +27,11 @@ public:
     void debug_exception();
 
 private:
-    struct Record {
-        uint64_t from, to, info;
-    };
-
     uint64_t *find(uint32_t index);
     void push(const Branch &branch);
     void pop();
 
-    Record records_[LBR_DEPTH] = {};
+    LbrEntry records_[LBR_DEPTH] = {};
     uint64_t ctl_ = 0;
     unsigned depth_ = LBR_DEPTH;
     uint64_t last_cycles_ = 0;

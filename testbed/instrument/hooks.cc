@@ -71,8 +71,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 
     const Branch branch = {kind, from, to, user, mispredicted, cycles};
 
-    if (processor_records(p) &&
-        (knobs().arch_lbr ? p.arch_lbr.record(branch) : p.lbr.record(branch))) {
+    if (processor_records(p) && p.records().record(branch)) {
         p.events.lbr_inserts[tb_hot[p.id].mode]++;
         tb_hot[p.id].deadline = 0;
     }
@@ -154,12 +153,15 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
     if (load) {
         p.loaded = true;
         p.load_source = std::max(p.load_source, static_cast<LoadSource>(outcome));
-        precise_load(p, laddr, outcome);
     }
+    if (p.pebs.format() == PEBS_OFF)
+        return;
     if (store)
         precise_store(p, laddr, outcome);
-    if (load && p.pebs.format() != PEBS_OFF &&
-        p.precise.load.latency > p.pebs.load_latency())
+    if (!load)
+        return;
+    precise_load(p, laddr, outcome);
+    if (p.precise.load.latency > p.pebs.load_latency())
         processor_touches(p, TOUCHED_SLOW);
 }
 

@@ -47,13 +47,6 @@ uint64_t select_bit(BranchKind kind)
     return 0;
 }
 
-bool canonical(uint64_t address)
-{
-    int64_t top = static_cast<int64_t>(address) >> 47;
-
-    return top == 0 || top == -1;
-}
-
 }  // namespace
 
 void Lbr::reset()
@@ -110,7 +103,7 @@ LbrEntry Lbr::newest(unsigned n) const
 {
     unsigned at = (tos_ + LBR_DEPTH - n % LBR_DEPTH) % LBR_DEPTH;
 
-    return n < LBR_DEPTH ? LbrEntry{from_[at], to_[at], info_[at]} : LbrEntry{0, 0, 0};
+    return n < LBR_DEPTH ? LbrEntry{from_[at], to_[at], info_[at]} : LbrEntry();
 }
 
 bool Lbr::filtered(const Branch &branch) const

@@ -8,40 +8,14 @@
 
 #include <cstdint>
 
-#include "branch.h"
-#include "pmu.h"
-
-constexpr unsigned LBR_DEPTH = 32;
-
-struct Branch {
-    BranchKind kind;
-    uint64_t from;
-    uint64_t to;
-    bool user;          /* privilege at its target */
-    bool mispredicted;
-    uint64_t cycles;    /* since the machine was made */
-};
-
-/* As the MSRs have it. */
-struct LbrEntry {
-    uint64_t from, to, info;
-};
-
-/* Records of either kind, as a PEBS record takes them. */
-class BranchRecords {
-public:
-    virtual ~BranchRecords() = default;
-    /* The n-th newest record from 0 on; behind the oldest there are none. */
-    virtual LbrEntry newest(unsigned n) const = 0;
-};
+#include "branch_records.h"
 
 class Lbr : public BranchRecords {
 public:
     void reset();
-    MsrResult read_msr(uint32_t index, uint64_t *value) const;
-    MsrResult write_msr(uint32_t index, uint64_t value);
-    /* True: the records have changed. */
-    bool record(const Branch &branch);
+    MsrResult read_msr(uint32_t index, uint64_t *value) const override;
+    MsrResult write_msr(uint32_t index, uint64_t value) override;
+    bool record(const Branch &branch) override;
     LbrEntry newest(unsigned n) const override;
 
 private:

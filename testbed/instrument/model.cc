@@ -126,20 +126,15 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
             get_reserved_leaf(leaf);
         if (function == CPUID_FEATURES)
             leaf->ecx &= ~FEATURES_ECX_PDCM;
-    } else {
-        cpuid_function_t first;
-        inner_->get_cpuid_leaf(0, 0, &first);
-        CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
+    }
+    cpuid_function_t first;
+    inner_->get_cpuid_leaf(0, 0, &first);
+    CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
+    if (knobs().pmu)
         pmu_cpuid(knobs().pmu_shape, first.eax, function, subfunction, &result);
-        get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
-    }
-    if (knobs().arch_lbr) {
-        cpuid_function_t first;
-        inner_->get_cpuid_leaf(0, 0, &first);
-        CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
+    if (knobs().arch_lbr)
         arch_lbr_cpuid(first.eax, function, subfunction, &result);
-        get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
-    }
+    get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
     for (const ExtraCpuid &extra : knobs().cpuid) {
         Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
         if (extra.leaf == function && extra.subleaf == subfunction)
@@ -166,13 +161,11 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
 
     if (knobs().pmu) {
         known = p_.pmu.read_msr(index, &value);
-        if (known == MSR_ABSENT && !knobs().arch_lbr)
-            known = p_.lbr.read_msr(index, &value);
         if (known == MSR_ABSENT)
             known = p_.pebs.read_msr(index, &value);
     }
-    if (knobs().arch_lbr && known == MSR_ABSENT)
-        known = p_.arch_lbr.read_msr(index, &value);
+    if (known == MSR_ABSENT && (knobs().pmu || knobs().arch_lbr))
+        known = p_.records().read_msr(index, &value);
     if (knobs().arch_lbr && index == IA32_PERF_CAPABILITIES)
         value |= PERF_CAP_LBR_FMT;
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
@@ -206,14 +199,12 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         p_.pmu.look(p_.events.instructions());
         known = p_.pmu.write_msr(index, value);
         p_.events.entering = MODE_COUNT;
-        if (known == MSR_ABSENT && !knobs().arch_lbr)
-            known = p_.lbr.write_msr(index, value);
         if (known == MSR_ABSENT)
             known = p_.pebs.write_msr(index, value);
         p_.pmu.set_pebs(p_.pebs.counters());
     }
-    if (knobs().arch_lbr && known == MSR_ABSENT)
-        known = p_.arch_lbr.write_msr(index, value);
+    if (known == MSR_ABSENT && (knobs().pmu || knobs().arch_lbr))
+        known = p_.records().write_msr(index, value);
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
         if (value & ~DEBUGCTL_VALID)
             return BOCHS_FAULT;

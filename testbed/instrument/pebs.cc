@@ -123,11 +123,11 @@ uint64_t Pebs::reset_offset(unsigned global_bit) const
 }
 
 std::vector<uint64_t> Pebs::record(uint64_t counters, bool adaptive, const PebsState &state,
-                                   const PebsAccess &access, const BranchRecords &lbr) const
+                                   const PebsAccess &access, const BranchRecords &records) const
 {
     if (format_ == PEBS_FORMAT_SKYLAKE)
         return skylake(counters, state, access);
-    return groups(counters, adaptive ? data_cfg_ : 0, state, access, lbr);
+    return groups(counters, adaptive ? data_cfg_ : 0, state, access, records);
 }
 
 std::vector<uint64_t> Pebs::skylake(uint64_t counters, const PebsState &state,
@@ -146,7 +146,7 @@ std::vector<uint64_t> Pebs::skylake(uint64_t counters, const PebsState &state,
 }
 
 std::vector<uint64_t> Pebs::groups(uint64_t counters, uint64_t config, const PebsState &state,
-                                   const PebsAccess &access, const BranchRecords &lbr) const
+                                   const PebsAccess &access, const BranchRecords &records) const
 {
     const uint64_t *gpr = state.gpr;
     std::vector<uint64_t> record = {config, state.eventing_ip, counters, state.tsc};
@@ -165,7 +165,7 @@ std::vector<uint64_t> Pebs::groups(uint64_t counters, uint64_t config, const Peb
     if (config & DATA_CFG_LBRS) {
         unsigned entries = (config >> DATA_CFG_LBR_SHIFT & DATA_CFG_LBR_ENTRIES) + 1;
         for (unsigned n = 0; n < entries; n++) {
-            LbrEntry entry = lbr.newest(n);
+            LbrEntry entry = records.newest(n);
             for (uint64_t word : {entry.from, entry.to, entry.info})
                 record.push_back(word);
         }

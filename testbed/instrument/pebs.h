@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lbr.h"
+#include "branch_records.h"
 #include "microarch.h"
 #include "pmu.h"
 
@@ -61,14 +61,14 @@ public:
     /* The record of these counters. `adaptive`: one of them asks for what MSR_PEBS_DATA_CFG says,
      * else format 4 has the basic group alone. */
     std::vector<uint64_t> record(uint64_t counters, bool adaptive, const PebsState &state,
-                                 const PebsAccess &access, const BranchRecords &lbr) const;
+                                 const PebsAccess &access, const BranchRecords &records) const;
 
 private:
     uint64_t enable_valid() const;
     std::vector<uint64_t> skylake(uint64_t counters, const PebsState &state,
                                   const PebsAccess &access) const;
     std::vector<uint64_t> groups(uint64_t counters, uint64_t config, const PebsState &state,
-                                 const PebsAccess &access, const BranchRecords &lbr) const;
+                                 const PebsAccess &access, const BranchRecords &records) const;
 
     PebsFormat format_;
     PmuShape shape_;

@@ -128,9 +128,7 @@ void make_record(Processor &p, bxInstruction_c *i)
     else if (due.events & 1u << EVENT_STORES)
         access = p.precise.store;
     record.counters = due.counters;
-    const BranchRecords &branches = knobs().arch_lbr ? static_cast<BranchRecords &>(p.arch_lbr)
-                                                     : p.lbr;
-    record.words = p.pebs.record(due.counters, due.adaptive, state_of(p, i), access, branches);
+    record.words = p.pebs.record(due.counters, due.adaptive, state_of(p, i), access, p.records());
     record.due = p.events.instructions() + knobs().pebs_late;
     // A fault on the way to the buffer loses the record: the counter goes on as if it had none.
     p.pmu.pebs_taken();

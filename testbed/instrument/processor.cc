@@ -5,6 +5,7 @@
 #include "cpu.h"
 #include "memory/memory-bochs.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,13 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
     events.retired = retired;
     events.iterations = iterations;
     processor_take_knobs(*this);
+}
+
+BranchRecords &Processor::records()
+{
+    if (knobs().arch_lbr)
+        return arch_lbr;
+    return lbr;
 }
 
 void processor_take_knobs(Processor &p)
@@ -84,14 +92,11 @@ void processor_plan(Processor &p)
 {
     struct tb_hot &hot = tb_hot[p.id];
     uint64_t now = p.events.instructions();
-    uint64_t budget = p.pmu.budget(hot.mode, now);
     bool root = hot.mode & MODE_ROOT_BIT;
-    uint64_t other = p.injector.budget(root, p.events.instructions_in(root));
+    uint64_t budget = std::min({p.pmu.budget(hot.mode, now),
+                                p.injector.budget(root, p.events.instructions_in(root)),
+                                precise_budget(p)});
 
-    if (other < budget)
-        budget = other;
-    if (precise_budget(p) < budget)
-        budget = precise_budget(p);
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
     unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;

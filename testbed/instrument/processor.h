@@ -54,6 +54,8 @@ struct Processor {
     Pmu pmu;
     Lbr lbr;
     ArchLbr arch_lbr;
+    /* Those of the two that it has. */
+    BranchRecords &records();
     Pebs pebs;
     Bts bts;
     Precise precise;

@@ -34,11 +34,5 @@ obj-m := branchtrace.o
 branchtrace-y := part_branchtrace.o part_pmu.o part_device.o
 ccflags-y := -I$(src)
 END
-# Type information for BPF would need one more tool, and is of no use here.
-if ! env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS make -C "$headers" M="$out" \
-    CONFIG_DEBUG_INFO_BTF_MODULES= modules > "$out/log" 2>&1; then
-    line=$(grep -m 1 -E 'error|Error|ERROR' "$out/log" || tail -n 1 "$out/log")
-    echo "branchtrace/module/build.sh: $line (see $out/log)" >&2
-    exit 1
-fi
+"$top/programs/kbuild.sh" "$headers" "$out"
 echo "$module"

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "ds.h"
 #include "msr_index.h"
+#include "lbr.h"
 #include "pebs.h"
 #include "pmu_machine.h"
 
