@@ -7,6 +7,7 @@
 #   make clean       removes build/
 #   CC=gcc|clang     compiler       V=1   show commands
 #   TEST=1           hypercalls for tests in the image (use another BUILD= for it)
+#   TRACE=0          without trace/ (use another BUILD= for it)
 # Targets that run something in the emulator or in QEMU are in tests/tests.mk.
 
 CC = gcc
@@ -16,17 +17,20 @@ OBJCOPY = objcopy
 PYTEST = /usr/bin/python3 -B -m pytest
 BUILD = build
 TEST = 0
+TRACE = 1
 V = 0
-EFI_SIZE_MAX = 131072
-# Of boot/, which ends before the guest runs, and of all else.
+EFI_SIZE_MAX = 147456
+# Of boot/, which ends before the guest runs, of the traces, which are opt-ins, and of all else.
 BOOT_LINES_MAX = 1600
-CODE_LINES_MAX = 7400
+TRACE_LINES_MAX = 1200
+CODE_LINES_MAX = 7500
 
 EFI = $(BUILD)/pmuvisor.efi
 # From the top down: calls go to a folder further right, or stay (tests/static/layers.py).
-FOLDERS = boot vmx/start guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
-C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,$(FOLDERS))))
-ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(FOLDERS))))
+FOLDERS = boot vmx/start trace guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
+LINKED = $(filter-out $(if $(filter 0,$(TRACE)),trace),$(FOLDERS))
+C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,$(LINKED))))
+ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LINKED))))
 # Hypercalls for tests, and nothing of them in any other build.
 ifeq ($(TEST),1)
 C_SOURCES += $(sort $(wildcard tests/hooks/*.c))
@@ -49,6 +53,10 @@ CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-prote
 ifeq ($(TEST),1)
 CFLAGS += -DTEST
 endif
+ifneq ($(TRACE),0)
+TRACE_DEFINE = -DTRACE
+endif
+CFLAGS += $(TRACE_DEFINE)
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
               -DGNU_EFI_USE_MS_ABI -fshort-wchar
@@ -68,7 +76,7 @@ endif
 all: $(EFI)
 
 help:
-	@sed -n '3,9s/^# \{0,1\}//p' Makefile
+	@sed -n '3,10s/^# \{0,1\}//p' Makefile
 
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
 # What runs once, before the guest, is small rather than fast.
@@ -127,7 +135,8 @@ $(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
 # asks for. tests/unit/test_*.c is one program each.
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
-              -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
+              -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST \
+              $(TRACE_DEFINE)
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
                    lib/string.c
 # Of the measurements, what runs without hardware.

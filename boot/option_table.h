@@ -25,6 +25,22 @@ enum option_kind {
     REST,   /* text up to the end of its line, blanks and all */
 };
 
+/* Not in an image that was built with TRACE=0. */
+#ifdef TRACE
+#define TRACE_OPTIONS(OPTION)                                                                      \
+    OPTION(trace, CHOICE, trace, TRACE_OFF, "off, exits or flow",                                  \
+           VALUES(NAME("off", TRACE_OFF), NAME("exits", TRACE_EXITS), NAME("flow", TRACE_FLOW)),   \
+           "Which exits are recorded in rings that the guest can read. exits: those that there "  \
+           "are. flow: HLT, loads of CR3 and external interrupts exit as well, and MONITOR and "  \
+           "MWAIT are hidden. off costs nothing.")                                                 \
+    OPTION(trace_ring, NUMBER, trace_ring_mib, TRACE_RING_DEFAULT_MIB, "MiB from 1 to 64",         \
+           VALUES(NAME(NULL, TRACE_RING_MAX_MIB)),                                                 \
+           "How large each processor's ring is, where exits are recorded: 32,768 records a MiB. "  \
+           "Memory below 4 GiB. 0 is taken as 1.")
+#else
+#define TRACE_OPTIONS(OPTION)
+#endif
+
 #define OPTIONS(OPTION)                                                                            \
     OPTION(policy, CHOICE, policy, POLICY_MSR_NMI, "intercept, msr or msr+nmi",                    \
            VALUES(NAME("intercept", POLICY_INTERCEPT), NAME("msr", POLICY_MSR),                    \
@@ -105,4 +121,5 @@ enum option_kind {
                   NAME("unblock", BOOKKEEPING_UNBLOCK), NAME("mask", BOOKKEEPING_MASK),            \
                   NAME("all", BOOKKEEPING_ALL), NAME("none", 0)),                                  \
            "The steps of NMI bookkeeping that are done; several are separated by commas. Without " \
-           "one NMIs may be lost or misrouted: leave one out to price it, or to see the loss.")
+           "one NMIs may be lost or misrouted: leave one out to price it, or to see the loss.")    \
+    TRACE_OPTIONS(OPTION)

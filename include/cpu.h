@@ -116,6 +116,16 @@ struct cpuid_filter;
 #define CPUID_SLOTS 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
+#ifdef TRACE
+/* Where exits are recorded, see trace/. */
+struct cpu_trace {
+    struct trace_record *record;      /* the next one to be written */
+    struct trace_record *first, *end; /* of the ring */
+    struct trace_ring *ring;          /* NULL with trace=off */
+    uint64_t plain_entry;             /* HOST_RIP without a record */
+};
+#endif
+
 #define STACK_PAGES 4
 
 struct cpu;
@@ -164,6 +174,9 @@ struct cpu {
     struct cpu_pmu pmu;
     struct cpu_nmi nmi;
     struct cpu_apic apic;
+#ifdef TRACE
+    struct cpu_trace trace;
+#endif
 };
 
 /* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest

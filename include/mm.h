@@ -64,6 +64,7 @@ struct ept_request {
     const struct mtrr_state *mtrr;
     const struct range *hidden; /* not mapped at all: the hypervisor's own memory */
     uint32_t hidden_count;
+    struct range readable;      /* whole pages of the hidden memory that are mapped read-only */
     uint32_t address_bits;      /* MAXPHYADDR */
     bool page_1g, page_2m;      /* IA32_VMX_EPT_VPID_CAP bits 17 and 16 */
     uint64_t top;               /* end of what the memory map names; at least this much is mapped */

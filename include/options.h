@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "refusal.h"
+#include "trace_ring.h"
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 /* An I/O port, or: */
@@ -28,6 +29,8 @@ enum bookkeeping_step {
 #define TICK_DEFAULT_MS 100
 #define TICK_MAX_MS 10000
 #define WAIT_DEFAULT_S 15
+#define TRACE_RING_DEFAULT_MIB 1
+#define TRACE_RING_MAX_MIB 64
 #define WAIT_MAX_S 3600
 #define PROCESSORS_MAX 512
 
@@ -50,6 +53,10 @@ struct options {
     bool start;           /* off: the last run's log is saved, and that is all */
     uint32_t wait_s;      /* how long a refusal, or a fault that ends in a reset, can be read */
     uint32_t tick_ms;   /* 0: no tick */
+#ifdef TRACE
+    uint32_t trace;          /* TRACE_* of trace_ring.h */
+    uint32_t trace_ring_mib; /* of each processor's ring */
+#endif
     uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */
     bool vtd;           /* devices are kept to the guest's map where there is VT-d */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */

@@ -9,6 +9,7 @@
 
 struct settings {
     bool apic_trap; /* asked for, or needed to see SIPIs being sent */
+    bool monitor_hidden; /* MONITOR and MWAIT are not shown: idle is HLT */
     uint32_t processors; /* that are started at most, the first one with them */
 };
 

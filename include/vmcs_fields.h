@@ -45,7 +45,9 @@
 
 #define VMCS_FIELDS_NATURAL(X)                                                                     \
     X(CR0_GUEST_HOST_MASK, 0x6000) X(CR4_GUEST_HOST_MASK, 0x6002) X(CR0_READ_SHADOW, 0x6004)       \
-    X(CR4_READ_SHADOW, 0x6006) X(EXIT_QUALIFICATION, 0x6400) X(GUEST_CR0, 0x6800)                  \
+    X(CR4_READ_SHADOW, 0x6006) X(CR3_TARGET_VALUE_0, 0x6008) X(CR3_TARGET_VALUE_1, 0x600a)         \
+    X(CR3_TARGET_VALUE_2, 0x600c) X(CR3_TARGET_VALUE_3, 0x600e)                                    \
+    X(EXIT_QUALIFICATION, 0x6400) X(GUEST_CR0, 0x6800)                                             \
     X(GUEST_CR3, 0x6802) X(GUEST_CR4, 0x6804) X(GUEST_ES_BASE, 0x6806) X(GUEST_CS_BASE, 0x6808)    \
     X(GUEST_SS_BASE, 0x680a) X(GUEST_DS_BASE, 0x680c) X(GUEST_FS_BASE, 0x680e)                     \
     X(GUEST_GS_BASE, 0x6810) X(GUEST_LDTR_BASE, 0x6812) X(GUEST_TR_BASE, 0x6814)                   \

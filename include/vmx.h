@@ -19,6 +19,8 @@
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
 #define VMX_MISC_ACTIVITY_HLT BIT(6)
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
+#define VMX_MISC_CR3_TARGETS_SHIFT 16 /* how many CR3-target values there may be */
+#define VMX_MISC_CR3_TARGETS BITS(24, 16)
 
 /* IA32_VMX_EPT_VPID_CAP */
 #define EPT_CAP_WALK_4 BIT(6)
@@ -34,6 +36,7 @@
 #define PIN_PREEMPTION_TIMER BIT(6)
 
 /* Primary processor-based VM-execution controls */
+#define PRIMARY_INTERRUPT_WINDOW_EXITING BIT(2)
 #define PRIMARY_HLT_EXITING BIT(7)
 #define PRIMARY_MWAIT_EXITING BIT(10)
 #define PRIMARY_RDPMC_EXITING BIT(11)
@@ -79,6 +82,8 @@
 #define ENTRY_LOAD_BNDCFGS BIT(16)
 #define ENTRY_LOAD_CET BIT(20)
 #define ENTRY_LOAD_LBR_CTL BIT(21)
+
+#define CR3_TARGETS 4 /* CR3-target values that are used */
 
 /* Guest interruptibility state */
 #define BLOCKING_BY_STI BIT(0)

@@ -30,27 +30,33 @@ struct walk {
 
 enum overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL };
 
+/* What of [base, base+size) the range has, which is widened to whole pages. */
+static enum overlap overlap_with(const struct walk *w, const struct range *range, uint64_t base,
+                                 uint64_t size)
+{
+    uint64_t last = base + size - 1;
+
+    if (range->size == 0 || w->count_only)
+        return OVERLAP_NONE;
+    uint64_t range_first = range->base & ~(PAGE_SIZE - 1);
+    uint64_t range_last = range->size - 1 > UINT64_MAX - range->base
+                              ? UINT64_MAX
+                              : range->base + (range->size - 1);
+    range_last |= PAGE_SIZE - 1;
+    if (range_first > last || range_last < base)
+        return OVERLAP_NONE;
+    return range_first <= base && range_last >= last ? OVERLAP_ALL : OVERLAP_SOME;
+}
+
 /* What of [base, base+size) is hidden. A page that is hidden in part is hidden. */
 static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t size)
 {
     enum overlap overlap = OVERLAP_NONE;
-    uint64_t last = base + size - 1;
 
-    for (uint32_t i = 0; i < w->q->hidden_count && !w->count_only; i++) {
-        const struct range *h = &w->q->hidden[i];
+    for (uint32_t i = 0; i < w->q->hidden_count && overlap != OVERLAP_ALL; i++) {
+        enum overlap one = overlap_with(w, &w->q->hidden[i], base, size);
 
-        if (h->size == 0)
-            continue;
-
-        uint64_t hidden_first = h->base & ~(PAGE_SIZE - 1);
-        uint64_t hidden_last = h->size - 1 > UINT64_MAX - h->base ? UINT64_MAX
-                                                                   : h->base + (h->size - 1);
-        hidden_last |= PAGE_SIZE - 1;
-        if (hidden_first > last || hidden_last < base)
-            continue;
-        if (hidden_first <= base && hidden_last >= last)
-            return OVERLAP_ALL;
-        overlap = OVERLAP_SOME;
+        overlap = one > overlap ? one : overlap;
     }
     return overlap;
 }
@@ -84,7 +90,10 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             break;
 
         uint64_t size = span < w->reach - address ? span : w->reach - address;
-        enum overlap hidden = hidden_part(w, address, size);
+        enum overlap readable = overlap_with(w, &w->q->readable, address, size);
+        enum overlap hidden = readable == OVERLAP_NONE  ? hidden_part(w, address, size)
+                              : readable == OVERLAP_ALL ? OVERLAP_NONE
+                                                        : OVERLAP_SOME;
         bool one_type;
         uint64_t entry;
 
@@ -96,7 +105,8 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
         if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
                            page_size_allowed(w, address, level))) {
             /* The guest's own PAT still applies on top: the type is not forced. */
-            entry = address | EPT_RWX | (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
+            entry = address | (readable == OVERLAP_ALL ? EPT_READ : EPT_RWX) |
+                    (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
             if (level > 1)
                 entry |= EPT_PAGE;
         } else {
@@ -147,7 +157,7 @@ uint64_t ept_pages_needed(const struct ept_request *q)
 
     if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
         return 0; /* not reached: counting uses no pages */
-    return w.tables + 2 * tables_per_end * q->hidden_count;
+    return w.tables + 2 * tables_per_end * (q->hidden_count + (q->readable.size != 0));
 }
 
 uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes)

@@ -15,6 +15,7 @@ enum need {
     WANT,     /* on where the processor has it */
     FOR_PMU,  /* the same, only with pmu=on */
     TO_TRAP,  /* used while NMIs are trapped: must be allowed for policies msr and intercept */
+    FOR_FLOW, /* must be allowed for trace=flow, which turns them on */
     OFF,      /* refused where it cannot be 0 */
 };
 
@@ -64,6 +65,13 @@ static const struct control_row rows[] = {
     {"NMI exiting", SET_PIN, TO_TRAP, PIN_NMI_EXITING, 0},
     {"virtual NMIs", SET_PIN, TO_TRAP, PIN_VIRTUAL_NMIS, 0},
     {"NMI-window exiting", SET_PRIMARY, TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
+
+#ifdef TRACE
+    {"external-interrupt exiting", SET_PIN, FOR_FLOW, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
+    {"interrupt-window exiting", SET_PRIMARY, FOR_FLOW, PRIMARY_INTERRUPT_WINDOW_EXITING, 0},
+    {"HLT exiting", SET_PRIMARY, FOR_FLOW, PRIMARY_HLT_EXITING, 0},
+    {"CR3-load exiting", SET_PRIMARY, FOR_FLOW, PRIMARY_CR3_LOAD_EXITING, 0},
+#endif
 
     {"external-interrupt exiting", SET_PIN, OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
     {"NMI exiting", SET_PIN, OFF, PIN_NMI_EXITING, 0},
@@ -130,6 +138,30 @@ static bool row_wanted(const struct vmx_capability *c, const struct options *o,
            ((row->need == WANT || (row->need == FOR_PMU && o->pmu)) && row_available(c, row));
 }
 
+static bool wants_flow(const struct options *o)
+{
+#ifdef TRACE
+    return o->trace == TRACE_FLOW;
+#else
+    (void)o;
+    return false;
+#endif
+}
+
+/* What trace=flow needs that is no control. */
+static bool flow_possible(const struct vmx_capability *c, struct refusal *r)
+{
+    uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
+
+    if (targets < CR3_TARGETS || !(c->misc & VMX_MISC_ACTIVITY_HLT))
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "trace=flow: found %lu CR3-target values and %s HLT activity state "
+                      "(IA32_VMX_MISC is 0x%lx), wanted %u and one: use trace=exits, or a processor "
+                      "or outer hypervisor that has them",
+                      targets, c->misc & VMX_MISC_ACTIVITY_HLT ? "a" : "no", c->misc, CR3_TARGETS);
+    return true;
+}
+
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
                          struct vmx_controls *out, struct refusal *r)
 {
@@ -141,7 +173,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
     for (unsigned i = 0; i < LENGTH_OF(rows); i++) {
         const struct control_row *row = &rows[i];
         unsigned bit = (unsigned)__builtin_ctz(row->bit);
-        bool must = row->need == MUST ||
+        bool must = row->need == MUST || (row->need == FOR_FLOW && wants_flow(o)) ||
                     (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
         if (must && !vmx_allows(c, row->set, row->bit))
             return refuse(r, REFUSE_UNSUPPORTED,
@@ -166,6 +198,8 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         out->value[set] = vmx_adjust(c->allowed[set], want[set]);
     }
 
+    if (wants_flow(o) && !flow_possible(c, r))
+        return false;
     uint64_t memory_type = c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK;
     if (memory_type != VMX_BASIC_MEMORY_TYPE_WB)
         return refuse(r, REFUSE_UNSUPPORTED,
@@ -197,14 +231,15 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
     static const char *const titles[] = {[MUST] = "needed, all there:",
                                          [WANT] = "optional (CPUID hides what needs a missing one):",
                                          [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
-                                         [TO_TRAP] = "for NMIs that are not passed through:"};
+                                         [TO_TRAP] = "for NMIs that are not passed through:",
+                                         [FOR_FLOW] = "for trace=flow:"};
 
-    for (enum need need = MUST; need <= TO_TRAP; need++) {
+    for (enum need need = MUST; need <= (wants_flow(o) ? FOR_FLOW : TO_TRAP); need++) {
         log_printf("VMX controls %s", titles[need]);
         for (unsigned i = 0, first = 1; i < LENGTH_OF(rows); i++) {
             if (rows[i].need != need)
                 continue;
-            bool used = need == TO_TRAP ? row_available(c, &rows[i]) : row_wanted(c, o, &rows[i]);
+            bool used = need >= TO_TRAP ? row_available(c, &rows[i]) : row_wanted(c, o, &rows[i]);
             log_printf("%s %s%s", first ? "" : ",", rows[i].name, used ? "" : " (no)");
             first = 0;
         }

@@ -26,5 +26,10 @@ struct settings settings_derive(const struct options *asked, uint32_t processors
 
     if (needed && !asked->apic_trap)
         log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
-    return (struct settings){.apic_trap = asked->apic_trap || needed, .processors = most};
+    bool hidden = asked->tick_ms != 0;
+#ifdef TRACE
+    hidden |= asked->trace == TRACE_FLOW;
+#endif
+    return (struct settings){.apic_trap = asked->apic_trap || needed, .monitor_hidden = hidden,
+                             .processors = most};
 }

@@ -24,7 +24,8 @@ WORD = 8
 WAYS_IN = {
     "boot": [("_start", WORD)],
     "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0),
-             ("vmx_exit_entry_guarded", 0), ("started", WORD)],
+             ("vmx_exit_entry_guarded", 0), ("started", WORD), ("trace_exit_entry", 0),
+             ("trace_exit_entry_guarded", 0), ("trace_gates", 6 * WORD)], # in a leaf alone
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
@@ -40,6 +41,7 @@ SWITCHES = {
     "vmx/start/machine.o": "root",
     "vmx/root/fault.asm.o": "interrupted",
     "nmi/nmi.asm.o": "interrupted",
+    "trace/interrupt.asm.o": "interrupted",
 }
 
 # Where an indirect call or jump of an object file goes: to the functions whose address is taken
@@ -53,7 +55,9 @@ INDIRECT = {
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
-    "vmx/exit/entry.asm.o": ["vmx/exit/exit.o"],                  # the handlers' table
+    # The handlers' table, and the traces' rows over it.
+    "vmx/exit/entry.asm.o": ["vmx/exit/exit.o", "trace_vmcall", "trace/exit.o", "trace/flow.o"],
+    "trace/entry.asm.o": ["vmx/exit/exit.o", "trace_vmcall", "trace/exit.o", "trace/flow.o"],
     "vmx/exit/exit.o": ["vmx/exit/exit.o"],
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
@@ -66,7 +70,7 @@ INDIRECT = {
 }
 
 # What comes before an object file's path from the top: the folder of the build.
-FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
+FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|trace|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
 
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {

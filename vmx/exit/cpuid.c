@@ -32,9 +32,9 @@ struct cpuid_row {
 #define WHOLE_LEAF(leaf) leaf, ANY_SUBLEAF, {~0u, ~0u, ~0u, ~0u}
 #define ALWAYS SET_PIN, 0
 #define OPTION_PMU 1u
-#define OPTION_NO_TICK 2u
+#define OPTION_MONITOR 2u
 #define UNLESS_PMU SET_COUNT, OPTION_PMU
-#define UNLESS_NO_TICK SET_COUNT, OPTION_NO_TICK
+#define UNLESS_MONITOR SET_COUNT, OPTION_MONITOR
 
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
@@ -45,8 +45,9 @@ static const struct cpuid_row rows[] = {
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
     {WHOLE_LEAF(0x0a), UNLESS_PMU},
     {WHOLE_LEAF(0x23), UNLESS_PMU},
-    /* MONITOR: the tick stops in the deep C-states that MWAIT reaches; HLT stays. */
-    {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, UNLESS_NO_TICK},
+    /* MONITOR: the tick stops in the deep C-states that MWAIT reaches, and MWAIT does not exit; HLT
+     * stays. */
+    {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, UNLESS_MONITOR},
     /* Hardware feedback, thread director: the processor writes their table past the EPT (msr.c). */
     {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0, 0}, ALWAYS},
     /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
@@ -143,7 +144,7 @@ void cpuid_follow_cr4(struct cpu *cpu)
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
 {
     const struct options *o = &cpu->boot->options;
-    uint32_t options = (o->pmu ? OPTION_PMU : 0) | (o->tick_ms == 0 ? OPTION_NO_TICK : 0);
+    uint32_t options = (o->pmu ? OPTION_PMU : 0) | (cpu->boot->settings.monitor_hidden ? 0 : OPTION_MONITOR);
 
     cpu->cpuid_filters = page_alloc(1);
     if (cpu->cpuid_filters == NULL)

@@ -11,8 +11,9 @@
 #define XCR0 0
 
 /* Outside 64-bit mode the operand has 32 bits, and the register may have more. */
-static uint64_t register_value(const struct cpu *cpu, uint64_t number)
+uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 {
+    uint64_t number = qualification >> CR_ACCESS_REGISTER_SHIFT & CR_ACCESS_REGISTER_MASK;
     uint64_t value = number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number];
     bool mode_64 = vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA &&
                    vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG;
@@ -54,13 +55,12 @@ void exit_cr_access(struct cpu *cpu)
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint64_t number = qualification & CR_ACCESS_NUMBER;
     uint64_t type = qualification >> CR_ACCESS_TYPE_SHIFT & CR_ACCESS_TYPE_MASK;
-    uint64_t gpr = qualification >> CR_ACCESS_REGISTER_SHIFT & CR_ACCESS_REGISTER_MASK;
 
     /* CLTS and LMSW reach none of the owned bits, and reads never exit. */
     if (type != CR_ACCESS_MOV_TO || (number != 0 && number != 4))
         hypervisor_fault("control-register access 0x%lx exited, which no control asks for",
                          qualification);
-    uint64_t value = register_value(cpu, gpr);
+    uint64_t value = cr_operand(cpu, qualification);
     if (number == 4)
         guest_writes_cr4(cpu, value);
     else

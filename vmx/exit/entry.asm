@@ -12,22 +12,12 @@ default rel
 %include "offsets.inc"
 %include "vmx/root/registers.inc"
 
-extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
+extern vmx_exit, vmx_exit_timed, vmx_entry_failed
 
-%define RSB_ENTRIES 32 ; as many as any processor has
+%include "vmx/exit/entry.inc"
 
-; Between exit and entry: bookkeeping, handler, and the guest's GLOBAL_CTRL where it changed.
-%macro HANDLE 0
-    mov rdi, [gs:CPU_SELF]
-    call vmx_exit
-    mov rdi, [gs:CPU_SELF]
-    call rax
-    mov rax, [gs:CPU_GLOBAL_CTRL]
-    cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
-    je %%loaded
-    mov rdi, [gs:CPU_SELF]
-    call pmu_reload_global_ctrl
-%%loaded:
+%macro HANDLE_PLAIN 0
+    HANDLE vmx_exit
 %endmacro
 
 %macro HANDLE_TIMED 0
@@ -35,57 +25,8 @@ extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
     call vmx_exit_timed
 %endmacro
 
-; %1: HANDLE or HANDLE_TIMED, between the mitigations that are on (mitigations.c). Without IRET, and
-; every register that it uses is the root mode's: an NMI may come before or behind each of these. One
-; that comes before IBRS, or behind the flush, runs without: it holds nothing but the hypervisor's
-; addresses.
-%macro GUARDED 1
-    SAVE_ALL GUEST_REGISTERS
-    test byte [gs:CPU_MITIGATIONS], MITIGATION_RSB
-    jz %%filled
-    mov ecx, RSB_ENTRIES
-%%fill:
-    call %%over
-    int3
-%%over:
-    add rsp, 8
-    dec ecx
-    jnz %%fill
-%%filled:
-    lfence                      ; no jump around the fill is only predicted
-    test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
-    jz %%handle
-    mov ecx, IA32_SPEC_CTRL
-    rdmsr                       ; the guest writes it without an exit
-    mov [gs:CPU_SPEC_CTRL], eax
-    or eax, SPEC_CTRL_IBRS
-    wrmsr
-%%handle:
-    %1
-    test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
-    jz %%flush
-    mov ecx, IA32_SPEC_CTRL
-    mov eax, [gs:CPU_SPEC_CTRL]
-    xor edx, edx
-    wrmsr
-%%flush:
-    test byte [gs:CPU_MITIGATIONS], MITIGATION_L1D
-    jz %%load
-    mov ecx, IA32_FLUSH_CMD
-    mov eax, FLUSH_CMD_L1D
-    xor edx, edx
-    wrmsr
-%%load:
-    LOAD_ALL GUEST_REGISTERS
-    test byte [gs:CPU_MITIGATIONS], MITIGATION_VERW
-    jz %%enter
-    verw [verw_selector]
-%%enter:
-    vmresume
-    jmp entry_failed
-%endmacro
-
 section .rodata
+global verw_selector
 verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers may stay as they are
 
 section .text
@@ -95,7 +36,7 @@ align 16
 global vmx_exit_entry
 vmx_exit_entry:
     SAVE_ALL GUEST_REGISTERS
-    HANDLE
+    HANDLE_PLAIN
     LOAD_ALL GUEST_REGISTERS
     vmresume
     jmp entry_failed
@@ -103,7 +44,7 @@ vmx_exit_entry:
 align 16
 global vmx_exit_entry_guarded
 vmx_exit_entry_guarded:
-    GUARDED HANDLE
+    GUARDED HANDLE_PLAIN
 
 align 16
 global vmx_exit_entry_timed
@@ -117,6 +58,7 @@ vmx_launch:
     LOAD_ALL GUEST_REGISTERS
     vmlaunch
 
+global entry_failed
 entry_failed:
     mov rdi, [gs:CPU_SELF]
     call vmx_entry_failed

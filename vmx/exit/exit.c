@@ -118,7 +118,7 @@ static inline exit_handler count_and_find(struct cpu *cpu)
     return cpu->handlers[reason];
 }
 
-static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
+void exit_nmi_work(struct cpu *cpu)
 {
     if (cpu->blocking & cpu->nmi.unblock_mask) {
         /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
@@ -127,6 +127,11 @@ static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu 
     }
     if (cpu->nmi.notes & cpu->nmi.notes_mask)
         nmi_bookkeeping(cpu);
+}
+
+static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
+{
+    exit_nmi_work(cpu);
     return count_and_find(cpu);
 }
 

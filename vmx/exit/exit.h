@@ -26,6 +26,8 @@ void exit_setup(struct cpu *cpu);
  * gives the handler, which entry.asm calls. Not one function, so that neither has registers to
  * keep. */
 exit_handler vmx_exit(struct cpu *cpu);
+/* Of it: what nmi_after_exit() found to do. */
+void exit_nmi_work(struct cpu *cpu);
 void vmx_exit_timed(struct cpu *cpu); /* all of it, with stats=cycles */
 /* Called from entry.asm where VMLAUNCH or VMRESUME came back. */
 _Noreturn void vmx_entry_failed(struct cpu *cpu);
@@ -55,6 +57,9 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 #define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
 /* Bits that CPUID reports back: an exit when they change spares a VMREAD at every CPUID. */
 #define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
+
+/* The operand of the MOV to a control register that exited with this qualification. */
+uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification);
 
 /* cpuid.c: takes over cpu->guest_cr4_tracked. */
 void cpuid_follow_cr4(struct cpu *cpu);

@@ -22,6 +22,7 @@ struct tables {
     } idt[EXCEPTIONS] __attribute__((aligned(16)));
 };
 _Static_assert(sizeof(struct tables) <= PAGE_SIZE, "one page holds all three");
+_Static_assert(sizeof(((struct tables *)0)->idt) == ROOT_IDT_BYTES, "as descriptors.h says");
 
 static struct idt_gate gate(const char *target, uint64_t ist)
 {
@@ -31,6 +32,11 @@ static struct idt_gate gate(const char *target, uint64_t ist)
         (address & 0xffff) | ROOT_CS << 16 | ist << 32 | GATE_INTERRUPT << 40 |
             (address >> 16 & 0xffff) << 48,
         address >> 32};
+}
+
+void descriptors_set_gate(void *idt, unsigned vector, const char *target)
+{
+    ((struct idt_gate *)idt)[vector] = gate(target, 0);
 }
 
 static void load(const struct tables *t)

@@ -12,6 +12,7 @@
 #include "mm/vtd.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
+#include "trace/trace.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 #include "vmx/mitigations.h"
@@ -44,7 +45,8 @@ static enum x2apic_use x2apic_use(const struct acpi_facts *acpi)
     return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD ? X2APIC_ON : X2APIC_OFF;
 }
 
-static void plan_map(const struct boot_info *bi, const struct vmx_capability *c, struct map *m)
+static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
+                     struct range readable, struct map *m)
 {
     uint32_t count = 0;
 
@@ -61,7 +63,7 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
         m->hidden[count++] = m->vtd.dmar.units[i];
     m->q = (struct ept_request){
-        .mtrr = &m->mtrr, .hidden = m->hidden, .hidden_count = count,
+        .mtrr = &m->mtrr, .hidden = m->hidden, .hidden_count = count, .readable = readable,
         .address_bits = c->physical_address_bits, .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
         .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M, .top = bi->memory_top,
     };
@@ -73,9 +75,9 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     struct map map;
 
     vmx_capability_read(&capability);
-    plan_map(bi, &capability, &map);
+    plan_map(bi, &capability, (struct range){0, trace_readable_bytes(bi)}, &map);
     uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
-                     vtd_pages_needed(&map.vtd, &map.q) +
+                     vtd_pages_needed(&map.vtd, &map.q) + trace_pages(bi) +
                      /* one that does not come has taken its pages, too */
                      (bi->settings.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
     /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */
@@ -113,7 +115,7 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
 {
     struct map map;
 
-    plan_map(bi, c, &map);
+    plan_map(bi, c, trace_reserve(bi), &map);
     uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
@@ -174,7 +176,7 @@ void hypervisor_start(const struct boot_info *bi)
         hypervisor_fault("%s", s->refusal.line);
     mark(bi, "the guest's memory map and VT-d");
     cpu->ept_root = contain(bi, &s->capability);
-    if (bi->options.tick_ms != 0)
+    if (bi->options.tick_ms != 0 || trace_readable_bytes(bi) != 0)
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
     mark(bi, "starting the other processors");

@@ -8,6 +8,7 @@
 #include "hypercall.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
+#include "trace/trace.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/init_sipi.h"
 #include "vmx/root/end.h"
@@ -112,4 +113,5 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                        vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
                        vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
     tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
+    trace_setup(cpu);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The record of an exit, where it is not written by entry.asm.
+ */
+#include "nmi/nmi.h"
+#include "trace/level.h"
+#include "vmx/exit/exit.h"
+
+/* The register that says what the exit is about; RAX, which says nothing, for all others. */
+static const uint8_t detail_register[EXIT_REASON_COUNT + 1] = {
+    [EXIT_REASON_RDMSR] = GPR_RCX,
+    [EXIT_REASON_WRMSR] = GPR_RCX,
+};
+
+static inline exit_handler note_and_find(struct cpu *cpu)
+{
+    struct trace_record *record = cpu->trace.record;
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
+        reason = EXIT_REASON_COUNT;
+    record->reason = (uint8_t)reason;
+    record->flags = (uint8_t)cpu->blocking;
+    record->detail = (uint32_t)cpu->gpr[detail_register[reason]];
+    cpu->exits[reason]++;
+    return cpu->handlers[reason];
+}
+
+static __attribute__((noinline)) exit_handler trace_exit_with_nmi_work(struct cpu *cpu)
+{
+    exit_nmi_work(cpu);
+    return note_and_find(cpu);
+}
+
+exit_handler trace_exit(struct cpu *cpu)
+{
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return trace_exit_with_nmi_work(cpu);
+    return note_and_find(cpu);
+}
+
+static void trace_io(struct cpu *cpu)
+{
+    cpu->trace.record->detail = (uint32_t)vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    exit_io(cpu);
+}
+
+static void trace_ept_violation(struct cpu *cpu)
+{
+    cpu->trace.record->detail = (uint32_t)(vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS) / PAGE_SIZE);
+    exit_ept_violation(cpu);
+}
+
+void trace_exits_rows(struct cpu *cpu)
+{
+    cpu->handlers[EXIT_REASON_IO_INSTRUCTION] = trace_io;
+    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = trace_ept_violation;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What trace=flow makes exit besides, so that processes, idle time and interrupts are seen: HLT, loads
+ * of CR3, and external interrupts.
+ *
+ * An external interrupt is not acknowledged by its exit. The local APIC keeps it, and everything that
+ * comes after it, until the guest can take one: at once, or where the interrupt window opens. Only then
+ * does root mode let the local APIC deliver, which gives the one that is first at that moment, and the
+ * entry injects it: it is the interrupt that the guest would have got there without the exit, and none
+ * is ever held in software. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry Controls for Event
+ * Injection"; "Interrupt Acceptance for Fixed Interrupts".
+ */
+#include "trace/level.h"
+
+#include <string.h>
+
+#include "vmx/exit/exit.h"
+#include "vmx/root/descriptors.h"
+
+/* How Linux changes CR3 inside of one process (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK,
+ * and asm/processor-flags.h, X86_CR3_PCID_NOFLUSH): between the table of the kernel and that of user
+ * space, with and without a flush. */
+#define CR3_USER_SIDE 0x1800ULL
+#define CR3_NO_FLUSH BIT(63)
+
+static uint32_t stack_detail(void)
+{
+    return (uint32_t)(vmcs_read_natural(VMCS_GUEST_RSP) >> TRACE_STACK_SHIFT) << 8;
+}
+
+static void flow_hlt(struct cpu *cpu)
+{
+    cpu->trace.record->detail = stack_detail();
+    skip_instruction(cpu);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
+}
+
+/* The guest executes the MOV again, which does not exit then: the processor itself flushes what it has
+ * to, or refuses the value. Nor does the guest exit where it goes between its two tables. */
+static void flow_cr_access(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+
+    if ((qualification & (CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT)) != 3) {
+        exit_cr_access(cpu);
+        return;
+    }
+    uint64_t value = cr_operand(cpu, qualification);
+    cpu->trace.record->cr3 = value & BITS(47, 0);
+    cpu->trace.record->detail = stack_detail();
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_1, value ^ CR3_NO_FLUSH);
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_2, value ^ CR3_USER_SIDE);
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_3, value ^ CR3_USER_SIDE ^ CR3_NO_FLUSH);
+}
+
+static void give_interrupt(struct cpu *cpu)
+{
+    uint32_t vector = trace_take_interrupt();
+
+    if (vector != 0) /* type 0: external interrupt */
+        vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, INTERRUPTION_VALID | vector);
+    cpu->trace.record->detail = stack_detail() | vector;
+}
+
+/* While the guest waits for its window nothing but that exits. */
+static void wait_for_window(bool wait)
+{
+    uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
+    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+
+    if (wait) {
+        pin &= ~(uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING;
+        primary |= PRIMARY_INTERRUPT_WINDOW_EXITING;
+    } else {
+        pin |= PIN_EXTERNAL_INTERRUPT_EXITING;
+        primary &= ~(uint32_t)PRIMARY_INTERRUPT_WINDOW_EXITING;
+    }
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, pin);
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
+}
+
+static void flow_external_interrupt(struct cpu *cpu)
+{
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF &&
+        !(cpu->blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS))) {
+        give_interrupt(cpu);
+        return;
+    }
+    cpu->trace.record->detail = stack_detail();
+    wait_for_window(true);
+}
+
+static void flow_interrupt_window(struct cpu *cpu)
+{
+    wait_for_window(false);
+    give_interrupt(cpu);
+}
+
+void trace_flow_rows(struct cpu *cpu)
+{
+    cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT] = flow_external_interrupt;
+    cpu->handlers[EXIT_REASON_INTERRUPT_WINDOW] = flow_interrupt_window;
+    cpu->handlers[EXIT_REASON_HLT] = flow_hlt;
+    cpu->handlers[EXIT_REASON_CR_ACCESS] = flow_cr_access;
+}
+
+void trace_flow_controls(bool on)
+{
+    const uint32_t exits = PRIMARY_HLT_EXITING | PRIMARY_CR3_LOAD_EXITING;
+    uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
+    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS) &
+                       ~(uint32_t)(PRIMARY_INTERRUPT_WINDOW_EXITING | exits);
+
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, on ? pin | PIN_EXTERNAL_INTERRUPT_EXITING
+                                              : pin & ~(uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | exits : primary);
+    vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
+}
+
+/* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL 0,
+ * no shadow stack), but for #MC, which stays what it is. */
+bool trace_flow_gates(void)
+{
+    uint64_t *gates = page_alloc(1);
+
+    if (gates == NULL)
+        return false;
+    memcpy(gates, (const void *)vmcs_read_natural(VMCS_HOST_IDTR_BASE), ROOT_IDT_BYTES);
+    for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++)
+        if (vector != VECTOR_MC)
+            descriptors_set_gate(gates, vector,
+                                 trace_gates + (vector - TRACE_VECTOR_FIRST) * TRACE_GATE_BYTES);
+    vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
+    return true;
+}
