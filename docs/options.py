@@ -62,7 +62,7 @@ def shown_values(kind, wanted, names):
 
 
 def read_table(top=TOP):
-    done = subprocess.run(["cc", "-E", "-P", "-std=c11", "-I", os.path.join(top, "include"),
+    done = subprocess.run(["cc", "-E", "-P", "-std=c11", "-DTRACE", "-I", os.path.join(top, "include"),
                            "-I", top, "-"], input=SOURCE, capture_output=True, text=True,
                           check=True)
     rows = ast.literal_eval(done.stdout.split("@ROWS", 1)[1].strip())

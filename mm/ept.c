@@ -31,12 +31,11 @@ struct walk {
 enum overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL };
 
 /* What of [base, base+size) the range has, which is widened to whole pages. */
-static enum overlap overlap_with(const struct walk *w, const struct range *range, uint64_t base,
-                                 uint64_t size)
+static enum overlap overlap_with(const struct range *range, uint64_t base, uint64_t size)
 {
     uint64_t last = base + size - 1;
 
-    if (range->size == 0 || w->count_only)
+    if (range->size == 0)
         return OVERLAP_NONE;
     uint64_t range_first = range->base & ~(PAGE_SIZE - 1);
     uint64_t range_last = range->size - 1 > UINT64_MAX - range->base
@@ -53,8 +52,8 @@ static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t si
 {
     enum overlap overlap = OVERLAP_NONE;
 
-    for (uint32_t i = 0; i < w->q->hidden_count && overlap != OVERLAP_ALL; i++) {
-        enum overlap one = overlap_with(w, &w->q->hidden[i], base, size);
+    for (uint32_t i = 0; i < w->q->hidden_count && !w->count_only; i++) {
+        enum overlap one = overlap_with(&w->q->hidden[i], base, size);
 
         overlap = one > overlap ? one : overlap;
     }
@@ -90,7 +89,8 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             break;
 
         uint64_t size = span < w->reach - address ? span : w->reach - address;
-        enum overlap readable = overlap_with(w, &w->q->readable, address, size);
+        enum overlap readable =
+            w->count_only ? OVERLAP_NONE : overlap_with(&w->q->readable, address, size);
         enum overlap hidden = readable == OVERLAP_NONE  ? hidden_part(w, address, size)
                               : readable == OVERLAP_ALL ? OVERLAP_NONE
                                                         : OVERLAP_SOME;

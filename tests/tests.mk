@@ -63,7 +63,8 @@ $(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
 built: $(STACK_MUTANTS)
 
 lines:
-	@tests/static/code_lines.py --max $(CODE_LINES_MAX) --max-boot $(BOOT_LINES_MAX)
+	@tests/static/code_lines.py --max $(CODE_LINES_MAX) --max-boot $(BOOT_LINES_MAX) \
+	    --max-trace $(TRACE_LINES_MAX)
 
 analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py

@@ -127,10 +127,10 @@ bool trace_flow_gates(void)
     if (gates == NULL)
         return false;
     memcpy(gates, (const void *)vmcs_read_natural(VMCS_HOST_IDTR_BASE), ROOT_IDT_BYTES);
-    for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++)
+    const char *target = trace_gates;
+    for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++, target += TRACE_GATE_BYTES)
         if (vector != VECTOR_MC)
-            descriptors_set_gate(gates, vector,
-                                 trace_gates + (vector - TRACE_VECTOR_FIRST) * TRACE_GATE_BYTES);
+            descriptors_set_gate(gates, vector, target);
     vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
     return true;
 }
