@@ -14,7 +14,7 @@
 
 #define TRACE_RING_MAGIC 0x6563617274554d50u /* "PMUtrace" */
 #define TRACE_RING_VERSION 1
-#define TRACE_RING_HEADER_BYTES 4096
+#define TRACE_RING_HEADER_BYTES 4096UL
 
 /* What exits, and is recorded. HYPERCALL_TRACE (hypercall.h) takes these numbers. */
 #define TRACE_OFF 0

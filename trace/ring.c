@@ -10,7 +10,7 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-#define MIB (1ULL << 20)
+#define MIB (1UL << 20)
 #define RING_HEADER_PAGES (TRACE_RING_HEADER_BYTES / PAGE_SIZE)
 
 static struct range rings;  /* of all processors */
@@ -72,11 +72,12 @@ static void ring_setup(struct cpu *cpu)
 
 static void say_level(const struct boot_info *bi)
 {
-    log_printf("pmuvisor: trace of exits: a ring of %u MiB for each processor, read-only for the "
-               "guest%s\n", bi->options.trace_ring_mib,
+    log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
+               "guest; %s%s\n", (ring_bytes(bi) - TRACE_RING_HEADER_BYTES) / MIB,
                bi->options.trace == TRACE_FLOW
-                   ? "; HLT, loads of CR3 and external interrupts exit, MONITOR/MWAIT are hidden"
-                   : "; nothing more exits than without");
+                   ? "HLT, loads of CR3 and external interrupts exit, MONITOR/MWAIT are hidden"
+                   : "nothing more exits than without",
+               bi->options.stats_cycles ? "; stats=cycles keeps none meanwhile" : "");
 }
 
 void trace_setup(struct cpu *cpu)

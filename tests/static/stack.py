@@ -24,11 +24,17 @@ WORD = 8
 WAYS_IN = {
     "boot": [("_start", WORD)],
     "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0),
-             ("vmx_exit_entry_guarded", 0), ("started", WORD), ("trace_exit_entry", 0),
-             ("trace_exit_entry_guarded", 0), ("trace_gates", 6 * WORD)], # in a leaf alone
+             ("vmx_exit_entry_guarded", 0), ("started", WORD)],
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
+# What is there only where trace/ is linked: ways in on the root stack (an interrupt comes in one leaf
+# alone, never at the deepest place), and targets of indirect calls.
+TRACE = "trace/"
+TRACE_WAYS_IN = [("trace_exit_entry", 0), ("trace_exit_entry_guarded", 0),
+                 ("trace_gates", 6 * WORD)]
+TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o"]
+
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
 # in a safe access, which is passed over.
@@ -55,9 +61,7 @@ INDIRECT = {
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
-    # The handlers' table, and the traces' rows over it.
-    "vmx/exit/entry.asm.o": ["vmx/exit/exit.o", "trace_vmcall", "trace/exit.o", "trace/flow.o"],
-    "trace/entry.asm.o": ["vmx/exit/exit.o", "trace_vmcall", "trace/exit.o", "trace/flow.o"],
+    "vmx/exit/entry.asm.o": ["vmx/exit/exit.o"],                  # the handlers' table
     "vmx/exit/exit.o": ["vmx/exit/exit.o"],
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
@@ -384,6 +388,13 @@ class Analysis:
         return None
 
 
+def with_trace():
+    """Rows of handlers may lie over the table, and there are other entries."""
+    WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
+    handlers = sorted({*INDIRECT["vmx/exit/entry.asm.o"], *TRACE_ROWS})
+    INDIRECT["vmx/exit/entry.asm.o"] = INDIRECT["trace/entry.asm.o"] = handlers
+
+
 def ways_in(image, patterns):
     for pattern, pushed in patterns:
         found = [address for address, name in image.symbols.items() if re.fullmatch(pattern, name)]
@@ -462,7 +473,10 @@ def main():
     try:
         limit = constant(folders, "STACK_PAGES") * PAGE
         exceptions = constant(folders, "REPORTS_MAX") + EXCEPTIONS_BESIDE
-        analysis = Analysis(Image(arguments.elf, arguments.map))
+        image = Image(arguments.elf, arguments.map)
+        if any(FROM_TOP.sub("", file).startswith(TRACE) for _, _, file in image.objects):
+            with_trace()
+        analysis = Analysis(image)
         depths = all_depths(analysis)
         reached_everything(analysis)
     except (Unclear, OSError, subprocess.CalledProcessError) as trouble:

@@ -225,6 +225,35 @@ static void test_hidden_ranges(void **state)
     assert_true(used <= ept_pages_needed(&q));
 }
 
+/* Of the pool, which is hidden, the rings of the trace: read, and nothing else. */
+static void test_readable_range(void **state)
+{
+    struct mtrr_state m = flat(MEMORY_WB, 39);
+    struct ept_request q = request(&m);
+    const struct range hidden = {GIB, 8 * MIB};
+    uint64_t used, root, bytes;
+
+    (void)state;
+    q.hidden = &hidden;
+    q.hidden_count = 1;
+    q.readable = (struct range){GIB + 3 * PAGE_SIZE, 4 * MIB + PAGE_SIZE};
+    root = build(&q, &used);
+    assert_int_not_equal(root, 0);
+    assert_true(used <= ept_pages_needed(&q));
+    assert_mapped(root, GIB - 1, SIZE_2M, MEMORY_WB);
+    for (uint64_t a = GIB; a < GIB + 8 * MIB; a += PAGE_SIZE) {
+        if (a - q.readable.base >= q.readable.size) {
+            assert_unmapped(root, a);
+            continue;
+        }
+        uint64_t entry = ept_lookup(root, a, &bytes);
+        assert_int_equal(entry & RWX, 1);
+        assert_int_equal(entry & ADDRESS, a - a % bytes);
+        assert_int_equal(TYPE(entry), MEMORY_WB);
+    }
+    assert_mapped(root, GIB + 8 * MIB, SIZE_2M, MEMORY_WB);
+}
+
 static void test_hidden_range_at_the_very_end(void **state)
 {
     struct mtrr_state m = flat(MEMORY_WB, 36);
@@ -431,6 +460,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_1g_pages, start, stop),
         cmocka_unit_test_setup_teardown(test_types_that_differ_inside_large_pages, start, stop),
         cmocka_unit_test_setup_teardown(test_hidden_ranges, start, stop),
+        cmocka_unit_test_setup_teardown(test_readable_range, start, stop),
         cmocka_unit_test_setup_teardown(test_hidden_range_at_the_very_end, start, stop),
         cmocka_unit_test_setup_teardown(test_out_of_pages, start, stop),
         cmocka_unit_test_setup_teardown(test_only_small_pages, start, stop),

@@ -74,12 +74,29 @@ static void test_processors(void **state)
     assert_false(settings_derive(&one, 4, 0).apic_trap);
 }
 
+static void test_monitor_hidden(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t tick_ms, trace;
+        bool hidden;
+    } cases[] = {{0, TRACE_OFF, false}, {0, TRACE_EXITS, false}, {0, TRACE_FLOW, true},
+                 {1, TRACE_OFF, true}};
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct options options = {.tick_ms = cases[i].tick_ms, .trace = cases[i].trace};
+        assert_int_equal(settings_derive(&options, 1, WAIT_FOR_SIPI).monitor_hidden,
+                         cases[i].hidden);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_asked),
         cmocka_unit_test(test_without_wait_for_sipi),
         cmocka_unit_test(test_processors),
+        cmocka_unit_test(test_monitor_hidden),
     };
     log_add_sink(catch);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_trace_off.py: what the traces cost where they are off. An image that was built without them
+# has nothing of them, and the exit path of one that was built with them is the same, instruction for
+# instruction: only where a field of a struct lies may differ.
+import difflib
+import os
+import re
+import subprocess
+
+from machine import TOP, path
+
+# All that an exit, or an NMI in root mode, goes through that is not its handler alone; and handlers.
+EXIT_PATH = """vmx_exit_entry vmx_exit_entry_guarded vmx_exit_entry_timed vmx_exit vmx_exit_timed
+vmx_exit_with_nmi_work nmi_entry nmi_root nmi_bookkeeping nmi_claim nmi_forward nmi_unblock
+pmu_reload_global_ctrl exit_cpuid exit_rdmsr exit_wrmsr exit_rdpmc exit_io exit_vmcall
+exit_cr_access exit_nmi exit_nmi_window exit_tick exit_ept_violation""".split()
+LABEL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
+
+
+def normal(instruction):
+    """Without the addresses that the layout of image and structs gives."""
+    text = re.sub(r"#.*", "", instruction)
+    text = re.sub(r"\b[0-9a-f]+ <([^>+]+)(\+0x[0-9a-f]+)?>",
+                  lambda to: f"<{'here' if to[1].startswith('..@') else to[1]}>", text)
+    return re.sub(r"-?0x[0-9a-f]+(\(|$)", r"D\1", re.sub(r"%gs:0x[0-9a-f]+", "%gs:D", text)).strip()
+
+
+def functions(elf):
+    done = subprocess.run(["objdump", "-d", "--no-show-raw-insn", elf], capture_output=True,
+                          text=True, check=True)
+    found, name = {}, None
+    for line in done.stdout.splitlines():
+        label, instruction = LABEL.match(line), INSTRUCTION.match(line)
+        if label and not label[1].startswith("..@"):
+            name = label[1]
+            found[name] = []
+        elif instruction and name:
+            found[name].append(normal(instruction[1]))
+    return found
+
+
+def differences(one, other, names):
+    for name in names:
+        if one[name] != other[name]:
+            yield name + ":\n" + "\n".join(list(difflib.unified_diff(one[name], other[name]))[:12])
+
+
+def test_same_exit_path(tmp_path):
+    """TRACE=0 leaves everything out; with TRACE=1 the exit path is that of TRACE=0."""
+    subprocess.run(["make", f"BUILD={tmp_path}", "TRACE=0"], cwd=TOP, check=True,
+                   capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
+    without = functions(tmp_path / "pmuvisor.elf")
+    with_it = functions(path("build", "pmuvisor.elf"))
+    # A backtrace is no trace.
+    assert [name for name in without if name.startswith("trace_")] == []
+    assert [name for name in with_it if name.startswith("trace_")] != []
+    assert not list(differences(without, with_it, EXIT_PATH))
+
+
+def test_sees_a_difference():
+    """One instruction more in one function is seen, and named."""
+    one = {"vmx_exit": ["mov    D(%rdi),%eax", "ret"]}
+    other = {"vmx_exit": ["mov    D(%rdi),%eax", "cmp    D(%rdi),%al", "ret"]}
+    found = list(differences(one, other, ["vmx_exit"]))
+    assert len(found) == 1 and found[0].startswith("vmx_exit:") and "+cmp" in found[0]
