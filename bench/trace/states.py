@@ -10,7 +10,7 @@ import dataclasses
 from exit_reasons import name as reason_name
 from identity import Identity, read_names, stack_text
 from trace_source import TICKS_PER_MS, load
-from walk import Walk, sees_processes, ticks_to_switch, vector, walk_processor
+from walk import Walk, find_tables, find_ways, sees_processes, vector, walk_processor
 
 # Of a processor: running (a process), root, idle, unknown. Of a process: running, root, waiting,
 # preempted.
@@ -51,6 +51,11 @@ class Timeline:
         ticks = tick - self.start_tick
         return ticks * TICKS_PER_MS // self.tsc_khz if self.tsc_khz else ticks
 
+    def tick(self, time):
+        """Takes a time in ns; gives the value of the TSC: the inverse of ns(), to within a tick."""
+        ticks = -(-time * self.tsc_khz // TICKS_PER_MS) if self.tsc_khz else time
+        return ticks + self.start_tick
+
 
 def timeline(source, names=None):
     """Takes a CTF folder or a file of records.py by path, or what records.py gave; `names`: path or
@@ -61,13 +66,15 @@ def timeline(source, names=None):
     flow = sees_processes(source)
     walks = {number: Walk(found, flow, source.gaps.get(number, {}))
              for number, found in sorted(source.processors.items())}
-    path = ticks_to_switch(walks, identity) if flow else None
+    for walk in walks.values():
+        find_tables(walk, identity)
+    ways = find_ways(walks, identity.kernel_threads)
     line = Timeline(tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(),
                     complaints=list(source.complaints))
     line.start_tick = min((found[0].tsc for found in source.processors.values() if found),
                           default=0)
     for number, walk in walks.items():
-        walk_processor(walk, identity, path)
+        walk_processor(walk, ways)
         line.complaints += [f"processor {number}: {text}" for text in walk.complaints]
         line.processors[number] = processor_intervals(line, walk)
         line.records[number] = [shown(line, record) for record in walk.records]
@@ -117,8 +124,10 @@ def processor_intervals(line, walk):
         add(found, Interval(line.ns(record.tsc), line.ns(end), "root", walk.roots[index], None,
                             detail))
         if span is not None:
-            add(found, Interval(line.ns(span.start), line.ns(span.end), span.state, span.process,
-                                span.thread, span.detail))
+            switch = line.ns(span.start + span.awake)
+            add(found, Interval(line.ns(span.start), switch, "idle", None, None, "awake"))
+            add(found, Interval(switch, line.ns(span.end), span.state, span.process, span.thread,
+                                span.detail))
     return found
 
 

@@ -2,6 +2,7 @@
 # walk.py: what one processor did between its records: the paper's NSD (algorithm 2) and GTA
 # (algorithm 3), with what trace=flow adds. Times are ticks. The rules are numbered as in
 # docs/trace.md, "States".
+import collections
 import dataclasses
 import statistics
 
@@ -11,9 +12,15 @@ from trace_source import TRACE_FLOW
 
 TRACE_ENDS = 0x80000000  # include/trace_ring.h
 VECTOR = 0xff
-# An interrupt that makes the processor go to another process does so within this many times of what
-# it takes from an interrupt in HLT to the load of CR3: the way through the scheduler is the same.
-SWITCH_PATHS = 2
+# An interrupt in user space that makes the processor go to another process takes at most so many times
+# the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead has to
+# get back to user space and into the kernel first, which takes longer. Where a kernel thread ran
+# between, there is one switch more.
+PREEMPTION_WAYS = 2
+# From the wake-up to HLT there is time for another thread only if it takes more than so many times the
+# way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
+WAKE_WAYS = 1.5
+FEW = 8  # samples of one vector from which its own shortest way is taken
 
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)
 WITH_STACK = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, HLT, CR_ACCESS)
@@ -28,6 +35,7 @@ class Span:
     process: int | None = None  # its key
     thread: object = None       # identity.Thread, where the exit at the end has one
     detail: str = ""
+    awake: int = 0  # ticks at its start in which the idle thread still ran
 
 
 @dataclasses.dataclass
@@ -49,6 +57,7 @@ class Walk:
     spans: list = dataclasses.field(default_factory=list)
     roots: list = dataclasses.field(default_factory=list)  # whose each exit was; None: nobody's
     leaves: list = dataclasses.field(default_factory=list)
+    tables: list = dataclasses.field(default_factory=list)  # whose table is loaded behind each
     idle_stack: object = None
     complaints: list = dataclasses.field(default_factory=list)
 
@@ -67,26 +76,78 @@ def vector(record):
     return record.detail & VECTOR if record.reason in INTERRUPTS else 0
 
 
-def ticks_to_switch(walks, identity):
-    """Gives the median time from an interrupt in HLT to the load of CR3 that follows it, of all
-    processors; None where that never happened."""
-    took = []
+@dataclasses.dataclass
+class Ways:
+    """How long the guest takes from an interrupt to what follows from it, in ticks; None: it never
+    happened. `preemption` has the way by vector, and under None that for all others."""
+    wake: float | None = None
+    preemption: dict = dataclasses.field(default_factory=dict)
+    kernel_stacks: set = dataclasses.field(default_factory=set)  # of kernel threads
+
+    def preempts(self, interrupt, load, ticks):
+        """Says whether a load of CR3, so long behind the entry of an interrupt, is its work."""
+        way = self.preemption.get(vector(interrupt), self.preemption.get(None))
+        switches = 2 if stack_thread(load) in self.kernel_stacks else 1
+        return way is not None and ticks <= PREEMPTION_WAYS * way * switches
+
+    def too_short(self, ticks):
+        """Says whether a stretch from wake-up to HLT has no room for a switch there and back."""
+        return self.wake is not None and ticks <= WAKE_WAYS * self.wake
+
+
+def find_ways(walks, kernel_stacks):
+    """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives the
+    Ways that the trace itself shows. Who leaves with the tables of two processes has none of its
+    own: a kernel thread, or the idle one."""
+    wakes, preemptions = [], collections.defaultdict(list)
+    tables = collections.defaultdict(set)
     for walk in walks.values():
-        for before, woke, load in zip(walk.records, walk.records[1:], walk.records[2:]):
-            if before.reason == HLT and vector(woke) and load.reason == CR_ACCESS and \
-                    identity.key(load.cr3) != identity.key(woke.cr3):
-                took.append(load.tsc - woke.tsc - woke.root_time)
-    return statistics.median(took) if took else None
+        for index in range(1, len(walk.records)):
+            before, load = walk.records[index - 1:index + 1]
+            if load.reason == CR_ACCESS:
+                tables[stack_thread(load)].add(walk.tables[index - 1])
+            if load.reason != CR_ACCESS or not vector(before) or \
+                    walk.tables[index] == walk.tables[index - 1]:
+                continue
+            took = load.tsc - before.tsc - before.root_time
+            if is_user(before):
+                preemptions[vector(before)].append(took)
+            elif index > 1 and walk.records[index - 2].reason == HLT:
+                wakes.append(took)
+    ways = Ways(kernel_stacks={stack for stack, found in tables.items() if len(found) > 1})
+    ways.kernel_stacks |= kernel_stacks
+    if len(wakes) > 1:
+        ways.wake = statistics.quantiles(wakes, n=4)[0]
+    every = [ticks for took in preemptions.values() for ticks in took]
+    for number, took in [*preemptions.items(), (None, every)]:
+        if len(took) >= FEW:
+            ways.preemption[number] = statistics.quantiles(took, n=10)[0]
+    return ways
 
 
-def walk_processor(walk, identity, path):
-    """Fills spans, roots and leaves. Takes what ticks_to_switch() gave as `path`."""
+def find_tables(walk, identity):
+    """Fills walk.tables. The guest executes its load of CR3 again behind the exit. An interrupt that
+    comes before that has the old value, and the same RIP."""
+    pending = None  # RIP of a load that may not have been executed yet
+    for record in walk.records:
+        if record.reason == CR_ACCESS:
+            pending = record.rip
+        elif record.rip == pending:
+            walk.tables.append(walk.tables[-1])
+            continue
+        else:
+            pending = None
+        walk.tables.append(identity.key(record.cr3))
+
+
+def walk_processor(walk, ways):
+    """Fills spans, roots and leaves of a Walk that has tables. Takes what find_ways() gave."""
     find_idle_stack(walk)
-    label_spans(walk, identity)
+    label_spans(walk)
     if walk.flow:
-        after_idle(walk, identity, path)
-    own_exits(walk, identity)
-    find_leaves(walk, identity, path)
+        after_idle(walk, ways)
+    own_exits(walk)
+    find_leaves(walk, ways)
 
 
 def find_idle_stack(walk):
@@ -97,7 +158,7 @@ def find_idle_stack(walk):
             return
 
 
-def label_spans(walk, identity):
+def label_spans(walk):
     """Rules 1, 2 and 6: the process of CR3 runs, HLT is idle, what no record tells is unknown."""
     off = backwards = unseen = 0
     for index, (record, end) in enumerate(zip(walk.records, walk.records[1:])):
@@ -106,7 +167,7 @@ def label_spans(walk, identity):
             backwards += 1
         if end.tsc < start:  # damaged: no time is made of it
             start = min(record.tsc, end.tsc)
-        key = identity.key(record.cr3)
+        key = walk.tables[index]
         span = Span(start, end.tsc, "running", key)
         if index + 1 in walk.gaps:
             span = Span(start, end.tsc, "unknown", detail=f"{walk.gaps[index + 1]} records lost")
@@ -115,7 +176,7 @@ def label_spans(walk, identity):
             off += 1
         elif record.reason == HLT:
             span = Span(start, end.tsc, "idle")
-        elif walk.flow and end.reason != CR_ACCESS and identity.key(end.cr3) != key:
+        elif walk.flow and end.reason != CR_ACCESS and walk.tables[index + 1] != key:
             span = Span(start, end.tsc, "unknown", detail="CR3 changed without a record")
             unseen += 1
         if end.reason in WITH_STACK and end.detail >> 8:
@@ -127,7 +188,7 @@ def label_spans(walk, identity):
         walk.complaints.append(f"{unseen} changes of CR3 have no record")
 
 
-def after_idle(walk, identity, path):
+def after_idle(walk, ways):
     """Rules 4 and 5, for each stretch from a wake-up to the next HLT or load of another CR3."""
     first = 0
     while first < len(walk.spans):
@@ -137,17 +198,20 @@ def after_idle(walk, identity, path):
         first += 1
         last = first
         while last < len(walk.spans) and walk.records[last].reason != HLT and \
-                (last == first or not is_switch(walk, last, identity)):
+                (last == first or not is_switch(walk, last)):
             last += 1
         stretch = walk.spans[first:last]
-        for span, idle in zip(stretch, idle_spans(walk, first, last, path)):
+        for span, idle in zip(stretch, idle_spans(walk, first, last, ways)):
             if span.state == "running" and idle:
                 span.state, span.process, span.detail = "idle", None, "awake"
             elif span.thread == walk.idle_stack:
                 span.thread = None  # of the exit at its end, not of who ran before
+            if span.state == "running" and span is next(
+                    (other for other in stretch if other.state == "running"), None):
+                span.awake = min(int(ways.wake or 0), span.end - span.start)
 
 
-def idle_spans(walk, first, last, path):
+def idle_spans(walk, first, last, ways):
     """Says for each of spans[first:last], which follow a wake-up, whether the idle thread runs. The
     record at its end tells whose stack it was. Behind the last such record the thread goes on that
     it showed. Where there was none, or it showed the idle thread, this one goes on if there is no
@@ -160,7 +224,7 @@ def idle_spans(walk, first, last, path):
     if known and not known[-1]:
         after = False
     else:
-        after = path is not None and took <= SWITCH_PATHS * path
+        after = ways.too_short(took)
     for place in range(len(shown) - 1, -1, -1):
         if shown[place] is None:
             shown[place] = after
@@ -168,11 +232,10 @@ def idle_spans(walk, first, last, path):
     return shown
 
 
-def is_switch(walk, index, identity):
+def is_switch(walk, index):
     """Says whether records[index] loads the CR3 of another process."""
-    record = walk.records[index]
-    return record.reason == CR_ACCESS and index > 0 and \
-        identity.key(record.cr3) != identity.key(walk.records[index - 1].cr3)
+    return walk.records[index].reason == CR_ACCESS and index > 0 and \
+        walk.tables[index] != walk.tables[index - 1]
 
 
 def shows(walk, record):
@@ -185,21 +248,22 @@ def shows(walk, record):
     return None
 
 
-def own_exits(walk, identity):
+def own_exits(walk):
     """An exit belongs to what ran before it; the first one to the process of its CR3."""
     for index, record in enumerate(walk.records):
         if index == 0:
             known = record.reason not in (CR_ACCESS, HLT)
-            walk.roots.append(identity.key(record.cr3) if known else None)
-        elif record.reason == HLT and walk.flow or walk.spans[index - 1].state != "running":
+            walk.roots.append(walk.tables[0] if known else None)
+        elif record.reason == HLT or walk.spans[index - 1].state != "running":
             walk.roots.append(None)
         else:
             walk.roots.append(walk.spans[index - 1].process)
 
 
-def find_leaves(walk, identity, path):
-    """Rule 7: a process that leaves for another right behind an interrupt was preempted. Without
-    records of CR3 loads, the paper's NSD: it was, unless the last exit was HLT."""
+def find_leaves(walk, ways):
+    """Rule 7: who leaves for another process right behind an interrupt that came in user space was
+    preempted; else it waits. Without records of CR3 loads, the paper's NSD: it was preempted, unless
+    the last exit was HLT."""
     for index in range(1, len(walk.spans)):
         before, after = walk.spans[index - 1], walk.spans[index]
         if before.state != "running" or after.process == before.process:
@@ -207,9 +271,9 @@ def find_leaves(walk, identity, path):
         record, last = walk.records[index], walk.records[index - 1]
         preempted = False
         if after.state == "running" and walk.flow:
-            preempted = record.reason == CR_ACCESS and vector(last) != 0 and \
+            preempted = record.reason == CR_ACCESS and is_user(last) and vector(last) != 0 and \
                 walk.roots[index - 1] == before.process and \
-                (path is None or record.tsc - before.start <= SWITCH_PATHS * path)
+                ways.preempts(last, record, record.tsc - before.start)
         elif after.state == "running":
             preempted = record.reason != HLT
         walk.leaves.append(Leave(record.tsc + record.root_time, before.process,
