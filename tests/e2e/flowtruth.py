@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
+# scheduler, as programs/flowtruth/ hands them over.
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+
+from trace_source import TRACE_FLOW, Record, Source
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, path, tool
+
+RING = struct.Struct("<QIIQQIIQ")  # include/trace_ring.h: struct trace_ring, and its records
+RECORD = struct.Struct("<QQQII")
+RING_MAGIC, RING_HEADER_BYTES = 0x6563617274554d50, 4096
+SECTION = struct.Struct("<16sQ")  # programs/flowtruth/main.c: struct section
+NO_REGION = "3999-3999"           # nothing opens it: the emulator's own branch trace stays empty
+TSC_HZ = 50_000_000               # what the emulator's clock runs at
+
+
+def image(lab):
+    """The small initramfs, and behind it an archive with the job flowtruth."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
+        program = tool([path("programs", "flowtruth", "build.sh")]).strip()
+        os.mkdir(os.path.join(root, "jobs"))
+        shutil.copy(program, os.path.join(root, "jobs", "flowtruth"))
+        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
+                                 input=b"jobs\njobs/flowtruth", stdout=subprocess.PIPE, cwd=root,
+                                 check=True, timeout=BACKSTOP_SECONDS).stdout
+    together = os.path.join(lab.keep, "flowtruth.img")
+    with tempfile.NamedTemporaryFile(dir=lab.keep, delete=False) as out, \
+            open(lab.initrd(), "rb") as small:
+        out.write(small.read() + archive)
+    os.replace(out.name, together)
+    return together
+
+
+def boot(lab, cpus):
+    """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's trace
+    ("sched"), of its table of thread groups ("tgid") and of the list of processes ("processes")."""
+    name = f"flowtruth-{cpus}"
+    handed = os.path.join(lab.keep, f"{name}.branches")
+    done = lab.emulator(
+        name, jobs="flowtruth", cpus=cpus, initrd=image(lab), append="nmi_watchdog=0",
+        config="console=none trace=flow trace_ring=4 user_hypercalls=1",
+        knobs=f"tsc_hz {TSC_HZ}\nbranch_trace {NO_REGION} {handed}\n")
+    done.expect_status(STATUS_POWEROFF)
+    assert done.job_status("flowtruth") == 0, done.last_line()
+    return sections(lab, name, f"{handed}.guest")
+
+
+def sections(lab, name, handed):
+    """Writes what was handed over to a file for each kind, rings one behind the other. Gives the
+    paths by kind."""
+    found = {}
+    with open(handed, "rb") as source:
+        data = source.read()
+    at = 0
+    while at < len(data):
+        kind, length = SECTION.unpack_from(data, at)
+        at += SECTION.size
+        found.setdefault(kind.rstrip(b"\0").decode(), bytearray()).extend(data[at:at + length])
+        at += length
+    files = {kind: os.path.join(lab.keep, f"{name}.{kind}") for kind in found}
+    for kind, file in files.items():
+        with open(file, "wb") as out:
+            out.write(found[kind])
+    return files
+
+
+def rings(file):
+    """The records of the rings of a file, which nobody writes any more. Nothing may be lost: the
+    rings are larger than the run."""
+    with open(file, "rb") as source:
+        data = source.read()
+    found = Source(level=TRACE_FLOW)
+    at = 0
+    while at < len(data):
+        magic, _, size, capacity, written, apic_id, _, found.tsc_khz = RING.unpack_from(data, at)
+        assert (magic, size) == (RING_MAGIC, RECORD.size), f"no ring at {at} of {file}"
+        assert written <= capacity, f"the ring of {capacity} records has lost {written - capacity}"
+        at += RING_HEADER_BYTES
+        found.processors[apic_id] = [
+            Record(tsc, rip, word & (1 << 48) - 1, word >> 48 & 0xff, word >> 56, detail, root)
+            for tsc, rip, word, detail, root in
+            RECORD.iter_unpack(data[at:at + written * RECORD.size])]
+        at += capacity * RECORD.size
+    return found
