@@ -75,6 +75,14 @@ class Identity:
         self.kernel_threads = set()
         for task in names.get("tasks", []):
             self.add(task)
+        self.match(processors, names.get("tasks", []))
+
+    def match(self, processors, tasks):
+        """Names the tables whose address nobody gave, by the processes' maps of memory."""
+        from match import matched  # it needs what is above
+        names = {task["pid"]: task["comm"] for task in tasks if task["pid"] == task["tid"]}
+        for pid, key in matched(processors, tasks, self.key).items():
+            self.processes.setdefault(key, (names.get(pid, f"pid {pid}"), pid))
 
     def add(self, task):
         """Takes one task of the names file. A process has the name of its first thread."""
