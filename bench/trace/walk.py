@@ -54,6 +54,7 @@ class Walk:
     records: list
     flow: bool
     gaps: dict
+    by_next: bool = False  # without flow: who ran is read off the next exit, not off this one
     spans: list = dataclasses.field(default_factory=list)
     roots: list = dataclasses.field(default_factory=list)  # whose each exit was; None: nobody's
     leaves: list = dataclasses.field(default_factory=list)
@@ -169,7 +170,7 @@ def label_spans(walk):
             backwards += 1
         if end.tsc < start:  # damaged: no time is made of it
             start = min(record.tsc, end.tsc)
-        key = walk.tables[index]
+        key = walk.tables[index + 1 if walk.by_next and not walk.flow else index]
         span = Span(start, end.tsc, "running", key)
         if index + 1 in walk.gaps:
             span = Span(start, end.tsc, "unknown", detail=f"{walk.gaps[index + 1]} records lost")
