@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# truth.py: scores a time line by the scheduler's own trace of the same run: processes' switches found
-# and invented, time given to the right process, and precision and recall of each state.
+# truth.py: scores a time line by the scheduler's own trace of the same run: processes' switches
+# found and invented, time given to the right process, and precision and recall of each state.
 # Precision: how much of what we say is so. Recall: how much of what is so we say.
 import bisect
 import collections
@@ -11,8 +11,9 @@ from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW
 from trace_source import TRACE_EXITS, Source, load
 
 # A switch is found where ours is at most so many ticks from the scheduler's event. In Linux 6.1 the
-# event comes right before the load of CR3, with interrupts off; but in the emulator other processors
-# may run meanwhile. It is a tenth of the guest's clock tick (250 Hz at 50,000,000 ticks a second).
+# event comes right before the load of CR3, with interrupts off; but in the emulator other
+# processors may run meanwhile. It is a tenth of Linux's clock tick (250 Hz, at 50,000,000 ticks of
+# the TSC a second).
 NEAR_TICKS = 20_000
 
 IDLE = 0     # the truth's process of the idle thread

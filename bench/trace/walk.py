@@ -12,13 +12,13 @@ from trace_source import TRACE_FLOW
 
 TRACE_ENDS = 0x80000000  # include/trace_ring.h
 VECTOR = 0xff
-# An interrupt in user space that makes the processor go to another process takes at most so many times
-# the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead has to
-# get back to user space and into the kernel first, which takes longer. Where a kernel thread ran
-# between, there is one switch more.
+# An interrupt in user space that makes the processor go to another process takes at most so many
+# times the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead
+# has to get back to user space and into the kernel first, which takes longer. Where a kernel thread
+# ran between, there is one switch more.
 PREEMPTION_WAYS = 2
-# From the wake-up to HLT there is time for another thread only if it takes more than so many times the
-# way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
+# From the wake-up to HLT there is time for another thread only if it takes more than so many times
+# the way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
 WAKE_WAYS = 1.5
 FEW = 8  # samples below which a tenth of them is nothing
 
@@ -97,9 +97,9 @@ class Ways:
 
 
 def find_ways(walks, kernel_stacks):
-    """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives the
-    Ways that the trace itself shows. Who leaves with the tables of two processes has none of its
-    own: a kernel thread, or the idle one."""
+    """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives
+    the Ways that the trace itself shows. Who leaves with the tables of two processes has none of
+    its own: a kernel thread, or the idle one."""
     wakes, preemptions = [], collections.defaultdict(list)
     tables = collections.defaultdict(set)
     for walk in walks.values():
@@ -129,8 +129,8 @@ def find_ways(walks, kernel_stacks):
 
 
 def find_tables(walk, identity):
-    """Fills walk.tables. The guest executes its load of CR3 again behind the exit. An interrupt that
-    comes before that has the old value, and the same RIP."""
+    """Fills walk.tables. The guest executes its load of CR3 again behind the exit. An interrupt
+    that comes before that has the old value, and the same RIP."""
     pending = None  # RIP of a load that may not have been executed yet
     for record in walk.records:
         if record.reason == CR_ACCESS:
@@ -265,8 +265,8 @@ def own_exits(walk):
 
 def find_leaves(walk, ways):
     """Rule 7: who leaves for another process right behind an interrupt that came in user space was
-    preempted; else it waits. Without records of CR3 loads, the paper's NSD: it was preempted, unless
-    the last exit was HLT."""
+    preempted; else it waits. Without records of CR3 loads, the paper's NSD: it was preempted,
+    unless the last exit was HLT."""
     for index in range(1, len(walk.spans)):
         before, after = walk.spans[index - 1], walk.spans[index]
         if before.state != "running" or after.process == before.process:

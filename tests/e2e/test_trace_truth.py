@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_truth.py: the time line of a trace of exits, scored by what the guest's own scheduler says
-# of the same run (bench/trace/truth.py). The load has processes that compete, a server with a client,
-# a pair on a pipe, sleepers, threads, and idle time (programs/flowtruth/). The whole table is in the
-# folder of the boots, flowtruth-N.txt.
+# test_trace_truth.py: the time line of a trace of exits, scored by what the guest's own scheduler
+# says of the same run (bench/trace/truth.py). The load has processes that compete, a server with a
+# client, a pair on a pipe, sleepers, threads, and idle time (programs/flowtruth/). The whole table
+# is in the folder of the boots, flowtruth-N.txt.
 import os
 
 import pytest
@@ -44,7 +44,7 @@ def scores(lab, cpus):
     """(name, Score) of the trace as it is and of what other methods would have seen of it."""
     source, true = run(lab, cpus)
     processes = truth.match_processes(truth.our_processors(timeline(source)), true)
-    assert len(set(processes.values())) == len(processes), f"one process has two tables: {processes}"
+    assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
     found = [(name, truth.score(line, true, processes=processes)) for name, line in (
         ("trace=flow", timeline(source)),
         ("the paper: no loads of CR3", timeline(truth.as_kvm(source))),
@@ -98,7 +98,7 @@ def test_paper(lab, cpus):
     flow, paper, backwards, _ = (score for _, score in scores(lab, cpus))
     for score in (paper, backwards):
         assert score.found < flow.found and score.wrong_share() > flow.wrong_share()
-    return f"{paper.found} of {paper.switches} switches in place, {len(paper.invented)} elsewhere, " \
+    return f"{paper.found} of {paper.switches} switches in place, {len(paper.invented)} not, " \
         f"wrong process {100 * paper.wrong_share():.1f} %; {100 * backwards.wrong_share():.1f} % " \
         "where who ran is read off the next exit"
 
