@@ -20,6 +20,11 @@ PREEMPTION_WAYS = 2
 # From the wake-up to HLT there is time for another thread only if it takes more than so many times
 # the way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
 WAKE_WAYS = 1.5
+# A thread of a process leaves and is interrupted with that one's table. Who is seen with others' more
+# often than in a tenth of all records, or with three tables, has none of its own: a kernel thread, or
+# the idle one. (Two in turn are seen where a process has ended and its stack is used again.)
+OWN_SHARE = 0.9
+OWN_TABLES = 2
 FEW = 8  # samples below which a tenth of them is nothing
 
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)
@@ -98,15 +103,14 @@ class Ways:
 
 def find_ways(walks, kernel_stacks):
     """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives
-    the Ways that the trace itself shows. Who leaves with the tables of two processes has none of
-    its own: a kernel thread, or the idle one."""
+    the Ways that the trace itself shows."""
     wakes, preemptions = [], collections.defaultdict(list)
-    tables = collections.defaultdict(set)
+    tables = collections.defaultdict(collections.Counter)
     for walk in walks.values():
         for index in range(1, len(walk.records)):
             before, load = walk.records[index - 1:index + 1]
-            if load.reason == CR_ACCESS:
-                tables[stack_thread(load)].add(walk.tables[index - 1])
+            if shows_thread(walk, index):
+                tables[stack_thread(load)][walk.tables[index - 1]] += 1
             if load.reason != CR_ACCESS or not vector(before) or \
                     walk.tables[index] == walk.tables[index - 1]:
                 continue
@@ -115,8 +119,9 @@ def find_ways(walks, kernel_stacks):
                 preemptions[vector(before)].append(took)
             elif index > 1 and walk.records[index - 2].reason == HLT:
                 wakes.append(took)
-    ways = Ways(kernel_stacks={stack for stack, found in tables.items() if len(found) > 1})
-    ways.kernel_stacks |= kernel_stacks
+    ways = Ways(kernel_stacks=kernel_stacks | {
+        stack for stack, found in tables.items() if stack.side == "kernel" and
+        (len(found) > OWN_TABLES or max(found.values()) < OWN_SHARE * found.total())})
     if len(wakes) > 1:
         ways.wake = statistics.quantiles(wakes, n=4)[0]
     every = [ticks for took in preemptions.values() for ticks in took]
@@ -126,6 +131,15 @@ def find_ways(walks, kernel_stacks):
         if len(took) >= FEW:
             ways.preemption[number] = statistics.quantiles(took, n=10)[0]
     return ways
+
+
+def shows_thread(walk, index):
+    """Says whether records[index] has the stack of who ran before it. That of an interrupt between
+    the two executions of a load of CR3 is already another table's."""
+    record = walk.records[index]
+    pending = walk.records[index - 1].reason == CR_ACCESS and record.rip == \
+        walk.records[index - 1].rip and record.reason != CR_ACCESS
+    return record.reason in WITH_STACK and record.detail >> 8 != 0 and not pending
 
 
 def find_tables(walk, identity):
@@ -182,7 +196,7 @@ def label_spans(walk):
         elif walk.flow and end.reason != CR_ACCESS and walk.tables[index + 1] != key:
             span = Span(start, end.tsc, "unknown", detail="CR3 changed without a record")
             unseen += 1
-        if end.reason in WITH_STACK and end.detail >> 8:
+        if shows_thread(walk, index + 1):
             span.thread = stack_thread(end)
         walk.spans.append(span)
     if backwards:

@@ -3,10 +3,12 @@
 # says of the same run (bench/trace/truth.py). The load has processes that compete, a server with a
 # client, a pair on a pipe, sleepers, threads, and idle time (programs/flowtruth/). The whole table
 # is in the folder of the boots, flowtruth-N.txt.
+import collections
 import os
 
 import pytest
 
+import analyses
 import sched_text
 import truth
 from exit_reasons import CR_ACCESS, HLT
@@ -20,6 +22,7 @@ IDLE_ERROR_MAX = 0.002
 STATES_MIN = {"running": (0.99, 0.99), "idle": (0.999, 0.998),  # precision, recall
               "waiting": (0.99, 0.99), "preempted": (0.98, 0.93)}
 MIN_SWITCHES = 1000
+THREADS_RIGHT_MIN = 0.7
 IN_PLACE_TICKS = 4000  # 99 % of them, of the 20,000 at which one counts as found
 
 FEW, MANY = 1, 4
@@ -101,6 +104,27 @@ def test_paper(lab, cpus):
     return f"{paper.found} of {paper.switches} switches in place, {len(paper.invented)} not, " \
         f"wrong process {100 * paper.wrong_share():.1f} %; {100 * backwards.wrong_share():.1f} % " \
         "where who ran is read off the next exit"
+
+
+@pytest.mark.parametrize("cpus", (FEW, MANY), ids=("threads_one", "threads_four"))
+def test_threads(lab, cpus):
+    """Kernel stacks tell the threads of a process: of the one that has four, and of most others."""
+    source, true = run(lab, cpus)
+    line = timeline(source)
+    processes = truth.match_processes(truth.our_processors(line), true)
+    there = collections.defaultdict(set)
+    for runs in true.processors.values():
+        for _, _, tgid, tid in runs:
+            there[tgid].add(tid)
+    seen = {processes[row.key]: row.threads for row in analyses.processes(line)
+            if row.key in processes}
+    several = [tgid for tgid in seen if len(there[tgid]) > 1]
+    assert len(several) == 1, f"processes with several threads: {several}"
+    assert seen[several[0]] == len(there[several[0]]), \
+        f"{seen[several[0]]} threads, the scheduler has {len(there[several[0]])}"
+    right = sum(len(there[tgid]) == count for tgid, count in seen.items())
+    assert right >= THREADS_RIGHT_MIN * len(seen), f"{right} of {len(seen)} processes"
+    return f"{right} of {len(seen)} processes have the right number of threads"
 
 
 def changed(source, records):
