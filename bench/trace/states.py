@@ -65,7 +65,7 @@ def timeline(source, names=None, by_next=False):
     trace_source.BadTrace, or ValueError for the names."""
     source = load(source)
     identity = Identity(source.processors, read_names(names))
-    flow = sees_processes(source)
+    flow = sees_processes(source, identity)
     walks = {number: Walk(found, flow, source.gaps.get(number, {}), by_next)
              for number, found in sorted(source.processors.items())}
     for walk in walks.values():

@@ -5,7 +5,7 @@ import unittest
 from hand_made import (A, A_STACK, B, B_STACK, C, HALTED, KERNEL, ROOT, SWITCH_MM, TIMER, USER,
                        WAKE, WORKER_STACK, cpuid, exits, flow, halt, kernel_tick, load, record,
                        rows, source, tick, wake, window)
-from exit_reasons import EXTERNAL_INTERRUPT, HLT, VMCALL
+from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
 from identity import PTI_USER_PCID, PTI_USER_TABLE
 from states import timeline
 from trace_source import TRACE_EXITS, TRACE_FLOW, BadTrace
@@ -131,6 +131,9 @@ class PaperWay(unittest.TestCase):
         found = [load(0, A, B_STACK), load(100, B, A_STACK)]
         self.assertTrue(timeline(source(None, found)).flow)
         self.assertFalse(timeline(source(None, [cpuid(0, A)])).flow)
+        # A load of CR4 is a CR access, too.
+        cr4 = record(50, CR_ACCESS, A)._replace(detail=0x3506f0)
+        self.assertFalse(timeline(source(None, [cpuid(0, A), cr4, cpuid(100, B)])).flow)
         self.assertFalse(timeline(source(TRACE_EXITS, found)).flow)
 
 

@@ -99,11 +99,11 @@ def last_cause(error):
 def processor_of(stream, event):
     """Gives the processor of a stream: its packets' cpu_id, as LTTng has it, or the stream's own
     number."""
-    packet = getattr(event, "packet", None) if event is not None else None
-    context = getattr(packet, "context_field", None)
+    packet = event.packet if event is not None and stream.cls.supports_packets else None
+    context = packet.context_field if packet is not None else None
     if context is not None and "cpu_id" in context:
         return int(context["cpu_id"])
-    return stream.user_attributes_cpu if hasattr(stream, "user_attributes_cpu") else stream.id
+    return stream.id
 
 
 def ctf_event(source, exits, lost, message):
@@ -114,6 +114,9 @@ def ctf_event(source, exits, lost, message):
     clock = message.default_clock_snapshot
     if source.tsc_khz == 0:
         source.tsc_khz = clock.clock_class.frequency // 1000
+        environment = event.stream.trace.environment
+        if "trace_level" in environment:  # not LTTng's own: without it the records have to tell
+            source.level = int(environment["trace_level"])
     number = processor_of(event.stream, event)
     found = source.processors.setdefault(number, [])
     fields = event.payload_field

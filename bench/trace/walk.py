@@ -68,13 +68,14 @@ class Walk:
     complaints: list = dataclasses.field(default_factory=list)
 
 
-def sees_processes(source):
+def sees_processes(source, identity):
     """Says whether each change of process has its record: the level says so or, where the trace
-    does not name one, loads of CR3 are among the exits."""
+    does not name one, most changes come with a CR access. (There are others: loads of CR4.)"""
     if source.level is not None:
         return source.level >= TRACE_FLOW
-    return any(record.reason == CR_ACCESS and record.detail >> 8
-               for found in source.processors.values() for record in found)
+    at = [two.reason == CR_ACCESS for found in source.processors.values()
+          for one, two in zip(found, found[1:]) if identity.key(one.cr3) != identity.key(two.cr3)]
+    return 2 * sum(at) > len(at)
 
 
 def vector(record):
