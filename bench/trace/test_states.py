@@ -64,12 +64,15 @@ class Processor(unittest.TestCase):
             at = 1000 * turn
             found += [halt(at + 100, A), wake(at + 500, A), load(at + 610, B, 0x10),
                       load(at + 700, A, B_STACK)]
-        found += [halt(4100, A), wake(4500, A), halt(4650, A), wake(5500, A), halt(5670, A),
-                  wake(6000, A)]
-        line = flow(*found)
+        line = flow(*found, halt(4100, A), wake(4500, A), halt(4650, A), wake(5500, A),
+                    halt(5670, A), wake(6000, A))
         self.assertIn((4510, 4650, "idle", None), rows(line.processors[0]))
         self.assertIn((5510, 5610, "idle", None), rows(line.processors[0]))
         self.assertIn((5610, 5670, "running", A), rows(line.processors[0]))
+        # But for an exit of user space, which shows that there was one.
+        line = flow(*found, halt(4100, A), wake(4500, A), cpuid(4620, A), halt(4640, A),
+                    wake(5000, A))
+        self.assertIn((4610, 4620, "running", A), rows(line.processors[0]))
 
     def test_lost_records_are_unknown(self):
         line = flow(cpuid(0, A), cpuid(100, A), cpuid(500, A), gaps={0: {2: 7}})

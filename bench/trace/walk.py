@@ -293,7 +293,7 @@ def find_leaves(walk, ways):
                 walk.roots[index - 1] == before.process and \
                 ways.preempts(last, record, record.tsc - before.start)
         elif after.state == "running":
-            preempted = record.reason != HLT
+            preempted = True
         own = walk.roots[index] == before.process  # else it is gone when the exit comes
         walk.leaves.append(Leave(record.tsc + (record.root_time if own else 0), before.process,
                                  after.process, preempted))
