@@ -8,7 +8,7 @@ from hand_made import (A, A_STACK, B, B_STACK, C, HALTED, KERNEL, ROOT, SWITCH_M
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
 from identity import PTI_USER_PCID, PTI_USER_TABLE
 from states import timeline
-from trace_source import TRACE_EXITS, TRACE_FLOW, BadTrace
+from trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
 import trace_source
 from walk import TRACE_ENDS
 
@@ -133,6 +133,7 @@ class PaperWay(unittest.TestCase):
     def test_a_trace_without_a_level_that_loads_cr3_is_flow(self):
         found = [load(0, A, B_STACK), load(100, B, A_STACK)]
         self.assertTrue(timeline(source(None, found)).flow)
+        self.assertTrue(timeline(source(TRACE_OFF, found)).flow)  # turned off when it was read
         self.assertFalse(timeline(source(None, [cpuid(0, A)])).flow)
         # A load of CR4 is a CR access, too.
         cr4 = record(50, CR_ACCESS, A)._replace(detail=0x3506f0)
@@ -257,6 +258,10 @@ class Damaged(unittest.TestCase):
 
 
 class Sources(unittest.TestCase):
+    def test_file_that_is_no_trace(self):
+        with self.assertRaisesRegex(BadTrace, "test_states.py"):
+            trace_source.load(__file__)
+
     def test_records(self):
         class Trace:
             tsc_khz, level, lost, complaints = 0, TRACE_FLOW, 3, ["cut"]

@@ -70,8 +70,9 @@ class Walk:
 
 def sees_processes(source, identity):
     """Says whether each change of process has its record: the level says so or, where the trace
-    does not name one, most changes come with a CR access. (There are others: loads of CR4.)"""
-    if source.level is not None:
+    does not name one, or is turned off by now, most changes come with a CR access. (There are
+    others: loads of CR4.)"""
+    if source.level:
         return source.level >= TRACE_FLOW
     at = [two.reason == CR_ACCESS for found in source.processors.values()
           for one, two in zip(found, found[1:]) if identity.key(one.cr3) != identity.key(two.cr3)]
