@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# exact.py: the records of a run against the emulator's own list of the same run (the knob flow_log):
-# each change of table, each interrupt and each HLT, one by one and in order. What the guest does
+# exact.py: the records of a run against the emulator's own list of it (the knob flow_log): each
+# change of table, each interrupt and each HLT, one by one and in order. What the guest does
 # between two events has no part in this: where these agree, the time line's borders are exact.
 import dataclasses
 
@@ -21,8 +21,8 @@ class Exact:
 
 
 def compare(source, events):
-    """Takes what trace_source.load() takes, with trace=flow on in the whole of it, and the events of
-    the run: each with tsc, processor, kind (cr3, hlt, interrupt) and value (the new CR3, the
+    """Takes what trace_source.load() takes, with trace=flow on in the whole of it, and the events
+    of the run: each with tsc, processor, kind (cr3, hlt, interrupt) and value (the new CR3, the
     vector). A processor has the same number in both. Gives an Exact."""
     source = load(source)
     identity = Identity(source.processors)
