@@ -20,9 +20,9 @@ PREEMPTION_WAYS = 2
 # From the wake-up to HLT there is time for another thread only if it takes more than so many times
 # the way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
 WAKE_WAYS = 1.5
-# A thread of a process leaves and is interrupted with that one's table. Who is seen with others' more
-# often than in a tenth of all records, or with three tables, has none of its own: a kernel thread, or
-# the idle one. (Two in turn are seen where a process has ended and its stack is used again.)
+# A thread of a process leaves and is interrupted with that one's table. Who is seen with others'
+# more often than in a tenth of all records, or with three tables, has none of its own: a kernel
+# thread, or the idle one. (Two in turn are seen where a process has ended and its stack is used again.)
 OWN_SHARE = 0.9
 OWN_TABLES = 2
 FEW = 8  # samples below which a tenth of them is nothing
