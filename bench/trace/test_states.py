@@ -117,6 +117,12 @@ class PaperWay(unittest.TestCase):
             (600, 610, "root", B)])
         self.assertEqual(rows(line.processes[A].intervals)[-1], (510, 610, "preempted", B))
 
+    def test_read_backwards(self):
+        line = timeline(source(TRACE_EXITS, [cpuid(0, A), cpuid(100, A), cpuid(500, B)]),
+                        by_next=True)
+        self.assertEqual(rows(line.processors[0])[-2:], [(110, 500, "running", B),
+                                                         (500, 510, "root", B)])
+
     def test_halt_is_no_preemption(self):
         line = exits(cpuid(0, A), halt(100, A), wake(500, B), cpuid(600, B))
         self.assertEqual(rows(line.processes[A].intervals)[-1][2], "waiting")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_source.py: a CTF trace with LTTng's event names, written by babeltrace2 itself, gives the
-# time line of the records that it was made of.
+# test_trace_source.py: a CTF trace with LTTng's event names, written by babeltrace2 itself, gives
+# the time line of the records that it was made of.
 import os
 import tempfile
 import unittest

@@ -107,7 +107,7 @@ def processor_of(stream, event):
 
 
 def ctf_event(source, exits, lost, message):
-    """Adds one event to the source: an exit waits for its entry, which has the time in root mode."""
+    """Adds one event to the source. An exit waits for its entry: only then its time is known."""
     event = message.event
     if event.name not in ("kvm_x86_exit", "kvm_x86_entry"):
         return

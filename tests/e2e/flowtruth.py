@@ -36,8 +36,8 @@ def image(lab):
 
 
 def boot(lab, cpus):
-    """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's trace
-    ("sched"), of its table of thread groups ("tgid") and of the list of processes ("processes")."""
+    """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's
+    trace ("sched"), of its table of thread groups ("tgid") and of the processes ("processes")."""
     name = f"flowtruth-{cpus}"
     handed = os.path.join(lab.keep, f"{name}.branches")
     done = lab.emulator(
