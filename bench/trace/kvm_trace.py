@@ -94,12 +94,14 @@ class Thread:
         self.records.append(Record(
             tsc=exit_.time, reason=exit_.reason, detail=exit_.detail(),
             root_time=min(took, ROOT_TIME_MAX), **common))
-        if slept:
-            # The processor was idle until the interrupt, which trace=flow has as an exit.
+        if slept or exit_.reason == HLT and end > exit_.time:
+            # The processor was idle until the interrupt, which trace=flow has as an exit. KVM may
+            # have polled for it instead of sleeping: then that time is root mode's.
             self.woken += 1
+            back = exit_.back if slept else end
             self.records.append(Record(
-                tsc=exit_.back, reason=EXTERNAL_INTERRUPT, detail=exit_.vector,
-                root_time=min(end - exit_.back, ROOT_TIME_MAX), **common))
+                tsc=back, reason=EXTERNAL_INTERRUPT, detail=exit_.vector,
+                root_time=min(end - back, ROOT_TIME_MAX), **common))
 
 
     def lose(self, count):

@@ -204,7 +204,10 @@ def of_records(records, mask=TABLE_MASK):
     for place, record in enumerate(records):
         vcpu.exit(record.tsc, record.reason, record.rip)
         if place + 1 < len(records):
-            vcpu.entry(record.tsc + record.root_time, records[place + 1].cr3 or None)
+            end = record.tsc + record.root_time
+            vcpu.entry(end, records[place + 1].cr3 or None)
+            if record.reason == HLT:
+                vcpu.state(end, IDLE)  # up to the next record, which is the interrupt's
     if records:
         vcpu.finish(records[-1].tsc + records[-1].root_time)
     return vcpu

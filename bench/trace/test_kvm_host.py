@@ -191,6 +191,19 @@ def test_trace_file(tmp_path):
         == {number: [tuple(each) for each in found] for number, found in source.processors.items()}
 
 
+def test_polled_halt():
+    """HLT without sleep: all of it is root mode's, and what follows is not idle."""
+    found = kvm_trace.read([
+        " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason HLT rip 0x10 info1 0x0",
+        " a-1 [000] ..... 150: kvm_inj_virq: IRQ 0xec",
+        " a-1 [000] ..... 200: kvm_entry: vcpu 0, rip 0x11",
+        " a-1 [000] ..... 300: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0"])
+    assert [(record.tsc, record.root_time, record.detail) for record in thread(found).records] == \
+        [(100, 100, 0), (200, 0, 0xec), (300, 0, 0)]
+    line = states.timeline(found.source())
+    assert [each.state for each in line.processors[0]] == ["root", "running"]
+
+
 def test_long_stay():
     """A record holds 32 bits of root time: more is cut, and said."""
     found = kvm_trace.read([

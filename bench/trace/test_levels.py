@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_levels.py: levels.py on hand-made sequences: the example of the paper's figure 6 and table I,
 # and what the algorithm as printed gets wrong.
+import collections
+
 import levels
 
 HOST, NESTED, OTHER = 0x1000, 0x2000, 0x3000  # values of CR3
@@ -187,6 +189,17 @@ def test_preempted_in_the_guest():
                     ("exit", MSR_WRITE), ("entry", HOST, 1), ("exit", VMREAD),
                     ("entry", OTHER, 1), ("exit", MSR_WRITE), ("entry", HOST, 1)])
     assert not vcpu.preemptions, "by a hypervisor"
+
+
+def test_of_records():
+    """By records, which have no sched_switch: idle from HLT's entry to the next record."""
+    record = collections.namedtuple("record", "tsc rip cr3 reason root_time")
+    vcpu = levels.of_records([record(10, 0, HOST, levels.VMRESUME, 5),
+                              record(20, 0, NESTED, levels.HLT, 2),
+                              record(40, 0, NESTED, 1, 3), record(50, 0, NESTED, EPT_VIOLATION, 1)])
+    assert [run.level for run in vcpu.runs] == [1, 2, 2, 2]
+    assert levels.times(vcpu.intervals) == {
+        ("root", 0): 11, ("running", 2): 12, ("idle", None): 18}
 
 
 def test_waiting_from_the_wakeup():
