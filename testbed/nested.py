@@ -46,11 +46,12 @@ def make_disk(disk, base, volume, where):
 
 def boot(lab, name, cpus=1, entry="msr+nmi", append="", config="", jobs="report", end="poweroff",
          tools=False, kernel=None, initrd=None, efi=None, knobs="", limit=LIMIT, until=None,
-         fork=True):
-    """One boot, as Lab.emulator() makes it. `cpus`: of QEMU's machine; the outer one has one."""
+         fork=True, outer=""):
+    """One boot, as Lab.emulator() makes it. `cpus`: of QEMU's machine; the outer one has one.
+    `outer`: more words for the outer kernel's command line."""
     def make():
         where = layout()
-        base = tool([path("testbed", "outer", "build.sh"), str(cpus)]).strip()
+        base = tool([path("testbed", "outer", "build.sh"), str(cpus), outer]).strip()
         own = f"{where['job_first'] + where['job_reserved']}+" \
               f"{where['job_sectors'] - where['job_reserved'] - where['job_tail']}+" \
               f"{FIRMWARE_READS}"

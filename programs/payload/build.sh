@@ -68,7 +68,7 @@ trap 'rm -rf "$root" "$root.new"' EXIT
 # init and the small programs that every image has.
 fill_small() {
     local -a sources=("$here"/*.c "$top/programs/measure/statistics.c")
-    local -a headers=("$here"/*.h "$top"/include/hypercall.h "$top"/include/options.h
+    local -a headers=("$here"/*.h "$top"/include/{hypercall,options,trace_ring}.h
         "$top"/programs/measure/{region,statistics}.h)
     if ! newer_than "$out/init" "${sources[@]}" "${headers[@]}" "$here/build.sh"; then
         "$cc" "${warnings[@]}" -O2 "${defines[@]}" -I "$here" -I "$top/include" \

@@ -2,8 +2,8 @@
  * kvm.c: the job `kvm`: loads this kernel's own KVM and starts a guest under it with the launcher
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
- * line on its own. pmv.apicv=0 leaves out APIC virtualization. Only the initramfs of
- * `build.sh --kvm` or `--kvm-bench` has what it takes.
+ * line on its own. pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT; pmv.ktrace=1 traces
+ * it. Only the initramfs of `build.sh --kvm` or `--kvm-bench` has what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"
@@ -142,10 +142,21 @@ static int launch_linux(const char *jobs, char *seconds)
     return launch(arguments);
 }
 
+/* Of kvm-intel: without APIC virtualization, without EPT. */
+static void set_parameters(char *text, size_t size)
+{
+    char apicv[WORD_MAX], ept[WORD_MAX];
+
+    command_line_word("pmv.apicv", "", apicv, sizeof(apicv));
+    command_line_word("pmv.ept", "", ept, sizeof(ept));
+    snprintf(text, size, "%s%s", strcmp(apicv, "0") == 0 ? "enable_apicv=0 " : "",
+             strcmp(ept, "0") == 0 ? "ept=0" : "");
+}
+
 int job_kvm(void)
 {
     const size_t count = sizeof(modules) / sizeof(modules[0]);
-    char jobs[WORD_MAX], seconds[WORD_MAX], apicv[WORD_MAX];
+    char jobs[WORD_MAX], seconds[WORD_MAX], parameters[WORD_MAX];
     const char *kernel;
     int status;
 
@@ -157,10 +168,9 @@ int job_kvm(void)
                "programs/payload/build.sh --kvm%s\"\n", kernel, *jobs != '\0' ? "-bench" : "");
         return 1;
     }
-    command_line_word("pmv.apicv", "", apicv, sizeof(apicv));
+    set_parameters(parameters, sizeof(parameters));
     for (size_t i = 0; i < count; i++) {
-        bool without = i == count - 1 && strcmp(apicv, "0") == 0;
-        int error = load(modules[i], without ? "enable_apicv=0" : "");
+        int error = load(modules[i], i == count - 1 ? parameters : "");
 
         if (error != 0) {
             printf("kvm: module=%s load=\"%s\"\n", modules[i], strerror(error));
@@ -168,7 +178,13 @@ int job_kvm(void)
     }
     perf_lift_limits();
     print_settings();
+    if (ktrace_wanted() && !ktrace_start()) {
+        return 1;
+    }
     status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_test_kernel(seconds);
+    if (ktrace_wanted()) {
+        ktrace_print();
+    }
     printf("kvm: launcher_status=%d\n", status);
     return status;
 }

@@ -17,6 +17,7 @@ enum region {
     REGION_SKID = 60,      /* the job skid's load */
     REGION_SWITCH = 61,    /* the job switch's load */
     REGION_SPIN = 62,      /* the job spin's loop */
+    REGION_PAIR = 64,      /* the job pair, between its two CPUID leaves */
     REGION_FLOW_COMPUTE = 70, /* the job flowcost's loads */
     REGION_FLOW_CALLS = 71,
     REGION_FLOW_SLEEPS = 72,
@@ -98,6 +99,8 @@ int job_recordall(void);
 int job_recordbranches(void);
 int job_kexec(void);
 int job_panic(void);
+int job_pair(void);
+int job_ring(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
@@ -123,6 +126,12 @@ void nmi_watchdog_set(bool on);
  * line. NULL when /dev/mem refuses. Stays mapped. */
 volatile uint32_t *map_lvtpc(void);
 #define LVT_MASKED 0x10000u
+
+/* This kernel's trace of its KVM (ktrace.c): whether pmv.ktrace=1 wants it; its start, once KVM's
+ * modules are there, false with a line where it cannot be; its text on the console. */
+bool ktrace_wanted(void);
+bool ktrace_start(void);
+void ktrace_print(void);
 
 /* Reads a small file whole into a static buffer, NUL-terminated; NULL when it cannot. */
 char *read_text(const char *path);

@@ -3,7 +3,7 @@
 # Makes the disk of the outer system and prints its path: firmware boots GRUB and Debian's kernel
 # from it, natively, whose init starts QEMU under its own KVM. What QEMU's machine boots is not in
 # it: the third partition is empty, and layout.sh says where it is.
-# Usage: build.sh CPUS   processors of QEMU's machine
+# Usage: build.sh CPUS [WORDS]   processors of QEMU's machine; more words for the outer kernel
 # Programs and libraries are this machine's (testbed/deps.sh kvm), the kernel is the guest's.
 set -euo pipefail
 
@@ -14,6 +14,7 @@ fail() {
 
 [[ ${1:-} =~ ^[1-9]$ ]] || fail "found '${1:-}', wanted the processors of QEMU's machine, 1 to 9"
 cpus=$1
+words=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 out=$top/build/outer
@@ -109,9 +110,10 @@ put() { # put FILE SECTOR: into the image
 
 fill_root "$work/root"
 fill_initramfs "$work/initramfs"
-key=$( (key_of "$work/root"; key_of "$work/initramfs"; cat "$here"/*.sh; echo "${kernel[0]} $cpus"
+key=$( (key_of "$work/root"; key_of "$work/initramfs"; cat "$here"/*.sh
+    echo "${kernel[0]} $cpus $words"
     cat "$top"/testbed/disk.sh "$top"/boot/loader.sh "$top"/testbed/acpi/*) | sha256sum | cut -c 1-16)
-image=$out/outer-$cpus.img
+image=$out/outer-$cpus${words:+-$(sha256sum <<< "$words" | cut -c 1-8)}.img
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     truncate -s $((outer_root_sectors * 512)) "$work/ext4"
     mke2fs -q -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=0 -U clear \
@@ -120,7 +122,7 @@ if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     "$top/testbed/acpi/build.sh" "$work/acpi" 1 > /dev/null
     "$top/testbed/disk.sh" --out "$work/boot" --size $((outer_boot_sectors / 2048)) \
         --menu "$here/grub.cfg" --acpi "$work/acpi" --kernel "${kernel[0]}" \
-        --initrd "$work/initrd" --append "$append pmv.cpus=$cpus"
+        --initrd "$work/initrd" --append "$append pmv.cpus=$cpus${words:+ $words}"
     truncate -s $((outer_sectors * 512)) "$work/disk"
     {
         entry ef $outer_boot_first $outer_boot_sectors
