@@ -3,17 +3,69 @@
 # interrupts come in the local APIC's order under flow, and NMIs at each instruction of its exits.
 import kernel
 from kernel import Plan, expect_ok
+from machine import exit_count
+import pytest
 
+CPUS = 4
+TSC = "tsc_hz 500000000"
 TRACE = ["trace", "trace-wrap"]
 FLOW = ["trace", "trace-flow", "trace-wrap"]
+PMI = ["pmi", "self", "blocked", "sti", "movss", "hlt"]
+
+# tests/kernel/trace.h, enum trace_region.
+REGION_TRACE = 1701
+REGION_TRACE_OFF = 1702
+CPUID = "10"
+OFF_COST = (112, 6)  # root instructions and VMCS accesses of a CPUID exit
+TRACE_COST = (144, 8)
+
+# COUNT:PERIOD of PMIs:SEED. On one processor the period is that of PMIs alone.
+INTERRUPTS = ["smp-interrupts:1500", "smp-interrupts:1500:3000:1"]
+MILLION = ["smp-interrupts:125000:0:2", "smp-interrupts:125000:3000:3"]
+LIMIT = 20000  # millions of instructions
 
 
-def exits(lab):
-    return kernel.run(lab, "trace-exits", Plan().add(*TRACE, "x2apic", *TRACE), config="trace=exits")
+def exits(lab, entry="msr+nmi", config=""):
+    name = "-".join(["trace-exits", entry, config]).strip("-")
+    words = [*PMI[:1], *TRACE, "x2apic", *PMI[:1], *TRACE]
+    return kernel.run(lab, name, Plan().add(*words), entry=entry, config=f"trace=exits {config}")
 
 
-def flow(lab):
-    return kernel.run(lab, "trace-flow", Plan().add(*FLOW, "x2apic", *FLOW), config="trace=flow")
+def flow(lab, entry="msr+nmi", config=""):
+    name = "-".join(["trace-flow", entry, config]).strip("-")
+    words = [*PMI, *FLOW, "x2apic", *PMI, *FLOW]
+    return kernel.run(lab, name, Plan().add(*words), entry=entry, config=f"trace=flow {config}")
+
+
+def interrupts(lab, cpus, words, entry="msr+nmi", config="trace=flow", efi=None, name=""):
+    name = name or f"trace-interrupts-{entry}-{cpus}-{len(words)}-{words[0]}".replace(":", "-")
+    return kernel.run(lab, name, Plan(TSC).add(*words), entry=entry, cpus=cpus, config=config,
+                      efi=efi, limit=LIMIT)
+
+
+def both_modes(words):
+    return words + ["smp-x2apic"] + words
+
+
+def check_interrupts(lab, cpus, words, **more):
+    boot = interrupts(lab, cpus, words, **more)
+    expect_ok(boot, words)
+    rows = boot.lines("interrupts")
+    taken = sum(int(row["taken"]) for row in rows)
+    nmis = sum(int(row["nmis"]) for row in rows)
+    assert sum(int(row["pmis"]) for row in rows) > 0, rows
+    if "entry" not in more:
+        # Each interrupt was traced: under flow none goes past the hypervisor.
+        exits_there = boot.ledger["exits"]
+        assert exits_there["1"]["count"] + exits_there["7"]["count"] >= taken, exits_there
+    return f"{taken} interrupts, {nmis} NMIs"
+
+
+def cost(boot, region):
+    spread = boot.region(region)["exits"][CPUID]
+    root, vmcs = spread["root_instructions"], spread["vmcs_accesses"]
+    assert root["min"] == root["max"] and vmcs["min"] == vmcs["max"], spread
+    return root["max"], vmcs["max"]
 
 
 def test_exits(lab):
@@ -23,4 +75,57 @@ def test_exits(lab):
 
 def test_flow(lab):
     """trace=flow: HLT, loads of CR3 and interrupts as well, and they do what they do natively."""
-    expect_ok(flow(lab), FLOW)
+    expect_ok(flow(lab), FLOW + PMI)
+
+
+def test_policies(lab):
+    """The same under the other policies, and with a trapped local APIC."""
+    for entry, config in (("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap")):
+        expect_ok(exits(lab, entry, config), TRACE)
+        if not config: # there, each access of the local APIC is a record between the others
+            expect_ok(flow(lab, entry, config), FLOW + PMI)
+
+
+def test_off(lab):
+    """trace=off: no hypercall, no ring, and the cost of an exit that it had."""
+    boot = kernel.run(lab, "trace-off", Plan().add("trace:none", "cpuid"))
+    expect_ok(boot, ["trace:none", "cpuid"])
+    assert cost(boot, 1001) == OFF_COST, cost(boot, 1001)
+
+
+def test_cost(lab):
+    """An exit that is recorded costs no more than it may; turned off, what it costs with none."""
+    for boot in (exits(lab), flow(lab)):
+        off, there = cost(boot, REGION_TRACE_OFF), cost(boot, REGION_TRACE)
+        assert off == OFF_COST, f"turned off: {off}, wanted {OFF_COST}"
+        assert there[0] <= TRACE_COST[0] and there[1] <= TRACE_COST[1], there
+    return f"root instructions and VMCS accesses of a CPUID exit: {there}, turned off {off}"
+
+
+def test_no_exits(lab):
+    """PMIs take no exit at any level, as without the trace."""
+    for boot in (exits(lab), flow(lab)):
+        region = boot.region(kernel.REGION_PMI)
+        assert exit_count(region) == 0 and region["pmi"]["raised"] > 0, region["exits"]
+        assert region["pmi"]["raised"] == region["pmi"]["nonroot"], region["pmi"]
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["interrupts_native_1", "interrupts_native_4"])
+def test_interrupts_native(lab, cpus):
+    """The order of interrupts as the local APIC has it natively: the reference."""
+    return check_interrupts(lab, cpus, INTERRUPTS, entry="native", config="")
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["interrupts_1", "interrupts_4"])
+def test_interrupts(lab, cpus):
+    """Under flow: none lost, doubled, out of order, or in a place where it may not come."""
+    return check_interrupts(lab, cpus, both_modes(INTERRUPTS))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["interrupts_million_1", "interrupts_million_4"])
+def test_interrupts_million(lab, cpus):
+    """The same with a million, half of them with PMIs and NMIs between."""
+    factor = CPUS // cpus
+    words = [word.replace("125000", str(125000 * factor)) for word in MILLION]
+    return check_interrupts(lab, cpus, words)
