@@ -5,6 +5,7 @@ import kernel
 from kernel import Plan, expect_ok
 from machine import exit_count
 import pytest
+from test_kernel import expect_sweep
 
 CPUS = 4
 TSC = "tsc_hz 500000000"
@@ -18,6 +19,13 @@ REGION_TRACE_OFF = 1702
 CPUID = "10"
 OFF_COST = (112, 6)  # root instructions and VMCS accesses of a CPUID exit
 TRACE_COST = (144, 8)
+
+# tests/kernel/test_trace_sweep.c: the exits that flow adds, each with its reason and the first exit
+# of its sweep. Those before it make exits of the same reasons.
+REGION_SWEEP = 1710
+SWEEPS = {"interrupt": (1, 101), "blocked": (1, 501), "window": (7, 1001), "hlt": (12, 101),
+          "cr3": (28, 101)}
+POSITIONS = 220  # more than any of these exits has instructions
 
 # COUNT:PERIOD of PMIs:SEED. On one processor the period is that of PMIs alone.
 INTERRUPTS = ["smp-interrupts:1500", "smp-interrupts:1500:3000:1"]
@@ -59,6 +67,27 @@ def check_interrupts(lab, cpus, words, **more):
         exits_there = boot.ledger["exits"]
         assert exits_there["1"]["count"] + exits_there["7"]["count"] >= taken, exits_there
     return f"{taken} interrupts, {nmis} NMIs"
+
+
+def sweeps(lab, entry):
+    knobs = [f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} position=sweep"
+             for reason, first in SWEEPS.values()]
+    plan = Plan(*knobs).add(*(f"sweep-flow:{kind}:{first}:{POSITIONS}"
+                              for kind, (_, first) in SWEEPS.items()))
+    return kernel.run(lab, f"trace-sweep-{entry}", plan, entry=entry, config="trace=flow")
+
+
+def check_sweeps(boot):
+    """The sweeps passed, and each instruction of each path had its NMI."""
+    said = []
+    for number, (kind, (reason, first)) in enumerate(SWEEPS.items()):
+        name = f"sweep-flow:{kind}:{first}:{POSITIONS}"
+        expect_ok(boot, [name])
+        row = next(row for row in boot.lines("sweep") if row["name"] == name)
+        path = boot.region(REGION_SWEEP + number)["exits"][str(reason)]["root_instructions"]
+        assert path["min"] == path["max"] == int(row["delivered"]), f"{row}: path {path}"
+        said.append(f"{kind} {row['delivered']}")
+    return "positions: " + ", ".join(said)
 
 
 def cost(boot, region):
@@ -108,6 +137,20 @@ def test_no_exits(lab):
         region = boot.region(kernel.REGION_PMI)
         assert exit_count(region) == 0 and region["pmi"]["raised"] > 0, region["exits"]
         assert region["pmi"]["raised"] == region["pmi"]["nonroot"], region["pmi"]
+
+
+def test_sweep_exits(lab):
+    """An NMI at each root instruction of an exit that is recorded: taken once each."""
+    plan = Plan().sweep("sweep", *kernel.KINDS).sweep("sweep-blocked", "cpuid")
+    boot = kernel.run(lab, "trace-sweep-exits", plan, config="trace=exits")
+    said = [expect_sweep(boot, "sweep", kind, 1) for kind in kernel.KINDS]
+    return ", ".join(said + [expect_sweep(boot, "sweep-blocked", "cpuid", 1)])
+
+
+@pytest.mark.parametrize("entry", ["msr+nmi", "msr"], ids=["sweep_flow", "sweep_flow_msr"])
+def test_sweep(lab, entry):
+    """The same for the exits that flow adds, where root mode has interrupts on, too."""
+    return check_sweeps(sweeps(lab, entry))
 
 
 @pytest.mark.parametrize("cpus", [1, CPUS], ids=["interrupts_native_1", "interrupts_native_4"])

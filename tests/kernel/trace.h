@@ -42,4 +42,5 @@ static inline uint32_t trace_stack(uint64_t rsp)
 enum trace_region {
     REGION_TRACE = 1701,
     REGION_TRACE_OFF,
+    REGION_TRACE_SWEEP = 1710, /* + kind: exits without an NMI, just before a sweep-flow */
 };
