@@ -3,14 +3,14 @@
 # interrupts come in the local APIC's order under flow, and NMIs at each instruction of its exits.
 import kernel
 from kernel import Plan, expect_ok
-from machine import exit_count
+from machine import exit_count, path
 import pytest
 from test_kernel import expect_sweep
 
 CPUS = 4
 TSC = "tsc_hz 500000000"
 TRACE = ["trace", "trace-wrap"]
-FLOW = ["trace", "trace-flow", "trace-wrap"]
+FLOW = ["trace", "trace-flow", "trace-wrap", "extint"]
 PMI = ["pmi", "self", "blocked", "sti", "movss", "hlt"]
 
 # tests/kernel/trace.h, enum trace_region.
@@ -107,12 +107,19 @@ def test_flow(lab):
     expect_ok(flow(lab), FLOW + PMI)
 
 
+@pytest.mark.full
 def test_policies(lab):
     """The same under the other policies, and with a trapped local APIC."""
     for entry, config in (("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap")):
         expect_ok(exits(lab, entry, config), TRACE)
         if not config: # there, each access of the local APIC is a record between the others
             expect_ok(flow(lab, entry, config), FLOW + PMI)
+
+
+def test_extint_native(lab):
+    """Interrupts of the 8259 come natively as in the guest."""
+    boot = kernel.run(lab, "trace-extint", Plan().add("extint", "x2apic", "extint"), entry="native")
+    expect_ok(boot, ["extint"])
 
 
 def test_off(lab):
@@ -172,3 +179,32 @@ def test_interrupts_million(lab, cpus):
     factor = CPUS // cpus
     words = [word.replace("125000", str(125000 * factor)) for word in MILLION]
     return check_interrupts(lab, cpus, words)
+
+
+def mutant(lab, name, word):
+    """The line of that test, and the first row of what it found, on a hypervisor with one thing broken."""
+    boot = interrupts(lab, 1, [word], efi=path("build", "mutants", f"{name}.efi"),
+                      name=f"trace-mutant-{name}")
+    found = [line for test, good, _, line in kernel.tap(boot) if test == word and not good]
+    assert found, f"{name} passed {word}"
+    return boot.lines("interrupts")[0] if boot.lines("interrupts") else kernel.notes(boot)
+
+
+WRONG = ("doubled", "order", "early", "late", "lost", "left", "shadow")
+
+
+@pytest.mark.parametrize("name", ["early_acknowledge",
+                                  pytest.param("no_window", marks=pytest.mark.full)])
+def test_mutant(lab, name):
+    """Interrupts that are not left to the local APIC until the guest can take them: found out."""
+    row = mutant(lab, name, "smp-interrupts:1500")
+    wrong = {key: int(row[key]) for key in WRONG if int(row[key])}
+    assert wrong, row
+    return str(wrong)
+
+
+def test_mutant_unnoted(lab):
+    """A record without its reason and detail is found out."""
+    said = mutant(lab, "unnoted", "trace")
+    assert "reason is" in said or "detail is" in said, said
+    return said

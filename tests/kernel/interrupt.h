@@ -14,7 +14,7 @@
 #define INTERRUPT_LAST 0xef
 #define SET_MAX 8  /* vectors at once: their handlers nest on one stack */
 #define DEPTH_MAX 16
-#define INTERRUPT_WAIT 100000 /* iterations until one counts as lost */
+#define INTERRUPT_WAIT 20000 /* iterations until one counts as lost */
 
 /* A processor's: only it writes to this, but for `served`. */
 struct interrupts {

@@ -40,9 +40,9 @@ static uint64_t wanted, period, seed;
 
 /* What NMIs there are for: this processor's own (`sends`), PMIs, those of others. */
 static struct own_nmi {
-    volatile bool sends;
+    volatile bool sends; /* from then on a PMI's handler may send the set */
+    volatile unsigned count;
     uint8_t set[SET_MAX];
-    unsigned count;
     uint64_t own, armed;
 } __attribute__((aligned(LINE))) own_nmis[KERNEL_PROCESSORS];
 
