@@ -69,12 +69,13 @@ def check_interrupts(lab, cpus, words, **more):
     return f"{taken} interrupts, {nmis} NMIs"
 
 
-def sweeps(lab, entry):
+def sweeps(lab, entry, efi=None, name=""):
     knobs = [f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} position=sweep"
              for reason, first in SWEEPS.values()]
     plan = Plan(*knobs).add(*(f"sweep-flow:{kind}:{first}:{POSITIONS}"
                               for kind, (_, first) in SWEEPS.items()))
-    return kernel.run(lab, f"trace-sweep-{entry}", plan, entry=entry, config="trace=flow")
+    return kernel.run(lab, name or f"trace-sweep-{entry}", plan, entry=entry, config="trace=flow",
+                      efi=efi)
 
 
 def check_sweeps(boot):
@@ -201,6 +202,16 @@ def test_mutant(lab, name):
     wrong = {key: int(row[key]) for key in WRONG if int(row[key])}
     assert wrong, row
     return str(wrong)
+
+
+def test_mutant_no_resend(lab):
+    """NMIs that land in these exits and are not sent again are lost, each one."""
+    boot = sweeps(lab, "msr+nmi", path("build", "mutants", "no_resend.efi"), "trace-sweep-no-resend")
+    rows = boot.lines("sweep")
+    assert len(rows) == len(SWEEPS), rows
+    failed = [name for name, good, _, _ in kernel.tap(boot) if not good]
+    assert len(failed) == len(SWEEPS), f"failed: {failed}"
+    return ", ".join(f"{row['delivered']} delivered" for row in rows)
 
 
 def test_mutant_unnoted(lab):
