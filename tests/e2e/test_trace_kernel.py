@@ -10,7 +10,8 @@ from test_kernel import expect_sweep
 CPUS = 4
 TSC = "tsc_hz 500000000"
 TRACE = ["trace", "trace-wrap"]
-FLOW = ["trace", "trace-flow", "trace-wrap", "extint"]
+WIRED = ["extint", "low-vectors"]
+FLOW = ["trace", "trace-flow", "trace-wrap", *WIRED]
 PMI = ["pmi", "self", "blocked", "sti", "movss", "hlt"]
 
 # tests/kernel/trace.h, enum trace_region.
@@ -118,9 +119,9 @@ def test_policies(lab):
 
 
 def test_extint_native(lab):
-    """Interrupts of the 8259 come natively as in the guest."""
-    boot = kernel.run(lab, "trace-extint", Plan().add("extint", "x2apic", "extint"), entry="native")
-    expect_ok(boot, ["extint"])
+    """Interrupts of the 8259, and of exceptions' vectors, come natively as in the guest."""
+    boot = kernel.run(lab, "trace-extint", Plan().add(*WIRED, "x2apic", *WIRED), entry="native")
+    expect_ok(boot, WIRED)
 
 
 def test_off(lab):

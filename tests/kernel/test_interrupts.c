@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Interrupts in order, and none lost: each processor gets random sets of vectors, from itself and from
- * the one before it, in every state in which interrupts are blocked or not. interrupt.c judges each
- * arrival. With PMIs and NMIs between them as well: each is acknowledged before the next one.
+ * Interrupts in order, and none lost: each processor gets random sets of vectors, from itself and
+ * from the one before it, in every state in which interrupts are blocked or not. interrupt.c judges
+ * each arrival. With PMIs and NMIs between them as well: each is acknowledged before the next one.
  * SDM Vol. 3, "Interrupt Acceptance for Fixed Interrupts"; Vol. 2, "STI", "HLT", "MOV".
  */
 #include "interrupt.h"
