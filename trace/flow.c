@@ -117,7 +117,10 @@ void trace_flow_controls(bool on)
 }
 
 /* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL 0,
- * no shadow stack), but for #MC, which stays what it is. */
+ * no shadow stack), but for #MC: its gate looks which of the two it is, on #MC's own stack. Where there
+ * is no machine-check architecture to ask, it stays what it is. */
+#define GATE_IST BITS(34, 32)
+#define CPUID_1_EDX_MCA BIT(14)
 bool trace_flow_gates(void)
 {
     uint64_t *gates = page_alloc(1);
@@ -129,8 +132,11 @@ bool trace_flow_gates(void)
         gates[i] = exceptions[i];
     const char *target = trace_gates;
     for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++, target += TRACE_GATE_BYTES)
-        if (vector != VECTOR_MC)
+        if (vector != VECTOR_MC || cpuid(1, 0).edx & CPUID_1_EDX_MCA) {
+            uint64_t stack = vector == VECTOR_MC ? gates[2 * VECTOR_MC] & GATE_IST : 0;
             descriptors_set_gate(gates, vector, target);
+            gates[2 * vector] |= stack;
+        }
     vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
     return true;
 }

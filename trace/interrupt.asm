@@ -10,6 +10,8 @@
 bits 64
 default rel
 
+extern exception_stubs
+
 section .text
 
 %define VECTOR_FIRST 16
@@ -24,6 +26,13 @@ trace_take_interrupt:
     cli
     ret
 
+%define VECTOR_MC 18
+%define STUB_BYTES 16           ; of exception_stubs, vmx/root/fault.asm
+%define FRAME_RFLAGS_IF 17      ; the byte of the interrupted RFLAGS that has IF
+%define IF_OF_BYTE 2
+%define MCG_STATUS 0x17a
+%define MCG_STATUS_MCIP 4
+
 ; 8 bytes each: PUSH of a sign-extended byte, and a near jump.
 %assign v VECTOR_FIRST
 align 8
@@ -31,8 +40,12 @@ global trace_gates
 trace_gates:
 %rep 256 - VECTOR_FIRST
     align 8, int3
+%if v == VECTOR_MC
+    jmp near interrupt_or_machine_check
+%else
     push byte v - 128
     jmp near took
+%endif
 %assign v v+1
 %endrep
 
@@ -41,5 +54,23 @@ took:
     add eax, 128
     mov rsp, rdx
     ret
+
+; The guest may send this vector, too. A machine check says in MCG_STATUS that it is one, and only
+; where IF was 1 may it be anything else. RDX is kept; RCX and R8 are the caller's to save.
+; SDM Vol. 3, "IA32_MCG_STATUS MSR".
+interrupt_or_machine_check:
+    test byte [rsp + FRAME_RFLAGS_IF], IF_OF_BYTE
+    jz .machine_check
+    mov r8, rdx
+    mov ecx, MCG_STATUS
+    rdmsr
+    mov rdx, r8
+    test al, MCG_STATUS_MCIP
+    jnz .machine_check
+    mov eax, VECTOR_MC
+    mov rsp, rdx
+    ret
+.machine_check:
+    jmp exception_stubs + VECTOR_MC * STUB_BYTES
 
 section .note.GNU-stack noalloc noexec nowrite progbits

@@ -130,6 +130,18 @@ void cpu_setup_smp(void)
     gate_set(smp_idt, VECTOR_NMI, smp_nmi_entry, IST_NMI);
 }
 
+void cpu_interrupts(unsigned first, unsigned last, const char *stubs)
+{
+    for (unsigned v = first; v <= last; v++) {
+        if (stubs != NULL)
+            gate_set(smp_idt, v, stubs + (v - first) * STUB_BYTES, 0);
+        else if (v < EXCEPTIONS)
+            gate_set(smp_idt, v, smp_exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
+        else
+            gate_set(smp_idt, v, smp_interrupt, IST_EXCEPTION);
+    }
+}
+
 void cpu_setup_other(unsigned number)
 {
     uint64_t top = (uintptr_t)ap_stacks + (uint64_t)(number + 1) * AP_STACKS;

@@ -36,6 +36,9 @@ void cpu_current(unsigned number);
 /* The IDT by processor; and GDT, TSS and that IDT on another processor than the first. */
 void cpu_setup_smp(void);
 void cpu_setup_other(unsigned number);
+/* In the IDT by processor: these vectors to stubs STUB_BYTES apart, on the stack of what they
+ * interrupt; NULL: back to what cpu_setup_smp() made of them. */
+void cpu_interrupts(unsigned first, unsigned last, const char *stubs);
 
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Interrupts whose vector is the 8259's: the PIT on its input 0, by the local APIC's LINT0 in mode
+ * ExtINT. Under trace=flow root mode acknowledges them as the others, and they are recorded.
+ * SDM Vol. 3, "Local Vector Table"; Intel 8259A and 8254 data sheets.
+ */
+#include "kernel.h"
+
+#include "host.h"
+#include "hypercall.h"
+#include "trace.h"
+#include "x86.h"
+
+#define PIC_1_COMMAND 0x20
+#define PIC_1_DATA 0x21
+#define PIC_2_COMMAND 0xa0
+#define PIC_2_DATA 0xa1
+#define PIC_INITIALIZE 0x11 /* four words, edges, cascaded */
+#define PIC_CASCADE_1 4
+#define PIC_CASCADE_2 2
+#define PIC_8086 1
+#define PIC_EOI 0x20
+#define PIC_INPUT_0 0xfe
+#define PIC_ALL_MASKED 0xff
+#define FIRST_VECTOR 0x20
+#define SECOND_VECTOR 0x28
+#define PIT_CHANNEL_0 0x40
+#define PIT_COMMAND 0x43
+#define PIT_ONE_SHOT 0x30
+#define PIT_TICKS 120 /* 100 microseconds */
+#define APIC_LVT_LINT0 0x350
+#define LVT_EXTINT (7u << 8)
+#define ROUNDS 30
+#define FIRST_OF_APIC 16
+#define VECTOR_AC 17
+#define WAIT 1000000
+
+static void pic_setup(void)
+{
+    outb(PIC_1_COMMAND, PIC_INITIALIZE);
+    outb(PIC_2_COMMAND, PIC_INITIALIZE);
+    outb(PIC_1_DATA, FIRST_VECTOR);
+    outb(PIC_2_DATA, SECOND_VECTOR);
+    outb(PIC_1_DATA, PIC_CASCADE_1);
+    outb(PIC_2_DATA, PIC_CASCADE_2);
+    outb(PIC_1_DATA, PIC_8086);
+    outb(PIC_2_DATA, PIC_8086);
+    outb(PIC_2_DATA, PIC_ALL_MASKED);
+    outb(PIC_1_DATA, PIC_INPUT_0);
+}
+
+/* Input 0 in the 8259's IRR, which a read of the command port gives. */
+static bool requested(void)
+{
+    for (unsigned i = 0; i < WAIT; i++)
+        if (inb(PIC_1_COMMAND) & 1)
+            return true;
+    return false;
+}
+
+/* In turn: it comes with IF = 0 and waits, it ends a HLT, it comes with IF = 1. */
+static bool one(unsigned way)
+{
+    uint64_t taken = stray_interrupts;
+    bool came = true;
+
+    outb(PIT_COMMAND, PIT_ONE_SHOT);
+    outb(PIT_CHANNEL_0, PIT_TICKS & 0xff);
+    outb(PIT_CHANNEL_0, PIT_TICKS >> 8);
+    if (way == 0) {
+        came = requested() && stray_interrupts == taken;
+        __asm__ volatile("sti\n\tnop\n\tcli" : : : "memory");
+    } else if (way == 1) {
+        __asm__ volatile("sti\n\thlt\n\tcli" : : : "memory");
+    } else {
+        __asm__ volatile("sti" : : : "memory");
+        for (unsigned i = 0; i < WAIT && stray_interrupts == taken; i++)
+            __asm__ volatile("pause");
+        __asm__ volatile("cli" : : : "memory");
+    }
+    outb(PIC_1_COMMAND, PIC_EOI);
+    if (came && stray_interrupts == taken + 1)
+        return true;
+    tap_note("way %u: %lu interrupts of 1", way, stray_interrupts - taken);
+    return false;
+}
+
+static bool recorded(uint64_t before)
+{
+    uint64_t found = 0;
+
+    for (uint64_t n = before; n != trace_ring->written; n++)
+        found += (trace_record(n).detail & TRACE_VECTOR) == FIRST_VECTOR;
+    if (found != ROUNDS)
+        tap_note("%lu records of %d interrupts", found, ROUNDS);
+    return found == ROUNDS;
+}
+
+void test_extint(const struct job *job)
+{
+    bool traced = under_pmuvisor() && cpuid(CPUID_HV_FEATURES, 0).ecx & BIT(HYPERCALL_TRACE) &&
+                  trace_begin(job) && trace_level(TRACE_ASK) == TRACE_FLOW;
+    uint64_t before = traced ? trace_ring->written : 0;
+    uint32_t lint0 = apic_read(APIC_LVT_LINT0);
+    bool good = true;
+
+    apic_write(APIC_SVR, apic_read(APIC_SVR) | SVR_SOFTWARE_ENABLE);
+    apic_write(APIC_LVT_LINT0, LVT_EXTINT);
+    pic_setup();
+    for (unsigned i = 0; i < ROUNDS && good; i++)
+        good = one(i % 3);
+    outb(PIC_1_DATA, PIC_ALL_MASKED);
+    apic_write(APIC_LVT_LINT0, lint0);
+    tap_result(good && (!traced || recorded(before)), job->name, NULL);
+}
+
+/* `low-vectors`: vectors that are exceptions' too, and push no error code as those. Natively the
+ * guest's handler of the exception has them; a hypervisor must not take one for its own. */
+void test_low_vectors(const struct job *job)
+{
+    bool good = true;
+
+    apic_write(APIC_SVR, apic_read(APIC_SVR) | SVR_SOFTWARE_ENABLE);
+    for (unsigned v = FIRST_OF_APIC; v < EXCEPTIONS; v++) {
+        uint64_t faults = fault_count, resume;
+        if (v == VECTOR_AC || v == VECTOR_CP)
+            continue;
+        apic_send(apic_id(), ICR_FIXED | ICR_ASSERT | v);
+        __asm__ volatile("lea 1f(%%rip), %0\n\tmov %0, %1\n\tsti\n\tnop\n\tnop\n1:\tcli"
+                         : "=&r"(resume), "=m"(fault_resume) : : "memory");
+        apic_eoi();
+        if (fault_count != faults + 1 || fault_vector != v) {
+            tap_note("vector %u: %lu came, the last %lu", v, fault_count - faults, fault_vector);
+            good = false;
+        }
+    }
+    tap_result(good, job->name, NULL);
+}
