@@ -11,6 +11,7 @@
 
 namespace {
 
+constexpr Bit32u EXIT_REASON_BASIC = 0xffff;
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
 constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_EXTERNAL = 0u << 8;
@@ -31,14 +32,19 @@ FlowRecord record_of(const Processor &p, FlowKind kind, uint64_t value)
             static_cast<uint8_t>(p.id), {}};
 }
 
-void write(Processor &p, FlowKind kind, uint64_t value)
+void write(Processor &p, const FlowRecord &record)
 {
     bool slept = p.flow.asleep();
 
-    p.flow.event(record_of(p, kind, value), knobs().flow_log);
+    p.flow.event(record, knobs().flow_log);
     // Asleep it has to be told of the next instruction.
     if (p.flow.asleep() != slept)
         processor_plan(p);
+}
+
+void write(Processor &p, FlowKind kind, uint64_t value)
+{
+    write(p, record_of(p, kind, value));
 }
 
 }  // namespace
@@ -53,8 +59,15 @@ void flow_event(Processor &p, FlowKind kind, uint64_t value)
 
 void flow_exit(Processor &p, uint32_t reason)
 {
-    if (logged())
-        write(p, FLOW_EXIT, reason);
+    FlowRecord record = record_of(p, FLOW_EXIT, reason);
+
+    if (!logged())
+        return;
+    // What is saved for the guest, as Bochs will in a moment: an instruction that exits has not
+    // retired. Between two instructions both are the same.
+    if (!IS_TRAP_LIKE_VMEXIT((reason & EXIT_REASON_BASIC)))
+        record.rip = BX_CPU(p.id)->prev_rip;
+    write(p, record);
 }
 
 void flow_entry(Processor &p)

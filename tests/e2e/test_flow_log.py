@@ -44,7 +44,8 @@ def exits(events):
     return found
 
 
-@pytest.mark.parametrize("cpus", [1, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.parametrize("cpus", [pytest.param(1, id="rings_1"),
+                                  pytest.param(4, id="rings_4", marks=pytest.mark.full)])
 def test_rings(lab, cpus):
     """Record by record: reason, place, time, CR3 and vector as the emulator has them."""
     _, events, rings = run(lab, "msr+nmi", cpus, True)
@@ -91,7 +92,8 @@ def test_native(lab):
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
-@pytest.mark.parametrize("entry", ["native", "msr+nmi"])
+@pytest.mark.parametrize("entry", [pytest.param("native", id="same_native"),
+                                   pytest.param("msr+nmi", id="same_msr+nmi")])
 def test_run_is_the_same(lab, entry):
     """The ledger of a run with both knobs is that of one without, to the last count."""
     with_both, without = (run(lab, entry, 1, logged)[0].ledger for logged in (True, False))
