@@ -22,7 +22,8 @@ def test_events(tmp_path):
                                                    "exit", "entry"]
 
 
-@pytest.mark.parametrize("data, wanted", [
+@pytest.mark.parametrize("data, wanted", ids=["empty", "other_file", "cut_off", "unknown_kind"],
+                         argvalues=[
     (b"", "at its start"), (b"PMUtrcfl", "at its start"),
     (flow_log.MAGIC + bytes(39), "within a record"),
     (flow_log.MAGIC + flow_log.RECORD.pack(0, 0, 0, 0, 9, 0), "kind 9")])
