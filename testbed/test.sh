@@ -6,8 +6,8 @@
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-pure=(branch_trace events floating pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch ledger
-    ledger_json lines inject knobs)
+pure=(branch_trace events floating flow_log pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch ledger
+    ledger_json lines inject knobs ring_dump)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,5 +17,6 @@ for part in "${pure[@]}"; do
 done
 "${CXX:-g++}" -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined \
     -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" \
+    -idirafter "$top/include" \
     -o "$work/test" "${sources[@]}"
 timeout 21600 "$work/test"

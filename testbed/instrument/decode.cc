@@ -14,6 +14,7 @@
 #include "decode.h"
 #include "cpuid.h"
 #include "decoder/ia_opcodes.h"
+#include "flow_hooks.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "processor.h"
@@ -48,6 +49,7 @@ public:
     void vm_entry(bxInstruction_c *i);
     void bulk_string(bxInstruction_c *i);
     void floating(bxInstruction_c *i);
+    void sleep(bxInstruction_c *i);
 
     /* Some state of the processor keeps it from executing what it is. */
     static bool refused(const bxInstruction_c *i)
@@ -222,6 +224,16 @@ void Handlers::floating(bxInstruction_c *i)
     original(i);
 }
 
+// One that exits or faults does not come back to here, and MWAIT need not fall asleep.
+void Handlers::sleep(bxInstruction_c *i)
+{
+    FlowKind kind = i->getIaOpcode() == BX_IA_HLT ? FLOW_HLT : FLOW_MWAIT;
+
+    original(i);
+    if (activity_state != BX_ACTIVITY_STATE_ACTIVE)
+        flow_event(processor(bx_cpuid), kind, 0);
+}
+
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))
 {
     Originals &own = originals[i->getIaOpcode()];
@@ -269,6 +281,11 @@ void decode_instruction(bxInstruction_c *i)
     case BX_IA_VMXON_Mq:
     case BX_IA_VMXOFF:
         replace(i, &Handlers::vmx_onoff);
+        break;
+    case BX_IA_HLT:
+    case BX_IA_MWAIT:
+        if (!Handlers::refused(i))
+            replace(i, &Handlers::sleep);
         break;
     case BX_IA_VMLAUNCH:
     case BX_IA_VMRESUME:

@@ -11,6 +11,7 @@
 #include "apic_pmi.h"
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
+#include "flow_hooks.h"
 #include "knobs.h"
 #include "machine.h"
 #include "model.h"
@@ -206,6 +207,7 @@ void tb_on_mode(unsigned cpu, unsigned user)
     Processor &p = processor(cpu);
     BX_CPU_C *bochs = BX_CPU(cpu);
 
+    flow_executes(p);
     if (hot.world == TB_WORLD_UNKNOWN) {
         if (bochs->in_vmx)
             model_firmware_done();
@@ -273,12 +275,14 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     Arrival where = arrival_of(BX_CPU(cpu));
 
     if (vector == VECTOR_NMI) {
+        flow_event(p, FLOW_NMI, 0);
         apic_nmi_arrived(p, where);
         if (where == ARRIVAL_NONROOT) {
             p.injector.nmi(p.events.instructions_in(false));
             processor_plan(p);
         }
     } else {
+        flow_event(p, FLOW_INTERRUPT, vector);
         apic_vector_arrived(p, vector, where);
         p.events.interrupts[tb_hot[cpu].mode]++;
         tb_hot[cpu].deadline = 0;
@@ -340,6 +344,7 @@ void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
 {
     // What exits has not retired.
     processor_untouched(processor(cpu));
+    flow_exit(processor(cpu), reason);
     vmx_exit_begins(processor(cpu), reason);
 }
 
@@ -347,4 +352,6 @@ void tb_on_tlb_control(unsigned cpu, unsigned what)
 {
     if (what == BX_INSTR_CONTEXT_SWITCH)
         vmx_state_loaded(processor(cpu));
+    else if (what == BX_INSTR_MOV_CR3)
+        flow_event(processor(cpu), FLOW_CR3, BX_CPU(cpu)->cr3);
 }

@@ -187,9 +187,9 @@ const char *pmu_impossible(const PmuShape &shape)
 bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
-                             "feature_control", "hide_control", "msr", "nmi_handler", "nmi_root",
-                             "pebs", "pebs_late", "pmi_skid", "pmu",
-                             "reset_button", "unknown_msrs"})
+                             "feature_control", "flow_log", "hide_control", "msr", "nmi_handler",
+                             "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
+                             "reset_button", "trace_rings", "unknown_msrs"})
         if (name == late)
             return true;
     return false;
@@ -227,6 +227,10 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     if (name == "branch_trace")
         return parse_branch_trace(words, &knobs->branch_trace) ? nullptr
                                                                : "REGION[-REGION] PATH";
+    if (name == "flow_log")
+        return std::getline(words >> std::ws, knobs->flow_log) ? nullptr : "PATH";
+    if (name == "trace_rings")
+        return std::getline(words >> std::ws, knobs->trace_rings) ? nullptr : "PATH";
     words >> value;
     if (name == "reset_button") {
         std::getline(words >> std::ws, knobs->reset_text);
@@ -296,10 +300,10 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, hide_control, "
-           "hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, "
-           "pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, pmu_version, reset_button, "
-           "show_control, tsc_hz or unknown_msrs";
+    return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
+           "hide_control, hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, "
+           "pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, pmu_version, reset_button, "
+           "show_control, trace_rings, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

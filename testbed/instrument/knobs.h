@@ -71,6 +71,9 @@ struct Knobs {
     bool exit_lines = false;
     /* Where each branch of some regions is written, and of which. */
     BranchTraceKnob branch_trace;
+    /* Files of the flow log, and of the rings of a trace of exits at the end; empty: none. */
+    std::string flow_log;
+    std::string trace_rings;
     /* VMX controls taken away, and given although the real processor lacks them. */
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;

@@ -14,12 +14,14 @@
 
 #include "bochs.h"
 #include "cpu.h"
+#include "memory/memory-bochs.h"
 #include "pc_system.h"
 
 #include "fork_server.h"
 #include "knobs.h"
 #include "ledger.h"
 #include "limits.h"
+#include "ring_dump.h"
 
 namespace {
 
@@ -179,10 +181,23 @@ void machine_reset()
         machine_end(END_RESET);
 }
 
+// By the host's own addresses: nothing of the machine sees it.
+static void dump_rings()
+{
+    const std::string &path = knobs().trace_rings;
+    auto page = [](uint64_t address) -> const uint8_t * {
+        return BX_MEM(0)->getHostMemAddr(nullptr, address, BX_READ);
+    };
+
+    if (!path.empty() && ring_dump(path, BX_MEM(0)->get_memory_len(), page) < 0)
+        std::fprintf(stderr, "testbed: %s: cannot write the rings\n", path.c_str());
+}
+
 // Bochs' own way out leaves a status that says nothing.
 [[noreturn]] void machine_end(MachineEnd how)
 {
     ledger_write(ends[how].word);
+    dump_rings();
     fflush(nullptr);
     _exit(ends[how].status);
 }

@@ -14,6 +14,8 @@
 
 namespace {
 
+bool firmware_done;
+
 // An MSR that keeps what is written to it. A write outside `writable` faults.
 struct StoredMsr {
     uint32_t index;
@@ -259,6 +261,7 @@ void model_reset(Processor &p)
         p.storage[msr.index] = msr.reset;
     model_reset_extra(p);
     BX_CPU(p.id)->ignore_bad_msrs = true;
+    firmware_done = false;
     processor_plan(p);
 }
 
@@ -268,8 +271,14 @@ void model_reset_extra(Processor &p)
         p.storage[msr.index] = msr.reset;
 }
 
+bool model_firmware_is_done()
+{
+    return firmware_done;
+}
+
 void model_firmware_done()
 {
+    firmware_done = true;
     if (!knobs().unknown_msrs_fault)
         return;
     for (unsigned n = 0; n < BX_SMP_PROCESSORS; n++)

@@ -18,6 +18,7 @@ void model_reset_extra(Processor &p);
 
 /* The firmware is done: from now on an MSR that does not exist faults. */
 void model_firmware_done();
+bool model_firmware_is_done();
 
 /* A write of any MSR begins. */
 void model_wrmsr_seen(uint32_t index);

@@ -99,7 +99,8 @@ void processor_plan(Processor &p)
 
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
-    unsigned watch = p.event_branch || p.event_memory ? TB_WATCH_EVENT : 0;
+    unsigned watch = p.event_branch || p.event_memory || p.flow.asleep()
+                         ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
     if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root) ||
         processor_stores_branches(p) || p.pebs.counters() != 0)

@@ -14,6 +14,7 @@
 #include "branch_trace.h"
 #include "bts.h"
 #include "events.h"
+#include "flow_log.h"
 #include "inject.h"
 #include "ledger.h"
 #include "lbr.h"
@@ -65,6 +66,7 @@ struct Processor {
     Injector injector;
     LineLog lines;
     BranchTrace trace;
+    FlowLog flow;
     uint64_t debugctl = 0;
     /* The MSRs that are mere storage, by index. */
     std::map<uint32_t, uint64_t> storage;

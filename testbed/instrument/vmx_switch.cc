@@ -7,6 +7,7 @@
 #include "cpu.h"
 
 #include "apic_pmi.h"
+#include "flow_hooks.h"
 #include "msr_index.h"
 #include "precise.h"
 #include "vmx_caps.h"
@@ -124,6 +125,7 @@ void guest_state_loaded(Processor &p)
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
         p.ledger.nmi_injected();
     tb_hot[p.id].world = 0;
+    flow_entry(p);
 }
 
 }  // namespace
