@@ -12,8 +12,6 @@
  */
 #include "trace/level.h"
 
-#include <string.h>
-
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"
 
@@ -126,7 +124,9 @@ bool trace_flow_gates(void)
 
     if (gates == NULL)
         return false;
-    memcpy(gates, (const void *)vmcs_read_natural(VMCS_HOST_IDTR_BASE), ROOT_IDT_BYTES);
+    const uint64_t *exceptions = (const uint64_t *)vmcs_read_natural(VMCS_HOST_IDTR_BASE);
+    for (unsigned i = 0; i < ROOT_IDT_BYTES / sizeof(*gates); i++)
+        gates[i] = exceptions[i];
     const char *target = trace_gates;
     for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++, target += TRACE_GATE_BYTES)
         if (vector != VECTOR_MC)

@@ -57,6 +57,7 @@ static const struct job jobs[] = {
     {"sysrql", job_sysrql}, /* backtraces of all processors */
     {"moves", job_moves}, /* a counting thread moved by its affinity */
     {"hotplug", job_hotplug}, /* processors off and on again */
+    {"flowcost", job_flowcost}, /* loads that the trace of exits is priced by */
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */

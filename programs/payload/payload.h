@@ -17,6 +17,11 @@ enum region {
     REGION_SKID = 60,      /* the job skid's load */
     REGION_SWITCH = 61,    /* the job switch's load */
     REGION_SPIN = 62,      /* the job spin's loop */
+    REGION_FLOW_COMPUTE = 70, /* the job flowcost's loads */
+    REGION_FLOW_CALLS = 71,
+    REGION_FLOW_SLEEPS = 72,
+    REGION_FLOW_SWITCHES = 73,
+    REGION_FLOW_DISK = 74,
     REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
     REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
     REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
@@ -73,6 +78,7 @@ int job_returnedall(void);
 int job_skid(void);
 int job_switch(void);
 int job_spin(void);
+int job_flowcost(void);
 int job_masking(void);
 int job_nmilog(void);
 int job_apic(void);

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_trace_cost.py: what the trace of exits costs: a CPUID exit, and Linux's loads (the job
+# flowcost) at each level, in instructions of root mode and of the guest. Emulator counts.
+import functools
+
+from guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, REGION_CPUID
+from machine import STATUS_POWEROFF, exit_count, path, tool
+import pytest
+
+LEVELS = ("off", "exits", "flow")
+RECORD_INSTRUCTIONS = 32 # over the bare exit, and
+RECORD_VMCS_ACCESSES = 2
+# programs/payload/payload.h
+LOADS = {"compute": 70, "calls": 71, "sleeps": 72, "switches": 73}
+COMPUTE_PERCENT = 0.1
+NGINX_PERCENT = 5
+NGINX_PLAIN = 2330 # programs/workloads/nginx.sh
+TURNS = 1000 # programs/payload/flowcost.c
+CR_ACCESS, HLT = "28", "12"
+
+
+def boot(lab, level):
+    return lab.emulator(f"trace-cost-{level}", jobs="cpuid,flowcost", config=f"trace={level}")
+
+
+def cost(lab, level, what):
+    found = boot(lab, level).region(REGION_CPUID)["exits"][EXIT_REASON_CPUID][what]
+    assert found["samples"] > 50, found
+    return found["min"], found["max"]
+
+
+def test_record(lab):
+    """off: as without a trace. exits and flow: a record's instructions and VMCS accesses more."""
+    bare = {what: cost(lab, "off", what) for what in ("root_instructions", "vmcs_accesses")}
+    assert bare["root_instructions"][1] <= MAX_CPUID_INSTRUCTIONS
+    assert bare["vmcs_accesses"] == (MAX_CPUID_VMCS_ACCESSES,) * 2
+    said = [f"off {bare['root_instructions'][1]} and {bare['vmcs_accesses'][1]}"]
+    for level in LEVELS[1:]:
+        instructions, accesses = (cost(lab, level, what) for what in bare)
+        said.append(f"{level} {instructions[1]} and {accesses[1]}")
+        assert instructions[1] - bare["root_instructions"][1] <= RECORD_INSTRUCTIONS, said
+        assert accesses[1] - bare["vmcs_accesses"][1] <= RECORD_VMCS_ACCESSES, said
+        assert instructions[0] > bare["root_instructions"][0], "nothing was recorded"
+    return "root instructions and VMCS accesses of a CPUID exit: " + ", ".join(said)
+
+
+def account(lab, level, load):
+    """Instructions of the guest and of root mode, and exits."""
+    region = boot(lab, level).region(LOADS[load])
+    return region["nonroot"]["instructions"], region["root"]["instructions"], exit_count(region)
+
+
+@functools.cache
+def image():
+    return tool([path("programs", "payload", "build.sh"), "--bench"]).strip()
+
+
+def request_cost(lab, level):
+    """Instructions of guest and root mode for a request, and exits by name for 100 of them."""
+    boot = lab.emulator(f"trace-cost-nginx-{level}", jobs="nginx", initrd=image(), limit=60_000,
+                        config=f"trace={level} console=none", append="pmv.nginx_ms=500")
+    assert boot.job_status("nginx") == 0, boot.last_line()
+    requests = sum(int(line["value"]) for line in boot.lines("bench")
+                   if line["item"] == "plain" and line.get("metric") == "requests")
+    region = boot.region(NGINX_PLAIN)
+    exits = {entry["name"]: round(100 * entry["count"] / requests, 1)
+             for entry in region["exits"].values() if entry["count"]}
+    return (region["nonroot"]["instructions"] + region["root"]["instructions"]) / requests, \
+        region["root"]["instructions"] / requests, exits
+
+
+@pytest.mark.full
+def test_nginx(lab):
+    """What a request to nginx costs at each level."""
+    base, said = request_cost(lab, "off")[0], []
+    for level in LEVELS:
+        whole, root, exits = request_cost(lab, level)
+        said.append(f"{level}: {whole:.0f} instructions a request ({100 * (whole / base - 1):+.2f} "
+                    f"%), {root:.0f} of them root mode's; exits for 100 requests: {exits}")
+    assert whole / base <= 1 + NGINX_PERCENT / 100, said
+    return "; ".join(said)
+
+
+def test_loads(lab):
+    """Root instructions at each level, in percent of the guest's with trace=off."""
+    said = []
+    for level in LEVELS:
+        boot(lab, level).expect_status(STATUS_POWEROFF)
+        assert boot(lab, level).job_status("flowcost") == 0, boot(lab, level).last_line()
+        for load in LOADS:
+            base = account(lab, "off", load)
+            guest, root, exits = account(lab, level, load)
+            more = guest + root - sum(base[:2])
+            said.append(f"{load} {level}: {exits} exits, {root} root instructions, "
+                        f"{100 * more / sum(base[:2]):+.2f} %")
+    print("\n".join(said))
+    guest, root, _ = account(lab, "flow", "compute")
+    assert root <= guest * COMPUTE_PERCENT / 100, said
+    # Each turn is two changes of process, and each of them one exit; a few may be somebody else's.
+    changes = boot(lab, "flow").region(LOADS["switches"])["exits"][CR_ACCESS]["count"]
+    assert 2 * TURNS - 2 <= changes <= 2 * TURNS + 20, changes
+    # What does not change the process does not load CR3 to an exit.
+    assert CR_ACCESS not in boot(lab, "flow").region(LOADS["calls"])["exits"] or \
+        boot(lab, "flow").region(LOADS["calls"])["exits"][CR_ACCESS]["count"] <= 4
+    assert boot(lab, "flow").region(LOADS["sleeps"])["exits"][HLT]["count"] >= 20
+    return "; ".join(line for line in said if " off:" not in line)
