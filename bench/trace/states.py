@@ -39,6 +39,7 @@ class Timeline:
     records: dict = dataclasses.field(default_factory=dict)     # number -> [Shown]
     leaves: list = dataclasses.field(default_factory=list)      # [Left], by time
     threads: dict = dataclasses.field(default_factory=dict)     # Thread -> its name
+    borrowers: set = dataclasses.field(default_factory=set)     # Threads without a table of their own
     lost: int = 0
     complaints: list = dataclasses.field(default_factory=list)
     start_tick: int = 0
@@ -71,10 +72,12 @@ def timeline(source, names=None):
     ways = find_ways(walks, identity.kernel_threads)
     line = Timeline(tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(),
                     complaints=list(source.complaints))
+    line.borrowers = ways.kernel_stacks
     line.start_tick = min((found[0].tsc for found in source.processors.values() if found),
                           default=0)
     for number, walk in walks.items():
         walk_processor(walk, ways)
+        line.borrowers.add(walk.idle_stack)
         line.complaints += [f"processor {number}: {text}" for text in walk.complaints]
         line.processors[number] = processor_intervals(line, walk)
         line.records[number] = [shown(line, record) for record in walk.records]
@@ -84,7 +87,7 @@ def timeline(source, names=None):
             if span.thread is not None and span.thread not in line.threads:
                 line.threads[span.thread] = identity.threads.get(
                     span.thread, (stack_text(span.thread), None))[0]
-    line.leaves.sort()
+    line.leaves.sort(key=lambda left: left.time)
     line.end = max((intervals[-1].end for intervals in line.processors.values() if intervals),
                    default=0)
     if line.lost:

@@ -5,9 +5,10 @@
 import bisect
 import collections
 import dataclasses
+import statistics
 
-from trace_source import TRACE_EXITS, Source, load
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW
+from trace_source import TRACE_EXITS, Source, load
 
 # A switch is found where ours is at most so many ticks from the scheduler's event. In Linux 6.1 the
 # event comes right before the load of CR3, on the same processor.
@@ -291,6 +292,36 @@ def score_process(states, line, key, truth, tgid):
             continue
         for state in ("waiting", "preempted"):
             add_state(states[state], ticks, it == state, we == state, True)
+
+
+def percent(part, digits=2):
+    """Gives a share as text; a dash for none."""
+    return "-" if part is None else f"{100 * part:.{digits}f} %"
+
+
+def table(scores):
+    """Takes [(name, Score)] of one run; yields the lines of a table in Markdown."""
+    rows = [
+        ("switches of processes", lambda s: str(s.switches)),
+        ("found in place", lambda s: str(s.found)),
+        ("elsewhere or invented", lambda s: str(len(s.invented))),
+        ("ticks behind the scheduler's event: least, median, most", lambda s: (
+            f"{min(s.distances)}, {statistics.median(s.distances):.0f}, {max(s.distances)}"
+            if s.distances else "-")),
+        ("processes' time given to the wrong one", lambda s: percent(s.wrong_share(), 3)),
+        ("of it the way from the event to the load", lambda s: percent(s.switch_share(), 3)),
+        ("idle time, off by", lambda s: percent(s.idle_error(), 3)),
+        *((f"{state}: precision, recall", lambda s, state=state: (
+            f"{percent(s.precision(state))}, {percent(s.recall(state))}"))
+          for state in ("running", "idle", "waiting", "preempted")),
+        ("not seen: switches between threads of a process", lambda s: str(s.thread_switches)),
+        ("not seen: runs of kernel threads, their time", lambda s: (
+            f"{s.kernel_switches}, {percent(s.kernel_time / s.user_time)} of the processes'")),
+    ]
+    yield "| | " + " | ".join(name for name, _ in scores) + " |"
+    yield "|---|" + "---|" * len(scores)
+    for name, value in rows:
+        yield f"| {name} | " + " | ".join(value(score) for _, score in scores) + " |"
 
 
 def without(source, reasons):

@@ -20,7 +20,7 @@ PREEMPTION_WAYS = 2
 # From the wake-up to HLT there is time for another thread only if it takes more than so many times the
 # way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
 WAKE_WAYS = 1.5
-FEW = 8  # samples of one vector from which its own shortest way is taken
+FEW = 8  # samples below which a tenth of them is nothing
 
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)
 WITH_STACK = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, HLT, CR_ACCESS)
@@ -119,6 +119,8 @@ def find_ways(walks, kernel_stacks):
     if len(wakes) > 1:
         ways.wake = statistics.quantiles(wakes, n=4)[0]
     every = [ticks for took in preemptions.values() for ticks in took]
+    if every:
+        ways.preemption[None] = min(every)
     for number, took in [*preemptions.items(), (None, every)]:
         if len(took) >= FEW:
             ways.preemption[number] = statistics.quantiles(took, n=10)[0]
@@ -276,5 +278,6 @@ def find_leaves(walk, ways):
                 ways.preempts(last, record, record.tsc - before.start)
         elif after.state == "running":
             preempted = record.reason != HLT
-        walk.leaves.append(Leave(record.tsc + record.root_time, before.process,
+        own = walk.roots[index] == before.process  # else it is gone when the exit comes
+        walk.leaves.append(Leave(record.tsc + (record.root_time if own else 0), before.process,
                                  after.process, preempted))

@@ -185,6 +185,9 @@ int main(void)
         !put("options/record-tgid", "1") || !put("events/sched/sched_switch/enable", "1") ||
         !put("tracing_on", "1"))
         return 1;
+    /* Kernel threads come and go: those before and those after. */
+    if (!hand_over_processes())
+        return 1;
     if (load_run() != 0)
         return fail("load_run");
     if (!put("tracing_on", "0"))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_trace_truth.py: the time line of a trace of exits, scored by what the guest's own scheduler says
+# of the same run (bench/trace/truth.py). The load has processes that compete, a server with a client,
+# a pair on a pipe, sleepers, threads, and idle time (programs/flowtruth/). The whole table is in the
+# folder of the boots, flowtruth-N.txt.
+import os
+import statistics
+
+import pytest
+
+import sched_text
+import truth
+from exit_reasons import CR_ACCESS, HLT
+from flowtruth import boot, rings
+from states import timeline
+from trace_source import Source
+
+# What the scores have to be.
+USER_TIME_WRONG_MAX = 0.005  # of the processes' time
+IDLE_ERROR_MAX = 0.002
+STATES_MIN = {"running": (0.99, 0.99), "idle": (0.999, 0.998),  # precision, recall
+              "waiting": (0.99, 0.99), "preempted": (0.98, 0.93)}
+MIN_SWITCHES = 1000
+
+FEW, MANY = 1, 4
+
+
+def read(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def run(lab, cpus):
+    """The records of the run, and its truth."""
+    files = boot(lab, cpus)
+    true = truth.build(sched_text.switches(read(files["sched"])),
+                       sched_text.pairs(read(files["tgid"])),
+                       sched_text.kernel_threads(read(files["processes"])))
+    assert len(true.processors) == cpus, f"the scheduler spoke of {sorted(true.processors)}"
+    return rings(files["ring"]), true
+
+
+def scores(lab, cpus):
+    """(name, Score) of the trace as it is and of what other methods would have seen of it."""
+    source, true = run(lab, cpus)
+    found = [(name, truth.score(timeline(seen), true)) for name, seen in (
+        ("trace=flow", source), ("without loads of CR3 (the paper)", truth.as_kvm(source)),
+        ("trace=exits", truth.as_exits(source)))]
+    table = "\n".join(truth.table(found))
+    with open(os.path.join(lab.keep, f"flowtruth-{cpus}.txt"), "w", encoding="utf-8") as out:
+        out.write(table + "\n")
+    return found
+
+
+def expect_goals(score):
+    """Fails where a score is below what it has to be."""
+    assert score.switches >= MIN_SWITCHES, f"only {score.switches} switches of processes"
+    assert not score.missed, f"missed {len(score.missed)} of {score.switches} switches, the first " \
+        f"(processor, TSC, process) {score.missed[0]}"
+    assert not score.invented, f"invented {len(score.invented)} switches, the first " \
+        f"{score.invented[0]}"
+    assert score.wrong_share() <= USER_TIME_WRONG_MAX, \
+        f"{100 * score.wrong_share():.3f} % of the processes' time is given to the wrong one"
+    assert score.idle_error() <= IDLE_ERROR_MAX, \
+        f"idle time differs by {100 * score.idle_error():.3f} %"
+    for state, (precision, recall) in STATES_MIN.items():
+        assert score.precision(state) >= precision, \
+            f"{state}: precision {score.precision(state):.4f}, wanted {precision}"
+        assert score.recall(state) >= recall, \
+            f"{state}: recall {score.recall(state):.4f}, wanted {recall}"
+
+
+def summary(score):
+    return f"{score.found} of {score.switches} switches, {len(score.invented)} invented, " \
+        f"{statistics.median(score.distances):.0f} ticks behind the scheduler's " \
+        f"({min(score.distances)} to {max(score.distances)}); wrong process " \
+        f"{100 * score.wrong_share():.3f} %, idle off by {100 * score.idle_error():.3f} %"
+
+
+@pytest.mark.parametrize("cpus", (FEW, MANY))
+def test_goals(lab, cpus):
+    """Every switch of processes at its place, none invented, and the time of each state."""
+    score = scores(lab, cpus)[0][1]
+    expect_goals(score)
+    return summary(score)
+
+
+@pytest.mark.parametrize("cpus", (FEW, MANY))
+def test_paper(lab, cpus):
+    """What the paper's own method sees of the same run: it has no exits by loads of CR3."""
+    flow, paper, _ = (score for _, score in scores(lab, cpus))
+    assert paper.found < flow.found and paper.wrong_share() > flow.wrong_share()
+    return f"{paper.found} of {paper.switches} switches in place, {len(paper.invented)} elsewhere, " \
+        f"wrong process {100 * paper.wrong_share():.1f} %"
+
+
+def changed(source, records):
+    """The Source with other records on its first processor."""
+    processors = {**source.processors, min(source.processors): records}
+    return Source(source.tsc_khz, source.level, processors)
+
+
+def switches_in(source, true):
+    """Places of loads of CR3 in the stretch that is scored."""
+    found = source.processors[min(source.processors)]
+    return found, [place for place, record in enumerate(found)
+                   if record.reason == CR_ACCESS and true.start < record.tsc < true.end]
+
+
+@pytest.mark.parametrize("harm", ("no_loads", "one_load_less", "two_swapped", "no_halts", "late"))
+def test_harm_is_seen(lab, harm):
+    """The goals are not met by a trace to which this was done."""
+    source, true = run(lab, FEW)
+    found, loads = switches_in(source, true)
+    middle = loads[len(loads) // 2]
+    other = next(place for place in loads[len(loads) // 2:]
+                 if found[place].cr3 >> 12 != found[middle].cr3 >> 12)
+    if harm == "no_loads":
+        records = [record for record in found if record.reason != CR_ACCESS]
+    elif harm == "one_load_less":
+        records = found[:middle] + found[middle + 1:]
+    elif harm == "two_swapped":
+        records = list(found)
+        records[middle] = found[middle]._replace(cr3=found[other].cr3)
+        records[other] = found[other]._replace(cr3=found[middle].cr3)
+    elif harm == "no_halts":
+        records = [record for record in found if record.reason != HLT]
+    else:  # the time of each load is that of the record behind it
+        records = [record._replace(tsc=found[place + 1].tsc - record.root_time)
+                   if record.reason == CR_ACCESS and place + 1 < len(found) else record
+                   for place, record in enumerate(found)]
+    score = truth.score(timeline(changed(source, records)), true)
+    with pytest.raises(AssertionError) as seen:
+        expect_goals(score)
+    return str(seen.value)
