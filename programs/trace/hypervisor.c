@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * hypervisor.c: CPUID and VMCALL, from CPL 3. Numbers are in include/hypercall.h.
+ */
+#include "hypervisor.h"
+
+#include <cpuid.h>
+
+#include "hypercall.h"
+
+bool pmuvisor_there(void)
+{
+    unsigned eax, ebx, ecx, edx;
+
+    __cpuid(CPUID_HV_SIGNATURE, eax, ebx, ecx, edx);
+    return ebx == PMUVISOR_SIGNATURE_EBX && ecx == PMUVISOR_SIGNATURE_ECX &&
+           edx == PMUVISOR_SIGNATURE_EDX;
+}
+
+int64_t hypercall_trace(uint64_t level, uint64_t *ring, uint64_t *bytes)
+{
+    int64_t result;
+
+    __asm__ volatile("vmcall"
+                     : "=a"(result), "=b"(*ring), "=c"(*bytes)
+                     : "a"(HYPERCALL_TRACE), "b"(level)
+                     : "memory");
+    return result;
+}
+
+const char *hypercall_error(int64_t result)
+{
+    switch (result) {
+    case HYPERCALL_E_PERMISSION:
+        return "PMUvisor serves CPL 0 alone; start it with user_hypercalls=1";
+    case HYPERCALL_E_NUMBER:
+        return "PMUvisor records no exits; start it with trace=exits or trace=flow";
+    case HYPERCALL_E_SUPPORT:
+        return "the level is above that of the option trace=; start PMUvisor with a higher one";
+    default:
+        return "PMUvisor does not know the level";
+    }
+}
