@@ -41,7 +41,10 @@ def load(source):
         if os.path.isdir(source):
             return from_ctf(source)
         import records  # here, so that a CTF folder needs no more than babeltrace2
-        return from_records(records.read(source))
+        try:
+            return from_records(records.read(source))
+        except records.BadRecords as error:
+            raise BadTrace(str(error)) from error
     return from_records(source)
 
 
