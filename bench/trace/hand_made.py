@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# hand_made.py: records for tests, written by hand. Times are ticks of 1 ns; root mode takes 10 of them.
+# hand_made.py: records for tests, written by hand. A tick is 1 ns; root mode takes 10.
 import trace_source
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, NUMBERS
 from states import timeline

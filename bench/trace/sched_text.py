@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# sched_text.py: the guest's own trace of its scheduler, as tracefs' file `trace` gives it: the truth
-# about who ran when. Linux, Documentation/trace/ftrace.rst, "trace_clock" (x86-tsc) and
+# sched_text.py: the guest's own trace of its scheduler, as tracefs' file `trace` gives it: the
+# truth about who ran when. Linux, Documentation/trace/ftrace.rst, "trace_clock" (x86-tsc) and
 # include/trace/events/sched.h, sched_switch: prev_state R is runnable, R+ preempted in the kernel.
 import collections
 import re

@@ -39,7 +39,7 @@ class Timeline:
     records: dict = dataclasses.field(default_factory=dict)     # number -> [Shown]
     leaves: list = dataclasses.field(default_factory=list)      # [Left], by time
     threads: dict = dataclasses.field(default_factory=dict)     # Thread -> its name
-    borrowers: set = dataclasses.field(default_factory=set)     # Threads without a table of their own
+    borrowers: set = dataclasses.field(default_factory=set)     # Threads without an own table
     lost: int = 0
     complaints: list = dataclasses.field(default_factory=list)
     start_tick: int = 0
@@ -58,14 +58,15 @@ class Timeline:
         return ticks + self.start_tick
 
 
-def timeline(source, names=None):
+def timeline(source, names=None, by_next=False):
     """Takes a CTF folder or a file of records.py by path, or what records.py gave; `names`: path or
-    JSON of a names file. Gives a Timeline. Raises trace_source.BadTrace, or ValueError for the
-    names."""
+    JSON of a names file; `by_next`: where changes of process have no records, the time between two
+    exits is the later one's and not, as in the paper, the earlier one's. Gives a Timeline. Raises
+    trace_source.BadTrace, or ValueError for the names."""
     source = load(source)
     identity = Identity(source.processors, read_names(names))
-    flow = sees_processes(source)
-    walks = {number: Walk(found, flow, source.gaps.get(number, {}))
+    flow = sees_processes(source, identity)
+    walks = {number: Walk(found, flow, source.gaps.get(number, {}), by_next)
              for number, found in sorted(source.processors.items())}
     for walk in walks.values():
         find_tables(walk, identity)

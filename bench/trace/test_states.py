@@ -5,10 +5,10 @@ import unittest
 from hand_made import (A, A_STACK, B, B_STACK, C, HALTED, KERNEL, ROOT, SWITCH_MM, TIMER, USER,
                        WAKE, WORKER_STACK, cpuid, exits, flow, halt, kernel_tick, load, record,
                        rows, source, tick, wake, window)
-from exit_reasons import EXTERNAL_INTERRUPT, HLT, VMCALL
+from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
 from identity import PTI_USER_PCID, PTI_USER_TABLE
 from states import timeline
-from trace_source import TRACE_EXITS, TRACE_FLOW, BadTrace
+from trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
 import trace_source
 from walk import TRACE_ENDS
 
@@ -64,12 +64,15 @@ class Processor(unittest.TestCase):
             at = 1000 * turn
             found += [halt(at + 100, A), wake(at + 500, A), load(at + 610, B, 0x10),
                       load(at + 700, A, B_STACK)]
-        found += [halt(4100, A), wake(4500, A), halt(4650, A), wake(5500, A), halt(5670, A),
-                  wake(6000, A)]
-        line = flow(*found)
+        line = flow(*found, halt(4100, A), wake(4500, A), halt(4650, A), wake(5500, A),
+                    halt(5670, A), wake(6000, A))
         self.assertIn((4510, 4650, "idle", None), rows(line.processors[0]))
         self.assertIn((5510, 5610, "idle", None), rows(line.processors[0]))
         self.assertIn((5610, 5670, "running", A), rows(line.processors[0]))
+        # But for an exit of user space, which shows that there was one.
+        line = flow(*found, halt(4100, A), wake(4500, A), cpuid(4620, A), halt(4640, A),
+                    wake(5000, A))
+        self.assertIn((4610, 4620, "running", A), rows(line.processors[0]))
 
     def test_lost_records_are_unknown(self):
         line = flow(cpuid(0, A), cpuid(100, A), cpuid(500, A), gaps={0: {2: 7}})
@@ -117,6 +120,12 @@ class PaperWay(unittest.TestCase):
             (600, 610, "root", B)])
         self.assertEqual(rows(line.processes[A].intervals)[-1], (510, 610, "preempted", B))
 
+    def test_read_backwards(self):
+        line = timeline(source(TRACE_EXITS, [cpuid(0, A), cpuid(100, A), cpuid(500, B)]),
+                        by_next=True)
+        self.assertEqual(rows(line.processors[0])[-2:], [(110, 500, "running", B),
+                                                         (500, 510, "root", B)])
+
     def test_halt_is_no_preemption(self):
         line = exits(cpuid(0, A), halt(100, A), wake(500, B), cpuid(600, B))
         self.assertEqual(rows(line.processes[A].intervals)[-1][2], "waiting")
@@ -124,7 +133,11 @@ class PaperWay(unittest.TestCase):
     def test_a_trace_without_a_level_that_loads_cr3_is_flow(self):
         found = [load(0, A, B_STACK), load(100, B, A_STACK)]
         self.assertTrue(timeline(source(None, found)).flow)
+        self.assertTrue(timeline(source(TRACE_OFF, found)).flow)  # turned off when it was read
         self.assertFalse(timeline(source(None, [cpuid(0, A)])).flow)
+        # A load of CR4 is a CR access, too.
+        cr4 = record(50, CR_ACCESS, A)._replace(detail=0x3506f0)
+        self.assertFalse(timeline(source(None, [cpuid(0, A), cr4, cpuid(100, B)])).flow)
         self.assertFalse(timeline(source(TRACE_EXITS, found)).flow)
 
 
@@ -245,6 +258,10 @@ class Damaged(unittest.TestCase):
 
 
 class Sources(unittest.TestCase):
+    def test_file_that_is_no_trace(self):
+        with self.assertRaisesRegex(BadTrace, "test_states.py"):
+            trace_source.load(__file__)
+
     def test_records(self):
         class Trace:
             tsc_khz, level, lost, complaints = 0, TRACE_FLOW, 3, ["cut"]

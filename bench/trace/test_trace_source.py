@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_source.py: a CTF trace with LTTng's event names, written by babeltrace2 itself, gives the
-# time line of the records that it was made of.
+# test_trace_source.py: a CTF trace with LTTng's event names, written by babeltrace2 itself, gives
+# the time line of the records that it was made of.
 import os
 import tempfile
 import unittest
@@ -57,7 +57,7 @@ def messages(make, stream, number, records, lost):
     yield make._create_stream_end_message(stream)
 
 
-def write(folder, processors, khz, lost):
+def write(folder, processors, khz, lost, level=None):
     """Writes CTF of records, by babeltrace2's sink.ctf.fs."""
     class Iterator(bt2._UserMessageIterator):
         def __init__(self, config, port):
@@ -84,7 +84,7 @@ def write(folder, processors, khz, lost):
                     payload.append_member(field, trace_class.create_unsigned_integer_field_class(
                         field_value_range=bits))
                 stream_class.create_event_class(name=name, payload_field_class=payload)
-            trace = trace_class()
+            trace = trace_class(environment={} if level is None else {"trace_level": level})
             for number in range(len(processors)):
                 self._add_output_port(f"out{number}", (trace, stream_class, number))
 
@@ -103,11 +103,15 @@ def write(folder, processors, khz, lost):
 
 @unittest.skipUnless(bt2, "python3-bt2 is not installed")
 class Ctf(unittest.TestCase):
-    def read(self, processors, khz=1_000_000, **lost):
+    def read(self, processors, khz=1_000_000, lost=None, level=None):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "ctf")
-            write(path, processors, khz, lost.get("lost", {}))
+            write(path, processors, khz, lost or {}, level)
             return trace_source.load(path)
+
+    def test_level(self):
+        self.assertIsNone(self.read(RECORDS).level)
+        self.assertEqual(self.read(RECORDS, level=1).level, 1)
 
     def test_same_time_line(self):
         direct, by_ctf = timeline(source(TRACE_FLOW, *RECORDS)), timeline(self.read(RECORDS))

@@ -102,21 +102,24 @@ def last_cause(error):
 def processor_of(stream, event):
     """Gives the processor of a stream: its packets' cpu_id, as LTTng has it, or the stream's own
     number."""
-    packet = getattr(event, "packet", None) if event is not None else None
-    context = getattr(packet, "context_field", None)
+    packet = event.packet if event is not None and stream.cls.supports_packets else None
+    context = packet.context_field if packet is not None else None
     if context is not None and "cpu_id" in context:
         return int(context["cpu_id"])
-    return stream.user_attributes_cpu if hasattr(stream, "user_attributes_cpu") else stream.id
+    return stream.id
 
 
 def ctf_event(source, exits, lost, message):
-    """Adds one event to the source: an exit waits for its entry, which has the time in root mode."""
+    """Adds one event to the source. An exit waits for its entry: only then its time is known."""
     event = message.event
     if event.name not in ("kvm_x86_exit", "kvm_x86_entry"):
         return
     clock = message.default_clock_snapshot
     if source.tsc_khz == 0:
         source.tsc_khz = clock.clock_class.frequency // 1000
+        environment = event.stream.trace.environment
+        if "trace_level" in environment:  # not LTTng's own: without it the records have to tell
+            source.level = int(environment["trace_level"])
     number = processor_of(event.stream, event)
     found = source.processors.setdefault(number, [])
     fields = event.payload_field

@@ -12,14 +12,19 @@ from trace_source import TRACE_FLOW
 
 TRACE_ENDS = 0x80000000  # include/trace_ring.h
 VECTOR = 0xff
-# An interrupt in user space that makes the processor go to another process takes at most so many times
-# the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead has to
-# get back to user space and into the kernel first, which takes longer. Where a kernel thread ran
-# between, there is one switch more.
+# An interrupt in user space that makes the processor go to another process takes at most so many
+# times the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead
+# has to get back to user space and into the kernel first, which takes longer. Where a kernel thread
+# ran between, there is one switch more.
 PREEMPTION_WAYS = 2
-# From the wake-up to HLT there is time for another thread only if it takes more than so many times the
-# way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
+# From the wake-up to HLT there is time for another thread only if it takes more than so many times
+# the way from a wake-up to the load of CR3: the way back to the idle thread comes on top.
 WAKE_WAYS = 1.5
+# A thread of a process leaves and is interrupted with that one's table. Who is seen with others' more
+# often than in a tenth of all records, or with three tables, has none of its own: a kernel thread, or
+# the idle one. (Two in turn are seen where a process has ended and its stack is used again.)
+OWN_SHARE = 0.9
+OWN_TABLES = 2
 FEW = 8  # samples below which a tenth of them is nothing
 
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)
@@ -54,6 +59,7 @@ class Walk:
     records: list
     flow: bool
     gaps: dict
+    by_next: bool = False  # without flow: who ran is read off the next exit, not off this one
     spans: list = dataclasses.field(default_factory=list)
     roots: list = dataclasses.field(default_factory=list)  # whose each exit was; None: nobody's
     leaves: list = dataclasses.field(default_factory=list)
@@ -62,13 +68,15 @@ class Walk:
     complaints: list = dataclasses.field(default_factory=list)
 
 
-def sees_processes(source):
+def sees_processes(source, identity):
     """Says whether each change of process has its record: the level says so or, where the trace
-    does not name one, loads of CR3 are among the exits."""
-    if source.level is not None:
+    does not name one, or is turned off by now, most changes come with a CR access. (There are
+    others: loads of CR4.)"""
+    if source.level:
         return source.level >= TRACE_FLOW
-    return any(record.reason == CR_ACCESS and record.detail >> 8
-               for found in source.processors.values() for record in found)
+    at = [two.reason == CR_ACCESS for found in source.processors.values()
+          for one, two in zip(found, found[1:]) if identity.key(one.cr3) != identity.key(two.cr3)]
+    return 2 * sum(at) > len(at)
 
 
 def vector(record):
@@ -96,16 +104,15 @@ class Ways:
 
 
 def find_ways(walks, kernel_stacks):
-    """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives the
-    Ways that the trace itself shows. Who leaves with the tables of two processes has none of its
-    own: a kernel thread, or the idle one."""
+    """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives
+    the Ways that the trace itself shows."""
     wakes, preemptions = [], collections.defaultdict(list)
-    tables = collections.defaultdict(set)
+    tables = collections.defaultdict(collections.Counter)
     for walk in walks.values():
         for index in range(1, len(walk.records)):
             before, load = walk.records[index - 1:index + 1]
-            if load.reason == CR_ACCESS:
-                tables[stack_thread(load)].add(walk.tables[index - 1])
+            if shows_thread(walk, index):
+                tables[stack_thread(load)][walk.tables[index - 1]] += 1
             if load.reason != CR_ACCESS or not vector(before) or \
                     walk.tables[index] == walk.tables[index - 1]:
                 continue
@@ -114,8 +121,9 @@ def find_ways(walks, kernel_stacks):
                 preemptions[vector(before)].append(took)
             elif index > 1 and walk.records[index - 2].reason == HLT:
                 wakes.append(took)
-    ways = Ways(kernel_stacks={stack for stack, found in tables.items() if len(found) > 1})
-    ways.kernel_stacks |= kernel_stacks
+    ways = Ways(kernel_stacks=kernel_stacks | {
+        stack for stack, found in tables.items() if stack.side == "kernel" and
+        (len(found) > OWN_TABLES or max(found.values()) < OWN_SHARE * found.total())})
     if len(wakes) > 1:
         ways.wake = statistics.quantiles(wakes, n=4)[0]
     every = [ticks for took in preemptions.values() for ticks in took]
@@ -127,9 +135,18 @@ def find_ways(walks, kernel_stacks):
     return ways
 
 
+def shows_thread(walk, index):
+    """Says whether records[index] has the stack of who ran before it. That of an interrupt between
+    the two executions of a load of CR3 is already another table's."""
+    record = walk.records[index]
+    pending = walk.records[index - 1].reason == CR_ACCESS and record.rip == \
+        walk.records[index - 1].rip and record.reason != CR_ACCESS
+    return record.reason in WITH_STACK and record.detail >> 8 != 0 and not pending
+
+
 def find_tables(walk, identity):
-    """Fills walk.tables. The guest executes its load of CR3 again behind the exit. An interrupt that
-    comes before that has the old value, and the same RIP."""
+    """Fills walk.tables. The guest executes its load of CR3 again behind the exit. An interrupt
+    that comes before that has the old value, and the same RIP."""
     pending = None  # RIP of a load that may not have been executed yet
     for record in walk.records:
         if record.reason == CR_ACCESS:
@@ -169,7 +186,7 @@ def label_spans(walk):
             backwards += 1
         if end.tsc < start:  # damaged: no time is made of it
             start = min(record.tsc, end.tsc)
-        key = walk.tables[index]
+        key = walk.tables[index + 1 if walk.by_next and not walk.flow else index]
         span = Span(start, end.tsc, "running", key)
         if index + 1 in walk.gaps:
             span = Span(start, end.tsc, "unknown", detail=f"{walk.gaps[index + 1]} records lost")
@@ -181,7 +198,7 @@ def label_spans(walk):
         elif walk.flow and end.reason != CR_ACCESS and walk.tables[index + 1] != key:
             span = Span(start, end.tsc, "unknown", detail="CR3 changed without a record")
             unseen += 1
-        if end.reason in WITH_STACK and end.detail >> 8:
+        if shows_thread(walk, index + 1):
             span.thread = stack_thread(end)
         walk.spans.append(span)
     if backwards:
@@ -264,8 +281,8 @@ def own_exits(walk):
 
 def find_leaves(walk, ways):
     """Rule 7: who leaves for another process right behind an interrupt that came in user space was
-    preempted; else it waits. Without records of CR3 loads, the paper's NSD: it was preempted, unless
-    the last exit was HLT."""
+    preempted; else it waits. Without records of CR3 loads, the paper's NSD: it was preempted,
+    unless the last exit was HLT."""
     for index in range(1, len(walk.spans)):
         before, after = walk.spans[index - 1], walk.spans[index]
         if before.state != "running" or after.process == before.process:
@@ -277,7 +294,7 @@ def find_leaves(walk, ways):
                 walk.roots[index - 1] == before.process and \
                 ways.preempts(last, record, record.tsc - before.start)
         elif after.state == "running":
-            preempted = record.reason != HLT
+            preempted = True
         own = walk.roots[index] == before.process  # else it is gone when the exit comes
         walk.leaves.append(Leave(record.tsc + (record.root_time if own else 0), before.process,
                                  after.process, preempted))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * load.c: each of the states has its processes. Two that compete are preempted. A server and its
- * client wait for each other; so do a pair on one processor, with a thousand turns a second. Two sleep
- * and work by turns. One has three threads, which switch without a load of CR3. All of it leaves time
- * in which nobody has work.
+ * client wait for each other; so do a pair on one processor, by a pipe. Two sleep and work by
+ * turns. One has three threads, which switch without a load of CR3. Before and behind all of it
+ * nobody has work.
  */
 #define _GNU_SOURCE
 #include "load.h"

@@ -89,19 +89,25 @@ static bool hand_over_file(const char *name, const char *file)
     while (fd >= 0 && got > 0) {
         if (room - length < CHUNK) {
             room += 4 * CHUNK;
-            text = realloc(text, room);
-            if (text == NULL)
+            char *more = realloc(text, room);
+
+            if (more == NULL)
                 break;
+            text = more;
         }
         got = read(fd, text + length, room - length);
         length += got > 0 ? (size_t)got : 0;
     }
-    if (fd < 0 || text == NULL || got < 0)
-        return fail(full) == 0;
-    hand_over_section(name, text, length);
+    bool whole = fd >= 0 && got == 0;
+
+    if (whole)
+        hand_over_section(name, text, length);
+    else
+        fail(full);
     free(text);
-    close(fd);
-    return true;
+    if (fd >= 0)
+        close(fd);
+    return whole;
 }
 
 /* A line for each process that there is: pid, whether it is the kernel's own (PF_KTHREAD of Linux's

@@ -7,12 +7,9 @@ import struct
 import subprocess
 import tempfile
 
-from trace_source import TRACE_FLOW, Record, Source
 from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, path, tool
+from trace_source import load
 
-RING = struct.Struct("<QIIQQIIQ")  # include/trace_ring.h: struct trace_ring, and its records
-RECORD = struct.Struct("<QQQII")
-RING_MAGIC, RING_HEADER_BYTES = 0x6563617274554d50, 4096
 SECTION = struct.Struct("<16sQ")  # programs/flowtruth/main.c: struct section
 NO_REGION = "3999-3999"           # nothing opens it: the emulator's own branch trace stays empty
 TSC_HZ = 50_000_000               # what the emulator's clock runs at
@@ -36,8 +33,8 @@ def image(lab):
 
 
 def boot(lab, cpus):
-    """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's trace
-    ("sched"), of its table of thread groups ("tgid") and of the list of processes ("processes")."""
+    """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's
+    trace ("sched"), of its table of thread groups ("tgid") and of the processes ("processes")."""
     name = f"flowtruth-{cpus}"
     handed = os.path.join(lab.keep, f"{name}.branches")
     done = lab.emulator(
@@ -71,18 +68,6 @@ def sections(lab, name, handed):
 def rings(file):
     """The records of the rings of a file, which nobody writes any more. Nothing may be lost: the
     rings are larger than the run."""
-    with open(file, "rb") as source:
-        data = source.read()
-    found = Source(level=TRACE_FLOW)
-    at = 0
-    while at < len(data):
-        magic, _, size, capacity, written, apic_id, _, found.tsc_khz = RING.unpack_from(data, at)
-        assert (magic, size) == (RING_MAGIC, RECORD.size), f"no ring at {at} of {file}"
-        assert written <= capacity, f"the ring of {capacity} records has lost {written - capacity}"
-        at += RING_HEADER_BYTES
-        found.processors[apic_id] = [
-            Record(tsc, rip, word & (1 << 48) - 1, word >> 48 & 0xff, word >> 56, detail, root)
-            for tsc, rip, word, detail, root in
-            RECORD.iter_unpack(data[at:at + written * RECORD.size])]
-        at += capacity * RECORD.size
-    return found
+    source = load(file)
+    assert source.lost() == 0 and not source.complaints, f"{source.lost()} {source.complaints}"
+    return source

@@ -14,8 +14,8 @@ from rooms import rooms
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
           "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
-          "programs/kvm", "programs/real", "programs/check", "programs/tools", "tests/check",
-          "tests/hooks", "tests/mutants", "tests/fuzz",
+          "programs/flowtruth", "programs/kvm", "programs/real", "programs/check",
+          "programs/tools", "tests/check", "tests/hooks", "tests/mutants", "tests/fuzz",
           "tests/fuzz/planted", "tests/unit", "tests/vtd"]
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
