@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# console_files.py: the files that a guest printed on its console (programs/trace/demo/print_file.c).
+# console_files.py: the files that a guest printed on its console
+# (programs/trace/demo/print_file.c).
 import base64
 import binascii
 import re
@@ -24,8 +25,8 @@ def decoded(name, lines, length):
 
 
 def files(console):
-    """Takes the console's text; gives {name: bytes}. Raises BadFile where one is damaged or cut: the
-    kernel's own messages may come between, and a guess at what is missing is no trace."""
+    """Takes the console's text; gives {name: bytes}. Raises BadFile where one is damaged or cut:
+    the kernel's own messages may come between, and a guess at what is missing is no trace."""
     found, name, lines = {}, None, []
     for line in console.replace("\r", "").split("\n"):
         begin, end = BEGIN.search(line), END.search(line)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under trace=flow with a load, and shows what its trace tells.
 
-The load (programs/trace/demo/): calm and hasty compete for a processor, client asks server, then nobody
-does anything. FOLDER gets the trace, the names, CTF, Chrome's JSON and the page.
+The load (programs/trace/demo/): calm and hasty compete for a processor, client asks server, then
+nobody does anything. FOLDER gets the trace, the names, CTF, Chrome's JSON and the page.
 """
 
 import argparse
@@ -33,8 +33,8 @@ class DemoFailed(Exception):
 
 
 def initramfs(folder):
-    """Writes the guest's root: the project's own, and behind it an archive with the job and its tool.
-    Linux unpacks one behind the other. Gives the path."""
+    """Writes the guest's root: the project's own, and behind it an archive with the job and its
+    tool. Linux unpacks one behind the other. Gives the path."""
     small = subprocess.run([TOP / "programs/payload/build.sh"], check=True, stdout=subprocess.PIPE,
                            text=True).stdout.strip()
     programs = subprocess.run([TOP / "programs/trace/build.sh"], check=True, stdout=subprocess.PIPE,
@@ -59,8 +59,8 @@ def boot(folder, cpus, seconds, backend):
     console = folder / "console"
     with open(folder / "run.log", "wb") as log:
         done = subprocess.run(
-            [TOP / "run-qemu.sh", "--backend", backend, "--cpus", str(cpus), "--timeout", str(seconds),
-             "--initrd", initramfs(folder), "--serial", console,
+            [TOP / "run-qemu.sh", "--backend", backend, "--cpus", str(cpus),
+             "--timeout", str(seconds), "--initrd", initramfs(folder), "--serial", console,
              "--config", "trace=flow user_hypercalls=1",
              # The watchdog's NMIs would come between, and are none of the load.
              "--append", "nmi_watchdog=0 pmv.run=flowdemo pmv.print=1"],
@@ -99,7 +99,8 @@ def render(folder, trace):
 
 def summary(folder, line):
     """Gives the lines to print."""
-    rows = [f"{sum(map(len, line.records.values()))} records of {len(line.processors)} processors in "
+    count = sum(map(len, line.records.values()))
+    rows = [f"{count} records of {len(line.processors)} processors in "
             f"{line.end / 1e6:.1f} ms, {line.lost} lost", "",
             "{:<22}".format("ms") + "".join(f"{state:>11}" for state in analyses.STATES)]
     for found in analyses.processes(line)[:SHOWN]:
@@ -128,8 +129,8 @@ def main():
     try:
         console = boot(folder, options.cpus, options.timeout, options.backend)
         line = render(folder, fetch(folder, console))
-    except (DemoFailed, BadFile, BadTrace, ctf.CannotWrite, subprocess.CalledProcessError, ValueError,
-            OSError) as error:
+    except (DemoFailed, BadFile, BadTrace, ctf.CannotWrite, subprocess.CalledProcessError,
+            ValueError, OSError) as error:
         sys.exit(f"demo.py: {error}")
     print("\n".join(summary(folder, line)))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_console_files.py: files that come over a guest's console: by the guest's own code, compiled for
-# this machine; and what is damaged is refused.
+# test_console_files.py: files that come over a guest's console: by the guest's own code, compiled
+# for this machine; and what is damaged is refused.
 import os
 import pathlib
 import subprocess
@@ -24,9 +24,9 @@ int main(int argc, char **argv)
 def make_printer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("printer")
     (folder / "main.c").write_text(MAIN)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined",
-                    "-I", DEMO, "-o", folder / "printer", folder / "main.c", DEMO / "print_file.c"],
-                   check=True)
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
+                    "-fsanitize=address,undefined", "-I", DEMO, "-o", folder / "printer", folder / "main.c",
+                    DEMO / "print_file.c"], check=True)
     return folder / "printer"
 
 

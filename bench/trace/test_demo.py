@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_demo.py: what demo.py makes of a boot's console, without the boot: tests/e2e/test_make_trace.py has
-# that.
+# test_demo.py: what demo.py makes of a boot's console, without the boot:
+# tests/e2e/test_make_trace.py has that.
 import base64
 import json
 import shutil

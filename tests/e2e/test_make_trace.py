@@ -13,7 +13,7 @@ import records
 
 CR_ACCESS, HLT = 28, 12
 COMPETITORS = 2
-IDLE_MS = 25  # of the 30 that the load sleeps at its end: IDLE_NS in programs/trace/demo/main.c
+IDLE_MS = 25  # of the 30 at the load's end: IDLE_NS of programs/trace/demo/main.c
 
 
 def test_demo(lab):
@@ -22,8 +22,8 @@ def test_demo(lab):
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
     out = os.path.join(lab.keep, "make-trace")
-    done = subprocess.run([sys.executable, path("bench", "trace", "demo.py"), "--backend", "emulator",
-                           out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    done = subprocess.run([sys.executable, path("bench", "trace", "demo.py"), "--backend",
+                           "emulator", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == 0, done.stdout
     trace = records.read(os.path.join(out, "demo.ptrace"))
