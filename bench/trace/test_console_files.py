@@ -25,8 +25,8 @@ def make_printer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("printer")
     (folder / "main.c").write_text(MAIN)
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
-                    "-fsanitize=address,undefined", "-I", DEMO, "-o", folder / "printer", folder / "main.c",
-                    DEMO / "print_file.c"], check=True)
+                    "-fsanitize=address,undefined", "-I", DEMO, "-o", folder / "printer",
+                    folder / "main.c", DEMO / "print_file.c"], check=True)
     return folder / "printer"
 
 

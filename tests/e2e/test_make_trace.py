@@ -22,8 +22,8 @@ def test_demo(lab):
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
     out = os.path.join(lab.keep, "make-trace")
-    done = subprocess.run([sys.executable, path("bench", "trace", "demo.py"), "--backend",
-                           "emulator", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    command = [sys.executable, path("bench", "trace", "demo.py"), "--backend", "emulator", out]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == 0, done.stdout
     trace = records.read(os.path.join(out, "demo.ptrace"))
