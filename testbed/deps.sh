@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [kvm] [check] [bench] [docs] [lint]   (default: build run)
+# Usage: deps.sh [build] [run] [kvm] [check] [bench] [trace] [docs] [lint]   (default: build run)
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 # Elsewhere than on Debian it says what is needed, and what is missing will say so itself.
 set -euo pipefail
@@ -21,6 +21,8 @@ lz4 zstd python3 patch"
         clang-tidy clang-format cppcheck"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
+    # Traces of exits as CTF, written and read.
+    [trace]="babeltrace2 python3-bt2 cpio"
     # The pictures of docs/.
     [docs]="graphviz"
     # The second compiler and the linters (optional).

@@ -10,6 +10,7 @@
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
+#   make trace       the demo of the trace of exits, see bench/trace/trace.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR   onto a disk or a stick: see boot/install.mk
 #   make pmuvisor-check   a program for Linux that says what the image would, see programs/check/
@@ -108,6 +109,7 @@ include tests/plan/plan.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
+include bench/trace/trace.mk
 include programs/check/check.mk
 include boot/install.mk
 

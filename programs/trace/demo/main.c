@@ -8,6 +8,7 @@
  * Words of the kernel's command line:
  *   pmv.level=flow|exits   what flowtrace is asked for
  *   pmv.exits=0            so many CPUIDs, while flowtrace is stopped: rings overflow
+ *   pmv.print=0            1: the files go to the console as text, for machines other than the emulator
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -30,6 +31,7 @@
 #include "hand_over.h"
 #include "hypercall.h"
 #include "hypervisor.h"
+#include "print_file.h"
 #include "region.h"
 #include "trace_ring.h"
 
@@ -259,7 +261,7 @@ static int run(char *const arguments[])
 
 int main(int argc, char **argv)
 {
-    char level[16] = "flow";
+    char level[16] = "flow", print[4] = "0";
     char *const status[] = {TOOL, "status", NULL};
 
     if (argc > 1 && strcmp(argv[1], "load") != 0)
@@ -276,5 +278,8 @@ int main(int argc, char **argv)
     printf("flowdemo: record=%d\n", recorded);
     if (recorded != 0)
         return 1;
+    word("pmv.print", print, sizeof(print));
+    if (strcmp(print, "1") == 0)
+        return !(print_file("ptrace", TRACE_FILE) && print_file("names", NAMES_FILE));
     return !(hand_over_file("ptrace", TRACE_FILE) && hand_over_file("names", NAMES_FILE));
 }
