@@ -51,8 +51,8 @@ struct trace_record {
  *   external interrupt  bits 7:0 the vector that the guest gets with this entry; 0: it takes none yet,
  *                       and the interrupt window has it; the stack above
  *   interrupt window    the same
- *   HLT, CR access      the stack above
- *   others              0
+ *   HLT, load of CR3    the stack above
+ *   others              EAX at the exit, which says nothing
  * The stack is in bits 31:8: RSP >> TRACE_STACK_SHIFT, modulo 2^24. */
 #define TRACE_ENDS 0x80000000u
 #define TRACE_VECTOR 0xffu
