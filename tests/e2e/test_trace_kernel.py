@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_kernel.py: the trace of exits in the test kernel: each record, what the levels cost, that
+# test_trace_kernel.py: the trace of exits in the test kernel: each record, what levels cost, that
 # interrupts come in the local APIC's order under flow, and NMIs at each instruction of its exits.
 import kernel
 from kernel import Plan, expect_ok
@@ -184,7 +184,7 @@ def test_interrupts_million(lab, cpus):
 
 
 def mutant(lab, name, word):
-    """The line of that test, and the first row of what it found, on a hypervisor with one thing broken."""
+    """What that test found, which has to fail, on a hypervisor with one thing broken."""
     boot = interrupts(lab, 1, [word], efi=path("build", "mutants", f"{name}.efi"),
                       name=f"trace-mutant-{name}")
     found = [line for test, good, _, line in kernel.tap(boot) if test == word and not good]
@@ -207,7 +207,7 @@ def test_mutant(lab, name):
 
 def test_mutant_no_resend(lab):
     """NMIs that land in these exits and are not sent again are lost, each one."""
-    boot = sweeps(lab, "msr+nmi", path("build", "mutants", "no_resend.efi"), "trace-sweep-no-resend")
+    boot = sweeps(lab, "msr+nmi", path("build", "mutants", "no_resend.efi"), "trace-no-resend")
     rows = boot.lines("sweep")
     assert len(rows) == len(SWEEPS), rows
     failed = [name for name, good, _, _ in kernel.tap(boot) if not good]

@@ -171,7 +171,7 @@ static void lower_priority(struct interrupts *i)
     }
 }
 
-/* Vectors are on their way while interrupts are on: they come in the order in which they get here. */
+/* Vectors are on their way while interrupts are on: they come in the order of their arrival. */
 static void take_open(struct processor *self, struct interrupts *i)
 {
     __asm__ volatile("sti" : : : "memory");
@@ -365,13 +365,14 @@ static bool judge(const struct job *job, const struct processor *p, const struct
                "unknown=%lu both=%lu\n", job->name, p->number, i->taken, i->nested, i->doubled,
                i->order, i->early, i->late, i->lost, i->left, i->shadow, p->nmis, p->pmis, p->sent,
                p->lost, p->unknown, p->both);
-    return i->taken >= wanted && i->nested != 0 && i->doubled + i->order + i->early + i->late == 0 &&
+    return i->taken >= wanted && i->nested != 0 &&
+           i->doubled + i->order + i->early + i->late == 0 &&
            i->lost + i->left == 0 && shadow && p->lost + p->nested == 0 && own->own != 0 &&
            p->pmis == own->armed && p->seen == p->sent && p->nmis == nmis && p->unknown <= p->both;
 }
 
-/* `smp-interrupts:COUNT[:PERIOD[:SEED]]`: so many on each processor; with a period, PMIs of about so
- * many instructions and NMIs between the processors, too. */
+/* `smp-interrupts:COUNT[:PERIOD[:SEED]]`: so many on each processor; with a period, PMIs of about
+ * so many instructions and NMIs between the processors, too. */
 void test_smp_interrupts(const struct job *job)
 {
     bool good = true;

@@ -150,7 +150,7 @@ static bool record_of_each(void)
     return good;
 }
 
-/* A write is refused as one to hidden memory is; the ring is as it was, but for that exit's record. */
+/* A write is refused as one to hidden memory is; the ring gets that exit's record alone. */
 static bool write_refused(void)
 {
     volatile struct trace_ring *ring = (volatile struct trace_ring *)(uintptr_t)trace_ring;

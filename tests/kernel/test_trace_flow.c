@@ -26,7 +26,7 @@
 #define VECTOR_STEP 7
 #define VECTOR_COUNT 0xc0
 
-/* Two page tables side by side, as Linux has them with page-table isolation; and another process. */
+/* Two page tables side by side, as with Linux's page-table isolation; and another process. */
 static uint64_t tables[3][TABLE_WORDS] __attribute__((aligned(4 * 4096)));
 
 /* MOV to CR3: what its record has to be. `value` is loaded by one instruction. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Sweeps as in sweep.c, over the exits that trace=flow adds: one NMI at each root-mode instruction of
- * each, with interrupts on in root mode or not. The NMI comes once, and so does the interrupt.
+ * Sweeps as in sweep.c, over the exits that trace=flow adds: one NMI at each root-mode instruction
+ * of each, with interrupts on in root mode or not. The NMI comes once, and so does the interrupt.
  * `sweep-flow:KIND:FIRST:POSITIONS`.
  */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * This processor's ring of records, and whether the records of a piece of work are those that it has
- * to have: each exit one, in their order, with times between those that the guest read itself.
+ * This processor's ring of records, and whether the records of a piece of work are those that it
+ * has to have: each exit one, in their order, with times between those that the guest read itself.
  */
 #include "trace.h"
 
