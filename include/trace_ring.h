@@ -3,10 +3,10 @@
  * The trace of exits: one ring for each processor, in memory that the guest can read and not write.
  * What is here is shared with guest programs and with the tools: plain types only.
  *
- * A ring is one page with struct trace_ring, and the records right behind it. Record number n (from 0)
- * is at index n % capacity. `written` is the number of whole records; the one with that number may be
- * half written at any time. Nobody stops the writer: a reader that is more than capacity - 1 records
- * behind has lost the difference, and can tell.
+ * A ring is one page with struct trace_ring, and the records right behind it. Record number n (from
+ * 0) is at index n % capacity. `written` is the number of whole records; the one with that number
+ * may be half written at any time. Nobody stops the writer: a reader that is more than capacity - 1
+ * records behind has lost the difference, and can tell.
  */
 #pragma once
 

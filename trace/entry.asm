@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into root mode and out of it while exits are recorded: that of vmx/exit/entry.asm, with the
-; record begun before the handler and ended behind it.
+; The way into root mode and out of it while exits are recorded: that of vmx/exit/entry.asm, with
+; the record begun before the handler and ended behind it.
 
 bits 64
 default rel

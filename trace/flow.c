@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What trace=flow makes exit besides, so that processes, idle time and interrupts are seen: HLT, loads
- * of CR3, and external interrupts.
+ * What trace=flow makes exit besides, so that processes, idle time and interrupts are seen: HLT,
+ * loads of CR3, and external interrupts.
  *
- * An external interrupt is not acknowledged by its exit. The local APIC keeps it, and everything that
- * comes after it, until the guest can take one: at once, or where the interrupt window opens. Only then
- * does root mode let the local APIC deliver, which gives the one that is first at that moment, and the
- * entry injects it: it is the interrupt that the guest would have got there without the exit, and none
- * is ever held in software. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry Controls for Event
- * Injection"; "Interrupt Acceptance for Fixed Interrupts".
+ * An external interrupt is not acknowledged by its exit. The local APIC keeps it, and everything
+ * that comes after it, until the guest can take one: at once, or where the interrupt window opens.
+ * Only then does root mode let the local APIC deliver, which gives the one that is first at that
+ * moment, and the entry injects it: it is the interrupt that the guest would have got there without
+ * the exit, and none is ever held in software. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry
+ * Controls for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
  */
 #include "trace/level.h"
 
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"
 
-/* How Linux changes CR3 inside of one process (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK,
- * and asm/processor-flags.h, X86_CR3_PCID_NOFLUSH): between the table of the kernel and that of user
- * space, with and without a flush. */
+/* How Linux changes CR3 inside of one process (arch/x86/entry/calling.h,
+ * PTI_USER_PGTABLE_AND_PCID_MASK, and asm/processor-flags.h, X86_CR3_PCID_NOFLUSH): between the
+ * table of the kernel and that of user space, with and without a flush. */
 #define CR3_USER_SIDE 0x1800ULL
 #define CR3_NO_FLUSH BIT(63)
 
@@ -33,8 +33,8 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
-/* The guest executes the MOV again, which does not exit then: the processor itself flushes what it has
- * to, or refuses the value. Nor does the guest exit where it goes between its two tables. */
+/* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
+ * has to, or refuses the value. Nor does the guest exit where it goes between its two tables. */
 static void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -116,9 +116,9 @@ void trace_flow_controls(bool on)
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
 }
 
-/* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL 0,
- * no shadow stack), but for #MC: its gate looks which of the two it is, on #MC's own stack. Where there
- * is no machine-check architecture to ask, it stays what it is. */
+/* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL
+ * 0, no shadow stack), but for #MC: its gate looks which of the two it is, on #MC's own stack.
+ * Where there is no machine-check architecture to ask, it stays what it is. */
 #define GATE_IST BITS(34, 32)
 #define CPUID_1_EDX_MCA BIT(14)
 bool trace_flow_gates(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The levels of the trace, and how the guest turns them. A level is a HOST_RIP, a row of handlers and
- * controls: what is off has none of them, so there is no test for it on any exit.
+ * The levels of the trace, and how the guest turns them. A level is a HOST_RIP, a row of handlers
+ * and controls: what is off has none of them, so there is no test for it on any exit.
  */
 #include "trace/level.h"
 
@@ -12,8 +12,8 @@ static uint64_t entry_of(const struct cpu *cpu, uint32_t level)
 {
     if (level == TRACE_OFF)
         return cpu->trace.plain_entry;
-    return (uint64_t)(cpu->trace.plain_entry == (uint64_t)vmx_exit_entry ? trace_exit_entry
-                                                                         : trace_exit_entry_guarded);
+    bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
+    return (uint64_t)(guarded ? trace_exit_entry_guarded : trace_exit_entry);
 }
 
 void trace_set_level(struct cpu *cpu, uint32_t level)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings' memory: one block of the pool, which is reserved memory of the guest's. The guest's map
- * has it read-only, so that reading costs no exit and nothing of the guest's can forge a record.
+ * The rings' memory: one block of the pool, which is reserved memory of the guest's. The guest's
+ * map has it read-only, so that reading costs no exit and nothing of the guest's can forge a
+ * record.
  */
 #include "trace/trace.h"
 

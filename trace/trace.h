@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trace of exits, as the start knows it. Nothing of it is in an image that was built with TRACE=0,
- * and nothing of it runs with trace=off: levels are other entries and other rows of handlers.
+ * The trace of exits, as the start knows it. Nothing of it is in an image that was built with
+ * TRACE=0, and nothing of it runs with trace=off: levels are other entries and other rows of
+ * handlers.
  */
 #pragma once
 
@@ -10,14 +11,16 @@
 
 #ifdef TRACE
 
-/* Pages of the pool that the rings and what goes with them need, for these options and processors. */
+/* Pages of the pool that the rings and what goes with them need, for these options and processors.
+ * */
 uint64_t trace_pages(const struct boot_info *bi);
 /* How many bytes the guest may read of the pool; 0 with trace=off. */
 uint64_t trace_readable_bytes(const struct boot_info *bi);
-/* Takes the rings' memory from the pool, once, before the guest's map is built. Gives where it is, an
- * empty range with trace=off. A pool that is used up ends the start. */
+/* Takes the rings' memory from the pool, once, before the guest's map is built. Gives where it is,
+ * an empty range with trace=off. A pool that is used up ends the start. */
 struct range trace_reserve(const struct boot_info *bi);
-/* On the processor itself, VMCS current and set up: its ring, and the level that the options name. */
+/* On the processor itself, VMCS current and set up: its ring, and the level that the options name.
+ * */
 void trace_setup(struct cpu *cpu);
 
 #else

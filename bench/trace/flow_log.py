@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flow_log.py: reads the emulator's exact list of loads of CR3, sleep, interrupts, exits and entries
-# (the knob `flow_log`; testbed/README.md, "Flow log"): the truth that a trace of exits is scored by.
+# (the knob `flow_log`; testbed/README.md, "Flow log"): the truth that a trace of exits is scored
+# by.
 import collections
 import struct
 

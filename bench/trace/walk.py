@@ -22,7 +22,8 @@ PREEMPTION_WAYS = 2
 WAKE_WAYS = 1.5
 # A thread of a process leaves and is interrupted with that one's table. Who is seen with others'
 # more often than in a tenth of all records, or with three tables, has none of its own: a kernel
-# thread, or the idle one. (Two in turn are seen where a process has ended and its stack is used again.)
+# thread, or the idle one. (Two in turn are seen where a process has ended and its stack is used
+# again.)
 OWN_SHARE = 0.9
 OWN_TABLES = 2
 FEW = 8  # samples below which a tenth of them is nothing

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * names.c: the names of the guest's processes, once, from /proc: for each what it executes and where its
- * stacks are, by which the analyses tell to whom a CR3 belongs (paper 002, section IV.C: "process memory
- * map"). Linux, proc(5): /proc/PID/maps, /proc/PID/comm.
+ * names.c: the names of the guest's processes, once, from /proc: for each what it executes and
+ * where its stacks are, by which the analyses tell to whom a CR3 belongs (paper 002, section IV.C:
+ * "process memory map"). Linux, proc(5): /proc/PID/maps, /proc/PID/comm.
  */
 #include "names.h"
 
@@ -24,8 +24,8 @@ static void put_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Where a thread's stack may be, and what it executes: everything that is executed or written. Gives
- * whether there is any: the kernel's own threads have none. */
+/* Where a thread's stack may be, and what it executes: everything that is executed or written.
+ * Gives whether there is any: the kernel's own threads have none. */
 static bool put_maps(FILE *out, const char *pid)
 {
     char path[64], line[512];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * ring_reader.c: the reader's side of include/trace_ring.h. The writer stores a record before its
- * number, and x86 shows stores and loads in their order (SDM Vol. 3, "Memory Ordering in P6 and More
- * Recent Processor Families"): what `written` counts is whole, and what was overwritten during a copy
- * shows in a later `written`.
+ * number, and x86 shows stores and loads in their order (SDM Vol. 3, "Memory Ordering in P6 and
+ * More Recent Processor Families"): what `written` counts is whole, and what was overwritten during
+ * a copy shows in a later `written`.
  */
 #include "ring_reader.h"
 
@@ -47,7 +47,8 @@ static void copy(struct trace_record *to, const volatile struct trace_record *fr
         target[i] = source[i];
 }
 
-struct trace_chunk ring_reader_take(struct ring_reader *reader, struct trace_record *to, uint32_t most)
+struct trace_chunk ring_reader_take(struct ring_reader *reader, struct trace_record *to,
+                                    uint32_t most)
 {
     uint64_t end = written(reader), capacity = reader->ring->capacity;
     uint64_t first = oldest(reader, end) > reader->next ? oldest(reader, end) : reader->next;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * ring_reader.h: reads one ring while its processor writes on, which nothing stops. Knows no hardware.
+ * ring_reader.h: reads one ring while its processor writes on, which nothing stops. Knows no
+ * hardware.
  */
 #pragma once
 
@@ -20,6 +21,7 @@ struct ring_reader {
 bool ring_reader_open(struct ring_reader *reader, const volatile void *ring, uint64_t bytes);
 
 /* Copies up to `most` records behind those that were read. Gives the chunk's head, without a count
- * where there is nothing new: `lost` is what was overwritten before it could be read. A record that may
- * have been overwritten while it was copied is lost, and never in the copy. */
-struct trace_chunk ring_reader_take(struct ring_reader *reader, struct trace_record *to, uint32_t most);
+ * where there is nothing new: `lost` is what was overwritten before it could be read. A record that
+ * may have been overwritten while it was copied is lost, and never in the copy. */
+struct trace_chunk ring_reader_take(struct ring_reader *reader, struct trace_record *to,
+                                    uint32_t most);

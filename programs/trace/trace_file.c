@@ -14,7 +14,8 @@ int trace_file_head(FILE *out, const struct trace_ring *ring, uint32_t level, ui
     return fwrite(&head, sizeof(head), 1, out) == 1;
 }
 
-int trace_file_chunk(FILE *out, const struct trace_chunk *chunk, const struct trace_record *records)
+int trace_file_chunk(FILE *out, const struct trace_chunk *chunk,
+                     const struct trace_record *records)
 {
     return fwrite(chunk, sizeof(*chunk), 1, out) == 1 &&
            fwrite(records, sizeof(*records), chunk->count, out) == chunk->count;

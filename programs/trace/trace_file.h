@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace_file.h: the file that flowtrace writes: a head, then chunks of records of one processor each,
- * in order. Little endian. bench/trace/records.py reads it.
+ * trace_file.h: the file that flowtrace writes: a head, then chunks of records of one processor
+ * each, in order. Little endian. bench/trace/records.py reads it.
  */
 #pragma once
 
@@ -34,4 +34,5 @@ struct trace_chunk {
 
 /* Write one of the two. False, with errno: the file could not take it. */
 int trace_file_head(FILE *out, const struct trace_ring *ring, uint32_t level, uint32_t processors);
-int trace_file_chunk(FILE *out, const struct trace_chunk *chunk, const struct trace_record *records);
+int trace_file_chunk(FILE *out, const struct trace_chunk *chunk,
+                     const struct trace_record *records);

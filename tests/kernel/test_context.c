@@ -134,9 +134,9 @@ static bool check_status(const struct other *other)
     return ran;
 }
 
-/* `context:work`, `context:records` (work that records branches), `context:guest`, `context:bare` (a
- * second guest without the switch: every one of the registers then has the other guest's value, and
- * the test fails). */
+/* `context:work`, `context:records` (work that records branches), `context:guest`, `context:bare`
+ * (a second guest without the switch: every one of the registers then has the other guest's value,
+ * and the test fails). */
 void test_context(const struct job *job)
 {
     const struct other *other = users;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `die:KIND`: the machine ends so that nothing is left but its memory. Outside the hypervisor, where
- * the boot menu goes after that, nothing is done.
+ * `die:KIND`: the machine ends so that nothing is left but its memory. Outside the hypervisor,
+ * where the boot menu goes after that, nothing is done.
  */
 #include "host.h"
 #include "hypercall.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hand_over.h: how a program in the guest leaves a file with the emulator (testbed/README.md, "Branch
- * trace"): sections of a name, a length and as many bytes. Nothing happens elsewhere.
+ * hand_over.h: how a program in the guest leaves a file with the emulator (testbed/README.md,
+ * "Branch trace"): sections of a name, a length and as many bytes. Nothing happens elsewhere.
  */
 #pragma once
 

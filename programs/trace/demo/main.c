@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * main.c: the job `flowdemo`: a load with each state of a process, recorded by flowtrace, and what came
- * of it handed over to the emulator (testbed/README.md, "Branch trace"). The load: `calm` and `hasty`
- * compete for one processor, `client` asks `server`, and then nobody does anything.
- * Before it, what a guest may do to a ring: read it, and not write it.
+ * main.c: the job `flowdemo`: a load with each state of a process, recorded by flowtrace, and what
+ * came of it handed over to the emulator (testbed/README.md, "Branch trace"). The load: `calm` and
+ * `hasty` compete for one processor, `client` asks `server`, and then nobody does anything. Before
+ * it, what a guest may do to a ring: read it, and not write it.
  *
  * Words of the kernel's command line:
  *   pmv.level=flow|exits   what flowtrace is asked for
