@@ -79,36 +79,56 @@ def read_file(data, path="?"):
         raise BadRecords(f"{path}: found version {version} with records of {record_bytes} bytes, "
                          f"wanted {VERSION} and {RECORD.size}; read it by the tools it came with")
     trace = Trace(tsc_khz, level)
+    following = {} # APIC ID -> the number of the record that comes next
     at = FILE.size
     while at < len(data):
-        at = read_chunk(trace, data, at, path)
+        at = read_chunk(trace, data, at, path, following)
     return trace
 
 
-def read_chunk(trace, data, at, path):
-    """Adds the chunk at an offset. Gives where the next one is."""
+def read_chunk(trace, data, at, path, following):
+    """Adds the chunk at an offset. Gives where the next one is. What lies before it and was neither
+    read nor counted by the writer was in a damaged chunk: the records' numbers tell."""
     if len(data) - at < CHUNK.size or not data.startswith(CHUNK_MAGIC, at):
         return skip_damage(trace, data, at, path)
     _, processor, count, first, lost = CHUNK.unpack_from(data, at)
+    if processor in following:
+        missing = first - lost - following[processor]
+        if lost > first or missing < 0:
+            trace.complaints.append(f"{path}: the chunk at byte {at} begins with record {first} behind "
+                                    f"{lost} lost ones, wanted {following[processor]} or later of "
+                                    f"processor {processor}; it is left out")
+            return next_chunk(data, at + 1)
+        trace.add_loss(processor, missing)
     at += CHUNK.size
-    whole = min(count, (len(data) - at) // RECORD.size)
     trace.add_loss(processor, lost)
+    end = min(at + count * RECORD.size, next_chunk(data, at))
+    whole = (end - at) // RECORD.size
     found = trace.processors.setdefault(processor, [])
     found += (record(data, at + i * RECORD.size) for i in range(whole))
-    if whole < count:
+    following[processor] = first + whole
+    if whole < count and end == len(data):
         trace.complaints.append(f"{path}: cut off in the chunk of processor {processor} from record "
                                 f"{first} on: {count - whole} of {count} records are lost")
         trace.add_loss(processor, count - whole)
-        return len(data)
-    return at + count * RECORD.size
+        return end
+    if whole < count: # what is lost is told by the next chunk's number
+        trace.complaints.append(f"{path}: found the next chunk behind {whole} records of processor "
+                                f"{processor} from {first} on, wanted {count}")
+    return end
+
+
+def next_chunk(data, at):
+    """Gives where the next chunk is, or the end. No record begins so: the time would be centuries."""
+    found = data.find(CHUNK_MAGIC, at)
+    return found if found >= 0 else len(data)
 
 
 def skip_damage(trace, data, at, path):
-    """To the next chunk. How many records lay between is not known."""
-    following = data.find(CHUNK_MAGIC, at + 1)
-    end = following if following >= 0 else len(data)
+    """To the next chunk. How many records lay between, that one's number tells, if there is one."""
+    end = next_chunk(data, at + 1)
     trace.complaints.append(f"{path}: found no chunk at byte {at}; {end - at} bytes are lost, up to "
-                            f"{'the next chunk' if following >= 0 else 'the end'}")
+                            f"{'the next chunk' if end < len(data) else 'the end'}")
     return end
 
 

@@ -2,6 +2,7 @@
 # test_records.py: records.py on files and memory that are whole, cut off, damaged, wrapped around.
 import os
 import random
+import struct
 
 import pytest
 
@@ -78,6 +79,27 @@ def test_file_damaged(tmp_path):
     trace = read(tmp_path, bytes(data))
     assert trace.processors[0] == [made(n) for n in (0, 1, 4, 5)]
     assert len(trace.complaints) == 1 and "96 bytes are lost" in trace.complaints[0]
+    assert trace.gaps == {0: {2: 2}}, "the numbers of the records tell how many are missing"
+
+
+def test_file_with_wrong_count(tmp_path):
+    """A chunk's count that is damaged: no head is taken for a record, and what is missing is counted."""
+    for count in (0, 1, 3, 4, 1 << 31):
+        data = bytearray(header() + chunk(0, 2) + chunk(2, 2) + chunk(0, 2, processor=1))
+        struct.pack_into("<I", data, records.FILE.size + 12, count)
+        trace = read(tmp_path, bytes(data))
+        kept = min(count, 2)
+        assert trace.processors[0] == [made(n) for n in (*range(kept), 2, 3)], count
+        assert trace.processors[1] == [made(0, 1), made(1, 1)]
+        assert trace.lost == 2 - kept and trace.complaints, count
+
+
+def test_file_with_wrong_number(tmp_path):
+    """A chunk that says it comes before what was read, or after more than there is, is left out."""
+    for first, lost in ((1, 0), (2, 3), (4, 3)):
+        trace = read(tmp_path, header() + chunk(0, 2) + chunk(first, 2, lost) + chunk(4, 1))
+        assert trace.processors[0] == [made(n) for n in (0, 1, 4)], (first, lost)
+        assert trace.lost == 2 and "left out" in trace.complaints[0], trace.complaints
 
 
 def test_refused(tmp_path):
@@ -130,5 +152,6 @@ def test_ring_of_another_version(tmp_path):
 
 def test_backwards(tmp_path):
     """A TSC that goes back is told."""
-    swapped = chunk(0, 1) + chunk(5, 1) + chunk(2, 1)
+    swapped = records.CHUNK.pack(records.CHUNK_MAGIC, 0, 3, 0, 0) + \
+        b"".join(packed(made(n)) for n in (0, 5, 2))
     assert "older than the one before" in read(tmp_path, header() + swapped).complaints[0]

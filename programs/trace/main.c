@@ -25,6 +25,7 @@
 
 #define PROCESSORS_MAX 512
 #define RECORDS_AT_ONCE 4096
+#define CHUNKS_MAX 1024 /* of one look: a writer that is faster has to be left at some time */
 #define POLL_NS 20000000 /* a ring of 1 MiB holds 32,768 records: 1.6 million a second */
 
 static const char usage[] =
@@ -132,12 +133,13 @@ static int drain(FILE *out)
 
     for (int i = 0; i < traced_count; i++) {
         struct trace_chunk chunk;
+        unsigned chunks = 0;
 
         do {
             chunk = ring_reader_take(&traced[i].reader, records, RECORDS_AT_ONCE);
             if ((chunk.count != 0 || chunk.lost != 0) && !trace_file_chunk(out, &chunk, records))
                 return say("the file: %s", strerror(errno));
-        } while (chunk.count == RECORDS_AT_ONCE);
+        } while (chunk.count != 0 && ++chunks < CHUNKS_MAX);
     }
     return 0;
 }
