@@ -123,6 +123,7 @@ struct cpu_trace {
     struct trace_record *first, *end; /* of the ring */
     struct trace_ring *ring;          /* NULL with trace=off */
     uint64_t plain_entry;             /* HOST_RIP without a record */
+    uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
 };
 #endif
 

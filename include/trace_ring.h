@@ -33,27 +33,27 @@ struct trace_ring {
 };
 
 struct trace_record {
-    uint64_t tsc; /* right after the exit */
+    uint64_t tsc; /* after the exit: behind what mitigations= does there, before all else */
     uint64_t rip; /* guest-linear, at the exit */
     uint64_t cr3 : 48;   /* at the exit; of a load of CR3 the new value, without its bit 63 */
     uint64_t reason : 8; /* basic exit reason */
-    uint64_t flags : 8;  /* bits 7:0 of the guest's interruptibility state */
+    uint64_t flags : 8;  /* bits 4:0 of the guest's interruptibility state; TRACE_ENDS */
     uint32_t detail;     /* by reason, see below */
-    uint32_t root_time;  /* TSC ticks from `tsc` to right before the entry, modulo 2^32 */
+    uint32_t root_time;  /* TSC ticks from `tsc` to the entry's mitigations, modulo 2^32 */
 };
 
 /* detail:
  *   CPUID               the leaf (EAX)
  *   RDMSR, WRMSR        the MSR (ECX)
- *   VMCALL              the number (EAX); TRACE_ENDS besides where tracing ends with this record
+ *   VMCALL              the number (EAX)
  *   I/O instruction     bits 31:0 of the exit qualification: port in 31:16
  *   EPT violation       the guest-physical page: address >> 12, modulo 2^32
  *   external interrupt  bits 7:0 the vector that the guest gets with this entry; 0: it takes none yet,
  *                       and the interrupt window has it; the stack above
  *   interrupt window    the same
- *   HLT, load of CR3    the stack above
- *   others              EAX at the exit, which says nothing
+ *   HLT, CR access      the stack above
+ *   others              0
  * The stack is in bits 31:8: RSP >> TRACE_STACK_SHIFT, modulo 2^24. */
-#define TRACE_ENDS 0x80000000u
+#define TRACE_ENDS 0x80u /* in flags: tracing is off behind this record */
 #define TRACE_VECTOR 0xffu
 #define TRACE_STACK_SHIFT 12

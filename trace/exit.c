@@ -6,10 +6,14 @@
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
 
-/* The register that says what the exit is about; RAX, which says nothing, for all others. */
-static const uint8_t detail_register[EXIT_REASON_COUNT + 1] = {
-    [EXIT_REASON_RDMSR] = GPR_RCX,
-    [EXIT_REASON_WRMSR] = GPR_RCX,
+/* The register that says what the exit is about; none of it for all others. */
+static const struct {
+    uint32_t gpr, mask;
+} details[EXIT_REASON_COUNT + 1] = {
+    [EXIT_REASON_CPUID] = {GPR_RAX, ~0u},
+    [EXIT_REASON_VMCALL] = {GPR_RAX, ~0u},
+    [EXIT_REASON_RDMSR] = {GPR_RCX, ~0u},
+    [EXIT_REASON_WRMSR] = {GPR_RCX, ~0u},
 };
 
 static inline exit_handler note_and_find(struct cpu *cpu)
@@ -20,8 +24,8 @@ static inline exit_handler note_and_find(struct cpu *cpu)
     if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
         reason = EXIT_REASON_COUNT;
     record->reason = (uint8_t)reason;
-    record->flags = (uint8_t)cpu->blocking;
-    record->detail = (uint32_t)cpu->gpr[detail_register[reason]];
+    record->flags = cpu->blocking & (uint32_t)BITS(4, 0);
+    record->detail = (uint32_t)cpu->gpr[details[reason].gpr] & details[reason].mask;
     cpu->exits[reason]++;
     return cpu->handlers[reason];
 }

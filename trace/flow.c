@@ -33,23 +33,40 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
+/* Each exit starts the preemption timer anew, and these come more often than the tick: it is looked
+ * for here. */
+static void tick_if_due(struct cpu *cpu)
+{
+    if (cpu->ticking && cpu->trace.record->tsc - cpu->trace.ticked >= cpu->trace.tick_ticks) {
+        cpu->trace.ticked = cpu->trace.record->tsc;
+        exit_tick(cpu);
+    }
+}
+
+/* Loads of this process's tables do not exit from here on. */
+static void pass_loads_of(uint64_t value)
+{
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_1, value ^ CR3_NO_FLUSH);
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_2, value ^ CR3_USER_SIDE);
+    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_3, value ^ CR3_USER_SIDE ^ CR3_NO_FLUSH);
+}
+
 /* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
  * has to, or refuses the value. Nor does the guest exit where it goes between its two tables. */
 static void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
 
+    tick_if_due(cpu);
+    cpu->trace.record->detail = stack_detail();
     if ((qualification & (CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT)) != 3) {
         exit_cr_access(cpu);
         return;
     }
     uint64_t value = cr_operand(cpu, qualification);
     cpu->trace.record->cr3 = value & BITS(47, 0);
-    cpu->trace.record->detail = stack_detail();
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_1, value ^ CR3_NO_FLUSH);
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_2, value ^ CR3_USER_SIDE);
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_3, value ^ CR3_USER_SIDE ^ CR3_NO_FLUSH);
+    pass_loads_of(value);
 }
 
 static void give_interrupt(struct cpu *cpu)
@@ -80,6 +97,7 @@ static void wait_for_window(bool wait)
 
 static void flow_external_interrupt(struct cpu *cpu)
 {
+    tick_if_due(cpu);
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF &&
         !(cpu->blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS))) {
         give_interrupt(cpu);
@@ -114,6 +132,8 @@ void trace_flow_controls(bool on)
                                               : pin & ~(uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | exits : primary);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
+    if (on) /* what is in the list may be of a process that is gone */
+        pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
 /* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL

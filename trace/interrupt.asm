@@ -49,11 +49,16 @@ trace_gates:
 %assign v v+1
 %endrep
 
+; Interrupts are on in the window alone: what comes elsewhere is an exception of that number.
 took:
+    test byte [rsp + 8 + FRAME_RFLAGS_IF], IF_OF_BYTE
+    jz .exception
     pop rax
     add eax, 128
     mov rsp, rdx
     ret
+.exception:
+    ud2 ; reported with this place
 
 ; The guest may send this vector, too. A machine check says in MCG_STATUS that it is one, and only
 ; where IF was 1 may it be anything else. RDX is kept; RCX and R8 are the caller's to save.

@@ -42,7 +42,7 @@ static int64_t change_level(struct cpu *cpu)
         return HYPERCALL_E_SUPPORT;
     if (wanted != TRACE_ASK && wanted != was) {
         if (wanted == TRACE_OFF)
-            cpu->trace.record->detail |= TRACE_ENDS;
+            cpu->trace.record->flags |= TRACE_ENDS;
         trace_set_level(cpu, (uint32_t)wanted);
     }
     cpu->gpr[GPR_RBX] = (uint64_t)cpu->trace.ring;

@@ -68,7 +68,8 @@ static void ring_setup(struct cpu *cpu)
                                 .record_bytes = sizeof(*first), .capacity = capacity,
                                 .apic_id = cpu->apic_id, .tsc_khz = cpu->tsc_khz};
     cpu->trace = (struct cpu_trace){.record = first, .first = first, .end = first + capacity,
-                                    .ring = ring, .plain_entry = vmcs_read_natural(VMCS_HOST_RIP)};
+                                    .ring = ring, .plain_entry = vmcs_read_natural(VMCS_HOST_RIP),
+                                    .tick_ticks = cpu->boot->options.tick_ms * cpu->tsc_khz};
 }
 
 static void say_level(const struct boot_info *bi)

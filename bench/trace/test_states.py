@@ -81,7 +81,7 @@ class Processor(unittest.TestCase):
         self.assertIn("7 records are lost", line.complaints)
 
     def test_turned_off_is_unknown(self):
-        ends = record(100, VMCALL, A)._replace(detail=TRACE_ENDS | 19)
+        ends = record(100, VMCALL, A)._replace(detail=19, flags=TRACE_ENDS)
         line = flow(cpuid(0, A), ends, cpuid(500, A), load(600, B, A_STACK))
         self.assertEqual(rows(line.processors[0])[3], (110, 500, "unknown", None))
 

@@ -10,7 +10,7 @@ from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, V
 from identity import KERNEL_HALF, is_user, stack_thread
 from trace_source import TRACE_FLOW
 
-TRACE_ENDS = 0x80000000  # include/trace_ring.h
+TRACE_ENDS = 0x80  # include/trace_ring.h
 VECTOR = 0xff
 # An interrupt in user space that makes the processor go to another process takes at most so many
 # times the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead
@@ -191,7 +191,7 @@ def label_spans(walk):
         span = Span(start, end.tsc, "running", key)
         if index + 1 in walk.gaps:
             span = Span(start, end.tsc, "unknown", detail=f"{walk.gaps[index + 1]} records lost")
-        elif record.reason == VMCALL and record.detail & TRACE_ENDS:
+        elif record.reason == VMCALL and record.flags & TRACE_ENDS:
             span = Span(start, end.tsc, "unknown", detail="not traced")
             off += 1
         elif record.reason == HLT:

@@ -222,7 +222,7 @@ static bool off_and_on(uint64_t level)
 {
     trace_mark();
     struct trace_wanted ends = vmcall_with(HYPERCALL_TRACE, TRACE_OFF);
-    ends.detail |= TRACE_ENDS;
+    ends.flags |= TRACE_ENDS;
     bool good = trace_next("VMCALL that ends it", ends) && trace_ring->level == TRACE_OFF;
     region_mark(REGION_TRACE_OFF, true);
     for (unsigned n = 0; n < ROUNDS; n++)
