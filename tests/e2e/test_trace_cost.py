@@ -104,3 +104,12 @@ def test_loads(lab):
         boot(lab, "flow").region(LOADS["calls"])["exits"][CR_ACCESS]["count"] <= 4
     assert boot(lab, "flow").region(LOADS["sleeps"])["exits"][HLT]["count"] >= 20
     return "; ".join(line for line in said if " off:" not in line)
+
+
+def test_tick(lab):
+    """Under flow the tick comes, though other exits start its timer anew before it fires."""
+    boot = lab.emulator("trace-tick", jobs="hosttick,flowcost",
+                        config="trace=flow tick=20 user_hypercalls=1")
+    boot.expect_status(STATUS_POWEROFF)
+    assert boot.job_status("hosttick") == 0, boot.last_line()
+    assert "host work at the tick: " in boot.console, "the tick did not come"
