@@ -153,9 +153,9 @@ bool trace_flow_gates(void)
     const char *target = trace_gates;
     for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++, target += TRACE_GATE_BYTES)
         if (vector != VECTOR_MC || cpuid(1, 0).edx & CPUID_1_EDX_MCA) {
-            uint64_t stack = vector == VECTOR_MC ? gates[2 * VECTOR_MC] & GATE_IST : 0;
+            uint64_t *low = &gates[2UL * vector], stack = vector == VECTOR_MC ? *low & GATE_IST : 0;
             descriptors_set_gate(gates, vector, target);
-            gates[2 * vector] |= stack;
+            *low |= stack;
         }
     vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
     return true;

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * flowcost.c: the job whose loads the trace of exits is priced by: a program that only computes, one
- * that calls the kernel, two that hand each other the processor, one that sleeps, and one that reads
- * the disk past the page cache. Each is a region of the ledger; the last line of each says how much
- * work it was. Pinned to one processor, so that a switch is one.
+ * that calls the kernel, two that hand each other the processor, the same while the kernel itself
+ * traces each switch (paper 002, section V.B, compares with that), one that sleeps, and one that
+ * reads the disk past the page cache. Each is a region of the ledger; the last line of each says how
+ * much work it was. Pinned to one processor, so that a switch is one.
  */
 #define _GNU_SOURCE
 #include "payload.h"
 #include "smp.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#define TRACEFS "/sys/kernel/tracing"
 #define COMPUTE_ROUNDS 20000000L
 #define CALLS 2000
 #define TURNS 1000 /* two switches each */
@@ -72,7 +76,7 @@ static long switches(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nvcsw + usage.ru_nivcsw : -1;
 }
 
-static int ping_pong(void)
+static int ping_pong(const char *name, unsigned region)
 {
     int there[2], back[2], status;
 
@@ -85,10 +89,10 @@ static int ping_pong(void)
         _exit(take_turns(there[0], back[1], false));
     }
     long before = switches();
-    region_begin(REGION_FLOW_SWITCHES);
+    region_begin(region);
     int failed = take_turns(back[0], there[1], true);
-    region_end(REGION_FLOW_SWITCHES);
-    printf("flowcost: load=switches region=%d turns=%d waits=%ld\n", REGION_FLOW_SWITCHES, TURNS,
+    region_end(region);
+    printf("flowcost: load=%s region=%u turns=%d waits=%ld\n", name, region, TURNS,
            switches() - before);
     failed |= waitpid(child, &status, 0) != child || status != 0;
     for (int i = 0; i < 2; i++) {
@@ -96,6 +100,19 @@ static int ping_pong(void)
         close(back[i]);
     }
     return failed;
+}
+
+/* A kernel without tracefs is no failure: the load is not there then. */
+static int ping_pong_traced(void)
+{
+    if ((mount("tracefs", TRACEFS, "tracefs", 0, NULL) != 0 && errno != EBUSY) ||
+        write_text(TRACEFS "/events/sched/sched_switch/enable", "1") != 0) {
+        printf("flowcost: load=traced region=0\n");
+        return 0;
+    }
+    (void)write_text(TRACEFS "/tracing_on", "1");
+    int failed = ping_pong("traced", REGION_FLOW_TRACED);
+    return failed | (write_text(TRACEFS "/events/sched/sched_switch/enable", "0") != 0);
 }
 
 /* No disk is no failure: there may be none that this kernel knows. */
@@ -136,5 +153,5 @@ int job_flowcost(void)
     measured("compute", REGION_FLOW_COMPUTE, compute, COMPUTE_ROUNDS);
     measured("calls", REGION_FLOW_CALLS, call, CALLS);
     measured("sleeps", REGION_FLOW_SLEEPS, rest, SLEEPS);
-    return ping_pong() | read_disk();
+    return ping_pong("switches", REGION_FLOW_SWITCHES) | ping_pong_traced() | read_disk();
 }

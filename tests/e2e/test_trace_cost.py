@@ -12,6 +12,7 @@ RECORD_INSTRUCTIONS = 32 # over the bare exit, and
 RECORD_VMCS_ACCESSES = 2
 # programs/payload/payload.h
 LOADS = {"compute": 70, "calls": 71, "sleeps": 72, "switches": 73}
+TRACED = 76
 COMPUTE_PERCENT = 0.1
 NGINX_PERCENT = 5
 NGINX_PLAIN = 2330 # programs/workloads/nginx.sh
@@ -104,6 +105,18 @@ def test_loads(lab):
         boot(lab, "flow").region(LOADS["calls"])["exits"][CR_ACCESS]["count"] <= 4
     assert boot(lab, "flow").region(LOADS["sleeps"])["exits"][HLT]["count"] >= 20
     return "; ".join(line for line in said if " off:" not in line)
+
+
+def test_kernels_own_trace(lab):
+    """The paper's comparison: what sched_switch costs a guest that traces itself, and what flow costs
+    it for the same switches."""
+    plain = sum(account(lab, "off", "switches")[:2])
+    traced = boot(lab, "off").region(TRACED)
+    own = traced["nonroot"]["instructions"] + traced["root"]["instructions"]
+    flow = sum(account(lab, "flow", "switches")[:2])
+    assert own > plain and flow > plain
+    return f"2000 switches: sched_switch {100 * (own / plain - 1):+.2f} %, trace=flow " \
+           f"{100 * (flow / plain - 1):+.2f} %"
 
 
 def test_tick(lab):
