@@ -362,7 +362,7 @@
     putLabels();
     redraw();
   });
-  window.addEventListener("resize", redraw);
+  new ResizeObserver(redraw).observe(view); // the page changes its width without a resize, too
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
     readColours();
     redraw();
