@@ -18,20 +18,14 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "hand_over.h"
 #include "hypercall.h"
 #include "load.h"
 #include "trace_ring.h"
 
 #define TRACEFS "/sys/kernel/tracing/"
-#define HAND_OVER 16u
-#define CHUNK (256u << 10)
 #define PROCESSORS_MAX 64
 #define PF_KTHREAD 0x00200000u
-
-struct section {
-    char name[16];
-    uint64_t bytes;
-};
 
 static int fail(const char *what)
 {
@@ -53,61 +47,6 @@ static bool put(const char *file, const char *text)
     if (fd >= 0)
         close(fd);
     return good;
-}
-
-static void hand_over(const void *data, size_t bytes)
-{
-    static char copy[CHUNK]; /* the emulator reads what is in memory, and no more */
-
-    for (size_t at = 0; at < bytes; at += CHUNK) {
-        uint32_t part = (uint32_t)(bytes - at < CHUNK ? bytes - at : CHUNK);
-
-        memcpy(copy, (const char *)data + at, part);
-        __asm__ volatile("xchg %%bx, %%bx" : : "a"(part), "c"(HAND_OVER), "d"(copy) : "memory");
-    }
-}
-
-static void hand_over_section(const char *name, const void *data, size_t bytes)
-{
-    struct section section = {.bytes = bytes};
-
-    strncpy(section.name, name, sizeof(section.name) - 1);
-    hand_over(&section, sizeof(section));
-    hand_over(data, bytes);
-}
-
-static bool hand_over_file(const char *name, const char *file)
-{
-    char full[128];
-    char *text = NULL;
-    size_t length = 0, room = 0;
-    ssize_t got = 1;
-    int fd;
-
-    snprintf(full, sizeof(full), TRACEFS "%s", file);
-    fd = open(full, O_RDONLY);
-    while (fd >= 0 && got > 0) {
-        if (room - length < CHUNK) {
-            room += 4 * CHUNK;
-            char *more = realloc(text, room);
-
-            if (more == NULL)
-                break;
-            text = more;
-        }
-        got = read(fd, text + length, room - length);
-        length += got > 0 ? (size_t)got : 0;
-    }
-    bool whole = fd >= 0 && got == 0;
-
-    if (whole)
-        hand_over_section(name, text, length);
-    else
-        fail(full);
-    free(text);
-    if (fd >= 0)
-        close(fd);
-    return whole;
 }
 
 /* A line for each process that there is: pid, whether it is the kernel's own (PF_KTHREAD of Linux's
@@ -201,8 +140,8 @@ int main(void)
     for (int i = 0; i < (int)processors && i < PROCESSORS_MAX; i++)
         if (!hand_over_ring(memory, i))
             return 1;
-    if (!hand_over_file("sched", "trace") || !hand_over_file("tgid", "saved_tgids") ||
-        !hand_over_processes())
+    if (!hand_over_file("sched", TRACEFS "trace") ||
+        !hand_over_file("tgid", TRACEFS "saved_tgids") || !hand_over_processes())
         return 1;
     printf("flowtruth: processors=%ld\n", processors);
     return load_end() != 0;
