@@ -17,7 +17,8 @@ lz4 zstd python3 patch"
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
     # targets, static analysis, traces in CTF.
-    [check]="libcmocka-dev python3-pytest python3-bt2 qemu-system-x86 e2fsprogs spin clang libclang-rt-dev
+    [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 qemu-system-x86 e2fsprogs spin clang
+        libclang-rt-dev
         clang-tidy clang-format cppcheck"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"

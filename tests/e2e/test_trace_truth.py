@@ -122,7 +122,8 @@ def test_threads(lab, cpus):
             if row.key in processes}
     several = [tgid for tgid in seen if len(there[tgid]) > 1]
     assert len(several) == 1, f"processes with several threads: {several}"
-    assert 0 <= seen[several[0]] - len(there[several[0]]) <= BORROWERS_MAX, \
+    # A thread whose stack no exit ever showed is missing.
+    assert -1 <= seen[several[0]] - len(there[several[0]]) <= BORROWERS_MAX, \
         f"{seen[several[0]]} threads, the scheduler has {len(there[several[0]])}"
     right = sum(len(there[tgid]) == count for tgid, count in seen.items())
     assert right >= THREADS_RIGHT_MIN * len(seen), f"{right} of {len(seen)} processes"
