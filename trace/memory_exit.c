@@ -11,7 +11,7 @@
 
 #define REP_MASK 0xfe /* REPNE and REP */
 #define REP 0xf2
-#define XSTATE_ALIGNMENT 64 /* SDM Vol. 2, "XSAVE" */
+#define XSTATE_ALIGNMENT 8 /* of what an instruction of the XSAVE family writes first */
 #define END_OF_PAGE 16
 
 static inline uint64_t field(uint32_t encoding)
