@@ -130,8 +130,10 @@ static void step_exception(struct cpu *cpu)
  * pending where something is blocked. */
 static void keep_single_step(struct cpu *cpu)
 {
-    cpu->memory.blocking = cpu->blocking;
-    cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    if (cpu->memory.row != memory_step_row) { /* else the step has begun before */
+        cpu->memory.blocking = cpu->blocking;
+        cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    }
     if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
         vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
                            cpu->memory.debug | PENDING_DEBUG_BS);
@@ -213,8 +215,8 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
         if (map == m->open && memory_chunk(cpu, record))
             return;
     }
-    memory_begin_step(cpu, map, memory_step_row);
     block(cpu, qualification);
+    memory_begin_step(cpu, map, memory_step_row);
 }
 
 void memory_violation(struct cpu *cpu)
