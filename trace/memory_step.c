@@ -207,11 +207,6 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
         struct trace_memory *record =
             memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
 
-        if (record->tsc >= m->ends) {
-            memory_keep_nmi_blocked(cpu, qualification);
-            memory_stop(cpu);
-            return;
-        }
         if (map == m->open && memory_chunk(cpu, record))
             return;
     }
