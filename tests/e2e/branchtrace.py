@@ -44,11 +44,12 @@ def trace_file(lab, name):
 
 
 def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", **more):
-    """One boot with the job branchtrace; `runs` are its command lines."""
+    """One boot with the job branchtrace; `runs` are its command lines. nokaslr: the model's predictor
+    has few slots, and which branches share one must not be the boot's luck."""
     words = "/".join(run.replace(" ", "_") for run in runs)
     return lab.emulator(
         name, entry=entry, jobs=job, config="console=none", initrd=image(lab),
-        append=f"pmv.branchtrace={words} {append}",
+        append=f"nokaslr pmv.branchtrace={words} {append}",
         knobs=f"{knobs}branch_trace {REGIONS} {trace_file(lab, name)}\n", **more)
 
 
