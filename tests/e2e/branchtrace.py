@@ -4,10 +4,10 @@
 import collections
 import os
 import struct
-import subprocess
 import tempfile
 
-from machine import BACKSTOP_SECONDS, exit_count, path, tool
+import initramfs
+from machine import exit_count, path, tool
 
 TRACED = struct.Struct("<QQQBBBBI")  # branch_trace.h: struct TraceRecord
 LISTED = struct.Struct("<QQQ")  # abi.h: struct branchtrace_record
@@ -26,17 +26,8 @@ def image(lab):
     """The small initramfs, and behind it an archive with branchtrace and its module."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("programs", "branchtrace", "root.sh"), root])
-        names = [os.path.relpath(os.path.join(folder, name), root)
-                 for folder, folders, files in os.walk(root) for name in sorted(folders + files)]
-        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input="\n".join(names).encode(), stdout=subprocess.PIPE, cwd=root,
-                                 check=True, timeout=BACKSTOP_SECONDS).stdout
-    together = os.path.join(lab.keep, "branchtrace.img")
-    with tempfile.NamedTemporaryFile(dir=lab.keep, delete=False) as out, \
-            open(lab.initrd(), "rb") as small:
-        out.write(small.read() + archive)
-    os.replace(out.name, together)
-    return together
+        return initramfs.with_folder(lab.initrd(), root,
+                                     os.path.join(lab.keep, "branchtrace.img"))
 
 
 def trace_file(lab, name):

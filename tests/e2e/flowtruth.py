@@ -2,12 +2,10 @@
 # flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
 # scheduler, as programs/flowtruth/ hands them over.
 import os
-import shutil
 import struct
-import subprocess
-import tempfile
 
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, path, tool
+import initramfs
+from machine import STATUS_POWEROFF, path, tool
 from trace_source import load
 
 SECTION = struct.Struct("<16sQ")  # programs/flowtruth/main.c: struct section
@@ -17,19 +15,9 @@ TSC_HZ = 50_000_000               # what the emulator's clock runs at
 
 def image(lab):
     """The small initramfs, and behind it an archive with the job flowtruth."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        program = tool([path("programs", "flowtruth", "build.sh")]).strip()
-        os.mkdir(os.path.join(root, "jobs"))
-        shutil.copy(program, os.path.join(root, "jobs", "flowtruth"))
-        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input=b"jobs\njobs/flowtruth", stdout=subprocess.PIPE, cwd=root,
-                                 check=True, timeout=BACKSTOP_SECONDS).stdout
-    together = os.path.join(lab.keep, "flowtruth.img")
-    with tempfile.NamedTemporaryFile(dir=lab.keep, delete=False) as out, \
-            open(lab.initrd(), "rb") as small:
-        out.write(small.read() + archive)
-    os.replace(out.name, together)
-    return together
+    return initramfs.with_jobs(
+        lab.initrd(), tool([path("programs", "flowtruth", "build.sh")]).splitlines(),
+        os.path.join(lab.keep, "flowtruth.img"))
 
 
 def boot(lab, cpus):
