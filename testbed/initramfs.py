@@ -31,7 +31,7 @@ def with_folder(small, root, out):
 
 
 def with_jobs(small, programs, out):
-    """The same with these programs as the guest's jobs (programs/payload/init.c), by their names."""
+    """The same with these programs as jobs (programs/payload/init.c), by their names."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-initramfs.") as root:
         jobs = os.path.join(root, "jobs")
         os.mkdir(jobs)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# branchtrace.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact trace
-# of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
+# branchtrace.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact
+# trace of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
 import collections
 import os
 import struct
@@ -35,8 +35,8 @@ def trace_file(lab, name):
 
 
 def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", **more):
-    """One boot with the job branchtrace; `runs` are its command lines. nokaslr: the model's predictor
-    has few slots, and which branches share one must not be the boot's luck."""
+    """One boot with the job branchtrace; `runs` are its command lines. nokaslr: kernel and user
+    branches share the slots of the model's predictor, and which do must not be the boot's luck."""
     words = "/".join(run.replace(" ", "_") for run in runs)
     return lab.emulator(
         name, entry=entry, jobs=job, config="console=none", initrd=image(lab),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs of several processors: each counts the reasons it got one for, which are its own PMI, of fixed
- * counter 0, and an NMI of another processor (struct processor: sent, seen).
+ * NMIs of several processors: each counts what it got one for: its own PMI, of fixed counter 0, or
+ * an NMI of another processor (struct processor: sent, seen).
  * SDM Vol. 3, "Handling Multiple NMIs", "Performance Monitoring".
  */
 #include "smp.h"
