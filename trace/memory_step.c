@@ -151,7 +151,7 @@ static void block(struct cpu *cpu, uint64_t qualification)
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         blocking |= BLOCKING_BY_NMI;
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, blocking | BLOCKING_BY_MOV_SS);
-    if (__builtin_expect(vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF, 0))
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         keep_single_step(cpu);
 }
 
