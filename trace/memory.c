@@ -62,8 +62,9 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
     m->mode = mode;
     m->ends = ends;
-    m->recorded = (mode != MEMTRACE_WRITES ? TRACE_READ : 0) |
-                  (mode != MEMTRACE_READS ? TRACE_WRITE : 0);
+    /* Of an instruction that reads and writes a processor may say that it writes alone, so reads has
+     * both, and the reader leaves out what does not read. */
+    m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
     int64_t result = memory_map_use(cpu);
     if (result != 0) {
         m->mode = MEMTRACE_OFF;
