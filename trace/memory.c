@@ -23,18 +23,6 @@ static void exits_of_cr3(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* What a step changes and puts back; and whether memory_exit() can do it by itself: one that NMIs are
- * trapped for has other controls from exit to exit. */
-static void controls_changed(struct cpu *cpu)
-{
-    struct cpu_memory *m = &cpu->memory;
-
-    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
-    m->plain = m->mode == MEMTRACE_WRITES && !cpu->boot->options.memtrace_exits && cpu->nmi.passthrough && m->cr3 == 0 &&
-               m->ends == ~0ULL && m->counter != TRACE_COUNTER_NONE;
-    m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
-}
-
 static exit_function memory_vmcall;
 static void set_rows(struct cpu *cpu);
 
@@ -74,7 +62,7 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     set_rows(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(true);
-    controls_changed(cpu);
+    memory_exit_setup(cpu);
     memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
     bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
     vmcs_write_natural(VMCS_HOST_RIP,
@@ -137,7 +125,6 @@ static void memory_vmcall(struct cpu *cpu)
     if (cpu->gpr[GPR_RAX] != HYPERCALL_MEMTRACE ||
         (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
         exit_vmcall(cpu);
-        controls_changed(cpu);
         return;
     }
     cpu->gpr[GPR_RAX] = (uint64_t)change(cpu);
@@ -145,18 +132,6 @@ static void memory_vmcall(struct cpu *cpu)
 }
 
 /* ---- the rows ---- */
-
-static void memory_wbinvd(struct cpu *cpu)
-{
-    exit_wbinvd(cpu);
-    controls_changed(cpu);
-}
-
-static void memory_mwait(struct cpu *cpu)
-{
-    exit_mwait(cpu);
-    controls_changed(cpu);
-}
 
 /* As with trace=flow the guest executes the MOV again. */
 static void memory_cr_access(struct cpu *cpu)
@@ -192,8 +167,6 @@ static void set_rows(struct cpu *cpu)
 {
     exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
-    cpu->handlers[EXIT_REASON_WBINVD] = memory_wbinvd;
-    cpu->handlers[EXIT_REASON_MWAIT] = memory_mwait;
     cpu->handlers[EXIT_REASON_EPT_VIOLATION] =
         cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;
     if (cpu->memory.cr3 != 0)

@@ -68,6 +68,8 @@ enum memory_stage {
 /* memory_exit.c. Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that a call may
  * change. Gives what is to be called with all of them there; NULL: all is done. */
 exit_handler memory_exit(struct cpu *cpu);
+/* Where the trace begins. */
+void memory_exit_setup(struct cpu *cpu);
 /* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
  * trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
