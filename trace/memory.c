@@ -10,50 +10,6 @@
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
 
-#define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
-#define COUNTER_ALL_RINGS 3ULL
-#define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
-
-/* ---- the counter: IA32_FIXED_CTR0 counts while the guest runs alone. The guest sees that it does;
- * where the guest uses it, what it counts is taken as it is. SDM Vol. 3, "Fixed-Function Performance
- * Counter Register ..."; paper 003 section 4.2.4 has it for its "timing". ---- */
-
-static void lend_counter(struct cpu *cpu)
-{
-    struct cpu_memory *m = &cpu->memory;
-    uint64_t control;
-
-    m->counter = TRACE_COUNTER_NONE;
-    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1))
-        return;
-    control = rdmsr(IA32_FIXED_CTR_CTRL);
-    m->counter = TRACE_COUNTER_GUEST;
-    if (control & COUNTER_FIELD)
-        return;
-    m->counter = TRACE_COUNTER_LENT;
-    m->counter_was = rdmsr(IA32_FIXED_CTR0);
-    m->counter_control = pmu_global_ctrl(cpu);
-    wrmsr(IA32_FIXED_CTR0, 0);
-    wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);
-    pmu_set_global_ctrl(cpu, m->counter_control | COUNTER_ENABLE);
-}
-
-static void give_counter_back(struct cpu *cpu)
-{
-    const struct cpu_memory *m = &cpu->memory;
-    uint64_t control;
-
-    if (m->counter != TRACE_COUNTER_LENT)
-        return;
-    control = rdmsr(IA32_FIXED_CTR_CTRL);
-    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS)
-        return; /* the guest has begun to use it */
-    wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
-    wrmsr(IA32_FIXED_CTR0, m->counter_was);
-    if (!(m->counter_control & COUNTER_ENABLE))
-        pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) & ~COUNTER_ENABLE);
-}
-
 /* ---- on and off ---- */
 
 static void exits_of_cr3(bool on)
@@ -65,6 +21,18 @@ static void exits_of_cr3(bool on)
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
     if (on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
+}
+
+/* What a step changes and puts back; and whether memory_exit() can do it by itself: one that NMIs are
+ * trapped for has other controls from exit to exit. */
+static void controls_changed(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+
+    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    m->plain = m->mode == MEMTRACE_WRITES && !cpu->boot->options.memtrace_exits && cpu->nmi.passthrough && m->cr3 == 0 &&
+               m->ends == ~0ULL && m->counter != TRACE_COUNTER_NONE;
+    m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
 static exit_function memory_vmcall;
@@ -81,7 +49,8 @@ void memory_stop(struct cpu *cpu)
     exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     vmcs_write_natural(VMCS_HOST_RIP, cpu->trace.plain_entry);
-    give_counter_back(cpu);
+    if (m->counter == TRACE_COUNTER_LENT)
+        pmu_give_counter_back(cpu);
     memory_map_leave();
     m->mode = MEMTRACE_OFF;
     cpu->trace.ring->memory = MEMTRACE_OFF;
@@ -100,11 +69,11 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
         m->mode = MEMTRACE_OFF;
         return result;
     }
-    lend_counter(cpu);
+    m->counter = pmu_lend_counter(cpu);
     set_rows(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(true);
-    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    controls_changed(cpu);
     memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
     bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
     vmcs_write_natural(VMCS_HOST_RIP,
@@ -167,7 +136,7 @@ static void memory_vmcall(struct cpu *cpu)
     if (cpu->gpr[GPR_RAX] != HYPERCALL_MEMTRACE ||
         (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
         exit_vmcall(cpu);
-        cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+        controls_changed(cpu);
         return;
     }
     cpu->gpr[GPR_RAX] = (uint64_t)change(cpu);
@@ -179,13 +148,13 @@ static void memory_vmcall(struct cpu *cpu)
 static void memory_wbinvd(struct cpu *cpu)
 {
     exit_wbinvd(cpu);
-    cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    controls_changed(cpu);
 }
 
 static void memory_mwait(struct cpu *cpu)
 {
     exit_mwait(cpu);
-    cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    controls_changed(cpu);
 }
 
 /* As with trace=flow the guest executes the MOV again. */

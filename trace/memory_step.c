@@ -8,6 +8,10 @@
  * the preemption timer), and then the access did not happen: the record is dropped, the closed map
  * is back, and the instruction violates it again when it is tried again. An INIT may come behind
  * it: RIP tells.
+ *
+ * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way, for
+ * a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the length
+ * of a step: they end it, and come behind the exit, under the closed map.
  * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
  * "Checks on Guest Non-Register State".
  */
@@ -15,9 +19,10 @@
 #include "trace/memory_record.h"
 
 #include "nmi/nmi.h"
+#include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
 
-static exit_handler step_row[EXIT_REASON_COUNT + 1];
+exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
 /* The controls change only where NMIs are trapped. */
 static uint32_t controls(const struct cpu *cpu)
@@ -39,37 +44,48 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-static inline void end_step(struct cpu *cpu)
+/* Where NMIs are trapped they exit anyhow. */
+static void events_exit(const struct cpu *cpu, bool on)
 {
+    uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
+    uint32_t bits = PIN_EXTERNAL_INTERRUPT_EXITING | (cpu->nmi.passthrough ? PIN_NMI_EXITING : 0);
+
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, on ? pin | bits : pin & ~bits);
+}
+
+void memory_end_step(struct cpu *cpu)
+{
+    if (cpu->boot->options.memtrace_exits)
+        events_exit(cpu, false);
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, 0);
     cpu->memory.row = cpu->handlers;
+    cpu->memory.stage = cpu->memory.plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
-void memory_end_step(struct cpu *cpu) { end_step(cpu); }
-
-static inline void trap(struct cpu *cpu)
+static void step_trap(struct cpu *cpu)
 {
-    end_step(cpu);
+    memory_end_step(cpu);
     memory_record_publish(cpu);
 }
-
-static void step_trap(struct cpu *cpu) { trap(cpu); }
 
 static void give_up(struct cpu *cpu)
 {
     const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
     bool retired = cpu->memory.begun > 0 && record->rip != vmcs_read_natural(VMCS_GUEST_RIP);
 
-    end_step(cpu);
+    memory_end_step(cpu);
     if (retired) {
         memory_record_publish(cpu);
         return;
     }
     cpu->memory.begun = 0;
-    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
+    /* Blocking by MOV SS may stay: the instruction is tried again. With TF the entry wants BS too. */
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) {
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->memory.blocking);
         vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, cpu->memory.debug);
+    }
 }
 
 static void step_other(struct cpu *cpu)
@@ -80,38 +96,58 @@ static void step_other(struct cpu *cpu)
     cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
 }
 
+/* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c does
+ * with one that root mode took. */
+static void step_interrupt(struct cpu *cpu) { give_up(cpu); }
+
+static void step_nmi(struct cpu *cpu)
+{
+    give_up(cpu);
+    if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
+        !nmi_guest_merged(cpu))
+        return;
+    pmu_freeze_as_guest(cpu);
+    (void)nmi_forward(cpu);
+}
+
 static void step_exception(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
 
-    if ((information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT == INTERRUPTION_TYPE_NMI) {
+    if (interruption_type(information) != INTERRUPTION_TYPE_NMI) {
+        give_up(cpu);
+        deliver_exception(cpu);
+    } else if (cpu->nmi.passthrough) {
+        step_nmi(cpu);
+    } else {
         step_other(cpu);
-        return;
     }
-    give_up(cpu);
-    memory_exception(cpu);
 }
 
 /* ---- its beginning ---- */
 
-/* #DB is a trap here, and comes behind it. A machine check is the guest's own, as without a trace. */
-#define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
-
 /* Behind the instruction the single step of the guest's own traps as ever: the entry wants it to be
  * pending where something is blocked. */
-static __attribute__((noinline)) void keep_single_step(struct cpu *cpu)
+static void keep_single_step(struct cpu *cpu)
 {
-    cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    if (cpu->memory.row != memory_step_row) { /* else the step has begun before */
+        cpu->memory.blocking = cpu->blocking;
+        cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    }
     if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
         vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
                            cpu->memory.debug | PENDING_DEBUG_BS);
 }
 
 /* `qualification` tells of an IRET that had unblocked NMIs before it violated the map. */
-static inline void block(struct cpu *cpu, uint64_t qualification)
+static void block(struct cpu *cpu, uint64_t qualification)
 {
     uint32_t blocking = cpu->blocking & ~(uint32_t)BLOCKING_BY_STI;
 
+    if (cpu->boot->options.memtrace_exits) {
+        memory_keep_nmi_blocked(cpu, qualification);
+        return;
+    }
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         blocking |= BLOCKING_BY_NMI;
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, blocking | BLOCKING_BY_MOV_SS);
@@ -119,17 +155,15 @@ static inline void block(struct cpu *cpu, uint64_t qualification)
         keep_single_step(cpu);
 }
 
-static inline void begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
+void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 {
     vmcs_write_64(VMCS_EPT_POINTER, map);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     cpu->memory.row = row;
-}
-
-void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
-{
-    begin_step(cpu, map, row);
+    cpu->memory.stage = STAGE_WHOLE;
+    if (cpu->boot->options.memtrace_exits && row == memory_step_row)
+        events_exit(cpu, true);
 }
 
 /* The flags of a record are the exit qualification's bits. */
@@ -162,100 +196,55 @@ static void step_violation(struct cpu *cpu)
     block(cpu, qualification);
 }
 
-/* An event's delivery, a page walk, or, with a range of one process, another process. */
-static __attribute__((noinline)) bool unusual(const struct cpu *cpu, uint64_t qualification)
-{
-    return vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-           !(qualification & EPT_VIOLATION_TRANSLATED) ||
-           vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open;
-}
-
-/* An instruction's own access: its record, and the step. False, with nothing
- * done: it is another kind. No general register but those that a call may change is looked at. */
-static inline __attribute__((always_inline)) bool plain_violation(struct cpu *cpu)
+/* An instruction's own access: its record, and the step. */
+static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, uint64_t gla,
+                                     uint64_t gpa)
 {
     const struct cpu_memory *m = &cpu->memory;
-    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
-    uint64_t map = m->open;
+    uint64_t map = qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open;
 
-    if (__builtin_expect(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-                             !(qualification & EPT_VIOLATION_TRANSLATED) || m->cr3 != 0, 0) &&
-        unusual(cpu, qualification))
-        return false;
-    uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
-    uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
-    if (!(qualification & EPT_VIOLATION_WRITE))
-        map = m->half_open;
-    if (__builtin_expect(memory_wanted(cpu, gla, gpa), 1) && qualification & m->recorded) {
+    if (memory_wanted(cpu, gla, gpa) && qualification & m->recorded) {
         struct trace_memory *record =
             memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
 
-        if (__builtin_expect(record->tsc >= m->ends, 0)) {
+        if (record->tsc >= m->ends) {
             memory_keep_nmi_blocked(cpu, qualification);
             memory_stop(cpu);
-            return true;
+            return;
         }
-        if (__builtin_expect(memory_may_be_rep(record), 0) && map == m->open &&
-            memory_chunk(cpu, record))
-            return true;
+        if (map == m->open && memory_chunk(cpu, record))
+            return;
     }
-    begin_step(cpu, map, step_row);
     block(cpu, qualification);
-    return true;
+    memory_begin_step(cpu, map, memory_step_row);
 }
 
 void memory_violation(struct cpu *cpu)
 {
-    if (plain_violation(cpu))
-        return;
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
+    bool event = vectoring & INTERRUPTION_VALID;
 
     if (vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open)
-        exit_ept_violation(cpu); /* another process */
-    else if (qualification & EPT_VIOLATION_TRANSLATED)
+        exit_ept_violation(cpu); /* another process than the one that is traced */
+    else if (!(qualification & EPT_VIOLATION_TRANSLATED)) {
+        if (memory_walk(cpu, qualification, gla, gpa) && event)
+            deliver_again(cpu, vectoring);
+    } else if (event)
         memory_event(cpu, vectoring, gla, gpa);
-    else if (memory_walk(cpu, qualification, gla, gpa) && vectoring & INTERRUPTION_VALID)
-        memory_event_again(cpu, vectoring);
+    else
+        violation_of_instruction(cpu, qualification, gla, gpa);
 }
 
 void memory_step_setup(void)
 {
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++)
-        step_row[reason] = step_other;
-    step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
-    step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
-    step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
+        memory_step_row[reason] = step_other;
+    memory_step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
+    memory_step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
+    memory_step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
+    memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = step_interrupt;
     memory_event_setup();
-}
-
-/* ---- the exit ---- */
-
-static void exit_whole(struct cpu *cpu)
-{
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
-    if (nmi_after_exit(cpu))
-        exit_nmi_work(cpu);
-    if (reason >= EXIT_REASON_COUNT)
-        reason = EXIT_REASON_COUNT;
-    cpu->exits[reason]++;
-    cpu->memory.row[reason](cpu);
-}
-
-exit_handler memory_exit(struct cpu *cpu)
-{
-    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return exit_whole;
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.row == step_row)
-        trap(cpu);
-    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.row != cpu->handlers ||
-             !plain_violation(cpu))
-        return exit_whole;
-    cpu->exits[reason]++;
-    return NULL;
 }
