@@ -33,10 +33,20 @@ enum option_kind {
            "Which exits are recorded in rings that the guest can read. exits: those that there "  \
            "are. flow: HLT, loads of CR3 and external interrupts exit as well, and MONITOR and "  \
            "MWAIT are hidden. off costs nothing.")                                                 \
-    OPTION(trace_ring, NUMBER, trace_ring_mib, TRACE_RING_DEFAULT_MIB, "MiB from 1 to 64",         \
+    OPTION(trace_ring, NUMBER, trace_ring_mib, TRACE_RING_DEFAULT_MIB, "MiB from 1 to 256",        \
            VALUES(NAME(NULL, TRACE_RING_MAX_MIB)),                                                 \
            "How large each processor's ring is, where exits are recorded: 32,768 records a MiB. "  \
-           "Memory below 4 GiB. 0 is taken as 1.")
+           "Memory below 4 GiB. 0 is taken as 1.")                                                 \
+    OPTION(memtrace, CHOICE, memtrace, MEMTRACE_OFF, "off, writes, reads or all",                  \
+           VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
+                  NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL)),                       \
+           "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
+           "single step. reads and all take 2 MiB for each GiB of memory. Not with trace=. off "   \
+           "costs nothing.")                                                                       \
+    OPTION(memtrace_ms, NUMBER, memtrace_ms, 0, "milliseconds from 0 (at a hypercall) to 10000",   \
+           VALUES(NAME(NULL, MEMTRACE_MAX_MS)),                                                    \
+           "Records accesses to all memory from the start on, for so long. 0: the guest asks, by " \
+           "a hypercall, for which memory and when.")
 #else
 #define TRACE_OPTIONS(OPTION)
 #endif

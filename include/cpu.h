@@ -111,6 +111,9 @@ struct cpu_apic {
     struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code */
 };
 
+struct cpu;
+typedef void (*exit_handler)(struct cpu *cpu);
+
 /* What is done to one CPUID leaf, see vmx/exit/cpuid.c. */
 struct cpuid_filter;
 #define CPUID_SLOTS 64
@@ -125,12 +128,38 @@ struct cpu_trace {
     uint64_t plain_entry;             /* HOST_RIP without a record */
     uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
 };
+
+/* A page of the guest's code, found by its page tables. */
+struct code_page {
+    uint64_t cr3, linear;
+    const volatile uint64_t *entry; /* that maps it, and what was in it */
+    uint64_t value;
+    const uint8_t *bytes;
+};
+#define CODE_PAGES 16
+
+/* What memtrace= needs, see trace/memory.h. */
+struct cpu_memory {
+    const exit_handler *row;          /* what handles the next exit */
+    uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
+    uint32_t primary;                 /* the processor-based controls, no instruction being stepped */
+    uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
+    bool by_cr3;                      /* a range may be one process's */
+    uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
+    uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
+    unsigned begun;                   /* records whose instruction has not retired */
+    uint32_t event;                   /* being delivered again: its interruption information */
+    uint64_t event_gla, event_gpa;    /* what its delivery touched */
+    uint64_t debug;                   /* pending debug exceptions, before the step */
+    uint64_t ends;                    /* TSC; ~0: when the guest says so */
+    uint32_t counter;                 /* TRACE_COUNTER_* */
+    uint64_t counter_was, counter_control;
+    struct code_page code[CODE_PAGES];
+};
 #endif
 
 #define STACK_PAGES 4
 
-struct cpu;
-typedef void (*exit_handler)(struct cpu *cpu);
 
 struct cpu {
     struct cpu *self; /* GS:0 */
@@ -177,6 +206,7 @@ struct cpu {
     struct cpu_apic apic;
 #ifdef TRACE
     struct cpu_trace trace;
+    struct cpu_memory memory;
 #endif
 };
 

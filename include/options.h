@@ -30,7 +30,8 @@ enum bookkeeping_step {
 #define TICK_MAX_MS 10000
 #define WAIT_DEFAULT_S 15
 #define TRACE_RING_DEFAULT_MIB 1
-#define TRACE_RING_MAX_MIB 64
+#define TRACE_RING_MAX_MIB 256
+#define MEMTRACE_MAX_MS 10000
 #define WAIT_MAX_S 3600
 #define PROCESSORS_MAX 512
 
@@ -56,6 +57,8 @@ struct options {
 #ifdef TRACE
     uint32_t trace;          /* TRACE_* of trace_ring.h */
     uint32_t trace_ring_mib; /* of each processor's ring */
+    uint32_t memtrace;       /* MEMTRACE_* of trace_ring.h: the most that can be asked for */
+    uint32_t memtrace_ms;    /* traces all memory from the start; 0: waits for the hypercall */
 #endif
     uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */
     bool vtd;           /* devices are kept to the guest's map where there is VT-d */

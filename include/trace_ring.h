@@ -20,6 +20,7 @@
 #define TRACE_OFF 0
 #define TRACE_EXITS 1 /* what exits anyway */
 #define TRACE_FLOW 2  /* HLT, loads of CR3 and external interrupts as well */
+#define TRACE_MEMORY 3 /* memory accesses alone: HYPERCALL_MEMTRACE turns it */
 
 struct trace_ring {
     uint64_t magic;
@@ -30,6 +31,9 @@ struct trace_ring {
     uint32_t apic_id;
     uint32_t level;    /* TRACE_* now */
     uint64_t tsc_khz;  /* 0: not known */
+    uint32_t memory;   /* MEMTRACE_* now */
+    uint32_t counter;  /* TRACE_COUNTER_*: what counts retired instructions of memory records */
+    uint64_t unread;   /* pages that hold page tables: reads of them are not seen */
 };
 
 struct trace_record {
@@ -57,3 +61,51 @@ struct trace_record {
 #define TRACE_ENDS 0x80u /* in flags: tracing is off behind this record */
 #define TRACE_VECTOR 0xffu
 #define TRACE_STACK_SHIFT 12
+
+/* ---- memory accesses: three frames of a record's size each, which no end of the ring divides. A
+ * frame says by its byte 22 what it is: TRACE_REASON_MEMORY the first one, TRACE_REASON_MORE those
+ * behind it, with their number in byte 23. ---- */
+
+#define MEMTRACE_OFF 0
+#define MEMTRACE_WRITES 1
+#define MEMTRACE_READS 2
+#define MEMTRACE_ALL 3
+
+#define TRACE_REASON_MEMORY 0xf0u
+#define TRACE_REASON_MORE 0xffu
+#define TRACE_MEMORY_FRAMES 3
+
+#define TRACE_COUNTER_NONE 0
+#define TRACE_COUNTER_LENT 1  /* IA32_FIXED_CTR0, which the guest did not use: from 0, without a gap */
+#define TRACE_COUNTER_GUEST 2 /* the same, as the guest has set it */
+
+/* flags */
+#define TRACE_READ 1u    /* with TRACE_WRITE: the processor said both, or it is XCHG's kind */
+#define TRACE_WRITE 2u
+#define TRACE_WALK 4u    /* an accessed or dirty bit, set by a page walk */
+#define TRACE_EVENT 8u   /* the frame that the delivery of an event pushed */
+#define TRACE_CHUNK 16u  /* iterations of a REP that root mode has done at once */
+#define TRACE_INEXACT 32u /* a frame pushed outside of 64-bit mode: its size is not known */
+#define TRACE_XSTATE 64u /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
+
+struct trace_memory {
+    uint64_t tsc; /* at the violation */
+    uint64_t rip;
+    uint64_t cr3 : 48;
+    uint64_t reason : 8;
+    uint64_t flags : 8;
+    uint32_t detail; /* EVENT: interruption information; CHUNK: bytes of an element; XSTATE: EAX */
+    uint32_t bytes;  /* of WALK, EVENT, CHUNK; 0: the instruction's operand says */
+    uint64_t gla;    /* the first byte; of WALK the address that was translated */
+    uint64_t gpa;
+    uint64_t retired : 48; /* instructions, before this one */
+    uint64_t reason1 : 8;
+    uint64_t index1 : 8;
+    uint64_t value0; /* what is at gpa behind the access, 8 bytes; 0 past the page's end */
+    uint8_t code[15]; /* at rip */
+    uint8_t code_bytes; /* of them that are known */
+    uint64_t xstate : 48; /* XSTATE: bits 23:0 of XSTATE_BV, 22:0 of XCOMP_BV above, and its bit 63 */
+    uint64_t reason2 : 8;
+    uint64_t index2 : 8;
+    uint64_t value1; /* 8 bytes more */
+};

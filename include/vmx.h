@@ -23,6 +23,7 @@
 #define VMX_MISC_CR3_TARGETS BITS(24, 16)
 
 /* IA32_VMX_EPT_VPID_CAP */
+#define EPT_CAP_EXECUTE_ONLY BIT(0)
 #define EPT_CAP_WALK_4 BIT(6)
 #define EPT_CAP_MEMORY_WB BIT(14)
 #define EPT_CAP_PAGE_2M BIT(16)
@@ -46,6 +47,7 @@
 #define PRIMARY_NMI_WINDOW_EXITING BIT(22)
 #define PRIMARY_MOV_DR_EXITING BIT(23)
 #define PRIMARY_USE_IO_BITMAPS BIT(25)
+#define PRIMARY_MONITOR_TRAP_FLAG BIT(27)
 #define PRIMARY_USE_MSR_BITMAPS BIT(28)
 #define PRIMARY_SECONDARY_CONTROLS BIT(31)
 
@@ -104,14 +106,17 @@
 #define INTERRUPTION_TYPE BITS(10, 8)
 #define INTERRUPTION_TYPE_NMI 2
 #define INTERRUPTION_TYPE_HARDWARE_EXCEPTION 3
+#define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; those above are of an instruction, too */
 #define INTERRUPTION_ERROR_CODE BIT(11)
 #define INTERRUPTION_VALID BIT(31)
 
 /* Exit qualification of an EPT violation */
+#define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
 #define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
+#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
 
 /* Exit qualification of a control-register access */
 #define CR_ACCESS_NUMBER BITS(3, 0)

@@ -48,6 +48,7 @@
 #define RFLAGS_SF BIT(7)
 #define RFLAGS_TF BIT(8)
 #define RFLAGS_IF BIT(9)
+#define RFLAGS_DF BIT(10)
 #define RFLAGS_OF BIT(11)
 #define RFLAGS_RF BIT(16)
 #define RFLAGS_AC BIT(18)
@@ -132,6 +133,7 @@ struct table_register {
 #define SIGNATURE_STEPPING(signature) ((signature) & 0xf) /* CPUID.1:EAX */
 #define SIGNATURE_FAMILY(signature) ((signature) >> 8 & 0xf)
 #define SIGNATURE_MODEL(signature) (((signature) >> 4 & 0xf) | ((signature) >> 12 & 0xf0))
+#define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)
 #define CPUID_1_EDX_DS BIT(21) /* debug store: BTS and PEBS */
 #define CPUID_1_EDX_MTRR BIT(12)
 #define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* there is a leaf 23H */

@@ -54,6 +54,10 @@ void pmu_setup(struct cpu *cpu);
  * vmx/exit/msr.c): done on the hardware, or, with pmu=off, refused. False: #GP. */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
+/* The guest's IA32_PERF_GLOBAL_CTRL, in an exit's handler. */
+uint64_t pmu_global_ctrl(const struct cpu *cpu);
+void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
+
 /* To be called when the VMCS is current and an exit was handled. The MSR-store list left the
  * guest's value in memory; the VMCS has to load it again when it changed. */
 void pmu_reload_global_ctrl(struct cpu *cpu);

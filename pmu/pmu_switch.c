@@ -93,14 +93,14 @@ void pmu_reload_global_ctrl(struct cpu *cpu)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
 }
 
-static uint64_t pmu_global_ctrl(const struct cpu *cpu)
+uint64_t pmu_global_ctrl(const struct cpu *cpu)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         return vmcs_read_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL);
     return cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value;
 }
 
-static void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
+void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);

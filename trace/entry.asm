@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into root mode and out of it while exits are recorded: that of vmx/exit/entry.asm, with
-; the record begun before the handler and ended behind it.
+; The ways into root mode and out of it while something is recorded: that of vmx/exit/entry.asm, with
+; the record of an exit begun before the handler and ended behind it; and with memory_exit().
 
 bits 64
 default rel
@@ -10,7 +10,7 @@ default rel
 %include "vmx/root/registers.inc"
 %include "vmx/exit/entry.inc"
 
-extern trace_exit, entry_failed, verw_selector
+extern trace_exit, memory_exit, entry_failed, verw_selector
 
 ; The fields are there on each processor: no VMREAD here can fail.
 %macro HANDLE_TRACED 0
@@ -52,5 +52,24 @@ align 16
 global trace_exit_entry_guarded
 trace_exit_entry_guarded:
     GUARDED HANDLE_TRACED
+
+; Memory accesses: their records are begun and ended by exits of their own (trace/memory_step.c).
+%macro HANDLE_MEMORY 0
+    HANDLE memory_exit
+%endmacro
+
+align 16
+global memory_exit_entry
+memory_exit_entry:
+    SAVE_ALL GUEST_REGISTERS
+    HANDLE_MEMORY
+    LOAD_ALL GUEST_REGISTERS
+    vmresume
+    jmp entry_failed
+
+align 16
+global memory_exit_entry_guarded
+memory_exit_entry_guarded:
+    GUARDED HANDLE_MEMORY
 
 section .note.GNU-stack noalloc noexec nowrite progbits

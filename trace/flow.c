@@ -15,10 +15,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"
 
-/* How Linux changes CR3 inside of one process (arch/x86/entry/calling.h,
- * PTI_USER_PGTABLE_AND_PCID_MASK, and asm/processor-flags.h, X86_CR3_PCID_NOFLUSH): between the
- * table of the kernel and that of user space, with and without a flush. */
-#define CR3_USER_SIDE 0x1800ULL
+/* asm/processor-flags.h, X86_CR3_PCID_NOFLUSH */
 #define CR3_NO_FLUSH BIT(63)
 
 static uint32_t stack_detail(void)
@@ -43,8 +40,7 @@ static void tick_if_due(struct cpu *cpu)
     }
 }
 
-/* Loads of this process's tables do not exit from here on. */
-static void pass_loads_of(uint64_t value)
+void trace_pass_loads_of(uint64_t value)
 {
     vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);
     vmcs_write_natural(VMCS_CR3_TARGET_VALUE_1, value ^ CR3_NO_FLUSH);
@@ -66,7 +62,7 @@ static void flow_cr_access(struct cpu *cpu)
     }
     uint64_t value = cr_operand(cpu, qualification);
     cpu->trace.record->cr3 = value & BITS(47, 0);
-    pass_loads_of(value);
+    trace_pass_loads_of(value);
 }
 
 static void give_interrupt(struct cpu *cpu)
@@ -133,7 +129,7 @@ void trace_flow_controls(bool on)
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | exits : primary);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
     if (on) /* what is in the list may be of a process that is gone */
-        pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
+        trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
 /* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL

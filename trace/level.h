@@ -23,7 +23,12 @@ exit_handler trace_exit(struct cpu *cpu);
 void trace_exits_rows(struct cpu *cpu);
 void trace_flow_rows(struct cpu *cpu); /* flow.c */
 
-/* flow.c: turns what flow wants to exit on or off. */
+/* How Linux changes CR3 inside of one process: between the table of the kernel and that of user
+ * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
+#define CR3_USER_SIDE 0x1800ULL
+/* flow.c: loads of this process's tables do not exit from here on, with and without a flush. */
+void trace_pass_loads_of(uint64_t cr3);
+/* Turns what flow wants to exit on or off. */
 void trace_flow_controls(bool on);
 /* Makes the interrupts of this processor end trace_take_interrupt() in root mode. False: the page
  * pool is used up. */

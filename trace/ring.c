@@ -8,6 +8,7 @@
 
 #include "hypercall.h"
 #include "trace/level.h"
+#include "trace/memory.h"
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
@@ -34,14 +35,16 @@ static uint32_t ring_count(const struct boot_info *bi)
 
 uint64_t trace_readable_bytes(const struct boot_info *bi)
 {
-    return bi->options.trace == TRACE_OFF ? 0 : ring_count(bi) * ring_bytes(bi);
+    bool off = bi->options.trace == TRACE_OFF && bi->options.memtrace == MEMTRACE_OFF;
+
+    return off ? 0 : ring_count(bi) * ring_bytes(bi);
 }
 
-uint64_t trace_pages(const struct boot_info *bi)
+uint64_t trace_pages(const struct boot_info *bi, uint64_t tables)
 {
     uint64_t gates = bi->options.trace == TRACE_FLOW ? ring_count(bi) : 0;
 
-    return trace_readable_bytes(bi) / PAGE_SIZE + gates;
+    return trace_readable_bytes(bi) / PAGE_SIZE + gates + memory_map_pages(bi, tables);
 }
 
 struct range trace_reserve(const struct boot_info *bi)
@@ -64,7 +67,10 @@ static void ring_setup(struct cpu *cpu)
     struct trace_record *first = (struct trace_record *)((char *)ring + TRACE_RING_HEADER_BYTES);
     uint64_t capacity = (bytes - TRACE_RING_HEADER_BYTES) / sizeof(*first);
 
-    *ring = (struct trace_ring){.magic = TRACE_RING_MAGIC, .version = TRACE_RING_VERSION,
+    if (cpu->boot->options.trace == TRACE_OFF) /* the end divides no record of memory */
+        capacity -= capacity % TRACE_MEMORY_FRAMES;
+
+    *ring = (struct trace_ring){.level = TRACE_MEMORY, .magic = TRACE_RING_MAGIC, .version = TRACE_RING_VERSION,
                                 .record_bytes = sizeof(*first), .capacity = capacity,
                                 .apic_id = cpu->apic_id, .tsc_khz = cpu->tsc_khz};
     cpu->trace = (struct cpu_trace){.record = first, .first = first, .end = first + capacity,
@@ -74,6 +80,17 @@ static void ring_setup(struct cpu *cpu)
 
 static void say_level(const struct boot_info *bi)
 {
+    static const char *const memory[] = {
+        [MEMTRACE_WRITES] = "writes", [MEMTRACE_READS] = "reads", [MEMTRACE_ALL] = "all accesses"};
+
+    if (bi->options.trace == TRACE_OFF) {
+        log_printf("pmuvisor: memory trace of %s: a ring of %lu MiB for each processor, read-only "
+                   "for the guest\n", memory[bi->options.memtrace],
+                   (ring_bytes(bi) - TRACE_RING_HEADER_BYTES) / MIB);
+        return;
+    }
+    if (bi->options.memtrace != MEMTRACE_OFF)
+        log_printf("pmuvisor: memtrace= is left out: there is a trace of exits, and one ring\n");
     log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
                "guest; %s%s\n", (ring_bytes(bi) - TRACE_RING_HEADER_BYTES) / MIB,
                bi->options.trace == TRACE_FLOW
@@ -82,17 +99,21 @@ static void say_level(const struct boot_info *bi)
                bi->options.stats_cycles ? "; stats=cycles keeps none meanwhile" : "");
 }
 
-void trace_setup(struct cpu *cpu)
+void trace_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
     uint32_t level = cpu->boot->options.trace;
 
-    if (level == TRACE_OFF)
+    if (level == TRACE_OFF && cpu->boot->options.memtrace == MEMTRACE_OFF)
         return;
     ring_setup(cpu);
+    if (cpu == processor_cpu(0))
+        say_level(cpu->boot);
+    if (level == TRACE_OFF) {
+        memory_setup(cpu, c);
+        return;
+    }
     if (level == TRACE_FLOW && !trace_flow_gates())
         hypervisor_fault("the page pool is used up by the trace's IDT");
     cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_TRACE);
     trace_set_level(cpu, level);
-    if (cpu == processor_cpu(0))
-        say_level(cpu->boot);
 }

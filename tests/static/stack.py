@@ -32,8 +32,12 @@ WAYS_IN = {
 # alone, never at the deepest place), and targets of indirect calls.
 TRACE = "trace/"
 TRACE_WAYS_IN = [("trace_exit_entry", 0), ("trace_exit_entry_guarded", 0),
+                 ("memory_exit_entry", 0), ("memory_exit_entry_guarded", 0),
                  ("trace_gates", 6 * WORD)]
-TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o"]
+MEMORY_ROWS = ["memory_vmcall", "memory_wbinvd", "memory_mwait", "memory_cr_access",
+               "memory_violation"]
+TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o", "trace/memory_step.o",
+              "trace/memory_event.o", *MEMORY_ROWS]
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
@@ -79,6 +83,7 @@ FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|trace|guest|nmi|pmu|apic|mm|console|
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
     "fill_table": 4,     # one per level of the EPT
+    "copy_table": 4, "count_tables": 4,
     "variable_type": 41, # each takes one of the address bits 51 to 12 away, the last has none left
     "overflow_stack": 1, # of the test build: runs into the guard page, which is its purpose
 }
@@ -393,6 +398,9 @@ def with_trace():
     WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
     handlers = sorted({*INDIRECT["vmx/exit/entry.asm.o"], *TRACE_ROWS})
     INDIRECT["vmx/exit/entry.asm.o"] = INDIRECT["trace/entry.asm.o"] = handlers
+    for steps in "memory_step", "memory_event": # what else ends a step has its own handler
+        INDIRECT[f"trace/{steps}.o"] = ["vmx/exit/exit.o", *MEMORY_ROWS]
+    INDIRECT["mm/guest_walk.o"] = sorted({*INDIRECT["mm/guest_walk.o"], "trace/memory_record.o"})
 
 
 def ways_in(image, patterns):

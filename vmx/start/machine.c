@@ -76,8 +76,9 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
 
     vmx_capability_read(&capability);
     plan_map(bi, &capability, (struct range){0, trace_readable_bytes(bi)}, &map);
-    uint64_t pages = POOL_FIXED_PAGES + ept_pages_needed(&map.q) +
-                     vtd_pages_needed(&map.vtd, &map.q) + trace_pages(bi) +
+    uint64_t tables = ept_pages_needed(&map.q);
+    uint64_t pages = POOL_FIXED_PAGES + tables + vtd_pages_needed(&map.vtd, &map.q) +
+                     trace_pages(bi, tables) +
                      /* one that does not come has taken its pages, too */
                      (bi->settings.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
     /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */

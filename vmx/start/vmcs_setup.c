@@ -113,5 +113,5 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                        vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
                        vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
     tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
-    trace_setup(cpu);
+    trace_setup(cpu, c);
 }

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The memory trace on and off: HYPERCALL_MEMTRACE, memtrace_ms=, and what goes with it: the maps,
+ * HOST_RIP, rows of handlers, and the counter of retired instructions that is lent.
+ */
+#include "trace/memory.h"
+
+#include "hypercall.h"
+#include "pmu/pmu.h"
+#include "trace/level.h"
+#include "vmx/exit/exit.h"
+
+#define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
+#define COUNTER_ALL_RINGS 3ULL
+#define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
+
+/* ---- the counter: IA32_FIXED_CTR0 counts while the guest runs alone. The guest sees that it does;
+ * where the guest uses it, what it counts is taken as it is. SDM Vol. 3, "Fixed-Function Performance
+ * Counter Register ..."; paper 003 section 4.2.4 has it for its "timing". ---- */
+
+static void lend_counter(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+    uint64_t control;
+
+    m->counter = TRACE_COUNTER_NONE;
+    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1))
+        return;
+    control = rdmsr(IA32_FIXED_CTR_CTRL);
+    m->counter = TRACE_COUNTER_GUEST;
+    if (control & COUNTER_FIELD)
+        return;
+    m->counter = TRACE_COUNTER_LENT;
+    m->counter_was = rdmsr(IA32_FIXED_CTR0);
+    m->counter_control = pmu_global_ctrl(cpu);
+    wrmsr(IA32_FIXED_CTR0, 0);
+    wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);
+    pmu_set_global_ctrl(cpu, m->counter_control | COUNTER_ENABLE);
+}
+
+static void give_counter_back(struct cpu *cpu)
+{
+    const struct cpu_memory *m = &cpu->memory;
+    uint64_t control;
+
+    if (m->counter != TRACE_COUNTER_LENT)
+        return;
+    control = rdmsr(IA32_FIXED_CTR_CTRL);
+    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS)
+        return; /* the guest has begun to use it */
+    wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
+    wrmsr(IA32_FIXED_CTR0, m->counter_was);
+    if (!(m->counter_control & COUNTER_ENABLE))
+        pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) & ~COUNTER_ENABLE);
+}
+
+/* ---- on and off ---- */
+
+static void exits_of_cr3(bool on)
+{
+    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | PRIMARY_CR3_LOAD_EXITING
+                                            : primary & ~(uint32_t)PRIMARY_CR3_LOAD_EXITING);
+    vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
+    if (on)
+        trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
+}
+
+static exit_function memory_vmcall;
+static void set_rows(struct cpu *cpu);
+
+void memory_stop(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+
+    m->begun = 0;
+    vmcs_write_64(VMCS_EPT_POINTER, m->open);
+    if (m->cr3 != 0)
+        exits_of_cr3(false);
+    exit_setup(cpu);
+    cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
+    vmcs_write_natural(VMCS_HOST_RIP, cpu->trace.plain_entry);
+    give_counter_back(cpu);
+    memory_map_leave();
+    m->mode = MEMTRACE_OFF;
+    cpu->trace.ring->memory = MEMTRACE_OFF;
+}
+
+static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
+{
+    struct cpu_memory *m = &cpu->memory;
+
+    m->mode = mode;
+    m->ends = ends;
+    int64_t result = memory_map_use(cpu);
+    if (result != 0) {
+        m->mode = MEMTRACE_OFF;
+        return result;
+    }
+    lend_counter(cpu);
+    set_rows(cpu);
+    if (m->cr3 != 0)
+        exits_of_cr3(true);
+    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
+    bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
+    vmcs_write_natural(VMCS_HOST_RIP,
+                       (uint64_t)(guarded ? memory_exit_entry_guarded : memory_exit_entry));
+    cpu->trace.ring->memory = mode;
+    cpu->trace.ring->counter = m->counter;
+    return 0;
+}
+
+/* Whole pages, at least one, which end where addresses do. False: it is no range of memory. */
+static bool take_range(struct cpu *cpu, uint64_t first, uint64_t bytes, uint64_t cr3)
+{
+    struct cpu_memory *m = &cpu->memory;
+    uint64_t last = first + (bytes - 1);
+
+    m->cr3 = cr3 == TRACE_THIS_CR3 ? vmcs_read_natural(VMCS_GUEST_CR3) : cr3;
+    m->cr3 &= BITS(51, 11);
+    if (bytes == 0) {
+        m->first = 0;
+        m->bytes = ~0ULL;
+        return true;
+    }
+    m->first = first & ~(PAGE_SIZE - 1);
+    m->bytes = (last | (PAGE_SIZE - 1)) - m->first + 1;
+    return last >= first && m->bytes != 0 &&
+           (m->cr3 != 0 || m->first < cpu->boot->memory_top);
+}
+
+static int64_t change(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+    uint64_t mode = cpu->gpr[GPR_RBX];
+    uint32_t was = m->mode;
+    int64_t result = 0;
+
+    if (mode != TRACE_ASK && mode > MEMTRACE_ALL)
+        return HYPERCALL_E_ARGUMENT;
+    if (mode != TRACE_ASK && (mode > m->most || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
+        return HYPERCALL_E_SUPPORT;
+    if (mode != TRACE_ASK && was != MEMTRACE_OFF)
+        memory_stop(cpu);
+    if (mode != TRACE_ASK && mode != MEMTRACE_OFF) {
+        if (!take_range(cpu, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->gpr[GPR_RSI])) {
+            if (worth_a_line(cpu))
+                log_printf("pmuvisor: memory trace of 0x%lx, %lu bytes: no range of memory, which "
+                           "ends at 0x%lx; nothing is traced\n", cpu->gpr[GPR_RCX],
+                           cpu->gpr[GPR_RDX], cpu->boot->memory_top);
+            return HYPERCALL_E_ARGUMENT;
+        }
+        result = start(cpu, (uint32_t)mode, ~0ULL);
+    }
+    cpu->gpr[GPR_RBX] = (uint64_t)cpu->trace.ring;
+    cpu->gpr[GPR_RCX] = (uint64_t)cpu->trace.end - (uint64_t)cpu->trace.ring;
+    return result != 0 ? result : was;
+}
+
+static void memory_vmcall(struct cpu *cpu)
+{
+    /* Who may not call at all hears it where all do. */
+    if (cpu->gpr[GPR_RAX] != HYPERCALL_MEMTRACE ||
+        (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
+        exit_vmcall(cpu);
+        cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+        return;
+    }
+    cpu->gpr[GPR_RAX] = (uint64_t)change(cpu);
+    skip_instruction(cpu);
+}
+
+/* ---- the rows ---- */
+
+static void memory_wbinvd(struct cpu *cpu)
+{
+    exit_wbinvd(cpu);
+    cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+}
+
+static void memory_mwait(struct cpu *cpu)
+{
+    exit_mwait(cpu);
+    cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+}
+
+/* As with trace=flow the guest executes the MOV again. */
+static void memory_cr_access(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+
+    if ((qualification & (CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT)) != 3) {
+        exit_cr_access(cpu);
+        return;
+    }
+    uint64_t value = cr_operand(cpu, qualification);
+    trace_pass_loads_of(value);
+    memory_close(cpu, value);
+}
+
+static void set_rows(struct cpu *cpu)
+{
+    exit_setup(cpu);
+    cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
+    cpu->handlers[EXIT_REASON_WBINVD] = memory_wbinvd;
+    cpu->handlers[EXIT_REASON_MWAIT] = memory_mwait;
+    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = memory_violation;
+    if (cpu->memory.cr3 != 0)
+        cpu->handlers[EXIT_REASON_CR_ACCESS] = memory_cr_access;
+    cpu->memory.row = cpu->handlers;
+}
+
+/* ---- the start ---- */
+
+/* NULL: nothing lacks. */
+static const char *lacking(const struct vmx_capability *c, const struct options *o)
+{
+    if (!vmx_allows(c, SET_PRIMARY, PRIMARY_MONITOR_TRAP_FLAG))
+        return "no monitor trap flag (IA32_VMX_PROCBASED_CTLS bit 59 is 0)";
+    if (o->memtrace != MEMTRACE_WRITES && !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
+        return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
+    return NULL;
+}
+
+static void start_at_once(struct cpu *cpu)
+{
+    const struct options *o = &cpu->boot->options;
+
+    if (o->memtrace_ms == 0)
+        return;
+    if (cpu->tsc_khz == 0) {
+        log_printf("pmuvisor: memtrace_ms=%u: the TSC's frequency is not known; the guest has to "
+                   "ask for the memory trace\n", o->memtrace_ms);
+        return;
+    }
+    (void)take_range(cpu, 0, 0, 0);
+    if (start(cpu, o->memtrace, rdtsc() + (uint64_t)o->memtrace_ms * cpu->tsc_khz) != 0)
+        log_printf("pmuvisor: memtrace_ms=%u: not enough pages for the maps; nothing is traced\n",
+                   o->memtrace_ms);
+}
+
+void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
+{
+    const char *lack = lacking(c, &cpu->boot->options);
+    uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
+
+    if (lack == NULL && !memory_map_setup(cpu))
+        lack = "not enough pages for the maps";
+    if (lack != NULL) {
+        log_printf("pmuvisor: memtrace: found %s; the guest goes on without a memory trace\n", lack);
+        return;
+    }
+    cpu->memory.most = cpu->boot->options.memtrace;
+    cpu->memory.by_cr3 = targets >= CR3_TARGETS;
+    cpu->memory.open = vmcs_read_64(VMCS_EPT_POINTER);
+    memory_step_setup();
+    cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
+    cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_MEMTRACE);
+    start_at_once(cpu);
+}

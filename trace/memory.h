@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Memory accesses, each recorded by an EPT violation and a single step.
+ *
+ * There are three maps of the guest's memory, and none changes while one processor uses it. Closed
+ * denies what is traced; the instruction that violates it is executed once more under the open map,
+ * which is the guest's own, with nothing before it (blocking by MOV SS) and an exit behind it
+ * (monitor trap flag). That each map is another EPT pointer does without INVEPT, and opens nothing
+ * for any other processor. The half-open map lets reads pass, so that the write of an instruction
+ * that also reads is seen.
+ * After Schmidt, "Evaluating Techniques for Full System Memory Tracing", section 4.2; SDM Vol. 3,
+ * "Monitor Trap Flag"; "Interruptibility State"; "EPT Violations".
+ */
+#pragma once
+
+#include "cpu.h"
+#include "trace_ring.h"
+#include "vmx/capability.h"
+#include "vmx/exit/exit.h"
+
+/* ---- memory.c ---- */
+
+/* On the processor itself, with its ring: HYPERCALL_MEMTRACE, and memtrace_ms=. What lacks for it is
+ * a line of the log, and the guest goes on without. */
+void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
+/* Ends it on this processor. In an exit's handler. */
+void memory_stop(struct cpu *cpu);
+
+/* ---- memory_map.c ---- */
+
+/* Pages of the pool for these options, where the guest's own map has `tables` of them. */
+uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
+/* Takes these pages, once, and lets root mode reach the memory that the guest may write. False: the
+ * pool is used up, or the guest's memory does not end below 64 TiB. */
+bool memory_map_setup(const struct cpu *cpu);
+/* Makes the maps for cpu->memory's mode and range, or joins those that have them: gives 0, and the
+ * maps. HYPERCALL_E_STATE: other processors use others; HYPERCALL_E_SUPPORT: they need more pages
+ * than there are. */
+int64_t memory_map_use(struct cpu *cpu);
+void memory_map_leave(void);
+/* Memory that the guest may write, where root mode has it. NULL: the guest may not. */
+void *memory_of_guest(const struct cpu *cpu, uint64_t physical);
+/* The same, known to be the guest's: it has just accessed it. */
+static inline void *memory_at(uint64_t physical)
+{
+    return (void *)((1ULL << 46) + physical); /* half of root mode's lower half */
+}
+/* The closed map lets the page be read from now on: page walks have to. */
+void memory_map_let_read(struct cpu *cpu, uint64_t physical);
+
+/* ---- memory_record.c ---- */
+
+/* Begins a record of the access in the next place of the ring. */
+struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags, uint64_t gla,
+                                         uint64_t gpa);
+/* All that were begun happened: their values are what memory has now, and readers see them. */
+void memory_record_publish(struct cpu *cpu);
+/* Translates as the guest does now. False: it does not. `entry` (if not NULL) is where the entry
+ * lies that maps it. */
+bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry);
+/* Up to 15 bytes of code at RIP; gives their number, 0 outside of IA-32e mode. */
+unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint64_t code[2]);
+static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
+{
+    return (cpu->memory.cr3 != 0 ? gla : gpa) - cpu->memory.first < cpu->memory.bytes;
+}
+
+/* ---- memory_step.c: the exits ---- */
+
+/* Called from entry.asm in vmx_exit()'s place. */
+exit_handler memory_exit(struct cpu *cpu);
+/* The closed map for the guest; where the range is one process's and CR3 another's, the open one. */
+void memory_close(struct cpu *cpu, uint64_t cr3);
+exit_function memory_violation;
+void memory_step_setup(void); /* once or more */
+/* A step under this map, whose exits these handle; and its end, with the closed map again. */
+void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
+void memory_end_step(struct cpu *cpu);
+/* Where an IRET had unblocked NMIs and is executed anew, they are blocked until then. */
+static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
+{
+    if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
+}
+
+/* memory_event.c: an event whose delivery violated the closed map is delivered again, under the open
+ * one, and its frame recorded. */
+void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
+/* The same under the map that there is, and without a record. */
+void memory_event_again(struct cpu *cpu, uint32_t vectoring);
+/* An exception that ended a step: the guest gets it, or what it becomes. */
+void memory_exception(struct cpu *cpu);
+void memory_event_setup(void); /* once or more */
+/* memory_walk.c: a page walk's own access, which is begun anew. False: the guest may not make it, and
+ * has been told. */
+bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
+/* memory_chunk.c: does iterations of a REP at once. False: it has to be stepped. */
+bool memory_chunk(struct cpu *cpu, struct trace_memory *record);
+/* Whether it is worth asking: REPNE, REP, or a prefix before them. */
+static inline bool memory_may_be_rep(const struct trace_memory *record)
+{
+    return (record->code[0] & 0xfe) == 0xf2 || record->code[0] == 0x66;
+}
+
+/* entry.asm: HOST_RIP, without and with mitigations. */
+extern const char memory_exit_entry[], memory_exit_entry_guarded[];

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * REP STOS and REP MOVS, whose iterations are so many that root mode does them itself: all up to a
+ * page's end at once, as one record. The instruction is never finished here. With RCX = 0 the guest
+ * executes it once more, which accesses nothing and retires it: so no count of the guest's differs
+ * but those of accesses. The processor had translated both addresses and found the rights there.
+ * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
+ */
+#include "trace/memory.h"
+
+#define PREFIX_OPERAND_SIZE 0x66
+#define PREFIX_REPNE 0xf2
+#define PREFIX_REP 0xf3
+#define REX_MASK 0xf0
+#define REX 0x40
+#define REX_W 8
+#define OPCODE_MOVS 0xa4 /* with bit 0: of the operand size */
+#define OPCODE_STOS 0xaa
+#define DR7_ENABLES BITS(7, 0)
+
+struct string {
+    bool moves;
+    uint32_t size;
+};
+
+/* Other prefixes change addresses: they are left to a step. */
+static bool decode_string(const uint8_t *code, struct string *out)
+{
+    bool rep = false, narrow = false, wide = false;
+
+    for (; *code == PREFIX_REP || *code == PREFIX_REPNE || *code == PREFIX_OPERAND_SIZE; code++) {
+        rep |= *code != PREFIX_OPERAND_SIZE;
+        narrow |= *code == PREFIX_OPERAND_SIZE;
+    }
+    if ((*code & REX_MASK) == REX)
+        wide = *code++ & REX_W;
+    out->moves = (*code & ~1) == OPCODE_MOVS;
+    out->size = !(*code & 1) ? 1 : wide ? 8 : narrow ? 2 : 4;
+    return rep && (out->moves || (*code & ~1) == OPCODE_STOS);
+}
+
+/* With the guest's own instruction, so that source and destination may overlap as they do there. */
+static void do_string(const struct string *s, void *to, const void *from, uint64_t count,
+                      uint64_t rax)
+{
+#define DO(name) __asm__ volatile("rep " name : "+D"(to), "+S"(from), "+c"(count) : "a"(rax) : "memory")
+    switch (s->size | (s->moves ? 16 : 0)) {
+    case 1: DO("stosb"); break;
+    case 2: DO("stosw"); break;
+    case 4: DO("stosl"); break;
+    case 8: DO("stosq"); break;
+    case 16 | 1: DO("movsb"); break;
+    case 16 | 2: DO("movsw"); break;
+    case 16 | 4: DO("movsl"); break;
+    default: DO("movsq"); break;
+    }
+#undef DO
+}
+
+static uint64_t elements_left(uint64_t address, uint32_t size)
+{
+    return (PAGE_SIZE - address % PAGE_SIZE) / size;
+}
+
+static uint64_t at_most(uint64_t count, uint64_t limit) { return count < limit ? count : limit; }
+
+bool memory_chunk(struct cpu *cpu, struct trace_memory *record)
+{
+    struct string s;
+    const void *from = NULL;
+    uint64_t source = cpu->gpr[GPR_RSI], physical;
+
+    if (record->code_bytes < sizeof(record->code) || !decode_string(record->code, &s) ||
+        (s.moves && cpu->memory.mode != MEMTRACE_WRITES) || record->gla != cpu->gpr[GPR_RDI] ||
+        !(vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG) ||
+        vmcs_read_natural(VMCS_GUEST_RFLAGS) & (RFLAGS_DF | RFLAGS_TF) ||
+        vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
+        return false;
+    uint64_t count = at_most(cpu->gpr[GPR_RCX], elements_left(record->gla, s.size));
+    if (s.moves) {
+        count = at_most(count, elements_left(source, s.size));
+        from = memory_translate(cpu, source, &physical, NULL) ? memory_of_guest(cpu, physical) : NULL;
+        if (from == NULL)
+            return false;
+    }
+    if (count == 0 || memory_of_guest(cpu, record->gpa) == NULL)
+        return false;
+    do_string(&s, memory_at(record->gpa), from, count, cpu->gpr[GPR_RAX]);
+    cpu->gpr[GPR_RCX] -= count;
+    cpu->gpr[GPR_RDI] += count * s.size;
+    if (s.moves)
+        cpu->gpr[GPR_RSI] += count * s.size;
+    record->flags |= TRACE_CHUNK;
+    record->detail = s.size;
+    record->bytes = (uint32_t)(count * s.size);
+    memory_record_publish(cpu);
+    return true;
+}
