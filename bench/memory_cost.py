@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_cost.py: what a traced write costs: memtrace=writes, the paper's own algorithm on the same
-# hypervisor (tests/mutants/naive_memory.c), a translator, and the paper's published figures. From
+# memory_cost.py: what a traced write costs: memtrace=writes, the same without its records
+# (tests/mutants/stepped_memory.c), the paper's own algorithm on the same hypervisor
+# (tests/mutants/naive_memory.c), a translator, and the paper's published figures. From
 # what `make e2e T=memory_cost/` has left in a folder (memory-cost-COLUMN.console and .json) and, if
 # it is there, bench/translate/measure.py (memory-translate.json).
 # Usage: memory_cost.py [--plot OUT.svg] [DIR]   default: build/e2e
@@ -19,7 +20,9 @@ from published import SCHMIDT
 
 PREFIX = "memory-cost-"
 TRANSLATE = "memory-translate.json"
-COLUMNS = {"ours": "memtrace=writes", "naive": "naive"}
+COLUMNS = {"ours": "memtrace=writes", "bare": "no record", "naive": "naive"}
+MUTANTS = {"bare": "stepped_memory", "naive": "naive_memory"}
+CURVES = ("ours", "naive")
 REGION = 1900 # tests/kernel/test_memory_cost.c
 # The jobs of a boot in their order, each with a region of its own: word, t, u, rounds.
 U, ROUNDS, STEPS = 10000, 10, (0, 25, 50, 75, 100)
@@ -97,6 +100,8 @@ def cost_table(boots):
                           "bench/predict.py's model of a Skylake-SP from published unit costs, no measurement."])
     for column, jobs in boots.items():
         made.rows.append(Row(f"{COLUMNS[column]}: a store", cost_cells(write_costs(jobs))))
+        if column == "bare": # root mode does REP by its record
+            continue
         word = per_write(jobs, FILL_TRACED, FILL, writes_of(FILL))
         made.rows.append(Row(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word)))
         made.rows.append(Row(f"{COLUMNS[column]}: a store to another page",
@@ -251,12 +256,13 @@ def main():
         with open(os.path.join(asked.folder, TRANSLATE), encoding="ascii") as source:
             translate = json.load(source)
     counted = translate if translate and "host" in translate else None
-    for made in (cost_table(boots), curve_table(boots, counted)):
+    curves = {column: jobs for column, jobs in boots.items() if column in CURVES}
+    for made in (cost_table(boots), curve_table(curves, counted)):
         print("\n".join(textpage.lines_of(made)), end="\n\n")
-    print("\n".join([*break_even_lines(boots, translate),
+    print("\n".join([*break_even_lines(curves, translate),
                      *(translate_lines(translate) if translate else ())]))
     if asked.plot:
-        plot(boots, counted, asked.plot)
+        plot(curves, counted, asked.plot)
 
 
 if __name__ == "__main__":

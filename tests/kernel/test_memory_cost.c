@@ -11,15 +11,9 @@
 #include "trace_ring.h"
 #include "x86.h"
 
-#ifndef HYPERCALL_MEMTRACE
-#define HYPERCALL_MEMTRACE 20
-#define MEMTRACE_OFF 0
-#define MEMTRACE_WRITES 1
-#endif
 #define DEFAULT_T 48
 #define DEFAULT_U 100
 #define DEFAULT_ROUNDS 10
-#define FRAMES_PER_RECORD 3 /* trace_ring.h */
 #define PAGE_SIZE 4096UL
 #define WORDS (PAGE_SIZE / sizeof(uint64_t))
 #define REGION_MEMORY_COST 1900 /* + the job's last number */
@@ -56,6 +50,25 @@ static uint64_t or_default(uint64_t number, uint64_t otherwise)
     return number != 0 ? number : otherwise;
 }
 
+/* Not inlined: a compiler makes two of what is in a function with a trace and without. */
+static __attribute__((noinline)) uint64_t write_marked(uint32_t region, uint64_t rounds, uint64_t t,
+                                                       uint64_t r)
+{
+    region_mark(region, true);
+    uint64_t writes = write_loop(rounds, t, r, place, place + WORDS / 2);
+    region_mark(region, false);
+    return writes;
+}
+
+static __attribute__((noinline)) uint64_t fill_marked(uint32_t region, uint64_t rounds,
+                                                      uint64_t words)
+{
+    region_mark(region, true);
+    fill_loop(rounds, place, words);
+    region_mark(region, false);
+    return rounds;
+}
+
 /* memory-cost:WORD:T:U:ROUNDS:REGION. WORD: none, writes, elsewhere (another page is traced), fill
  * and fill-traced (T times a REP STOS of U words a round). T counts from 1, to tell it from what
  * is not given: 1 is t = 0. */
@@ -87,21 +100,17 @@ void test_memory_cost(const struct job *job)
         frames = ring->written;
     }
     uint64_t ticks = rdtsc();
-    region_mark(region, true);
-    if (fills) {
-        writes = rounds * t;
-        fill_loop(writes, place, u);
-    } else {
-        writes = write_loop(rounds, t, u - t, place, place + WORDS / 2);
-    }
-    region_mark(region, false);
+    if (fills)
+        writes = fill_marked(region, rounds * t, u);
+    else
+        writes = write_marked(region, rounds, t, u - t);
     ticks = rdtsc() - ticks;
     if (traced) {
         frames = ring->written - frames;
         (void)memtrace(MEMTRACE_OFF, place, PAGE_SIZE);
     }
     tap_note("memory-cost %s t=%lu u=%lu rounds=%lu writes=%lu records=%lu ticks=%lu", job->word, t,
-             u, rounds, writes, frames / FRAMES_PER_RECORD, ticks);
+             u, rounds, writes, frames / TRACE_MEMORY_FRAMES, ticks);
     bool right = writes == 0 || place[0] == (fills ? 1 : writes - 1);
     tap_result(right && writes == rounds * t, job->name, right ? NULL : "the last write's value");
 }
