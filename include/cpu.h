@@ -145,6 +145,7 @@ struct cpu_memory {
     uint32_t primary;                 /* the processor-based controls, no instruction being stepped */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
     bool by_cr3;                      /* a range may be one process's */
+    uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
     uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
     uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
     unsigned begun;                   /* records whose instruction has not retired */

@@ -53,19 +53,51 @@ global trace_exit_entry_guarded
 trace_exit_entry_guarded:
     GUARDED HANDLE_TRACED
 
-; Memory accesses: their records are begun and ended by exits of their own (trace/memory_step.c).
-%macro HANDLE_MEMORY 0
-    HANDLE memory_exit
+; Memory accesses. What most of these exits do needs the registers alone that a call may change. SAVE_ALL
+; and LOAD_ALL pass over RSP, so it stands for each of the others here.
+%define CALL_CHANGES rax, rcx, rdx, rsp, rsp, rsp, rsi, rdi, r8, r9, r10, r11
+%define CALL_KEEPS rsp, rsp, rsp, rbx, rsp, rbp, rsp, rsp, rsp, rsp, rsp, rsp, r12, r13, r14, r15
+
+%macro RELOAD_GLOBAL_CTRL 0
+    mov rax, [gs:CPU_GLOBAL_CTRL]
+    cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
+    je %%loaded
+    mov rdi, [gs:CPU_SELF]
+    call pmu_reload_global_ctrl
+%%loaded:
 %endmacro
 
 align 16
 global memory_exit_entry
 memory_exit_entry:
-    SAVE_ALL GUEST_REGISTERS
-    HANDLE_MEMORY
+    SAVE_ALL CALL_CHANGES
+    mov rdi, [gs:CPU_SELF]
+    call memory_exit
+    test rax, rax
+    jnz .whole
+    RELOAD_GLOBAL_CTRL
+    LOAD_ALL CALL_CHANGES
+    vmresume
+    jmp entry_failed
+.whole:
+    SAVE_ALL CALL_KEEPS
+    mov rdi, [gs:CPU_SELF]
+    call rax
+    RELOAD_GLOBAL_CTRL
     LOAD_ALL GUEST_REGISTERS
     vmresume
     jmp entry_failed
+
+%macro HANDLE_MEMORY 0
+    mov rdi, [gs:CPU_SELF]
+    call memory_exit
+    test rax, rax
+    jz %%done
+    mov rdi, [gs:CPU_SELF]
+    call rax
+%%done:
+    RELOAD_GLOBAL_CTRL
+%endmacro
 
 align 16
 global memory_exit_entry_guarded

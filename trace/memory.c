@@ -93,6 +93,8 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
     m->mode = mode;
     m->ends = ends;
+    m->recorded = (mode != MEMTRACE_WRITES ? TRACE_READ : 0) |
+                  (mode != MEMTRACE_READS ? TRACE_WRITE : 0);
     int64_t result = memory_map_use(cpu);
     if (result != 0) {
         m->mode = MEMTRACE_OFF;

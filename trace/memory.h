@@ -50,16 +50,10 @@ void memory_map_let_read(struct cpu *cpu, uint64_t physical);
 
 /* ---- memory_record.c ---- */
 
-/* Begins a record of the access in the next place of the ring. */
-struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags, uint64_t gla,
-                                         uint64_t gpa);
-/* All that were begun happened: their values are what memory has now, and readers see them. */
-void memory_record_publish(struct cpu *cpu);
 /* Translates as the guest does now. False: it does not. `entry` (if not NULL) is where the entry
  * lies that maps it. */
 bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry);
-/* Up to 15 bytes of code at RIP; gives their number, 0 outside of IA-32e mode. */
-unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint64_t code[2]);
+/* Whether the range has it. */
 static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
 {
     return (cpu->memory.cr3 != 0 ? gla : gpa) - cpu->memory.first < cpu->memory.bytes;
@@ -67,7 +61,8 @@ static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t g
 
 /* ---- memory_step.c: the exits ---- */
 
-/* Called from entry.asm in vmx_exit()'s place. */
+/* Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that a call may
+ * change. Gives what is to be called with all of them there; NULL: all is done. */
 exit_handler memory_exit(struct cpu *cpu);
 /* The closed map for the guest; where the range is one process's and CR3 another's, the open one. */
 void memory_close(struct cpu *cpu, uint64_t cr3);

@@ -6,7 +6,7 @@
  * but those of accesses. The processor had translated both addresses and found the rights there.
  * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
-#include "trace/memory.h"
+#include "trace/memory_record.h"
 
 #define PREFIX_OPERAND_SIZE 0x66
 #define PREFIX_REPNE 0xf2

@@ -6,7 +6,7 @@
  * SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
  * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
  */
-#include "trace/memory.h"
+#include "trace/memory_record.h"
 
 #include "nmi/nmi.h"
 #include "vmx/exit/exit.h"

@@ -12,7 +12,7 @@
  * "Checks on Guest Non-Register State".
  */
 #include "trace/level.h"
-#include "trace/memory.h"
+#include "trace/memory_record.h"
 
 #include "nmi/nmi.h"
 #include "vmx/exit/exit.h"
@@ -39,7 +39,7 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-void memory_end_step(struct cpu *cpu)
+static inline void end_step(struct cpu *cpu)
 {
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
@@ -47,18 +47,22 @@ void memory_end_step(struct cpu *cpu)
     cpu->memory.row = cpu->handlers;
 }
 
-static void step_trap(struct cpu *cpu)
+void memory_end_step(struct cpu *cpu) { end_step(cpu); }
+
+static inline void trap(struct cpu *cpu)
 {
-    memory_end_step(cpu);
+    end_step(cpu);
     memory_record_publish(cpu);
 }
+
+static void step_trap(struct cpu *cpu) { trap(cpu); }
 
 static void give_up(struct cpu *cpu)
 {
     const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
     bool retired = cpu->memory.begun > 0 && record->rip != vmcs_read_natural(VMCS_GUEST_RIP);
 
-    memory_end_step(cpu);
+    end_step(cpu);
     if (retired) {
         memory_record_publish(cpu);
         return;
@@ -115,7 +119,7 @@ static inline void block(struct cpu *cpu, uint64_t qualification)
         keep_single_step(cpu);
 }
 
-void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
+static inline void begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 {
     vmcs_write_64(VMCS_EPT_POINTER, map);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
@@ -123,11 +127,13 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
     cpu->memory.row = row;
 }
 
-static inline uint32_t access_flags(uint64_t qualification)
+void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 {
-    return (qualification & EPT_VIOLATION_READ ? TRACE_READ : 0) |
-           (qualification & EPT_VIOLATION_WRITE ? TRACE_WRITE : 0);
+    begin_step(cpu, map, row);
 }
+
+/* The flags of a record are the exit qualification's bits. */
+_Static_assert(TRACE_READ == EPT_VIOLATION_READ && TRACE_WRITE == EPT_VIOLATION_WRITE, "they are");
 
 /* The half-open map lets reads pass: this is the write of the same instruction. */
 static void step_violation(struct cpu *cpu)
@@ -151,48 +157,68 @@ static void step_violation(struct cpu *cpu)
         return;
     }
     if (memory_wanted(cpu, gla, gpa))
-        memory_record_begin(cpu, access_flags(qualification), gla, gpa);
+        memory_record_begin(cpu, (uint32_t)(qualification & cpu->memory.recorded), gla, gpa);
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.open);
     block(cpu, qualification);
 }
 
+/* An event's delivery, a page walk, or, with a range of one process, another process. */
+static __attribute__((noinline)) bool unusual(const struct cpu *cpu, uint64_t qualification)
+{
+    return vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+           !(qualification & EPT_VIOLATION_TRANSLATED) ||
+           vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open;
+}
+
+/* An instruction's own access: its record, and the step. False, with nothing
+ * done: it is another kind. No general register but those that a call may change is looked at. */
+static inline __attribute__((always_inline)) bool plain_violation(struct cpu *cpu)
+{
+    const struct cpu_memory *m = &cpu->memory;
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    uint64_t map = m->open;
+
+    if (__builtin_expect(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+                             !(qualification & EPT_VIOLATION_TRANSLATED) || m->cr3 != 0, 0) &&
+        unusual(cpu, qualification))
+        return false;
+    uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
+    uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
+    if (!(qualification & EPT_VIOLATION_WRITE))
+        map = m->half_open;
+    if (__builtin_expect(memory_wanted(cpu, gla, gpa), 1) && qualification & m->recorded) {
+        struct trace_memory *record =
+            memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
+
+        if (__builtin_expect(record->tsc >= m->ends, 0)) {
+            memory_keep_nmi_blocked(cpu, qualification);
+            memory_stop(cpu);
+            return true;
+        }
+        if (__builtin_expect(memory_may_be_rep(record), 0) && map == m->open &&
+            memory_chunk(cpu, record))
+            return true;
+    }
+    begin_step(cpu, map, step_row);
+    block(cpu, qualification);
+    return true;
+}
+
 void memory_violation(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    if (plain_violation(cpu))
+        return;
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
 
-    if (__builtin_expect(m->cr3 != 0, 0) && vmcs_read_64(VMCS_EPT_POINTER) == m->open) {
-        exit_ept_violation(cpu); /* of another process */
-        return;
-    }
-    if (__builtin_expect(!(qualification & EPT_VIOLATION_TRANSLATED), 0)) {
-        if (memory_walk(cpu, qualification, gla, gpa) && vectoring & INTERRUPTION_VALID)
-            memory_event_again(cpu, vectoring);
-        return;
-    }
-    if (__builtin_expect(vectoring & INTERRUPTION_VALID, 0)) {
+    if (vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open)
+        exit_ept_violation(cpu); /* another process */
+    else if (qualification & EPT_VIOLATION_TRANSLATED)
         memory_event(cpu, vectoring, gla, gpa);
-        return;
-    }
-    bool write = qualification & EPT_VIOLATION_WRITE;
-    if (__builtin_expect(memory_wanted(cpu, gla, gpa), 1) &&
-        !(write && m->mode == MEMTRACE_READS && !(qualification & EPT_VIOLATION_READ))) {
-        struct trace_memory *record =
-            memory_record_begin(cpu, access_flags(qualification), gla, gpa);
-
-        if (__builtin_expect(record->tsc >= m->ends, 0)) {
-            memory_keep_nmi_blocked(cpu, qualification);
-            memory_stop(cpu);
-            return;
-        }
-        if (__builtin_expect(memory_may_be_rep(record), 0) && write && memory_chunk(cpu, record))
-            return;
-    }
-    memory_begin_step(cpu, write ? m->open : m->half_open, step_row);
-    block(cpu, qualification);
+    else if (memory_walk(cpu, qualification, gla, gpa) && vectoring & INTERRUPTION_VALID)
+        memory_event_again(cpu, vectoring);
 }
 
 void memory_step_setup(void)
@@ -207,26 +233,29 @@ void memory_step_setup(void)
 
 /* ---- the exit ---- */
 
-static inline exit_handler count_and_find(struct cpu *cpu)
+static void exit_whole(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
+    if (nmi_after_exit(cpu))
+        exit_nmi_work(cpu);
+    if (reason >= EXIT_REASON_COUNT)
         reason = EXIT_REASON_COUNT;
     cpu->exits[reason]++;
-    return cpu->memory.row[reason];
-}
-
-static __attribute__((noinline)) exit_handler memory_exit_with_nmi_work(struct cpu *cpu)
-{
-    exit_nmi_work(cpu);
-    return count_and_find(cpu);
+    cpu->memory.row[reason](cpu);
 }
 
 exit_handler memory_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return memory_exit_with_nmi_work(cpu);
-    return count_and_find(cpu);
+        return exit_whole;
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.row == step_row)
+        trap(cpu);
+    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.row != cpu->handlers ||
+             !plain_violation(cpu))
+        return exit_whole;
+    cpu->exits[reason]++;
+    return NULL;
 }

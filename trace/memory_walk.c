@@ -7,7 +7,7 @@
  * that may not be read get it opened for reads for good.
  * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
-#include "trace/memory.h"
+#include "trace/memory_record.h"
 
 #include "mm/paging.h"
 #include "vmx/exit/exit.h"

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The record of a memory access: begun at the violation, finished where the instruction has retired
+ * and memory has the new value. Until then no reader sees it, and it may be dropped. What each record
+ * takes is here, to be inlined; the rest is in memory_record.c.
+ */
+#pragma once
+
+#include "trace/memory.h"
+
+#define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
+
+/* Looks for the page of code. False: it is not mapped, or not the guest's memory. */
+bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);
+/* Code that goes on in another page; how many bytes of it are known. */
+unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code);
+/* The value of an access in the last bytes of a page. */
+void memory_finish_end_of_page(struct trace_memory *record);
+void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record);
+
+static inline struct trace_memory *memory_record_place(const struct cpu *cpu, unsigned n)
+{
+    struct trace_record *at = cpu->trace.record + (uint64_t)n * TRACE_MEMORY_FRAMES;
+    uint64_t capacity = (uint64_t)(cpu->trace.end - cpu->trace.first);
+
+    return (struct trace_memory *)(at < cpu->trace.end ? at : at - capacity);
+}
+
+/* The page is looked for anew where the guest has changed the entry that maps it. */
+static inline const struct code_page *memory_code_page(struct cpu *cpu, uint64_t cr3, uint64_t linear)
+{
+    struct code_page *page = &cpu->memory.code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
+
+    if (__builtin_expect(page->cr3 != cr3 || page->linear != linear, 0) ||
+        __builtin_expect(*page->entry != page->value, 0))
+        return memory_find_code(cpu, cr3, linear, page) ? page : NULL;
+    return page;
+}
+
+/* Up to 15 bytes of code at RIP; gives their number, 0 outside of IA-32e mode. */
+static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint64_t code[2])
+{
+    const struct code_page *page = memory_code_page(cpu, cr3, rip & ~(PAGE_SIZE - 1));
+    uint64_t offset = rip % PAGE_SIZE;
+
+    code[0] = code[1] = 0;
+    if (__builtin_expect(page == NULL, 0))
+        return 0;
+    if (__builtin_expect(offset > PAGE_SIZE - 2 * sizeof(*code), 0))
+        return memory_code_over_pages(cpu, cr3, rip, (uint8_t *)code);
+    const uint64_t *from = (const uint64_t *)(page->bytes + offset);
+    code[0] = from[0];
+    code[1] = from[1] & BITS(55, 0);
+    return CODE_BYTES;
+}
+
+/* Begins a record of the access in the next place of the ring. */
+static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags, uint64_t gla,
+                                         uint64_t gpa)
+{
+    struct trace_memory *record = memory_record_place(cpu, cpu->memory.begun++);
+    uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3), rip = vmcs_read_natural(VMCS_GUEST_RIP);
+    uint64_t code[2], *frames = (uint64_t *)record;
+
+    frames[0] = rdtsc();
+    frames[1] = rip;
+    frames[2] = (cr3 & BITS(47, 0)) | (uint64_t)TRACE_REASON_MEMORY << 48 | (uint64_t)flags << 56;
+    frames[3] = 0;
+    frames[4] = gla;
+    frames[5] = gpa;
+    uint64_t retired = cpu->memory.counter != TRACE_COUNTER_NONE ? rdmsr(IA32_FIXED_CTR0) : 0;
+    frames[6] = (retired & BITS(47, 0)) | (uint64_t)TRACE_REASON_MORE << 48 | 1ULL << 56;
+    uint64_t count = memory_code(cpu, cr3, rip, code);
+    frames[8] = code[0];
+    frames[9] = code[1] | count << 56;
+    frames[10] = (uint64_t)TRACE_REASON_MORE << 48 | 2ULL << 56;
+    return record;
+}
+
+/* FXSAVE, FXRSTOR, XSAVE, XRSTOR and XSAVEOPT are 0F AE, and XRSTORS, XSAVEC and XSAVES 0F C7, both
+ * behind a REX prefix or none; other instructions of these opcodes have one operand of a known
+ * size, and the reader sees which it is. SDM Vol. 2, "Opcode Map". */
+static inline bool memory_is_xstate(const struct trace_memory *record)
+{
+    uint64_t code = *(const uint64_t *)record->code;
+
+    if ((code & 0xf0) == 0x40)
+        code >>= 8;
+    return (code & 0xffff) == 0xae0f || (code & 0xffff) == 0xc70f;
+}
+
+static inline void memory_record_finish(struct cpu *cpu, struct trace_memory *record)
+{
+    const uint64_t *from = memory_at(record->gpa);
+
+    if (__builtin_expect(record->gpa % PAGE_SIZE <= PAGE_SIZE - 2 * sizeof(*from), 1)) {
+        record->value0 = from[0];
+        record->value1 = from[1];
+    } else {
+        memory_finish_end_of_page(record);
+    }
+    if (__builtin_expect(memory_is_xstate(record), 0))
+        memory_finish_xstate(cpu, record);
+}
+
+/* All that were begun happened: their values are what memory has now, and readers see them. */
+static inline void memory_record_publish(struct cpu *cpu)
+{
+    struct cpu_trace *trace = &cpu->trace;
+
+    for (unsigned begun = cpu->memory.begun; begun > 0; begun--) {
+        memory_record_finish(cpu, (struct trace_memory *)trace->record);
+        trace->record += TRACE_MEMORY_FRAMES;
+        if (__builtin_expect(trace->record == trace->end, 0))
+            trace->record = trace->first;
+        /* Behind the record: stores are seen in order. */
+        __atomic_store_n(&trace->ring->written, trace->ring->written + TRACE_MEMORY_FRAMES,
+                         __ATOMIC_RELEASE);
+    }
+    cpu->memory.begun = 0;
+}
