@@ -11,7 +11,8 @@
  */
 #include "mm/paging.h"
 #include "msr.h"
-#include "trace/memory.h"
+#include "nmi/nmi.h"
+#include "trace/memory_record.h"
 #include "vmx/exit/exit.h"
 
 #define OPEN_MAX 4 /* pages that an instruction writes */
@@ -53,48 +54,77 @@ static void lock_again(void)
     flush_guest_translations();
 }
 
-static void naive_violation(struct cpu *cpu)
+/* False: it is no memory of the guest's. */
+static bool violation(struct cpu *cpu)
 {
     uint64_t physical = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
 
-    if (unlocked_count == OPEN_MAX || memory_of_guest(cpu, physical) == NULL) {
-        exit_ept_violation(cpu);
-        return;
-    }
+    if (unlocked_count == OPEN_MAX || memory_of_guest(cpu, physical) == NULL)
+        return false;
     (void)memory_record_begin(cpu, TRACE_WRITE, vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS),
                               physical);
     uint64_t *entry = leaf_of(cpu, physical);
     *entry |= EPT_WRITE;
     unlocked[unlocked_count++] = entry;
     step(true);
+    return true;
 }
 
-static void naive_trap(struct cpu *cpu)
+static void roll_back(struct cpu *cpu)
+{
+    lock_again();
+    step(false);
+    cpu->memory.begun = 0;
+}
+
+static void trap(struct cpu *cpu)
 {
     const struct trace_memory *first = (const struct trace_memory *)cpu->trace.record;
     bool retired = (rdmsr(IA32_FIXED_CTR0) & BITS(47, 0)) != first->retired;
 
+    if (!retired && first->rip != vmcs_read_natural(VMCS_GUEST_RIP)) {
+        roll_back(cpu);
+        return;
+    }
     lock_again();
     step(false);
-    if (retired || first->rip == vmcs_read_natural(VMCS_GUEST_RIP))
-        memory_record_publish(cpu);
-    else
-        cpu->memory.begun = 0;
+    memory_record_publish(cpu);
+}
+
+static bool handled(struct cpu *cpu, uint32_t reason)
+{
+    if (reason == EXIT_REASON_EPT_VIOLATION)
+        return violation(cpu);
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && unlocked_count > 0) {
+        trap(cpu);
+        return true;
+    }
+    if (unlocked_count > 0)
+        roll_back(cpu);
+    return false;
+}
+
+static void with_nmi_work(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (nmi_after_exit(cpu))
+        exit_nmi_work(cpu);
+    cpu->exits[reason]++;
+    if (!handled(cpu, reason))
+        exit_ept_violation(cpu);
 }
 
 exit_handler __wrap_memory_exit(struct cpu *cpu)
 {
-    exit_handler handler = __real_memory_exit(cpu);
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    bool ours = reason == EXIT_REASON_EPT_VIOLATION || reason == EXIT_REASON_MONITOR_TRAP_FLAG;
 
-    if (reason == EXIT_REASON_EPT_VIOLATION)
-        return naive_violation;
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG)
-        return naive_trap;
-    if (unlocked_count > 0) {
-        lock_again();
-        step(false);
-        cpu->memory.begun = 0;
-    }
-    return handler;
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (ours && __builtin_expect(nmi_after_exit(cpu), 0))
+        return with_nmi_work;
+    if (!handled(cpu, reason))
+        return ours ? with_nmi_work : __real_memory_exit(cpu);
+    cpu->exits[reason]++;
+    return NULL;
 }
