@@ -135,12 +135,14 @@ struct code_page {
     const volatile uint64_t *entry; /* that maps it, and what was in it */
     uint64_t value;
     const uint8_t *bytes;
-};
+} __attribute__((aligned(64)));
 #define CODE_PAGES 16
 
 /* What memtrace= needs, see trace/memory.h. */
 struct cpu_memory {
     const exit_handler *row;          /* what handles the next exit */
+    uint32_t stage;                   /* STAGE_* of trace/memory.h: what the next exit may be */
+    bool plain;                       /* memory_exit() may do it by itself */
     uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
     uint32_t primary;                 /* the processor-based controls, no instruction being stepped */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
@@ -148,7 +150,7 @@ struct cpu_memory {
     uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
     uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
     uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
-    unsigned begun;                   /* records whose instruction has not retired */
+    uint32_t begun;                   /* records whose instruction has not retired */
     uint32_t event;                   /* being delivered again: its interruption information */
     uint64_t event_gla, event_gpa;    /* what its delivery touched */
     uint64_t debug;                   /* pending debug exceptions, before the step */

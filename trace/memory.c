@@ -67,6 +67,18 @@ static void exits_of_cr3(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
+/* What a step changes and puts back; and whether memory_exit() can do it by itself: one that NMIs are
+ * trapped for has other controls from exit to exit. */
+static void controls_changed(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+
+    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    m->plain = cpu->nmi.passthrough && m->cr3 == 0 && m->ends == ~0ULL &&
+               m->recorded & TRACE_WRITE;
+    m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
+}
+
 static exit_function memory_vmcall;
 static void set_rows(struct cpu *cpu);
 
@@ -104,7 +116,7 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     set_rows(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(true);
-    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    controls_changed(cpu);
     memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
     bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
     vmcs_write_natural(VMCS_HOST_RIP,
@@ -167,7 +179,7 @@ static void memory_vmcall(struct cpu *cpu)
     if (cpu->gpr[GPR_RAX] != HYPERCALL_MEMTRACE ||
         (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
         exit_vmcall(cpu);
-        cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+        controls_changed(cpu);
         return;
     }
     cpu->gpr[GPR_RAX] = (uint64_t)change(cpu);
@@ -179,13 +191,13 @@ static void memory_vmcall(struct cpu *cpu)
 static void memory_wbinvd(struct cpu *cpu)
 {
     exit_wbinvd(cpu);
-    cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    controls_changed(cpu);
 }
 
 static void memory_mwait(struct cpu *cpu)
 {
     exit_mwait(cpu);
-    cpu->memory.primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    controls_changed(cpu);
 }
 
 /* As with trace=flow the guest executes the MOV again. */

@@ -59,14 +59,25 @@ static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t g
     return (cpu->memory.cr3 != 0 ? gla : gpa) - cpu->memory.first < cpu->memory.bytes;
 }
 
-/* ---- memory_step.c: the exits ---- */
+/* ---- the exits ---- */
 
-/* Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that a call may
+/* What the next exit may be, where memory_exit() does it by itself. */
+enum memory_stage {
+    STAGE_WHOLE,   /* nothing is done there */
+    STAGE_CLOSED,  /* a violation of an instruction's write */
+    STAGE_STEPPED, /* its monitor trap flag */
+};
+/* memory_exit.c. Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that a call may
  * change. Gives what is to be called with all of them there; NULL: all is done. */
 exit_handler memory_exit(struct cpu *cpu);
+/* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
+ * trace. */
+#define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
+/* ---- memory_step.c ---- */
 /* The closed map for the guest; where the range is one process's and CR3 another's, the open one. */
 void memory_close(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;
+extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 void memory_step_setup(void); /* once or more */
 /* A step under this map, whose exits these handle; and its end, with the closed map again. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
@@ -91,11 +102,6 @@ void memory_event_setup(void); /* once or more */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
 /* memory_chunk.c: does iterations of a REP at once. False: it has to be stepped. */
 bool memory_chunk(struct cpu *cpu, struct trace_memory *record);
-/* Whether it is worth asking: REPNE, REP, or a prefix before them. */
-static inline bool memory_may_be_rep(const struct trace_memory *record)
-{
-    return (record->code[0] & 0xfe) == 0xf2 || record->code[0] == 0x66;
-}
 
 /* entry.asm: HOST_RIP, without and with mitigations. */
 extern const char memory_exit_entry[], memory_exit_entry_guarded[];

@@ -26,14 +26,24 @@ static inline struct trace_memory *memory_record_place(const struct cpu *cpu, un
     return (struct trace_memory *)(at < cpu->trace.end ? at : at - capacity);
 }
 
-/* The page is looked for anew where the guest has changed the entry that maps it. */
-static inline const struct code_page *memory_code_page(struct cpu *cpu, uint64_t cr3, uint64_t linear)
+static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, uint64_t linear)
 {
-    struct code_page *page = &cpu->memory.code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
+    return &cpu->memory.code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
+}
 
-    if (__builtin_expect(page->cr3 != cr3 || page->linear != linear, 0) ||
-        __builtin_expect(*page->entry != page->value, 0))
-        return memory_find_code(cpu, cr3, linear, page) ? page : NULL;
+/* The page has to be looked for anew where the guest has changed the entry that maps it. */
+static inline bool memory_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
+{
+    return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;
+}
+
+static inline const struct code_page *memory_code_page(struct cpu *cpu, uint64_t cr3,
+                                                       uint64_t linear)
+{
+    struct code_page *page = memory_code_slot(cpu, cr3, linear);
+
+    if (!memory_code_known(page, cr3, linear) && !memory_find_code(cpu, cr3, linear, page))
+        return NULL;
     return page;
 }
 
@@ -54,36 +64,47 @@ static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, 
     return CODE_BYTES;
 }
 
+/* Writes all of a record but the value. */
+static inline void memory_record_fill(const struct cpu *cpu, struct trace_memory *record,
+                                      uint64_t rip, uint64_t cr3, uint32_t flags, uint64_t gla,
+                                      uint64_t gpa, const uint64_t code[2], unsigned code_bytes)
+{
+    uint64_t *frame = (uint64_t *)record;
+
+    record->tsc = rdtsc();
+    record->rip = rip;
+    frame[2] = cr3; /* its highest bytes are written anew */
+    ((uint16_t *)record)[11] = (uint16_t)(TRACE_REASON_MEMORY | flags << 8);
+    frame[3] = 0;
+    record->gla = gla;
+    record->gpa = gpa;
+    frame[6] = cpu->memory.counter != TRACE_COUNTER_NONE ? rdmsr(IA32_FIXED_CTR0) : 0;
+    ((uint16_t *)record)[27] = TRACE_REASON_MORE | 1 << 8;
+    frame[8] = code[0];
+    frame[9] = code[1];
+    record->code_bytes = (uint8_t)code_bytes;
+    frame[10] = 0;
+    ((uint16_t *)record)[43] = TRACE_REASON_MORE | 2 << 8;
+}
+
 /* Begins a record of the access in the next place of the ring. */
-static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags, uint64_t gla,
-                                         uint64_t gpa)
+static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags,
+                                                       uint64_t gla, uint64_t gpa)
 {
     struct trace_memory *record = memory_record_place(cpu, cpu->memory.begun++);
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3), rip = vmcs_read_natural(VMCS_GUEST_RIP);
-    uint64_t code[2], *frames = (uint64_t *)record;
+    uint64_t code[2];
+    unsigned count = memory_code(cpu, cr3, rip, code);
 
-    frames[0] = rdtsc();
-    frames[1] = rip;
-    frames[2] = (cr3 & BITS(47, 0)) | (uint64_t)TRACE_REASON_MEMORY << 48 | (uint64_t)flags << 56;
-    frames[3] = 0;
-    frames[4] = gla;
-    frames[5] = gpa;
-    uint64_t retired = cpu->memory.counter != TRACE_COUNTER_NONE ? rdmsr(IA32_FIXED_CTR0) : 0;
-    frames[6] = (retired & BITS(47, 0)) | (uint64_t)TRACE_REASON_MORE << 48 | 1ULL << 56;
-    uint64_t count = memory_code(cpu, cr3, rip, code);
-    frames[8] = code[0];
-    frames[9] = code[1] | count << 56;
-    frames[10] = (uint64_t)TRACE_REASON_MORE << 48 | 2ULL << 56;
+    memory_record_fill(cpu, record, rip, cr3, flags, gla, gpa, code, count);
     return record;
 }
 
 /* FXSAVE, FXRSTOR, XSAVE, XRSTOR and XSAVEOPT are 0F AE, and XRSTORS, XSAVEC and XSAVES 0F C7, both
  * behind a REX prefix or none; other instructions of these opcodes have one operand of a known
  * size, and the reader sees which it is. SDM Vol. 2, "Opcode Map". */
-static inline bool memory_is_xstate(const struct trace_memory *record)
+static inline bool memory_is_xstate(uint64_t code)
 {
-    uint64_t code = *(const uint64_t *)record->code;
-
     if ((code & 0xf0) == 0x40)
         code >>= 8;
     return (code & 0xffff) == 0xae0f || (code & 0xffff) == 0xc70f;
@@ -99,7 +120,7 @@ static inline void memory_record_finish(struct cpu *cpu, struct trace_memory *re
     } else {
         memory_finish_end_of_page(record);
     }
-    if (__builtin_expect(memory_is_xstate(record), 0))
+    if (__builtin_expect(memory_is_xstate(*(const uint64_t *)record->code), 0))
         memory_finish_xstate(cpu, record);
 }
 

@@ -17,7 +17,7 @@
 #include "nmi/nmi.h"
 #include "vmx/exit/exit.h"
 
-static exit_handler step_row[EXIT_REASON_COUNT + 1];
+exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
 /* The controls change only where NMIs are trapped. */
 static uint32_t controls(const struct cpu *cpu)
@@ -39,30 +39,27 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-static inline void end_step(struct cpu *cpu)
+void memory_end_step(struct cpu *cpu)
 {
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, 0);
     cpu->memory.row = cpu->handlers;
+    cpu->memory.stage = cpu->memory.plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
-void memory_end_step(struct cpu *cpu) { end_step(cpu); }
-
-static inline void trap(struct cpu *cpu)
+static void step_trap(struct cpu *cpu)
 {
-    end_step(cpu);
+    memory_end_step(cpu);
     memory_record_publish(cpu);
 }
-
-static void step_trap(struct cpu *cpu) { trap(cpu); }
 
 static void give_up(struct cpu *cpu)
 {
     const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
     bool retired = cpu->memory.begun > 0 && record->rip != vmcs_read_natural(VMCS_GUEST_RIP);
 
-    end_step(cpu);
+    memory_end_step(cpu);
     if (retired) {
         memory_record_publish(cpu);
         return;
@@ -94,9 +91,6 @@ static void step_exception(struct cpu *cpu)
 
 /* ---- its beginning ---- */
 
-/* #DB is a trap here, and comes behind it. A machine check is the guest's own, as without a trace. */
-#define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
-
 /* Behind the instruction the single step of the guest's own traps as ever: the entry wants it to be
  * pending where something is blocked. */
 static __attribute__((noinline)) void keep_single_step(struct cpu *cpu)
@@ -119,17 +113,13 @@ static inline void block(struct cpu *cpu, uint64_t qualification)
         keep_single_step(cpu);
 }
 
-static inline void begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
+void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 {
     vmcs_write_64(VMCS_EPT_POINTER, map);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     cpu->memory.row = row;
-}
-
-void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
-{
-    begin_step(cpu, map, row);
+    cpu->memory.stage = STAGE_WHOLE;
 }
 
 /* The flags of a record are the exit qualification's bits. */
@@ -162,100 +152,54 @@ static void step_violation(struct cpu *cpu)
     block(cpu, qualification);
 }
 
-/* An event's delivery, a page walk, or, with a range of one process, another process. */
-static __attribute__((noinline)) bool unusual(const struct cpu *cpu, uint64_t qualification)
-{
-    return vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-           !(qualification & EPT_VIOLATION_TRANSLATED) ||
-           vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open;
-}
-
-/* An instruction's own access: its record, and the step. False, with nothing
- * done: it is another kind. No general register but those that a call may change is looked at. */
-static inline __attribute__((always_inline)) bool plain_violation(struct cpu *cpu)
+/* An instruction's own access: its record, and the step. */
+static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, uint64_t gla,
+                                     uint64_t gpa)
 {
     const struct cpu_memory *m = &cpu->memory;
-    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
-    uint64_t map = m->open;
+    uint64_t map = qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open;
 
-    if (__builtin_expect(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-                             !(qualification & EPT_VIOLATION_TRANSLATED) || m->cr3 != 0, 0) &&
-        unusual(cpu, qualification))
-        return false;
-    uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
-    uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
-    if (!(qualification & EPT_VIOLATION_WRITE))
-        map = m->half_open;
-    if (__builtin_expect(memory_wanted(cpu, gla, gpa), 1) && qualification & m->recorded) {
+    if (memory_wanted(cpu, gla, gpa) && qualification & m->recorded) {
         struct trace_memory *record =
             memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
 
-        if (__builtin_expect(record->tsc >= m->ends, 0)) {
+        if (record->tsc >= m->ends) {
             memory_keep_nmi_blocked(cpu, qualification);
             memory_stop(cpu);
-            return true;
+            return;
         }
-        if (__builtin_expect(memory_may_be_rep(record), 0) && map == m->open &&
-            memory_chunk(cpu, record))
-            return true;
+        if (map == m->open && memory_chunk(cpu, record))
+            return;
     }
-    begin_step(cpu, map, step_row);
+    memory_begin_step(cpu, map, memory_step_row);
     block(cpu, qualification);
-    return true;
 }
 
 void memory_violation(struct cpu *cpu)
 {
-    if (plain_violation(cpu))
-        return;
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
+    bool event = vectoring & INTERRUPTION_VALID;
 
     if (vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open)
-        exit_ept_violation(cpu); /* another process */
-    else if (qualification & EPT_VIOLATION_TRANSLATED)
+        exit_ept_violation(cpu); /* another process than the one that is traced */
+    else if (!(qualification & EPT_VIOLATION_TRANSLATED)) {
+        if (memory_walk(cpu, qualification, gla, gpa) && event)
+            memory_event_again(cpu, vectoring);
+    } else if (event)
         memory_event(cpu, vectoring, gla, gpa);
-    else if (memory_walk(cpu, qualification, gla, gpa) && vectoring & INTERRUPTION_VALID)
-        memory_event_again(cpu, vectoring);
+    else
+        violation_of_instruction(cpu, qualification, gla, gpa);
 }
 
 void memory_step_setup(void)
 {
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++)
-        step_row[reason] = step_other;
-    step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
-    step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
-    step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
+        memory_step_row[reason] = step_other;
+    memory_step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
+    memory_step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
+    memory_step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
     memory_event_setup();
-}
-
-/* ---- the exit ---- */
-
-static void exit_whole(struct cpu *cpu)
-{
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
-    if (nmi_after_exit(cpu))
-        exit_nmi_work(cpu);
-    if (reason >= EXIT_REASON_COUNT)
-        reason = EXIT_REASON_COUNT;
-    cpu->exits[reason]++;
-    cpu->memory.row[reason](cpu);
-}
-
-exit_handler memory_exit(struct cpu *cpu)
-{
-    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return exit_whole;
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.row == step_row)
-        trap(cpu);
-    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.row != cpu->handlers ||
-             !plain_violation(cpu))
-        return exit_whole;
-    cpu->exits[reason]++;
-    return NULL;
 }

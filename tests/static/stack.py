@@ -36,8 +36,7 @@ TRACE_WAYS_IN = [("trace_exit_entry", 0), ("trace_exit_entry_guarded", 0),
                  ("trace_gates", 6 * WORD)]
 MEMORY_ROWS = ["memory_vmcall", "memory_wbinvd", "memory_mwait", "memory_cr_access",
                "memory_violation"]
-TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o", "trace/memory_step.o",
-              "trace/memory_event.o", *MEMORY_ROWS]
+TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o", "exit_whole", *MEMORY_ROWS]
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
@@ -398,6 +397,8 @@ def with_trace():
     WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
     handlers = sorted({*INDIRECT["vmx/exit/entry.asm.o"], *TRACE_ROWS})
     INDIRECT["vmx/exit/entry.asm.o"] = INDIRECT["trace/entry.asm.o"] = handlers
+    INDIRECT["trace/memory_exit.o"] = sorted({*handlers, "trace/memory_step.o",
+                                              "trace/memory_event.o"} - {"exit_whole"})
     for steps in "memory_step", "memory_event": # what else ends a step has its own handler
         INDIRECT[f"trace/{steps}.o"] = ["vmx/exit/exit.o", *MEMORY_ROWS]
     INDIRECT["mm/guest_walk.o"] = sorted({*INDIRECT["mm/guest_walk.o"], "trace/memory_record.o"})

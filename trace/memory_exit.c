@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The exits of a write and of its step, as nearly all of them are: two at a traced write, so this is
+ * where each instruction counts. Nothing is called, so there are no registers to keep, and VMREAD and
+ * VMWRITE are not checked: the fields have been accessed before. What is in any way else is left, with
+ * nothing done, to the functions of memory_step.c, which do the same and the rest of it.
+ */
+#include "trace/memory_record.h"
+
+#include "nmi/nmi.h"
+
+#define REP_MASK 0xfe /* REPNE and REP */
+#define REP 0xf2
+#define XSTATE_ALIGNMENT 64 /* SDM Vol. 2, "XSAVE" */
+#define END_OF_PAGE 16
+
+static inline uint64_t field(uint32_t encoding)
+{
+    uint64_t value;
+    __asm__ volatile("vmread %1, %0" : "=r"(value) : "r"((uint64_t)encoding) : "cc");
+    return value;
+}
+
+static inline void set_field(uint32_t encoding, uint64_t value)
+{
+    __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
+}
+
+/* Everything that memory_step.c has to see to is no. */
+static inline bool begin(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+    const uint64_t kind =
+        EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE | EPT_VIOLATION_NMI_UNBLOCKING;
+    uint64_t qualification = field(VMCS_EXIT_QUALIFICATION);
+
+    if ((qualification & kind) != (EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE) ||
+        field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+        field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
+        return false;
+    uint64_t gpa = field(VMCS_GUEST_PHYSICAL_ADDRESS), rip = field(VMCS_GUEST_RIP);
+    uint64_t cr3 = field(VMCS_GUEST_CR3), offset = rip % PAGE_SIZE;
+    const struct code_page *page = memory_code_slot(cpu, cr3, rip);
+    if (gpa - m->first >= m->bytes || !memory_code_known(page, cr3, rip - offset) ||
+        offset > PAGE_SIZE - END_OF_PAGE)
+        return false;
+    const uint64_t *from = (const uint64_t *)(page->bytes + offset);
+    const uint64_t code[2] = {from[0], from[1]};
+    struct trace_memory *record = (struct trace_memory *)cpu->trace.record;
+    if ((code[0] & REP_MASK) == REP || gpa % PAGE_SIZE > PAGE_SIZE - END_OF_PAGE ||
+        (gpa % XSTATE_ALIGNMENT == 0 && memory_is_xstate(code[0])))
+        return false;
+    memory_record_fill(cpu, record, rip, cr3, (uint32_t)(qualification & m->recorded),
+                       field(VMCS_GUEST_LINEAR_ADDRESS), gpa, code, CODE_BYTES);
+    m->begun = 1;
+    set_field(VMCS_EPT_POINTER, m->open);
+    set_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
+    set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
+    set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+              (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
+    m->row = memory_step_row;
+    m->stage = STAGE_STEPPED;
+    return true;
+}
+
+static inline void end(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+    struct cpu_trace *trace = &cpu->trace;
+    struct trace_memory *record = (struct trace_memory *)trace->record;
+    const uint64_t *from = memory_at(record->gpa);
+
+    set_field(VMCS_EPT_POINTER, m->closed);
+    set_field(VMCS_PRIMARY_CONTROLS, m->primary);
+    set_field(VMCS_EXCEPTION_BITMAP, 0);
+    m->row = cpu->handlers;
+    m->stage = STAGE_CLOSED;
+    m->begun = 0;
+    record->value0 = from[0];
+    record->value1 = from[1];
+    trace->record += TRACE_MEMORY_FRAMES;
+    if (__builtin_expect(trace->record == trace->end, 0))
+        trace->record = trace->first;
+    /* Behind the record: stores are seen in order. */
+    __asm__ volatile("addq %1, %0" : "+m"(trace->ring->written) : "i"(TRACE_MEMORY_FRAMES) : "cc", "memory");
+}
+
+static void exit_whole(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (nmi_after_exit(cpu))
+        exit_nmi_work(cpu);
+    if (reason >= EXIT_REASON_COUNT)
+        reason = EXIT_REASON_COUNT;
+    cpu->exits[reason]++;
+    cpu->memory.row[reason](cpu);
+}
+
+exit_handler memory_exit(struct cpu *cpu)
+{
+    uint32_t reason;
+
+    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return exit_whole;
+    reason = (uint32_t)field(VMCS_EXIT_REASON);
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED)
+        end(cpu);
+    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.stage != STAGE_CLOSED ||
+             !begin(cpu))
+        return exit_whole;
+    cpu->exits[reason]++;
+    return NULL;
+}
