@@ -1,41 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The memory trace without its records: what is left is the price of the violation and the step.
- * That code is compiled once more, with these in the place of what writes records.
+ * The exits of a write are compiled once more, with nothing in the place of what writes a record.
  */
-#include "trace/level.h"
 #include "trace/memory_record.h"
 
 #include "nmi/nmi.h"
-#include "vmx/exit/exit.h"
 
-static inline struct trace_memory *begin_nothing(struct cpu *cpu)
+exit_handler with_records(struct cpu *cpu);
+exit_handler __wrap_memory_exit(struct cpu *cpu);
+
+#define memory_record_fill(cpu, record, ...) ((void)(record))
+#define memory_exit with_records
+#include "trace/memory_exit.c"
+
+static inline void end_without_record(struct cpu *cpu)
 {
-    cpu->memory.begun++;
-    return (struct trace_memory *)cpu->trace.record;
+    struct cpu_memory *m = &cpu->memory;
+
+    set_field(VMCS_EPT_POINTER, m->closed);
+    set_field(VMCS_PRIMARY_CONTROLS, m->primary);
+    set_field(VMCS_EXCEPTION_BITMAP, 0);
+    m->row = cpu->handlers;
+    m->stage = STAGE_CLOSED;
+    m->begun = 0;
 }
 
-static inline void publish_nothing(struct cpu *cpu)
+exit_handler __wrap_memory_exit(struct cpu *cpu)
 {
-    cpu->memory.begun = 0;
+    uint32_t reason;
+
+    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return exit_whole;
+    reason = (uint32_t)field(VMCS_EXIT_REASON);
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED)
+        end_without_record(cpu);
+    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.stage != STAGE_CLOSED ||
+             !begin(cpu))
+        return exit_whole;
+    cpu->exits[reason]++;
+    return NULL;
 }
-
-#define memory_record_begin(cpu, flags, gla, gpa) begin_nothing(cpu)
-#define memory_record_publish(cpu) publish_nothing(cpu)
-
-/* Its functions, under the names that the Makefile looks for. */
-#define memory_exit(cpu) __wrap_memory_exit(cpu)
-#define memory_violation(cpu) __wrap_memory_violation(cpu)
-#define memory_close(cpu, cr3) __wrap_memory_close(cpu, cr3)
-#define memory_begin_step(cpu, map, row) __wrap_memory_begin_step(cpu, map, row)
-#define memory_end_step(cpu) __wrap_memory_end_step(cpu)
-#define memory_step_setup(none) __wrap_memory_step_setup(none)
-
-exit_handler memory_exit(struct cpu *cpu);
-void memory_violation(struct cpu *cpu);
-void memory_close(struct cpu *cpu, uint64_t cr3);
-void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
-void memory_end_step(struct cpu *cpu);
-void memory_step_setup(void);
-
-#include "trace/memory_step.c"
