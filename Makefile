@@ -29,7 +29,10 @@ EFI = $(BUILD)/pmuvisor.efi
 # From the top down: calls go to a folder further right, or stay (tests/static/layers.py).
 FOLDERS = boot vmx/start trace guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
 LINKED = $(filter-out $(if $(filter 0,$(TRACE)),trace),$(FOLDERS))
-C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,$(LINKED))))
+# What of the other folders the traces alone use.
+FOR_TRACE = mm/ept_copy.c pmu/lend.c vmx/exit/deliver.c
+C_SOURCES = $(filter-out $(if $(filter 0,$(TRACE)),$(FOR_TRACE)),\
+              $(sort $(wildcard $(addsuffix /*.c,$(LINKED)))))
 ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LINKED))))
 # Hypercalls for tests, and nothing of them in any other build.
 ifeq ($(TEST),1)
@@ -81,7 +84,8 @@ help:
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
 # What runs once, before the guest or where a trace begins, is small rather than fast.
 $(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o: CFLAGS += -Os
-$(addprefix $(BUILD)/trace/,ring.o level.o memory.o memory_map.o): CFLAGS += -Os
+$(addprefix $(BUILD)/trace/,ring.o level.o memory.o memory_map.o) \
+    $(addprefix $(BUILD)/,mm/ept_copy.o pmu/lend.o): CFLAGS += -Os
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -64,6 +64,12 @@ struct cpu_pmu {
     unsigned trapped;                /* so many first rows of pmu/pmu_registers.c exit */
     const struct branch_records *records; /* NULL: none that are known here */
     bool pebs_switched;              /* PEBS is not isolated, see pmu/pebs.c */
+#ifdef TRACE
+    struct pmu_loan {
+        uint64_t value; /* what the guest had in IA32_FIXED_CTR0 */
+        bool enabled;   /* by IA32_PERF_GLOBAL_CTRL */
+    } loan;
+#endif
     /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */
     struct msr_entry guest_list[PMU_LIST], host_list[PMU_LIST];
 };
@@ -156,7 +162,6 @@ struct cpu_memory {
     uint64_t debug;                   /* pending debug exceptions, before the step */
     uint64_t ends;                    /* TSC; ~0: when the guest says so */
     uint32_t counter;                 /* TRACE_COUNTER_* */
-    uint64_t counter_was, counter_control;
     struct code_page code[CODE_PAGES];
 };
 #endif

@@ -10,50 +10,6 @@
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
 
-#define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
-#define COUNTER_ALL_RINGS 3ULL
-#define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
-
-/* ---- the counter: IA32_FIXED_CTR0 counts while the guest runs alone. The guest sees that it does;
- * where the guest uses it, what it counts is taken as it is. SDM Vol. 3, "Fixed-Function Performance
- * Counter Register ..."; paper 003 section 4.2.4 has it for its "timing". ---- */
-
-static void lend_counter(struct cpu *cpu)
-{
-    struct cpu_memory *m = &cpu->memory;
-    uint64_t control;
-
-    m->counter = TRACE_COUNTER_NONE;
-    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1))
-        return;
-    control = rdmsr(IA32_FIXED_CTR_CTRL);
-    m->counter = TRACE_COUNTER_GUEST;
-    if (control & COUNTER_FIELD)
-        return;
-    m->counter = TRACE_COUNTER_LENT;
-    m->counter_was = rdmsr(IA32_FIXED_CTR0);
-    m->counter_control = pmu_global_ctrl(cpu);
-    wrmsr(IA32_FIXED_CTR0, 0);
-    wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);
-    pmu_set_global_ctrl(cpu, m->counter_control | COUNTER_ENABLE);
-}
-
-static void give_counter_back(struct cpu *cpu)
-{
-    const struct cpu_memory *m = &cpu->memory;
-    uint64_t control;
-
-    if (m->counter != TRACE_COUNTER_LENT)
-        return;
-    control = rdmsr(IA32_FIXED_CTR_CTRL);
-    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS)
-        return; /* the guest has begun to use it */
-    wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
-    wrmsr(IA32_FIXED_CTR0, m->counter_was);
-    if (!(m->counter_control & COUNTER_ENABLE))
-        pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) & ~COUNTER_ENABLE);
-}
-
 /* ---- on and off ---- */
 
 static void exits_of_cr3(bool on)
@@ -93,7 +49,8 @@ void memory_stop(struct cpu *cpu)
     exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     vmcs_write_natural(VMCS_HOST_RIP, cpu->trace.plain_entry);
-    give_counter_back(cpu);
+    if (m->counter == TRACE_COUNTER_LENT)
+        pmu_give_counter_back(cpu);
     memory_map_leave();
     m->mode = MEMTRACE_OFF;
     cpu->trace.ring->memory = MEMTRACE_OFF;
@@ -112,7 +69,7 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
         m->mode = MEMTRACE_OFF;
         return result;
     }
-    lend_counter(cpu);
+    m->counter = pmu_lend_counter(cpu);
     set_rows(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(true);

@@ -43,7 +43,7 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical);
 /* The same, known to be the guest's: it has just accessed it. */
 static inline void *memory_at(uint64_t physical)
 {
-    return (void *)((1ULL << 46) + physical); /* half of root mode's lower half */
+    return (void *)(EPT_COPY_HOST_LIMIT + physical);
 }
 /* The closed map lets the page be read from now on: page walks have to. */
 void memory_map_let_read(struct cpu *cpu, uint64_t physical);
@@ -92,10 +92,6 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
 /* memory_event.c: an event whose delivery violated the closed map is delivered again, under the open
  * one, and its frame recorded. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
-/* The same under the map that there is, and without a record. */
-void memory_event_again(struct cpu *cpu, uint32_t vectoring);
-/* An exception that ended a step: the guest gets it, or what it becomes. */
-void memory_exception(struct cpu *cpu);
 void memory_event_setup(void); /* once or more */
 /* memory_walk.c: a page walk's own access, which is begun anew. False: the guest may not make it, and
  * has been told. */

@@ -8,31 +8,8 @@
  */
 #include "trace/memory_record.h"
 
-#include "nmi/nmi.h"
-#include "vmx/exit/exit.h"
-
 #define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP; and an error code */
 #define WORD 8
-
-static uint32_t type_of(uint32_t information)
-{
-    return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
-}
-
-void memory_event_again(struct cpu *cpu, uint32_t vectoring)
-{
-    if (vectoring & INTERRUPTION_ERROR_CODE)
-        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE,
-                      vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
-    if (type_of(vectoring) >= INTERRUPTION_TYPE_SOFTWARE)
-        vmcs_write_32(VMCS_ENTRY_INSTRUCTION_LENGTH, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
-    /* The NMI that was under way blocked others; so does its injection. */
-    if (type_of(vectoring) == INTERRUPTION_TYPE_NMI)
-        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-                      cpu->blocking & ~(uint32_t)BLOCKING_BY_NMI);
-    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION,
-                  vectoring & (uint32_t)(INTERRUPTION_VALID | BITS(11, 0)));
-}
 
 static void record_piece(struct cpu *cpu, uint64_t at, uint32_t bytes)
 {
@@ -100,12 +77,13 @@ static void event_violation(struct cpu *cpu)
 
 static void event_exception(struct cpu *cpu)
 {
-    if (type_of(vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION)) == INTERRUPTION_TYPE_NMI) {
+    if (interruption_type(vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION)) ==
+        INTERRUPTION_TYPE_NMI) {
         event_other(cpu);
         return;
     }
     memory_end_step(cpu);
-    memory_exception(cpu);
+    deliver_exception(cpu);
 }
 
 static exit_handler event_row[EXIT_REASON_COUNT + 1];
@@ -124,45 +102,6 @@ void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gp
     cpu->memory.event = vectoring;
     cpu->memory.event_gla = gla;
     cpu->memory.event_gpa = gpa;
-    memory_event_again(cpu, vectoring);
+    deliver_again(cpu, vectoring);
     memory_begin_step(cpu, cpu->memory.open, event_row);
-}
-
-/* What becomes of an exception that comes in the delivery of another. SDM Vol. 3, "Interrupt 8 -
- * Double Fault Exception (#DF)". */
-static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
-{
-    enum delivery_fault fault = delivery_fault(vectoring);
-    bool contributory = BIT(vector) & MAKES_DOUBLE_FAULT;
-
-    if (fault != DELIVERY_DOUBLE_FAULT)
-        return fault;
-    bool after_page_fault = (vectoring & INTERRUPTION_VECTOR) == VECTOR_PF;
-    if (vector == VECTOR_PF && !after_page_fault)
-        return DELIVERY_GP;
-    return contributory ? DELIVERY_DOUBLE_FAULT : DELIVERY_GP;
-}
-
-void memory_exception(struct cpu *cpu)
-{
-    uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
-    uint32_t vector = information & (uint32_t)INTERRUPTION_VECTOR;
-    enum delivery_fault fault = becomes(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION), vector);
-
-    if (fault == DELIVERY_SHUTDOWN)
-        exit_triple_fault(cpu);
-    /* The exit has not written it, nor will the entry. */
-    if (vector == VECTOR_PF)
-        write_cr2(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
-    if (fault == DELIVERY_DOUBLE_FAULT) {
-        inject_df();
-        return;
-    }
-    if (information & INTERRUPTION_ERROR_CODE)
-        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE,
-                      vmcs_read_32(VMCS_EXIT_INTERRUPTION_ERROR_CODE));
-    if (type_of(information) >= INTERRUPTION_TYPE_SOFTWARE)
-        vmcs_write_32(VMCS_ENTRY_INSTRUCTION_LENGTH, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
-    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION,
-                  information & (uint32_t)(INTERRUPTION_VALID | BITS(11, 0)));
 }

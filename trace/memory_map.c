@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The maps of the memory trace: copies of the guest's own map that deny accesses, and root mode's
- * own view of the guest's memory. All are made of a few pages of the pool, by one walk.
- *
- * Only write-back memory that the guest may write is ever denied: reading a device's register for
- * its value would do something.
+ * own view of the guest's memory, all of pages of the pool that are set aside at the start. Only
+ * write-back memory is ever denied: reading a device's register for its value would do something.
  */
 #include "trace/memory.h"
 
 #include "hypercall.h"
 #include "mm/paging.h"
 
-#define VIEW_FIRST 128 /* the entry of root mode's PML4 table, see memory_at() */
-#define VIEW_ENTRIES 128
 #define LEVEL_1G 3
-
-/* One copy under way. */
-struct copy {
-    uint64_t first, last;
-    uint64_t deny;   /* of EPT_RWX */
-    bool small;      /* in 4 KiB pages, so that one can be changed by itself later */
-    bool view;       /* entries of root mode's own tables instead */
-    bool page_1g;    /* of them */
-};
 
 static struct {
     uint64_t *page, *next, *end; /* of the pool: the first one of the maps, the next one, the end */
@@ -31,71 +18,6 @@ static struct {
     uint64_t first, bytes, cr3;
     int lock;
 } maps;
-
-static uint64_t *new_table(void)
-{
-    if (maps.next == maps.end)
-        return NULL;
-    uint64_t *table = maps.next;
-    maps.next += TABLE_ENTRIES;
-    for (unsigned i = 0; i < TABLE_ENTRIES; i++)
-        table[i] = 0;
-    return table;
-}
-
-static bool is_memory(uint64_t leaf)
-{
-    return leaf & EPT_WRITE && (leaf >> EPT_MEMORY_TYPE_SHIFT & 7) == MEMORY_WB;
-}
-
-static uint64_t copied(const struct copy *c, uint64_t leaf, unsigned level, bool inside)
-{
-    if (!c->view)
-        return inside ? leaf & ~c->deny : leaf;
-    return is_memory(leaf) ? (leaf & EPT_ADDRESS) | PTE_P | PTE_RW | PTE_A | PTE_D | PTE_XD |
-                                 (level > 1 ? PTE_PS : 0)
-                           : 0;
-}
-
-static bool has_to_split(const struct copy *c, unsigned level, uint64_t address, bool inside)
-{
-    uint64_t last = address + entry_span(level) - 1;
-
-    if (level == 1)
-        return false;
-    if (c->view)
-        return level == LEVEL_1G && !c->page_1g;
-    return inside && (c->small || address < c->first || last > c->last);
-}
-
-/* `from` and `to` may be the same table. */
-static bool copy_table(const uint64_t *from, uint64_t *to, unsigned level, uint64_t base,
-                       const struct copy *c)
-{
-    for (unsigned i = 0; i < TABLE_ENTRIES; i++) {
-        uint64_t entry = from[i], address = base + i * entry_span(level), *lower;
-
-        if (!(entry & EPT_RWX) || (c->view && level == TABLE_LEVELS && i >= VIEW_ENTRIES))
-            continue;
-        bool leaf = level == 1 || entry & EPT_PAGE;
-        bool inside = is_memory(entry) && address <= c->last &&
-                      address + entry_span(level) - 1 >= c->first;
-        if (leaf && !has_to_split(c, level, address, inside)) {
-            to[i] = copied(c, entry, level, inside);
-            continue;
-        }
-        lower = new_table();
-        if (lower == NULL)
-            return false;
-        const uint64_t *source = (const uint64_t *)(entry & EPT_ADDRESS);
-        for (unsigned j = 0; leaf && j < TABLE_ENTRIES; j++)
-            lower[j] = (entry & ~(level == 2 ? EPT_PAGE : 0)) + j * entry_span(level - 1);
-        if (!copy_table(leaf ? lower : source, lower, level - 1, address, c))
-            return false;
-        to[i] = (uint64_t)lower | (c->view ? PTE_P | PTE_RW | PTE_A : EPT_RWX);
-    }
-    return true;
-}
 
 static bool denies_reads(uint32_t mode) { return mode != MEMTRACE_WRITES; }
 
@@ -111,49 +33,34 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     return view + writes + (denies_reads(bi->options.memtrace) ? tables + ends + small : 0);
 }
 
-static uint64_t count_tables(const uint64_t *table, unsigned level)
-{
-    uint64_t count = 1;
-
-    for (unsigned i = 0; level > 1 && i < TABLE_ENTRIES; i++)
-        if (table[i] & EPT_RWX && !(table[i] & EPT_PAGE))
-            count += count_tables((const uint64_t *)(table[i] & EPT_ADDRESS), level - 1);
-    return count;
-}
-
 bool memory_map_setup(const struct cpu *cpu)
 {
-    const uint64_t *open = (const uint64_t *)cpu->ept_root;
-    uint64_t *root = (uint64_t *)cpu->host_cr3;
-    const struct copy view = {.last = ~0ULL, .view = true,
-                              .page_1g = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx &
-                                         CPUID_EXTENDED_1_EDX_PAGE_1G};
+    struct ept_copy view = {.as = EPT_COPY_HOST,
+                            .page_1g = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx &
+                                       CPUID_EXTENDED_1_EDX_PAGE_1G};
 
     if (maps.page != NULL) /* another processor was here */
         return true;
-    uint64_t pages = memory_map_pages(cpu->boot, count_tables(open, TABLE_LEVELS));
-    maps.next = page_alloc(pages);
-    if (maps.next == NULL)
+    uint64_t pages = memory_map_pages(cpu->boot, ept_tables(cpu->ept_root));
+    view.next = page_alloc(pages);
+    view.end = maps.end = view.next + pages * TABLE_ENTRIES;
+    if (view.next == NULL || !ept_copy_to_host(cpu->ept_root, &view, cpu->host_cr3))
         return false;
-    maps.end = maps.next + pages * TABLE_ENTRIES;
-    if (!copy_table(open, root + VIEW_FIRST, TABLE_LEVELS, 0, &view))
-        return false;
-    maps.page = maps.next;
+    maps.page = view.next;
     return true;
 }
 
-static uint64_t new_map(const struct cpu *cpu, uint64_t deny, bool small)
+static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as as)
 {
     const struct cpu_memory *m = &cpu->memory;
     bool linear = m->cr3 != 0;
-    const struct copy c = {.first = linear ? 0 : m->first, .deny = deny, .small = small,
-                           .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
-    uint64_t *root = new_table();
+    struct ept_copy c = {.as = as, .deny = deny, .next = maps.next, .end = maps.end,
+                         .first = linear ? 0 : m->first,
+                         .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
+    uint64_t root = ept_copy(cpu->ept_root, &c);
 
-    if (root == NULL ||
-        !copy_table((const uint64_t *)cpu->ept_root, root, TABLE_LEVELS, 0, &c))
-        return 0;
-    return (uint64_t)root | EPTP_WALK_4 | EPTP_MEMORY_WB;
+    maps.next = c.next;
+    return root != 0 ? root | EPTP_WALK_4 | EPTP_MEMORY_WB : 0;
 }
 
 static bool new_maps(const struct cpu *cpu)
@@ -165,9 +72,9 @@ static bool new_maps(const struct cpu *cpu)
     maps.first = cpu->memory.first;
     maps.bytes = cpu->memory.bytes;
     maps.cr3 = cpu->memory.cr3;
-    maps.half_open = mode == MEMTRACE_READS ? cpu->memory.open : new_map(cpu, EPT_WRITE, false);
+    maps.half_open = mode == MEMTRACE_READS ? cpu->memory.open : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
     maps.closed =
-        denies_reads(mode) ? new_map(cpu, EPT_READ | EPT_WRITE, true) : maps.half_open;
+        denies_reads(mode) ? new_map(cpu, EPT_READ | EPT_WRITE, EPT_COPY_SMALL) : maps.half_open;
     return maps.closed != 0 && maps.half_open != 0;
 }
 
@@ -216,8 +123,8 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
 {
     uint64_t bytes;
 
-    if (physical >= VIEW_ENTRIES * entry_span(TABLE_LEVELS) ||
-        !is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
+    if (physical >= EPT_COPY_HOST_LIMIT ||
+        !ept_is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
         return NULL;
     return memory_at(physical);
 }

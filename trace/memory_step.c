@@ -81,12 +81,12 @@ static void step_exception(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
 
-    if ((information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT == INTERRUPTION_TYPE_NMI) {
+    if (interruption_type(information) == INTERRUPTION_TYPE_NMI) {
         step_other(cpu);
         return;
     }
     give_up(cpu);
-    memory_exception(cpu);
+    deliver_exception(cpu);
 }
 
 /* ---- its beginning ---- */
@@ -187,7 +187,7 @@ void memory_violation(struct cpu *cpu)
         exit_ept_violation(cpu); /* another process than the one that is traced */
     else if (!(qualification & EPT_VIOLATION_TRANSLATED)) {
         if (memory_walk(cpu, qualification, gla, gpa) && event)
-            memory_event_again(cpu, vectoring);
+            deliver_again(cpu, vectoring);
     } else if (event)
         memory_event(cpu, vectoring, gla, gpa);
     else

@@ -20,6 +20,17 @@ exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
 /* refuse_access.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
 const char *inject_refusal(struct cpu *cpu);
 
+/* deliver.c. The event whose delivery an exit broke off, by its IDT-vectoring information: the next
+ * entry delivers it. */
+void deliver_again(struct cpu *cpu, uint32_t vectoring);
+/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came in
+ * the delivery of another. */
+void deliver_exception(struct cpu *cpu);
+static inline uint32_t interruption_type(uint32_t information)
+{
+    return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
+}
+
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
 /* Called from entry.asm after every exit, on this processor's root stack: bookkeeping and count;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * IA32_FIXED_CTR0 lent by the guest, to count the instructions that it retires: nothing counts in
+ * root mode. The guest can see that it counts. SDM Vol. 3, "Architectural Performance Monitoring
+ * Version 2".
+ */
+#include "pmu/pmu.h"
+
+#define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
+#define COUNTER_ALL_RINGS 3ULL
+#define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
+
+enum pmu_lent pmu_lend_counter(struct cpu *cpu)
+{
+    struct pmu_loan *loan = &cpu->pmu.loan;
+
+    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1))
+        return PMU_NO_COUNTER;
+    uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
+    if (control & COUNTER_FIELD)
+        return PMU_COUNTER_IN_USE;
+    loan->value = rdmsr(IA32_FIXED_CTR0);
+    loan->enabled = pmu_global_ctrl(cpu) & COUNTER_ENABLE;
+    wrmsr(IA32_FIXED_CTR0, 0);
+    wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);
+    pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) | COUNTER_ENABLE);
+    return PMU_COUNTER_LENT;
+}
+
+void pmu_give_counter_back(struct cpu *cpu)
+{
+    const struct pmu_loan *loan = &cpu->pmu.loan;
+    uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
+
+    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS)
+        return; /* the guest has begun to use it */
+    wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
+    wrmsr(IA32_FIXED_CTR0, loan->value);
+    if (!loan->enabled)
+        pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) & ~COUNTER_ENABLE);
+}
