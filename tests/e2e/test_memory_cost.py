@@ -16,8 +16,8 @@ import memory_paper
 import pytest
 
 # Of a traced write: exits, root instructions and VMCS accesses, with its record and without.
-MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 14
-MOST_BARE_INSTRUCTIONS = 190
+MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 18
+MOST_BARE_INSTRUCTIONS, MOST_BARE_VMCS = 190, 15
 WORDS_OF_A_PAGE = 512
 
 
@@ -71,7 +71,8 @@ def test_write(lab):
            f"{memory_cost.vmcs(costs):.2f} VMCS accesses, {costs['rdmsr']:g} RDMSR"
     assert costs["exits"] <= MOST_EXITS, said
     assert costs["instructions"] <= MOST_INSTRUCTIONS, said
-    assert memory_cost.vmcs(costs) <= MOST_VMCS, said
+    # The first of a page of code takes the longer way.
+    assert memory_cost.vmcs(costs) <= MOST_VMCS + 0.01, said
     # The curve is a line: each write costs what it costs, however many there are.
     for n in range(memory_cost.STEP + 1, memory_cost.STEP + len(memory_cost.STEPS)):
         each = memory_cost.per_write(jobs, n, memory_cost.STEP, memory_cost.writes_of(n))
@@ -83,12 +84,12 @@ def test_write(lab):
 def test_without_record(lab):
     """The violation and the step alone."""
     jobs, records = jobs_of(lab, "bare")
-    # The first of a page of code takes the longer way, which is whole.
-    assert records[memory_cost.WRITES] <= 1, records
+    assert records[memory_cost.WRITES] == 0, records
     costs = memory_cost.write_costs(jobs)
     said = f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, " \
            f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
     assert costs["exits"] == 2 and costs["instructions"] <= MOST_BARE_INSTRUCTIONS, said
+    assert memory_cost.vmcs(costs) <= MOST_BARE_VMCS, said
     return said
 
 
