@@ -30,8 +30,8 @@ static void controls_changed(struct cpu *cpu)
     struct cpu_memory *m = &cpu->memory;
 
     m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
-    m->plain = cpu->nmi.passthrough && m->cr3 == 0 && m->ends == ~0ULL &&
-               m->recorded & TRACE_WRITE;
+    m->plain = m->mode == MEMTRACE_WRITES && !cpu->boot->options.memtrace_exits && cpu->nmi.passthrough && m->cr3 == 0 &&
+               m->ends == ~0ULL && m->counter != TRACE_COUNTER_NONE;
     m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 

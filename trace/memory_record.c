@@ -71,19 +71,20 @@ unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uin
     return count;
 }
 
-/* What the area's header says behind the instruction. SDM Vol. 1, "XSAVE Header". */
+/* What the area's header says behind the instruction. XSAVEC may begin behind the area's first bytes,
+ * but within the first 64, to which an area is aligned. SDM Vol. 1, "XSAVE Area", "XSAVE Header". */
+#define XSAVE_ALIGNMENT 64
 #define XSTATE_BV 512
 #define XCOMP_BV 520
 void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record)
 {
-    const uint64_t *bv, *comp;
+    uint64_t area = record->gpa & ~(XSAVE_ALIGNMENT - 1ULL);
 
     record->flags |= TRACE_XSTATE;
     record->detail = (uint32_t)cpu->gpr[GPR_RAX];
-    if (record->gpa % PAGE_SIZE > PAGE_SIZE - XCOMP_BV - sizeof(*comp))
+    if (area % PAGE_SIZE > PAGE_SIZE - XCOMP_BV - sizeof(uint64_t))
         return; /* over the page's end: it may lie anywhere */
-    bv = memory_at(record->gpa + XSTATE_BV);
-    comp = memory_at(record->gpa + XCOMP_BV);
+    const uint64_t *bv = memory_at(area + XSTATE_BV), *comp = memory_at(area + XCOMP_BV);
     record->xstate = (*bv & BITS(23, 0)) | (*comp & BITS(22, 0)) << 24 | (*comp >> 63) << 47;
 }
 

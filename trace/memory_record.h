@@ -64,27 +64,46 @@ static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, 
     return CODE_BYTES;
 }
 
-/* Writes all of a record but the value. */
-static inline void memory_record_fill(const struct cpu *cpu, struct trace_memory *record,
-                                      uint64_t rip, uint64_t cr3, uint32_t flags, uint64_t gla,
-                                      uint64_t gpa, const uint64_t code[2], unsigned code_bytes)
+/* The parts of a record. Bytes 22 and 23 of each frame say which it is, and lie in the highest of a
+ * word that is written before them. */
+static inline void memory_record_mark(void *frame, uint32_t reason, uint32_t more)
+{
+    ((uint16_t *)frame)[11] = (uint16_t)(reason | more << 8);
+}
+
+static inline void memory_record_place_of(struct trace_memory *record, uint64_t rip, uint64_t cr3,
+                                          uint32_t flags)
 {
     uint64_t *frame = (uint64_t *)record;
 
-    record->tsc = rdtsc();
-    record->rip = rip;
-    frame[2] = cr3; /* its highest bytes are written anew */
-    ((uint16_t *)record)[11] = (uint16_t)(TRACE_REASON_MEMORY | flags << 8);
+    frame[1] = rip;
+    frame[2] = cr3;
+    memory_record_mark(frame, TRACE_REASON_MEMORY, flags);
     frame[3] = 0;
-    record->gla = gla;
-    record->gpa = gpa;
-    frame[6] = cpu->memory.counter != TRACE_COUNTER_NONE ? rdmsr(IA32_FIXED_CTR0) : 0;
-    ((uint16_t *)record)[27] = TRACE_REASON_MORE | 1 << 8;
-    frame[8] = code[0];
-    frame[9] = code[1];
-    record->code_bytes = (uint8_t)code_bytes;
-    frame[10] = 0;
-    ((uint16_t *)record)[43] = TRACE_REASON_MORE | 2 << 8;
+}
+
+static inline void memory_record_code(struct trace_memory *record, uint64_t low, uint64_t high,
+                                      unsigned bytes)
+{
+    uint64_t *frame = (uint64_t *)record + 8;
+
+    frame[0] = low;
+    frame[1] = high;
+    record->code_bytes = (uint8_t)bytes;
+    frame[2] = 0;
+    memory_record_mark(frame, TRACE_REASON_MORE, 2);
+}
+
+static inline void memory_record_time(struct trace_memory *record, bool counts)
+{
+    uint32_t *half = (uint32_t *)record, low = 0, high = 0;
+
+    __asm__ volatile("rdtsc" : "=a"(half[0]), "=d"(half[1]));
+    if (counts)
+        __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(IA32_FIXED_CTR0));
+    half[12] = low;
+    half[13] = high;
+    memory_record_mark(half + 8, TRACE_REASON_MORE, 1);
 }
 
 /* Begins a record of the access in the next place of the ring. */
@@ -96,7 +115,11 @@ static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t
     uint64_t code[2];
     unsigned count = memory_code(cpu, cr3, rip, code);
 
-    memory_record_fill(cpu, record, rip, cr3, flags, gla, gpa, code, count);
+    memory_record_place_of(record, rip, cr3, flags);
+    memory_record_code(record, code[0], code[1], count);
+    record->gla = gla;
+    record->gpa = gpa;
+    memory_record_time(record, cpu->memory.counter != TRACE_COUNTER_NONE);
     return record;
 }
 
