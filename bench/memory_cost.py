@@ -217,8 +217,9 @@ def plot(boots, translate, out):
     import matplotlib
     matplotlib.use("svg")
     from matplotlib import pyplot
-    shares = [10 ** (-5 + 4 * n / 60) for n in range(61)]
+    shares = [10 ** (-5 + 4 * n / 60) for n in range(0, 61, 2)]
     pyplot.rcParams["svg.hashsalt"] = "memory-cost" # the same picture each time
+    pyplot.rcParams["svg.fonttype"] = "none"
     figure, axes = pyplot.subplots(figsize=(8, 5))
     percents = [100 * part for part in shares]
     for column, jobs in boots.items():
@@ -236,9 +237,10 @@ def plot(boots, translate, out):
             axes.plot(percents, [host["instruction"] + part * host["write"] for part in shares],
                       style, color="0.6", label=f"QEMU's {mode}, host instructions")
     axes.set(xscale="log", yscale="log", xlabel="traced writes, % of instructions",
-             ylabel="times native")
+             ylabel="times native (QEMU: host instructions for one)")
     axes.legend()
-    figure.savefig(out, metadata={"Date": None})
+    axes.grid(alpha=0.3)
+    figure.savefig(out, metadata={"Date": None}, bbox_inches="tight")
 
 
 def main():
