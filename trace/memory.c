@@ -38,7 +38,7 @@ static void controls_changed(struct cpu *cpu)
 static exit_function memory_vmcall;
 static void set_rows(struct cpu *cpu);
 
-void memory_stop(struct cpu *cpu)
+static void stop(struct cpu *cpu)
 {
     struct cpu_memory *m = &cpu->memory;
 
@@ -62,8 +62,9 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
     m->mode = mode;
     m->ends = ends;
-    m->recorded = (mode != MEMTRACE_WRITES ? TRACE_READ : 0) |
-                  (mode != MEMTRACE_READS ? TRACE_WRITE : 0);
+    /* Of an instruction that reads and writes a processor may say that it writes alone, so reads has
+     * both, and the reader leaves out what does not read. */
+    m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
     int64_t result = memory_map_use(cpu);
     if (result != 0) {
         m->mode = MEMTRACE_OFF;
@@ -114,7 +115,7 @@ static int64_t change(struct cpu *cpu)
     if (mode != TRACE_ASK && (mode > m->most || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
         return HYPERCALL_E_SUPPORT;
     if (mode != TRACE_ASK && was != MEMTRACE_OFF)
-        memory_stop(cpu);
+        stop(cpu);
     if (mode != TRACE_ASK && mode != MEMTRACE_OFF) {
         if (!take_range(cpu, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->gpr[GPR_RSI])) {
             if (worth_a_line(cpu))
@@ -171,13 +172,30 @@ static void memory_cr_access(struct cpu *cpu)
     memory_close(cpu, value);
 }
 
+/* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the event
+ * is delivered once more. */
+static void timed_violation(struct cpu *cpu)
+{
+    if (rdtsc() < cpu->memory.ends) {
+        memory_violation(cpu);
+        return;
+    }
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
+    if (vectoring & INTERRUPTION_VALID)
+        deliver_again(cpu, vectoring);
+    else
+        memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    stop(cpu);
+}
+
 static void set_rows(struct cpu *cpu)
 {
     exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     cpu->handlers[EXIT_REASON_WBINVD] = memory_wbinvd;
     cpu->handlers[EXIT_REASON_MWAIT] = memory_mwait;
-    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = memory_violation;
+    cpu->handlers[EXIT_REASON_EPT_VIOLATION] =
+        cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;
     if (cpu->memory.cr3 != 0)
         cpu->handlers[EXIT_REASON_CR_ACCESS] = memory_cr_access;
     cpu->memory.row = cpu->handlers;

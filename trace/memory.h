@@ -23,8 +23,6 @@
 /* On the processor itself, with its ring: HYPERCALL_MEMTRACE, and memtrace_ms=. What lacks for it is
  * a line of the log, and the guest goes on without. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
-/* Ends it on this processor. In an exit's handler. */
-void memory_stop(struct cpu *cpu);
 
 /* ---- memory_map.c ---- */
 
