@@ -5,7 +5,8 @@
 # is empty, and with one that records them. Host time in TSC ticks, that of the loop alone; the
 # least of some runs, because whatever else runs here only adds. --instructions: host instructions
 # as well, of valgrind's callgrind: exact where a machine has no counters for them.
-# Usage: measure.py [--instructions] [--repeat N] [OUT.json]
+# --count measures nothing: it prints how often the plugin is called, and for how many writes.
+# Usage: measure.py [--instructions] [--count] [--repeat N] [OUT.json]
 # Default: build/e2e/memory-translate.json
 import argparse
 import glob
@@ -140,6 +141,7 @@ def run(repeat, with_instructions):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--count", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("out", nargs="?", default=OUT)
     asked = parser.parse_args()
@@ -151,6 +153,10 @@ def main():
         sys.exit("bench/translate/measure.py: build/kernel.bzImage is missing; run: "
                  "make test-kernel")
     subprocess.run([os.path.join(TOP, "bench", "translate", "build.sh"), BUILT], check=True)
+    if asked.count:
+        accesses, proof = which_accesses()
+        print(json.dumps({"calls": proof["calls"][accesses], "writes": proof["wanted"]}))
+        return
     made = run(asked.repeat, asked.instructions)
     os.makedirs(os.path.dirname(os.path.abspath(asked.out)), exist_ok=True)
     with open(asked.out, "w", encoding="ascii") as out:

@@ -128,13 +128,27 @@ def test_naive(lab):
            f"accesses, an INVEPT; REP STOS of a page: {words:.0f} records"
 
 
+def measure(*words):
+    done = subprocess.run([path("bench", "translate", "measure.py"), *words], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def translate(lab):
     out = os.path.join(lab.keep, memory_cost.TRANSLATE)
-    done = subprocess.run([path("bench", "translate", "measure.py"), "--instructions", "--repeat",
-                           "3", out], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    measure("--instructions", "--repeat", "3", out)
     with open(out, encoding="ascii") as source:
         return json.load(source)
+
+
+@pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs qemu-system-x86")
+def test_plugin():
+    """QEMU's plugin is called once for each write of the loop, and for no read."""
+    found = json.loads(measure("--count"))
+    # The guest's own start waits for the clock, and writes while it does.
+    assert abs(found["calls"] / found["writes"] - 1) < 0.01, found
+    return f"{found['calls']} calls for {found['writes']} writes"
 
 
 @pytest.mark.full
