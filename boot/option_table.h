@@ -43,6 +43,11 @@ enum option_kind {
            "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
            "single step. reads and all take 2 MiB for each GiB of memory. Not with trace=. off "   \
            "costs nothing.")                                                                       \
+    OPTION(memtrace_step, CHOICE, memtrace_exits, false, "blocked or exits",                       \
+           VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
+           "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \
+           "blocked: the processor's blocking by MOV SS. exits: an exit, for a processor that "    \
+           "does otherwise; a write then costs more.")                                             \
     OPTION(memtrace_ms, NUMBER, memtrace_ms, 0, "milliseconds from 0 (at a hypercall) to 10000",   \
            VALUES(NAME(NULL, MEMTRACE_MAX_MS)),                                                    \
            "Records accesses to all memory from the start on, for so long. 0: the guest asks, by " \

@@ -141,7 +141,8 @@ struct code_page {
     const volatile uint64_t *entry; /* that maps it, and what was in it */
     uint64_t value;
     const uint8_t *bytes;
-} __attribute__((aligned(64)));
+    uint64_t unused[3]; /* so that finding one takes a shift */
+};
 #define CODE_PAGES 16
 
 /* What memtrace= needs, see trace/memory.h. */
@@ -159,7 +160,8 @@ struct cpu_memory {
     uint32_t begun;                   /* records whose instruction has not retired */
     uint32_t event;                   /* being delivered again: its interruption information */
     uint64_t event_gla, event_gpa;    /* what its delivery touched */
-    uint64_t debug;                   /* pending debug exceptions, before the step */
+    uint64_t debug;                   /* before a step with TF: pending debug exceptions, */
+    uint32_t blocking;                /* and the interruptibility state */
     uint64_t ends;                    /* TSC; ~0: when the guest says so */
     uint32_t counter;                 /* TRACE_COUNTER_* */
     struct code_page code[CODE_PAGES];

@@ -58,6 +58,7 @@ struct options {
     uint32_t trace;          /* TRACE_* of trace_ring.h */
     uint32_t trace_ring_mib; /* of each processor's ring */
     uint32_t memtrace;       /* MEMTRACE_* of trace_ring.h: the most that can be asked for */
+    bool memtrace_exits;     /* memtrace_step=exits: interrupts and NMIs exit in a step */
     uint32_t memtrace_ms;    /* traces all memory from the start; 0: waits for the hypercall */
 #endif
     uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */

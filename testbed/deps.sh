@@ -16,14 +16,15 @@ lz4 zstd python3 patch"
     # QEMU/KVM, where nested VMX works.
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
-    # targets, static analysis, traces in CTF.
-    [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 qemu-system-x86 e2fsprogs spin clang
+    # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace.
+    [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone python3-matplotlib
+        qemu-system-x86 e2fsprogs spin clang
         libclang-rt-dev
         clang-tidy clang-format cppcheck"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
-    # Traces of exits as CTF, written and read.
-    [trace]="babeltrace2 python3-bt2 cpio"
+    # Traces as CTF, written and read; operands of traced instructions, pictures.
+    [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-matplotlib"
     # The pictures of docs/.
     [docs]="graphviz"
     # The second compiler and the linters (optional).

@@ -8,6 +8,10 @@
  * the preemption timer), and then the access did not happen: the record is dropped, the closed map
  * is back, and the instruction violates it again when it is tried again. An INIT may come behind
  * it: RIP tells.
+ *
+ * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way, for
+ * a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the length
+ * of a step: they end it, and come behind the exit, under the closed map.
  * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
  * "Checks on Guest Non-Register State".
  */
@@ -15,6 +19,7 @@
 #include "trace/memory_record.h"
 
 #include "nmi/nmi.h"
+#include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
 
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
@@ -39,8 +44,19 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
+/* Where NMIs are trapped they exit anyhow. */
+static void events_exit(const struct cpu *cpu, bool on)
+{
+    uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
+    uint32_t bits = PIN_EXTERNAL_INTERRUPT_EXITING | (cpu->nmi.passthrough ? PIN_NMI_EXITING : 0);
+
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, on ? pin | bits : pin & ~bits);
+}
+
 void memory_end_step(struct cpu *cpu)
 {
+    if (cpu->boot->options.memtrace_exits)
+        events_exit(cpu, false);
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, 0);
@@ -65,8 +81,11 @@ static void give_up(struct cpu *cpu)
         return;
     }
     cpu->memory.begun = 0;
-    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
+    /* Blocking by MOV SS may stay: the instruction is tried again. With TF the entry wants BS too. */
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) {
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->memory.blocking);
         vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, cpu->memory.debug);
+    }
 }
 
 static void step_other(struct cpu *cpu)
@@ -77,39 +96,62 @@ static void step_other(struct cpu *cpu)
     cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
 }
 
+/* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c does
+ * with one that root mode took. */
+static void step_interrupt(struct cpu *cpu) { give_up(cpu); }
+
+static void step_nmi(struct cpu *cpu)
+{
+    give_up(cpu);
+    if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
+        !nmi_guest_merged(cpu))
+        return;
+    pmu_freeze_as_guest(cpu);
+    (void)nmi_forward(cpu);
+}
+
 static void step_exception(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
 
-    if (interruption_type(information) == INTERRUPTION_TYPE_NMI) {
+    if (interruption_type(information) != INTERRUPTION_TYPE_NMI) {
+        give_up(cpu);
+        deliver_exception(cpu);
+    } else if (cpu->nmi.passthrough) {
+        step_nmi(cpu);
+    } else {
         step_other(cpu);
-        return;
     }
-    give_up(cpu);
-    deliver_exception(cpu);
 }
 
 /* ---- its beginning ---- */
 
 /* Behind the instruction the single step of the guest's own traps as ever: the entry wants it to be
  * pending where something is blocked. */
-static __attribute__((noinline)) void keep_single_step(struct cpu *cpu)
+static void keep_single_step(struct cpu *cpu)
 {
-    cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    if (cpu->memory.row != memory_step_row) { /* else the step has begun before */
+        cpu->memory.blocking = cpu->blocking;
+        cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    }
     if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
         vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
                            cpu->memory.debug | PENDING_DEBUG_BS);
 }
 
 /* `qualification` tells of an IRET that had unblocked NMIs before it violated the map. */
-static inline void block(struct cpu *cpu, uint64_t qualification)
+static void block(struct cpu *cpu, uint64_t qualification)
 {
     uint32_t blocking = cpu->blocking & ~(uint32_t)BLOCKING_BY_STI;
 
+    if (cpu->boot->options.memtrace_exits) {
+        memory_keep_nmi_blocked(cpu, qualification);
+        return;
+    }
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         blocking |= BLOCKING_BY_NMI;
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, blocking | BLOCKING_BY_MOV_SS);
-    if (__builtin_expect(vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF, 0))
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         keep_single_step(cpu);
 }
 
@@ -120,6 +162,8 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     cpu->memory.row = row;
     cpu->memory.stage = STAGE_WHOLE;
+    if (cpu->boot->options.memtrace_exits && row == memory_step_row)
+        events_exit(cpu, true);
 }
 
 /* The flags of a record are the exit qualification's bits. */
@@ -163,16 +207,11 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
         struct trace_memory *record =
             memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
 
-        if (record->tsc >= m->ends) {
-            memory_keep_nmi_blocked(cpu, qualification);
-            memory_stop(cpu);
-            return;
-        }
         if (map == m->open && memory_chunk(cpu, record))
             return;
     }
-    memory_begin_step(cpu, map, memory_step_row);
     block(cpu, qualification);
+    memory_begin_step(cpu, map, memory_step_row);
 }
 
 void memory_violation(struct cpu *cpu)
@@ -201,5 +240,6 @@ void memory_step_setup(void)
     memory_step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
     memory_step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
     memory_step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
+    memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = step_interrupt;
     memory_event_setup();
 }

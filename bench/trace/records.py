@@ -16,7 +16,10 @@ RECORD = struct.Struct("<QQQII")       # struct trace_record; its third word hol
 VERSION = 1
 CAPACITY_MAX = 1 << 32
 FILE_MAGIC = b"PMUtrcfl"
+RING_MEMORY = struct.Struct("<4xIQ")   # the same, behind it: what memory's records have besides
 FILE = struct.Struct("<8sIIQII24x")    # struct trace_file
+FILE_MEMORY = struct.Struct("<4xIQQ")  # the same, at its last three words
+FILE_MEMORY_AT = 32
 CHUNK_MAGIC = b"PMUchunk"
 CHUNK = struct.Struct("<8sIIQQ")       # struct trace_chunk
 
@@ -33,6 +36,10 @@ class Trace:
     processors: dict = dataclasses.field(default_factory=dict)  # APIC ID -> [Record], in order
     gaps: dict = dataclasses.field(default_factory=dict)  # APIC ID -> {index: lost before it}
     complaints: list = dataclasses.field(default_factory=list)
+    # Of memory accesses: TRACE_COUNTER_*, pages whose reads are not seen, XCR0 (0: not known).
+    counter: int = 0
+    unread: int = 0
+    xcr0: int = 0
 
     @property
     def lost(self):
@@ -53,12 +60,16 @@ def record(data, at):
     return Record(tsc, rip, word & (1 << 48) - 1, word >> 48 & 0xff, word >> 56, detail, root_time)
 
 
-def read(path):
-    """Takes the path of a trace file, or of memory with rings in it. Gives a Trace. Raises BadRecords
-    where nothing in it is one of the two, OSError where it cannot be read."""
+def read(path, unpack=record):
+    """Takes the path of a trace file, or of memory with rings in it, and what makes a record of bytes
+    and an offset. Gives a Trace. Raises BadRecords where nothing in it is one of the two, OSError
+    where it cannot be read."""
     with open(path, "rb") as source:
         data = source.read()
-    trace = read_file(data, path) if data.startswith(FILE_MAGIC) else read_rings(data, path)
+    trace = read_file(data, path, unpack) if data.startswith(FILE_MAGIC) else \
+        read_rings(data, path, unpack)
+    if unpack is not record:
+        return trace
     for processor, found in trace.processors.items():
         backwards = sum(later.tsc < earlier.tsc for earlier, later in zip(found, found[1:]))
         if backwards:
@@ -69,7 +80,7 @@ def read(path):
 
 # ---- the file of the guest's tool ----
 
-def read_file(data, path="?"):
+def read_file(data, path="?", unpack=record):
     """Takes the bytes of a trace file; gives a Trace. Raises BadRecords."""
     if len(data) < FILE.size:
         raise BadRecords(f"{path}: found {len(data)} bytes, wanted a header of {FILE.size}; the run "
@@ -78,15 +89,16 @@ def read_file(data, path="?"):
     if (version, record_bytes) != (VERSION, RECORD.size):
         raise BadRecords(f"{path}: found version {version} with records of {record_bytes} bytes, "
                          f"wanted {VERSION} and {RECORD.size}; read it by the tools it came with")
-    trace = Trace(tsc_khz, level)
+    counter, unread, xcr0 = FILE_MEMORY.unpack_from(data, FILE_MEMORY_AT)
+    trace = Trace(tsc_khz, level, counter=counter, unread=unread, xcr0=xcr0)
     following = {} # APIC ID -> the number of the record that comes next
     at = FILE.size
     while at < len(data):
-        at = read_chunk(trace, data, at, path, following)
+        at = read_chunk(trace, data, at, path, following, unpack)
     return trace
 
 
-def read_chunk(trace, data, at, path, following):
+def read_chunk(trace, data, at, path, following, unpack=record):
     """Adds the chunk at an offset. Gives where the next one is. What lies before it and was neither
     read nor counted by the writer was in a damaged chunk: the records' numbers tell."""
     if len(data) - at < CHUNK.size or not data.startswith(CHUNK_MAGIC, at):
@@ -105,7 +117,7 @@ def read_chunk(trace, data, at, path, following):
     end = min(at + count * RECORD.size, next_chunk(data, at))
     whole = (end - at) // RECORD.size
     found = trace.processors.setdefault(processor, [])
-    found += (record(data, at + i * RECORD.size) for i in range(whole))
+    found += (unpack(data, at + i * RECORD.size) for i in range(whole))
     following[processor] = first + whole
     if whole < count and end == len(data):
         trace.complaints.append(f"{path}: cut off in the chunk of processor {processor} from record "
@@ -134,23 +146,23 @@ def skip_damage(trace, data, at, path):
 
 # ---- memory with rings ----
 
-def read_rings(data, path="?"):
+def read_rings(data, path="?", unpack=record):
     """Takes bytes of memory, from the start of a page; gives a Trace of the rings in it. Raises
     BadRecords."""
     trace = Trace()
     rings = 0
     at = data.find(RING_MAGIC)
     while at >= 0:
-        if at % PAGE == 0 and at + RING.size <= len(data):
-            rings += read_ring(trace, data, at, path)
+        if at % PAGE == 0 and at + RING.size + RING_MEMORY.size <= len(data):
+            rings += read_ring(trace, data, at, path, unpack)
         at = data.find(RING_MAGIC, at + 1)
     if rings == 0:
         raise BadRecords(f"{path}: found neither a trace file nor a ring in its pages, wanted one of "
-                         "them; was it recorded with trace=exits or trace=flow?")
+                         "them; was it recorded with trace= or memtrace=?")
     return trace
 
 
-def read_ring(trace, data, at, path):
+def read_ring(trace, data, at, path, unpack=record):
     """Adds one ring; gives whether it is one. The record that is being written is left out: where the
     ring has wrapped, it is the oldest one's place."""
     _, version, record_bytes, capacity, written, processor, level, tsc_khz = \
@@ -161,6 +173,9 @@ def read_ring(trace, data, at, path):
         return False
     trace.tsc_khz = trace.tsc_khz or tsc_khz
     trace.level = max(trace.level, level)
+    counter, unread = RING_MEMORY.unpack_from(data, at + RING.size)
+    trace.counter = max(trace.counter, counter)
+    trace.unread = max(trace.unread, unread)
     first = max(0, written - (capacity - 1))
     trace.add_loss(processor, first)
     found = trace.processors.setdefault(processor, [])
@@ -171,7 +186,7 @@ def read_ring(trace, data, at, path):
         if number % capacity < there:
             trace.add_loss(processor, cut)
             cut = 0
-            found.append(record(data, start + number % capacity * RECORD.size))
+            found.append(unpack(data, start + number % capacity * RECORD.size))
         else:
             cut += 1
     trace.add_loss(processor, cut)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# operand.py: how many bytes an instruction accesses in memory, by capstone (Debian's
+# python3-capstone) and, where that has no word or the wrong one, by the SDM's. Whether it reads or
+# writes the record knows from the processor; of capstone's answers only the sizes are used.
+import collections
+import functools
+
+import xstate
+
+NEEDS = "python3-capstone is missing for this Python; install it, and use /usr/bin/python3"
+CODE_BYTES = 15
+
+# `bytes`: of one read or of one write; 0: not known, and `why` says why. `family`: of xstate.py.
+Operand = collections.namedtuple("Operand", "text length read write why family")
+
+
+class NoDecoder(Exception):
+    """The text says what to install."""
+
+
+STACK = 8            # of 64-bit mode, whatever REX.W says
+# Of one operand where capstone has none or another: mnemonic -> bytes.
+SIZES = {
+    "xlatb": 1, "comiss": 4, "ucomiss": 4, "vcomiss": 4, "vucomiss": 4, "comisd": 8, "ucomisd": 8,
+    "vcomisd": 8, "vucomisd": 8, "fnstsw": 2, "lar": 2, "lsl": 2, "verr": 2, "verw": 2, "sldt": 2,
+    "str": 2, "smsw": 2, "lmsw": 2, "lldt": 2, "ltr": 2, "sgdt": 10, "sidt": 10, "lgdt": 10,
+    "lidt": 10, "invpcid": 16, "invept": 16, "invvpid": 16}
+FAR = ("lcall", "ljmp", "lss", "lfs", "lgs")
+# Segment registers' loads set the accessed bit of a descriptor: its size the processor does not say.
+LOADS_SEGMENTS = (*FAR, "retf", "retfq", "iret", "iretd", "iretq", "ltr")
+CACHE = ("clflush", "clflushopt", "clwb", "cldemote", "prefetch")
+IRET_WORDS = 5
+FPU_ENVIRONMENT, FPU_STATE = (28, 14), (108, 94)  # SDM Vol. 1, "x87 FPU Control Instructions"
+ENVIRONMENT = ("fnstenv", "fldenv")
+STATE = ("fnsave", "frstor")
+STACK_ONLY = ("push", "pushf", "pushfq", "call", "enter")
+FROM_STACK = ("pop", "popf", "popfq", "ret", "leave")
+PREFIX_OPERAND = 0x66
+REX_W = 8
+
+
+@functools.cache
+def decoder():
+    try:
+        import capstone
+        from capstone import x86_const
+    except ImportError:
+        raise NoDecoder(NEEDS) from None
+    found = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    found.detail = True
+    segments = {getattr(x86_const, f"X86_REG_{name}S") for name in "CDEFGS"}
+    return found, x86_const, segments
+
+
+@functools.lru_cache(1 << 16)
+def decode(code):
+    """Takes the bytes at RIP, of 64-bit mode. Gives an Operand. Raises NoDecoder."""
+    found = next(decoder()[0].disasm(code, 0, 1), None)
+    if found is None:
+        return Operand("", 0, 0, 0, "not decoded" if len(code) == CODE_BYTES else
+                       "its code is not known", None)
+    text = f"{found.mnemonic} {found.op_str}".strip()
+    words = found.mnemonic.split()
+    name = words[-1]
+    family = xstate.family(name)
+    if family:
+        return Operand(text, found.size, 0, 0, None, family)
+    why = several(found, name)
+    read, write = (0, 0) if why else sizes(found, name)
+    if not why and not read and not write:
+        why = f"{name}: no operand in memory"
+    return Operand(text, found.size, read, write, why, None)
+
+
+def several(found, name):
+    """Gives why one size cannot be said of it, or None."""
+    if "{k" in found.op_str or "maskmov" in name or "gather" in name or "scatter" in name:
+        return f"{name}: masked"
+    if name.startswith(CACHE):
+        return f"{name}: no data"
+    if name == "enter" and found.operands[1].imm & 31:
+        return "enter: several words"
+    return None
+
+
+def far_bytes(found):
+    """A far pointer: SDM Vol. 2, "CALL" and "JMP", m16:16, m16:32, m16:64."""
+    if found.rex & REX_W:
+        return 10
+    return 4 if found.prefix[2] == PREFIX_OPERAND else 6
+
+
+def sizes(found, name):
+    """Gives the bytes of a read and of a write; 0: there is none, or its size is not known."""
+    _, const, segments = decoder()
+    short = found.prefix[2] == PREFIX_OPERAND
+    memory = [operand.size for operand in found.operands if operand.type == const.X86_OP_MEM]
+    word = 2 if short and name not in ("call", "ret") else STACK
+    if name in ("iret", "iretd", "iretq"):
+        return IRET_WORDS * (8 if name == "iretq" else 2 if short else 4), 0
+    if name in FAR:
+        return (far_bytes(found) if memory else 0), 0
+    if name in ENVIRONMENT or name in STATE:
+        size = (FPU_ENVIRONMENT if name in ENVIRONMENT else FPU_STATE)[short]
+        return size, size
+    if name in STACK_ONLY:
+        return (word if memory and name in ("push", "call") else 0), word
+    if name in FROM_STACK:
+        return word, (word if memory else 0)
+    if name == "mov" and any(operand.type == const.X86_OP_REG and operand.reg in segments
+                             for operand in found.operands):
+        return (2, 2) if memory else (0, 0)
+    size = SIZES.get(name, memory[0] if memory else 0)
+    if name == "punpckldq" or name == "punpcklwd" or name == "punpcklbw":
+        size = min(size, 4) if "mm" in found.op_str and "xmm" not in found.op_str else size
+    return size, size
