@@ -20,6 +20,8 @@ RING_MEMORY = struct.Struct("<4xIQ")   # the same, behind it: what memory's reco
 FILE = struct.Struct("<8sIIQII24x")    # struct trace_file
 FILE_MEMORY = struct.Struct("<4xIQQ")  # the same, at its last three words
 FILE_MEMORY_AT = 32
+TRACE_MEMORY = 3                       # a ring's level
+WRITING_MEMORY = 6                     # records (frames) that may be half written there
 CHUNK_MAGIC = b"PMUchunk"
 CHUNK = struct.Struct("<8sIIQQ")       # struct trace_chunk
 
@@ -176,7 +178,7 @@ def read_ring(trace, data, at, path, unpack=record):
     counter, unread = RING_MEMORY.unpack_from(data, at + RING.size)
     trace.counter = max(trace.counter, counter)
     trace.unread = max(trace.unread, unread)
-    first = max(0, written - (capacity - 1))
+    first = max(0, written - (capacity - (WRITING_MEMORY if level == TRACE_MEMORY else 1)))
     trace.add_loss(processor, first)
     found = trace.processors.setdefault(processor, [])
     start = at + PAGE
