@@ -141,7 +141,8 @@ struct code_page {
     const volatile uint64_t *entry; /* that maps it, and what was in it */
     uint64_t value;
     const uint8_t *bytes;
-} __attribute__((aligned(64)));
+    uint64_t unused[3]; /* so that finding one takes a shift */
+};
 #define CODE_PAGES 16
 
 /* What memtrace= needs, see trace/memory.h. */

@@ -69,6 +69,7 @@
 #define IA32_MCG_CAP 0x179
 #define MCG_CAP_COUNT BITS(7, 0)
 #define IA32_MCG_STATUS 0x17a
+#define MCG_STATUS_MCIP BIT(2) /* machine check in progress */
 #define IA32_PERFEVTSEL0 0x186
 #define EVTSEL_OS BIT(17)
 #define EVTSEL_INT BIT(20)

@@ -136,6 +136,7 @@ struct table_register {
 #define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)
 #define CPUID_1_EDX_DS BIT(21) /* debug store: BTS and PEBS */
 #define CPUID_1_EDX_MTRR BIT(12)
+#define CPUID_1_EDX_MCA BIT(14) /* machine-check architecture */
 #define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* there is a leaf 23H */
 #define CPUID_7_EBX_PT BIT(25)
 #define CPUID_7_EBX_RTM BIT(11)

@@ -136,7 +136,6 @@ void trace_flow_controls(bool on)
  * 0, no shadow stack), but for #MC: its gate looks which of the two it is, on #MC's own stack.
  * Where there is no machine-check architecture to ask, it stays what it is. */
 #define GATE_IST BITS(34, 32)
-#define CPUID_1_EDX_MCA BIT(14)
 bool trace_flow_gates(void)
 {
     uint64_t *gates = page_alloc(1);

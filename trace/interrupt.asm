@@ -10,6 +10,8 @@
 bits 64
 default rel
 
+%include "offsets.inc"
+
 extern exception_stubs
 
 section .text
@@ -26,12 +28,9 @@ trace_take_interrupt:
     cli
     ret
 
-%define VECTOR_MC 18
 %define STUB_BYTES 16           ; of exception_stubs, vmx/root/fault.asm
 %define FRAME_RFLAGS_IF 17      ; the byte of the interrupted RFLAGS that has IF
 %define IF_OF_BYTE 2
-%define MCG_STATUS 0x17a
-%define MCG_STATUS_MCIP 4
 
 ; 8 bytes each: PUSH of a sign-extended byte, and a near jump.
 %assign v VECTOR_FIRST
@@ -67,7 +66,7 @@ interrupt_or_machine_check:
     test byte [rsp + FRAME_RFLAGS_IF], IF_OF_BYTE
     jz .machine_check
     mov r8, rdx
-    mov ecx, MCG_STATUS
+    mov ecx, IA32_MCG_STATUS
     rdmsr
     mov rdx, r8
     test al, MCG_STATUS_MCIP

@@ -27,7 +27,7 @@ void trace_flow_rows(struct cpu *cpu); /* flow.c */
  * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
 #define CR3_USER_SIDE 0x1800ULL
 /* flow.c: loads of this process's tables do not exit from here on, with and without a flush. */
-void trace_pass_loads_of(uint64_t cr3);
+void trace_pass_loads_of(uint64_t value);
 /* Turns what flow wants to exit on or off. */
 void trace_flow_controls(bool on);
 /* Makes the interrupts of this processor end trace_take_interrupt() in root mode. False: the page

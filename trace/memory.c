@@ -23,22 +23,10 @@ static void exits_of_cr3(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* What a step changes and puts back; and whether memory_exit() can do it by itself: one that NMIs are
- * trapped for has other controls from exit to exit. */
-static void controls_changed(struct cpu *cpu)
-{
-    struct cpu_memory *m = &cpu->memory;
-
-    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
-    m->plain = m->mode == MEMTRACE_WRITES && !cpu->boot->options.memtrace_exits && cpu->nmi.passthrough && m->cr3 == 0 &&
-               m->ends == ~0ULL && m->counter != TRACE_COUNTER_NONE;
-    m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
-}
-
 static exit_function memory_vmcall;
 static void set_rows(struct cpu *cpu);
 
-void memory_stop(struct cpu *cpu)
+static void stop(struct cpu *cpu)
 {
     struct cpu_memory *m = &cpu->memory;
 
@@ -62,8 +50,9 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
     m->mode = mode;
     m->ends = ends;
-    m->recorded = (mode != MEMTRACE_WRITES ? TRACE_READ : 0) |
-                  (mode != MEMTRACE_READS ? TRACE_WRITE : 0);
+    /* Of an instruction that reads and writes a processor may say that it writes alone, so reads has
+     * both, and the reader leaves out what does not read. */
+    m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
     int64_t result = memory_map_use(cpu);
     if (result != 0) {
         m->mode = MEMTRACE_OFF;
@@ -73,7 +62,7 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     set_rows(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(true);
-    controls_changed(cpu);
+    memory_exit_setup(cpu);
     memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
     bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
     vmcs_write_natural(VMCS_HOST_RIP,
@@ -114,7 +103,7 @@ static int64_t change(struct cpu *cpu)
     if (mode != TRACE_ASK && (mode > m->most || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
         return HYPERCALL_E_SUPPORT;
     if (mode != TRACE_ASK && was != MEMTRACE_OFF)
-        memory_stop(cpu);
+        stop(cpu);
     if (mode != TRACE_ASK && mode != MEMTRACE_OFF) {
         if (!take_range(cpu, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->gpr[GPR_RSI])) {
             if (worth_a_line(cpu))
@@ -136,7 +125,6 @@ static void memory_vmcall(struct cpu *cpu)
     if (cpu->gpr[GPR_RAX] != HYPERCALL_MEMTRACE ||
         (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
         exit_vmcall(cpu);
-        controls_changed(cpu);
         return;
     }
     cpu->gpr[GPR_RAX] = (uint64_t)change(cpu);
@@ -144,18 +132,6 @@ static void memory_vmcall(struct cpu *cpu)
 }
 
 /* ---- the rows ---- */
-
-static void memory_wbinvd(struct cpu *cpu)
-{
-    exit_wbinvd(cpu);
-    controls_changed(cpu);
-}
-
-static void memory_mwait(struct cpu *cpu)
-{
-    exit_mwait(cpu);
-    controls_changed(cpu);
-}
 
 /* As with trace=flow the guest executes the MOV again. */
 static void memory_cr_access(struct cpu *cpu)
@@ -171,13 +147,28 @@ static void memory_cr_access(struct cpu *cpu)
     memory_close(cpu, value);
 }
 
+/* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the event
+ * is delivered once more. */
+static void timed_violation(struct cpu *cpu)
+{
+    if (rdtsc() < cpu->memory.ends) {
+        memory_violation(cpu);
+        return;
+    }
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
+    if (vectoring & INTERRUPTION_VALID)
+        deliver_again(cpu, vectoring);
+    else
+        memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    stop(cpu);
+}
+
 static void set_rows(struct cpu *cpu)
 {
     exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
-    cpu->handlers[EXIT_REASON_WBINVD] = memory_wbinvd;
-    cpu->handlers[EXIT_REASON_MWAIT] = memory_mwait;
-    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = memory_violation;
+    cpu->handlers[EXIT_REASON_EPT_VIOLATION] =
+        cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;
     if (cpu->memory.cr3 != 0)
         cpu->handlers[EXIT_REASON_CR_ACCESS] = memory_cr_access;
     cpu->memory.row = cpu->handlers;

@@ -23,8 +23,6 @@
 /* On the processor itself, with its ring: HYPERCALL_MEMTRACE, and memtrace_ms=. What lacks for it is
  * a line of the log, and the guest goes on without. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
-/* Ends it on this processor. In an exit's handler. */
-void memory_stop(struct cpu *cpu);
 
 /* ---- memory_map.c ---- */
 
@@ -70,6 +68,8 @@ enum memory_stage {
 /* memory_exit.c. Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that a call may
  * change. Gives what is to be called with all of them there; NULL: all is done. */
 exit_handler memory_exit(struct cpu *cpu);
+/* Where the trace begins. */
+void memory_exit_setup(struct cpu *cpu);
 /* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
  * trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))

@@ -87,6 +87,19 @@ static inline void end(struct cpu *cpu)
                      : "+m"(trace->ring->written) : "i"(TRACE_MEMORY_FRAMES) : "cc", "memory");
 }
 
+/* A processor that NMIs are trapped for has other controls from exit to exit, and some traces take
+ * more looks than begin() has. */
+void memory_exit_setup(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+
+    m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
+               m->counter != TRACE_COUNTER_NONE && !cpu->boot->options.memtrace_exits &&
+               cpu->nmi.passthrough;
+    m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
+    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+}
+
 static void exit_whole(struct cpu *cpu)
 {
     struct cpu_memory *m = &cpu->memory;
@@ -103,6 +116,8 @@ static void exit_whole(struct cpu *cpu)
         reason = EXIT_REASON_COUNT;
     cpu->exits[reason]++;
     m->row[reason](cpu);
+    if (m->row == cpu->handlers) /* no step is under way: a handler may have changed the controls */
+        memory_exit_setup(cpu);
 }
 
 exit_handler memory_exit(struct cpu *cpu)

@@ -151,7 +151,7 @@ static void block(struct cpu *cpu, uint64_t qualification)
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         blocking |= BLOCKING_BY_NMI;
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, blocking | BLOCKING_BY_MOV_SS);
-    if (__builtin_expect(vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF, 0))
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         keep_single_step(cpu);
 }
 
@@ -207,11 +207,6 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
         struct trace_memory *record =
             memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
 
-        if (record->tsc >= m->ends) {
-            memory_keep_nmi_blocked(cpu, qualification);
-            memory_stop(cpu);
-            return;
-        }
         if (map == m->open && memory_chunk(cpu, record))
             return;
     }

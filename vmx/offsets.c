@@ -8,6 +8,7 @@
 #include "hypercall.h"
 #include "msr.h"
 #include "trace_ring.h"
+#include "x86.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
 
@@ -48,5 +49,8 @@ void offsets(void)
     DEFINE(RING_WRITTEN, offsetof(struct trace_ring, written));
     DEFINE(VMCS_GUEST_RIP, VMCS_GUEST_RIP);
     DEFINE(VMCS_GUEST_CR3, VMCS_GUEST_CR3);
+    DEFINE(VECTOR_MC, VECTOR_MC);
+    DEFINE(IA32_MCG_STATUS, IA32_MCG_STATUS);
+    DEFINE(MCG_STATUS_MCIP, MCG_STATUS_MCIP);
 #endif
 }

@@ -6,10 +6,10 @@ https://ui.perfetto.dev and Trace Compass open it. TRACE is a folder of CTF, a f
 flowtrace, or an image of memory with rings. One track for each processor, and one for each process.
 """
 
-import argparse
 import json
 import sys
 
+import command_line
 from lttng_events import numbers
 from states import timeline
 from trace_source import BadTrace, load
@@ -103,12 +103,7 @@ def write(source, out, line, title=""):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("out", metavar="FILE")
-    parser.add_argument("--names", metavar="FILE", help="what 'flowtrace names' wrote")
-    options = parser.parse_args()
+    options = command_line.parser(__doc__, "FILE").parse_args()
     try:
         source = load(options.trace)
         line = timeline(source, options.names)

@@ -7,10 +7,10 @@ be there before. There is one stream for each processor. Events have LTTng's nam
 Needs Debian's python3-bt2 (babeltrace2).
 """
 
-import argparse
 import os
 import sys
 
+import command_line
 import lttng_events
 from states import timeline
 from trace_source import BadTrace, TICKS_PER_MS, load
@@ -178,14 +178,9 @@ def write_packets(packets, folder, khz, kinds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("folder", metavar="FOLDER")
-    parser.add_argument("--names", metavar="FILE", help="what 'flowtrace names' wrote")
-    options = parser.parse_args()
+    options = command_line.parser(__doc__, "FOLDER").parse_args()
     try:
-        write(options.trace, options.folder, options.names)
+        write(options.trace, options.out, options.names)
     except (CannotWrite, BadTrace, ValueError, OSError) as error:
         sys.exit(f"ctf.py: {error}")
 

@@ -13,17 +13,19 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
-
-import analyses
-import chrome
-import ctf
-import timeline_page
-from console_files import BadFile, files
-from states import timeline
-from trace_source import BadTrace, load
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(TOP / "testbed"))  # initramfs.py
+
+import analyses  # noqa: E402
+import chrome  # noqa: E402
+import ctf  # noqa: E402
+import initramfs  # noqa: E402
+import timeline_page  # noqa: E402
+from console_files import BadFile, files  # noqa: E402
+from states import timeline  # noqa: E402
+from trace_source import BadTrace, load  # noqa: E402
+
 TITLE = "Execution flow of a guest: two that compete, a client and a server, nobody"
 SHOWN = 6  # processes of the summary, those that ran longest
 
@@ -32,26 +34,13 @@ class DemoFailed(Exception):
     """The text says what did not happen, and where to look."""
 
 
-def initramfs(folder):
-    """Writes the guest's root: the project's own, and behind it an archive with the job and its
-    tool. Linux unpacks one behind the other. Gives the path."""
-    small = subprocess.run([TOP / "programs/payload/build.sh"], check=True, stdout=subprocess.PIPE,
-                           text=True).stdout.strip()
-    programs = subprocess.run([TOP / "programs/trace/build.sh"], check=True, stdout=subprocess.PIPE,
-                              text=True).stdout.split()
-    with tempfile.TemporaryDirectory(dir=folder) as root:
-        jobs = pathlib.Path(root, "jobs")
-        jobs.mkdir()
-        names = ["jobs"]
-        for program in programs:
-            shutil.copy(program, jobs)
-            names.append(f"jobs/{pathlib.Path(program).name}")
-        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input="\n".join(names).encode(), cwd=root, check=True,
-                                 stdout=subprocess.PIPE).stdout
-    image = folder / "initramfs.img"
-    image.write_bytes(pathlib.Path(small).read_bytes() + archive)
-    return image
+def image(folder):
+    """Writes the guest's root: the project's own, and behind it the job and its tool. Gives the
+    path."""
+    small, programs = (subprocess.run([TOP / script], check=True, stdout=subprocess.PIPE,
+                                      text=True).stdout.splitlines()
+                       for script in ("programs/payload/build.sh", "programs/trace/build.sh"))
+    return initramfs.with_jobs(small[0], programs, folder / "initramfs.img")
 
 
 def boot(folder, cpus, seconds, backend):
@@ -60,7 +49,7 @@ def boot(folder, cpus, seconds, backend):
     with open(folder / "run.log", "wb") as log:
         done = subprocess.run(
             [TOP / "run-qemu.sh", "--backend", backend, "--cpus", str(cpus),
-             "--timeout", str(seconds), "--initrd", initramfs(folder), "--serial", console,
+             "--timeout", str(seconds), "--initrd", image(folder), "--serial", console,
              "--config", "trace=flow user_hypercalls=1",
              # The watchdog's NMIs would come between, and are none of the load.
              "--append", "nmi_watchdog=0 pmv.run=flowdemo pmv.print=1"],

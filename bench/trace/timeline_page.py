@@ -6,7 +6,6 @@ TRACE is a folder of CTF, a file of the program flowtrace, or an image of memory
 processors and processes; the wheel, the keys and the buttons zoom, and the pointer shows records.
 """
 
-import argparse
 import json
 import pathlib
 import sys
@@ -17,6 +16,7 @@ sys.path.append(str(HERE.parent))  # page.py: the report's style
 
 import analyses  # noqa: E402
 import chrome  # noqa: E402
+import command_line  # noqa: E402
 import page  # noqa: E402
 from identity import PTI_USER_TABLE, TABLE_MASK  # noqa: E402
 from states import timeline  # noqa: E402
@@ -179,11 +179,7 @@ def html(source, line, title):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("out", metavar="FILE")
-    parser.add_argument("--names", metavar="FILE", help="what 'flowtrace names' wrote")
+    parser = command_line.parser(__doc__, "FILE")
     parser.add_argument("--title", default="Execution flow of a guest")
     options = parser.parse_args()
     try:

@@ -6,7 +6,8 @@ import collections
 import dataclasses
 import os
 
-Record = collections.namedtuple("Record", "tsc rip cr3 reason flags detail root_time")
+import records
+from records import Record
 
 # A trace that does not say how fast its clock is has one tick a nanosecond, in CTF as well.
 TICKS_PER_MS = 1_000_000
@@ -40,7 +41,6 @@ def load(source):
     if isinstance(source, (str, os.PathLike)):
         if os.path.isdir(source):
             return from_ctf(source)
-        import records  # here, so that a CTF folder needs no more than babeltrace2
         try:
             return from_records(records.read(source))
         except records.BadRecords as error:

@@ -14,6 +14,7 @@ mkdir -p "$out"
 new=$(mktemp "$out/.new.XXXXXX")
 trap 'rm -f "$new"' EXIT
 "$cc" -std=gnu11 -O2 -Wall -Wextra -Werror -static -I "$here" -I "$top/include" -pthread \
-    -I "$top/programs/trace/demo" -o "$new" "$here"/*.c "$top/programs/trace/demo/hand_over.c"
+    -I "$top/programs" -I "$top/programs/trace/demo" -o "$new" "$here"/*.c \
+    "$top/programs/trace/hypervisor.c" "$top/programs/trace/demo/hand_over.c"
 mv "$new" "$out/flowtruth"
 echo "$out/flowtruth"

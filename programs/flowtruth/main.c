@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "hand_over.h"
-#include "hypercall.h"
 #include "load.h"
+#include "trace/hypervisor.h"
 #include "trace_ring.h"
 
 #define TRACEFS "/sys/kernel/tracing/"
@@ -80,18 +80,6 @@ static bool hand_over_processes(void)
     closedir(folder);
     hand_over_section("processes", text, length);
     return true;
-}
-
-/* Sets the trace of the calling processor to that level. Gives its ring. */
-static int64_t hypercall_trace(uint64_t level, uint64_t *ring, uint64_t *bytes)
-{
-    int64_t result;
-
-    __asm__ volatile("vmcall"
-                     : "=a"(result), "=b"(*ring), "=c"(*bytes)
-                     : "a"(HYPERCALL_TRACE), "b"(level)
-                     : "rdx", "memory");
-    return result;
 }
 
 static bool hand_over_ring(int memory, int processor)

@@ -65,7 +65,6 @@ static const struct job jobs[] = {
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"pair", job_pair}, /* two processes that take turns, sleep and compete */
-    {"ring", job_ring}, /* the hypervisor's records of the job pair */
     {"kvm", job_kvm}, /* the test kernel or Linux under KVM */
 };
 

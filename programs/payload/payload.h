@@ -101,7 +101,6 @@ int job_recordbranches(void);
 int job_kexec(void);
 int job_panic(void);
 int job_pair(void);
-int job_ring(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);

@@ -16,6 +16,7 @@
 #include "decoder/ia_opcodes.h"
 #include "flow_hooks.h"
 #include "knobs.h"
+#include "memory_hooks.h"
 #include "msr_index.h"
 #include "processor.h"
 #include "vmx_caps.h"
@@ -36,6 +37,7 @@ constexpr unsigned MARKER_END = 0;
 constexpr unsigned MARKER_REQUEST = 2;
 constexpr unsigned MARKER_HOST_NMI = 3;
 constexpr unsigned MARKER_PMI = 4;
+constexpr unsigned MARKER_MEMORY_LOG = 5;
 constexpr unsigned MARKER_HAND_OVER = 16;
 constexpr unsigned HAND_OVER_MAX = 1u << 20;
 
@@ -127,6 +129,8 @@ void Handlers::marker(bxInstruction_c *i)
         processor_host_nmi(processor(bx_cpuid));
     else if (ECX == MARKER_PMI && (RAX & ~PMU_OTHER_PMIS) == 0)
         processor_raise_pmi(processor(bx_cpuid), RAX);
+    else if (ECX == MARKER_MEMORY_LOG)
+        memory_log_turn(EAX != 0);
     else if (ECX == MARKER_HAND_OVER && !knobs().branch_trace.path.empty())
         hand_over();
     original(i);

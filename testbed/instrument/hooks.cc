@@ -14,6 +14,7 @@
 #include "flow_hooks.h"
 #include "knobs.h"
 #include "machine.h"
+#include "memory_hooks.h"
 #include "model.h"
 #include "mwait_wake.h"
 #include "msr_index.h"
@@ -261,6 +262,7 @@ void tb_on_exception(unsigned cpu, unsigned vector)
 
 void tb_on_interrupt(unsigned cpu, unsigned vector)
 {
+    memory_delivery(processor(cpu));
     // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping.
     if (vector == VECTOR_DB) {
         processor(cpu).debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
@@ -297,6 +299,8 @@ void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsign
 
     if (p.precise.storing)
         return;
+    if (hot.watch & TB_WATCH_LOG)
+        memory_access(p, laddr, paddr, len, rw);
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(paddr, len, rw != BX_READ);
@@ -330,6 +334,26 @@ void tb_on_outp(Bit16u port, unsigned len, unsigned value)
     machine_outp(port, len, value);
 }
 
+void tb_on_committed(unsigned cpu)
+{
+    memory_complete(processor(cpu));
+}
+
+void tb_on_event_delivered(unsigned cpu)
+{
+    memory_complete(processor(cpu));
+}
+
+void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr)
+{
+    memory_walk(processor(cpu), laddr, paddr);
+}
+
+void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
+{
+    memory_access(processor(cpu), laddr, paddr, len, rw);
+}
+
 bool tb_on_init_signal(unsigned cpu)
 {
     return mwait_wake_delays(cpu);
@@ -344,6 +368,8 @@ void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
 {
     // What exits has not retired.
     processor_untouched(processor(cpu));
+    if (tb_hot[cpu].watch & TB_WATCH_LOG)
+        memory_exit(processor(cpu), reason);
     flow_exit(processor(cpu), reason);
     vmx_exit_begins(processor(cpu), reason);
 }

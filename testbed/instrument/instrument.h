@@ -29,6 +29,7 @@ enum tb_mode {
 #define TB_WATCH_MEMORY 2u
 #define TB_WATCH_EVENT 4u
 #define TB_WATCH_LINES 8u
+#define TB_WATCH_LOG 16u
 /* The page of the local APIC's registers, as it comes out of reset. */
 #define TB_APIC_PAGE 0xfee00u
 
@@ -62,6 +63,10 @@ void tb_on_prefetch(unsigned cpu);
 void tb_on_outp(Bit16u port, unsigned len, unsigned value);
 void tb_on_wrmsr(unsigned cpu, unsigned index, Bit64u value);
 bool tb_on_init_signal(unsigned cpu);
+void tb_on_committed(unsigned cpu);
+void tb_on_event_delivered(unsigned cpu);
+void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr);
+void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw);
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
 void tb_on_tlb_control(unsigned cpu, unsigned what);
 
@@ -88,6 +93,8 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 
 #define BX_INSTR_AFTER_EXECUTION(cpu_id, i) do { \
         struct tb_hot &hot_ = tb_hot[cpu_id]; \
+        if (hot_.watch & TB_WATCH_LOG) \
+            tb_on_committed(cpu_id); \
         if (++hot_.retired[hot_.mode] >= hot_.deadline) \
             tb_on_deadline(cpu_id, i); \
     } while (0)
@@ -95,6 +102,8 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 #define BX_INSTR_REPEAT_ITERATION(cpu_id, i) do { \
         struct tb_hot &hot_ = tb_hot[cpu_id]; \
         hot_.iterations[hot_.mode]++; \
+        if (hot_.watch & TB_WATCH_LOG) \
+            tb_on_committed(cpu_id); \
         if (hot_.deadline) \
             hot_.deadline--; \
     } while (0)
@@ -132,7 +141,7 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
     } while (0)
 
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
-        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES)) \
+        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG)) \
             tb_on_memory(cpu_id, lin, paddr, len, rw); \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
@@ -145,3 +154,19 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
 /* Of ours (testbed/patches/). True: the INIT is delivered later. */
 #define BX_INSTR_INIT_SIGNAL(cpu_id) tb_on_init_signal(cpu_id)
 #define BX_INSTR_VMEXIT(cpu_id, reason, qualification) tb_on_vmexit(cpu_id, reason, qualification)
+/* An event's delivery is complete, its frame is on the stack. */
+#define BX_INSTR_EVENT_DELIVERED(cpu_id) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
+            tb_on_event_delivered(cpu_id); \
+    } while (0)
+/* A page walk for laddr has set a bit of the entry at paddr. */
+#define BX_INSTR_WALK_UPDATE(cpu_id, laddr, paddr) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
+            tb_on_walk_update(cpu_id, laddr, paddr); \
+    } while (0)
+/* A string instruction moves so many bytes of a page at once; the translation is in the TLB. */
+#define BX_INSTR_STRING_ACCESS(cpu_id, laddr, len, rw) do { \
+        if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
+            tb_on_string(cpu_id, laddr, \
+                         BX_DTLB_ENTRY_OF(laddr, 0)->ppf | PAGE_OFFSET(laddr), len, rw); \
+    } while (0)

@@ -187,8 +187,8 @@ const char *pmu_impossible(const PmuShape &shape)
 bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
-                             "feature_control", "flow_log", "hide_control", "msr", "nmi_handler",
-                             "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
+                             "feature_control", "flow_log", "hide_control", "memory_log",
+                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
                              "reset_button", "trace_rings", "unknown_msrs"})
         if (name == late)
             return true;
@@ -229,6 +229,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
                                                                : "REGION[-REGION] PATH";
     if (name == "flow_log")
         return std::getline(words >> std::ws, knobs->flow_log) ? nullptr : "PATH";
+    if (name == "memory_log")
+        return std::getline(words >> std::ws, knobs->memory_log) ? nullptr : "PATH";
     if (name == "trace_rings")
         return std::getline(words >> std::ws, knobs->trace_rings) ? nullptr : "PATH";
     words >> value;
@@ -273,6 +275,12 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     }
     if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask")
         return parse_pmu(name, value, &knobs->pmu_shape);
+    if (name == "mov_ss_ignored") {
+        if (!parse_choice(value, {"off", "on"}, &choice))
+            return "on or off";
+        knobs->mov_ss_ignored = choice == 1;
+        return nullptr;
+    }
     if (name == "exit_lines") {
         if (!parse_choice(value, {"off", "on"}, &choice))
             return "on or off";
@@ -301,9 +309,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
-           "hide_control, hide_feature, msr, mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, "
-           "pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, pmu_version, reset_button, "
-           "show_control, trace_rings, tsc_hz or unknown_msrs";
+           "hide_control, hide_feature, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
+           "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, "
+           "pmu_version, reset_button, show_control, trace_rings, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

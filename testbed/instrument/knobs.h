@@ -67,12 +67,16 @@ struct Knobs {
     unsigned mwait_wake = 0;
     /* An MSR that does not exist faults once the firmware is done. */
     bool unknown_msrs_fault = true;
+    /* A VM entry drops the blocking by MOV SS that it is to load. */
+    bool mov_ss_ignored = false;
     /* The ledger says which cache lines root mode touches in an exit. */
     bool exit_lines = false;
     /* Where each branch of some regions is written, and of which. */
     BranchTraceKnob branch_trace;
-    /* Files of the flow log, and of the rings of a trace of exits at the end; empty: none. */
+    /* Files of the flow log, of the memory log, and of the rings of a trace of exits at the end;
+     * empty: none. */
     std::string flow_log;
+    std::string memory_log;
     std::string trace_rings;
     /* VMX controls taken away, and given although the real processor lacks them. */
     std::vector<std::string> hide_controls;

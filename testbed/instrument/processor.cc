@@ -11,6 +11,7 @@
 
 #include "apic_pmi.h"
 #include "knobs.h"
+#include "memory_hooks.h"
 #include "msr_index.h"
 #include "precise.h"
 #include "processor.h"
@@ -111,6 +112,8 @@ void processor_plan(Processor &p)
     p.counts_fp = counted & 1u << EVENT_FP;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
+    if (memory_log_is_on())
+        watch |= TB_WATCH_LOG;
     hot.watch = watch;
 }
 

@@ -19,6 +19,7 @@
 #include "ledger.h"
 #include "lbr.h"
 #include "lines.h"
+#include "memory_log.h"
 #include "microarch.h"
 #include "pebs.h"
 #include "pmu.h"
@@ -67,6 +68,7 @@ struct Processor {
     LineLog lines;
     BranchTrace trace;
     FlowLog flow;
+    MemoryLog memory;
     uint64_t debugctl = 0;
     /* The MSRs that are mere storage, by index. */
     std::map<uint32_t, uint64_t> storage;

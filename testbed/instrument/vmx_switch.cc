@@ -8,6 +8,7 @@
 
 #include "apic_pmi.h"
 #include "flow_hooks.h"
+#include "knobs.h"
 #include "msr_index.h"
 #include "precise.h"
 #include "vmx_caps.h"
@@ -125,6 +126,9 @@ void guest_state_loaded(Processor &p)
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
         p.ledger.nmi_injected();
     tb_hot[p.id].world = 0;
+    // Hardware whose entries do not keep it: what is pending comes before the first instruction.
+    if (knobs().mov_ss_ignored && cpu->interrupts_inhibited(BX_INHIBIT_INTERRUPTS_BY_MOVSS))
+        cpu->inhibit_mask = 0;
     flow_entry(p);
 }
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# branchtrace.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact trace
-# of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
+# branchtrace.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact
+# trace of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
 import collections
 import os
 import struct
-import subprocess
 import tempfile
 
-from machine import BACKSTOP_SECONDS, exit_count, path, tool
+import initramfs
+from machine import exit_count, path, tool
 
 TRACED = struct.Struct("<QQQBBBBI")  # branch_trace.h: struct TraceRecord
 LISTED = struct.Struct("<QQQ")  # abi.h: struct branchtrace_record
@@ -26,17 +26,8 @@ def image(lab):
     """The small initramfs, and behind it an archive with branchtrace and its module."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("programs", "branchtrace", "root.sh"), root])
-        names = [os.path.relpath(os.path.join(folder, name), root)
-                 for folder, folders, files in os.walk(root) for name in sorted(folders + files)]
-        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input="\n".join(names).encode(), stdout=subprocess.PIPE, cwd=root,
-                                 check=True, timeout=BACKSTOP_SECONDS).stdout
-    together = os.path.join(lab.keep, "branchtrace.img")
-    with tempfile.NamedTemporaryFile(dir=lab.keep, delete=False) as out, \
-            open(lab.initrd(), "rb") as small:
-        out.write(small.read() + archive)
-    os.replace(out.name, together)
-    return together
+        return initramfs.with_folder(lab.initrd(), root,
+                                     os.path.join(lab.keep, "branchtrace.img"))
 
 
 def trace_file(lab, name):
@@ -44,11 +35,12 @@ def trace_file(lab, name):
 
 
 def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", **more):
-    """One boot with the job branchtrace; `runs` are its command lines."""
+    """One boot with the job branchtrace; `runs` are its command lines. nokaslr: kernel and user
+    branches share the slots of the model's predictor, and which do must not be the boot's luck."""
     words = "/".join(run.replace(" ", "_") for run in runs)
     return lab.emulator(
         name, entry=entry, jobs=job, config="console=none", initrd=image(lab),
-        append=f"pmv.branchtrace={words} {append}",
+        append=f"nokaslr pmv.branchtrace={words} {append}",
         knobs=f"{knobs}branch_trace {REGIONS} {trace_file(lab, name)}\n", **more)
 
 

@@ -1,68 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
 # scheduler, as programs/flowtruth/ hands them over.
-import os
-import shutil
-import struct
-import subprocess
-import tempfile
-
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, path, tool
+import handed_over
 from trace_source import load
-
-SECTION = struct.Struct("<16sQ")  # programs/flowtruth/main.c: struct section
-NO_REGION = "3999-3999"           # nothing opens it: the emulator's own branch trace stays empty
-TSC_HZ = 50_000_000               # what the emulator's clock runs at
-
-
-def image(lab):
-    """The small initramfs, and behind it an archive with the job flowtruth."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        program = tool([path("programs", "flowtruth", "build.sh")]).strip()
-        os.mkdir(os.path.join(root, "jobs"))
-        shutil.copy(program, os.path.join(root, "jobs", "flowtruth"))
-        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input=b"jobs\njobs/flowtruth", stdout=subprocess.PIPE, cwd=root,
-                                 check=True, timeout=BACKSTOP_SECONDS).stdout
-    together = os.path.join(lab.keep, "flowtruth.img")
-    with tempfile.NamedTemporaryFile(dir=lab.keep, delete=False) as out, \
-            open(lab.initrd(), "rb") as small:
-        out.write(small.read() + archive)
-    os.replace(out.name, together)
-    return together
 
 
 def boot(lab, cpus):
     """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's
     trace ("sched"), of its table of thread groups ("tgid") and of the processes ("processes")."""
-    name = f"flowtruth-{cpus}"
-    handed = os.path.join(lab.keep, f"{name}.branches")
-    done = lab.emulator(
-        name, jobs="flowtruth", cpus=cpus, initrd=image(lab), append="nmi_watchdog=0",
-        config="console=none trace=flow trace_ring=4 user_hypercalls=1",
-        knobs=f"tsc_hz {TSC_HZ}\nbranch_trace {NO_REGION} {handed}\n")
-    done.expect_status(STATUS_POWEROFF)
-    assert done.job_status("flowtruth") == 0, done.last_line()
-    return sections(lab, name, f"{handed}.guest")
-
-
-def sections(lab, name, handed):
-    """Writes what was handed over to a file for each kind, rings one behind the other. Gives the
-    paths by kind."""
-    found = {}
-    with open(handed, "rb") as source:
-        data = source.read()
-    at = 0
-    while at < len(data):
-        kind, length = SECTION.unpack_from(data, at)
-        at += SECTION.size
-        found.setdefault(kind.rstrip(b"\0").decode(), bytearray()).extend(data[at:at + length])
-        at += length
-    files = {kind: os.path.join(lab.keep, f"{name}.{kind}") for kind in found}
-    for kind, file in files.items():
-        with open(file, "wb") as out:
-            out.write(found[kind])
-    return files
+    return handed_over.boot(
+        lab, f"flowtruth-{cpus}", "flowtruth", "flowtruth", cpus=cpus, append="nmi_watchdog=0",
+        config="console=none trace=flow trace_ring=4 user_hypercalls=1")[1]
 
 
 def rings(file):

@@ -4,12 +4,12 @@
 # processor. Caches of the emulator depend on physical addresses: programs/accuracy/README.md has
 # what that means.
 import os
-import subprocess
 import tempfile
 
 import pytest
 
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, exit_count, path, tool
+import initramfs
+from machine import STATUS_POWEROFF, exit_count, path, tool
 from policies import RDPMC
 
 FULL = os.environ.get("FULL") == "1"
@@ -46,14 +46,7 @@ def image(lab):
     """The small initramfs, and behind it an archive with the program: no perf to be unpacked."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("programs", "accuracy", "root.sh"), root])
-        archive = subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                                 input=b"jobs\njobs/accuracy\njobs/scenarios\n",
-                                 stdout=subprocess.PIPE, cwd=root,
-                                 check=True, timeout=BACKSTOP_SECONDS).stdout
-    together = os.path.join(lab.keep, "accuracy.img")
-    with open(lab.initrd(), "rb") as small, open(together, "wb") as out:
-        out.write(small.read() + archive)
-    return together
+        return initramfs.with_folder(lab.initrd(), root, os.path.join(lab.keep, "accuracy.img"))
 
 
 def boot(lab, entry, name="accuracy", efi=None):

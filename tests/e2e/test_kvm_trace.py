@@ -14,12 +14,15 @@ import kvm_traces
 import levels
 import pytest
 import analyse
+import records
 import states
-from trace_source import Record, Source
+from trace_source import Source
 
 pytestmark = [pytest.mark.group("kvm_trace"), pytest.mark.full]
 
 REGION_PAIR = 64
+CPUID = 10                 # the exit reason
+LEAF_BEGIN = 0x70616972    # programs/payload/pair.c; the next one is at the end
 # testbed/README.md: the TSC of the emulator's machine, and what nested.py sets.
 TSC_KHZ = 50_000
 PARENT_MAX = 6  # switches to and from the players' parent
@@ -40,17 +43,28 @@ def nested(lab):
     return kvm_traces.nested_boot(lab, "nested-ktrace")
 
 
+def rings_file(lab, level):
+    return os.path.join(lab.keep, f"kvm-trace-{level}.trace_rings")
+
+
 def pmuvisor(lab, level):
-    return lab.emulator(f"kvm-trace-{level}", config=f"trace={level} user_hypercalls=1",
-                        jobs="pair" if level == "off" else "pair,ring")
+    return lab.emulator(f"kvm-trace-{level}", config=f"trace={level}", jobs="pair",
+                        knobs=f"trace_rings {rings_file(lab, level)}\n")
 
 
-def ring(boot):
+def ring(lab, level):
     """The records of PMUvisor, from the CPUID leaf at the job's begin to that at its end."""
-    rows = [{key: int(value, 0) for key, value in line.items()} for line in boot.lines("ring")]
-    assert boot.job_status("ring") == 0 and rows[-1]["lines"] == len(rows) - 1, boot.last_line()
-    level = rows.pop()["level"]
-    return Source(tsc_khz=TSC_KHZ, level=level, processors={0: [Record(**row) for row in rows]})
+    boot = pmuvisor(lab, level)
+    assert boot.job_status("pair") == 0, boot.last_line()
+    trace = records.read(rings_file(lab, level))
+    assert list(trace.processors) == [0] and not trace.complaints, trace.complaints
+    found = trace.processors[0]
+    begin, end = (next((at for at, record in enumerate(found)
+                        if record.reason == CPUID and record.detail == leaf), None)
+                  for leaf in (LEAF_BEGIN, LEAF_BEGIN + 1))
+    assert begin is not None and end is not None and begin < end, \
+        f"the job's leaves are at {begin} and {end} of {len(found)} records; {trace.lost} are lost"
+    return Source(tsc_khz=TSC_KHZ, level=trace.level, processors={0: found[begin:end + 1]})
 
 
 def one(host):
@@ -148,8 +162,8 @@ def test_same_analyses(lab):
     for name, boot, source in (
             ("KVM", plain(lab), kvm_traces.host(plain(lab)).source(TSC_KHZ)),
             ("KVM, ept=0", shadow(lab), kvm_traces.host(shadow(lab)).source(TSC_KHZ)),
-            ("trace=exits", pmuvisor(lab, "exits"), ring(pmuvisor(lab, "exits"))),
-            ("trace=flow", pmuvisor(lab, "flow"), ring(pmuvisor(lab, "flow")))):
+            ("trace=exits", pmuvisor(lab, "exits"), ring(lab, "exits")),
+            ("trace=flow", pmuvisor(lab, "flow"), ring(lab, "flow"))):
         line, found = analyse.analyse(source)
         ledger = ledger_counts(boot)
         seen = {row.reason: row.count for row in found["exits"] if row.reason != "CPUID"}

@@ -79,6 +79,20 @@ void smp_delay(uint64_t microseconds);
 /* Runs the tests that the job names on each other processor, one after another. */
 void smp_each(const struct job *job, void (*run)(const struct job *job));
 
+/* ---- smp_nmi.c ---- */
+
+/* What an NMI was for; of both, where two became one. */
+#define SMP_NMI_PMI 1
+#define SMP_NMI_SENT 2
+/* Fixed counter 0 of this processor: set up for PMIs, but stopped; and no more. */
+void smp_pmi_begin(void);
+void smp_pmi_end(void);
+/* It overflows after so many events of CPL 0. */
+void smp_pmi_arm(struct processor *self, uint64_t period);
+/* Whatever is there of the two is acknowledged, as an operating system's handler does it, and
+ * counted in `pmis`, with `unmasked`, and in `seen`. Gives SMP_NMI_*, 0 where nothing was there. */
+unsigned smp_nmi_acknowledge(struct processor *self);
+
 /* test_smp_start.c: the APIC's registers as the processor found them. */
 void smp_keep_apic(const struct processor *self);
 

@@ -8,13 +8,8 @@
 #include "interrupt.h"
 
 #include "log.h"
-#include "msr.h"
 #include "x86.h"
 
-#define FIXED_COUNTER_0 BIT(32) /* in GLOBAL_CTRL and GLOBAL_STATUS */
-#define FIXED_0_OS 1
-#define FIXED_0_PMI BIT(3)
-#define COUNTER_MASK BITS(47, 0)
 #define PERIODS 997
 #define NMI_EVERY 4 /* requests of the next processor */
 #define ANSWER_WAIT 5000000 /* iterations until the other processor is given up */
@@ -56,22 +51,11 @@ static void on_nmi(struct processor *self)
 {
     struct own_nmi *own = &own_nmis[self->number];
     uint32_t icr_high = apic_icr_high();
-    unsigned found = 0;
+    unsigned reasons = smp_nmi_acknowledge(self);
+    unsigned found = !!(reasons & SMP_NMI_PMI) + !!(reasons & SMP_NMI_SENT);
 
-    if (self->counting) {
-        if (rdmsr(IA32_PERF_GLOBAL_STATUS) & FIXED_COUNTER_0) {
-            wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-            wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
-            self->counting = false;
-            self->pmis++;
-            found++;
-        }
-        apic_write_lvtpc(LVT_NMI);
-    }
-    if (self->seen != self->sent) {
-        self->seen = self->sent;
-        found++;
-    }
+    if (reasons & SMP_NMI_PMI)
+        self->counting = false;
     if (own->sends) {
         own->sends = false;
         own->own++;
@@ -290,10 +274,8 @@ static void one_way(struct processor *self, struct interrupts *i, enum way way)
 
 static void arm(struct processor *self)
 {
-    self->counting = true;
     own_nmis[self->number].armed++;
-    wrmsr(IA32_FIXED_CTR0, -(period + self->pmis % PERIODS) & COUNTER_MASK);
-    wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
+    smp_pmi_arm(self, period + self->pmis % PERIODS);
 }
 
 static void begin(struct processor *self, struct interrupts *i)
@@ -306,12 +288,8 @@ static void begin(struct processor *self, struct interrupts *i)
     self->on_nmi = on_nmi;
     apic_write(APIC_SVR, SVR_SOFTWARE_ENABLE | INTERRUPT_SPURIOUS);
     apic_write(APIC_TPR, 0);
-    if (period != 0) {
-        wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-        wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
-        wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS | FIXED_0_PMI);
-        apic_write_lvtpc(LVT_NMI);
-    }
+    if (period != 0)
+        smp_pmi_begin();
 }
 
 static void nothing(struct processor *self) { (void)self; }
@@ -327,10 +305,8 @@ static void end(struct processor *self, struct interrupts *i)
     self->lost += self->counting + (self->sent - self->seen);
     self->counting = false;
     interrupt_check_empty(i);
-    if (period != 0) {
-        wrmsr(IA32_FIXED_CTR_CTRL, 0);
-        apic_write_lvtpc(LVT_NMI | LVT_MASKED);
-    }
+    if (period != 0)
+        smp_pmi_end();
     smp_barrier(nothing);
     self->on_nmi = NULL;
 }

@@ -21,7 +21,7 @@ struct work {
 };
 
 #define WRITE TRACE_WRITE
-#define LOW(bytes) ((bytes) == 8 ? ~0ULL : (1ULL << 8 * (bytes)) - 1)
+#define LOW(bytes) (~0ULL >> (64 - 8 * (bytes)))
 #define STORE(name, text)                                                                          \
     static void name(void)                                                                         \
     {                                                                                              \

@@ -10,13 +10,8 @@
 #include "host.h"
 #include "hypercall.h"
 #include "log.h"
-#include "msr.h"
 #include "x86.h"
 
-#define FIXED_COUNTER_0 BIT(32) /* in GLOBAL_CTRL and GLOBAL_STATUS */
-#define FIXED_0_OS 1
-#define FIXED_0_PMI BIT(3)
-#define COUNTER_MASK BITS(47, 0)
 #define LEAF_PMU 0x0a
 #define NO_HYPERCALL 0x7fffffff
 #define MSR_NOBODYS 0x40000000
@@ -30,28 +25,13 @@
 static uint64_t rounds, period;
 static bool hypercalls;
 
-/* Whatever is there of the two is acknowledged, as an operating system's handler does it. Where one
- * NMI was for both, the other one's may still come and then finds nothing. */
+/* Where one NMI was for both, the other one's may still come and then finds nothing. */
 static void storm_nmi(struct processor *self)
 {
-    unsigned found = 0;
+    unsigned found = smp_nmi_acknowledge(self);
 
-    if (self->counting) {
-        if (rdmsr(IA32_PERF_GLOBAL_STATUS) & FIXED_COUNTER_0) {
-            wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-            wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
-            self->unmasked += !(apic_read_lvtpc() & LVT_MASKED);
-            self->pmis++;
-            found++;
-        }
-        apic_write_lvtpc(LVT_NMI);
-    }
-    if (self->seen != self->sent) {
-        self->seen = self->sent;
-        found++;
-    }
     self->unknown += found == 0;
-    self->both += found == 2;
+    self->both += found == (SMP_NMI_PMI | SMP_NMI_SENT);
 }
 
 static void make_exit(struct processor *self)
@@ -85,10 +65,7 @@ static void begin(struct processor *self)
     self->nmis = self->nested = self->sent = self->seen = self->pmis = self->unknown = 0;
     self->both = self->unmasked = self->exits = self->lost = 0;
     self->on_nmi = storm_nmi;
-    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
-    wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS | FIXED_0_PMI);
-    apic_write_lvtpc(LVT_NMI);
+    smp_pmi_begin();
     smp_barrier(make_exit);
 }
 
@@ -99,8 +76,7 @@ static void end(struct processor *self)
     for (uint64_t i = 0; i < LINGER; i++)
         pass_time(self, i);
     self->counting = false;
-    wrmsr(IA32_FIXED_CTR_CTRL, 0);
-    apic_write_lvtpc(LVT_NMI | LVT_MASKED);
+    smp_pmi_end();
     smp_barrier(make_exit);
     self->on_nmi = NULL;
 }
@@ -108,9 +84,7 @@ static void end(struct processor *self)
 /* Each time another period, so that the overflow is anywhere in the loop and in its exits. */
 static void arm(struct processor *self)
 {
-    self->counting = true;
-    wrmsr(IA32_FIXED_CTR0, -(period + self->pmis % PERIODS) & COUNTER_MASK);
-    wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
+    smp_pmi_arm(self, period + self->pmis % PERIODS);
 }
 
 static void pmi_storm(struct processor *self)
@@ -344,20 +318,4 @@ void test_smp_cpuid(const struct job *job)
     rounds = job->number[0];
     smp_run_all(many_cpuids);
     tap_result(rounds != 0, job->name, NULL);
-}
-
-void smp_nmi_handle(const struct trap_frame *frame);
-
-void smp_nmi_handle(const struct trap_frame *frame)
-{
-    struct processor *self = smp_self();
-
-    (void)frame;
-    self->nmis++;
-    if (self->depth != 0)
-        self->nested++;
-    self->depth++;
-    if (self->on_nmi != NULL)
-        self->on_nmi(self);
-    self->depth--;
 }

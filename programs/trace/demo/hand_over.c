@@ -45,13 +45,19 @@ bool hand_over_file(const char *name, const char *path)
     size_t length = 0, room = 0, got = 1;
     FILE *file = fopen(path, "re");
 
-    while (file != NULL && got > 0) {
-        if (room - length < CHUNK && (text = realloc(text, room += 4 * CHUNK)) == NULL)
-            break;
+    bool good = file != NULL;
+    while (good && got > 0) {
+        if (room - length < CHUNK) {
+            char *larger = realloc(text, room += 4 * CHUNK);
+            good = larger != NULL;
+            if (!good)
+                break;
+            text = larger;
+        }
         got = fread(text + length, 1, room - length, file);
         length += got;
     }
-    bool good = file != NULL && text != NULL && !ferror(file);
+    good = good && !ferror(file);
     if (good)
         hand_over_section(name, text, length);
     else

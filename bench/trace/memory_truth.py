@@ -1,0 +1,361 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+# memory_truth.py: a trace of memory accesses against the emulator's own list of the same run, one by
+# one and in order: what was missed, what was invented, and what of an access is wrong. What one
+# record is to be, what the list has in pieces is put together to: an instruction's writes, the frame
+# of an event up to a page's end, the bulk of a REP, both bits of one update of a page table.
+import collections
+import dataclasses
+import sys
+
+import memory
+import memory_log
+from memory_log import EVENT, INSTRUCTION, READ, ROOT, SYSTEM, WALK, WRITE
+
+LOOK_AHEAD = 400      # records to where both are the same again
+FAULTS_MAX = 50       # that are told; all are counted
+VALUE_BYTES = 8       # that the list has of a piece
+PAGE = 4096
+ENTRY_BYTES = 8
+DIRTY = 1 << 6
+MASK48 = (1 << 48) - 1
+WRONG = ("size", "value", "rip", "cr3", "gla", "gpa", "direction", "retired")
+
+# What one record is to be. pieces: [(lin, phy, bytes, value)] in the list's order, at least one.
+# root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list.
+Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root")
+
+
+@dataclasses.dataclass
+class Truth:
+    """What was compared, of all processors. `faults` tells the first ones, each in one line."""
+    same: int = 0                        # records that are the same in all that is compared
+    units: int = 0                       # that should be records
+    records: int = 0
+    missed: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # by kind
+    invented: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    order: int = 0                       # records that are there, elsewhere
+    wrong: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # by field
+    unknown: int = 0                     # records whose size the reader says it does not know
+    kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # same, by kind
+    faults: list = dataclasses.field(default_factory=list)
+
+    @property
+    def true(self):
+        """Whether nothing differs."""
+        return not (self.missed or self.invented or self.order or self.wrong)
+
+    def say(self, text):
+        if len(self.faults) < FAULTS_MAX:
+            self.faults.append(text)
+
+    def summary(self):
+        """Gives one line."""
+        def by(counter):
+            parts = ", ".join(f"{name} {count}" for name, count in sorted(counter.items()))
+            return f"{sum(counter.values())} ({parts})" if counter else "0"
+        return (f"{self.units} accesses, {self.records} records, {self.same} the same "
+                f"[{by(self.kinds)}], missed {by(self.missed)}, invented {by(self.invented)}, out of "
+                f"order {self.order}, wrong {by(self.wrong)}, size not known {self.unknown}")
+
+
+def compare(accesses, entries, wanted=lambda entry: True):
+    """Takes memory.Accesses and the entries of the memory log of the same run, and what of the list
+    the trace's range has. A processor has the same number in both. Gives a Truth. Raises ValueError
+    where records were lost: nothing can be said then."""
+    if accesses.lost:
+        raise ValueError(f"{accesses.lost} records were lost; wanted a larger ring or a shorter run")
+    result = Truth()
+    windows = memory_log.traced(entries)
+    for processor in sorted(set(windows) | set(accesses.processors)):
+        units = []
+        for mode, found in windows.get(processor, ()):
+            units += units_of([entry for entry in found if wanted(entry)], mode)
+        compare_processor(result, processor, units, accesses.processors.get(processor, []))
+    return result
+
+
+# ---- what the records should be ----
+
+def units_of(entries, mode):
+    """Takes a processor's entries while it was traced, and MEMTRACE_*; gives [Unit] in order."""
+    wanted = (0, WRITE, READ, READ | WRITE)[mode]
+    units = []
+    at = 0
+    while at < len(entries):
+        entry = entries[at]
+        end = at + 1
+        while end < len(entries) and is_one(entries[end - 1], entries[end], entry):
+            end += 1
+        units += unit_of(entries[at:end], wanted)
+        at = end
+    return units
+
+
+def is_one(before, entry, first):
+    """Whether an entry goes on with what the one before it belongs to."""
+    if (entry.mode, entry.retired) != (first.mode, first.retired):
+        return False
+    if first.mode == ROOT:
+        if is_update(first):
+            # Both bits of one entry of a table: one update of the processor's.
+            return is_update(entry) and entry.phy == before.phy and \
+                entry.value == before.value | DIRTY and not before.value & DIRTY
+        return not is_update(entry) and entry.phy == before.phy + before.len and \
+            (first.phy ^ entry.phy) // PAGE == 0
+    if first.kind in (EVENT, SYSTEM):
+        return entry.kind in (EVENT, SYSTEM) and entry.rip == first.rip
+    return first.kind == entry.kind == INSTRUCTION and entry.rip == first.rip
+
+
+def is_update(entry):
+    """Root mode changes an entry of the guest's tables by a locked instruction, all else by stores."""
+    return entry.mode == ROOT and entry.rw == READ | WRITE and entry.len == ENTRY_BYTES
+
+
+def unit_of(entries, wanted):
+    """Yields the Units of entries that belong together."""
+    first = entries[0]
+    if first.mode == ROOT:
+        if not wanted & WRITE:
+            return
+        if is_update(first):
+            yield Unit("walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True)
+        else:
+            yield Unit("chunk", 0, 0, first.retired, WRITE, joined(pieces_of(entries)), True)
+    elif first.kind == WALK:
+        if wanted & WRITE:
+            yield Unit("walk", first.rip, first.cr3, first.retired, WRITE, pieces_of(entries), False)
+    elif first.kind in (EVENT, SYSTEM):
+        pushes = [entry for entry in entries if entry.kind == EVENT]
+        if wanted & WRITE:
+            for pieces in by_page(pieces_of(pushes)):
+                yield Unit("event", first.rip, first.cr3, first.retired, WRITE, pieces, False)
+    else:
+        yield from units_of_instruction(entries, wanted)
+
+
+def units_of_instruction(entries, wanted):
+    """An instruction's first read is a record, and so is all that it writes; one that reads and
+    writes the same place has one record of both."""
+    first = entries[0]
+    found = [entry for entry in entries if entry.rw & wanted]
+    if not found:
+        return
+    def unit(direction, pieces):
+        return Unit("instruction", first.rip, first.cr3, first.retired, direction, pieces, False)
+    if wanted & READ and found[0].rw == READ:
+        reads = [entry for entry in found if entry.rw == READ]
+        yield unit(READ, joined(pieces_of(reads))[:1])
+    writes = [entry for entry in found if entry.rw & WRITE]
+    if writes and wanted & WRITE:
+        direction = WRITE | (READ if writes[0].rw & READ else 0)
+        yield unit(direction, joined(pieces_of(writes)))
+
+
+def pieces_of(entries):
+    return [(entry.lin, entry.phy, entry.len, entry.value) for entry in entries]
+
+
+def joined(pieces):
+    """Two pieces that meet at the end of a page are one over both: its place is the first's."""
+    out = pieces[:1]
+    for lin, phy, size, value in pieces[1:]:
+        before = out[-1]
+        if before[0] + before[2] == lin and (before[2] >= VALUE_BYTES or lin % PAGE == 0):
+            out[-1] = (*before[:2], before[2] + size, before[3])
+        else:
+            out.append((lin, phy, size, value))
+    return out
+
+
+def by_page(pieces):
+    """A frame is pushed downwards: what lies above a page's end came first, and is a record."""
+    pages = {}
+    for piece in pieces:
+        pages.setdefault(piece[0] // PAGE, []).append(piece)
+    return [list(reversed(found)) for found in pages.values()]
+
+
+# ---- unit by unit ----
+
+def compare_processor(result, processor, units, records):
+    result.units += len(units)
+    result.records += len(records)
+    offset = records[0].retired - units[0].retired if units and records else 0
+    ours = true = 0
+    while true < len(units) and ours < len(records):
+        if is_same_place(units[true], records[ours]):
+            compare_one(result, processor, units[true], records[ours], offset)
+            true += 1
+            ours += 1
+            continue
+        missed, invented = gap(units, true, records, ours)
+        differ(result, processor, units[true:true + missed], records[ours:ours + invented])
+        true += missed
+        ours += invented
+    differ(result, processor, units[true:], records[ours:])
+
+
+def place(unit):
+    """(kind, byte) that says which one it is: the lowest of what it wrote."""
+    return unit.kind, min(piece[1] for piece in unit.pieces)
+
+
+def kind_of(record):
+    return "instruction" if record.kind == "xstate" else record.kind
+
+
+def is_same_place(unit, record):
+    if unit.kind != kind_of(record) or not unit.direction & record.flags:
+        return False
+    if record.kind == "xstate" and not record.bytes:
+        return any(phy // PAGE == record.gpa // PAGE for _, phy, _, _ in unit.pieces)
+    # What is split over pages has the violation's page first: any of its pieces will do.
+    return any(phy <= record.gpa < phy + size or record.gpa == phy
+               for _, phy, size, _ in unit.pieces) or \
+        min(lin for lin, *_ in unit.pieces) == record.gla
+
+
+def gap(units, true, records, ours):
+    """Gives how many of each come before both are the same again: the least of both together."""
+    for both in range(1, 2 * LOOK_AHEAD):
+        for missed in range(max(0, both - LOOK_AHEAD), min(both, LOOK_AHEAD) + 1):
+            one, other = true + missed, ours + both - missed
+            if one < len(units) and other < len(records) and is_same_place(units[one], records[other]) \
+                    and (units[one].root or units[one].rip == records[other].rip) and (
+                        one + 1 >= len(units) or other + 1 >= len(records) or
+                        is_same_place(units[one + 1], records[other + 1])):
+                return missed, both - missed
+    return len(units) - true, len(records) - ours
+
+
+def differ(result, processor, units, records):
+    """Notes what is in one of the two alone. What is in both was recorded out of its order."""
+    left = collections.defaultdict(list)
+    for record in records:
+        left[kind_of(record), record.gpa].append(record)
+    for unit in units:
+        if left[place(unit)]:
+            left[place(unit)].pop()
+            result.order += 1
+            result.say(f"processor {processor}: out of order: {told(unit)}")
+        else:
+            result.missed[unit.kind] += 1
+            result.say(f"processor {processor}: missed: {told(unit)}")
+    for found in left.values():
+        for record in found:
+            result.invented[record.kind] += 1
+            result.say(f"processor {processor}: invented: {described(record)}")
+
+
+def compare_one(result, processor, unit, record, offset):
+    wrong = [name for name in WRONG if not CHECKS[name](unit, record, offset)]
+    if not record.bytes:
+        result.unknown += 1
+    for name in wrong:
+        result.wrong[name] += 1
+    if wrong:
+        result.say(f"processor {processor}: wrong {', '.join(wrong)}: {told(unit)}; recorded "
+                   f"{described(record)}")
+        return
+    result.same += 1
+    result.kinds[record.kind] += 1
+
+
+def ranges(unit):
+    """Gives the set of (lin, bytes) that is there without gaps, in order of address."""
+    out = []
+    for lin, _, size, _ in sorted(unit.pieces):
+        if out and out[-1][0] + out[-1][1] >= lin:
+            out[-1] = (out[-1][0], max(out[-1][1], lin + size - out[-1][0]))
+        else:
+            out.append((lin, size))
+    return out
+
+
+def recorded_ranges(record):
+    out = []
+    for offset, size in record.pieces or ((0, record.bytes),):
+        if out and sum(out[-1]) == record.gla + offset:
+            out[-1] = (out[-1][0], out[-1][1] + size)
+        else:
+            out.append((record.gla + offset, size))
+    return out
+
+
+def right_size(unit, record, _):
+    if not record.bytes:
+        return True  # counted as not known
+    if unit.root:
+        return record.bytes == sum(size for _, _, size, _ in unit.pieces)
+    if record.kind == "walk":
+        return record.bytes == ENTRY_BYTES
+    return [size for _, size in ranges(unit)] == [size for _, size in recorded_ranges(record)]
+
+
+def right_value(unit, record, _):
+    for lin, phy, size, value in unit.pieces:
+        at = phy - record.gpa
+        count = min(size, VALUE_BYTES, len(record.value) - at, PAGE - phy % PAGE)
+        if at < 0 or count <= 0:
+            continue
+        if record.value[at:at + count] != value.to_bytes(VALUE_BYTES, "little")[:count]:
+            return False
+    return True
+
+
+def right_gla(unit, record, _):
+    if unit.root:
+        return True
+    if record.kind == "walk":
+        return unit.pieces[0][0] // PAGE == record.gla // PAGE
+    if not record.bytes:
+        return any(lin <= record.gla < lin + size for lin, _, size, _ in unit.pieces)
+    return [lin for lin, _ in ranges(unit)] == [lin for lin, _ in recorded_ranges(record)]
+
+
+def right_gpa(unit, record, _):
+    if not unit.root and record.kind != "walk" and not record.bytes:
+        return True
+    return any(phy == record.gpa for _, phy, _, _ in unit.pieces)
+
+
+CHECKS = {
+    "size": right_size,
+    "value": right_value,
+    "rip": lambda unit, record, _: unit.root or unit.rip == record.rip,
+    "cr3": lambda unit, record, _: unit.root or unit.cr3 & MASK48 == record.cr3,
+    "gla": right_gla,
+    "gpa": right_gpa,
+    "direction": lambda unit, record, _: unit.direction == record.flags & (READ | WRITE),
+    "retired": lambda unit, record, offset: unit.retired + offset == record.retired,
+}
+
+
+def told(unit):
+    where = ", ".join(f"{lin:#x} ({phy:#x}) {size} bytes = {value:#x}"
+                      for lin, phy, size, value in unit.pieces[:8])
+    by = "root mode" if unit.root else f"rip {unit.rip:#x} cr3 {unit.cr3:#x}"
+    return f"{unit.kind} {'-RW'[unit.direction] if unit.direction < 3 else 'RW'} at {where}; {by}; " \
+           f"retired {unit.retired}"
+
+
+def described(record):
+    return (f"{record.kind} {record.direction} at {record.gla:#x} ({record.gpa:#x}) {record.bytes} "
+            f"bytes = {record.value.hex()}; rip {record.rip:#x} cr3 {record.cr3:#x} "
+            f"[{record.text or record.code.hex()}]; retired {record.retired}; detail "
+            f"{record.detail:#x}")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: memory_truth.py TRACE MEMORY_LOG")
+    result = compare(memory.read(sys.argv[1]), memory_log.entries(sys.argv[2]))
+    print("\n".join(result.faults))
+    print(result.summary())
+    sys.exit(not result.true)
+
+
+if __name__ == "__main__":
+    main()

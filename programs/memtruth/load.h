@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * load.h: the piece of work whose accesses are traced and listed.
+ */
+#pragma once
+
+/* Started as this by load_run(): the program has nothing to do. */
+#define LOAD_CHILD "child"
+
+/* Stores in user mode, system calls, fork, exec and wait, sleeps that timer interrupts end, and
+ * stores and calls again while a counter's PMIs sample them, `rounds` times. Gives 0, or -1 where
+ * a part has failed, which it prints. */
+int load_run(int rounds);

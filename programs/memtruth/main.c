@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
+ * (testbed/README.md, "Memory log"). One process for each processor, pinned to it; all trace at
+ * once. Words, of the environment: pmv.mem.mode=writes|reads|all, pmv.mem.rounds=N,
+ * pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hypercall.h"
+#include "load.h"
+#include "trace_ring.h"
+
+#define MARKER_MEMORY_LOG 5 /* testbed/instrument/decode.cc */
+#define WORD_MAX 64
+#define LINEAR_END (1UL << 47)
+
+/* What all processes wait for: in shared memory. */
+static struct {
+    int ready, go, done;
+} *shared;
+
+static void list(bool on)
+{
+    __asm__ volatile("xchg %%bx, %%bx" : : "a"((uint32_t)on), "c"(MARKER_MEMORY_LOG) : "memory");
+}
+
+static int64_t memtrace(uint64_t mode, uint64_t first, uint64_t bytes, uint64_t cr3)
+{
+    int64_t result;
+    uint64_t ring, size = first;
+
+    __asm__ volatile("vmcall"
+                     : "=a"(result), "=b"(ring), "+c"(size), "+d"(bytes), "+S"(cr3)
+                     : "a"(HYPERCALL_MEMTRACE), "b"(mode)
+                     : "memory");
+    return result;
+}
+
+static const char *word(const char *name, const char *otherwise)
+{
+    static char line[4096], value[WORD_MAX];
+    char key[WORD_MAX];
+    FILE *file = fopen("/proc/cmdline", "r");
+    const char *found = NULL;
+
+    snprintf(key, sizeof(key), " %s=", name);
+    if (file != NULL) {
+        if (fgets(line, sizeof(line), file) != NULL)
+            found = strstr(line, key);
+        fclose(file);
+    }
+    if (found == NULL)
+        return otherwise;
+    snprintf(value, sizeof(value), "%.*s", (int)strcspn(found + strlen(key), " \n"),
+             found + strlen(key));
+    return value;
+}
+
+static int worker(int processor, uint64_t mode, bool user, int rounds)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+        return 1;
+    __atomic_fetch_add(&shared->ready, 1, __ATOMIC_SEQ_CST);
+    while (!__atomic_load_n(&shared->go, __ATOMIC_SEQ_CST))
+        sched_yield();
+    int64_t was = user ? memtrace(mode, 0, LINEAR_END, TRACE_THIS_CR3) : memtrace(mode, 0, 0, 0);
+    if (was != MEMTRACE_OFF) {
+        printf("memtruth: error=\"processor %d: the hypercall gave %ld\"\n", processor, (long)was);
+        return 1;
+    }
+    int failed = load_run(rounds);
+    was = memtrace(MEMTRACE_OFF, 0, 0, 0);
+    return failed != 0 || was != (int64_t)mode;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], LOAD_CHILD) == 0)
+        return 0;
+    const char *name = word("pmv.mem.mode", "writes");
+    uint64_t mode = strcmp(name, "all") == 0     ? MEMTRACE_ALL
+                    : strcmp(name, "reads") == 0 ? MEMTRACE_READS
+                                                 : MEMTRACE_WRITES;
+    int rounds = atoi(word("pmv.mem.rounds", "1"));
+    bool user = strcmp(word("pmv.mem.range", "all"), "user") == 0;
+    int processors = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0, status;
+
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 0; i < processors; i++)
+        if (fork() == 0)
+            _exit(worker(i, mode, user, rounds));
+    while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < processors)
+        sched_yield();
+    list(true);
+    __atomic_store_n(&shared->go, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < processors; i++)
+        failed |= wait(&status) < 0 || status != 0;
+    list(false);
+    printf("memtruth: processors=%d mode=%s rounds=%d failed=%d\n", processors, name, rounds, failed);
+    return failed;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The memory trace as Schmidt describes it (thesis, KIT, 2017, section 4.2.4), with this
+ * hypervisor's maps and records: a page that is written is unlocked in the one map that there is,
+ * the trap flag is set, and behind the instruction the page is locked again and translations are
+ * flushed. Nothing keeps events from coming first. Another exit than the trap's rolls back, and the
+ * count of retired instructions says whether the trap came behind the instruction. For one
+ * processor, as there.
+ * What it costs is measured, and its defects must be seen: what an event pushes while a page is
+ * open, and writes that did not happen.
+ */
+#include "mm/paging.h"
+#include "msr.h"
+#include "nmi/nmi.h"
+#include "trace/memory_record.h"
+#include "vmx/exit/exit.h"
+
+#define OPEN_MAX 4 /* pages that an instruction writes */
+
+exit_handler __real_memory_exit(struct cpu *cpu);
+exit_handler __wrap_memory_exit(struct cpu *cpu);
+
+static uint64_t *unlocked[OPEN_MAX];
+static unsigned unlocked_count;
+
+/* The entry that maps it, of whatever size. */
+static uint64_t *leaf_of(const struct cpu *cpu, uint64_t physical)
+{
+    uint64_t *table = (uint64_t *)(cpu->memory.closed & EPT_ADDRESS);
+    uint64_t *entry = NULL;
+
+    for (unsigned level = TABLE_LEVELS; level > 0; level--) {
+        entry = &table[entry_index(physical, level)];
+        if (*entry & EPT_PAGE)
+            break;
+        table = (uint64_t *)(*entry & EPT_ADDRESS);
+    }
+    return entry;
+}
+
+static void step(bool on)
+{
+    uint32_t controls = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS,
+                  on ? controls | PRIMARY_MONITOR_TRAP_FLAG
+                     : controls & ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG);
+}
+
+static void lock_again(void)
+{
+    while (unlocked_count > 0)
+        *unlocked[--unlocked_count] &= ~(uint64_t)EPT_WRITE;
+    flush_guest_translations();
+}
+
+/* False: it is no memory of the guest's. */
+static bool violation(struct cpu *cpu)
+{
+    uint64_t physical = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
+
+    if (unlocked_count == OPEN_MAX || memory_of_guest(cpu, physical) == NULL)
+        return false;
+    (void)memory_record_begin(cpu, TRACE_WRITE, vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS),
+                              physical);
+    uint64_t *entry = leaf_of(cpu, physical);
+    *entry |= EPT_WRITE;
+    unlocked[unlocked_count++] = entry;
+    step(true);
+    return true;
+}
+
+static void roll_back(struct cpu *cpu)
+{
+    lock_again();
+    step(false);
+    cpu->memory.begun = 0;
+}
+
+static void trap(struct cpu *cpu)
+{
+    const struct trace_memory *first = (const struct trace_memory *)cpu->trace.record;
+    bool retired = (rdmsr(IA32_FIXED_CTR0) & BITS(47, 0)) != first->retired;
+
+    if (!retired && first->rip != vmcs_read_natural(VMCS_GUEST_RIP)) {
+        roll_back(cpu);
+        return;
+    }
+    lock_again();
+    step(false);
+    memory_record_publish(cpu);
+}
+
+static bool handled(struct cpu *cpu, uint32_t reason)
+{
+    if (reason == EXIT_REASON_EPT_VIOLATION)
+        return violation(cpu);
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && unlocked_count > 0) {
+        trap(cpu);
+        return true;
+    }
+    if (unlocked_count > 0)
+        roll_back(cpu);
+    return false;
+}
+
+static void with_nmi_work(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+
+    if (nmi_after_exit(cpu))
+        exit_nmi_work(cpu);
+    cpu->exits[reason]++;
+    if (!handled(cpu, reason))
+        exit_ept_violation(cpu);
+}
+
+exit_handler __wrap_memory_exit(struct cpu *cpu)
+{
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    bool ours = reason == EXIT_REASON_EPT_VIOLATION || reason == EXIT_REASON_MONITOR_TRAP_FLAG;
+
+    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (ours && __builtin_expect(nmi_after_exit(cpu), 0))
+        return with_nmi_work;
+    if (!handled(cpu, reason))
+        return ours ? with_nmi_work : __real_memory_exit(cpu);
+    cpu->exits[reason]++;
+    return NULL;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The memory trace without its records: what is left is the price of the violation and the step.
+ * The exits of a write are those of trace/memory_exit.c, but for what makes a record and looks at
+ * the code for it.
+ */
+#include "trace/memory_record.h"
+
+#include "nmi/nmi.h"
+
+exit_handler with_records(struct cpu *cpu);
+exit_handler __wrap_memory_exit(struct cpu *cpu);
+
+#define memory_exit with_records
+#include "trace/memory_exit.c"
+
+static inline bool begin_without_record(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+    const uint64_t kind =
+        EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE | EPT_VIOLATION_NMI_UNBLOCKING;
+    uint64_t qualification = field(VMCS_EXIT_QUALIFICATION);
+
+    if ((qualification & kind) != (EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE) ||
+        field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+        field(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
+        field(VMCS_GUEST_PHYSICAL_ADDRESS) - m->first >= m->bytes)
+        return false;
+    set_field(VMCS_EPT_POINTER, m->open);
+    set_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
+    set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
+    set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+              (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
+    m->stage = STAGE_STEPPED;
+    return true;
+}
+
+static inline void end_without_record(struct cpu *cpu)
+{
+    struct cpu_memory *m = &cpu->memory;
+
+    set_field(VMCS_EPT_POINTER, m->closed);
+    set_field(VMCS_PRIMARY_CONTROLS, m->primary);
+    set_field(VMCS_EXCEPTION_BITMAP, 0);
+    m->stage = STAGE_CLOSED;
+}
+
+exit_handler __wrap_memory_exit(struct cpu *cpu)
+{
+    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0))
+        return exit_whole;
+    uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED)
+        end_without_record(cpu);
+    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.stage != STAGE_CLOSED ||
+             !begin_without_record(cpu))
+        return with_records(cpu);
+    cpu->exits[reason]++;
+    return NULL;
+}
