@@ -9,9 +9,11 @@
 #include "nmi/nmi.h"
 
 exit_handler with_records(struct cpu *cpu);
+void set_up_again(struct cpu *cpu);
 exit_handler __wrap_memory_exit(struct cpu *cpu);
 
 #define memory_exit with_records
+#define memory_exit_setup set_up_again
 #include "trace/memory_exit.c"
 
 static inline bool begin_without_record(struct cpu *cpu)
