@@ -204,6 +204,19 @@ def test_file(tmp_path):
     assert (found.tsc_khz, found.counter, found.unread) == (50_000, 1, 5)
 
 
+def test_file_with_a_file_s_letters(tmp_path):
+    """The traced memory is that of such a file: letters of a chunk in values and code are none."""
+    letters = int.from_bytes(records.CHUNK_MAGIC, "little")
+    body = b"".join(frames(0, value=letters) + frames(1, code=records.CHUNK_MAGIC) + frames(2))
+    path = tmp_path / "trace"
+    path.write_bytes(records.FILE.pack(records.FILE_MAGIC, 1, 32, 50_000, 3, 1) +
+                     records.CHUNK.pack(records.CHUNK_MAGIC, 0, 9, 0, 0) + body)
+    found = memory.read(path)
+    assert list(found.processors) == [0] and not found.complaints
+    assert [one.tsc for one in found.processors[0]] == [1000, 1001, 1002]
+    assert found.processors[0][0].number == letters
+
+
 def test_ring(tmp_path):
     """A ring that has wrapped: the last records but the oldest two, whose places may be written."""
     count, capacity = 7, 12
