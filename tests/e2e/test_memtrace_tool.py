@@ -3,7 +3,14 @@
 # (programs/memtrace/demo/) says where its matrix is, and each of its stores has its record, in order,
 # with its size and value, and none that it has not made.
 import functools
+import os
+import shutil
+import subprocess
+import sys
 
+import pytest
+
+from machine import BACKSTOP_SECONDS, path
 import memdemo
 import memory
 
@@ -89,3 +96,25 @@ def test_refused(lab):
             ("range", "--physical,0x7fff00000000+4096", "memtrace=writes", "no range of memory")):
         done, _ = memdemo.boot(lab, f"memtrace-refused-{name}", asked, option, status=1)
         assert words in done.squeezed() or words in done.console, done.last_line()
+
+
+def test_demo(lab):
+    """`make memtrace`: its page, CTF that babeltrace2 reads without a complaint, and the feed."""
+    for needed in ("bt2", "matplotlib"):
+        pytest.importorskip(needed, reason=f"python3-{needed} is not installed")
+    if not shutil.which("babeltrace2"):
+        pytest.skip("babeltrace2 is not installed")
+    out = os.path.join(lab.keep, "make-memtrace")
+    done = subprocess.run([sys.executable, path("bench", "trace", "memory_demo.py"), "--backend",
+                           "emulator", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=BACKSTOP_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout
+    accesses = memory.read(os.path.join(out, "matrix.ptrace")).ordered()
+    assert len(accesses) > 2 * CELLS and f"{len(accesses)} accesses" in done.stdout
+    read = subprocess.run(["babeltrace2", os.path.join(out, "ctf")], check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert read.stderr == "" and read.stdout.count("mem_access:") == len(accesses)
+    with open(os.path.join(out, "memory.html"), encoding="utf-8") as page:
+        assert page.read().count("<svg") == 3
+    with open(os.path.join(out, "matrix.lackey"), encoding="ascii") as feed:
+        assert sum(1 for _ in feed) == len(accesses)
