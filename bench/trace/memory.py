@@ -21,7 +21,7 @@ ACCESSED, DIRTY = 1 << 5, 1 << 6         # of a page table's entry
 PAGE = 4096
 VALUE_BYTES = 16
 MASK48 = (1 << 48) - 1
-KINDS = ("instruction", "walk", "event", "chunk", "xstate")
+KINDS = ("instruction", "walk", "event", "chunk", "xstate", "sample")
 
 
 class Access(collections.namedtuple("Access", (

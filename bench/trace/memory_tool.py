@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Prints, sums up, draws and hands on a trace of memory accesses.
 
-TRACE is a file of the program memtrace, or an image of memory with rings. docs/memtrace.md says how
-to make one, and what the columns mean.
+TRACE is a file of the program memtrace, an image of memory with rings, or perf's samples of stores as
+text (perf script --ns -F time,event,addr,ip). docs/memtrace.md says how to make one.
 
   print  TRACE          one line for each access
   sums   TRACE          how many of which kind, process and instruction
@@ -24,6 +24,7 @@ import memory_ctf
 import memory_feed
 import memory_filter
 import memory_page
+import memory_samples
 import memory_sums
 import operand
 import plots
@@ -115,7 +116,8 @@ def parser():
 def main():
     options = parser().parse_args()
     try:
-        found = memory.read(options.trace, options.xcr0)
+        found = memory_samples.read(options.trace) if memory_samples.is_text(options.trace) else \
+            memory.read(options.trace, options.xcr0)
         ordered = found.ordered()
         start = ordered[0].tsc if ordered else 0
         accesses = list(memory_filter.wanted(options, ordered, start, found.tsc_khz))

@@ -13,6 +13,7 @@ import memory_ctf
 import memory_feed
 import memory_filter
 import memory_page
+import memory_samples
 import memory_sums
 import memory_tool
 import records
@@ -194,6 +195,21 @@ def test_commands(trace, tmp_path):
     assert tool("sums", trace)[1].startswith("3 accesses of 3, 1 lost")
     assert tool("feed", trace, tmp_path / "feed", "--by", "physical")[0] == 0
     assert (tmp_path / "feed").read_text() == " S 05678238,8\n" * 3
+
+
+def test_samples(tmp_path):
+    """perf's text: each sample once, in order, and what is none counted."""
+    path = tmp_path / "samples"
+    path.write_text("\n[000]    12.000000005: cpu/mem-stores/upp:   4a8008  401544\n"
+                    "[001]    12.000001005: cpu/mem-loads,ldlat=3/upp: 7ffc00 ffffffff81000000\n"
+                    "something else\n")
+    read = memory_samples.read(path)
+    assert [(one.processor, one.tsc, one.gla, one.rip, one.direction, one.kind)
+            for one in read.ordered()] == [
+        (0, 12_000_000_005, 0x4a8008, 0x401544, "W", "sample"),
+        (1, 12_000_001_005, 0x7ffc00, 0xffffffff81000000, "R", "sample")]
+    assert "1 lines are no samples" in read.complaints[0]
+    assert tool("sums", path)[1].startswith("2 accesses of 2, 0 lost")
 
 
 def test_refused(tmp_path):

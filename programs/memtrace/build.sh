@@ -26,3 +26,5 @@ compile() { # compile PROGRAM SOURCE...
 compile memtrace "$here"/*.c "$flow"/{hypervisor,ring_reader,trace_file}.c
 compile memdemo "$here"/demo/main.c "$flow"/demo/{hand_over,print_file}.c "$flow"/hypervisor.c
 compile matrix "$here"/demo/matrix.c
+install -m 755 "$here/demo/memstores.sh" "$out/memstores"
+echo "$out/memstores"

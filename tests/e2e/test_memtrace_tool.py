@@ -10,11 +10,14 @@ import sys
 
 import pytest
 
-from machine import BACKSTOP_SECONDS, path
+import initramfs
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, path, tool
 import memdemo
 import memory
+import memory_samples
 
 SIDE = 64
+PERIOD = 101 # programs/memtrace/demo/memstores.sh
 CELLS = SIDE * SIDE
 BY_ROWS = [(8 * cell, cell + 1) for cell in range(CELLS)]
 BY_COLUMNS = [(8 * cell, ~cell & (1 << 64) - 1)
@@ -96,6 +99,39 @@ def test_refused(lab):
             ("range", "--physical,0x7fff00000000+4096", "memtrace=writes", "no range of memory")):
         done, _ = memdemo.boot(lab, f"memtrace-refused-{name}", asked, option, status=1)
         assert words in done.squeezed() or words in done.console, done.last_line()
+
+
+def with_perf(lab):
+    """Gives the path of an initramfs with perf and memtrace. The one with perf is compressed, and its
+    end is not to be found: it comes last."""
+    programs = tool([path("programs", "memtrace", "build.sh")]).splitlines()
+    image = initramfs.with_jobs(os.devnull, programs, os.path.join(lab.keep, "memstores.img"))
+    with open(image, "ab") as out, open(lab.initrd(tools=True), "rb") as tools:
+        shutil.copyfileobj(tools, out)
+    return image
+
+
+def test_stores(lab):
+    """--stores: perf's samples of one store in 101, each at an address that matrix stores to there,
+    about as many as there are, and no exit more. Not a trace: the tool reads them all the same."""
+    done = lab.emulator("memtrace-stores", jobs="memstores", append="norandmaps",
+                        config="console=none", knobs="pebs 3\n", limit=60_000,
+                        initrd=with_perf(lab))
+    done.expect_status(STATUS_POWEROFF)
+    assert done.job_status("memstores") == 0, done.last_line()
+    text = os.path.join(lab.keep, "memtrace-stores.txt")
+    with open(text, "w", encoding="utf-8") as out:
+        out.writelines(line.partition("sample: ")[2] + "\n" for line in
+                       done.console.replace("\r", "").split("\n") if "sample: " in line)
+    samples = memory_samples.read(text).ordered()
+    row = next(row for row in done.lines("matrix") if "first" in row)
+    first, count = int(row["first"], 16), int(row["bytes"])
+    cells = [one.gla - first for one in samples if first <= one.gla < first + count]
+    assert all(at % 8 == 0 for at in cells)
+    assert abs(len(cells) - 2 * CELLS / PERIOD) <= 2, len(cells)
+    rows = cells[:len(cells) // 2 - 1]
+    assert rows == sorted(rows) and set(b - a for a, b in zip(rows, rows[1:])) <= {8 * 101, 8 * 102}
+    return f"{len(samples)} samples, {len(cells)} of the matrix"
 
 
 def test_demo(lab):
