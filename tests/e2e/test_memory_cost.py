@@ -105,6 +105,22 @@ def test_other_way(lab):
     return said
 
 
+def test_reads(lab):
+    """A load that is traced is one record, and with memtrace=all each access is."""
+    words = memory_cost.words(memory_cost.READS)
+    done = kernel.run(lab, f"{memory_cost.PREFIX}all", Plan().add(*words), config="memtrace=all")
+    expect_ok(done, words)
+    jobs = [memory_cost.counts_of(done.region(str(memory_cost.REGION + n)))
+            for n in range(len(words))]
+    _, _, u, rounds = memory_cost.READS[memory_cost.LOADS]
+    assert memory_cost.records(done.console) == [0, u * rounds] * 2
+    said = []
+    for costs in memory_cost.read_costs(jobs):
+        assert costs["exits"] == 2 and costs["guest"] == 0, costs
+        said.append(f"{costs['instructions']:.1f} and {memory_cost.vmcs(costs):.2f}")
+    return f"root instructions and VMCS accesses: a load {said[0]}, an access {said[1]}"
+
+
 def test_fill(lab):
     """A REP STOS of a page is one record, done in root mode."""
     jobs, records = jobs_of(lab, "ours")
