@@ -65,13 +65,13 @@ class Truth:
 
 
 def compare(accesses, entries, wanted=lambda entry: True):
-    """Takes memory.Accesses and the entries of the memory log of the same run, and what of the list
-    the trace's range has. A processor has the same number in both. Gives a Truth. Raises ValueError
-    where records were lost: nothing can be said then."""
+    """Takes memory.Accesses and the entries of the memory log of the same run (memory_log.Log, or a
+    list: they are gone through twice), and what of the list the trace's range has. A processor has
+    the same number in both. Gives a Truth. Raises ValueError where records were lost: nothing can
+    be said then."""
     if accesses.lost:
         raise ValueError(f"{accesses.lost} records were lost; wanted a larger ring or a shorter run")
     result = Truth()
-    entries = list(entries)
     windows = memory_log.traced(entries)
     disputed = []  # (processor, unit, record), where the value differs
     for processor in sorted(set(windows) | set(accesses.processors)):
@@ -446,7 +446,7 @@ def described(record):
 def main():
     if len(sys.argv) != 3:
         sys.exit("usage: memory_truth.py TRACE MEMORY_LOG")
-    result = compare(memory.read(sys.argv[1]), memory_log.entries(sys.argv[2]))
+    result = compare(memory.read(sys.argv[1]), memory_log.Log(sys.argv[2]))
     print("\n".join(result.faults))
     print(result.summary())
     sys.exit(not result.true)
