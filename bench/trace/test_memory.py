@@ -33,6 +33,17 @@ def accesses(*found, gaps=None, **more):
     return memory.from_frames(trace, **more)
 
 
+def test_modifies():
+    """What reads and writes is both, whatever of it the processor said; a trace of reads keeps it."""
+    for code, direction in (("48ff07", "RW"), ("f0480fc10f", "RW"), ("870f", "RW"), ("488907", "W"),
+                            ("50", "W"), ("0f1107", "W")):
+        access, _ = one(code=bytes.fromhex(code))
+        assert access.direction == direction, access.text
+        trace = records.Trace(processors={0: frames(code=bytes.fromhex(code))}, memory=2)
+        assert len(memory.from_frames(trace).processors[0]) == (direction == "RW")
+    assert one(code=bytes.fromhex("480307"), flags=READ)[0].direction == "R"
+
+
 def one(*words, **more):
     found = accesses(frames(*words, **more), xcr0=0xe7)
     assert len(found.processors[0]) == 1
@@ -181,19 +192,20 @@ def test_damage():
 
 
 def test_file(tmp_path):
-    """Through records.py: a file as programs/memtrace writes it, with what stands in its head."""
-    body = b"".join(frames(0) + frames(1))
+    """Through records.py: a file as programs/memtrace writes it, with what stands in its head: of a
+    trace of reads the store is left out."""
+    body = b"".join(frames(0, flags=READ) + frames(1))
     head = bytearray(records.FILE.pack(records.FILE_MAGIC, 1, 32, 50_000, 3, 1))
-    records.FILE_MEMORY.pack_into(head, records.FILE_MEMORY_AT, 1, 5, 0xe7)
+    records.FILE_MEMORY.pack_into(head, records.FILE_MEMORY_AT, 2, 1, 5, 0xe7)
     path = tmp_path / "trace"
     path.write_bytes(bytes(head) + records.CHUNK.pack(records.CHUNK_MAGIC, 2, 6, 0, 0) + body)
     found = memory.read(path)
-    assert [one.tsc for one in found.processors[2]] == [1000, 1001] and not found.complaints
+    assert [one.tsc for one in found.processors[2]] == [1000] and not found.complaints
     assert (found.tsc_khz, found.counter, found.unread) == (50_000, 1, 5)
 
 
 def test_ring(tmp_path):
-    """A ring that has wrapped: the last records but the oldest, whose place is being written."""
+    """A ring that has wrapped: the last records but the oldest two, whose places may be written."""
     count, capacity = 7, 12
     body = bytearray(capacity * 32)
     for number in range(count):
@@ -201,12 +213,12 @@ def test_ring(tmp_path):
         body[at:at + 96] = b"".join(frames(number))
     page = bytearray(records.PAGE)
     records.RING.pack_into(page, 0, records.RING_MAGIC, 1, 32, capacity, count * 3, 0, 3, 7)
-    records.RING_MEMORY.pack_into(page, records.RING.size, 2, 0)
+    records.RING_MEMORY.pack_into(page, records.RING.size, 0, 2, 0)
     path = tmp_path / "rings"
     path.write_bytes(bytes(page + body))
     found = memory.read(path)
-    assert [one.tsc - 1000 for one in found.processors[0]] == [4, 5, 6]
-    assert found.lost == 4 and found.counter == 2
+    assert [one.tsc - 1000 for one in found.processors[0]] == [5, 6]
+    assert found.lost == 5 and found.counter == 2
 
 
 def test_trace_of_exits_is_refused():

@@ -142,6 +142,26 @@ void cpu_interrupts(unsigned first, unsigned last, const char *stubs)
     }
 }
 
+void cpu_gate_smp(unsigned vector, const char *handler, uint8_t ist)
+{
+    if (handler != NULL)
+        gate_set(smp_idt, vector, handler, ist);
+    else if (vector == VECTOR_NMI)
+        gate_set(smp_idt, VECTOR_NMI, smp_nmi_entry, IST_NMI);
+    else
+        cpu_interrupts(vector, vector, NULL);
+}
+
+void cpu_event_stacks(unsigned number, uint64_t own[2], uint64_t nmi_top, uint64_t exception_top)
+{
+    struct tss *tss = &tables[number].tss;
+
+    own[0] = tss->ist[IST_NMI - 1];
+    own[1] = tss->ist[IST_EXCEPTION - 1];
+    tss->ist[IST_NMI - 1] = nmi_top;
+    tss->ist[IST_EXCEPTION - 1] = exception_top;
+}
+
 void cpu_setup_other(unsigned number)
 {
     uint64_t top = (uintptr_t)ap_stacks + (uint64_t)(number + 1) * AP_STACKS;

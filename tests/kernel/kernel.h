@@ -39,6 +39,10 @@ void cpu_setup_other(unsigned number);
 /* In the IDT by processor: these vectors to stubs STUB_BYTES apart, on the stack of what they
  * interrupt; NULL: back to what cpu_setup_smp() made of them. */
 void cpu_interrupts(unsigned first, unsigned last, const char *stubs);
+/* One vector of it, on the stack IST n; NULL: as cpu_setup_smp() made it. */
+void cpu_gate_smp(unsigned vector, const char *handler, uint8_t ist);
+/* The two stacks of a processor's events, tops of IST_NMI and IST_EXCEPTION; its own ones first. */
+void cpu_event_stacks(unsigned number, uint64_t own[2], uint64_t nmi_top, uint64_t exception_top);
 
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 

@@ -9,7 +9,7 @@
 
 #include "trace_ring.h"
 
-#define MEMORY_PAGES 8
+#define MEMORY_PAGES 16
 #define MEMORY_PAGE 4096
 /* What is traced here: whole pages, of one processor's tests. */
 extern uint8_t memory_area[MEMORY_PAGES * MEMORY_PAGE] __attribute__((aligned(MEMORY_PAGE)));

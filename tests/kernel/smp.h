@@ -17,11 +17,12 @@ struct processor;
 typedef void (*processor_work)(struct processor *self);
 
 struct processor {
-    /* smp_trap.asm has the offsets of these four. */
+    /* smp_trap.asm has the offsets of these four, memory_storm.asm that of the fifth. */
     struct processor *self;
     uint64_t fault_resume; /* as the global one, see kernel.h */
     uint64_t resume_now;
     volatile uint64_t faults;
+    uint64_t event_stacks[2]; /* where a storm's handlers of interrupts and of NMIs do their work */
 
     unsigned number; /* 0 is the first processor */
     uint32_t apic_id;
@@ -46,6 +47,7 @@ struct processor {
 _Static_assert(offsetof(struct processor, fault_resume) == 8, "smp_trap.asm");
 _Static_assert(offsetof(struct processor, resume_now) == 16, "smp_trap.asm");
 _Static_assert(offsetof(struct processor, faults) == 24, "smp_trap.asm");
+_Static_assert(offsetof(struct processor, event_stacks) == 32, "memory_storm.asm");
 
 extern struct processor processors[KERNEL_PROCESSORS];
 extern unsigned processor_count;

@@ -19,14 +19,10 @@ exit_handler __wrap_memory_exit(struct cpu *cpu);
 static inline bool begin_without_record(struct cpu *cpu)
 {
     struct cpu_memory *m = &cpu->memory;
-    const uint64_t kind =
-        EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE | EPT_VIOLATION_NMI_UNBLOCKING;
-    uint64_t qualification = field(VMCS_EXIT_QUALIFICATION);
 
-    if ((qualification & kind) != (EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE) ||
+    if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-        field(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
-        field(VMCS_GUEST_PHYSICAL_ADDRESS) - m->first >= m->bytes)
+        field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         return false;
     set_field(VMCS_EPT_POINTER, m->open);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A memory trace whose steps block nothing by MOV SS: an event comes before the stepped instruction
+ * and is delivered under the open map. Its frame leaves no record, and the exit behind it is taken
+ * for the instruction's.
+ */
+#include "trace/memory_record.h"
+
+#include "nmi/nmi.h"
+
+exit_handler unblocked(struct cpu *cpu);
+exit_handler __wrap_memory_exit(struct cpu *cpu);
+
+#undef BLOCKING_BY_MOV_SS
+#define BLOCKING_BY_MOV_SS 0
+#define memory_exit unblocked
+#include "trace/memory_exit.c"
+
+exit_handler __wrap_memory_exit(struct cpu *cpu)
+{
+    return unblocked(cpu);
+}
