@@ -12,7 +12,7 @@
 struct target {
     pid_t pid;
     int processor;                 /* that it may run on, with its threads and children */
-    struct memory_request request; /* what it asks for at its entry points; mode MEMTRACE_OFF: nothing */
+    struct memory_request request; /* at its entry points; MEMTRACE_OFF: nothing */
     bool ended;                    /* it is about to end, or has; its tables are still there */
     int status;                    /* of wait(), where pid is 0: it is gone */
 };

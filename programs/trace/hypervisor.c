@@ -60,7 +60,8 @@ const char *memory_error(int64_t result)
     case HYPERCALL_E_PERMISSION:
         return "PMUvisor serves CPL 0 alone; start it with user_hypercalls=1";
     case HYPERCALL_E_NUMBER:
-        return "PMUvisor traces no memory; start it with memtrace=writes, reads or all, and see its log";
+        return "PMUvisor traces no memory; start it with memtrace=writes, reads or all, and see "
+               "its log";
     case HYPERCALL_E_SUPPORT:
         return "this is more than the option memtrace= names, or the processor cannot trace one "
                "process; see PMUvisor's log";
