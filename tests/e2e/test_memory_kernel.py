@@ -11,6 +11,10 @@ WRITES = ["memory-writes"]
 MODES = {"writes": 1, "reads": 2, "all": 3}
 EVENTS = ["smp-memory-events"]
 STORM = ["smp-memory:3000"]
+STORM_ALL = ["smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
+STORM_EXITS = ["smp-memory:500:1:20000", "smp-x2apic", "smp-memory:500:1:20000"]
+MILLION = ["smp-memory:45000"]
+MILLION_LIMIT = 20000
 # tests/kernel/test_memory_sweep.c: each exit with its reason, the first exit of its sweep, and how
 # many exits are from one position to the next. Exits before are of the same reasons.
 SWEEPS = {"violation": (48, 101, 1), "trap": (37, 1001, 1), "last-violation": (48, 2001, 1),
@@ -37,14 +41,50 @@ def test_writes(lab):
     expect_ok(writes(lab), WRITES)
 
 
-def test_storm_1(lab):
+def total(boot):
+    """How many records the storms judged, one by one."""
+    rows = boot.lines("storm")
+    records = {}
+    for row in rows:  # a processor's ring goes on from one test to the next
+        records[row["cpu"]] = max(records.get(row["cpu"], 0), int(row["records"]))
+    events = sum(int(row["interrupts"]) + int(row["nmis"]) for row in rows)
+    return f"{sum(records.values())} records, {events} events"
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_1", "storm_4"])
+def test_storm(lab, cpus):
     """Events at all times: no record of a store, frame or push lacks, and none is invented."""
-    expect_ok(storm(lab, 1, STORM), STORM)
+    boot = storm(lab, cpus, STORM)
+    expect_ok(boot, STORM)
+    return total(boot)
 
 
-def test_storm_4(lab):
-    """The same on four processors at once."""
-    expect_ok(storm(lab, CPUS, STORM), STORM)
+@pytest.mark.full
+def test_storm_million(lab):
+    """More than a million accesses of one processor."""
+    boot = kernel.run(lab, "memory-storm-million", Plan(TSC).add(*MILLION), limit=MILLION_LIMIT,
+                      config="memtrace=writes")
+    expect_ok(boot, MILLION)
+    assert int(boot.lines("storm")[0]["records"]) > 1000000, boot.lines("storm")
+    return total(boot)
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_all_1", "storm_all_4"])
+def test_storm_all(lab, cpus):
+    """The same where reads are recorded as well."""
+    boot = kernel.run(lab, f"memory-storm-all-{cpus}", Plan(TSC).add(*STORM_ALL), cpus=cpus,
+                      config="memtrace=all", limit=LIMIT)
+    expect_ok(boot, STORM_ALL)
+    return total(boot)
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_exits_1", "storm_exits_4"])
+def test_storm_exits(lab, cpus):
+    """The same where events exit in the step instead of being blocked by MOV SS."""
+    boot = kernel.run(lab, f"memory-storm-exits-{cpus}", Plan(TSC).add(*STORM_EXITS), cpus=cpus,
+                      config="memtrace=writes memtrace_step=exits", limit=LIMIT)
+    expect_ok(boot, STORM_EXITS)
+    return total(boot)
 
 
 def test_events(lab):

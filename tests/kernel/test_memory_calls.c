@@ -81,6 +81,7 @@ static bool ranges(uint64_t mode)
             leaves("this CR3", 1);
     good &= gives("another CR3", memory_trace(mode, (uint64_t)memory_area, 64 + 8, BEYOND), (int64_t)mode) &&
             leaves("another CR3", 0);
+    good &= gives("all memory", memory_trace(mode, 0, 0, 0), (int64_t)mode);
     good &= gives("off", memory_trace(MEMTRACE_OFF, 0, 0, 0), (int64_t)mode) && leaves("off", 0);
     return good && gives("off again", memory_trace(MEMTRACE_OFF, 0, 0, 0), MEMTRACE_OFF);
 }

@@ -65,7 +65,7 @@ static struct storm {
     volatile bool storing; /* PMIs then only: where they came while records are judged, it would not end */
 } storms[STORM_PROCESSORS] __attribute__((aligned(LINE)));
 
-static uint64_t stores, mode;
+static uint64_t stores, mode, ticks;
 extern const char storm_timer[], storm_ipi[], storm_nmi[];
 void storm_handle(const struct trap_frame *frame);
 
@@ -91,7 +91,7 @@ static uint64_t hash_of(const struct trap_frame *f)
 static void arm_timer(struct storm *s)
 {
     s->timers_armed++;
-    apic_write(APIC_TIMER_INITIAL, (uint32_t)(TIMER_TICKS / 4 + below(s, TIMER_TICKS)));
+    apic_write(APIC_TIMER_INITIAL, (uint32_t)(ticks / 4 + below(s, ticks)));
 }
 
 static void arm_counter(struct storm *s)
@@ -417,14 +417,16 @@ static bool is_good(const struct job *job, const struct processor *p, const stru
            p->nmis == causes - p->both + p->unknown && p->unknown <= p->both;
 }
 
-/* `smp-memory:STORES[:MODE]`: so many on each processor, with memtrace of that mode; MEMTRACE_WRITES
- * where none is given. */
+/* `smp-memory:STORES[:MODE[:TICKS]]`: so many on each processor, with memtrace of that mode;
+ * MEMTRACE_WRITES where none is given. The timer's interrupts are TICKS apart, more or less; they have to
+ * leave time for their own handler, whose pushes are traced. */
 void test_smp_memory(const struct job *job)
 {
     bool good = true;
 
     stores = job->number[0];
     mode = job->number[1] != 0 ? job->number[1] : MEMTRACE_WRITES;
+    ticks = job->number[2] != 0 ? job->number[2] : TIMER_TICKS;
     if (stores == 0 || processor_count > STORM_PROCESSORS) {
         tap_result(false, job->name, "wanted a number of stores, and at most 4 processors");
         return;
