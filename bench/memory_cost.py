@@ -31,14 +31,18 @@ U, ROUNDS, STEPS = 10000, 10, (0, 25, 50, 75, 100)
 JOBS = (("none", 48, 100, 100), ("elsewhere", 48, 100, 100), ("writes", 48, 100, 100),
         *(("writes", t, U, ROUNDS) for t in STEPS),
         ("fill", 1, 512, 10), ("fill-traced", 1, 512, 10))
+# Of a boot with memtrace=all: loads alone, then 48 of 100 are stores.
+READS = (("none", 0, 100, 100), ("reads", 0, 100, 100), ("none", 48, 100, 100),
+         ("all", 48, 100, 100))
+LOADS_ALONE, LOADS, MIXED_ALONE, MIXED = range(len(READS))
 NONE, ELSEWHERE, WRITES, STEP, FILL, FILL_TRACED = 0, 1, 2, 3, 3 + len(STEPS), 4 + len(STEPS)
 NS = 1e9
 
 
-def words():
+def words(jobs=JOBS):
     """The test kernel's jobs, for its command line. Their T counts from 1."""
     return [f"memory-cost:{word}:{t + 1}:{u}:{rounds}:{n}"
-            for n, (word, t, u, rounds) in enumerate(JOBS)]
+            for n, (word, t, u, rounds) in enumerate(jobs)]
 
 
 def counts_of(region):
@@ -47,15 +51,14 @@ def counts_of(region):
             "guest": region["nonroot"]["instructions"], **region["root"]}
 
 
-def read(folder, column):
+def read(folder, column, jobs=JOBS):
     """What the jobs of a boot counted, each a dictionary; None: there was no such boot."""
     try:
         with open(os.path.join(folder, f"{PREFIX}{column}.json"), encoding="utf-8") as source:
             regions = json.load(source)["regions"]
     except OSError:
         return None
-    found = [counts_of(regions[str(REGION + n)]) for n in range(len(JOBS))]
-    return found
+    return [counts_of(regions[str(REGION + n)]) for n in range(len(jobs))]
 
 
 def records(console):
@@ -93,7 +96,14 @@ def cost_cells(costs):
             Cell(f"{low:,.0f} to {high:,.0f}", "range")]
 
 
-def cost_table(boots):
+def read_costs(jobs):
+    """What a load takes that is traced, and an access where loads and stores are."""
+    _, _, u, rounds = READS[LOADS]
+    return per_write(jobs, LOADS, LOADS_ALONE, u * rounds), \
+        per_write(jobs, MIXED, MIXED_ALONE, u * rounds)
+
+
+def cost_table(boots, reads):
     made = Table("memory", "A traced write", "count",
                  ["exits", "instructions", "VMCS accesses", "cycles", "range"],
                  [("root mode, counted in the emulator", 3), ("an estimate", 2)],
@@ -109,6 +119,9 @@ def cost_table(boots):
         made.rows.append(Row(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word)))
         made.rows.append(Row(f"{COLUMNS[column]}: a store to another page",
                              cost_cells(per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE)))))
+    for text, costs in zip(("memtrace=reads: a load", "memtrace=all: a load or store"),
+                           read_costs(reads) if reads else ()):
+        made.rows.append(Row(text, cost_cells(costs)))
     write = memory_paper.table_5_2().kvm_write * SCHMIDT["hertz"]
     made.rows.append(Row("the paper's KVM, from its Table 5.2",
                          [Cell("2", "published"), Cell("-"), Cell("-"), Cell("-"),
@@ -265,7 +278,8 @@ def main():
             translate = json.load(source)
     counted = translate if translate and "host" in translate else None
     curves = {column: jobs for column, jobs in boots.items() if column in CURVES}
-    for made in (cost_table(boots), curve_table(curves, counted)):
+    reads = read(asked.folder, "all", READS)
+    for made in (cost_table(boots, reads), curve_table(curves, counted)):
         print("\n".join(textpage.lines_of(made)), end="\n\n")
     print("\n".join([*break_even_lines(curves, translate),
                      *(translate_lines(translate) if translate else ())]))

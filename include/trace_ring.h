@@ -89,8 +89,8 @@ struct trace_record {
 #define TRACE_XSTATE 64u /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
 
 struct trace_memory {
-    uint64_t tsc; /* at the violation */
-    uint64_t rip;
+    uint64_t tsc; /* at the violation; of EVENT behind the delivery */
+    uint64_t rip; /* of EVENT: the handler's; the frame has what was interrupted */
     uint64_t cr3 : 48;
     uint64_t reason : 8;
     uint64_t flags : 8;

@@ -116,6 +116,9 @@
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
 #define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
+#define EPT_VIOLATION_PAGE BITS(5, 3) /* what the page allows: EPT_READ and so on, shifted */
+#define EPT_VIOLATION_PAGE_SHIFT 3
+#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* not the instruction's: PEBS, Processor Trace */
 #define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
 
 /* Exit qualification of a control-register access */

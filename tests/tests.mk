@@ -10,7 +10,7 @@
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
-#   make trace       the demo of the trace of exits, see bench/trace/trace.mk
+#   make trace, make memtrace   the demos of the traces, see bench/trace/trace.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR   onto a disk or a stick: see boot/install.mk
 #   make pmuvisor-check   a program for Linux that says what the image would, see programs/check/

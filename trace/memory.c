@@ -9,6 +9,7 @@
 #include "pmu/pmu.h"
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
+#include "vmx/root/fault.h"
 
 /* ---- on and off ---- */
 
@@ -80,6 +81,8 @@ static bool take_range(struct cpu *cpu, uint64_t first, uint64_t bytes, uint64_t
 
     m->cr3 = cr3 == TRACE_THIS_CR3 ? vmcs_read_natural(VMCS_GUEST_CR3) : cr3;
     m->cr3 &= BITS(51, 11);
+    if (cr3 != 0 && m->cr3 == 0)
+        return false;
     if (bytes == 0) {
         m->first = 0;
         m->bytes = ~0ULL;
@@ -89,6 +92,21 @@ static bool take_range(struct cpu *cpu, uint64_t first, uint64_t bytes, uint64_t
     m->bytes = (last | (PAGE_SIZE - 1)) - m->first + 1;
     return last >= first && m->bytes != 0 &&
            (m->cr3 != 0 || m->first < cpu->boot->memory_top);
+}
+
+/* SDM Vol. 3, "Exit Qualification for EPT Violations": undefined where the processor writes its own
+ * records of branches (BTS) or PEBS to a page that is closed. */
+static bool debug_store_on(struct cpu *cpu)
+{
+    uint64_t pebs;
+
+    if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTS) &&
+        !(cpu->boot->options.pmu && rdmsr_safe(IA32_PEBS_ENABLE, &pebs) && pebs != 0))
+        return false;
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: memory trace: PEBS or BTS is on, wanted both off: their buffer may be in "
+                   "a closed page; nothing is traced\n");
+    return true;
 }
 
 static int64_t change(struct cpu *cpu)
@@ -112,6 +130,8 @@ static int64_t change(struct cpu *cpu)
                            cpu->gpr[GPR_RDX], cpu->boot->memory_top);
             return HYPERCALL_E_ARGUMENT;
         }
+        if (debug_store_on(cpu))
+            return HYPERCALL_E_STATE;
         result = start(cpu, (uint32_t)mode, ~0ULL);
     }
     cpu->gpr[GPR_RBX] = (uint64_t)cpu->trace.ring;
@@ -177,10 +197,15 @@ static void set_rows(struct cpu *cpu)
 /* ---- the start ---- */
 
 /* NULL: nothing lacks. */
-static const char *lacking(const struct vmx_capability *c, const struct options *o)
+static const char *lacking(const struct vmx_capability *c, const struct options *o, uint64_t top,
+                           bool can_trap)
 {
     if (!vmx_allows(c, SET_PRIMARY, PRIMARY_MONITOR_TRAP_FLAG))
         return "no monitor trap flag (IA32_VMX_PROCBASED_CTLS bit 59 is 0)";
+    if (top > EPT_COPY_HOST_LIMIT)
+        return "memory above 64 TiB";
+    if (o->memtrace_exits && !can_trap)
+        return "no NMI exiting with virtual NMIs: memtrace_step=blocked needs none";
     if (o->memtrace != MEMTRACE_WRITES && !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
         return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
     return NULL;
@@ -205,7 +230,8 @@ static void start_at_once(struct cpu *cpu)
 
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
-    const char *lack = lacking(c, &cpu->boot->options);
+    const char *lack = lacking(c, &cpu->boot->options, cpu->boot->memory_top,
+                               cpu->nmi.can_trap);
     uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
 
     if (lack == NULL && !memory_map_setup(cpu))
@@ -218,6 +244,8 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     cpu->memory.by_cr3 = targets >= CR3_TARGETS;
     cpu->memory.open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
+    for (unsigned i = 0; i < CODE_PAGES; i++)
+        cpu->memory.code[i].linear = 1; /* no page's */
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_MEMTRACE);
     start_at_once(cpu);

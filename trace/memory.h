@@ -51,6 +51,9 @@ void memory_map_let_read(struct cpu *cpu, uint64_t physical);
 /* Translates as the guest does now. False: it does not. `entry` (if not NULL) is where the entry
  * lies that maps it. */
 bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry);
+/* What the entry at this address is to a linear address. */
+enum memory_entry { ENTRY_OF_ANOTHER, ENTRY_ON_WAY, ENTRY_LAST };
+enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t address);
 /* Whether the range has it. */
 static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
 {
@@ -93,11 +96,12 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
  * one, and its frame recorded. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
 void memory_event_setup(void); /* once or more */
-/* memory_walk.c: a page walk's own access, which is begun anew. False: the guest may not make it, and
- * has been told. */
+/* memory_walk.c: a page walk's own access to the guest's memory: it can be begun anew. False: it would
+ * do the same again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
-/* memory_chunk.c: does iterations of a REP at once. False: it has to be stepped. */
-bool memory_chunk(struct cpu *cpu, struct trace_memory *record);
+/* memory_chunk.c: where the step behind `record` was an iteration of a REP, does those that follow in
+ * the same page at once. `rsi` is what RSI was before it. */
+void memory_chunk(struct cpu *cpu, const struct trace_memory *record, uint64_t rsi);
 
 /* entry.asm: HOST_RIP, without and with mitigations. */
 extern const char memory_exit_entry[], memory_exit_entry_guarded[];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * REP STOS and REP MOVS, whose iterations are so many that root mode does them itself: all up to a
- * page's end at once, as one record. The instruction is never finished here. With RCX = 0 the guest
- * executes it once more, which accesses nothing and retires it: so no count of the guest's differs
- * but those of accesses. The processor had translated both addresses and found the rights there.
+ * REP STOS and REP MOVS, whose iterations are so many that root mode does them itself. The first one
+ * of a page is stepped, and proves what is done behind it: which instruction it is, by what it did to
+ * the registers, and the rights and the bits of both pages. All up to a page's end is then done at
+ * once, as one record. The instruction is never finished here: with RCX = 0 the guest executes it once
+ * more, which accesses nothing and retires it. So no count of the guest's differs but those of
+ * accesses.
  * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
 #include "trace/memory_record.h"
@@ -64,35 +66,42 @@ static uint64_t elements_left(uint64_t address, uint32_t size)
 
 static uint64_t at_most(uint64_t count, uint64_t limit) { return count < limit ? count : limit; }
 
-bool memory_chunk(struct cpu *cpu, struct trace_memory *record)
+static bool next_in_page(uint64_t now, uint64_t was, uint32_t size)
+{
+    return now == was + size && now % PAGE_SIZE != 0;
+}
+
+void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi)
 {
     struct string s;
     const void *from = NULL;
-    uint64_t source = cpu->gpr[GPR_RSI], physical;
+    uint64_t source = cpu->gpr[GPR_RSI], target = cpu->gpr[GPR_RDI], physical;
 
-    if (record->code_bytes < sizeof(record->code) || !decode_string(record->code, &s) ||
-        (s.moves && cpu->memory.mode != MEMTRACE_WRITES) || record->gla != cpu->gpr[GPR_RDI] ||
+    if (stepped->code_bytes < sizeof(stepped->code) || !decode_string(stepped->code, &s) ||
+        stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
+        !next_in_page(target, stepped->gla, s.size) ||
+        (s.moves ? !next_in_page(source, rsi, s.size) : source != rsi) ||
         !(vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG) ||
-        vmcs_read_natural(VMCS_GUEST_RFLAGS) & (RFLAGS_DF | RFLAGS_TF) ||
+        vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
         vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
-        return false;
-    uint64_t count = at_most(cpu->gpr[GPR_RCX], elements_left(record->gla, s.size));
+        return;
+    uint64_t count = at_most(cpu->gpr[GPR_RCX], elements_left(target, s.size));
     if (s.moves) {
         count = at_most(count, elements_left(source, s.size));
         from = memory_translate(cpu, source, &physical, NULL) ? memory_of_guest(cpu, physical) : NULL;
         if (from == NULL)
-            return false;
+            return;
     }
-    if (count == 0 || memory_of_guest(cpu, record->gpa) == NULL)
-        return false;
+    if (count == 0)
+        return;
+    struct trace_memory *record = memory_record_begin(cpu, TRACE_WRITE | TRACE_CHUNK, target,
+                                                      stepped->gpa + s.size);
     do_string(&s, memory_at(record->gpa), from, count, cpu->gpr[GPR_RAX]);
     cpu->gpr[GPR_RCX] -= count;
     cpu->gpr[GPR_RDI] += count * s.size;
     if (s.moves)
         cpu->gpr[GPR_RSI] += count * s.size;
-    record->flags |= TRACE_CHUNK;
     record->detail = s.size;
     record->bytes = (uint32_t)(count * s.size);
     memory_record_publish(cpu);
-    return true;
 }

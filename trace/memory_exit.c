@@ -26,22 +26,20 @@ static inline void set_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* A write, and nothing about it that memory_step.c has to see to. What is written to the record before
+/* A write, and nothing about it that memory_step.c has to see to. That it violates the closed map, and
+ * may read and execute there, says that the page is memory, and in the range. What is written to the record before
  * that is known is written to a place that is nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
     const struct cpu_memory *m = &cpu->memory;
     struct trace_memory *record = (struct trace_memory *)cpu->trace.record;
-    const uint64_t kind =
-        EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE | EPT_VIOLATION_NMI_UNBLOCKING;
 
-    if ((field(VMCS_EXIT_QUALIFICATION) & kind) !=
-            (EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE) ||
+    if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
         field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         return false;
     uint64_t gpa = field(VMCS_GUEST_PHYSICAL_ADDRESS);
-    if (gpa - m->first >= m->bytes || gpa % PAGE_SIZE > PAGE_SIZE - END_OF_PAGE)
+    if (gpa % PAGE_SIZE > PAGE_SIZE - END_OF_PAGE)
         return false;
     record->gpa = gpa;
     uint64_t rip = field(VMCS_GUEST_RIP), cr3 = field(VMCS_GUEST_CR3);
@@ -122,16 +120,20 @@ static void exit_whole(struct cpu *cpu)
 
 exit_handler memory_exit(struct cpu *cpu)
 {
-    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return exit_whole;
     uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
+
     if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
+        /* No instruction that writes blocks anything, or unblocks NMIs. */
+        cpu->blocking &= BLOCKING_BY_NMI;
+        if (__builtin_expect(nmi_after_exit(cpu), 0))
+            return exit_whole;
         end(cpu);
         cpu->exits[EXIT_REASON_MONITOR_TRAP_FLAG]++;
         return NULL;
     }
-    if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
+    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
+        cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
         return exit_whole;
     cpu->exits[EXIT_REASON_EPT_VIOLATION]++;
     return NULL;

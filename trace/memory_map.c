@@ -55,8 +55,10 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
     const struct cpu_memory *m = &cpu->memory;
     bool linear = m->cr3 != 0;
     struct ept_copy c = {.as = as, .deny = deny, .next = maps.next, .end = maps.end,
-                         .first = linear ? 0 : m->first,
-                         .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
+                         .first = linear ? 0 : m->first, .last = m->first + (m->bytes - 1)};
+
+    if (linear || c.last >= cpu->boot->memory_top)
+        c.last = cpu->boot->memory_top - 1; /* behind it MTRRs may say write-back for nothing */
     uint64_t root = ept_copy(cpu->ept_root, &c);
 
     maps.next = c.next;
@@ -133,8 +135,13 @@ void memory_map_let_read(struct cpu *cpu, uint64_t physical)
 {
     uint64_t *table = (uint64_t *)(cpu->memory.closed & EPT_ADDRESS);
 
-    for (unsigned level = TABLE_LEVELS; level > 1; level--)
-        table = (uint64_t *)(table[entry_index(physical, level)] & EPT_ADDRESS);
+    for (unsigned level = TABLE_LEVELS; level > 1; level--) {
+        uint64_t entry = table[entry_index(physical, level)];
+
+        if (entry & EPT_PAGE || !(entry & EPT_RWX))
+            return; /* not reached: what may not be read is in small pages */
+        table = (uint64_t *)(entry & EPT_ADDRESS);
+    }
     uint64_t before = __atomic_fetch_or(&table[entry_index(physical, 1)], EPT_READ,
                                         __ATOMIC_RELAXED);
     if (!(before & EPT_READ))

@@ -12,7 +12,8 @@
 
 struct tables {
     const struct cpu *cpu;
-    uint64_t last; /* address of the entry that was read last */
+    uint64_t last, looked_for; /* addresses: of the entry that was read last, and of one */
+    bool met;
 };
 
 static const void *table_entry(void *context, uint64_t address)
@@ -20,21 +21,38 @@ static const void *table_entry(void *context, uint64_t address)
     struct tables *tables = context;
 
     tables->last = address;
+    tables->met |= address == tables->looked_for;
     return memory_of_guest(tables->cpu, address);
+}
+
+static bool walk(struct cpu *cpu, uint64_t linear, struct tables *tables, uint64_t *physical)
+{
+    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1 : TABLE_LEVELS;
+
+    tables->cpu = cpu;
+    return vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA &&
+           guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, table_entry, tables,
+                      physical);
 }
 
 bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry)
 {
-    struct tables tables = {.cpu = cpu};
-    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1 : TABLE_LEVELS;
+    struct tables tables = {0};
 
-    if (!(vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA) ||
-        !guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, table_entry, &tables,
-                    physical))
+    if (!walk(cpu, linear, &tables, physical))
         return false;
     if (entry != NULL)
         *entry = tables.last;
     return true;
+}
+
+enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t address)
+{
+    struct tables tables = {.looked_for = address};
+    uint64_t physical;
+    bool mapped = walk(cpu, linear, &tables, &physical);
+
+    return !tables.met ? ENTRY_OF_ANOTHER : mapped && tables.last == address ? ENTRY_LAST : ENTRY_ON_WAY;
 }
 
 /* ---- the code ---- */

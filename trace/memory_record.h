@@ -18,6 +18,16 @@ unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uin
 void memory_finish_end_of_page(struct trace_memory *record);
 void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record);
 
+/* An instruction's write of a page that the closed map of writes denies. */
+static inline bool memory_is_plain_write(uint64_t qualification)
+{
+    const uint64_t always = EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE;
+    const uint64_t page = (EPT_READ | EPT_EXECUTE) << EPT_VIOLATION_PAGE_SHIFT;
+
+    return (qualification & (always | EPT_VIOLATION_PAGE | EPT_VIOLATION_NMI_UNBLOCKING |
+                             EPT_VIOLATION_ASYNCHRONOUS)) == (always | page);
+}
+
 static inline struct trace_memory *memory_record_place(const struct cpu *cpu, unsigned n)
 {
     struct trace_record *at = cpu->trace.record + (uint64_t)n * TRACE_MEMORY_FRAMES;

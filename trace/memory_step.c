@@ -44,13 +44,20 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-/* Where NMIs are trapped they exit anyhow. */
+/* Where NMIs are trapped they exit anyhow. With virtual NMIs an IRET unblocks as without; and an
+ * interrupt that exits does so whatever IF says. SDM Vol. 3, "Interruptibility State"; "Other Changes
+ * to Instruction Behavior in VMX Non-Root Operation". */
 static void events_exit(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
-    uint32_t bits = PIN_EXTERNAL_INTERRUPT_EXITING | (cpu->nmi.passthrough ? PIN_NMI_EXITING : 0);
+    const uint32_t nmis = cpu->nmi.passthrough ? PIN_NMI_EXITING | PIN_VIRTUAL_NMIS : 0;
 
-    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, on ? pin | bits : pin & ~bits);
+    pin &= ~(nmis | (uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
+    if (on)
+        pin |= nmis;
+    if (on && vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF)
+        pin |= PIN_EXTERNAL_INTERRUPT_EXITING;
+    vmcs_write_32(VMCS_PIN_BASED_CONTROLS, pin);
 }
 
 void memory_end_step(struct cpu *cpu)
@@ -66,8 +73,13 @@ void memory_end_step(struct cpu *cpu)
 
 static void step_trap(struct cpu *cpu)
 {
+    const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
+    bool one = cpu->memory.begun == 1;
+
     memory_end_step(cpu);
     memory_record_publish(cpu);
+    if (one && record->flags == TRACE_WRITE)
+        memory_chunk(cpu, record, cpu->memory.rsi);
 }
 
 static void give_up(struct cpu *cpu)
@@ -83,7 +95,10 @@ static void give_up(struct cpu *cpu)
     cpu->memory.begun = 0;
     /* Blocking by MOV SS may stay: the instruction is tried again. With TF the entry wants BS too. */
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) {
-        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->memory.blocking);
+        const uint32_t shadows = BLOCKING_BY_STI | BLOCKING_BY_MOV_SS;
+
+        cpu->blocking = (cpu->blocking & ~shadows) | (cpu->memory.blocking & shadows);
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking);
         vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, cpu->memory.debug);
     }
 }
@@ -169,25 +184,18 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 /* The flags of a record are the exit qualification's bits. */
 _Static_assert(TRACE_READ == EPT_VIOLATION_READ && TRACE_WRITE == EPT_VIOLATION_WRITE, "they are");
 
-/* The half-open map lets reads pass: this is the write of the same instruction. */
+/* The half-open map lets reads pass: this is the write of the same instruction. In any other way
+ * another violation ends the step, and is what it would have been without. */
 static void step_violation(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
 
-    if (vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open || !memory_of_guest(cpu, gpa) ||
-        vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID) {
+    if (vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+        !(qualification & EPT_VIOLATION_TRANSLATED) || memory_of_guest(cpu, gpa) == NULL) {
         give_up(cpu);
-        if (vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID)
-            memory_event(cpu, vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION), gla, gpa);
-        else
-            exit_ept_violation(cpu);
-        return;
-    }
-    if (!(qualification & EPT_VIOLATION_TRANSLATED)) {
-        give_up(cpu); /* the walk's record comes before the instruction's */
-        memory_walk(cpu, qualification, gla, gpa);
+        memory_violation(cpu);
         return;
     }
     if (memory_wanted(cpu, gla, gpa))
@@ -196,22 +204,19 @@ static void step_violation(struct cpu *cpu)
     block(cpu, qualification);
 }
 
-/* An instruction's own access: its record, and the step. */
-static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, uint64_t gla,
-                                     uint64_t gpa)
+/* An instruction's own access: its record, and the step. `flags` beside those of the access. */
+static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags,
+                                     uint64_t gla, uint64_t gpa)
 {
-    const struct cpu_memory *m = &cpu->memory;
-    uint64_t map = qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open;
+    struct cpu_memory *m = &cpu->memory;
+    uint32_t recorded = (uint32_t)(qualification & m->recorded);
 
-    if (memory_wanted(cpu, gla, gpa) && qualification & m->recorded) {
-        struct trace_memory *record =
-            memory_record_begin(cpu, (uint32_t)(qualification & m->recorded), gla, gpa);
-
-        if (map == m->open && memory_chunk(cpu, record))
-            return;
-    }
+    if (memory_wanted(cpu, gla, gpa) && recorded != 0)
+        memory_record_begin(cpu, recorded | flags, gla, gpa);
+    m->rsi = cpu->gpr[GPR_RSI];
     block(cpu, qualification);
-    memory_begin_step(cpu, map, memory_step_row);
+    memory_begin_step(cpu, qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open,
+                      memory_step_row);
 }
 
 void memory_violation(struct cpu *cpu)
@@ -220,17 +225,21 @@ void memory_violation(struct cpu *cpu)
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
-    bool event = vectoring & INTERRUPTION_VALID;
+    bool walk = !(qualification & EPT_VIOLATION_TRANSLATED);
+    uint32_t flags = walk || qualification & EPT_VIOLATION_ASYNCHRONOUS ? TRACE_INEXACT : 0;
 
-    if (vmcs_read_64(VMCS_EPT_POINTER) == cpu->memory.open)
-        exit_ept_violation(cpu); /* another process than the one that is traced */
-    else if (!(qualification & EPT_VIOLATION_TRANSLATED)) {
-        if (memory_walk(cpu, qualification, gla, gpa) && event)
+    if (memory_of_guest(cpu, gpa) == NULL) {
+        exit_ept_violation(cpu);
+    } else if (walk && memory_walk(cpu, qualification, gla, gpa)) {
+        if (vectoring & INTERRUPTION_VALID)
             deliver_again(cpu, vectoring);
-    } else if (event)
+        else
+            memory_keep_nmi_blocked(cpu, qualification);
+    } else if (vectoring & INTERRUPTION_VALID) {
         memory_event(cpu, vectoring, gla, gpa);
-    else
-        violation_of_instruction(cpu, qualification, gla, gpa);
+    } else {
+        violation_of_instruction(cpu, qualification, flags, gla, gpa);
+    }
 }
 
 void memory_step_setup(void)

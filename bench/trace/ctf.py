@@ -27,7 +27,13 @@ EVENTS = {
                      ("prev_state", -64), ("next_comm", None), ("next_tid", -32),
                      ("next_prio", -32)),
 }
-HEXADECIMAL = ("guest_rip", "cr3")
+# Of a trace of memory, see memory_ctf.py. LTTng has no such event.
+MEMORY_EVENTS = {
+    "mem_access": (("rip", 64), ("cr3", 64), ("gla", 64), ("gpa", 64), ("bytes", 32),
+                   ("direction", None), ("kind", None), ("value", 64), ("retired", 64),
+                   ("detail", 32), ("instruction", None)),
+}
+HEXADECIMAL = ("guest_rip", "rip", "cr3", "gla", "gpa", "value")
 # What LTTng's own traces say of themselves; by `domain` tools take events for a kernel's.
 ENVIRONMENT = {"hostname": "guest", "domain": "kernel", "sysname": "Linux",
                "tracer_name": "PMUvisor", "tracer_major": 1, "tracer_minor": 0}
@@ -97,9 +103,9 @@ def packet_messages(make, stream, classes, number, events, start):
     yield make._create_packet_end_message(packet, events[-1].tick if events else start)
 
 
-def source_class(bt2, khz, packets):
+def source_class(bt2, khz, packets, kinds):
     """Gives the component that babeltrace2's sink takes messages from. `packets`: number -> [Packet]
-    of a processor."""
+    of a processor; `kinds`: as EVENTS."""
     class Iterator(bt2._UserMessageIterator):
         def __init__(self, config, port):
             trace, stream_class, classes, number = port.user_data
@@ -124,7 +130,7 @@ def source_class(bt2, khz, packets):
                 discarded_events_have_default_clock_snapshots=True)
             classes = {name: stream_class.create_event_class(
                 name=name, payload_field_class=structure(bt2, trace_class, fields))
-                for name, fields in EVENTS.items()}
+                for name, fields in kinds.items()}
             trace = trace_class(environment=ENVIRONMENT)
             for number in packets:
                 self._add_output_port(f"out{number}", (trace, stream_class, classes, number))
@@ -135,18 +141,24 @@ def source_class(bt2, khz, packets):
 def write(source, folder, names=None, line=None):
     """Writes CTF. Takes what states.timeline() takes, the folder to make, and the Timeline where it
     is there already. Raises CannotWrite, trace_source.BadTrace, or ValueError for the names."""
-    bt2 = library()
+    library()
     source = load(source)
     line = line or timeline(source, names)
-    packets = {number: lttng_events.packets(source, line, number)
-               for number in sorted(source.processors)}
+    write_packets({number: lttng_events.packets(source, line, number)
+                   for number in sorted(source.processors)}, folder, source.tsc_khz, EVENTS)
+
+
+def write_packets(packets, folder, khz, kinds):
+    """Writes CTF of events. Takes number -> [Packet] of a processor, the folder to make, the clock's
+    kHz (0: not known), and the events' fields as EVENTS has them. Raises CannotWrite."""
+    bt2 = library()
     if not packets:
         raise CannotWrite("no processor has a record")
     if os.path.lexists(folder):
         raise CannotWrite(f"{folder} is there already; name another, or remove it")
     try:
         graph = bt2.Graph()
-        made = graph.add_component(source_class(bt2, source.tsc_khz, packets), "exits")
+        made = graph.add_component(source_class(bt2, khz, packets, kinds), "exits")
         # From 2.1 on babeltrace2 would write CTF 2 (babeltrace2-sink.ctf.fs(7)).
         params = {"path": str(folder), "assume-single-trace": True, "quiet": True}
         if tuple(map(int, bt2.__version__.split(".")[:2])) >= (2, 1):

@@ -34,25 +34,25 @@ class DemoFailed(Exception):
     """The text says what did not happen, and where to look."""
 
 
-def image(folder):
-    """Writes the guest's root: the project's own, and behind it the job and its tool. Gives the
-    path."""
-    small, programs = (subprocess.run([TOP / script], check=True, stdout=subprocess.PIPE,
-                                      text=True).stdout.splitlines()
-                       for script in ("programs/payload/build.sh", "programs/trace/build.sh"))
+def image(folder, name="trace"):
+    """Writes the guest's root: the project's own, and behind it the job and its tool, which
+    programs/NAME builds. Gives the path."""
+    small, programs = (subprocess.run([TOP / "programs" / part / "build.sh"], check=True,
+                                      stdout=subprocess.PIPE, text=True).stdout.splitlines()
+                       for part in ("payload", name))
     return initramfs.with_jobs(small[0], programs, folder / "initramfs.img")
 
 
-def boot(folder, cpus, seconds, backend):
-    """Boots, with the console in FOLDER/console; gives its text."""
+def boot(folder, cpus, seconds, backend, name="trace", job="flowdemo", config="trace=flow"):
+    """Boots, with the console in FOLDER/console; gives its text. `name`: of image()."""
     console = folder / "console"
     with open(folder / "run.log", "wb") as log:
         done = subprocess.run(
             [TOP / "run-qemu.sh", "--backend", backend, "--cpus", str(cpus),
-             "--timeout", str(seconds), "--initrd", image(folder), "--serial", console,
-             "--config", "trace=flow user_hypercalls=1",
+             "--timeout", str(seconds), "--initrd", image(folder, name), "--serial", console,
+             "--config", f"{config} user_hypercalls=1",
              # The watchdog's NMIs would come between, and are none of the load.
-             "--append", "nmi_watchdog=0 pmv.run=flowdemo pmv.print=1"],
+             "--append", f"nmi_watchdog=0 pmv.run={job} pmv.print=1"],
             stdout=subprocess.DEVNULL, stderr=log, check=False)
     if done.returncode != 0:
         said = (folder / "run.log").read_text(encoding="utf-8", errors="replace").strip()

@@ -11,6 +11,7 @@ import records
 import xstate
 
 FRAMES = 3
+MEMTRACE_READS = 2
 FIRST = struct.Struct("<QQQII")          # tsc, rip, cr3 and reason, detail, bytes
 SECOND = struct.Struct("<QQQ8s")         # gla, gpa, retired and reason, value's first bytes
 THIRD = struct.Struct("<15sBQ8s")        # code, how many of it, xstate and reason, value's others
@@ -100,7 +101,10 @@ def from_frames(trace, xcr0=None):
                 gaps[len(accesses)] = gaps.get(len(accesses), 0) + lost
             if number is None:
                 continue
-            access = unpack(processor, frames[number:number + FRAMES], found.unknown, xcr0)
+            access = unpack(processor, frames[number:number + FRAMES], found.unknown, xcr0,
+                            trace.memory == MEMTRACE_READS)
+            if access is None:
+                continue
             if accesses and not lost and is_one_update(accesses[-1], access):
                 accesses[-1] = access._replace(tsc=accesses[-1].tsc)
                 found.joined += 1
@@ -139,8 +143,10 @@ def whole(frames, gaps, others):
         yield None, -(-lost // FRAMES)
 
 
-def unpack(processor, frames, unknown, xcr0):
-    """Takes three frames; gives an Access. What is not known of it is counted in `unknown`."""
+def unpack(processor, frames, unknown, xcr0, reads=False):
+    """Takes three frames; gives an Access. What is not known of it is counted in `unknown`. `reads`:
+    it is a trace of reads, which has writes as well, because the processor may say no more of what
+    reads and writes: None for what does not read."""
     tsc, rip, word, detail, size = FIRST.unpack(frames[0])
     gla, gpa, retired, value = SECOND.unpack(frames[1])
     code, count, state, more = THIRD.unpack(frames[2])
@@ -150,18 +156,22 @@ def unpack(processor, frames, unknown, xcr0):
     if flags & (WALK | EVENT | CHUNK):
         kind = "walk" if flags & WALK else "event" if flags & EVENT else "chunk"
         if flags & CHUNK:
-            text = operand.decode(code).text
+            text = operand.decode(code, rip).text
         if flags & INEXACT:
             why = f"{kind}: outside of 64-bit mode"
     else:
-        found = operand.decode(code)
+        found = operand.decode(code, rip)
         text, why = found.text, found.why
+        if found.modifies and flags & WRITE:
+            flags |= READ
         size = size or size_by(found, flags)
         if found.family:
             kind = "xstate"
             size, gla, gpa, pieces, why = of_area(found.family, gla, gpa, detail, state & MASK48, xcr0)
         elif not size and not why:
             why = f"{text.split()[0]}: not its operand"
+    if reads and not flags & READ:
+        return None
     if why:
         unknown[why] += 1
     known = min(size, VALUE_BYTES, PAGE - gpa % PAGE)

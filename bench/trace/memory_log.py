@@ -41,6 +41,16 @@ def entries(path):
                 yield entry
 
 
+class Log:
+    """The entries of a file, as often as they are asked for: it may be larger than memory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __iter__(self):
+        return entries(self.path)
+
+
 def traced(source):
     """Takes entries; gives {processor: [(mode, [entry])]}: one for each time that HYPERCALL_MEMTRACE
     had tracing on there, with what lies between its exit and that of the next such call."""

@@ -14,6 +14,7 @@ from memory_log import EVENT, INSTRUCTION, READ, ROOT, SYSTEM, WALK, WRITE
 
 LOOK_AHEAD = 400      # records to where both are the same again
 FAULTS_MAX = 50       # that are told; all are counted
+RACE_TICKS = 20_000   # from an access to its trap, and the other processors' turns between them
 VALUE_BYTES = 8       # that the list has of a piece
 PAGE = 4096
 ENTRY_BYTES = 8
@@ -22,8 +23,9 @@ MASK48 = (1 << 48) - 1
 WRONG = ("size", "value", "rip", "cr3", "gla", "gpa", "direction", "retired")
 
 # What one record is to be. pieces: [(lin, phy, bytes, value)] in the list's order, at least one.
-# root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list.
-Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root")
+# root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list. tsc: the last
+# piece's.
+Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root tsc")
 
 
 @dataclasses.dataclass
@@ -36,6 +38,8 @@ class Truth:
     invented: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     order: int = 0                       # records that are there, elsewhere
     wrong: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # by field
+    raced: int = 0                       # records of the value that another processor stored next
+    stood: int = 0                       # records behind a time at which the lent counter stood still
     unknown: int = 0                     # records whose size the reader says it does not know
     kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # same, by kind
     faults: list = dataclasses.field(default_factory=list)
@@ -56,23 +60,68 @@ class Truth:
             return f"{sum(counter.values())} ({parts})" if counter else "0"
         return (f"{self.units} accesses, {self.records} records, {self.same} the same "
                 f"[{by(self.kinds)}], missed {by(self.missed)}, invented {by(self.invented)}, out of "
-                f"order {self.order}, wrong {by(self.wrong)}, size not known {self.unknown}")
+                f"order {self.order}, wrong {by(self.wrong)}, size not known {self.unknown}, counter "
+                f"behind in {self.stood}, values of another processor's next store {self.raced}")
 
 
 def compare(accesses, entries, wanted=lambda entry: True):
-    """Takes memory.Accesses and the entries of the memory log of the same run, and what of the list
-    the trace's range has. A processor has the same number in both. Gives a Truth. Raises ValueError
-    where records were lost: nothing can be said then."""
+    """Takes memory.Accesses and the entries of the memory log of the same run (memory_log.Log, or a
+    list: they are gone through twice), and what of the list the trace's range has. A processor has
+    the same number in both. Gives a Truth. Raises ValueError where records were lost: nothing can
+    be said then."""
     if accesses.lost:
         raise ValueError(f"{accesses.lost} records were lost; wanted a larger ring or a shorter run")
     result = Truth()
     windows = memory_log.traced(entries)
+    disputed = []  # (processor, unit, record), where the value differs
     for processor in sorted(set(windows) | set(accesses.processors)):
         units = []
         for mode, found in windows.get(processor, ()):
             units += units_of([entry for entry in found if wanted(entry)], mode)
-        compare_processor(result, processor, units, accesses.processors.get(processor, []))
+        compare_processor(result, processor, units, accesses.processors.get(processor, []), disputed)
+    settle(result, disputed, entries)
     return result
+
+
+def settle(result, disputed, entries):
+    """A record has what memory held when its instruction was trapped: where another processor has
+    stored to the same bytes in between, that value. Else the value is wrong."""
+    places = collections.defaultdict(list)
+    for one in disputed:
+        places[one[1].pieces[0][1] // PAGE].append(one)
+    raced = set()
+    for entry in entries if disputed else ():
+        for number, (processor, unit, record) in enumerate(places.get(entry.phy // PAGE, ())):
+            if entry.cpu != processor and entry.rw & WRITE and \
+                    0 <= entry.tsc - unit.tsc < RACE_TICKS and \
+                    overlaps(unit, entry) and right_value(with_store(unit, entry), record, None):
+                raced.add((entry.phy // PAGE, number))
+    for page, found in places.items():
+        for number, (processor, unit, record) in enumerate(found):
+            if (page, number) in raced:
+                result.raced += 1
+                result.same += 1
+                result.kinds[record.kind] += 1
+                continue
+            result.wrong["value"] += 1
+            result.say(f"processor {processor}: wrong value: {told(unit)}; recorded "
+                       f"{described(record)}")
+
+
+def overlaps(unit, entry):
+    return any(phy < entry.phy + entry.len and entry.phy < phy + size
+               for _, phy, size, _ in unit.pieces)
+
+
+def with_store(unit, entry):
+    """The unit as it would be with the entry's store behind it."""
+    stored = dict(enumerate(entry.value.to_bytes(VALUE_BYTES, "little")[:entry.len], entry.phy))
+    pieces = []
+    for lin, phy, size, value in unit.pieces:
+        data = value.to_bytes(VALUE_BYTES, "little")
+        data = bytes(stored.get(phy + i, byte) for i, byte in enumerate(data))
+        pieces.append((lin, phy, size, int.from_bytes(data, "little")))
+    return unit._replace(pieces=pieces)
 
 
 # ---- what the records should be ----
@@ -97,12 +146,9 @@ def is_one(before, entry, first):
     if (entry.mode, entry.retired) != (first.mode, first.retired):
         return False
     if first.mode == ROOT:
-        if is_update(first):
-            # Both bits of one entry of a table: one update of the processor's.
-            return is_update(entry) and entry.phy == before.phy and \
-                entry.value == before.value | DIRTY and not before.value & DIRTY
-        return not is_update(entry) and entry.phy == before.phy + before.len and \
-            (first.phy ^ entry.phy) // PAGE == 0
+        # Both bits of one entry of a table: one update of the processor's.
+        return is_update(first) and is_update(entry) and entry.phy == before.phy and \
+            entry.value == before.value | DIRTY and not before.value & DIRTY
     if first.kind in (EVENT, SYSTEM):
         return entry.kind in (EVENT, SYSTEM) and entry.rip == first.rip
     return first.kind == entry.kind == INSTRUCTION and entry.rip == first.rip
@@ -120,17 +166,20 @@ def unit_of(entries, wanted):
         if not wanted & WRITE:
             return
         if is_update(first):
-            yield Unit("walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True)
+            yield Unit("walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True,
+                       entries[-1].tsc)
         else:
-            yield Unit("chunk", 0, 0, first.retired, WRITE, joined(pieces_of(entries)), True)
+            yield Unit("chunk", 0, 0, first.retired, WRITE, pieces_of(entries), True, first.tsc)
     elif first.kind == WALK:
         if wanted & WRITE:
-            yield Unit("walk", first.rip, first.cr3, first.retired, WRITE, pieces_of(entries), False)
+            yield Unit("walk", first.rip, first.cr3, first.retired, WRITE, pieces_of(entries), False,
+                       first.tsc)
     elif first.kind in (EVENT, SYSTEM):
         pushes = [entry for entry in entries if entry.kind == EVENT]
         if wanted & WRITE:
             for pieces in by_page(pieces_of(pushes)):
-                yield Unit("event", first.rip, first.cr3, first.retired, WRITE, pieces, False)
+                yield Unit("event", first.rip, first.cr3, first.retired, WRITE, pieces, False,
+                           first.tsc)
     else:
         yield from units_of_instruction(entries, wanted)
 
@@ -143,7 +192,8 @@ def units_of_instruction(entries, wanted):
     if not found:
         return
     def unit(direction, pieces):
-        return Unit("instruction", first.rip, first.cr3, first.retired, direction, pieces, False)
+        return Unit("instruction", first.rip, first.cr3, first.retired, direction, pieces, False,
+                    first.tsc)
     if wanted & READ and found[0].rw == READ:
         reads = [entry for entry in found if entry.rw == READ]
         yield unit(READ, joined(pieces_of(reads))[:1])
@@ -179,22 +229,60 @@ def by_page(pieces):
 
 # ---- unit by unit ----
 
-def compare_processor(result, processor, units, records):
+def compare_processor(result, processor, units, records, disputed):
     result.units += len(units)
     result.records += len(records)
-    offset = records[0].retired - units[0].retired if units and records else 0
+    behind = Behind(units[0].retired - records[0].retired if units and records else 0)
     ours = true = 0
+    missing, extra = [], []
     while true < len(units) and ours < len(records):
         if is_same_place(units[true], records[ours]):
-            compare_one(result, processor, units[true], records[ours], offset)
-            true += 1
+            count = pieces_of_chunk(units, true, records[ours])
+            compare_one(result, processor, whole(units[true:true + count]), records[ours], behind, disputed)
+            result.units -= count - 1
+            true += count
             ours += 1
             continue
         missed, invented = gap(units, true, records, ours)
-        differ(result, processor, units[true:true + missed], records[ours:ours + invented])
+        missing += range(true, true + missed)
+        extra += range(ours, ours + invented)
         true += missed
         ours += invented
-    differ(result, processor, units[true:], records[ours:])
+    missing += range(true, len(units))
+    extra += range(ours, len(records))
+    differ(result, processor, [(at, units[at]) for at in missing],
+           [(at, records[at]) for at in extra])
+    result.stood += behind.records
+
+
+class Behind:
+    """How far the trace's count of instructions is behind the list's. The lent counter stands still
+    while the guest has the whole PMU off, and never makes up for it."""
+
+    def __init__(self, first):
+        self.first = self.now = first
+        self.records = 0
+
+    def holds(self, unit, record):
+        before, self.now = self.now, unit.retired - record.retired
+        self.records += self.now != self.first
+        return self.now >= before
+
+
+def pieces_of_chunk(units, at, record):
+    """The emulator does a long REP in several goes: how many of them are this record's."""
+    count = 1
+    if record.kind == "chunk":
+        _, phy, size, _ = units[at].pieces[0]
+        while size < record.bytes and at + count < len(units) and \
+                units[at + count].kind == "chunk" and units[at + count].pieces[0][1] == phy + size:
+            size += units[at + count].pieces[0][2]
+            count += 1
+    return count
+
+
+def whole(units):
+    return units[0]._replace(pieces=[piece for unit in units for piece in unit.pieces])
 
 
 def place(unit):
@@ -222,37 +310,41 @@ def gap(units, true, records, ours):
     for both in range(1, 2 * LOOK_AHEAD):
         for missed in range(max(0, both - LOOK_AHEAD), min(both, LOOK_AHEAD) + 1):
             one, other = true + missed, ours + both - missed
-            if one < len(units) and other < len(records) and is_same_place(units[one], records[other]) \
-                    and (units[one].root or units[one].rip == records[other].rip) and (
-                        one + 1 >= len(units) or other + 1 >= len(records) or
-                        is_same_place(units[one + 1], records[other + 1])):
+            if one < len(units) and other < len(records) and \
+                    is_same_place(units[one], records[other]) and \
+                    CHECKS["rip"](units[one], records[other], None):
                 return missed, both - missed
     return len(units) - true, len(records) - ours
 
 
 def differ(result, processor, units, records):
-    """Notes what is in one of the two alone. What is in both was recorded out of its order."""
+    """Takes what is in one of the two alone, with its number. What is in both, and not far away, was
+    recorded out of its order."""
     left = collections.defaultdict(list)
-    for record in records:
-        left[kind_of(record), record.gpa].append(record)
-    for unit in units:
-        if left[place(unit)]:
-            left[place(unit)].pop()
+    for at, record in records:
+        left[kind_of(record), record.gpa].append((at, record))
+    for at, unit in units:
+        near = [found for found in left[place(unit)] if abs(found[0] - at) < LOOK_AHEAD]
+        if near:
+            left[place(unit)].remove(near[0])
             result.order += 1
             result.say(f"processor {processor}: out of order: {told(unit)}")
         else:
             result.missed[unit.kind] += 1
             result.say(f"processor {processor}: missed: {told(unit)}")
     for found in left.values():
-        for record in found:
+        for _, record in found:
             result.invented[record.kind] += 1
             result.say(f"processor {processor}: invented: {described(record)}")
 
 
-def compare_one(result, processor, unit, record, offset):
-    wrong = [name for name in WRONG if not CHECKS[name](unit, record, offset)]
+def compare_one(result, processor, unit, record, behind, disputed):
+    wrong = [name for name in WRONG if not CHECKS[name](unit, record, behind)]
     if not record.bytes:
         result.unknown += 1
+    if wrong == ["value"]:
+        disputed.append((processor, unit, record))
+        return
     for name in wrong:
         result.wrong[name] += 1
     if wrong:
@@ -324,12 +416,15 @@ def right_gpa(unit, record, _):
 CHECKS = {
     "size": right_size,
     "value": right_value,
-    "rip": lambda unit, record, _: unit.root or unit.rip == record.rip,
+    # Of an event it is the handler's; where that interrupted is in the frame, which is compared.
+    "rip": lambda unit, record, _: unit.root or unit.kind == "event" or unit.rip == record.rip,
     "cr3": lambda unit, record, _: unit.root or unit.cr3 & MASK48 == record.cr3,
     "gla": right_gla,
     "gpa": right_gpa,
-    "direction": lambda unit, record, _: unit.direction == record.flags & (READ | WRITE),
-    "retired": lambda unit, record, offset: unit.retired + offset == record.retired,
+    # Of one that reads and writes the processor may say that it writes.
+    "direction": lambda unit, record, _: unit.direction & (record.flags | READ) == unit.direction and
+                 not record.flags & (READ | WRITE) & ~unit.direction,
+    "retired": lambda unit, record, behind: behind.holds(unit, record),
 }
 
 
@@ -351,7 +446,7 @@ def described(record):
 def main():
     if len(sys.argv) != 3:
         sys.exit("usage: memory_truth.py TRACE MEMORY_LOG")
-    result = compare(memory.read(sys.argv[1]), memory_log.entries(sys.argv[2]))
+    result = compare(memory.read(sys.argv[1]), memory_log.Log(sys.argv[2]))
     print("\n".join(result.faults))
     print(result.summary())
     sys.exit(not result.true)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # operand.py: how many bytes an instruction accesses in memory, by capstone (Debian's
 # python3-capstone) and, where that has no word or the wrong one, by the SDM's. Whether it reads or
-# writes the record knows from the processor; of capstone's answers only the sizes are used.
+# writes the record knows from the processor; capstone's answer to that is often wrong, and not used.
 import collections
 import functools
 
@@ -10,8 +10,9 @@ import xstate
 NEEDS = "python3-capstone is missing for this Python; install it, and use /usr/bin/python3"
 CODE_BYTES = 15
 
-# `bytes`: of one read or of one write; 0: not known, and `why` says why. `family`: of xstate.py.
-Operand = collections.namedtuple("Operand", "text length read write why family")
+# `read`, `write`: bytes of one read or of one write; 0: not known, and `why` says why. `modifies`: what
+# it writes it has read. `family`: of xstate.py.
+Operand = collections.namedtuple("Operand", "text length read write modifies why family")
 
 
 class NoDecoder(Exception):
@@ -35,6 +36,16 @@ ENVIRONMENT = ("fnstenv", "fldenv")
 STATE = ("fnsave", "frstor")
 STACK_ONLY = ("push", "pushf", "pushfq", "call", "enter")
 FROM_STACK = ("pop", "popf", "popfq", "ret", "leave")
+# What reads its operand and writes it. The processor need not say both.
+MODIFY = {"add", "adc", "sub", "sbb", "and", "or", "xor", "inc", "dec", "neg", "not", "rol", "ror",
+          "rcl", "rcr", "shl", "shr", "sal", "sar", "shld", "shrd", "bts", "btr", "btc", "xchg",
+          "xadd", "cmpxchg", "cmpxchg8b", "cmpxchg16b"}
+# Of AVX-512 what capstone 4 does not decode and the C library has: (map, opcode) -> name without its
+# element's letter. They read a whole vector, or one element for all. SDM Vol. 2, "Intel AVX-512
+# Encoding".
+EVEX = {(3, 0x3e): "vpcmpu", (3, 0x3f): "vpcmp", (3, 0x1e): "vpcmpu", (3, 0x1f): "vpcmp",
+        (3, 0x25): "vpternlog", (2, 0xb4): "vpmadd52lu", (2, 0xb5): "vpmadd52hu"}
+BYTES_AND_WORDS = (0x3e, 0x3f)
 PREFIX_OPERAND = 0x66
 REX_W = 8
 
@@ -53,23 +64,38 @@ def decoder():
 
 
 @functools.lru_cache(1 << 16)
-def decode(code):
+def decode(code, rip):
     """Takes the bytes at RIP, of 64-bit mode. Gives an Operand. Raises NoDecoder."""
-    found = next(decoder()[0].disasm(code, 0, 1), None)
+    found = next(decoder()[0].disasm(code, rip, 1), None)
+    if found is None and code[:1] == b"\x62" and len(code) == CODE_BYTES:
+        return evex(code)
     if found is None:
-        return Operand("", 0, 0, 0, "not decoded" if len(code) == CODE_BYTES else
+        return Operand("", 0, 0, 0, False, "not decoded" if len(code) == CODE_BYTES else
                        "its code is not known", None)
     text = f"{found.mnemonic} {found.op_str}".strip()
     words = found.mnemonic.split()
     name = words[-1]
     family = xstate.family(name)
     if family:
-        return Operand(text, found.size, 0, 0, None, family)
+        return Operand(text, found.size, 0, 0, False, None, family)
     why = several(found, name)
     read, write = (0, 0) if why else sizes(found, name)
     if not why and not read and not write:
         why = f"{name}: no operand in memory"
-    return Operand(text, found.size, read, write, why, None)
+    return Operand(text, found.size, read, write, name in MODIFY, why, None)
+
+
+def evex(code):
+    """Gives the Operand of an instruction in EVEX. Its length is not looked for."""
+    wide, masked, broadcast = code[2] >> 7, code[3] & 7, code[3] >> 4 & 1
+    name = EVEX.get((code[1] & 7, code[4]))
+    if name is None or code[5] >> 6 == 3:
+        return Operand("", 0, 0, 0, False, "not decoded", None)
+    name += ("bw" if code[4] in BYTES_AND_WORDS else "dq")[wide]
+    if masked:
+        return Operand(name, 0, 0, 0, False, f"{name}: masked", None)
+    size = 4 << wide if broadcast else 16 << (code[3] >> 5 & 3)
+    return Operand(name, 0, size, 0, False, None, None)
 
 
 def several(found, name):

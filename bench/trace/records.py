@@ -16,10 +16,12 @@ RECORD = struct.Struct("<QQQII")       # struct trace_record; its third word hol
 VERSION = 1
 CAPACITY_MAX = 1 << 32
 FILE_MAGIC = b"PMUtrcfl"
-RING_MEMORY = struct.Struct("<4xIQ")   # the same, behind it: what memory's records have besides
+RING_MEMORY = struct.Struct("<IIQ")    # the same, behind it: what memory's records have besides
 FILE = struct.Struct("<8sIIQII24x")    # struct trace_file
-FILE_MEMORY = struct.Struct("<4xIQQ")  # the same, at its last three words
+FILE_MEMORY = struct.Struct("<IIQQ")   # the same, at its last three words
 FILE_MEMORY_AT = 32
+TRACE_MEMORY = 3                       # a ring's level
+WRITING_MEMORY = 6                     # records (frames) that may be half written there
 CHUNK_MAGIC = b"PMUchunk"
 CHUNK = struct.Struct("<8sIIQQ")       # struct trace_chunk
 
@@ -36,7 +38,9 @@ class Trace:
     processors: dict = dataclasses.field(default_factory=dict)  # APIC ID -> [Record], in order
     gaps: dict = dataclasses.field(default_factory=dict)  # APIC ID -> {index: lost before it}
     complaints: list = dataclasses.field(default_factory=list)
-    # Of memory accesses: TRACE_COUNTER_*, pages whose reads are not seen, XCR0 (0: not known).
+    # Of memory accesses: MEMTRACE_* (0: not known), TRACE_COUNTER_*, pages whose reads are not seen,
+    # XCR0 (0: not known).
+    memory: int = 0
     counter: int = 0
     unread: int = 0
     xcr0: int = 0
@@ -89,8 +93,8 @@ def read_file(data, path="?", unpack=record):
     if (version, record_bytes) != (VERSION, RECORD.size):
         raise BadRecords(f"{path}: found version {version} with records of {record_bytes} bytes, "
                          f"wanted {VERSION} and {RECORD.size}; read it by the tools it came with")
-    counter, unread, xcr0 = FILE_MEMORY.unpack_from(data, FILE_MEMORY_AT)
-    trace = Trace(tsc_khz, level, counter=counter, unread=unread, xcr0=xcr0)
+    memory, counter, unread, xcr0 = FILE_MEMORY.unpack_from(data, FILE_MEMORY_AT)
+    trace = Trace(tsc_khz, level, memory=memory, counter=counter, unread=unread, xcr0=xcr0)
     following = {} # APIC ID -> the number of the record that comes next
     at = FILE.size
     while at < len(data):
@@ -114,7 +118,7 @@ def read_chunk(trace, data, at, path, following, unpack=record):
         trace.add_loss(processor, missing)
     at += CHUNK.size
     trace.add_loss(processor, lost)
-    end = min(at + count * RECORD.size, next_chunk(data, at))
+    end = min(at + count * RECORD.size, next_chunk(data, at, RECORD.size))
     whole = (end - at) // RECORD.size
     found = trace.processors.setdefault(processor, [])
     found += (unpack(data, at + i * RECORD.size) for i in range(whole))
@@ -130,9 +134,13 @@ def read_chunk(trace, data, at, path, following, unpack=record):
     return end
 
 
-def next_chunk(data, at):
-    """Gives where the next chunk is, or the end. No record begins so: the time would be centuries."""
+def next_chunk(data, at, step=1):
+    """Gives where the next chunk is, so many bytes or a multiple behind `at`, or the end. A record of
+    memory may hold the same letters, as a value or as code, but not at a frame's start together with
+    a number that has no byte 6."""
     found = data.find(CHUNK_MAGIC, at)
+    while found >= 0 and ((found - at) % step or data[found + 22:found + 23] not in (b"", b"\0")):
+        found = data.find(CHUNK_MAGIC, found + 1)
     return found if found >= 0 else len(data)
 
 
@@ -173,10 +181,11 @@ def read_ring(trace, data, at, path, unpack=record):
         return False
     trace.tsc_khz = trace.tsc_khz or tsc_khz
     trace.level = max(trace.level, level)
-    counter, unread = RING_MEMORY.unpack_from(data, at + RING.size)
+    memory, counter, unread = RING_MEMORY.unpack_from(data, at + RING.size)
+    trace.memory = max(trace.memory, memory)
     trace.counter = max(trace.counter, counter)
     trace.unread = max(trace.unread, unread)
-    first = max(0, written - (capacity - 1))
+    first = max(0, written - (capacity - (WRITING_MEMORY if level == TRACE_MEMORY else 1)))
     trace.add_loss(processor, first)
     found = trace.processors.setdefault(processor, [])
     start = at + PAGE

@@ -33,6 +33,17 @@ def accesses(*found, gaps=None, **more):
     return memory.from_frames(trace, **more)
 
 
+def test_modifies():
+    """What reads and writes is both, whatever of it the processor said; a trace of reads keeps it."""
+    for code, direction in (("48ff07", "RW"), ("f0480fc10f", "RW"), ("870f", "RW"), ("488907", "W"),
+                            ("50", "W"), ("0f1107", "W")):
+        access, _ = one(code=bytes.fromhex(code))
+        assert access.direction == direction, access.text
+        trace = records.Trace(processors={0: frames(code=bytes.fromhex(code))}, memory=2)
+        assert len(memory.from_frames(trace).processors[0]) == (direction == "RW")
+    assert one(code=bytes.fromhex("480307"), flags=READ)[0].direction == "R"
+
+
 def one(*words, **more):
     found = accesses(frames(*words, **more), xcr0=0xe7)
     assert len(found.processors[0]) == 1
@@ -61,7 +72,7 @@ def test_every_field():
     ("f0480fc70f", READ | WRITE, 16), ("0fc70f", WRITE, 8), ("f00fb10f", READ | WRITE, 4),
     ("48ff07", WRITE, 8), ("0fab07", READ | WRITE, 4), ("8c07", WRITE, 2), ("ff2f", READ, 6),
     ("48ff2f", READ, 10), ("0f0107", WRITE, 10), ("6d", WRITE, 4), ("0f6207", READ, 4),
-    ("0fae1f", WRITE, 4), ("660f3a150701", WRITE, 2), ("f30f7f07", WRITE, 16)])
+    ("62f37d203f0700", READ, 32), ("62f37d501f0700", READ, 4), ("0fae1f", WRITE, 4), ("660f3a150701", WRITE, 2), ("f30f7f07", WRITE, 16)])
 def test_sizes(code, flags, size):
     access, unknown = one(code=bytes.fromhex(code), flags=flags)
     assert (access.bytes, len(access.value)) == (size, min(size, 16)), access.text
@@ -73,6 +84,7 @@ def test_sizes(code, flags, size):
     ("62f17c491107", WRITE, "vmovups: masked"), ("c8100002", WRITE, "enter: several words"),
     ("0fae3f", READ, "clflush: no data"), ("4889e5", WRITE, "mov: no operand in memory"),
     ("8ed8", WRITE, "mov: no operand in memory"), ("48cf", WRITE, "iretq: not its operand"),
+    ("62f375223f0e00", READ, "vpcmpb: masked"),
     ("0f0b", WRITE, "ud2: no operand in memory"), ("06", WRITE, "not decoded")])
 def test_not_known(code, flags, why):
     """What has no size that the record tells is counted by name, and has none."""
@@ -181,19 +193,33 @@ def test_damage():
 
 
 def test_file(tmp_path):
-    """Through records.py: a file as programs/memtrace writes it, with what stands in its head."""
-    body = b"".join(frames(0) + frames(1))
+    """Through records.py: a file as programs/memtrace writes it, with what stands in its head: of a
+    trace of reads the store is left out."""
+    body = b"".join(frames(0, flags=READ) + frames(1))
     head = bytearray(records.FILE.pack(records.FILE_MAGIC, 1, 32, 50_000, 3, 1))
-    records.FILE_MEMORY.pack_into(head, records.FILE_MEMORY_AT, 1, 5, 0xe7)
+    records.FILE_MEMORY.pack_into(head, records.FILE_MEMORY_AT, 2, 1, 5, 0xe7)
     path = tmp_path / "trace"
     path.write_bytes(bytes(head) + records.CHUNK.pack(records.CHUNK_MAGIC, 2, 6, 0, 0) + body)
     found = memory.read(path)
-    assert [one.tsc for one in found.processors[2]] == [1000, 1001] and not found.complaints
+    assert [one.tsc for one in found.processors[2]] == [1000] and not found.complaints
     assert (found.tsc_khz, found.counter, found.unread) == (50_000, 1, 5)
 
 
+def test_file_with_a_file_s_letters(tmp_path):
+    """The traced memory is that of such a file: letters of a chunk in values and code are none."""
+    letters = int.from_bytes(records.CHUNK_MAGIC, "little")
+    body = b"".join(frames(0, value=letters) + frames(1, code=records.CHUNK_MAGIC) + frames(2))
+    path = tmp_path / "trace"
+    path.write_bytes(records.FILE.pack(records.FILE_MAGIC, 1, 32, 50_000, 3, 1) +
+                     records.CHUNK.pack(records.CHUNK_MAGIC, 0, 9, 0, 0) + body)
+    found = memory.read(path)
+    assert list(found.processors) == [0] and not found.complaints
+    assert [one.tsc for one in found.processors[0]] == [1000, 1001, 1002]
+    assert found.processors[0][0].number == letters
+
+
 def test_ring(tmp_path):
-    """A ring that has wrapped: the last records but the oldest, whose place is being written."""
+    """A ring that has wrapped: the last records but the oldest two, whose places may be written."""
     count, capacity = 7, 12
     body = bytearray(capacity * 32)
     for number in range(count):
@@ -201,12 +227,12 @@ def test_ring(tmp_path):
         body[at:at + 96] = b"".join(frames(number))
     page = bytearray(records.PAGE)
     records.RING.pack_into(page, 0, records.RING_MAGIC, 1, 32, capacity, count * 3, 0, 3, 7)
-    records.RING_MEMORY.pack_into(page, records.RING.size, 2, 0)
+    records.RING_MEMORY.pack_into(page, records.RING.size, 0, 2, 0)
     path = tmp_path / "rings"
     path.write_bytes(bytes(page + body))
     found = memory.read(path)
-    assert [one.tsc - 1000 for one in found.processors[0]] == [4, 5, 6]
-    assert found.lost == 4 and found.counter == 2
+    assert [one.tsc - 1000 for one in found.processors[0]] == [5, 6]
+    assert found.lost == 5 and found.counter == 2
 
 
 def test_trace_of_exits_is_refused():

@@ -25,7 +25,8 @@
 #define CALLS 20
 #define SLEEPS 2
 #define SLEEP_NS 1000000L
-#define BRANCHES_PER_SAMPLE 997
+#define BRANCHES_PER_SAMPLE 31 /* of user mode, where the PMIs' own handling is not counted */
+#define SAMPLED_ROUNDS 3
 #define BUFFER_PAGES 9 /* perf_event_open(2): one, and a power of two */
 
 static int fail(const char *what)
@@ -86,7 +87,7 @@ static int sleeps(void)
     return 0;
 }
 
-/* Samples branches of this thread, kernel and user; each sample is a PMI, which Linux takes as an
+/* Samples branches of this thread in user mode; each sample is a PMI, which Linux takes as an
  * NMI. Gives how many bytes of samples there were, -1 where it cannot. */
 static long sampled(uint8_t *area)
 {
@@ -97,6 +98,7 @@ static long sampled(uint8_t *area)
         .sample_period = BRANCHES_PER_SAMPLE,
         .sample_type = PERF_SAMPLE_IP,
         .disabled = 1,
+        .exclude_kernel = 1,
     };
     int event = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 
@@ -107,8 +109,10 @@ static long sampled(uint8_t *area)
     if (buffer == MAP_FAILED)
         return fail("mmap of the samples");
     (void)ioctl(event, PERF_EVENT_IOC_ENABLE, 0);
-    stores(area);
-    calls();
+    for (int i = 0; i < SAMPLED_ROUNDS; i++) {
+        stores(area);
+        calls();
+    }
     (void)ioctl(event, PERF_EVENT_IOC_DISABLE, 0);
     long bytes = (long)buffer->data_head;
     munmap(buffer, BUFFER_PAGES * PAGE);
@@ -116,7 +120,7 @@ static long sampled(uint8_t *area)
     return bytes;
 }
 
-int load_run(int rounds)
+int load_run(int rounds, bool with_samples)
 {
     long samples = 0;
 
@@ -130,12 +134,12 @@ int load_run(int rounds)
         calls();
         if (child() != 0 || sleeps() != 0)
             return -1;
-        long bytes = sampled(area);
+        long bytes = with_samples ? sampled(area) : 0;
         if (bytes < 0)
             return -1;
         samples += bytes;
         munmap(area, PAGES * PAGE);
     }
     printf("memtruth: rounds=%d sample_bytes=%ld\n", rounds, samples);
-    return samples > 0 ? 0 : -1;
+    return with_samples && samples == 0 ? -1 : 0;
 }

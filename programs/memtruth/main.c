@@ -3,7 +3,7 @@
  * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
  * (testbed/README.md, "Memory log"). One process for each processor, pinned to it; all trace at
  * once. Words, of the environment: pmv.mem.mode=writes|reads|all, pmv.mem.rounds=N,
- * pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
+ * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,9 +30,10 @@ static struct {
     int ready, go, done;
 } *shared;
 
-static void list(bool on)
+/* 1 reads, 2 writes, 3 both, 0 none. */
+static void list(uint32_t which)
 {
-    __asm__ volatile("xchg %%bx, %%bx" : : "a"((uint32_t)on), "c"(MARKER_MEMORY_LOG) : "memory");
+    __asm__ volatile("xchg %%bx, %%bx" : : "a"(which), "c"(MARKER_MEMORY_LOG) : "memory");
 }
 
 static int64_t memtrace(uint64_t mode, uint64_t first, uint64_t bytes, uint64_t cr3)
@@ -67,7 +68,7 @@ static const char *word(const char *name, const char *otherwise)
     return value;
 }
 
-static int worker(int processor, uint64_t mode, bool user, int rounds)
+static int worker(int processor, uint64_t mode, bool user, int rounds, bool samples)
 {
     cpu_set_t set;
 
@@ -83,7 +84,7 @@ static int worker(int processor, uint64_t mode, bool user, int rounds)
         printf("memtruth: error=\"processor %d: the hypercall gave %ld\"\n", processor, (long)was);
         return 1;
     }
-    int failed = load_run(rounds);
+    int failed = load_run(rounds, samples);
     was = memtrace(MEMTRACE_OFF, 0, 0, 0);
     return failed != 0 || was != (int64_t)mode;
 }
@@ -97,6 +98,7 @@ int main(int argc, char **argv)
                     : strcmp(name, "reads") == 0 ? MEMTRACE_READS
                                                  : MEMTRACE_WRITES;
     int rounds = atoi(word("pmv.mem.rounds", "1"));
+    bool samples = atoi(word("pmv.mem.samples", "1")) != 0;
     bool user = strcmp(word("pmv.mem.range", "all"), "user") == 0;
     int processors = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0, status;
 
@@ -106,14 +108,14 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 0; i < processors; i++)
         if (fork() == 0)
-            _exit(worker(i, mode, user, rounds));
+            _exit(worker(i, mode, user, rounds, samples));
     while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < processors)
         sched_yield();
-    list(true);
+    list(mode == MEMTRACE_WRITES ? 2 : mode == MEMTRACE_READS ? 1 : 3);
     __atomic_store_n(&shared->go, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < processors; i++)
         failed |= wait(&status) < 0 || status != 0;
-    list(false);
+    list(0);
     printf("memtruth: processors=%d mode=%s rounds=%d failed=%d\n", processors, name, rounds, failed);
     return failed;
 }

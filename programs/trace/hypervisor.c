@@ -41,3 +41,32 @@ const char *hypercall_error(int64_t result)
         return "PMUvisor does not know the level";
     }
 }
+
+int64_t hypercall_memory(const struct memory_request *request, uint64_t *ring, uint64_t *bytes)
+{
+    int64_t result;
+
+    __asm__ volatile("vmcall"
+                     : "=a"(result), "=b"(*ring), "=c"(*bytes)
+                     : "a"(HYPERCALL_MEMTRACE), "b"(request->mode), "c"(request->first),
+                       "d"(request->bytes), "S"(request->cr3)
+                     : "memory");
+    return result;
+}
+
+const char *memory_error(int64_t result)
+{
+    switch (result) {
+    case HYPERCALL_E_PERMISSION:
+        return "PMUvisor serves CPL 0 alone; start it with user_hypercalls=1";
+    case HYPERCALL_E_NUMBER:
+        return "PMUvisor traces no memory; start it with memtrace=writes, reads or all, and see its log";
+    case HYPERCALL_E_SUPPORT:
+        return "this is more than the option memtrace= names, or the processor cannot trace one "
+               "process; see PMUvisor's log";
+    case HYPERCALL_E_STATE:
+        return "another processor traces another range; end that first";
+    default:
+        return "this is no range of memory; see PMUvisor's log";
+    }
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hypervisor.h: what flowtrace asks of PMUvisor.
+ * hypervisor.h: what flowtrace and memtrace ask of PMUvisor.
  */
 #pragma once
 
@@ -17,3 +17,12 @@ int64_t hypercall_trace(uint64_t level, uint64_t *ring, uint64_t *bytes);
 
 /* What a negative result means, and what to do. */
 const char *hypercall_error(int64_t result);
+
+/* The same for memory accesses: HYPERCALL_MEMTRACE, its words as hypercall.h has them. */
+struct memory_request {
+    uint64_t mode;  /* MEMTRACE_*, or TRACE_ASK */
+    uint64_t first, bytes;
+    uint64_t cr3;   /* 0: physical addresses; TRACE_THIS_CR3 */
+};
+int64_t hypercall_memory(const struct memory_request *request, uint64_t *ring, uint64_t *bytes);
+const char *memory_error(int64_t result);

@@ -14,10 +14,12 @@ static uint64_t written(const struct ring_reader *reader)
     return __atomic_load_n(&reader->ring->written, __ATOMIC_ACQUIRE);
 }
 
-/* Of the records up to `end`, the first one that is whole for sure: another may be half written. */
+/* Of the records up to `end`, the first one that is whole for sure: another may be half written, or,
+ * of memory accesses, those of one instruction's read and write. */
 static uint64_t oldest(const struct ring_reader *reader, uint64_t end)
 {
-    uint64_t kept = reader->ring->capacity - 1;
+    uint64_t writing = reader->ring->level == TRACE_MEMORY ? 2 * TRACE_MEMORY_FRAMES : 1;
+    uint64_t kept = reader->ring->capacity - writing;
 
     return end > kept ? end - kept : 0;
 }
@@ -28,13 +30,13 @@ bool ring_reader_open(struct ring_reader *reader, const volatile void *ring, uin
 
     if (bytes <= TRACE_RING_HEADER_BYTES || head->magic != TRACE_RING_MAGIC ||
         head->version != TRACE_RING_VERSION || head->record_bytes != sizeof(struct trace_record) ||
-        head->capacity < 2 ||
+        head->capacity <= 2 * TRACE_MEMORY_FRAMES ||
         head->capacity > (bytes - TRACE_RING_HEADER_BYTES) / sizeof(struct trace_record))
         return false;
     *reader = (struct ring_reader){
         .ring = head,
         .records = (const volatile void *)((const volatile char *)ring + TRACE_RING_HEADER_BYTES)};
-    reader->next = written(reader);
+    reader->next = reader->begun = written(reader);
     return true;
 }
 

@@ -13,7 +13,8 @@
 struct ring_reader {
     const volatile struct trace_ring *ring;
     const volatile struct trace_record *records;
-    uint64_t next; /* the number of the record that is read next */
+    uint64_t begun; /* the number of the first record that was to be read */
+    uint64_t next; /* and of the one that is read next */
     uint64_t lost; /* in all */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace_file.h: the file that flowtrace writes: a head, then chunks of records of one processor
+ * trace_file.h: the file that flowtrace and memtrace write: a head, then chunks of records of one processor
  * each, in order. Little endian. bench/trace/records.py reads it.
  */
 #pragma once
@@ -21,7 +21,11 @@ struct trace_file {
     uint64_t tsc_khz; /* 0: not known */
     uint32_t level;   /* TRACE_*, of the run */
     uint32_t processors;
-    uint64_t reserved[3];
+    /* With TRACE_MEMORY, else 0. */
+    uint32_t memory;  /* MEMTRACE_*, of the run */
+    uint32_t counter; /* TRACE_COUNTER_* */
+    uint64_t unread;  /* pages whose reads were not seen */
+    uint64_t xcr0;    /* the guest's: what XSAVE saves */
 };
 
 struct trace_chunk {

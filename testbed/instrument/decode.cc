@@ -130,7 +130,7 @@ void Handlers::marker(bxInstruction_c *i)
     else if (ECX == MARKER_PMI && (RAX & ~PMU_OTHER_PMIS) == 0)
         processor_raise_pmi(processor(bx_cpuid), RAX);
     else if (ECX == MARKER_MEMORY_LOG)
-        memory_log_turn(EAX != 0);
+        memory_log_turn(EAX);
     else if (ECX == MARKER_HAND_OVER && !knobs().branch_trace.path.empty())
         hand_over();
     original(i);

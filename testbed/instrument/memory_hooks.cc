@@ -18,7 +18,7 @@ constexpr uint64_t HOLE_FIRST = 0xa0000;
 constexpr uint64_t HOLE_END = 0x100000;
 constexpr uint32_t ENTRY_BYTES = 8;
 
-bool on;
+uint32_t listed;
 
 bool in_root(const Processor &p)
 {
@@ -61,9 +61,9 @@ MemoryRecord record_of(const Processor &p, MemoryKind kind)
 
 }  // namespace
 
-void memory_log_turn(bool wanted)
+void memory_log_turn(uint32_t rw)
 {
-    on = wanted && !knobs().memory_log.empty();
+    listed = knobs().memory_log.empty() ? 0 : rw & (MEMORY_READ | MEMORY_WRITE);
     for (unsigned n = 0; n < processor_count(); n++) {
         processor(n).memory.forget();
         processor_plan(processor(n));
@@ -72,7 +72,7 @@ void memory_log_turn(bool wanted)
 
 bool memory_log_is_on()
 {
-    return on;
+    return listed != 0;
 }
 
 void memory_access(Processor &p, uint64_t lin, uint64_t phy, uint32_t len, unsigned rw)
@@ -80,7 +80,12 @@ void memory_access(Processor &p, uint64_t lin, uint64_t phy, uint32_t len, unsig
     bool write = rw & BX_WRITE;
     bool delivering = p.memory.delivering();
 
-    if (!is_ram(phy) || (in_root(p) && (!write || lin == phy)))
+    // Bit 2 stands for shadow stacks.
+    uint8_t how = (rw & BX_RW) == BX_RW ? MEMORY_READ | MEMORY_WRITE
+                  : write               ? MEMORY_WRITE
+                                        : MEMORY_READ;
+
+    if (!(how & listed) || !is_ram(phy) || (in_root(p) && (!write || lin == phy)))
         return;
     // All that a delivery reads is tables, all that it writes is its frame.
     MemoryRecord record = record_of(p, !delivering ? MEMORY_INSTRUCTION
@@ -89,16 +94,13 @@ void memory_access(Processor &p, uint64_t lin, uint64_t phy, uint32_t len, unsig
     record.lin = lin;
     record.phy = phy;
     record.len = len;
-    // Bit 2 stands for shadow stacks.
-    record.rw = (rw & BX_RW) == BX_RW ? MEMORY_READ | MEMORY_WRITE
-                : write               ? MEMORY_WRITE
-                                      : MEMORY_READ;
+    record.rw = how;
     p.memory.access(record);
 }
 
 void memory_walk(Processor &p, uint64_t lin, uint64_t phy)
 {
-    if (!is_ram(phy) || in_root(p))
+    if (!(listed & MEMORY_WRITE) || !is_ram(phy) || in_root(p))
         return;
     MemoryRecord record = record_of(p, MEMORY_WALK);
     record.lin = lin;

@@ -7,8 +7,9 @@
 
 #include "processor.h"
 
-/* Turns the log on or off, for all processors. Nothing without the knob. */
-void memory_log_turn(bool on);
+/* Lists accesses that are of MEMORY_READ or MEMORY_WRITE in `rw`, of all processors; 0: none.
+ * Nothing without the knob. */
+void memory_log_turn(uint32_t rw);
 bool memory_log_is_on();
 
 /* An access, before it is made. `rw` is Bochs'. */

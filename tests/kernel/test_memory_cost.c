@@ -69,9 +69,9 @@ static __attribute__((noinline)) uint64_t fill_marked(uint32_t region, uint64_t 
     return rounds;
 }
 
-/* memory-cost:WORD:T:U:ROUNDS:REGION. WORD: none, writes, elsewhere (another page is traced), fill
- * and fill-traced (T times a REP STOS of U words a round). T counts from 1, to tell it from what
- * is not given: 1 is t = 0. */
+/* memory-cost:WORD:T:U:ROUNDS:REGION. WORD: none, writes, reads, all, elsewhere (the writes of
+ * another page are traced), fill and fill-traced (T times a REP STOS of U words a round). T counts
+ * from 1, to tell it from what is not given: 1 is t = 0. */
 void test_memory_cost(const struct job *job)
 {
     uint64_t t = or_default(job->number[0], DEFAULT_T + 1) - 1;
@@ -79,7 +79,11 @@ void test_memory_cost(const struct job *job)
     uint64_t rounds = or_default(job->number[2], DEFAULT_ROUNDS);
     uint32_t region = REGION_MEMORY_COST + (uint32_t)job->number[3];
     bool fills = is(job, "fill") || is(job, "fill-traced");
-    bool traced = is(job, "writes") || is(job, "elsewhere") || is(job, "fill-traced");
+    uint64_t mode = is(job, "reads") ? MEMTRACE_READS
+                    : is(job, "all") ? MEMTRACE_ALL
+                                     : MEMTRACE_WRITES;
+    bool traced = is(job, "writes") || is(job, "elsewhere") || is(job, "fill-traced") ||
+                  mode != MEMTRACE_WRITES;
     uint64_t writes, frames = 0;
 
     if (!(traced || is(job, "none") || is(job, "fill")) || (fills ? u > WORDS : t >= u)) {
@@ -91,7 +95,7 @@ void test_memory_cost(const struct job *job)
             tap_skip(job->name, "no hypervisor with memtrace=");
             return;
         }
-        int64_t error = memtrace(MEMTRACE_WRITES, is(job, "elsewhere") ? other : place, PAGE_SIZE);
+        int64_t error = memtrace(mode, is(job, "elsewhere") ? other : place, PAGE_SIZE);
         if (error < 0) {
             tap_note("HYPERCALL_MEMTRACE: %ld", error);
             tap_result(false, job->name, "memory tracing was refused");

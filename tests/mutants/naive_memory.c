@@ -58,6 +58,7 @@ static void lock_again(void)
 static bool violation(struct cpu *cpu)
 {
     uint64_t physical = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
 
     if (unlocked_count == OPEN_MAX || memory_of_guest(cpu, physical) == NULL)
         return false;
@@ -67,6 +68,9 @@ static bool violation(struct cpu *cpu)
     *entry |= EPT_WRITE;
     unlocked[unlocked_count++] = entry;
     step(true);
+    /* As KVM does: an event whose delivery an exit has ended is injected. */
+    if (vectoring & INTERRUPTION_VALID)
+        deliver_again(cpu, vectoring);
     return true;
 }
 

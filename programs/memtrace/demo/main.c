@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * main.c: the job `memdemo`: the program `matrix` with its memory accesses traced by memtrace, and
+ * what came of it handed over, to the emulator or on the console.
+ *
+ * Words of the kernel's command line:
+ *   pmv.memtrace=--writes   what memtrace is asked for: words with commas between them
+ *   pmv.print=0             1: the file goes to the console as text, for machines other than the emulator
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hand_over.h"
+#include "print_file.h"
+
+#define TOOL "/jobs/memtrace"
+#define PROGRAM "/jobs/matrix"
+#define TRACE_FILE "/tmp.ptrace"
+#define WORDS_MAX 32
+
+static void word(const char *key, char *value, size_t size)
+{
+    char line[4096] = "", *rest = NULL;
+    FILE *file = fopen("/proc/cmdline", "re");
+
+    if (file == NULL || fgets(line, sizeof(line), file) == NULL)
+        line[0] = '\0';
+    if (file != NULL)
+        fclose(file);
+    for (char *w = strtok_r(line, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest))
+        if (strncmp(w, key, strlen(key)) == 0 && w[strlen(key)] == '=')
+            snprintf(value, size, "%s", w + strlen(key) + 1);
+}
+
+static int run(char *wanted)
+{
+    char *words[WORDS_MAX] = {TOOL}, *rest = NULL;
+    int count = 1, status = -1;
+
+    for (char *w = strtok_r(wanted, ",", &rest); w != NULL && count < WORDS_MAX - 5;
+         w = strtok_r(NULL, ",", &rest))
+        words[count++] = w;
+    words[count++] = "-o";
+    words[count++] = TRACE_FILE;
+    words[count++] = "--";
+    words[count] = PROGRAM;
+    pid_t child = fork();
+    if (child == 0) {
+        execv(TOOL, words);
+        _exit(127);
+    }
+    (void)waitpid(child, &status, 0);
+    return status;
+}
+
+int main(void)
+{
+    char wanted[512] = "--writes", print[8] = "0";
+
+    word("pmv.memtrace", wanted, sizeof(wanted));
+    word("pmv.print", print, sizeof(print));
+    int status = run(wanted);
+    printf("memdemo: memtrace=%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+    fflush(stdout);
+    bool good = strcmp(print, "1") == 0 ? print_file("ptrace", TRACE_FILE)
+                                        : hand_over_file("ptrace", TRACE_FILE);
+    return status != 0 || !good;
+}
