@@ -55,7 +55,8 @@ STORE(behind_mov_ss, "mov %%ss, %%ecx\n\tmov %%ecx, %%ss\n\tmovq %%rax, 64(%%rdi
 STORE(save, "fxsave 512(%%rdi)")
 STORE(save_16, "fxsave 528(%%rdi)")
 STORE(compare_8, "mov %%rax, %%r8\n\tmov 64(%%rdi), %%eax\n\tmov 68(%%rdi), %%edx\n\t"
-                 "mov %%r8d, %%ebx\n\tmov %%r8, %%rcx\n\tshr $32, %%rcx\n\tlock cmpxchg8b 64(%%rdi)")
+                 "mov %%r8d, %%ebx\n\tmov %%r8, %%rcx\n\tshr $32, %%rcx\n\t"
+                 "lock cmpxchg8b 64(%%rdi)")
 STORE(compare_16, "mov %%rax, %%rbx\n\tmov 64(%%rdi), %%rax\n\tmov 72(%%rdi), %%rdx\n\t"
                   "mov %%rbx, %%rcx\n\tlock cmpxchg16b 64(%%rdi)")
 STORE(enter, "mov %%rsp, %%rcx\n\tmov %%rbp, %%rdx\n\tmov %%rax, %%rbp\n\tlea 128(%%rdi), %%rsp\n\t"
@@ -63,7 +64,8 @@ STORE(enter, "mov %%rsp, %%rcx\n\tmov %%rbp, %%rdx\n\tmov %%rax, %%rbp\n\tlea 12
 STORE(store_16, "movq %%rax, %%xmm0\n\tpunpcklqdq %%xmm0, %%xmm0\n\tmovups %%xmm0, 64(%%rdi)")
 STORE(store_32, "movq %%rax, %%xmm0\n\tpunpcklqdq %%xmm0, %%xmm0\n\t"
                 "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\tvmovups %%ymm0, 64(%%rdi)\n\tvzeroupper")
-STORE(masked, "pcmpeqd %%xmm1, %%xmm1\n\tmovq %%rax, %%xmm0\n\tadd $64, %%rdi\n\tmaskmovdqu %%xmm1, %%xmm0")
+STORE(masked, "pcmpeqd %%xmm1, %%xmm1\n\tmovq %%rax, %%xmm0\n\tadd $64, %%rdi\n\t"
+              "maskmovdqu %%xmm1, %%xmm0")
 STORE(increment, "incq 64(%%rdi)")
 STORE(bits, "btsq $5, 64(%%rdi)")
 STORE(flags, "mov %%rsp, %%rcx\n\tlea 128(%%rdi), %%rsp\n\tpushfq\n\tmov %%rcx, %%rsp")
@@ -74,7 +76,8 @@ STORE(save_x, "mov $3, %%eax\n\txor %%edx, %%edx\n\tpxor %%xmm0, %%xmm0\n\txsave
 STORE(save_c, "mov $3, %%eax\n\txor %%edx, %%edx\n\tpcmpeqd %%xmm1, %%xmm1\n\txsavec64 512(%%rdi)")
 STORE(save_s, "mov $3, %%eax\n\txor %%edx, %%edx\n\tpcmpeqd %%xmm1, %%xmm1\n\txsaves64 512(%%rdi)")
 STORE(move_up, "lea 64(%%rdi), %%rsi\n\tadd $65, %%rdi\n\tmov $100, %%ecx\n\trep movsb")
-STORE(move_down, "lea 163(%%rdi), %%rsi\n\tadd $164, %%rdi\n\tmov $3, %%ecx\n\tstd\n\trep movsb\n\tcld")
+STORE(move_down, "lea 163(%%rdi), %%rsi\n\tadd $164, %%rdi\n\tmov $3, %%ecx\n\tstd\n\t"
+                 "rep movsb\n\tcld")
 STORE(move_pages, "lea 8200(%%rdi), %%rsi\n\tadd $4080, %%rdi\n\tmov $4, %%ecx\n\trep movsq")
 STORE(odd, "add $4093, %%rdi\n\tmov $3, %%ecx\n\trep stosq")
 STORE(last_byte, "movb %%al, 4095(%%rdi)")
@@ -86,8 +89,8 @@ static const struct work works[] = {
     {"MOV of 4", store_4, {{memory_area + 64, WRITE, 0, MARK, LOW(4)}}, 1},
     {"MOV of 8", store_8, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
     {"MOV of 8, twice", store_twice,
-     {{memory_area + 64, WRITE, 0, MARK, LOW(8)}, {memory_area + 4096 + 72, WRITE, 0, MARK, LOW(8)}},
-     2},
+     {{memory_area + 64, WRITE, 0, MARK, LOW(8)},
+      {memory_area + 4096 + 72, WRITE, 0, MARK, LOW(8)}}, 2},
     {"over two pages", over_pages, {{memory_area + 4092, WRITE, 0, MARK, LOW(4)}}, 1},
     {"PUSH", push, {{memory_area + 120, WRITE, 0, MARK, LOW(8)}}, 1},
     {"CALL", call, {{memory_area + 120, WRITE, 0, 0, 0}}, 1},
@@ -123,13 +126,14 @@ static const struct work works[] = {
     {"XSAVE", save_x, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
     {"XSAVEC", save_c, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
     {"XSAVES", save_s, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
-    {"REP MOVS over itself", move_up, {{memory_area + 65, WRITE | TRACE_CHUNK, 100, 0, 0}}, 1},
+    {"REP MOVS over itself", move_up, 
+     {{memory_area + 65, WRITE, 0, 0, 0}, {memory_area + 66, WRITE | TRACE_CHUNK, 99, 0, 0}}, 2},
     {"REP MOVS over itself, backwards", move_down,
      {{memory_area + 164, WRITE, 0, 0, 0}, {memory_area + 163, WRITE, 0, 0, 0},
       {memory_area + 162, WRITE, 0, 0, 0}}, 3},
     {"REP MOVS over a page's end", move_pages,
-     {{memory_area + 4080, WRITE | TRACE_CHUNK, 16, 0, 0},
-      {memory_area + 4096, WRITE | TRACE_CHUNK, 16, 0, 0}}, 2},
+     {{memory_area + 4080, WRITE, 0, 0, 0}, {memory_area + 4088, WRITE | TRACE_CHUNK, 8, 0, 0},
+      {memory_area + 4096, WRITE, 0, 0, 0}, {memory_area + 4104, WRITE | TRACE_CHUNK, 8, 0, 0}}, 4},
     {"REP STOS, one of them over two pages", odd,
      {{memory_area + 4093, WRITE, 0, MARK, LOW(3)},
       {memory_area + 4101, WRITE | TRACE_CHUNK, 16, MARK, LOW(8)}}, 2},
@@ -164,10 +168,12 @@ static struct left run(const struct work *w)
     return left;
 }
 
-/* A REP whose iterations are stepped counts as an instruction at each step. */
+/* A REP counts as an instruction at each iteration that is stepped and is not its last. */
 static unsigned stepped(const struct work *w)
 {
-    return w->run == move_down ? 2 : w->run == rep_back || w->run == odd;
+    if (w->run == rep_store || w->run == move_down || w->run == move_pages)
+        return 2;
+    return w->run == rep_move || w->run == rep_back || w->run == move_up || w->run == odd;
 }
 
 /* Off, there is no record; memory and counts are the same with the trace as without it. */
