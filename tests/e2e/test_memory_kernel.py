@@ -11,15 +11,22 @@ WRITES = ["memory-writes"]
 MODES = {"writes": 1, "reads": 2, "all": 3}
 EVENTS = ["smp-memory-events"]
 STORM = ["smp-memory:3000"]
+WHOLE = ["pmi", "self", "blocked", "sti", "movss", "hlt", "delivery", "task",
+         "smp-interrupts:150", "smp-interrupts:150:3000:1", "fuzz:1:0:2048"]
+EPT_VIOLATION = "48"
+STORM_ALL = ["smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
+STORM_EXITS = ["smp-memory:500:1:20000", "smp-x2apic", "smp-memory:500:1:20000"]
+MILLION = ["smp-memory:45000"]
+MILLION_LIMIT = 20000
 # tests/kernel/test_memory_sweep.c: each exit with its reason, the first exit of its sweep, and how
 # many exits are from one position to the next. Exits before are of the same reasons.
 SWEEPS = {"violation": (48, 101, 1), "trap": (37, 1001, 1), "last-violation": (48, 2001, 1),
-          "last-trap": (37, 3001, 1), "chunk": (48, 4001, 1), "event-violation": (48, 5001, 16),
-          "event-trap": (37, 15001, 16)}
+          "last-trap": (37, 3001, 1), "chunk-violation": (48, 4001, 1), "chunk": (37, 5001, 1),
+          "event-violation": (48, 6001, 16), "event-trap": (37, 18001, 16)}
 REGION_SWEEP = 1720
 POSITIONS = 640  # more than any of these exits has instructions
 
-LIMIT = 1500  # millions of instructions
+LIMIT = 4000  # millions of instructions
 
 
 def writes(lab, entry="msr+nmi", config=""):
@@ -37,14 +44,49 @@ def test_writes(lab):
     expect_ok(writes(lab), WRITES)
 
 
-def test_storm_1(lab):
+def total(boot):
+    """How many records the storms judged, one by one."""
+    rows = boot.lines("storm")
+    records = {}
+    for row in rows:  # a processor's ring goes on from one test to the next
+        records[row["cpu"]] = max(records.get(row["cpu"], 0), int(row["records"]))
+    events = sum(int(row["interrupts"]) + int(row["nmis"]) for row in rows)
+    return f"{sum(records.values())} records, {events} events"
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_1", "storm_4"])
+def test_storm(lab, cpus):
     """Events at all times: no record of a store, frame or push lacks, and none is invented."""
-    expect_ok(storm(lab, 1, STORM), STORM)
+    boot = storm(lab, cpus, STORM)
+    expect_ok(boot, STORM)
+    return total(boot)
 
 
-def test_storm_4(lab):
-    """The same on four processors at once."""
-    expect_ok(storm(lab, CPUS, STORM), STORM)
+@pytest.mark.full
+def test_storm_million(lab):
+    """More than a million accesses of one processor."""
+    boot = kernel.run(lab, "memory-storm-million", Plan(TSC).add(*MILLION), limit=MILLION_LIMIT,
+                      config="memtrace=writes")
+    expect_ok(boot, MILLION)
+    assert int(boot.lines("storm")[0]["records"]) > 1000000, boot.lines("storm")
+    return total(boot)
+
+
+@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_all_1", "storm_all_4"])
+def test_storm_all(lab, cpus):
+    """The same where reads are recorded as well."""
+    boot = kernel.run(lab, f"memory-storm-all-{cpus}", Plan(TSC).add(*STORM_ALL), cpus=cpus,
+                      config="memtrace=all", limit=LIMIT)
+    expect_ok(boot, STORM_ALL)
+    return total(boot)
+
+
+def test_storm_exits(lab):
+    """The same where events exit in the step instead of being blocked by MOV SS."""
+    boot = kernel.run(lab, "memory-storm-exits", Plan(TSC).add(*STORM_EXITS), limit=LIMIT,
+                      config="memtrace=writes memtrace_step=exits")
+    expect_ok(boot, STORM_EXITS)
+    return total(boot)
 
 
 def test_events(lab):
@@ -64,6 +106,20 @@ def test_calls(lab, mode):
 def test_off(lab):
     """memtrace=off: no hypercall."""
     expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])
+
+
+def test_whole(lab):
+    """All memory traced from the start: NMIs, PMIs, interrupts in order, the fuzzer's results."""
+    traced = kernel.run(lab, "memory-whole", Plan(TSC).add(*WHOLE), limit=LIMIT,
+                        config="memtrace=writes memtrace_ms=10000")
+    plain = kernel.run(lab, "memory-whole-off", Plan(TSC).add(*WHOLE), limit=LIMIT)
+    for boot in (traced, plain):
+        expect_ok(boot, WHOLE)
+    hashes = [[row["hash"] for row in boot.lines("fuzz-hash")] for boot in (traced, plain)]
+    assert hashes[0] == hashes[1] != [], hashes
+    writes_there = traced.ledger["exits"][EPT_VIOLATION]["count"]
+    assert writes_there > 100000 > plain.ledger["exits"].get(EPT_VIOLATION, {"count": 0})["count"]
+    return f"{writes_there} violations"
 
 
 def mutant(lab, name):
@@ -105,7 +161,7 @@ def sweeps(lab, efi=None, name=""):
 
 
 def test_sweep(lab):
-    """An NMI at each root instruction of the exits of stores and of events: once, and so are they."""
+    """An NMI at each root instruction of the exits of stores and events: once, and so are they."""
     boot = sweeps(lab)
     said = []
     for number, (kind, (reason, first, stride)) in enumerate(SWEEPS.items()):

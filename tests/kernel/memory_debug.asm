@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Handlers of test_memory_event.c, which note where they came from: of #DB, and of an interrupt. And
-; pieces of work, each with an access of the memory at RDI in a place where it matters what comes when.
+; Handlers of test_memory_event.c, which note where they came from: of #DB, and of an interrupt.
+; And pieces of work, each with an access of the memory at RDI where it matters what comes when.
 
 bits 64
 default rel

@@ -3,13 +3,19 @@
  * memtrace=: each kind of instruction that writes leaves the record that it has to. The work is in
  * assembly, so that there is no access but its own. SDM Vol. 2, the instructions' pages.
  */
+#include <string.h>
+
 #include "memory.h"
 
 #include "hypercall.h"
+#include "msr.h"
 #include "x86.h"
 
 #define MARK 0x1122334455667788ULL
 #define REPEATS 3
+#define HASH 0x100000001b3ULL
+#define INSTRUCTIONS 0x4200c0ULL /* at CPL 0, counting */
+#define BRANCHES 0x4200c4ULL
 
 static uint8_t *const area = memory_area;
 
@@ -47,6 +53,34 @@ STORE(rep_none, "xor %%ecx, %%ecx\n\trep stosq")
 STORE(behind_sti, "sti\n\tmovq %%rax, 64(%%rdi)\n\tcli")
 STORE(behind_mov_ss, "mov %%ss, %%ecx\n\tmov %%ecx, %%ss\n\tmovq %%rax, 64(%%rdi)")
 STORE(save, "fxsave 512(%%rdi)")
+STORE(save_16, "fxsave 528(%%rdi)")
+STORE(compare_8, "mov %%rax, %%r8\n\tmov 64(%%rdi), %%eax\n\tmov 68(%%rdi), %%edx\n\t"
+                 "mov %%r8d, %%ebx\n\tmov %%r8, %%rcx\n\tshr $32, %%rcx\n\t"
+                 "lock cmpxchg8b 64(%%rdi)")
+STORE(compare_16, "mov %%rax, %%rbx\n\tmov 64(%%rdi), %%rax\n\tmov 72(%%rdi), %%rdx\n\t"
+                  "mov %%rbx, %%rcx\n\tlock cmpxchg16b 64(%%rdi)")
+STORE(enter, "mov %%rsp, %%rcx\n\tmov %%rbp, %%rdx\n\tmov %%rax, %%rbp\n\tlea 128(%%rdi), %%rsp\n\t"
+             "enter $0, $0\n\tmov %%rcx, %%rsp\n\tmov %%rdx, %%rbp")
+STORE(store_16, "movq %%rax, %%xmm0\n\tpunpcklqdq %%xmm0, %%xmm0\n\tmovups %%xmm0, 64(%%rdi)")
+STORE(store_32, "movq %%rax, %%xmm0\n\tpunpcklqdq %%xmm0, %%xmm0\n\t"
+                "vinsertf128 $1, %%xmm0, %%ymm0, %%ymm0\n\tvmovups %%ymm0, 64(%%rdi)\n\tvzeroupper")
+STORE(masked, "pcmpeqd %%xmm1, %%xmm1\n\tmovq %%rax, %%xmm0\n\tadd $64, %%rdi\n\t"
+              "maskmovdqu %%xmm1, %%xmm0")
+STORE(increment, "incq 64(%%rdi)")
+STORE(bits, "btsq $5, 64(%%rdi)")
+STORE(flags, "mov %%rsp, %%rcx\n\tlea 128(%%rdi), %%rsp\n\tpushfq\n\tmov %%rcx, %%rsp")
+STORE(table, "sgdt 64(%%rdi)")
+STORE(segment, "movw %%ss, 64(%%rdi)")
+STORE(not_temporal, "movntiq %%rax, 64(%%rdi)")
+STORE(save_x, "mov $3, %%eax\n\txor %%edx, %%edx\n\tpxor %%xmm0, %%xmm0\n\txsave64 512(%%rdi)")
+STORE(save_c, "mov $3, %%eax\n\txor %%edx, %%edx\n\tpcmpeqd %%xmm1, %%xmm1\n\txsavec64 512(%%rdi)")
+STORE(save_s, "mov $3, %%eax\n\txor %%edx, %%edx\n\tpcmpeqd %%xmm1, %%xmm1\n\txsaves64 512(%%rdi)")
+STORE(move_up, "lea 64(%%rdi), %%rsi\n\tadd $65, %%rdi\n\tmov $100, %%ecx\n\trep movsb")
+STORE(move_down, "lea 163(%%rdi), %%rsi\n\tadd $164, %%rdi\n\tmov $3, %%ecx\n\tstd\n\t"
+                 "rep movsb\n\tcld")
+STORE(move_pages, "lea 8200(%%rdi), %%rsi\n\tadd $4080, %%rdi\n\tmov $4, %%ecx\n\trep movsq")
+STORE(odd, "add $4093, %%rdi\n\tmov $3, %%ecx\n\trep stosq")
+STORE(last_byte, "movb %%al, 4095(%%rdi)")
 
 static const struct work works[] = {
     {"no access", nothing, {{0}}, 0},
@@ -55,8 +89,8 @@ static const struct work works[] = {
     {"MOV of 4", store_4, {{memory_area + 64, WRITE, 0, MARK, LOW(4)}}, 1},
     {"MOV of 8", store_8, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
     {"MOV of 8, twice", store_twice,
-     {{memory_area + 64, WRITE, 0, MARK, LOW(8)}, {memory_area + 4096 + 72, WRITE, 0, MARK, LOW(8)}},
-     2},
+     {{memory_area + 64, WRITE, 0, MARK, LOW(8)},
+      {memory_area + 4096 + 72, WRITE, 0, MARK, LOW(8)}}, 2},
     {"over two pages", over_pages, {{memory_area + 4092, WRITE, 0, MARK, LOW(4)}}, 1},
     {"PUSH", push, {{memory_area + 120, WRITE, 0, MARK, LOW(8)}}, 1},
     {"CALL", call, {{memory_area + 120, WRITE, 0, 0, 0}}, 1},
@@ -76,27 +110,131 @@ static const struct work works[] = {
     {"behind STI", behind_sti, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
     {"behind MOV SS", behind_mov_ss, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
     {"FXSAVE", save, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
+    {"FXSAVE at 16", save_16, {{memory_area + 528, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
+    {"CMPXCHG8B", compare_8, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"CMPXCHG16B", compare_16, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"ENTER", enter, {{memory_area + 120, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"MOV of 16", store_16, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"MOV of 32", store_32, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"MASKMOVDQU", masked, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"INC", increment, {{memory_area + 64, WRITE, 0, 0, 0}}, 1},
+    {"BTS", bits, {{memory_area + 64, WRITE, 0, 0, 0}}, 1},
+    {"PUSHF", flags, {{memory_area + 120, WRITE, 0, 0, 0}}, 1},
+    {"SGDT", table, {{memory_area + 64, WRITE, 0, 0, 0}}, 1},
+    {"MOV of SS", segment, {{memory_area + 64, WRITE, 0, DATA_SELECTOR, LOW(2)}}, 1},
+    {"MOVNTI", not_temporal, {{memory_area + 64, WRITE, 0, MARK, LOW(8)}}, 1},
+    {"XSAVE", save_x, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
+    {"XSAVEC", save_c, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
+    {"XSAVES", save_s, {{memory_area + 512, WRITE | TRACE_XSTATE, 0, 0, 0}}, 1},
+    {"REP MOVS over itself", move_up, 
+     {{memory_area + 65, WRITE, 0, 0, 0}, {memory_area + 66, WRITE | TRACE_CHUNK, 99, 0, 0}}, 2},
+    {"REP MOVS over itself, backwards", move_down,
+     {{memory_area + 164, WRITE, 0, 0, 0}, {memory_area + 163, WRITE, 0, 0, 0},
+      {memory_area + 162, WRITE, 0, 0, 0}}, 3},
+    {"REP MOVS over a page's end", move_pages,
+     {{memory_area + 4080, WRITE, 0, 0, 0}, {memory_area + 4088, WRITE | TRACE_CHUNK, 8, 0, 0},
+      {memory_area + 4096, WRITE, 0, 0, 0}, {memory_area + 4104, WRITE | TRACE_CHUNK, 8, 0, 0}}, 4},
+    {"REP STOS, one of them over two pages", odd,
+     {{memory_area + 4093, WRITE, 0, MARK, LOW(3)},
+      {memory_area + 4101, WRITE | TRACE_CHUNK, 16, MARK, LOW(8)}}, 2},
+    {"a page's last byte", last_byte, {{memory_area + 4095, WRITE, 0, MARK & 0xff, LOW(8)}}, 1},
 };
 #define WORKS (sizeof(works) / sizeof(works[0]))
 
+/* What the work leaves: memory, and what the processor counted. */
+struct left {
+    uint64_t hash, instructions, branches;
+};
+
+static void fill(void)
+{
+    for (unsigned i = 0; i < sizeof(memory_area); i++)
+        memory_area[i] = (uint8_t)(i * 7 + i / 256);
+}
+
+static struct left run(const struct work *w)
+{
+    struct left left = {0};
+
+    wrmsr(IA32_PMC0, 0);
+    wrmsr(IA32_PMC0 + 1, 0);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, BIT(0) | BIT(1));
+    w->run();
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    left.instructions = rdmsr(IA32_PMC0);
+    left.branches = rdmsr(IA32_PMC0 + 1);
+    for (unsigned i = 0; i < sizeof(memory_area); i++)
+        left.hash = (left.hash ^ memory_area[i]) * HASH;
+    return left;
+}
+
+/* A REP counts as an instruction at each iteration that is stepped and is not its last. */
+static unsigned stepped(const struct work *w)
+{
+    if (w->run == rep_store || w->run == move_down || w->run == move_pages)
+        return 2;
+    return w->run == rep_move || w->run == rep_back || w->run == move_up || w->run == odd;
+}
+
+/* Off, there is no record; memory and counts are the same with the trace as without it. */
 static bool each_kind(void)
 {
     bool good = true;
 
+    (void)run(&works[0]);
     for (unsigned i = 0; i < WORKS; i++) {
+        fill();
         uint64_t first = memory_records();
-
+        struct left without = run(&works[i]);
+        bool none = memory_records() == first;
+        fill();
         if (memory_trace_physical(MEMTRACE_WRITES, area, sizeof(memory_area)) != MEMTRACE_OFF) {
             tap_note("%s: the trace could not be turned on", works[i].name);
             return false;
         }
-        works[i].run();
+        struct left with = run(&works[i]);
         (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
         good &= memory_expect(works[i].name, first, works[i].wanted, works[i].count);
-        works[i].run(); /* off: no record */
-        good &= memory_records() == first + works[i].count;
+        without.instructions += stepped(&works[i]);
+        if (none && memcmp(&with, &without, sizeof(with)) == 0)
+            continue;
+        good = false;
+        tap_note("%s: memory 0x%lx, %lu instructions, %lu branches; without a trace 0x%lx %lu %lu",
+                 works[i].name, with.hash, with.instructions, with.branches, without.hash,
+                 without.instructions, without.branches);
     }
     return good;
+}
+
+/* The instructions before a record: a store apart; and the second 8 bytes of a value. */
+static bool retired(void)
+{
+    uint64_t first = memory_records();
+
+    (void)memory_trace_physical(MEMTRACE_WRITES, area, sizeof(memory_area));
+    store_twice();
+    store_16();
+    compare_16();
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    uint64_t one = memory_record(first).retired, two = memory_record(first + 1).retired;
+    if (two != one + 1)
+        tap_note("retired: %lu, and %lu at the next instruction", one, two);
+    for (unsigned i = 2; i < 4; i++) {
+        uint64_t second = memory_record(first + i).value1, wanted = MARK;
+        if (second == wanted)
+            continue;
+        tap_note("the second 8 bytes: 0x%lx, wanted 0x%lx", second, wanted);
+        return false;
+    }
+    return two == one + 1 && one != 0;
+}
+
+/* Vectors and the XSAVE family, as an operating system has them. */
+static void enable_xstate(void)
+{
+    write_cr0(read_cr0() & ~(CR0_EM | CR0_TS));
+    write_cr4(read_cr4() | CR4_OSFXSR | CR4_OSXSAVE);
+    __asm__ volatile("xsetbv" : : "a"(7), "d"(0), "c"(0));
 }
 
 /* `memory-writes`, under memtrace=writes. */
@@ -104,5 +242,14 @@ void test_memory_writes(const struct job *job)
 {
     if (!memory_offered(job))
         return;
-    tap_result(each_kind(), job->name, NULL);
+    uint64_t cr0 = read_cr0(), cr4 = read_cr4();
+    enable_xstate();
+    wrmsr(IA32_PERFEVTSEL0, INSTRUCTIONS);
+    wrmsr(IA32_PERFEVTSEL0 + 1, BRANCHES);
+    bool good = each_kind() && retired();
+    wrmsr(IA32_PERFEVTSEL0, 0);
+    wrmsr(IA32_PERFEVTSEL0 + 1, 0);
+    write_cr4(cr4);
+    write_cr0(cr0);
+    tap_result(good, job->name, NULL);
 }

@@ -65,8 +65,9 @@ static bool refusals(uint64_t most)
 /* Parts of pages are whole pages; another page is not traced. */
 static bool ranges(uint64_t mode)
 {
-    uint64_t here = fuzz_physical(memory_area);
-    bool good = gives("one byte", memory_trace(mode, here + 4095, 1, 0), 0) && leaves("one byte", 1);
+    uint64_t here = fuzz_physical(memory_area), linear = (uint64_t)memory_area;
+    bool good = gives("one byte", memory_trace(mode, here + 4095, 1, 0), 0) &&
+                leaves("one byte", 1);
 
     /* On again, it is the new range that holds. */
     good &= gives("the next page", memory_trace(mode, here + MEMORY_PAGE, 1, 0), (int64_t)mode) &&
@@ -77,10 +78,11 @@ static bool ranges(uint64_t mode)
     /* A refusal leaves none that was on. */
     good &= gives("refused", memory_trace(mode, BEYOND, 1, 0), HYPERCALL_E_ARGUMENT) &&
             leaves("refused", 0);
-    good &= gives("this CR3", memory_trace(mode, (uint64_t)memory_area, 64 + 8, TRACE_THIS_CR3), 0) &&
+    good &= gives("this CR3", memory_trace(mode, linear, 64 + 8, TRACE_THIS_CR3), 0) &&
             leaves("this CR3", 1);
-    good &= gives("another CR3", memory_trace(mode, (uint64_t)memory_area, 64 + 8, BEYOND), (int64_t)mode) &&
+    good &= gives("another CR3", memory_trace(mode, linear, 64 + 8, BEYOND), (int64_t)mode) &&
             leaves("another CR3", 0);
+    good &= gives("all memory", memory_trace(mode, 0, 0, 0), (int64_t)mode);
     good &= gives("off", memory_trace(MEMTRACE_OFF, 0, 0, 0), (int64_t)mode) && leaves("off", 0);
     return good && gives("off again", memory_trace(MEMTRACE_OFF, 0, 0, 0), MEMTRACE_OFF);
 }

@@ -97,7 +97,8 @@ static const struct {
      false, 1, 2},
     {"behind MOV SS, data breakpoint", memory_shadow, memory_shadow_end, memory_area + 64,
      DR7_WRITE_8, false, 1, 1},
-    {"behind MOV SS, single step", memory_step_shadow, memory_step_shadow_end, NULL, 0, false, 2, 1},
+    {"behind MOV SS, single step", memory_step_shadow, memory_step_shadow_end, NULL, 0, false, 2,
+     1},
     {"REP STOS, single step", memory_step_string, memory_step_string_end, NULL, 0, false, 4, 3},
     {"REP STOS, data breakpoint", memory_string, memory_string_end, memory_area + 72, DR7_WRITE_8,
      false, 1, 3},
@@ -177,8 +178,8 @@ static uint64_t raised_at, handled; /* RIP that the frame has to have; interrupt
     static void name(void)                                                                         \
     {                                                                                              \
         struct processor *self = smp_self();                                                       \
-        __asm__ volatile("lea 2f(%%rip), %%rax\n\tmov %%rax, %0\n\tlea " at "(%%rip), %%rax\n\t"     \
-                         "mov %%rax, %1\n\t1:" text "\n\t2:"                                         \
+        __asm__ volatile("lea 2f(%%rip), %%rax\n\tmov %%rax, %0\n\tlea " at "(%%rip), %%rax\n\t"   \
+                         "mov %%rax, %1\n\t1:" text "\n\t2:"                                       \
                          : "=m"(self->fault_resume), "=m"(raised_at) : "c"(NOTHING)                \
                          : "rax", "memory", "cc");                                                 \
         self->fault_resume = 0;                                                                    \
@@ -243,7 +244,7 @@ static const struct {
 };
 #define EVENTS (sizeof(events) / sizeof(events[0]))
 
-/* The frame is at `at`, in one record or, over the page's end, two: the upper one was pushed first. */
+/* The frame is at `at`, in one record or, over the page's end, two: the upper one comes first. */
 static bool frame_is(unsigned n, uint64_t first, uint64_t at)
 {
     uint32_t bytes = FRAME_BYTES + (events[n].detail & BIT(11) ? WORD : 0), seen = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Stores into traced memory while timer interrupts, interrupts and NMIs of another processor, its own
- * NMIs and PMIs arrive at all times, on stacks that are traced as well. Each store has a value of its
- * own, each handler notes the frame that it got and the registers that it pushed, and the processor's
- * records are compared with that one by one: none may lack, none may be there that was not.
+ * Stores into traced memory while timer interrupts, interrupts and NMIs of another processor, its
+ * own NMIs and PMIs arrive at all times, on stacks that are traced as well. Each store has a value
+ * of its own, each handler notes the frame that it got and the registers that it pushed, and the
+ * processor's records are compared with that one by one: none may lack, none may be invented.
  */
 #include "memory.h"
 
@@ -62,10 +62,10 @@ static struct storm {
     uint64_t stored, found, wrong, retired, random;
     uint64_t timers_armed, self_sent, ipis_sent;
     volatile uint64_t timers, self_seen, ipis;
-    volatile bool storing; /* PMIs then only: where they came while records are judged, it would not end */
+    volatile bool storing; /* PMIs come then only: records are to be judged faster than they come */
 } storms[STORM_PROCESSORS] __attribute__((aligned(LINE)));
 
-static uint64_t stores, mode;
+static uint64_t stores, mode, ticks;
 extern const char storm_timer[], storm_ipi[], storm_nmi[];
 void storm_handle(const struct trap_frame *frame);
 
@@ -91,7 +91,7 @@ static uint64_t hash_of(const struct trap_frame *f)
 static void arm_timer(struct storm *s)
 {
     s->timers_armed++;
-    apic_write(APIC_TIMER_INITIAL, (uint32_t)(TIMER_TICKS / 4 + below(s, TIMER_TICKS)));
+    apic_write(APIC_TIMER_INITIAL, (uint32_t)(ticks / 4 + below(s, ticks)));
 }
 
 static void arm_counter(struct storm *s)
@@ -160,8 +160,8 @@ void storm_handle(const struct trap_frame *frame)
 static void wrong(struct storm *s, const char *what, const struct trace_memory *r, uint64_t wanted)
 {
     if (s->wrong++ < SHOWN)
-        tap_note("record %lu: %s, wanted 0x%lx: RIP 0x%lx GLA 0x%lx flags 0x%x value 0x%lx", s->next,
-                 what, wanted, r->rip, r->gla, (unsigned)r->flags, r->value0);
+        tap_note("record %lu: %s, wanted 0x%lx: RIP 0x%lx GLA 0x%lx flags 0x%x value 0x%lx",
+                 s->next, what, wanted, r->rip, r->gla, (unsigned)r->flags, r->value0);
 }
 
 static uint64_t place_of(uint64_t n) { return n * STRIDE % (STORED_BYTES - WORD) & ~7ULL; }
@@ -405,9 +405,9 @@ static bool is_good(const struct job *job, const struct processor *p, const stru
 
     log_printf("storm: name=%s cpu=%u stores=%lu found=%lu records=%lu interrupts=%lu frames=%lu "
                "nmis=%lu nmi_frames=%lu timers=%lu ipis=%lu pmis=%lu sent=%lu own=%lu both=%lu "
-               "unknown=%lu lost=%lu wrong=%lu\n", job->name, p->number, s->stored, s->found, s->next,
-               k[INTERRUPTS].noted, k[INTERRUPTS].frames, k[NMIS].noted, k[NMIS].frames, s->timers,
-               s->ipis, p->pmis, p->sent, s->self_seen, p->both, p->unknown, p->lost, s->wrong);
+               "unknown=%lu lost=%lu wrong=%lu\n", job->name, p->number, s->stored, s->found,
+               s->next, k[INTERRUPTS].noted, k[INTERRUPTS].frames, k[NMIS].noted, k[NMIS].frames,
+               s->timers, s->ipis, p->pmis, p->sent, s->self_seen, p->both, p->unknown, p->lost, s->wrong);
     for (unsigned i = 0; i < KINDS; i++)
         if (k[i].noted != k[i].frames || k[i].pushes != PUSHES)
             return false;
@@ -417,14 +417,16 @@ static bool is_good(const struct job *job, const struct processor *p, const stru
            p->nmis == causes - p->both + p->unknown && p->unknown <= p->both;
 }
 
-/* `smp-memory:STORES[:MODE]`: so many on each processor, with memtrace of that mode; MEMTRACE_WRITES
- * where none is given. */
+/* `smp-memory:STORES[:MODE[:TICKS]]`: so many on each processor, with memtrace of that mode;
+ * MEMTRACE_WRITES where none is given. The timer's interrupts are TICKS apart, more or less; they
+ * have to leave time for their own handler, whose pushes are traced. */
 void test_smp_memory(const struct job *job)
 {
     bool good = true;
 
     stores = job->number[0];
     mode = job->number[1] != 0 ? job->number[1] : MEMTRACE_WRITES;
+    ticks = job->number[2] != 0 ? job->number[2] : TIMER_TICKS;
     if (stores == 0 || processor_count > STORM_PROCESSORS) {
         tap_result(false, job->name, "wanted a number of stores, and at most 4 processors");
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A memory trace that takes what an event's delivery wrote for the word that violated the map first,
- * as Schmidt's does: no record has what came behind it.
+ * A memory trace that takes what an event's delivery wrote for the word that violated the map
+ * first, as Schmidt's does: no record has what came behind it.
  */
 #include "trace/memory_record.h"
 
