@@ -19,9 +19,10 @@ MILLION = 1_000_000
 
 
 @functools.cache
-def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config=""):
+def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config="",
+         mutant=None):
     """The run's trace and its list, as paths."""
-    name = f"memory-truth-{cpus}-{mode}-{rounds}-{samples}{''.join((knobs + config).split())}"
+    name = f"memory-truth-{cpus}-{mode}-{rounds}-{samples}{''.join((knobs + config).split())}{mutant or ''}"
     files = {knob: os.path.join(lab.keep, f"{name}.{knob}") for knob in ("memory_log", "trace_rings")}
     program = tool([path("programs", "memtruth", "build.sh")]).strip()
     image = initramfs.with_jobs(lab.initrd(), [program], os.path.join(lab.keep, "memtruth.img"))
@@ -29,6 +30,7 @@ def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config=""):
         name, jobs="memtruth", cpus=cpus, initrd=image, memory=1024, panic="report",
         append=f"nmi_watchdog=0 pmv.mem.mode={mode} pmv.mem.rounds={rounds} "
                f"pmv.mem.samples={samples}",
+        efi=mutant and path("build", "mutants", f"{mutant}.efi"),
         config=f"console=none memtrace={mode} trace_ring={ring} user_hypercalls=1 {config}",
         knobs=f"tsc_hz {TSC_HZ}\n{knobs}\n" +
               "".join(f"{knob} {file}\n" for knob, file in files.items()))
@@ -72,5 +74,15 @@ def test_needs_the_blocking(lab):
     """On the same processor the first way alone is not true: what arrives at the open page is seen."""
     rings, log = boot(lab, 1, "writes", 1, 32, knobs="mov_ss_ignored on")
     result = truth((rings, log))
+    assert not result.true, result.summary()
+    return result.summary()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mutant", ["first_word", "open_to_events", "naive_memory"])
+def test_mutants(lab, mutant):
+    """What takes a frame for its first word, what blocks nothing, and the paper's own algorithm: the
+    list shows it of each."""
+    result = truth(boot(lab, 1, "writes", 1, 32, mutant=mutant))
     assert not result.true, result.summary()
     return result.summary()
