@@ -120,16 +120,20 @@ static void exit_whole(struct cpu *cpu)
 
 exit_handler memory_exit(struct cpu *cpu)
 {
-    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return exit_whole;
     uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
+
     if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
+        /* No instruction that writes blocks anything, or unblocks NMIs. */
+        cpu->blocking &= BLOCKING_BY_NMI;
+        if (__builtin_expect(nmi_after_exit(cpu), 0))
+            return exit_whole;
         end(cpu);
         cpu->exits[EXIT_REASON_MONITOR_TRAP_FLAG]++;
         return NULL;
     }
-    if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
+    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
+        cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
         return exit_whole;
     cpu->exits[EXIT_REASON_EPT_VIOLATION]++;
     return NULL;

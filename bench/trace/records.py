@@ -118,7 +118,7 @@ def read_chunk(trace, data, at, path, following, unpack=record):
         trace.add_loss(processor, missing)
     at += CHUNK.size
     trace.add_loss(processor, lost)
-    end = min(at + count * RECORD.size, next_chunk(data, at))
+    end = min(at + count * RECORD.size, next_chunk(data, at, RECORD.size))
     whole = (end - at) // RECORD.size
     found = trace.processors.setdefault(processor, [])
     found += (unpack(data, at + i * RECORD.size) for i in range(whole))
@@ -134,9 +134,13 @@ def read_chunk(trace, data, at, path, following, unpack=record):
     return end
 
 
-def next_chunk(data, at):
-    """Gives where the next chunk is, or the end. No record begins so: the time would be centuries."""
+def next_chunk(data, at, step=1):
+    """Gives where the next chunk is, so many bytes or a multiple behind `at`, or the end. A record of
+    memory may hold the same letters, as a value or as code, but not at a frame's start together with
+    a number that has no byte 6."""
     found = data.find(CHUNK_MAGIC, at)
+    while found >= 0 and ((found - at) % step or data[found + 22:found + 23] not in (b"", b"\0")):
+        found = data.find(CHUNK_MAGIC, found + 1)
     return found if found >= 0 else len(data)
 
 

@@ -72,7 +72,7 @@ def test_every_field():
     ("f0480fc70f", READ | WRITE, 16), ("0fc70f", WRITE, 8), ("f00fb10f", READ | WRITE, 4),
     ("48ff07", WRITE, 8), ("0fab07", READ | WRITE, 4), ("8c07", WRITE, 2), ("ff2f", READ, 6),
     ("48ff2f", READ, 10), ("0f0107", WRITE, 10), ("6d", WRITE, 4), ("0f6207", READ, 4),
-    ("0fae1f", WRITE, 4), ("660f3a150701", WRITE, 2), ("f30f7f07", WRITE, 16)])
+    ("62f37d203f0700", READ, 32), ("62f37d501f0700", READ, 4), ("0fae1f", WRITE, 4), ("660f3a150701", WRITE, 2), ("f30f7f07", WRITE, 16)])
 def test_sizes(code, flags, size):
     access, unknown = one(code=bytes.fromhex(code), flags=flags)
     assert (access.bytes, len(access.value)) == (size, min(size, 16)), access.text
@@ -84,6 +84,7 @@ def test_sizes(code, flags, size):
     ("62f17c491107", WRITE, "vmovups: masked"), ("c8100002", WRITE, "enter: several words"),
     ("0fae3f", READ, "clflush: no data"), ("4889e5", WRITE, "mov: no operand in memory"),
     ("8ed8", WRITE, "mov: no operand in memory"), ("48cf", WRITE, "iretq: not its operand"),
+    ("62f375223f0e00", READ, "vpcmpb: masked"),
     ("0f0b", WRITE, "ud2: no operand in memory"), ("06", WRITE, "not decoded")])
 def test_not_known(code, flags, why):
     """What has no size that the record tells is counted by name, and has none."""
@@ -202,6 +203,19 @@ def test_file(tmp_path):
     found = memory.read(path)
     assert [one.tsc for one in found.processors[2]] == [1000] and not found.complaints
     assert (found.tsc_khz, found.counter, found.unread) == (50_000, 1, 5)
+
+
+def test_file_with_a_file_s_letters(tmp_path):
+    """The traced memory is that of such a file: letters of a chunk in values and code are none."""
+    letters = int.from_bytes(records.CHUNK_MAGIC, "little")
+    body = b"".join(frames(0, value=letters) + frames(1, code=records.CHUNK_MAGIC) + frames(2))
+    path = tmp_path / "trace"
+    path.write_bytes(records.FILE.pack(records.FILE_MAGIC, 1, 32, 50_000, 3, 1) +
+                     records.CHUNK.pack(records.CHUNK_MAGIC, 0, 9, 0, 0) + body)
+    found = memory.read(path)
+    assert list(found.processors) == [0] and not found.complaints
+    assert [one.tsc for one in found.processors[0]] == [1000, 1001, 1002]
+    assert found.processors[0][0].number == letters
 
 
 def test_ring(tmp_path):

@@ -227,7 +227,7 @@ static int run(struct wanted *w, const cpu_set_t *all)
     if (target.pid != 0 && (failed || interrupted))
         (void)kill(target.pid, SIGKILL);
     target_wait(&target);
-    if (w->command != NULL && target.status != 0)
+    if (w->command != NULL && !failed && !interrupted && target.status != 0)
         say("the program ended with %d",
             WIFEXITED(target.status) ? WEXITSTATUS(target.status) : -WTERMSIG(target.status));
     return failed;

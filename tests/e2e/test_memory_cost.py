@@ -16,8 +16,8 @@ import memory_paper
 import pytest
 
 # Of a traced write: exits, root instructions and VMCS accesses, with its record and without.
-MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 18
-MOST_BARE_INSTRUCTIONS, MOST_BARE_VMCS = 190, 15
+MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 17
+MOST_BARE_INSTRUCTIONS, MOST_BARE_VMCS = 190, 14
 WORDS_OF_A_PAGE = 512
 
 
@@ -48,9 +48,11 @@ def test_guest_is_the_same(lab):
     for n, (_, t, u, rounds) in enumerate(memory_cost.JOBS[:memory_cost.FILL]):
         found = jobs[n]["guest"] - memory_paper.instructions(u, rounds)
         assert found == more[t == 0], (memory_cost.words()[n], found, more)
+    # The emulator counts a REP anew that goes on behind an exit; a processor does not.
     fills = [jobs[n]["guest"] for n in (memory_cost.FILL, memory_cost.FILL_TRACED)]
-    assert fills[0] == fills[1], fills
-    return f"{max(more.values())} instructions around the loop, traced or not; REP STOS {fills[0]}"
+    assert fills[1] - fills[0] in (0, memory_cost.writes_of(memory_cost.FILL_TRACED)), fills
+    return f"{max(more.values())} instructions around the loop, traced or not; " \
+           f"REP STOS {fills[0]} and {fills[1]}"
 
 
 def test_nothing_traced(lab):
@@ -122,13 +124,13 @@ def test_reads(lab):
 
 
 def test_fill(lab):
-    """A REP STOS of a page is one record, done in root mode."""
+    """A REP STOS of a page: its first iteration is stepped, and root mode does the rest at once."""
     jobs, records = jobs_of(lab, "ours")
     fills = memory_cost.writes_of(memory_cost.FILL_TRACED)
-    assert records[memory_cost.FILL_TRACED] == fills, records
+    assert records[memory_cost.FILL_TRACED] == 2 * fills, records
     costs = memory_cost.per_write(jobs, memory_cost.FILL_TRACED, memory_cost.FILL, fills)
-    assert costs["exits"] == 1 and costs["instructions"] < 2 * WORDS_OF_A_PAGE, costs
-    return f"{costs['exits']:g} exit and {costs['instructions']:.0f} root instructions for " \
+    assert costs["exits"] == 2 and costs["instructions"] < 2 * WORDS_OF_A_PAGE, costs
+    return f"{costs['exits']:g} exits and {costs['instructions']:.0f} root instructions for " \
            f"{WORDS_OF_A_PAGE} words"
 
 

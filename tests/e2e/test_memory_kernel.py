@@ -8,6 +8,7 @@ import pytest
 CPUS = 4
 TSC = "tsc_hz 500000000"
 WRITES = ["memory-writes"]
+MODES = {"writes": 1, "reads": 2, "all": 3}
 EVENTS = ["smp-memory-events"]
 STORM = ["smp-memory:3000"]
 # tests/kernel/test_memory_sweep.c: each exit with its reason, the first exit of its sweep, and how
@@ -50,6 +51,19 @@ def test_events(lab):
     """Frames, debug exceptions, faults, page walks, code that writes itself: at traced memory."""
     expect_ok(kernel.run(lab, "memory-events", Plan(TSC).add(*EVENTS, "smp-x2apic", *EVENTS),
                          config="memtrace=writes"), EVENTS)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=[f"calls_{mode}" for mode in MODES])
+def test_calls(lab, mode):
+    """What the hypercall refuses, and what it gives; a store that is not traced has no exit."""
+    words = [f"memory-calls:{MODES[mode]}", "smp-memory-ranges"]
+    expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC).add(*words),
+                         config=f"memtrace={mode}", cpus=2), words)
+
+
+def test_off(lab):
+    """memtrace=off: no hypercall."""
+    expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])
 
 
 def mutant(lab, name):

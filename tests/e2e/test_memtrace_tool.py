@@ -3,7 +3,14 @@
 # (programs/memtrace/demo/) says where its matrix is, and each of its stores has its record, in order,
 # with its size and value, and none that it has not made.
 import functools
+import os
+import shutil
+import subprocess
+import sys
 
+import pytest
+
+from machine import BACKSTOP_SECONDS, path
 import memdemo
 import memory
 
@@ -44,14 +51,15 @@ def test_writes(lab):
 
 
 def test_all(lab):
-    """Reads beside writes: each store again, and the loads of user space; a read that is not one of
-    the program's own stores' cells."""
+    """Reads beside writes: each store again, and the loads of user space. All have a size but loads
+    under a mask."""
     done, found = recorded(lab, "all", "--all", "memtrace=all trace_ring=16")
     assert found.lost == 0 and not found.complaints
     made = [(at, 8, value, "W") for at, value in BY_ROWS + BY_COLUMNS]
     assert [one for one in matrix(done, found) if one[3] == "W"] == made
     reads = [access for access in found.processors[0] if access.direction == "R"]
-    assert reads and all(access.bytes for access in reads if access.kind == "instruction")
+    assert len(reads) > 1000 and all("masked" in why for why in found.unknown), found.unknown
+    assert sum(not access.bytes for access in found.processors[0]) == sum(found.unknown.values())
     return f"{len(found.processors[0])} accesses, {len(reads)} reads, {dict(found.unknown)}"
 
 
@@ -70,13 +78,14 @@ def test_range(lab):
 
 
 def test_physical(lab):
-    """Physical memory on two processors, while the program runs: records of both have addresses in
-    the range, and nobody else's."""
-    _, found = recorded(lab, "physical", "--physical,0x6000000-0x6400000", cpus=2)
-    assert sorted(found.processors) == [0, 1] and not found.complaints
-    accesses = [access for one in found.processors.values() for access in one]
-    assert accesses and all(0x6000000 <= access.gpa < 0x6400000 for access in accesses)
-    return f"{len(accesses)} accesses"
+    """Physical memory on two processors, while the program runs: each record is of one of them and
+    has its address in the range, whoever made it. Of what the tool itself writes there some may be
+    lost: it is traced as well."""
+    _, found = recorded(lab, "physical", "--physical,0x4000000-0xc000000", cpus=2)
+    accesses = found.ordered()
+    assert set(found.processors) <= {0, 1} and accesses and not found.complaints
+    assert all(0x4000000 <= access.gpa < 0xc000000 for access in accesses)
+    return f"{len(accesses)} accesses, {found.lost} lost"
 
 
 def test_refused(lab):
@@ -87,3 +96,25 @@ def test_refused(lab):
             ("range", "--physical,0x7fff00000000+4096", "memtrace=writes", "no range of memory")):
         done, _ = memdemo.boot(lab, f"memtrace-refused-{name}", asked, option, status=1)
         assert words in done.squeezed() or words in done.console, done.last_line()
+
+
+def test_demo(lab):
+    """`make memtrace`: its page, CTF that babeltrace2 reads without a complaint, and the feed."""
+    for needed in ("bt2", "matplotlib"):
+        pytest.importorskip(needed, reason=f"python3-{needed} is not installed")
+    if not shutil.which("babeltrace2"):
+        pytest.skip("babeltrace2 is not installed")
+    out = os.path.join(lab.keep, "make-memtrace")
+    done = subprocess.run([sys.executable, path("bench", "trace", "memory_demo.py"), "--backend",
+                           "emulator", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=BACKSTOP_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout
+    accesses = memory.read(os.path.join(out, "matrix.ptrace")).ordered()
+    assert len(accesses) > 2 * CELLS and f"{len(accesses)} accesses" in done.stdout
+    read = subprocess.run(["babeltrace2", os.path.join(out, "ctf")], check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert read.stderr == "" and read.stdout.count("mem_access:") == len(accesses)
+    with open(os.path.join(out, "memory.html"), encoding="utf-8") as page:
+        assert page.read().count("<svg") == 3
+    with open(os.path.join(out, "matrix.lackey"), encoding="ascii") as feed:
+        assert sum(1 for _ in feed) == len(accesses)

@@ -186,9 +186,9 @@ static uint64_t raised_at, handled; /* RIP that the frame has to have; interrupt
 RAISE(raise_bp, "2f", "int3")
 RAISE(raise_int1, "2f", ".byte 0xf1")
 RAISE(raise_int, "2f", "int $0x81")
-RAISE(raise_ud, "1b", "ud2")
-RAISE(raise_pf, "1b", "movq $1, (%%rcx)")
-RAISE(raise_gp, "1b", "mov %%ax, %%fs")
+RAISE(raise_ud, "1f", "ud2")
+RAISE(raise_pf, "1f", "movq $1, (%%rcx)")
+RAISE(raise_gp, "1f", "mov %%ax, %%fs")
 
 static void raise_interrupt(void)
 {

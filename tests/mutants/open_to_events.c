@@ -9,11 +9,13 @@
 #include "nmi/nmi.h"
 
 exit_handler unblocked(struct cpu *cpu);
+void set_up_again(struct cpu *cpu);
 exit_handler __wrap_memory_exit(struct cpu *cpu);
 
 #undef BLOCKING_BY_MOV_SS
 #define BLOCKING_BY_MOV_SS 0
 #define memory_exit unblocked
+#define memory_exit_setup set_up_again
 #include "trace/memory_exit.c"
 
 exit_handler __wrap_memory_exit(struct cpu *cpu)

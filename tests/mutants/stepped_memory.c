@@ -45,14 +45,19 @@ static inline void end_without_record(struct cpu *cpu)
 
 exit_handler __wrap_memory_exit(struct cpu *cpu)
 {
-    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return exit_whole;
     uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED)
+
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
+        cpu->blocking &= BLOCKING_BY_NMI;
+        if (__builtin_expect(nmi_after_exit(cpu), 0))
+            return exit_whole;
         end_without_record(cpu);
-    else if (reason != EXIT_REASON_EPT_VIOLATION || cpu->memory.stage != STAGE_CLOSED ||
-             !begin_without_record(cpu))
+        cpu->exits[reason]++;
+        return NULL;
+    }
+    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
+    if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
+        cpu->memory.stage != STAGE_CLOSED || !begin_without_record(cpu))
         return with_records(cpu);
     cpu->exits[reason]++;
     return NULL;

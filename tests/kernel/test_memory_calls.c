@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * HYPERCALL_MEMTRACE: what it refuses, each time with the error that says why, and that the guest
+ * goes on without a trace; what it gives; and that it is not there without memtrace=.
+ */
+#include "memory.h"
+
+#include "fuzz.h"
+#include "host.h"
+#include "hypercall.h"
+#include "smp.h"
+#include "x86.h"
+
+#define BEYOND (1ULL << 46) /* of any memory here */
+
+static uint64_t value;
+
+/* A store leaves so many records; and no exit where it leaves none. */
+static bool leaves(const char *what, uint64_t wanted)
+{
+    uint64_t first = memory_records(), exits = (uint64_t)hypercall(HYPERCALL_STATISTICS, ~0UL);
+
+    value++;
+    __asm__ volatile("movq %0, (%1)" : : "r"(value), "r"(memory_area + 64) : "memory");
+    exits = (uint64_t)hypercall(HYPERCALL_STATISTICS, ~0UL) - exits;
+    /* One exit is the second hypercall's own. */
+    if (memory_records() == first + wanted && (exits == 1) == (wanted == 0))
+        return true;
+    tap_note("%s: a store left %lu records in %lu exits, wanted %lu", what,
+             memory_records() - first, exits - 1, wanted);
+    return false;
+}
+
+static bool gives(const char *what, int64_t found, int64_t wanted)
+{
+    if (found != wanted)
+        tap_note("%s: found %ld, wanted %ld", what, found, wanted);
+    return found == wanted;
+}
+
+static bool refuses(const char *what, int64_t found, int64_t wanted)
+{
+    return gives(what, found, wanted) && leaves(what, 0) &&
+           gives("asked then", memory_trace(TRACE_ASK, 0, 0, 0), MEMTRACE_OFF);
+}
+
+static bool refusals(uint64_t most)
+{
+    uint64_t here = fuzz_physical(memory_area);
+    bool good = refuses("a mode that is none", memory_trace(MEMTRACE_ALL + 1, here, MEMORY_PAGE, 0),
+                        HYPERCALL_E_ARGUMENT);
+
+    if (most < MEMTRACE_ALL)
+        good &= refuses("more than memtrace= allows",
+                        memory_trace(most + 1, here, MEMORY_PAGE, 0), HYPERCALL_E_SUPPORT);
+    good &= refuses("a range that is no memory",
+                    memory_trace(most, BEYOND, MEMORY_PAGE, 0), HYPERCALL_E_ARGUMENT);
+    good &= refuses("a range beyond the last address",
+                    memory_trace(most, here, ~0ULL, 0), HYPERCALL_E_ARGUMENT);
+    good &= refuses("a range from the last address on",
+                    memory_trace(most, ~0ULL, 2, 0), HYPERCALL_E_ARGUMENT);
+    return good;
+}
+
+/* Parts of pages are whole pages; another page is not traced. */
+static bool ranges(uint64_t mode)
+{
+    uint64_t here = fuzz_physical(memory_area);
+    bool good = gives("one byte", memory_trace(mode, here + 4095, 1, 0), 0) && leaves("one byte", 1);
+
+    /* On again, it is the new range that holds. */
+    good &= gives("the next page", memory_trace(mode, here + MEMORY_PAGE, 1, 0), (int64_t)mode) &&
+            leaves("the next page", 0);
+    good &= gives("two bytes", memory_trace(mode, here + 4095, 2, 0), (int64_t)mode) &&
+            leaves("two bytes", 1);
+    good &= gives("asked", memory_trace(TRACE_ASK, 0, 0, 0), (int64_t)mode) && leaves("asked", 1);
+    /* A refusal leaves none that was on. */
+    good &= gives("refused", memory_trace(mode, BEYOND, 1, 0), HYPERCALL_E_ARGUMENT) &&
+            leaves("refused", 0);
+    good &= gives("this CR3", memory_trace(mode, (uint64_t)memory_area, 64 + 8, TRACE_THIS_CR3), 0) &&
+            leaves("this CR3", 1);
+    good &= gives("another CR3", memory_trace(mode, (uint64_t)memory_area, 64 + 8, BEYOND), (int64_t)mode) &&
+            leaves("another CR3", 0);
+    good &= gives("off", memory_trace(MEMTRACE_OFF, 0, 0, 0), (int64_t)mode) && leaves("off", 0);
+    return good && gives("off again", memory_trace(MEMTRACE_OFF, 0, 0, 0), MEMTRACE_OFF);
+}
+
+/* `memory-calls:MOST`: memtrace= allows so much. */
+void test_memory_calls(const struct job *job)
+{
+    uint64_t most = job->number[0];
+
+    if (!memory_offered(job))
+        return;
+    bool good = refusals(most);
+    for (uint64_t mode = MEMTRACE_WRITES; mode <= most; mode++)
+        good &= ranges(mode);
+    tap_result(good, job->name, NULL);
+}
+
+/* `memory-none`: without memtrace= there is no such call. */
+void test_memory_none(const struct job *job)
+{
+    if (!under_pmuvisor()) {
+        tap_skip(job->name, "wanted PMUvisor");
+        return;
+    }
+    bool shown = cpuid(CPUID_HV_FEATURES, 0).ecx >> HYPERCALL_MEMTRACE & 1;
+    int64_t result = memory_trace(MEMTRACE_WRITES, 0, 0, 0);
+    if (shown || result != HYPERCALL_E_NUMBER)
+        tap_note("CPUID %s it, result %ld", shown ? "shows" : "does not show", result);
+    tap_result(!shown && result == HYPERCALL_E_NUMBER, job->name, NULL);
+}
+
+/* ---- several processors: one range for all ---- */
+
+static int64_t second_result, third_result;
+
+/* On a processor whose ring is not read here. */
+static int64_t trace_page(uint64_t page)
+{
+    uint64_t registers[HYPERCALL_REGISTERS] = {HYPERCALL_MEMTRACE, MEMTRACE_WRITES,
+                                               fuzz_physical(memory_area) + page * MEMORY_PAGE,
+                                               MEMORY_PAGE};
+
+    hypercall_whole(registers);
+    return (int64_t)registers[0];
+}
+
+static void another_range(struct processor *self)
+{
+    (void)self;
+    second_result = trace_page(1);
+}
+
+static void same_range(struct processor *self)
+{
+    (void)self;
+    third_result = trace_page(0);
+    (void)hypercall(HYPERCALL_MEMTRACE, MEMTRACE_OFF);
+}
+
+/* `smp-memory-ranges`: another processor may trace the same range at once, and no other. */
+void test_smp_memory_ranges(const struct job *job)
+{
+    bool good;
+
+    if (!memory_offered(job))
+        return;
+    if (processor_count < 2) {
+        tap_skip(job->name, "wanted two processors");
+        return;
+    }
+    good = gives("the first", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE), 0);
+    smp_run_on(&processors[1], another_range);
+    smp_run_on(&processors[1], same_range);
+    good &= gives("another range", second_result, HYPERCALL_E_STATE) &&
+            gives("the same", third_result, MEMTRACE_OFF) && leaves("the first", 1);
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    smp_run_on(&processors[1], another_range);
+    good &= gives("another range, then", second_result, MEMTRACE_OFF);
+    smp_run_on(&processors[1], same_range);
+    tap_result(good, job->name, NULL);
+}
