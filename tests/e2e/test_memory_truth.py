@@ -12,8 +12,8 @@ import memory_log
 import memory_truth
 import pytest
 
-# What Linux takes the emulator's 50 MHz for: a traced instruction takes a hundred times as long, and
-# a timer's interrupt must not take as long as its period.
+# What Linux takes the emulator's 50 MHz for: a traced instruction takes a hundred times as long,
+# and a timer's interrupt must not take as long as its period.
 TSC_HZ = 2_000_000_000
 MILLION = 1_000_000
 
@@ -24,7 +24,8 @@ def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config="",
     """The run's trace and its list, as paths."""
     variant = "".join((knobs + config).split()) + (mutant or "")
     name = f"memory-truth-{cpus}-{mode}-{rounds}-{samples}{variant}"
-    files = {knob: os.path.join(lab.keep, f"{name}.{knob}") for knob in ("trace_rings", "memory_log")}
+    files = {knob: os.path.join(lab.keep, f"{name}.{knob}")
+             for knob in ("trace_rings", "memory_log")}
     program = tool([path("programs", "memtruth", "build.sh")]).strip()
     image = initramfs.with_jobs(lab.initrd(), [program], os.path.join(lab.keep, "memtruth.img"))
     done = lab.emulator(
@@ -96,4 +97,12 @@ def test_mutants(lab, mutant):
     """What takes a frame for its first word, what blocks nothing, the paper's own algorithm."""
     result = truth(boot(lab, 1, "writes", 1, 32, mutant=mutant))
     assert not result.true, result.summary()
+    return result.summary()
+
+
+@pytest.mark.full
+def test_all(lab):
+    """Reads as well."""
+    result = truth(boot(lab, 1, "all", 1, 100))
+    assert result.true, result.summary()
     return result.summary()
