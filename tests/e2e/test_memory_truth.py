@@ -94,15 +94,8 @@ def test_needs_the_blocking(lab):
 @pytest.mark.full
 @pytest.mark.parametrize("mutant", ["first_word", "open_to_events", "naive_memory"])
 def test_mutants(lab, mutant):
-    """What takes a frame for its first word, what blocks nothing, the paper's own algorithm."""
-    result = truth(boot(lab, 1, "writes", 1, 32, mutant=mutant))
+    """What takes a frame for its first word, what blocks nothing, the paper's own algorithm. That one
+    records each iteration of a REP, hence the ring."""
+    result = truth(boot(lab, 1, "writes", 1, 128, mutant=mutant))
     assert not result.true, result.summary()
-    return result.summary()
-
-
-@pytest.mark.full
-def test_all(lab):
-    """Reads as well."""
-    result = truth(boot(lab, 1, "all", 1, 100))
-    assert result.true, result.summary()
     return result.summary()
