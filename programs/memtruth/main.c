@@ -116,6 +116,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < processors; i++)
         failed |= wait(&status) < 0 || status != 0;
     list(0);
-    printf("memtruth: processors=%d mode=%s rounds=%d failed=%d\n", processors, name, rounds, failed);
+    printf("memtruth: processors=%d mode=%d rounds=%d failed=%d\n", processors, (int)mode, rounds,
+           failed);
     return failed;
 }
