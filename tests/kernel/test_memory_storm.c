@@ -31,7 +31,7 @@
 #define APIC_TIMER_DIVIDE 0x3e0
 #define DIVIDE_BY_1 0xb
 #define COUNTER_0 BIT(0) /* in GLOBAL_CTRL and GLOBAL_STATUS */
-#define COUNTER_MASK BITS(47, 0)
+#define FIXED_COUNTER_0 BIT(32) /* lent to the trace: left on */
 #define INSTRUCTIONS_CPL0 0x5200c0ULL /* and a PMI, counting */
 #define PERIOD 150
 #define PERIODS 400
@@ -59,7 +59,7 @@ static struct storm {
     struct stack stack[KINDS];
     const volatile struct trace_ring *ring;
     uint64_t next;   /* record */
-    uint64_t stored, found, wrong, retired, random;
+    uint64_t stored, found, wrong, retired, stored_at, random;
     uint64_t timers_armed, self_sent, ipis_sent;
     volatile uint64_t timers, self_seen, ipis;
     volatile bool storing; /* PMIs come then only: records are to be judged faster than they come */
@@ -98,13 +98,13 @@ static void arm_counter(struct storm *s)
 {
     wrmsr(IA32_PMC0, (uint32_t)-(int64_t)(PERIOD + below(s, PERIODS)));
     if (s->storing)
-        wrmsr(IA32_PERF_GLOBAL_CTRL, COUNTER_0);
+        wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0 | COUNTER_0);
 }
 
 static void set_storing(struct storm *s, bool storing)
 {
     s->storing = storing;
-    wrmsr(IA32_PERF_GLOBAL_CTRL, storing ? COUNTER_0 : 0);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0 | (storing ? COUNTER_0 : 0));
 }
 
 static void handle_nmi(struct processor *self, struct storm *s)
@@ -112,7 +112,7 @@ static void handle_nmi(struct processor *self, struct storm *s)
     unsigned causes = 0;
 
     if (rdmsr(IA32_PERF_GLOBAL_STATUS) & COUNTER_0) {
-        wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+        wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
         wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, COUNTER_0);
         apic_write_lvtpc(LVT_NMI);
         self->pmis++;
@@ -177,6 +177,9 @@ static void judge_store(struct storm *s, const struct traced *t, const struct tr
         wrong(s, "a store's place", r, (uint64_t)t->data + place_of(s->found));
     else if ((r->value0 ^ value_of(s->found)) & mask)
         wrong(s, "a store's value", r, value_of(s->found));
+    if (s->found != 0 && r->retired <= s->stored_at)
+        wrong(s, "a store's instruction count", r, s->stored_at);
+    s->stored_at = r->retired;
     s->found++;
 }
 
