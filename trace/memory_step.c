@@ -55,7 +55,9 @@ static void events_exit(const struct cpu *cpu, bool on)
     pin &= ~(nmis | (uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
     if (on)
         pin |= nmis;
-    if (on && vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF)
+    /* One that cannot come would exit for ever. */
+    if (on && vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF &&
+        !(cpu->blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)))
         pin |= PIN_EXTERNAL_INTERRUPT_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, pin);
 }

@@ -66,6 +66,7 @@ def test_all(lab):
     return f"{len(found.processors[0])} accesses, {len(reads)} reads, {dict(found.unknown)}"
 
 
+@pytest.mark.full
 def test_range(lab):
     """A range of the program's addresses: nothing else is there."""
     done, whole = recorded(lab, "writes")
@@ -80,6 +81,7 @@ def test_range(lab):
     assert len(wanted) < len(whole.processors[0])
 
 
+@pytest.mark.full
 def test_physical(lab):
     """Physical memory on two processors, while the program runs: each record is of one of them and
     has its address in the range, whoever made it. Of what the tool itself writes there some may be
