@@ -99,9 +99,9 @@ void memory_event_setup(void); /* once or more */
 /* memory_walk.c: a page walk's own access to the guest's memory: it can be begun anew. False: it would
  * do the same again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
-/* memory_chunk.c: where the step behind `record` was an iteration of a REP, does those that follow in
- * the same page at once. `rsi` is what RSI was before it. */
-void memory_chunk(struct cpu *cpu, const struct trace_memory *record, uint64_t rsi);
+/* memory_chunk.c: where what was `stepped` is an iteration of a REP, does those that follow in the same
+ * page at once. `rsi` is what RSI was before it. */
+void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
 
 /* entry.asm: HOST_RIP, without and with mitigations. */
 extern const char memory_exit_entry[], memory_exit_entry_guarded[];

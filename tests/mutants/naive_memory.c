@@ -86,7 +86,8 @@ static void trap(struct cpu *cpu)
     const struct trace_memory *first = (const struct trace_memory *)cpu->trace.record;
     bool retired = (rdmsr(IA32_FIXED_CTR0) & BITS(47, 0)) != first->retired;
 
-    if (!retired && first->rip != vmcs_read_natural(VMCS_GUEST_RIP)) {
+    /* A guest that turns the counter off has not turned off the rest. */
+    if (!retired && vmcs_read_natural(VMCS_GUEST_RIP) - first->rip > CODE_BYTES) {
         roll_back(cpu);
         return;
     }
