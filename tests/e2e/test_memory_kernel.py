@@ -118,6 +118,16 @@ def test_whole(lab):
     return f"{violations} violations"
 
 
+@pytest.mark.parametrize("entry, config", [("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap"),
+                                           ("msr+nmi", "mitigations=auto")])
+def test_other_ways_in(lab, entry, config):
+    """The same where NMIs are trapped, the PMU or the local APIC, or root mode is guarded."""
+    words = ["memory-writes", "smp-memory:200:1:20000"]
+    boot = kernel.run(lab, f"memory-{entry}-{config[:4]}", Plan(TSC).add(*words), entry=entry,
+                      config=f"memtrace=writes {config}", limit=LIMIT)
+    expect_ok(boot, words)
+
+
 def test_same_guest(lab):
     """The fuzzer's results are those without a trace. (With a PMU the guest sees the lent counter.)"""
     hashes = []

@@ -55,7 +55,7 @@ def truth(files):
 @pytest.mark.parametrize("cpus,rounds,ring,least", [
     pytest.param(1, 1, 32, 100_000, id="writes_1"),
     pytest.param(4, 1, 32, 400_000, id="writes_4", marks=pytest.mark.full),
-    pytest.param(1, 7, 150, MILLION, id="million_1", marks=pytest.mark.full),
+    pytest.param(1, 10, 200, MILLION, id="million_1", marks=pytest.mark.full),
     pytest.param(4, 4, 100, MILLION, id="million_4", marks=pytest.mark.full)])
 def test_writes(lab, cpus, rounds, ring, least):
     """All writes to all memory: none missed, none invented, each as it was."""
