@@ -180,8 +180,8 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
                                                    &at)))
         return refuse(r, REFUSE_NO_MEMORY,
                       "%s%s%s: found %lu KiB as the largest free block from 0x%lx to 0x%lx aligned "
-                      "to %lu KiB, wanted %lu KiB; use a machine with more memory or a smaller "
-                      "file",
+                      "to %lu KiB, wanted %lu KiB; use a machine with more memory, a smaller file "
+                      "or a smaller trace_ring",
                       n->what, n->path[0] == '\0' ? "" : " ", n->path, s.largest / KIB, n->least,
                       n->limit - 1, n->alignment / KIB, (n->size + KIB - 1) / KIB);
     *out = allocations[slot] = (struct range){at, whole.size};
