@@ -44,20 +44,20 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-/* Where NMIs are trapped they exit anyhow. With virtual NMIs an IRET unblocks as without; and an
- * interrupt that exits does so whatever IF says. SDM Vol. 3, "Interruptibility State"; "Other Changes
- * to Instruction Behavior in VMX Non-Root Operation". */
+/* What can come at the next instruction exits; what is blocked would exit all the same, and for ever.
+ * Where NMIs are trapped they exit anyhow. With virtual NMIs an IRET unblocks as without. SDM Vol. 3,
+ * "Interruptibility State"; "Event Blocking". */
 static void events_exit(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
+    uint32_t blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     const uint32_t nmis = cpu->nmi.passthrough ? PIN_NMI_EXITING | PIN_VIRTUAL_NMIS : 0;
 
     pin &= ~(nmis | (uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
-    if (on)
+    if (on && !(blocking & BLOCKING_BY_NMI))
         pin |= nmis;
-    /* One that cannot come would exit for ever. */
     if (on && vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF &&
-        !(cpu->blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)))
+        !(blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)))
         pin |= PIN_EXTERNAL_INTERRUPT_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, pin);
 }

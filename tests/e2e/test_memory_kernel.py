@@ -81,10 +81,11 @@ def test_storm_all(lab, cpus):
     return total(boot)
 
 
-def test_storm_exits(lab):
+@pytest.mark.parametrize("cpus", [1, CPUS])
+def test_storm_exits(lab, cpus):
     """The same where events exit in the step instead of being blocked by MOV SS."""
-    boot = kernel.run(lab, "memory-storm-exits", Plan(TSC).add(*STORM_EXITS), limit=LIMIT,
-                      config="memtrace=writes memtrace_step=exits")
+    boot = kernel.run(lab, f"memory-storm-exits-{cpus}", Plan(TSC).add(*STORM_EXITS), limit=LIMIT,
+                      cpus=cpus, config="memtrace=writes memtrace_step=exits")
     expect_ok(boot, STORM_EXITS)
     return total(boot)
 
