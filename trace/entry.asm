@@ -58,15 +58,6 @@ trace_exit_entry_guarded:
 %define CALL_CHANGES rax, rcx, rdx, rsp, rsp, rsp, rsi, rdi, r8, r9, r10, r11
 %define CALL_KEEPS rsp, rsp, rsp, rbx, rsp, rbp, rsp, rsp, rsp, rsp, rsp, rsp, r12, r13, r14, r15
 
-%macro RELOAD_GLOBAL_CTRL 0
-    mov rax, [gs:CPU_GLOBAL_CTRL]
-    cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
-    je %%loaded
-    mov rdi, [gs:CPU_SELF]
-    call pmu_reload_global_ctrl
-%%loaded:
-%endmacro
-
 align 16
 global memory_exit_entry
 memory_exit_entry:
