@@ -122,7 +122,7 @@ typedef void (*exit_handler)(struct cpu *cpu);
 
 /* What is done to one CPUID leaf, see vmx/exit/cpuid.c. */
 struct cpuid_filter;
-#define CPUID_SLOTS 64
+#define CPUID_LEAVES 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
 #ifdef TRACE
@@ -175,7 +175,9 @@ struct cpu_memory {
 
 struct cpu {
     struct cpu *self; /* GS:0 */
-    uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
+    /* The guest's registers while in root mode; RSP lives in the VMCS. RBP and R12 to R15 may still be
+     * the processor's: see vmx/exit/exit.h. */
+    uint64_t gpr[GPR_COUNT];
 
     exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
     uint64_t exits[EXIT_REASON_COUNT + 1];
@@ -192,7 +194,8 @@ struct cpu {
     uint8_t cpuid_count;        /* filters in use */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     struct cpuid_filter *cpuid_filters;
-    uint8_t cpuid_slot[CPUID_SUBLEAVES][CPUID_SLOTS]; /* subleaf, leaf -> filter; 0 changes nothing */
+    /* Of each leaf and subleaf; a leaf's take a power of two, so that finding one takes a shift. */
+    struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];
 
     bool ticking;
     uint64_t tsc_khz; /* 0: not known, or nothing asks for it */

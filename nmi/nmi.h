@@ -54,6 +54,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 #define NOTE_LOG ((uint32_t)BIT(19))  /* a line for the log is due: NMI context does not print */
 #define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))
 #define NOTES_SENDING (NOTES_ASKED << NOTE_SENDING_SHIFT)
+#define NOTES_FOR_EXIT (NOTES_ASKED | NOTE_FORWARDED | NOTE_OWED | NOTE_LOG)
 
 /* How a source came to be handled. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
@@ -90,7 +91,7 @@ static inline bool nmi_after_exit(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
 
-    return ((cpu->blocking & nmi->unblock_mask) | (nmi->notes & nmi->notes_mask)) != 0;
+    return (cpu->blocking & nmi->unblock_mask) != 0 || (nmi->notes & NOTES_FOR_EXIT) != 0;
 }
 
 /* There is something among the notes: answers what the guest took, strikes out what is over, logs.

@@ -42,9 +42,9 @@ section .text
 align 16
 global trace_exit_entry
 trace_exit_entry:
-    SAVE_ALL GUEST_REGISTERS
+    SAVE_ALL EXIT_CHANGES
     HANDLE_TRACED
-    LOAD_ALL GUEST_REGISTERS
+    LOAD_ALL EXIT_CHANGES
     vmresume
     jmp entry_failed
 
@@ -53,11 +53,10 @@ global trace_exit_entry_guarded
 trace_exit_entry_guarded:
     GUARDED HANDLE_TRACED
 
-; Memory accesses. What most of these exits do needs the registers alone that a call may change. SAVE_ALL
-; and LOAD_ALL pass over RSP, so it stands for each of the others here.
-%define CALL_CHANGES rax, rcx, rdx, rsp, rsp, rsp, rsi, rdi, r8, r9, r10, r11
-%define CALL_KEEPS rsp, rsp, rsp, rbx, rsp, rbp, rsp, rsp, rsp, rsp, rsp, rsp, r12, r13, r14, r15
+WITH_ALL_GPRS trace_ept_violation
+WITH_ALL_GPRS flow_cr_access
 
+; Memory accesses. What most of these exits do needs the registers alone that a call may change.
 align 16
 global memory_exit_entry
 memory_exit_entry:
@@ -71,7 +70,8 @@ memory_exit_entry:
     vmresume
     jmp entry_failed
 .whole:
-    SAVE_ALL CALL_KEEPS
+    mov [gs:CPU_GPR + GPR_RBX * 8], rbx
+    SAVE_ALL EXIT_KEEPS
     mov rdi, [gs:CPU_SELF]
     call rax
     RELOAD_GLOBAL_CTRL

@@ -16,7 +16,7 @@ static const struct {
     [EXIT_REASON_WRMSR] = {GPR_RCX, ~0u},
 };
 
-static inline exit_handler note_and_find(struct cpu *cpu)
+static inline void note_and_handle(struct cpu *cpu)
 {
     struct trace_record *record = cpu->trace.record;
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
@@ -27,21 +27,22 @@ static inline exit_handler note_and_find(struct cpu *cpu)
     record->flags = cpu->blocking & (uint32_t)BITS(4, 0);
     record->detail = (uint32_t)cpu->gpr[details[reason].gpr] & details[reason].mask;
     cpu->exits[reason]++;
-    return cpu->handlers[reason];
+    cpu->handlers[reason](cpu);
 }
 
-static __attribute__((noinline)) exit_handler trace_exit_with_nmi_work(struct cpu *cpu)
+static __attribute__((noinline)) void trace_exit_with_nmi_work(struct cpu *cpu)
 {
     exit_nmi_work(cpu);
-    return note_and_find(cpu);
+    note_and_handle(cpu);
 }
 
-exit_handler trace_exit(struct cpu *cpu)
+void trace_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return trace_exit_with_nmi_work(cpu);
-    return note_and_find(cpu);
+        trace_exit_with_nmi_work(cpu);
+    else
+        note_and_handle(cpu);
 }
 
 static void trace_io(struct cpu *cpu)
@@ -50,7 +51,7 @@ static void trace_io(struct cpu *cpu)
     exit_io(cpu);
 }
 
-static void trace_ept_violation(struct cpu *cpu)
+void trace_ept_violation(struct cpu *cpu)
 {
     cpu->trace.record->detail = (uint32_t)(vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS) / PAGE_SIZE);
     exit_ept_violation(cpu);
@@ -59,5 +60,5 @@ static void trace_ept_violation(struct cpu *cpu)
 void trace_exits_rows(struct cpu *cpu)
 {
     cpu->handlers[EXIT_REASON_IO_INSTRUCTION] = trace_io;
-    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = trace_ept_violation;
+    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = trace_ept_violation_with_all_gprs;
 }

@@ -50,13 +50,13 @@ void trace_pass_loads_of(uint64_t value)
 
 /* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
  * has to, or refuses the value. Nor does the guest exit where it goes between its two tables. */
-static void flow_cr_access(struct cpu *cpu)
+void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
 
     tick_if_due(cpu);
     cpu->trace.record->detail = stack_detail();
-    if ((qualification & (CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT)) != 3) {
+    if (!trace_is_load_of_cr3(qualification)) {
         exit_cr_access(cpu);
         return;
     }
@@ -114,7 +114,7 @@ void trace_flow_rows(struct cpu *cpu)
     cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT] = flow_external_interrupt;
     cpu->handlers[EXIT_REASON_INTERRUPT_WINDOW] = flow_interrupt_window;
     cpu->handlers[EXIT_REASON_HLT] = flow_hlt;
-    cpu->handlers[EXIT_REASON_CR_ACCESS] = flow_cr_access;
+    cpu->handlers[EXIT_REASON_CR_ACCESS] = flow_cr_access_with_all_gprs;
 }
 
 void trace_flow_controls(bool on)

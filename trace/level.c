@@ -18,7 +18,7 @@ static uint64_t entry_of(const struct cpu *cpu, uint32_t level)
 
 void trace_set_level(struct cpu *cpu, uint32_t level)
 {
-    exit_setup(cpu);
+    exit_setup(cpu, level != TRACE_OFF || exit_keeps_gprs(cpu));
     cpu->handlers[EXIT_REASON_VMCALL] = trace_vmcall;
     if (level != TRACE_OFF)
         trace_exits_rows(cpu);
@@ -52,9 +52,7 @@ static int64_t change_level(struct cpu *cpu)
 
 void trace_vmcall(struct cpu *cpu)
 {
-    /* Who may not call at all hears it where all do. */
-    if (cpu->gpr[GPR_RAX] != HYPERCALL_TRACE ||
-        (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
+    if (!trace_is_call(cpu, HYPERCALL_TRACE)) {
         exit_vmcall(cpu);
         return;
     }

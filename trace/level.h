@@ -6,6 +6,7 @@
 
 #include "cpu.h"
 #include "trace_ring.h"
+#include "vmx/inject.h"
 
 /* level.c: turns this processor to a TRACE_* level from its next exit on. The exit that asks for it
  * is recorded where it began under a level. */
@@ -13,19 +14,35 @@ void trace_set_level(struct cpu *cpu, uint32_t level);
 /* VMCALL's handler while there are rings, at each level: HYPERCALL_TRACE, and all others. */
 void trace_vmcall(struct cpu *cpu);
 
+/* The VMCALL that exited is this one. Who may not call at all hears it where all do. */
+static inline bool trace_is_call(const struct cpu *cpu, uint64_t number)
+{
+    return cpu->gpr[GPR_RAX] == number &&
+           (cpu->boot->options.user_hypercalls || guest_cpl() == 0);
+}
+
 /* entry.asm: HOST_RIP of the levels, without and with mitigations. */
 extern const char trace_exit_entry[], trace_exit_entry_guarded[];
 
 /* exit.c: called from entry.asm in vmx_exit()'s place, with the record's TSC, RIP and CR3 written.
  * Does what that does, and notes reason, interruptibility and detail. */
-exit_handler trace_exit(struct cpu *cpu);
+void trace_exit(struct cpu *cpu);
 /* Puts the level's rows over the table of handlers. */
 void trace_exits_rows(struct cpu *cpu);
 void trace_flow_rows(struct cpu *cpu); /* flow.c */
+/* Of these rows, those that want all registers, and entry.asm's ways to them (vmx/exit/exit.h). */
+void trace_ept_violation(struct cpu *cpu), flow_cr_access(struct cpu *cpu);
+void trace_ept_violation_with_all_gprs(struct cpu *cpu), flow_cr_access_with_all_gprs(struct cpu *cpu);
 
 /* How Linux changes CR3 inside of one process: between the table of the kernel and that of user
  * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
 #define CR3_USER_SIDE 0x1800ULL
+static inline bool trace_is_load_of_cr3(uint64_t qualification)
+{
+    const uint64_t fields = CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT;
+
+    return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
+}
 /* flow.c: loads of this process's tables do not exit from here on, with and without a flush. */
 void trace_pass_loads_of(uint64_t value);
 /* Turns what flow wants to exit on or off. */

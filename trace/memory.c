@@ -11,6 +11,9 @@
 #include "vmx/exit/exit.h"
 #include "vmx/root/fault.h"
 
+_Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE_COUNTER_LENT &&
+                   PMU_COUNTER_IN_USE == TRACE_COUNTER_GUEST, "the ring has the numbers of lend.c");
+
 /* ---- on and off ---- */
 
 static void exits_of_cr3(bool on)
@@ -35,7 +38,7 @@ static void stop(struct cpu *cpu)
     vmcs_write_64(VMCS_EPT_POINTER, m->open);
     if (m->cr3 != 0)
         exits_of_cr3(false);
-    exit_setup(cpu);
+    exit_setup(cpu, exit_keeps_gprs(cpu));
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     vmcs_write_natural(VMCS_HOST_RIP, cpu->trace.plain_entry);
     if (m->counter == TRACE_COUNTER_LENT)
@@ -141,9 +144,7 @@ static int64_t change(struct cpu *cpu)
 
 static void memory_vmcall(struct cpu *cpu)
 {
-    /* Who may not call at all hears it where all do. */
-    if (cpu->gpr[GPR_RAX] != HYPERCALL_MEMTRACE ||
-        (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)) {
+    if (!trace_is_call(cpu, HYPERCALL_MEMTRACE)) {
         exit_vmcall(cpu);
         return;
     }
@@ -158,7 +159,7 @@ static void memory_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
 
-    if ((qualification & (CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT)) != 3) {
+    if (!trace_is_load_of_cr3(qualification)) {
         exit_cr_access(cpu);
         return;
     }
@@ -185,7 +186,7 @@ static void timed_violation(struct cpu *cpu)
 
 static void set_rows(struct cpu *cpu)
 {
-    exit_setup(cpu);
+    exit_setup(cpu, false);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     cpu->handlers[EXIT_REASON_EPT_VIOLATION] =
         cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;

@@ -29,7 +29,7 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 /* Pages of the pool for these options, where the guest's own map has `tables` of them. */
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
 /* Takes these pages, once, and lets root mode reach the memory that the guest may write. False: the
- * pool is used up, or the guest's memory does not end below 64 TiB. */
+ * pool is used up. */
 bool memory_map_setup(const struct cpu *cpu);
 /* Makes the maps for cpu->memory's mode and range, or joins those that have them: gives 0, and the
  * maps. HYPERCALL_E_STATE: other processors use others; HYPERCALL_E_SUPPORT: they need more pages
@@ -68,15 +68,17 @@ enum memory_stage {
     STAGE_CLOSED,  /* a violation of an instruction's write */
     STAGE_STEPPED, /* its monitor trap flag */
 };
-/* memory_exit.c. Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that a call may
- * change. Gives what is to be called with all of them there; NULL: all is done. */
+/* memory_exit.c. Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that
+ * a call may change. Gives what is to be called with all of them there; NULL: all is done. */
 exit_handler memory_exit(struct cpu *cpu);
 /* Where the trace begins. */
 void memory_exit_setup(struct cpu *cpu);
 /* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
  * trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
+
 /* ---- memory_step.c ---- */
+
 /* The closed map for the guest; where the range is one process's and CR3 another's, the open one. */
 void memory_close(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;

@@ -74,13 +74,13 @@ static bool new_maps(const struct cpu *cpu)
     maps.first = cpu->memory.first;
     maps.bytes = cpu->memory.bytes;
     maps.cr3 = cpu->memory.cr3;
-    maps.half_open = mode == MEMTRACE_READS ? cpu->memory.open : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
+    maps.half_open = mode == MEMTRACE_READS ? cpu->memory.open
+                                            : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
     maps.closed =
         denies_reads(mode) ? new_map(cpu, EPT_READ | EPT_WRITE, EPT_COPY_SMALL) : maps.half_open;
     return maps.closed != 0 && maps.half_open != 0;
 }
 
-/* A range of one CR3 needs no map of its own, but the mode does. */
 static bool same_maps(const struct cpu_memory *m)
 {
     return maps.mode == m->mode && maps.cr3 == m->cr3 && maps.first == m->first &&

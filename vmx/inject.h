@@ -11,6 +11,11 @@ static inline unsigned guest_cpl(void)
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
 }
 
+/* Blocking that an instruction ends. */
+#define BLOCKING_ENDS_BEHIND (uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)
+/* skip.c. Of skip_bytes(): what is rarely to be done. */
+void end_instruction(const struct cpu *cpu);
+
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
  * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it, unless
  * IA32_DEBUGCTL.BTF makes only branches do so.
@@ -18,21 +23,10 @@ static inline unsigned guest_cpl(void)
  * the EFLAGS Register". */
 static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
 {
-    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
-    uint32_t blocking = cpu->blocking;
-
-    vmcs_write_natural(VMCS_GUEST_RIP, rip + length);
-    if (__builtin_expect((blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)) != 0, 0))
-        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-                      blocking & ~(uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS));
-    uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
-    if (__builtin_expect((rflags & (RFLAGS_TF | RFLAGS_RF)) != 0, 0)) {
-        vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags & ~RFLAGS_RF);
-        if (rflags & RFLAGS_TF && !(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
-            vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
-                               vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) |
-                                   PENDING_DEBUG_BS);
-    }
+    vmcs_write_natural(VMCS_GUEST_RIP, vmcs_read_natural(VMCS_GUEST_RIP) + length);
+    if (__builtin_expect((cpu->blocking & BLOCKING_ENDS_BEHIND) != 0, 0) ||
+        __builtin_expect((vmcs_read_natural(VMCS_GUEST_RFLAGS) & (RFLAGS_TF | RFLAGS_RF)) != 0, 0))
+        end_instruction(cpu);
 }
 
 /* The same for an exit that tells the length: those that an instruction itself causes. */

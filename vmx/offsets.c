@@ -18,6 +18,7 @@ void offsets(void)
 {
     DEFINE(CPU_SELF, offsetof(struct cpu, self));
     DEFINE(CPU_GPR, offsetof(struct cpu, gpr));
+    DEFINE(GPR_RBX, GPR_RBX);
     DEFINE(CPU_GLOBAL_CTRL, offsetof(struct cpu, pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value));
     DEFINE(CPU_GLOBAL_CTRL_LOADED, offsetof(struct cpu, pmu.global_ctrl_loaded));
     DEFINE(CPU_MITIGATIONS, offsetof(struct cpu, mitigations));

@@ -45,12 +45,12 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
     vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights);
 }
 
-void vmcs_access_failed(uint32_t encoding, const char *operation)
+void vmcs_access_failed(uint32_t encoding, bool write)
 {
     /* Read without the checking accessor: with no current VMCS this fails too and leaves 0. */
     uint64_t error = 0;
     __asm__ volatile("vmread %1, %0" : "+r"(error) : "r"((uint64_t)VMCS_INSTRUCTION_ERROR) : "cc");
-    hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu", operation,
+    hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu", write ? "VMWRITE" : "VMREAD",
                      vmcs_field_name(encoding), encoding, error);
 }
 

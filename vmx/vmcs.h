@@ -20,33 +20,46 @@ enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 
 /* Stops with a line that names the field and the VM-instruction error. A VMREAD or VMWRITE of a
  * field that setup has touched once cannot fail later: reaching this is a defect. */
-_Noreturn void vmcs_access_failed(uint32_t encoding, const char *operation);
+_Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
+/* The jump there, out of the compiler's sight: a call that it sees makes it set up a frame, for the
+ * stack's alignment, in each function that reads a field. The encoding is in a register still: a
+ * VMREAD that fails writes none. */
+#define OR_VMCS_ACCESS_FAILED(encoding, write)                                                     \
+    "\n\tjbe 1f\n"                                                                                 \
+    "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \
+    "1:\tmov %k[" #encoding "], %%edi\n"                                                           \
+    "\tmov $" #write ", %%esi\n"                                                                   \
+    "\tand $-16, %%rsp\n"                                                                         \
+    "\tcall vmcs_access_failed\n"                                                                 \
+    "\t.popsection"
 
 static inline uint64_t vmcs_read_raw(uint32_t encoding)
 {
     uint64_t value;
-    bool failed;
-    __asm__ volatile("vmread %2, %0" : "=r"(value), "=@ccbe"(failed) : "r"((uint64_t)encoding));
-    if (__builtin_expect(failed, 0))
-        vmcs_access_failed(encoding, "VMREAD");
+    __asm__ volatile("vmread %[encoding], %[value]" OR_VMCS_ACCESS_FAILED(encoding, 0)
+                     : [value] "=r"(value)
+                     : [encoding] "r"((uint64_t)encoding)
+                     : "cc");
     return value;
 }
 
 static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
 {
-    bool failed;
-    __asm__ volatile("vmwrite %2, %1"
-                     : "=@ccbe"(failed)
-                     : "r"((uint64_t)encoding), "r"(value)
-                     : "memory");
-    if (__builtin_expect(failed, 0))
-        vmcs_access_failed(encoding, "VMWRITE");
+    __asm__ volatile("vmwrite %[value], %[encoding]" OR_VMCS_ACCESS_FAILED(encoding, 1)
+                     :
+                     : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
+                     : "cc", "memory");
 }
 
 #define VMCS_ACCESSORS(suffix, type)                                                               \
     static inline type vmcs_read_##suffix(enum vmcs_##suffix field)                                \
     {                                                                                              \
-        return (type)vmcs_read_raw(field);                                                         \
+        uint64_t value = vmcs_read_raw(field);                                                     \
+                                                                                                   \
+        /* Nothing stands above a field ("VMREAD"), so nothing is to be cut off. */                \
+        if (value != (type)value)                                                                  \
+            __builtin_unreachable();                                                               \
+        return (type)value;                                                                        \
     }                                                                                              \
     static inline void vmcs_write_##suffix(enum vmcs_##suffix field, type value)                   \
     {                                                                                              \

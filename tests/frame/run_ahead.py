@@ -21,9 +21,9 @@ from programs import ProgramTest
 
 # The long ones first, so that none is left alone at the end; a group, or a file's first test.
 LONG = ["nested/a1_msr_nmi", "smp_linux", "auto", "workloads", "analyse", "host", "kernel",
-        "nested", "fuzz_targets", "policies", "kvm", "fuzz", "make_bench", "accuracy", "tools",
-        "unit/selftest.sh", "unit/test.sh", "model", "guest", "smp_kernel", "measure", "apic",
-        "native", "containment", "host_linux"]
+        "nested", "fuzz_targets", "policies", "kernels", "kvm", "fuzz", "make_bench",
+        "accuracy", "tools", "unit/selftest.sh", "unit/test.sh", "model", "guest",
+        "smp_kernel", "measure", "apic", "native", "containment", "host_linux"]
 LAB = pytest.StashKey[machine.Lab]()
 
 

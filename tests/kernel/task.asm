@@ -17,10 +17,12 @@
 %define TASK_GATE 0x85
 %define CR0_PG 0x80000000
 %define TASK_BYTES 104
+%define TASK_EBP 0x12345678     ; tests/e2e/test_kernel.py looks for it
 
 section .data align=16
 ; uint64_t task_code(uint64_t physical, uint64_t by_event): the vector of the exception that came of
-; a JMP to a task, or of an event whose handler is a task.
+; a JMP to a task, or (by_event 1) of an event whose handler is a task. 2: the handler of what comes of
+; that is a task, too, so it does not come back; EBP is TASK_EBP then.
 global task_code
 task_code:
 bits 64
@@ -48,6 +50,11 @@ bits 64
     lea eax, [AT(general_protection)]
     test esi, esi
     jz .plain
+    mov dword [rcx], TASK << 16
+    mov dword [rcx + 4], TASK_GATE << 8
+    cmp esi, 2
+    jne .down
+    lea ecx, [AT(idt) + VECTOR_DF * 8]
     mov dword [rcx], TASK << 16
     mov dword [rcx + 4], TASK_GATE << 8
     jmp .down
@@ -82,6 +89,7 @@ protected:
     jmp far [AT_32(far_task)]
 .event:
     mov ax, BEYOND
+    mov ebp, TASK_EBP
     mov es, ax
     ud2
 general_protection:

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "cpu.h"
-#include "vmx/exit/exit.h"
 #include "vmx/root/fault.h"
 
 uint64_t model_vmread(uint32_t field);
@@ -21,3 +20,6 @@ void model_out(uint16_t port, uint8_t value);
 #define this_cpu() model_cpu()
 #define inb(port) model_in(port)
 #define outb(port, value) model_out(port, value)
+
+/* Its inline functions read the model, too. */
+#include "vmx/exit/exit.h"

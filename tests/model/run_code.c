@@ -282,6 +282,8 @@ void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_r
     abort();
 }
 void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
+/* Of the fields that are read in what is left out here. */
+void vmcs_access_failed(UNUSED uint32_t encoding, UNUSED bool write) { abort(); }
 
 void model_start(bool passthrough, bool lazy, bool platform)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A stay in root mode as vmx/exit/entry.asm makes it: vmx_exit(), then the handler that it gives.
+ * A stay in root mode as vmx/exit/entry.asm makes it: vmx_exit(), which ends in the handler.
  * The handlers are those of nmi/, or, for a VMCALL, what the handler of that calls in nmi/.
  */
 #include "run_code.h"
@@ -30,5 +30,5 @@ static const exit_handler handlers[] = {
 void stay(void)
 {
     the_cpu.handlers[machine.reason] = handlers[machine.reason];
-    vmx_exit(&the_cpu)(&the_cpu);
+    vmx_exit(&the_cpu);
 }

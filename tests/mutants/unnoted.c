@@ -6,9 +6,9 @@
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
 
-exit_handler __wrap_trace_exit(struct cpu *cpu);
+void __wrap_trace_exit(struct cpu *cpu);
 
-exit_handler __wrap_trace_exit(struct cpu *cpu)
+void __wrap_trace_exit(struct cpu *cpu)
 {
-    return vmx_exit(cpu);
+    vmx_exit(cpu);
 }

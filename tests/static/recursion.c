@@ -6,8 +6,8 @@
 #include "cpu.h"
 #include "vmx/exit/exit.h"
 
-exit_handler __real_vmx_exit(struct cpu *cpu);
-exit_handler __wrap_vmx_exit(struct cpu *cpu);
+void __real_vmx_exit(struct cpu *cpu);
+void __wrap_vmx_exit(struct cpu *cpu);
 unsigned long deep(struct cpu *cpu, unsigned long left);
 
 unsigned long deep(struct cpu *cpu, unsigned long left)
@@ -17,8 +17,8 @@ unsigned long deep(struct cpu *cpu, unsigned long left)
     return left == 0 ? 0 : deep(cpu, left - 1) + here;
 }
 
-exit_handler __wrap_vmx_exit(struct cpu *cpu)
+void __wrap_vmx_exit(struct cpu *cpu)
 {
     cpu->gpr[GPR_RAX] = deep(cpu, cpu->gpr[GPR_RAX]);
-    return __real_vmx_exit(cpu);
+    __real_vmx_exit(cpu);
 }

@@ -63,8 +63,7 @@ INDIRECT = {
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
-    "vmx/exit/entry.asm.o": ["vmx/exit/exit.o"],                  # the handlers' table
-    "vmx/exit/exit.o": ["vmx/exit/exit.o"],
+    "vmx/exit/exit.o": ["vmx/exit/exit.o"],                       # the handlers' table
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
@@ -394,8 +393,9 @@ class Analysis:
 def with_trace():
     """Rows of handlers may lie over the table, and there are other entries."""
     WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
-    handlers = sorted({*INDIRECT["vmx/exit/entry.asm.o"], *TRACE_ROWS})
-    INDIRECT["vmx/exit/entry.asm.o"] = INDIRECT["trace/entry.asm.o"] = handlers
+    handlers = sorted({*INDIRECT["vmx/exit/exit.o"], *TRACE_ROWS})
+    for caller in "vmx/exit/exit.o", "trace/exit.o", "trace/entry.asm.o":
+        INDIRECT[caller] = handlers
     INDIRECT["trace/memory_exit.o"] = sorted({*handlers, "trace/memory_step.o",
                                               "trace/memory_event.o"} - {"exit_whole"})
     for steps in "memory_step", "memory_event": # what else ends a step has its own handler

@@ -6,10 +6,10 @@
 #include "cpu.h"
 #include "vmx/exit/exit.h"
 
-exit_handler __wrap_vmx_exit(struct cpu *cpu);
+void __wrap_vmx_exit(struct cpu *cpu);
 
-exit_handler __wrap_vmx_exit(struct cpu *cpu)
+void __wrap_vmx_exit(struct cpu *cpu)
 {
     cpu->handlers[0](cpu);
-    return cpu->handlers[1];
+    cpu->handlers[1](cpu);
 }

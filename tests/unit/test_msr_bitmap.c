@@ -239,9 +239,9 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 }
 bool guest_sends_ipi(uint32_t command, uint32_t destination) { return command == destination; }
 void inject_gp(void) { }
-_Noreturn void vmcs_access_failed(uint32_t encoding, const char *operation)
+_Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
 {
-    fail_msg("%s of 0x%x", operation, encoding);
+    fail_msg("%s of 0x%x", write ? "VMWRITE" : "VMREAD", encoding);
     abort();
 }
 

@@ -12,11 +12,10 @@
 #include "vmx/capability.h"
 #include "hypercall.h"
 
-/* The last slot is that of leaf 80000001H, one before it serves all leaves without a filter. */
-#define SLOT_EXTENDED_1 (CPUID_SLOTS - 1)
-#define SLOT_NONE (CPUID_SLOTS - 2)
+/* Leaf 80000001H has the last place of the table; leaves past the one before have no filter. */
+#define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
+#define LEAVES_WITH_PLACE (CPUID_LEAVES - 1)
 #define ANY_SUBLEAF ~0u
-
 
 #define HYPERVISOR_LEAVES 0x10000000u /* 0x40000000 .. 0x4fffffff are never hardware's */
 
@@ -89,14 +88,16 @@ static const struct cpuid_row rows[] = {
     {7, 1, {0, 0, BIT(5), BIT(15)}, ALWAYS},
 };
 
-/* What is done to the four registers. The first filter changes nothing, so that the exit path has
- * no case for leaves without one. */
+/* What is done to the four registers; only ECX has bits that are added. The first filter changes
+ * nothing, so that the exit path has no case for leaves without one. */
 struct cpuid_filter {
-    uint32_t keep[4];
-    uint32_t add[4];
+    uint64_t keep[4];
+    uint64_t add_ecx;
 };
-_Static_assert(1 + CPUID_SUBLEAVES * LENGTH_OF(rows) <= PAGE_SIZE / sizeof(struct cpuid_filter),
-               "the filters fit one page even where no two rows share one");
+#define FILTER_PAGES 2
+_Static_assert(1 + CPUID_SUBLEAVES * LENGTH_OF(rows) <=
+                   FILTER_PAGES * PAGE_SIZE / sizeof(struct cpuid_filter),
+               "the filters have room even where no two rows share one");
 
 uint64_t cpuid_hidden_xss(const uint32_t *controls)
 {
@@ -104,29 +105,26 @@ uint64_t cpuid_hidden_xss(const uint32_t *controls)
            (controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL ? 0 : XSS_LBR);
 }
 
-static unsigned slot_of(uint32_t leaf)
+/* The table's entry for a leaf that has a place. Subleaves 0 and 1 have filters of their own, all
+ * others share one. */
+static inline struct cpuid_filter **filter_at(struct cpu *cpu, uint64_t place, uint64_t subleaf)
 {
-    if (leaf < SLOT_NONE)
-        return leaf;
-    return leaf == CPUID_LEAF_EXTENDED_1 ? SLOT_EXTENDED_1 : SLOT_NONE;
-}
+    const uint64_t last = CPUID_SUBLEAVES - 1;
 
-/* Subleaves 0 and 1 have filters of their own, all others share one. */
-static unsigned row_of(uint32_t subleaf)
-{
-    return subleaf < CPUID_SUBLEAVES - 1 ? subleaf : CPUID_SUBLEAVES - 1;
+    return &cpu->cpuid_filter[place][subleaf < last ? subleaf : last];
 }
 
 /* The filter of (leaf, subleaf), made when it is not there yet. */
-static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, unsigned row)
+static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
-    uint8_t *slot = &cpu->cpuid_slot[row][slot_of(leaf)];
+    struct cpuid_filter **filter =
+        filter_at(cpu, leaf == CPUID_LEAF_EXTENDED_1 ? PLACE_EXTENDED_1 : leaf, subleaf);
 
-    if (*slot == 0) {
-        *slot = cpu->cpuid_count++;
-        memset(cpu->cpuid_filters[*slot].keep, 0xff, sizeof(cpu->cpuid_filters[*slot].keep));
+    if (*filter == cpu->cpuid_filters) {
+        *filter = &cpu->cpuid_filters[cpu->cpuid_count++];
+        memset((*filter)->keep, 0xff, sizeof((*filter)->keep));
     }
-    return &cpu->cpuid_filters[*slot];
+    return *filter;
 }
 
 /* The bits that follow the guest's CR4, which are root mode's in what CPUID gave. */
@@ -137,8 +135,8 @@ void cpuid_follow_cr4(struct cpu *cpu)
     uint32_t ospke = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, 1, r)->add[ECX] = CPUID_1_ECX_HYPERVISOR | osxsave;
-    filter_of(cpu, 7, 0)->add[ECX] = ospke;
+        filter_of(cpu, 1, r)->add_ecx = CPUID_1_ECX_HYPERVISOR | osxsave;
+    filter_of(cpu, 7, 0)->add_ecx = ospke;
 }
 
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
@@ -146,11 +144,14 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     const struct options *o = &cpu->boot->options;
     uint32_t options = (o->pmu ? OPTION_PMU : 0) | (cpu->boot->settings.monitor_hidden ? 0 : OPTION_MONITOR);
 
-    cpu->cpuid_filters = page_alloc(1);
+    cpu->cpuid_filters = page_alloc(FILTER_PAGES);
     if (cpu->cpuid_filters == NULL)
         return false;
     memset(cpu->cpuid_filters[0].keep, 0xff, sizeof(cpu->cpuid_filters[0].keep));
     cpu->cpuid_count = 1;
+    for (unsigned place = 0; place < CPUID_LEAVES; place++)
+        for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
+            *filter_at(cpu, place, r) = cpu->cpuid_filters;
     cpu->hypercalls = hypercalls_offered();
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
         if ((row->set == SET_COUNT ? options : controls[row->set]) & row->unless)
@@ -159,7 +160,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
             if (row->subleaf != ANY_SUBLEAF && row->subleaf != r)
                 continue;
             for (unsigned reg = 0; reg < 4; reg++)
-                filter_of(cpu, row->leaf, r)->keep[reg] &= ~row->hidden[reg];
+                filter_of(cpu, row->leaf, r)->keep[reg] &= ~(uint64_t)row->hidden[reg];
         }
     }
     cpuid_follow_cr4(cpu);
@@ -178,28 +179,48 @@ static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
     return (struct cpuid_result){0, 0, 0, 0};
 }
 
-static inline void answer(struct cpu *cpu, struct cpuid_result r, const struct cpuid_filter *f)
+/* RAX to RDX are those that CPUID gives: their upper halves are 0. */
+static inline void answer(struct cpu *cpu, uint64_t rax, uint64_t rbx, uint64_t rcx, uint64_t rdx,
+                          const struct cpuid_filter *f)
 {
-    cpu->gpr[GPR_RAX] = (r.eax & f->keep[EAX]) | f->add[EAX];
-    cpu->gpr[GPR_RBX] = (r.ebx & f->keep[EBX]) | f->add[EBX];
-    cpu->gpr[GPR_RCX] = (r.ecx & f->keep[ECX]) | f->add[ECX];
-    cpu->gpr[GPR_RDX] = (r.edx & f->keep[EDX]) | f->add[EDX];
+    cpu->gpr[GPR_RAX] = rax & f->keep[EAX];
+    cpu->gpr[GPR_RBX] = rbx & f->keep[EBX];
+    cpu->gpr[GPR_RCX] = (rcx & f->keep[ECX]) | f->add_ecx;
+    cpu->gpr[GPR_RDX] = rdx & f->keep[EDX];
+}
+
+/* Hardware's answer through a filter; in 64-bit registers, so that nothing is to be extended. */
+static inline void answer_filtered(struct cpu *cpu, uint64_t leaf, uint64_t subleaf,
+                                   const struct cpuid_filter *f)
+{
+    uint64_t rbx, rdx;
+
+    __asm__ volatile("cpuid" : "+a"(leaf), "=b"(rbx), "+c"(subleaf), "=d"(rdx));
+    answer(cpu, leaf, rbx, subleaf, rdx, f);
+}
+
+/* Loaded as 32 bits, which extends by itself. */
+static inline uint32_t lower_half(const uint64_t *value)
+{
+    uint32_t half;
+
+    __builtin_memcpy(&half, value, sizeof(half));
+    return half;
 }
 
 void exit_cpuid(struct cpu *cpu)
 {
-    uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX];
-    uint32_t subleaf = (uint32_t)cpu->gpr[GPR_RCX];
+    uint64_t leaf = lower_half(&cpu->gpr[GPR_RAX]), subleaf = lower_half(&cpu->gpr[GPR_RCX]);
 
-    if (__builtin_expect(leaf < SLOT_NONE, 1))
-        answer(cpu, cpuid(leaf, subleaf),
-               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][leaf]]);
-    else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES)
-        answer(cpu, hypervisor_leaf(cpu, leaf), &cpu->cpuid_filters[0]);
-    else if (leaf == CPUID_LEAF_EXTENDED_1)
-        answer(cpu, cpuid(leaf, subleaf),
-               &cpu->cpuid_filters[cpu->cpuid_slot[row_of(subleaf)][SLOT_EXTENDED_1]]);
-    else
-        answer(cpu, cpuid(leaf, subleaf), &cpu->cpuid_filters[0]);
+    if (__builtin_expect(leaf < LEAVES_WITH_PLACE, 1)) {
+        answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, leaf, subleaf));
+    } else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES) {
+        struct cpuid_result r = hypervisor_leaf(cpu, (uint32_t)leaf);
+        answer(cpu, r.eax, r.ebx, r.ecx, r.edx, cpu->cpuid_filters);
+    } else if (leaf == CPUID_LEAF_EXTENDED_1) {
+        answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, PLACE_EXTENDED_1, subleaf));
+    } else {
+        answer_filtered(cpu, leaf, subleaf, cpu->cpuid_filters);
+    }
     skip_instruction(cpu);
 }

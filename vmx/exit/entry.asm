@@ -35,9 +35,9 @@ section .text
 align 16
 global vmx_exit_entry
 vmx_exit_entry:
-    SAVE_ALL GUEST_REGISTERS
+    SAVE_ALL EXIT_CHANGES
     HANDLE_PLAIN
-    LOAD_ALL GUEST_REGISTERS
+    LOAD_ALL EXIT_CHANGES
     vmresume
     jmp entry_failed
 
@@ -60,6 +60,7 @@ vmx_launch:
 
 global entry_failed
 entry_failed:
+    SAVE_ALL CALL_KEEPS         ; for the report; every way here has saved what calls change
     mov rdi, [gs:CPU_SELF]
     call vmx_entry_failed
 

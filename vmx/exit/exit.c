@@ -25,7 +25,7 @@ static void exit_invd(struct cpu *cpu)
 static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
 
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
-static void exit_task_switch(struct cpu *cpu)
+void exit_task_switch(struct cpu *cpu)
 {
     const char *becomes = inject_refusal(cpu);
 
@@ -82,7 +82,7 @@ static bool eip_wrapped(uint32_t reason)
     return true;
 }
 
-static void exit_unexpected(struct cpu *cpu)
+void exit_unexpected(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
@@ -99,23 +99,34 @@ static void exit_unexpected(struct cpu *cpu)
                      vmcs_read_natural(VMCS_GUEST_RIP));
 }
 
-void exit_setup(struct cpu *cpu)
+/* In the place of theirs, where the way in keeps registers. */
+static const exit_handler handlers_with_all_gprs[EXIT_REASON_COUNT] = {
+    [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault_with_all_gprs,
+    [EXIT_REASON_INIT_SIGNAL] = exit_init_with_all_gprs,
+    [EXIT_REASON_SIPI] = exit_sipi_with_all_gprs,
+    [EXIT_REASON_TASK_SWITCH] = exit_task_switch_with_all_gprs,
+    [EXIT_REASON_CR_ACCESS] = exit_cr_access_with_all_gprs,
+    [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation_with_all_gprs,
+};
+
+void exit_setup(struct cpu *cpu, bool kept)
 {
-    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
-        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
+    exit_handler unexpected = kept ? exit_unexpected_with_all_gprs : exit_unexpected;
+
+    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++) {
+        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : unexpected;
+        if (kept && handlers_with_all_gprs[reason] != NULL)
+            cpu->handlers[reason] = handlers_with_all_gprs[reason];
+    }
     for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
         cpu->handlers[undefined[i]] = exit_undefined;
-    cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
+    cpu->handlers[EXIT_REASON_COUNT] = unexpected;
 }
 
-static inline exit_handler count_and_find(struct cpu *cpu)
+void exit_past_the_table(struct cpu *cpu)
 {
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
-        reason = EXIT_REASON_COUNT;
-    cpu->exits[reason]++;
-    return cpu->handlers[reason];
+    cpu->exits[EXIT_REASON_COUNT]++;
+    cpu->handlers[EXIT_REASON_COUNT](cpu);
 }
 
 void exit_nmi_work(struct cpu *cpu)
@@ -129,26 +140,26 @@ void exit_nmi_work(struct cpu *cpu)
         nmi_bookkeeping(cpu);
 }
 
-static __attribute__((noinline)) exit_handler vmx_exit_with_nmi_work(struct cpu *cpu)
+static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
     exit_nmi_work(cpu);
-    return count_and_find(cpu);
+    count_and_handle(cpu);
 }
 
-exit_handler vmx_exit(struct cpu *cpu)
+void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     if (__builtin_expect(nmi_after_exit(cpu), 0))
-        return vmx_exit_with_nmi_work(cpu);
-    return count_and_find(cpu);
+        vmx_exit_with_nmi_work(cpu);
+    else
+        count_and_handle(cpu);
 }
 
 void vmx_exit_timed(struct cpu *cpu)
 {
     uint64_t start = rdtsc();
-    exit_handler handler = vmx_exit(cpu);
 
-    handler(cpu);
+    vmx_exit(cpu);
     pmu_before_entry(cpu);
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
     if (reason < EXIT_REASON_COUNT) /* not an entry that failed */
