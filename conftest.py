@@ -4,7 +4,7 @@ import pytest
 
 pytest_plugins = ["names", "programs", "run_ahead", "result_lines"]
 # Helpers of the e2e tests that assert.
-pytest.register_assert_rewrite("guest", "host", "inner", "kernel", "native", "policies", "scripts")
+pytest.register_assert_rewrite("guest", "host", "inner", "kernel", "kernels", "native", "policies", "scripts")
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Fetches Debian's kernel package for the guest into the cache and prints two lines: the path of
 # vmlinuz and the path of its modules folder. The suite's own kernel is taken, unmodified.
-# Usage: kernel.sh [--update] [--headers] [cloud|stock]   (default: $GUEST, else cloud)
+# Usage: kernel.sh [--suite NAME] [--update] [--headers] [cloud|stock]   (default: $GUEST, else cloud)
+# --suite: another one of Debian's than this machine's: bookworm, trixie, trixie-backports. Its lists
+# are in the cache; the machine's own are not touched.
 # --headers: prints the folder of the same kernel's headers instead, for building modules.
 set -euo pipefail
 
@@ -13,11 +15,20 @@ fail() {
 
 update=0
 want_headers=0
+wanted_suite=
 while [[ ${1:-} == --* ]]; do
     case $1 in
         --update) update=1 ;;
         --headers) want_headers=1 ;;
-        *) fail "unknown option '$1', wanted --update or --headers" ;;
+        --suite)
+            wanted_suite=${2:-}
+            case $wanted_suite in
+                bookworm | trixie | trixie-backports) ;;
+                *) fail "unknown suite '$wanted_suite', wanted bookworm, trixie or trixie-backports" ;;
+            esac
+            shift
+            ;;
+        *) fail "unknown option '$1', wanted --suite, --update or --headers" ;;
     esac
     shift
 done
@@ -33,12 +44,14 @@ if [ -r /etc/os-release ]; then
     # shellcheck disable=SC1091
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-${ID:-unknown}}")
 fi
-cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}/kernel/$suite
+apt=()
+own=${wanted_suite:-$suite}
+cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}/kernel/$own
 current=$cache/$flavour
 
 print_paths() {
     local kernel modules
-    kernel=$(echo "$current"/boot/vmlinuz-*)
+    kernel=$(echo "$current"/boot/vmlinuz-[0-9]*)
     # Debian 13 has /lib inside /usr; the package may use either.
     for modules in "$current"/usr/lib/modules/* "$current"/lib/modules/*; do
         if [ -d "$modules/kernel" ] && [ -s "$kernel" ]; then
@@ -54,7 +67,7 @@ fetch_into() {
     local target=$1 archive
     shift
     echo "kernel.sh: fetching $*" >&2
-    (cd "$work" && apt-get -q download "$@" >&2) ||
+    (cd "$work" && apt-get "${apt[@]}" -q download "$@" >&2) ||
         fail "cannot download $*; check the network, or as root run: apt-get update;" \
             "where the suite has a newer kernel by now: programs/kernel.sh --update $flavour"
     mkdir "$target"
@@ -68,7 +81,7 @@ fetch_into() {
 fetch_headers() {
     local release=$1 package=linux-headers-$1
     local -a parts
-    mapfile -t parts < <(apt-cache depends "$package" 2> /dev/null |
+    mapfile -t parts < <(apt-cache "${apt[@]}" depends "$package" 2> /dev/null |
         sed -n 's/^ *Depends: \(linux-\(headers\|kbuild\)-[^ ]*\)$/\1/p')
     [ ${#parts[@]} -ge 2 ] ||
         fail "apt-cache knows no $package; as root run: apt-get update;" \
@@ -93,6 +106,59 @@ print_headers() {
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+# The meta package depends on exactly one image package, whose name carries the release. From 7.x on
+# that is empty, and depends on what holds vmlinuz and modules.
+resolve() {
+    apt-cache "${apt[@]}" depends "$meta" 2> /dev/null |
+        sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | sed -n 1p
+}
+parts_of() {
+    apt-cache "${apt[@]}" depends "$1" 2> /dev/null |
+        sed -n 's/^ *Depends: \(linux-\(binary\|modules\)-[0-9][^ ]*\)$/\1/p'
+}
+fetch_image() {
+    # shellcheck disable=SC2046 # one word for each package
+    fetch_into "$work/root" "$1" $(parts_of "$1")
+}
+
+# Lists of another suite than the machine's: apt's own, in a folder of the cache. Where the packages
+# come from is where the machine's own come from.
+mirror() {
+    local found
+    # shellcheck disable=SC2016 # apt's own field
+    found=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' \
+        2> /dev/null | sed -n '/\/debian\/*$/p' | sed -n 1p)
+    found=${found:-http://deb.debian.org/debian}
+    echo "${found%/}"
+}
+use_other_suite() {
+    local keys=/usr/share/keyrings/debian-archive-keyring.gpg folder=$cache/apt uri
+    [ -r $keys ] || fail "found no $keys, wanted Debian's keys; install debian-archive-keyring"
+    mkdir -p "$folder/lists/partial" "$folder/archives/partial"
+    uri=$(mirror)
+    {
+        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' \
+            "$uri" "$own" $keys
+        [[ $own == *-backports ]] ||
+            printf '\nTypes: deb\nURIs: %s-security\nSuites: %s-security\nComponents: main\nSigned-By: %s\n' \
+                "$uri" "$own" $keys
+    } > "$folder/debian.sources"
+    apt=(-o "Dir::Etc::sourcelist=$folder/debian.sources" -o Dir::Etc::sourceparts=-
+        -o "Dir::State::lists=$folder/lists" -o "Dir::Cache::archives=$folder/archives"
+        -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
+}
+refresh_lists() {
+    if [ ${#apt[@]} -gt 0 ]; then
+        apt-get "${apt[@]}" -q update >&2
+    elif [ "$(id -u)" -eq 0 ]; then
+        apt-get update >&2
+    elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
+        sudo -n apt-get update >&2
+    fi
+}
+if [ "$own" != "$suite" ]; then
+    use_other_suite
+fi
 if [ $update -eq 0 ] && found=$(print_paths); then
     if [ $want_headers -eq 1 ]; then
         print_headers
@@ -102,28 +168,21 @@ if [ $update -eq 0 ] && found=$(print_paths); then
     exit 0
 fi
 
-# The meta package depends on exactly one image package, whose name carries the release.
-resolve() {
-    apt-cache depends "$meta" 2> /dev/null |
-        sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | sed -n 1p
-}
-refresh_lists() {
-    if [ "$(id -u)" -eq 0 ]; then
-        apt-get update >&2
-    elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
-        sudo -n apt-get update >&2
-    fi
-}
 # Refreshed where the lists know no such package, or name a version that is gone by now.
 package=$(resolve) || true
-if [ -z "$package" ] || ! (fetch_into "$work/root" "$package"); then
+if [ -z "$package" ] || ! (fetch_image "$package"); then
     refresh_lists || true
     rm -rf "${work:?}"/*
     package=$(resolve) || true
     [ -n "$package" ] ||
         fail "apt-cache knows no $meta; as root run: apt-get update (Debian 12 or 13 is needed)"
-    fetch_into "$work/root" "$package"
+    fetch_image "$package"
 fi
+for kernel in "$work"/root/usr/lib/modules/*/vmlinuz; do # from 7.x on
+    [ -s "$kernel" ] || continue
+    mkdir -p "$work/root/boot"
+    ln "$kernel" "$work/root/boot/vmlinuz-$(basename "$(dirname "$kernel")")"
+done
 rm -rf "$current"
 mv "$work/root" "$current"
 print_paths > /dev/null || fail "$package holds no vmlinuz or no modules; found: $(ls "$current")"

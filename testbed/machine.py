@@ -214,10 +214,13 @@ class Lab:
         self.stopped = False
         self.servers = Servers() if os.environ.get("FORK", "1") != "0" else None
 
-    def kernel(self, flavour="cloud"):
-        if flavour not in self.kernels:
-            self.kernels[flavour] = tool([path("programs", "kernel.sh"), flavour]).split()[0]
-        return self.kernels[flavour]
+    def kernel(self, flavour="cloud", suite=""):
+        """Debian's kernel of this machine's suite, or of another one."""
+        if (flavour, suite) not in self.kernels:
+            other = ["--suite", suite] if suite else []
+            said = tool([path("programs", "kernel.sh"), *other, flavour])
+            self.kernels[flavour, suite] = said.split()[0]
+        return self.kernels[flavour, suite]
 
     def initrd(self, flavour="cloud", tools=False):
         arguments = [path("programs", "payload", "build.sh")] + (["--tools"] if tools else [])

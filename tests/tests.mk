@@ -82,7 +82,10 @@ same: $(EFI) test-machine
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
 TEST_BUILD = $(BUILD)/test
-.PHONY: test-image
+.PHONY: test-image test-hypervisor
+test-hypervisor:
+	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi
+
 test-image:
 	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) $(TEST_BUILD)/pmuvisor.efi \
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \

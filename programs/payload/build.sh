@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --kexec | --bench | --real | --kvm | --kvm-small |
-#    --kvm-bench | --kvm-real] [cloud|stock]
+# Usage: build.sh [--tools | --perf | --peers | --kexec | --bench | --real | --kvm | --kvm-small |
+#    --kvm-bench | --kvm-real] [--host SUITE] [cloud|stock]
 #    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
+#   --perf   the small image and perf
+#   --peers  that of --tools, and the measurements at CPL 0 as the job measure
 #   --kexec  the small image, and in it this kernel and the small image for the job kexec
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
 #            programs/*/root.sh adds. Such a script is given the folder that becomes the guest's root:
@@ -19,6 +21,9 @@
 #            guest
 #   --kvm-small, --kvm-bench, --kvm-real  the same with Linux for the guest: this kernel, and the
 #            small image, that of --bench or that of --real
+#   --host   of these and --perf: the kernel that the image is booted with, and whose modules (KVM)
+#            it has, is that of another suite (kernel.sh --suite); its guest's stays this one. No
+#            other image has it: modules for Debian 13's kernels want gcc 14, which 12 has not
 set -euo pipefail
 
 fail() {
@@ -28,13 +33,21 @@ fail() {
 
 variant=small
 case ${1:-} in
-    --tools | --kexec | --bench | --real | --kvm | --kvm-small | --kvm-bench | --kvm-real)
+    --tools | --perf | --peers | --kexec | --bench | --real | --kvm | --kvm-small | --kvm-bench | \
+        --kvm-real)
         variant=${1#--}
         shift
         ;;
-    --*) fail "unknown option '$1', wanted --tools, --kexec, --bench, --real, --kvm," \
-        "--kvm-small, --kvm-bench or --kvm-real" ;;
+    --*) fail "unknown option '$1', wanted --tools, --perf, --peers, --kexec, --bench, --real," \
+        "--kvm, --kvm-small, --kvm-bench or --kvm-real" ;;
 esac
+host=()
+if [ "${1:-}" = --host ]; then
+    [[ $variant == kvm* || $variant == perf ]] ||
+        fail "--host is for --kvm images and --perf alone, found --$variant"
+    host=(--suite "${2:-}")
+    shift 2
+fi
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -43,7 +56,9 @@ out=$top/build/payload
 . "$here/parts.sh"
 mapfile -t kernel < <("$top/programs/kernel.sh" "$flavour")
 [ ${#kernel[@]} -eq 2 ] || fail "no kernel for flavour '$flavour' (see above)"
-modules=${kernel[1]}
+mapfile -t host_kernel < <("$top/programs/kernel.sh" "${host[@]}" "$flavour")
+[ ${#host_kernel[@]} -eq 2 ] || fail "no kernel of ${host[*]} for flavour '$flavour' (see above)"
+modules=${host_kernel[1]}
 
 inner=''
 case $variant in
@@ -62,7 +77,7 @@ mkdir -p "$out"
 exec 9> "$out/.lock"
 flock 9
 root=$(mktemp -d "$out/.root.XXXXXX")
-image=$out/${variant/small/initrd}-$flavour.img
+image=$out/${variant/small/initrd}${host:+-${host[1]}}-$flavour.img
 trap 'rm -rf "$root" "$root.new"' EXIT
 
 # init and the small programs that every image has.
@@ -86,8 +101,13 @@ fill_small() {
     add_module "$root" "$modules" efivarfs
 }
 
-# Debian's perf and the workload that it samples.
 fill_perf() {
+    fill_small
+    add_perf
+}
+
+# Debian's perf and the workload that it samples.
+add_perf() {
     # Its functions are what is measured: none may be inlined or lose its frame pointer.
     if ! newer_than "$out/listing2" "$here/profile/listing2.c" "$here/build.sh"; then
         "$cc" "${warnings[@]}" -O0 -fno-omit-frame-pointer -fno-inline -fno-pie \
@@ -102,11 +122,18 @@ fill_tools() {
     local own_module
     own_module=$("$top/programs/module/build.sh" "$flavour")
     fill_small
-    fill_perf
+    add_perf
     add_busybox "$root" "$packages"
     "$top/programs/workloads/root.sh" "$root"
     "$top/programs/pebs/root.sh" "$root"
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
+}
+
+fill_peers() {
+    fill_tools
+    mkdir -p "$root/lib/auto"
+    install -m 755 "$top/programs/auto/measure.sh" "$root/lib/auto/measure.sh"
+    install -m 755 "$top/programs/peers/measure.sh" "$root/jobs/measure"
 }
 
 fill_kexec() {
@@ -152,7 +179,7 @@ fill_kvm-real() {
 
 fill_real() {
     fill_small
-    fill_perf
+    add_perf
     add_busybox "$root" "$packages"
     "$top/programs/real/root.sh" "$root" all
 }
@@ -160,7 +187,7 @@ fill_real() {
 fill_bench() {
     local script
     fill_small
-    fill_perf
+    add_perf
     add_busybox "$root" "$packages"
     add_program "$root" "$packages" usr/sbin/nginx
     add_program "$root" "$packages" usr/bin/wrk

@@ -44,6 +44,7 @@ static const struct job jobs[] = {
     {"spin", job_spin}, /* a loop without exits of its own */
     {"masking", job_masking}, /* host work while the guest masks its PMI */
     {"nmilog", job_nmilog}, /* the kernel's complaints of NMIs */
+    {"kernellog", job_kernellog}, /* the whole kernel log */
     {"module", job_module}, /* the module that hands unknown NMIs back */
     {"returned", job_returned}, /* host NMIs that Linux takes */
     {"returnedall", job_returnedall}, /* the same on each processor */
@@ -57,6 +58,7 @@ static const struct job jobs[] = {
     {"sysrql", job_sysrql}, /* backtraces of all processors */
     {"moves", job_moves}, /* a counting thread moved by its affinity */
     {"hotplug", job_hotplug}, /* processors off and on again */
+    {"context_switch", job_context_switch}, /* the measurement of that name */
     {"flowcost", job_flowcost}, /* loads that the trace of exits is priced by */
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */

@@ -2,8 +2,9 @@
  * kvm.c: the job `kvm`: loads this kernel's own KVM and starts a guest under it with the launcher
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
- * line on its own. pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT; pmv.ktrace=1 traces
- * it. Only the initramfs of `build.sh --kvm` or `--kvm-bench` has what it takes.
+ * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
+ * pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
+ * pmv.ktrace=1 traces it. Only the initramfs of `build.sh --kvm` or `--kvm-bench` has what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"
@@ -51,6 +52,7 @@ static const char *const settings[] = {
     "kvm_intel/parameters/vpid",
     "kvm_intel/parameters/unrestricted_guest",
     "kvm_intel/parameters/vmentry_l1d_flush",
+    "kvm_intel/parameters/enable_mediated_pmu",
 };
 
 static int load(const char *file, const char *parameters)
@@ -128,29 +130,33 @@ static int launch_test_kernel(char *seconds)
 /* Of a word that is there twice, the last counts. */
 static int launch_linux(const char *jobs, char *seconds)
 {
-    char append[LINE_MAX_LENGTH];
+    char append[LINE_MAX_LENGTH], mitigations[WORD_MAX];
     char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
                                "--append", append, "--memory", LINUX_MEMORY, "--apic", LINUX_APIC,
                                "--timeout", seconds, NULL};
-    const char *line = read_text("/proc/cmdline");
 
+    command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
+    const char *line = read_text("/proc/cmdline"); /* behind it: its text is read to the same place */
     if (line == NULL) {
         line = "";
     }
-    snprintf(append, sizeof(append), "%.*s " LINUX_WORDS " pmv.run=%s", (int)strcspn(line, "\n"),
-             line, jobs);
+    snprintf(append, sizeof(append), "%.*s " LINUX_WORDS "%s%s pmv.run=%s",
+             (int)strcspn(line, "\n"), line, *mitigations != '\0' ? " mitigations=" : "", mitigations,
+             jobs);
     return launch(arguments);
 }
 
-/* Of kvm-intel: without APIC virtualization, without EPT. */
+/* Of kvm-intel: without APIC virtualization, without EPT, with the mediated vPMU. */
 static void set_parameters(char *text, size_t size)
 {
-    char apicv[WORD_MAX], ept[WORD_MAX];
+    char apicv[WORD_MAX], ept[WORD_MAX], mediated[WORD_MAX];
 
     command_line_word("pmv.apicv", "", apicv, sizeof(apicv));
     command_line_word("pmv.ept", "", ept, sizeof(ept));
-    snprintf(text, size, "%s%s", strcmp(apicv, "0") == 0 ? "enable_apicv=0 " : "",
-             strcmp(ept, "0") == 0 ? "ept=0" : "");
+    command_line_word("pmv.mediated", "", mediated, sizeof(mediated));
+    snprintf(text, size, "%s%s%s", strcmp(apicv, "0") == 0 ? "enable_apicv=0 " : "",
+             strcmp(ept, "0") == 0 ? "ept=0 " : "",
+             strcmp(mediated, "1") == 0 ? "enable_mediated_pmu=1" : "");
 }
 
 int job_kvm(void)

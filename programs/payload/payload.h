@@ -27,6 +27,7 @@ enum region {
     REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
     REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
     REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
+    REGION_CONTEXT_SWITCH = 2320, /* the job context_switch: without counters, and 2321 with */
     REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
 };
 
@@ -72,6 +73,7 @@ int job_efivars(void);
 int job_touch(void);
 int job_badmsr(void);
 int job_log(void);
+int job_kernellog(void);
 int job_hosttick(void);
 int job_hostwork(void);
 int job_module(void);
@@ -80,6 +82,7 @@ int job_returnedall(void);
 int job_skid(void);
 int job_switch(void);
 int job_spin(void);
+int job_context_switch(void);
 int job_flowcost(void);
 int job_masking(void);
 int job_nmilog(void);

@@ -125,6 +125,14 @@ int job_watchdog(void)
     return !enabled;
 }
 
+/* All of it, for a comparison line by line. */
+int job_kernellog(void)
+{
+    static const char *const words[] = {""};
+
+    return print_kernel_log("kernellog", words, 1) == 0;
+}
+
 int job_nmilog(void)
 {
     static const char *const words[] = {"Uhhuh", "unknown reason", "Dazed and confused",

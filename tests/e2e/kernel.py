@@ -33,14 +33,14 @@ class Plan:
         self.words += words
         return self
 
-    def sweep(self, test, *kinds):
+    def sweep(self, test, *kinds, positions=POSITIONS):
         for kind in kinds:
             reason = KINDS[kind][1]
             first = self.next.get(reason, 0) + APART
-            self.next[reason] = first
-            self.knobs.append(f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} "
+            self.next[reason] = first + positions - POSITIONS
+            self.knobs.append(f"nmi_root reason={reason} exits={first}-{first + positions - 1} "
                               "position=sweep")
-            self.words.append(f"{test}:{kind}:{first}:{POSITIONS}")
+            self.words.append(f"{test}:{kind}:{first}:{positions}")
         return self
 
     def twice(self, kind):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_kvm.py: the column kvm in the emulator: Debian's kernel boots natively and runs the test
 # kernel under its own KVM. FULL=1: itself, too, with program A.1; the launcher's refusal and the
-# guest's bad end.
+# guest's bad end; and the newest kernel's KVM, with its mediated vPMU.
 import os
 import re
 import subprocess
@@ -356,3 +356,40 @@ def test_direct_path(lab):
                              f"{PAYLOAD_APPEND} pmv.run=cpuinfo")
     assert linux.returncode == 0, linux.stderr
     assert "job: name=cpuinfo status=0" in linux.stdout, linux.stdout[-300:]
+
+
+# The newest kernel's KVM, of a suite that this machine need not be of: its vPMU traps, or is
+# mediated, which leaves to the guest what is no event selector.
+PEER_SUITE = "trixie-backports"
+PASSED = ("rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl", "wrmsr_ctrl", "rdmsr_status", "rdpmc",
+          "wrmsr_ctrl_change")
+FILTERED = ("rdmsr_evtsel", "wrmsr_evtsel", "wrmsr_evtsel_change")
+
+
+def peer(lab, mediated):
+    initrd = tool([path("programs", "payload", "build.sh"), "--kvm", "--host", PEER_SUITE,
+                   "cloud"]).strip()
+    words = f"pmv.apicv=0 pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
+    return lab.emulator(f"kvm-peer-{mediated}", entry="native", jobs="kvm", append=words,
+                        kernel=lab.kernel("cloud", PEER_SUITE), initrd=initrd, limit=LIMIT)
+
+
+def exits_of(boot, names):
+    return [round(exit_count(account) / operations) for account, operations in
+            (region_of(boot, "msr", name) for name in names)]
+
+
+@pytest.mark.full
+def test_peer_mediated(lab):
+    """kvm-mediated is what its name says: counters pass, event selectors are filtered; all of them
+    exit where the parameter is not set. Both are 7.x, and lose no PMI."""
+    for mediated, wanted in ((0, 1), (1, 0)):
+        boot = peer(lab, mediated)
+        boot.expect_status(STATUS_POWEROFF)
+        settings = [line for line in boot.lines("kvm") if "release" in line][0]
+        assert settings["enable_mediated_pmu"] == "NY"[mediated], settings
+        assert not settings["release"].startswith("6."), settings
+        assert exits_of(boot, PASSED) == [wanted] * len(PASSED), boot.name
+        assert exits_of(boot, FILTERED) == [1] * len(FILTERED), boot.name
+        pmis = [line for line in items(boot, "a1k")["m100"] if line.get("metric") == "pmis"]
+        assert [line["value"] for line in pmis] == ["1000"], pmis

@@ -200,13 +200,21 @@ def test_other_policies(lab, policy):
            f"overhead {overhead(boot, REGION_EACH):.2f} %"
 
 
+# Of the suite whose kernel is the host's; of the newest one also with its mediated vPMU.
+KVMS = {"kvm": ("", ""), "kvm-new": ("trixie-backports", ""),
+        "kvm-mediated": ("trixie-backports", " pmv.mediated=1")}
+
+
 @pytest.mark.full
-def test_kvm_offers_none(lab):
-    """Debian's KVM offers PEBS on a processor whose PEBS copes with EPT, and on no other."""
-    boot = lab.emulator("pebs-kvm", entry="native", jobs="cpuinfo,kvm", memory=1024,
-                        initrd=tool([path("programs", "payload", "build.sh"),
-                                     "--kvm-small"]).strip(),
-                        knobs="pebs 3\n", append="pmv.apicv=0 pmv.kvm=cpuinfo", limit=LIMIT)
+@pytest.mark.parametrize("column", KVMS, ids=[f"offers_none_{column}" for column in KVMS])
+def test_kvm_offers_none(lab, column):
+    """KVM offers PEBS on a processor whose PEBS copes with EPT, and on no other."""
+    suite, words = KVMS[column]
+    image = ["--kvm-small", *(["--host", suite] if suite else []), "cloud"]
+    boot = lab.emulator(f"pebs-{column}", entry="native", jobs="cpuinfo,kvm", memory=1024,
+                        kernel=lab.kernel("cloud", suite),
+                        initrd=tool([path("programs", "payload", "build.sh"), *image]).strip(),
+                        knobs="pebs 3\n", append=f"pmv.apicv=0{words} pmv.kvm=cpuinfo", limit=LIMIT)
     boot.expect_status(STATUS_POWEROFF)
     drivers = [line for line in boot.console.splitlines() if "Performance Events:" in line]
     assert len(drivers) == 2 and "PEBS fmt3+" in drivers[0] and "PEBS" not in drivers[1], drivers

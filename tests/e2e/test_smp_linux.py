@@ -201,13 +201,15 @@ def test_switched_at_once(lab):
 
 
 def test_exit_budget(lab):
-    """A CPUID exit costs with four processors what it costs with one."""
-    most = [boot.ledger["exits"][EXIT_REASON_CPUID]["root_instructions"]["max"]
-            for boot in (guest(lab), four(lab))]
+    """A CPUID exit costs with four processors what it costs with one. Which leaves and subleaves Linux
+    asks for is not the same, and those without a place in the table take some instructions more."""
+    costs = [boot.ledger["exits"][EXIT_REASON_CPUID]["root_instructions"]
+             for boot in (guest(lab), four(lab))]
     accesses = four(lab).ledger["exits"][EXIT_REASON_CPUID]["vmcs_accesses"]["max"]
-    assert most[0] == most[1] <= MAX_CPUID_INSTRUCTIONS, most
+    assert costs[0]["min"] == costs[1]["min"], costs
+    assert all(cost["max"] <= MAX_CPUID_INSTRUCTIONS for cost in costs), costs
     assert accesses <= MAX_CPUID_VMCS_ACCESSES, accesses
-    return f"at most {most[1]} instructions, {accesses} VMREAD and VMWRITE"
+    return f"{costs[1]['min']} to {costs[1]['max']} instructions, {accesses} VMREAD and VMWRITE"
 
 
 def test_watchdogs(lab):

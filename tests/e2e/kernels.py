@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# kernels.py: the kernels that test_kernels.py boots, and where a guest's kernel log may differ from
+# the native one. docs/guest.md has the same list as a table (docs/kernels.py writes it).
+import collections
+import re
+from typing import NamedTuple
+
+from machine import path, tool
+
+# Debian's suites (programs/kernel.sh --suite), the newest last, and what their kernels are called.
+SUITES = {"bookworm": "6.1", "trixie": "6.12", "trixie-backports": "7.3"}
+POLICIES = ("intercept", "msr", "msr+nmi")
+CPUS = (1, 4)
+A1_PERIODS = (200000, 10000, 1000, 100)
+A1_BRANCHES = 100000
+PMIS_AT_ONCE = 400
+JOBS = "smp,a1smp,statall,recordall,pmiall,kernellog,report"
+# perf would read all of the kernel's symbols, half of the boot's time, and needs none here.
+APPEND = "sysctl.kernel.kptr_restrict=2"
+LIMIT = 40_000  # millions of instructions
+
+TSC = "tsc_hz 50000000\n"
+HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000\n"  # a knob: CPUID.1:ECX[31], natively
+ADDRESS = r"(0x)?[0-9a-fA-F]+"
+LATER = ("trixie", "trixie-backports")
+
+
+class Difference(NamedTuple):
+    """Lines that may differ, and why. A pattern is of a whole line, behind `-` where the native
+    kernel alone says it, or `+` where the guest's does."""
+    what: str
+    why: str
+    patterns: tuple
+    suites: tuple = tuple(SUITES)  # whose kernels say such a line
+    bit: bool = False  # it follows from CPUID's hypervisor bit alone
+
+
+DIFFERENCES = (
+    Difference(
+        "command line", "GRUB's `linux` puts BOOT_IMAGE= in front, PMUvisor's loader does not. "
+        "`dis_ucode_ldr` and `intremap=off` are the boot menu's, for the native kernel alone.",
+        (r"[-+] (Kernel command|Command) line: .*",
+         r"- Unknown kernel command line parameters \"dis_ucode_ldr\", .*",
+         r"-     dis_ucode_ldr")),
+    Difference(
+        "memory map", "The hypervisor's own memory and the reset doorbell are reserved. Memory of "
+        "the boot loader, and where it put kernel and initramfs, is as each loader left it.",
+        (r"[-+] (BIOS-e820|  node   0): \[?.*\[?mem .*",
+         r"[-+] PM: hibernation: Registered nosave memory: .*",
+         r"[-+] On node 0, zone DMA(32)?: \d+ pages in unavailable ranges",
+         r"[-+] e820: (reserve|register) RAM buffer .*",
+         r"[-+] RAMDISK: .*", r"[-+] NODE_DATA\(0\) allocated .*",
+         r"[-+] Built 1 zonelists, .*", r"[-+] Memory: .* available .*",
+         r"[-+] efi: Freeing EFI boot services memory: \d+K")),
+    Difference(
+        "ACPI's FADT and MADT", "The guest gets copies: the FADT's reset register is one that "
+        "PMUvisor watches, the MADT has the processors that are under VMX.",
+        (r"[-+] ACPI: (FACP|APIC) 0x.*",
+         r"[-+] ACPI: Reserving (FACP|APIC) table memory .*")),
+    Difference(
+        "sleep states", "S3 is hidden: PMUvisor would not be there after it.",
+        (r"- ACPI: PM: \(supports S0 S3 S5\)", r"\+ ACPI: PM: \(supports S0 S5\)")),
+    Difference(
+        "Secure Boot", "PMUvisor tells the kernel nothing of it: an image without a signature is "
+        "started only where it is off. The kernel's own EFI stub, which would ask, does not run.",
+        (r"- secureboot: Secure boot disabled",
+         r"\+ secureboot: Secure boot could not be determined \(mode 0\)",
+         r"\+ (integrity|ima): secureboot mode disabled")),
+    Difference(
+        "vulnerabilities", "CPUID says that there is a hypervisor. Linux then cannot know what the "
+        "host does about them (GDS), takes the processor for one that has them (ITS), or "
+        "leaves the matter to the host (VMSCAPE).",
+        (r"- GDS: Vulnerable: No microcode", r"\+ GDS: Unknown: Dependent on hypervisor status",
+         r"\+ ITS: Vulnerable", r"- VMSCAPE: Vulnerable"), bit=True),
+    Difference(
+        "old microcode", "Linux does not ask for the microcode's version where there is a "
+        "hypervisor.",
+        (r"- x86/CPU: Running old microcode",), ("trixie-backports",), bit=True),
+    Difference(
+        "an MSR that this machine has not", "Both kernels say it, each with the address that KASLR "
+        "has given it.",
+        (rf"[-+] unchecked MSR access error: RDMSR from 0xe2 at rIP: {ADDRESS} .*",), LATER),
+    Difference(
+        "times", "Of day, and how long something took.",
+        (r"[-+] audit: type=2000 audit\([\d.]+:1\): .*",
+         r"[-+] rtc_cmos .*: setting system clock to .*",
+         r"[-+] sched_clock: Marking stable .*",
+         r"[-+] smpboot: Total of 4 processors activated \([\d.]+ BogoMIPS\)",
+         r"[-+] node 0 deferred pages initialised in \d+ms")),
+)
+
+
+def boot_kernel(lab, suite, column, cpus, name="", knobs=""):
+    """The boot of that suite's kernel, natively or under a policy, with all that is asked of it."""
+    initrd = tool([path("programs", "payload", "build.sh"), "--perf", "--host", suite,
+                   "cloud"]).strip()
+    return lab.emulator(f"kernels-{suite}-{column}-{cpus}{name}", entry=column, cpus=cpus, jobs=JOBS,
+                        kernel=lab.kernel("cloud", suite), initrd=initrd, append=APPEND,
+                        knobs=TSC + knobs, limit=LIMIT)
+
+
+def kernel_log(boot):
+    """The kernel's log, that of the jobs' time as well, without levels and times."""
+    lines = [re.sub(r"^kernellog: <\d+>\[ *[\d.]+\] ?", "", line)
+             for line in boot.console.splitlines() if line.startswith("kernellog: ")]
+    assert len(lines) > 100 and lines[0].startswith("Linux version "), \
+        f"{boot.name}: {len(lines)} lines of the kernel's log; first: {lines[:1]}"
+    return lines
+
+
+def compare(native, guest):
+    """What one of them says and the other does not, or less often; `- ` or `+ ` before each. The
+    order is not compared: with several processors it varies."""
+    counts = [collections.Counter(log) for log in (native, guest)]
+    return [f"- {line}" for line in (counts[0] - counts[1]).elements()] + \
+        [f"+ {line}" for line in (counts[1] - counts[0]).elements()]
+
+
+def unexplained(native, guest, suite):
+    return [line for line in compare(native, guest) if explained_by(line, suite) is None]
+
+
+def explained_by(line, suite, differences=DIFFERENCES):
+    """The row that explains it; None: there is none."""
+    for row in differences:
+        if suite in row.suites and any(re.fullmatch(pattern, line) for pattern in row.patterns):
+            return row
+    return None
