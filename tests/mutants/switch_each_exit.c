@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the thesis argues against (section 3.1): the whole PMU is switched at each exit and back at
+ * the entry, whether root mode counts anything or not. For stats=cycles, whose way in calls this in
+ * the place of what reads the TSC, with all of the guest's registers saved. The NMIs of the guest
+ * that come meanwhile wait in software, as they do around host work, because the registers that say
+ * what they are, and what they freeze, are not the guest's then.
+ */
+#include "nmi/nmi.h"
+#include "pmu/pmu.h"
+#include "vmx/exit/exit.h"
+
+void __wrap_vmx_exit_timed(struct cpu *cpu);
+
+void __wrap_vmx_exit_timed(struct cpu *cpu)
+{
+    cpu->nmi.hold = true;
+    pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, false);
+    vmx_exit(cpu);
+    pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest, false);
+    pmu_before_entry(cpu);
+    nmi_release(cpu);
+}
