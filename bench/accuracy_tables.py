@@ -3,7 +3,7 @@
 # what reading a count costs. From the results of one machine.
 from cells import NONE, Cell, Row, number, signed
 from results import COLUMNS
-from tables import asked, new_table, operations
+from tables import asked, new_table, operations, value_cells
 
 READ_ITEMS = (("one_rdpmc", "RDPMC, user space"), ("one_read", "read()"))
 # Below so many events an error in percent says nothing; the difference is given instead.
@@ -130,6 +130,24 @@ def long_table(machine):
         if machine.exact:
             table.reading.append("Here the PMU's event cycles counts instructions too: the "
                                  "emulator executes one in each tick of its clock.")
+    return table
+
+
+def modes_table(machine):
+    """Instructions that the guest counts, in all modes, over a loop with CPUIDs in it."""
+    table = new_table("modes", "Instructions counted in all modes over 100 CPUIDs and their loop",
+                      "count", {}, "")
+    values, whys = asked(machine, "accuracy", "exits", "all_modes")
+    if any(value is not None for value in values.values()):
+        table.rows.append(Row("100 CPUIDs", value_cells(table, values, whys)))
+        table.reading.append(
+            "A CPUID that exits does not retire in the guest: the hypervisor executes it, while the "
+            "guest's counter stands still. So a hypervisor that stops the PMU at exits counts fewer than "
+            "native, one for each exit; a vPMU in software adds what it emulates. PMUvisor could add 1 to "
+            "each counter that counts instructions. With the counters passed through it would have to ask "
+            "which those are: an RDMSR of an event selector for each counter, and an RDMSR and a WRMSR "
+            "for each that counts, at every such exit, which has no MSR access now. A loop that counts "
+            "itself seldom exits, so it is left as it is: what retires in the guest is counted exactly.")
     return table
 
 

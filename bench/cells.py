@@ -3,6 +3,7 @@
 # and HTML, come from these; touches nothing.
 from dataclasses import dataclass, field
 
+from columns import PEERS
 from results import COLUMNS
 
 NOT_RUN = "not run"
@@ -142,10 +143,14 @@ class Machine:
             return others.pop()
         if not self.ran(experiment):
             return f"these results have no experiment {experiment}"
-        status = self.results["columns"][column]
+        status = self.results["columns"].get(column)
+        if status is None:
+            return f"these results have no column {column}: they are older than it"
         if status["status"] != "ok":
             return f"column {column}: {status['why']}"
         if not self.items(experiment, column):
+            if self.results["tool"]["quick"] and column in PEERS:
+                return f"column {column}: a quick run leaves experiment {experiment} out there"
             return f"column {column}: no experiment {experiment} in this run"
         return f"column {column}: no {experiment}/{item} in this run"
 

@@ -2,8 +2,9 @@
 # shellcheck shell=sh
 # columns.sh: the table columns.txt for shells, to be sourced. columns_table= says where it is.
 
+# Peers and configurations are the emulator's: no menu has them, and no bare machine measures them.
 column_rows() { # NAME ON OPTIONS TITLE, a line each
-    sed '/^#/d; /^$/d' "${columns_table:?}"
+    sed '/^#/d; /^$/d; /^[^ ]* *peer /d; /^cfg_/d' "${columns_table:?}"
 }
 
 column_names() {

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # convert.py: the lines of one boot, and the emulator's ledger of it, to measurements: the base is
 # subtracted, then everything is per operation (README.md, "results.json").
+from pool import NOT_REPEATED
 from results import Trouble, check_unit
 
-# Whose work depends on when a packet comes: its counts differ from boot to boot, by about 1 %.
-NOT_REPEATED = ("nginx",)
 # Of values that a program prints: quotients of a time, which do not repeat from machine to machine.
 RATES = ("rate", "transfer")
 ROOT_COUNTERS = (("vmread", "vmread"), ("vmwrite", "vmwrite"), ("root_rdmsr", "rdmsr"),

@@ -8,6 +8,7 @@ import re
 import convert
 import judge
 import lines
+import pool
 import results
 from results import Trouble
 
@@ -127,7 +128,7 @@ def results_of(section, ledgers):
     else:
         state.update(status="ok", why="", detail=", ".join(filter(None, (
             f"imported, {len(parsed)} lines", section.options))))
-    found["measurements"], found["skipped"] = got.measurements, got.skipped
+    found["measurements"], found["skipped"] = pool.pooled(got.measurements), got.skipped
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
 
 

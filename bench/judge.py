@@ -66,13 +66,19 @@ def few_runs(measurements):
         for entry in few)
 
 
-def as_variant(found, variant, wanted):
-    """Experiment `exit` of a boot with other bookkeeping is experiment `ablation`."""
+def as_variant(found, boot):
+    """Of a boot with other bookkeeping: what the plan wants of it, with its variant."""
+    changed = [{**entry, "item": f"{entry['item']}@{boot.variant}"} for entry in found]
+    return [entry for entry in changed if entry["item"] in boot.cells.get(entry["experiment"], ())]
+
+
+def as_config(found, boot):
+    """Of a boot in another configuration: what the plan wants of it, as experiment config."""
     changed = []
     for entry in found:
-        item = f"{entry['item']}@{variant}"
-        if entry["experiment"] == "exit" and item in wanted:
-            changed.append({**entry, "experiment": "ablation", "item": item})
+        item = f"{entry['experiment']}.{entry['item']}@{boot.config_name}"
+        if item in boot.cells["config"]:
+            changed.append({**entry, "experiment": "config", "item": item})
     return changed
 
 
@@ -89,10 +95,14 @@ def judge(boot, run, kind):
     got = convert.convert(parsed, run.ledger, boot.column, kind)
     errors += got.errors
     measurements, skipped = got.measurements, got.skipped
+    for entry in measurements + skipped:
+        entry["experiment"] = boot.rename.get(entry["experiment"], entry["experiment"])
+    if boot.config_name:
+        measurements = as_config(measurements, boot)
+        skipped = as_config(skipped, boot)
     if boot.variant:
-        wanted = boot.cells["ablation"]
-        measurements = as_variant(measurements, boot.variant, wanted)
-        skipped = as_variant(skipped, boot.variant, wanted)
+        measurements = as_variant(measurements, boot)
+        skipped = as_variant(skipped, boot)
     there = {(entry["experiment"], entry["item"]) for entry in measurements + skipped}
     for experiment, items in boot.cells.items():
         missing = [item for item in items or () if (experiment, item) not in there]

@@ -21,6 +21,11 @@ MITIGATIONS = "indirect_target_selection=off spectre_bhi=off"
 KNOBS = "tsc_hz 500000000\n"
 
 
+def knobs_of(boot):
+    own = "".join(f"{text}\n" for text in boot.knobs)
+    return own + (KNOBS if boot.cpus > 1 else "") or None
+
+
 def kernel_append(boot):
     return "tests=" + ",".join(boot.words)
 
@@ -37,30 +42,31 @@ class Launcher:
         """Everything that boots share, made once: they may run at the same time."""
         if self.kind == "emulator":
             machine.tool([path("testbed", "build.sh")])
-        for program, image in {(boot.program, boot.image) for boot in boots}:
-            self.kernel(program)
+        for program, image, host in {(boot.program, boot.image, boot.host) for boot in boots}:
+            self.kernel(program, host)
             if program != "kernel":
-                self.initrd(image)
+                self.initrd(image, host)
 
-    def kernel(self, program):
+    def kernel(self, program, host=""):
         if program == "kernel":
             return path("build", "kernel.bzImage")
-        return self.lab.kernel("cloud")
+        return self.lab.kernel("cloud", host)
 
-    def initrd(self, image):
-        if image not in self.initrds:
+    def initrd(self, image, host=""):
+        if (image, host) not in self.initrds:
             variant = [f"--{image}"] if image else []
-            said = machine.tool([path("programs", "payload", "build.sh"), *variant, "cloud"])
-            self.initrds[image] = said.strip()
-        return self.initrds[image]
+            suite = ["--host", host] if host else []
+            said = machine.tool([path("programs", "payload", "build.sh"), *variant, *suite, "cloud"])
+            self.initrds[image, host] = said.strip()
+        return self.initrds[image, host]
 
     def efi(self, boot):
-        return path("build", "mutants", f"{boot.mutant}.efi") if boot.mutant else self.lab.efi()
+        return path("build", boot.efi) if boot.efi else self.lab.efi()
 
     def start(self, boot):
         """Runs it and gives a machine.Boot; AssertionError where it could not be started."""
         if boot.program != "kernel":
-            return self.run(boot, self.initrd(boot.image))
+            return self.run(boot, self.initrd(boot.image, boot.host))
         # A loader wants some initial RAM disk; the test kernel does not look at it.
         with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
             initrd.write(b"none\n")
@@ -69,13 +75,13 @@ class Launcher:
 
     def run(self, boot, initrd):
         append = {"kernel": kernel_append(boot), "linux": boot.append,
-                  "kvm": f"pmv.apicv=0 pmv.tests={','.join(boot.words)}"}[boot.program]
+                  "kvm": f"{boot.append} pmv.tests={','.join(boot.words)}"}[boot.program]
         if self.kind == "emulator":
             return self.lab.emulator(
                 boot.name, entry=boot.column if columns.is_pmuvisor(boot.column) else "native",
-                config=boot.config, kernel=self.kernel(boot.program), initrd=initrd,
+                config=boot.config, kernel=self.kernel(boot.program, boot.host), initrd=initrd,
                 efi=self.efi(boot), append=append, jobs=",".join(boot.jobs), model=MODEL,
-                memory=boot.memory, cpus=boot.cpus, knobs=KNOBS if boot.cpus > 1 else None,
+                memory=boot.memory, cpus=boot.cpus, knobs=knobs_of(boot),
                 limit=boot.limit * MILLIONS_A_SECOND)
         return self.qemu(boot, initrd, append)
 
@@ -85,7 +91,7 @@ class Launcher:
         run = [path("run-qemu.sh"), "--backend", "kvm", "--kernel", self.kernel(boot.program),
                "--initrd", initrd, "--append", words, "--memory", str(boot.memory),
                "--timeout", str(boot.limit)]
-        if boot.column == "kvm":
+        if columns.is_kvm(boot.column):
             run += ["--guest", "direct"]
         else:
             run += ["--efi", self.efi(boot), "--config",

@@ -2,16 +2,19 @@
 #
 # The measurements; included by tests/tests.mk, so paths are from the top.
 #
-#   make bench [QUICK=1] [JOBS=N] [ONLY=WORD,..]   measures, prints the tables, writes bench/out/
+#   make bench [QUICK=1] [JOBS=N] [ONLY=WORD,..] [BOOTS=N]
+#                                                  measures, prints the tables, writes bench/out/
 #   make report RESULTS="a.json b.json"            the report of one or more runs
 
 QUICK ?=
 JOBS ?=
 ONLY ?=
+BOOTS ?=
 BENCH_OUT ?= bench/out
 RESULTS ?= $(BENCH_OUT)/results.json
 BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
-    $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY))
+    $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) \
+    $(if $(BOOTS),--boots $(BOOTS))
 
 .PHONY: bench bench-all report report-all
 
@@ -21,7 +24,8 @@ bench:
 	@testbed/deps.sh build run bench
 	@$(MAKE) --no-print-directory bench-all
 
-bench-all: $(EFI) $(TEST_KERNEL) $(MUTANTS)/no_bookkeeping.efi test-machine
+bench-all: $(EFI) $(TEST_KERNEL) test-hypervisor $(addprefix $(MUTANTS)/,no_bookkeeping.efi switch_each_exit.efi) \
+    test-machine
 	@mkdir -p $(BENCH_OUT) && touch $(BENCH_OUT)/begun; \
 	status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
 	if [ $(BENCH_OUT)/results.json -nt $(BENCH_OUT)/begun ]; then \

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # more_tables.py: Tables 4.4 to 4.7, exits per PMI, the parts of a PMI and the ablation, from the
 # results of one machine. The shapes are those of tables.py.
+import plan
 import published
 from cells import NONE, Cell, Row, columns_of, millions, number, percent, signed
+from columns import is_kvm
 from results import COLUMNS
 from tables import (BASE, PERIODS, asked, block, count_row, difference, levels, new_table,
                     operations, overhead, profile_metric, profile_overhead, published_cells,
-                    ratio_cells, value_cells)
+                    range_rows, ratio_cells, value_cells)
 
 PROFILE_SHARES = tuple(published.TABLE_4_4)
+SPARSER = 10 # times as densely do samples come here as in the thesis
 NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, maximum"),
               ("rate", "requests per second"), ("transfer", "transferred per s"))
 PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret", "IRET and back"),
@@ -22,8 +25,12 @@ ABLATED = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "O
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all of them the figure would not be readable
 EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions "
                  "executed meanwhile, idle time included, and says nothing of a real machine's.")
-NOT_REPEATED = ("What nginx executes depends on when its packets come, and differs from boot to "
-                "boot: differences below about 1 % say nothing here.")
+NOT_REPEATED = "What nginx executes depends on when its packets come, and differs from run to run: "
+ONE_RUN = NOT_REPEATED + "this is one run, and differences below about 1 % say nothing."
+MORE_RUNS = (NOT_REPEATED + "the figure is the median of {runs} runs, below it are the least and the 95th "
+             "percentile. Columns whose ranges overlap do not differ here.")
+ONE_PROCESSOR = "the guest of the emulator's KVM has one processor"
+TWO_PROCESSORS = "two processors, as in the thesis"
 UNITS_OF_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 UNITS_OF_SIZE = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -81,11 +88,42 @@ def table_4_5(machine):
         block(table, label, values, whys, published.TABLE_4_5[item], names,
               text=millions if machine.exact else lambda value: scaled(value, "ns"))
     count_row(table, machine, "samples", "profile", "profiled", ("samples",), names)
-    overhead_rows(table, {name: profile_overhead(machine, name) for name in COLUMNS}, whys,
-                  published.TABLE_4_5_OVERHEAD, names)
+    overheads = {name: profile_overhead(machine, name) for name in COLUMNS}
+    overhead_rows(table, overheads, whys, published.TABLE_4_5_OVERHEAD, names)
+    if machine.exact:
+        table.rows.append(Row("instructions per sample", value_cells(
+            table, {name: per_sample(machine, name) for name in COLUMNS}, whys)
+            + [Cell("", "published") for _ in names]))
+        table.rows.append(Row("overhead, 1/10 samples", value_cells(
+            table, {name: None if overhead_there is None else overhead_there / SPARSER
+                    for name, overhead_there in overheads.items()}, whys,
+            lambda value: percent(value, 2)) + [Cell("", "published") for _ in names]))
+        table.reading.append(
+            "Samples come about ten times as densely here as in the thesis, because an emulated program "
+            "is short. So compare the cost of one sample: with profiling less without, by their number. "
+            "The last row is calculated: a tenth of the samples, each at that cost.")
     table.reading.append("Overhead: with profiling over without, less 1. The iterations are scaled "
                          "to the machine, so compare overheads, not times.")
     return table
+
+
+def per_sample(machine, column):
+    """What one sample adds; None where it is not known."""
+    plain, profiled = (machine.value(column, "profile", item, "instructions")
+                       for item in ("plain", "profiled"))
+    samples = machine.value(column, "profile", "profiled", "samples")
+    return None if None in (plain, profiled, samples) or samples == 0 else \
+        (profiled - plain) / samples
+
+
+def two_processors(table, machine, item, names):
+    """The same with a processor for each of nginx and wrk."""
+    table.group(TWO_PROCESSORS)
+    values, whys = asked(machine, plan.TWO, item, "instructions")
+    whys = {name: ONE_PROCESSOR if is_kvm(name) else why for name, why in whys.items()}
+    block(table, "instructions/request", values, whys)
+    range_rows(table, machine, plan.TWO, item, names, "instructions")
+    count_row(table, machine, "exits", plan.TWO, item, ("exits",), names)
 
 
 def nginx_table(machine, key, title, item, figures):
@@ -96,8 +134,14 @@ def nginx_table(machine, key, title, item, figures):
     if machine.exact:
         values, whys = asked(machine, "nginx", item, "instructions")
         block(table, "instructions/request", values, whys)
+        range_rows(table, machine, "nginx", item, names, "instructions")
         count_row(table, machine, "exits", "nginx", item, ("exits",), names)
-        table.reading.append(NOT_REPEATED)
+        two_processors(table, machine, item, names)
+        runs = {entry["n"] for name in COLUMNS
+                if (entry := machine.entry(name, "nginx", item, "instructions"))}
+        if runs:
+            table.reading.append(ONE_RUN if runs == {1} else
+                                 MORE_RUNS.format(runs=" or ".join(map(str, sorted(runs)))))
         table.group("as wrk reports, in emulated time")
     for metric, label in NGINX_ROWS:
         values, whys = asked(machine, "nginx", item, metric)
@@ -159,8 +203,8 @@ def table_4_7(machine):
     overhead_rows(table, overheads, whys, published.TABLE_4_7_OVERHEAD,
                   columns_of(published.TABLE_4_6_COLUMNS))
     table.reading.append(
-        "Overhead here is of instructions per request, so that points below about 1 say nothing "
-        "either; the thesis's, from its text, is of throughput."
+        "Overhead here is of instructions per request, between the medians, so that points within the "
+        "ranges say nothing either; the thesis's, from its text, is of throughput."
         if machine.exact else "Overhead: the part of the requests per second that is lost.")
     return table
 
@@ -204,6 +248,16 @@ def pmi_table(machine):
             f"The local APIC is in x2APIC mode under {', '.join(x2apic)}, where LVTPC and ICR are "
             "MSRs, and in xAPIC mode elsewhere, where they are in memory.")
     return operations(table, machine, "pmi", PMI_ITEMS, {}, (), True)
+
+
+def switch_table(machine):
+    table = new_table("switch", "A context switch between two processes that count for themselves",
+                      machine.unit(), {}, "")
+    operations(table, machine, "context_switch",
+               (("plain", "without counters"), ("counted", "four counters add")), {}, (), False)
+    table.reading.append("Two processes on one processor hand each other a byte. Each has four counters "
+                         "of its own, as PAPI has them, which Linux saves and loads at each switch.")
+    return table
 
 
 def ablation_table(machine):

@@ -33,10 +33,10 @@ ROWS = (("CPUID", "exit", "cpuid", None),
 METRICS = (("root_instructions", "outer"), ("exits", "exits"), ("nonroot_instructions", "inner"))
 
 
-def read(folder, column):
+def read(folder, column, prefix=PREFIX):
     """The measurements of a column's boot, by (experiment, item), each a dictionary by metric;
     None: there was no such boot."""
-    name = os.path.join(folder, PREFIX + column)
+    name = os.path.join(folder, prefix + column)
     try:
         with open(f"{name}.console", encoding="utf-8", errors="replace") as source:
             console = source.read().replace("\r", "")

@@ -10,9 +10,10 @@ from cells import number
 from results import COLUMNS
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
-COLUMN_COLOURS = {"native": "#8a8a8a", "kvm": "#D55E00", "intercept": "#E69F00", "msr": "#56B4E9",
+COLUMN_COLOURS = {"native": "#8a8a8a", "kvm": "#D55E00", "kvm-new": "#CC79A7",
+                  "kvm-mediated": "#009E73", "intercept": "#E69F00", "msr": "#56B4E9",
                   "msr+nmi": "#0072B2"}
-COLUMN_COLOURS = {name: COLUMN_COLOURS.get(name, "#009E73") for name in COLUMNS}
+COLUMN_COLOURS = {name: COLUMN_COLOURS.get(name, "#5f7fa8") for name in COLUMNS}
 PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6", "#9a9a9a")
 # Exit reasons that PMUs cause have their colour in every figure; others take the rest in turn.
 REASON_COLOURS = {"WRMSR": "#56B4E9", "RDMSR": "#E69F00", "RDPMC": "#F0E442",

@@ -10,11 +10,16 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import accuracy_tables  # noqa: E402
+import config_table  # noqa: E402
+import estimate  # noqa: E402
+import events_table  # noqa: E402
 import figures  # noqa: E402
 import machine_table  # noqa: E402
 import more_tables  # noqa: E402
 import page  # noqa: E402
+import peer_table  # noqa: E402
 import perfctr_tables  # noqa: E402
+import plan  # noqa: E402
 import plots  # noqa: E402
 import predict  # noqa: E402
 import published  # noqa: E402
@@ -84,7 +89,8 @@ def tables_of(machine):
     """In the order of the page: (place of a figure or "", tables)."""
     return [
         ("", [tables.table_4_1(machine)]),
-        ("t42", [tables.table_4_2(machine, "a1", "Linux"),
+        ("t42", [estimate.with_ratios(tables.table_4_2(machine, "a1", "Linux"), machine)
+                 if machine.exact else tables.table_4_2(machine, "a1", "Linux"),
                  tables.table_4_2(machine, "a1k", "test kernel")]),
         ("", [tables.table_4_3(machine), more_tables.table_4_4(machine),
               more_tables.table_4_5(machine), more_tables.table_4_6(machine),
@@ -95,10 +101,11 @@ def tables_of(machine):
 def cost_tables(machine):
     if not machine.exact:
         # Exits by reason are counted by the emulator's ledger only.
-        return [more_tables.pmi_table(machine), machine_table.machine_table(machine)]
+        return [more_tables.pmi_table(machine), more_tables.switch_table(machine),
+                machine_table.machine_table(machine)]
     return [more_tables.exits_per_pmi(machine, "a1", "Linux"),
             more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
-            more_tables.pmi_table(machine)]
+            more_tables.pmi_table(machine), more_tables.switch_table(machine)]
 
 
 def environment_pairs(machine):
@@ -154,6 +161,12 @@ def machine_html(machine, prefix):
         body += [page.table_html(table, prefix) for table in group]
         if place in drawn:
             body.append(page.figure_html(drawn[place]))
+    body.append(f'<h2 id="{prefix}peers-of">The strongest peer</h2>')
+    if machine.exact:
+        body += [page.table_html(peer_table.peer_table(machine), prefix),
+                 page.table_html(config_table.config_table(machine), prefix)]
+    else:
+        body.append(page.paragraph(plan.NO_PEERS[0].upper() + plan.NO_PEERS[1:] + "."))
     body.append(f'<h2 id="{prefix}costs-of">Where the cost goes</h2>')
     body.append(page.paragraph(
         "Each panel has a measure of its own, because exits, instructions and accesses do not add "
@@ -166,21 +179,33 @@ def machine_html(machine, prefix):
     if "ablation" in drawn:
         body.append(page.figure_html(drawn["ablation"]))
     body.append(page.table_html(more_tables.ablation_table(machine), prefix))
+    if machine.exact:
+        body.append(page.table_html(events_table.events_table(machine), prefix))
     body.append(f'<h2 id="{prefix}accuracy-of">Accuracy</h2>')
     if "accuracy" in drawn:
         body.append(page.figure_html(drawn["accuracy"]))
     body += [page.table_html(accuracy_tables.short_table(machine), prefix),
              page.paragraph(perfctr_sentence()),
              page.table_html(accuracy_tables.reads_table(machine), prefix),
+             page.table_html(accuracy_tables.modes_table(machine), prefix),
              page.table_html(accuracy_tables.long_table(machine), prefix)]
     body += [page.table_html(table, prefix) for table in perfctr_tables.all_tables(machine)]
-    return body + prediction_html(machine, drawn, prefix)
+    return body + validity_html(machine, prefix) + prediction_html(machine, drawn, prefix)
+
+
+def validity_html(machine, prefix):
+    body = [f'<h2 id="{prefix}validity">What these figures can say</h2>']
+    if not machine.exact:
+        return body + [page.paragraph("Cycles and time of this machine; what was not the same in all "
+                                      "columns stands at the top of the page.")]
+    body += [page.paragraph(text) for text in estimate.VALIDITY]
+    return body + [page.table_html(estimate.estimate_table(machine), prefix)]
 
 
 def contents(prefix, name):
     return [(prefix + key, f"{text}{name}") for key, text in (
-        ("tables", "Tables"), ("costs-of", "Where the cost goes"), ("bookkeeping", "Bookkeeping"),
-        ("accuracy-of", "Accuracy"), ("model", "Model"))]
+        ("tables", "Tables"), ("peers-of", "The strongest peer"), ("costs-of", "Where the cost goes"), ("bookkeeping", "Bookkeeping"),
+        ("accuracy-of", "Accuracy"), ("validity", "What they can say"), ("model", "Model"))]
 
 
 def sources_html():
@@ -229,14 +254,24 @@ def text_of(machines):
         out.append("")
         if machine.exact:
             out += textpage.fact_lines(tables.must_hold(machine)) + [""]
-        shown = [table for _, group in tables_of(machine) for table in group] + cost_tables(machine)
-        shown += [more_tables.ablation_table(machine), accuracy_tables.short_table(machine),
-                  accuracy_tables.reads_table(machine), *perfctr_tables.all_tables(machine)]
+        shown = [table for _, group in tables_of(machine) for table in group]
+        if machine.exact:
+            shown += [peer_table.peer_table(machine), config_table.config_table(machine)]
+        shown += cost_tables(machine)
+        shown.append(more_tables.ablation_table(machine))
+        if machine.exact:
+            shown.append(events_table.events_table(machine))
+        shown += [accuracy_tables.short_table(machine),
+                  accuracy_tables.reads_table(machine), accuracy_tables.modes_table(machine),
+                  *perfctr_tables.all_tables(machine)]
         lines = predict.predictions(machine)
         if lines:
             shown += [predict.prediction_table(lines), predict.cost_table()]
         for table in shown:
             out += textpage.lines_of(table) + [""]
+        if machine.exact:
+            out += [line for text in estimate.VALIDITY for line in [*textpage.paragraph(text), ""]]
+            out += textpage.lines_of(estimate.estimate_table(machine)) + [""]
         if lines:
             out += textpage.paragraph(predict.reading(lines)) + [""]
     return "\n".join(out)

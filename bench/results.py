@@ -18,14 +18,14 @@ METRICS = {"instructions": ("instructions", "root_instructions", "nonroot_instru
                      "pmis", "branches", "handler_branches", "samples", "lost", "throttled",
                      "max_sample_rate", "iter", "requests", "rate", "count", "expected",
                      "overhead", "switches", "all_modes", "smis",
-                     "overflows", "period"),
+                     "overflows", "period", "delivered"),
            "ns": ("latency_avg", "latency_max", "duration"),
            "percent": ("share", "aperf_per_mperf", "mperf_per_tsc"),
            "bytes": ("transfer", "output")}
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
-EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "profile", "nginx", "accuracy",
-               "scenarios", "real", "ablation", "machine")
+EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "a1_bare", "context_switch", "config",
+               "profile", "nginx", "nginx_2", "accuracy", "scenarios", "real", "ablation", "events", "machine")
 # What may change from column to column of one machine, and then says which column had which.
 BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
 # Files of the same schema, written before these were recorded, do not have them.

@@ -18,10 +18,12 @@ import environment  # noqa: E402
 import importer  # noqa: E402
 import launch  # noqa: E402
 import plan  # noqa: E402
+import pool  # noqa: E402
 import results  # noqa: E402
 import schedule  # noqa: E402
 import tables  # noqa: E402
 from cells import Machine  # noqa: E402
+from columns import PEERS, is_pmuvisor  # noqa: E402
 
 RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
@@ -42,6 +44,8 @@ def parse_arguments():
     parser.add_argument("--jobs", type=int, metavar="N",
                         help="boots at once (default: in the emulator one for each processor, as "
                         "far as memory goes; else 1, so that none disturbs another's times)")
+    parser.add_argument("--boots", type=int, default=1, metavar="N",
+                        help="boots of what does not repeat (nginx), in each column (default 1)")
     parser.add_argument("--columns", default=",".join(results.COLUMNS), metavar="C,C",
                         help=f"default: {','.join(results.COLUMNS)}")
     parser.add_argument("--only", default="", metavar="WORD,WORD",
@@ -59,8 +63,9 @@ def parse_arguments():
     for name in arguments.columns:
         if name not in results.COLUMNS:
             parser.error(f"unknown column '{name}', wanted some of {', '.join(results.COLUMNS)}")
-    if arguments.jobs is not None and arguments.jobs < 1:
-        parser.error(f"--jobs {arguments.jobs}: wanted 1 or more")
+    for key, value in (("jobs", arguments.jobs), ("boots", arguments.boots)):
+        if value is not None and value < 1:
+            parser.error(f"--{key} {value}: wanted 1 or more")
     return arguments
 
 
@@ -113,7 +118,10 @@ def columns_of(kind, outcomes, asked, impossible):
         mine = [outcome for outcome in outcomes if outcome.boot.column == name]
         good = [outcome for outcome in mine if not outcome.failure and outcome.measurements]
         if good:
-            detail = "; ".join(outcome.boot.title for outcome in good if not outcome.boot.variant)
+            detail = "; ".join(dict.fromkeys(outcome.boot.title for outcome in good
+                                             if not outcome.boot.variant))
+            if name in PEERS:
+                detail += "; " + environment.kvm_version(good[0].console)
             if kind == "nested":
                 detail += "; " + (results.ONE_LEVEL if name == "kvm" else results.TWO_LEVELS)
             columns[name] = {"status": "ok", "why": "", "detail": detail}
@@ -138,9 +146,11 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
             found["environment"]["kvm"] = environment.kvm_version(outcome.console)
         found["measurements"] += outcome.measurements
         found["skipped"] += outcome.skipped
+    found["measurements"] = pool.pooled(found["measurements"])
     found["environment"]["root_mitigations"] = environment.root_mitigations(
         [outcome.console for outcome in outcomes
-         if outcome.boot.column not in ("native", "kvm") and outcome.measurements])
+         if is_pmuvisor(outcome.boot.column) and not outcome.boot.config_name
+         and outcome.measurements])
     found["columns"] = columns_of(kind, outcomes, arguments.columns, impossible)
     return found
 
@@ -161,7 +171,7 @@ def measure(arguments):
     impossible = plan.impossible(kind)
     columns = [name for name in arguments.columns if name not in impossible]
     only = [word for word in arguments.only.split(",") if word]
-    boots = plan.make(kind, columns, arguments.quick, only)
+    boots = plan.make(kind, columns, arguments.quick, only, arguments.boots)
     if arguments.plan:
         for boot in boots:
             say(f"{boot.name:24} {boot.column:9} {boot.title}: {', '.join(boot.cells)}")

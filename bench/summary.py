@@ -134,7 +134,7 @@ def nginx(machine, item):
         return ""
     return ("Instructions per request: " if machine.exact else "Requests per second: ") + \
         by_column(values, lambda value: scaled(value, "count")) + \
-        (" (differences below about 1 % say nothing)." if machine.exact else ".")
+        (" (medians; Tables 4.6 and 4.7 have the ranges)." if machine.exact else ".")
 
 
 def accuracy(machine):

@@ -34,9 +34,21 @@ def shell(command, **environment):
     return done.stdout
 
 
+# What shells and the boot menu have: peers are the emulator's alone.
+MACHINES = [name for name in columns.NAMES if name not in columns.PEERS]
+
+
 class Columns(unittest.TestCase):
+    def test_peers_are_named_and_hosted(self):
+        self.assertEqual({name: (columns.option(name, "host"), columns.option(name, "mediated"))
+                          for name in columns.PEERS},
+                         {"kvm-new": ("trixie-backports", ""),
+                          "kvm-mediated": ("trixie-backports", "1")})
+        for name in columns.NAMES:
+            self.assertEqual(columns.is_kvm(name), name.startswith("kvm"))
+
     def test_one_row_is_one_column(self):
-        there, parts = with_rows(MORE, columns.read)
+        there, parts, _ = with_rows(MORE, columns.read)
         self.assertEqual(tuple(there), (*columns.NAMES, "lazy+x"))
         self.assertEqual(there["lazy+x"], ("lazy+x", "pmuvisor", "policy=msr unblock=lazy",
                                            "PMUvisor, lazily"))
@@ -46,12 +58,12 @@ class Columns(unittest.TestCase):
         reader = f". '{HERE}/columns.sh'; column_names; part_names; column_of abl_one; " \
                  "variant_of abl_one; column_of lazy+x; column_of lazy; column_of abl_two"
         said = with_rows(MORE, lambda table: shell(reader, columns_table=table)).split()
-        self.assertEqual(said, [*columns.NAMES, "lazy+x", *columns.PARTS, "abl_one",
+        self.assertEqual(said, [*MACHINES, "lazy+x", *columns.PARTS, "abl_one",
                                 "lazy+x", "one", "lazy+x"])
 
     def test_menu_has_the_same_columns(self):
         menu = with_rows(MORE, lambda table: shell(f"'{MENU}'", COLUMNS_TABLE=table))
-        self.assertIn(f'set columns="{" ".join(columns.NAMES)} lazy+x"\n', menu)
+        self.assertIn(f'set columns="{" ".join(MACHINES)} lazy+x"\n', menu)
         self.assertIn(f'set column_parts="{" ".join(columns.PARTS)} abl_one"\n', menu)
         row = menu.split('"$1" = lazy+x ]')[1].split("elif")[0]
         self.assertIn('column_title="PMUvisor, lazily"', row)

@@ -7,6 +7,7 @@ import unittest
 
 import importer
 import machine_table
+import results
 import summary
 from cells import Machine
 from results import Trouble
@@ -163,7 +164,7 @@ class Import(unittest.TestCase):
         table = machine_table.machine_table(Machine(found))
         shown = {row.label: [cell.text for cell in row.cells] for row in table.rows}
         self.assertEqual(shown["SMIs"][0], "0")
-        self.assertEqual(shown["APERF/MPERF, %"][3], "100.0")
+        self.assertEqual(shown["APERF/MPERF, %"][results.COLUMNS.index("msr")], "100.0")
         self.assertEqual(shown["APERF/MPERF, %"][1], "not run")
 
     def test_options_are_the_columns(self):
@@ -208,3 +209,18 @@ class Import(unittest.TestCase):
         value = [entry["value"] for entry in found["measurements"]
                  if (entry["item"], entry["metric"]) == ("rdpmc", "instructions")]
         self.assertEqual(value, [0.1])
+
+    def test_runs_of_nginx_are_one_measurement(self):
+        text = 'env: kind="emulator"\nenv: column="msr"\n' + "".join(
+            f"bench: experiment=nginx item=plain{run} region={number} ops=10\n"
+            for number, run in enumerate(("", ".2", ".3"), 1)) + "end: column=msr status=0\n"
+        count = {"instructions": 0, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0}
+        regions = {str(number): {"begins": 1, "open": False, "exits": {}, "root": count,
+                                 "nonroot": {"instructions": 1000 * number}}
+                   for number in range(1, 4)}
+        name = self.write("runs.json", json.dumps({"regions": regions}))
+        found, notes, status = self.run_on(text, ledgers=[f"msr={name}"])
+        self.assertEqual((notes, status), ([], 0))
+        entry = [entry for entry in found["measurements"] if entry["metric"] == "instructions"]
+        self.assertEqual([(one["item"], one["value"], one["n"], one["min"], one["p95"])
+                          for one in entry], [("plain", 200, 3, 100, 300)])

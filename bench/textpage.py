@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# textpage.py: tables as text for a console, at most 110 columns wide.
+# textpage.py: tables as text for a console, at most 132 columns wide.
 import textwrap
 
-WIDTH = 110
+WIDTH = 132
 GAPS = ("  ", " ")           # the second where the first makes the table too wide
 INDENT = "  "
 HYPHENS = {"Passthrough": "Pass- through", "NMI Passthrough": "NMI Pass- through"}

@@ -7,8 +7,9 @@
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.nginx_ms=2000        how long wrk runs: whole seconds, or below 1000 hundreds, because wrk
 #                            looks ten times a second whether it is to end; rounded up
-#   pmv.nginx_runs=30        how often, alone and sampled by turns; 1 where a run is no second. The
-#                            first is the marked one. The thesis has one run of 30 seconds
+#   pmv.nginx_runs=30        how often, alone and sampled by turns; 10 where a run is no second, each
+#                            with a region of its own. The thesis has one run of 30 seconds
+#   pmv.nginx_delay_us=1     what is waited before the first run
 #   pmv.nginx_freq=4000      samples a second
 #   pmv.nginx_bytes=80700    size of the page: with its header the thesis's bytes per request
 # perf's own limits stay as they are; what they were at the end, and whether they were met, is said.
@@ -16,7 +17,7 @@ job=nginx
 # shellcheck source=programs/workloads/common.sh
 . /workloads/common.sh
 
-region_plain=2330
+region_plain=2330 # in run 1; two more in each further one
 region_profiled=2331
 connections=16
 warm_up_requests=16
@@ -29,8 +30,9 @@ log=/tmp/nginx.log
 
 duration=$(whole pmv.nginx_ms 2000) || exit 1
 usual_runs=30
-[ "$duration" -ge 1000 ] || usual_runs=1
+[ "$duration" -ge 1000 ] || usual_runs=10
 runs=$(whole pmv.nginx_runs $usual_runs) || exit 1
+delay=$(whole pmv.nginx_delay_us 1) || exit 1
 frequency=$(whole pmv.nginx_freq 4000) || exit 1
 bytes=$(whole pmv.nginx_bytes 80700) || exit 1
 
@@ -87,23 +89,27 @@ keep() { # keep ITEM
     per_second bytes >> "/tmp/$1.transfer"
 }
 
-report() { # report ITEM REGION
-    say "$1" "region=$2 ops=$(head -n 1 "/tmp/$1.requests")"
+report() { # report ITEM REGION: what all runs did, and each run's region
     value "$1" requests count "$(total "/tmp/$1.requests")"
     value "$1" duration ns "$(total "/tmp/$1.duration")"
     values "$1" latency_avg ns "/tmp/$1.latency_avg"
     value "$1" latency_max ns "$(largest "/tmp/$1.latency_max")"
     values "$1" rate count "/tmp/$1.rate"
     values "$1" transfer bytes "/tmp/$1.transfer"
+    number=0
+    while read -r requests; do
+        say "$1$([ $number -eq 0 ] || echo ".$((number + 1))")" \
+            "region=$(($2 + 2 * number)) ops=$requests"
+        number=$((number + 1))
+    done < "/tmp/$1.requests"
 }
 
-# The region of a run: the item's in the first.
-mark() { # mark REGION
-    if [ "$run" -eq 1 ]; then echo "$1"; else echo 0; fi
+region_of() { # region_of FIRST: of this run
+    echo $(($1 + 2 * (run - 1)))
 }
 
 plain() {
-    run_wrk "$(mark $region_plain)" "$duration"
+    run_wrk "$(region_of $region_plain)" "$duration"
     keep plain
 }
 
@@ -116,7 +122,7 @@ profiled() {
         --control fifo:/tmp/control,/tmp/answer > /tmp/perf.log 2>&1 &
     perf=$!
     tell_perf enable
-    run_wrk "$(mark $region_profiled)" "$duration"
+    run_wrk "$(region_of $region_profiled)" "$duration"
     tell_perf stop
     wait $perf || give_up "perf record: $(tail -n 1 /tmp/perf.log)"
     keep profiled
@@ -141,6 +147,7 @@ worker=$(awk -v parent="$server" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2
 for _ in $(seq $warm_up_requests); do
     wget -q -O /dev/null http://127.0.0.1/ || give_up "nginx does not answer any more"
 done
+usleep "$delay"
 run=0
 # By turns, so that what changes slowly, such as the processor's frequency, changes for both.
 while [ "$run" -lt "$runs" ]; do

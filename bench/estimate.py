@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# estimate.py: cycles estimated from the emulator's counts for every column, with the unit costs of
+# predict.py and their error bars; and what such counts can and cannot say. Estimates, no
+# measurements: nothing here was run on hardware.
+import published
+from cells import NONE, Cell, Row, Table, number, ratio
+from predict import COST, cycles_of, less, picks, root_counts
+from results import COLUMNS
+from tables import BASE, EXIT_ITEMS, MSR_ITEMS, PERIODS
+
+LAST = "m100"
+
+VALIDITY = (
+    "What the counts say. Each instruction, exit, and access to the VMCS or to an MSR is counted by the "
+    "emulator, in root mode as in the guest, and comes out the same in each run (nginx's do not). So "
+    "they say which work a design does and which it does not, and compare hypervisors that run the same "
+    "guest on the same modelled processor.",
+    "What they do not say. An instruction is no cycle. A VM exit counts as one instruction and takes "
+    "hundreds of cycles; so does a WRMSR that serialises. The model has no pipeline, no TLB, no buffers "
+    "that a transition empties, and no cost of memory; a column with fewer instructions may still be "
+    "slower. Idle time and interrupts from devices are those of the emulator. Whether a figure holds on "
+    "a machine has to be measured on that machine (docs/metal.md).",
+    "The estimate. Exits, accesses to the VMCS and to MSRs, deliveries of NMIs and all other instructions "
+    "are each taken at a unit cost that others published for Intel processors; the range is that of the "
+    "lowest and the highest of them. Root mode's WRMSRs stand at the cost of a PMU register's. Unit costs "
+    "of different processors are mixed, and what a sequence costs is not their sum: so the ratio of two "
+    "columns is worth more than either, and an overlap of two ranges says that they cannot be told apart.",
+    "Spread. What is exact has none. nginx's figures are not exact: their spread over runs stands in "
+    "their table.",
+)
+
+
+def three(counts):
+    """Mean, lowest and highest, or None."""
+    return None if counts is None else tuple(cycles_of(counts, pick) for pick in picks())
+
+
+def operation(machine, column, experiment, item):
+    """One operation: its root part, or the instruction itself where it does not exit."""
+    counts = root_counts(machine, column, experiment, item)
+    if counts is None:
+        return None
+    if counts["exits"] == 0:
+        kind = item.split("_")[0]
+        counts = {**dict.fromkeys(counts, 0), "instructions": 1}
+        if kind in ("rdmsr", "wrmsr"):
+            counts[kind] = 1
+    return three(counts)
+
+
+def deliveries(machine, column, last=LAST):
+    """What the PMIs of Linux's program A.1 add: root mode's part and the guest's."""
+    root = less(root_counts(machine, column, "a1", last), root_counts(machine, column, "a1", BASE))
+    values = [machine.value(column, "a1", item, "nonroot_instructions") for item in (last, BASE)]
+    if root is None or None in values:
+        return None
+    counts = dict(root, deliveries=published.TABLE_4_2_PMIS[last])
+    counts["instructions"] += values[0] - values[1]
+    for kind in ("rdmsr", "wrmsr"):
+        # Those that the guest executes itself: what exits under intercept, less what exits here.
+        made, exited = ([machine.value(name, "a1", item, f"exits:{kind.upper()}") or 0
+                         for item in (last, BASE)] for name in ("intercept", column))
+        counts[kind] += max(made[0] - made[1] - (exited[0] - exited[1]), 0)
+    return three(counts)
+
+
+def ratios(machine, last):
+    """Estimated cycles of what these PMIs add, over native's: mean, and the range of the quotient."""
+    found = {name: deliveries(machine, name, last) for name in COLUMNS}
+    base = found["native"]
+    return [Cell(NONE, "ratio") if base is None or found[name] is None else
+            Cell(f"{ratio(found[name][0], base[0])}", "ratio") for name in COLUMNS]
+
+
+def with_ratios(table, machine):
+    """Table 4.2 of Linux with the model's ratio of cycles beside its counts: the published ratios are of
+    time."""
+    rows, item = [], None
+    for at, there in enumerate(table.rows):
+        rows.append(there)
+        if there.kind == "group":
+            item = next(name for name in PERIODS if there.label.startswith(f"M = {name[1:]}:"))
+        following = table.rows[at + 1] if at + 1 < len(table.rows) else None
+        if there.label.startswith("x ") and (following is None or following.kind == "group"):
+            pads = [Cell("", "published")] * (len(table.heads) - len(COLUMNS))
+            rows.append(Row("cycles, estimated, x native", ratios(machine, item) + pads, "sub"))
+    table.rows = rows
+    table.reading.append("Cycles, estimated: by the unit costs of the model, with their range further "
+                         "down (What these figures can say). An estimate, no measurement.")
+    return table
+
+
+def row(table, label, found):
+    base = found.get("native")
+    table.rows.append(Row(label, [
+        Cell(NONE) if found[name] is None else
+        Cell(f"{number(round(found[name][0]))}") for name in COLUMNS]))
+    table.rows.append(Row("range", [
+        Cell(NONE if found[name] is None else
+             f"{found[name][1]:,.0f} to {found[name][2]:,.0f}", "range") for name in COLUMNS], "sub"))
+    table.rows.append(Row("x native", [
+        Cell(NONE if found[name] is None or base is None else ratio(found[name][0], base[0]), "ratio")
+        for name in COLUMNS], "sub"))
+
+
+def estimate_table(machine):
+    table = Table("estimate", "Estimated cycles of the main tables", "estimated, not measured: cycles",
+                  list(COLUMNS), [("estimated, not measured: cycles", len(COLUMNS))])
+    for title, experiment, items in (("Table 4.1: an access", "msr", MSR_ITEMS),
+                                     ("Table 4.3: an exit", "exit", EXIT_ITEMS[:4])):
+        table.group(title)
+        for item, label in items:
+            row(table, label, {name: operation(machine, name, experiment, item)
+                               for name in COLUMNS})
+    table.group("Table 4.2: what 1000 PMIs add to Linux's program A.1")
+    row(table, "1000 PMIs", {name: deliveries(machine, name) for name in COLUMNS})
+    table.reading.append(
+        f"Unit costs: a VM exit and entry {number(round(COST['transition'].mean))}, an access to the "
+        f"VMCS {number(round(COST['vmcs'].mean))}, RDMSR {number(round(COST['rdmsr'].mean))}, WRMSR "
+        f"{number(round(COST['wrmsr'].mean))}, an NMI {number(round(COST['delivery'].mean))}, any other "
+        f"instruction {COST['cpi'].mean:.2f} cycles; their sources are with the model.")
+    return table

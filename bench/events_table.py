@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# events_table.py: exits at which the bookkeeping of NMIs has something to do, with its steps left out
+# one by one: what a step costs then, and which NMIs are lost without it.
+from cells import NONE, Cell, Row, Table, number, signed
+from more_tables import VARIANTS as ALL_VARIANTS
+
+# Without the build that lacks the code: its exits are in the table of the ablation.
+VARIANTS = ALL_VARIANTS[1:]
+HEADS = ["root instr.", "by the NMI", "VMREAD", "VMWRITE", "NMIs arrived"]
+ITEMS = (("sent_again", "an NMI of the guest's comes in root mode: step skid"),
+         ("found_in_root", "an NMI of the host's comes in root mode: no step"),
+         ("found_late", "the guest has taken an NMI of the host's: step lost"))
+EXITS = ("vmcall", "cpuid") # of the ablation: the same two exits with nothing to do
+
+
+def cells_of(table, machine, item, variant):
+    found = machine.metrics("msr+nmi", "events", f"{item}@{variant}")
+    if "root_instructions" not in found:
+        why = machine.why("msr+nmi", "events", f"{item}@{variant}")
+        return [table.missing(why)] + [Cell("")] * (len(HEADS) - 1)
+    root = found["root_instructions"]["value"]
+    bare = [machine.value("msr+nmi", "ablation", f"{exit}@{variant}", "root_instructions")
+            for exit in EXITS]
+    out = [Cell(number(root)), Cell(NONE if None in bare else signed(root - sum(bare)), "ratio")]
+    out += [Cell(number(found[name]["value"]) if name in found else NONE)
+            for name in ("vmread", "vmwrite")]
+    return out + [Cell(number(found["delivered"]["value"]) if "delivered" in found else NONE)]
+
+
+def events_table(machine):
+    table = Table("events", "Ablation: an exit at which the bookkeeping has something to do", "",
+                  list(HEADS), [("msr+nmi: exact counts, per two exits", len(HEADS))])
+    for item, heading in ITEMS:
+        table.group(heading)
+        for variant, words in VARIANTS:
+            table.rows.append(Row(words, cells_of(table, machine, item, variant)))
+    table.reading.append(
+        "Two exits, a VMCALL and a CPUID: at the first one the NMI comes, or is found; the second one does "
+        "what is left to do about it. By the NMI: over the same two with nothing to do and the same "
+        "bookkeeping, which are in the table above. NMIs arrived: of 100, at the side that they were for. A "
+        "step costs something where it has something to do, and without it the NMIs of its kind are "
+        "lost (one of the host's leaves its note, which each later exit looks at, for nothing); "
+        "unblock is the CPUID in the NMI handler above. Each NMI of the host's has a line in the log, "
+        "which is most of what it costs: so compare one that is found late with one that came in root "
+        "mode.")
+    return table

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# peer_costs.py: the table of what operations cost under other hypervisors than KVM, beside PMUvisor, of
+# what boots of one kernel with one set of programs have left (tests/e2e/test_peers.py makes them):
+# consoles and ledgers peers-COLUMN of a folder. Usage: peer_costs.py [DIR]   default: build/e2e
+import json
+import os
+import sys
+
+import lines
+import nested_costs
+import textpage
+from cells import Cell, Row, Table, number
+
+PREFIX = "peers-"
+COLUMNS = {"native": "native", "msr+nmi": "msr+nmi", "xen": "Xen, spec-ctrl=no",
+           "xen-default": "Xen, as it is", "bitvisor": "BitVisor"}
+# What is subtracted, and how many operations the difference is of: of Linux's A.1 its PMIs are
+# counted, since a hypervisor may make more of them; so are perf's samples.
+A1K = ("m200000", lambda found: found["a1k", "m100"]["pmis"])
+A1 = ("m200000", lambda found: found["a1", "m1000"]["pmis"])
+PROFILE = ("plain", lambda found: found["profile", "profiled"]["samples"])
+ROWS = (("CPUID", "exit", "cpuid", None),
+        ("CPUID in the NMI handler", "exit", "cpuid_blocked", None),
+        ("IN from port 0xCF8", "exit", "inl_passed", None),
+        ("RDMSR PERFEVTSEL0", "msr", "rdmsr_evtsel", None),
+        ("WRMSR PERFEVTSEL0, changed", "msr", "wrmsr_evtsel_change", None),
+        ("RDMSR GLOBAL_CTRL", "msr", "rdmsr_ctrl", None),
+        ("WRMSR GLOBAL_CTRL, changed", "msr", "wrmsr_ctrl_change", None),
+        ("RDMSR GLOBAL_STATUS", "msr", "rdmsr_status", None),
+        ("RDPMC", "msr", "rdpmc", None),
+        ("write of LVTPC", "pmi", "lvtpc_write", None),
+        ("an NMI to oneself", "pmi", "nmi_self", None),
+        ("overflow to handler", "pmi", "overflow_to_handler", None),
+        ("one PMI, handler of a few lines", "a1k", "m100", A1K),
+        ("one PMI, Linux (program A.1)", "a1", "m1000", A1),
+        ("one sample of perf record", "profile", "profiled", PROFILE))
+# An exit that takes so many times the shortest had an interrupt of the hypervisor's in it.
+INTERRUPTED = 2
+METRICS = (("root_instructions", "root"), ("nonroot_instructions", "guest"), ("exits", "exits"))
+
+
+def one_exit(folder, column):
+    """{(experiment, item): root instructions of one exit}, for the items with one exit of one reason
+    for each operation: the mean, without the longest where something interrupted the hypervisor."""
+    name = os.path.join(folder, PREFIX + column)
+    with open(f"{name}.console", encoding="utf-8", errors="replace") as source:
+        found, _ = lines.parse(source.read().replace("\r", ""))
+    with open(f"{name}.json", encoding="utf-8") as source:
+        regions = json.load(source)["regions"]
+    out = {}
+    for line in found:
+        exits = [] if line.region is None else list(regions[str(line.region)]["exits"].values())
+        if len(exits) == 1 and exits[0]["count"] == line.ops:
+            root = exits[0]["root_instructions"]
+            total, count = root["sum"], root["samples"]
+            if count > 1 and root["max"] > INTERRUPTED * root["min"]:
+                total, count = total - root["max"], count - 1
+            out[line.experiment, line.item] = total / count
+    return out
+
+
+def cost(found, experiment, item, less, single):
+    """{metric: value of one operation}; None: not measured. `single`: what one_exit() gives."""
+    values = found.get((experiment, item))
+    if values is None or "root_instructions" not in values:
+        return None
+    if less is None:
+        costs = {metric: values[metric] for metric, _ in METRICS}
+        if (experiment, item) in single:
+            costs["root_instructions"] = single[experiment, item]
+        return costs
+    base, count = found[experiment, less[0]], less[1](found)
+    return {metric: (values[metric] - base[metric]) / count for metric, _ in METRICS}
+
+
+def table(folder):
+    """The table of the boots that are there; without heads where there is none. ValueError: a line
+    or a ledger that is not understood."""
+    boots = {column: nested_costs.read(folder, column, PREFIX) for column in COLUMNS}
+    there = {column: boot for column, boot in boots.items() if boot is not None}
+    single = {column: one_exit(folder, column) for column in there}
+    made = Table("peers", "Other hypervisors: what one operation of the guest costs", "count",
+                 [head for _ in there for _, head in METRICS],
+                 [(COLUMNS[column], len(METRICS)) for column in there],
+                 reading=["root: instructions in VMX root mode; guest: all others; exits: VM exits. "
+                          "The same kernel and programs in all columns, one processor; Xen's guest "
+                          "is its PVH dom0. An operation that is one exit is without interrupts of "
+                          "the hypervisor's; of the last three rows timers are a part. In the emulator; no cycles."])
+    for label, experiment, item, less in ROWS:
+        cells = []
+        for column, found in there.items():
+            costs = cost(found, experiment, item, less, single[column])
+            for metric, _ in METRICS:
+                cells.append(Cell("-", "missing") if costs is None
+                             else Cell(number(round(costs[metric], 1))))
+        made.rows.append(Row(label, cells))
+    return made
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else \
+        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "e2e")
+    try:
+        made = table(folder)
+    except ValueError as trouble:  # a ledger that a boot has not written yet is one
+        sys.exit(f"bench/peer_costs.py: {folder}: found {trouble}, wanted consoles and ledgers of "
+                 "boots that ended; make them again: FULL=1 make e2e T=peers/")
+    if not made.heads:
+        sys.exit(f"bench/peer_costs.py: no {PREFIX}* in {folder}; make them: FULL=1 make e2e T=peers/")
+    print("\n".join(textpage.lines_of(made)))
+
+
+if __name__ == "__main__":
+    main()

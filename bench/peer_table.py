@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# peer_table.py: msr+nmi against KVM's mediated vPMU, row by row, each with its ratio and the reason
+# for it. What a reason says depends on which of the two is ahead, so that no text contradicts its
+# figure. Exact counts of the emulator only.
+from dataclasses import dataclass
+
+from cells import NONE, Cell, Row, Table, number, percent, ratio
+from tables import BASE, MSR_CHANGES, MSR_ITEMS, profile_overhead
+
+OURS, THEIRS, TRAPPING = "msr+nmi", "kvm-mediated", "kvm-new"
+LAST = "m100"
+PMIS = 1000
+
+# The reasons. Facts about KVM are those of the exits that were counted here, and of Linux 7.3's
+# sources: arch/x86/kvm/pmu.c, arch/x86/kvm/vmx/pmu_intel.c and vmx.c, arch/x86/events/core.c.
+PMI = ("The mediated vPMU gives the guest its counters, but not its interrupts: a PMI comes to the host "
+       "by a vector of its own, which is one exit, and is injected as an NMI; the handler's write of "
+       "LVTPC is the other, because the local APIC is KVM's. Under msr+nmi the processor itself gives "
+       "the guest its NMI, and the local APIC is the guest's.")
+PMI_COST = ("What those exits cost: at each one that KVM does not answer at once it takes the PMU over "
+            "and gives it back before the entry, by RDMSR and WRMSR.")
+COUNTER = ("Both pass this register through: the guest executes the instruction and nothing else.")
+SELECTOR = ("KVM lets no event selector pass: it keeps a filter of events. The exit costs its way to the "
+            "MSR and back, with the PMU's context in between. PMUvisor has one guest and no filter.")
+SWITCH = ("The guest's Linux stops, saves, loads and starts four counters. Its writes of event selectors "
+          "exit under the mediated vPMU; under msr+nmi none of it does.")
+PROGRAM = "Program A.1's 1000 PMIs: what one of them costs, a thousand times."
+SAMPLING = "perf record takes one PMI for each sample: what one of them costs, at this density."
+SERVER = ("nginx and wrk exit for timers and idleness under KVM, whose local APIC and HLT they are; under "
+          "PMUvisor the guest has both. What one request executes depends on when packets come.")
+SAME = ("The ranges of the two columns' runs overlap (Tables 4.6 and 4.7): no difference is shown. " + SERVER)
+EXIT = ("At a CPUID exit KVM takes the PMU over and gives it back, because the host may need it: {rdmsr} RDMSR "
+        "and {wrmsr} WRMSR in root mode. PMUvisor leaves the counters in place, and the transition itself "
+        "stops them by IA32_PERF_GLOBAL_CTRL.")
+# Where the figures say otherwise than these: no reason is better than a wrong one.
+AHEAD = "KVM is ahead here; the reason that stood here does not hold for that, and is to be found."
+EXITS_THERE = "It exits there, and is passed through here."
+
+
+@dataclass
+class Line:
+    label: str
+    ours: float | None
+    theirs: float | None
+    trapping: float | None
+    reason: str
+    text: object = number
+    same: bool = False  # the figures do not repeat, and are not known to differ
+
+
+def per_pmi(machine, column, metric):
+    values = [machine.value(column, "a1", item, metric) for item in (LAST, BASE)]
+    return None if None in values else (values[0] - values[1]) / PMIS
+
+
+def overlap(machine, item):
+    """Whether the runs of nginx under the two are within each other's range."""
+    entries = [machine.entry(name, "nginx", item, "instructions") for name in (OURS, THEIRS)]
+    if None in entries:
+        return False
+    (least, most), (their_least, their_most) = (
+        [entry.get(key, entry["value"]) for key in ("min", "p95")] for entry in entries)
+    return least <= their_most and their_least <= most
+
+
+def served(machine, label, item):
+    same = overlap(machine, item)
+    values = (machine.value(name, "nginx", item, "instructions") for name in (OURS, THEIRS, TRAPPING))
+    return Line(label, *values, SAME if same else SERVER, same=same)
+
+
+def lines(machine):
+    def of(label, reason, ask, text=number):
+        return Line(label, *(ask(name) for name in (OURS, THEIRS, TRAPPING)), reason, text)
+
+    def cell(experiment, item, metric="instructions"):
+        return lambda name: machine.value(name, experiment, item, metric)
+
+    yield of("exits per PMI (Linux)", PMI, lambda name: per_pmi(machine, name, "exits"))
+    yield of("instructions per PMI (Linux)", PMI_COST,
+             lambda name: per_pmi(machine, name, "instructions"))
+    for item, label in MSR_ITEMS + MSR_CHANGES:
+        passed = machine.value(THEIRS, "msr", item, "exits") == 0
+        yield of(label, SELECTOR if "evtsel" in item else COUNTER if passed else EXITS_THERE,
+                 cell("msr", item))
+    yield of("context switch, 4 counters: added", SWITCH, cell("context_switch", "counted"))
+    yield of("A.1, M = 100, whole", PROGRAM, cell("a1", LAST))
+    yield of("perf record: overhead", SAMPLING, lambda name: profile_overhead(machine, name),
+             lambda value: percent(value, 2))
+    yield served(machine, "nginx, per request", "plain")
+    yield served(machine, "nginx under perf record, per request", "profiled")
+    made = {kind: number(machine.value(THEIRS, "exit", "cpuid", f"root_{kind}") or 0)
+            for kind in ("rdmsr", "wrmsr")}
+    yield of("CPUID exit, root instructions", EXIT.format(**made),
+             cell("exit", "cpuid", "root_instructions"))
+
+
+def why_missing(machine, line):
+    for name, value in ((OURS, line.ours), (THEIRS, line.theirs)):
+        if value is None:
+            state = machine.results["columns"].get(name, {"why": "these results do not have it"})
+            return f"column {name}: {state['why'] or 'it lacks this figure'}"
+    return ""
+
+
+def times(line):
+    """msr+nmi's figure over the mediated vPMU's."""
+    if line.theirs == 0:
+        return "the same" if line.ours == 0 else NONE
+    return ratio(line.ours, line.theirs)
+
+
+def peer_table(machine):
+    table = Table("peer", "msr+nmi against KVM's mediated vPMU (Linux 7.3)",
+                  "instructions (exact count), where nothing else is said",
+                  [OURS, THEIRS, "ratio", TRAPPING], [("emulator", 4)])
+    for line in lines(machine):
+        missing = why_missing(machine, line)
+        if missing:
+            table.rows.append(Row(line.label, [table.missing(missing)] + [Cell(NONE)] * 3))
+            continue
+        note = table.note(AHEAD if line.theirs < line.ours and not line.same else line.reason)
+        table.rows.append(Row(line.label, [
+            Cell(line.text(line.ours)), Cell(line.text(line.theirs)),
+            Cell(times(line), "ratio", note),
+            Cell(NONE if line.trapping is None else line.text(line.trapping))]))
+    table.reading.append("Ratio: msr+nmi's figure over kvm-mediated's; the note of each row says why. "
+                         f"Beside them {TRAPPING}, the same KVM with the vPMU that traps, its default.")
+    return table

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_pool.py: several runs become one measurement. All figures are made up.
+import unittest
+
+import plan
+import pool
+
+
+def entry(value, item="plain", metric="instructions", column="msr", **more):
+    return {"column": column, "experiment": "nginx", "item": item, "metric": metric, "unit": "count",
+            "value": value, "exact": False, "n": 1, **more}
+
+
+def one(entries):
+    found = pool.pooled(entries)
+    assert len(found) == 1, found
+    return found[0]
+
+
+class Pool(unittest.TestCase):
+    def test_runs_of_a_boot_are_one_measurement(self):
+        runs = [entry(30), entry(10, "plain.2"), entry(20, "plain.3")]
+        self.assertEqual(one(runs), entry(20, n=3, min=10, p95=30))
+
+    def test_twenty_runs_of_two_boots(self):
+        runs = [entry(value, f"plain.{number}") for _ in range(2)
+                for number, value in enumerate(range(1, 11), 1)]
+        self.assertEqual(one(runs), entry(5, "plain", n=20, min=1, p95=10))
+
+    def test_distributions_keep_their_ends(self):
+        boots = [entry(5, metric="rate", n=3, min=1, p95=9), entry(7, metric="rate", n=3, min=2, p95=8)]
+        self.assertEqual(one(boots), entry(5, metric="rate", n=6, min=1, p95=9))
+
+    def test_sums_are_summed(self):
+        boots = [entry(5, metric="requests"), entry(7, metric="requests")]
+        self.assertEqual(one(boots)["value"], 12)
+        self.assertEqual(one([entry(5, metric="latency_max"), entry(4, metric="latency_max")])["value"],
+                         5)
+
+    def test_one_run_stays_as_it_is(self):
+        self.assertEqual(one([entry(5)]), entry(5))
+
+    def test_others_are_left_alone(self):
+        apart = [entry(1), entry(2, "profiled"), entry(3, column="native"), entry(4, metric="exits")]
+        self.assertEqual(pool.pooled(apart), apart)
+        repeats = [{**entry(1, f"a.{number}"), "experiment": "accuracy"} for number in (1, 2)]
+        self.assertEqual(pool.pooled(repeats), repeats)
+
+
+class Boots(unittest.TestCase):
+    def test_what_repeats_is_booted_once(self):
+        boots = plan.make("emulator", ("native", "msr+nmi"), times=3)
+        names = [boot.name for boot in boots]
+        self.assertEqual(len(set(names)), len(names))
+        self.assertEqual([name for name in names if name.startswith("nginx-native")],
+                         ["nginx-native-1", "nginx-native-2", "nginx-native-3"])
+        self.assertEqual(len({boot.append for boot in boots if boot.name.startswith("nginx-native")}),
+                         3)
+        self.assertEqual({boot.append.count("pmv.nginx_runs=1") for boot in boots
+                          if boot.name.startswith("nginx-")}, {1})
+        self.assertEqual(len([name for name in names if name.startswith("two-")]), 6)
+        self.assertEqual(len([name for name in names if name.startswith("a1-native")]), 2)
+
+    def test_two_processors_are_not_kvms_nor_quick(self):
+        boots = plan.make("emulator", ("native", "kvm", "kvm-new"))
+        self.assertEqual([boot.column for boot in boots if plan.TWO in boot.cells], ["native"])
+        self.assertFalse([boot for boot in plan.make("emulator", ("native",), quick=True)
+                          if plan.TWO in boot.cells])
