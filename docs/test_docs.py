@@ -11,6 +11,7 @@ sys.path.insert(0, HERE)
 # The folder of the sources stays clean.
 sys.dont_write_bytecode = True
 
+import differences  # noqa: E402
 import options  # noqa: E402
 import pages  # noqa: E402
 import pictures  # noqa: E402
@@ -94,6 +95,14 @@ def test_commands_run(every):
 def test_generated_pages_are_current(name):
     assert pages.read(f"docs/{name}") == options.pages()[name], \
         f"docs/{name} is not what docs/options.py makes of boot/option_table.h: make docs"
+
+
+def test_table_of_kernels_is_current():
+    text = pages.read(f"docs/{differences.PAGE}")
+    assert text == differences.page(text), \
+        f"docs/{differences.PAGE} is not what docs/differences.py makes: make docs"
+    fewer = differences.table(differences.DIFFERENCES[1:])
+    assert fewer not in text and differences.table() in text
 
 
 @pytest.mark.parametrize("name", sorted(pictures.texts()),
