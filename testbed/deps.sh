@@ -40,7 +40,8 @@ for name in "$@"; do
         echo "deps.sh: unknown group '$name', wanted one of: ${!group[*]}" >&2
         exit 2
     fi
-    read -ra words <<< "${group[$name]}"
+    # Of all its lines; at the end of them read says that there is no more.
+    read -rd '' -a words <<< "${group[$name]}" || true
     wanted+=("${words[@]}")
 done
 

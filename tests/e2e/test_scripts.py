@@ -58,6 +58,17 @@ def test_deps():
     expect_line(run(path("testbed", "deps.sh"), "games"), "games", "wanted one of")
 
 
+def test_deps_asks_for_all(tmp_path):
+    """deps.sh on a machine that has nothing: every package of the groups, of all their lines."""
+    for name, does in (("dpkg-query", "true"), ("id", "echo 0"), ("apt-get", 'echo "$*"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    done = run(path("testbed", "deps.sh"), "run", "check", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    asked = done.stderr.splitlines()[-1].split()
+    for package in ("ovmf", "ca-certificates", "libcmocka-dev", "qemu-system-x86", "spin", "cppcheck"):
+        assert package in asked, f"{package} is not among {asked}"
+
+
 def test_kernel_flavour():
     """kernel.sh: an unknown flavour is refused."""
     expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud or stock")
