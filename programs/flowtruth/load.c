@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * load.c: each of the states has its processes. Two that compete are preempted. A server and its
  * client wait for each other; so do a pair on one processor, by a pipe. Two sleep and work by
- * turns. One has three threads, which switch without a load of CR3. Before and behind all of it
- * nobody has work.
+ * turns. One has three threads, which switch without a load of CR3; all but one stay where the
+ * competitors are, so that who follows a thread that sleeps loads CR3 on that thread's stack. Before
+ * and behind all of it nobody has work.
  */
 #define _GNU_SOURCE
 #include "load.h"
@@ -29,6 +30,7 @@
 #define SLEEP_NS 7000000L
 #define SLEEPER_WORK 20000u
 #define THREADS 3
+#define FREE_THREAD 0 /* runs on any processor */
 #define THREAD_TURNS 25
 #define THREAD_WORK 30000u
 #define QUIET_NS 900000000L
@@ -111,6 +113,11 @@ static int sleeper(int arm)
 
 static void *thread_work(void *number)
 {
+    cpu_set_t any;
+
+    memset(&any, 0xff, sizeof(any));
+    if ((intptr_t)number == FREE_THREAD && sched_setaffinity(0, sizeof(any), &any) != 0)
+        return (void *)1;
     for (int turn = 0; turn < THREAD_TURNS; turn++) {
         compute(THREAD_WORK);
         rest(1000000L * (1 + (long)(intptr_t)number));
@@ -121,14 +128,17 @@ static void *thread_work(void *number)
 static int threads(int arm)
 {
     pthread_t thread[THREADS];
+    void *failed;
+    int result = 0;
 
     (void)arm;
     for (intptr_t i = 0; i < THREADS; i++)
         if (pthread_create(&thread[i], NULL, thread_work, (void *)i) != 0)
             return 1;
     for (int i = 0; i < THREADS; i++)
-        pthread_join(thread[i], NULL);
-    return 0;
+        if (pthread_join(thread[i], &failed) != 0 || failed)
+            result = 1;
+    return result;
 }
 
 static struct member members[] = {
@@ -136,7 +146,7 @@ static struct member members[] = {
     {"client", server, 0, -1, 0},      {"server", server, 1, -1, 0},
     {"ping", piper, 0, 0, 0},          {"pong", piper, 1, 0, 0},
     {"sleeper0", sleeper, 0, -1, 0},   {"sleeper1", sleeper, 1, -1, 0},
-    {"threads", threads, 0, -1, 0},
+    {"threads", threads, 0, 0, 0},
 };
 #define MEMBERS ((int)(sizeof(members) / sizeof(members[0])))
 
