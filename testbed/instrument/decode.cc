@@ -94,6 +94,11 @@ void Handlers::region(bool begins)
         p.ledger.region_begin(EAX, tb_hot[bx_cpuid].mode);
     else
         p.ledger.region_end(EAX);
+    for (unsigned n = 0; knobs().regions_of_all && n < processor_count(); n++)
+        if (n != bx_cpuid && begins)
+            processor(n).ledger.region_begin_here(EAX);
+        else if (n != bx_cpuid)
+            processor(n).ledger.region_end_here(EAX);
     if (p.trace.region(EAX, begins, knobs().branch_trace, p.id, p.events.instructions()))
         processor_plan(p);
 }

@@ -182,14 +182,24 @@ const char *pmu_impossible(const PmuShape &shape)
     return nullptr;
 }
 
+const char *parse_switch(const std::string &value, bool *on)
+{
+    unsigned choice;
+
+    if (!parse_choice(value, {"off", "on"}, &choice))
+        return "on or off";
+    *on = choice == 1;
+    return nullptr;
+}
+
 // Knobs that nothing asks for before the machine first reads its disk: firmware uses no VMX and no
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
                              "feature_control", "flow_log", "hide_control", "memory_log",
-                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
-                             "reset_button", "trace_rings", "unknown_msrs"})
+                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
+                             "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "trace_rings", "unknown_msrs"})
         if (name == late)
             return true;
     return false;
@@ -261,32 +271,18 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_unsigned(value, &knobs->pebs_late) ? nullptr : "a number of instructions";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
-    if (name == "pmu") {
-        if (!parse_choice(value, {"off", "on"}, &choice))
-            return "on or off";
-        knobs->pmu = choice == 1;
-        return nullptr;
-    }
-    if (name == "arch_lbr") {
-        if (!parse_choice(value, {"off", "on"}, &choice))
-            return "on or off";
-        knobs->arch_lbr = choice == 1;
-        return nullptr;
-    }
+    if (name == "pmu")
+        return parse_switch(value, &knobs->pmu);
+    if (name == "arch_lbr")
+        return parse_switch(value, &knobs->arch_lbr);
     if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask")
         return parse_pmu(name, value, &knobs->pmu_shape);
-    if (name == "mov_ss_ignored") {
-        if (!parse_choice(value, {"off", "on"}, &choice))
-            return "on or off";
-        knobs->mov_ss_ignored = choice == 1;
-        return nullptr;
-    }
-    if (name == "exit_lines") {
-        if (!parse_choice(value, {"off", "on"}, &choice))
-            return "on or off";
-        knobs->exit_lines = choice == 1;
-        return nullptr;
-    }
+    if (name == "mov_ss_ignored")
+        return parse_switch(value, &knobs->mov_ss_ignored);
+    if (name == "exit_lines")
+        return parse_switch(value, &knobs->exit_lines);
+    if (name == "regions_of_all")
+        return parse_switch(value, &knobs->regions_of_all);
     if (name == "unknown_msrs") {
         if (!parse_choice(value, {"ignore", "fault"}, &choice))
             return "fault or ignore";
@@ -311,7 +307,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
            "hide_control, hide_feature, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
            "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, "
-           "pmu_version, reset_button, show_control, trace_rings, tsc_hz or unknown_msrs";
+           "pmu_version, regions_of_all, reset_button, show_control, trace_rings, tsc_hz or unknown_msrs";
 }
 
 }  // namespace

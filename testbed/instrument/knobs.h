@@ -71,6 +71,8 @@ struct Knobs {
     bool mov_ss_ignored = false;
     /* The ledger says which cache lines root mode touches in an exit. */
     bool exit_lines = false;
+    /* A region of the ledger is of all processors, not of the one that marks it. */
+    bool regions_of_all = false;
     /* Where each branch of some regions is written, and of which. */
     BranchTraceKnob branch_trace;
     /* Files of the flow log, of the memory log, and of the rings of a trace of exits at the end;

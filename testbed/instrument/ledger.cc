@@ -130,23 +130,36 @@ void Ledger::region_begin(uint32_t id, unsigned mode)
     Region &region = regions_[id];
 
     region.tally.begins++;
+    region_begin_here(id);
+    if (region.depth == 1)
+        region.begin[mode]++;
+}
+
+void Ledger::region_begin_here(uint32_t id)
+{
+    Region &region = regions_[id];
+
     if (region.depth++ > 0)
         return;
     open_.push_back(id);
     std::copy(retired_, retired_ + MODE_COUNT, region.begin);
-    region.begin[mode]++;
 }
 
 void Ledger::region_end(uint32_t id)
 {
     auto found = regions_.find(id);
 
-    if (found == regions_.end() || found->second.depth == 0) {
+    if (found == regions_.end() || found->second.depth == 0)
         stray_ends_++;
-        return;
-    }
-    Region &region = found->second;
-    if (--region.depth > 0)
+    else
+        region_end_here(id);
+}
+
+void Ledger::region_end_here(uint32_t id)
+{
+    Region &region = regions_[id];
+
+    if (region.depth == 0 || --region.depth > 0)
         return;
     open_.erase(std::find(open_.begin(), open_.end(), id));
     region.tally = closed(region);

@@ -81,6 +81,9 @@ public:
     /* The marker itself, in flight in `mode`, belongs to no region. */
     void region_begin(uint32_t id, unsigned mode);
     void region_end(uint32_t id);
+    /* The same for a marker that another processor executes: it is counted there. */
+    void region_begin_here(uint32_t id);
+    void region_end_here(uint32_t id);
 
     /* Between a VM exit and the next entry, and the exit's reason. */
     bool in_exit() const { return in_exit_; }

@@ -84,6 +84,32 @@ TEST(regions_nest_and_leave_their_markers_out)
     CHECK_EQUAL(ledger.total().nmi[ARRIVAL_ROOT], 1u);
 }
 
+// A marker that another processor executes is no instruction here, and no begin of its own.
+TEST(a_region_of_all_processors_is_counted_on_each)
+{
+    uint64_t retired[MODE_COUNT] = {}, others[MODE_COUNT] = {};
+    Ledger ledger(retired), other(others);
+    others[USER] = 100;
+    ledger.region_begin(7, USER);
+    other.region_begin_here(7);
+    retired[USER]++;
+    retired[USER] += 10;
+    others[USER] += 5;
+    other.nmi(ARRIVAL_NONROOT);
+    other.region_end(7);
+    ledger.region_end_here(7);
+    others[USER]++;
+    CHECK_EQUAL(ledger.regions()[7].instructions[USER], 10u);
+    CHECK_EQUAL(other.regions()[7].instructions[USER], 5u);
+    CHECK_EQUAL(other.regions()[7].nmi[ARRIVAL_NONROOT], 1u);
+    CHECK_EQUAL(ledger.regions()[7].begins, 1u);
+    CHECK_EQUAL(other.regions()[7].begins, 0u);
+    CHECK_EQUAL(ledger.stray_ends() + other.stray_ends(), 0u);
+    ledger.region_end_here(7);
+    CHECK_EQUAL(ledger.regions()[7].instructions[USER], 10u);
+    CHECK(!ledger.regions()[7].open);
+}
+
 TEST(a_region_can_be_run_again_and_stay_open)
 {
     uint64_t retired[MODE_COUNT] = {};
@@ -211,7 +237,7 @@ TEST(knobs_are_read)
 TEST(late_knobs_make_no_other_machine)
 {
     std::istringstream text("pmi_skid 3\npmu_version 5 # none\nnmi_handler nmis=1 position=sweep\n"
-                            "allow_resets 2\nexit_lines on\nunknown_msrs ignore\ntsc_hz 0\n"
+                            "allow_resets 2\nexit_lines on\nregions_of_all on\nunknown_msrs ignore\ntsc_hz 0\n"
                             "hide_control enable_vpid\nmsr 0x10a 0\npmu off\n");
     Knobs knobs;
     std::string error;
@@ -232,6 +258,7 @@ TEST(bad_knobs_are_named)
         "pmi_status some",
         "pmu maybe",
         "pmu on on",
+        "regions_of_all 2",
         "hide_control",
         "feature_control",
         "nmi_root reason=1",
