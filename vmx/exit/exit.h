@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The exit handlers: each gets the processor's struct with the guest's registers in it, where the way
- * in keeps some those that calls change, and leaves the VMCS ready for the next entry.
+ * The exit handlers. Each gets the processor's struct, which has the guest's registers: all of them,
+ * or by some ways in only those that calls change. It leaves the VMCS ready for the next entry.
  */
 #pragma once
 
