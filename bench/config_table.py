@@ -2,6 +2,7 @@
 # config_table.py: columns in other configurations than the tables': the thesis's trapped local APIC,
 # and mitigations against speculative execution on both sides. Exact counts of the emulator.
 import columns
+import plan
 from cells import NONE, Cell, Row, Table, number
 
 PMIS = 1000
@@ -9,8 +10,6 @@ FIGURES = (("exit", "cpuid", "root_instructions", "CPUID: root instr."),
            ("msr", "wrmsr_evtsel", "instructions", "WRMSR EVTSEL: instr."),
            ("a1", "m100", "instructions", "A.1, M = 100: instr."))
 LAST, BASE = "m100", "m200000"
-# Of those that are more than their options.
-LABELS = {"naive": "naive: PMU switched at each exit"}
 
 
 def value(machine, row, experiment, item, metric):
@@ -33,21 +32,23 @@ def cells_of(machine, row):
 
 def config_table(machine):
     heads = [figure[3] for figure in FIGURES] + ["exits per PMI", "instr. per PMI"]
-    table = Table("config", "Other configurations", "exact counts", heads, [("emulator", len(heads))])
+    table = Table("config", "Other configurations", "exact counts", heads,
+                  [("emulator", len(heads))])
     for place in dict.fromkeys(row.on for row in columns.CONFIGS.values()):
         table.group(place)
         table.rows.append(Row("as in the tables", cells_of(machine, columns.COLUMNS[place])))
         for row in columns.CONFIGS.values():
             if row.on == place:
-                table.rows.append(Row(LABELS.get(row.variant, row.options),
+                table.rows.append(Row(plan.CONFIG_TITLES.get(row.variant, row.options),
                                       cells_of(machine, row)))
     table.reading.append(
         "In all other tables root mode's mitigations against speculative execution are off on both "
-        "sides, PMUvisor's and the host kernel's of KVM, and Linux's own are alike in all columns. Here "
-        "they are as each takes them by itself (mitigations=auto) for this processor model; they are not "
-        "the same measures. apic=trap is the thesis's configuration: the local APIC's page exits, so that "
-        "each PMI's write of LVTPC does. naive is what the thesis argues against: every register that "
-        "counting needs is saved at each exit, loaded with the host's, and back at the entry. Nobody counts "
-        "in root mode here, so all of that is for nothing; with passthrough a PMI has no exit, and does "
-        "not pay it.")
+        "sides, PMUvisor's and the host kernel's of KVM, and Linux's own are alike in all columns. "
+        "Here they are as each takes them by itself (mitigations=auto) for this processor model; "
+        "they are not the same measures. apic=trap is the thesis's configuration: the local APIC's "
+        "page exits, so that each PMI's write of LVTPC does. The last row of msr+nmi is what the "
+        "thesis argues against: every register that counting needs is saved at each exit, loaded "
+        "with the host's, and back at the entry. It hangs on the way in of stats=cycles, which "
+        "reads the TSC too: the row above has that alone. Nobody counts in root mode here, so all "
+        "of that is for nothing; with passthrough a PMI has no exit, and does not pay it.")
     return table

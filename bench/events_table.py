@@ -35,12 +35,12 @@ def events_table(machine):
         for variant, words in VARIANTS:
             table.rows.append(Row(words, cells_of(table, machine, item, variant)))
     table.reading.append(
-        "Two exits, a VMCALL and a CPUID: at the first one the NMI comes, or is found; the second one does "
-        "what is left to do about it. By the NMI: over the same two with nothing to do and the same "
-        "bookkeeping, which are in the table above. NMIs arrived: of 100, at the side that they were for. A "
-        "step costs something where it has something to do, and without it the NMIs of its kind are "
-        "lost (one of the host's leaves its note, which each later exit looks at, for nothing); "
-        "unblock is the CPUID in the NMI handler above. Each NMI of the host's has a line in the log, "
-        "which is most of what it costs: so compare one that is found late with one that came in root "
-        "mode.")
+        "Two exits, a VMCALL and a CPUID: at the first one the NMI comes, or is found; the second "
+        "one does what is left to do about it. By the NMI: over the same two with nothing to do "
+        "and the same bookkeeping, which are in the table above. NMIs arrived: of 100, at the side "
+        "that they were for. A step costs something where it has something to do, and without it "
+        "the NMIs of its kind are lost (one of the host's leaves its note, which each later exit "
+        "looks at, for nothing); unblock is the CPUID in the NMI handler above. Each NMI of the "
+        "host's has a line in the log, which is most of what it costs: so compare one that is "
+        "found late with one that came in root mode.")
     return table

@@ -2,6 +2,7 @@
 # more_tables.py: Tables 4.4 to 4.7, exits per PMI, the parts of a PMI and the ablation, from the
 # results of one machine. The shapes are those of tables.py.
 import plan
+import pool
 import published
 from cells import NONE, Cell, Row, columns_of, millions, number, percent, signed
 from columns import is_kvm
@@ -11,7 +12,7 @@ from tables import (BASE, PERIODS, asked, block, count_row, difference, levels, 
                     range_rows, ratio_cells, value_cells)
 
 PROFILE_SHARES = tuple(published.TABLE_4_4)
-SPARSER = 10 # times as densely do samples come here as in the thesis
+SPARSER = 10  # times as densely do samples come here as in the thesis
 NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, maximum"),
               ("rate", "requests per second"), ("transfer", "transferred per s"))
 PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret", "IRET and back"),
@@ -25,10 +26,13 @@ ABLATED = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "O
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all of them the figure would not be readable
 EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions "
                  "executed meanwhile, idle time included, and says nothing of a real machine's.")
-NOT_REPEATED = "What nginx executes depends on when its packets come, and differs from run to run: "
-ONE_RUN = NOT_REPEATED + "this is one run, and differences below about 1 % say nothing."
-MORE_RUNS = (NOT_REPEATED + "the figure is the median of {runs} runs, below it are the least and the 95th "
-             "percentile. Columns whose ranges overlap do not differ here.")
+NOT_REPEATED = ("What nginx executes depends on when its packets come, and differs from run to "
+                "run: the figure is {what}. When a run ends up to {connections} requests are under "
+                "way, and counted: a difference below {batch} says nothing.")
+ONE_RUN = "one run's"
+MORE_RUNS = ("the median of {runs} runs, below it are the least and the 95th percentile, which of "
+             "fewer than 20 runs is the most; nor does one say anything where a median lies within "
+             "the other column's range")
 ONE_PROCESSOR = "the guest of the emulator's KVM has one processor"
 TWO_PROCESSORS = "two processors, as in the thesis"
 UNITS_OF_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
@@ -99,9 +103,9 @@ def table_4_5(machine):
                     for name, overhead_there in overheads.items()}, whys,
             lambda value: percent(value, 2)) + [Cell("", "published") for _ in names]))
         table.reading.append(
-            "Samples come about ten times as densely here as in the thesis, because an emulated program "
-            "is short. So compare the cost of one sample: with profiling less without, by their number. "
-            "The last row is calculated: a tenth of the samples, each at that cost.")
+            "Samples come about ten times as densely here as in the thesis, because an emulated "
+            "program is short. So compare the cost of one sample: with profiling less without, by "
+            "their number. The last row is calculated: a tenth of the samples, each at that cost.")
     table.reading.append("Overhead: with profiling over without, less 1. The iterations are scaled "
                          "to the machine, so compare overheads, not times.")
     return table
@@ -126,6 +130,20 @@ def two_processors(table, machine, item, names):
     count_row(table, machine, "exits", plan.TWO, item, ("exits",), names)
 
 
+def runs_reading(machine, item):
+    """How many runs there are, and what they can tell."""
+    found = [(entry, requests["value"]) for name in COLUMNS
+             if (entry := machine.entry(name, "nginx", item, "instructions"))
+             and (requests := machine.entry(name, "nginx", item, "requests"))]
+    if not found:
+        return []
+    runs = sorted({entry["n"] for entry, _ in found})
+    what = ONE_RUN if runs == [1] else MORE_RUNS.format(runs=" or ".join(map(str, runs)))
+    batch = max(pool.batch(*each) for each in found)
+    return [NOT_REPEATED.format(what=what, connections=pool.CONNECTIONS,
+                                batch=percent(100 * batch, 1).lstrip("+"))]
+
+
 def nginx_table(machine, key, title, item, figures):
     names = columns_of(published.TABLE_4_6_COLUMNS)
     table = new_table(key, title, "per request, and as wrk reports", published.TABLE_4_6_COLUMNS,
@@ -137,11 +155,7 @@ def nginx_table(machine, key, title, item, figures):
         range_rows(table, machine, "nginx", item, names, "instructions")
         count_row(table, machine, "exits", "nginx", item, ("exits",), names)
         two_processors(table, machine, item, names)
-        runs = {entry["n"] for name in COLUMNS
-                if (entry := machine.entry(name, "nginx", item, "instructions"))}
-        if runs:
-            table.reading.append(ONE_RUN if runs == {1} else
-                                 MORE_RUNS.format(runs=" or ".join(map(str, sorted(runs)))))
+        table.reading += runs_reading(machine, item)
         table.group("as wrk reports, in emulated time")
     for metric, label in NGINX_ROWS:
         values, whys = asked(machine, "nginx", item, metric)
@@ -203,8 +217,8 @@ def table_4_7(machine):
     overhead_rows(table, overheads, whys, published.TABLE_4_7_OVERHEAD,
                   columns_of(published.TABLE_4_6_COLUMNS))
     table.reading.append(
-        "Overhead here is of instructions per request, between the medians, so that points within the "
-        "ranges say nothing either; the thesis's, from its text, is of throughput."
+        "Overhead here is of instructions per request, between the medians: differences of points have "
+        "the batch in them twice. The thesis's, from its text, is of throughput."
         if machine.exact else "Overhead: the part of the requests per second that is lost.")
     return table
 
@@ -255,8 +269,9 @@ def switch_table(machine):
                       machine.unit(), {}, "")
     operations(table, machine, "context_switch",
                (("plain", "without counters"), ("counted", "four counters add")), {}, (), False)
-    table.reading.append("Two processes on one processor hand each other a byte. Each has four counters "
-                         "of its own, as PAPI has them, which Linux saves and loads at each switch.")
+    table.reading.append("Two processes on one processor hand each other a byte. Each has four "
+                         "counters of its own, as PAPI has them, which Linux saves and loads at "
+                         "each switch.")
     return table
 
 

@@ -4,6 +4,7 @@
 # figure. Exact counts of the emulator only.
 from dataclasses import dataclass
 
+import pool
 from cells import NONE, Cell, Row, Table, number, percent, ratio
 from tables import BASE, MSR_CHANGES, MSR_ITEMS, profile_overhead
 
@@ -13,25 +14,29 @@ PMIS = 1000
 
 # The reasons. Facts about KVM are those of the exits that were counted here, and of Linux 7.3's
 # sources: arch/x86/kvm/pmu.c, arch/x86/kvm/vmx/pmu_intel.c and vmx.c, arch/x86/events/core.c.
-PMI = ("The mediated vPMU gives the guest its counters, but not its interrupts: a PMI comes to the host "
-       "by a vector of its own, which is one exit, and is injected as an NMI; the handler's write of "
-       "LVTPC is the other, because the local APIC is KVM's. Under msr+nmi the processor itself gives "
-       "the guest its NMI, and the local APIC is the guest's.")
-PMI_COST = ("What those exits cost: at each one that KVM does not answer at once it takes the PMU over "
-            "and gives it back before the entry, by RDMSR and WRMSR.")
+PMI = ("The mediated vPMU gives the guest its counters, but not its interrupts: a PMI comes to the "
+       "host by a vector of its own, which is one exit, and is injected as an NMI; the handler's "
+       "write of LVTPC is the other, because the local APIC is KVM's. Under msr+nmi the processor "
+       "itself gives the guest its NMI, and the local APIC is the guest's.")
+PMI_COST = ("What those exits cost: at each one that KVM does not answer at once it takes the PMU "
+            "over and gives it back before the entry, by RDMSR and WRMSR.")
 COUNTER = ("Both pass this register through: the guest executes the instruction and nothing else.")
-SELECTOR = ("KVM lets no event selector pass: it keeps a filter of events. The exit costs its way to the "
-            "MSR and back, with the PMU's context in between. PMUvisor has one guest and no filter.")
-SWITCH = ("The guest's Linux stops, saves, loads and starts four counters. Its writes of event selectors "
-          "exit under the mediated vPMU; under msr+nmi none of it does.")
+SELECTOR = ("KVM lets no event selector pass: it keeps a filter of events. The exit costs its way "
+            "to the MSR and back, with the PMU's context in between. PMUvisor has one guest and no "
+            "filter.")
+SWITCH = ("The guest's Linux stops, saves, loads and starts four counters. Its writes of event "
+          "selectors exit under the mediated vPMU; under msr+nmi none of it does.")
 PROGRAM = "Program A.1's 1000 PMIs: what one of them costs, a thousand times."
 SAMPLING = "perf record takes one PMI for each sample: what one of them costs, at this density."
-SERVER = ("nginx and wrk exit for timers and idleness under KVM, whose local APIC and HLT they are; under "
-          "PMUvisor the guest has both. What one request executes depends on when packets come.")
-SAME = ("The ranges of the two columns' runs overlap (Tables 4.6 and 4.7): no difference is shown. " + SERVER)
-EXIT = ("At a CPUID exit KVM takes the PMU over and gives it back, because the host may need it: {rdmsr} RDMSR "
-        "and {wrmsr} WRMSR in root mode. PMUvisor leaves the counters in place, and the transition itself "
-        "stops them by IA32_PERF_GLOBAL_CTRL.")
+SERVER = ("nginx and wrk exit for timers and idleness under KVM, whose local APIC and HLT they "
+          "are; under PMUvisor the guest has both. What one request executes depends on when "
+          "packets come.")
+SAME = ("No difference is told (Tables 4.6 and 4.7): a median lies within the other's range, or they are "
+        "less than one batch of requests apart. " + SERVER)
+FEW = (f"Fewer than {pool.FEWEST} runs: no difference is told. " + SERVER)
+EXIT = ("At a CPUID exit KVM takes the PMU over and gives it back, because the host may need it: "
+        "{rdmsr} RDMSR and {wrmsr} WRMSR in root mode. PMUvisor leaves the counters in place, and "
+        "the transition itself stops them by IA32_PERF_GLOBAL_CTRL.")
 # Where the figures say otherwise than these: no reason is better than a wrong one.
 AHEAD = "KVM is ahead here; the reason that stood here does not hold for that, and is to be found."
 EXITS_THERE = "It exits there, and is passed through here."
@@ -53,20 +58,17 @@ def per_pmi(machine, column, metric):
     return None if None in values else (values[0] - values[1]) / PMIS
 
 
-def overlap(machine, item):
-    """Whether the runs of nginx under the two are within each other's range."""
-    entries = [machine.entry(name, "nginx", item, "instructions") for name in (OURS, THEIRS)]
-    if None in entries:
-        return False
-    (least, most), (their_least, their_most) = (
-        [entry.get(key, entry["value"]) for key in ("min", "p95")] for entry in entries)
-    return least <= their_most and their_least <= most
-
-
 def served(machine, label, item):
-    same = overlap(machine, item)
-    values = (machine.value(name, "nginx", item, "instructions") for name in (OURS, THEIRS, TRAPPING))
-    return Line(label, *values, SAME if same else SERVER, same=same)
+    def entries(metric):
+        return [machine.entry(name, "nginx", item, metric) for name in (OURS, THEIRS, TRAPPING)]
+
+    found, requests = entries("instructions"), entries("requests")
+    apart = False
+    if None not in found[:2] + requests[:2]:
+        apart = pool.differ(*found[:2], max(pool.batch(one, count["value"])
+                                            for one, count in zip(found[:2], requests)))
+    return Line(label, *(None if one is None else one["value"] for one in found),
+                SERVER if apart else FEW if apart is None else SAME, same=not apart)
 
 
 def lines(machine):

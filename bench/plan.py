@@ -28,7 +28,7 @@ PAIR = ("plain", "profiled")
 # Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
 PROFILE_PERIOD = 50021
 # Runs of nginx in a boot of the emulator, and where there are several boots.
-RUNS, RUNS_OF_SEVERAL = "pmv.nginx_runs=3", "pmv.nginx_runs=1"
+RUNS, RUNS_OF_SEVERAL = f"pmv.nginx_runs={pool.FEWEST}", "pmv.nginx_runs=1"
 DELAY_US = 1301 # no part of a timer's period
 # On hardware a PMI comes some instructions after the overflow, not always as many; without that no
 # sample could land in another function than natively, however late an NMI came to the guest.
@@ -80,6 +80,8 @@ LINUX_BOOTS = {
 # The same job with two processors, as in the thesis, is this experiment, in the emulator. KVM's guest
 # there has one.
 TWO = "nginx_2"
+# nginx runs on one of them and wrk, which marks the region, on the other.
+BOTH_PROCESSORS = "regions_of_all on"
 # What a quick run leaves out under peers: a second Linux below takes two to three times as long.
 NOT_QUICK = ("nginx", "accuracy", "scenarios", "real")
 
@@ -87,8 +89,9 @@ NOT_QUICK = ("nginx", "accuracy", "scenarios", "real")
 # variant: (column, options, another image than the usual one)
 VARIANTS = {part.variant: (part.on, part.options, "") for part in columns.PARTS.values()}
 VARIANTS["compiled_out"] = ("msr+nmi", "bookkeeping=all", "mutants/no_bookkeeping.efi")
-# Of a further configuration, the other image than the usual one.
+# Of a further configuration, the other image than the usual one, and what such a one is called.
 CONFIG_IMAGES = {"naive": "mutants/switch_each_exit.efi"}
+CONFIG_TITLES = {"naive": "stats=cycles, counting's registers switched at each exit"}
 # Of each further configuration: (experiment, item). They are of experiment config, with its name.
 CONFIG_ITEMS = (("exit", "cpuid"), ("msr", "wrmsr_evtsel"), ("a1", "m200000"), ("a1", "m100"))
 ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
@@ -209,7 +212,7 @@ def two_boot(column):
     boot = linux_boot(column, "nginx", "emulator", False)
     return dataclasses.replace(boot, name=f"two-{column}", title="Linux nginx, 2 processors",
                                cells={TWO: PAIR}, rename={"nginx": TWO}, cpus=2,
-                               memory=2 * boot.memory)
+                               memory=2 * boot.memory, knobs=(*boot.knobs, BOTH_PROCESSORS))
 
 
 def again(boots, times):
@@ -238,7 +241,7 @@ def config_boots(config, kind, quick):
         yield dataclasses.replace(
             boot, name=f"config-{name}-{boot.name.split('-')[0]}", config_name=name,
             efi=CONFIG_IMAGES.get(name, ""),
-            title=f"{row.options}, {boot.title}", cells={"config": items},
+            title=f"{CONFIG_TITLES.get(name, row.options)}, {boot.title}", cells={"config": items},
             append=boot.append.replace(HOST_MITIGATIONS, row.options).replace(",context_switch", "")
             if kvm else boot.append,
             config=boot.config if kvm else f"{boot.config} {row.options}".strip(),
@@ -283,9 +286,8 @@ def make(kind, names, quick=False, only=(), times=1):
     if kind == "emulator":
         boots += [events_boot(variant) for variant, what in VARIANTS.items()
                   if what[0] in names and not what[2]]
-    if only:
-        boots = [boot for boot in boots if any(word in boot.name for word in only)]
-    return list(again(boots, times))
+    return [boot for boot in again(boots, times)
+            if not only or any(word in boot.name for word in only)]
 
 
 NO_PEERS = "a KVM with a kernel of its own is booted in the emulator alone; on hardware the column " \

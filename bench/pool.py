@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # pool.py: the runs of what does not repeat, of one boot and of several, made one measurement each:
-# the median, with how many runs are behind it, the least and the 95th percentile.
+# the median, with how many runs are behind it, the least and the 95th percentile (of fewer than 20
+# runs that is the most). And whether two of them differ.
 import math
 
 # Whose work depends on when a packet comes: its counts differ from run to run.
@@ -8,6 +9,10 @@ NOT_REPEATED = ("nginx", "nginx_2")
 # What is summed over a boot's runs, or their largest, by the program itself: of several boots so, too.
 SUMS = ("requests", "duration", "samples", "throttled", "lost")
 LARGEST = ("latency_max",)
+# Counts of the ledger by reason and kind: a run that has none does not name them.
+COUNTED = ("exits:", "root_instructions:", "vmcs_accesses:")
+FEWEST = 5        # runs of which a difference is told
+CONNECTIONS = 16  # of wrk: so many requests are under way at a run's end, and are in its counts
 
 
 def base_item(item):
@@ -36,13 +41,47 @@ def joined(entries):
             if "p95" in first else percentile(values, 95)}
 
 
+def with_zeros(entries, runs):
+    """As many entries as there are runs, where one that is not there counts as 0."""
+    lacking = runs - len(entries)
+    if lacking > 0 and entries[0]["metric"].startswith(COUNTED):
+        return entries + [{**entries[0], "value": 0}] * lacking
+    return entries
+
+
 def pooled(measurements):
     """The same list with one entry for each item and metric of what does not repeat."""
     groups, out = {}, []
     for entry in measurements:
         if entry["experiment"] in NOT_REPEATED:
-            key = (entry["column"], entry["experiment"], base_item(entry["item"]), entry["metric"])
-            groups.setdefault(key, []).append(entry)
+            cell = (entry["column"], entry["experiment"], base_item(entry["item"]))
+            groups.setdefault(cell, {}).setdefault(entry["metric"], []).append(entry)
         else:
             out.append(entry)
-    return out + [joined(entries) for entries in groups.values()]
+    for metrics in groups.values():
+        runs = len(metrics.get("instructions", ()))
+        out += [joined(with_zeros(entries, runs)) for entries in metrics.values()]
+    return out
+
+
+def without_measured(skipped, measurements):
+    """What was skipped, less what another boot of the same has brought."""
+    measured = {(entry["column"], entry["experiment"], base_item(entry["item"]))
+                for entry in measurements if entry["experiment"] in NOT_REPEATED}
+    return [entry for entry in skipped
+            if (entry["column"], entry["experiment"], base_item(entry["item"])) not in measured]
+
+
+def batch(entry, requests):
+    """The part of one run that the requests under way at its end are, of all that it counted."""
+    return CONNECTIONS * entry["n"] / requests
+
+
+def differ(one, other, resolution):
+    """Whether two pooled measurements differ: each median lies outside the other's range, and they
+    are further apart than this part of them. None where the runs are too few to tell."""
+    if min(one["n"], other["n"]) < FEWEST:
+        return None
+    outside = all(not here["min"] <= there["value"] <= here["p95"]
+                  for here, there in ((one, other), (other, one)))
+    return outside and abs(one["value"] - other["value"]) > resolution * other["value"]

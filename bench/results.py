@@ -25,7 +25,8 @@ METRICS = {"instructions": ("instructions", "root_instructions", "nonroot_instru
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "a1_bare", "context_switch", "config",
-               "profile", "nginx", "nginx_2", "accuracy", "scenarios", "real", "ablation", "events", "machine")
+               "profile", "nginx", "nginx_2", "accuracy", "scenarios", "real", "ablation", "events",
+               "machine")
 # What may change from column to column of one machine, and then says which column had which.
 BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
 # Files of the same schema, written before these were recorded, do not have them.

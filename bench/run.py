@@ -63,9 +63,11 @@ def parse_arguments():
     for name in arguments.columns:
         if name not in results.COLUMNS:
             parser.error(f"unknown column '{name}', wanted some of {', '.join(results.COLUMNS)}")
-    for key, value in (("jobs", arguments.jobs), ("boots", arguments.boots)):
-        if value is not None and value < 1:
-            parser.error(f"--{key} {value}: wanted 1 or more")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs}: wanted 1 or more")
+    if arguments.boots != 1 and arguments.boots < pool.FEWEST:
+        parser.error(f"--boots {arguments.boots}: wanted 1, or {pool.FEWEST} or more: several boots "
+                     "have one run each")
     return arguments
 
 
@@ -92,10 +94,10 @@ def protect(arguments):
                               "or remove it")
 
 
-def took(run, quick, kind):
+def took(run, quick, kind, boots=1):
     """The line about the run's time, which says nothing of the figures."""
     text = f"took {run['seconds'] / 60:.1f} min"
-    if kind != "emulator" or not run["whole"] or run["processors"] < PROCESSORS:
+    if kind != "emulator" or not run["whole"] or run["processors"] < PROCESSORS or boots > 1:
         return text
     limit = QUICK_MINUTES if quick else MINUTES
     return f"{text}, wanted at most {limit}" + \
@@ -146,6 +148,7 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
             found["environment"]["kvm"] = environment.kvm_version(outcome.console)
         found["measurements"] += outcome.measurements
         found["skipped"] += outcome.skipped
+    found["skipped"] = pool.without_measured(found["skipped"], found["measurements"])
     found["measurements"] = pool.pooled(found["measurements"])
     found["environment"]["root_mitigations"] = environment.root_mitigations(
         [outcome.console for outcome in outcomes
@@ -190,7 +193,7 @@ def measure(arguments):
     found["run"] = {"seconds": round(time.monotonic() - begun, 1), "jobs": jobs,
                     "processors": len(os.sched_getaffinity(0)),
                     "whole": is_whole(arguments) and not interrupted}
-    say(f"bench: {took(found['run'], arguments.quick, kind)}")
+    say(f"bench: {took(found['run'], arguments.quick, kind, arguments.boots)}")
     bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]
     if bad:
         say(f"bench: {len(bad)} of {len(boots)} boots have errors: {', '.join(bad)}")

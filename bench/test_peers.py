@@ -7,6 +7,7 @@ import accuracy_tables
 import config_table
 import estimate
 import peer_table
+import plan
 import tables
 import test_report
 
@@ -55,15 +56,21 @@ class Peers(unittest.TestCase):
         self.assertEqual(row.cells[0].kind, "missing")
         self.assertIn("lacks this figure", table.notes[row.cells[0].note - 1])
 
-
-    def test_nginx_within_its_ranges_is_no_difference(self):
-        for least, most, reason in ((90, 110, peer_table.SAME), (99, 100, peer_table.AHEAD)):
+    def test_nginx_is_judged_by_its_runs(self):
+        for least, most, runs, requests, reason in (
+                (90, 110, 5, 80000, peer_table.SAME),   # a median within the other's range
+                (99, 101, 5, 80000, peer_table.AHEAD),
+                (99, 101, 5, 800, peer_table.SAME),     # a batch is a tenth of a run
+                (99, 101, 4, 80000, peer_table.FEW)):
             maker = test_report.emulator()
             for name, value in (("msr+nmi", 105), ("kvm-mediated", 100)):
                 maker.region(name, "nginx", "plain", 0, value)
+                maker.add(name, "nginx", "plain", "requests", requests, "count")
             for entry in maker.made["measurements"]:
-                if (entry["column"], entry["experiment"]) == ("kvm-mediated", "nginx"):
-                    entry.update(min=least, p95=most, n=3)
+                if entry["experiment"] == "nginx" and entry["metric"] == "instructions":
+                    ours = entry["column"] == "msr+nmi"
+                    entry.update(n=runs, **({"min": 104, "p95": 106} if ours else
+                                            {"min": least, "p95": most}))
             table = peer_table.peer_table(maker.machine())
             self.assertEqual(self.reason(table, "nginx, per request"), reason)
 
@@ -73,11 +80,11 @@ class Peers(unittest.TestCase):
             maker.add("msr+nmi", "config", item, "root_instructions", value, "instructions")
             maker.add("msr+nmi", "config", item, "instructions", value, "instructions")
         table = config_table.config_table(maker.machine())
-        rows = {row.label: [cell.text for cell in row.cells] for row in table.rows[:5]}
+        rows = {row.label: [cell.text for cell in row.cells] for row in table.rows[:6]}
         self.assertEqual(rows["msr+nmi"], [])
         self.assertEqual(rows["as in the tables"][0], "100")
         self.assertEqual(rows["apic=trap"], ["110", "-", "5,000", "-", "4"])
-        self.assertEqual(rows[config_table.LABELS["naive"]], ["-"] * 5)
+        self.assertEqual(rows[plan.CONFIG_TITLES["naive"]], ["-"] * 5)
         self.assertEqual(rows["mitigations=auto"], ["-"] * 5)
 
 

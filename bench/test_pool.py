@@ -41,10 +41,41 @@ class Pool(unittest.TestCase):
         self.assertEqual(one([entry(5)]), entry(5))
 
     def test_others_are_left_alone(self):
-        apart = [entry(1), entry(2, "profiled"), entry(3, column="native"), entry(4, metric="exits")]
+        apart = [entry(1), entry(4, metric="exits"), entry(2, "profiled"), entry(3, column="native")]
         self.assertEqual(pool.pooled(apart), apart)
         repeats = [{**entry(1, f"a.{number}"), "experiment": "accuracy"} for number in (1, 2)]
         self.assertEqual(pool.pooled(repeats), repeats)
+
+
+    def test_a_run_without_an_exit_counts_as_none(self):
+        runs = [entry(1), entry(2, "plain.2"), entry(3, "plain.3"),
+                entry(6, "plain.2", "exits:CPUID"), entry(9, "plain.2", "rate")]
+        found = {made["metric"]: made for made in pool.pooled(runs)}
+        self.assertEqual((found["exits:CPUID"]["value"], found["exits:CPUID"]["n"]), (0, 3))
+        self.assertEqual((found["rate"]["value"], found["rate"]["n"]), (9, 1))
+
+    def test_what_one_boot_brought_is_not_skipped(self):
+        skipped = [{"column": "msr", "experiment": name, "item": item, "why": "it hung"}
+                   for name, item in (("nginx", "plain"), ("nginx", "profiled"), ("a1", "plain"))]
+        self.assertEqual(pool.without_measured(skipped, [entry(1, "plain.2")]), skipped[1:])
+
+
+class Differences(unittest.TestCase):
+    def differ(self, ours, theirs, runs=5, resolution=0.01):
+        return pool.differ(*({"value": value, "min": least, "p95": most, "n": runs}
+                             for least, value, most in (ours, theirs)), resolution)
+
+    def test_medians_outside_the_ranges(self):
+        self.assertTrue(self.differ((90, 100, 110), (105, 120, 130)))
+        self.assertFalse(self.differ((90, 100, 125), (105, 120, 130)))
+        self.assertFalse(self.differ((90, 100, 110), (99, 120, 130)))
+
+    def test_less_than_a_batch_is_no_difference(self):
+        self.assertFalse(self.differ((100, 100, 100), (101, 101, 101), resolution=0.02))
+        self.assertEqual(pool.batch({"n": 5}, 8000), 0.01)
+
+    def test_few_runs_tell_nothing(self):
+        self.assertIsNone(self.differ((90, 100, 110), (190, 200, 210), runs=4))
 
 
 class Boots(unittest.TestCase):
@@ -61,8 +92,14 @@ class Boots(unittest.TestCase):
         self.assertEqual(len([name for name in names if name.startswith("two-")]), 6)
         self.assertEqual(len([name for name in names if name.startswith("a1-native")]), 2)
 
+    def test_one_of_several_boots_can_be_had(self):
+        boots = plan.make("emulator", ("native",), only=("nginx-native-2",), times=5)
+        self.assertEqual([boot.name for boot in boots], ["nginx-native-2"])
+
     def test_two_processors_are_not_kvms_nor_quick(self):
         boots = plan.make("emulator", ("native", "kvm", "kvm-new"))
+        self.assertEqual([boot.knobs for boot in boots if plan.TWO in boot.cells],
+                         [(plan.HYPERVISOR_BIT, plan.BOTH_PROCESSORS)])
         self.assertEqual([boot.column for boot in boots if plan.TWO in boot.cells], ["native"])
         self.assertFalse([boot for boot in plan.make("emulator", ("native",), quick=True)
                           if plan.TWO in boot.cells])

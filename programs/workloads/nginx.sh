@@ -102,6 +102,7 @@ report() { # report ITEM REGION: what all runs did, and each run's region
             "region=$(($2 + 2 * number)) ops=$requests"
         number=$((number + 1))
     done < "/tmp/$1.requests"
+    [ "$number" -eq "$runs" ] || give_up "$1 has $number runs, wanted $runs"
 }
 
 region_of() { # region_of FIRST: of this run
@@ -147,7 +148,7 @@ worker=$(awk -v parent="$server" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2
 for _ in $(seq $warm_up_requests); do
     wget -q -O /dev/null http://127.0.0.1/ || give_up "nginx does not answer any more"
 done
-usleep "$delay"
+usleep "$delay" || give_up "usleep $delay failed"
 run=0
 # By turns, so that what changes slowly, such as the processor's frequency, changes for both.
 while [ "$run" -lt "$runs" ]; do
