@@ -192,6 +192,8 @@ struct cpu {
     uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/exit/cr.c */
     uint64_t cr4_refused;       /* bits that stay 0 for the guest, see CR4_HIDDEN */
     uint8_t cpuid_count;        /* filters in use */
+    uint8_t cpuid_highest;      /* place of the highest basic leaf's */
+    uint32_t cpuid_extended;    /* the highest extended leaf */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     struct cpuid_filter *cpuid_filters;
     /* Of each leaf and subleaf; a leaf's take a power of two, so that finding one takes a shift. */

@@ -32,6 +32,7 @@ constexpr uint64_t INFO_VALID = INFO_CYCLES_MAX | uint64_t{0xff} << INFO_BR_TYPE
 constexpr uint32_t LEAF_EXTENDED_FEATURES = 7;
 constexpr uint32_t FEATURES_EDX_ARCH_LBR = 1u << 19;
 constexpr uint32_t LEAF_ARCH_LBR = 0x1c;
+constexpr uint32_t LEAF_EXTENDED = 0x80000000;  // from here on they are not basic ones
 // EAX: a bit for each depth of 8, 16, 24, ... records.
 constexpr unsigned DEPTH_STEP = 8;
 constexpr uint32_t DEPTHS = 1u << 0 | 1u << 1 | 1u << 3;
@@ -191,6 +192,7 @@ void arch_lbr_cpuid(uint32_t own, uint32_t leaf, uint32_t subleaf, CpuidResult *
         *result = CpuidResult();
     if (leaf == LEAF_EXTENDED_FEATURES && subleaf == 0)
         result->edx |= FEATURES_EDX_ARCH_LBR;
-    if (leaf == LEAF_ARCH_LBR)
+    // The highest one that there is now: it answers for those past it, too.
+    if (leaf == LEAF_ARCH_LBR || (own < LEAF_ARCH_LBR && leaf > LEAF_ARCH_LBR && leaf < LEAF_EXTENDED))
         *result = {DEPTHS, ALL_THREE, ALL_THREE, 0};
 }

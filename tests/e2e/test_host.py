@@ -278,7 +278,7 @@ def test_arch_lbr(lab):
     found, seen = row(boot, "lbr", "lbr"), row(boot, "hidden", "lbr:hidden")
     assert found["arch"] == 1 and results(boot)["lbr"], f"{found}; {kernel.notes(boot)}"
     assert exit_count(boot.region(REGION_LBR)) == 64, boot.region(REGION_LBR)["exits"]
-    assert seen["cpuid"] == 1 and seen["accesses"] > 0 and not results(boot)["lbr:hidden"], seen
+    assert seen["cpuid"] == seen["past"] == 1 and seen["accesses"] > 0 and not results(boot)["lbr:hidden"], seen
 
 
 def test_arch_lbr_intercept(lab):
@@ -313,7 +313,7 @@ def test_arch_lbr_hidden(lab, missing):
     boot = run(lab, f"host-arch-lbr-no-{missing}",
                Plan(ARCH_LBR, f"hide_control {control}").add("lbr:hidden"), entry=entry)
     found = row(boot, "hidden", "lbr:hidden")
-    assert results(boot)["lbr:hidden"] and found["cpuid"] == found["accesses"] == 0, found
+    assert results(boot)["lbr:hidden"] and found["cpuid"] == found["past"] == found["accesses"] == 0, found
 
 
 # PEBS is there (MISC_ENABLE, DS), and not isolated: Skylake-SP's steppings are, up to 7 and 11.

@@ -12,7 +12,7 @@
 #include "vmx/capability.h"
 #include "hypercall.h"
 
-/* Leaf 80000001H has the last place of the table; leaves past the one before have no filter. */
+/* Leaf 80000001H has the last place of the table; basic leaves past the one before have no filter. */
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
 #define LEAVES_WITH_PLACE (CPUID_LEAVES - 1)
 #define ANY_SUBLEAF ~0u
@@ -139,6 +139,18 @@ void cpuid_follow_cr4(struct cpu *cpu)
     filter_of(cpu, 7, 0)->add_ecx = ospke;
 }
 
+/* Past the highest leaf the processor gives the data of the highest basic one. */
+static void hide_past_the_highest(struct cpu *cpu)
+{
+    uint32_t basic = cpuid(0, 0).eax;
+
+    cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax;
+    cpu->cpuid_highest = basic < LEAVES_WITH_PLACE ? (uint8_t)basic : 0; /* leaf 0 has no filter */
+    for (uint64_t place = basic + 1ull; place < LEAVES_WITH_PLACE; place++)
+        for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
+            *filter_at(cpu, place, r) = *filter_at(cpu, basic, r);
+}
+
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
 {
     const struct options *o = &cpu->boot->options;
@@ -164,6 +176,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
         }
     }
     cpuid_follow_cr4(cpu);
+    hide_past_the_highest(cpu);
     return true;
 }
 
@@ -219,8 +232,11 @@ void exit_cpuid(struct cpu *cpu)
         answer(cpu, r.eax, r.ebx, r.ecx, r.edx, cpu->cpuid_filters);
     } else if (leaf == CPUID_LEAF_EXTENDED_1) {
         answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, PLACE_EXTENDED_1, subleaf));
-    } else {
+    } else if (leaf - CPUID_LEAF_EXTENDED_HIGHEST <=
+               cpu->cpuid_extended - CPUID_LEAF_EXTENDED_HIGHEST) {
         answer_filtered(cpu, leaf, subleaf, cpu->cpuid_filters);
+    } else {
+        answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, cpu->cpuid_highest, subleaf));
     }
     skip_instruction(cpu);
 }

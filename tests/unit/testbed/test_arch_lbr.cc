@@ -119,6 +119,14 @@ TEST(cpuid_shows_leaf_1ch)
     CHECK_EQUAL(result.edx, 1u << 19 | 1u);
     arch_lbr_cpuid(0x16, 0x1c, 0, &result);
     CHECK_EQUAL(result.eax, 0xbu);
+    for (uint32_t past : {0x1du, 0x40u, 0x7fffffffu}) {
+        result = {};
+        arch_lbr_cpuid(0x16, past, 0, &result);
+        CHECK_EQUAL(result.eax, 0xbu);
+    }
+    result = {};
+    arch_lbr_cpuid(0x16, 0x80000001, 0, &result);
+    CHECK_EQUAL(result.eax, 0u);
 }
 
 }  // namespace
