@@ -171,7 +171,7 @@ def nginx_table(machine, key, title, item, figures):
             block_ratio(table, values, theirs, names)
     for metric in ("requests", "samples"):
         if any(machine.value(name, "nginx", item, metric) is not None for name in COLUMNS):
-            count_row(table, machine, metric, "nginx", item, (metric,), names)
+            count_row(table, machine, f"{metric}, all runs", "nginx", item, (metric,), names)
     if machine.exact:
         table.reading.append(EMULATED_TIME)
     pad_rows(table)
