@@ -3,14 +3,8 @@
 # peer_costs.py: the table of what operations cost under other hypervisors than KVM, beside PMUvisor, of
 # what boots of one kernel with one set of programs have left (tests/e2e/test_peers.py makes them):
 # consoles and ledgers peers-COLUMN of a folder. Usage: peer_costs.py [DIR]   default: build/e2e
-import json
-import os
-import sys
-
+import costs
 import lines
-import nested_costs
-import textpage
-from cells import Cell, Row, Table, number
 
 PREFIX = "peers-"
 COLUMNS = {"native": "native", "msr+nmi": "msr+nmi", "xen": "Xen, spec-ctrl=no",
@@ -38,19 +32,20 @@ ROWS = (("CPUID", "exit", "cpuid", None),
 # An exit that takes so many times the shortest had an interrupt of the hypervisor's in it.
 INTERRUPTED = 2
 METRICS = (("root_instructions", "root"), ("nonroot_instructions", "guest"), ("exits", "exits"))
+READING = ("root: instructions in VMX root mode; guest: all others; exits: VM exits. The same kernel and "
+           "programs in all columns, one processor; Xen's guest is its PVH dom0. An operation that is one "
+           "exit is without interrupts of the hypervisor's; of the last three rows timers are a part. In "
+           "the emulator; no cycles.")
 
 
 def one_exit(folder, column):
     """{(experiment, item): root instructions of one exit}, for the items with one exit of one reason
     for each operation: the mean, without the longest where something interrupted the hypervisor."""
-    name = os.path.join(folder, PREFIX + column)
-    with open(f"{name}.console", encoding="utf-8", errors="replace") as source:
-        found, _ = lines.parse(source.read().replace("\r", ""))
-    with open(f"{name}.json", encoding="utf-8") as source:
-        regions = json.load(source)["regions"]
+    console, ledger = costs.left(folder, PREFIX, column)
+    found, _ = lines.parse(console)
     out = {}
     for line in found:
-        exits = [] if line.region is None else list(regions[str(line.region)]["exits"].values())
+        exits = [] if line.region is None else list(ledger["regions"][str(line.region)]["exits"].values())
         if len(exits) == 1 and exits[0]["count"] == line.ops:
             root = exits[0]["root_instructions"]
             total, count = root["sum"], root["samples"]
@@ -60,56 +55,23 @@ def one_exit(folder, column):
     return out
 
 
-def cost(found, experiment, item, less, single):
-    """{metric: value of one operation}; None: not measured. `single`: what one_exit() gives."""
-    values = found.get((experiment, item))
-    if values is None or "root_instructions" not in values:
-        return None
-    if less is None:
-        costs = {metric: values[metric] for metric, _ in METRICS}
-        if (experiment, item) in single:
-            costs["root_instructions"] = single[experiment, item]
-        return costs
-    base, count = found[experiment, less[0]], less[1](found)
-    return {metric: (values[metric] - base[metric]) / count for metric, _ in METRICS}
-
-
 def table(folder):
     """The table of the boots that are there; without heads where there is none. ValueError: a line
     or a ledger that is not understood."""
-    boots = {column: nested_costs.read(folder, column, PREFIX) for column in COLUMNS}
-    there = {column: boot for column, boot in boots.items() if boot is not None}
+    boots = {column: costs.measured(folder, PREFIX, column) for column in COLUMNS}
+    there = {column: head for column, head in COLUMNS.items() if boots[column]}
     single = {column: one_exit(folder, column) for column in there}
-    made = Table("peers", "Other hypervisors: what one operation of the guest costs", "count",
-                 [head for _ in there for _, head in METRICS],
-                 [(COLUMNS[column], len(METRICS)) for column in there],
-                 reading=["root: instructions in VMX root mode; guest: all others; exits: VM exits. "
-                          "The same kernel and programs in all columns, one processor; Xen's guest "
-                          "is its PVH dom0. An operation that is one exit is without interrupts of "
-                          "the hypervisor's; of the last three rows timers are a part. In the emulator; no cycles."])
-    for label, experiment, item, less in ROWS:
-        cells = []
-        for column, found in there.items():
-            costs = cost(found, experiment, item, less, single[column])
-            for metric, _ in METRICS:
-                cells.append(Cell("-", "missing") if costs is None
-                             else Cell(number(round(costs[metric], 1))))
-        made.rows.append(Row(label, cells))
-    return made
 
+    def cost(column, experiment, item, less):
+        found = costs.of_operation(boots[column], experiment, item, less, METRICS)
+        if found is not None and less is None:
+            found["root_instructions"] = single[column].get((experiment, item),
+                                                            found["root_instructions"])
+        return found
 
-def main():
-    folder = sys.argv[1] if len(sys.argv) > 1 else \
-        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "e2e")
-    try:
-        made = table(folder)
-    except ValueError as trouble:  # a ledger that a boot has not written yet is one
-        sys.exit(f"bench/peer_costs.py: {folder}: found {trouble}, wanted consoles and ledgers of "
-                 "boots that ended; make them again: FULL=1 make e2e T=peers/")
-    if not made.heads:
-        sys.exit(f"bench/peer_costs.py: no {PREFIX}* in {folder}; make them: FULL=1 make e2e T=peers/")
-    print("\n".join(textpage.lines_of(made)))
+    return costs.table("peers", "Other hypervisors: what one operation of the guest costs", READING,
+                       there, ROWS, METRICS, cost)
 
 
 if __name__ == "__main__":
-    main()
+    costs.main(table, "bench/peer_costs.py", PREFIX, "FULL=1 make e2e T=peers/")
