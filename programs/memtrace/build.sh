@@ -8,23 +8,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 out=$top/build/memtrace-tool
 flow=$top/programs/trace
-cc=${CC:-gcc}
+# shellcheck source=programs/static.sh
+. "$top/programs/static.sh"
 
-mkdir -p "$out"
-# Whole or not at all: two boots may be made at once.
-new=$(mktemp "$out/.new.XXXXXX")
-trap 'rm -f "$new"' EXIT
-compile() { # compile PROGRAM SOURCE...
-    local program=$out/$1
-    shift
-    "$cc" -std=gnu11 -O2 -Wall -Wextra -Werror -static -I "$here" -I "$flow" -I "$flow/demo" \
-        -I "$top/include" -I "$top/programs/measure" -o "$new" "$@"
-    chmod 755 "$new"
-    mv "$new" "$program"
-    echo "$program"
-}
-compile memtrace "$here"/*.c "$flow"/{hypervisor,ring_reader,trace_file}.c
-compile memdemo "$here"/demo/main.c "$flow"/demo/{hand_over,print_file}.c "$flow"/hypervisor.c
-compile matrix "$here"/demo/matrix.c
+shared=(-I "$flow" -I "$flow/demo" -I "$top/programs/measure")
+compile memtrace "${shared[@]}" "$here"/*.c "$flow"/{hypervisor,ring_reader,trace_file}.c
+compile memdemo "${shared[@]}" "$here"/demo/main.c "$flow"/demo/{hand_over,print_file}.c \
+    "$flow"/hypervisor.c
+compile matrix "${shared[@]}" "$here"/demo/matrix.c
 install -m 755 "$here/demo/memstores.sh" "$out/memstores"
 echo "$out/memstores"

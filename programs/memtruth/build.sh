@@ -7,13 +7,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 out=$top/build/memtruth
-cc=${CC:-gcc}
+# shellcheck source=programs/static.sh
+. "$top/programs/static.sh"
 
-mkdir -p "$out"
-# Whole or not at all: two boots may be made at once.
-new=$(mktemp "$out/.new.XXXXXX")
-trap 'rm -f "$new"' EXIT
-"$cc" -std=gnu11 -O2 -Wall -Wextra -Werror -static -I "$here" -I "$top/include" \
-    -o "$new" "$here"/*.c
-mv "$new" "$out/memtruth"
-echo "$out/memtruth"
+compile memtruth "$here"/*.c

@@ -7,20 +7,9 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 out=$top/build/trace-tool
-cc=${CC:-gcc}
+# shellcheck source=programs/static.sh
+. "$top/programs/static.sh"
 
-mkdir -p "$out"
-# Whole or not at all: two boots may be made at once.
-new=$(mktemp "$out/.new.XXXXXX")
-trap 'rm -f "$new"' EXIT
-compile() { # compile PROGRAM SOURCE...
-    local program=$out/$1
-    shift
-    "$cc" -std=gnu11 -O2 -Wall -Wextra -Werror -static -I "$here" -I "$top/include" \
-        -I "$top/programs/measure" -o "$new" "$@"
-    chmod 755 "$new"
-    mv "$new" "$program"
-    echo "$program"
-}
-compile flowtrace "$here"/*.c
-compile flowdemo "$here"/demo/*.c "$here/hypervisor.c"
+measure=(-I "$top/programs/measure")
+compile flowtrace "${measure[@]}" "$here"/*.c
+compile flowdemo "${measure[@]}" "$here"/demo/*.c "$here/hypervisor.c"
