@@ -12,7 +12,7 @@ program=$out/accuracy
 measure=$top/programs/measure
 
 mkdir -p "$out"
-if [ -e "$program" ] && [ -z "$(find "$here" "$measure" -newer "$program" -type f)" ]; then
+if [ -e "$program" ] && [ -z "$(find "$here" "$measure" "$top"/programs/command_line.* -newer "$program" -type f)" ]; then
     echo "$program"
     exit 0
 fi
@@ -21,6 +21,6 @@ object=$(mktemp "$out/.measured.XXXXXX")
 trap 'rm -f "$object" "$object.new"' EXIT
 nasm -f elf64 -Werror -o "$object" "$here/measured.asm"
 "$cc" -std=gnu11 -O2 -fno-builtin -Wall -Wextra -Werror -static -pthread -s \
-    -o "$object.new" "$here"/*.c "$measure/statistics.c" "$object"
+    -o "$object.new" "$here"/*.c "$top/programs/command_line.c" "$measure/statistics.c" "$object"
 mv "$object.new" "$program"
 echo "$program"

@@ -9,6 +9,7 @@
  */
 #include "accuracy.h"
 
+#include "../command_line.h"
 #include "../measure/statistics.h"
 
 #include <stdarg.h>
@@ -22,9 +23,9 @@
 #define MIB_DEFAULT 64u
 #define NUMBER_MAX 1000000u
 #define WORDS 3u
-#define WORD "pmv.accuracy="
+#define WORD "pmv.accuracy"
 #define SCENARIOS "scenarios" /* the program's name for the other experiment */
-#define COMMAND_LINE_MAX 4096
+#define WORD_MAX 64
 #define MIB_SHIFT 20
 
 #define MEDIAN 50u
@@ -85,27 +86,6 @@ void print_values(const char *item, const char *metric, uint64_t *values, unsign
            (unsigned long long)nearest_rank(values, count, P95));
 }
 
-/* The value of the kernel command line's last word WORD, or NULL. */
-static char *command_line_word(void)
-{
-    static char line[COMMAND_LINE_MAX];
-    FILE *file = fopen("/proc/cmdline", "r");
-    char *rest = NULL, *found = NULL;
-
-    if (file == NULL) {
-        return NULL;
-    }
-    if (fgets(line, sizeof(line), file) != NULL) {
-        for (char *w = strtok_r(line, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest)) {
-            if (strncmp(w, WORD, strlen(WORD)) == 0) {
-                found = w + strlen(WORD);
-            }
-        }
-    }
-    fclose(file);
-    return found;
-}
-
 static bool read_options(const char *text, struct options *options)
 {
     unsigned long word[WORDS] = {PASSES_DEFAULT, SCALE_DEFAULT, MIB_DEFAULT};
@@ -129,6 +109,7 @@ static bool read_options(const char *text, struct options *options)
 int main(int argc, char **argv)
 {
     struct options options;
+    char word[WORD_MAX];
     const char *name = strrchr(argv[0], '/');
     bool of_scenarios = strcmp(name == NULL ? argv[0] : name + 1, SCENARIOS) == 0;
 
@@ -136,7 +117,8 @@ int main(int argc, char **argv)
     if (of_scenarios) {
         experiment = SCENARIOS;
     }
-    if (!read_options(argc > 1 ? argv[1] : command_line_word(), &options)) {
+    command_line_word(WORD, "", word, sizeof(word));
+    if (!read_options(argc > 1 ? argv[1] : word[0] != '\0' ? word : NULL, &options)) {
         return 1;
     }
     if (!threads_stay_here() || !counters_stop_watchdog()) {

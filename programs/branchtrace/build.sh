@@ -9,10 +9,11 @@ top=$(cd "$here/../.." && pwd)
 out=$top/build/branchtrace
 cc=${CC:-gcc}
 programs=("$out/branchtrace" "$out/branchfuzz")
+shared=$top/programs/command_line.c
 
 mkdir -p "$out"
 if [ -e "${programs[0]}" ] && [ -e "${programs[1]}" ] &&
-    [ -z "$(find "$here" "$top/programs/measure/region.h" -newer "${programs[0]}" -type f)" ]; then
+    [ -z "$(find "$here" "$top"/programs/{measure/region.h,command_line.*} -newer "${programs[0]}" -type f)" ]; then
     printf '%s\n' "${programs[@]}"
     exit 0
 fi
@@ -29,5 +30,5 @@ compile() { # compile PROGRAM SOURCE...
     mv "$object.new" "$program"
     echo "$program"
 }
-compile "${programs[1]}" "$here"/{list,output,trace}.c "$here"/fuzz/*.c
-compile "${programs[0]}" "$here"/*.c
+compile "${programs[1]}" "$here"/{list,output,trace}.c "$here"/fuzz/*.c "$shared"
+compile "${programs[0]}" "$here"/*.c "$shared"

@@ -9,6 +9,7 @@
 #include "trace.h"
 #include "work.h"
 
+#include "../command_line.h"
 #include "../measure/region.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORD "pmv.branchtrace="
-#define COMMAND_LINE_MAX 4096
+#define WORD "pmv.branchtrace"
+#define WORD_MAX 1024
 #define ARGUMENTS_MAX 32
 #define PERIOD_DEFAULT 32u
 #define REGION_DEFAULT 3100u
@@ -228,19 +229,13 @@ static int run(int argc, char **argv)
 /* Runs what the kernel command line says. */
 static int run_job(char *program)
 {
-    static char line[COMMAND_LINE_MAX];
-    FILE *file = fopen("/proc/cmdline", "r");
-    char *word = NULL, *rest = NULL, *inner = NULL;
+    char word[WORD_MAX], *rest = NULL, *inner = NULL;
     int worst = 0;
 
-    if (file != NULL) {
-        word = fgets(line, sizeof(line), file) != NULL ? strstr(line, WORD) : NULL;
-        fclose(file);
+    command_line_word(WORD, "", word, sizeof(word));
+    if (word[0] == '\0') {
+        return complain("no arguments, and the kernel command line has no " WORD "=") ? 0 : 2;
     }
-    if (word == NULL) {
-        return complain("no arguments, and the kernel command line has no " WORD) ? 0 : 2;
-    }
-    word = strtok_r(word + strlen(WORD), " \n", &rest);
     for (char *one = strtok_r(word, "/", &rest); one != NULL; one = strtok_r(NULL, "/", &rest)) {
         char *argv[ARGUMENTS_MAX] = {program};
         int argc = 1, status;

@@ -10,4 +10,4 @@ out=$top/build/memtruth
 # shellcheck source=programs/static.sh
 . "$top/programs/static.sh"
 
-compile memtruth "$here"/*.c
+compile memtruth -I "$top/programs" "$here"/*.c "$top/programs/command_line.c"

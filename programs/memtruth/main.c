@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command_line.h"
 #include "hypercall.h"
 #include "load.h"
 #include "trace_ring.h"
@@ -48,26 +49,6 @@ static int64_t memtrace(uint64_t mode, uint64_t first, uint64_t bytes, uint64_t 
     return result;
 }
 
-static const char *word(const char *name, const char *otherwise)
-{
-    static char line[4096], value[WORD_MAX];
-    char key[WORD_MAX];
-    FILE *file = fopen("/proc/cmdline", "r");
-    const char *found = NULL;
-
-    snprintf(key, sizeof(key), " %s=", name);
-    if (file != NULL) {
-        if (fgets(line, sizeof(line), file) != NULL)
-            found = strstr(line, key);
-        fclose(file);
-    }
-    if (found == NULL)
-        return otherwise;
-    snprintf(value, sizeof(value), "%.*s", (int)strcspn(found + strlen(key), " \n"),
-             found + strlen(key));
-    return value;
-}
-
 static int worker(int processor, uint64_t mode, bool user, int rounds, bool samples)
 {
     cpu_set_t set;
@@ -93,13 +74,16 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], LOAD_CHILD) == 0)
         return 0;
-    const char *name = word("pmv.mem.mode", "writes");
+    char name[WORD_MAX], range[WORD_MAX], rounds_word[WORD_MAX], samples_word[WORD_MAX];
+    command_line_word("pmv.mem.mode", "writes", name, sizeof(name));
+    command_line_word("pmv.mem.rounds", "1", rounds_word, sizeof(rounds_word));
+    command_line_word("pmv.mem.samples", "1", samples_word, sizeof(samples_word));
+    command_line_word("pmv.mem.range", "all", range, sizeof(range));
     uint64_t mode = strcmp(name, "all") == 0     ? MEMTRACE_ALL
                     : strcmp(name, "reads") == 0 ? MEMTRACE_READS
                                                  : MEMTRACE_WRITES;
-    int rounds = atoi(word("pmv.mem.rounds", "1"));
-    bool samples = atoi(word("pmv.mem.samples", "1")) != 0;
-    bool user = strcmp(word("pmv.mem.range", "all"), "user") == 0;
+    int rounds = atoi(rounds_word);
+    bool samples = atoi(samples_word) != 0, user = strcmp(range, "user") == 0;
     int processors = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0, status;
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

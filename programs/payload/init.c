@@ -99,24 +99,6 @@ static void open_console(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-void command_line_word(const char *key, const char *fallback, char *value, size_t size)
-{
-    const char *given = getenv(key);
-    char *text = read_text("/proc/cmdline");
-    size_t length = strlen(key);
-    char *rest = NULL;
-
-    snprintf(value, size, "%s", given != NULL ? given : fallback);
-    if (text == NULL || given != NULL) {
-        return;
-    }
-    for (char *w = strtok_r(text, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest)) {
-        if (strncmp(w, key, length) == 0 && w[length] == '=') {
-            snprintf(value, size, "%s", w + length + 1);
-        }
-    }
-}
-
 /* A job that is a program of the image's. -1: there is none. */
 static int run_program(const char *name)
 {

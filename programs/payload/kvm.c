@@ -136,7 +136,7 @@ static int launch_linux(const char *jobs, char *seconds)
                                "--timeout", seconds, NULL};
 
     command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
-    const char *line = read_text("/proc/cmdline"); /* behind it: its text is read to the same place */
+    const char *line = read_text("/proc/cmdline");
     if (line == NULL) {
         line = "";
     }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../command_line.h"
 #include "../measure/region.h"
 
 /* Regions of the emulator's ledger. The marker costs nothing on hardware (see region_mark). */
@@ -107,10 +108,6 @@ int job_pair(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
-
-/* The value of key in the environment, else of the last "key=value" word of the kernel command
- * line, else fallback. */
-void command_line_word(const char *key, const char *fallback, char *value, size_t size);
 
 /* Lifts perf's limits on the rate of samples and on the time that PMIs may take, either of which
  * would throttle an event of a short period, and stops the NMI watchdog, whose PMIs would count as

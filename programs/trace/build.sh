@@ -12,4 +12,5 @@ out=$top/build/trace-tool
 
 measure=(-I "$top/programs/measure")
 compile flowtrace "${measure[@]}" "$here"/*.c
-compile flowdemo "${measure[@]}" "$here"/demo/*.c "$here/hypervisor.c"
+compile flowdemo "${measure[@]}" -I "$top/programs" "$here"/demo/*.c "$here/hypervisor.c" \
+    "$top/programs/command_line.c"

@@ -10,6 +10,7 @@
 #include "output.h"
 #include "trace.h"
 
+#include "../../command_line.h"
 #include "../../measure/region.h"
 
 #include <stdio.h>
@@ -17,9 +18,9 @@
 #include <string.h>
 
 #define REGION 3200u
-#define WORD "pmv.branchfuzz="
-#define COMMAND_LINE_MAX 4096
-#define LIMIT_DEFAULT 20000u
+#define WORD "pmv.branchfuzz"
+#define WORD_MAX 32
+#define LIMIT_DEFAULT "20000"
 #define LIMIT_MAX 1000000u
 #define SEED_DEFAULT 20240601ull
 #define PERIOD 32u
@@ -145,29 +146,19 @@ static bool one_target(struct tracer *tracer, unsigned number, uint64_t seed, un
     return true;
 }
 
-static unsigned long limit_of_command_line(void)
-{
-    static char line[COMMAND_LINE_MAX];
-    FILE *file = fopen("/proc/cmdline", "r");
-    char *word = NULL;
-
-    if (file != NULL) {
-        word = fgets(line, sizeof(line), file) != NULL ? strstr(line, WORD) : NULL;
-        fclose(file);
-    }
-    return word == NULL ? LIMIT_DEFAULT : strtoul(word + strlen(WORD), NULL, 10);
-}
-
 int main(int argc, char **argv)
 {
     static const struct branchtrace_setup setup = {
         .flags = BRANCHTRACE_USER, .period = PERIOD, .records = RECORDS, .readouts = READOUTS};
-    unsigned long limit = argc > 1 ? strtoul(argv[1], NULL, 10) : limit_of_command_line();
+    char word[WORD_MAX];
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : SEED_DEFAULT;
     struct tracer tracer;
+    unsigned long limit;
     bool done;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    command_line_word(WORD, LIMIT_DEFAULT, word, sizeof(word));
+    limit = strtoul(argc > 1 ? argv[1] : word, NULL, 10);
     if (limit == 0 || limit > LIMIT_MAX || seed == 0) {
         return complain("found limit %lu and seed %llu, wanted 1 to %u, and not 0", limit,
                         (unsigned long long)seed, LIMIT_MAX) ? 0 : 2;

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command_line.h"
 #include "hand_over.h"
 #include "print_file.h"
 
@@ -21,20 +22,6 @@
 #define PROGRAM "/jobs/matrix"
 #define TRACE_FILE "/tmp.ptrace"
 #define WORDS_MAX 32
-
-static void word(const char *key, char *value, size_t size)
-{
-    char line[4096] = "", *rest = NULL;
-    FILE *file = fopen("/proc/cmdline", "re");
-
-    if (file == NULL || fgets(line, sizeof(line), file) == NULL)
-        line[0] = '\0';
-    if (file != NULL)
-        fclose(file);
-    for (char *w = strtok_r(line, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest))
-        if (strncmp(w, key, strlen(key)) == 0 && w[strlen(key)] == '=')
-            snprintf(value, size, "%s", w + strlen(key) + 1);
-}
 
 static int run(char *wanted)
 {
@@ -61,8 +48,8 @@ int main(void)
 {
     char wanted[512] = "--writes", print[8] = "0";
 
-    word("pmv.memtrace", wanted, sizeof(wanted));
-    word("pmv.print", print, sizeof(print));
+    command_line_word("pmv.memtrace", "", wanted, sizeof(wanted));
+    command_line_word("pmv.print", "", print, sizeof(print));
     int status = run(wanted);
     printf("memdemo: memtrace=%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
     fflush(stdout);

@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command_line.h"
 #include "hand_over.h"
 #include "hypercall.h"
 #include "hypervisor.h"
@@ -48,20 +49,6 @@ static int fail(const char *what)
 {
     printf("flowdemo: error=\"%s: %s\"\n", what, strerror(errno));
     return 1;
-}
-
-static void word(const char *key, char *value, size_t size)
-{
-    char line[4096] = "", *rest = NULL;
-    FILE *file = fopen("/proc/cmdline", "re");
-
-    if (file == NULL || fgets(line, sizeof(line), file) == NULL)
-        line[0] = '\0';
-    if (file != NULL)
-        fclose(file);
-    for (char *w = strtok_r(line, " \n", &rest); w != NULL; w = strtok_r(NULL, " \n", &rest))
-        if (strncmp(w, key, strlen(key)) == 0 && w[strlen(key)] == '=')
-            snprintf(value, size, "%s", w + strlen(key) + 1);
 }
 
 static void pin(int processor)
@@ -163,7 +150,7 @@ static void make_exits(void)
     char exits[16] = "0";
     unsigned eax, ebx, ecx, edx;
 
-    word("pmv.exits", exits, sizeof(exits));
+    command_line_word("pmv.exits", "", exits, sizeof(exits));
     long count = strtol(exits, NULL, 10);
     if (count == 0)
         return;
@@ -268,7 +255,7 @@ int main(int argc, char **argv)
         return play(argv[0], atoi(argv[1]));
     if (argc > 1)
         return load();
-    word("pmv.level", level, sizeof(level));
+    command_line_word("pmv.level", "", level, sizeof(level));
     char *const record[] = {TOOL,       "record", TRACE_FILE, "--level",
                             level,      "--",     argv[0],    "load", NULL};
     if (look_at_ring() != 0)
@@ -278,7 +265,7 @@ int main(int argc, char **argv)
     printf("flowdemo: record=%d\n", recorded);
     if (recorded != 0)
         return 1;
-    word("pmv.print", print, sizeof(print));
+    command_line_word("pmv.print", "", print, sizeof(print));
     if (strcmp(print, "1") == 0)
         return !(print_file("ptrace", TRACE_FILE) && print_file("names", NAMES_FILE));
     return !(hand_over_file("ptrace", TRACE_FILE) && hand_over_file("names", NAMES_FILE));
