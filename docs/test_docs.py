@@ -2,6 +2,7 @@
 # test_docs.py: the pages say nothing that the tree does not have. Run: pytest docs/
 # Each check has to see a planted fault as well.
 import os
+import re
 import sys
 
 import pytest
@@ -57,6 +58,22 @@ def test_readme_links_every_page_of_docs(every):
     missing = [path for path in wanted_pages(every)
                if path.startswith("docs/") and path not in direct]
     assert not missing, missing
+
+
+def sums(text):
+    """Of the tour's list: the sums of its columns."""
+    rows = re.findall(r"^\| [^|]+ \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    return [sum(map(int, column)) for column in zip(*rows)]
+
+
+def test_list_of_an_exit_adds_up(every):
+    """To what test_trace_kernel.py wants of the ledger. Without one of its rows it does not."""
+    tour = every["docs/tour.md"]
+    found = re.search(r"OFF_COST = \((\d+), (\d+)\)", pages.read("tests/e2e/test_trace_kernel.py"))
+    wanted = [int(found[1]), int(found[2])]
+    assert sums(tour) == wanted, f"{sums(tour)}, the ledger has {wanted}"
+    assert f"{wanted[0]} root instructions and {wanted[1]}\nVMCS accesses" in tour
+    assert sums(tour.replace("| CPUID | 1 | 0 |\n", "")) != wanted
 
 
 def test_links_resolve(every):
