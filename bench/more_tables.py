@@ -26,13 +26,13 @@ ABLATED = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "O
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all of them the figure would not be readable
 EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions "
                  "executed meanwhile, idle time included, and says nothing of a real machine's.")
-NOT_REPEATED = ("What nginx executes depends on when its packets come, and differs from run to "
-                "run: the figure is {what}. When a run ends up to {connections} requests are under "
-                "way, and counted: a difference below {batch} says nothing.")
-ONE_RUN = "one run's"
-MORE_RUNS = ("the median of {runs} runs, below it are the least and the 95th percentile, which of "
-             "fewer than 20 runs is the most; nor does one say anything where a median lies within "
-             "the other column's range")
+NOT_REPEATED = ("What nginx executes depends on when its packets come, and differs from run to run. "
+                "When a run ends, up to {connections} requests are under way, whose instructions are "
+                "counted. ")
+ONE_RUN = "This is one run: differences below {batch} say nothing."
+MORE_RUNS = ("The figure is the median of {runs} runs; below it are the least and the 95th percentile, "
+             "which of fewer than 20 runs is the most. Two columns differ where each median lies outside "
+             "the other's range, and they are more than {batch} apart.")
 ONE_PROCESSOR = "the guest of the emulator's KVM has one processor"
 TWO_PROCESSORS = "two processors, as in the thesis"
 UNITS_OF_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
@@ -138,10 +138,9 @@ def runs_reading(machine, item):
     if not found:
         return []
     runs = sorted({entry["n"] for entry, _ in found})
-    what = ONE_RUN if runs == [1] else MORE_RUNS.format(runs=" or ".join(map(str, runs)))
     batch = max(pool.batch(*each) for each in found)
-    return [NOT_REPEATED.format(what=what, connections=pool.CONNECTIONS,
-                                batch=percent(100 * batch, 1).lstrip("+"))]
+    return [(NOT_REPEATED + (ONE_RUN if runs == [1] else MORE_RUNS)).format(
+        connections=pool.CONNECTIONS, batch=percent(100 * batch), runs=" or ".join(map(str, runs)))]
 
 
 def nginx_table(machine, key, title, item, figures):
