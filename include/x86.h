@@ -162,6 +162,15 @@ static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
     return r;
 }
 
+/* Leaf 7, subleaf 0: feature flags. All 0 where there is none, or firmware limits CPUID to fewer leaves
+ * (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"): another leaf's bits would be in it. */
+static inline struct cpuid_result cpuid_extended_features(void)
+{
+    if (cpuid(0, 0).eax < CPUID_LEAF_EXTENDED)
+        return (struct cpuid_result){0, 0, 0, 0};
+    return cpuid(CPUID_LEAF_EXTENDED, 0);
+}
+
 /* An MSR that is not there faults: for indices that the guest chose use vmx/root/fault.h instead.
  */
 static inline uint64_t rdmsr(uint32_t index)

@@ -13,7 +13,7 @@ static const struct branch_records architectural = {IA32_LBR_CTL, IA32_LBR_FROM0
 
 const struct branch_records *records_find(void)
 {
-    bool arch = cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_LBR;
+    bool arch = cpuid_extended_features().edx & CPUID_7_EDX_ARCH_LBR;
     const struct branch_records *records = arch ? &architectural : &ring;
     unsigned depth = LBR_RECORDS;
     uint64_t from;

@@ -23,8 +23,7 @@ static uint32_t pmu_version(void)
 
 uint64_t arch_capabilities(void)
 {
-    return cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED &&
-                   cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_CAPABILITIES
+    return cpuid_extended_features().edx & CPUID_7_EDX_ARCH_CAPABILITIES
                ? rdmsr(IA32_ARCH_CAPABILITIES)
                : 0;
 }
@@ -57,7 +56,7 @@ void vmx_capability_read(struct vmx_capability *c)
     /* The upper bits that firmware gave to memory encryption keys are no address: with them set,
      * the guest would reach the hypervisor's memory by another name (SDM Vol. 4,
      * "IA32_TME_ACTIVATE"). */
-    if (cpuid(CPUID_LEAF_EXTENDED, 0).ecx & CPUID_7_ECX_TME)
+    if (cpuid_extended_features().ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -=
             rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT & TME_ACTIVATE_KEYID_BITS;
     c->pmu_version = pmu_version();

@@ -44,7 +44,7 @@ void mitigations_setup(struct cpu *cpu)
     if (!cpu->boot->options.mitigations_off)
         cpu->mitigations =
             (uint32_t)MITIGATIONS_AUTO |
-            mitigations_needed(cpuid(CPUID_LEAF_EXTENDED, 0), arch_capabilities());
+            mitigations_needed(cpuid_extended_features(), arch_capabilities());
 }
 
 void mitigations_print(const struct cpu *cpu)

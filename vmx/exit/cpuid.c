@@ -146,6 +146,10 @@ static void hide_past_the_highest(struct cpu *cpu)
 
     cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax;
     cpu->cpuid_highest = basic < LEAVES_WITH_PLACE ? (uint8_t)basic : 0; /* leaf 0 has no filter */
+    /* Firmware limits CPUID to leaves that have nothing hidden; the guest may end that, and then the
+     * others are there. */
+    if (basic < CPUID_LEAF_EXTENDED)
+        return;
     for (uint64_t place = basic + 1ull; place < LEAVES_WITH_PLACE; place++)
         for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
             *filter_at(cpu, place, r) = *filter_at(cpu, basic, r);

@@ -54,7 +54,7 @@ static void stop_trace(void)
 {
     uint64_t control;
 
-    if (cpuid(0, 0).eax >= CPUID_LEAF_EXTENDED && cpuid(CPUID_LEAF_EXTENDED, 0).ebx & CPUID_7_EBX_PT &&
+    if (cpuid_extended_features().ebx & CPUID_7_EBX_PT &&
         rdmsr_safe(IA32_RTIT_CTL, &control) && control & RTIT_CTL_TRACE_EN)
         wrmsr_safe(IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
 }
