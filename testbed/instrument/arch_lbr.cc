@@ -183,7 +183,7 @@ bool ArchLbr::record(const Branch &branch)
     return true;
 }
 
-void arch_lbr_cpuid(uint32_t own, uint32_t leaf, uint32_t subleaf, CpuidResult *result)
+void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf, CpuidResult *result)
 {
     if (leaf == 0 && result->eax < LEAF_ARCH_LBR)
         result->eax = LEAF_ARCH_LBR;
@@ -193,6 +193,7 @@ void arch_lbr_cpuid(uint32_t own, uint32_t leaf, uint32_t subleaf, CpuidResult *
     if (leaf == LEAF_EXTENDED_FEATURES && subleaf == 0)
         result->edx |= FEATURES_EDX_ARCH_LBR;
     // The highest one that there is now: it answers for those past it, too.
-    if (leaf == LEAF_ARCH_LBR || (own < LEAF_ARCH_LBR && leaf > LEAF_ARCH_LBR && leaf < LEAF_EXTENDED))
+    bool past = leaf > (leaf < LEAF_EXTENDED ? LEAF_ARCH_LBR : extended);
+    if (leaf == LEAF_ARCH_LBR || (own < LEAF_ARCH_LBR && past))
         *result = {DEPTHS, ALL_THREE, ALL_THREE, 0};
 }

@@ -89,6 +89,7 @@ constexpr Bit32u CPUID_FEATURES = 1;
 constexpr Bit32u CPUID_PERFMON = 0xa;
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr Bit32u CPUID_FREQUENCY = 0x16;
+constexpr Bit32u CPUID_EXTENDED = 0x80000000; // EAX: the highest extended leaf
 constexpr Bit32u FEATURES_ECX_PDCM = 1u << 15;
 
 // What Bochs takes an answer for.
@@ -129,13 +130,14 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
         if (function == CPUID_FEATURES)
             leaf->ecx &= ~FEATURES_ECX_PDCM;
     }
-    cpuid_function_t first;
+    cpuid_function_t first, extended;
     inner_->get_cpuid_leaf(0, 0, &first);
+    inner_->get_cpuid_leaf(CPUID_EXTENDED, 0, &extended);
     CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
     if (knobs().pmu)
         pmu_cpuid(knobs().pmu_shape, first.eax, function, subfunction, &result);
     if (knobs().arch_lbr)
-        arch_lbr_cpuid(first.eax, function, subfunction, &result);
+        arch_lbr_cpuid(first.eax, extended.eax, function, subfunction, &result);
     get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
     for (const ExtraCpuid &extra : knobs().cpuid) {
         Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};

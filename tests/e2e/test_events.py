@@ -39,14 +39,18 @@ def pair(boot, item):
 
 
 def test_nothing_to_do(lab):
-    """What the table subtracts is measured on the plain build: with nothing to do the test build's
-    exits count the same. A host NMI that nobody answers leaves its note, which each exit then looks
+    """What the table subtracts is the ablation's VMCALL and CPUID on the plain build: with nothing to
+    do the test build's exits count the same. A host NMI that nobody answers leaves its note, which each exit then looks
     at: that is all that is left of it without its step."""
     boot = bench_plan.events_boot("none")
     plan = Plan().add(*boot.words)
     plain = kernel.run(lab, "events-nothing-plain", plan, config=boot.config)
     hooks = run(lab, "events-nothing-hooks", plan, config=boot.config)
     bare = pair(plain, "sent_again")
+    exits = kernel.run(lab, "events-exits", Plan().add(*bench_plan.ablation_boot(
+        "none", "emulator").words), config=boot.config)
+    both = [pair(exits, item) for item in ("vmcall", "cpuid")]
+    assert bare == tuple(map(sum, zip(*both))), f"{bare}, the ablation's two exits {both}"
     assert pair(hooks, "sent_again") == bare, f"test build {pair(hooks, 'sent_again')}, {bare}"
     assert pair(hooks, "found_in_root") == bare, f"{pair(hooks, 'found_in_root')}, wanted {bare}"
     unanswered = pair(hooks, "found_late")
