@@ -106,6 +106,11 @@ def test_planted_differences(lab):
     assert unexplained(log, without, suite) == [f"- {pmu}"]
     assert unexplained(log, without + [broken], suite) == [f"- {pmu}", f"+ {broken}"]
     assert unexplained(log, log + [pmu], suite) == [f"+ {pmu}"]
+    # One that may be another one, and may not be missing.
+    disk = next(line for line in log if line.startswith("RAMDISK: "))
+    without = [line for line in log if line != disk]
+    assert unexplained(log, without, suite) == [f"- {disk}"]
+    assert unexplained(log, without + ["RAMDISK: [mem 0x1-0x2]"], suite) == []
 
 
 @pytest.mark.full
