@@ -3,7 +3,7 @@
 # and mitigations against speculative execution on both sides. Exact counts of the emulator.
 import columns
 import plan
-from cells import NONE, Cell, Row, Table, number
+from cells import Cell, Row, Table, number
 
 PMIS = 1000
 FIGURES = (("exit", "cpuid", "root_instructions", "CPUID: root instr."),
@@ -24,10 +24,13 @@ def per_pmi(machine, row, metric):
     return None if None in found else (found[0] - found[1]) / PMIS
 
 
-def cells_of(machine, row):
+def cells_of(table, machine, row):
     found = [value(machine, row, *figure[:3]) for figure in FIGURES]
     found += [per_pmi(machine, row, metric) for metric in ("exits", "instructions")]
-    return [Cell(NONE if known is None else number(known)) for known in found]
+    column, experiment, item = (row.name, *FIGURES[0][:2]) if row.name in columns.COLUMNS else \
+        (row.on, "config", f"{FIGURES[0][0]}.{FIGURES[0][1]}@{row.variant}")
+    return [table.missing(machine.why(column, experiment, item)) if known is None else
+            Cell(number(known)) for known in found]
 
 
 def config_table(machine):
@@ -36,19 +39,21 @@ def config_table(machine):
                   [("emulator", len(heads))])
     for place in dict.fromkeys(row.on for row in columns.CONFIGS.values()):
         table.group(place)
-        table.rows.append(Row("as in the tables", cells_of(machine, columns.COLUMNS[place])))
+        table.rows.append(Row("as in the tables", cells_of(table, machine, columns.COLUMNS[place])))
         for row in columns.CONFIGS.values():
             if row.on == place:
                 table.rows.append(Row(plan.CONFIG_TITLES.get(row.variant, row.options),
-                                      cells_of(machine, row)))
+                                      cells_of(table, machine, row)))
     table.reading.append(
         "In all other tables root mode's mitigations against speculative execution are off on both "
         "sides, PMUvisor's and the host kernel's of KVM, and Linux's own are alike in all columns. "
-        "Here they are as each takes them by itself (mitigations=auto) for this processor model; "
+        "In the rows mitigations=auto they are as each takes them by itself for this processor model; "
         "they are not the same measures. apic=trap is the thesis's configuration: the local APIC's "
-        "page exits, so that each PMI's write of LVTPC does. The last row of msr+nmi is what the "
-        "thesis argues against: every register that counting needs is saved at each exit, loaded "
-        "with the host's, and back at the entry. It hangs on the way in of stats=cycles, which "
-        "reads the TSC too: the row above has that alone. Nobody counts in root mode here, so all "
-        "of that is for nothing; with passthrough a PMI has no exit, and does not pay it.")
+        "page exits, so that each PMI's write of LVTPC does.")
+    table.reading.append(
+        f"\"{plan.CONFIG_TITLES['naive']}\" is what the thesis argues against: every register that "
+        "counting needs is saved at each exit, loaded with the host's, and back at the entry. It hangs "
+        "on the way in of stats=cycles, which reads the TSC too: the row before has that alone. Nobody "
+        "counts in root mode here, so all of that is for nothing; with passthrough a PMI has no exit, "
+        "and does not pay it.")
     return table

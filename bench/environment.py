@@ -152,12 +152,12 @@ def host_kvm(modules=MODULES, release=None):
 
 def root_mitigations(consoles):
     """What PMUvisor says of its mitigations, from the consoles of its boots: one text, or several
-    where they differ. "off" is also right where none of them ran."""
-    said = set()
-    for console in consoles:
-        match = re.search(r"^pmuvisor: mitigations: (.*)$", console, re.MULTILINE)
-        said.add(match[1].strip() if match else "not said")
-    return "; ".join(sorted(said)) or "off"
+    where they differ. With console=none it says nothing: "not said" where no boot did. "off" is right
+    where none of them ran."""
+    found = [re.search(r"^pmuvisor: mitigations: (.*)$", console, re.MULTILINE)
+             for console in consoles]
+    said = {match[1].strip() for match in found if match}
+    return "; ".join(sorted(said)) or ("not said" if found else "off")
 
 
 def kvm_version(console):

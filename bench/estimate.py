@@ -24,7 +24,8 @@ VALIDITY = (
     "are each taken at a unit cost that others published for Intel processors; the range is that of the "
     "lowest and the highest of them. Root mode's WRMSRs stand at the cost of a PMU register's. Unit costs "
     "of different processors are mixed, and what a sequence costs is not their sum: so the ratio of two "
-    "columns is worth more than either, and an overlap of two ranges says that they cannot be told apart.",
+    "columns is worth more than either. Its range is that of the ratios at the lowest and at the highest "
+    "unit costs.",
     "Spread. What is exact has none. nginx's figures are not exact: their spread over runs stands in "
     "their table.",
 )
@@ -36,15 +37,16 @@ def three(counts):
 
 
 def operation(machine, column, experiment, item):
-    """One operation: its root part, or the instruction itself where it does not exit."""
+    """One operation: its root part, or the instruction itself where it does not exit. None: it was not
+    measured, or the model has no unit cost of the instruction itself."""
     counts = root_counts(machine, column, experiment, item)
     if counts is None:
         return None
     if counts["exits"] == 0:
         kind = item.split("_")[0]
-        counts = {**dict.fromkeys(counts, 0), "instructions": 1}
-        if kind in ("rdmsr", "wrmsr"):
-            counts[kind] = 1
+        if kind not in ("rdmsr", "wrmsr"):
+            return None
+        counts = {**dict.fromkeys(counts, 0), "instructions": 1, kind: 1}
     return three(counts)
 
 
@@ -52,7 +54,7 @@ def deliveries(machine, column, last=LAST):
     """What the PMIs of Linux's program A.1 add: root mode's part and the guest's."""
     root = less(root_counts(machine, column, "a1", last), root_counts(machine, column, "a1", BASE))
     values = [machine.value(column, "a1", item, "nonroot_instructions") for item in (last, BASE)]
-    if root is None or None in values:
+    if root is None or None in values or machine.entry("intercept", "a1", last, "exits") is None:
         return None
     counts = dict(root, deliveries=published.TABLE_4_2_PMIS[last])
     counts["instructions"] += values[0] - values[1]
@@ -65,7 +67,7 @@ def deliveries(machine, column, last=LAST):
 
 
 def ratios(machine, last):
-    """Estimated cycles of what these PMIs add, over native's: mean, and the range of the quotient."""
+    """Estimated cycles of what these PMIs add, over native's, at the mean unit costs."""
     found = {name: deliveries(machine, name, last) for name in COLUMNS}
     base = found["native"]
     return [Cell(NONE, "ratio") if base is None or found[name] is None else
@@ -90,17 +92,34 @@ def with_ratios(table, machine):
     return table
 
 
-def row(table, label, found):
+def row(table, label, found, whys):
     base = found.get("native")
-    table.rows.append(Row(label, [
-        Cell(NONE) if found[name] is None else
-        Cell(f"{number(round(found[name][0]))}") for name in COLUMNS]))
+    cells = [table.missing(whys[name]) if found[name] is None else
+             Cell(f"{number(round(found[name][0]))}") for name in COLUMNS]
+    table.rows.append(Row(label, cells))
     table.rows.append(Row("range", [
         Cell(NONE if found[name] is None else
              f"{found[name][1]:,.0f} to {found[name][2]:,.0f}", "range") for name in COLUMNS], "sub"))
+    if base is None:
+        return
+    quotients = {name: None if found[name] is None else
+                 sorted(mine / its for mine, its in zip(found[name], base)) for name in COLUMNS}
     table.rows.append(Row("x native", [
-        Cell(NONE if found[name] is None or base is None else ratio(found[name][0], base[0]), "ratio")
+        Cell(NONE if found[name] is None else ratio(found[name][0], base[0]), "ratio")
         for name in COLUMNS], "sub"))
+    table.rows.append(Row("range", [
+        Cell(NONE if quotients[name] is None or quotients[name][0] == quotients[name][-1] else
+             f"{ratio(quotients[name][0], 1)} to {ratio(quotients[name][-1], 1)}", "range")
+        for name in COLUMNS], "sub"))
+
+
+def why(machine, column, experiment, item):
+    """Why there is no estimate."""
+    if machine.value(column, experiment, item, "exits") == 0:
+        return "it does not exit, and the model has no unit cost of the instruction itself"
+    if experiment == "a1" and machine.entry("intercept", "a1", item, "exits") is None:
+        return "needs the column intercept, which has the guest's accesses to MSRs"
+    return machine.why(column, experiment, item)
 
 
 def estimate_table(machine):
@@ -110,10 +129,12 @@ def estimate_table(machine):
                                      ("Table 4.3: an exit", "exit", EXIT_ITEMS[:4])):
         table.group(title)
         for item, label in items:
-            row(table, label, {name: operation(machine, name, experiment, item)
-                               for name in COLUMNS})
+            row(table, label,
+                {name: operation(machine, name, experiment, item) for name in COLUMNS},
+                {name: why(machine, name, experiment, item) for name in COLUMNS})
     table.group("Table 4.2: what 1000 PMIs add to Linux's program A.1")
-    row(table, "1000 PMIs", {name: deliveries(machine, name) for name in COLUMNS})
+    row(table, "1000 PMIs", {name: deliveries(machine, name) for name in COLUMNS},
+        {name: why(machine, name, "a1", LAST) for name in COLUMNS})
     table.reading.append(
         f"Unit costs: a VM exit and entry {number(round(COST['transition'].mean))}, an access to the "
         f"VMCS {number(round(COST['vmcs'].mean))}, RDMSR {number(round(COST['rdmsr'].mean))}, WRMSR "

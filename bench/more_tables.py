@@ -30,6 +30,7 @@ NOT_REPEATED = ("What nginx executes depends on when its packets come, and diffe
                 "When a run ends, up to {connections} requests are under way, whose instructions are "
                 "counted. ")
 ONE_RUN = "This is one run: differences below {batch} say nothing."
+FEW_RUNS = (f"The figure is the median of {{runs}} runs; fewer than {pool.FEWEST} tell no difference.")
 MORE_RUNS = ("The figure is the median of {runs} runs; below it are the least and the 95th percentile, "
              "which of fewer than 20 runs is the most. Two columns differ where each median lies outside "
              "the other's range, and they are more than {batch} apart.")
@@ -130,16 +131,17 @@ def two_processors(table, machine, item, names):
     count_row(table, machine, "exits", plan.TWO, item, ("exits",), names)
 
 
-def runs_reading(machine, item):
+def runs_reading(machine, experiment, item, where=""):
     """How many runs there are, and what they can tell."""
     found = [(entry, requests["value"]) for name in COLUMNS
-             if (entry := machine.entry(name, "nginx", item, "instructions"))
-             and (requests := machine.entry(name, "nginx", item, "requests"))]
+             if (entry := machine.entry(name, experiment, item, "instructions"))
+             and (requests := machine.entry(name, experiment, item, "requests"))]
     if not found:
         return []
     runs = sorted({entry["n"] for entry, _ in found})
     batch = max(pool.batch(*each) for each in found)
-    return [(NOT_REPEATED + (ONE_RUN if runs == [1] else MORE_RUNS)).format(
+    tells = ONE_RUN if runs == [1] else FEW_RUNS if runs[0] < pool.FEWEST else MORE_RUNS
+    return [((where or NOT_REPEATED) + tells).format(
         connections=pool.CONNECTIONS, batch=percent(100 * batch), runs=" or ".join(map(str, runs)))]
 
 
@@ -154,7 +156,8 @@ def nginx_table(machine, key, title, item, figures):
         range_rows(table, machine, "nginx", item, names, "instructions")
         count_row(table, machine, "exits", "nginx", item, ("exits",), names)
         two_processors(table, machine, item, names)
-        table.reading += runs_reading(machine, item)
+        table.reading += runs_reading(machine, "nginx", item)
+        table.reading += runs_reading(machine, plan.TWO, item, "On two processors: ")
         table.group("as wrk reports, in emulated time")
     for metric, label in NGINX_ROWS:
         values, whys = asked(machine, "nginx", item, metric)

@@ -34,9 +34,10 @@ SERVER = ("nginx and wrk exit for timers and idleness under KVM, whose local API
 SAME = ("No difference is told (Tables 4.6 and 4.7): a median lies within the other's range, or they are "
         "less than one batch of requests apart. " + SERVER)
 FEW = (f"Fewer than {pool.FEWEST} runs: no difference is told. " + SERVER)
-EXIT = ("At a CPUID exit KVM takes the PMU over and gives it back, because the host may need it: "
-        "{rdmsr} RDMSR and {wrmsr} WRMSR in root mode. PMUvisor leaves the counters in place, and "
-        "the transition itself stops them by IA32_PERF_GLOBAL_CTRL.")
+EXIT = ("At a CPUID exit KVM takes the PMU over and gives it back, because the host may need it{more}. "
+        "PMUvisor leaves the counters in place, and the transition itself stops them by "
+        "IA32_PERF_GLOBAL_CTRL.")
+MORE = ": {rdmsr} RDMSR and {wrmsr} WRMSR in root mode more than the same KVM without the mediated vPMU"
 # Where the figures say otherwise than these: no reason is better than a wrong one.
 AHEAD = "KVM is ahead here; the reason that stood here does not hold for that, and is to be found."
 EXITS_THERE = "It exits there, and is passed through here."
@@ -49,6 +50,7 @@ class Line:
     theirs: float | None
     trapping: float | None
     reason: str
+    cell: tuple = ()  # experiment and item, for the reason where it is missing
     text: object = number
     same: bool = False  # the figures do not repeat, and are not known to differ
 
@@ -68,40 +70,53 @@ def served(machine, label, item):
         apart = pool.differ(*found[:2], max(pool.batch(one, count["value"])
                                             for one, count in zip(found[:2], requests)))
     return Line(label, *(None if one is None else one["value"] for one in found),
-                SERVER if apart else FEW if apart is None else SAME, same=not apart)
+                SERVER if apart else FEW if apart is None else SAME, ("nginx", item), same=not apart)
+
+
+def access_reason(machine, item):
+    """Of an access to an MSR, by who has an exit for it."""
+    ours, theirs = (machine.value(name, "msr", item, "exits") for name in (OURS, THEIRS))
+    if ours == 0 and theirs:
+        return SELECTOR if "evtsel" in item else EXITS_THERE
+    return COUNTER if ours == theirs == 0 else AHEAD
+
+
+def exit_reason(machine):
+    """Of a CPUID exit, with what it has more than that of the same KVM without the mediated vPMU."""
+    made = {kind: [machine.value(name, "exit", "cpuid", f"root_{kind}") for name in (THEIRS, TRAPPING)]
+            for kind in ("rdmsr", "wrmsr")}
+    if any(None in both for both in made.values()):
+        return EXIT.format(more="")
+    return EXIT.format(more=MORE.format(**{kind: number(both[0] - both[1])
+                                           for kind, both in made.items()}))
 
 
 def lines(machine):
-    def of(label, reason, ask, text=number):
-        return Line(label, *(ask(name) for name in (OURS, THEIRS, TRAPPING)), reason, text)
+    def of(label, reason, cell, ask=None, text=number):
+        def value(name):
+            return machine.value(name, *cell[:2], cell[2] if len(cell) > 2 else "instructions")
+        return Line(label, *((ask or value)(name) for name in (OURS, THEIRS, TRAPPING)), reason,
+                    cell[:2], text)
 
-    def cell(experiment, item, metric="instructions"):
-        return lambda name: machine.value(name, experiment, item, metric)
-
-    yield of("exits per PMI (Linux)", PMI, lambda name: per_pmi(machine, name, "exits"))
-    yield of("instructions per PMI (Linux)", PMI_COST,
+    yield of("exits per PMI (Linux)", PMI, ("a1", LAST), lambda name: per_pmi(machine, name, "exits"))
+    yield of("instructions per PMI (Linux)", PMI_COST, ("a1", LAST),
              lambda name: per_pmi(machine, name, "instructions"))
     for item, label in MSR_ITEMS + MSR_CHANGES:
-        passed = machine.value(THEIRS, "msr", item, "exits") == 0
-        yield of(label, SELECTOR if "evtsel" in item else COUNTER if passed else EXITS_THERE,
-                 cell("msr", item))
-    yield of("context switch, 4 counters: added", SWITCH, cell("context_switch", "counted"))
-    yield of("A.1, M = 100, whole", PROGRAM, cell("a1", LAST))
-    yield of("perf record: overhead", SAMPLING, lambda name: profile_overhead(machine, name),
-             lambda value: percent(value, 2))
+        yield of(label, access_reason(machine, item), ("msr", item))
+    yield of("context switch, 4 counters: added", SWITCH, ("context_switch", "counted"))
+    yield of("A.1, M = 100, whole", PROGRAM, ("a1", LAST))
+    yield of("perf record: overhead", SAMPLING, ("profile", "profiled"),
+             lambda name: profile_overhead(machine, name), lambda value: percent(value, 2))
     yield served(machine, "nginx, per request", "plain")
     yield served(machine, "nginx under perf record, per request", "profiled")
-    made = {kind: number(machine.value(THEIRS, "exit", "cpuid", f"root_{kind}") or 0)
-            for kind in ("rdmsr", "wrmsr")}
-    yield of("CPUID exit, root instructions", EXIT.format(**made),
-             cell("exit", "cpuid", "root_instructions"))
+    yield of("CPUID exit, root instructions", exit_reason(machine),
+             ("exit", "cpuid", "root_instructions"))
 
 
 def why_missing(machine, line):
     for name, value in ((OURS, line.ours), (THEIRS, line.theirs)):
         if value is None:
-            state = machine.results["columns"].get(name, {"why": "these results do not have it"})
-            return f"column {name}: {state['why'] or 'it lacks this figure'}"
+            return machine.why(name, *line.cell)
     return ""
 
 

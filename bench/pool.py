@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # pool.py: the runs of what does not repeat, of one boot and of several, made one measurement each:
-# the median, with how many runs are behind it, the least and the 95th percentile (of fewer than 20
-# runs that is the most). And whether two of them differ.
+# the median, with how many runs are behind it, the least, the 95th percentile (of fewer than 20
+# runs that is the most) and the most. And whether two of them differ.
 import math
 
 # Whose work depends on when a packet comes: its counts differ from run to run.
@@ -37,8 +37,10 @@ def joined(entries):
         return {**first, "value": values[-1]}
     return {**first, "value": percentile(values, 50), "n": sum(entry["n"] for entry in entries),
             "min": min(entry.get("min", entry["value"]) for entry in entries),
+            # Of distributions, which are one for each boot: the largest of theirs.
             "p95": max(entry.get("p95", entry["value"]) for entry in entries)
-            if "p95" in first else percentile(values, 95)}
+            if "p95" in first else percentile(values, 95),
+            "max": max(entry.get("p95", entry["value"]) for entry in entries)}
 
 
 def with_zeros(entries, runs):
@@ -82,6 +84,6 @@ def differ(one, other, resolution):
     are further apart than this part of them. None where the runs are too few to tell."""
     if min(one["n"], other["n"]) < FEWEST:
         return None
-    outside = all(not here["min"] <= there["value"] <= here["p95"]
+    outside = all(not here["min"] <= there["value"] <= here.get("max", here["p95"])
                   for here, there in ((one, other), (other, one)))
     return outside and abs(one["value"] - other["value"]) > resolution * other["value"]

@@ -43,7 +43,7 @@ CELL = ("column", "experiment", "item")
 SAME = ("kind", "cpu", "kernel", "mitigations", "root_mitigations")
 RUN = ("seconds", "jobs", "processors", "whole")
 REQUIRED = CELL + ("metric", "unit", "value", "exact", "n")
-OPTIONAL = ("min", "p95")
+OPTIONAL = ("min", "p95", "max")
 
 
 class Trouble(Exception):

@@ -20,16 +20,20 @@ def one(entries):
 class Pool(unittest.TestCase):
     def test_runs_of_a_boot_are_one_measurement(self):
         runs = [entry(30), entry(10, "plain.2"), entry(20, "plain.3")]
-        self.assertEqual(one(runs), entry(20, n=3, min=10, p95=30))
+        self.assertEqual(one(runs), entry(20, n=3, min=10, p95=30, max=30))
 
     def test_twenty_runs_of_two_boots(self):
         runs = [entry(value, f"plain.{number}") for _ in range(2)
                 for number, value in enumerate(range(1, 11), 1)]
-        self.assertEqual(one(runs), entry(5, "plain", n=20, min=1, p95=10))
+        self.assertEqual(one(runs), entry(5, "plain", n=20, min=1, p95=10, max=10))
+
+    def test_the_range_ends_with_the_most(self):
+        found = one([entry(value) for value in (*range(100, 119), 1000, 1001)])
+        self.assertEqual((found["min"], found["p95"], found["max"]), (100, 1000, 1001))
 
     def test_distributions_keep_their_ends(self):
         boots = [entry(5, metric="rate", n=3, min=1, p95=9), entry(7, metric="rate", n=3, min=2, p95=8)]
-        self.assertEqual(one(boots), entry(5, metric="rate", n=6, min=1, p95=9))
+        self.assertEqual(one(boots), entry(5, metric="rate", n=6, min=1, p95=9, max=9))
 
     def test_sums_are_summed(self):
         boots = [entry(5, metric="requests"), entry(7, metric="requests")]
@@ -62,7 +66,7 @@ class Pool(unittest.TestCase):
 
 class Differences(unittest.TestCase):
     def differ(self, ours, theirs, runs=5, resolution=0.01):
-        return pool.differ(*({"value": value, "min": least, "p95": most, "n": runs}
+        return pool.differ(*({"value": value, "min": least, "p95": most, "max": most, "n": runs}
                              for least, value, most in (ours, theirs)), resolution)
 
     def test_medians_outside_the_ranges(self):
