@@ -27,9 +27,12 @@ PAIR = ("plain", "profiled")
 # quick there, and on a machine with time of its own, where the jobs' own defaults hold.
 # Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
 PROFILE_PERIOD = 50021
+# How long a run of nginx is. A second of the emulator has fewer instructions with two processors: so
+# many times as long, then, for as many requests.
+NGINX_MS, TWO_LONGER = 100, 4
 # Runs of nginx in a boot of the emulator, and where there are several boots.
 RUNS, RUNS_OF_SEVERAL = f"pmv.nginx_runs={pool.FEWEST}", "pmv.nginx_runs=1"
-DELAY_US = 1301 # no part of a timer's period
+DELAY_US = 1301  # no part of a timer's period
 # On hardware a PMI comes some instructions after the overflow, not always as many; without that no
 # sample could land in another function than natively, however late an NMI came to the guest.
 PROFILE_SKID = "pmi_skid sweep/64"
@@ -57,8 +60,8 @@ LINUX_BOOTS = {
     "nginx": {
         "jobs": ("nginx",), "image": "bench", "cells": {"nginx": PAIR},
         "limit": 1500, "estimate": (110, 50),
-        "words": {"emulator": f"pmv.nginx_ms=100 {RUNS}",
-                  "quick": f"pmv.nginx_ms=100 {RUNS_OF_SEVERAL}", "nested": ""}},
+        "words": {"emulator": f"pmv.nginx_ms={NGINX_MS} {RUNS}",
+                  "quick": f"pmv.nginx_ms={NGINX_MS} {RUNS_OF_SEVERAL}", "nested": ""}},
     "accuracy": {
         "jobs": ("accuracy",), "image": "bench", "cells": {"accuracy": None},
         "limit": 600, "estimate": (60, 60),
@@ -210,7 +213,10 @@ def bare_boot(quick):
 def two_boot(column):
     """nginx and wrk with a processor for each of them."""
     boot = linux_boot(column, "nginx", "emulator", False)
+    longer = boot.append.replace(f"pmv.nginx_ms={NGINX_MS} ",
+                                 f"pmv.nginx_ms={NGINX_MS * TWO_LONGER} ")
     return dataclasses.replace(boot, name=f"two-{column}", title="Linux nginx, 2 processors",
+                               append=longer, estimate=2 * boot.estimate,
                                cells={TWO: PAIR}, rename={"nginx": TWO}, cpus=2,
                                memory=2 * boot.memory, knobs=(*boot.knobs, BOTH_PROCESSORS))
 

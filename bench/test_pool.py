@@ -104,6 +104,8 @@ class Boots(unittest.TestCase):
         boots = plan.make("emulator", ("native", "kvm", "kvm-new"))
         self.assertEqual([boot.knobs for boot in boots if plan.TWO in boot.cells],
                          [(plan.HYPERVISOR_BIT, plan.BOTH_PROCESSORS)])
+        self.assertEqual([boot.append.count("pmv.nginx_ms=400 ") for boot in boots
+                          if plan.TWO in boot.cells], [1])
         self.assertEqual([boot.column for boot in boots if plan.TWO in boot.cells], ["native"])
         self.assertFalse([boot for boot in plan.make("emulator", ("native",), quick=True)
                           if plan.TWO in boot.cells])
