@@ -98,18 +98,6 @@ static bool rdx_bits_of_32(struct fuzz_op *op, const struct row *row)
     return op->code_32 && bits(op, row, RDX);
 }
 
-static bool leaf_is_empty(struct fuzz_op *op, const struct row *row)
-{
-    uint64_t any = 0;
-
-    (void)row;
-    for (unsigned i = 0; i < FUZZ_VALUES; i++) {
-        any |= op->value[i];
-        op->value[i] = 0;
-    }
-    return any != 0;
-}
-
 static bool hypervisor_leaf(struct fuzz_op *op, const struct row *row)
 {
     (void)row;
@@ -264,10 +252,6 @@ static const struct row rows[] = {
      "CPUID.1:ECX: no VMX, no SMX, and the hypervisor bit"},
     {FUZZ_CPUID, CPUID_HV_SIGNATURE, 0x4fffffff, hypervisor_leaf, 0, 0,
      "CPUID 40000000H to 4FFFFFFFH are the hypervisor's"},
-    {FUZZ_CPUID, 0x19, 0x19, leaf_is_empty, 0, 0,
-     "CPUID 19H (Key Locker, hidden) is empty, where the processor gives its last leaf's data"},
-    {FUZZ_CPUID, 0x1b, 0x1c, leaf_is_empty, 0, 0,
-     "CPUID 1BH and 1CH (PCONFIG, architectural LBR, hidden), the same"},
     {FUZZ_CPUID, LEAF_EXTENDED_1, LEAF_EXTENDED_1, rdx_bits_of_32, 0, EXTENDED_1_EDX_SYSCALL,
      "CPUID 80000001H:EDX says SYSCALL as in 64-bit mode, whatever the guest's code is"},
     {FUZZ_RDMSR, IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, read_faults, 0, 0,

@@ -46,10 +46,10 @@ static int run(char *wanted)
 
 int main(void)
 {
-    char wanted[512] = "--writes", print[8] = "0";
+    char wanted[512], print[8];
 
-    command_line_word("pmv.memtrace", "", wanted, sizeof(wanted));
-    command_line_word("pmv.print", "", print, sizeof(print));
+    command_line_word("pmv.memtrace", "--writes", wanted, sizeof(wanted));
+    command_line_word("pmv.print", "0", print, sizeof(print));
     int status = run(wanted);
     printf("memdemo: memtrace=%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
     fflush(stdout);

@@ -147,10 +147,10 @@ static bool ended_well(pid_t child)
 
 static void make_exits(void)
 {
-    char exits[16] = "0";
+    char exits[16];
     unsigned eax, ebx, ecx, edx;
 
-    command_line_word("pmv.exits", "", exits, sizeof(exits));
+    command_line_word("pmv.exits", "0", exits, sizeof(exits));
     long count = strtol(exits, NULL, 10);
     if (count == 0)
         return;
@@ -248,14 +248,14 @@ static int run(char *const arguments[])
 
 int main(int argc, char **argv)
 {
-    char level[16] = "flow", print[4] = "0";
+    char level[16], print[4];
     char *const status[] = {TOOL, "status", NULL};
 
     if (argc > 1 && strcmp(argv[1], "load") != 0)
         return play(argv[0], atoi(argv[1]));
     if (argc > 1)
         return load();
-    command_line_word("pmv.level", "", level, sizeof(level));
+    command_line_word("pmv.level", "flow", level, sizeof(level));
     char *const record[] = {TOOL,       "record", TRACE_FILE, "--level",
                             level,      "--",     argv[0],    "load", NULL};
     if (look_at_ring() != 0)
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
     printf("flowdemo: record=%d\n", recorded);
     if (recorded != 0)
         return 1;
-    command_line_word("pmv.print", "", print, sizeof(print));
+    command_line_word("pmv.print", "0", print, sizeof(print));
     if (strcmp(print, "1") == 0)
         return !(print_file("ptrace", TRACE_FILE) && print_file("names", NAMES_FILE));
     return !(hand_over_file("ptrace", TRACE_FILE) && hand_over_file("names", NAMES_FILE));
