@@ -150,10 +150,14 @@ MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c \
                   programs/trace/ring_reader.c programs/trace/trace_file.c
 # Of the launcher on KVM, what knows no KVM.
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
+# Of what needs firmware, what a test has a double of firmware for.
+DOUBLED_SOURCES = boot/memory.c
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
-                       $(MEASURE_SOURCES) $(LAUNCHER_SOURCES)
+                       $(MEASURE_SOURCES) $(LAUNCHER_SOURCES) $(DOUBLED_SOURCES)
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
 UNIT_TESTS = $(patsubst tests/unit/%.c,$(UNIT)/%,$(sort $(wildcard tests/unit/test_*.c)))
+
+$(UNIT)/boot/memory.o $(UNIT)/tests/unit/test_memory.o: UNIT_CFLAGS += $(BOOT_CFLAGS)
 
 $(UNIT)/%.o: %.c $(UNIT)/flags
 	@mkdir -p $(@D)

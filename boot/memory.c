@@ -7,6 +7,9 @@
 
 #define ALLOCATIONS_MAX 10
 #define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */
+#define SNAPSHOT_TRIES 8 /* what else runs may add more than these */
+#define PLACES_MAX 4096 /* asked for, of one need */
+#define PATIENCE 8 /* refusals in a block, after which steps become longer */
 
 static struct range allocations[ALLOCATIONS_MAX];
 
@@ -39,31 +42,32 @@ static bool map_size(UINTN *size, UINTN *stride)
            EFI_BUFFER_TOO_SMALL;
 }
 
-struct survey {
-    uint64_t top;             /* the end of the memory that the map names, devices left out */
-    uint64_t largest;         /* free block of a need, in bytes */
-    bool fits;                /* such a block is large enough: */
-    uint64_t lowest, highest; /* addresses that it can get */
-};
-
 /* The map as it is now, in memory that the caller frees (FreePool). */
 static bool snapshot(struct efi_map *map)
 {
     UINTN size, stride, key;
 
-    if (!map_size(&size, &stride))
-        return false;
-    size += SNAPSHOT_SPARE * stride;
-    if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map->entries)))
-        return false;
-    if (!EFI_ERROR(memory_map_get(map, size, &key)))
-        return true;
-    firmware.services->FreePool(map->entries);
+    for (int attempt = 0; attempt < SNAPSHOT_TRIES && map_size(&size, &stride); attempt++) {
+        size += SNAPSHOT_SPARE * stride;
+        if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map->entries)))
+            return false;
+        if (!EFI_ERROR(memory_map_get(map, size, &key)))
+            return true;
+        firmware.services->FreePool(map->entries);
+    }
     return false;
 }
 
+struct survey {
+    uint64_t top;     /* the end of the memory that the map names, devices left out */
+    uint64_t largest; /* free block of a need, in bytes */
+    bool fits;        /* such a block is large enough: */
+    uint64_t at;      /* its lowest or highest address, as asked */
+    uint64_t further; /* bytes from there to the other end of the addresses in the same block */
+};
+
 /* One look at the map. */
-static bool survey(const struct need *n, struct survey *out)
+static bool survey(const struct need *n, enum place place, struct survey *out)
 {
     struct efi_map map;
 
@@ -86,10 +90,10 @@ static bool survey(const struct need *n, struct survey *out)
         if (end - start < n->size)
             continue;
         uint64_t highest = (end - n->size) & ~(n->alignment - 1);
-        if (!out->fits || start < out->lowest)
-            out->lowest = start;
-        if (!out->fits || highest > out->highest)
-            out->highest = highest;
+        if (!out->fits || (place == PLACE_LOWEST ? start < out->at : highest > out->at)) {
+            out->at = place == PLACE_LOWEST ? start : highest;
+            out->further = highest - start;
+        }
         out->fits = true;
     }
     firmware.services->FreePool(map.entries);
@@ -142,7 +146,7 @@ uint64_t memory_top(void)
     const struct need any = {.alignment = 1};
     struct survey s;
 
-    return survey(&any, &s) ? s.top : 0;
+    return survey(&any, PLACE_LOWEST, &s) ? s.top : 0;
 }
 
 bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r)
@@ -163,28 +167,74 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
+/* A map may list as free what firmware does not give: EDK II keeps such bins for its own types. So
+ * place after place is asked for until one is given, each after a new look at the map: what else
+ * runs may allocate, too. The steps in a block become longer, up to an eighth of the way from where
+ * it began: one that is refused as a whole costs few. */
+static bool search(struct range *out, EFI_MEMORY_TYPE type, struct need rest, enum place place,
+                   uint64_t *tried, EFI_STATUS *status)
+{
+    uint64_t step = rest.alignment, refused = 0;
+    struct survey s;
+
+    for (; *tried < PLACES_MAX && survey(&rest, place, &s) && s.fits; ++*tried) {
+        EFI_PHYSICAL_ADDRESS at = s.at;
+        uint64_t way = step;
+
+        *status = firmware.services->AllocatePages(AllocateAddress, type, rest.size / PAGE_SIZE,
+                                                   &at);
+        if (!EFI_ERROR(*status)) {
+            *out = (struct range){at, rest.size};
+            return true;
+        }
+        if (step > s.further) { /* on with the next block */
+            way = s.further + rest.alignment;
+            step = rest.alignment;
+            refused = 0;
+        } else if (++refused % PATIENCE == 0) {
+            step *= 2;
+        }
+        if (place == PLACE_LOWEST)
+            rest.least = s.at + way;
+        else
+            rest.limit = s.at - way + rest.size;
+    }
+    return false;
+}
+
+static bool refuse_need(const struct need *n, uint64_t tried, EFI_STATUS status, struct refusal *r)
+{
+    struct survey s;
+    char found[96];
+
+    survey(n, PLACE_LOWEST, &s);
+    if (tried == 0)
+        format_text(found, sizeof(found), "%lu KiB as the largest free block", s.largest / KIB);
+    else
+        format_text(found, sizeof(found), "that firmware gave none of %lu places tried (EFI status "
+                    "0x%lx)", tried, status);
+    return refuse(r, REFUSE_NO_MEMORY,
+                  "%s%s%s: found %s from 0x%lx to 0x%lx aligned to %lu KiB, wanted %lu KiB; %s a "
+                  "machine with more memory, a smaller file or a smaller trace_ring",
+                  n->what, n->path[0] == '\0' ? "" : " ", n->path, found, n->least, n->limit - 1,
+                  n->alignment / KIB, (n->size + KIB - 1) / KIB,
+                  tried == 0 ? "use" : "update the firmware, or use");
+}
+
 bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
                      enum place place, struct refusal *r)
 {
     struct need whole = *n;
-    struct survey s;
-    uint64_t slot = 0;
+    EFI_STATUS status = EFI_SUCCESS;
+    uint64_t slot = 0, tried = 0;
 
     whole.size = (n->size + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
     while (slot < ALLOCATIONS_MAX && allocations[slot].size != 0)
         slot++;
-    bool fits = survey(&whole, &s) && s.fits && whole.size >= n->size && whole.size != 0;
-    EFI_PHYSICAL_ADDRESS at = place == PLACE_LOWEST ? s.lowest : s.highest;
-    if (slot == ALLOCATIONS_MAX || !fits ||
-        EFI_ERROR(firmware.services->AllocatePages(AllocateAddress, type, whole.size / PAGE_SIZE,
-                                                   &at)))
-        return refuse(r, REFUSE_NO_MEMORY,
-                      "%s%s%s: found %lu KiB as the largest free block from 0x%lx to 0x%lx aligned "
-                      "to %lu KiB, wanted %lu KiB; use a machine with more memory, a smaller file "
-                      "or a smaller trace_ring",
-                      n->what, n->path[0] == '\0' ? "" : " ", n->path, s.largest / KIB, n->least,
-                      n->limit - 1, n->alignment / KIB, (n->size + KIB - 1) / KIB);
-    *out = allocations[slot] = (struct range){at, whole.size};
+    if (slot == ALLOCATIONS_MAX || whole.size < n->size || whole.size == 0 ||
+        !search(out, type, whole, place, &tried, &status))
+        return refuse_need(n, tried, status, r);
+    allocations[slot] = *out;
     return true;
 }
 

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Memory from firmware that does not give all that it lists: a double of boot services over some
+ * MiB, page by page. It refuses whole blocks and parts of them, as OVMF does in its bins, and
+ * changes its map whenever it is asked. (UEFI specification, "Memory Allocation Services".)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "boot/boot.h"
+#include "random.h"
+
+#define PAGES 16384
+#define STRIDE 48 /* bytes; firmware's descriptors are longer than the structure */
+#define TRIES_MAX 4096
+
+/* ---- the double ---- */
+
+struct firmware firmware;
+
+static uint8_t types[PAGES]; /* as the map lists them */
+static bool kept[PAGES];     /* never given, whatever the map lists */
+static uint64_t asked;       /* calls of AllocatePages() */
+static uint64_t tables;      /* pool buffers that are not freed yet */
+/* Called before a call of this service is answered: what else happens in the machine. */
+static void (*before_map)(void), (*before_pages)(void);
+
+static UINTN run_of(UINTN page)
+{
+    UINTN end = page + 1;
+
+    while (end < PAGES && types[end] == types[page])
+        end++;
+    return end - page;
+}
+
+static EFI_STATUS EFIAPI get_map(UINTN *size, EFI_MEMORY_DESCRIPTOR *map, UINTN *key,
+                                 UINTN *stride, UINT32 *version)
+{
+    UINTN room = *size;
+
+    if (before_map)
+        before_map();
+    *size = 0;
+    *key = 1;
+    *stride = STRIDE;
+    *version = 1;
+    for (UINTN page = 0; page < PAGES; page += run_of(page)) {
+        *size += STRIDE;
+        if (*size <= room)
+            *(EFI_MEMORY_DESCRIPTOR *)((uint8_t *)map + *size - STRIDE) = (EFI_MEMORY_DESCRIPTOR){
+                .Type = types[page], .PhysicalStart = page * PAGE_SIZE,
+                .NumberOfPages = run_of(page)};
+    }
+    return *size <= room ? EFI_SUCCESS : EFI_BUFFER_TOO_SMALL;
+}
+
+static EFI_STATUS EFIAPI allocate_pages(EFI_ALLOCATE_TYPE how, EFI_MEMORY_TYPE type, UINTN pages,
+                                        EFI_PHYSICAL_ADDRESS *address)
+{
+    UINTN first = *address / PAGE_SIZE;
+
+    assert_int_equal(how, AllocateAddress);
+    assert_int_equal(*address % PAGE_SIZE, 0);
+    asked++;
+    if (before_pages)
+        before_pages();
+    for (UINTN page = first; page < first + pages; page++)
+        if (page >= PAGES || types[page] != EfiConventionalMemory || kept[page])
+            return EFI_NOT_FOUND;
+    memset(types + first, (int)type, pages);
+    return EFI_SUCCESS;
+}
+
+static EFI_STATUS EFIAPI free_pages(EFI_PHYSICAL_ADDRESS address, UINTN pages)
+{
+    UINTN first = address / PAGE_SIZE;
+
+    for (UINTN page = first; page < first + pages; page++)
+        assert_true(types[page] == EfiLoaderData || types[page] == EfiReservedMemoryType);
+    memset(types + first, EfiConventionalMemory, pages);
+    return EFI_SUCCESS;
+}
+
+static EFI_STATUS EFIAPI allocate_pool(EFI_MEMORY_TYPE type, UINTN size, void **buffer)
+{
+    (void)type;
+    *buffer = malloc(size); /* so that ASan sees a map that grew past it */
+    tables++;
+    return EFI_SUCCESS;
+}
+
+static EFI_STATUS EFIAPI free_pool(void *buffer)
+{
+    free(buffer);
+    tables--;
+    return EFI_SUCCESS;
+}
+
+static EFI_BOOT_SERVICES services = {
+    .GetMemoryMap = get_map, .AllocatePages = allocate_pages, .FreePages = free_pages,
+    .AllocatePool = allocate_pool, .FreePool = free_pool};
+
+/* ---- worlds ---- */
+
+#define PAGE(address) ((address) / PAGE_SIZE)
+
+static void list(uint64_t from, uint64_t to, int type)
+{
+    memset(types + PAGE(from), type, PAGE(to - from));
+}
+
+static void keep(uint64_t from, uint64_t to)
+{
+    memset(kept + PAGE(from), true, PAGE(to - from));
+}
+
+/* A world in which firmware's own memory is everywhere. */
+static int setup(void **state)
+{
+    (void)state;
+    firmware.services = &services;
+    memset(types, EfiRuntimeServicesData, sizeof(types));
+    memset(kept, false, sizeof(kept));
+    before_map = before_pages = NULL;
+    asked = 0;
+    return 0;
+}
+
+/* Nothing may be left of any test. */
+static int teardown(void **state)
+{
+    (void)state;
+    before_map = before_pages = NULL;
+    memory_free_all();
+    for (UINTN page = 0; page < PAGES; page++)
+        if (types[page] == EfiLoaderData)
+            return -1;
+    return tables == 0 ? 0 : -1;
+}
+
+/* As OVMF 2025.02 has it: a large block, and bins at the top of memory that it lists as free. */
+static void world_of_bins(void)
+{
+    list(MIB, 48 * MIB, EfiConventionalMemory);
+    list(49 * MIB, 49 * MIB + 0x8f000, EfiConventionalMemory);
+    keep(49 * MIB, 49 * MIB + 0x8f000);
+}
+
+static struct need need_of(uint64_t size, uint64_t alignment)
+{
+    return (struct need){"memory for a test", "", size, alignment, MIB, BELOW_4G};
+}
+
+static uint64_t take(const struct need *n, enum place place)
+{
+    struct range got;
+    struct refusal r = {0};
+
+    if (!memory_allocate(&got, EfiLoaderData, n, place, &r))
+        fail_msg("%s", r.line);
+    assert_int_equal(got.size % PAGE_SIZE, 0);
+    assert_true(got.size >= n->size && got.size < n->size + PAGE_SIZE);
+    assert_int_equal(got.base % n->alignment, 0);
+    assert_true(got.base >= n->least && got.base + got.size <= n->limit);
+    return got.base;
+}
+
+/* ---- tests ---- */
+
+static void all_given(void **state)
+{
+    struct need n = need_of(3 * PAGE_SIZE - 5, 2 * MIB);
+
+    (void)state;
+    list(MIB, 40 * MIB, EfiConventionalMemory);
+    list(41 * MIB, 43 * MIB + 2 * PAGE_SIZE, EfiConventionalMemory);
+    assert_int_equal(take(&n, PLACE_HIGHEST), 42 * MIB);
+    assert_int_equal(take(&n, PLACE_LOWEST), 2 * MIB);
+    n.least = 5 * MIB;
+    n.limit = 30 * MIB;
+    assert_int_equal(take(&n, PLACE_HIGHEST), 28 * MIB);
+    assert_int_equal(take(&n, PLACE_LOWEST), 6 * MIB);
+    assert_int_equal(asked, 4);
+}
+
+static void a_block_refused(void **state)
+{
+    struct need n = need_of(56 * KIB, PAGE_SIZE);
+
+    (void)state;
+    world_of_bins();
+    assert_int_equal(take(&n, PLACE_HIGHEST), 48 * MIB - 56 * KIB);
+    assert_in_range(asked, 2, 60);
+    memory_free_all();
+    setup(state);
+    list(MIB, MIB + 0x8f000, EfiConventionalMemory);
+    keep(MIB, MIB + 0x8f000);
+    list(3 * MIB, 48 * MIB, EfiConventionalMemory);
+    assert_int_equal(take(&n, PLACE_LOWEST), 3 * MIB);
+    assert_in_range(asked, 2, 60);
+}
+
+/* The one block that is given, but for its ends, lies between sixty that are not. */
+static void many_blocks_refused(void **state)
+{
+    struct need n = need_of(16 * KIB, PAGE_SIZE);
+
+    (void)state;
+    for (uint64_t at = 2 * MIB; at < 62 * MIB; at += MIB) {
+        list(at, at + 0x8f000, EfiConventionalMemory);
+        keep(at, at + 0x8f000);
+    }
+    memset(kept + PAGE(30 * MIB + PAGE_SIZE), false, PAGE(0x8d000));
+    assert_int_equal(take(&n, PLACE_HIGHEST), 30 * MIB + 0x8e000 - 16 * KIB);
+    assert_int_equal(take(&n, PLACE_LOWEST), 30 * MIB + PAGE_SIZE);
+}
+
+/* A small block between the refused one and the next large one is not passed over. */
+static void small_block_next(void **state)
+{
+    struct need n = need_of(PAGE_SIZE, PAGE_SIZE);
+
+    (void)state;
+    list(MIB, 20 * MIB, EfiConventionalMemory);
+    list(21 * MIB, 21 * MIB + PAGE_SIZE, EfiConventionalMemory);
+    list(21 * MIB + 2 * PAGE_SIZE, 50 * MIB, EfiConventionalMemory);
+    keep(21 * MIB + 2 * PAGE_SIZE, 50 * MIB);
+    assert_int_equal(take(&n, PLACE_HIGHEST), 21 * MIB);
+}
+
+static void part_refused(void **state)
+{
+    struct need n = need_of(8 * KIB, PAGE_SIZE);
+
+    (void)state;
+    list(MIB, 60 * MIB, EfiConventionalMemory);
+    keep(60 * MIB - 5 * PAGE_SIZE, 60 * MIB);
+    list(61 * MIB, 61 * MIB + 5 * PAGE_SIZE, EfiConventionalMemory);
+    keep(61 * MIB, 61 * MIB + 5 * PAGE_SIZE);
+    keep(MIB, MIB + 5 * PAGE_SIZE);
+    assert_int_equal(take(&n, PLACE_HIGHEST), 60 * MIB - 7 * PAGE_SIZE); /* not a page lost */
+    assert_int_equal(take(&n, PLACE_LOWEST), MIB + 5 * PAGE_SIZE);
+    keep(20 * MIB, 60 * MIB);
+    uint64_t got = take(&n, PLACE_HIGHEST);
+    assert_true(got < 20 * MIB && got > 10 * MIB);
+}
+
+/* Where a part of a block is given that is as long as an eighth of its way from the end, it is
+ * found; and what is got was the firmware's to give. */
+static void any_part_is_found(void **state)
+{
+    for (int i = 0; i < 300; i++) {
+        struct need n = need_of((1 + random_below(8)) * PAGE_SIZE, PAGE_SIZE << random_below(4));
+        enum place place = random_below(2) ? PLACE_HIGHEST : PLACE_LOWEST;
+        uint64_t way = random_below(8192), room = way / 8 + 2 * PAGE(n.alignment + n.size);
+
+        setup(state);
+        list(8 * MIB, 60 * MIB, EfiConventionalMemory);
+        keep(8 * MIB, 60 * MIB);
+        uint64_t first = place == PLACE_LOWEST ? PAGE(8 * MIB) + way : PAGE(60 * MIB) - way - room;
+        memset(kept + first, false, room);
+        uint64_t got = take(&n, place);
+        assert_true(PAGE(got) >= first && PAGE(got + n.size) <= first + room);
+        memory_free_all();
+    }
+}
+
+/* ---- a map that changes ---- */
+
+static void top_is_taken(void)
+{
+    list(40 * MIB, 60 * MIB, EfiBootServicesData);
+}
+
+static void changed_before_allocation(void **state)
+{
+    struct need n = need_of(PAGE_SIZE, PAGE_SIZE);
+
+    (void)state;
+    list(MIB, 60 * MIB, EfiConventionalMemory);
+    before_pages = top_is_taken;
+    assert_int_equal(take(&n, PLACE_HIGHEST), 40 * MIB - PAGE_SIZE);
+}
+
+/* What was freed in between counts as well. */
+static void bottom_is_freed(void)
+{
+    list(40 * MIB, 60 * MIB, EfiBootServicesData);
+    list(MIB, 2 * MIB, EfiConventionalMemory);
+}
+
+static void freed_before_allocation(void **state)
+{
+    struct need n = need_of(PAGE_SIZE, PAGE_SIZE);
+
+    (void)state;
+    list(40 * MIB, 60 * MIB, EfiConventionalMemory);
+    before_pages = bottom_is_freed;
+    assert_int_equal(take(&n, PLACE_HIGHEST), 2 * MIB - PAGE_SIZE);
+}
+
+/* More descriptors each time: those that are spare do not do, until it ends. */
+static unsigned growths;
+
+static void map_grows(void)
+{
+    if (growths == 0)
+        return;
+    growths--;
+    for (uint64_t i = 0; i < 20; i++)
+        types[PAGE(2 * MIB) + 64 * growths + 2 * i] = EfiBootServicesData;
+}
+
+static void grown_between_size_and_map(void **state)
+{
+    struct need n = need_of(PAGE_SIZE, PAGE_SIZE);
+
+    (void)state;
+    list(MIB, 60 * MIB, EfiConventionalMemory);
+    growths = 5;
+    before_map = map_grows;
+    assert_int_equal(take(&n, PLACE_HIGHEST), 60 * MIB - PAGE_SIZE);
+    growths = 200; /* it never ends: no map, and one line */
+    struct range got;
+    struct refusal r = {0};
+    assert_false(memory_allocate(&got, EfiLoaderData, &n, PLACE_HIGHEST, &r));
+    assert_non_null(strstr(r.line, "memory for a test"));
+    assert_true(growths > 100);
+}
+
+/* ---- refusals ---- */
+
+static void nothing_given(void **state)
+{
+    struct need n = need_of(4 * KIB, PAGE_SIZE);
+    struct range got = {0};
+    struct refusal r = {0};
+    char tried[80];
+
+    (void)state;
+    for (uint64_t at = MIB; at < 60 * MIB; at += MIB / 4)
+        list(at, at + MIB / 8, EfiConventionalMemory);
+    keep(0, PAGES * PAGE_SIZE);
+    assert_false(memory_allocate(&got, EfiLoaderData, &n, PLACE_LOWEST, &r));
+    assert_int_equal(r.kind, REFUSE_NO_MEMORY);
+    assert_int_equal(got.size, 0);
+    assert_in_range(asked, 236, TRIES_MAX);
+    snprintf(tried, sizeof(tried), "gave none of %lu places tried (EFI status 0x%lx)", asked,
+             (unsigned long)EFI_NOT_FOUND);
+    if (strstr(r.line, tried) == NULL)
+        fail_msg("found '%s', wanted '%s'", r.line, tried);
+}
+
+static void nothing_fits(void **state)
+{
+    struct need n = need_of(2 * MIB, PAGE_SIZE);
+    struct range got;
+    struct refusal r = {0};
+
+    (void)state;
+    list(4 * MIB, 5 * MIB, EfiConventionalMemory);
+    assert_false(memory_allocate(&got, EfiLoaderData, &n, PLACE_HIGHEST, &r));
+    assert_int_equal(asked, 0);
+    assert_non_null(strstr(r.line, "found 1024 KiB as the largest free block"));
+    assert_null(strstr(r.line, "tried"));
+}
+
+/* ---- the other ways to memory ---- */
+
+static void map_buffer(void **state)
+{
+    struct efi_map map;
+    uint64_t capacity;
+    struct refusal r;
+
+    (void)state;
+    world_of_bins();
+    assert_true(memory_map_reserve(&map, &capacity, 64, &r));
+    assert_true(capacity >= 69 * STRIDE && map.descriptor_size == STRIDE);
+    assert_int_equal((uintptr_t)map.entries, 48 * MIB - capacity);
+}
+
+static uint64_t looked;
+
+static bool is_wanted(uint64_t address)
+{
+    looked++;
+    assert_int_equal(types[PAGE(address)], EfiLoaderData);
+    return address >= 20 * MIB + PAGE_SIZE;
+}
+
+/* Memory is looked at only once it is given, and what is refused does not end the search. */
+static void find_in_refused(void **state)
+{
+    (void)state;
+    list(2 * MIB, 60 * MIB, EfiConventionalMemory);
+    keep(4 * MIB, 10 * MIB);
+    keep(20 * MIB, 23 * MIB);
+    looked = 0;
+    assert_int_equal(memory_find(2 * MIB, PAGE_SIZE, 8 * KIB, is_wanted), 24 * MIB + PAGE_SIZE);
+    assert_int_equal(looked, 1 + 5 + 1);
+    memory_give_back(24 * MIB + PAGE_SIZE, 8 * KIB);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(all_given),
+        CASE(a_block_refused),
+        CASE(many_blocks_refused),
+        CASE(small_block_next),
+        CASE(part_refused),
+        CASE(any_part_is_found),
+        CASE(changed_before_allocation),
+        CASE(freed_before_allocation),
+        CASE(grown_between_size_and_map),
+        CASE(nothing_given),
+        CASE(nothing_fits),
+        CASE(map_buffer),
+        CASE(find_in_refused),
+    };
+
+    random_seed(25);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
