@@ -34,14 +34,15 @@
 uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf), uint32_t *leaf)
 {
     uint32_t last = ask(0, 0).eax;
-    struct cpuid_result r;
+    struct cpuid_result r = ask(CPUID_LEAF_TSC, 0);
+    uint64_t mhz = ask(CPUID_LEAF_FREQUENCY, 0).eax & 0xffff;
 
     *leaf = CPUID_LEAF_TSC;
-    if (last >= *leaf && (r = ask(*leaf, 0)).eax != 0 && r.ebx != 0 && r.ecx != 0)
+    if (last >= *leaf && r.eax != 0 && r.ebx != 0 && r.ecx != 0)
         return (uint64_t)r.ecx * r.ebx / r.eax / 1000;
     *leaf = CPUID_LEAF_FREQUENCY;
-    if (last >= *leaf && (r = ask(*leaf, 0)).eax & 0xffff)
-        return (r.eax & 0xffff) * 1000ULL;
+    if (last >= *leaf && mhz != 0)
+        return mhz * 1000;
     /* Defined by VMware, and given by KVM where the TSC is stable (QEMU, "vmware-cpuid-freq"). One
      * that has another meaning for its leaves ends before, or has 0 there. */
     *leaf = CPUID_LEAF_HYPERVISOR_TSC;

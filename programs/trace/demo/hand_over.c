@@ -39,13 +39,21 @@ void hand_over_section(const char *name, const void *data, size_t bytes)
     hand_over(data, bytes);
 }
 
+static bool refused(const char *path)
+{
+    printf("hand_over: error=\"%s: %s\"\n", path, strerror(errno));
+    return false;
+}
+
 bool hand_over_file(const char *name, const char *path)
 {
     char *text = NULL;
     size_t length = 0, room = 0, got = 1;
     FILE *file = fopen(path, "re");
+    bool good = true;
 
-    bool good = file != NULL;
+    if (file == NULL)
+        return refused(path);
     while (good && got > 0) {
         if (room - length < CHUNK) {
             char *larger = realloc(text, room += 4 * CHUNK);
@@ -61,9 +69,8 @@ bool hand_over_file(const char *name, const char *path)
     if (good)
         hand_over_section(name, text, length);
     else
-        printf("hand_over: error=\"%s: %s\"\n", path, strerror(errno));
-    if (file != NULL)
-        fclose(file);
+        refused(path);
+    fclose(file);
     free(text);
     return good;
 }

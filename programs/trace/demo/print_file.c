@@ -30,25 +30,30 @@ static void print_line(const uint8_t *bytes, size_t count)
     puts(text);
 }
 
+static bool refused(const char *path)
+{
+    printf("print_file: error=\"%s: %s\"\n", path, strerror(errno));
+    fflush(stdout);
+    return false;
+}
+
 bool print_file(const char *name, const char *path)
 {
     uint8_t bytes[LINE_BYTES];
     size_t got, length = 0;
     FILE *file = fopen(path, "re");
-    bool good = file != NULL;
 
     printf("print_file: begin %s\n", name);
-    while (good && (got = fread(bytes, 1, sizeof(bytes), file)) > 0) {
+    if (file == NULL)
+        return refused(path);
+    while ((got = fread(bytes, 1, sizeof(bytes), file)) > 0) {
         print_line(bytes, got);
         length += got;
     }
-    good = good && !ferror(file);
+    bool good = !ferror(file) || refused(path);
     if (good)
         printf("print_file: end %s %zu\n", name, length);
-    else
-        printf("print_file: error=\"%s: %s\"\n", path, strerror(errno));
     fflush(stdout);
-    if (file != NULL)
-        fclose(file);
+    fclose(file);
     return good;
 }
