@@ -73,8 +73,10 @@ def decode(code, rip):
         return Operand("", 0, 0, 0, False, "not decoded" if len(code) == CODE_BYTES else
                        "its code is not known", None)
     text = f"{found.mnemonic} {found.op_str}".strip()
-    words = found.mnemonic.split()
-    name = words[-1]
+    name = found.mnemonic.split()[-1]
+    if name in ("call", "jmp") and is_far(found):
+        name = f"l{name}"
+        text = f"{name} {found.op_str}"
     family = xstate.family(name)
     if family:
         return Operand(text, found.size, 0, 0, False, None, family)
@@ -83,6 +85,12 @@ def decode(code, rip):
     if not why and not read and not write:
         why = f"{name}: no operand in memory"
     return Operand(text, found.size, read, write, name in MODIFY, why, None)
+
+
+def is_far(found):
+    """FF /3 and FF /5, SDM Vol. 2, "CALL" and "JMP". With an offset of 32 bits capstone 5 calls them
+    near."""
+    return found.opcode[0] == 0xff and found.modrm >> 3 & 7 in (3, 5)
 
 
 def evex(code):

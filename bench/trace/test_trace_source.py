@@ -57,8 +57,15 @@ def messages(make, stream, number, records, lost):
     yield make._create_stream_end_message(stream)
 
 
+def ctf_1():
+    """babeltrace2 before 2.1 (Debian 12) writes CTF 1.8 alone; from then on (Debian 13) it writes
+    CTF 2 unless told, and a graph of the older kind cannot hold that."""
+    version = tuple(int(number) for number in bt2.__version__.split(".")[:2])
+    return {"ctf-version": "1"} if version >= (2, 1) else {}
+
+
 def write(folder, processors, khz, lost, level=None):
-    """Writes CTF of records, by babeltrace2's sink.ctf.fs."""
+    """Writes CTF 1.8 of records, by babeltrace2's sink.ctf.fs."""
     class Iterator(bt2._UserMessageIterator):
         def __init__(self, config, port):
             trace, stream_class, number = port.user_data
@@ -92,7 +99,7 @@ def write(folder, processors, khz, lost, level=None):
     made = graph.add_component(Written, "written")
     sink = graph.add_component(
         bt2.find_plugin("ctf").sink_component_classes["fs"], "sink",
-        params={"path": folder, "assume-single-trace": True, "quiet": True})
+        params={"path": folder, "assume-single-trace": True, "quiet": True, **ctf_1()})
     muxer = graph.add_component(
         bt2.find_plugin("utils").filter_component_classes["muxer"], "muxer")
     for number in range(len(processors)):
