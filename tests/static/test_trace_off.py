@@ -18,6 +18,7 @@ exit_past_the_table end_instruction exit_cr_access_with_all_gprs
 exit_ept_violation_with_all_gprs""".split()
 LABEL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
+NO_OPERATION = re.compile(r"((cs|data16) )*(nop[wl]?|xchg   %ax,%ax)\b")
 
 
 def normal(instruction, inside=""):
@@ -42,7 +43,15 @@ def functions(elf, inside=""):
             found[name] = []
         elif instruction and name:
             found[name].append(normal(instruction[1], inside))
-    return found
+    return {name: without_padding(instructions) for name, instructions in found.items()}
+
+
+def without_padding(instructions):
+    """Without the no-operations after a function's last instruction. They fill the space up to the
+    next function, as much as that is, and nothing executes them."""
+    while instructions and NO_OPERATION.match(instructions[-1]):
+        instructions = instructions[:-1]
+    return instructions
 
 
 def differences(one, other, names):
@@ -69,3 +78,10 @@ def test_sees_a_difference():
     other = {"vmx_exit": ["mov    D(%rdi),%eax", "cmp    D(%rdi),%al", "ret"]}
     found = list(differences(one, other, ["vmx_exit"]))
     assert len(found) == 1 and found[0].startswith("vmx_exit:") and "+cmp" in found[0]
+
+
+def test_padding():
+    """What follows the last instruction does not count; a no-operation before it does."""
+    code = ["nop", "call   <vmcs_access_failed>"]
+    assert without_padding(code + ["xchg   %ax,%ax", "cs nopw D(%rax,%rax,1)", "nopl   D(%rax)"]) == code
+    assert without_padding(code + ["nopl   D(%rax)", "ret"]) == code + ["nopl   D(%rax)", "ret"]
