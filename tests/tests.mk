@@ -61,7 +61,7 @@ $(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
 	$(Q)$(LD) $(LDFLAGS) --wrap=vmx_exit -Map $(@:.elf=.map) -o $@ \
 	    $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
 
-built: $(STACK_MUTANTS)
+all built: $(STACK_MUTANTS)
 
 lines:
 	@tests/static/code_lines.py --max $(CODE_LINES_MAX) --max-boot $(BOOT_LINES_MAX) \
