@@ -39,12 +39,8 @@ case $flavour in
     *) fail "unknown flavour '$flavour', wanted cloud or stock" ;;
 esac
 
-suite=unknown
-if [ -r /etc/os-release ]; then
-    # shellcheck disable=SC1091
-    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-${ID:-unknown}}")
-fi
-apt=()
+# shellcheck source=programs/suite.sh
+. "$(dirname "$0")/suite.sh"
 own=${wanted_suite:-$suite}
 cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}/kernel/$own
 current=$cache/$flavour
@@ -121,41 +117,6 @@ fetch_image() {
     fetch_into "$work/root" "$1" $(parts_of "$1")
 }
 
-# Lists of another suite than the machine's: apt's own, in a folder of the cache. Where the packages
-# come from is where the machine's own come from.
-mirror() {
-    local found
-    # shellcheck disable=SC2016 # apt's own field
-    found=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' \
-        2> /dev/null | sed -n '/\/debian\/*$/p' | sed -n 1p)
-    found=${found:-http://deb.debian.org/debian}
-    echo "${found%/}"
-}
-use_other_suite() {
-    local keys=/usr/share/keyrings/debian-archive-keyring.gpg folder=$cache/apt uri
-    [ -r $keys ] || fail "found no $keys, wanted Debian's keys; install debian-archive-keyring"
-    mkdir -p "$folder/lists/partial" "$folder/archives/partial"
-    uri=$(mirror)
-    {
-        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' \
-            "$uri" "$own" $keys
-        [[ $own == *-backports ]] ||
-            printf '\nTypes: deb\nURIs: %s-security\nSuites: %s-security\nComponents: main\nSigned-By: %s\n' \
-                "$uri" "$own" $keys
-    } > "$folder/debian.sources"
-    apt=(-o "Dir::Etc::sourcelist=$folder/debian.sources" -o Dir::Etc::sourceparts=-
-        -o "Dir::State::lists=$folder/lists" -o "Dir::Cache::archives=$folder/archives"
-        -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
-}
-refresh_lists() {
-    if [ ${#apt[@]} -gt 0 ]; then
-        apt-get "${apt[@]}" -q update >&2
-    elif [ "$(id -u)" -eq 0 ]; then
-        apt-get update >&2
-    elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
-        sudo -n apt-get update >&2
-    fi
-}
 if [ "$own" != "$suite" ]; then
     use_other_suite
 fi
