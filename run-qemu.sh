@@ -27,6 +27,7 @@ usage: run-qemu.sh [options]
   --serial FILE                copy of the guest's console
   --ledger FILE                the emulator's account of exits (emulator only)
   --efi FILE                   default: build/pmuvisor.efi
+  --firmware FILE              default: Debian's OVMF, /usr/share/ovmf/OVMF.fd
   --qemu "S"                   words for QEMU's command line
   --probe                      print the backend that auto takes here, and end
 exit status: 0 the guest powered itself off, 124 timeout, 3 the guest reset the machine,
@@ -42,7 +43,7 @@ fail() {
 top=$(cd "$(dirname "$0")" && pwd)
 backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' config='' qemu=''
 cpus=1 memory=512 timeout=600
-serial='' ledger='' efi=$top/build/pmuvisor.efi
+serial='' ledger='' efi=$top/build/pmuvisor.efi firmware=/usr/share/ovmf/OVMF.fd
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
 while [ $# -gt 0 ]; do
     case $1 in
@@ -50,7 +51,7 @@ while [ $# -gt 0 ]; do
         --native) native=1; shift; continue ;;
         --probe) probe=1; shift; continue ;;
         --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
-            --memory | --timeout | --serial | --ledger | --efi | --qemu)
+            --memory | --timeout | --serial | --ledger | --efi | --firmware | --qemu)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -69,6 +70,7 @@ while [ $# -gt 0 ]; do
         --serial) serial=$2 ;;
         --ledger) ledger=$2 ;;
         --efi) efi=$2 ;;
+        --firmware) firmware=$2 ;;
     esac
     shift 2
 done
@@ -206,7 +208,7 @@ trap 'rm -rf "$work"' EXIT
 
 run_emulator() {
     local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
-        --serial "$serial")
+        --serial "$serial" --firmware "$firmware")
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     if [ $made -eq 1 ]; then
         "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
@@ -220,13 +222,13 @@ run_emulator() {
 # QEMU's exit status does not tell a power-off from a reset; its QMP events do. One pipe carries the
 # command that turns them on, the other the events.
 run_qemu() {
-    local firmware=/usr/share/ovmf/OVMF.fd status=0 reason machine events_pid
+    local status=0 reason machine events_pid
     local console="stdio,id=com1,signal=on,logfile=$serial"
     local processor=host,+vmx,pmu=on
     local -a qemu_words
     read -ra qemu_words <<< "$qemu"
     local source=(-bios "$firmware" -drive "file=$disk,format=raw,if=ide")
-    if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r $firmware ]; then
+    if ! command -v qemu-system-x86_64 > /dev/null || [ ! -r "$firmware" ]; then
         "$top/testbed/deps.sh" kvm || exit 1
     fi
     if [ "$guest" = direct ]; then

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes GRUB as a removable medium has it, \EFI\BOOT\BOOTX64.EFI: it finds EFI/pmuvisor/grub.cfg and
 # hands over to it. Needs GRUB's modules for x86_64-efi. UEFI, "Removable Media Boot Behavior".
-# Usage: loader.sh OUT [ACPI]   (ACPI: a folder whose *.aml GRUB's command acpi loads before)
+# Usage: loader.sh OUT [ACPI [MODULES]]
+# ACPI: a folder whose *.aml GRUB's command acpi loads before. MODULES, or $GRUB_MODULES: another
+# GRUB's than this machine's.
 set -euo pipefail
 
 fail() {
@@ -10,8 +12,8 @@ fail() {
     exit 1
 }
 
-out=${1:-} acpi=${2:-}
-[ -n "$out" ] || fail "usage: loader.sh OUT [ACPI]"
+out=${1:-} acpi=${2:-} folder=${3:-${GRUB_MODULES:-}}
+[ -n "$out" ] || fail "usage: loader.sh OUT [ACPI [MODULES]]"
 command -v grub-mkimage > /dev/null || fail "grub-mkimage is missing; run: testbed/deps.sh run"
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-loader.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -43,4 +45,5 @@ END
 } > "$work/memdisk/boot/grub/grub.cfg"
 (cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@${SOURCE_DATE_EPOCH:-1704067200}" \
     -cf "$work/memdisk.tar" ./*)
-grub-mkimage -O x86_64-efi -o "$out" -p '(memdisk)/boot/grub' -m "$work/memdisk.tar" "${modules[@]}"
+grub-mkimage -O x86_64-efi ${folder:+-d "$folder"} -o "$out" -p '(memdisk)/boot/grub' \
+    -m "$work/memdisk.tar" "${modules[@]}"

@@ -117,9 +117,7 @@ fetch_image() {
     fetch_into "$work/root" "$1" $(parts_of "$1")
 }
 
-if [ "$own" != "$suite" ]; then
-    use_other_suite
-fi
+use_suite "$own" "$cache/apt"
 if [ $update -eq 0 ] && found=$(print_paths); then
     if [ $want_headers -eq 1 ]; then
         print_headers

@@ -10,8 +10,7 @@ if [ -r /etc/os-release ]; then
 fi
 apt=()
 
-# Lists of another suite than the machine's: apt's own, in a folder of the cache. Where the packages
-# come from is where the machine's own come from.
+# Where the machine's own packages come from.
 mirror() {
     local found
     # shellcheck disable=SC2016 # apt's own field
@@ -20,22 +19,27 @@ mirror() {
     found=${found:-http://deb.debian.org/debian}
     echo "${found%/}"
 }
-use_other_suite() {
-    local keys=/usr/share/keyrings/debian-archive-keyring.gpg folder=$cache/apt uri
+
+# From here on packages are this suite's ($1), by lists in a folder of the cache ($2). Nothing changes
+# where it is the machine's own.
+use_suite() {
+    local keys=/usr/share/keyrings/debian-archive-keyring.gpg folder=$2 uri
+    [ "$1" != "$suite" ] || return 0
     [ -r $keys ] || fail "found no $keys, wanted Debian's keys; install debian-archive-keyring"
     mkdir -p "$folder/lists/partial" "$folder/archives/partial"
     uri=$(mirror)
     {
         printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' \
-            "$uri" "$own" $keys
-        [[ $own == *-backports ]] ||
+            "$uri" "$1" $keys
+        [[ $1 == *-backports ]] ||
             printf '\nTypes: deb\nURIs: %s-security\nSuites: %s-security\nComponents: main\nSigned-By: %s\n' \
-                "$uri" "$own" $keys
+                "$uri" "$1" $keys
     } > "$folder/debian.sources"
     apt=(-o "Dir::Etc::sourcelist=$folder/debian.sources" -o Dir::Etc::sourceparts=-
         -o "Dir::State::lists=$folder/lists" -o "Dir::Cache::archives=$folder/archives"
         -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
 }
+
 refresh_lists() {
     if [ ${#apt[@]} -gt 0 ]; then
         apt-get "${apt[@]}" -q update >&2

@@ -12,6 +12,7 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --append S         the guest's kernel command line
   --config "k=v .."  options for pmuvisor.cfg, separated by blanks
   --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
+  --grub DIR         GRUB's modules, in place of this machine's
   --menu FILE        use this menu instead of boot/grub.cfg
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
   --tree DIR         an EFI system partition that `make install` or `make usb` has filled: its
@@ -30,7 +31,7 @@ fail() {
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
-size='' reserved=''
+size='' reserved='' grub=''
 menu=$top/boot/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
@@ -38,7 +39,7 @@ while [ $# -gt 0 ]; do
         --help) usage; exit 0 ;;
         --gpt) gpt=1; shift; continue ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add | --tree | --size | --reserved)
+            --add | --tree | --size | --reserved | --grub)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -51,6 +52,7 @@ while [ $# -gt 0 ]; do
         --append) append=$2 ;;
         --config) config=$2 ;;
         --acpi) acpi=$2 ;;
+        --grub) grub=$2 ;;
         --menu) menu=$2 ;;
         --add) added+=("$2") ;;
         --tree) tree=$2 ;;
@@ -80,10 +82,10 @@ trap 'rm -rf "$work"' EXIT
 # The same files make the same image: a run repeats exactly. mtools takes the files' dates from here.
 export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
 
-if [ -z "$acpi" ] && [ -r "$tree/EFI/BOOT/BOOTX64.EFI" ]; then
+if [ -z "$acpi$grub" ] && [ -r "$tree/EFI/BOOT/BOOTX64.EFI" ]; then
     cp "$tree/EFI/BOOT/BOOTX64.EFI" "$work/"
 else
-    "$top/boot/loader.sh" "$work/BOOTX64.EFI" "$acpi"
+    "$top/boot/loader.sh" "$work/BOOTX64.EFI" "$acpi" "$grub"
 fi
 
 # \EFI\pmuvisor as the options say.

@@ -3,6 +3,7 @@
 # a limit of emulated instructions, or in QEMU, and keeps what came out: exit status, console and
 # ledger. One boot answers many questions, so that each is made once, when it is first asked for.
 import concurrent.futures
+import functools
 import json
 import os
 import re
@@ -136,6 +137,15 @@ class Boot:
         return region
 
 
+@functools.lru_cache(None)
+def firmware(name):
+    """(image, GRUB's modules) of a Debian, by testbed/firmware.sh's name."""
+    try:
+        return tuple(tool([path("testbed", "firmware.sh"), name]).split())
+    except AssertionError as trouble:
+        raise Skip(trouble) from None
+
+
 def exit_count(account):
     return sum(entry["count"] for entry in account["exits"].values())
 
@@ -255,12 +265,13 @@ class Lab:
     def emulator(self, name, entry="msr+nmi", flavour="cloud", tools=False, append="", config="",
                  jobs="report", end="poweroff", knobs=None, model=None, memory=512, cpus=1,
                  listed=None, menu=None, add=(), kernel=None, initrd=None, efi=None, limit=LIMIT,
-                 until=None, panic=None, fork=True, read=(), tables=None):
+                 until=None, panic=None, fork=True, read=(), tables=None, firmware=None):
         """One boot in the emulator. See testbed/README.md for knobs and models. `listed`: processors
         in the MADT, where they are not those that are there. `limit`: after so many millions of
         emulated instructions the run ends with STATUS_LIMIT. `until`: a little after this text on
         the console it ends with STATUS_TEXT, for consoles after which nothing else happens.
         `tables`: called with the folder of the machine's ACPI tables, to change them.
+        `firmware`: of another Debian, as firmware() gives it.
         `fork`: from a server of boots, unless FORK=0; else from power-on. `read`: files of
         EFI/pmuvisor on the disk, as the run left them."""
         def make():
@@ -271,10 +282,14 @@ class Lab:
                 if tables:
                     tables(acpi)
                 words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
-                tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, *self.volume(
-                    work, entry, words, config, kernel or self.kernel(flavour),
-                    initrd or self.initrd(flavour, tools), efi, menu, add)])
+                image, modules = firmware or (None, None)
+                tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
+                      *(["--grub", modules] if modules else []), *self.volume(
+                          work, entry, words, config, kernel or self.kernel(flavour),
+                          initrd or self.initrd(flavour, tools), efi, menu, add)])
                 machine = ["--memory", str(memory), "--cpus", str(cpus)]
+                if image:
+                    machine += ["--firmware", image]
                 if model:
                     machine += ["--model", model]
                 if panic:

@@ -11,7 +11,7 @@ set -euo pipefail
 usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
     [--limit MILLIONS] [--until TEXT [--after MILLIONS]]
     [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]
-    [--serve SOCKET [--own FIRST+COUNT[+PEEK]] | --from SOCKET]"
+    [--firmware FILE] [--serve SOCKET [--own FIRST+COUNT[+PEEK]] | --from SOCKET]"
 
 ips=50000000
 # Instructions that a processor may execute before the next one's turn, and what a halted one counts
@@ -30,6 +30,7 @@ die() {
 
 disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' own='' from=''
 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
+firmware=${FIRMWARE:-/usr/share/ovmf/OVMF.fd}
 while [ $# -gt 0 ]; do
     case $1 in
     --help)
@@ -37,9 +38,9 @@ while [ $# -gt 0 ]; do
         exit 0
         ;;
     --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | --memory | \
-        --knobs | --model | --panic | --serve | --own | --from)
+        --knobs | --model | --panic | --firmware | --serve | --own | --from)
         [ $# -ge 2 ] || die "$1: no value given (see --help)"
-        [[ $1 != --@(cpus|memory|model|panic) ]] || machine=$1
+        [[ $1 != --@(cpus|memory|model|panic|firmware) ]] || machine=$1
         printf -v "${1#--}" '%s' "$2"
         shift 2
         ;;
@@ -69,7 +70,6 @@ esac
 [ -z "$knobs" ] || [ -r "$knobs" ] || die "--knobs: cannot read '$knobs'"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-firmware=/usr/share/ovmf/OVMF.fd
 vga=/usr/share/seabios/vgabios-stdvga.bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -64,11 +64,13 @@ class Plan:
         return self.add(f"sweep-handler{word}:{first}:{count}")
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, **more):
+def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1,
+        content=b"none\n", **more):
+    """One boot of the plan. `content`: of its initrd, of which it makes nothing."""
     image = path("build", "kernel.bzImage")
     assert os.path.exists(image), "build/kernel.bzImage is missing; run: make test-kernel"
     with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-        initrd.write(b"none\n")
+        initrd.write(content)
         initrd.flush()
         return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
                             efi=efi, cpus=cpus, append="tests=" + ",".join(plan.words),
