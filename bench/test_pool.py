@@ -95,6 +95,9 @@ class Boots(unittest.TestCase):
                           if boot.name.startswith("nginx-")}, {1})
         self.assertEqual(len([name for name in names if name.startswith("two-")]), 6)
         self.assertEqual(len([name for name in names if name.startswith("a1-native")]), 2)
+        self.assertEqual({boot.config for boot in boots if plan.BARE in boot.cells},
+                         {"console=none user_hypercalls=1",
+                          "console=none user_hypercalls=1 hypervisor_bit=off"})
 
     def test_one_of_several_boots_can_be_had(self):
         boots = plan.make("emulator", ("native",), only=("nginx-native-2",), times=5)

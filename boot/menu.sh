@@ -12,7 +12,7 @@ columns_table=${COLUMNS_TABLE:-$top/bench/columns.txt}
 # All that a figure depends on, where a row does not say it: the user's own pmuvisor.cfg may say
 # otherwise, and what the menu says wins.
 measured=(bookkeeping=all unblock=eager apic=pass stats=counts platform_nmi=guest pmu=on tick=0
-    user_hypercalls=1 mitigations=off)
+    user_hypercalls=1 mitigations=off hypervisor_bit=off)
 # What is the least of a machine: for one on which the other entries do not start.
 safe=(processors=1 vtd=off tick=0)
 

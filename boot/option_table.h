@@ -98,6 +98,10 @@ enum option_kind {
     OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off starts on a processor without an architectural PMU, and hides one that is there. " \
            "LBRs and IA32_DEBUGCTL belong to debugging and stay.")                                 \
+    OPTION(hypervisor_bit, CHOICE, hypervisor_bit, true, "on or off",                              \
+           VALUES(NAME("on", true), NAME("off", false)),                                           \
+           "CPUID.1:ECX[31]. off: Linux takes the machine for a bare one, and does all that it "   \
+           "does there. The leaves from 40000000H on stay, and name PMUvisor.")                    \
     OPTION(stats, CHOICE, stats_cycles, false, "counts or cycles",                                 \
            VALUES(NAME("counts", false), NAME("cycles", true)),                                    \
            "What is kept of exits, by reason. cycles reads the TSC around each exit, which costs " \

@@ -3,7 +3,8 @@
 # The guard of the boot menu (grub.cfg): the guest says that it is up, or the next start of the menu
 # takes the native entry. Touches ESP/EFI/pmuvisor/grubenv, the EFI variable PMUvisorLast, and with
 # --install and --remove this system's own /usr/local/sbin/pmuvisor-up and its systemd unit. Needs
-# bash, coreutils, sed and grep. Runs at each boot, native or not: elsewhere it does nothing.
+# bash, coreutils, sed and the kernel's driver cpuid. Runs at each boot, native or not: elsewhere it
+# does nothing.
 set -euo pipefail
 
 usage="usage: up.sh ESP             the guest is up: called by the unit, at each boot
@@ -46,6 +47,14 @@ write_guard() { # write_guard VALUE
         fail "cannot write '$grubenv'; is '$esp' mounted, and writable by you?"
 }
 
+# Leaf 0x40000000, by the kernel's driver: a read at the leaf's number gives EAX, EBX, ECX, EDX. With
+# hypervisor_bit=off /proc/cpuinfo does not say it.
+under_pmuvisor() {
+    [ -e "$root/dev/cpu/0/cpuid" ] || modprobe -q cpuid || true
+    [ "$(dd if="$root/dev/cpu/0/cpuid" iflag=skip_bytes skip=$((0x40000000)) bs=16 count=1 \
+        status=none 2> /dev/null | tail -c 12 | tr -d '\0')" = PMUvisorPMUv ]
+}
+
 guard() {
     sed -n 's/^guard=//p' "$grubenv"
 }
@@ -53,9 +62,9 @@ guard() {
 case $what in
     up)
         # Without a guard, or started by another menu: nothing to say. `trying` may be left from a
-        # start before a native one: only a guest has the hypervisor bit.
+        # start before a native one: only in a guest does CPUID name PMUvisor.
         [ -r "$grubenv" ] && [ "$(guard)" = trying ] || exit 0
-        grep -qw hypervisor "$root/proc/cpuinfo" || exit 0
+        under_pmuvisor || exit 0
         write_guard up
         if [ -e "$variable" ]; then
             chattr -i "$variable" 2> /dev/null || true

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# differences.py: writes the table of docs/guest.md that says where a guest's kernel log differs
-# from the native one: the list that tests/e2e/test_kernels.py judges it by. Usage: differences.py
+# differences.py: writes the tables of docs/guest.md that say where a guest's kernel log, and what
+# Linux makes of the machine, differ from the native ones: the lists that tests/e2e/test_kernels.py
+# judges them by. Usage: differences.py
 import os
 import sys
 
@@ -10,10 +11,11 @@ TOP = os.path.dirname(HERE)
 sys.path[:0] = [os.path.join(TOP, folder) for folder in ("testbed", "tests/e2e")]
 sys.dont_write_bytecode = True
 
-from kernels import DIFFERENCES, SUITES  # noqa: E402
+from kernels import DIFFERENCES, SEEN, SUITES  # noqa: E402
 
 PAGE = "guest.md"
 BEGIN = "<!-- Made by docs/differences.py from tests/e2e/kernels.py: edit that. -->\n\n"
+BIT_BEGIN = "<!-- The bit's, made by docs/differences.py from tests/e2e/kernels.py: edit that. -->\n\n"
 END = "\n<!-- End of what is made. -->\n"
 
 
@@ -26,18 +28,25 @@ def table(differences=DIFFERENCES, suites=None):
     return "\n".join(lines) + "\n"
 
 
+def bit_table():
+    """What the hypervisor bit changes."""
+    return table([row for row in SEEN + DIFFERENCES if row.bit])
+
+
 def page(text):
-    """The page with the table of now."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table() + END + rest.split(END)[1]
+    """The page with the tables of now."""
+    for begin, made in ((BIT_BEGIN, bit_table()), (BEGIN, table())):
+        before, rest = text.split(begin)
+        text = before + begin + made + END + rest.split(END, 1)[1]
+    return text
 
 
 def main():
     name = os.path.join(HERE, PAGE)
     with open(name, encoding="utf-8") as file:
-        text = file.read()
+        text = page(file.read())
     with open(name, "w", encoding="utf-8") as file:
-        file.write(page(text))
+        file.write(text)
 
 
 if __name__ == "__main__":

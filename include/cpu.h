@@ -195,6 +195,7 @@ struct cpu {
     uint8_t cpuid_highest;      /* place of the highest basic leaf's */
     uint32_t cpuid_extended;    /* the highest extended leaf */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
+    uint32_t hypervisor_bit;    /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
     struct cpuid_filter *cpuid_filters;
     /* Of each leaf and subleaf; a leaf's take a power of two, so that finding one takes a shift. */
     struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];

@@ -42,6 +42,7 @@ struct options {
     enum policy policy;
     uint32_t console;
     bool apic_trap;     /* apic=trap was asked for; what holds is in settings.h */
+    bool hypervisor_bit; /* CPUID.1:ECX[31] is 1 */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
     bool user_hypercalls; /* VMCALL at CPL 1 to 3 is served too */

@@ -17,7 +17,7 @@ enum refusal_kind {
 
 struct refusal {
     enum refusal_kind kind;
-    char line[320];
+    char line[384];
 };
 
 /* Fills *r (a line that says what, found, wanted, what to do; no newline) and returns false, so

@@ -16,9 +16,10 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Linux turns two mitigations on wherever it sees a hypervisor, because it cannot know what the host
 # has ("If a VMM did not expose ITS_NO, assume that a guest could be running on a vulnerable
-# hardware"). Both sides run without them, so that the guest's work can be compared with the native.
+# hardware"). Both sides run without them, so that the guest's work can be compared with the native;
+# and without FRED, which the guest does not see (docs/measuring.md).
 PAYLOAD_APPEND = ("console=ttyS0,115200 quiet cryptomgr.notests=1 indirect_target_selection=off "
-                  "spectre_bhi=off")
+                  "spectre_bhi=off fred=off")
 
 # Nothing is judged by the host's clock: this only ends what hangs, however busy the host is.
 BACKSTOP_SECONDS = 6 * 3600

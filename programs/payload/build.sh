@@ -6,7 +6,7 @@
 #    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
-#   --perf   the small image and perf
+#   --perf   the small image, perf, and the drivers of the uncore's and the C-states' PMUs
 #   --peers  that of --tools, and the measurements at CPL 0 as the job measure
 #   --kexec  the small image, and in it this kernel and the small image for the job kexec
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
@@ -104,6 +104,8 @@ fill_small() {
 fill_perf() {
     fill_small
     add_perf
+    add_module "$root" "$modules" intel-cstate
+    add_module "$root" "$modules" intel-uncore
 }
 
 # Debian's perf and the workload that it samples.

@@ -10,17 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CPUID_FEATURES 1u
-#define CPUID_1_ECX_HYPERVISOR (1u << 31)
-
 bool hyper_present(void)
 {
-    struct cpuid_regs r = cpuid(CPUID_FEATURES, 0);
+    struct cpuid_regs r = cpuid(CPUID_HV_SIGNATURE, 0);
 
-    if ((r.ecx & CPUID_1_ECX_HYPERVISOR) == 0) {
-        return false;
-    }
-    r = cpuid(CPUID_HV_SIGNATURE, 0);
     return r.ebx == PMUVISOR_SIGNATURE_EBX && r.ecx == PMUVISOR_SIGNATURE_ECX &&
            r.edx == PMUVISOR_SIGNATURE_EDX && r.eax >= CPUID_HV_FEATURES;
 }

@@ -26,6 +26,7 @@
 
 static const struct job jobs[] = {
     {"a1", job_a1}, /* the A.1 program for each M */
+    {"a1again", job_a1again}, /* many marked runs for each M */
     {"a1bench", job_a1bench}, /* the measurement a1: Table 4.2 */
     {"report", job_report}, /* kernel, hypervisor, A.1 table */
     {"cpuinfo", job_cpuinfo}, /* what CPUID and the kernel log say */
@@ -45,6 +46,7 @@ static const struct job jobs[] = {
     {"masking", job_masking}, /* host work while the guest masks its PMI */
     {"nmilog", job_nmilog}, /* the kernel's complaints of NMIs */
     {"kernellog", job_kernellog}, /* the whole kernel log */
+    {"sees", job_sees}, /* what Linux has made of the machine */
     {"module", job_module}, /* the module that hands unknown NMIs back */
     {"returned", job_returned}, /* host NMIs that Linux takes */
     {"returnedall", job_returnedall}, /* the same on each processor */

@@ -26,6 +26,7 @@ enum region {
     REGION_FLOW_DISK = 74,
     REGION_FLOW_TRACED = 76,
     REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
+    REGION_A1_AGAIN = 3300, /* to 3539: the job a1again, run by run, in each as a1_periods */
     REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
     REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
     REGION_CONTEXT_SWITCH = 2320, /* the job context_switch: without counters, and 2321 with */
@@ -64,8 +65,10 @@ struct job {
 
 int job_a1(void);
 int job_a1bench(void);
+int job_a1again(void);
 int job_report(void);
 int job_cpuinfo(void);
+int job_sees(void);
 int job_cpuid(void);
 int job_interrupts(void);
 int job_watchdog(void);
@@ -105,6 +108,9 @@ int job_recordbranches(void);
 int job_kexec(void);
 int job_panic(void);
 int job_pair(void);
+
+/* A line "mitigation: NAME: TEXT" for each vulnerability that Linux knows. */
+void print_mitigations(void);
 
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);

@@ -40,7 +40,7 @@ int job_report(void)
 }
 
 /* What the kernel does at each entry and exit depends on these: guest and native must agree. */
-static void print_mitigations(void)
+void print_mitigations(void)
 {
     DIR *folder = opendir(VULNERABILITIES);
     struct dirent *entry;
@@ -76,7 +76,7 @@ int job_cpuinfo(void)
            hyper_present(), sysconf(_SC_NPROCESSORS_ONLN));
     printf("cpuinfo: perfmon_eax=%#x perfmon_ebx=%#x perfmon_edx=%#x\n", perfmon.eax, perfmon.ebx,
            perfmon.edx);
-    if ((features.ecx & CPUID_1_ECX_HYPERVISOR) != 0) {
+    if (hyper_present() || (features.ecx & CPUID_1_ECX_HYPERVISOR) != 0) {
         struct cpuid_regs r = cpuid(CPUID_HV_SIGNATURE, 0);
 
         memcpy(signature, &r.ebx, 4);

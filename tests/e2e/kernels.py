@@ -13,13 +13,16 @@ POLICIES = ("intercept", "msr", "msr+nmi")
 CPUS = (1, 4)
 A1_PERIODS = (200000, 10000, 1000, 100)
 A1_BRANCHES = 100000
+REGION_A1_AGAIN, A1_AGAIN = 3300, 60  # the job a1again: the first region, runs of each period
 PMIS_AT_ONCE = 400
-JOBS = "smp,a1smp,statall,recordall,pmiall,kernellog,report"
+JOBS = "smp,a1again,a1smp,statall,recordall,pmiall,kernellog,sees,report"
 # perf would read all of the kernel's symbols, half of the boot's time, and needs none here.
 APPEND = "sysctl.kernel.kptr_restrict=2"
 LIMIT = 40_000  # millions of instructions
 
-TSC = "tsc_hz 50000000\n"
+# A clock rate that CPUID tells, and the registers of the C-states that Linux's driver asks for.
+MACHINE = "tsc_hz 50000000\n" + "".join(f"msr {msr} 1\n" for msr in (
+    "0x3f8", "0x3f9", "0x3fa", "0x3fc", "0x3fd", "0x3fe", "0x60d"))
 HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000\n"  # a knob: CPUID.1:ECX[31], natively
 ADDRESS = r"(0x)?[0-9a-fA-F]+"
 LATER = ("trixie", "trixie-backports")
@@ -40,8 +43,10 @@ class Difference(NamedTuple):
 DIFFERENCES = (
     Difference(
         "command line", "GRUB's `linux` puts BOOT_IMAGE= in front, PMUvisor's loader does not. "
-        "`dis_ucode_ldr` and `intremap=off` are the boot menu's, for the native kernel alone.",
-        (r"- Unknown kernel command line parameters \"dis_ucode_ldr\", .*",
+        "`dis_ucode_ldr` and `intremap=off` are the boot menu's, for the native kernel alone. "
+        "6.1 does not know `fred=off`, which is on both.",
+        (r"- Unknown kernel command line parameters \"dis_ucode_ldr( fred=off)?\", .*",
+         r"\+ Unknown kernel command line parameters \"fred=off\", .*",
          r"-     dis_ucode_ldr"), (r"(Kernel command|Command) line: .*",)),
     Difference(
         "memory map", "The hypervisor's own memory and the reset doorbell are reserved. Memory of "
@@ -90,13 +95,38 @@ DIFFERENCES = (
 )
 
 
-def boot_kernel(lab, suite, column, cpus, name="", knobs=""):
+# Where what Linux has made of the machine (the job `sees`) may differ from what it makes of it
+# natively.
+VMX_FLAGS = "vmx|ept|ept_ad|flexpriority|tpr_shadow|vnmi|vpid"
+SEEN = (
+    Difference(
+        "VMX", "Hidden, with the flags that belong to it.",
+        (rf"- sees: flag ({VMX_FLAGS})",), (r"mitigation: itlb_multihit: .*",)),
+    Difference(
+        "PMUs of the uncore and of the C-states", "Their drivers do not start under a hypervisor.",
+        (r"- sees: pmu (uncore_\w+|cstate_(core|pkg))",), bit=True),
+    Difference(
+        "the flag `art`", "The always running timer, to which devices' time stamps are converted: "
+        "not under a hypervisor, which may change the TSC.", (r"- sees: flag art",), bit=True),
+    Difference(
+        "the flag `hypervisor`", "What programs go by.", (r"\+ sees: flag hypervisor",), bit=True),
+    Difference(
+        "what is done about vulnerabilities", "Linux cannot know what the host does, whether "
+        "threads share a core, or whether the processor is what it says: it assumes the worse, or "
+        "leaves it to the host.",
+        changed=(r"mitigation: (gather_data_sampling|indirect_target_selection|mds|mmio_stale_data|"
+                 r"spectre_v2|vmscape): .*",), bit=True),
+)
+BIT_OFF = "hypervisor_bit=off"
+
+
+def boot_kernel(lab, suite, column, cpus, name="", knobs="", config=""):
     """The boot of that suite's kernel, natively or under a policy, with all that is asked of it."""
     initrd = tool([path("programs", "payload", "build.sh"), "--perf", "--host", suite,
                    "cloud"]).strip()
     return lab.emulator(f"kernels-{suite}-{column}-{cpus}{name}", entry=column, cpus=cpus, jobs=JOBS,
                         kernel=lab.kernel("cloud", suite), initrd=initrd, append=APPEND,
-                        knobs=TSC + knobs, limit=LIMIT)
+                        knobs=MACHINE + knobs, config=config, limit=LIMIT)
 
 
 def kernel_log(boot):
@@ -106,6 +136,18 @@ def kernel_log(boot):
     assert len(lines) > 100 and lines[0].startswith("Linux version "), \
         f"{boot.name}: {len(lines)} lines of the kernel's log; first: {lines[:1]}"
     return lines
+
+
+def seen(boot):
+    """What Linux has made of the machine, a line for each thing."""
+    lines = [line for line in boot.console.splitlines()
+             if line.startswith(("sees: ", "mitigation: "))]
+    assert boot.job_status("sees") == 0 and len(lines) > 50, f"{boot.name}: {lines[-3:]}"
+    return lines
+
+
+def boot_bit_off(lab, suite):
+    return boot_kernel(lab, suite, "msr+nmi", 1, "-bit-off", config=BIT_OFF)
 
 
 def compare(native, guest):

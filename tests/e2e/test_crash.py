@@ -119,6 +119,7 @@ def test_no_marks(lab):
 
 
 UP = path("boot", "up.sh")
+LEAF = 0x40000000  # the first of a hypervisor's, where the driver cpuid is read
 VARIABLE = "PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8"
 
 
@@ -127,6 +128,7 @@ def system(work):
     esp, root = os.path.join(work, "esp"), os.path.join(work, "root")
     efivars = os.path.join(root, "sys", "firmware", "efi", "efivars")
     for folder in (os.path.join(esp, "EFI", "pmuvisor"), efivars, os.path.join(root, "proc"),
+                   os.path.join(root, "dev", "cpu", "0"),
                    os.path.join(root, "etc", "systemd", "system")):
         os.makedirs(folder)
     return esp, root, efivars
@@ -160,17 +162,22 @@ def test_up():
         file = os.path.join(esp, "EFI", "pmuvisor", GUARD)
         assert os.path.getsize(file) == 1024, "not the size that GRUB wants"
         write("\x07\0\0\0a line", efivars, VARIABLE)
-        for flags, guard, after in (("fpu vmx", "trying", "trying"), ("fpu hypervisor", "", ""),
-                                    ("fpu hypervisor", "failed", "failed"),
-                                    ("fpu hypervisor", "trying", "up")):
-            write(f"flags : {flags}\n", root, "proc", "cpuinfo")
+        # As natively, under another hypervisor, and under PMUvisor, whether the bit is set or not.
+        for signature, guard, after in ((b"\x08\0\0\0" * 3, "trying", "trying"),
+                                        (b"KVMKVMKVM\0\0\0", "trying", "trying"),
+                                        (b"PMUvisorPMUv", "", ""),
+                                        (b"PMUvisorPMUv", "failed", "failed"),
+                                        (b"PMUvisorPMUv", "trying", "up")):
+            with open(os.path.join(root, "dev", "cpu", "0", "cpuid"), "wb") as device:
+                device.seek(LEAF)
+                device.write(b"\1\0\0\x40" + signature)
             scripts.run("grub-editenv", file, "set", f"guard={guard}")
-            assert up(script=program) == f"guard={after}\n", (flags, guard)
+            assert up(script=program) == f"guard={after}\n", (signature, guard)
             assert os.path.exists(os.path.join(efivars, VARIABLE)) == (after != "up")
         assert up("--again") == "guard=\n"
         assert scripts.run(UP, "--remove", esp, UP_ROOT=root).returncode == 0
         left = [name for _, _, names in os.walk(work) for name in names]
-        assert left == ["cpuinfo"], left
+        assert left == ["cpuid"], left
         scripts.expect_line(scripts.run(UP, "--install", work), f"{work}/EFI/pmuvisor", "make install")
         scripts.expect_line(scripts.run(UP, "--often", esp), "--often", "wanted --again")
         scripts.expect_line(scripts.run(UP), "no ESP", "/boot/efi")

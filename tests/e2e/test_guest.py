@@ -16,9 +16,10 @@ OPTIONAL_CONTROLS = ("load_global_ctrl_at_entry", "load_global_ctrl_at_exit", "s
 
 
 def guest_silent(lab):
-    """console=none, perf, the log, and a reboot through the firmware, in one boot."""
-    return lab.emulator("guest-silent", tools=True, config="console=none", jobs="report,perf,log",
-                        append="reboot=efi", end="reboot")
+    """console=none, no hypervisor bit, perf, the log, the module, and a reboot through the
+    firmware, in one boot."""
+    return lab.emulator("guest-silent", tools=True, config="console=none hypervisor_bit=off",
+                        jobs="report,cpuinfo,perf,log,module", append="reboot=efi", end="reboot")
 
 
 def guest_plain(lab):
@@ -56,6 +57,19 @@ def test_cpuid(lab):
     assert row and row[0]["vmx"] == "0" and row[0]["hypervisor"] == "1" and \
         row[0]["pmuvisor"] == "1", row
     assert "signature=PMUvisorPMUv" in guest(lab).console
+
+
+def test_cpuid_without_bit(lab):
+    """hypervisor_bit=off: CPUID says that there is no hypervisor, and programs and modules find
+    it."""
+    boot = guest_silent(lab)
+    row = boot.lines("cpuinfo")
+    assert row and row[0]["hypervisor"] == "0" and row[0]["pmuvisor"] == "1", row
+    assert "signature=PMUvisorPMUv" in boot.console
+    assert "running under PMUvisor, policy msr+nmi" in boot.console
+    assert boot.lines("log")[-1]["module"] == "0", boot.lines("log")[-1]
+    row = boot.lines("module")[0]
+    assert row["load"] == row["wanted"] == "Success", row
 
 
 def test_pmu_as_native(lab):

@@ -58,12 +58,13 @@ static int render(const struct options *o, char *out, size_t size)
              o->bookkeeping & BOOKKEEPING_UNBLOCK ? ",unblock" : "",
              o->bookkeeping & BOOKKEEPING_MASK ? ",mask" : "");
     return snprintf(out, size,
-                    "policy=%s apic=%s console=%s pmu=%s stats=%s tick=%u user_hypercalls=%d\n"
-                    "unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
+                    "policy=%s apic=%s console=%s pmu=%s hypervisor_bit=%s stats=%s tick=%u\n"
+                    "user_hypercalls=%d unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
                     "wait=%u fault=%s marks=%s start=%s processors=%u vtd=%s\n"
                     "kernel=%s initrd=%s append=%s\n",
                     policy_name(o->policy), o->apic_trap ? "trap" : "pass", o->console == CONSOLE_NONE ? "none" : o->console == CONSOLE_AUTO ? "auto" : port,
-                    o->pmu ? "on" : "off", o->stats_cycles ? "cycles" : "counts", o->tick_ms,
+                    o->pmu ? "on" : "off", o->hypervisor_bit ? "on" : "off",
+                    o->stats_cycles ? "cycles" : "counts", o->tick_ms,
                     o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
                     o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto",
                     steps[0] != '\0' ? steps + 1 : "none", o->wait_s,
@@ -80,6 +81,7 @@ static void check_same(const struct options *a, const struct options *b)
     SAME(console);
     SAME(apic_trap);
     SAME(pmu);
+    SAME(hypervisor_bit);
     SAME(stats_cycles);
     SAME(user_hypercalls);
     SAME(unblock_lazy);

@@ -25,7 +25,6 @@
 #define E820_RESERVED 2
 #define LOW_MEMORY_END 0x100000
 #define PAGE_IN 0x1000
-#define CPUID_1_ECX_HYPERVISOR BIT(31)
 #define SPIN_BEFORE_RESET 100000000u
 
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
@@ -142,8 +141,6 @@ uint64_t machine_reset_address(void) { return acpi.reset_register.address; }
 
 bool under_pmuvisor(void)
 {
-    if (!(cpuid(1, 0).ecx & CPUID_1_ECX_HYPERVISOR))
-        return false;
     struct cpuid_result r = cpuid(CPUID_HV_SIGNATURE, 0);
     return r.ebx == PMUVISOR_SIGNATURE_EBX && r.ecx == PMUVISOR_SIGNATURE_ECX &&
            r.edx == PMUVISOR_SIGNATURE_EDX;

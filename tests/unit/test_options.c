@@ -55,6 +55,7 @@ static void test_defaults(void **state)
     assert_int_equal(o.policy, POLICY_MSR_NMI);
     assert_int_equal(o.console, CONSOLE_AUTO);
     assert_true(o.pmu);
+    assert_true(o.hypervisor_bit);
     assert_false(o.stats_cycles);
     assert_int_equal(o.tick_ms, TICK_DEFAULT_MS);
     assert_int_equal(o.bookkeeping, BOOKKEEPING_ALL);
@@ -78,12 +79,13 @@ static void test_every_option(void **state)
     (void)state;
     struct options o;
     accept(&o, "policy=msr+nmi kernel=/boot/k initrd=\\i.img console=com2 pmu=off stats=cycles "
-               "tick=0\tappend= a=b  c=d  ");
+               "hypervisor_bit=off tick=0\tappend= a=b  c=d  ");
     assert_int_equal(o.policy, POLICY_MSR_NMI);
     assert_string_equal(o.kernel, "/boot/k");
     assert_string_equal(o.initrd, "\\i.img");
     assert_int_equal(o.console, 0x2f8);
     assert_false(o.pmu);
+    assert_false(o.hypervisor_bit);
     assert_true(o.stats_cycles);
     assert_string_equal(o.append, " a=b  c=d");
 }
@@ -211,7 +213,7 @@ static void test_refusals(void **state)
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "wait fault marks start pmu stats tick processors vtd user_hypercalls unblock "
+           "wait fault marks start pmu hypervisor_bit stats tick processors vtd user_hypercalls unblock "
            "platform_nmi mitigations bookkeeping trace trace_ring memtrace "
            "memtrace_step memtrace_ms; correct or remove it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
@@ -221,6 +223,7 @@ static void test_refusals(void **state)
     reject("policy=msr+nmi2", "found 'msr+nmi2'", "intercept, msr or msr+nmi");
     reject("console=com3", "option console: found 'com3'", "com1, com2, none or an");
     reject("pmu=yes", "option pmu: found 'yes'", "on or off");
+    reject("hypervisor_bit=0", "option hypervisor_bit: found '0'", "on or off");
     reject("stats=time", "option stats: found 'time'", "counts or cycles");
     reject("wait=3601", "option wait: found '3601'", "seconds from 0 to 3600");
     reject("fault=wait", "option fault: found 'wait'", "halt or reset");

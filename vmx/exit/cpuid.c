@@ -37,8 +37,8 @@ struct cpuid_row {
 
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
-     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). */
-    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE, 0}, ALWAYS},
+     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). The hypervisor bit is the option's. */
+    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0}, ALWAYS},
     /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
     {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
@@ -135,7 +135,7 @@ void cpuid_follow_cr4(struct cpu *cpu)
     uint32_t ospke = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, 1, r)->add_ecx = CPUID_1_ECX_HYPERVISOR | osxsave;
+        filter_of(cpu, 1, r)->add_ecx = cpu->hypervisor_bit | osxsave;
     filter_of(cpu, 7, 0)->add_ecx = ospke;
 }
 
@@ -169,6 +169,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
         for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
             *filter_at(cpu, place, r) = cpu->cpuid_filters;
     cpu->hypercalls = hypercalls_offered();
+    cpu->hypervisor_bit = o->hypervisor_bit ? CPUID_1_ECX_HYPERVISOR : 0;
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
         if ((row->set == SET_COUNT ? options : controls[row->set]) & row->unless)
             continue;
