@@ -27,8 +27,10 @@
 #define CR4_SMXE BIT(14)
 #define CR4_OSXSAVE BIT(18)
 #define CR4_KL BIT(19)
+#define CR4_SMAP BIT(21)
 #define CR4_PKE BIT(22)
 #define CR4_CET BIT(23)
+#define CR4_PKS BIT(24)
 #define CR4_UINTR BIT(25)
 #define CR4_FRED BIT(32)
 
@@ -59,6 +61,7 @@
 #define PTE_RW BIT(1) /* writes allowed */
 #define PTE_PWT BIT(3) /* page-level write-through */
 #define PTE_PCD BIT(4) /* page-level cache disable */
+#define PTE_US BIT(2) /* user-mode accesses may use it */
 #define PTE_A BIT(5) /* accessed */
 #define PTE_D BIT(6) /* dirty */
 #define PTE_PS BIT(7) /* page size: a leaf above the lowest level */

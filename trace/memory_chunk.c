@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * REP STOS and REP MOVS, whose iterations are so many that root mode does them itself. The first one
- * of a page is stepped, and proves what is done behind it: which instruction it is, by what it did to
- * the registers, and the rights and the bits of both pages. All up to a page's end is then done at
- * once, as one record. The instruction is never finished here: with RCX = 0 the guest executes it once
- * more, which accesses nothing and retires it. So no count of the guest's differs but those of
- * accesses.
+ * of a page is stepped, and proves what is done after it: which instruction it is, by what it did to
+ * the registers, and that the processor translated the target's page for a write. An element that
+ * crosses a page's end proves nothing of the next page, and ends it. Where the source is, root mode
+ * looks up itself, with the guest's rights. All up to a page's end is then done at once, as one
+ * record. The instruction is never finished here: with RCX = 0 the guest executes it once more, which
+ * accesses nothing and retires it. So no count of the guest's differs but those of accesses.
  * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
 #include "trace/memory_record.h"
@@ -68,14 +69,14 @@ static uint64_t at_most(uint64_t count, uint64_t limit) { return count < limit ?
 
 static bool next_in_page(uint64_t now, uint64_t was, uint32_t size)
 {
-    return now == was + size && now % PAGE_SIZE != 0;
+    return now == was + size && now / PAGE_SIZE == was / PAGE_SIZE;
 }
 
 void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi)
 {
     struct string s;
     const void *from = NULL;
-    uint64_t source = cpu->gpr[GPR_RSI], target = cpu->gpr[GPR_RDI], physical;
+    uint64_t source = cpu->gpr[GPR_RSI], target = cpu->gpr[GPR_RDI];
 
     if (stepped->code_bytes < sizeof(stepped->code) || !decode_string(stepped->code, &s) ||
         stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
@@ -88,7 +89,7 @@ void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t 
     uint64_t count = at_most(cpu->gpr[GPR_RCX], elements_left(target, s.size));
     if (s.moves) {
         count = at_most(count, elements_left(source, s.size));
-        from = memory_translate(cpu, source, &physical, NULL) ? memory_of_guest(cpu, physical) : NULL;
+        from = memory_readable(cpu, source);
         if (from == NULL)
             return;
     }

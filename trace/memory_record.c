@@ -6,6 +6,7 @@
 #include "trace/memory_record.h"
 
 #include "mm/guest_walk.h"
+#include "mm/paging.h"
 
 /* ---- where the guest's addresses lie. What is not the guest's memory is not read for it: the
  * ring, which the guest can read, must never tell what root mode has. ---- */
@@ -14,6 +15,7 @@ struct tables {
     const struct cpu *cpu;
     uint64_t last, looked_for; /* addresses: of the entry that was read last, and of one */
     bool met;
+    uint64_t entry, all; /* the last one, read once, and what all have */
 };
 
 static const void *table_entry(void *context, uint64_t address)
@@ -22,7 +24,10 @@ static const void *table_entry(void *context, uint64_t address)
 
     tables->last = address;
     tables->met |= address == tables->looked_for;
-    return memory_of_guest(tables->cpu, address);
+    const volatile uint64_t *entry = memory_of_guest(tables->cpu, address);
+    tables->entry = entry != NULL ? *entry : 0;
+    tables->all &= tables->entry;
+    return &tables->entry;
 }
 
 static bool walk(struct cpu *cpu, uint64_t linear, struct tables *tables, uint64_t *physical)
@@ -30,6 +35,7 @@ static bool walk(struct cpu *cpu, uint64_t linear, struct tables *tables, uint64
     unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1 : TABLE_LEVELS;
 
     tables->cpu = cpu;
+    tables->all = ~0ULL;
     return vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA &&
            guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, table_entry, tables,
                       physical);
@@ -53,6 +59,23 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
     bool mapped = walk(cpu, linear, &tables, &physical);
 
     return !tables.met ? ENTRY_OF_ANOTHER : mapped && tables.last == address ? ENTRY_LAST : ENTRY_ON_WAY;
+}
+
+/* SDM Vol. 3, "Determination of Access Rights". What a walk would set, and protection keys, are left to
+ * the processor. */
+const void *memory_readable(struct cpu *cpu, uint64_t linear)
+{
+    struct tables tables = {0};
+    uint64_t physical, cr4 = vmcs_read_natural(VMCS_GUEST_CR4);
+    bool user = guest_cpl() == 3;
+
+    if (!walk(cpu, linear, &tables, &physical) || !(tables.all & PTE_A))
+        return NULL;
+    if (tables.all & PTE_US ? cr4 & CR4_PKE || !(user || !(cr4 & CR4_SMAP) ||
+                                                 vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_AC)
+                            : cr4 & CR4_PKS || user)
+        return NULL;
+    return memory_of_guest(cpu, physical);
 }
 
 /* ---- the code ---- */

@@ -10,6 +10,9 @@
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
 
+/* The memory that the guest reads at this address, by its tables and with its rights as they are now, to
+ * the page's end. NULL: it may not, or that is for the processor to say. */
+const void *memory_readable(struct cpu *cpu, uint64_t linear);
 /* Looks for the page of code. False: it is not mapped, or not the guest's memory. */
 bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);
 /* Code that goes on in another page; how many bytes of it are known. */

@@ -98,8 +98,11 @@ def test_events(lab):
 
 @pytest.mark.parametrize("mode", MODES, ids=[f"calls_{mode}" for mode in MODES])
 def test_calls(lab, mode):
-    """What the hypercall refuses, and what it gives; a store that is not traced has no exit."""
-    words = [f"memory-calls:{MODES[mode]}", "smp-memory-ranges"]
+    """What the hypercall refuses, and what it gives; a store that is not traced has no exit. String
+    instructions over pages that lie apart, and what the guest may not read."""
+    most = MODES[mode]
+    words = [f"memory-calls:{most}", "smp-memory-ranges", "smp-memory-rights",
+             *(f"memory-pages:{number + 1}" for number in range(most))]
     expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC).add(*words),
                          config=f"memtrace={mode}", cpus=2), words)
 

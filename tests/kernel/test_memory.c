@@ -135,8 +135,8 @@ static const struct work works[] = {
      {{memory_area + 4080, WRITE, 0, 0, 0}, {memory_area + 4088, WRITE | TRACE_CHUNK, 8, 0, 0},
       {memory_area + 4096, WRITE, 0, 0, 0}, {memory_area + 4104, WRITE | TRACE_CHUNK, 8, 0, 0}}, 4},
     {"REP STOS, one of them over two pages", odd,
-     {{memory_area + 4093, WRITE, 0, MARK, LOW(3)},
-      {memory_area + 4101, WRITE | TRACE_CHUNK, 16, MARK, LOW(8)}}, 2},
+     {{memory_area + 4093, WRITE, 0, MARK, LOW(3)}, {memory_area + 4101, WRITE, 0, MARK, LOW(8)},
+      {memory_area + 4109, WRITE | TRACE_CHUNK, 8, MARK, LOW(8)}}, 3},
     {"a page's last byte", last_byte, {{memory_area + 4095, WRITE, 0, MARK & 0xff, LOW(8)}}, 1},
 };
 #define WORKS (sizeof(works) / sizeof(works[0]))
@@ -171,9 +171,9 @@ static struct left run(const struct work *w)
 /* A REP counts as an instruction at each iteration that is stepped and is not its last. */
 static unsigned stepped(const struct work *w)
 {
-    if (w->run == rep_store || w->run == move_down || w->run == move_pages)
+    if (w->run == rep_store || w->run == move_down || w->run == move_pages || w->run == odd)
         return 2;
-    return w->run == rep_move || w->run == rep_back || w->run == move_up || w->run == odd;
+    return w->run == rep_move || w->run == rep_back || w->run == move_up;
 }
 
 /* Off, there is no record; memory and counts are the same with the trace as without it. */
