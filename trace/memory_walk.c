@@ -3,21 +3,22 @@
  * What a page walk does to the guest's tables. The instruction has not accessed anything yet, so it
  * is not stepped: root mode sets the accessed or dirty bit as the processor was about to, and the
  * walk, begun anew, finds it set. Which of the two it wants is not known. A is set where it is not.
- * Where the walk comes back for an entry that has it, at once, it wants D. Walks that read a page
- * that may not be read get it opened for reads for good.
+ * An entry that has it is left alone once, because another processor may have set A just now. Where
+ * the walk comes back for it, it wants D. Walks that read a page that may not be read get it opened
+ * for reads for good.
  * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
 #include "trace/memory_record.h"
 
 #include "mm/paging.h"
 
-/* Whether this is the next violation of this processor after one of the same entry, which had A when
- * that one was done with. */
+/* Whether this processor was here just before, for the same entry, which had A then. Between the two may
+ * be the violation of what the instruction reads, which is done anew, too. */
 static bool comes_back(struct cpu *cpu, uint64_t address)
 {
     struct cpu_memory *m = &cpu->memory;
     uint64_t count = cpu->exits[EXIT_REASON_EPT_VIOLATION];
-    bool back = m->walked == address && m->walked_at + 1 == count;
+    bool back = m->walked == address && count - m->walked_at <= 2;
 
     m->walked = address;
     m->walked_at = count;
@@ -42,12 +43,12 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
     }
     uint64_t was = __atomic_load_n(entry, __ATOMIC_RELAXED), now = was | PTE_A;
     enum memory_entry place = memory_entry_of(cpu, gla, address);
-    bool back = comes_back(cpu, address);
+
     if (place == ENTRY_OF_ANOTHER || !(was & PTE_P))
         return false;
     if (now == was) {
-        if (!back)
-            return true; /* it wants D and comes back, or another processor has set A just now */
+        if (!comes_back(cpu, address))
+            return true;
         if (!may_be_dirty(was, place))
             return false;
         now |= PTE_D;
