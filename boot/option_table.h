@@ -47,7 +47,7 @@ enum option_kind {
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \
            "blocked: the processor's blocking by MOV SS. exits: an exit, for a processor that "    \
-           "does otherwise; a write then costs more.")                                             \
+           "does otherwise; a write then costs more. Reads take exits in any case.")               \
     OPTION(memtrace_ms, NUMBER, memtrace_ms, 0, "milliseconds from 0 (at a hypercall) to 10000",   \
            VALUES(NAME(NULL, MEMTRACE_MAX_MS)),                                                    \
            "Records accesses to all memory from the start on, for so long. 0: the guest asks, by " \

@@ -150,6 +150,7 @@ struct cpu_memory {
     const exit_handler *row;          /* what handles the next exit */
     uint32_t stage;                   /* STAGE_* of trace/memory.h: what the next exit may be */
     bool plain;                       /* memory_exit() may do it by itself */
+    bool by_exits;                    /* the step is one of memtrace_step=exits */
     uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
     uint32_t primary;                 /* the processor-based controls, no instruction being stepped */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */

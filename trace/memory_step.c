@@ -11,7 +11,9 @@
  *
  * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way, for
  * a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the length
- * of a step: they end it, and come behind the exit, under the closed map.
+ * of a step: they end it, and come after the exit, under the closed map. What does not write is
+ * stepped so in any case, where NMIs can exit: it may be a load of SS, whose own blocking would be lost
+ * behind a MOV SS ("only the first" is certain to block).
  * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
  * "Checks on Guest Non-Register State".
  */
@@ -64,7 +66,7 @@ static void events_exit(const struct cpu *cpu, bool on)
 
 void memory_end_step(struct cpu *cpu)
 {
-    if (cpu->boot->options.memtrace_exits)
+    if (cpu->memory.by_exits)
         events_exit(cpu, false);
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
@@ -96,7 +98,7 @@ static void give_up(struct cpu *cpu)
     }
     cpu->memory.begun = 0;
     /* Blocking by MOV SS may stay: the instruction is tried again. With TF the entry wants BS too. */
-    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) {
+    if (!cpu->memory.by_exits && vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) {
         const uint32_t shadows = BLOCKING_BY_STI | BLOCKING_BY_MOV_SS;
 
         cpu->blocking = (cpu->blocking & ~shadows) | (cpu->memory.blocking & shadows);
@@ -161,8 +163,9 @@ static void block(struct cpu *cpu, uint64_t qualification)
 {
     uint32_t blocking = cpu->blocking & ~(uint32_t)BLOCKING_BY_STI;
 
-    if (cpu->boot->options.memtrace_exits) {
+    if (cpu->memory.by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
+        events_exit(cpu, true);
         return;
     }
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
@@ -179,8 +182,6 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     cpu->memory.row = row;
     cpu->memory.stage = STAGE_WHOLE;
-    if (cpu->boot->options.memtrace_exits && row == memory_step_row)
-        events_exit(cpu, true);
 }
 
 /* The flags of a record are the exit qualification's bits. */
@@ -216,6 +217,8 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
     if (memory_wanted(cpu, gla, gpa) && recorded != 0)
         memory_record_begin(cpu, recorded | flags, gla, gpa);
     m->rsi = cpu->gpr[GPR_RSI];
+    m->by_exits = cpu->boot->options.memtrace_exits ||
+                  (cpu->nmi.can_trap && (flags != 0 || !(qualification & EPT_VIOLATION_WRITE)));
     block(cpu, qualification);
     memory_begin_step(cpu, qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open,
                       memory_step_row);

@@ -14,7 +14,7 @@ STORM = ["smp-memory:3000"]
 WHOLE = ["pmi", "self", "blocked", "sti", "movss", "hlt", "delivery", "task",
          "smp-interrupts:150", "smp-interrupts:150:3000:1", "fuzz:1:0:2048"]
 EPT_VIOLATION = "48"
-STORM_ALL = ["smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
+STORM_ALL = ["smp-memory-shadows", "smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
 STORM_EXITS = ["smp-memory:500:1:20000", "smp-x2apic", "smp-memory:500:1:20000"]
 MILLION = ["smp-memory:45000"]
 MILLION_LIMIT = 20000

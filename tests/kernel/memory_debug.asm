@@ -120,6 +120,46 @@ memory_plain_second:
     cli
     DONE sti_shadow
 
+    ; Loads of SS by a read of RDI + 32: what they block comes behind the instruction after them.
+    WORK load_ss
+    mov ss, [rdi + 32]
+    nop
+    nop
+    DONE load_ss
+
+    WORK step_load_ss
+    SINGLE_STEP
+    mov ss, [rdi + 32]
+    nop
+    nop
+    DONE step_load_ss
+
+    WORK sti_load_ss
+    sti
+    mov ss, [rdi + 32]
+    nop
+    nop
+    cli
+    DONE sti_load_ss
+
+    WORK load_ss_twice
+    sti
+    mov ss, [rdi + 32]
+    mov ss, [rdi + 32]
+    nop
+    nop
+    cli
+    DONE load_ss_twice
+
+    WORK sti_lss
+    mov [rdi + 32 - 8], rsp
+    sti
+    o64 lss rsp, [rdi + 32 - 8]
+    nop
+    nop
+    cli
+    DONE sti_lss
+
 ; To be copied to where it may write itself: the MOV makes a NOP of the INT3 behind it.
 global memory_self, memory_self_end
 memory_self:

@@ -21,6 +21,7 @@
 #define PAGE MEMORY_PAGE
 #define DR6_NONE 0xffff0ff0ULL
 #define DR7_WRITE_8 0x90001ULL /* DR0: writes of 8 bytes */
+#define DR7_ACCESS_2 0x70001ULL
 #define DR7_EXECUTE 1ULL
 #define DR7_NONE 0x400ULL
 #define VALUE 0x1020304050607080ULL
@@ -80,7 +81,15 @@ WORK(string);
 WORK(sti);
 WORK(open);
 WORK(sti_shadow);
+WORK(load_ss);
+WORK(step_load_ss);
+WORK(sti_load_ss);
+WORK(load_ss_twice);
+WORK(sti_lss);
 extern const char memory_plain_second[];
+
+/* What MOV SS loads, from RDI on. */
+#define SELECTOR_AT (memory_area + 64 + 32)
 
 static const struct {
     const char *name, *code, *end;
@@ -106,6 +115,14 @@ static const struct {
     {"interrupt before the store", memory_open, memory_open_end, NULL, 0, true, 1, 1},
     {"interrupt behind STI and MOV SS", memory_sti_shadow, memory_sti_shadow_end, NULL, 0, true, 1,
      1},
+    {"MOV SS, data breakpoint", memory_load_ss, memory_load_ss_end, SELECTOR_AT, DR7_ACCESS_2, false,
+     1, 0},
+    {"MOV SS, single step", memory_step_load_ss, memory_step_load_ss_end, NULL, 0, false, 1, 0},
+    {"MOV SS, single step and data breakpoint", memory_step_load_ss, memory_step_load_ss_end,
+     SELECTOR_AT, DR7_ACCESS_2, false, 1, 0},
+    {"MOV SS behind STI", memory_sti_load_ss, memory_sti_load_ss_end, NULL, 0, true, 1, 0},
+    {"MOV SS twice", memory_load_ss_twice, memory_load_ss_twice_end, NULL, 0, true, 1, 0},
+    {"LSS behind STI", memory_sti_lss, memory_sti_lss_end, NULL, 0, true, 1, 1},
 };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 
@@ -142,25 +159,26 @@ static bool same_notes(unsigned n, const struct note *wanted, unsigned count)
 }
 
 /* Where they come without a trace, and as often. */
-static bool debug(void)
+static bool debug(uint64_t mode)
 {
     struct note wanted[NOTES];
     bool good = true;
 
+    *(uint16_t *)SELECTOR_AT = DATA_SELECTOR;
     cpu_gate_smp(VECTOR_DB, memory_debug, 0);
     cpu_gate_smp(VECTOR_NOTED, memory_interrupt, 0);
     for (unsigned n = 0; n < STEPS; n++) {
         run_step(n);
         memcpy(wanted, notes, sizeof(wanted));
         unsigned count = noted;
-        if (memory_trace_physical(MEMTRACE_WRITES, memory_area, PAGE) != MEMTRACE_OFF)
+        if (memory_trace_physical(mode, memory_area, PAGE) != MEMTRACE_OFF)
             return false;
         uint64_t first = memory_records();
         run_step(n);
         uint64_t records = memory_records() - first;
         (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
         good &= same_notes(n, wanted, count);
-        if (records != steps[n].stores) {
+        if (mode == MEMTRACE_WRITES ? records != steps[n].stores : records == 0) {
             tap_note("%s: %lu records, wanted %u", steps[n].name, records, steps[n].stores);
             good = false;
         }
@@ -422,7 +440,7 @@ void test_smp_memory_events(const struct job *job)
     apic_write(APIC_SVR, SVR_SOFTWARE_ENABLE | INTERRUPT_SPURIOUS);
     memset(memory_area, 0, sizeof(memory_area));
     map(FULL | PTE_D, FULL | PTE_D);
-    good &= debug();
+    good &= debug(MEMTRACE_WRITES);
     good &= frames_at((uint64_t)memory_area + PAGE - 256);
     good &= frames_at((uint64_t)memory_area + PAGE + 16);
     good &= faults("not present", 0);
@@ -432,4 +450,15 @@ void test_smp_memory_events(const struct job *job)
     ((uint64_t *)(read_cr3() & BITS(51, 12)))[WINDOW_ENTRY] = 0;
     write_cr3(read_cr3());
     tap_result(good, job->name, NULL);
+}
+
+/* `smp-memory-shadows`, under memtrace=all: the same where reads are stepped, too. */
+void test_smp_memory_shadows(const struct job *job)
+{
+    if (!memory_offered(job))
+        return;
+    apic_write(APIC_SVR, SVR_SOFTWARE_ENABLE | INTERRUPT_SPURIOUS);
+    memset(memory_area, 0, sizeof(memory_area));
+    bool good = debug(MEMTRACE_READS);
+    tap_result(debug(MEMTRACE_ALL) && good, job->name, NULL);
 }
