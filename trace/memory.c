@@ -104,7 +104,7 @@ static bool debug_store_on(struct cpu *cpu)
     uint64_t pebs;
 
     if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTS) &&
-        !(cpu->boot->options.pmu && rdmsr_safe(IA32_PEBS_ENABLE, &pebs) && pebs != 0))
+        !(pmu_access(cpu, IA32_PEBS_ENABLE, &pebs, false) && pebs != 0))
         return false;
     if (worth_a_line(cpu))
         log_printf("pmuvisor: memory trace: PEBS or BTS is on, wanted both off: their buffer may be in "

@@ -4,11 +4,14 @@ import kernel
 from kernel import Plan, expect_ok
 from machine import path
 import pytest
+from test_host import NOT_ISOLATED, PEBS
 
 CPUS = 4
 TSC = "tsc_hz 500000000"
 WRITES = ["memory-writes"]
-MODES = {"writes": 1, "reads": 2, "all": 3}
+# Each mode, and how PEBS is there: isolated, switched by MSR lists, or with those of GLOBAL_CTRL too.
+MODES = {"writes": (1, PEBS), "reads": (2, NOT_ISOLATED),
+         "all": (3, NOT_ISOLATED + ["hide_control load_global_ctrl_at_entry"])}
 EVENTS = ["smp-memory-events"]
 STORM = ["smp-memory:3000"]
 WHOLE = ["pmi", "self", "blocked", "sti", "movss", "hlt", "delivery", "task",
@@ -100,10 +103,10 @@ def test_events(lab):
 def test_calls(lab, mode):
     """What the hypercall refuses, and what it gives; a store that is not traced has no exit. String
     instructions over pages that lie apart, and what the guest may not read."""
-    most = MODES[mode]
-    words = [f"memory-calls:{most}", "smp-memory-ranges", "smp-memory-rights",
+    most, pebs = MODES[mode]
+    words = ["memory-pebs", f"memory-calls:{most}", "smp-memory-ranges", "smp-memory-rights",
              *(f"memory-pages:{number + 1}" for number in range(most))]
-    expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC).add(*words),
+    expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC, *pebs).add(*words),
                          config=f"memtrace={mode}", cpus=2), words)
 
 

@@ -8,6 +8,7 @@
 #include "fuzz.h"
 #include "host.h"
 #include "hypercall.h"
+#include "msr.h"
 #include "smp.h"
 #include "x86.h"
 
@@ -97,6 +98,25 @@ void test_memory_calls(const struct job *job)
     bool good = refusals(most);
     for (uint64_t mode = MEMTRACE_WRITES; mode <= most; mode++)
         good &= ranges(mode);
+    tap_result(good, job->name, NULL);
+}
+
+/* `memory-pebs`: while PEBS is on nothing is traced, however it is switched for root mode. */
+void test_memory_pebs(const struct job *job)
+{
+    if (!memory_offered(job))
+        return;
+    if (!wrmsr_try(IA32_PEBS_ENABLE, 1)) {
+        tap_skip(job->name, "the processor has no IA32_PEBS_ENABLE");
+        return;
+    }
+    uint64_t here = fuzz_physical(memory_area);
+    bool good = refuses("PEBS on", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0),
+                        HYPERCALL_E_STATE);
+    wrmsr(IA32_PEBS_ENABLE, 0);
+    good &= gives("PEBS off", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0), 0) &&
+            leaves("PEBS off", 1);
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     tap_result(good, job->name, NULL);
 }
 
