@@ -67,8 +67,6 @@ static bool under_pmuvisor(void)
 {
     u32 eax, ebx, ecx, edx;
 
-    if (!boot_cpu_has(X86_FEATURE_HYPERVISOR))
-        return false;
     cpuid(CPUID_HV_SIGNATURE, &eax, &ebx, &ecx, &edx);
     return ebx == PMUVISOR_SIGNATURE_EBX && ecx == PMUVISOR_SIGNATURE_ECX &&
            edx == PMUVISOR_SIGNATURE_EDX;

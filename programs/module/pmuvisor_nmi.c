@@ -14,7 +14,6 @@
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
 
-#include <asm/cpufeature.h>
 #include <asm/nmi.h>
 #include <asm/processor.h>
 
@@ -67,10 +66,6 @@ static int check_hypervisor(void)
 {
     unsigned int last, ebx, ecx, edx, version, policy, hypercalls, unused;
 
-    if (!boot_cpu_has(X86_FEATURE_HYPERVISOR)) {
-        pr_err("pmuvisor_nmi: CPUID shows no hypervisor, wanted PMUvisor; load it in its guest\n");
-        return -ENODEV;
-    }
     cpuid(CPUID_HV_SIGNATURE, &last, &ebx, &ecx, &edx);
     if (ebx != PMUVISOR_SIGNATURE_EBX || ecx != PMUVISOR_SIGNATURE_ECX ||
         edx != PMUVISOR_SIGNATURE_EDX || last < CPUID_HV_FEATURES) {
