@@ -10,12 +10,11 @@
 
 #include "kernel.h"
 #include "bits.h"
+#include "fuzz_hash.h"
 #include "log.h"
 
 #define STEP 4096
 #define FINE_STEP 64
-#define HASH_BASIS 0xcbf29ce484222325ULL
-#define HASH_PRIME 0x100000001b3ULL
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* the generator is SplitMix64 */
 #define NEAR 8
 
@@ -108,12 +107,6 @@ static void generate(struct fuzz_op *op, uint64_t seed, uint64_t number)
     kinds[kind].run(op);
     if (!fuzz_guest)
         fuzz_differ(op);
-}
-
-static uint64_t hash_word(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * HASH_PRIME;
-    return hash ^ hash >> 32;
 }
 
 static uint64_t hash_op(uint64_t hash, const struct fuzz_op *op)

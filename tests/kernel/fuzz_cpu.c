@@ -69,7 +69,7 @@ static uint64_t gdt[FUZZ_GDT_BYTES / 8], gdt_before[FUZZ_GDT_BYTES / 8];
 static struct fuzz_gate idt[VECTORS], spoilt_idt[VECTORS];
 static struct tss tss;
 static uint8_t stacks[4][STACK_BYTES] __attribute__((aligned(16)));
-static uint8_t code_page[PAGE] __attribute__((aligned(4096)));
+uint8_t fuzz_code_page[PAGE] __attribute__((aligned(4096)));
 static uint64_t window_table[TABLE_ENTRIES] __attribute__((aligned(4096)));
 static uint64_t target_table[TABLE_ENTRIES] __attribute__((aligned(4096)));
 static uint8_t hidden_stand_in[PAGE] __attribute__((aligned(4096)));
@@ -117,8 +117,8 @@ static void setup_window(void)
 
     pml4[0] |= PTE_USER;
     pdpt[WINDOW >> GIB_SHIFT] |= PTE_USER;
-    map_window(WINDOW_CODE, code_page, 1, PTE_WRITABLE);
-    map_window(WINDOW_CODE_USER, code_page, 1, PTE_WRITABLE | PTE_USER);
+    map_window(WINDOW_CODE, fuzz_code_page, 1, PTE_WRITABLE);
+    map_window(WINDOW_CODE_USER, fuzz_code_page, 1, PTE_WRITABLE | PTE_USER);
     map_window(WINDOW_DATA, fuzz_data, DATA_BYTES / PAGE, PTE_WRITABLE);
     map_window(WINDOW_DATA_USER, fuzz_data, DATA_BYTES / PAGE, PTE_WRITABLE | PTE_USER);
     map_window(WINDOW_READ_ONLY, fuzz_plain, 1, 0);
@@ -129,8 +129,8 @@ static void setup_window(void)
     directory()[WINDOW / TABLE_SPAN] =
         fuzz_physical(window_table) | PTE_PRESENT | PTE_WRITABLE | PTE_USER;
     for (unsigned i = 0; i < PAGE; i += 2) {
-        code_page[i] = fuzz_plain[i] = OPCODE_INT;
-        code_page[i + 1] = fuzz_plain[i + 1] = FUZZ_DONE;
+        fuzz_code_page[i] = fuzz_plain[i] = OPCODE_INT;
+        fuzz_code_page[i + 1] = fuzz_plain[i + 1] = FUZZ_DONE;
     }
 }
 
@@ -328,9 +328,9 @@ void fuzz_begin(struct fuzz_op *op)
 
 bool fuzz_go(struct fuzz_op *op)
 {
-    memcpy(code_page, op->code, op->length);
-    code_page[op->length] = OPCODE_INT;
-    code_page[op->length + 1] = FUZZ_DONE;
+    memcpy(fuzz_code_page, op->code, op->length);
+    fuzz_code_page[op->length] = OPCODE_INT;
+    fuzz_code_page[op->length + 1] = FUZZ_DONE;
     if (fuzz_shown)
         fuzz_show(op);
     fuzz_execute();

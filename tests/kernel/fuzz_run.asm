@@ -75,6 +75,7 @@ fuzz_execute:
     mov r15, [fuzz_in + GPR(15)]
     iretq
 
+global fuzz_common
 fuzz_common:
     bt qword [rsp + FRAME_RIP], KERNEL_ADDRESS_BIT
     jnc .of_operation

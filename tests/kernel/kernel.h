@@ -174,7 +174,7 @@ void tap_end(void);
 void settle(void);
 
 #define NAME_MAX 64
-#define ARGUMENTS_MAX 4
+#define ARGUMENTS_MAX 6
 /* One test as the command line asks for it: `kind`, or `kind:word`, then numbers: `:1:2`. */
 struct job {
     char name[NAME_MAX]; /* all of it, to be reported by */

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# sequences.py: the fuzzer of sequences (tests/kernel/sequence.c), natively and under PMUvisor with
+# a row of options that is drawn as the sequences are: compares, and makes what differs small.
+#
+#   tests/e2e/sequences.py SEED COUNT ["ROW"]     compares; ROW as a difference prints it
+#   tests/e2e/sequences.py replay SEED NUMBER KEPT "ROW"   one sequence, event by event
+import os
+import random
+import re
+import sys
+import tempfile
+from zlib import crc32
+
+if __name__ == "__main__":
+    HERE = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "testbed")]
+
+from machine import STATUS_POWEROFF, Lab, path
+
+STEP = 32        # sequence.c
+EVENTS_SHOWN = 3
+WORDS = 24       # of one command line, at most
+PARTS = 12       # sequence.h; and bits of `kept`
+SETUP = range(32, 42)
+ALL = (1 << 64) - 1
+MWAIT, USER_CALLS = 1, 2  # enum sequence_variant
+X2 = "x2apic"
+LIMIT = 30_000   # millions of instructions, natively
+# A guest may take so many times the instructions of the native run, and so many millions more.
+SLOWER, SETUP_MILLIONS = 12, 400
+
+
+class Row:
+    """Options that a boot has, and what follows from them for the sequences."""
+
+    def __init__(self, policy, config, x2=False, knobs=None):
+        self.policy, self.config, self.x2, self.knobs = policy, config, x2, knobs
+        options = dict(word.split("=", 1) for word in config.split())
+        hidden = options.get("tick", "0") != "0" or options.get("trace") == "flow"
+        self.variant = (0 if hidden else MWAIT) | \
+                       (USER_CALLS if options.get("user_hypercalls") == "1" else 0)
+
+    def __str__(self):
+        return " ".join([f"policy={self.policy}", self.config] + ([X2] if self.x2 else [])).strip()
+
+    @staticmethod
+    def parse(text):
+        words = text.split()
+        policy = next((word[7:] for word in words if word.startswith("policy=")), "msr+nmi")
+        config = " ".join(word for word in words if word != X2 and not word.startswith("policy="))
+        return Row(policy, config, X2 in words)
+
+    @staticmethod
+    def draw(seed):
+        """The row of a seed: each option's value at random, the defaults more often."""
+        pick = random.Random(seed).choice
+        words = []
+
+        def option(name, *values):
+            value = pick(values)
+            if value:
+                words.append(f"{name}={value}")
+            return value
+
+        policy = pick(["msr+nmi", "msr+nmi", "msr", "intercept"])
+        option("apic", "", "trap")
+        if not option("memtrace", "", "writes", "reads", "all", "all"):
+            option("trace", "", "exits", "flow", "flow")
+        elif pick([False, True]):
+            words.append("memtrace_step=exits")
+        option("tick", "", "", "1")
+        option("stats", "", "", "cycles")
+        option("unblock", "", "", "lazy")
+        option("platform_nmi", "", "host")
+        option("user_hypercalls", "", "1")
+        return Row(policy, " ".join(words), pick([False, False, True]))
+
+
+def boot(lab, name, row, words, native, **keywords):
+    words = ([X2] if row.x2 else []) + words
+    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
+        initrd.write(b"none\n")
+        initrd.flush()
+        return lab.emulator(name, entry="native" if native else row.policy,
+                            config="" if native else row.config, initrd=initrd.name,
+                            kernel=path("build", "kernel.bzImage"),
+                            append="tests=" + ",".join(words), panic="report", knobs=row.knobs, **keywords)
+
+
+def hashes(run):
+    return {int(line["end"]): line["hash"] for line in run.lines("sequence-hash")}
+
+
+def shown(run):
+    """What a verbose run printed: for each of its words the sequence's line, and its events'."""
+    found = []
+    for line in run.console.splitlines():
+        if line.startswith("sequence: "):
+            found.append((line, []))
+        elif found and re.match(r"sequence-(event|end): ", line):
+            found[-1][1].append(line)
+    return found
+
+
+class Difference:
+    """A sequence that gives something else under a row than natively."""
+
+    def __init__(self, seed, number, row, efi):
+        self.seed, self.number, self.row, self.efi = seed, number, row, efi
+        self.kept = ALL
+        self.hangs = False
+        self.lines = []
+
+    def word(self, kept, first=None):
+        first = self.number if first is None else first
+        count = self.number - first + 1
+        return f"sequence:verbose:{self.seed}:{first}:{count}:{self.row.variant}:{kept}"
+
+    def look(self, lab, keeps, first=None):
+        """For each of these `keeps` whether the sequence still differs; the first one's lines."""
+        words = [self.word(kept, first) for kept in keeps]
+        name = f"{self.seed}-{self.number}-{crc32(repr((str(self.row), self.efi, words)).encode())}"
+        one = boot(lab, f"sequence-native-{name}", self.row, words, True, limit=LIMIT)
+        two = boot(lab, f"sequence-guest-{name}", self.row, words, False, efi=self.efi,
+                   limit=guest_limit(one))
+        ours, theirs = shown(one), shown(two)
+        per_word = len(ours) // len(keeps)
+        differ = []
+        for n in range(len(keeps)):
+            at = (n + 1) * per_word - 1
+            there = theirs[at][1] if at < len(theirs) else None
+            differ.append(there != ours[at][1])
+            if there is None or len(there) == 0:
+                self.hangs = True
+            if differ[-1] and not self.lines:
+                self.lines = difference_lines(ours[at], there, two)
+        return differ
+
+    def minimise(self, lab):
+        """Alone, if that shows it; then without whatever it does not need."""
+        for first in dict.fromkeys((self.number, self.number // STEP * STEP, 0)):
+            if self.look(lab, [ALL], first)[0]:
+                break
+        else:
+            self.lines = ["not seen again"]
+            return
+        if first != self.number or self.hangs:
+            return
+        bits = list(range(PARTS)) + list(SETUP)
+        while bits:
+            without = [self.kept & ~(1 << bit) for bit in bits]
+            still = [bit for bit, differs in zip(bits, self.look(lab, without)) if differs]
+            if not still:
+                break
+            chain, kept = [], self.kept
+            for bit in still:
+                kept &= ~(1 << bit)
+                chain.append(kept)
+            good = [kept for kept, differs in zip(chain, self.look(lab, chain)) if differs]
+            # The longest chain that differs; one bit alone always does.
+            self.kept = max(good, key=chain.index)
+            bits = [bit for bit in still[chain.index(self.kept) + 1:]]
+        self.lines = []
+        self.look(lab, [self.kept])
+
+    def __str__(self):
+        efi = f"EFI={self.efi} " if self.efi else ""
+        return "\n".join([f"sequence {self.number} of seed {self.seed} differs under {self.row}:",
+                          *self.lines, f"again: {efi}tests/e2e/sequences.py replay {self.seed} "
+                          f"{self.number} {self.kept} \"{self.row}\""])
+
+
+def guest_limit(native):
+    return native.ledger["ticks"] // 1_000_000 * SLOWER // 10 + SETUP_MILLIONS
+
+
+def difference_lines(ours, there, run):
+    """What was run, and the first events that are not the same."""
+    if there is None:
+        return [ours[0], "there: nothing", f"the guest's last line: {run.last_line()}"]
+    lines, differing = [ours[0]], 0
+    for n in range(max(len(ours[1]), len(there))):
+        here = ours[1][n] if n < len(ours[1]) else "none"
+        other = there[n] if n < len(there) else "none"
+        if here != other and differing < EVENTS_SHOWN:
+            differing += 1
+            lines += [f"  natively: {here}", f"  there:    {other}"]
+    return lines
+
+
+def native(lab, seed, count, row):
+    name = f"sequences-native-{seed}-{count}-{row.variant}-{int(row.x2)}"
+    run = boot(lab, name, row, [f"sequence:{seed}:0:{count}:{row.variant}"], True, limit=LIMIT)
+    run.expect_status(STATUS_POWEROFF)
+    return run
+
+
+def find(lab, seed, count, row, efi=None, tag=""):
+    """The first Difference of so many sequences; None: all are the same."""
+    one = native(lab, seed, count, row)
+    name = f"sequences-guest-{seed}-{count}-{crc32(str(row).encode())}{tag}"
+    two = boot(lab, name, row, [f"sequence:{seed}:0:{count}:{row.variant}"], False, efi=efi,
+               limit=guest_limit(one))
+    ours, theirs = hashes(one), hashes(two)
+    end = next((end for end in sorted(ours) if ours[end] != theirs.get(end)), None)
+    if end is None:
+        return None
+    first = (end - 1) // STEP * STEP
+    words = [f"sequence:each:{seed}:{first}:{end - first}:{row.variant}"]
+    one = boot(lab, f"{one.name}-{end}", row, words, True, limit=LIMIT)
+    two = boot(lab, f"{name}-{end}", row, words, False, efi=efi, limit=guest_limit(one))
+    ours, theirs = hashes(one), hashes(two)
+    number = next((at for at in sorted(ours) if ours[at] != theirs.get(at)), end) - 1
+    return Difference(seed, number, row, efi)
+
+
+def main(arguments):
+    efi = os.environ.get("EFI")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-sequences.") as keep:
+        lab = Lab(keep)
+        if arguments[0] == "replay":
+            found = Difference(int(arguments[1]), int(arguments[2]), Row.parse(arguments[4]), efi)
+            differs = found.look(lab, [int(arguments[3])])[0]
+            print("\n".join(found.lines) if differs else "the same")
+            return int(differs)
+        seed, count = int(arguments[0]), int(arguments[1])
+        row = Row.parse(arguments[2]) if len(arguments) > 2 else Row.draw(seed)
+        found = find(lab, seed, count, row, efi)
+        if found:
+            found.minimise(lab)
+        print(found or f"{count} sequences of seed {seed} are the same under {row}")
+        return int(found is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
