@@ -35,7 +35,7 @@ STATUS_TIMEOUT = 124
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
 LATE_KNOBS = {"allow_resets", "branch_trace", "cpuid", "exit_lines", "feature_control",
-              "flow_log", "hide_control", "memory_log", "mov_ss_ignored", "msr", "nmi_handler",
+              "flow_log", "hide_control", "hide_cpuid", "hide_msr", "memory_log", "mov_ss_ignored", "msr", "nmi_handler",
               "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu", "regions_of_all",
               "reset_button", "trace_rings", "unknown_msrs"}
 SERVERS_MAX = 8  # at once; each has some 100 MiB

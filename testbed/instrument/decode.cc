@@ -79,7 +79,7 @@ void Handlers::rdpmc(bxInstruction_c *i)
         exception(BX_GP_EXCEPTION, 0);
     if (in_vmx_guest && vmcs.vmexec_ctrls1.RDPMC_VMEXIT())
         VMexit(VMX_VMEXIT_RDPMC, 0);
-    if (!processor(bx_cpuid).pmu.rdpmc(ECX, &value))
+    if (!processor(bx_cpuid).pmu.rdpmc(ECX, CPL != 0, &value))
         exception(BX_GP_EXCEPTION, 0);
     RAX = static_cast<Bit32u>(value);
     RDX = value >> 32;

@@ -155,7 +155,7 @@ bool contiguous(uint32_t mask)
     return (mask & (mask + 1)) == 0;
 }
 
-// pmu_version, pmu_general_mask, pmu_fixed_mask. Null if good, else what is wanted.
+// pmu_version, pmu_general_mask, pmu_fixed_mask, pmu_fixed_ctrl. Null if good, else what is wanted.
 const char *parse_pmu(const std::string &name, const std::string &value, PmuShape *shape)
 {
     if (name == "pmu_version")
@@ -163,6 +163,8 @@ const char *parse_pmu(const std::string &name, const std::string &value, PmuShap
                        shape->version <= PMU_VERSION_LEAF_23H
                    ? nullptr
                    : "3, 4, 5 or 6";
+    if (name == "pmu_fixed_ctrl")
+        return parse_unsigned(value, &shape->fixed_ctrl) ? nullptr : "a value of IA32_FIXED_CTR_CTRL";
     unsigned most = name == "pmu_general_mask" ? PMU_GENERAL_MAX : PMU_FIXED_MAX;
     unsigned mask;
     if (!parse_unsigned(value, &mask) || mask >> most != 0)
@@ -197,7 +199,8 @@ const char *parse_switch(const std::string &value, bool *on)
 bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
-                             "feature_control", "flow_log", "hide_control", "memory_log",
+                             "feature_control", "flow_log", "hide_control", "hide_cpuid",
+                             "hide_msr", "memory_log",
                              "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
                              "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "trace_rings", "unknown_msrs"})
         if (name == late)
@@ -227,11 +230,11 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         knobs->msrs.push_back(msr);
         return nullptr;
     }
-    if (name == "cpuid") {
+    if (name == "cpuid" || name == "hide_cpuid") {
         ExtraCpuid extra;
         if (!parse_cpuid(words, &extra))
             return "LEAF SUBLEAF eax|ebx|ecx|edx BITS";
-        knobs->cpuid.push_back(extra);
+        (name == "cpuid" ? knobs->cpuid : knobs->hide_cpuid).push_back(extra);
         return nullptr;
     }
     if (name == "branch_trace")
@@ -275,7 +278,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_switch(value, &knobs->pmu);
     if (name == "arch_lbr")
         return parse_switch(value, &knobs->arch_lbr);
-    if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask")
+    if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask" ||
+        name == "pmu_fixed_ctrl")
         return parse_pmu(name, value, &knobs->pmu_shape);
     if (name == "mov_ss_ignored")
         return parse_switch(value, &knobs->mov_ss_ignored);
@@ -298,6 +302,13 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     // run.sh hands this one to Bochs, which knows the names.
     if (name == "hide_feature")
         return value.empty() ? "the name of a processor feature" : nullptr;
+    if (name == "hide_msr") {
+        uint64_t index;
+        if (!parse_number(value, UINT32_MAX, &index))
+            return "INDEX";
+        knobs->hide_msrs.push_back(static_cast<uint32_t>(index));
+        return nullptr;
+    }
     if (name == "hide_control" || name == "show_control") {
         if (value.empty())
             return "the name of a VMX control";
@@ -305,8 +316,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
-           "hide_control, hide_feature, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
-           "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_mask, pmu_general_mask, "
+           "hide_control, hide_cpuid, hide_feature, hide_msr, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
+           "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
            "pmu_version, regions_of_all, reset_button, show_control, trace_rings, tsc_hz or unknown_msrs";
 }
 

@@ -27,7 +27,7 @@ struct ExtraMsr {
     uint64_t reset;
 };
 
-/* Bits that CPUID shows in addition. */
+/* Bits that CPUID shows in addition, or does not show. */
 struct ExtraCpuid {
     uint32_t leaf, subleaf;
     unsigned reg; /* 0 EAX, 1 EBX, 2 ECX, 3 EDX */
@@ -87,7 +87,9 @@ struct Knobs {
     /* The lines that act before a server forks: a child must have the same. */
     std::string machine;
     std::vector<ExtraMsr> msrs;
-    std::vector<ExtraCpuid> cpuid;
+    /* Those that the model has and this processor has not. */
+    std::vector<uint32_t> hide_msrs;
+    std::vector<ExtraCpuid> cpuid, hide_cpuid;
 };
 
 /* Reads knobs. False: `error` says which line is wrong, what was found and what is wanted. */

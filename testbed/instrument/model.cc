@@ -76,6 +76,14 @@ const StoredMsr *find_stored(uint32_t index)
     return nullptr;
 }
 
+bool is_hidden(uint32_t index)
+{
+    for (uint32_t hidden : knobs().hide_msrs)
+        if (hidden == index)
+            return true;
+    return false;
+}
+
 // The knobs' registers, which the model itself does not have.
 bool is_extra(uint32_t index)
 {
@@ -139,11 +147,13 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
     if (knobs().arch_lbr)
         arch_lbr_cpuid(first.eax, extended.eax, function, subfunction, &result);
     get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
-    for (const ExtraCpuid &extra : knobs().cpuid) {
-        Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
+    Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
+    for (const ExtraCpuid &hidden : knobs().hide_cpuid)
+        if (hidden.leaf == function && hidden.subleaf == subfunction)
+            *regs[hidden.reg] &= ~hidden.bits;
+    for (const ExtraCpuid &extra : knobs().cpuid)
         if (extra.leaf == function && extra.subleaf == subfunction)
             *regs[extra.reg] |= extra.bits;
-    }
     if (knobs().tsc_hz != 0) {
         // Crystal and TSC run at the same rate, the one that Bochs' clock really has.
         if (function == CPUID_TSC)
@@ -163,6 +173,8 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
     uint64_t value = 0;
     MsrResult known = MSR_ABSENT;
 
+    if (is_hidden(index))
+        return BOCHS_UNKNOWN;
     if (knobs().pmu) {
         known = p_.pmu.read_msr(index, &value);
         if (known == MSR_ABSENT)
@@ -195,6 +207,8 @@ int Model::wrmsr(Bit32u index, Bit64u value)
 {
     MsrResult known = MSR_ABSENT;
 
+    if (is_hidden(index))
+        return BOCHS_UNKNOWN;
     if (knobs().pmu) {
         // Not an instruction of its own, but the MSR list of a VM entry, which retires in root mode.
         const struct tb_hot &hot = tb_hot[p_.id];

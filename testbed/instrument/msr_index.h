@@ -87,6 +87,7 @@ constexpr uint64_t PERFEVTSEL_INV = bit(23);
 constexpr unsigned PERFEVTSEL_CMASK_SHIFT = 24;
 constexpr uint64_t PERFEVTSEL_VALID = 0xffffffff;
 constexpr uint64_t PERFEVTSEL_ADAPTIVE = bit(34);
+constexpr uint64_t PERFEVTSEL_RDPMC_USER_DISABLE = bit(37);
 
 /* MSR_OFFCORE_RSP_x: the kind of request, then what answered it. SDM Vol. 3, "Off-core Response
  * Performance Monitoring"; names and bits as Linux has them in arch/x86/events/intel/core.c. */
@@ -109,6 +110,7 @@ constexpr uint64_t FIXED_CTRL_USR = bit(1);
 constexpr uint64_t FIXED_CTRL_PMI = bit(3);
 /* Of the first one; the others' follow in steps of FIXED_CTRL_BITS. */
 constexpr uint64_t FIXED_CTRL_ADAPTIVE = bit(32);
+constexpr uint64_t FIXED_CTRL_RDPMC_USER_DISABLE = bit(33);
 
 /* IA32_PERF_GLOBAL_STATUS and its relatives. */
 constexpr unsigned GLOBAL_FIXED_SHIFT = 32;

@@ -65,7 +65,8 @@ uint64_t Pmu::fixed_ctrl_valid() const
 
     for (unsigned n = 0; n < PMU_FIXED_MAX; n++)
         if (shape_.fixed >> n & 1)
-            valid |= (FIXED_CTRL_FIELD | (adaptive() ? FIXED_CTRL_ADAPTIVE : 0))
+            valid |= (FIXED_CTRL_FIELD | (adaptive() ? FIXED_CTRL_ADAPTIVE : 0) |
+                      (user_disable() ? FIXED_CTRL_RDPMC_USER_DISABLE : 0))
                      << n * FIXED_CTRL_BITS;
     return valid;
 }
@@ -110,7 +111,7 @@ void Pmu::reset()
         evtsel = 0;
     for (uint64_t &rsp : offcore_rsp_)
         rsp = 0;
-    fixed_ctrl_ = 0;
+    fixed_ctrl_ = shape_.fixed_ctrl;
     // All general counters on: what version 1 software expects.
     global_ctrl_ = shape_.general;
     status_ = 0;
@@ -268,9 +269,16 @@ bool Pmu::adaptive() const
     return capabilities_ & PERF_CAP_PEBS_BASELINE;
 }
 
+// CPUID.23H.0:EBX[2]
+bool Pmu::user_disable() const
+{
+    return shape_.version >= PMU_VERSION_LEAF_23H;
+}
+
 uint64_t Pmu::evtsel_valid() const
 {
-    return PERFEVTSEL_VALID | (adaptive() ? PERFEVTSEL_ADAPTIVE : 0);
+    return PERFEVTSEL_VALID | (adaptive() ? PERFEVTSEL_ADAPTIVE : 0) |
+           (user_disable() ? PERFEVTSEL_RDPMC_USER_DISABLE : 0);
 }
 
 bool Pmu::wants_adaptive(unsigned n) const
@@ -342,7 +350,7 @@ void Pmu::pebs_reload(unsigned of, uint64_t value)
 }
 
 // SDM Vol. 2, "RDPMC": a counter is there if any of the CPUID leaves says so.
-bool Pmu::rdpmc(uint32_t ecx, uint64_t *value) const
+bool Pmu::rdpmc(uint32_t ecx, bool user, uint64_t *value) const
 {
     uint32_t n = ecx & ~RDPMC_FIXED;
     bool fixed = ecx & RDPMC_FIXED;
@@ -350,9 +358,11 @@ bool Pmu::rdpmc(uint32_t ecx, uint64_t *value) const
     if (n >= (fixed ? PMU_FIXED_MAX : PMU_GENERAL_MAX) ||
         !((fixed ? shape_.fixed : shape_.general) >> n & 1))
         return false;
+    bool disabled = fixed ? fixed_ctrl_ & FIXED_CTRL_RDPMC_USER_DISABLE << n * FIXED_CTRL_BITS
+                          : evtsel_[n] & PERFEVTSEL_RDPMC_USER_DISABLE;
     if (fixed)
         n += FIXED;
-    *value = counters_[n].read(now_of(n));
+    *value = user && disabled ? 0 : counters_[n].read(now_of(n));
     return true;
 }
 

@@ -38,6 +38,7 @@ struct PmuShape {
     unsigned version = PMU_VERSION_STREAMLINED;
     uint32_t general = 0xf; /* a bit for each counter */
     uint32_t fixed = 0x7;
+    uint32_t fixed_ctrl = 0; /* IA32_FIXED_CTR_CTRL after reset: as if firmware had left it */
 };
 
 /* Counters with a PEBS record due after an instruction. */
@@ -87,8 +88,8 @@ public:
     MsrResult read_msr(uint32_t index, uint64_t *value) const;
     MsrResult write_msr(uint32_t index, uint64_t value);
 
-    /* RDPMC's result for ECX; false is #GP(0). */
-    bool rdpmc(uint32_t ecx, uint64_t *value) const;
+    /* RDPMC's result for ECX, at CPL 0 or above; false is #GP(0). */
+    bool rdpmc(uint32_t ecx, bool user, uint64_t *value) const;
 
     bool global_ctrl_valid(uint64_t value) const { return !(value & ~global_counters()); }
     uint64_t global_ctrl() const { return global_ctrl_; }
@@ -118,6 +119,7 @@ private:
     uint64_t global_counters() const;
     uint64_t fixed_ctrl_valid() const;
     uint64_t evtsel_valid() const;
+    bool user_disable() const;
     bool adaptive() const;
     /* A record of this counter's is of the instruction that overflows. */
     bool precise_distribution(unsigned n) const;

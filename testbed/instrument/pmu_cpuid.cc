@@ -17,6 +17,7 @@ constexpr unsigned PERFMON_EDX_ANYTHREAD_DEPRECATION = 15;
 constexpr uint32_t LEAF_PERFMON_EXTENSION = 0x23;
 // Subleaves 0, 1 (counters) and 3 (events): no auto counter reload, no PEBS.
 constexpr uint32_t EXTENSION_SUBLEAVES = 0xb;
+constexpr uint32_t EXTENSION_EBX_RDPMC_USER_DISABLE = 1u << 2;
 // The architectural events, in leaf 0AH's order: cycles to branch misses.
 constexpr unsigned EVENTS = 7;
 
@@ -66,8 +67,10 @@ void pmu_cpuid(const PmuShape &shape, uint32_t own, uint32_t leaf, uint32_t subl
     }
     if (leaf == LEAF_PERFMON_EXTENSION && extension) {
         *result = CpuidResult();
-        if (subleaf == 0)
+        if (subleaf == 0) {
             result->eax = EXTENSION_SUBLEAVES;
+            result->ebx = EXTENSION_EBX_RDPMC_USER_DISABLE;
+        }
         if (subleaf == 1) {
             result->eax = shape.general;
             result->ebx = shape.fixed;

@@ -16,7 +16,7 @@
 
 namespace {
 
-enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, EPT_VPID, ACTIVITY };
+enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, TERTIARY, EPT_VPID, ACTIVITY };
 
 struct Control {
     const char *name;
@@ -58,6 +58,7 @@ constexpr Control controls[] = {
     {"enable_pml", SECONDARY, 17, BX_VMX_PML},
     {"enable_xsaves", SECONDARY, 20, 0},
     {"use_tsc_scaling", SECONDARY, 25, BX_VMX_TSC_SCALING},
+    {"pebs_uses_guest_physical_addresses", TERTIARY, 12, 0},
     {"load_global_ctrl_at_exit", EXIT, 12, 0},
     {"acknowledge_interrupt_on_exit", EXIT, 15, 0},
     {"save_pat", EXIT, 18, 0},
@@ -118,10 +119,11 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
         wait_for_sipi = on;
         return;
     }
-    if (control.word == EPT_VPID) {
+    if (control.word == EPT_VPID || control.word == TERTIARY) {
+        Bit64u &word = control.word == EPT_VPID ? cap.vmx_ept_vpid_cap_supported_bits
+                                                : cap.vmx_vmexec_ctrl3_supported_bits;
         Bit64u mask = Bit64u{1} << control.bit;
-        cap.vmx_ept_vpid_cap_supported_bits =
-            (cap.vmx_ept_vpid_cap_supported_bits & ~mask) | (on ? mask : 0);
+        word = (word & ~mask) | (on ? mask : 0);
         return;
     }
     Bit32u mask = Bit32u{1} << control.bit;
@@ -130,13 +132,13 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
 
 // Where Bochs lays out all fields of a kind, four bytes for each encoding, and then removes this
 // one.
-void map_lbr_ctl_field(VMCS_Mapping &map, bool there)
+void map_field(VMCS_Mapping &map, Bit32u first, Bit32u of_its_kind, bool there)
 {
-    unsigned offset = map.vmcs_field_offset(VMCS_64BIT_GUEST_IA32_DEBUGCTL);
+    unsigned offset = map.vmcs_field_offset(of_its_kind);
 
-    for (Bit32u field : {VMX_GUEST_IA32_LBR_CTL, VMX_GUEST_IA32_LBR_CTL + 1}) {
+    for (Bit32u field : {first, first + 1}) {
         if (there)
-            map.set_mapping(field, offset + 4 * (field - VMCS_64BIT_GUEST_IA32_DEBUGCTL));
+            map.set_mapping(field, offset + 4 * (field - of_its_kind));
         else
             map.clear_mapping(field);
     }
@@ -176,6 +178,8 @@ void vmx_caps_apply(unsigned number)
         set_bit(cap, find_control(name), true);
     for (const std::string &name : knobs().hide_controls)
         set_bit(cap, find_control(name), false);
+    if (cap.vmx_vmexec_ctrl3_supported_bits != 0)
+        cap.vmx_proc_vmexec_ctrl_supported_bits |= VMX_VM_EXEC_CTRL1_TERTIARY_CONTROLS;
     // The VM functions and the secondary word exist only where the control before them does.
     if (!(cap.vmx_proc_vmexec_ctrl_supported_bits & VMX_VM_EXEC_CTRL1_SECONDARY_CONTROLS)) {
         cap.vmx_vmexec_ctrl2_supported_bits = 0;
@@ -185,8 +189,10 @@ void vmx_caps_apply(unsigned number)
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL);
     if (!(cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_LOAD_PERF_GLOBAL_CTRL_MSR))
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL);
-    map_lbr_ctl_field(*cpu->vmcs_map, cap.vmx_vmentry_ctrl_supported_bits &
-                                          VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL);
+    map_field(*cpu->vmcs_map, VMX_GUEST_IA32_LBR_CTL, VMCS_64BIT_GUEST_IA32_DEBUGCTL,
+              cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL);
+    map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_TERTIARY_VMEXEC_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
+              cap.vmx_vmexec_ctrl3_supported_bits != 0);
     // Bochs removes the fields that do not exist from the first processor's map alone.
     if (number != 0)
         *cpu->vmcs_map = *BX_CPU(0)->vmcs_map;

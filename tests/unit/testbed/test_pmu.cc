@@ -115,13 +115,13 @@ TEST(rdpmc_knows_its_counters)
     uint64_t value;
     m.write(IA32_A_PMC0 + 3, 33);
     m.write(IA32_FIXED_CTR0 + 2, 22);
-    CHECK(m.pmu.rdpmc(3, &value));
+    CHECK(m.pmu.rdpmc(3, false, &value));
     CHECK_EQUAL(value, 33u);
-    CHECK(m.pmu.rdpmc(1u << 30 | 2, &value));
+    CHECK(m.pmu.rdpmc(1u << 30 | 2, false, &value));
     CHECK_EQUAL(value, 22u);
-    CHECK(!m.pmu.rdpmc(4, &value));
-    CHECK(!m.pmu.rdpmc(1u << 30 | 3, &value));
-    CHECK(!m.pmu.rdpmc(1u << 31, &value));
+    CHECK(!m.pmu.rdpmc(4, false, &value));
+    CHECK(!m.pmu.rdpmc(1u << 30 | 3, false, &value));
+    CHECK(!m.pmu.rdpmc(1u << 31, false, &value));
 }
 
 TEST(overflow_sets_status_and_raises_one_pmi)

@@ -76,11 +76,11 @@ TEST(only_the_counters_of_the_shape_have_msrs)
         CHECK_EQUAL(there(m, IA32_PMC0 + n), n < 8);
         CHECK_EQUAL(there(m, IA32_A_PMC0 + n), n < 8);
         CHECK_EQUAL(there(m, IA32_PERFEVTSEL0 + n), n < 8);
-        CHECK_EQUAL(m.pmu.rdpmc(n, &value), n < 8);
+        CHECK_EQUAL(m.pmu.rdpmc(n, false, &value), n < 8);
     }
     for (unsigned n = 0; n < 18; n++) {
         CHECK_EQUAL(there(m, IA32_FIXED_CTR0 + n), 0x8027u >> n & 1);
-        CHECK_EQUAL(m.pmu.rdpmc(1u << 30 | n, &value), 0x8027u >> n & 1);
+        CHECK_EQUAL(m.pmu.rdpmc(1u << 30 | n, false, &value), 0x8027u >> n & 1);
     }
     CHECK(!there(m, IA32_PMC_GP0_CTR));
     CHECK(!there(m, IA32_PMC_FX0_CTR));
@@ -90,6 +90,33 @@ TEST(only_the_counters_of_the_shape_have_msrs)
     CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_CTRL), 0xffu);
     CHECK_EQUAL(m.write(IA32_FIXED_CTR_CTRL, 0xf000000000f00fffu), MSR_DONE);
     CHECK_EQUAL(m.write(IA32_FIXED_CTR_CTRL, 0x1000), MSR_FAULT);
+}
+
+TEST(version_6_may_keep_a_counter_from_users)
+{
+    constexpr uint64_t general = bit(37), fixed_1 = bit(33 + 4);
+    uint64_t value;
+    CHECK_EQUAL(Machine(PmuShape{5, 0xf, 0x7}).write(IA32_PERFEVTSEL0, general), MSR_FAULT);
+    CHECK_EQUAL(Machine(PmuShape{5, 0xf, 0x7}).write(IA32_FIXED_CTR_CTRL, fixed_1), MSR_FAULT);
+    CHECK_EQUAL(ask(PmuShape{5, 0xf, 0x7}, 0x23, 0).ebx & 4, 0u);
+    CHECK_EQUAL(ask(PmuShape{6, 0xf, 0x7}, 0x23, 0).ebx & 4, 4u);
+
+    Machine m(PmuShape{6, 0xf, 0x7});
+    CHECK_EQUAL(m.write(IA32_PMC_GP0_CTR + 2 * IA32_PMC_STEP, 11), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PMC_FX0_CTR + IA32_PMC_STEP, 22), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PERFEVTSEL0 + 2, general), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_FIXED_CTR_CTRL, fixed_1), MSR_DONE);
+    CHECK(m.pmu.rdpmc(2, false, &value));
+    CHECK_EQUAL(value, 11u);
+    CHECK(m.pmu.rdpmc(2, true, &value));
+    CHECK_EQUAL(value, 0u);
+    CHECK(m.pmu.rdpmc(1u << 30 | 1, false, &value));
+    CHECK_EQUAL(value, 22u);
+    CHECK(m.pmu.rdpmc(1u << 30 | 1, true, &value));
+    CHECK_EQUAL(value, 0u);
+    CHECK_EQUAL(m.write(IA32_FIXED_CTR_CTRL, 0), MSR_DONE);
+    CHECK(m.pmu.rdpmc(1u << 30 | 1, true, &value));
+    CHECK_EQUAL(value, 22u);
 }
 
 TEST(version_6_has_the_same_counters_under_two_numbers)
