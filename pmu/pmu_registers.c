@@ -8,7 +8,6 @@
 #include "pmu/pmu.h"
 #include "vmx/msr_bitmap.h"
 
-#define PMU_VERSION_NAMES 6 /* the first with the indices from 0x1900 on */
 #define LEGACY_GENERAL 10 /* general counters with indices below 0x1900: up to IA32_PMC9 */
 #define RELOAD_GENERAL 8
 #define LEAF_23H_COUNTERS BIT(1) /* EAX of subleaf 0: subleaf 1 is there */
@@ -20,11 +19,11 @@ enum counters {
     NONE,    /* no state of a user's, or switched by hand */
 };
 enum names {
-    ANY,
-    UP_TO_5,       /* version 6 has other names for these, and for more of them */
-    UP_TO_5_SHORT, /* where there are no full-width writes */
-    UP_TO_5_FULL,
-    FROM_6,
+    UP_TO_5_SHORT = 1, /* where there are no full-width writes */
+    UP_TO_5_FULL = 2,
+    UP_TO_5 = UP_TO_5_SHORT | UP_TO_5_FULL,
+    FROM_6 = 4, /* which has other names for these, and for more of them */
+    ANY = UP_TO_5 | FROM_6,
 };
 
 /* What a row is for, in the table's order. */
@@ -94,26 +93,18 @@ void pmu_trap_setup(struct cpu *cpu, bool arch_lbr)
     cpu->pmu.trapped = i;
 }
 
-static bool named_so(const struct pmu_facts *facts, enum names names)
+static enum names names_of(const struct pmu_facts *facts)
 {
-    bool from_6 = facts->version >= PMU_VERSION_NAMES;
-    bool full = facts->capabilities & PERF_CAP_FW_WRITE;
-
-    switch (names) {
-    case UP_TO_5: return !from_6;
-    case UP_TO_5_SHORT: return !from_6 && !full;
-    case UP_TO_5_FULL: return !from_6 && full;
-    case FROM_6: return from_6;
-    case ANY: break;
-    }
-    return true;
+    if (facts->version >= PMU_VERSION_NAMES)
+        return FROM_6;
+    return facts->capabilities & PERF_CAP_FW_WRITE ? UP_TO_5_FULL : UP_TO_5_SHORT;
 }
 
 static bool used(const struct pmu_facts *facts, const struct block *block, uint32_t index)
 {
     uint32_t n = (index - block->first) / block->step;
 
-    if (block->counters == NONE || !named_so(facts, block->names))
+    if (block->counters == NONE || !(block->names & names_of(facts)))
         return false;
     return block->counters == ALL ||
            (block->counters == GENERAL ? facts->general : facts->fixed) >> n & 1;
