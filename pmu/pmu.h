@@ -55,6 +55,9 @@ void pmu_setup(struct cpu *cpu);
  * vmx/exit/msr.c): done on the hardware, or, with pmu=off, refused. False: #GP. */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
+/* Above CPL 0 RDPMC gives 0 for this ECX, for which it does not fault. */
+bool pmu_kept_from_user(uint32_t counter);
+
 /* The guest's IA32_PERF_GLOBAL_CTRL, in an exit's handler. */
 uint64_t pmu_global_ctrl(const struct cpu *cpu);
 void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);

@@ -9,6 +9,7 @@
 
 #define NOTHING_COUNTS 0
 #define NO_PEBS 0
+#define RDPMC_FIXED BIT(30) /* of ECX */
 
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
 {
@@ -32,13 +33,24 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
     return names[how];
 }
 
-/* SDM Vol. 3, "Architectural Performance Monitoring Version 2"; bit 48 is of the PERF_METRICS. */
-static uint64_t global_ctrl_bits(void)
+/* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"), but on
+ * hybrid processors those that all cores have: P-cores take more bits, and bit 48 (Linux,
+ * arch/x86/events/intel/core.c). So each bit is tried. Counters that firmware has left on are frozen
+ * meanwhile. Before version 4 nothing freezes them, and no processor is hybrid. */
+static uint64_t global_ctrl_bits(const struct cpu_pmu *pmu)
 {
     struct pmu_facts facts = pmu_facts();
+    uint64_t bits = facts.general | (uint64_t)facts.fixed << GLOBAL_CTRL_FIXED_SHIFT;
 
-    return facts.general | (uint64_t)facts.fixed << GLOBAL_CTRL_FIXED_SHIFT |
-           (facts.capabilities & PERF_CAP_METRICS ? GLOBAL_CTRL_METRICS : 0);
+    if (!pmu->status_set)
+        return bits;
+    uint64_t before = rdmsr(IA32_PERF_GLOBAL_CTRL), status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_CTR_FRZ);
+    for (unsigned i = 0; i < 64; i++)
+        bits |= wrmsr_safe(IA32_PERF_GLOBAL_CTRL, BIT(i)) ? BIT(i) : 0;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, before);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, ~status & GLOBAL_STATUS_CTR_FRZ);
+    return bits;
 }
 
 static void list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t index, uint64_t host)
@@ -73,7 +85,8 @@ void pmu_setup(struct cpu *cpu)
     set_lists(pmu);
     if (pmu->global_ctrl == GLOBAL_CTRL_NONE)
         return;
-    pmu->global_ctrl_valid = global_ctrl_bits();
+    if (cpu->boot->options.policy == POLICY_INTERCEPT)
+        pmu->global_ctrl_valid = global_ctrl_bits(pmu);
     if (pmu->pebs_switched)
         list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
     list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
@@ -124,6 +137,34 @@ static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
     return true;
 }
 
+/* Architectural PEBS writes its records to this buffer by physical addresses, past the EPT where VMX
+ * does not translate them (SDM Vol. 3, "Translation of Guest-Physical Addresses Used by Architectural
+ * PEBS"): the guest must be able to write each page of it. The low bits are the number of pages, as a
+ * power of two (Linux, arch/x86/events/intel/ds.c); the processor refuses those that are reserved. */
+static bool pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
+{
+    uint64_t size = value & (PAGE_SIZE - 1), at = value - size, bytes;
+    uint64_t last = size > EPT_ADDRESS_BITS ? ~0ULL : at + (PAGE_SIZE << size) - 1;
+
+    for (; ept_lookup(cpu->ept_root, at, &bytes) & EPT_WRITE; at = (at | (bytes - 1)) + 1)
+        if ((at | (bytes - 1)) >= last)
+            return true;
+    return false;
+}
+
+/* Bit 37 of a general counter's event select, bit 33 of a fixed counter's field (Linux, commit
+ * "perf/x86/intel: Add support for rdpmc user disable feature"); reserved before version 6. */
+bool pmu_kept_from_user(uint32_t counter)
+{
+    uint32_t n = (uint16_t)counter;
+
+    if (pmu_facts().version < PMU_VERSION_NAMES)
+        return false;
+    if (counter == n)
+        return rdmsr(IA32_PMC_GP0_CTR + n * PMC_STEP + 1) & BIT(37);
+    return counter - n == RDPMC_FIXED && n < 16 && rdmsr(IA32_FIXED_CTR_CTRL) >> 4 * n & BIT(33);
+}
+
 /* policy=intercept: the guest's accesses to the PMU exit and are done on the hardware for it, the
  * floor of any trap-and-emulate. The counters do not count in root mode, so they hold what the
  * guest's instruction would have found. GLOBAL_CTRL is 0 in root mode: its guest value lives in the
@@ -134,6 +175,8 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
         return false;
     if (index == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched)
         return pebs_access(cpu, value, write);
+    if (index == IA32_PEBS_BASE && write && !pebs_buffer_allowed(cpu, *value))
+        return false;
     if (index != IA32_PERF_GLOBAL_CTRL)
         return write ? wrmsr_safe(index, *value) : rdmsr_safe(index, value);
     if (!write)

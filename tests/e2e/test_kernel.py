@@ -242,6 +242,31 @@ def test_registers(lab, shape):
     return f"{there} registers of {tried} indices"
 
 
+# The P-core of a hybrid processor, whose CPUID.0AH names what all cores have: 6 and 3 counters.
+HYBRID = ["pmu_version 6", "pmu_general_mask 0xff", "pmu_fixed_mask 0xf", "hide_cpuid 0x23 0 eax 0x2",
+          "hide_cpuid 0xa 0 eax 0xff00", "cpuid 0xa 0 eax 0x600", "hide_cpuid 0xa 0 ecx 0x8",
+          "hide_cpuid 0xa 0 edx 0x1f", "cpuid 0xa 0 edx 3",
+          "pmu_fixed_ctrl 1"]  # firmware left a counter on that GLOBAL_CTRL leaves off
+NEW_REGISTERS = [f"msr {index:#x} 0" for index in (0x3e0, 0x3e1, 0x3e2, 0x3e3, 0x1328, 0x1329)]
+
+
+@pytest.mark.parametrize("entry", ["native", "msr+nmi", "intercept"],
+                         ids=["hybrid_native", "hybrid_msr_nmi", "hybrid_intercept"])
+def test_registers_hybrid(lab, entry):
+    """GLOBAL_CTRL takes the bits that the hardware has, whatever CPUID says; RDPMC gives a user what
+    it gives natively; registers that Linux uses on newer processors exit under intercept."""
+    boot = run(lab, f"kernel-hybrid-{entry}", Plan(*HYBRID, *NEW_REGISTERS)
+               .add("pmu-registers", "pmu-user"), entry=entry)
+    row = {k: int(v) for k, v in boot.lines("registers")[0].items() if k != "name"}
+    assert row["all"] == 0x7_0000003f and row["taken"] == 0xf_000000ff, row
+    assert (row["counted"], row["global"], row["status"]) == (0, 0xff, 0), row
+    users = [(line["disable"], line["done"], line["zero"]) for line in boot.lines("user")]
+    assert users == [("0", "1", "0"), ("1", "1", "1")] * 2, users
+    exits = exit_count(boot.region(REGION_REGISTERS)) if entry != "native" else None
+    assert exits == {"native": None, "msr+nmi": 0, "intercept": row["tried"]}[entry], f"{exits} exits"
+    expect_ok(boot, ["pmu-registers", "pmu-user"])
+
+
 def test_freeze_version_3(lab):
     """There the freeze clears what enables: branch records, as natively; of the counters no one."""
     _, native = freeze(lab, "native-3", "native", ["pmu_version 3"])

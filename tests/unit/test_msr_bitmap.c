@@ -233,6 +233,7 @@ static void test_ranges_add_up(void **state)
 bool rdmsr_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
 bool wrmsr_safe(uint32_t index, uint64_t value) { return index + value == 0; }
 bool rdpmc_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
+bool pmu_kept_from_user(uint32_t counter) { return counter == 0; }
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
@@ -274,6 +275,7 @@ static void test_pmu_by_number(void **state)
         0x345,                      /* IA32_PERF_CAPABILITIES */
         0x38d, 0x38e, 0x38f, 0x390, 0x391, /* IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_... */
         0x3f1, 0x3f2, 0x3f4, 0x3f5, 0x3f6, 0x3f7, /* PEBS */
+        0x3e0, 0x3e3, 0x1328, 0x1329, /* MSR_OMR_0 to 3, MSR_SNOOP_RSP_0, 1 */
         0x4c1, 0x4ca,               /* IA32_A_PMC0, 9 */
         0x1309, 0x1318, 0x14c1, 0x14c8, /* reload values of PEBS */
         0x600,                      /* IA32_DS_AREA */

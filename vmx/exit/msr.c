@@ -234,9 +234,12 @@ void exit_rdmsr(struct cpu *cpu)
 /* Privilege was checked before (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
 void exit_rdpmc(struct cpu *cpu)
 {
+    uint32_t counter = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = 0;
-    bool done = cpu->boot->options.pmu && rdpmc_safe((uint32_t)cpu->gpr[GPR_RCX], &value);
+    bool done = cpu->boot->options.pmu && rdpmc_safe(counter, &value);
 
+    if (done && guest_cpl() != 0 && pmu_kept_from_user(counter))
+        value = 0;
     finish_read(cpu, done, value);
 }
 
