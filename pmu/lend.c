@@ -6,6 +6,8 @@
  */
 #include "pmu/pmu.h"
 
+#include "vmx/root/fault.h"
+
 #define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
 #define COUNTER_ALL_RINGS 3ULL
 #define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
@@ -14,12 +16,13 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
 {
     struct pmu_loan *loan = &cpu->pmu.loan;
 
-    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1))
+    /* Version 6 has another name for it, and need not have this one. */
+    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1) ||
+        !rdmsr_safe(IA32_FIXED_CTR0, &loan->value))
         return PMU_NO_COUNTER;
     uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
     if (control & COUNTER_FIELD)
         return PMU_COUNTER_IN_USE;
-    loan->value = rdmsr(IA32_FIXED_CTR0);
     loan->enabled = pmu_global_ctrl(cpu) & COUNTER_ENABLE;
     wrmsr(IA32_FIXED_CTR0, 0);
     wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);

@@ -19,6 +19,14 @@ struct pmu_registers {
 };
 _Static_assert(sizeof(struct pmu_registers) <= PAGE_SIZE, "they have a page of their own");
 
+/* The register is there, and takes what it holds. */
+static bool there(uint32_t index)
+{
+    uint64_t value;
+
+    return rdmsr_safe(index, &value) && wrmsr_safe(index, value);
+}
+
 bool pmu_context_setup(struct cpu *cpu)
 {
     struct pmu_facts facts = pmu_facts();
@@ -39,13 +47,15 @@ bool pmu_context_setup(struct cpu *cpu)
     unsigned listed = pmu_list(&facts, true, r->msr);
     for (unsigned i = 0; i < listed; i++) {
         if ((r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) || /* it is in a list */
-            !rdmsr_safe(r->msr[i], &value) || !wrmsr_safe(r->msr[i], value))
+            !there(r->msr[i]))
             continue;
         r->msr[r->count++] = r->msr[i];
         r->counting += i < counting;
     }
+    /* By names that later processors may not have: each has one from 1900H on, too. */
     cpu->pmu.can_work = facts.general & HOST_GLOBAL_CTRL &&
-                        facts.capabilities & PERF_CAP_FW_WRITE &&
+                        facts.capabilities & PERF_CAP_FW_WRITE && there(IA32_PERFEVTSEL0) &&
+                        there(IA32_A_PMC0) && rdmsr_safe(IA32_PMC0, &value) &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
     /* Tried, because it is written in NMI context, where nothing may fault. */

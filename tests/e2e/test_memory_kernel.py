@@ -47,6 +47,14 @@ def test_writes(lab):
     expect_ok(writes(lab), WRITES)
 
 
+def test_no_counter(lab):
+    """A processor of version 6 with IA32_FIXED_CTR0 by its newer name alone: it counts nothing."""
+    boot = kernel.run(lab, "memory-no-counter", Plan("pmu_version 6", "hide_msr 0x309").add(*WRITES),
+                      config="memtrace=writes")
+    assert "# retired: 0, and 0 at the next instruction" in boot.console, kernel.notes(boot)
+    kernel.tap(boot)  # it went on to its end
+
+
 def total(boot):
     """How many records the storms judged, one by one."""
     rows = boot.lines("storm")

@@ -111,6 +111,17 @@ void test_hypercall_apic(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+/* One of the registers that host work writes is not there. */
+void test_hypercall_absent(const struct job *job)
+{
+    if (!hypervisor_offers(job, HYPERCALL_HOST_WORK))
+        return;
+    good = true;
+    int64_t result = (int64_t)hypercall_all(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, 0).rax;
+    expect(HYPERCALL_HOST_WORK, "result", (uint64_t)result, (uint64_t)HYPERCALL_E_SUPPORT);
+    tap_result(good, job->name, NULL);
+}
+
 void test_hypercall_hidden(const struct job *job)
 {
     if (!hypervisor_offers(job, HYPERCALL_HOST_WORK))
