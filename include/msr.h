@@ -16,6 +16,7 @@
 #define APIC_BASE_EXTD BIT(10) /* x2APIC mode */
 #define APIC_BASE_EN BIT(11)
 #define APIC_BASE_ADDRESS BITS(51, 12)
+#define IA32_USER_MSR_CTL 0x01c
 #define IA32_FEATURE_CONTROL 0x03a
 #define FEATURE_CONTROL_LOCK BIT(0)
 #define FEATURE_CONTROL_VMX_INSIDE_SMX BIT(1)
@@ -81,6 +82,7 @@
 #define MSR_OFFCORE_RSP_1 0x1a7
 #define MSR_LBR_SELECT 0x1c8
 #define MSR_LASTBRANCH_TOS 0x1c9
+#define IA32_FRED_RSP0 0x1cc /* .. 0x1d4, IA32_FRED_CONFIG */
 #define IA32_DEBUGCTL 0x1d9
 #define DEBUGCTL_LBR BIT(0)
 #define DEBUGCTL_BTF BIT(1)   /* RFLAGS.TF traps on branches only */
@@ -157,6 +159,7 @@
 #define IA32_VMX_TRUE_PROCBASED_CTLS 0x48e
 #define IA32_VMX_TRUE_EXIT_CTLS 0x48f
 #define IA32_VMX_TRUE_ENTRY_CTLS 0x490
+#define IA32_VMX_PROCBASED_CTLS3 0x492
 #define IA32_VMX_EXIT_CTLS2 0x493
 #define IA32_A_PMC0 0x4c1
 #define MSR_SMM_FEATURE_CONTROL 0x4e0
@@ -180,6 +183,7 @@
 #define TME_ACTIVATE_KEYID_BITS_SHIFT 32
 #define TME_ACTIVATE_KEYID_BITS 0xf
 #define IA32_TME_EXCLUDE_BASE 0x984
+#define IA32_UINTR_RR 0x985 /* .. 0x98a, IA32_UINTR_TT */
 #define IA32_DEBUG_INTERFACE 0xc80
 #define IA32_XSS 0xda0 /* SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps" */
 #define XSS_PT BIT(8)
@@ -199,7 +203,7 @@
 #define IA32_LBR_FROM0 0x1500
 #define IA32_LBR_TO0 0x1600
 #define IA32_HW_FEEDBACK_PTR 0x17d0
-#define IA32_HW_FEEDBACK_CONFIG 0x17d1
+#define IA32_HW_FEEDBACK_THREAD_CONFIG 0x17d4
 /* Version 6: CTR, CFG_A, CFG_B and CFG_C of each of up to 32 general, then 32 fixed counters. */
 #define IA32_PMC_GP0_CTR 0x1900
 #define PMC_STEP 4

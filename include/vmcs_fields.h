@@ -18,7 +18,8 @@
     X(IO_BITMAP_A, 0x2000) X(IO_BITMAP_B, 0x2002) X(MSR_BITMAPS, 0x2004)                           \
     X(EXIT_MSR_STORE_ADDRESS, 0x2006) X(EXIT_MSR_LOAD_ADDRESS, 0x2008)                             \
     X(ENTRY_MSR_LOAD_ADDRESS, 0x200a) X(EPT_POINTER, 0x201a) X(XSS_EXITING_BITMAP, 0x202c)         \
-    X(ENCLS_EXITING_BITMAP, 0x202e) X(GUEST_PHYSICAL_ADDRESS, 0x2400)                              \
+    X(ENCLS_EXITING_BITMAP, 0x202e) X(TERTIARY_CONTROLS, 0x2034)                                   \
+    X(GUEST_PHYSICAL_ADDRESS, 0x2400)                                                              \
     X(VMCS_LINK_POINTER, 0x2800) X(GUEST_IA32_DEBUGCTL, 0x2802) X(GUEST_IA32_PAT, 0x2804)          \
     X(GUEST_IA32_EFER, 0x2806) X(GUEST_IA32_PERF_GLOBAL_CTRL, 0x2808)                              \
     X(GUEST_IA32_BNDCFGS, 0x2812) X(GUEST_IA32_LBR_CTL, 0x2816) X(HOST_IA32_PAT, 0x2c00)           \

@@ -48,6 +48,10 @@ void vmx_capability_read(struct vmx_capability *c)
         if (vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
             c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
     }
+    /* Wanted for the one of them that is used. */
+    if (vmx_allows(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
+        !(rdmsr(IA32_VMX_PROCBASED_CTLS3) & TERTIARY_PEBS_GUEST_PHYSICAL))
+        c->allowed[SET_PRIMARY] &= ~((uint64_t)PRIMARY_TERTIARY_CONTROLS << 32);
     c->cr0_fixed0 = rdmsr(IA32_VMX_CR0_FIXED0);
     c->cr0_fixed1 = rdmsr(IA32_VMX_CR0_FIXED1);
     c->cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define MSR_BITMAP_RANGE 0x2000u /* indices in each of its two ranges; the low one begins at 0 */
+#define MSR_PAST_BITMAP_LAST 0x3fffu /* URDMSR's bitmap goes on from there to here */
 
 /* Makes reads and/or writes of first..last (both inside) exit. Indices that the bitmap cannot name
  * are passed over: they exit in any case. `bitmap` is one page. */

@@ -51,17 +51,40 @@ MSRS = [
     (0x6a4, "refused", ADDED), (0x6a8, "refused", ADDED),
     (0x1200, "refused", ADDED), (0x14ce, "refused", ADDED),  # architectural LBRs
     (0x1500, "refused", ADDED), (0x161f, "refused", ADDED),
+    (0x01c, "refused", ADDED),                             # IA32_USER_MSR_CTL
+    (0x1cc, "refused", ADDED), (0x1d4, "refused", ADDED),  # FRED
+    (0x985, "refused", ADDED), (0x98a, "refused", ADDED),  # user interrupts
+    (0x17d2, "refused", ADDED), (0x17d4, "refused", ADDED),  # thread feedback
 ]
-PASSED = [(0x048, 0), (0x049, 0), (0x10b, 0)]  # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD
+# IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD; an uncore's, and the last that the bitmap lacks.
+PASSED = [(0x048, 0), (0x049, 0), (0x10b, 0), (0x2000, 0x1234), (0x3fff, 0)]
+PEBS_BASE = ["msr 0x3f4 0"]
+PEBS_BY_EPT = "show_control pebs_uses_guest_physical_addresses"
 
 
 def msr_plan():
     plan = Plan(*[f"msr {index:#x} {0x1000 + index:#x}" for index, _, has in MSRS if not has],
                 *[f"msr {index:#x} {value:#x}" for index, value in PASSED],
-                "msr 0x123 2", "cpuid 7 0 ecx 0x2000")  # IA32_MCU_OPT_CTRL; TME
+                *PEBS_BASE, "msr 0x123 2", "cpuid 7 0 ecx 0x2000")  # IA32_MCU_OPT_CTRL; TME
     plan.knobs.append(f"msr {TME_ACTIVATE:#x} {4 << 32:#x}")
     plan.add(f"msr-kept:{TME_ACTIVATE}", *[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
-    return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special")
+    return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special",
+                    "msr-pebs-base")
+
+
+def test_pebs_base(lab):
+    """Records by physical addresses: under intercept, too, none of them reaches the hypervisor's
+    memory; where VMX translates them the guest writes the address without an exit."""
+    boot = host.run(lab, "contain-pebs-intercept", Plan(*PEBS_BASE).add("msr-pebs-base"),
+                    entry="intercept")
+    assert results(boot)["msr-pebs-base"], kernel.notes(boot)
+    boot = host.run(lab, "contain-pebs-ept", Plan(*PEBS_BASE, PEBS_BY_EPT)
+                    .add("msr-passed:1012", "msr-pebs-base"))
+    assert results(boot) == {"msr-passed:1012": True, "msr-pebs-base": False}, kernel.notes(boot)
+    exits = boot.ledger["exits"].get("32", {"count": 0})["count"]
+    assert exits == 0, f"{exits} exits for WRMSR"
+    assert "PEBS uses guest-physical addresses," in boot.console or \
+        re.search("PEBS uses guest-physical addresses$", boot.console, re.MULTILINE), "the list of controls"
 
 
 def test_msrs(lab):

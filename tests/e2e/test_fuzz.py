@@ -19,6 +19,7 @@ LIMIT = 200_000 if FULL else 30_000  # millions of instructions
 MUTANT_SEED = 10  # its first FINE_STEP operations have CPUID leaf 1 and no hypercall 16
 LINES_MAX = 40  # of the hypervisor's, from the guest's start to its end
 X2 = "x2apic"
+KNOBS = "msr 0x2000 0x1234\n"  # a register that the MSR bitmap cannot name
 
 
 def boot(lab, name, words, entry="native", **keywords):
@@ -27,7 +28,7 @@ def boot(lab, name, words, entry="native", **keywords):
         initrd.flush()
         return lab.emulator(name, entry=entry, kernel=path("build", "kernel.bzImage"),
                             initrd=initrd.name, append="tests=" + ",".join(words),
-                            panic="report", limit=LIMIT, until=STOPPED, **keywords)
+                            panic="report", limit=LIMIT, until=STOPPED, knobs=KNOBS, **keywords)
 
 
 def plan():

@@ -52,6 +52,7 @@ static const struct control alone[] = {
     {SET_SECONDARY, 15, "ENCLS exiting"},
     {SET_SECONDARY, 20, "enable XSAVES/XRSTORS"},
     {SET_SECONDARY, 26, "enable user wait and pause"},
+    {SET_PRIMARY, 17, "PEBS uses guest-physical addresses"},
 };
 
 /* One that loads the guest's state at entry, and one that takes it away at exit. */

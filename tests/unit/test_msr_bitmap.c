@@ -246,9 +246,9 @@ _Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
     abort();
 }
 
-static uint8_t *bitmap_of(bool pmu, enum policy policy)
+static uint8_t *bitmap_with(bool pmu, enum policy policy, uint32_t primary)
 {
-    const uint32_t controls[SET_COUNT] = {0};
+    const uint32_t controls[SET_COUNT] = {[SET_PRIMARY] = primary};
     struct boot_info *boot = test_calloc(1, sizeof(*boot));
     struct cpu *cpu = test_calloc(1, sizeof(*cpu));
 
@@ -261,6 +261,25 @@ static uint8_t *bitmap_of(bool pmu, enum policy policy)
     test_free(cpu);
     test_free(boot);
     return bitmap;
+}
+
+/* Where VMX translates what architectural PEBS writes (tertiary controls, of which only that is used). */
+static uint8_t *bitmap_of(bool pmu, enum policy policy)
+{
+    return bitmap_with(pmu, policy, 1u << 17);
+}
+
+/* Without, a write of the buffer's address, IA32_PEBS_BASE, exits; nothing else does. */
+static void test_pebs_past_the_ept(void **state)
+{
+    uint8_t *with = bitmap_of(true, POLICY_MSR_NMI), *without = bitmap_with(true, POLICY_MSR_NMI, 0);
+
+    (void)state;
+    assert_false(msr_bitmap_exits(with, 0x3f4, true));
+    model_range(with, 0x3f4, 0x3f4, false, true);
+    assert_memory_equal(with, without, BITMAP_BYTES);
+    test_free(with);
+    test_free(without);
 }
 
 /* By number: what has to fault without a PMU, and neighbours and others that must not. */
@@ -331,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_ranges_over_borders),
         cmocka_unit_test(test_ranges_add_up),
         cmocka_unit_test(test_pmu_by_number),
+        cmocka_unit_test(test_pebs_past_the_ept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
- * bitmap cannot name (indices outside its two ranges) is no register of an Intel processor: it
- * faults, since below an outer hypervisor it may be one by which that one writes to memory.
+ * bitmap cannot name (indices outside its two ranges) exits. From 2000H on that is done on the
+ * hardware. From 4000H on no index is an Intel processor's register: it faults, since below an outer
+ * hypervisor it may be one by which that one writes to memory.
  * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "vmx/exit/exit.h"
@@ -22,7 +23,7 @@ enum action {
     CUSTOM, /* the row's function */
 };
 
-enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITH_APIC_TRAP, WITH_PMU_TRAP, NO_RULE };
+enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, APIC_TRAP, PMU_TRAP, PEBS_PAST_EPT, NO_RULE };
 
 struct msr_rule {
     uint32_t first, last;
@@ -112,7 +113,7 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
  * with pmu=off the PMU's fault, as on a processor without one; with policy=intercept all of them are
  * done for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn records on, pass: the VMCS has them.
  */
-static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, WITH_PMU_TRAP, pmu_access};
+static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access};
 
 #define ONE(index) (index), (index)
 /* The rows' words: the register is not there; it is read, and each write is refused; a write may
@@ -141,9 +142,10 @@ static const struct msr_rule rules[] = {
     /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
      * hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
+    {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
     {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, ABSENT(ALWAYS)},
-    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_CONFIG, ABSENT(ALWAYS)},
+    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_THREAD_CONFIG, ABSENT(ALWAYS)},
     /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
     {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
     /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
@@ -163,11 +165,16 @@ static const struct msr_rule rules[] = {
     {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, WRITES_UNCHANGED},
     {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(mtrr_def_type)},
-    /* CPUID shows no VMX. */
+    /* CPUID shows no VMX, URDMSR, FRED, user interrupts. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, ABSENT(ALWAYS)},
+    {ONE(IA32_USER_MSR_CTL), ABSENT(ALWAYS)},
+    {IA32_FRED_RSP0, IA32_FRED_RSP0 + 8, ABSENT(ALWAYS)},
+    {IA32_UINTR_RR, IA32_UINTR_RR + 5, ABSENT(ALWAYS)},
+    /* Counters of the uncore, which the bitmap cannot name. */
+    {MSR_BITMAP_RANGE, MSR_PAST_BITMAP_LAST, DO, DO, ALWAYS, NULL},
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
-    {ONE(X2APIC_ICR), DO, CUSTOM, WITH_APIC_TRAP, x2apic_icr},
-    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, WITH_APIC_TRAP, NULL},
+    {ONE(X2APIC_ICR), DO, CUSTOM, APIC_TRAP, x2apic_icr},
+    {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
     /* CPUID shows CET and architectural LBRs only where VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
     {ONE(IA32_S_CET), ABSENT(WITHOUT_CET)},
@@ -184,7 +191,8 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [ALWAYS] = true,
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
-        [WITH_APIC_TRAP] = cpu->boot->settings.apic_trap,
+        [APIC_TRAP] = cpu->boot->settings.apic_trap,
+        [PEBS_PAST_EPT] = !(controls[SET_PRIMARY] & PRIMARY_TERTIARY_CONTROLS),
     };
 
     pmu_trap_setup(cpu, !used[WITHOUT_ARCH_LBR]);
@@ -194,8 +202,8 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
                            rule->write != PASS);
 }
 
-/* What has no row is what the bitmap cannot name, since all else exits for a row, and every row is
- * of the bitmap's low range. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
+/* What has no row is what the bitmap cannot name, since all else exits for a row, and no row is of
+ * the bitmap's high range. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
  * 400000FFH, and hypervisors take theirs from 40000000H to 4FFFFFFFH. */
 static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
@@ -203,7 +211,7 @@ static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 
     if (pmu_is_trapped(cpu, index)) /* first, because these are the exits that count */
         return &pmu_rule;
-    for (unsigned i = 0; index < MSR_BITMAP_RANGE && i < LENGTH_OF(rules); i++)
+    for (unsigned i = 0; index <= MSR_PAST_BITMAP_LAST && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
             return &rules[i];
     return &none;
@@ -263,7 +271,7 @@ void exit_wrmsr(struct cpu *cpu)
         return;
     }
     /* A line is for what the processor itself would have taken. */
-    if (rule->when != NO_RULE && rule->when != WITH_PMU_TRAP &&
+    if (rule->when != NO_RULE && rule->when != PMU_TRAP && rule->write != DO &&
         !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);

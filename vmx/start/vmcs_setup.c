@@ -76,6 +76,8 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
     vmcs_write_32(VMCS_SECONDARY_CONTROLS, secondary);
+    if (primary & PRIMARY_TERTIARY_CONTROLS)
+        vmcs_write_64(VMCS_TERTIARY_CONTROLS, TERTIARY_PEBS_GUEST_PHYSICAL);
     vmcs_write_64(VMCS_IO_BITMAP_A, (uint64_t)cpu->io_bitmaps);
     vmcs_write_64(VMCS_IO_BITMAP_B, (uint64_t)cpu->io_bitmaps + PAGE_SIZE);
     vmcs_write_64(VMCS_MSR_BITMAPS, (uint64_t)cpu->msr_bitmap);
