@@ -10,6 +10,7 @@
 #include "acpi.h"
 #include "boot/boot.h"
 #include "boot/boot_text.h"
+#include "boot/features.h"
 #include "guest/linux.h"
 #include "hypercall.h"
 #include "hypervisor.h"
@@ -238,6 +239,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
     if (!load_files(bi, &image, r))
         return false;
     collect_facts(bi);
+    features_print_unknown();
     return hypervisor_check(bi, &bi->settings, r) &&
            allocate_memory(bi, &image, r);
 }

@@ -34,6 +34,8 @@
 #define CR4_UINTR BIT(25)
 #define CR4_FRED BIT(32)
 
+#define XCR0_APX BIT(19)
+
 /* What registers have after reset or INIT (SDM Vol. 3, "Processor State After Reset"). */
 #define RESET_CS 0xf000
 #define RESET_CS_BASE 0xffff0000

@@ -14,7 +14,7 @@
 static const char *const informs[] = {
     "VMX controls ", "EPT pages:", "pmuvisor: EPT maps ", "pmuvisor: DMA contained ",
     "pmuvisor: mitigations:", "pmuvisor: starting the guest", "pmuvisor: tick every ",
-    "pmuvisor: TSC:",
+    "pmuvisor: TSC:", "CPUID has bits ",
 };
 
 static struct verdict *verdict;

@@ -58,6 +58,20 @@ MSRS = [
 ]
 # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD; an uncore's, and the last that the bitmap lacks.
 PASSED = [(0x048, 0), (0x049, 0), (0x10b, 0), (0x2000, 0x1234), (0x3fff, 0)]
+# What CPUID shows besides: leaf, subleaf, register, of these what the guest sees.
+FEATURES = [
+    (7, 1, "eax", 1 << 17 | 1 << 20 | 1 << 27 | 1 << 19, 1 << 19),  # FRED, NMI_SRC, MSRLIST; WRMSRNS
+    (7, 1, "ebx", 1 << 1 | 1 << 3, 1 << 3),                         # PBNDKB; CPUIDMAXVAL_LIM_RMV
+    (7, 1, "ecx", 1 << 5 | 1 << 0, 1 << 0),                         # MSR_IMM; RDT_M_ASYM
+    # UTMR, USER_MSR, UIRET_UIF, APX_F; PREFETCHI, AVX10
+    (7, 1, "edx", 1 << 13 | 1 << 15 | 1 << 17 | 1 << 21 | 1 << 14 | 1 << 19, 1 << 14 | 1 << 19),
+    (0xd, 0, "eax", 1 << 19, 0),                                    # XCR0[19], APX
+    (0x29, 0, "ebx", 1, 0),                                         # APX_NCI_NDD_NF
+    (0, 0, "eax", 0x29, 0x29),                                      # the leaf is there
+]
+# Bits of no name, all of which the guest sees.
+UNKNOWN = [(7, 1, "eax", 1 << 9), (7, 1, "edx", 1 << 31), (7, 2, "edx", 1 << 8), (0xd, 1, "ecx", 1 << 7),
+           (0x23, 0, "ebx", 1 << 3)]
 PEBS_BASE = ["msr 0x3f4 0"]
 PEBS_BY_EPT = "show_control pebs_uses_guest_physical_addresses"
 
@@ -70,6 +84,49 @@ def msr_plan():
     plan.add(f"msr-kept:{TME_ACTIVATE}", *[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
     return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special",
                     "msr-pebs-base")
+
+
+def shown(lab):
+    """The boot of test_msrs(), with CPUID bits besides, and what the guest sees of them."""
+    plan = msr_plan()
+    every = [row[:4] for row in FEATURES] + UNKNOWN
+    # Past its highest leaf the model gives that one's data.
+    plan.knobs += [f"hide_cpuid 0x23 0 {name} 0xffffffff" for name in ("eax", "ebx", "ecx", "edx")]
+    plan.knobs += [f"cpuid {leaf:#x} {subleaf} {name} {bits:#x}" for leaf, subleaf, name, bits in every]
+    plan.add(*[f"cpuid-leaf::{leaf}:{subleaf}"
+               for leaf, subleaf in sorted({row[:2] for row in every} | {(1, 0), (5, 0)})])
+    boot = host.run(lab, "contain-msr", plan, efi=host.image_with_hooks())
+    return boot, {(int(row["leaf"]), int(row["subleaf"])):
+                  {name: int(row[name]) for name in ("eax", "ebx", "ecx", "edx")}
+                  for row in boot.lines("leaf")}
+
+
+def test_cpuid(lab):
+    """Features whose control is off, whose MSRs are absent or whose registers exits cannot name are
+    not shown, others are; a line at the start says which bits nobody knows."""
+    boot, found = shown(lab)
+    for leaf, subleaf, name, bits, seen in FEATURES:
+        value = found[leaf, subleaf][name] & bits
+        assert value == seen, f"{leaf:#x}.{subleaf}:{name} has {value:#x}, wanted {seen:#x}"
+    for leaf, subleaf, name, bits in UNKNOWN:
+        assert found[leaf, subleaf][name] & bits == bits, f"{leaf:#x}.{subleaf}:{name}"
+    line = re.search(r"^CPUID has bits that this version does not know:(.*)$", boot.console, re.MULTILINE)
+    wanted = "".join(f" {leaf:#x}.{subleaf}:{name.upper()} {bits:#x}" for leaf, subleaf, name, bits in
+                     UNKNOWN)
+    assert line and line[1] == wanted, f"{line and line[1]}, wanted{wanted}"
+    return wanted.strip()
+
+
+def test_cpuid_monitor(lab):
+    """Where MONITOR is hidden, nothing else says that MWAIT is there."""
+    plan = Plan("cpuid 7 1 edx 0x800000").add("cpuid-leaf::1:0", "cpuid-leaf::5:0", "cpuid-leaf::7:1")
+    found = {}
+    for config in ("tick=0", "tick=100"):
+        boot = kernel.run(lab, f"contain-{config}", plan, config=config)
+        leaves = {row["leaf"]: row for row in boot.lines("leaf")}
+        found[config] = (int(leaves["1"]["ecx"]) >> 3 & 1, int(leaves["7"]["edx"]) >> 23 & 1,
+                         int(leaves["5"]["eax"]) != 0)
+    assert found == {"tick=0": (1, 1, True), "tick=100": (0, 0, False)}, found
 
 
 def test_pebs_base(lab):
@@ -89,7 +146,7 @@ def test_pebs_base(lab):
 
 def test_msrs(lab):
     """Each MSR of the table: what the guest gets, and that the hardware's register stays."""
-    boot = host.run(lab, "contain-msr", msr_plan(), efi=host.image_with_hooks())
+    boot, _ = shown(lab)
     found = results(boot)
     assert all(found.values()), (boot.console[-1500:], found)
     # Of 40 address bits, IA32_TME_ACTIVATE says, 4 are an encryption key's.

@@ -47,6 +47,8 @@ static const struct cpuid_row rows[] = {
     /* MONITOR: the tick stops in the deep C-states that MWAIT reaches, and MWAIT does not exit; HLT
      * stays. */
     {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, UNLESS_MONITOR},
+    {7, 1, {0, 0, 0, BIT(23)}, UNLESS_MONITOR},
+    {WHOLE_LEAF(5), UNLESS_MONITOR},
     /* Hardware feedback, thread director: the processor writes their table past the EPT (msr.c). */
     {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0, 0}, ALWAYS},
     /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
@@ -62,8 +64,13 @@ static const struct cpuid_row rows[] = {
     /* "Enable PCONFIG" stays 0. */
     {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
     {WHOLE_LEAF(0x1b), ALWAYS},
-    /* MSRLIST: its tertiary control is not used. FRED: its CR4 bit is not given to the guest. */
-    {7, 1, {BIT(27) | BIT(17), 0, 0, 0}, ALWAYS},
+    /* MSRLIST, PBNDKB: their tertiary controls are not used. FRED, with it NMI_SRC: its CR4 bit is
+     * not given to the guest. */
+    {7, 1, {BIT(27) | BIT(17) | BIT(20), BIT(1), 0, 0}, ALWAYS},
+    /* APX: exits would name R16 to R31, which are not saved (SDM Vol. 3, "Exit Qualification for
+     * Control-Register Accesses"). Without XCR0[19], see cr.c, no instruction reaches them. */
+    {CPUID_LEAF_XSAVE, 0, {XCR0_APX, 0, 0, 0}, ALWAYS},
+    {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
     {7, 0, {0, BIT(14), 0, 0}, SET_ENTRY, ENTRY_LOAD_BNDCFGS},
     /* CET_SS, CET_IBT: S_CET, SSP and the SSP table are switched only by the CET controls. */
@@ -84,8 +91,8 @@ static const struct cpuid_row rows[] = {
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
     /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: their exits have reasons of their own
-     * and are answered with #UD. */
-    {7, 1, {0, 0, BIT(5), BIT(15)}, ALWAYS},
+     * and are answered with #UD. UTMR, UIRET_UIF: user interrupts. APX_F. */
+    {7, 1, {0, 0, BIT(5), BIT(15) | BIT(13) | BIT(17) | BIT(21)}, ALWAYS},
 };
 
 /* What is done to the four registers; only ECX has bits that are added. The first filter changes

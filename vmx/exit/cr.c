@@ -77,7 +77,7 @@ void exit_xsetbv(struct cpu *cpu)
     /* The processor's own check of the value is the right one: root mode uses no XSAVE state, so
      * the guest's XCR0 simply stays in the register. Not that of the privilege level, which is root
      * mode's here: hardware makes it before the exit, the emulator does not. */
-    if (index == XCR0 && guest_cpl() == 0 && xsetbv_safe(index, value))
+    if (index == XCR0 && !(value & XCR0_APX) && guest_cpl() == 0 && xsetbv_safe(index, value))
         skip_instruction(cpu);
     else
         inject_gp();
