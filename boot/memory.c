@@ -167,10 +167,11 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* A map may list as free what firmware does not give: EDK II keeps such bins for its own types. So
- * place after place is asked for until one is given, each after a new look at the map: what else
- * runs may allocate, too. The steps in a block become longer, up to an eighth of the way from where
- * it began: one that is refused as a whole costs few. */
+/* A map may list as free what firmware does not give. EDK II does so where a free block reaches
+ * from one of its bins, for types of its own, into the next. So place after place is asked for
+ * until one is given, each after a new look at the map: what else runs may allocate, too. The
+ * steps in a block become longer, up to an eighth of the way from where it began: a block that is
+ * refused as a whole costs few calls. */
 static bool search(struct range *out, EFI_MEMORY_TYPE type, struct need rest, enum place place,
                    uint64_t *tried, EFI_STATUS *status)
 {

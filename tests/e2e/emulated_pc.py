@@ -5,7 +5,7 @@ import shutil
 
 from machine import Skip
 
-FIRMWARE = "/usr/share/ovmf/OVMF.fd"
+FIRMWARE = os.environ.get("FIRMWARE", "/usr/share/ovmf/OVMF.fd")
 
 
 def command(*options):

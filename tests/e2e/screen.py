@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import time
 
+from emulated_pc import FIRMWARE
 from machine import SCRATCH, Skip, path, read_file, tool
 
-CODE, VARIABLES = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
 CELL = (8, 19)  # pixels of a character of the firmware's font
 FIRMWARE_ROWS = (25, 31)  # of its text modes
 POLL_SECONDS = 0.2
@@ -22,7 +22,7 @@ class Screen:
     """The machine, from power-on to the end of the `with`."""
 
     def __init__(self, lab, name, efi, config):
-        for needed in (shutil.which("qemu-system-x86_64"), os.path.exists(CODE)):
+        for needed in (shutil.which("qemu-system-x86_64"), os.path.exists(FIRMWARE)):
             if not needed:
                 raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
         self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-screen.", dir=SCRATCH)
@@ -31,7 +31,7 @@ class Screen:
         self.serial = os.path.join(lab.keep, f"{name}.console")
         tool([path("testbed", "disk.sh"), "--out", self.disk, "--efi", efi, "--config", config,
               "--kernel", path("build", "kernel.bzImage"), "--initrd", efi])
-        shutil.copy(VARIABLES, os.path.join(work, "vars.fd"))
+        shutil.copy(FIRMWARE, os.path.join(work, "flash"))
         control = os.path.join(work, "qmp")
         server = socket.socket(socket.AF_UNIX)
         server.bind(control)
@@ -39,8 +39,7 @@ class Screen:
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "Skylake-Server", "-m",
              "512", "-nodefaults", "-vga", "std", "-display", "none", "-serial", f"file:{self.serial}",
-             "-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={CODE}",
-             "-drive", f"if=pflash,unit=1,format=raw,file={work}/vars.fd",
+             "-drive", f"if=pflash,format=raw,file={work}/flash",
              "-drive", f"file={self.disk},format=raw,if=ide", "-qmp", f"unix:{control}"],
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.qmp = server.accept()[0].makefile("rw")

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_firmware.py: starts with the firmware and the GRUB of Debian 12 and 13, images of 2 and of
-# 4 MiB (testbed/firmware.sh). Firmware of a Debian other than this machine's is fetched. FULL=1:
-# each firmware with each GRUB, one and four processors and Debian's kernel.
+# 4 MiB (testbed/firmware.sh). What is of the other Debian is fetched. FULL=1: Debian's kernel with
+# each, each GRUB, one and four processors; and the groups of tests that begin with firmware.
 import os
+import subprocess
+import sys
 import tempfile
 
 import kernel
 from kernel import Plan, tap
-from machine import STATUS_POWEROFF, firmware, path
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firmware, path
 import pytest
 
 # Name, and processors without FULL=1.
@@ -18,6 +20,8 @@ NAMES = {"bookworm-2M": 1, "bookworm-4M": 4, "trixie-4M": 1}
 CROWD = 960 << 10  # bytes
 EVERY = [(name, grub, cpus) for name in NAMES for grub in ("bookworm-4M", "trixie-4M")
          for cpus in (1, 4)]
+# What is about how a start begins, ends, is chosen or refused, and what it leaves.
+GROUPS = ["boots", "crash", "menu", "refusals"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,3 +49,21 @@ def test_linux(lab, name, grub, cpus):
                             initrd=initrd.name, jobs="a1")
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("a1") == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES, ids=[f"groups-{name}" for name in NAMES])
+def test_groups(lab, name):
+    """All tests of those groups, with firmware and GRUB of that Debian in each of their boots."""
+    image, modules = firmware(name)
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "--jobs", "1", "--keep",
+         os.path.join(lab.keep, f"firmware-{name}"),
+         *(path("tests", "e2e", f"test_{group}.py") for group in GROUPS)],
+        cwd=path(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False, timeout=BACKSTOP_SECONDS,
+        env={**environment(), "FIRMWARE": image, "GRUB_MODULES": modules, "FULL": "0"})
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL ")]
+    last = done.stdout.splitlines()[-1]
+    assert done.returncode == 0 and " 0 failed" in last, failed or last
+    return last
