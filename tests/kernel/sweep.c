@@ -19,7 +19,6 @@
 #define NMI_STRIDE 4 /* exits between two positions; both NMIs of one position exit */
 #define REASON_NMI 0
 #define LINGER 32 /* iterations: longer than it takes a pending NMI */
-#define HANDLER_SETTLE 64 /* instructions for each NMI of a chain */
 
 /* What a sweep found. */
 struct sweep {
@@ -308,8 +307,9 @@ void test_sweep_handler(const struct job *job)
     nmi.action = exits ? exit_in_each : NULL;
     uint64_t moved = nmi.moved;
     apic_self_nmi();
-    /* The last NMIs come at instructions behind the IRETs: here. */
-    for (uint64_t i = 0; i < HANDLER_SETTLE * count; i++)
+    /* The last NMIs come at instructions behind the IRETs: here. Each comes at most `count`
+     * instructions after the one before it, however many of those a compiler's handler takes. */
+    for (uint64_t i = 0; i < count * count; i++)
         __asm__ volatile("nop");
     uint64_t seen = nmi.count - (first - 1);
     /* As long as an NMI comes inside a handler, the next one is from where that one was from. */
