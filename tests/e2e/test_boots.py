@@ -15,7 +15,7 @@ MILLION = 1_000_000
 LIMIT = 650  # millions: later than a server's fork, earlier than the end of any boot
 LIMIT_ALL = 20_000
 AFTER = 10   # millions of instructions that run.sh lets a run go on after the text of --until
-TEXT = "Welcome to GRUB"
+TEXT = "BdsDxe: starting"  # the firmware, about the boot disk
 SECTOR = 512
 
 
