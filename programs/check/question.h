@@ -69,7 +69,7 @@ void verdict_free(struct verdict *v);
 struct start_result {
     bool refused;
     bool late;          /* firmware is gone by then: the image stops the machine */
-    char refusal[320];
+    char refusal[384];  /* as struct refusal has it */
 };
 /* The lines go to the image's log. */
 void start_image(const struct machine *m, const char *config, const char *load_options,
