@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [kvm] [check] [bench] [trace] [docs] [lint]   (default: build run)
+# Usage: deps.sh [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint]
+# Default: build run.
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 # Elsewhere than on Debian it says what is needed, and what is missing will say so itself.
 set -euo pipefail
@@ -25,6 +26,8 @@ lz4 zstd python3 patch"
     [bench]="python3-matplotlib"
     # Traces as CTF, written and read; operands of traced instructions, pictures.
     [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-matplotlib"
+    # Tests that FULL=1 alone runs: a new Debian of each release.
+    [full]="debootstrap"
     # The pictures of docs/.
     [docs]="graphviz"
     # The second compiler and the linters (optional).

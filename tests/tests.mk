@@ -24,6 +24,9 @@ RUN_LEDGER = $(BUILD)/run-ledger.json
 
 .PHONY: run check built e2e same run-guest check-all test-machine lines analyse
 
+# What only the tests of FULL=1 need.
+FULL_GROUP = $(if $(filter 1,$(FULL)),full)
+
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
 	@testbed/deps.sh build run
@@ -37,7 +40,7 @@ run-guest: $(EFI)
 	fi
 
 check:
-	@testbed/deps.sh build run check bench
+	@testbed/deps.sh build run check bench $(FULL_GROUP)
 	@$(MAKE) --no-print-directory --jobs=$$(nproc) built
 	@$(MAKE) --no-print-directory check-all
 
@@ -71,6 +74,7 @@ analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py
 
 e2e: $(EFI) test-machine
+	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
 	@$(PYTEST) tests/e2e --named "$(T)"
 
 SAME = $(BUILD)/same
