@@ -155,6 +155,14 @@ void lvtpc_write(uint32_t value);
 void x2apic_enable(void);
 void end_of_interrupt(void);
 
+/* pages.c: page tables that map the first 4 GiB to themselves, each large page with `more` bits
+ * set; their CR3. And the entry of a page below 1 GiB in them. */
+#define PAGE_PRESENT BIT(0)
+#define PAGE_WRITABLE BIT(1)
+#define PAGE_USER BIT(2)
+uint64_t page_tables(uint64_t more);
+uint64_t *large_page(uint64_t address);
+
 /* Put before the names of the checks that follow. */
 void check_about(const char *what, const char *more);
 /* A check that failed is printed with what was found and what was wanted. */

@@ -9,18 +9,9 @@
 #define CR4_SMAP BIT(21)
 #define RFLAGS_AC BIT(18)
 #define VECTOR_PF 14
-#define ENTRIES 512
-#define LARGE_SHIFT 21
-#define PRESENT BIT(0)
-#define WRITABLE BIT(1)
-#define USER BIT(2)
-#define LARGE BIT(7)
-#define GIGABYTES 4
 /* Memory that nothing else is in; each byte is written as it was read. */
 #define PLACE (UINT64_C(64) << 20)
 
-typedef uint64_t table[ENTRIES] __attribute__((aligned(4096)));
-static table pml4, pdpt, directory[GIGABYTES];
 static volatile unsigned faults;
 static volatile uint64_t resume;
 
@@ -29,17 +20,6 @@ __attribute__((interrupt)) static void on_page_fault(struct frame *frame, uint64
     faults++;
     frame->rip = resume;
     frame->rflags &= ~RFLAGS_AC;
-}
-
-/* All memory mapped to itself; the large page at PLACE alone is the user's. */
-static void build_tables(void) {
-    pml4[0] = (uint64_t)(uintptr_t)pdpt | PRESENT | WRITABLE | USER;
-    for (unsigned i = 0; i < GIGABYTES; i++) {
-        pdpt[i] = (uint64_t)(uintptr_t)directory[i] | PRESENT | WRITABLE | USER;
-        for (uint64_t k = 0; k < ENTRIES; k++)
-            directory[i][k] = (i * ENTRIES + k) << LARGE_SHIFT | LARGE | PRESENT | WRITABLE;
-    }
-    directory[0][PLACE >> LARGE_SHIFT] |= USER;
 }
 
 /* Two accesses in a row, so that the second one meets what the first has left in the TLB; how many
@@ -68,22 +48,23 @@ static unsigned accesses(bool ac, bool write) {
 }
 
 void test_smap(void) {
-    uint64_t cr0, cr3, cr4;
+    uint64_t cr0, cr3, cr4, tables = page_tables(0);
 
     check_about("SMAP, ", "");
     set_gate(VECTOR_PF, on_page_fault);
-    build_tables();
+    /* This page alone is the user's. */
+    *large_page(PLACE) |= PAGE_USER;
     __asm__ volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2"
                      : "=r"(cr0), "=r"(cr3), "=r"(cr4));
     __asm__ volatile("mov %0, %%cr0; mov %1, %%cr3; mov %2, %%cr4" : :
-                     "r"(cr0 | CR0_WP), "r"((uint64_t)(uintptr_t)pml4), "r"(cr4 | CR4_SMAP)
+                     "r"(cr0 | CR0_WP), "r"(tables), "r"(cr4 | CR4_SMAP)
                      : "memory");
     check_equal("reads with AC = 0 that fault", accesses(false, false), 2);
     check_equal("reads with AC = 1 that fault", accesses(true, false), 0);
     check_equal("reads with AC = 0, after those, that fault", accesses(false, false), 2);
     check_equal("writes with AC = 1 that fault", accesses(true, true), 0);
     check_equal("writes with AC = 0, after those, that fault", accesses(false, true), 2);
-    directory[0][PLACE >> LARGE_SHIFT] &= ~WRITABLE;
+    *large_page(PLACE) &= ~PAGE_WRITABLE;
     __asm__ volatile("invlpg (%0)" : : "r"(PLACE) : "memory");
     check_equal("reads with AC = 1 of a page that is read-only now", accesses(true, false), 0);
     check_equal("writes with AC = 1 to it that fault", accesses(true, true), 2);
