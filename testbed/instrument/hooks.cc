@@ -92,6 +92,7 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     hot.deadline = 0;
     if (!taken)
         return;
+    p.step_branched = true;
     if (traces_branches(p))
         p.trace.branch({from, to, p.events.instructions(), kind, miss,
                         (hot.mode & TB_MODE_USER) != 0, in_user_mode(p), false, 0},
@@ -263,8 +264,11 @@ void tb_on_exception(unsigned cpu, unsigned vector)
 void tb_on_interrupt(unsigned cpu, unsigned vector)
 {
     memory_delivery(processor(cpu));
-    // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping.
-    if (vector == VECTOR_DB) {
+    // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping; one
+    // that a VM entry injects does not ("Details of Vectored-Event Injection").
+    bool injected = processor(cpu).injecting;
+    processor(cpu).injecting = false;
+    if (vector == VECTOR_DB && !injected) {
         processor(cpu).debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
         processor(cpu).arch_lbr.debug_exception();
         processor_plan(processor(cpu));
@@ -372,6 +376,22 @@ void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
         memory_exit(processor(cpu), reason);
     flow_exit(processor(cpu), reason);
     vmx_exit_begins(processor(cpu), reason);
+}
+
+void tb_on_step_begins(unsigned cpu)
+{
+    processor(cpu).stepping = true;
+    processor(cpu).step_branched = false;
+}
+
+// SDM Vol. 3, "Single-Stepping on Branches". What a VM entry has made pending traps in any case.
+bool tb_on_step_traps(unsigned cpu)
+{
+    Processor &p = processor(cpu);
+    bool waits_for_branch = p.stepping && (p.debugctl & DEBUGCTL_BTF) && !p.step_branched;
+
+    p.stepping = false;
+    return !waits_for_branch;
 }
 
 void tb_on_tlb_control(unsigned cpu, unsigned what)

@@ -69,6 +69,8 @@ void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr);
 void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw);
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
 void tb_on_tlb_control(unsigned cpu, unsigned what);
+void tb_on_step_begins(unsigned cpu);
+bool tb_on_step_traps(unsigned cpu);
 
 /* `what` of tb_on_branch() for a conditional branch; the others are Bochs' own BX_INSTR_IS_*. */
 #define TB_BRANCH_CONDITIONAL 0u
@@ -159,6 +161,9 @@ void tb_on_tlb_control(unsigned cpu, unsigned what);
         if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
             tb_on_event_delivered(cpu_id); \
     } while (0)
+/* RFLAGS.TF is set as an instruction begins; is it to trap, now that it is complete? */
+#define BX_INSTR_STEP_BEGINS(cpu_id) tb_on_step_begins(cpu_id)
+#define BX_INSTR_STEP_TRAPS(cpu_id) tb_on_step_traps(cpu_id)
 /* A page walk for laddr has set a bit of the entry at paddr. */
 #define BX_INSTR_WALK_UPDATE(cpu_id, laddr, paddr) do { \
         if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \

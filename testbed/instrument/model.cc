@@ -247,6 +247,10 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     }
     if (!stored)
         return BOCHS_UNKNOWN;
+    // SDM Vol. 2, "WRMSR": canonical, and by the width that the processor has, in use or not.
+    if (index == IA32_DS_AREA &&
+        !IsCanonicalToWidth(value, cpu->is_cpu_extension_supported(BX_ISA_LA57) ? 57 : 48))
+        return BOCHS_FAULT;
     if (index == IA32_MISC_ENABLE)
         value = (value & ~MISC_ENABLE_READ_ONLY) | (stored->reset & MISC_ENABLE_READ_ONLY);
     else if (index == IA32_BIOS_SIGN_ID)

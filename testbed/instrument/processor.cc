@@ -104,7 +104,7 @@ void processor_plan(Processor &p)
                          ? TB_WATCH_EVENT : 0;
     unsigned counted = p.pmu.counted();
     if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root) ||
-        processor_stores_branches(p) || p.pebs.counters() != 0)
+        processor_stores_branches(p) || p.pebs.counters() != 0 || (p.debugctl & DEBUGCTL_BTF))
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;

@@ -70,6 +70,11 @@ struct Processor {
     FlowLog flow;
     MemoryLog memory;
     uint64_t debugctl = 0;
+    /* RFLAGS.TF was set as the instruction at hand began, and it has branched since. */
+    bool stepping = false;
+    bool step_branched = false;
+    /* A VM entry injects an event, whose delivery leaves DEBUGCTL alone. */
+    bool injecting = false;
     /* The MSRs that are mere storage, by index. */
     std::map<uint32_t, uint64_t> storage;
 

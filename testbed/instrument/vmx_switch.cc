@@ -21,6 +21,7 @@ constexpr Bit32u EXIT_REASON_ENTRY_FAILED = 1u << 31;
 constexpr Bit64u EPT_VIOLATION_ASYNCHRONOUS = 1u << 16;
 constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
+constexpr Bit32u INTERRUPTION_OTHER = 7u << 8; // a pending MTF VM exit, which is not delivered
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
 
 // The guest's activity state is wait-for-SIPI, and a knob hides that one.
@@ -119,6 +120,8 @@ void guest_state_loaded(Processor &p)
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL));
     p.events.entering = MODE_COUNT;
+    p.injecting = (injected & INTERRUPTION_VALID) &&
+                  (injected & INTERRUPTION_TYPE) != INTERRUPTION_OTHER;
     if (p.ledger.in_exit())
         p.lines.entry(p.ledger.exit_reason());
     p.ledger.vm_entry();
@@ -164,6 +167,10 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
 
     p.pmu.look(p.events.instructions());
     p.touched = 0;
+    // SDM Vol. 3, "Saving Non-Register State": BS is not saved for it.
+    if (!tb_on_step_traps(p.id))
+        cpu->debug_trap &= ~BX_DEBUG_SINGLE_STEP_BIT;
+    p.injecting = false;
     p.async_exit = p.precise.storing;
     precise_forget(p);
     p.exiting = true;

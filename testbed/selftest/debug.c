@@ -4,30 +4,17 @@
  * Condition"; what comes after INT n, INT3, INT1 and a fault is as debug.c of kvm-unit-tests and
  * mov_ss_trap.c of Linux's self-tests have it of real processors.
  */
-#include "selftest.h"
+#include "debug.h"
 
-#define VECTOR_DB 1
-#define VECTOR_BP 3
-#define VECTOR_UD 6
-#define VECTOR_SOFTWARE 0x42
-#define DR6_FIXED 0xffff0ff0u
-#define DR6_B0 BIT(0)
-#define DR6_BD BIT(13)
-#define DR6_BS BIT(14)
-#define DR7_FIXED BIT(10)
-#define DR7_GD BIT(13)
-/* Breakpoint 0: enabled, reads and writes of two bytes. */
-#define DR7_WATCH_0 (DR7_FIXED | BIT(1) | UINT64_C(7) << 16)
-#define RFLAGS_TF BIT(8)
 #define EVENTS 8
-#define UD2_LENGTH 2
 
 static volatile struct event {
     unsigned vector;
-    uint64_t rip, dr6;
+    uint64_t rip, rsp, dr6;
 } events[EVENTS];
 static volatile unsigned seen;
-static volatile uint16_t watched = SELECTOR_DATA;
+volatile uint16_t watched = SELECTOR_DATA;
+struct back back;
 /* Where the instruction under test begins, and where it goes on. */
 static uint64_t begins, goes_on;
 
@@ -42,7 +29,7 @@ static void write_dr6(uint64_t value) {
     __asm__ volatile("mov %0, %%dr6" : : "r"(value));
 }
 
-static void write_dr7(uint64_t value) {
+void write_dr7(uint64_t value) {
     __asm__ volatile("mov %0, %%dr7" : : "r"(value) : "memory");
 }
 
@@ -50,6 +37,7 @@ static void note(unsigned vector, struct frame *frame) {
     if (seen < EVENTS) {
         events[seen].vector = vector;
         events[seen].rip = frame->rip;
+        events[seen].rsp = frame->rsp;
         events[seen].dr6 = read_dr6();
     }
     seen++;
@@ -58,8 +46,20 @@ static void note(unsigned vector, struct frame *frame) {
         frame->rflags &= ~RFLAGS_TF;
 }
 
+static void go_back(struct frame *frame) {
+    if (back.rip == 0)
+        return;
+    frame->rip = back.rip;
+    frame->cs = SELECTOR_CODE;
+    frame->rflags &= ~RFLAGS_TF;
+    frame->rsp = back.rsp;
+    frame->ss = SELECTOR_DATA;
+    back.rip = 0;
+}
+
 __attribute__((interrupt)) static void on_debug(struct frame *frame) {
     note(VECTOR_DB, frame);
+    go_back(frame);
 }
 
 __attribute__((interrupt)) static void on_breakpoint(struct frame *frame) {
@@ -69,19 +69,28 @@ __attribute__((interrupt)) static void on_breakpoint(struct frame *frame) {
 __attribute__((interrupt)) static void on_undefined(struct frame *frame) {
     note(VECTOR_UD, frame);
     frame->rip += UD2_LENGTH;
+    go_back(frame);
 }
 
 __attribute__((interrupt)) static void on_software(struct frame *frame) {
     note(VECTOR_SOFTWARE, frame);
 }
 
-static void clear(void) {
+void events_clear(void) {
     write_dr7(DR7_FIXED);
     write_dr6(DR6_FIXED);
     seen = 0;
 }
 
-static void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6) {
+void check_events(unsigned count) {
+    check_equal("events", seen, count);
+}
+
+uint64_t event_rsp(unsigned n) {
+    return events[n].rsp;
+}
+
+void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6) {
     check_equal("vector", events[n].vector, vector);
     check_equal("RIP", events[n].rip, rip);
     check_equal("DR6", events[n].dr6, DR6_FIXED | dr6);
@@ -91,10 +100,14 @@ static uint64_t address(void (*handler)(struct frame *)) {
     return (uint64_t)(uintptr_t)handler;
 }
 
+uint64_t software_handler(void) {
+    return address(on_software);
+}
+
 /* MOV SS from the watched word, then the instruction; with TF where `flags` has it. */
 #define MOV_SS_AND(flags, instruction)                                                             \
     do {                                                                                           \
-        clear();                                                                                   \
+        events_clear();                                                                            \
         write_dr7(DR7_WATCH_0);                                                                    \
         __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
                          "lea 2f(%%rip), %%rax\n\tmov %%rax, %1\n\t"                               \
@@ -116,42 +129,42 @@ static void say(const char *what) {
 static void test_mov_ss(void) {
     say("NOP: ");
     MOV_SS_AND(0, "nop");
-    check_equal("events", seen, 1);
+    check_events(1);
     check_event(0, VECTOR_DB, goes_on, DR6_B0);
 
     say("INT3: ");
     MOV_SS_AND(0, "int3");
-    check_equal("events", seen, 2);
+    check_events(2);
     check_event(0, VECTOR_DB, address(on_breakpoint), DR6_B0);
     check_event(1, VECTOR_BP, goes_on, 0);
 
     say("INT n: ");
     MOV_SS_AND(0, "int $0x42");
-    check_equal("events", seen, 2);
+    check_events(2);
     check_event(0, VECTOR_DB, address(on_software), DR6_B0);
     check_event(1, VECTOR_SOFTWARE, goes_on, 0);
 
     say("INT 1 by two bytes: the handler interrupts itself: ");
     MOV_SS_AND(0, ".byte 0xcd, 1");
-    check_equal("events", seen, 2);
+    check_events(2);
     check_event(0, VECTOR_DB, address(on_debug), DR6_B0);
     check_event(1, VECTOR_DB, goes_on, 0);
 
     say("INT1: ");
     MOV_SS_AND(0, ".byte 0xf1");
-    check_equal("events", seen, 1);
+    check_events(1);
     check_event(0, VECTOR_DB, goes_on, 0);
 
     say("a fault: ");
     MOV_SS_AND(0, "ud2");
-    check_equal("events", seen, 1);
+    check_events(1);
     check_event(0, VECTOR_UD, begins, 0);
 
     /* INT3 clears TF, so that only the watchpoint is left. Behind the handler TF is 1 again: one
      * trap behind PUSH, one behind the POPFQ that clears it. */
     say("INT3, in single steps: ");
     MOV_SS_AND(RFLAGS_TF, "int3");
-    check_equal("events", seen, 4);
+    check_events(4);
     check_event(0, VECTOR_DB, address(on_breakpoint), DR6_B0);
     check_event(1, VECTOR_BP, goes_on, 0);
     check_event(2, VECTOR_DB, goes_on + 1, DR6_BS);
@@ -162,7 +175,7 @@ static void test_mov_ss(void) {
  * PUSH and POPFQ. */
 #define GENERAL_DETECT(before)                                                                     \
     do {                                                                                           \
-        clear();                                                                                   \
+        events_clear();                                                                            \
         write_dr7(DR7_FIXED | DR7_GD);                                                             \
         __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
                          "lea 2f(%%rip), %%rax\n\tmov %%rax, %1\n\t"                               \
@@ -177,7 +190,7 @@ static void test_mov_ss(void) {
     } while (0)
 
 static void check_general_detect(void) {
-    check_equal("events", seen, 4);
+    check_events(4);
     check_event(0, VECTOR_DB, begins, DR6_BD);
     check_event(1, VECTOR_DB, goes_on, DR6_BS);
     check_event(2, VECTOR_DB, goes_on + 1, DR6_BS);
@@ -201,5 +214,5 @@ void test_debug(void) {
     __asm__ volatile("mov %0, %%dr0" : : "r"(&watched));
     test_mov_ss();
     test_general_detect();
-    clear();
+    events_clear();
 }

@@ -28,6 +28,7 @@
 #define VECTOR_GP 13
 #define VECTOR_LAST_EXCEPTION 31
 #define GATE_INTERRUPT 0x8e00u
+#define GATE_PRESENT 0x8000u
 
 struct gate {
     uint16_t offset_low, selector, type, offset_middle;
@@ -132,6 +133,10 @@ void set_gate(unsigned vector, const void *handler) {
     __asm__("mov %%cs, %0" : "=r"(cs));
     idt[vector] = (struct gate){(uint16_t)address, cs, GATE_INTERRUPT, (uint16_t)(address >> 16),
                                 (uint32_t)(address >> 32), 0};
+}
+
+void gate_present(unsigned vector, bool present) {
+    idt[vector].type = present ? GATE_INTERRUPT : GATE_INTERRUPT & ~GATE_PRESENT;
 }
 
 static void gdt_init(void) {

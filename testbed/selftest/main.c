@@ -51,9 +51,11 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
         test_pmu();
         test_events();
         test_lbr();
+        test_step();
         test_vmx();
     } else {
         test_shape();
+        test_step();
     }
     print("selftest: passed ");
     print_number(passed);

@@ -53,6 +53,7 @@ static void test_enumeration(void) {
 }
 
 static void test_reserved(void) {
+    check_that("IA32_DS_AREA, not canonical", wrmsr_faults(IA32_DS_AREA, BIT(47)));
     static const struct {
         uint32_t index;
         uint64_t value;

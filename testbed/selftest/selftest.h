@@ -29,6 +29,7 @@
 #define IA32_PERF_GLOBAL_STATUS_SET 0x391
 #define IA32_PERF_GLOBAL_INUSE 0x392
 #define IA32_A_PMC0 0x4c1
+#define IA32_DS_AREA 0x600
 #define MSR_LASTBRANCH_0_FROM_IP 0x680
 #define MSR_LASTBRANCH_0_TO_IP 0x6c0
 #define IA32_X2APIC_LVT_PMI 0x834
@@ -143,6 +144,7 @@ extern volatile uint64_t timer_tsc;
 void machine_init(void);
 /* The handler of a vector, in the processor's one IDT. */
 void set_gate(unsigned vector, const void *handler);
+void gate_present(unsigned vector, bool present);
 void power_off(void);
 void print(const char *text);
 void print_number(uint64_t number);
@@ -160,8 +162,14 @@ void end_of_interrupt(void);
 #define PAGE_PRESENT BIT(0)
 #define PAGE_WRITABLE BIT(1)
 #define PAGE_USER BIT(2)
+#define PAGE_DIRTY BIT(6)
 uint64_t page_tables(uint64_t more);
 uint64_t *large_page(uint64_t address);
+
+/* vmx.c: the guest's VMCS; one job of the guest, and the exit reason, a VMCALL at the job's end. */
+uint64_t vmx_read(uint64_t field);
+void vmx_write(uint64_t field, uint64_t value);
+uint64_t vmx_run(void (*job)(void));
 
 /* Put before the names of the checks that follow. */
 void check_about(const char *what, const char *more);
@@ -173,6 +181,8 @@ void check_that(const char *what, bool holds);
 void test_apic(void);
 void test_timer(void);
 void test_debug(void);
+/* Uses the handlers of test_debug(); the firmware is done then. */
+void test_step(void);
 void test_smap(void);
 void test_pmu(void);
 /* Instead of all others: on a processor with the PMU that selftest.sh's knobs ask for. */
@@ -180,3 +190,5 @@ void test_shape(void);
 void test_events(void);
 void test_lbr(void);
 void test_vmx(void);
+/* Those of the guest that test_vmx() makes. */
+void test_inject(void);

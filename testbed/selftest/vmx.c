@@ -50,14 +50,14 @@ static uint64_t address_of(const void *object) {
     return (uint64_t)(uintptr_t)object;
 }
 
-static uint64_t vmread(uint64_t field) {
+uint64_t vmx_read(uint64_t field) {
     uint64_t value;
 
     __asm__ volatile("vmread %1, %0" : "=r"(value) : "r"(field) : "cc", "memory");
     return value;
 }
 
-static void vmwrite(uint64_t field, uint64_t value) {
+void vmx_write(uint64_t field, uint64_t value) {
     uint8_t failed;
 
     __asm__ volatile("vmwrite %2, %1; setbe %0" : "=qm"(failed) : "r"(field), "r"(value)
@@ -106,18 +106,18 @@ static enum entry_result enter(void) {
 }
 
 /* Runs one job in the guest and gives the exit reason; the guest goes on after its VMCALL. */
-static uint64_t run(void (*job)(void)) {
+uint64_t vmx_run(void (*job)(void)) {
     uint64_t reason;
 
     guest_job = job;
     if (enter() != ENTERED) {
-        check_equal("VM-instruction error", vmread(VMCS_INSTRUCTION_ERROR), 0);
+        check_equal("VM-instruction error", vmx_read(VMCS_INSTRUCTION_ERROR), 0);
         power_off();
     }
-    reason = vmread(VMCS_EXIT_REASON);
+    reason = vmx_read(VMCS_EXIT_REASON);
     if (reason == REASON_VMCALL) {
         launched = 1;
-        vmwrite(VMCS_GUEST_RIP, vmread(VMCS_GUEST_RIP) + vmread(VMCS_EXIT_INSTRUCTION_LENGTH));
+        vmx_write(VMCS_GUEST_RIP, vmx_read(VMCS_GUEST_RIP) + vmx_read(VMCS_EXIT_INSTRUCTION_LENGTH));
     }
     return reason;
 }
@@ -129,18 +129,18 @@ static uint64_t adjust(uint32_t capability, uint64_t wanted) {
 }
 
 static void write_controls(void) {
-    vmwrite(VMCS_PIN_CONTROLS, adjust(IA32_VMX_TRUE_PINBASED_CTLS, 0));
-    vmwrite(VMCS_PRIMARY_CONTROLS, adjust(IA32_VMX_TRUE_PROCBASED_CTLS, PRIMARY_USE_MSR_BITMAPS));
-    vmwrite(VMCS_EXIT_CONTROLS,
+    vmx_write(VMCS_PIN_CONTROLS, adjust(IA32_VMX_TRUE_PINBASED_CTLS, 0));
+    vmx_write(VMCS_PRIMARY_CONTROLS, adjust(IA32_VMX_TRUE_PROCBASED_CTLS, PRIMARY_USE_MSR_BITMAPS));
+    vmx_write(VMCS_EXIT_CONTROLS,
             adjust(IA32_VMX_TRUE_EXIT_CTLS,
                    EXIT_SAVE_DEBUG_CONTROLS | EXIT_HOST_ADDRESS_SPACE_SIZE | EXIT_LOAD_GLOBAL_CTRL));
-    vmwrite(VMCS_ENTRY_CONTROLS,
+    vmx_write(VMCS_ENTRY_CONTROLS,
             adjust(IA32_VMX_TRUE_ENTRY_CTLS,
                    ENTRY_LOAD_DEBUG_CONTROLS | ENTRY_IA32E_GUEST | ENTRY_LOAD_GLOBAL_CTRL));
-    vmwrite(VMCS_MSR_BITMAPS, address_of(msr_bitmap));
-    vmwrite(VMCS_LINK_POINTER, ~UINT64_C(0));
-    vmwrite(VMCS_ENTRY_MSR_LOAD_ADDRESS, address_of(&entry_load));
-    vmwrite(VMCS_EXIT_MSR_STORE_ADDRESS, address_of(&exit_store));
+    vmx_write(VMCS_MSR_BITMAPS, address_of(msr_bitmap));
+    vmx_write(VMCS_LINK_POINTER, ~UINT64_C(0));
+    vmx_write(VMCS_ENTRY_MSR_LOAD_ADDRESS, address_of(&entry_load));
+    vmx_write(VMCS_EXIT_MSR_STORE_ADDRESS, address_of(&exit_store));
 }
 
 /* Guest and host are the same machine but for stack and instruction pointer. */
@@ -154,34 +154,34 @@ static void write_state(void) {
     /* ES, CS, SS, DS, FS, GS: consecutive fields. */
     for (uint64_t n = 0; n < 6; n++) {
         uint64_t selector = n == 1 ? SELECTOR_CODE : SELECTOR_DATA;
-        vmwrite(VMCS_GUEST_ES_SELECTOR + 2 * n, selector);
-        vmwrite(VMCS_HOST_ES_SELECTOR + 2 * n, selector);
-        vmwrite(VMCS_GUEST_ES_LIMIT + 2 * n, 0xffffffff);
-        vmwrite(VMCS_GUEST_ES_ACCESS + 2 * n, n == 1 ? SEGMENT_CODE64 : SEGMENT_DATA);
+        vmx_write(VMCS_GUEST_ES_SELECTOR + 2 * n, selector);
+        vmx_write(VMCS_HOST_ES_SELECTOR + 2 * n, selector);
+        vmx_write(VMCS_GUEST_ES_LIMIT + 2 * n, 0xffffffff);
+        vmx_write(VMCS_GUEST_ES_ACCESS + 2 * n, n == 1 ? SEGMENT_CODE64 : SEGMENT_DATA);
     }
-    vmwrite(VMCS_GUEST_LDTR_ACCESS, SEGMENT_UNUSABLE);
-    vmwrite(VMCS_GUEST_TR_SELECTOR, SELECTOR_TSS);
-    vmwrite(VMCS_HOST_TR_SELECTOR, SELECTOR_TSS);
-    vmwrite(VMCS_GUEST_TR_LIMIT, TSS_SIZE - 1);
-    vmwrite(VMCS_GUEST_TR_ACCESS, SEGMENT_TSS);
-    vmwrite(VMCS_GUEST_TR_BASE, address_of(task_state));
-    vmwrite(VMCS_HOST_TR_BASE, address_of(task_state));
-    vmwrite(VMCS_GUEST_GDTR_BASE, gdtr.base);
-    vmwrite(VMCS_HOST_GDTR_BASE, gdtr.base);
-    vmwrite(VMCS_GUEST_GDTR_LIMIT, gdtr.limit);
-    vmwrite(VMCS_GUEST_IDTR_BASE, idtr.base);
-    vmwrite(VMCS_HOST_IDTR_BASE, idtr.base);
-    vmwrite(VMCS_GUEST_IDTR_LIMIT, idtr.limit);
-    vmwrite(VMCS_GUEST_CR0, cr0);
-    vmwrite(VMCS_HOST_CR0, cr0);
-    vmwrite(VMCS_GUEST_CR3, cr3);
-    vmwrite(VMCS_HOST_CR3, cr3);
-    vmwrite(VMCS_GUEST_CR4, cr4);
-    vmwrite(VMCS_HOST_CR4, cr4);
-    vmwrite(VMCS_GUEST_DR7, DR7_FIXED);
-    vmwrite(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
-    vmwrite(VMCS_GUEST_RIP, address_of((const void *)guest_entry));
-    vmwrite(VMCS_GUEST_RSP, address_of(guest_stack + GUEST_STACK - 64));
+    vmx_write(VMCS_GUEST_LDTR_ACCESS, SEGMENT_UNUSABLE);
+    vmx_write(VMCS_GUEST_TR_SELECTOR, SELECTOR_TSS);
+    vmx_write(VMCS_HOST_TR_SELECTOR, SELECTOR_TSS);
+    vmx_write(VMCS_GUEST_TR_LIMIT, TSS_SIZE - 1);
+    vmx_write(VMCS_GUEST_TR_ACCESS, SEGMENT_TSS);
+    vmx_write(VMCS_GUEST_TR_BASE, address_of(task_state));
+    vmx_write(VMCS_HOST_TR_BASE, address_of(task_state));
+    vmx_write(VMCS_GUEST_GDTR_BASE, gdtr.base);
+    vmx_write(VMCS_HOST_GDTR_BASE, gdtr.base);
+    vmx_write(VMCS_GUEST_GDTR_LIMIT, gdtr.limit);
+    vmx_write(VMCS_GUEST_IDTR_BASE, idtr.base);
+    vmx_write(VMCS_HOST_IDTR_BASE, idtr.base);
+    vmx_write(VMCS_GUEST_IDTR_LIMIT, idtr.limit);
+    vmx_write(VMCS_GUEST_CR0, cr0);
+    vmx_write(VMCS_HOST_CR0, cr0);
+    vmx_write(VMCS_GUEST_CR3, cr3);
+    vmx_write(VMCS_HOST_CR3, cr3);
+    vmx_write(VMCS_GUEST_CR4, cr4);
+    vmx_write(VMCS_HOST_CR4, cr4);
+    vmx_write(VMCS_GUEST_DR7, DR7_FIXED);
+    vmx_write(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
+    vmx_write(VMCS_GUEST_RIP, address_of((const void *)guest_entry));
+    vmx_write(VMCS_GUEST_RSP, address_of(guest_stack + GUEST_STACK - 64));
 }
 
 static void vmx_on(void) {
@@ -226,7 +226,7 @@ static uint64_t guest_count(uint64_t rounds) {
     uint64_t before = rdmsr(IA32_PMC0);
 
     guest_rounds = rounds;
-    check_equal("loop: exit reason", run(job_loop), REASON_VMCALL);
+    check_equal("loop: exit reason", vmx_run(job_loop), REASON_VMCALL);
     return rdmsr(IA32_PMC0) - before;
 }
 
@@ -235,8 +235,8 @@ static void test_global_ctrl(void) {
 
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN);
-    vmwrite(VMCS_GUEST_GLOBAL_CTRL, 1);
-    vmwrite(VMCS_HOST_GLOBAL_CTRL, 0);
+    vmx_write(VMCS_GUEST_GLOBAL_CTRL, 1);
+    vmx_write(VMCS_HOST_GLOBAL_CTRL, 0);
     /* The first entry begins before the guest's loop, all others inside it. */
     guest_count(1);
     few = guest_count(10);
@@ -252,43 +252,43 @@ static void test_global_ctrl(void) {
 
 static void test_debugctl_and_lists(void) {
     exit_store = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, 0};
-    vmwrite(VMCS_EXIT_MSR_STORE_COUNT, 1);
-    vmwrite(VMCS_GUEST_DEBUGCTL, DEBUGCTL_LBR);
-    run(job_loop);
-    check_equal("DEBUGCTL saved as it was", vmread(VMCS_GUEST_DEBUGCTL), DEBUGCTL_LBR);
+    vmx_write(VMCS_EXIT_MSR_STORE_COUNT, 1);
+    vmx_write(VMCS_GUEST_DEBUGCTL, DEBUGCTL_LBR);
+    vmx_run(job_loop);
+    check_equal("DEBUGCTL saved as it was", vmx_read(VMCS_GUEST_DEBUGCTL), DEBUGCTL_LBR);
     check_equal("DEBUGCTL after the exit", rdmsr(IA32_DEBUGCTL), 0);
-    run(job_own_msrs);
-    check_equal("DEBUGCTL as the guest wrote it", vmread(VMCS_GUEST_DEBUGCTL),
+    vmx_run(job_own_msrs);
+    check_equal("DEBUGCTL as the guest wrote it", vmx_read(VMCS_GUEST_DEBUGCTL),
                 DEBUGCTL_FREEZE_LBRS_ON_PMI);
     check_equal("GLOBAL_CTRL by the exit MSR-store list", exit_store.value, 3);
-    check_equal("GLOBAL_CTRL's field is not saved", vmread(VMCS_GUEST_GLOBAL_CTRL), 1);
-    vmwrite(VMCS_EXIT_MSR_STORE_COUNT, 0);
-    vmwrite(VMCS_GUEST_DEBUGCTL, 0);
+    check_equal("GLOBAL_CTRL's field is not saved", vmx_read(VMCS_GUEST_GLOBAL_CTRL), 1);
+    vmx_write(VMCS_EXIT_MSR_STORE_COUNT, 0);
+    vmx_write(VMCS_GUEST_DEBUGCTL, 0);
 
     wrmsr(IA32_PERFEVTSEL0, 0);
     entry_load = (struct msr_entry){IA32_A_PMC0, 0, 77};
-    vmwrite(VMCS_ENTRY_MSR_LOAD_COUNT, 1);
-    run(job_read_counter);
+    vmx_write(VMCS_ENTRY_MSR_LOAD_COUNT, 1);
+    vmx_run(job_read_counter);
     check_equal("counter by the entry MSR-load list", guest_value, 77);
-    vmwrite(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
+    vmx_write(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
 }
 
 static void test_refusals(void) {
-    vmwrite(VMCS_GUEST_GLOBAL_CTRL, BIT(5));
-    check_equal("bad guest GLOBAL_CTRL", run(job_loop), REASON_ENTRY_GUEST_STATE);
-    check_equal("RFLAGS' field is untouched", vmread(VMCS_GUEST_RFLAGS) & RFLAGS_FIXED,
+    vmx_write(VMCS_GUEST_GLOBAL_CTRL, BIT(5));
+    check_equal("bad guest GLOBAL_CTRL", vmx_run(job_loop), REASON_ENTRY_GUEST_STATE);
+    check_equal("RFLAGS' field is untouched", vmx_read(VMCS_GUEST_RFLAGS) & RFLAGS_FIXED,
                 RFLAGS_FIXED);
-    vmwrite(VMCS_GUEST_GLOBAL_CTRL, 1);
-    vmwrite(VMCS_GUEST_DEBUGCTL, BIT(2));
-    check_equal("bad guest DEBUGCTL", run(job_loop), REASON_ENTRY_GUEST_STATE);
-    vmwrite(VMCS_GUEST_DEBUGCTL, 0);
-    vmwrite(VMCS_HOST_GLOBAL_CTRL, BIT(40));
+    vmx_write(VMCS_GUEST_GLOBAL_CTRL, 1);
+    vmx_write(VMCS_GUEST_DEBUGCTL, BIT(2));
+    check_equal("bad guest DEBUGCTL", vmx_run(job_loop), REASON_ENTRY_GUEST_STATE);
+    vmx_write(VMCS_GUEST_DEBUGCTL, 0);
+    vmx_write(VMCS_HOST_GLOBAL_CTRL, BIT(40));
     check_equal("bad host GLOBAL_CTRL", enter(), FAIL_VALID);
-    check_equal("its VM-instruction error", vmread(VMCS_INSTRUCTION_ERROR), ERROR_HOST_STATE);
-    check_equal("TR's field is untouched", vmread(VMCS_HOST_TR_SELECTOR), SELECTOR_TSS);
-    vmwrite(VMCS_HOST_GLOBAL_CTRL, 0);
+    check_equal("its VM-instruction error", vmx_read(VMCS_INSTRUCTION_ERROR), ERROR_HOST_STATE);
+    check_equal("TR's field is untouched", vmx_read(VMCS_HOST_TR_SELECTOR), SELECTOR_TSS);
+    vmx_write(VMCS_HOST_GLOBAL_CTRL, 0);
     guest_rounds = 1;
-    check_equal("good again", run(job_loop), REASON_VMCALL);
+    check_equal("good again", vmx_run(job_loop), REASON_VMCALL);
     check_that("no save control of GLOBAL_CTRL",
                (rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_SAVE_GLOBAL_CTRL) == 0);
 }
@@ -301,15 +301,15 @@ static void test_pmi(void) {
     wrmsr(IA32_A_PMC0, BIT(48) - 50);
     lvtpc_write(LVT_NMI);
     nmis = 0;
-    check_equal("PMI in the guest: exit reason", run(job_loop), REASON_VMCALL);
+    check_equal("PMI in the guest: exit reason", vmx_run(job_loop), REASON_VMCALL);
     check_equal("PMI in the guest: NMIs", nmis, 1);
     check_equal("PMI in the guest: STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS), 1);
 
     wrmsr(IA32_A_PMC0, BIT(48) - 50);
     lvtpc_write(LVT_NMI);
-    vmwrite(VMCS_PIN_CONTROLS, adjust(IA32_VMX_TRUE_PINBASED_CTLS, PIN_NMI_EXITING));
-    check_equal("NMI exiting: exit reason", run(job_loop), REASON_EXCEPTION_OR_NMI);
-    check_equal("NMI exiting: interruption information", vmread(VMCS_EXIT_INTERRUPTION_INFO),
+    vmx_write(VMCS_PIN_CONTROLS, adjust(IA32_VMX_TRUE_PINBASED_CTLS, PIN_NMI_EXITING));
+    check_equal("NMI exiting: exit reason", vmx_run(job_loop), REASON_EXCEPTION_OR_NMI);
+    check_equal("NMI exiting: interruption information", vmx_read(VMCS_EXIT_INTERRUPTION_INFO),
                 INTERRUPTION_VALID_NMI);
     check_equal("NMI exiting: no NMI through the IDT", nmis, 1);
 }
@@ -321,5 +321,6 @@ void test_vmx(void) {
     test_global_ctrl();
     test_debugctl_and_lists();
     test_refusals();
+    test_inject();
     test_pmi();
 }

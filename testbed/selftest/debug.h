@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * debug.h: exceptions and software interrupts as they came, for the tests of debug exceptions.
+ */
+#pragma once
+
+#include "selftest.h"
+
+#define VECTOR_DB 1
+#define VECTOR_BP 3
+#define VECTOR_UD 6
+#define VECTOR_SOFTWARE 0x42
+#define UD2_LENGTH 2
+#define DR6_FIXED 0xffff0ff0u
+#define DR6_B0 BIT(0)
+#define DR6_BD BIT(13)
+#define DR6_BS BIT(14)
+#define DR7_FIXED BIT(10)
+#define DR7_GD BIT(13)
+/* Breakpoint 0: enabled, reads and writes of two bytes. */
+#define DR7_WATCH_0 (DR7_FIXED | BIT(1) | UINT64_C(7) << 16)
+#define RFLAGS_TF BIT(8)
+
+/* The word at breakpoint 0, a selector of data. */
+extern volatile uint16_t watched;
+/* Where an event goes on, once, in place of where it came from: at CPL 0. 0: nowhere else. */
+extern struct back {
+    uint64_t rip, rsp;
+} back;
+
+void write_dr7(uint64_t value);
+/* No events seen, debug registers as after reset but for the address of breakpoint 0. */
+void events_clear(void);
+void check_events(unsigned count);
+void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6);
+uint64_t event_rsp(unsigned n);
+uint64_t software_handler(void);
