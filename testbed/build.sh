@@ -16,8 +16,9 @@ pool_path=pool/main/b/bochs/bochs_3.0%2bdfsg.orig.tar.xz
 library=instrument/pmuvisor
 configure_flags=(
     --enable-cpu-level=6 --enable-x86-64 --enable-vmx=2 --enable-smp --enable-pci
-    --enable-avx --enable-evex --enable-all-optimizations --disable-perfmon
-    --enable-configurable-msrs "--enable-instrumentation=$library"
+    --enable-avx --enable-evex --enable-protection-keys --enable-cet
+    --enable-all-optimizations --disable-perfmon --enable-configurable-msrs
+    "--enable-instrumentation=$library"
     --with-nogui --disable-docbook --disable-plugins
 )
 compiler_flags="-O2 -fno-strict-aliasing"

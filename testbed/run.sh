@@ -101,6 +101,8 @@ configure() {
     # In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.
     [ "$cpus" -eq 1 ] || { [ -n "$knobs" ] && grep -q '^ *mwait_wake ' "$knobs"; } ||
         exclude=mwait
+    # Shown where the comparisons of CET are; all other figures are those of processors without.
+    [ "$model" = sapphire_rapids ] || exclude+=" pku pks cet"
     if [ -n "$knobs" ]; then
         # The one knob that Bochs itself has to know before it makes the processors.
         exclude+=$(awk '{ sub(/#.*/, "") } $1 == "hide_feature" && NF == 2 { printf " %s", $2 }' \

@@ -51,10 +51,11 @@ export MTOOLS_SKIP_CHECK=1
 mmd -i "$work/disk.img" ::/EFI ::/EFI/BOOT
 mcopy -i "$work/disk.img" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
 
-# Boots with the knobs file $2 and leaves the lines of the test in $work/$1.
+# Boots with the knobs file $2, and more words for run.sh, and leaves the lines of the test in
+# $work/$1.
 boot() {
     local status=0
-    "$top/testbed/run.sh" --disk "$work/disk.img" --limit "$limit" --knobs "$2" \
+    "$top/testbed/run.sh" --disk "$work/disk.img" --limit "$limit" --knobs "$2" "${@:3}" \
         --serial "$work/$1.serial" >/dev/null || status=$?
     tr -d '\r' <"$work/$1.serial" | sed -n 's/^.*selftest: //p' >"$work/$1"
     sed 's/^/  /' "$work/$1"
@@ -75,5 +76,5 @@ boot skid "$work/skid_knobs"
 [ $(($(position skid) - $(position plain))) -eq "$skid" ] ||
     die "skid: NMI at position $(position skid), wanted $skid after $(position plain)"
 echo "ok skid"
-boot shape "$work/shape_knobs"
+boot shape "$work/shape_knobs" --model sapphire_rapids
 echo "ok shape"

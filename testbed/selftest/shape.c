@@ -16,7 +16,7 @@ static void test_enumeration(void) {
     check_equal("fixed counters, mask", leaf.c, FIXED);
     check_equal("fixed counters without a gap", leaf.d & 0x1f, 2);
     check_equal("last leaf", cpuid(0, 0).a, CPUID_PERFMON_EXTENSION);
-    check_equal("a leaf before it is reserved", cpuid(0x18, 0).a, 0);
+    check_equal("a leaf before it is reserved", cpuid(0x22, 0).a, 0);
     check_equal("leaf 7, subleaf 1", cpuid(7, 1).a & 0x100, 0x100);
     leaf = cpuid(CPUID_PERFMON_EXTENSION, 1);
     check_equal("leaf 23H, general", leaf.a, GENERAL);
@@ -45,6 +45,13 @@ static void test_registers(void) {
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }
 
+/* A processor with 5-level paging, in use or not. */
+static void test_debug_store(void) {
+    check_that("IA32_DS_AREA of 57 bits", !wrmsr_faults(IA32_DS_AREA, BIT(47)));
+    check_that("IA32_DS_AREA of 58 bits faults", wrmsr_faults(IA32_DS_AREA, BIT(56)));
+    wrmsr(IA32_DS_AREA, 0);
+}
+
 static void test_overflow(void) {
     lvtpc_write(LVT_NMI);
     wrmsr(IA32_PMC_GP0_CFG_A + 7 * IA32_PMC_STEP,
@@ -66,5 +73,6 @@ void test_shape(void) {
     wrmsr(IA32_LSTAR, 0);
     test_enumeration();
     test_registers();
+    test_debug_store();
     test_overflow();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * smap.c: what system accesses to a user page may do under CR4.SMAP, access after access, because
- * the emulator remembers in its TLB what EFLAGS.AC allowed (patches/09-smap-tlb.patch). SDM Vol. 3,
- * "Determination of Access Rights".
+ * the emulator remembers in its TLB what EFLAGS.AC allowed (patches/09-smap-tlb.patch); and whether
+ * a write to a read-only page sets its dirty flag. SDM Vol. 3, "Determination of Access Rights".
  */
 #include "selftest.h"
 
@@ -9,6 +9,8 @@
 #define CR4_SMAP BIT(21)
 #define RFLAGS_AC BIT(18)
 #define VECTOR_PF 14
+#define CPUID_EXTENDED_FEATURES 7
+#define CET_SS BIT(7)
 /* Memory that nothing else is in; each byte is written as it was read. */
 #define PLACE (UINT64_C(64) << 20)
 
@@ -68,6 +70,12 @@ void test_smap(void) {
     __asm__ volatile("invlpg (%0)" : : "r"(PLACE) : "memory");
     check_equal("reads with AC = 1 of a page that is read-only now", accesses(true, false), 0);
     check_equal("writes with AC = 1 to it that fault", accesses(true, true), 2);
+    /* patches/21-cet-dirty.patch. SDM Vol. 3, "Accessed and Dirty Flags". */
+    *large_page(PLACE) &= ~PAGE_DIRTY;
+    __asm__ volatile("mov %0, %%cr0; invlpg (%1)" : : "r"(cr0 & ~CR0_WP), "r"(PLACE) : "memory");
+    check_equal("writes with CR0.WP = 0 to it that fault", accesses(true, true), 0);
+    check_equal("its dirty flag", *large_page(PLACE) & PAGE_DIRTY,
+                cpuid(CPUID_EXTENDED_FEATURES, 0).c & CET_SS ? 0 : PAGE_DIRTY);
     __asm__ volatile("mov %0, %%cr4; mov %1, %%cr3; mov %2, %%cr0" : :
                      "r"(cr4), "r"(cr3), "r"(cr0) : "memory");
 }
