@@ -14,6 +14,8 @@ REGION_PMI = 1004
 KINDS = {"cpuid": (0, 10), "vmcall": (1, 18), "wrmsr": (2, 32), "wrmsr-fault": (3, 32),
          "ept": (4, 48), "cpuid-sti": (5, 10), "cpuid-movss": (6, 10)}
 
+BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss",
+          "hlt"]
 POSITIONS = 450   # more than any of these exits has instructions
 APART = 600       # exits from the first of one sweep to the first of the next
 TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes

@@ -5,7 +5,7 @@
 import re
 import shutil
 
-from kernel import (APART, KINDS, LONG_SKID, POSITIONS, Plan, REGION_MSR, REGION_PMI, SETUPS,
+from kernel import (APART, BASICS, KINDS, LONG_SKID, POSITIONS, Plan, REGION_MSR, REGION_PMI, SETUPS,
                     SHAPES, SKIDS, expect_ok, run, shape_knobs, tap)
 from machine import STATUS_RESET, Skip, exit_count, path
 import pytest
@@ -21,10 +21,6 @@ SWITCHED_POSITIONS = 1200  # more than an exit has instructions that switches th
 
 # tests/kernel/test_exits.c: two instructions a round, four around them, and the WRMSR before.
 COUNTED = 2 * 100000 + 5
-
-BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss",
-          "hlt"]
-
 
 def native(lab):
     plan = Plan().handler("", 1, HANDLER_NMIS).add(*BASICS, "x2apic", *BASICS)
