@@ -121,6 +121,12 @@ static int reserve(void)
     return 0;
 }
 
+/* As apic_write() of Linux 6.1. That of 6.12 is a static call, which modules cannot make. */
+static void lvtpc_open(void)
+{
+    apic->write(APIC_LVTPC, APIC_DM_NMI);
+}
+
 static u64 read_counter(unsigned int n)
 {
     return read_msr(MSR_IA32_PMC0 + n);
@@ -198,7 +204,7 @@ static int pmi(unsigned int type, struct pt_regs *regs)
     t->pmis++;
     write_msr(MSR_IA32_PMC0 + COUNTER_PERIOD, -(u64)t->setup.period & COUNTER_MASK);
     /* A PMI masks its own entry. */
-    apic_write(APIC_LVTPC, APIC_DM_NMI);
+    lvtpc_open();
     /* From here on branches are recorded again. */
     write_msr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, (status & PERIOD_OVERFLOW) | FREEZES);
     return NMI_HANDLED;
@@ -270,7 +276,7 @@ void pmu_start(struct trace *t)
                                (flags & BRANCHTRACE_USER ? 0 : SELECT_CPL_NEQ_0) |
                                (flags & BRANCHTRACE_FAR ? 0 : SELECT_FAR));
     write_msr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, PERIOD_OVERFLOW | FREEZES);
-    apic_write(APIC_LVTPC, APIC_DM_NMI);
+    lvtpc_open();
     t->cpu = raw_smp_processor_id();
     t->used = t->readouts_used = t->pmis = t->cut = t->idle_pmis = 0;
     t->pmi_ip = 0;
