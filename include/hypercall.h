@@ -33,7 +33,8 @@
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason -> RAX = count (of all reasons for ~0) */
 #define HYPERCALL_LOG 17        /* RBX = position -> RAX = n (0..32) bytes of text, in
                                  * RCX, RDX, RSI, RDI (first byte lowest), RBX = next position */
-#define HYPERCALL_HOST_WORK 18  /* RBX = branches, RCX = period, RDX = when -> RAX = PMIs that the host
+#define HYPERCALL_HOST_WORK 18  /* RBX = branches (2^32 at most, of 2^20 periods at most), RCX = period
+                                 * (100 to 2^32), RDX = when -> RAX = PMIs that the host
                                  * took, RBX = branches that its counter counted */
 #define HOST_WORK_AT_TICK 1     /* RDX: at the next tick, RAX = 0; the log says what came of it */
 #define HOST_WORK_RECORDS 2     /* RDX: now, with branch records on -> RCX = how many of them were the

@@ -14,6 +14,8 @@
 #define BRANCHES 20000
 #define PERIOD 1000
 #define TOO_MANY ((1ULL << 40) + 1)
+#define PERIOD_MIN 100
+#define TOO_MANY_PMIS (((1ULL << 20) + 1) * PERIOD_MIN)
 #define PERIOD_TOO_SHORT 99
 #define NO_REASON 1000
 #define EVENT_BRANCHES 0x4100c4 /* enabled, at no privilege level: it keeps its count */
@@ -82,6 +84,8 @@ void test_hypercall(const struct job *job)
     refused(HYPERCALL_HOST_WORK, BRANCHES, PERIOD_TOO_SHORT, 0, HYPERCALL_E_ARGUMENT);
     refused(HYPERCALL_HOST_WORK, BRANCHES, TOO_MANY, 0, HYPERCALL_E_ARGUMENT);
     refused(HYPERCALL_HOST_WORK, 0, PERIOD, HOST_WORK_AT_TICK, HYPERCALL_E_ARGUMENT);
+    refused(HYPERCALL_HOST_WORK, TOO_MANY_PMIS, PERIOD_MIN, 0, HYPERCALL_E_ARGUMENT);
+    refused(HYPERCALL_HOST_WORK, TOO_MANY_PMIS, PERIOD_MIN, HOST_WORK_AT_TICK, HYPERCALL_E_ARGUMENT);
     /* Without a tick there is none to leave it to; and it needs a PMU of version 4. */
     bool can = (cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) >= 4;
     refused(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, HOST_WORK_AT_TICK,

@@ -11,6 +11,7 @@
 #include "test_hooks.h"
 
 #define HOST_WORK_MAX (1ULL << 32) /* branches: some seconds */
+#define HOST_WORK_PMIS_MAX (1ULL << 20) /* the same, by some microseconds each */
 #define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
@@ -22,7 +23,8 @@ static int64_t host_work(struct cpu *cpu)
                              .records = when == HOST_WORK_RECORDS ? cpu->pmu.records : NULL};
 
     if (!cpu->boot->options.pmu || work.branches == 0 || work.branches > HOST_WORK_MAX ||
-        work.period < HOST_WORK_PERIOD_MIN || work.period > HOST_WORK_MAX)
+        work.period < HOST_WORK_PERIOD_MIN || work.period > HOST_WORK_MAX ||
+        work.branches / work.period > HOST_WORK_PMIS_MAX)
         return HYPERCALL_E_ARGUMENT;
     if (!cpu->pmu.can_work || (when == HOST_WORK_RECORDS && !work.records))
         return HYPERCALL_E_SUPPORT;
