@@ -63,15 +63,15 @@ void flow_cr_access(struct cpu *cpu)
     uint64_t value = cr_operand(cpu, qualification);
     cpu->trace.record->cr3 = value & BITS(47, 0);
     trace_pass_loads_of(value);
+    trace_execute_again();
 }
 
 static void give_interrupt(struct cpu *cpu)
 {
-    uint32_t vector = trace_take_interrupt();
+    uint32_t information = trace_take_interrupt();
 
-    if (vector != 0) /* type 0: external interrupt */
-        vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, INTERRUPTION_VALID | vector);
-    cpu->trace.record->detail = stack_detail() | vector;
+    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
+    cpu->trace.record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
 
 /* While the guest waits for its window nothing but that exits. */
@@ -132,9 +132,8 @@ void trace_flow_controls(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* The exceptions that have these vectors cannot come from root mode's code (no floating point, CPL
- * 0, no shadow stack), but for #MC: its gate looks which of the two it is, on #MC's own stack.
- * Where there is no machine-check architecture to ask, it stays what it is. */
+/* Exceptions keep their stacks: each gate looks which of the two it is. Where there is no machine-check
+ * architecture to ask, #MC stays what it is. */
 #define GATE_IST BITS(34, 32)
 bool trace_flow_gates(void)
 {
@@ -146,9 +145,9 @@ bool trace_flow_gates(void)
     for (unsigned i = 0; i < ROOT_IDT_BYTES / sizeof(*gates); i++)
         gates[i] = exceptions[i];
     const char *target = trace_gates;
-    for (unsigned vector = TRACE_VECTOR_FIRST; vector < 256; vector++, target += TRACE_GATE_BYTES)
-        if (vector != VECTOR_MC || cpuid(1, 0).edx & CPUID_1_EDX_MCA) {
-            uint64_t *low = &gates[2UL * vector], stack = vector == VECTOR_MC ? *low & GATE_IST : 0;
+    for (unsigned vector = 0; vector < 256; vector++, target += TRACE_GATE_BYTES)
+        if (vector != VECTOR_NMI && (vector != VECTOR_MC || cpuid(1, 0).edx & CPUID_1_EDX_MCA)) {
+            uint64_t *low = &gates[2UL * vector], stack = *low & GATE_IST;
             descriptors_set_gate(gates, vector, target);
             *low |= stack;
         }

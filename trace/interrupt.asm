@@ -2,7 +2,9 @@
 ;
 ; An interrupt that root mode takes for the guest: the only place where root mode has interrupts on.
 ; They come behind the NOP, because STI blocks them for one instruction, and go to a gate below,
-; which goes back without IRET: an IRET would unblock NMIs. An NMI may come before or behind each of
+; which goes back without IRET: an IRET would unblock NMIs. The 8259 may send any vector, those of
+; exceptions too: IF in the interrupted RFLAGS, and that there is no error code, tell an interrupt. But
+; vector 2 is taken for an NMI, which the guest gets. An NMI may come before or behind each of
 ; these instructions, and goes back to it (nmi/nmi.asm); where that is by POPF and RET, the
 ; interrupt may come between the two, with all registers but RSP as they were: RDX has that.
 ; SDM Vol. 3, "Maskable Hardware Interrupts"; "Masking Maskable Hardware Interrupts".
@@ -16,8 +18,6 @@ extern exception_stubs
 
 section .text
 
-%define VECTOR_FIRST 16
-
 ; uint32_t trace_take_interrupt(void)
 global trace_take_interrupt
 trace_take_interrupt:
@@ -29,15 +29,17 @@ trace_take_interrupt:
     ret
 
 %define STUB_BYTES 16           ; of exception_stubs, vmx/root/fault.asm
+%define INTERRUPTION_VALID (1 << 31)
+%define FRAME_CS 8
 %define FRAME_RFLAGS_IF 17      ; the byte of the interrupted RFLAGS that has IF
 %define IF_OF_BYTE 2
 
 ; 8 bytes each: PUSH of a sign-extended byte, and a near jump.
-%assign v VECTOR_FIRST
+%assign v 0
 align 8
 global trace_gates
 trace_gates:
-%rep 256 - VECTOR_FIRST
+%rep 256
     align 8, int3
 %if v == VECTOR_MC
     jmp near interrupt_or_machine_check
@@ -48,16 +50,26 @@ trace_gates:
 %assign v v+1
 %endrep
 
-; Interrupts are on in the window alone: what comes elsewhere is an exception of that number.
+; Interrupts are on in the window alone: what comes elsewhere is an exception, and goes to its stub with
+; all registers. With an error code, RIP is where CS would be.
 took:
+    cmp qword [rsp + 8 + FRAME_CS], ROOT_CS
+    jne .exception
     test byte [rsp + 8 + FRAME_RFLAGS_IF], IF_OF_BYTE
     jz .exception
     pop rax
-    add eax, 128
+    add eax, INTERRUPTION_VALID + 128
     mov rsp, rdx
     ret
 .exception:
-    ud2 ; reported with this place
+    xchg rax, [rsp]
+    push rcx
+    lea rcx, [exception_stubs + 128 * STUB_BYTES]
+    shl rax, 4
+    add rax, rcx
+    pop rcx
+    xchg rax, [rsp]
+    ret
 
 ; The guest may send this vector, too. A machine check says in MCG_STATUS that it is one, and only
 ; where IF was 1 may it be anything else. RDX is kept; RCX and R8 are the caller's to save.
@@ -71,7 +83,7 @@ interrupt_or_machine_check:
     mov rdx, r8
     test al, MCG_STATUS_MCIP
     jnz .machine_check
-    mov eax, VECTOR_MC
+    mov eax, INTERRUPTION_VALID + VECTOR_MC
     mov rsp, rdx
     ret
 .machine_check:

@@ -43,6 +43,13 @@ static inline bool trace_is_load_of_cr3(uint64_t qualification)
 
     return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
 }
+/* What it exited for is out of the way. An exit that the instruction itself causes saves RF as 0, and its
+ * breakpoint, which came before the exit, would come again. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and
+ * SSP", footnote. */
+static inline void trace_execute_again(void)
+{
+    vmcs_write_natural(VMCS_GUEST_RFLAGS, vmcs_read_natural(VMCS_GUEST_RFLAGS) | RFLAGS_RF);
+}
 /* flow.c: loads of this process's tables do not exit from here on, with and without a flush. */
 void trace_pass_loads_of(uint64_t value);
 /* Turns what flow wants to exit on or off. */
@@ -52,9 +59,8 @@ void trace_flow_controls(bool on);
 bool trace_flow_gates(void);
 
 /* interrupt.asm: lets the local APIC deliver the interrupt that is first in its order, to root
- * mode. Gives its vector; 0: there is none. Interrupts are off before and after. Nothing executes
+ * mode. Gives the interruption information that injects it; 0: there is none. Interrupts are off before and after. Nothing executes
  * IRET. */
 uint32_t trace_take_interrupt(void);
-#define TRACE_VECTOR_FIRST 16 /* the lowest that a local APIC delivers */
 #define TRACE_GATE_BYTES 8
-extern const char trace_gates[]; /* one for each vector from TRACE_VECTOR_FIRST to 255 */
+extern const char trace_gates[]; /* one for each vector */

@@ -10,7 +10,7 @@ from test_kernel import expect_sweep
 CPUS = 4
 TSC = "tsc_hz 500000000"
 TRACE = ["trace", "trace-wrap"]
-WIRED = ["extint", "low-vectors"]
+WIRED = ["extint", "low-vectors", "smp-wired-low"]
 FLOW = ["trace", "trace-flow", "trace-wrap", *WIRED]
 PMI = ["pmi", "self", "blocked", "sti", "movss", "hlt"]
 
