@@ -166,6 +166,16 @@ static void memory_cr_access(struct cpu *cpu)
     uint64_t value = cr_operand(cpu, qualification);
     trace_pass_loads_of(value);
     memory_close(cpu, value);
+    trace_execute_again();
+}
+
+/* A processor that waits for a SIPI may do so for good, and keeps no range from the others. (With
+ * memtrace_ms= an INIT may be an old one, behind the SIPI: there the time ends the trace.) */
+static void memory_init(struct cpu *cpu)
+{
+    if (cpu->memory.ends == ~0ULL)
+        stop(cpu);
+    exit_init(cpu);
 }
 
 /* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the event
@@ -188,6 +198,7 @@ static void set_rows(struct cpu *cpu)
 {
     exit_setup(cpu, false);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
+    cpu->handlers[EXIT_REASON_INIT_SIGNAL] = memory_init;
     cpu->handlers[EXIT_REASON_EPT_VIOLATION] =
         cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;
     if (cpu->memory.cr3 != 0)
@@ -205,8 +216,8 @@ static const char *lacking(const struct vmx_capability *c, const struct options 
         return "no monitor trap flag (IA32_VMX_PROCBASED_CTLS bit 59 is 0)";
     if (top > EPT_COPY_HOST_LIMIT)
         return "memory above 64 TiB";
-    if (o->memtrace_exits && !can_trap)
-        return "no NMI exiting with virtual NMIs: memtrace_step=blocked needs none";
+    if (!can_trap)
+        return "no NMI exiting with virtual NMIs";
     if (o->memtrace != MEMTRACE_WRITES && !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
         return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
     return NULL;

@@ -69,12 +69,6 @@ static void event_other(struct cpu *cpu)
     cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
 }
 
-static void event_violation(struct cpu *cpu)
-{
-    memory_end_step(cpu);
-    exit_ept_violation(cpu);
-}
-
 static void event_exception(struct cpu *cpu)
 {
     if (interruption_type(vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION)) ==
@@ -93,7 +87,6 @@ void memory_event_setup(void)
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++)
         event_row[reason] = event_other;
     event_row[EXIT_REASON_MONITOR_TRAP_FLAG] = event_trap;
-    event_row[EXIT_REASON_EPT_VIOLATION] = event_violation;
     event_row[EXIT_REASON_EXCEPTION_OR_NMI] = event_exception;
 }
 

@@ -105,7 +105,7 @@ int64_t memory_map_use(struct cpu *cpu)
     else if (maps.users == 0 && !new_maps(cpu))
         result = HYPERCALL_E_SUPPORT;
     else
-        maps.users++;
+        __atomic_fetch_add(&maps.users, 1, __ATOMIC_RELAXED);
     cpu->memory.closed = maps.closed;
     cpu->memory.half_open = maps.half_open;
     unlock();
@@ -116,9 +116,7 @@ int64_t memory_map_use(struct cpu *cpu)
 
 void memory_map_leave(void)
 {
-    lock();
-    maps.users--;
-    unlock();
+    __atomic_fetch_sub(&maps.users, 1, __ATOMIC_RELEASE);
 }
 
 void *memory_of_guest(const struct cpu *cpu, uint64_t physical)

@@ -12,6 +12,7 @@
 #include "smp.h"
 #include "x86.h"
 
+#define INIT_US 200
 #define BEYOND (1ULL << 46) /* of any memory here */
 
 static uint64_t value;
@@ -160,6 +161,41 @@ static void same_range(struct processor *self)
     (void)self;
     third_result = trace_page(0);
     (void)hypercall(HYPERCALL_MEMTRACE, MEMTRACE_OFF);
+}
+
+static void traces_and_stays(struct processor *self)
+{
+    third_result = trace_page(1);
+    for (;;)
+        self->alive++;
+}
+
+/* `smp-memory-init`: an INIT ends the trace of a processor, which keeps no range from the others. */
+void test_smp_memory_init(const struct job *job)
+{
+    if (!memory_offered(job))
+        return;
+    if (processor_count < 2) {
+        tap_skip(job->name, "wanted two processors");
+        return;
+    }
+    uint64_t alive = processors[1].alive;
+    smp_leave_with(&processors[1], traces_and_stays);
+    while (processors[1].alive < alive + 2)
+        __asm__ volatile("pause");
+    bool good = gives("the second", third_result, MEMTRACE_OFF) &&
+                gives("while it does", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
+                      HYPERCALL_E_STATE);
+    smp_init(&processors[1]);
+    smp_delay(INIT_US);
+    good &= gives("parked", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE), 0) &&
+            leaves("parked", 1);
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    good &= smp_restart(&processors[1], smp_page(0));
+    smp_run_on(&processors[1], another_range);
+    good &= gives("started again", second_result, MEMTRACE_OFF);
+    smp_run_on(&processors[1], same_range);
+    tap_result(good && third_result == MEMTRACE_WRITES, job->name, NULL);
 }
 
 /* `smp-memory-ranges`: another processor may trace the same range at once, and no other. */

@@ -34,7 +34,7 @@ TRACE = "trace/"
 TRACE_WAYS_IN = [("trace_exit_entry", 0), ("trace_exit_entry_guarded", 0),
                  ("memory_exit_entry", 0), ("memory_exit_entry_guarded", 0),
                  ("trace_gates", 8 * WORD)]
-MEMORY_ROWS = ["memory_vmcall", "memory_cr_access", "memory_violation", "timed_violation"]
+MEMORY_ROWS = ["memory_vmcall", "memory_cr_access", "memory_init", "memory_violation", "timed_violation"]
 TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o", "exit_whole", *MEMORY_ROWS]
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
