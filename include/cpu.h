@@ -161,8 +161,6 @@ struct cpu_memory {
     uint32_t begun;                   /* records whose instruction has not retired */
     uint32_t event;                   /* being delivered again: its interruption information */
     uint64_t event_gla, event_gpa;    /* what its delivery touched */
-    uint64_t debug;                   /* before a step with TF: pending debug exceptions, */
-    uint32_t blocking;                /* and the interruptibility state */
     uint64_t walked, walked_at;       /* the entry of the last walk, see trace/memory_walk.c */
     uint64_t rsi;                     /* before the step */
     uint64_t ends;                    /* TSC; ~0: when the guest says so */

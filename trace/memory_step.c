@@ -12,8 +12,9 @@
  * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way, for
  * a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the length
  * of a step: they end it, and come after the exit, under the closed map. What does not write is
- * stepped so in any case, where NMIs can exit: it may be a load of SS, whose own blocking would be lost
- * behind a MOV SS ("only the first" is certain to block).
+ * stepped so in any case: it may be a load of SS, whose own blocking would be lost behind a MOV SS
+ * ("only the first" is certain to block). And so is a single step of the guest's own, which is pending
+ * with what else waits, as the processor has it.
  * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
  * "Checks on Guest Non-Register State".
  */
@@ -96,15 +97,7 @@ static void give_up(struct cpu *cpu)
         memory_record_publish(cpu);
         return;
     }
-    cpu->memory.begun = 0;
-    /* Blocking by MOV SS may stay: the instruction is tried again. With TF the entry wants BS too. */
-    if (!cpu->memory.by_exits && vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF) {
-        const uint32_t shadows = BLOCKING_BY_STI | BLOCKING_BY_MOV_SS;
-
-        cpu->blocking = (cpu->blocking & ~shadows) | (cpu->memory.blocking & shadows);
-        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking);
-        vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, cpu->memory.debug);
-    }
+    cpu->memory.begun = 0; /* blocking by MOV SS may stay: the instruction is tried again */
 }
 
 static void step_other(struct cpu *cpu)
@@ -117,7 +110,6 @@ static void step_other(struct cpu *cpu)
 
 /* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c does
  * with one that root mode took. */
-static void step_interrupt(struct cpu *cpu) { give_up(cpu); }
 
 static void step_nmi(struct cpu *cpu)
 {
@@ -145,19 +137,6 @@ static void step_exception(struct cpu *cpu)
 
 /* ---- its beginning ---- */
 
-/* Behind the instruction the single step of the guest's own traps as ever: the entry wants it to be
- * pending where something is blocked. */
-static void keep_single_step(struct cpu *cpu)
-{
-    if (cpu->memory.row != memory_step_row) { /* else the step has begun before */
-        cpu->memory.blocking = cpu->blocking;
-        cpu->memory.debug = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
-    }
-    if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
-        vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
-                           cpu->memory.debug | PENDING_DEBUG_BS);
-}
-
 /* `qualification` tells of an IRET that had unblocked NMIs before it violated the map. */
 static void block(struct cpu *cpu, uint64_t qualification)
 {
@@ -171,8 +150,6 @@ static void block(struct cpu *cpu, uint64_t qualification)
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         blocking |= BLOCKING_BY_NMI;
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, blocking | BLOCKING_BY_MOV_SS);
-    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
-        keep_single_step(cpu);
 }
 
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
@@ -217,8 +194,9 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
     if (memory_wanted(cpu, gla, gpa) && recorded != 0)
         memory_record_begin(cpu, recorded | flags, gla, gpa);
     m->rsi = cpu->gpr[GPR_RSI];
-    m->by_exits = cpu->boot->options.memtrace_exits ||
-                  (cpu->nmi.can_trap && (flags != 0 || !(qualification & EPT_VIOLATION_WRITE)));
+    m->by_exits = cpu->boot->options.memtrace_exits || flags != 0 ||
+                  !(qualification & EPT_VIOLATION_WRITE) ||
+                  vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF;
     block(cpu, qualification);
     memory_begin_step(cpu, qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open,
                       memory_step_row);
@@ -254,6 +232,6 @@ void memory_step_setup(void)
     memory_step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
     memory_step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
     memory_step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
-    memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = step_interrupt;
+    memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = give_up;
     memory_event_setup();
 }
