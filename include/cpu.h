@@ -188,8 +188,8 @@ struct cpu {
     uint32_t blocking; /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
-    uint64_t guest_cr4_tracked; /* CR4.OSXSAVE and CR4.PKE of the guest, see vmx/exit/cr.c */
-    uint64_t cr4_refused;       /* bits that stay 0 for the guest, see CR4_HIDDEN */
+    uint64_t cr4_refused; /* bits that stay 0 for the guest, see CR4_HIDDEN */
+    uint64_t cr0_asked, cr0_shadow; /* what the guest writes, and CR0's read shadow before: cr.c */
     uint8_t cpuid_count;        /* filters in use */
     uint8_t cpuid_highest;      /* place of the highest basic leaf's */
     uint32_t cpuid_extended;    /* the highest extended leaf */

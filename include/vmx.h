@@ -102,6 +102,7 @@
 #define ACTIVITY_WAIT_FOR_SIPI 3
 
 /* Pending debug exceptions */
+#define PENDING_DEBUG_ENABLED BIT(12)
 #define PENDING_DEBUG_BS BIT(14)
 
 /* Interruption information: VM entry, VM exit and IDT vectoring share the layout */

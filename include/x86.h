@@ -16,6 +16,7 @@
 #define CR0_NE BIT(5)
 #define CR0_WP BIT(16)
 #define CR0_PG BIT(31)
+#define CR0_IGNORED (CR0_ET | BITS(15, 6) | BIT(17) | BITS(28, 19)) /* by MOV; the high ones fault */
 
 #define CR4_DE BIT(3)
 #define CR4_PAE BIT(5)
@@ -42,6 +43,7 @@
 #define RESET_IP 0xfff0
 #define DR6_RESET 0xffff0ff0
 #define DR7_RESET 0x400
+#define DR7_CONTROL_SHIFT 16 /* of R/W0 and LEN0, two bits each; those of DR1 to DR3 follow */
 #define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */
 
 #define RFLAGS_FIXED BIT(1)

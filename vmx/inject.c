@@ -18,8 +18,8 @@ static void inject_exception(uint8_t vector, bool has_error_code)
     }
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
     /* A fault pushes RF as 1, an injected one what the guest has ("Details of Vectored-Event
-     * Injection"): without it a breakpoint at the instruction would come once more. */
-    vmcs_write_natural(VMCS_GUEST_RFLAGS, vmcs_read_natural(VMCS_GUEST_RFLAGS) | RFLAGS_RF);
+     * Injection"): the instruction is tried again. What waits in a shadow is lost, as natively. */
+    execute_again();
 }
 
 void inject_gp(void) { inject_exception(VECTOR_GP, true); }

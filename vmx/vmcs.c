@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Names for VMCS fields, the end of a VMREAD or VMWRITE that failed, and of all translations that
- * the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error Numbers".
+ * Names for VMCS fields, writes of several or of a part, the end of a VMREAD or VMWRITE that failed, and
+ * of all translations that the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error Numbers".
  */
 #include "vmx/vmcs.h"
 
+#include "msr.h"
+#include "vmx.h"
 #include "vmx/root/fault.h"
+#include "x86.h"
 
 #define INVALIDATE_ALL 2 /* INVEPT type: all contexts */
 
@@ -43,6 +46,17 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
     vmcs_write_natural(SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s), base);
     vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s), limit);
     vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights);
+}
+
+void vmcs_exit_on(uint32_t control, bool on)
+{
+    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+
+    if (!on)
+        primary &= ~control;
+    else if (rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & control)
+        primary |= control;
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
 }
 
 void vmcs_access_failed(uint32_t encoding, bool write)

@@ -85,5 +85,8 @@ enum segment {
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
                         uint32_t rights);
 
+/* Sets or clears one of the primary controls, from the next entry on. What VMX lacks stays 0. */
+void vmcs_exit_on(uint32_t control, bool on);
+
 /* On the processor itself, in VMX operation: nothing of the guest's translations is kept. */
 void flush_guest_translations(void);

@@ -160,29 +160,6 @@ static bool bits_stay(struct fuzz_op *op, const struct row *row)
     return op->value[0] != read;
 }
 
-/* The bits that exit were taken over before the processor refused the others. */
-static bool cr0_keeps_ne(struct fuzz_op *op, const struct row *row)
-{
-    uint64_t before = op->value[RBX];
-
-    if (op->vector != VECTOR_GP || op->cpl != 0)
-        return false;
-    op->value[RBX] = (before & ~row->clear) | (op->subject & row->clear);
-    return op->value[RBX] != before;
-}
-
-static bool cr4_keeps_tracked(struct fuzz_op *op, const struct row *row)
-{
-    uint64_t before = op->value[RBX];
-
-    /* Reserved bits are refused before anything changes. */
-    if (op->vector != VECTOR_GP || op->cpl != 0 ||
-        op->subject & (~rdmsr(IA32_VMX_CR4_FIXED1) | CR4_HIDDEN))
-        return false;
-    op->value[RBX] = (before & ~row->clear) | (op->subject & row->clear);
-    return op->value[RBX] != before;
-}
-
 static bool cr4_faults(struct fuzz_op *op, const struct row *row)
 {
     if (op->vector != FUZZ_DONE || !(op->subject & row->clear))
@@ -270,10 +247,6 @@ static const struct row rows[] = {
      "fixed-range MTRRs, the same"},
     {FUZZ_WRMSR, IA32_MTRR_DEF_TYPE, IA32_MTRR_DEF_TYPE, mtrrs_turned_off, 0, 0,
      "MTRRs cannot be turned off: a write with E = 0 is accepted and has no effect"},
-    {FUZZ_CR0, ANYTHING, cr0_keeps_ne, CR0_NE, 0,
-     "a MOV to CR0 that faults changes CR0.NE nevertheless, as the guest reads it"},
-    {FUZZ_CR4, ANYTHING, cr4_keeps_tracked, CR4_OSXSAVE | CR4_PKE, 0,
-     "one to CR4, without reserved bits, the same with CR4.OSXSAVE and CR4.PKE"},
     {FUZZ_CR4, ANYTHING, cr4_faults, CR4_HIDDEN, 0,
      "CR4.VMXE is a bit of a hidden feature: reserved"},
     {FUZZ_HYPERCALL, ANYTHING, call_is_answered, 0, 0, "VMCALL is answered"},

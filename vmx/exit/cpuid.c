@@ -37,7 +37,7 @@ struct cpuid_row {
 
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
-     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). The hypervisor bit is the option's. */
+     * OSXSAVE follows the guest's CR4, see exit_first_cpuid(). The hypervisor bit is the option's. */
     {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0}, ALWAYS},
     /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
     {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
@@ -134,18 +134,6 @@ static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t s
     return *filter;
 }
 
-/* The bits that follow the guest's CR4, which are root mode's in what CPUID gave. */
-void cpuid_follow_cr4(struct cpu *cpu)
-{
-    uint64_t cr4 = cpu->guest_cr4_tracked;
-    uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
-    uint32_t ospke = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
-
-    for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, 1, r)->add_ecx = cpu->hypervisor_bit | osxsave;
-    filter_of(cpu, 7, 0)->add_ecx = ospke;
-}
-
 /* Past the highest leaf the processor gives the data of the highest basic one. */
 static void hide_past_the_highest(struct cpu *cpu)
 {
@@ -187,7 +175,6 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
                 filter_of(cpu, row->leaf, r)->keep[reg] &= ~(uint64_t)row->hidden[reg];
         }
     }
-    cpuid_follow_cr4(cpu);
     hide_past_the_highest(cpu);
     return true;
 }
@@ -251,4 +238,19 @@ void exit_cpuid(struct cpu *cpu)
         answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, cpu->cpuid_highest, subleaf));
     }
     skip_instruction(cpu);
+}
+
+/* The first one since the guest wrote bits of CR4 that follow it; what CPUID gives has root mode's. */
+void exit_first_cpuid(struct cpu *cpu)
+{
+    uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);
+    uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
+
+    for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
+        filter_of(cpu, 1, r)->add_ecx = cpu->hypervisor_bit | osxsave;
+    filter_of(cpu, 7, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
+    vmcs_write_natural(VMCS_CR4_READ_SHADOW, cr4 & CR4_TRACKED);
+    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED);
+    cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid;
+    exit_cpuid(cpu);
 }

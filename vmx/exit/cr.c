@@ -21,33 +21,37 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
     return mode_64 ? value : (uint32_t)value;
 }
 
-static void set_tracked_cr4(struct cpu *cpu, uint64_t value)
-{
-    uint64_t guest = vmcs_read_natural(VMCS_GUEST_CR4) & ~CR4_TRACKED;
-
-    cpu->guest_cr4_tracked = value & CR4_TRACKED;
-    vmcs_write_natural(VMCS_GUEST_CR4, guest | cpu->guest_cr4_tracked);
-    vmcs_write_natural(VMCS_CR4_READ_SHADOW, cpu->guest_cr4_tracked);
-    cpuid_follow_cr4(cpu);
-}
-
-/* Reserved bits of the processor, and bits of features that CPUID hides (cpuid.c), raise #GP before
- * anything changes. What the processor refuses beyond that, when the guest executes the MOV again,
- * are combinations (PAE, PCIDE, LA57 or CET against the mode): the tracked bits stay changed then.
- */
+/* What CPUID hides is refused before anything changes. The rest the guest executes again with the tracked
+ * bits its own: the processor does all of the MOV, or refuses all of it. */
 static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
 {
-    if (value & (cpu->cr4_refused | ~rdmsr(IA32_VMX_CR4_FIXED1))) {
+    if (value & cpu->cr4_refused) {
         inject_gp();
         return;
     }
-    uint64_t shown = vmcs_read_natural(VMCS_GUEST_CR4) & ~(cpu->cr4_refused | CR4_TRACKED);
-    shown |= cpu->guest_cr4_tracked;
-    set_tracked_cr4(cpu, value);
-    /* Only tracked bits change: done. Else the guest executes the same MOV again: the tracked bits
-     * now agree with the shadow, it does not exit, and the processor does, or refuses, the rest. */
-    if (((value ^ shown) & ~CR4_TRACKED) == 0)
-        skip_instruction(cpu);
+    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
+    cpu->handlers[EXIT_REASON_CPUID] = exit_first_cpuid;
+    execute_again();
+}
+
+/* CR0.NE stays 1 in VMX operation; the guest sees what it wrote. With the shadow changed the MOV that
+ * is executed again does not exit, and the processor does, or refuses, the rest of it. */
+static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
+{
+    cpu->cr0_asked = value;
+    cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
+    vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
+    execute_again();
+}
+
+/* Behind the guest's next instruction, or the delivery of what came in its place, and before all else but
+ * an INIT: a MOV to CR0 has been done by then, or nothing of it has. SDM Vol. 3, "Monitor Trap Flag". */
+void exit_monitor_trap(struct cpu *cpu)
+{
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
+    if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr0_asked) & ~(CR0_IGNORED | CR0_NE))
+        vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr0_shadow);
 }
 
 void exit_cr_access(struct cpu *cpu)
@@ -64,9 +68,7 @@ void exit_cr_access(struct cpu *cpu)
     if (number == 4)
         guest_writes_cr4(cpu, value);
     else
-        /* CR0.NE stays 1 in VMX operation; the guest sees what it wrote. With the shadow changed,
-         * the same MOV does not exit, and the processor does, or refuses, the rest of it. */
-        vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
+        guest_writes_cr0(cpu, value);
 }
 
 void exit_xsetbv(struct cpu *cpu)

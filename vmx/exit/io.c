@@ -31,12 +31,12 @@ void io_setup(struct cpu *cpu)
         watch(cpu->io_bitmaps, NMI_STATUS_PORT, 1);
 }
 
-static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes)
+static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t hidden)
 {
     uint32_t value = bytes == 1 ? inb(port) : bytes == 2 ? inw(port) : inl(port);
     uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
 
-    cpu->gpr[GPR_RAX] = kept | value;
+    cpu->gpr[GPR_RAX] = kept | (value & ~hidden);
 }
 
 static void port_out(uint16_t port, unsigned bytes, uint32_t value)
@@ -47,22 +47,6 @@ static void port_out(uint16_t port, unsigned bytes, uint32_t value)
         outw(port, (uint16_t)value);
     else
         outl(port, value);
-}
-
-/* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are not.
- * Linux reads the port for an NMI that nobody claimed: the moment to see whose it was. */
-static void nmi_status_port(struct cpu *cpu, bool in)
-{
-    uint64_t *rax = &cpu->gpr[GPR_RAX];
-
-    if (in) {
-        if (platform_nmi_pending(cpu))
-            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
-        *rax = (*rax & ~0xffULL) | (inb(NMI_STATUS_PORT) & ~(NMI_STATUS_SERR | NMI_STATUS_IOCHK));
-    } else {
-        outb(NMI_STATUS_PORT, (uint8_t)((inb(NMI_STATUS_PORT) & NMI_STATUS_DISABLES) |
-                                        (*rax & NMI_STATUS_GUEST)));
-    }
 }
 
 enum sleep { SLEEP_NONE, SLEEP_OFF, SLEEP_OTHER };
@@ -118,18 +102,19 @@ void exit_io(struct cpu *cpu)
         refuse_io(cpu, "string I/O on port", port);
         return;
     }
-    bool nmi_status = cpu->boot->options.platform_nmi_host && port <= NMI_STATUS_PORT &&
-                      port + bytes > NMI_STATUS_PORT;
-    if (nmi_status && bytes > 1) {
-        refuse_io(cpu, "wide access to port", port);
-        return;
-    }
-    if (nmi_status) {
-        nmi_status_port(cpu, qualification & IO_IN);
-    } else if (qualification & IO_IN) {
-        port_in(cpu, port, bytes);
+    /* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are not.
+     * Linux reads the port for an NMI that nobody claimed: the moment to see whose it was. `hosts` is 1
+     * where that port's byte is in what is accessed; 0: it is not. */
+    uint32_t hosts = 0;
+    if (cpu->boot->options.platform_nmi_host && port <= NMI_STATUS_PORT && port + bytes > NMI_STATUS_PORT)
+        hosts = 1u << 8 * (NMI_STATUS_PORT - port);
+    if (qualification & IO_IN) {
+        if (hosts != 0 && platform_nmi_pending(cpu))
+            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+        port_in(cpu, port, bytes, hosts * (NMI_STATUS_SERR | NMI_STATUS_IOCHK));
     } else {
-        uint32_t value = (uint32_t)cpu->gpr[GPR_RAX];
+        uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] & ~(hosts * NMI_STATUS_DISABLES);
+        value |= hosts * (inb(NMI_STATUS_PORT) & NMI_STATUS_DISABLES);
         enum sleep asked = sleep_asked(&cpu->boot->acpi, port, bytes, value, &type);
         if (asked == SLEEP_OTHER) {
             refuse_io(cpu, "sleep with SLP_TYP", type);
@@ -145,4 +130,5 @@ void exit_io(struct cpu *cpu)
         port_out(port, bytes, value);
     }
     skip_instruction(cpu);
+    meet_breakpoints(port, bytes, BREAKPOINTS_PORT);
 }

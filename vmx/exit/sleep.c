@@ -17,31 +17,23 @@
 
 #define MWAIT_ARMED BIT(0) /* exit qualification: a MONITOR is in effect */
 
-static void watch_mwait(bool on)
-{
-    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
-
-    vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | PRIMARY_MWAIT_EXITING
-                                            : primary & ~(uint32_t)PRIMARY_MWAIT_EXITING);
-}
-
 /* An outer hypervisor may not offer "MWAIT exiting", or the HLT state. */
 void exit_wbinvd(struct cpu *cpu)
 {
     wbinvd();
     if (!(vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF) &&
-        rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MWAIT_EXITING &&
         rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_HLT)
-        watch_mwait(true);
+        vmcs_exit_on(PRIMARY_MWAIT_EXITING, true);
     skip_instruction(cpu);
 }
 
-/* Any other MWAIT is executed once more, and ends at once: the exit has ended the monitoring. */
+/* Any other MWAIT is executed again, and ends at once: the exit has ended the monitoring. */
 void exit_mwait(struct cpu *cpu)
 {
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF || (uint32_t)cpu->gpr[GPR_RCX] != 0 ||
         !(vmcs_read_natural(VMCS_EXIT_QUALIFICATION) & MWAIT_ARMED)) {
-        watch_mwait(false);
+        vmcs_exit_on(PRIMARY_MWAIT_EXITING, false);
+        execute_again();
         return;
     }
     skip_instruction(cpu);

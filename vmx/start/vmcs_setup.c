@@ -88,12 +88,12 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     if (secondary & SECONDARY_ENCLS_EXITING)
         vmcs_write_64(VMCS_ENCLS_EXITING_BITMAP, ~0ULL);
 
-    cpu->cr4_refused = CR4_HIDDEN;
+    cpu->cr4_refused = CR4_HIDDEN | c->cr4_fixed0;
     if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
         cpu->cr4_refused |= CR4_CET;
     /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
-    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED | c->cr4_fixed0);
+    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
 }
 
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,

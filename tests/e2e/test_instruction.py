@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_instruction.py: what PMUvisor does to single steps, breakpoints, shadows, what waits in them, and
+# control registers at each instruction that it completes, refuses, or lets the guest execute again:
+# the same as the processor natively. The table is docs/instructions.md.
+from kernel import Plan, expect_ok, run
+from machine import Skip
+import pytest
+
+CPUS = 2  # the first one's WBINVD and MWAIT do not exit
+KNOBS = ["tsc_hz 500000000", "mwait_wake 1000"]
+OPTIONS = "apic=trap platform_nmi=host"
+# Rows of each boot, both processors.
+ROWS = 870
+BRANCHES = "branches"
+# The instructions of tests/kernel/test_instruction.c by what they stand for.
+SUBJECTS = {
+    "cpuid": ["cpuid", "cpuid-1"],
+    "rdmsr": ["rdmsr", "rdmsr-refused"],
+    "wrmsr": ["wrmsr", "wrmsr-refused"],
+    "rdpmc": ["rdpmc"],
+    "io": ["in", "out"],
+    "platform_port": ["in-61", "in-60"],
+    "cr0": ["cr0-ne", "cr0-ne-mp", "cr0-ignored"],
+    "cr0_refused": ["cr0-no-pe", "cr0-no-pg", "cr0-nw", "cr0-high"],
+    "cr4": ["cr4-osxsave", "cr4-osxsave-tsd"],
+    "cr4_refused": ["cr4-no-pae", "cr4-la57", "cr4-reserved", "cr4-high"],
+    "xsetbv": ["xsetbv", "xsetbv-refused"],
+    "vmcall": ["vmcall"],
+    "undefined": ["vmread", "getsec"],
+    "invd": ["invd"],
+    "hidden_memory": ["hidden"],
+    "wbinvd": ["wbinvd"],
+    "mwait": ["mwait"],
+    "apic_page": ["apic-load", "apic-store", "apic-exchange"],
+}
+
+
+def boot_of(lab, name):
+    """Natively, by default, and with the options that make more of them exit."""
+    entry, config = {"native": ("native", ""), "default": ("msr+nmi", ""),
+                     "options": ("intercept", OPTIONS)}[name]
+    plan = Plan(*KNOBS).add("instruction", "@instruction")
+    return run(lab, f"instruction-{name}", plan, entry=entry, config=config, cpus=CPUS, panic="report")
+
+
+def rows(lab, name):
+    """What came, by processor, instruction and way."""
+    boot = boot_of(lab, name)
+    expect_ok(boot, ["instruction", "instruction@1"])
+    found = {(row.pop("name"), row.pop("subject"), row.pop("way")): row
+             for row in boot.lines("instruction")}
+    assert len(found) > ROWS and {subject for _, subject, _ in found} == \
+        {subject for several in SUBJECTS.values() for subject in several}, len(found)
+    return found
+
+
+def compare(lab, keys):
+    wanted = rows(lab, "native")
+    for name in ("default", "options"):
+        found = rows(lab, name)
+        assert found.keys() == wanted.keys()
+        wrong = [f"{name}: {key}: {found[key]}, natively {wanted[key]}" for key in keys
+                 if found[key] != wanted[key]]
+        assert not wrong, f"{len(wrong)} differ; {'; '.join(wrong[:3])}"
+    return f"{len(keys)} rows"
+
+
+@pytest.mark.parametrize("what", SUBJECTS, ids=list(SUBJECTS))
+def test_as_natively(lab, what):
+    """By default, and with the options that make more of them exit."""
+    return compare(lab, [key for key in rows(lab, "native")
+                         if key[1] in SUBJECTS[what] and key[2] != BRANCHES])
+
+
+def test_branches(lab):
+    """Single steps on branches: none behind these instructions."""
+    wanted = rows(lab, "native")
+    first = wanted[("instruction", "cpuid", BRANCHES)]
+    if first["events"].startswith(f"1@{first['after']}/"):
+        raise Skip("this processor ignores IA32_DEBUGCTL.BTF")
+    return compare(lab, [key for key in wanted if key[2] == BRANCHES])
