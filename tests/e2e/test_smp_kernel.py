@@ -157,6 +157,13 @@ def test_starts_fail(lab):
     assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
 
 
+def test_stale_init(lab):
+    """An INIT that has waited through the wait-for-SIPI state does not undo the SIPI after it."""
+    words = ["smp-processors", "smp-init:running:2", "smp-init-loop:2"]
+    boot = run(lab, "stale-init", words, cpus=2, efi=path("build", "mutants", "stale_init.efi"))
+    expect_ok(boot, words)
+
+
 # Alder Lake's C10 takes 680 us to leave (Linux, intel_idle.c); the clock has 50 ticks in each.
 WAKE = 680 * 50
 SLEEPS = "smp-init:asleep:20"
@@ -379,7 +386,8 @@ def test_broadcast(lab):
     return f"{4 * BROADCASTS} starts of each"
 
 
-LEAVES = ["smp-x2apic", "smp-apic-off", "smp-x2apic"] + each(["apic-leave", "apic-off", "self"]) + \
+LEAVES = ["smp-init-loop:2", "smp-x2apic", "smp-apic-off", "smp-x2apic"] + \
+         each(["apic-leave", "apic-off", "self"]) + \
          ["smp-apic-off", "smp-init:running:2", "smp-nmi:20", "smp-broadcast:2:2"]
 
 

@@ -248,6 +248,30 @@ void test_smp_init(const struct job *job)
     tap_result(wrong == 0, job->name, NULL);
 }
 
+/* `smp-init-loop:ROUNDS`: started where its first instruction, at CS:0 in real mode, is a jump to
+ * itself, each is started again all the same. */
+void test_smp_init_loop(const struct job *job)
+{
+    static const uint8_t loop[] = {0xeb, 0xfe};
+    uint64_t wrong = 0, page = smp_page(1);
+
+    for (uint64_t round = 0; round < job->number[0] && wrong == 0; round++) {
+        for (unsigned i = 1; i < processor_count; i++) {
+            struct processor *p = &processors[i];
+            smp_prepare(p, page);
+            memcpy((void *)page, loop, sizeof(loop));
+            smp_start_all(p, 1);
+            smp_delay(LINGER);
+            bool loops = p->starts == p->starts_wanted - 1;
+            bool up = smp_restart(p, smp_page(0));
+            if (up)
+                smp_run_on(p, nothing);
+            wrong += !loops || !up;
+        }
+    }
+    tap_result(wrong == 0 && job->number[0] != 0, job->name, NULL);
+}
+
 /* `smp-parallel:ROUNDS`: all others start at once, as Linux does it where it can, each in a page of
  * its own: INITs to all, then SIPIs to all, twice. */
 void test_smp_parallel(const struct job *job)

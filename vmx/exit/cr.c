@@ -46,10 +46,11 @@ static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
 }
 
 /* Behind the guest's next instruction, or the delivery of what came in its place, and before all else but
- * an INIT: a MOV to CR0 has been done by then, or nothing of it has. SDM Vol. 3, "Monitor Trap Flag". */
+ * an INIT. A MOV to CR0 has been done by then, or nothing of it has. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
+    cpu->sipi_taken = false;
     if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr0_asked) & ~(CR0_IGNORED | CR0_NE))
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr0_shadow);
 }

@@ -54,6 +54,7 @@ void guest_init_state(struct cpu *cpu)
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
     write_cr2(0);
     cpu->handlers[EXIT_REASON_CPUID] = exit_first_cpuid;
+    cpu->cr0_shadow = 0;
     reset_debug_registers(DR6_RESET);
     vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
     vmcs_write_32(VMCS_ENTRY_CONTROLS,
@@ -120,13 +121,6 @@ bool guest_sends_ipi(uint32_t command, uint32_t destination)
     return taken;
 }
 
-/* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits behind the
- * SIPI that came after it, and is of no more use. */
-static bool nothing_executed_since_sipi(void)
-{
-    return vmcs_read_natural(VMCS_GUEST_RIP) == 0 && !(vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE);
-}
-
 void exit_init(struct cpu *cpu)
 {
     if (processor_stopped(cpu))
@@ -135,7 +129,9 @@ void exit_init(struct cpu *cpu)
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);
     }
-    if (nothing_executed_since_sipi())
+    /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits before the first
+     * instruction after the SIPI that came after it, and is of no more use. A later one is. */
+    if (cpu->sipi_taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
     /* Natively an INIT forgets a pending NMI: here it arrives, and is nobody's. */
     cpu->nmi.guest_started = false;
@@ -150,4 +146,6 @@ void exit_init(struct cpu *cpu)
 void exit_sipi(struct cpu *cpu)
 {
     reset_and_start_at(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    cpu->sipi_taken = true;
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* which ends that */
 }
