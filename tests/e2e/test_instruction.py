@@ -2,16 +2,19 @@
 # test_instruction.py: what PMUvisor does to single steps, breakpoints, shadows, what waits in them, and
 # control registers at each instruction that it completes, refuses, or lets the guest execute again:
 # the same as the processor natively. The table is docs/instructions.md.
+import kernel
 from kernel import Plan, expect_ok, run
 from machine import Skip
 import pytest
 
 CPUS = 2  # the first one's WBINVD and MWAIT do not exit
-KNOBS = ["tsc_hz 500000000", "mwait_wake 1000"]
+# Where VMX has no wait-for-SIPI state, INIT and SIPI that the guest sends are looked at.
+KNOBS = ["tsc_hz 500000000", "mwait_wake 1000", "hide_control wait_for_sipi"]
 OPTIONS = "apic=trap platform_nmi=host"
 # Rows of each boot, both processors.
 ROWS = 870
 BRANCHES = "branches"
+PAGE = "smp-apic-page"
 # The instructions of tests/kernel/test_instruction.c by what they stand for.
 SUBJECTS = {
     "cpuid": ["cpuid", "cpuid-1"],
@@ -39,7 +42,7 @@ def boot_of(lab, name):
     """Natively, by default, and with the options that make more of them exit."""
     entry, config = {"native": ("native", ""), "default": ("msr+nmi", ""),
                      "options": ("intercept", OPTIONS)}[name]
-    plan = Plan(*KNOBS).add("instruction", "@instruction")
+    plan = Plan(*KNOBS).add("instruction", "@instruction", PAGE)
     return run(lab, f"instruction-{name}", plan, entry=entry, config=config, cpus=CPUS, panic="report")
 
 
@@ -79,3 +82,13 @@ def test_branches(lab):
     if first["events"].startswith(f"1@{first['after']}/"):
         raise Skip("this processor ignores IA32_DEBUGCTL.BTF")
     return compare(lab, [key for key in wanted if key[2] == BRANCHES])
+
+
+@pytest.mark.parametrize("name", ["native", "default", "options"],
+                         ids=["no_ipi_native", "no_ipi_default", "no_ipi_options"])
+def test_no_ipi(lab, name):
+    """A store to the page of an APIC that is disabled, or in x2APIC mode, and WRMSR of the ICR out of
+    x2APIC mode send nothing; and there is no line about what the processor itself refuses."""
+    boot = boot_of(lab, name)
+    expect_ok(boot, [PAGE])
+    assert "to MSR 0x8" not in boot.console, kernel.notes(boot)

@@ -19,6 +19,11 @@
 #define GAP 20 /* microseconds: far more than an IPI takes */
 #define APIC_TPR 0x080
 #define X2APIC_ID 0x802
+#define X2APIC_ICR 0x830
+#define APIC_PAGE 0xfee00000u
+#define APIC_ICR_LOW 0x300
+#define APIC_ICR_HIGH 0x310
+#define XAPIC_ID_SHIFT 24
 
 /* What is written in x2APIC mode, and what is there behind a disable. */
 static const struct {
@@ -172,6 +177,55 @@ void test_smp_apic_off(const struct job *job)
         apic_send(p->apic_id, ICR_NMI | ICR_ASSERT);
         smp_delay(GAP);
         expect(&wrong, p->nmis == nmis + 1, "no NMI reached the APIC that was enabled again");
+    }
+    tap_result(wrong == 0, job->name, NULL);
+}
+
+static void page_store(uint32_t offset, uint32_t value)
+{
+    *(volatile uint32_t *)(uintptr_t)(APIC_PAGE + offset) = value;
+}
+
+/* An INIT for it, where this one's APIC has no registers in memory. */
+static void page_store_init(const struct processor *p)
+{
+    page_store(APIC_ICR_HIGH, p->apic_id << XAPIC_ID_SHIFT);
+    page_store(APIC_ICR_LOW, ICR_INIT | ICR_LEVEL | ICR_ASSERT);
+}
+
+static bool refused(uint32_t index, uint64_t value)
+{
+    cpu_handlers(true);
+    bool done = wrmsr_try(index, value);
+    cpu_handlers(false);
+    return !done;
+}
+
+/* The page and the MSRs of the ICR where they are none: a store to the page of an APIC that is
+ * disabled, or in x2APIC mode, sends nothing, and the MSR faults in xAPIC mode. The processor that
+ * would have had the INIT can be started afterwards. Leaves the APIC in xAPIC mode. */
+void test_smp_apic_page(const struct job *job)
+{
+    uint64_t wrong = 0;
+    uint32_t svr = apic_read(APIC_SVR);
+    struct processor *p = &processors[1];
+    uint64_t init = (uint64_t)p->apic_id << 32 | ICR_INIT | ICR_LEVEL | ICR_ASSERT;
+
+    for (unsigned i = 0; i < 2; i++)
+        expect(&wrong, refused(X2APIC_ICR, init), "WRMSR of the ICR in xAPIC mode");
+    expect(&wrong, smp_restart(p, smp_page(0)), "no start after WRMSR of the ICR in xAPIC mode");
+    wrmsr(IA32_APIC_BASE, base_in(0));
+    page_store_init(p);
+    wrmsr(IA32_APIC_BASE, base_in(APIC_BASE_EN));
+    apic_write(APIC_SVR, svr);
+    expect(&wrong, smp_restart(p, smp_page(0)), "no start after a store to a disabled APIC's page");
+    if (apic_enter_x2()) {
+        expect(&wrong, refused(X2APIC_ID, 1), "WRMSR of the ID");
+        page_store_init(p);
+        expect(&wrong, smp_restart(p, smp_page(0)), "no start after a store in x2APIC mode");
+        wrmsr(IA32_APIC_BASE, base_in(0));
+        wrmsr(IA32_APIC_BASE, base_in(APIC_BASE_EN));
+        apic_write(APIC_SVR, svr);
     }
     tap_result(wrong == 0, job->name, NULL);
 }

@@ -238,7 +238,10 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
 }
-bool guest_sends_ipi(uint32_t command, uint32_t destination) { return command == destination; }
+bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
+{
+    return mode == (APIC_BASE_EN | APIC_BASE_EXTD) && command == destination;
+}
 void inject_gp(void) { }
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
 {

@@ -29,8 +29,8 @@
 
 /* ---- guest code: linear address to guest-physical by the guest's page tables, then through
  * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
- * not map for the guest is not read for it either: the hypervisor's own memory, the APIC's page,
- * and every address that the processor does not have. A window keeps its page until another page
+ * not map for the guest as memory is not read for it either: the hypervisor's own, devices, to which the
+ * tables may point by now, and every address that the processor does not have. A window keeps its page until another page
  * needs it, so a guest that comes back to the same code costs no INVLPG; only which memory it shows
  * is remembered, never what was in it, and the EPT does not change after the start. SDM Vol. 3,
  * "Paging"; "Guest Register State". ---- */
@@ -44,7 +44,7 @@ static const void *guest_byte(void *context, uint64_t address)
     struct host_window *window = &cpu->apic.window[page / PAGE_SIZE % GUEST_WINDOWS];
 
     if (window->physical != page) {
-        if (!(ept_lookup(cpu->ept_root, page, &page_bytes) & EPT_READ))
+        if (!ept_is_memory(ept_lookup(cpu->ept_root, page, &page_bytes)))
             return NULL;
         host_window_turn(window, page);
         invlpg(window->page);
@@ -117,8 +117,8 @@ static bool taken_here(const volatile uint32_t *target, uint32_t command)
 {
     if ((uint64_t)target % PAGE_SIZE != APIC_ICR_LOW)
         return false;
-    uint32_t destination = apic_read(APIC_ICR_HIGH) >> XAPIC_ID_SHIFT;
-    return guest_sends_ipi(command,
+    uint32_t destination = target[(APIC_ICR_HIGH - APIC_ICR_LOW) / sizeof(*target)] >> XAPIC_ID_SHIFT;
+    return guest_sends_ipi(APIC_BASE_EN, command,
                            destination == XAPIC_BROADCAST ? X2APIC_BROADCAST : destination);
 }
 
@@ -132,6 +132,8 @@ static void perform(struct cpu *cpu, const struct instruction *i, volatile uint3
     if (i->loads)
         register_write(cpu, i->reg, loaded);
     skip_bytes(cpu, i->length);
+    meet_breakpoints(vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS), sizeof(*target),
+                     i->stores ? BREAKPOINTS_WRITE : BREAKPOINTS_READ);
 }
 
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)

@@ -107,13 +107,13 @@ static bool take_ipi(struct cpu *target, uint32_t command)
     return true; /* or nobody has: it was not waiting */
 }
 
-bool guest_sends_ipi(uint32_t command, uint32_t destination)
+bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
 {
-    bool init = (command & ICR_DELIVERY) == (ICR_INIT & ICR_DELIVERY);
-    bool start_up = (command & ICR_DELIVERY) == (ICR_START_UP & ICR_DELIVERY);
+    uint32_t delivery = command & ICR_DELIVERY;
     bool all = command & ICR_SHORTHAND_ALL || destination == X2APIC_BROADCAST, taken = true;
 
-    if (!(init || start_up) || vmx_waits())
+    if ((delivery != (ICR_INIT & ICR_DELIVERY) && delivery != (ICR_START_UP & ICR_DELIVERY)) ||
+        vmx_waits() || (rdmsr(IA32_APIC_BASE) & (APIC_BASE_EN | APIC_BASE_EXTD)) != mode)
         return false;
     for (uint32_t i = 0; i < processors.count; i++)
         if ((all && processor_cpu(i) != this_cpu()) || processors.apic_id[i] == destination)

@@ -23,7 +23,8 @@ enum action {
     CUSTOM, /* the row's function */
 };
 
-enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, APIC_TRAP, PMU_TRAP, PEBS_PAST_EPT, NO_RULE };
+/* From APIC_TRAP on the processor itself judges. */
+enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, PEBS_PAST_EPT, APIC_TRAP, PMU_TRAP, NO_RULE };
 
 struct msr_rule {
     uint32_t first, last;
@@ -46,7 +47,8 @@ static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *va
 static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return write &&
-           (guest_sends_ipi((uint32_t)*value, (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
+           (guest_sends_ipi(APIC_BASE_EN | APIC_BASE_EXTD, (uint32_t)*value,
+                            (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
             wrmsr_safe(index, *value));
 }
 
@@ -271,7 +273,7 @@ void exit_wrmsr(struct cpu *cpu)
         return;
     }
     /* A line is for what the processor itself would have taken. */
-    if (rule->when != NO_RULE && rule->when != PMU_TRAP && rule->write != DO &&
+    if (rule->when < APIC_TRAP && rule->write != DO &&
         !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
