@@ -43,7 +43,6 @@
 #define RESET_IP 0xfff0
 #define DR6_RESET 0xffff0ff0
 #define DR7_RESET 0x400
-#define DR7_CONTROL_SHIFT 16 /* of R/W0 and LEN0, two bits each; those of DR1 to DR3 follow */
 #define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */
 
 #define RFLAGS_FIXED BIT(1)

@@ -9,12 +9,10 @@ static void inject_exception(uint8_t vector, bool has_error_code)
     uint32_t information = vector | INTERRUPTION_VALID |
                            INTERRUPTION_TYPE_HARDWARE_EXCEPTION << INTERRUPTION_TYPE_SHIFT;
 
-    if (has_error_code) {
-        /* In real mode there are no error codes, and the entry would fail with one. */
-        if (vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE) {
-            information |= INTERRUPTION_ERROR_CODE;
-            vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, 0);
-        }
+    /* In real mode there are no error codes, and the entry would fail with one. */
+    if (has_error_code && vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE) {
+        information |= INTERRUPTION_ERROR_CODE;
+        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, 0);
     }
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
     /* A fault pushes RF as 1, an injected one what the guest has ("Details of Vectored-Event

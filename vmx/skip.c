@@ -45,7 +45,7 @@ void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
     __asm__("mov %%dr0, %0; mov %%dr1, %1; mov %%dr2, %2; mov %%dr3, %3"
             : "=r"(at[0]), "=r"(at[1]), "=r"(at[2]), "=r"(at[3]));
     for (unsigned n = 0; n < LENGTH_OF(at); n++) {
-        uint64_t control = dr7 >> (DR7_CONTROL_SHIFT + 4 * n), length = lengths[control >> 2 & 3];
+        uint64_t control = dr7 >> (16 + 4 * n), length = lengths[control >> 2 & 3]; /* R/W, LEN */
         uint64_t first = at[n] & ~(length - 1);
 
         if (kinds >> (control & 3) & 1 && (address - first < length || first - address < bytes))

@@ -50,12 +50,10 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
 
 void vmcs_exit_on(uint32_t control, bool on)
 {
-    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS) & ~control;
 
-    if (!on)
-        primary &= ~control;
-    else if (rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & control)
-        primary |= control;
+    if (on)
+        primary |= control & (uint32_t)(rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
 }
 

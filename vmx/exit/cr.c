@@ -65,11 +65,10 @@ void exit_cr_access(struct cpu *cpu)
     if (type != CR_ACCESS_MOV_TO || (number != 0 && number != 4))
         hypervisor_fault("control-register access 0x%lx exited, which no control asks for",
                          qualification);
-    uint64_t value = cr_operand(cpu, qualification);
     if (number == 4)
-        guest_writes_cr4(cpu, value);
+        guest_writes_cr4(cpu, cr_operand(cpu, qualification));
     else
-        guest_writes_cr0(cpu, value);
+        guest_writes_cr0(cpu, cr_operand(cpu, qualification));
 }
 
 void exit_xsetbv(struct cpu *cpu)

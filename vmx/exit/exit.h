@@ -10,11 +10,10 @@
 
 typedef void exit_function(struct cpu *cpu);
 /* In the files of these names: */
-exit_function exit_cpuid, exit_first_cpuid;
-exit_function exit_io, exit_tick, exit_ept_violation, exit_monitor_trap;
+exit_function exit_cpuid, exit_first_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                  /* does not come back */
 exit_function exit_vmcall;                        /* hypercall.c */
-exit_function exit_cr_access, exit_xsetbv;        /* cr.c */
+exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
 exit_function exit_init, exit_sipi;               /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;            /* sleep.c */

@@ -105,9 +105,8 @@ void exit_io(struct cpu *cpu)
     /* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are not.
      * Linux reads the port for an NMI that nobody claimed: the moment to see whose it was. `hosts` is 1
      * where that port's byte is in what is accessed; 0: it is not. */
-    uint32_t hosts = 0;
-    if (cpu->boot->options.platform_nmi_host && port <= NMI_STATUS_PORT && port + bytes > NMI_STATUS_PORT)
-        hosts = 1u << 8 * (NMI_STATUS_PORT - port);
+    unsigned at = NMI_STATUS_PORT - (unsigned)port;
+    uint32_t hosts = cpu->boot->options.platform_nmi_host && at < bytes ? 1u << 8 * at : 0;
     if (qualification & IO_IN) {
         if (hosts != 0 && platform_nmi_pending(cpu))
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
