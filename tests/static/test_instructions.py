@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_instructions.py: docs/instructions.md has a row for each function of the hypervisor that completes
+# an instruction for the guest, lets the guest execute it again, or gives the guest an event, and no other;
+# and each row has tests that exist.
+import re
+import sys
+
+from machine import path
+
+sys.path.insert(0, path("docs"))
+import pages  # noqa: E402
+
+PAGE = "docs/instructions.md"
+FOLDERS = ("vmx", "nmi", "apic", "pmu", "trace", "guest", "mm")
+# What does one of these, and the fields by which a function could do it by itself.
+DOES = re.compile(
+    r"\b(?:skip_instruction|skip_bytes|execute_again|inject_(?:gp|df|ud|nmi|refusal)|deliver_again|"
+    r"deliver_exception)\(|"
+    r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
+    r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b")
+# They are what it is done by, or begin a guest, or mend what an entry refused.
+BY = {"vmx/inject.h": None, "vmx/inject.c": None, "vmx/skip.c": None, "vmx/exit/deliver.c": None,
+      "vmx/exit/refuse_access.c": None, "nmi/virtual.c": {"inject_nmi"},
+      "vmx/exit/init_sipi.c": {"guest_init_state", "reset_and_start_at"},
+      "vmx/start/vmcs_setup.c": {"linux_entry_state"}, "vmx/exit/exit.c": {"eip_wrapped"}}
+ROW = re.compile(r"^\| `([\w/]+\.\w+):(\w+)\(\)` \|[^|\n]*\| ([^|\n]+) \|$", re.MULTILINE)
+
+
+def functions(text):
+    """(name, body) of each function: what follows a line that begins one, to the next such line."""
+    for block in re.split(r"^(?=\w)", text, flags=re.MULTILINE):
+        head, brace, body = block.partition("{")
+        name = re.search(r"(\w+)\(", head)
+        if brace and name:
+            yield name[1], body
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def places(sources):
+    """file:function of all that do it, of {path: text}."""
+    found = set()
+    for name, text in sources.items():
+        by = BY.get(name, set())
+        if by is None:
+            continue
+        found |= {(name, function) for function, body in functions(without_comments(text))
+                  if DOES.search(body) and function not in by}
+    return found
+
+
+def sources():
+    return {name: pages.read(name) for name in pages.tree_files()
+            if name.endswith((".c", ".h")) and name.split("/")[0] in FOLDERS}
+
+
+def complaints(found, page, tests):
+    rows = {(file, function): words.split() for file, function, words in ROW.findall(page)}
+    out = [f"{file}:{function}() has no row" for file, function in sorted(found - rows.keys())]
+    out += [f"{file}:{function}() has a row, and does none of it"
+            for file, function in sorted(rows.keys() - found)]
+    return out + [f"{function}: there is no test {word}" for (_, function), words in rows.items()
+                  for word in words if word not in tests]
+
+
+def test_each_place_has_a_row_with_tests():
+    every, page, tests = sources(), pages.read(PAGE), set(pages.test_names())
+    found = places(every)
+    assert len(found) > 25, found
+    assert not complaints(found, page, tests), "\n".join(complaints(found, page, tests))
+    # A caller more, one less, and a test that is not there.
+    more = every | {"vmx/exit/more.c": "void exit_more(struct cpu *cpu)\n{\n    skip_instruction(cpu);\n}\n"}
+    assert complaints(places(more), page, tests) == ["vmx/exit/more.c:exit_more() has no row"]
+    assert complaints(found - {("vmx/exit/cpuid.c", "exit_cpuid")}, page, tests) == \
+        ["vmx/exit/cpuid.c:exit_cpuid() has a row, and does none of it"]
+    assert complaints(found, page, tests - {"instruction/invd"}) == \
+        ["exit_invd: there is no test instruction/invd"]
