@@ -79,7 +79,7 @@ PEBS_BY_EPT = "show_control pebs_uses_guest_physical_addresses"
 def msr_plan():
     plan = Plan(*[f"msr {index:#x} {0x1000 + index:#x}" for index, _, has in MSRS if not has],
                 *[f"msr {index:#x} {value:#x}" for index, value in PASSED],
-                *PEBS_BASE, "msr 0x123 2", "cpuid 7 0 ecx 0x2000")  # IA32_MCU_OPT_CTRL; TME
+                *PEBS_BASE, "msr 0x33 0", "msr 0x123 2", "cpuid 7 0 ecx 0x2000")  # IA32_MCU_OPT_CTRL; TME
     plan.knobs.append(f"msr {TME_ACTIVATE:#x} {4 << 32:#x}")
     plan.add(f"msr-kept:{TME_ACTIVATE}", *[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
     return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special",

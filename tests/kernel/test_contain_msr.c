@@ -152,6 +152,9 @@ void test_msr_special(const struct job *job)
     uint64_t options = rdmsr(IA32_MCU_OPT_CTRL);
     expect_write(IA32_MCU_OPT_CTRL, options ^ MCU_OPT_CTRL_FB_CLEAR_DIS, true, options);
     expect_write(IA32_MCU_OPT_CTRL, options ^ BIT(0), true, options ^ BIT(0));
+    uint64_t memory = rdmsr(MSR_MEMORY_CTRL); /* bit 29: split-lock disable */
+    expect_write(MSR_MEMORY_CTRL, memory ^ MEMORY_CTRL_UC_LOCK_DISABLE, true, memory);
+    expect_write(MSR_MEMORY_CTRL, memory ^ BIT(29), true, memory ^ BIT(29));
     expect(IA32_FEATURE_CONTROL,
            control & FEATURE_CONTROL_LOCK && !(control & FEATURE_CONTROL_VMX_OUTSIDE_SMX),
            "it shows what is hidden", control);

@@ -68,21 +68,20 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
 }
 
 /* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's
- * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW. Not refused,
+ * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW; with UC-lock disable
+ * its locks would fault while the guest has CR0.CD set, which it keeps in root mode. Not refused,
  * because natively the write is taken, and is not all to be lost for that bit. */
 static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    uint64_t bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE : MCU_OPT_CTRL_FB_CLEAR_DIS;
-    uint64_t now, change;
+    uint64_t now, bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE
+                        : index == MSR_MEMORY_CTRL ? MEMORY_CTRL_UC_LOCK_DISABLE
+                                                   : MCU_OPT_CTRL_FB_CLEAR_DIS;
 
-    if (!write || !rdmsr_safe(index, &now))
+    if (!write || !rdmsr_safe(index, &now) || !wrmsr_safe(index, (*value & ~bit) | (now & bit)))
         return false;
-    change = (now ^ *value) & bit;
-    if (!wrmsr_safe(index, *value ^ change))
-        return false;
-    if (change != 0 && worth_a_line(cpu))
+    if ((now ^ *value) & bit && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
-                   *value, index, change);
+                   *value, index, bit);
     return true;
 }
 
@@ -159,6 +158,7 @@ static const struct msr_rule rules[] = {
     {MSR_SAF_CTRL, MSR_SBFT_CTRL, WRITES_REFUSED},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
+    {ONE(MSR_MEMORY_CTRL), WRITES_BY(but_one_bit)},
     {ONE(IA32_MISC_ENABLE), WRITES_BY(but_one_bit)},
     {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(but_one_bit)},
     /* The EPT holds the memory types that the MTRRs had at the start. */
