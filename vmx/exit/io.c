@@ -113,7 +113,6 @@ void exit_io(struct cpu *cpu)
         port_in(cpu, port, bytes, hosts * (NMI_STATUS_SERR | NMI_STATUS_IOCHK));
     } else {
         uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] & ~(hosts * NMI_STATUS_DISABLES);
-        value |= hosts * (inb(NMI_STATUS_PORT) & NMI_STATUS_DISABLES);
         enum sleep asked = sleep_asked(&cpu->boot->acpi, port, bytes, value, &type);
         if (asked == SLEEP_OTHER) {
             refuse_io(cpu, "sleep with SLP_TYP", type);
