@@ -11,6 +11,8 @@ const char *inject_refusal(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
+    /* A record of PEBS may be refused while the guest halts, where no #GP can be injected. */
+    vmcs_zero(VMCS_GUEST_ACTIVITY_STATE);
     if (fault == DELIVERY_DOUBLE_FAULT) {
         inject_df();
         return "double fault";
