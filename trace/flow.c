@@ -63,7 +63,7 @@ void flow_cr_access(struct cpu *cpu)
     uint64_t value = cr_operand(cpu, qualification);
     cpu->trace.record->cr3 = value & BITS(47, 0);
     trace_pass_loads_of(value);
-    trace_execute_again();
+    execute_again();
 }
 
 static void give_interrupt(struct cpu *cpu)

@@ -43,13 +43,6 @@ static inline bool trace_is_load_of_cr3(uint64_t qualification)
 
     return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
 }
-/* What it exited for is out of the way. An exit that the instruction itself causes saves RF as 0, and its
- * breakpoint, which came before the exit, would come again. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and
- * SSP", footnote. */
-static inline void trace_execute_again(void)
-{
-    vmcs_write_natural(VMCS_GUEST_RFLAGS, vmcs_read_natural(VMCS_GUEST_RFLAGS) | RFLAGS_RF);
-}
 /* flow.c: loads of this process's tables do not exit from here on, with and without a flush. */
 void trace_pass_loads_of(uint64_t value);
 /* Turns what flow wants to exit on or off. */

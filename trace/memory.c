@@ -166,7 +166,7 @@ static void memory_cr_access(struct cpu *cpu)
     uint64_t value = cr_operand(cpu, qualification);
     trace_pass_loads_of(value);
     memory_close(cpu, value);
-    trace_execute_again();
+    execute_again();
 }
 
 /* A processor that waits for a SIPI may do so for good, and keeps no range from the others. (With

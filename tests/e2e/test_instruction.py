@@ -4,12 +4,13 @@
 # the same as the processor natively. The table is docs/instructions.md.
 import kernel
 from kernel import Plan, expect_ok, run
+from machine import Skip
 import pytest
 
 CPUS = 2  # the first one's WBINVD and MWAIT do not exit
 # Where VMX has no wait-for-SIPI state, INIT and SIPI that the guest sends are looked at.
 KNOBS = ["tsc_hz 500000000", "mwait_wake 1000", "hide_control wait_for_sipi"]
-OPTIONS = "apic=trap platform_nmi=host"
+OPTIONS = "apic=trap platform_nmi=host trace=flow"
 # Rows of each boot, both processors.
 ROWS = 870
 BRANCHES = "branches"
@@ -24,6 +25,7 @@ SUBJECTS = {
     "platform_port": ["in-61", "in-60"],
     "cr0": ["cr0-ne", "cr0-ne-mp", "cr0-ignored"],
     "cr0_refused": ["cr0-no-pe", "cr0-no-pg", "cr0-nw", "cr0-high"],
+    "cr3": ["cr3", "cr3-refused"],
     "cr4": ["cr4-osxsave", "cr4-osxsave-tsd"],
     "cr4_refused": ["cr4-no-pae", "cr4-la57", "cr4-reserved", "cr4-high"],
     "xsetbv": ["xsetbv", "xsetbv-refused"],
@@ -76,7 +78,11 @@ def test_as_natively(lab, what):
 
 def test_branches(lab):
     """Single steps on branches: none behind these instructions."""
-    return compare(lab, [key for key in rows(lab, "native") if key[2] == BRANCHES])
+    wanted = rows(lab, "native")
+    first = wanted[("instruction", "cpuid", BRANCHES)]
+    if first["events"].startswith(f"1@{first['after']}/"):
+        raise Skip("this processor ignores IA32_DEBUGCTL.BTF")
+    return compare(lab, [key for key in wanted if key[2] == BRANCHES])
 
 
 @pytest.mark.parametrize("name", ["native", "default", "options"],

@@ -157,6 +157,8 @@ static void cr0_no_pg(void) { in.rax = (cr0 ^ CR0_NE) & ~CR0_PG; }
 static void cr0_nw(void) { in.rax = (cr0 ^ CR0_NE ^ CR0_MP) | CR0_NW; }
 static void cr0_high(void) { in.rax = cr0 ^ CR0_NE ^ BIT(40); }
 static void cr0_ignored(void) { in.rax = cr0 ^ CR0_NE ^ BIT(28) ^ BIT(17) ^ CR0_ET; }
+static void cr3_other(void) { in.rax = read_cr3() ^ PTE_PWT; }
+static void cr3_high(void) { in.rax = read_cr3() | BIT(60); }
 static void cr4_osxsave(void) { in.rax = cr4 ^ CR4_OSXSAVE; }
 static void cr4_osxsave_and_tsd(void) { in.rax = cr4 ^ CR4_OSXSAVE ^ CR4_TSD; }
 static void cr4_no_pae(void) { in.rax = (cr4 ^ CR4_OSXSAVE) & ~CR4_PAE; }
@@ -213,6 +215,8 @@ static const struct subject {
     {"cr0-nw", cr0_nw, 3, .code = {0x0f, 0x22, 0xc0}},
     {"cr0-high", cr0_high, 3, .code = {0x0f, 0x22, 0xc0}},
     {"cr0-ignored", cr0_ignored, 3, .code = {0x0f, 0x22, 0xc0}},
+    {"cr3", cr3_other, 3, .code = {0x0f, 0x22, 0xd8}},
+    {"cr3-refused", cr3_high, 3, .code = {0x0f, 0x22, 0xd8}},
     {"cr4-osxsave", cr4_osxsave, 3, .code = {0x0f, 0x22, 0xe0}},
     {"cr4-osxsave-tsd", cr4_osxsave_and_tsd, 3, .code = {0x0f, 0x22, 0xe0}},
     {"cr4-no-pae", cr4_no_pae, 3, .code = {0x0f, 0x22, 0xe0}},
