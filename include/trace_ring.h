@@ -77,7 +77,7 @@ struct trace_record {
 
 #define TRACE_COUNTER_NONE 0
 #define TRACE_COUNTER_LENT 1  /* IA32_FIXED_CTR0, which the guest did not use: from 0, without a gap */
-#define TRACE_COUNTER_GUEST 2 /* the same, as the guest has set it */
+#define TRACE_COUNTER_GUEST 2 /* the same, as the guest has set it: bits 43:0 */
 
 /* flags */
 #define TRACE_READ 1u    /* with TRACE_WRITE: the processor said both, or it is XCHG's kind */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * IA32_FIXED_CTR0 lent by the guest, to count the instructions that it retires: nothing counts in
- * root mode. The guest can see that it counts. SDM Vol. 3, "Architectural Performance Monitoring
+ * root mode. The guest can see that it counts. What it writes to the counter while it is lent shows,
+ * because the loan counts from where no count and no period of a guest's is. SDM Vol. 3, "Architectural Performance Monitoring
  * Version 2".
  */
 #include "pmu/pmu.h"
@@ -23,8 +24,9 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
     uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
     if (control & COUNTER_FIELD)
         return PMU_COUNTER_IN_USE;
+    if (!wrmsr_safe(IA32_FIXED_CTR0, PMU_LENT_FROM)) /* a narrow one */
+        return PMU_NO_COUNTER;
     loan->enabled = pmu_global_ctrl(cpu) & COUNTER_ENABLE;
-    wrmsr(IA32_FIXED_CTR0, 0);
     wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);
     pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) | COUNTER_ENABLE);
     return PMU_COUNTER_LENT;
@@ -35,7 +37,8 @@ void pmu_give_counter_back(struct cpu *cpu)
     const struct pmu_loan *loan = &cpu->pmu.loan;
     uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
 
-    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS)
+    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS ||
+        (rdmsr(IA32_FIXED_CTR0) & ~PMU_LENT_COUNT) != PMU_LENT_FROM)
         return; /* the guest has begun to use it */
     wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
     wrmsr(IA32_FIXED_CTR0, loan->value);

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "pmu/pmu.h"
 #include "trace/memory.h"
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
@@ -115,7 +116,7 @@ static inline void memory_record_time(struct trace_memory *record, bool counts)
     if (counts)
         __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(IA32_FIXED_CTR0));
     half[12] = low;
-    half[13] = high;
+    half[13] = high & (uint32_t)(PMU_LENT_COUNT >> 32);
     memory_record_mark(half + 8, TRACE_REASON_MORE, 1);
 }
 

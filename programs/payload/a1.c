@@ -20,8 +20,6 @@
 #include <unistd.h>
 
 #define NANOSECONDS_PER_SECOND 1000000000L
-#define CLOCKS "/sys/devices/system/clocksource/clocksource0/"
-#define CLOCK_NAMES_MAX 64
 
 /* The first is larger than N: the program without PMIs, the thesis's basic execution time. */
 const uint64_t a1_periods[A1_RUNS] = {200000, 10000, 1000, 100};
@@ -158,35 +156,14 @@ int job_a1(void)
     return failed;
 }
 
-/* At each tick the kernel's clock moves on by whole ticks of its own. How far the two kinds are apart
- * decides for a whole boot whether that takes 12 instructions more. A clocksource that is chosen right
- * after a tick puts them as far apart as they can be, in every boot. */
-static void align_clock(void)
-{
-    char chosen[CLOCK_NAMES_MAX], *text = read_text(CLOCKS "current_clocksource");
-
-    snprintf(chosen, sizeof(chosen), "%s", text == NULL ? "" : text);
-    text = read_text(CLOCKS "available_clocksource");
-    for (char *name = text == NULL ? NULL : strtok(text, " \n"); name != NULL;
-         name = strtok(NULL, " \n")) {
-        if (strncmp(chosen, name, strlen(name)) != 0) {
-            write_text(CLOCKS "current_clocksource", name);
-            wait_for_tick();
-            write_text(CLOCKS "current_clocksource", chosen);
-            return;
-        }
-    }
-}
-
 /* One run differs from the next, natively too, by what the scheduler does at a tick: it ages its
- * averages by the clock. So each M has many runs, each in a region of its own. */
+ * averages by the clock. So each M has many runs, each in a region of its own, to take the least of. */
 int job_a1again(void)
 {
     struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
     struct a1_result r;
     int error = perf_lift_limits();
 
-    align_clock();
     error = error != 0 ? error : a1_run(&plan, &r);
     for (unsigned n = 0; error == 0 && n < A1_AGAIN * A1_RUNS; n++) {
         plan.period = a1_periods[n % A1_RUNS];

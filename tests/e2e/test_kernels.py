@@ -3,7 +3,6 @@
 # four processors. They do what they do natively: A.1, perf stat, perf record, PMIs on all
 # processors at once; and they say what they say natively, line by line, but for what kernels.py
 # explains. Without FULL=1: this machine's own kernel, under msr+nmi with one processor.
-import collections
 import os
 
 import pytest
@@ -16,8 +15,9 @@ FULL = os.environ.get("FULL") == "1"
 REGION_A1_SMP = 3000
 BIT = [row for row in DIFFERENCES if row.bit]
 SEEN_BY_BIT = [row for row in SEEN if row.bit]
-# 1.0000, to the last place that is shown, of the least count that so many runs have.
-A1_SPREAD, ALIKE = 0.00005, 3
+# Two native boots of the same kernel are as far apart. Of each tick the timekeeping takes 12
+# instructions more or less for the whole of a boot, by where its clock stands to the tick.
+A1_SPREAD = 0.0001
 
 
 EVERY = [(suite, policy, cpus) for suite in SUITES for policy in POLICIES for cpus in CPUS]
@@ -128,12 +128,6 @@ def test_bit_on(lab, suite):
     return f"{sum(row.bit for row in rows)} lines differ by the bit"
 
 
-def least_of_several(counts):
-    """The least count that some of the runs agree in: what they have in common, without what the
-    kernel does besides. One run alone may have met less of that than any in another boot."""
-    return min(count for count, runs in collections.Counter(counts).items() if runs >= ALIKE)
-
-
 @each_suite("bit_off_a1")
 def test_bit_off_a1(lab, suite):
     """A.1 executes with hypervisor_bit=off what it executes natively, kernel included, and takes no
@@ -142,8 +136,7 @@ def test_bit_off_a1(lab, suite):
     for number, period in enumerate(A1_PERIODS):
         regions = [REGION_A1_AGAIN + run * len(A1_PERIODS) + number for run in range(A1_AGAIN)]
         off = boot_bit_off(lab, suite)
-        least = [least_of_several(boot.region(region)["nonroot"]["instructions"]
-                                  for region in regions)
+        least = [min(boot.region(region)["nonroot"]["instructions"] for region in regions)
                  for boot in (off, boot_kernel(lab, suite, "native", 1))]
         assert least[1] > A1_BRANCHES, f"M={period}: {least[1]} instructions natively"
         assert all(exit_count(off.region(region)) == 0 for region in regions), f"M={period}: exits"

@@ -112,7 +112,8 @@ def test_calls(lab, mode):
     """What the hypercall refuses, and what it gives; a store that is not traced has no exit. String
     instructions over pages that lie apart, and what the guest may not read."""
     most, pebs = MODES[mode]
-    words = ["memory-pebs", f"memory-calls:{most}", "smp-memory-ranges", "smp-memory-rights", "smp-memory-init",
+    words = ["memory-pebs", "memory-lent", f"memory-calls:{most}", "smp-memory-ranges",
+             "smp-memory-rights", "smp-memory-init",
              *(f"memory-pages:{number + 1}" for number in range(most))]
     expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC, *pebs).add(*words),
                          config=f"memtrace={mode}", cpus=2), words)

@@ -121,6 +121,44 @@ void test_memory_pebs(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+#define FIXED_0_FIELD 0xfULL
+#define FIXED_0_ALL_RINGS 3ULL
+
+/* `memory-lent`: the counter is back as it was; where the guest begins to use it, it is the guest's. */
+void test_memory_lent(const struct job *job)
+{
+    const uint64_t old = 12345, own = 1000;
+    uint64_t here = fuzz_physical(memory_area), found[4];
+
+    if (!memory_offered(job))
+        return;
+    wrmsr(IA32_FIXED_CTR_CTRL, 0);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    wrmsr(IA32_FIXED_CTR0, old);
+    bool good = gives("lent", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0), 0) &&
+                leaves("lent", 1);
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    good &= rdmsr(IA32_FIXED_CTR0) == old && rdmsr(IA32_FIXED_CTR_CTRL) == 0 &&
+            rdmsr(IA32_PERF_GLOBAL_CTRL) == 0;
+    good &= gives("again", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0), 0);
+    wrmsr(IA32_FIXED_CTR0, own);
+    wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_ALL_RINGS);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, BIT(32));
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    for (unsigned i = 0; i < 2; i++)
+        found[i] = rdmsr(IA32_FIXED_CTR0);
+    found[2] = rdmsr(IA32_FIXED_CTR_CTRL) & FIXED_0_FIELD;
+    found[3] = rdmsr(IA32_PERF_GLOBAL_CTRL);
+    wrmsr(IA32_FIXED_CTR_CTRL, 0);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    good &= found[0] > own && found[0] < 2 * own && found[1] > found[0] &&
+            found[2] == FIXED_0_ALL_RINGS && found[3] == BIT(32);
+    if (!good)
+        tap_note("the guest's own counter: %lu, then %lu, control 0x%lx 0x%lx", found[0], found[1],
+                 found[2], found[3]);
+    tap_result(good, job->name, NULL);
+}
+
 /* `memory-none`: without memtrace= there is no such call. */
 void test_memory_none(const struct job *job)
 {

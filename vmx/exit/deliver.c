@@ -29,14 +29,10 @@ void deliver_again(struct cpu *cpu, uint32_t vectoring)
 static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
 {
     enum delivery_fault fault = delivery_fault(vectoring);
-    bool contributory = BIT(vector) & MAKES_DOUBLE_FAULT;
+    bool alone = !(BIT(vector) & MAKES_DOUBLE_FAULT) ||
+                 (vector == VECTOR_PF && (vectoring & INTERRUPTION_VECTOR) != VECTOR_PF);
 
-    if (fault != DELIVERY_DOUBLE_FAULT)
-        return fault;
-    bool after_page_fault = (vectoring & INTERRUPTION_VECTOR) == VECTOR_PF;
-    if (vector == VECTOR_PF && !after_page_fault)
-        return DELIVERY_GP;
-    return contributory ? DELIVERY_DOUBLE_FAULT : DELIVERY_GP;
+    return fault == DELIVERY_DOUBLE_FAULT && alone ? DELIVERY_GP : fault;
 }
 
 void deliver_exception(struct cpu *cpu)
