@@ -34,4 +34,5 @@ def test_module_refuses(lab):
     boot = lab.emulator("native-module", tools=True, entry="native", jobs="module")
     boot.expect_status(STATUS_POWEROFF)
     assert "job: name=module status=0" in boot.console, boot.last_line()
-    assert "CPUID shows no hypervisor, wanted PMUvisor" in boot.console
+    assert "pmuvisor_nmi: hypervisor signature " in boot.console and \
+        "load it in PMUvisor's guest" in boot.console, boot.last_line()

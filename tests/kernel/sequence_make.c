@@ -38,7 +38,7 @@ uint64_t sequence_random(struct sequence *s) { return mixed(s->random += GOLDEN)
 
 uint64_t sequence_below(struct sequence *s, uint64_t below)
 {
-    return (sequence_random(s) >> 16) % below;
+    return below == 0 ? 0 : (sequence_random(s) >> 16) % below;
 }
 
 bool sequence_chance(struct sequence *s, unsigned percent)

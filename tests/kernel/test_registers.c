@@ -58,9 +58,11 @@ static uint64_t taken_bits(uint32_t msr)
 void test_registers(const struct job *job)
 {
     uint64_t there = 0, tried = 0, value, all = all_counters(), enabled = 0;
-    uint64_t counted = rdmsr(IA32_FIXED_CTR0), global = rdmsr(IA32_PERF_GLOBAL_CTRL),
-             status = rdmsr(IA32_PERF_GLOBAL_STATUS); /* as who came before has left them */
+    uint64_t counted = 0, global = 0, status = 0; /* as who came before has left them */
 
+    (void)rdmsr_try(IA32_FIXED_CTR0, &counted);
+    (void)rdmsr_try(IA32_PERF_GLOBAL_CTRL, &global);
+    (void)rdmsr_try(IA32_PERF_GLOBAL_STATUS, &status);
     region_mark(REGION_REGISTERS, true);
     for (unsigned i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
         for (uint32_t msr = blocks[i].first; msr <= blocks[i].last; msr++, tried++)
