@@ -152,7 +152,6 @@ struct acpi_spcr {
     uint8_t baud_rate;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Baud Rate");
-#define SPCR_16550 0
 #define SPCR_16450 1 /* without the FIFO's register */
 #define SPCR_16550_GAS 0x12
 #define SPCR_BAUD_UNCHANGED 0

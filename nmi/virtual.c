@@ -12,14 +12,6 @@
 #include "apic/apic.h"
 #include "vmx/root/fault.h"
 
-static void set_window(bool open)
-{
-    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
-
-    vmcs_write_32(VMCS_PRIMARY_CONTROLS, open ? primary | PRIMARY_NMI_WINDOW_EXITING
-                                              : primary & ~(uint32_t)PRIMARY_NMI_WINDOW_EXITING);
-}
-
 static void set_pin(bool trap)
 {
     uint32_t both = PIN_NMI_EXITING | PIN_VIRTUAL_NMIS;
@@ -60,7 +52,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     if (on && nmi->due) {
         /* What was due becomes a real NMI again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
-        set_window(false);
+        vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
         (void)nmi_forward(cpu);
     }
     return true;
@@ -69,7 +61,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
 void nmi_forget_due(struct cpu *cpu)
 {
     if (cpu->nmi.due)
-        set_window(false);
+        vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
     cpu->nmi.due = false;
 }
 
@@ -89,7 +81,7 @@ void exit_nmi(struct cpu *cpu)
     }
     if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
         cpu->nmi.due = true; /* one that was due already merges with it */
-        set_window(true);
+        vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, true);
     } else {
         inject_nmi(cpu);
     }
@@ -99,7 +91,7 @@ void exit_nmi(struct cpu *cpu)
 
 void exit_nmi_window(struct cpu *cpu)
 {
-    set_window(false);
+    vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
         /* The window may open behind STI, where some processors do not take an injection. */

@@ -37,7 +37,7 @@ struct cpuid_row {
 
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
-     * OSXSAVE follows the guest's CR4, see exit_first_cpuid(). The hypervisor bit is the option's. */
+     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). The hypervisor bit is the option's. */
     {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0}, ALWAYS},
     /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
     {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
@@ -240,8 +240,8 @@ void exit_cpuid(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* The first one since the guest wrote bits of CR4 that follow it; what CPUID gives has root mode's. */
-void exit_first_cpuid(struct cpu *cpu)
+/* What CPUID gives has root mode's bits of CR4. From here on a MOV that changes the guest's exits. */
+void cpuid_follow_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);
     uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
@@ -251,6 +251,4 @@ void exit_first_cpuid(struct cpu *cpu)
     filter_of(cpu, 7, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
     vmcs_write_natural(VMCS_CR4_READ_SHADOW, cr4 & CR4_TRACKED);
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED);
-    cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid;
-    exit_cpuid(cpu);
 }

@@ -21,8 +21,15 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
     return mode_64 ? value : (uint32_t)value;
 }
 
+static void exit_first_cpuid(struct cpu *cpu)
+{
+    exit_monitor_trap(cpu);
+    exit_cpuid(cpu);
+}
+
 /* What CPUID hides is refused before anything changes. The rest the guest executes again with the tracked
- * bits its own: the processor does all of the MOV, or refuses all of it. */
+ * bits its own: the processor does all of the MOV, or refuses all of it. The monitor trap comes next; where
+ * VMX has none, the next CPUID sees to it. */
 static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
 {
     if (value & cpu->cr4_refused) {
@@ -31,6 +38,8 @@ static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
     }
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
     cpu->handlers[EXIT_REASON_CPUID] = exit_first_cpuid;
+    cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
     execute_again();
 }
 
@@ -46,13 +55,16 @@ static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
 }
 
 /* Behind the guest's next instruction, or the delivery of what came in its place, and before all else but
- * an INIT. A MOV to CR0 has been done by then, or nothing of it has. SDM Vol. 3, "Monitor Trap Flag". */
+ * an INIT. A MOV to CR0 or CR4 has been done by then, or nothing of it has. SDM Vol. 3, "Monitor Trap
+ * Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
     cpu->sipi_taken = false;
     if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr0_asked) & ~(CR0_IGNORED | CR0_NE))
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr0_shadow);
+    cpuid_follow_cr4(cpu);
+    cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid;
 }
 
 void exit_cr_access(struct cpu *cpu)

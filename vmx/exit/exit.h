@@ -10,7 +10,7 @@
 
 typedef void exit_function(struct cpu *cpu);
 /* In the files of these names: */
-exit_function exit_cpuid, exit_first_cpuid, exit_io, exit_tick, exit_ept_violation;
+exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                  /* does not come back */
 exit_function exit_vmcall;                        /* hypercall.c */
 exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
@@ -94,9 +94,11 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
  * where CPUID hides CET, they are cpu->cr4_refused. */
 #define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
 /* Bits that CPUID reports back: an exit when they change spares a VMREAD at every CPUID. Between such an
- * exit and the next CPUID they are the guest's own. */
+ * exit and the monitor trap after it they are the guest's own. */
 #define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
 
+/* cpuid.c: makes CPUID show the bits of the guest's CR4, and MOVs that change them exit again. */
+void cpuid_follow_cr4(struct cpu *cpu);
 /* The operand of the MOV to a control register that exited with this qualification. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification);
 

@@ -53,7 +53,7 @@ void guest_init_state(struct cpu *cpu)
                        (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
     write_cr2(0);
-    cpu->handlers[EXIT_REASON_CPUID] = exit_first_cpuid;
+    cpuid_follow_cr4(cpu);
     cpu->cr0_shadow = 0;
     reset_debug_registers(DR6_RESET);
     vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);

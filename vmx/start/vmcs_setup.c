@@ -93,7 +93,6 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
         cpu->cr4_refused |= CR4_CET;
     /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
-    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
 }
 
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
