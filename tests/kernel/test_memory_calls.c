@@ -175,7 +175,7 @@ void test_memory_none(const struct job *job)
 
 /* ---- several processors: one range for all ---- */
 
-static int64_t second_result, third_result;
+static volatile int64_t second_result, third_result; /* of work that may not end */
 
 /* On a processor whose ring is not read here. */
 static int64_t trace_page(uint64_t page)
