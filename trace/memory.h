@@ -87,6 +87,8 @@ void memory_step_setup(void); /* once or more */
 /* A step under this map, whose exits these handle; and its end, with the closed map again. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
+/* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or a SIPI wants, too. */
+void memory_step_trapped(struct cpu *cpu);
 /* Where an IRET had unblocked NMIs and is executed anew, they are blocked until then. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
 {

@@ -54,7 +54,7 @@ static void record_frame(struct cpu *cpu)
 
 static void event_trap(struct cpu *cpu)
 {
-    memory_end_step(cpu);
+    memory_step_trapped(cpu);
     record_frame(cpu);
 }
 

@@ -91,11 +91,11 @@ void memory_exit_setup(struct cpu *cpu)
 {
     struct cpu_memory *m = &cpu->memory;
 
+    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
     m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
                m->counter != TRACE_COUNTER_NONE && !cpu->boot->options.memtrace_exits &&
-               cpu->nmi.passthrough;
+               cpu->nmi.passthrough && !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);
     m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
-    m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
 }
 
 static void exit_whole(struct cpu *cpu)

@@ -27,12 +27,13 @@
 
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
-/* The controls change only where NMIs are trapped. */
+/* The controls change only where NMIs are trapped, but for the flag that each step sets. */
 static uint32_t controls(const struct cpu *cpu)
 {
     if (__builtin_expect(cpu->nmi.passthrough, 1))
         return cpu->memory.primary;
-    return vmcs_read_32(VMCS_PRIMARY_CONTROLS) & ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG;
+    return (vmcs_read_32(VMCS_PRIMARY_CONTROLS) & ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG) |
+           (cpu->memory.primary & PRIMARY_MONITOR_TRAP_FLAG);
 }
 
 void memory_close(struct cpu *cpu, uint64_t cr3)
@@ -76,12 +77,21 @@ void memory_end_step(struct cpu *cpu)
     cpu->memory.stage = cpu->memory.plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
+void memory_step_trapped(struct cpu *cpu)
+{
+    memory_end_step(cpu);
+    if (cpu->memory.primary & PRIMARY_MONITOR_TRAP_FLAG) {
+        cpu->memory.primary &= ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG;
+        exit_monitor_trap(cpu);
+    }
+}
+
 static void step_trap(struct cpu *cpu)
 {
     const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
     bool one = cpu->memory.begun == 1;
 
-    memory_end_step(cpu);
+    memory_step_trapped(cpu);
     memory_record_publish(cpu);
     if (one && record->flags == TRACE_WRITE)
         memory_chunk(cpu, record, cpu->memory.rsi);
