@@ -387,7 +387,8 @@ class Lab:
         with open(console_file, "rb") as console:
             text = console.read().decode("utf-8", "replace")
         ledger = None
-        if ledger_file and os.path.exists(ledger_file):
+        # Empty where the emulator itself has crashed.
+        if ledger_file and os.path.exists(ledger_file) and os.path.getsize(ledger_file):
             with open(ledger_file, encoding="utf-8") as source:
                 ledger = json.load(source)
         return Boot(name, status, text, error_text, ledger, took)
