@@ -4,12 +4,15 @@
 # a row of options that is drawn as the sequences are: compares, and makes what differs small.
 #
 #   tests/e2e/sequences.py SEED COUNT ["ROW"]     compares; ROW as a difference prints it
+#   tests/e2e/sequences.py campaign MINUTES IMAGE ...   which of these differ, and how soon
 #   tests/e2e/sequences.py replay SEED NUMBER KEPT "ROW"   one sequence, event by event
+import concurrent.futures
 import os
 import random
 import re
 import sys
 import tempfile
+import time
 from zlib import crc32
 
 if __name__ == "__main__":
@@ -24,35 +27,43 @@ WORDS = 24       # of one command line, at most
 PARTS = 12       # sequence.h; and bits of `kept`
 SETUP = range(32, 42)
 ALL = (1 << 64) - 1
-MWAIT, USER_CALLS = 1, 2  # enum sequence_variant
-X2 = "x2apic"
+MWAIT, USER_CALLS, BTF = 1, 2, 4  # enum sequence_variant
+X2, SMP = "x2apic", "smp"
+CPUS = 2
+TSC = "tsc_hz 50000000\n"  # several processors' time
+# PEBS, on a stepping for which root mode has to have it switched off by MSR lists.
+PEBS = "pebs 3\ncpuid 1 0 eax 0x8\n"
 LIMIT = 30_000   # millions of instructions, natively
-# A guest may take so many times the instructions of the native run, and so many millions more.
-SLOWER, SETUP_MILLIONS = 12, 400
+# A guest may take so many times the instructions of the native run, without those of its start
+# (firmware's), and so many millions more: what takes longer hangs.
+SLOWER, FIRMWARE, SETUP_MILLIONS = 16, 700, 500
 
 
 class Row:
     """Options that a boot has, and what follows from them for the sequences."""
 
-    def __init__(self, policy, config, x2=False, knobs=None):
-        self.policy, self.config, self.x2, self.knobs = policy, config, x2, knobs
+    def __init__(self, policy, config, x2=False, smp=False):
+        self.policy, self.config, self.x2, self.smp = policy, config, x2, smp
+        self.kind = "smp-sequence" if smp else "sequence"
         options = dict(word.split("=", 1) for word in config.split())
         hidden = options.get("tick", "0") != "0" or options.get("trace") == "flow"
-        self.variant = (0 if hidden else MWAIT) | \
+        self.variant = BTF | (0 if hidden else MWAIT) | \
                        (USER_CALLS if options.get("user_hypercalls") == "1" else 0)
 
     def __str__(self):
-        return " ".join([f"policy={self.policy}", self.config] + ([X2] if self.x2 else [])).strip()
+        words = [f"policy={self.policy}"] + self.config.split()
+        return " ".join(words + ([X2] if self.x2 else []) + ([SMP] if self.smp else []))
 
     @staticmethod
     def parse(text):
         words = text.split()
         policy = next((word[7:] for word in words if word.startswith("policy=")), "msr+nmi")
-        config = " ".join(word for word in words if word != X2 and not word.startswith("policy="))
-        return Row(policy, config, X2 in words)
+        config = " ".join(word for word in words
+                          if word not in (X2, SMP) and not word.startswith("policy="))
+        return Row(policy, config, X2 in words, SMP in words)
 
     @staticmethod
-    def draw(seed):
+    def draw(seed, smp=False):
         """The row of a seed: each option's value at random, the defaults more often."""
         pick = random.Random(seed).choice
         words = []
@@ -74,7 +85,7 @@ class Row:
         option("unblock", "", "", "lazy")
         option("platform_nmi", "", "host")
         option("user_hypercalls", "", "1")
-        return Row(policy, " ".join(words), pick([False, False, True]))
+        return Row(policy, " ".join(words), pick([False, False, True]) and not smp, smp)
 
 
 def boot(lab, name, row, words, native, **keywords):
@@ -85,7 +96,8 @@ def boot(lab, name, row, words, native, **keywords):
         return lab.emulator(name, entry="native" if native else row.policy,
                             config="" if native else row.config, initrd=initrd.name,
                             kernel=path("build", "kernel.bzImage"),
-                            append="tests=" + ",".join(words), panic="report", knobs=row.knobs, **keywords)
+                            append="tests=" + ",".join(words), panic="report",
+                            cpus=CPUS if row.smp else 1, knobs=TSC if row.smp else PEBS, **keywords)
 
 
 def hashes(run):
@@ -94,11 +106,14 @@ def hashes(run):
 
 def shown(run):
     """What a verbose run printed: for each of its words the sequence's line, and its events'."""
-    found = []
+    found, before = [], []
     for line in run.console.splitlines():
-        if line.startswith("sequence: "):
-            found.append((line, []))
-        elif found and re.match(r"sequence-(event|end): ", line):
+        if line.startswith("sequence-trace: "):
+            before = [line]
+        elif line.startswith(("sequence: ", "smp-sequence: ")):
+            found.append((line, before))
+            before = []
+        elif found and re.match(r"(sequence-(event|end|counter)|smp-(action|started)): ", line):
             found[-1][1].append(line)
     return found
 
@@ -115,7 +130,7 @@ class Difference:
     def word(self, kept, first=None):
         first = self.number if first is None else first
         count = self.number - first + 1
-        return f"sequence:verbose:{self.seed}:{first}:{count}:{self.row.variant}:{kept}"
+        return f"{self.row.kind}:verbose:{self.seed}:{first}:{count}:{self.row.variant}:{kept}"
 
     def look(self, lab, keeps, first=None):
         """For each of these `keeps` whether the sequence still differs; the first one's lines."""
@@ -145,7 +160,7 @@ class Difference:
         else:
             self.lines = ["not seen again"]
             return
-        if first != self.number or self.hangs:
+        if first != self.number or self.hangs or self.row.smp:
             return
         bits = list(range(PARTS)) + list(SETUP)
         while bits:
@@ -172,7 +187,8 @@ class Difference:
 
 
 def guest_limit(native):
-    return native.ledger["ticks"] // 1_000_000 * SLOWER // 10 + SETUP_MILLIONS
+    took = native.ledger["ticks"] // 1_000_000
+    return took + max(took - FIRMWARE, 0) * SLOWER + SETUP_MILLIONS
 
 
 def difference_lines(ours, there, run):
@@ -190,8 +206,8 @@ def difference_lines(ours, there, run):
 
 
 def native(lab, seed, count, row):
-    name = f"sequences-native-{seed}-{count}-{row.variant}-{int(row.x2)}"
-    run = boot(lab, name, row, [f"sequence:{seed}:0:{count}:{row.variant}"], True, limit=LIMIT)
+    name = f"{row.kind}-native-{seed}-{count}-{row.variant}-{int(row.x2)}"
+    run = boot(lab, name, row, [f"{row.kind}:{seed}:0:{count}:{row.variant}"], True, limit=LIMIT)
     run.expect_status(STATUS_POWEROFF)
     return run
 
@@ -199,13 +215,15 @@ def native(lab, seed, count, row):
 def find(lab, seed, count, row, efi=None, tag=""):
     """The first Difference of so many sequences; None: all are the same."""
     one = native(lab, seed, count, row)
-    name = f"sequences-guest-{seed}-{count}-{crc32(str(row).encode())}{tag}"
-    two = boot(lab, name, row, [f"sequence:{seed}:0:{count}:{row.variant}"], False, efi=efi,
+    name = f"{row.kind}-guest-{seed}-{count}-{crc32(str(row).encode())}{tag}"
+    two = boot(lab, name, row, [f"{row.kind}:{seed}:0:{count}:{row.variant}"], False, efi=efi,
                limit=guest_limit(one))
     ours, theirs = hashes(one), hashes(two)
     end = next((end for end in sorted(ours) if ours[end] != theirs.get(end)), None)
     if end is None:
         return None
+    if row.smp:
+        return Difference(seed, end - 1, row, efi)
     first = (end - 1) // STEP * STEP
     words = [f"sequence:each:{seed}:{first}:{end - first}:{row.variant}"]
     one = boot(lab, f"{one.name}-{end}", row, words, True, limit=LIMIT)
@@ -215,10 +233,52 @@ def find(lab, seed, count, row, efi=None, tag=""):
     return Difference(seed, number, row, efi)
 
 
+SMP_EVERY = 3  # of so many rows one is for two processors
+ROW_COUNT, SMP_COUNT = 640, 40  # sequences of one row
+
+
+def campaign(lab, images, seeds, end, sound=None, jobs=2):
+    """Row after row on each of these images until it is seen to differ, or the clock says `end`.
+    Gives {image: (seconds, Difference)}. Nothing here knows what is wrong with which image. A row
+    under which the `sound` image differs, too, says nothing of the others."""
+    found, began = {}, time.monotonic()
+
+    def row_of(seed):
+        return Row.draw(seed, smp=seed % SMP_EVERY == 0)
+
+    def look(seed, image):
+        if image in found or time.monotonic() > end:
+            return
+        row = row_of(seed)
+        count = SMP_COUNT if row.smp else ROW_COUNT
+        difference = find(lab, seed, count, row, image, "-" + os.path.basename(image))
+        if difference and image not in found:
+            found[image] = (time.monotonic() - began, difference)
+            print(f"{os.path.basename(image)}: found after {found[image][0]:.0f} s: sequence "
+                  f"{difference.number} of seed {seed} under {row}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for seed in seeds:
+            row = row_of(seed)
+            own = find(lab, seed, SMP_COUNT if row.smp else ROW_COUNT, row, sound, "-sound")
+            if own:
+                print(f"the sound image differs: {own.number} of seed {seed}, {row}", flush=True)
+                continue
+            list(pool.map(lambda image, seed=seed: look(seed, image), images))
+            if len(found) == len(images) or time.monotonic() > end:
+                break
+    return found
+
+
 def main(arguments):
     efi = os.environ.get("EFI")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-sequences.") as keep:
         lab = Lab(keep)
+        if arguments[0] == "campaign":
+            images, minutes = arguments[2:], float(arguments[1])
+            found = campaign(lab, images, range(1, 1000), time.monotonic() + 60 * minutes, efi)
+            print(f"{len(found)} of {len(images)} found")
+            return int(len(found) < len(images))
         if arguments[0] == "replay":
             found = Difference(int(arguments[1]), int(arguments[2]), Row.parse(arguments[4]), efi)
             differs = found.look(lab, [int(arguments[3])])[0]

@@ -2,9 +2,9 @@
  *
  * The fuzzer of sequences: some instructions at a time, under breakpoints, single step, shadows,
  * events and PMIs. They have to give the same natively and under PMUvisor, whatever its options.
- * `sequence:SEED:FIRST:COUNT:VARIANT` prints a hash of each STEP of them, `sequence:each:...` of each
- * one, `sequence:verbose:...` the events of the last STEP. VARIANT: enum sequence_variant. A fifth
- * number tells what is kept of each sequence: see sequence.h.
+ * `sequence:SEED:FIRST:COUNT:VARIANT` prints a hash of each STEP of them, `sequence:each:...` of
+ * each one, `sequence:verbose:...` the events of the last STEP. VARIANT: enum sequence_variant. A
+ * fifth number tells what is kept of each sequence: see sequence.h.
  */
 #include "sequence.h"
 
@@ -123,18 +123,27 @@ static uint64_t run(uint64_t hash, bool whole)
 
 /* ---- a memory trace, where it is offered: another one for each STEP ---- */
 
-static void trace_another(uint64_t seed, uint64_t number)
+static void trace_end(void)
 {
-    uint64_t first, bytes, mode;
+    if (traces)
+        (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+}
+
+/* Gives a hash of what came of it. */
+static uint64_t trace_begin(uint64_t seed, uint64_t number, bool verbose)
+{
+    uint64_t first, bytes, mode, pebs;
     enum sequence_range range;
 
-    if (!traces)
-        return;
-    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     sequence_trace(seed, number, &mode, &range);
     sequence_range(range, &first, &bytes);
-    if (memory_trace(mode, first, bytes, 0) < 0)
+    pebs = sequence_pebs(traces, first, bytes);
+    if (traces && memory_trace(mode, first, bytes, 0) < 0)
         (void)memory_trace(MEMTRACE_WRITES, first, bytes, 0);
+    sequence_take_counter(number / STEP);
+    if (verbose)
+        log_printf("sequence-trace: number=%lu pebs=%lu\n", number, pebs);
+    return hash_word(HASH_BASIS, pebs);
 }
 
 /* ---- what is printed ---- */
@@ -189,13 +198,20 @@ void test_sequence(const struct job *job)
     for (uint64_t i = first; i < end; i++) {
         bool last = each || (i + 1) % STEP == 0 || i + 1 == end, shown = verbose && i + STEP >= end;
         if (i % STEP == 0 || i == first)
-            trace_another(seed, i);
+            hash = hash_word(hash, trace_begin(seed, i, verbose));
         sequence_make(&now, seed, i, variant, kept);
         if (shown)
             print_sequence();
         uint64_t one = run(HASH_BASIS, (i + 1) % (STEP * WHOLE_STEPS) == 0);
         hash = hash_word(hash, one);
         events += sequence_event_count;
+        if ((i + 1) % STEP == 0 || i + 1 == end) {
+            trace_end();
+            uint64_t counter = sequence_give_counter();
+            hash = hash_word(hash, counter);
+            if (verbose)
+                log_printf("sequence-counter: end=%lu state=0x%lx\n", i + 1, counter);
+        }
         if (shown)
             print_events(one);
         if (last) {
@@ -203,8 +219,6 @@ void test_sequence(const struct job *job)
             hash = HASH_BASIS;
         }
     }
-    if (traces)
-        (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     sequence_world_end();
     log_printf("sequences: seed=%lu first=%lu count=%lu events=%lu\n", seed, first, end - first,
                events);

@@ -104,6 +104,12 @@ void sequence_execute(const struct sequence *s);
 void sequence_count(bool on);
 void sequence_pmi_acknowledge(void);
 
+/* ---- beside a memory trace: sequence_lend.c ---- */
+
+void sequence_take_counter(uint64_t random);
+uint64_t sequence_give_counter(void);
+uint64_t sequence_pebs(bool traces, uint64_t first, uint64_t bytes);
+
 /* ---- making one: sequence_make.c, sequence_exit.c, sequence_memory.c ---- */
 
 #define SEQUENCE_STEP 32 /* so many have one trace and one hash */

@@ -34,6 +34,7 @@ static void string_part(struct sequence *s)
     sequence_load(s, RCX, (uint32_t)sequence_below(s, COUNT_MAX));
     sequence_load(s, RAX, (uint32_t)sequence_random(s));
     PUT(s, size | rep | ADDRESS_32, opcode);
+    s->exits = s->exits || rep != 0; /* the emulator counts each iteration that is stepped */
 }
 
 struct form {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Parts of sequences that change what comes when: shadows of MOV SS and STI, RFLAGS, debug
- * registers, branches, returns, changes between code of 64, 32 and 16 bits, and instructions that raise.
+ * registers, branches, returns, changes between code of 64, 32 and 16 bits, and what raises.
  * SDM Vol. 3, "Masking Exceptions and Interrupts When Switching Stacks", "Debug Registers"; Vol. 2,
  * "IRET/IRETD/IRETQ", "JMP".
  */
@@ -12,6 +12,11 @@
 #include "x86.h"
 
 #define DR7_FIXED 0x700u
+
+/* A VM entry wants the single step of TF to be pending in this shadow (SDM Vol. 3, "Checks on Guest
+ * Non-Register State"), and INT n, which would forget it natively, does not: so a load of SS that a
+ * trace steps is followed by another instruction. */
+static void after_stepped(struct sequence *s) { PUT(s, 0, 0x90); }
 
 /* The stack's own selector, by one of the ways that block behind. */
 static void shadow_part(struct sequence *s)
@@ -28,16 +33,19 @@ static void shadow_part(struct sequence *s)
         sequence_load(s, RDI, sequence_hot(s));
         PUT(s, ADDRESS_32 | NARROW, 0x89, 0x1f); /* MOV [RDI], BX */
         PUT(s, ADDRESS_32, 0x8e, 0x17);          /* MOV SS, [RDI] */
+        after_stepped(s);
         break;
     case 2:
         PUT(s, OPERAND_32, 0x53);
         PUT(s, OPERAND_32, 0x17); /* POP SS */
+        after_stepped(s);
         break;
     default:
         PUT(s, OPERAND_32, 0x53);
         PUT(s, OPERAND_32, 0x54);                            /* PUSH ESP */
         PUT(s, ADDRESS_32 | OPERAND_32, 0x83, 0x04, 0x24, 8); /* ADD [ESP], 8 */
         PUT(s, ADDRESS_32 | OPERAND_32, 0x0f, 0xb2, 0x24, 0x24); /* LSS ESP, [ESP] */
+        after_stepped(s);
     }
 }
 
