@@ -155,12 +155,12 @@ def test_other_ways_in(lab, entry, config):
 def test_same_guest(lab):
     """The fuzzer's results are those without a trace. (With a PMU the guest sees the lent counter.)"""
     hashes = []
-    for trace in ("memtrace_ms=10000", "memtrace_ms=0"):
-        boot = kernel.run(lab, f"memory-fuzz-{trace[-1]}-{len(trace)}", Plan(TSC).add(WHOLE[-1]),
-                          limit=LIMIT, config=f"pmu=off memtrace=writes {trace}")
+    for trace, entry in (("10000", "msr+nmi"), ("10000", "msr"), ("0", "msr+nmi")):
+        boot = kernel.run(lab, f"memory-fuzz-{trace}-{entry}", Plan(TSC).add(WHOLE[-1]), limit=LIMIT,
+                          entry=entry, config=f"pmu=off memtrace=writes memtrace_ms={trace}")
         expect_ok(boot, WHOLE[-1:])
         hashes.append([row["hash"] for row in boot.lines("fuzz-hash")])
-    assert hashes[0] == hashes[1] != [], hashes
+    assert hashes[0] == hashes[1] == hashes[2] != [], hashes
     return f"{hashes[0]}"
 
 
