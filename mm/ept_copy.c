@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Copies of the guest's EPT: with fewer rights, or as root mode's own tables, so that it reaches what
- * the guest may write. Writes table pages only, which the caller has set aside. The map that is copied
- * is not changed. SDM Vol. 3, "The Extended Page Table Mechanism (EPT)".
+ * Copies of the guest's EPT: with fewer rights, or as root mode's own tables, so that it reaches
+ * what the guest may write. Writes table pages only, which the caller has set aside. The map that
+ * is copied is not changed. SDM Vol. 3, "The Extended Page Table Mechanism (EPT)".
  */
 #include <stddef.h>
 

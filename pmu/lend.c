@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * IA32_FIXED_CTR0 lent by the guest, to count the instructions that it retires: nothing counts in
- * root mode. The guest can see that it counts. What it writes to the counter while it is lent shows,
- * because the loan counts from where no count and no period of a guest's is. SDM Vol. 3, "Architectural Performance Monitoring
- * Version 2".
+ * root mode. The guest can see that it counts. What it writes to the counter while it is lent
+ * shows, because the loan counts from where no count and no period of a guest's is. SDM Vol. 3,
+ * "Architectural Performance Monitoring Version 2".
  */
 #include "pmu/pmu.h"
 

@@ -35,8 +35,8 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
 
 /* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"), but on
  * hybrid processors those that all cores have: P-cores take more bits, and bit 48 (Linux,
- * arch/x86/events/intel/core.c). So each bit is tried. Counters that firmware has left on are frozen
- * meanwhile. Before version 4 nothing freezes them, and no processor is hybrid. */
+ * arch/x86/events/intel/core.c). So each bit is tried. Counters that firmware has left on are
+ * frozen meanwhile. Before version 4 nothing freezes them, and no processor is hybrid. */
 static uint64_t global_ctrl_bits(const struct cpu_pmu *pmu)
 {
     struct pmu_facts facts = pmu_facts();
@@ -137,10 +137,11 @@ static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
     return true;
 }
 
-/* Architectural PEBS writes its records to this buffer by physical addresses, past the EPT where VMX
- * does not translate them (SDM Vol. 3, "Translation of Guest-Physical Addresses Used by Architectural
- * PEBS"): the guest must be able to write each page of it. The low bits are the number of pages, as a
- * power of two (Linux, arch/x86/events/intel/ds.c); the processor refuses those that are reserved. */
+/* Architectural PEBS writes its records to this buffer by physical addresses, past the EPT where
+ * VMX does not translate them (SDM Vol. 3, "Translation of Guest-Physical Addresses Used by
+ * Architectural PEBS"): the guest must be able to write each page of it. The low bits are the
+ * number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c); the processor refuses
+ * those that are reserved. */
 static bool pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 {
     uint64_t size = value & (PAGE_SIZE - 1), at = value - size, bytes;

@@ -132,8 +132,8 @@ void trace_flow_controls(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Exceptions keep their stacks: each gate looks which of the two it is. Where there is no machine-check
- * architecture to ask, #MC stays what it is. */
+/* Exceptions keep their stacks: each gate looks which of the two it is. Where there is no
+ * machine-check architecture to ask, #MC stays what it is. */
 #define GATE_IST BITS(34, 32)
 bool trace_flow_gates(void)
 {

@@ -52,8 +52,8 @@ void trace_flow_controls(bool on);
 bool trace_flow_gates(void);
 
 /* interrupt.asm: lets the local APIC deliver the interrupt that is first in its order, to root
- * mode. Gives the interruption information that injects it; 0: there is none. Interrupts are off before and after. Nothing executes
- * IRET. */
+ * mode. Gives the interruption information that injects it; 0: there is none. Interrupts are off
+ * before and after. Nothing executes IRET. */
 uint32_t trace_take_interrupt(void);
 #define TRACE_GATE_BYTES 8
 extern const char trace_gates[]; /* one for each vector */

@@ -54,8 +54,8 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
     m->mode = mode;
     m->ends = ends;
-    /* Of an instruction that reads and writes a processor may say that it writes alone, so reads has
-     * both, and the reader leaves out what does not read. */
+    /* Of an instruction that reads and writes a processor may say that it writes alone, so reads
+     * has both, and the reader leaves out what does not read. */
     m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
     int64_t result = memory_map_use(cpu);
     if (result != 0) {
@@ -178,8 +178,8 @@ static void memory_init(struct cpu *cpu)
     exit_init(cpu);
 }
 
-/* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the event
- * is delivered once more. */
+/* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the
+ * event is delivered once more. */
 static void timed_violation(struct cpu *cpu)
 {
     if (rdtsc() < cpu->memory.ends) {

@@ -20,8 +20,8 @@
 
 /* ---- memory.c ---- */
 
-/* On the processor itself, with its ring: HYPERCALL_MEMTRACE, and memtrace_ms=. What lacks for it is
- * a line of the log, and the guest goes on without. */
+/* On the processor itself, with its ring: HYPERCALL_MEMTRACE, and memtrace_ms=. What lacks for it
+ * is a line of the log, and the guest goes on without. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 
 /* ---- memory_map.c ---- */
@@ -79,7 +79,8 @@ void memory_exit_setup(struct cpu *cpu);
 
 /* ---- memory_step.c ---- */
 
-/* The closed map for the guest; where the range is one process's and CR3 another's, the open one. */
+/* The closed map for the guest; where the range is one process's and CR3 another's, the open
+ * one. */
 void memory_close(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;
 extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
@@ -87,7 +88,8 @@ void memory_step_setup(void); /* once or more */
 /* A step under this map, whose exits these handle; and its end, with the closed map again. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
-/* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or a SIPI wants, too. */
+/* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or a SIPI wants,
+ * too. */
 void memory_step_trapped(struct cpu *cpu);
 /* Where an IRET had unblocked NMIs and is executed anew, they are blocked until then. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
@@ -96,15 +98,15 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
 }
 
-/* memory_event.c: an event whose delivery violated the closed map is delivered again, under the open
- * one, and its frame recorded. */
+/* memory_event.c: an event whose delivery violated the closed map is delivered again, under the
+ * open one, and its frame recorded. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
 void memory_event_setup(void); /* once or more */
-/* memory_walk.c: a page walk's own access to the guest's memory: it can be begun anew. False: it would
- * do the same again. */
+/* memory_walk.c: a page walk's own access to the guest's memory: it can be begun anew. False: it
+ * would do the same again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
-/* memory_chunk.c: where what was `stepped` is an iteration of a REP, does those that follow in the same
- * page at once. `rsi` is what RSI was before it. */
+/* memory_chunk.c: where what was `stepped` is an iteration of a REP, does those that follow in the
+ * same page at once. `rsi` is what RSI was before it. */
 void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
 
 /* entry.asm: HOST_RIP, without and with mitigations. */

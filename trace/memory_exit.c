@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The exits of a write and of its step, as nearly all of them are: two at a traced write, so this is
- * where each instruction counts. Nothing is called, so there are no registers to keep, and VMREAD and
- * VMWRITE are not checked: the fields have been accessed before. What is in any way else is left, with
- * nothing done, to the functions of memory_step.c, which do the same and the rest of it.
+ * The exits of a write and of its step, as nearly all of them are: two at a traced write, so this
+ * is where each instruction counts. Nothing is called, so there are no registers to keep, and
+ * VMREAD and VMWRITE are not checked: the fields have been accessed before. What is in any way else
+ * is left, with nothing done, to the functions of memory_step.c, which do the same and the rest of
+ * it.
  */
 #include "trace/memory_record.h"
 
@@ -26,9 +27,9 @@ static inline void set_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* A write, and nothing about it that memory_step.c has to see to. That it violates the closed map, and
- * may read and execute there, says that the page is memory, and in the range. What is written to the record before
- * that is known is written to a place that is nobody's yet. */
+/* A write, and nothing about it that memory_step.c has to see to. That it violates the closed map,
+ * and may read and execute there, says that the page is memory, and in the range. What is written
+ * to the record before that is known is written to a place that is nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
     const struct cpu_memory *m = &cpu->memory;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a record of a memory access needs, where that is not at hand: translations by the guest's own
- * tables, the code, and the header of an XSAVE area.
+ * What a record of a memory access needs, where that is not at hand: translations by the guest's
+ * own tables, the code, and the header of an XSAVE area.
  */
 #include "trace/memory_record.h"
 
@@ -61,8 +61,8 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
     return !tables.met ? ENTRY_OF_ANOTHER : mapped && tables.last == address ? ENTRY_LAST : ENTRY_ON_WAY;
 }
 
-/* SDM Vol. 3, "Determination of Access Rights". What a walk would set, and protection keys, are left to
- * the processor. */
+/* SDM Vol. 3, "Determination of Access Rights". What a walk would set, and protection keys, are
+ * left to the processor. */
 const void *memory_readable(struct cpu *cpu, uint64_t linear)
 {
     struct tables tables = {0};
@@ -112,8 +112,9 @@ unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uin
     return count;
 }
 
-/* What the area's header says behind the instruction. XSAVEC may begin behind the area's first bytes,
- * but within the first 64, to which an area is aligned. SDM Vol. 1, "XSAVE Area", "XSAVE Header". */
+/* What the area's header says behind the instruction. XSAVEC may begin behind the area's first
+ * bytes, but within the first 64, to which an area is aligned. SDM Vol. 1, "XSAVE Area", "XSAVE
+ * Header". */
 #define XSAVE_ALIGNMENT 64
 #define XSTATE_BV 512
 #define XCOMP_BV 520

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The record of a memory access: begun at the violation, finished where the instruction has retired
- * and memory has the new value. Until then no reader sees it, and it may be dropped. What each record
- * takes is here, to be inlined; the rest is in memory_record.c.
+ * and memory has the new value. Until then no reader sees it, and it may be dropped. What each
+ * record takes is here, to be inlined; the rest is in memory_record.c.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
 
-/* The memory that the guest reads at this address, by its tables and with its rights as they are now, to
- * the page's end. NULL: it may not, or that is for the processor to say. */
+/* The memory that the guest reads at this address, by its tables and with its rights as they are
+ * now, to the page's end. NULL: it may not, or that is for the processor to say. */
 const void *memory_readable(struct cpu *cpu, uint64_t linear);
 /* Looks for the page of code. False: it is not mapped, or not the guest's memory. */
 bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);

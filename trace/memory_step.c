@@ -9,14 +9,13 @@
  * is back, and the instruction violates it again when it is tried again. An INIT may come behind
  * it: RIP tells.
  *
- * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way, for
- * a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the length
- * of a step: they end it, and come after the exit, under the closed map. What does not write is
- * stepped so in any case: it may be a load of SS, whose own blocking would be lost behind a MOV SS
- * ("only the first" is certain to block). And so is a single step of the guest's own, which is pending
- * with what else waits, as the processor has it.
- * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
- * "Checks on Guest Non-Register State".
+ * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way,
+ * for a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the
+ * length of a step: they end it, and come after the exit, under the closed map. What does not write
+ * is stepped so in any case: it may be a load of SS, whose own blocking would be lost behind a MOV
+ * SS ("only the first" is certain to block). And so is a single step of the guest's own, which is
+ * pending with what else waits, as the processor has it. SDM Vol. 3, "Monitor Trap Flag"; "Masking
+ * Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
 #include "trace/level.h"
 #include "trace/memory_record.h"
@@ -48,9 +47,9 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-/* What can come at the next instruction exits; what is blocked would exit all the same, and for ever.
- * Where NMIs are trapped they exit anyhow. With virtual NMIs an IRET unblocks as without. SDM Vol. 3,
- * "Interruptibility State"; "Event Blocking". */
+/* What can come at the next instruction exits; what is blocked would exit all the same, and for
+ * ever. Where NMIs are trapped they exit anyhow. With virtual NMIs an IRET unblocks as without. SDM
+ * Vol. 3, "Interruptibility State"; "Event Blocking". */
 static void events_exit(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -118,8 +117,8 @@ static void step_other(struct cpu *cpu)
     cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
 }
 
-/* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c does
- * with one that root mode took. */
+/* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c
+ * does with one that root mode took. */
 
 static void step_nmi(struct cpu *cpu)
 {

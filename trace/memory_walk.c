@@ -12,8 +12,8 @@
 
 #include "mm/paging.h"
 
-/* Whether this processor was here just before, for the same entry, which had A then. Between the two may
- * be the violation of what the instruction reads, which is done anew, too. */
+/* Whether this processor was here just before, for the same entry, which had A then. Between the
+ * two may be the violation of what the instruction reads, which is done anew, too. */
 static bool comes_back(struct cpu *cpu, uint64_t address)
 {
     struct cpu_memory *m = &cpu->memory;

@@ -35,15 +35,16 @@ static inline void skip_instruction(const struct cpu *cpu)
     skip_bytes(cpu, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
 }
 
-/* The guest executes the instruction that exited once more, in the shadow of STI or MOV SS that it had.
- * SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction itself causes
- * saves RF as 0, and its breakpoint, which came before the exit, would come again; "Checks on Guest
- * Non-Register State": in a shadow a single step has to be pending. */
+/* The guest executes the instruction that exited once more, in the shadow of STI or MOV SS that it
+ * had. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction
+ * itself causes saves RF as 0, and its breakpoint, which came before the exit, would come again;
+ * "Checks on Guest Non-Register State": in a shadow a single step has to be pending. */
 void execute_again(void);
 
-/* Data breakpoints (or I/O breakpoints, where CR4.DE allows them) on what an instruction has accessed
- * that root mode completes: they trap behind it. `kinds`: a bit for each value of DR7's R/W fields.
- * SDM Vol. 3, "Debug Registers"; "Pending Debug Exceptions" in "Guest Non-Register State". */
+/* Data breakpoints (or I/O breakpoints, where CR4.DE allows them) on what an instruction has
+ * accessed that root mode completes: they trap behind it. `kinds`: a bit for each value of DR7's
+ * R/W fields. SDM Vol. 3, "Debug Registers"; "Pending Debug Exceptions" in "Guest Non-Register
+ * State". */
 #define BREAKPOINTS_WRITE (BIT(1) | BIT(3))
 #define BREAKPOINTS_READ BIT(3)
 #define BREAKPOINTS_PORT BIT(2)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the end of an instruction that is skipped changes besides RIP, where it changes anything; and
- * what one begins with that is executed again.
- * SDM Vol. 3, "Guest Non-Register State".
+ * What the end of an instruction that is skipped changes besides RIP, where it changes anything;
+ * and what one begins with that is executed again. SDM Vol. 3, "Guest Non-Register State".
  */
 #include "vmx/inject.h"
 

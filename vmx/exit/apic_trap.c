@@ -9,13 +9,13 @@
  * shadow. Touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3,
  * "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
- * Root NMIs: the handler may send an NMI by the ICR between any two instructions here (apic/apic.c). It
- * waits until the ICR is idle, and puts the high half back. So it may come between the guest's own
- * write of the high and of the low half, which are two exits, and between the read and the write of
- * an instruction that does both: each of them is one 32-bit access of its own, nothing is kept in
- * between but the value that was read, and the guest's destination is in place when its command is
- * written. The low half then reads as the last command that was sent, which no guest can rely on.
- * In x2APIC mode the ICR is one MSR, written by one instruction.
+ * Root NMIs: the handler may send an NMI by the ICR between any two instructions here
+ * (apic/apic.c). It waits until the ICR is idle, and puts the high half back. So it may come
+ * between the guest's own write of the high and of the low half, which are two exits, and between
+ * the read and the write of an instruction that does both: each of them is one 32-bit access of its
+ * own, nothing is kept in between but the value that was read, and the guest's destination is in
+ * place when its command is written. The low half then reads as the last command that was sent,
+ * which no guest can rely on. In x2APIC mode the ICR is one MSR, written by one instruction.
  */
 #include "vmx/exit/apic_trap.h"
 
@@ -29,11 +29,11 @@
 
 /* ---- guest code: linear address to guest-physical by the guest's page tables, then through
  * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
- * not map for the guest as memory is not read for it either: the hypervisor's own, devices, to which the
- * tables may point by now, and every address that the processor does not have. A window keeps its page until another page
- * needs it, so a guest that comes back to the same code costs no INVLPG; only which memory it shows
- * is remembered, never what was in it, and the EPT does not change after the start. SDM Vol. 3,
- * "Paging"; "Guest Register State". ---- */
+ * not map for the guest as memory is not read for it either: the hypervisor's own, devices, to
+ * which the tables may point by now, and every address that the processor does not have. A window
+ * keeps its page until another page needs it, so a guest that comes back to the same code costs no
+ * INVLPG; only which memory it shows is remembered, never what was in it, and the EPT does not
+ * change after the start. SDM Vol. 3, "Paging"; "Guest Register State". ---- */
 
 /* The byte at a guest-physical address, seen through a window; NULL: not the guest's. The EPT is an
  * identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */

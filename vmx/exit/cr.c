@@ -27,9 +27,9 @@ static void exit_first_cpuid(struct cpu *cpu)
     exit_cpuid(cpu);
 }
 
-/* What CPUID hides is refused before anything changes. The rest the guest executes again with the tracked
- * bits its own: the processor does all of the MOV, or refuses all of it. The monitor trap comes next; where
- * VMX has none, the next CPUID sees to it. */
+/* What CPUID hides is refused before anything changes. The rest the guest executes again with the
+ * tracked bits its own: the processor does all of the MOV, or refuses all of it. The monitor trap
+ * comes next; where VMX has none, the next CPUID sees to it. */
 static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
 {
     if (value & cpu->cr4_refused) {
@@ -43,8 +43,8 @@ static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
     execute_again();
 }
 
-/* CR0.NE stays 1 in VMX operation; the guest sees what it wrote. With the shadow changed the MOV that
- * is executed again does not exit, and the processor does, or refuses, the rest of it. */
+/* CR0.NE stays 1 in VMX operation; the guest sees what it wrote. With the shadow changed the MOV
+ * that is executed again does not exit, and the processor does, or refuses, the rest of it. */
 static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
 {
     cpu->cr0_asked = value;
@@ -54,9 +54,9 @@ static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
     execute_again();
 }
 
-/* Behind the guest's next instruction, or the delivery of what came in its place, and before all else but
- * an INIT. A MOV to CR0 or CR4 has been done by then, or nothing of it has. SDM Vol. 3, "Monitor Trap
- * Flag". */
+/* Behind the guest's next instruction, or the delivery of what came in its place, and before all
+ * else but an INIT. A MOV to CR0 or CR4 has been done by then, or nothing of it has. SDM Vol. 3,
+ * "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);

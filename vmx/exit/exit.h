@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The exit handlers. Each gets the processor's struct, which has the guest's registers: all of them,
- * or by some ways in only those that calls change. It leaves the VMCS ready for the next entry.
+ * The exit handlers. Each gets the processor's struct, which has the guest's registers: all of
+ * them, or by some ways in only those that calls change. It leaves the VMCS ready for the next
+ * entry.
  */
 #pragma once
 
@@ -20,36 +21,38 @@ exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
 exit_function exit_task_switch;                   /* exit.c */
 exit_function exit_unexpected;                    /* exit.c: a reason without a handler; ends it all */
 
-/* all_gprs.asm: the same for ways in that may leave RBP and R12 to R15 in the processor, where calls
- * keep them: they go to cpu->gpr, and come back. vmx_exit() and trace_exit() jump there; who calls a
- * handler, and may have put its own values in these registers, has saved the guest's before. */
+/* all_gprs.asm: the same for ways in that may leave RBP and R12 to R15 in the processor, where
+ * calls keep them: they go to cpu->gpr, and come back. vmx_exit() and trace_exit() jump there; who
+ * calls a handler, and may have put its own values in these registers, has saved the guest's
+ * before. */
 exit_function exit_triple_fault_with_all_gprs, exit_init_with_all_gprs, exit_sipi_with_all_gprs;
 exit_function exit_cr_access_with_all_gprs, exit_ept_violation_with_all_gprs;
 exit_function exit_task_switch_with_all_gprs, exit_unexpected_with_all_gprs;
-/* refuse_access.c: #GP, or what becomes of it where an event was being delivered. Gives its name. */
+/* refuse_access.c: #GP, or what becomes of it where an event was being delivered. Gives its
+ * name. */
 const char *inject_refusal(struct cpu *cpu);
 
 /* deliver.c. The event whose delivery an exit broke off, by its IDT-vectoring information: the next
  * entry delivers it. */
 void deliver_again(struct cpu *cpu, uint32_t vectoring);
-/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came in
- * the delivery of another. */
+/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
+ * in the delivery of another. */
 void deliver_exception(struct cpu *cpu);
 static inline uint32_t interruption_type(uint32_t information)
 {
     return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
 }
 
-/* Copies the table of handlers to the processor, without holes. `kept`: the way in jumps to handlers
- * with RBP and R12 to R15 as the guest has them, see all_gprs.asm. */
+/* Copies the table of handlers to the processor, without holes. `kept`: the way in jumps to
+ * handlers with RBP and R12 to R15 as the guest has them, see all_gprs.asm. */
 void exit_setup(struct cpu *cpu, bool kept);
 /* Whether the way in that options ask for does so: not that of stats=cycles, which comes back. */
 static inline bool exit_keeps_gprs(const struct cpu *cpu)
 {
     return !cpu->boot->options.stats_cycles;
 }
-/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping, count, and the
- * handler, to which the compiler jumps, because nothing comes behind it. */
+/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping, count, and
+ * the handler, to which the compiler jumps, because nothing comes behind it. */
 void vmx_exit(struct cpu *cpu);
 /* Of it: what comes behind the bookkeeping; and of that, what no other exit is to pay for. */
 void exit_past_the_table(struct cpu *cpu);
@@ -93,8 +96,8 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 /* Bits that stay 0 for the guest, because CPUID hides the feature on every processor; with CR4.CET,
  * where CPUID hides CET, they are cpu->cr4_refused. */
 #define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
-/* Bits that CPUID reports back: an exit when they change spares a VMREAD at every CPUID. Between such an
- * exit and the monitor trap after it they are the guest's own. */
+/* Bits that CPUID reports back: an exit when they change spares a VMREAD at every CPUID. Between
+ * such an exit and the monitor trap after it they are the guest's own. */
 #define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
 
 /* cpuid.c: makes CPUID show the bits of the guest's CR4, and MOVs that change them exit again. */

@@ -129,8 +129,9 @@ void exit_init(struct cpu *cpu)
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);
     }
-    /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits before the first
-     * instruction after the SIPI that came after it, and is of no more use. A later one is. */
+    /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits before
+     * the first instruction after the SIPI that came after it, and is of no more use. A later one
+     * is. */
     if (cpu->sipi_taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
     /* Natively an INIT forgets a pending NMI: here it arrives, and is nobody's. */

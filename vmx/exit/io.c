@@ -102,9 +102,9 @@ void exit_io(struct cpu *cpu)
         refuse_io(cpu, "string I/O on port", port);
         return;
     }
-    /* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are not.
-     * Linux reads the port for an NMI that nobody claimed: the moment to see whose it was. `hosts` is 1
-     * where that port's byte is in what is accessed; 0: it is not. */
+    /* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are
+     * not. Linux reads the port for an NMI that nobody claimed: the moment to see whose it was.
+     * `hosts` is 1 where that port's byte is in what is accessed; 0: it is not. */
     unsigned at = NMI_STATUS_PORT - (unsigned)port;
     uint32_t hosts = cpu->boot->options.platform_nmi_host && at < bytes ? 1u << 8 * at : 0;
     if (qualification & IO_IN) {
