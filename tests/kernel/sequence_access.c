@@ -12,6 +12,7 @@
 #define ENTRY(page) ((SEQUENCE_DATA / PAGE + (page)) % TABLE_ENTRIES * 8)
 #define USER_ENTRIES ((SEQUENCE_DATA_USER - SEQUENCE_DATA) / PAGE * 8)
 #define COUNT_MAX 24
+#define PIECE_MAX 8u
 
 static void aim(struct sequence *s)
 {
@@ -29,8 +30,13 @@ static void string_part(struct sequence *s)
     unsigned size = flags[sequence_below(s, sizeof(flags) / sizeof(flags[0]))];
     unsigned rep = sequence_chance(s, 75) ? REP : sequence_chance(s, 30) ? REPNE : 0;
 
-    sequence_load(s, RDI, sequence_hot(s));
-    sequence_load(s, RSI, sequence_hot(s));
+    uint32_t to = sequence_hot(s), from = sequence_hot(s);
+
+    /* The emulator copies bytes, which is wrong where a piece overlaps itself. */
+    if (to - from < PIECE_MAX)
+        from = to - PIECE_MAX;
+    sequence_load(s, RDI, to);
+    sequence_load(s, RSI, from);
     sequence_load(s, RCX, (uint32_t)sequence_below(s, COUNT_MAX));
     sequence_load(s, RAX, (uint32_t)sequence_random(s));
     PUT(s, size | rep | ADDRESS_32, opcode);
