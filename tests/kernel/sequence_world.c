@@ -227,6 +227,8 @@ static bool handle(struct trap_frame *f)
     bool ours = !(f->rip & KERNEL_BIT) || f->cs & 3;
     unsigned at = place(f);
 
+    if (f->vector == VECTOR_NMI)
+        f->rflags &= ~(uint64_t)RFLAGS_RF; /* the emulator sets it in what an NMI's exit saves */
     if (n < SEQUENCE_EVENTS)
         sequence_events[n] = (struct sequence_event){
             f->vector, f->error_code, f->rip, f->cs | f->ss << 16,
