@@ -25,7 +25,8 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c tests/model/stay.c)
+files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
+    tests/model/stay.c)
 
 object() { # SOURCE OUT
     "$cc" "${flags[@]}" "${hooked[@]}" -c -o "$2" "$1"
@@ -197,7 +198,7 @@ changed 'an NMI exit does not look for a merged PMI' exit_why '-DTRAPPED' $f \
 changed 'an NMI is injected into a guest that blocks' bit3 '-DTRAPPED -DNO_HOST' $f \
     's/if (cpu->blocking & (BLOCKING_BY_NMI.*/if (false) {/'
 changed 'a virtual NMI is not noted' exit_why '-DTRAPPED -DNO_HOST' $f 's/cpu->nmi.due = true;.*/;/'
-changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f 's/set_window(true);//'
+changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f 's/vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, true);//'
 changed 'a window leaves the NMI due' window '-DTRAPPED -DNO_HOST' $f \
     '/^void exit_nmi_window/,/^}/s/cpu->nmi.due = false;//'
 changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \

@@ -237,6 +237,9 @@ void model_vmwrite(uint32_t field, uint64_t value)
     }
 }
 
+/* Of a capability: each control may be 0, and may be 1. */
+uint64_t model_rdmsr(UNUSED uint32_t msr) { return 0xffffffffull << 32; }
+
 struct cpu *model_cpu(void) { return &the_cpu; }
 uint8_t model_in(uint16_t port) { return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0; }
 
@@ -282,8 +285,6 @@ void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_r
     abort();
 }
 void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
-/* Of the fields that are read in what is left out here. */
-void vmcs_access_failed(UNUSED uint32_t encoding, UNUSED bool write) { abort(); }
 
 void model_start(bool passthrough, bool lazy, bool platform)
 {
