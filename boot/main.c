@@ -202,7 +202,7 @@ static void collect_facts(struct boot_info *bi)
 
 /* ---- memory ---- */
 
-/* Without a trampoline the other processors stay off (vmx/start/bring_up.c says so). */
+/* Without a trampoline the other processors are not started (vmx/start/bring_up.c says so). */
 static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
                             struct refusal *r)
 {

@@ -114,8 +114,8 @@ enum option_kind {
            "that the tick has no bound there.")                                                    \
     OPTION(processors, NUMBER, processors, 0, "a number up to 512, 0 for all",                     \
            VALUES(NAME(NULL, PROCESSORS_MAX)),                                                     \
-           "How many processors the guest has at most, the first of the MADT. The others stay "    \
-           "off and are hidden. 0: all.")                                                          \
+           "How many processors the guest has at most, the first of the MADT. The others are "     \
+           "hidden, and wait in VMX root operation. 0: all.")                                      \
     OPTION(vtd, CHOICE, vtd, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off leaves VT-d alone: DMA is not contained then, and the guest has the units.")       \
     OPTION(user_hypercalls, CHOICE, user_hypercalls, false, "0 or 1",                              \

@@ -95,7 +95,7 @@ def test_lost_processors(lab):
     runs on the two others."""
     boot = lab.emulator("processors-lost", jobs="cpuinfo", cpus=5, knobs=TSC, config="processors=2",
                         efi=path("build", "mutants", "lost_processors.efi"))
-    expect_processors(boot, 2, 5, ", as processors= says; the others stay off")
+    expect_processors(boot, 2, 5, ", as processors= says; the others are hidden")
     for said in ("pmuvisor: processor 1 was lost during its start; it is hidden from the guest",
                  "pmuvisor: processor 2, being started: fault in root mode: exception 6, error code 0x0, at RIP 0x",
                  "pmuvisor: processor 2 was lost during its start; it is hidden from the guest"):
@@ -108,7 +108,7 @@ def test_one_processor(lab):
     """processors=1: what a safe start has, beside vtd=off and tick=0."""
     boot = lab.emulator("processors-one", jobs="cpuinfo", cpus=4, knobs=TSC,
                         config="processors=1 vtd=off")
-    expect_processors(boot, 1, 4, ", as processors= says; the others stay off")
+    expect_processors(boot, 1, 4, ", as processors= says; the others are hidden")
     assert "pmuvisor: DMA is not contained: vtd=off" in boot.console
     assert ran_guest(boot) == [0], ran_guest(boot)
 
@@ -142,7 +142,7 @@ def test_odd_tables(lab):
     assert "warning: ACPI table APIC: its checksum is wrong" in boot.console, boot.last_line()
     assert boot.console.count("its checksum is wrong") == 1
     assert boot.console.count("did not start; it is hidden") == ABSENT
-    expect_processors(boot, 2, 2 + ABSENT, ", as processors= says; the others stay off")
+    expect_processors(boot, 2, 2 + ABSENT, ", as processors= says; the others are hidden")
     assert ran_guest(boot) == [0, 1], ran_guest(boot)
 
 

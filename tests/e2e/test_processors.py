@@ -4,12 +4,15 @@
 import re
 import tempfile
 
+import kernel
+from kernel import Plan, expect_ok
 from machine import STATUS_RESET, STATUS_TEXT, path
 
 TSC = "tsc_hz 50000000\n"
 CPUS = 4
 STOPPED = "---- stopped ----"
 FAULTY = 1
+HIDDEN = ["smp-hidden:0", "smp-x2apic", "smp-hidden:0"]
 FAULT_REPORT = 3  # tests/hooks/hooks.c, enum fault_kind
 
 
@@ -25,6 +28,18 @@ def test_missing_is_hidden(lab):
         boot.last_line()
     assert "2 of 3 processors are under VMX" in boot.console
     assert boot.lines("cpuinfo")[0]["cpus"] == "2", boot.lines("cpuinfo")[0]
+
+
+def test_hidden_start(lab):
+    """With processors=1 the guest sends INIT, SIPIs and NMIs to the processor that it does not
+    see, in both modes of the APIC: natively its code runs, here it does not."""
+    for entry, words in (("native", ["smp-hidden:1"]), ("msr+nmi", HIDDEN)):
+        boot = kernel.run(lab, f"processors-hidden-{entry}", Plan("tsc_hz 500000000").add(*words),
+                          cpus=2, entry=entry, config="processors=1")
+        expect_ok(boot, words)
+        ran = sum(int(row["ran"]) for row in boot.lines("hidden"))
+        assert ran == (3 if entry == "native" else 0), f"{entry}: ran {ran} times"
+    assert not boot.ledger["processors"][1]["exits"], boot.ledger["processors"][1]["exits"]
 
 
 def fault(lab, name, folder):

@@ -30,6 +30,7 @@
 #define PATTERN_ADDRESS 0xffff800012345000ULL
 #define FCW_DOUBLE 0x027f /* not what FINIT gives */
 #define LINGER 2000
+#define MARK 0x800 /* in the page of the start code */
 
 static const uint16_t apic_offsets[] = {
     APIC_ID, 0x030, APIC_TPR, 0x0d0, APIC_SVR, 0x100, 0x200, 0x280, APIC_LVT_TIMER, 0x330,
@@ -342,4 +343,29 @@ void test_smp_sipi(const struct job *job)
         wrong += !smp_restart(p, smp_page(0));
     }
     tap_result(wrong == 0, job->name, NULL);
+}
+
+/* `smp-hidden:RUNS`: INIT, SIPIs and an NMI to all others, whom the MADT need not list. Their code,
+ * in 16-bit mode, sets a mark in its page and halts for good. RUNS is 1 where it must run. */
+void test_smp_hidden(const struct job *job)
+{
+    static const uint8_t code[] = {
+        0x2e, 0xc6, 0x06, MARK & 0xff, MARK >> 8, 1, /* mov byte [cs:MARK], 1 */
+        0xfa, 0xf4, 0xeb, 0xfc};                     /* again: cli; hlt; jmp again */
+    uint64_t page = smp_page(1), ran = 0;
+    volatile uint8_t *mark = (volatile uint8_t *)(page + MARK);
+
+    memcpy((void *)page, code, sizeof(code));
+    for (unsigned round = 0; round < 3; round++) {
+        *mark = 0;
+        smp_start_broadcast(page, 2);
+        smp_delay(LINGER);
+        ran += *mark;
+        if (!*mark) { /* there is no IDT for that code */
+            apic_send_others(ICR_NMI | ICR_ASSERT);
+            smp_delay(LINGER);
+        }
+    }
+    log_printf("hidden: ran=%lu\n", ran);
+    tap_result((ran != 0) == (job->number[0] != 0), job->name, NULL);
 }

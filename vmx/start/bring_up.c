@@ -54,12 +54,12 @@ static _Noreturn void started(struct start *s)
     bool fits = processor_check(s) && fits_first(s, first_start);
 
     s->arrived = true;
-    if (!fits) {
-        /* In VMX operation, where it can be, no INIT of the guest's reaches it. */
-        if (s->capability.basic != 0)
-            (void)processor_vmxon(s);
+    if (!fits || processors.count == s->cpu->boot->settings.processors) {
+        /* VMX root operation blocks INIT: the guest's does not reach it (SDM, "Restrictions"). */
+        if (s->capability.basic != 0 && !processor_vmxon(s))
+            refuse(&s->refusal, REFUSE_UNSUPPORTED, "VMXON failed");
         (void)settle(s, REFUSED);
-        processor_end(s->cpu, 0, true);
+        halt_forever(); /* but for NMIs, of which the end's leads to processor_end() */
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
@@ -98,7 +98,7 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
                    "which leaves the hypervisor if it starts it\n", apic_id);
     } else if (s->state == READY)
         processors_add(s->cpu);
-    else
+    else if (s->refusal.line[0] != '\0')
         log_printf("pmuvisor: processor %u cannot be used and is hidden from the guest: %s\n",
                    apic_id, s->refusal.line);
 }
@@ -107,15 +107,14 @@ void processors_start(const struct boot_info *bi, const struct start *first)
 {
     uint64_t root = first->cpu->host_cr3;
     uint32_t known = bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
-    uint32_t most = bi->settings.processors;
 
     first_start = first;
     apic_base_page = apic_page().base;
     processors_add(first->cpu);
-    if (bi->trampoline.size != 0 && most > 1) {
+    if (bi->trampoline.size != 0) {
         if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
             needed(NULL);
-        for (uint32_t i = 0; i < known && processors.count < most; i++)
+        for (uint32_t i = 0; i < known; i++)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
                 start_one(bi, bi->acpi.apic_id[i]);
         host_paging_unmap(root, bi->trampoline.base);
@@ -124,9 +123,9 @@ void processors_start(const struct boot_info *bi, const struct start *first)
     if (bi->acpi.processors > 1)
         log_printf("pmuvisor: %u of %u processors are under VMX%s\n", processors.count,
                    bi->acpi.processors,
-                   processors.count == most ? most < known ? ", as processors= says; the others stay "
-                                                             "off" : ""
-                   : bi->trampoline.size == 0 ? ": no free page below 640 KiB to start others" : "");
+                   bi->trampoline.size == 0 ? ": no free page below 640 KiB to start others"
+                   : processors.count == bi->settings.processors && processors.count < known
+                       ? ", as processors= says; the others are hidden" : "");
 }
 
 void processors_go(void)

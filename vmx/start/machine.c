@@ -80,7 +80,7 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     uint64_t pages = POOL_FIXED_PAGES + tables + vtd_pages_needed(&map.vtd, &map.q) +
                      trace_pages(bi, tables) +
                      /* one that does not come has taken its pages, too */
-                     (bi->settings.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
+                     (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
     /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */
     pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
