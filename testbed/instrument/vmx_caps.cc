@@ -71,6 +71,7 @@ constexpr Control controls[] = {
     {"load_global_ctrl_at_entry", ENTRY, 13, 0},
     {"load_pat_at_entry", ENTRY, 14, 0},
     {"load_efer_at_entry", ENTRY, 15, 0},
+    {"load_cet_state", ENTRY, 20, 0},
     {"load_lbr_ctl", ENTRY, 21, 0},
     {"ept_walk_length_4", EPT_VPID, 6, 0},
     {"ept_write_back", EPT_VPID, 14, 0},

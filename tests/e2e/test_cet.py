@@ -5,7 +5,7 @@ import kernel
 from kernel import BASICS, Plan, expect_ok
 
 MODEL = "sapphire_rapids"
-STEPS = ["smp-step", "smp-cet"]
+STEPS = ["smp-step", "smp-cet", "xss"]
 
 
 def run(lab, entry, **more):
@@ -22,3 +22,10 @@ def test_guest(lab):
     """The same, with exits between: CPUID shows CET, for VMX switches its state."""
     boot = run(lab, "msr+nmi")
     expect_ok(boot, BASICS + STEPS)
+
+
+def test_hidden(lab):
+    """Where VMX does not switch CET, CPUID hides it, and IA32_XSS takes no bit of it."""
+    boot = kernel.run(lab, "cet-hidden", Plan("hide_control load_cet_state").add("xss"),
+                      model=MODEL)
+    expect_ok(boot, ["xss"])

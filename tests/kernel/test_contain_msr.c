@@ -130,6 +130,22 @@ void test_msr_pebs_base(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+/* A bit of a state component that CPUID does not show is refused, as a reserved one is. SDM Vol. 1,
+ * "Enabling the XSAVE Feature Set and XSAVE-Enabled Features". */
+void test_xss(const struct job *job)
+{
+    struct cpuid_result shown = cpuid(CPUID_LEAF_XSAVE, 1);
+    uint64_t components = shown.ecx | (uint64_t)shown.edx << 32, before = 0;
+
+    good = true;
+    expect(IA32_XSS, rdmsr_try(IA32_XSS, &before), "it was not read", 0);
+    for (unsigned bit = 0; bit < BITS_TRIED; bit++)
+        expect(IA32_XSS, wrmsr_try(IA32_XSS, BIT(bit)) == !!(components & BIT(bit)),
+               components & BIT(bit) ? "a write was refused" : "a write was accepted", BIT(bit));
+    (void)wrmsr_try(IA32_XSS, before);
+    tap_result(good, job->name, NULL);
+}
+
 void test_msr_special(const struct job *job)
 {
     if (!begin(job))

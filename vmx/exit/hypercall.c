@@ -40,8 +40,7 @@ static int64_t host_work(struct cpu *cpu)
 
 static int64_t statistics(struct cpu *cpu)
 {
-    uint64_t reason = cpu->gpr[GPR_RBX];
-    uint64_t total = 0;
+    uint64_t reason = cpu->gpr[GPR_RBX], total = 0;
 
     if (reason < EXIT_REASON_COUNT)
         return (int64_t)cpu->exits[reason];
@@ -72,7 +71,8 @@ static int64_t nmi_passthrough(struct cpu *cpu)
     return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
 }
 
-static int64_t (*const calls[])(struct cpu *cpu) = {
+/* A power of two: the index is masked, too, because a call past the check may be speculated. */
+static int64_t (*const calls[32])(struct cpu *cpu) = {
     [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough,
     [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough,
     [HYPERCALL_UNKNOWN_NMI] = nmi_returned,
@@ -102,13 +102,14 @@ uint32_t hypercalls_offered(void)
 
 void exit_vmcall(struct cpu *cpu)
 {
-    uint64_t number = cpu->gpr[GPR_RAX];
+    uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(calls);
     int64_t result = HYPERCALL_E_NUMBER;
 
+    __asm__("" : "+r"(index)); /* else the compiler knows that the check makes the mask needless */
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;
-    else if (number < LENGTH_OF(calls) && calls[number] != NULL)
-        result = calls[number](cpu);
+    else if (number < LENGTH_OF(calls) && calls[index] != NULL)
+        result = calls[index](cpu);
     cpu->gpr[GPR_RAX] = (uint64_t)result;
     skip_instruction(cpu);
 }

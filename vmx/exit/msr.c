@@ -36,12 +36,12 @@ struct msr_rule {
 static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
                             UNUSED bool write)
 {
-    if (!rdmsr_safe(index, value))
-        return false;
+    bool there = rdmsr_safe(index, value);
+
     *value &= ~(FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX |
                 FEATURE_CONTROL_SENTER | FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX);
     *value |= FEATURE_CONTROL_LOCK;
-    return true;
+    return there;
 }
 
 static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
@@ -50,6 +50,13 @@ static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, 
            (guest_sends_ipi(APIC_BASE_EN | APIC_BASE_EXTD, (uint32_t)*value,
                             (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
             wrmsr_safe(index, *value));
+}
+
+/* Bits of components that CPUID does not show are as good as reserved; or all of the register. */
+static bool xss_write(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    return write && vmcs_read_32(VMCS_SECONDARY_CONTROLS) & SECONDARY_ENABLE_XSAVES &&
+           !(*value & vmcs_read_64(VMCS_XSS_EXITING_BITMAP)) && wrmsr_safe(index, *value);
 }
 
 /* False as well where the register does not exist. */
@@ -177,6 +184,7 @@ static const struct msr_rule rules[] = {
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
     {ONE(X2APIC_ICR), DO, CUSTOM, APIC_TRAP, x2apic_icr},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
+    {ONE(IA32_XSS), WRITES_BY(xss_write)},
     /* CPUID shows CET and architectural LBRs only where VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
     {ONE(IA32_S_CET), ABSENT(WITHOUT_CET)},
@@ -221,13 +229,12 @@ static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 
 static void finish_read(struct cpu *cpu, bool done, uint64_t value)
 {
-    if (!done) {
+    if (done) {
+        cpu->gpr[GPR_RAX] = (uint32_t)value;
+        cpu->gpr[GPR_RDX] = value >> 32;
+        skip_instruction(cpu);
+    } else
         inject_gp();
-        return;
-    }
-    cpu->gpr[GPR_RAX] = (uint32_t)value;
-    cpu->gpr[GPR_RDX] = value >> 32;
-    skip_instruction(cpu);
 }
 
 void exit_rdmsr(struct cpu *cpu)
