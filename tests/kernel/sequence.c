@@ -82,6 +82,7 @@ static void mend(void)
 {
     if (rdmsr(IA32_DEBUGCTL) != 0)
         wrmsr(IA32_DEBUGCTL, 0);
+    write_cr3(read_cr3() & ~(CR3_PWT | CR3_PCD));
     __asm__ volatile("xsetbv" : : "c"(0), "a"(XCR0_FIRST), "d"(0));
     if (machine_pm1a_control() != 0 && now.exits)
         outw(machine_pm1a_control(), 1);

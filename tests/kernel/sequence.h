@@ -48,6 +48,8 @@ extern const char sequence_stubs[];
 /* ---- one sequence ---- */
 
 #define SEQUENCE_TSC_AUX 0xc0000103u /* SDM Vol. 4: IA32_TSC_AUX */
+#define CR3_PWT BIT(3) /* SDM Vol. 3, "Control Registers" */
+#define CR3_PCD BIT(4)
 #define SEQUENCE_PARTS 12
 #define SEQUENCE_STARTS 192
 #define SEQUENCE_EVENTS 64

@@ -21,6 +21,8 @@
 #define DR7_FIXED 0x700ULL /* LE, GE and the bit that is always 1 */
 #define FRONT 31 /* numbers of the setup's random numbers go on from here */
 #define OPCODE_MOV_IMMEDIATE 0xb8
+#define OPCODE_TWO_BYTES 0x0f
+#define OPCODE_PORT_IN_DX 0xec /* and three more */
 #define CODE16_BASE WINDOW
 
 static const struct sequence_kind *const tables[] = {sequence_exits, sequence_accesses,
@@ -162,6 +164,20 @@ static void draw_place(struct sequence *s)
                     HOT_BELOW + (uint32_t)sequence_below(s, HOT_SPAN);
 }
 
+/* Where an instruction begins, more often one with an opcode of two bytes, or of a port: what exits
+ * is among these. */
+static unsigned draw_start(struct sequence *s)
+{
+    unsigned at = SEQUENCE_CODE;
+
+    for (unsigned i = 0; i < 4 && s->count > 0; i++) {
+        at = s->start[sequence_below(s, s->count)];
+        if (s->code[at] == OPCODE_TWO_BYTES || (s->code[at] & ~3u) == OPCODE_PORT_IN_DX)
+            break;
+    }
+    return at;
+}
+
 /* Of execution, of writes, of ports, of both; where the parts' accesses are, more or less. */
 static void draw_breakpoint(struct sequence *s, unsigned n)
 {
@@ -174,7 +190,7 @@ static void draw_breakpoint(struct sequence *s, unsigned n)
     switch (kind) {
     case 0:
         length = 0;
-        at = s->count == 0 ? 0 : code_base(s) + s->start[sequence_below(s, s->count)];
+        at = code_base(s) + draw_start(s);
         break;
     case 2:
         length = sequence_below(s, 2);

@@ -217,7 +217,7 @@ static void act(void)
     if (now->action == HANDLER_CPUID)
         (void)cpuid(0, 0);
     else if (now->action == HANDLER_CR3)
-        write_cr3(read_cr3());
+        write_cr3(read_cr3() ^ CR3_PCD);
 }
 
 static bool handle(struct trap_frame *f)
