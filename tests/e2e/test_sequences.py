@@ -14,9 +14,7 @@ from sequences import Row
 FULL = os.environ.get("FULL") == "1"
 COUNT = 16_000 if FULL else 1600
 SMP_COUNT = 600 if FULL else 60
-# Not seed 3 in the short run: its sequence 836 meets a fault of the emulator's, natively (a REP MOVS
-# whose pieces overlap by less than an element is copied byte by byte).
-SEEDS = range(1, 41) if FULL else (1, 2)
+SEEDS = range(1, 41) if FULL else (1, 2, 3, 4)
 SMP_SEEDS = (1, 3, 5) if FULL else (3,)
 # One fault each, of which a foreign test suite and an adversary had found the first.
 MUTANTS = ["blind_icr", "counter_taken", "cr3_twice", "deaf_loop", "endless_walk", "half_a_move",
