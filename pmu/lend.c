@@ -2,15 +2,17 @@
  *
  * IA32_FIXED_CTR0 lent by the guest, to count the instructions that it retires: nothing counts in
  * root mode. The guest can see that it counts. What it writes to the counter while it is lent
- * shows, because the loan counts from where no count and no period of a guest's is. SDM Vol. 3,
- * "Architectural Performance Monitoring Version 2".
+ * shows, because the loan counts from where no count and no period of a guest's is. That it only
+ * turns the counter on shows as well: the loan asks for PMIs, which a guest does not without a
+ * period. None comes before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
+ * Monitoring Version 2".
  */
 #include "pmu/pmu.h"
 
 #include "vmx/root/fault.h"
 
 #define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
-#define COUNTER_ALL_RINGS 3ULL
+#define COUNTER_LOAN 0xbULL /* all rings, and a PMI at an overflow */
 #define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
 
 enum pmu_lent pmu_lend_counter(struct cpu *cpu)
@@ -27,7 +29,7 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
     if (!wrmsr_safe(IA32_FIXED_CTR0, PMU_LENT_FROM)) /* a narrow one */
         return PMU_NO_COUNTER;
     loan->enabled = pmu_global_ctrl(cpu) & COUNTER_ENABLE;
-    wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_ALL_RINGS);
+    wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_LOAN);
     pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) | COUNTER_ENABLE);
     return PMU_COUNTER_LENT;
 }
@@ -37,8 +39,8 @@ void pmu_give_counter_back(struct cpu *cpu)
     const struct pmu_loan *loan = &cpu->pmu.loan;
     uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
 
-    if ((control & COUNTER_FIELD) != COUNTER_ALL_RINGS ||
-        (rdmsr(IA32_FIXED_CTR0) & ~PMU_LENT_COUNT) != PMU_LENT_FROM)
+    if ((control & COUNTER_FIELD) != COUNTER_LOAN ||
+        (rdmsr(IA32_FIXED_CTR0) & ~(PMU_LENT_FROM - 1)) != PMU_LENT_FROM)
         return; /* the guest has begun to use it */
     wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
     wrmsr(IA32_FIXED_CTR0, loan->value);

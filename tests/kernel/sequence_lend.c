@@ -15,19 +15,21 @@
 #define FIXED_0 BIT(32)
 #define FIXED_0_FIELD 0xfULL
 #define RINGS 3ULL
+#define ANEW (RINGS + 1)
 #define MISC_ENABLE_NO_PEBS BIT(12)
 #define PEBS_OF_COUNTER_0 1ULL
 
 static uint64_t lent;
 
-/* After the trace has begun: the guest may take the counter in any of its modes. */
+/* After the trace has begun: the guest may take the counter in any of its modes, and may set it. */
 void sequence_take_counter(uint64_t random)
 {
     lent = random % (RINGS + 1);
     if (lent == 0)
         return;
     wrmsr(IA32_FIXED_CTR_CTRL, lent);
-    wrmsr(IA32_FIXED_CTR0, 0);
+    if (lent != RINGS || random & ANEW)
+        wrmsr(IA32_FIXED_CTR0, 0);
     wrmsr(IA32_PERF_GLOBAL_CTRL, rdmsr(IA32_PERF_GLOBAL_CTRL) | FIXED_0);
 }
 
