@@ -169,11 +169,11 @@ static void memory_cr_access(struct cpu *cpu)
     execute_again();
 }
 
-/* A processor that waits for a SIPI may do so for good, and keeps no range from the others. (With
- * memtrace_ms= an INIT may be an old one, behind the SIPI: there the time ends the trace.) */
+/* A processor that waits for a SIPI may do so for good, and keeps no range from the others. With
+ * memtrace_ms= an INIT may be an old one, which exit_init() drops. */
 static void memory_init(struct cpu *cpu)
 {
-    if (cpu->memory.ends == ~0ULL)
+    if (!cpu->sipi_taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
         stop(cpu);
     exit_init(cpu);
 }

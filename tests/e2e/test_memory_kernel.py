@@ -124,6 +124,13 @@ def test_off(lab):
     expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])
 
 
+def test_timed(lab):
+    """memtrace_ms=: a processor that an INIT parks has come to its end, and keeps out no other."""
+    words = ["smp-memory-timed"]
+    expect_ok(kernel.run(lab, "memory-timed", Plan(TSC).add(*words), cpus=2,
+                         config="memtrace=writes memtrace_ms=10000"), words)
+
+
 def test_whole(lab):
     """All memory traced from the start: NMIs, PMIs, interrupts in order, and the fuzzer goes on."""
     boot = kernel.run(lab, "memory-whole", Plan(TSC).add(*WHOLE), limit=LIMIT,
