@@ -12,6 +12,7 @@
  */
 #include "trace/level.h"
 
+#include "nmi/nmi.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"
 
@@ -66,10 +67,14 @@ void flow_cr_access(struct cpu *cpu)
     execute_again();
 }
 
+/* Vector 2 of an 8259 is taken for an NMI, which blocks none: what is sent again for the guest in its
+ * handler would interrupt that. So it is sent behind the window. */
 static void give_interrupt(struct cpu *cpu)
 {
+    cpu->nmi.hold = true;
     uint32_t information = trace_take_interrupt();
 
+    nmi_release(cpu);
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
     cpu->trace.record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
