@@ -17,6 +17,7 @@ STORM = ["smp-memory:3000"]
 WHOLE = ["pmi", "self", "blocked", "sti", "movss", "hlt", "delivery", "task",
          "smp-interrupts:150", "smp-interrupts:150:3000:1", "fuzz:1:0:2048"]
 EPT_VIOLATION = "48"
+CR_ACCESS = "28"
 STORM_ALL = ["smp-memory-shadows", "smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
 STORM_EXITS = ["smp-memory:500:1:20000", "smp-x2apic", "smp-memory:500:1:20000"]
 MILLION = ["smp-memory:45000"]
@@ -117,6 +118,25 @@ def test_calls(lab, mode):
              *(f"memory-pages:{number + 1}" for number in range(most))]
     expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC, *pebs).add(*words),
                          config=f"memtrace={mode}", cpus=2), words)
+
+
+def test_loads_of_cr3(lab):
+    """They exit where the range is one CR3's, and are executed again: single steps, breakpoints and
+    shadows there are as natively."""
+    found = []
+    for entry, word in (("native", "instruction"), ("msr+nmi", "memory-instruction")):
+        words = [f"{word}:cr3", f"{word}:cr3-refused"]
+        boot = kernel.run(lab, f"memory-cr3-{entry}", Plan(TSC).add(*words), entry=entry,
+                          config="memtrace=writes")
+        expect_ok(boot, words)
+        found.append([{key: row[key] for key in ("subject", "way", "at", "after", "events")}
+                      for row in boot.lines("instruction")])
+    wrong = [f"{row}, natively {wanted}" for wanted, row in zip(*found) if row != wanted]
+    assert not wrong, f"{len(wrong)} differ; {'; '.join(wrong[:3])}"
+    assert len(found[0]) == len(found[1]) > 20, found
+    exits, loads = boot.ledger["exits"][CR_ACCESS]["count"], len(found[1]) // 2
+    assert exits >= loads, f"{exits} exits, wanted {loads}"  # the refused ones fault first
+    return f"{len(found[1])} rows"
 
 
 def test_off(lab):

@@ -102,6 +102,17 @@ void test_memory_calls(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+/* `memory-instruction:SUBJECT`: as test_instruction(), while loads of CR3 exit. */
+void test_memory_instruction(const struct job *job)
+{
+    if (!memory_offered(job))
+        return;
+    (void)gives("this CR3", memory_trace(MEMTRACE_WRITES, (uint64_t)memory_area, MEMORY_PAGE,
+                                         TRACE_THIS_CR3), 0);
+    test_instruction(job);
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+}
+
 /* `memory-pebs`: while PEBS is on nothing is traced, however it is switched for root mode. */
 void test_memory_pebs(const struct job *job)
 {
