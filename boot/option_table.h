@@ -41,8 +41,8 @@ enum option_kind {
            VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
                   NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL)),                       \
            "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
-           "single step. reads and all take 2 MiB for each GiB of memory. Not with trace=. off "   \
-           "costs nothing.")                                                                       \
+           "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. Not "   \
+           "with trace=. off costs nothing.")                                                      \
     OPTION(memtrace_step, CHOICE, memtrace_exits, false, "blocked or exits",                       \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \

@@ -67,8 +67,8 @@ void flow_cr_access(struct cpu *cpu)
     execute_again();
 }
 
-/* Vector 2 of an 8259 is taken for an NMI, which blocks none: what is sent again for the guest in its
- * handler would interrupt that. So it is sent behind the window. */
+/* Vector 2 of an 8259 is taken for an NMI, and blocks none: what its handler sent again for the
+ * guest would interrupt it. So that is sent after the window. */
 static void give_interrupt(struct cpu *cpu)
 {
     cpu->nmi.hold = true;

@@ -18,10 +18,7 @@ _Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE
 
 static void exits_of_cr3(bool on)
 {
-    uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
-
-    vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | PRIMARY_CR3_LOAD_EXITING
-                                            : primary & ~(uint32_t)PRIMARY_CR3_LOAD_EXITING);
+    vmcs_exit_on(PRIMARY_CR3_LOAD_EXITING, on);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
     if (on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));

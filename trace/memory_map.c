@@ -10,6 +10,7 @@
 #include "mm/paging.h"
 
 #define LEVEL_1G 3
+#define SMALL_MOST (256ULL << 30) /* bytes in small pages: their tables take some second to write */
 
 static struct {
     uint64_t *page, *next, *end; /* of the pool: the first one of the maps, the next one, the end */
@@ -24,7 +25,8 @@ static bool denies_reads(uint32_t mode) { return mode != MEMTRACE_WRITES; }
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
 {
     uint64_t gibs = bi->memory_top / entry_span(LEVEL_1G) + 2;
-    uint64_t small = bi->memory_top / entry_span(LEVEL_1G - 1) + 2 + gibs;
+    uint64_t most = bi->memory_top < SMALL_MOST ? bi->memory_top : SMALL_MOST;
+    uint64_t small = most / entry_span(LEVEL_1G - 1) + 2 + gibs;
     const uint64_t ends = 4; /* two, and each may be inside of a large page of either size */
 
     if (bi->options.memtrace == MEMTRACE_OFF)
@@ -123,7 +125,8 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
 {
     uint64_t bytes;
 
-    if (physical >= EPT_COPY_HOST_LIMIT ||
+    /* Above all memory MTRRs may say write-back for a device. */
+    if (physical >= cpu->boot->memory_top ||
         !ept_is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
         return NULL;
     return memory_at(physical);

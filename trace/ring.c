@@ -59,7 +59,8 @@ struct range trace_reserve(const struct boot_info *bi)
     return rings;
 }
 
-static void ring_setup(struct cpu *cpu)
+/* False: none is left, because firmware did not list this processor. */
+static bool ring_setup(struct cpu *cpu)
 {
     uint64_t bytes = ring_bytes(cpu->boot);
     uint32_t slot = __atomic_fetch_add(&rings_used, 1, __ATOMIC_RELAXED);
@@ -67,6 +68,8 @@ static void ring_setup(struct cpu *cpu)
     struct trace_record *first = (struct trace_record *)((char *)ring + TRACE_RING_HEADER_BYTES);
     uint64_t capacity = (bytes - TRACE_RING_HEADER_BYTES) / sizeof(*first);
 
+    if (slot >= ring_count(cpu->boot))
+        return false;
     if (cpu->boot->options.trace == TRACE_OFF) /* the end divides no record of memory */
         capacity -= capacity % TRACE_MEMORY_FRAMES;
 
@@ -76,6 +79,7 @@ static void ring_setup(struct cpu *cpu)
     cpu->trace = (struct cpu_trace){.record = first, .first = first, .end = first + capacity,
                                     .ring = ring, .plain_entry = vmcs_read_natural(VMCS_HOST_RIP),
                                     .tick_ticks = cpu->boot->options.tick_ms * cpu->tsc_khz};
+    return true;
 }
 
 static void say_level(const struct boot_info *bi)
@@ -103,9 +107,8 @@ void trace_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
     uint32_t level = cpu->boot->options.trace;
 
-    if (level == TRACE_OFF && cpu->boot->options.memtrace == MEMTRACE_OFF)
+    if ((level == TRACE_OFF && cpu->boot->options.memtrace == MEMTRACE_OFF) || !ring_setup(cpu))
         return;
-    ring_setup(cpu);
     if (cpu == processor_cpu(0))
         say_level(cpu->boot);
     if (level == TRACE_OFF) {
