@@ -23,10 +23,10 @@ modules=(memdisk tar normal configfile fat part_gpt part_msdos search search_fs_
     regexp linux chain acpi boot ls cat sleep reboot halt minicmd video efi_gop loadenv)
 mkdir -p "$work/memdisk/boot/grub"
 {
-    # Its own volume's menu, not the one that an installation on another disk has: cmdpath is like
-    # "(hd0,gpt1)/EFI/BOOT".
+    # Its own volume's menu, not the one that an installation on another disk has: where GRUB was
+    # loaded from is like "(hd0,gpt1)/EFI/BOOT". 2.06 has it in cmdpath, Debian's 2.12 in fw_path.
     cat <<'END'
-regexp --set=1:root '^[(]([^)]+)[)]' "$cmdpath"
+regexp --set=1:root '^[(]([^)]+)[)]' "$cmdpath$fw_path"
 if [ ! -f /EFI/pmuvisor/grub.cfg ]; then
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
 fi
