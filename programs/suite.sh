@@ -20,21 +20,20 @@ mirror() {
     echo "${found%/}"
 }
 
-# From here on packages are this suite's ($1), by lists in a folder of the cache ($2). Nothing changes
-# where it is the machine's own.
+# From here on packages are this suite's ($1), by lists in a folder of the cache ($2). Nothing
+# changes where it is the machine's own, but for sources ($3 is deb-src), whose lists few have.
 use_suite() {
-    local keys=/usr/share/keyrings/debian-archive-keyring.gpg folder=$2 uri
-    [ "$1" != "$suite" ] || return 0
+    local keys=/usr/share/keyrings/debian-archive-keyring.gpg folder=$2 types=${3:-deb} uri part
+    local parts=('' -security)
+    [ "$1$types" != "${suite}deb" ] || return 0
     [ -r $keys ] || fail "found no $keys, wanted Debian's keys; install debian-archive-keyring"
     mkdir -p "$folder/lists/partial" "$folder/archives/partial"
     uri=$(mirror)
-    {
-        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' \
-            "$uri" "$1" $keys
-        [[ $1 == *-backports ]] ||
-            printf '\nTypes: deb\nURIs: %s-security\nSuites: %s-security\nComponents: main\nSigned-By: %s\n' \
-                "$uri" "$1" $keys
-    } > "$folder/debian.sources"
+    [[ $1 != *-backports ]] || parts=('')
+    for part in "${parts[@]}"; do
+        printf 'Types: %s\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n\n' \
+            "$types" "$uri$part" "$1$part" $keys
+    done > "$folder/debian.sources"
     apt=(-o "Dir::Etc::sourcelist=$folder/debian.sources" -o Dir::Etc::sourceparts=-
         -o "Dir::State::lists=$folder/lists" -o "Dir::Cache::archives=$folder/archives"
         -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")

@@ -26,8 +26,8 @@ lz4 zstd python3 patch"
     [bench]="python3-matplotlib"
     # Traces as CTF, written and read; operands of traced instructions, pictures.
     [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-matplotlib"
-    # Tests that FULL=1 alone runs: a new Debian of each release.
-    [full]="debootstrap"
+    # Tests that FULL=1 alone runs: a new Debian of each release, firmware from Debian's source.
+    [full]="debootstrap uuid-dev"
     # The pictures of docs/.
     [docs]="graphviz"
     # The second compiler and the linters (optional).

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Firmware of a Debian: its OVMF as one image of 2 or 4 MiB, and the modules of its GRUB. Installed
-# packages are taken as they are, those of the other suite are fetched into the cache. Prints two
-# lines: the image (run.sh --firmware) and the folder (disk.sh --grub).
-# Usage: firmware.sh [--update] bookworm-2M|bookworm-4M|trixie-4M   (Debian 13 has no image of 2 MiB)
+# packages are taken as they are, those of the other suite are fetched into the cache. Debian 13
+# ships no image of 2 MiB: firmware_2m.sh builds it. Prints two lines: the image (run.sh --firmware)
+# and the folder (disk.sh --grub).
+# Usage: firmware.sh [--update] bookworm-2M|bookworm-4M|trixie-2M|trixie-4M
 set -euo pipefail
 
 fail() {
@@ -12,15 +13,15 @@ fail() {
     exit 1
 }
 
-update=0
+update=()
 if [ "${1:-}" = --update ]; then
-    update=1
+    update=("$1")
     shift
 fi
 case ${1:-} in
     bookworm-2M) part='' ;;
-    bookworm-4M | trixie-4M) part=_4M ;;
-    *) fail "found '${1:-}', wanted bookworm-2M, bookworm-4M or trixie-4M" ;;
+    bookworm-4M | trixie-2M | trixie-4M) part=_4M ;;
+    *) fail "found '${1:-}', wanted bookworm-2M, bookworm-4M, trixie-2M or trixie-4M" ;;
 esac
 wanted=${1%-*}
 packages=(ovmf grub-efi-amd64-bin)
@@ -62,7 +63,7 @@ fetch() {
 root=$cache/root
 if [ "$wanted" = "$suite" ] && there ''; then
     root=''
-elif [ $update -eq 1 ] || ! there "$root"; then
+elif [ ${#update[@]} -gt 0 ] || ! there "$root"; then
     fetch
     there "$root" || fail "${packages[*]} of $wanted: found $(ls -m "$root/usr/share/OVMF")," \
         "wanted OVMF_CODE$part.fd, OVMF_VARS$part.fd and GRUB's kernel.img"
@@ -71,4 +72,8 @@ fi
 image=$cache/OVMF${part:-_2M}.fd
 cat "$root/usr/share/OVMF"/OVMF_{VARS,CODE}"$part.fd" > "$work/image"
 cmp -s "$work/image" "$image" || mv "$work/image" "$image"
+if [ "$1" = trixie-2M ]; then
+    flock --unlock 9
+    image=$("$(dirname "$0")/firmware_2m.sh" "${update[@]}")
+fi
 printf '%s\n%s\n' "$image" "$root/usr/lib/grub/x86_64-efi"

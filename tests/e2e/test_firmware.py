@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_firmware.py: starts with the firmware and the GRUB of Debian 12 and 13, images of 2 and of
-# 4 MiB (testbed/firmware.sh). What is of the other Debian is fetched. FULL=1: Debian's kernel with
-# each, each GRUB, one and four processors; and the groups of tests that begin with firmware.
+# 4 MiB (testbed/firmware.sh). What is of the other Debian is fetched. FULL=1: also the image that
+# is built from source; Debian's kernel with each, each GRUB, one and four processors; and the
+# groups of tests that begin with firmware.
 import os
 import subprocess
 import sys
@@ -12,8 +13,9 @@ from kernel import Plan, tap
 from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firmware, path
 import pytest
 
-# Name, and processors without FULL=1.
-NAMES = {"bookworm-2M": 1, "bookworm-4M": 4, "trixie-4M": 1}
+# Name, and the test kernel's processors.
+NAMES = {"bookworm-2M": 1, "bookworm-4M": 4, "trixie-2M": 4, "trixie-4M": 1}
+BUILT = "trixie-2M"  # from source, some 10 minutes
 # When files of this size are loaded nothing is left of the memory at the top but a bin that OVMF
 # 2025.02 with one processor lists as free and does not give (boot/memory.c). Debian's kernel is too
 # large to be there.
@@ -24,7 +26,8 @@ EVERY = [(name, grub, cpus) for name in NAMES for grub in ("bookworm-4M", "trixi
 GROUPS = ["boots", "crash", "menu", "refusals"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.full] if name == BUILT else []) for name in NAMES])
 def test_starts(lab, name):
     """The test kernel, with firmware and GRUB of that Debian."""
     plan = Plan("tsc_hz 50000000").add("pmi", *(["smp-processors"] if NAMES[name] > 1 else []))
