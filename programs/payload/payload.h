@@ -26,7 +26,7 @@ enum region {
     REGION_FLOW_DISK = 74,
     REGION_FLOW_TRACED = 76,
     REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
-    REGION_A1_AGAIN = 3300, /* to 3539: the job a1again, run by run, in each as a1_periods */
+    REGION_A1_AGAIN = 3300, /* to 3799: the job a1again, run by run, in each as a1_periods */
     REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
     REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
     REGION_CONTEXT_SWITCH = 2320, /* the job context_switch: without counters, and 2321 with */

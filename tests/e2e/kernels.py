@@ -14,7 +14,7 @@ POLICIES = ("intercept", "msr", "msr+nmi")
 CPUS = (1, 4)
 A1_PERIODS = (200000, 10000, 1000, 100)
 A1_BRANCHES = 100000
-REGION_A1_AGAIN, A1_AGAIN = 3300, 60  # the job a1again: the first region, runs of each period
+REGION_A1_AGAIN, A1_AGAIN = 3300, 125  # the job a1again: the first region, runs of each period
 PMIS_AT_ONCE = 400
 JOBS = "smp,a1again,a1smp,statall,recordall,pmiall,kernellog,sees,report"
 # perf would read all of the kernel's symbols, half of the boot's time, and needs none here.
@@ -56,10 +56,12 @@ DIFFERENCES = (
     Difference(
         "command line", "GRUB's `linux` puts BOOT_IMAGE= in front, PMUvisor's loader does not. "
         "`dis_ucode_ldr` and `intremap=off` are the boot menu's, for the native kernel alone. "
-        "6.1 does not know `fred=off`, which is on both.",
+        "6.1 does not know `fred=off`, which is on both. With `hypervisor_bit=off` the guest's "
+        "microcode loader looks at the revision.",
         (r"- Unknown kernel command line parameters \"dis_ucode_ldr( fred=off)?\", .*",
          r"\+ Unknown kernel command line parameters \"fred=off\", .*",
-         r"-     dis_ucode_ldr"), (r"(Kernel command|Command) line: .*",)),
+         r"\+ microcode: Current revision: .*", r"-     dis_ucode_ldr"),
+        (r"(Kernel command|Command) line: .*",)),
     Difference(
         "memory map", "The hypervisor's own memory and the reset doorbell are reserved. Memory of "
         "the boot loader, and where it put kernel and initramfs, is as each loader left it.",
@@ -132,7 +134,7 @@ SEEN = (
         "threads share a core, or whether the processor is what it says: it assumes the worse, or "
         "leaves it to the host.",
         changed=(r"mitigation: (gather_data_sampling|indirect_target_selection|mds|mmio_stale_data|"
-                 r"spectre_v2|vmscape): .*",), bit=True),
+                 r"old_microcode|spectre_v2|vmscape): .*",), bit=True),
 )
 BIT_OFF = "hypervisor_bit=off"
 

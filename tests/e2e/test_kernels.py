@@ -15,9 +15,8 @@ FULL = os.environ.get("FULL") == "1"
 REGION_A1_SMP = 3000
 BIT = [row for row in DIFFERENCES if row.bit]
 SEEN_BY_BIT = [row for row in SEEN if row.bit]
-# Two native boots of the same kernel are as far apart. Of each tick the timekeeping takes 12
-# instructions more or less for the whole of a boot, by where its clock stands to the tick.
-A1_SPREAD = 0.0001
+# 1.0000, to the last place that is shown.
+A1_SPREAD = 0.00005
 
 
 EVERY = [(suite, policy, cpus) for suite in SUITES for policy in POLICIES for cpus in CPUS]
@@ -131,7 +130,8 @@ def test_bit_on(lab, suite):
 @each_suite("bit_off_a1")
 def test_bit_off_a1(lab, suite):
     """A.1 executes with hypervisor_bit=off what it executes natively, kernel included, and takes no
-    exit."""
+    exit. Of either boot it is the least of many runs, which meet the kernel's timers, and all else
+    that it does by the clock, at other moments each: such work only adds."""
     shares = []
     for number, period in enumerate(A1_PERIODS):
         regions = [REGION_A1_AGAIN + run * len(A1_PERIODS) + number for run in range(A1_AGAIN)]
