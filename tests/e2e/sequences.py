@@ -242,7 +242,7 @@ def find(lab, seed, count, row, efi=None, tag=""):
 
 
 SMP_EVERY = 3  # of so many rows one is for two processors
-ROW_COUNT, SMP_COUNT = 960, 40  # sequences of one row
+ROW_COUNT, SMP_COUNT = 320, 40  # sequences of one row
 
 
 def campaign(lab, images, seeds, end, sound=None, jobs=2):
