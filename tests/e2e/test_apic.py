@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_apic.py: apic=trap, the trapped local APIC of the thesis: what it costs by the ledger, and
 # that the guest sees of its local APIC what it sees without it.
+import kernel
 from machine import STATUS_POWEROFF, exit_count
 from native import expect_a1_pmis
 
@@ -76,6 +77,15 @@ def test_refused_forms(lab):
     loud.expect_status(STATUS_POWEROFF)
     said = loud.console.count("an instruction that apic=trap does not know at RIP 0x")
     assert said > 8, f"{said} lines of the hypervisor for {len(rows)} refused accesses"
+
+
+def test_tables_in_devices(lab):
+    """Code that is reached through page tables in a device's memory: root mode does not read there, and
+    the access is #GP. Natively it is done."""
+    for entry, word in (("native", "apic-device:1"), ("msr+nmi", "apic-device:0")):
+        boot = kernel.run(lab, f"apic-device-{entry}", kernel.Plan().add(word), entry=entry,
+                          config="apic=trap")
+        kernel.expect_ok(boot, [word])
 
 
 def test_nmi_at_every_instruction(lab):

@@ -117,6 +117,13 @@ def test_cpuid(lab):
     return wanted.strip()
 
 
+def test_xcr0_apx(lab):
+    """XCR0[19] is refused where the processor takes it."""
+    boot = kernel.run(lab, "contain-apx", Plan().add("xcr0-apx"),
+                      efi=path("build", "mutants", "apx_there.efi"))
+    assert results(boot) == {"xcr0-apx": True}, kernel.notes(boot)
+
+
 def test_cpuid_monitor(lab):
     """Where MONITOR is hidden, nothing else says that MWAIT is there."""
     plan = Plan("cpuid 7 1 edx 0x800000").add("cpuid-leaf::1:0", "cpuid-leaf::5:0", "cpuid-leaf::7:1")

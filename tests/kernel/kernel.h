@@ -81,6 +81,7 @@ extern volatile struct nmi_record nmi;
 bool rdmsr_try(uint32_t index, uint64_t *value);
 bool wrmsr_try(uint32_t index, uint64_t value);
 bool read_try(uint64_t address, uint64_t *value);
+bool call_try(const void *code, uint64_t rdi);
 
 /* ---- apic.c: the local APIC, in the mode it is in ---- */
 

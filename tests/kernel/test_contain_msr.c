@@ -14,6 +14,7 @@
 #define PATTERN 0x5a5a5a5a5a5a5a5aULL
 #define BITS_TRIED 64
 #define PAGE 0x1000
+#define XCR0_X87_SSE 3
 
 static bool good;
 
@@ -144,6 +145,18 @@ void test_xss(const struct job *job)
                components & BIT(bit) ? "a write was refused" : "a write was accepted", BIT(bit));
     (void)wrmsr_try(IA32_XSS, before);
     tap_result(good, job->name, NULL);
+}
+
+/* XCR0's bit of APX is refused, by whichever processor. */
+void test_xcr0_apx(const struct job *job)
+{
+    static const uint8_t code[] = {0x31, 0xc9, 0x31, 0xd2, 0x89, 0xf8, 0x0f, 0x01, 0xd1, 0xc3};
+    uint64_t cr4 = read_cr4(); /* xor ecx, ecx; xor edx, edx; mov eax, edi; xsetbv; ret */
+
+    write_cr4(cr4 | CR4_OSXSAVE);
+    bool taken = call_try(code, XCR0_X87_SSE), refused = !call_try(code, XCR0_X87_SSE | XCR0_APX);
+    write_cr4(cr4);
+    tap_result(taken && refused && fault_vector == VECTOR_GP, job->name, NULL);
 }
 
 void test_msr_special(const struct job *job)

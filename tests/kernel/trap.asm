@@ -105,6 +105,22 @@ read_try:
     xor eax, eax
     ret
 
+; bool call_try(const void *code, uint64_t rdi): false where the code's first instruction faults
+global call_try
+call_try:
+    lea rax, [.faulted]
+    mov [fault_resume], rax
+    mov rax, rdi
+    mov rdi, rsi
+    call rax
+    mov qword [fault_resume], 0
+    mov eax, 1
+    ret
+.faulted:
+    add rsp, 8 ; where it would have come back to
+    xor eax, eax
+    ret
+
 section .bss
 global fault_resume, fault_vector, fault_count, stray_interrupts
 alignb 8

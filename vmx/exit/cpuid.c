@@ -68,7 +68,8 @@ static const struct cpuid_row rows[] = {
      * not given to the guest. */
     {7, 1, {BIT(27) | BIT(17) | BIT(20), BIT(1), 0, 0}, ALWAYS},
     /* APX: exits would name R16 to R31, which are not saved (SDM Vol. 3, the table "Exit
-     * Qualification for Control-Register Accesses"). Without XCR0[19], see cr.c, no instruction reaches them. */
+     * Qualification for Control-Register Accesses"). Without XCR0[19], see cr.c, no instruction
+     * reaches them. */
     {CPUID_LEAF_XSAVE, 0, {XCR0_APX, 0, 0, 0}, ALWAYS},
     {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
