@@ -12,7 +12,6 @@
  */
 #include "trace/level.h"
 
-#include "nmi/nmi.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"
 
@@ -67,14 +66,10 @@ void flow_cr_access(struct cpu *cpu)
     execute_again();
 }
 
-/* Vector 2 of an 8259 is taken for an NMI, and blocks none: what its handler sent again for the
- * guest would interrupt it. So that is sent after the window. */
 static void give_interrupt(struct cpu *cpu)
 {
-    cpu->nmi.hold = true;
     uint32_t information = trace_take_interrupt();
 
-    nmi_release(cpu);
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
     cpu->trace.record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
@@ -138,7 +133,8 @@ void trace_flow_controls(bool on)
 }
 
 /* Exceptions keep their stacks: each gate looks which of the two it is. Where there is no
- * machine-check architecture to ask, #MC stays what it is. */
+ * machine-check architecture to ask, #MC stays what it is. The handler of NMIs has vector 2 of an
+ * 8259, too, which blocks no NMI: it must not share a stack of its own with one that comes then. */
 #define GATE_IST BITS(34, 32)
 bool trace_flow_gates(void)
 {
@@ -156,6 +152,7 @@ bool trace_flow_gates(void)
             descriptors_set_gate(gates, vector, target);
             *low |= stack;
         }
+    gates[2 * VECTOR_NMI] &= ~GATE_IST;
     vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
     return true;
 }

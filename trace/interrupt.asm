@@ -5,8 +5,8 @@
 ; which goes back without IRET: an IRET would unblock NMIs. The 8259 may send any vector, those of
 ; exceptions too: IF in the interrupted RFLAGS, and that there is no error code, tell an interrupt. But
 ; vector 2 is taken for an NMI, which the guest gets. An NMI may come before or behind each of
-; these instructions, and goes back to it by IRET (flow.c holds what is the guest's): an interrupt may
-; come right there, with all registers as they were. RDX has RSP.
+; these instructions, and goes back to it (nmi/nmi.asm); where that is by POPF and RET, the
+; interrupt may come between the two, with all registers but RSP as they were: RDX has that.
 ; SDM Vol. 3, "Maskable Hardware Interrupts"; "Masking Maskable Hardware Interrupts".
 
 bits 64

@@ -27,6 +27,7 @@ REGION_SWEEP = 1710
 SWEEPS = {"interrupt": (1, 101), "blocked": (1, 501), "window": (7, 1001), "hlt": (12, 101),
           "cr3": (28, 101)}
 POSITIONS = 220  # more than any of these exits has instructions
+WIRED_NMIS = 600  # more than one has whose interrupt is taken for an NMI
 
 # COUNT:PERIOD of PMIs:SEED. On one processor the period is that of PMIs alone.
 INTERRUPTS = ["smp-interrupts:1500", "smp-interrupts:1500:3000:1"]
@@ -122,6 +123,15 @@ def test_extint_native(lab):
     """Interrupts of the 8259, and of exceptions' vectors, come natively as in the guest."""
     boot = kernel.run(lab, "trace-extint", Plan().add(*WIRED, "x2apic", *WIRED), entry="native")
     expect_ok(boot, WIRED)
+
+
+def test_wired_nmi(lab):
+    """An NMI at each root instruction around an 8259's vector 2, which blocks none: it goes on."""
+    words = [f"smp-wired-nmi:{WIRED_NMIS}"]
+    plan = Plan(f"nmi_root reason=1 exits=1-{WIRED_NMIS} position=sweep").add(*words)
+    boot = kernel.run(lab, "trace-wired-nmi", plan, config="trace=flow")
+    expect_ok(boot, words)
+    return boot.console[boot.console.index("NMIs: "):].splitlines()[0]
 
 
 def test_off(lab):
