@@ -109,8 +109,9 @@ static void stack_part(struct sequence *s)
         PUT(s, OPERAND_32, 0x58 + RBX);
         break;
     case 1:
-        PUT(s, 0, 0xc8, 0x20, 0, 0); /* ENTER 32, 0 */
-        PUT(s, 0, 0xc9);
+        /* Of 16 bits LEAVE would move ESP to where the upper half of EBP says. */
+        PUT(s, OPERAND_32, 0xc8, 0x20, 0, 0); /* ENTER 32, 0 */
+        PUT(s, OPERAND_32, 0xc9);
         break;
     case 2:
         PUT(s, OPERAND_32, 0x9c);
