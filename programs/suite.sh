@@ -36,7 +36,9 @@ use_suite() {
     done > "$folder/debian.sources"
     apt=(-o "Dir::Etc::sourcelist=$folder/debian.sources" -o Dir::Etc::sourceparts=-
         -o "Dir::State::lists=$folder/lists" -o "Dir::Cache::archives=$folder/archives"
-        -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=")
+        -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache="
+        # Else what is installed here is a version to choose, and often the newest.
+        -o Dir::State::status=/dev/null)
 }
 
 refresh_lists() {
