@@ -2,6 +2,8 @@
  * threads.c: several threads at once: on one processor, so that each context switch moves their
  * counters out of the PMU and back; on several; or moved from one to another. The thread that
  * started them wakes up all the time for nothing else than to make the kernel switch, or to move.
+ * On one processor it gives each of them its turn by priority: when the fair class switches is
+ * another matter in each kernel. sched(7), "Scheduling policies".
  */
 #define _GNU_SOURCE /* RUSAGE_THREAD, CPU_SET and sched_setaffinity() */
 #include "accuracy.h"
@@ -20,6 +22,8 @@
 
 #define WAKE_UP_NANOSECONDS 50000
 #define WAKE_UPS_PER_MOVE 4u
+#define PRIORITY_OF_TURN 1
+#define PRIORITY_OF_WAKER 2
 #define MOVES_SEED 0x13198a2e03707344u
 
 /* The threads and the one that started them. */
@@ -91,6 +95,33 @@ static void move_threads(unsigned count, uint64_t *random)
     }
 }
 
+/* 0: the fair class. Without the right to real-time priorities all stay there. */
+static void set_priority(pid_t id, int priority)
+{
+    const struct sched_param param = {.sched_priority = priority};
+
+    sched_setscheduler(id, priority != 0 ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/* The thread after the one whose turn it was, of those that have not ended. */
+static unsigned next_turn(unsigned turn, unsigned count)
+{
+    for (unsigned n = 0; n < count; n++) {
+        turn = (turn + 1) % count;
+        if (atomic_load(&ids[turn]) != 0) {
+            break;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        pid_t id = atomic_load(&ids[i]);
+
+        if (id != 0) {
+            set_priority(id, i == turn ? PRIORITY_OF_TURN : 0);
+        }
+    }
+    return turn;
+}
+
 static void *thread_main(void *argument)
 {
     struct thread_work *own = argument;
@@ -108,6 +139,8 @@ static void *thread_main(void *argument)
 bool threads_run(struct thread_work *work, unsigned count, enum place place, uint32_t region)
 {
     static const struct timespec pause = {.tv_nsec = WAKE_UP_NANOSECONDS};
+    bool turns = place == PLACE_SHARED || usable_count == 1;
+    unsigned turn = 0;
     pthread_t thread[THREADS_MAX];
     uint64_t random = MOVES_SEED;
     bool done = true;
@@ -127,17 +160,22 @@ bool threads_run(struct thread_work *work, unsigned count, enum place place, uin
         /* One that did start waits for the others, with pointers into the caller's frame. */
         exit(EXIT_FAILURE);
     }
+    set_priority(0, PRIORITY_OF_WAKER); /* not before: a new thread inherits it */
     /* The kernel may wake up later than asked for by this much, by default half of the pause. */
     prctl(PR_SET_TIMERSLACK, 1);
     pthread_barrier_wait(&ready);
     region_mark(region, true);
     pthread_barrier_wait(&start);
     for (unsigned n = 1; atomic_load(&running) > 0; n++) {
+        if (turns) {
+            turn = next_turn(turn, count);
+        }
         nanosleep(&pause, NULL);
         if (place == PLACE_MIGRATED && n % WAKE_UPS_PER_MOVE == 0) {
             move_threads(count, &random);
         }
     }
+    set_priority(0, 0);
     region_mark(region, false);
     for (unsigned i = 0; i < count; i++) {
         pthread_join(thread[i], NULL);
