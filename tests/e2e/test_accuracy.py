@@ -22,7 +22,7 @@ SWITCHES = 4  # at least so often each thread loses the processor while it is co
 # Lines of stack and of the kernel, whose pages are not placed.
 OTHER_LINES = 256
 OTHER_SHARE = 0.001
-LINES_OF_SWITCH = 128  # that the other thread has evicted, more or less of them
+LINES_OF_SWITCH = 16  # that the other thread has evicted, more or less of them
 MANY = 10000
 
 REGION_ALONE, REGION_ANY, REGION_THREADS, REGION_STEP = 2500, 2501, 2502, 10
