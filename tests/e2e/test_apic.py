@@ -80,8 +80,8 @@ def test_refused_forms(lab):
 
 
 def test_tables_in_devices(lab):
-    """Code that is reached through page tables in a device's memory: root mode does not read there, and
-    the access is #GP. Natively it is done."""
+    """Code that is reached through page tables in a device's memory: root mode does not read
+    there, and the access is #GP. Natively it is done."""
     for entry, word in (("native", "apic-device:1"), ("msr+nmi", "apic-device:0")):
         boot = kernel.run(lab, f"apic-device-{entry}", kernel.Plan().add(word), entry=entry,
                           config="apic=trap")

@@ -238,9 +238,9 @@ void test_smp_apic_page(const struct job *job)
 static uint64_t directory[TABLE_ENTRIES] __attribute__((aligned(TABLE_ENTRIES * 8)));
 
 /* `apic-device:DONE`: a load from the APIC's page by code that is reached through a page table in a
- * device: the comparator of the HPET's timer 0, which keeps what is written. With apic=trap root mode
- * looks for the code by these tables, and must not read there: DONE is 0. Natively 1. (Where tables
- * are changed between the access and the exit the same comes of a race.) IA-PC HPET Specification,
+ * device: the comparator of the HPET's timer 0, which keeps what is written. With apic=trap root
+ * mode looks for the code by these tables, and must not read there: DONE is 0. Natively 1. (Where
+ * tables are changed between the access and the exit the same comes of a race.) IA-PC HPET Specification,
  * "Timer N Comparator Value Register". */
 void test_apic_device(const struct job *job)
 {
