@@ -152,7 +152,7 @@ bool trace_flow_gates(void)
             descriptors_set_gate(gates, vector, target);
             *low |= stack;
         }
-    gates[2 * VECTOR_NMI] &= ~GATE_IST;
+    gates[2UL * VECTOR_NMI] &= ~GATE_IST;
     vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
     return true;
 }
