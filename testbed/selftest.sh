@@ -37,7 +37,9 @@ for source in "$top"/testbed/selftest/*.c; do
         -isystem /usr/include/efi -isystem /usr/include/efi/x86_64 -c -o "$object" "$source"
     objects+=("$object")
 done
-ld -nostdlib -znocombreloc -shared -Bsymbolic -T "$(find_efi elf_x86_64_efi.lds)" \
+# GNU-EFI's start file calls efi_main (3.0.15, Debian 12) or _entry (3.0.18, Debian 13).
+ld -nostdlib -znocombreloc -shared -Bsymbolic --no-undefined --defsym=_entry=efi_main \
+    -T "$(find_efi elf_x86_64_efi.lds)" \
     -o "$work/selftest.so" "$(find_efi crt0-efi-x86_64.o)" "${objects[@]}" \
     -L "$(dirname "$(find_efi libgnuefi.a)")" -lgnuefi
 objcopy -j .text -j .sdata -j .data -j .rodata -j .dynamic -j .dynsym -j '.rel*' -j .reloc \

@@ -129,8 +129,9 @@ static inline uint32_t cpuid_edx(uint32_t leaf) {
 
 /* machine.c: exceptions, interrupts, the console. */
 
+/* The processor reads what a handler leaves: else the compiler takes the stores for dead ones. */
 struct frame {
-    uint64_t rip, cs, rflags, rsp, ss;
+    volatile uint64_t rip, cs, rflags, rsp, ss;
 };
 
 extern volatile unsigned nmis;
