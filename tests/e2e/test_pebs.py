@@ -11,7 +11,9 @@ import pytest
 REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
 EXIT_CPUID = "10"
 LIMIT = 60_000  # millions of instructions
-MAX_OVERHEAD_DIFFERENCE = 0.3  # points
+# In points. Sampled by the full buffer the program ends before the kernel's next tick, sampled one by
+# one it does not; a tick alone is some 0.08.
+MAX_OVERHEAD_LARGE, MAX_OVERHEAD_EACH = 0.02, 0.3
 # Addresses in programs/payload/loop.asm and access.asm do not move: "dec" and the branch of a loop.
 LOOP_RECORDS = {"instructions": 199, "cycles": 199, "branches": 99}
 # The published shares: LKML, "Enable Guest PEBS via DS", 2021-01-04: guest and host.
@@ -108,11 +110,12 @@ def test_no_exit(lab):
     return f"{stored['pebs']} records; {exits[EXIT_CPUID]['count']} CPUIDs in perf record"
 
 
-@pytest.mark.parametrize("region", [REGION_LARGE, REGION_EACH],
+@pytest.mark.parametrize(("region", "limit"),
+                         [(REGION_LARGE, MAX_OVERHEAD_LARGE), (REGION_EACH, MAX_OVERHEAD_EACH)],
                          ids=["overhead_large", "overhead_each"])
-def test_overhead(lab, region):
+def test_overhead(lab, region, limit):
     native, guest = (overhead(sampled(lab, entry), region) for entry in ("native", "msr+nmi"))
-    assert native > 0 and abs(native - guest) <= MAX_OVERHEAD_DIFFERENCE, (native, guest)
+    assert native > 0 and abs(native - guest) <= limit, (native, guest)
     return f"native {native:.2f} %, guest {guest:.2f} %"
 
 
