@@ -56,12 +56,10 @@ DIFFERENCES = (
     Difference(
         "command line", "GRUB's `linux` puts BOOT_IMAGE= in front, PMUvisor's loader does not. "
         "`dis_ucode_ldr` and `intremap=off` are the boot menu's, for the native kernel alone. "
-        "6.1 does not know `fred=off`, which is on both. With `hypervisor_bit=off` the guest's "
-        "microcode loader looks at the revision.",
+        "6.1 does not know `fred=off`, which is on both.",
         (r"- Unknown kernel command line parameters \"dis_ucode_ldr( fred=off)?\", .*",
          r"\+ Unknown kernel command line parameters \"fred=off\", .*",
-         r"\+ microcode: Current revision: .*", r"-     dis_ucode_ldr"),
-        (r"(Kernel command|Command) line: .*",)),
+         r"-     dis_ucode_ldr"), (r"(Kernel command|Command) line: .*",)),
     Difference(
         "memory map", "The hypervisor's own memory and the reset doorbell are reserved. Memory of "
         "the boot loader, and where it put kernel and initramfs, is as each loader left it.",
