@@ -75,7 +75,7 @@ struct cpu_pmu {
 };
 
 /* Who can raise an NMI for the host, in the order in which they are asked. */
-enum nmi_source { SOURCE_BACKTRACE, SOURCE_HOST_PMI, SOURCE_PLATFORM, SOURCE_COUNT };
+enum nmi_source { SOURCE_HOST_PMI, SOURCE_BACKTRACE, SOURCE_PLATFORM, SOURCE_COUNT };
 
 struct nmi_source_count {
     uint64_t raised;    /* by a sender here; what hardware raises is not known before it is handled */

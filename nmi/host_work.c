@@ -6,7 +6,6 @@
 #include "nmi/host_work.h"
 
 #include "apic/apic.h"
-#include "nmi/nmi.h"
 #include "pmu/pmu.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
@@ -15,31 +14,39 @@
 #define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
 #define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
 
-bool host_work_pmi_pending(const struct cpu *cpu)
-{
-    return cpu->pmu.host_work != NULL && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0;
-}
-
 /* Looked at first: what the handler does is not the workload's, and might overflow the counter. */
 bool host_work_pause(const struct cpu *cpu)
 {
-    if (cpu->pmu.host_work == NULL)
+    const struct host_work *work = cpu->pmu.host_work;
+
+    if (work == NULL)
         return false;
-    bool counting = rdmsr(IA32_PERF_GLOBAL_CTRL) != 0 || host_work_pmi_pending(cpu);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    return counting;
+    return work->counting;
 }
 
-/* The counter is paused; nmi.asm starts it again. */
+/* A PMI masks LVTPC and freezes the counter when it comes, some time after the overflow. An NMI
+ * before that is another one. It leaves the overflow alone: else the PMI's own NMI would be nobody's,
+ * and reach the guest. A late PMI of the guest's, whose overflow the guest has dealt with, may come
+ * here as well: it masks and freezes, and is not the host's. */
+bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
+{
+    if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
+        return false;
+    uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);
+    apic_lvtpc_write(LVT_DELIVERY_NMI);
+    return status & STATUS_COUNTER_0;
+}
+
+/* The counter is paused; while the work goes on, nmi.asm starts it again. */
 void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
     struct host_work *work = cpu->pmu.host_work;
+    uint64_t next = rdmsr(IA32_PMC0) - work->period - (work->counting ? HANDLER_BRANCHES : 0);
 
     work->pmis++;
-    uint64_t next = rdmsr(IA32_PMC0) - work->period - HANDLER_BRANCHES;
     wrmsr(IA32_A_PMC0, next & COUNTER_BITS);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
-    apic_lvtpc_write(LVT_DELIVERY_NMI);
 }
 
 /* Exactly `branches` of them are executed, plus the call and return around it. Gives the address
@@ -53,32 +60,27 @@ static uint64_t workload(uint64_t branches)
                      "2: jnz 1b"
                      : "+r"(branches), "=&r"(address)
                      :
-                     : "cc");
+                     : "cc", "memory"); /* host_work.counting stays true all the while */
     return address;
 }
 
-static void wait_for_late_pmi(const struct cpu *cpu)
-{
-    for (unsigned i = 0; i < LATE_PMI_READS && host_work_pmi_pending(cpu); i++)
-        ;
-}
-
-static void count(struct cpu *cpu, struct host_work *work)
+static void count(struct host_work *work)
 {
     wrmsr(IA32_PERFEVTSEL0, EVENT_BRANCHES | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
     wrmsr(IA32_A_PMC0, -work->period & COUNTER_BITS);
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
-    cpu->pmu.host_work = work;
     if (work->records != NULL)
         wrmsr(work->records->control, work->records->on);
+    work->counting = true;
     wrmsr(IA32_PERF_GLOBAL_CTRL, HOST_GLOBAL_CTRL);
     uint64_t address = workload(work->branches);
+    work->counting = false;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     if (work->records != NULL)
         wrmsr(work->records->control, 0);
-    wait_for_late_pmi(cpu);
-    cpu->pmu.host_work = NULL;
-    wrmsr(IA32_PERF_GLOBAL_CTRL, 0); /* the handler of a late one started the counter again */
+    for (unsigned i = 0;
+         i < LATE_PMI_READS && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0; i++)
+        ;
     wrmsr(IA32_DEBUGCTL, 0);
     work->counted = work->pmis * work->period +
                     ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
@@ -112,9 +114,12 @@ bool host_work_run(struct cpu *cpu, struct host_work *work)
     nmi_hold(cpu);
     uint32_t lvtpc = guest_lvtpc();
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, work->records != NULL);
+    /* While LVTPC is the host's, the NMI handler unmasks it. */
+    cpu->pmu.host_work = work;
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);
-    count(cpu, work);
+    count(work);
+    cpu->pmu.host_work = NULL;
     if (mask_step)
         apic_lvtpc_write(lvtpc);
     pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest, work->records != NULL);

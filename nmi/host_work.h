@@ -5,12 +5,13 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "nmi/nmi.h"
 
 struct host_work {
     uint64_t branches;
     uint64_t period;  /* branches from one PMI to the next */
     const struct branch_records *records; /* on meanwhile; NULL: none */
+    bool counting;    /* from the counter's start to its stop */
     /* What came of it. */
     uint64_t pmis;    /* taken */
     uint64_t counted; /* branches that the counter saw */
@@ -23,8 +24,7 @@ struct host_work {
 bool host_work_run(struct cpu *cpu, struct host_work *work);
 
 /* The source "host PMI" (nmi/source.c); NMI context. */
-bool host_work_pmi_pending(const struct cpu *cpu);
-/* At an NMI's start: stops the host's counter. True: it counted, or a PMI had stopped it, and it is
- * to be started again at the end. */
+bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found);
+/* At an NMI's start: stops the host's counter. True: it is to be started again at the end. */
 bool host_work_pause(const struct cpu *cpu);
 void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);

@@ -58,18 +58,13 @@ static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED 
     outb(NMI_STATUS_PORT, kept);
 }
 
-static bool host_pmi_take(struct cpu *cpu, enum nmi_found found)
-{
-    return found == FOUND_IN_ROOT && host_work_pmi_pending(cpu);
-}
-
 static const struct {
     const char *name;
     bool (*take)(struct cpu *cpu, enum nmi_found found);
     void (*handle)(struct cpu *cpu, uint64_t rip, bool in_root);
 } sources[SOURCE_COUNT] = {
     [SOURCE_BACKTRACE] = {"backtrace request", backtrace_take, backtrace_handle},
-    [SOURCE_HOST_PMI] = {"host PMI", host_pmi_take, host_work_pmi_handle},
+    [SOURCE_HOST_PMI] = {"host PMI", host_work_pmi_take, host_work_pmi_handle},
     [SOURCE_PLATFORM] = {"platform", platform_take, platform_handle},
 };
 
@@ -83,11 +78,14 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         if (!sources[s].take(cpu, found))
             continue;
         sources[s].handle(cpu, rip, in_root);
-        /* Its own NMI may still come: another one may have been taken for it. */
-        if (s != SOURCE_HOST_PMI) /* whose counter says by itself whether it was there */
-            __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
         cpu->nmi.source[s].found[found]++;
         claimed++;
+        /* The PMI may have come after this NMI. Its own is pending then, and the others' to claim. If
+         * the two have merged, the next exit finds what the others want. */
+        if (s == SOURCE_HOST_PMI)
+            break;
+        /* Its own NMI may still come: another one may have been taken for it. */
+        __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;
 }

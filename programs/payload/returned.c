@@ -11,7 +11,7 @@
 
 #define MARKER_REQUEST 2
 #define MARKER_HOST_NMI 3
-#define SOURCE_BACKTRACE 0
+#define SOURCE_BACKTRACE 1
 #define HOST_NMIS 20
 #define LINGER 1000 /* iterations: longer than Linux's handler needs to begin */
 #define EXITS 10    /* enough to find what a lost NMI had asked */

@@ -20,6 +20,11 @@ LATE = 1
 STATUS_NONE = 64  # tests/kernel/test_host_merge.c
 MERGE_OVERFLOW = 60  # + LONG_SKID: 20 instructions behind PMI_BEFORE
 TSC_HZ = 50000000
+REASON_VMCALL = 18
+WORK_STRIDE = 8  # tests/kernel/test_host_work.c
+WORK_FIRST = 600
+WORK_POSITIONS = 4000
+WORK_SKIDS = (0, 30)
 TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
 
 
@@ -194,3 +199,26 @@ def test_setup(lab, name, config, entry, knobs, kinds):
     if name not in INSIDE_IS_DIFFERENT:
         expect_sweep(boot, "host-sweep-blocked", "cpuid")
     return expect_sweep(boot, "host-sweep", "cpuid")
+
+
+def work(lab, whose, skid, efi=None):
+    """An NMI at each instruction of an exit for host work."""
+    plan = Plan(f"pmi_skid {skid}")
+    for position in range(1, WORK_POSITIONS + 1):
+        plan.knobs.append(f"nmi_root reason={REASON_VMCALL} "
+                          f"exits={WORK_FIRST + (position - 1) * WORK_STRIDE} position={position}" +
+                          (" host" if whose == "host" else ""))
+    plan.add(f"host-work:{whose}:{WORK_FIRST}:{WORK_POSITIONS}")
+    return run(lab, f"host-work-{whose}-{skid}" + ("-broken" if efi else ""), plan, efi=efi)
+
+
+WORKS = [(whose, skid) for whose in ("host", "guest") for skid in WORK_SKIDS]
+
+
+@pytest.mark.parametrize("whose, skid", WORKS, ids=[f"work_{whose}_{skid}" for whose, skid in WORKS])
+def test_work(lab, whose, skid):
+    """Beside the PMIs of host work, which come at once or later: each NMI has its owner, once."""
+    boot = work(lab, whose, skid)
+    sweep = row(boot, "sweep", f"host-work:{whose}")
+    assert results(boot)[sweep["name"]], f"{sweep}; {kernel.notes(boot)}"
+    return f"{sweep['delivered']} positions, {sweep['late']} found late, {sweep['merged']} merged"
