@@ -114,6 +114,13 @@ static void step_other(struct cpu *cpu)
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     give_up(cpu);
+    /* The access was the processor's own, of PEBS, while the guest was in HLT: blocking by MOV SS is
+     * not for that state (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early, and what
+     * comes next is stepped. */
+    if (reason & EXIT_REASON_ENTRY_FAILURE && vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) != 0) {
+        vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
+        return;
+    }
     cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
 }
 
@@ -137,10 +144,8 @@ static void step_exception(struct cpu *cpu)
     if (interruption_type(information) != INTERRUPTION_TYPE_NMI) {
         give_up(cpu);
         deliver_exception(cpu);
-    } else if (cpu->nmi.passthrough) {
-        step_nmi(cpu);
     } else {
-        step_other(cpu);
+        (cpu->nmi.passthrough ? step_nmi : step_other)(cpu);
     }
 }
 

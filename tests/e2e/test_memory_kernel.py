@@ -215,6 +215,14 @@ def test_mutant(lab, name):
     return said[0]
 
 
+def test_halted_step(lab):
+    """A step that begins in HLT, which the processor refuses: the store is tried again."""
+    boot = kernel.run(lab, "memory-halted-step", Plan(TSC).add("memory-writes"),
+                      config="memtrace=writes", limit=LIMIT,
+                      efi=path("build", "mutants", "halted_step.efi"))
+    expect_ok(boot, ["memory-writes"])
+
+
 def sweeps(lab, efi=None, name=""):
     knobs = []
     for reason, first, stride in SWEEPS.values():

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Plays a processor that stores a PEBS record while it halts and does not say that the violation is
+ * asynchronous: some steps of a write begin in HLT, so that their entry fails.
+ */
+#include "trace/memory_record.h"
+
+#define STEPS_APART 7
+
+exit_handler __real_memory_exit(struct cpu *cpu);
+exit_handler __wrap_memory_exit(struct cpu *cpu);
+
+exit_handler __wrap_memory_exit(struct cpu *cpu)
+{
+    static unsigned steps;
+    exit_handler handler = __real_memory_exit(cpu);
+
+    if (cpu->memory.stage == STAGE_STEPPED && ++steps % STEPS_APART == 0)
+        vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
+    return handler;
+}
