@@ -74,6 +74,32 @@ class Processor(unittest.TestCase):
                     wake(5000, A))
         self.assertIn((4610, 4620, "running", A), rows(line.processors[0]))
 
+    def test_errand(self):
+        """An interrupt of user space takes 100 to a load of CR3. A processor that another one wakes
+        in the first 100 of such an interrupt, for 200 at most, runs an errand for it."""
+        other = [tick(1000, B), load(1110, C, B_STACK), tick(2000, C), cpuid(2300, C),
+                 tick(2400, C), cpuid(2450, C), cpuid(9000, C)]
+        for idle, vector, at, until in (
+                (True, WAKE, 2050, 2200), (True, WAKE, 2110, 2320), (False, WAKE, 2111, 2200),
+                (False, WAKE, 2110, 2321), (False, TIMER, 2050, 2200),
+                (False, WAKE, 2005, 2100),   # before the guest has its interrupt
+                (True, WAKE, 2450, 2500), (False, WAKE, 2451, 2500)):  # until the next record
+            own = [load(0, A, B_STACK), halt(100, A), wake(at, A, vector), halt(until, A),
+                   wake(9000, A)]
+            line = timeline(source(TRACE_FLOW, own, other))
+            with self.subTest(vector=vector, at=at, until=until):
+                self.assertIn((at + 10, until, "idle" if idle else "running", None if idle else A),
+                              rows(line.processors[0]))
+        # Its own interrupts are no errand for itself.
+        line = flow(tick(0, B), load(110, C, B_STACK), tick(2000, C), halt(2040, C),
+                    wake(2050, C, WAKE), halt(2200, C), wake(9000, C))
+        self.assertIn((2060, 2200, "running", C), rows(line.processors[0]))
+        # Nor does it hide who showed itself.
+        own = [load(0, A, B_STACK), halt(100, A), wake(2050, A, WAKE), cpuid(2100, A),
+               halt(2200, A), wake(9000, A)]
+        line = timeline(source(TRACE_FLOW, own, other))
+        self.assertIn((2060, 2100, "running", A), rows(line.processors[0]))
+
     def test_lost_records_are_unknown(self):
         line = flow(cpuid(0, A), cpuid(100, A), cpuid(500, A), gaps={0: {2: 7}})
         self.assertEqual(rows(line.processors[0])[3], (110, 500, "unknown", None))

@@ -2,6 +2,7 @@
 # walk.py: what one processor did between its records: the paper's NSD (algorithm 2) and GTA
 # (algorithm 3), with what trace=flow adds. Times are ticks. The rules are numbered as in
 # docs/trace.md, "States".
+import bisect
 import collections
 import dataclasses
 import statistics
@@ -27,6 +28,13 @@ WAKE_WAYS = 1.5
 OWN_SHARE = 0.9
 OWN_TABLES = 2
 FEW = 8  # samples below which a tenth of them is nothing
+
+# Linux, arch/x86/include/asm/irq_vectors.h: CALL_FUNCTION_SINGLE_VECTOR, CALL_FUNCTION_VECTOR and
+# RESCHEDULE_VECTOR. Another processor sends these.
+SENT = (0xfb, 0xfc, 0xfd)
+# What an interrupt has another, idle processor do takes at most so many times what the interrupt
+# itself takes to a load of CR3.
+ERRAND_WAYS = 2
 
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)
 WITH_STACK = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, HLT, CR_ACCESS)
@@ -92,6 +100,7 @@ class Ways:
     wake: float | None = None
     preemption: dict = dataclasses.field(default_factory=dict)
     kernel_stacks: set = dataclasses.field(default_factory=set)  # of kernel threads
+    handlers: list = dataclasses.field(default_factory=list)  # of a processor: [(start, end, way)]
 
     def preempts(self, interrupt, load, ticks):
         """Says whether a load of CR3, so long behind the entry of an interrupt, is its work."""
@@ -102,6 +111,19 @@ class Ways:
     def too_short(self, ticks):
         """Says whether a stretch from wake-up to HLT has no room for a switch there and back."""
         return self.wake is not None and ticks <= WAKE_WAYS * self.wake
+
+    def errand(self, wake, ticks):
+        """Says whether a wake-up, so long before HLT, is another processor's errand: that one sent
+        it while it handled an interrupt of user space. A process there that wakes another one
+        first has to return from the interrupt, and enter the kernel anew. (The processor's own
+        interrupts are over by its HLT.)"""
+        for found in self.handlers if vector(wake) in SENT else ():
+            place = bisect.bisect_left(found, (wake.tsc,)) - 1
+            if place >= 0:
+                _, end, way = found[place]
+                if wake.tsc <= end and ticks <= ERRAND_WAYS * way:
+                    return True
+        return False
 
 
 def find_ways(walks, kernel_stacks):
@@ -133,7 +155,20 @@ def find_ways(walks, kernel_stacks):
     for number, took in [*preemptions.items(), (None, every)]:
         if len(took) >= FEW:
             ways.preemption[number] = statistics.quantiles(took, n=10)[0]
+    ways.handlers = [handlers(walk.records, ways) for walk in walks.values()]
     return ways
+
+
+def handlers(records, ways):
+    """Gives (start, end, way) of each interrupt of user space: from its entry on for the way to a
+    load of CR3, or to the next record."""
+    found = []
+    for record, after in zip(records, records[1:]):
+        way = ways.preemption.get(vector(record), ways.preemption.get(None))
+        if way is not None and vector(record) and is_user(record):
+            start = record.tsc + record.root_time
+            found.append((start, min(start + way, after.tsc), way))
+    return sorted(found)
 
 
 def shows_thread(walk, index):
@@ -235,7 +270,8 @@ def idle_spans(walk, first, last, ways):
     """Says for each of spans[first:last], which follow a wake-up, whether the idle thread runs. The
     record at its end tells whose stack it was. Behind the last such record the thread goes on that
     it showed. Where there was none, or it showed the idle thread, this one goes on if there is no
-    time for a switch there and back; else it is the process whose CR3 is loaded."""
+    time for a switch there and back, or if the wake-up was an errand; else it is the process whose
+    CR3 is loaded."""
     if first == last:
         return []
     shown = [shows(walk, record) for record in walk.records[first + 1:last + 1]]
@@ -244,7 +280,7 @@ def idle_spans(walk, first, last, ways):
     if known and not known[-1]:
         after = False
     else:
-        after = ways.too_short(took)
+        after = ways.too_short(took) or ways.errand(walk.records[first], took)
     for place in range(len(shown) - 1, -1, -1):
         if shown[place] is None:
             shown[place] = after
