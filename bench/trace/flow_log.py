@@ -20,6 +20,18 @@ class BadFlowLog(Exception):
     """The text says what is wrong with the file."""
 
 
+def table_changes(found, processors, key):
+    """Takes events of a run, the processors, and the function from CR3 to a process's key. Gives
+    number -> [tick] of the loads of another process's table."""
+    tables, ticks = {}, {number: [] for number in processors}
+    for event in found:
+        if event.kind == "cr3" and event.processor in ticks:
+            if tables.get(event.processor) != key(event.value):
+                ticks[event.processor].append(event.tsc)
+            tables[event.processor] = key(event.value)
+    return ticks
+
+
 def events(path):
     """Takes the path of a flow log; gives its events in order, one by one. tsc is in ticks, processor
     the emulator's number. Raises BadFlowLog where it is none or ends within a record, OSError where

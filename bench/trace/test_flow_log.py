@@ -22,6 +22,14 @@ def test_events(tmp_path):
                                                    "exit", "entry"]
 
 
+def test_table_changes():
+    """Loads of the same table, and other events, are none; each processor has its own."""
+    found = [flow_log.Event(tsc, processor, kind, value, 0, 0) for tsc, processor, kind, value in (
+        (1, 0, "cr3", 0xa002), (2, 1, "cr3", 0xa002), (3, 0, "cr3", 0xb802), (4, 0, "hlt", 0),
+        (5, 0, "cr3", 0xc000), (6, 2, "cr3", 0xc000), (7, 1, "interrupt", 0xec))]
+    assert flow_log.table_changes(found, (0, 1), lambda cr3: cr3 & ~0x1fff) == {0: [1, 5], 1: [2]}
+
+
 @pytest.mark.parametrize("data, wanted", ids=["empty", "other_file", "cut_off", "unknown_kind"],
                          argvalues=[
     (b"", "at its start"), (b"PMUtrcfl", "at its start"),

@@ -64,6 +64,19 @@ class Build(unittest.TestCase):
             truth.build([sched_text.Switch(1, 0, 0, "", "R", 33, ""),
                          sched_text.Switch(2, 0, 33, "", "R", 0, "")], TIDS, {2})
 
+    def test_at_loads(self):
+        rows = ((100, 0, 0, "R", 10), (200, 0, 10, "S", 2), (300, 0, 2, "I", 20),
+                (305, 1, 0, "R", 10), (400, 0, 20, "S", 0), (500, 0, 0, "R", 20),
+                (600, 0, 20, "S", 0))
+        switches = sched_text.switches(text(*rows))
+        found = truth.at_loads(switches, {0: [90, 210, 320, 700]}, TIDS, {2})
+        # A kernel thread's and the idle one's have none, nor has who comes back from them.
+        self.assertEqual([(switch.tsc, switch.processor) for switch in found], [
+            (100, 0), (200, 0), (305, 1), (320, 0), (400, 0), (500, 0), (600, 0)])
+        for loads in ([120], [120, 290], [120, 400], [120, 321]):
+            with self.assertRaisesRegex(ValueError, "0 goes to process 20 at 300 without"):
+                truth.at_loads(switches, {0: loads}, TIDS, {2}, near=21)
+
     def test_overlaps(self):
         found = truth.overlaps([(0, 10, "a"), (15, 30, "b")], [(5, 20, "x"), (20, 25, "y")])
         self.assertEqual(found, {("a", None): 5, ("a", "x"): 5, (None, "x"): 5, ("b", "x"): 5,

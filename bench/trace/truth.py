@@ -69,8 +69,8 @@ class Score:
         return 1 - self.user_right / self.user_time
 
     def switch_share(self):
-        """Gives the part of the processes' time that lies between the scheduler's events and the
-        loads of CR3 that follow them: so much of wrong_share() is the switches' own way."""
+        """Gives the part of the processes' time that lies between the truth's switches and ours,
+        where ours come later. By the scheduler's events it is the way from these to the loads."""
         return sum(max(ticks, 0) for ticks in self.distances) / self.user_time
 
     def idle_error(self):
@@ -115,6 +115,32 @@ def build(switches, tgids, kernel_threads):
     start = max(min(s.tsc for s in switches if s.processor == number) for number in processors)
     return Truth(processors, {tgid: group_states(found, end) for tgid, found in groups.items()},
                  start, end)
+
+
+def at_loads(switches, loads, tgids, kernel_threads, near=NEAR_TICKS):
+    """Takes what build() does, and when each processor loaded another table, number -> [tick] in
+    order: from a witness that is not the trace. Gives the switches, each that loads a table with
+    the tick of that load. Until then who leaves is on the processor, with table and stack; the
+    scheduler's event only says what it is about to do. Raises ValueError where a processor goes
+    from one process to another without a load before the next event, or within `near`."""
+    found = []
+    for number in {switch.processor for switch in switches}:
+        own = [switch for switch in switches if switch.processor == number]
+        ticks, last = loads.get(number, []), None
+        for switch, end in zip(own, [*(after.tsc for after in own[1:]), own[-1].tsc + near]):
+            process = tgids.get(switch.next_tid)
+            if switch.next_tid == 0 or {switch.next_tid, process} & kernel_threads:
+                found.append(switch)
+                continue
+            place = bisect.bisect_right(ticks, switch.tsc)
+            if place < len(ticks) and ticks[place] < min(end, switch.tsc + near):
+                switch = switch._replace(tsc=ticks[place])
+            elif last not in (None, process):
+                raise ValueError(f"processor {number} goes to process {process} at {switch.tsc} "
+                                 "without a load of its table")
+            last = process
+            found.append(switch)
+    return sorted(found)
 
 
 def add_run(processors, number, start, end, process, tid):
@@ -328,10 +354,10 @@ def table(scores):
         ("switches of processes", lambda s: str(s.switches)),
         ("found in place", lambda s: str(s.found)),
         ("elsewhere or invented", lambda s: str(len(s.invented))),
-        ("ticks behind the scheduler's event: least, median, 99 %, most", lambda s: (
+        ("ticks from the truth's switch to ours: least, median, 99 %, most", lambda s: (
             ", ".join(f"{ticks:.0f}" for ticks in s.spread()) if s.distances else "-")),
         ("processes' time given to the wrong one", lambda s: percent(s.wrong_share(), 3)),
-        ("of it the way from the event to the load", lambda s: percent(s.switch_share(), 3)),
+        ("of it between the truth's switch and ours", lambda s: percent(s.switch_share(), 3)),
         ("idle time, off by", lambda s: percent(s.idle_error(), 3)),
         *((f"{state}: precision, recall", lambda s, state=state: (
             f"{percent(s.precision(state))}, {percent(s.recall(state))}"))

@@ -25,15 +25,16 @@ def sections(file):
     return found
 
 
-def boot(lab, name, job, folder, append, config, cpus=1, status=0):
+def boot(lab, name, job, folder, append, config, cpus=1, status=0, knobs=""):
     """One boot with the job, which the build.sh of that folder of programs/ makes, and which has to
-    end with that status. Gives it and {kind: path} of what it handed over, a file for each kind."""
+    end with that status. `knobs`: lines of more knobs. Gives it and {kind: path} of what it handed
+    over, a file for each kind."""
     programs = tool([path("programs", folder, "build.sh")]).splitlines()
     handed = os.path.join(lab.keep, f"{name}.branches")
     done = lab.emulator(
         name, jobs=job, cpus=cpus, append=append, config=config,
         initrd=initramfs.with_jobs(lab.initrd(), programs, os.path.join(lab.keep, f"{job}.img")),
-        knobs=f"tsc_hz {TSC_HZ}\nbranch_trace {NO_REGION} {handed}\n")
+        knobs=f"tsc_hz {TSC_HZ}\nbranch_trace {NO_REGION} {handed}\n{knobs}")
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status(job) == status, done.last_line()
     files = {}
