@@ -10,7 +10,6 @@
 
 #define MARKER_REQUEST 2
 #define MARKER_HOST_NMI 3
-#define SOURCE_BACKTRACE 1
 
 struct hypercall_registers hypercall_all(uint64_t rax, uint64_t rbx, uint64_t rcx, uint64_t rdx)
 {

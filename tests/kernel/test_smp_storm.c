@@ -226,7 +226,8 @@ void test_smp_mixed(const struct job *job)
 static uint64_t host_has_handled(const struct processor *p, uint64_t *recovered)
 {
     struct hypercall_registers r = hypercall_all(
-        HYPERCALL_TEST_SOURCE, (uint64_t)(p->number + 1) << HYPERCALL_TEST_PROCESSOR_SHIFT, 0, 0);
+        HYPERCALL_TEST_SOURCE,
+        SOURCE_BACKTRACE | (uint64_t)(p->number + 1) << HYPERCALL_TEST_PROCESSOR_SHIFT, 0, 0);
 
     *recovered = r.rbx;
     return r.rax + r.rbx + r.rcx;
