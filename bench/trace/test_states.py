@@ -120,9 +120,30 @@ class Processor(unittest.TestCase):
         """The exit's new value is there, the guest's MOV not yet: the interrupt has the old one."""
         before = record(120, EXTERNAL_INTERRUPT, A, SWITCH_MM, A_STACK, TIMER)
         line = flow(load(0, A, B_STACK), load(100, B, A_STACK), before, cpuid(300, B))
-        self.assertEqual(rows(line.processors[0])[-2:],
-                         [(130, 300, "running", B), (300, 310, "root", B)])
+        self.assertEqual(rows(line.processors[0])[-5:], [
+            (100, 110, "root", A), (110, 120, "running", A), (120, 130, "root", A),
+            (130, 300, "running", B), (300, 310, "root", B)])
         self.assertEqual(line.complaints, [])
+
+    def test_interrupts_before_the_load_is_executed(self):
+        """However many there are: the switch is where the last one ends, and is what it was."""
+        def interrupts(*times):
+            return [record(at, EXTERNAL_INTERRUPT, A, SWITCH_MM, A_STACK, WAKE) for at in times]
+
+        for times in ((), (10625,), (10625, 10640)):
+            line = flow(*storm(0), tick(10500, A), load(10610, B, A_STACK), *interrupts(*times),
+                        cpuid(11000, B))
+            at = times[-1] + ROOT if times else 10620
+            with self.subTest(times=times):
+                self.assertIn((at, 11000, "running", B), rows(line.processors[0]))
+                self.assertEqual([(left.time, left.process, left.to, left.preempted)
+                                  for left in line.leaves][-1], (at, A, B, True))
+        # The idle thread's load: it is idle until then.
+        line = flow(load(0, A, B_STACK), halt(100, A), wake(500, A), load(600, B, 0x10),
+                    *interrupts(620), cpuid(700, B))
+        self.assertEqual(rows(line.processors[0])[-5:], [
+            (600, 610, "root", None), (610, 620, "idle", None), (620, 630, "root", None),
+            (630, 700, "running", B), (700, 710, "root", B)])
 
     def test_processors_begin_when_their_records_do(self):
         line = timeline(source(TRACE_FLOW, [cpuid(1000, A), cpuid(1100, A)],

@@ -73,6 +73,7 @@ class Walk:
     roots: list = dataclasses.field(default_factory=list)  # whose each exit was; None: nobody's
     leaves: list = dataclasses.field(default_factory=list)
     tables: list = dataclasses.field(default_factory=list)  # whose table is loaded behind each
+    between: set = dataclasses.field(default_factory=set)   # places between two executions of a load
     idle_stack: object = None
     complaints: list = dataclasses.field(default_factory=list)
 
@@ -175,19 +176,18 @@ def shows_thread(walk, index):
     """Says whether records[index] has the stack of who ran before it. That of an interrupt between
     the two executions of a load of CR3 is already another table's."""
     record = walk.records[index]
-    pending = walk.records[index - 1].reason == CR_ACCESS and record.rip == \
-        walk.records[index - 1].rip and record.reason != CR_ACCESS
-    return record.reason in WITH_STACK and record.detail >> 8 != 0 and not pending
+    return record.reason in WITH_STACK and record.detail >> 8 != 0 and index not in walk.between
 
 
 def find_tables(walk, identity):
-    """Fills walk.tables. The guest executes its load of CR3 again behind the exit. An interrupt
-    that comes before that has the old value, and the same RIP."""
+    """Fills walk.tables and walk.between. The guest executes its load of CR3 again after the exit. An
+    interrupt that comes before that has the old value, and the same RIP."""
     pending = None  # RIP of a load that may not have been executed yet
     for record in walk.records:
         if record.reason == CR_ACCESS:
             pending = record.rip
         elif record.rip == pending:
+            walk.between.add(len(walk.tables))
             walk.tables.append(walk.tables[-1])
             continue
         else:
@@ -201,6 +201,7 @@ def walk_processor(walk, ways):
     label_spans(walk)
     if walk.flow:
         after_idle(walk, ways)
+        until_load(walk)
     own_exits(walk)
     find_leaves(walk, ways)
 
@@ -266,6 +267,15 @@ def after_idle(walk, ways):
                 span.awake = min(int(ways.wake or 0), span.end - span.start)
 
 
+def until_load(walk):
+    """Rule 2: who was there before a load of CR3 is there until the guest executes it again."""
+    for index in sorted(walk.between):
+        before, span = walk.spans[max(index - 2, 0)], walk.spans[index - 1]
+        if span.state == "running" and before.state in ("running", "idle"):
+            span.state, span.process, span.thread, span.detail = \
+                before.state, before.process, before.thread, before.detail
+
+
 def idle_spans(walk, first, last, ways):
     """Says for each of spans[first:last], which follow a wake-up, whether the idle thread runs. The
     record at its end tells whose stack it was. Behind the last such record the thread goes on that
@@ -324,12 +334,15 @@ def find_leaves(walk, ways):
         before, after = walk.spans[index - 1], walk.spans[index]
         if before.state != "running" or after.process == before.process:
             continue
-        record, last = walk.records[index], walk.records[index - 1]
+        first = index  # the load itself, whatever came before it was executed again
+        while first in walk.between:
+            first -= 1
+        record, load, last = walk.records[index], walk.records[first], walk.records[first - 1]
         preempted = False
         if after.state == "running" and walk.flow:
-            preempted = record.reason == CR_ACCESS and is_user(last) and vector(last) != 0 and \
-                walk.roots[index - 1] == before.process and \
-                ways.preempts(last, record, record.tsc - before.start)
+            preempted = load.reason == CR_ACCESS and is_user(last) and vector(last) != 0 and \
+                walk.roots[first - 1] == before.process and \
+                ways.preempts(last, load, load.tsc - walk.spans[first - 1].start)
         elif after.state == "running":
             preempted = True
         own = walk.roots[index] == before.process  # else it is gone when the exit comes
