@@ -22,13 +22,16 @@ class BadFlowLog(Exception):
 
 def table_changes(found, processors, key):
     """Takes events of a run, the processors, and the function from CR3 to a process's key. Gives
-    number -> [tick] of the loads of another process's table."""
-    tables, ticks = {}, {number: [] for number in processors}
+    number -> [(tick of the last exit before it, tick)] of the loads of another process's table."""
+    tables, exits, ticks = {}, {}, {number: [] for number in processors}
     for event in found:
-        if event.kind == "cr3" and event.processor in ticks:
-            if tables.get(event.processor) != key(event.value):
-                ticks[event.processor].append(event.tsc)
-            tables[event.processor] = key(event.value)
+        if event.kind == "exit":
+            exits[event.processor] = event.tsc
+        if event.kind != "cr3" or event.processor not in ticks:
+            continue
+        if tables.get(event.processor) != key(event.value):
+            ticks[event.processor].append((exits.get(event.processor, 0), event.tsc))
+        tables[event.processor] = key(event.value)
     return ticks
 
 

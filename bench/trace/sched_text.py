@@ -10,6 +10,7 @@ Switch = collections.namedtuple(
 
 LINE = re.compile(r"\[(\d+)\] \S+ +(\d+): sched_switch: prev_comm=(.*) prev_pid=(\d+) "
                   r"prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*) next_pid=(\d+) ")
+FORK = re.compile(r"sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)$", re.M)
 LOST = re.compile(r"^CPU:(\d+) \[LOST (\d+) EVENTS\]", re.M)
 WRITTEN = re.compile(r"^# entries-in-buffer/entries-written: (\d+)/(\d+)", re.M)
 
@@ -40,7 +41,13 @@ def pairs(text):
     return {int(tid): int(tgid) for tid, tgid in (line.split() for line in text.splitlines())}
 
 
-def kernel_threads(text):
-    """Takes lines `pid 0|1 name`, as programs/flowtruth/ writes them; gives the pids with 1."""
+def kernel_threads(text, trace=""):
+    """Takes lines `pid 0|1 name`, as programs/flowtruth/ writes them; gives the pids with 1. With the
+    trace's text those of threads that began after the first of these lists and were gone before the
+    second, too: children of a kernel thread, sched_process_fork."""
     rows = [line.split(maxsplit=2) for line in text.splitlines()]
-    return {int(row[0]) for row in rows if row[1] == "1"}
+    found = {int(row[0]) for row in rows if row[1] == "1"}
+    for parent, child in FORK.findall(trace):
+        if int(parent) in found:
+            found.add(int(child))
+    return found

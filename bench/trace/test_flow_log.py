@@ -25,9 +25,11 @@ def test_events(tmp_path):
 def test_table_changes():
     """Loads of the same table, and other events, are none; each processor has its own."""
     found = [flow_log.Event(tsc, processor, kind, value, 0, 0) for tsc, processor, kind, value in (
-        (1, 0, "cr3", 0xa002), (2, 1, "cr3", 0xa002), (3, 0, "cr3", 0xb802), (4, 0, "hlt", 0),
-        (5, 0, "cr3", 0xc000), (6, 2, "cr3", 0xc000), (7, 1, "interrupt", 0xec))]
-    assert flow_log.table_changes(found, (0, 1), lambda cr3: cr3 & ~0x1fff) == {0: [1, 5], 1: [2]}
+        (1, 0, "cr3", 0xa002), (2, 1, "cr3", 0xa002), (3, 0, "exit", 28), (4, 0, "cr3", 0xb802),
+        (5, 0, "exit", 28), (6, 0, "entry", 0), (7, 0, "exit", 1), (8, 1, "exit", 1),
+        (9, 0, "cr3", 0xc000), (9, 2, "cr3", 0xc000), (10, 1, "interrupt", 0xec))]
+    assert flow_log.table_changes(found, (0, 1), lambda cr3: cr3 & ~0x1fff) == {
+        0: [(0, 1), (7, 9)], 1: [(0, 2)]}
 
 
 @pytest.mark.parametrize("data, wanted", ids=["empty", "other_file", "cut_off", "unknown_kind"],

@@ -39,7 +39,11 @@ class Text(unittest.TestCase):
 
     def test_tables(self):
         self.assertEqual(sched_text.pairs("10 10\n11 10\n"), {10: 10, 11: 10})
-        self.assertEqual(sched_text.kernel_threads("2 1 kworker/0:1\n10 0 a b\n"), {2})
+        known = "2 1 kworker/0:1\n10 0 a b\n"
+        self.assertEqual(sched_text.kernel_threads(known), {2})
+        fork = " a-1 ( 1) [000] ..... 5: sched_process_fork: comm=a pid={} child_comm=a child_pid={}\n"
+        self.assertEqual(sched_text.kernel_threads(
+            known, fork.format(2, 113) + fork.format(10, 114)), {2, 113})
 
 
 class Build(unittest.TestCase):

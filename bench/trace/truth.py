@@ -143,6 +143,21 @@ def at_loads(switches, loads, tgids, kernel_threads, near=NEAR_TICKS):
     return sorted(found)
 
 
+def not_at_loads(line, loads, start, end):
+    """Takes a Timeline, and number -> [(exit, load)] in ticks, in order. Gives (processor, tick) of
+    each change of process between the two ticks that is not where a load was about to be executed:
+    behind the last exit before it, and not behind the load. (By the distance alone it cannot be
+    told: with several processors the emulator's clock moves in their turns.)"""
+    found = []
+    for number, runs in our_processors(line).items():
+        stays = loads.get(number, [])
+        for tick, _ in changes(runs, start, end, lambda name: name not in (None, IDLE)):
+            place = bisect.bisect_left([load for _, load in stays], tick)
+            if place == len(stays) or tick < stays[place][0]:
+                found.append((number, tick))
+    return found
+
+
 def add_run(processors, number, start, end, process, tid):
     """Adds a thread's run on a processor."""
     runs = processors.setdefault(number, [])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * main.c: runs the load under PMUvisor's trace of exits and under the kernel's own trace of its
- * scheduler (tracefs, sched_switch, clock x86-tsc), and hands both over to the emulator
- * (testbed/README.md, "Branch trace"): sections of a name, a length and as many bytes.
+ * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to the
+ * emulator (testbed/README.md, "Branch trace"): sections of a name, a length and as many bytes.
  * Wants user_hypercalls=1. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.
  */
 #define _GNU_SOURCE
@@ -114,11 +114,12 @@ int main(void)
         return fail("mount " TRACEFS);
     if (load_start() != 0)
         return fail("load_start");
+    /* The switches last: the kernel patches itself for each event, under a table of its own. */
     if (!put("buffer_size_kb", "2048") || !put("trace_clock", "x86-tsc") ||
-        !put("options/record-tgid", "1") || !put("events/sched/sched_switch/enable", "1") ||
-        !put("tracing_on", "1"))
+        !put("options/record-tgid", "1") || !put("events/sched/sched_process_fork/enable", "1") ||
+        !put("events/sched/sched_switch/enable", "1") || !put("tracing_on", "1"))
         return 1;
-    /* Kernel threads come and go: those before and those after. */
+    /* Kernel threads come and go: those before and those after; the trace has who began between. */
     if (!hand_over_processes())
         return 1;
     if (load_run() != 0)
