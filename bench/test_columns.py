@@ -14,7 +14,7 @@ import published
 import tables
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MENU = os.path.join(os.path.dirname(HERE), "boot", "menu.sh")
+MENU = os.path.join(os.path.dirname(HERE), "testbed", "menu.sh")
 MORE = ("lazy+x pmuvisor policy=msr/unblock=lazy PMUvisor, lazily\n"
         "abl_one lazy+x bookkeeping=lost\n")
 

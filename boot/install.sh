@@ -80,9 +80,9 @@ columns_table=$here/../bench/columns.txt
 mapfile -t columns < <(column_names && part_names)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$here/menu.sh" > "$work/columns.cfg"
+"$here/../testbed/menu.sh" > "$work/columns.cfg"
 # pairs: a file, and its name below $target.
-sources=("$image" "$kernel" "$initrd" "$here/grub.cfg" "$work/columns.cfg")
+sources=("$image" "$kernel" "$initrd" "$here/../testbed/grub.cfg" "$work/columns.cfg")
 names=(pmuvisor.efi vmlinuz initrd.img grub.cfg columns.cfg)
 if [ -n "$bench" ]; then
     for name in vmlinuz initrd.img kernel.bzImage build.txt; do

@@ -47,7 +47,7 @@ words="console=ttyS0,115200 console=tty0 quiet pmv.run=shell"
     fail "--tree: '$tree' is there and has no folder EFI/pmuvisor; name another one"
 rm -rf "$tree"
 mkdir -p "$tree/EFI/BOOT"
-"$here/loader.sh" "$tree/EFI/BOOT/BOOTX64.EFI"
+"$here/../testbed/loader.sh" "$tree/EFI/BOOT/BOOTX64.EFI"
 "$here/install.sh" --quiet --append "$words" --bench "$bench" "${auto[@]}" "$tree" "$efi" \
     "$kernel" "$initrd"
 # Nobody knows yet where this machine stops: the step is left in an EFI variable.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes the disk that a run boots from: a FAT volume with GRUB as \EFI\BOOT\BOOTX64.EFI, the
 # project's own boot menu unchanged, and \EFI\pmuvisor\ with hypervisor, kernel and initramfs.
-# Needs no root: mtools, mkfs.fat and boot/loader.sh only.
+# Needs no root: mtools, mkfs.fat and testbed/loader.sh only.
 set -euo pipefail
 
 usage() {
@@ -13,7 +13,7 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --config "k=v .."  options for pmuvisor.cfg, separated by blanks
   --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
   --grub DIR         GRUB's modules, in place of this machine's
-  --menu FILE        use this menu instead of boot/grub.cfg
+  --menu FILE        use this menu instead of testbed/grub.cfg
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
   --tree DIR         an EFI system partition that `make install` or `make usb` has filled: its
                      folder EFI instead of all other files
@@ -32,7 +32,7 @@ fail() {
 top=$(cd "$(dirname "$0")/.." && pwd)
 out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
 size='' reserved='' grub=''
-menu=$top/boot/grub.cfg
+menu=$top/testbed/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -85,7 +85,7 @@ export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
 if [ -z "$acpi$grub" ] && [ -r "$tree/EFI/BOOT/BOOTX64.EFI" ]; then
     cp "$tree/EFI/BOOT/BOOTX64.EFI" "$work/"
 else
-    "$top/boot/loader.sh" "$work/BOOTX64.EFI" "$acpi" "$grub"
+    "$top/testbed/loader.sh" "$work/BOOTX64.EFI" "$acpi" "$grub"
 fi
 
 # \EFI\pmuvisor as the options say.
@@ -95,7 +95,7 @@ fill_folder() {
     [ -z "$kernel" ] || cp -L "$kernel" "$work/pmuvisor/vmlinuz"
     [ -z "$initrd" ] || cp -L "$initrd" "$work/pmuvisor/initrd.img"
     cp -L "$menu" "$work/pmuvisor/grub.cfg"
-    "$top/boot/menu.sh" > "$work/pmuvisor/columns.cfg"
+    "$top/testbed/menu.sh" > "$work/pmuvisor/columns.cfg"
     {
         echo "set default='$entry'"
         echo "set timeout=0"

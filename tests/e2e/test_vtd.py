@@ -133,7 +133,7 @@ def with_dmar(lab, name, base, config=""):
         table = os.path.join(work, "dmar.aml")
         with open(table, "wb") as out:
             out.write(dmar_with(base))
-        with open(path("boot", "grub.cfg"), encoding="utf-8") as source:
+        with open(path("testbed", "grub.cfg"), encoding="utf-8") as source:
             menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
                 "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
         return lab.emulator(name, jobs="touch", menu=menu, config=config, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
