@@ -277,7 +277,7 @@ def test_environment_of_each_column(lab):
     and frequencies are those of each job; microcode is the same, for none is loaded."""
     found = chain(lab)
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
-        done = command(path("boot", "collect.sh"), found.esp, out)
+        done = command(path("metal", "collect.sh"), found.esp, out)
         assert done.returncode == 0, done.stderr
         with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
             results = json.load(source)
@@ -314,7 +314,7 @@ def test_collect_a_part(lab):
         for name in ("native.txt", "native/exit.txt"):
             with open(os.path.join(folder, name), "r+b") as file:
                 file.write(b"b0nch")
-        done = command(path("boot", "collect.sh"), esp, out)
+        done = command(path("metal", "collect.sh"), esp, out)
         assert done.returncode == 0, f"{done.stdout} {done.stderr}"
         assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
         assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
@@ -328,7 +328,7 @@ def test_collect_a_part(lab):
                        for entry in results["skipped"]), f"{column}: nothing says what is missing"
         shutil.rmtree(folder)
         os.mkdir(folder)
-        expect_line(command(path("boot", "collect.sh"), esp, out), "no column in", "results yet")
+        expect_line(command(path("metal", "collect.sh"), esp, out), "no column in", "results yet")
         assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
 
 
@@ -381,7 +381,7 @@ def test_all_processors(lab):
 
 def test_install(lab):
     """install.sh --bench: what it refuses, in one line; a second time keeps edits and results."""
-    script = path("boot", "install.sh")
+    script = path("metal", "install.sh")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
         parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
         files = (esp, lab.efi(), lab.kernel(), lab.initrd())
@@ -439,7 +439,7 @@ def test_failures_under_kvm(lab):
 
 def test_install_again(lab):
     """Results of another build are put aside; without --auto the next boots measure nothing."""
-    script = path("boot", "install.sh")
+    script = path("metal", "install.sh")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
         parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
         folder = os.path.join(esp, "EFI", "pmuvisor")

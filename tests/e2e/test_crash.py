@@ -118,7 +118,7 @@ def test_no_marks(lab):
     assert guard_of(boot) == "trying"
 
 
-UP = path("boot", "up.sh")
+UP = path("metal", "up.sh")
 LEAF = 0x40000000  # the first of a hypervisor's, where the driver cpuid is read
 VARIABLE = "PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8"
 
@@ -188,7 +188,7 @@ def test_collect():
     with tempfile.TemporaryDirectory(prefix="pmuvisor-collect.") as work:
         esp, _, efivars = system(work)
         out = os.path.join(work, "out")
-        collect = path("boot", "collect.sh")
+        collect = path("metal", "collect.sh")
         scripts.expect_line(scripts.run(collect, esp, out, EFIVARS=efivars), "bench", "is not there")
         write("the last words\n", esp, "EFI", "pmuvisor", LOG)
         write("\x07\0\0\0a line\n", efivars, VARIABLE)

@@ -11,7 +11,7 @@ import pytest
 from machine import path, tool
 from scripts import expect_line, run
 
-INSTALL = path("boot", "install.sh")
+INSTALL = path("metal", "install.sh")
 RELEASE = "6.5.0-14-generic"
 OLD = "5.15.0-91-generic"
 SETUP_HEADER = 0x202  # Linux, Documentation/arch/x86/boot.rst, "header", and "kernel_version" below

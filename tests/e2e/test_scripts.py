@@ -76,7 +76,7 @@ def test_kernel_flavour():
 
 def test_install(lab):
     """make install: refuses without an ESP; copies what the menu names; keeps the user's edits."""
-    install = path("boot", "install.sh")
+    install = path("metal", "install.sh")
     files = (lab.kernel(), lab.initrd())
     expect_line(run(install, "", lab.efi()), "no ESP given")
     expect_line(run(install, "/absent", lab.efi()), "/absent", "not a folder")

@@ -27,7 +27,7 @@ def make_stick(lab, work, flavour="cloud", auto=False):
     parts = tool(["env", f"TEST_KERNEL={path('build', 'kernel.bzImage')}",
                   path("programs", "auto", "build.sh"), flavour]).strip()
     image, tree = os.path.join(work, "usb.img"), os.path.join(work, "tree")
-    tool([path("boot", "usb.sh"), *(["--auto"] if auto else []), "--bench", parts, "--tree", tree,
+    tool([path("metal", "usb.sh"), *(["--auto"] if auto else []), "--bench", parts, "--tree", tree,
           "--out", image, lab.efi()])
     return image, tree
 
@@ -147,7 +147,7 @@ def test_measures_onto_the_stick(lab):
 
 def test_refusals(lab):
     """usb.sh and gpt.py: each in one line, and nothing that is not theirs is replaced."""
-    script = path("boot", "usb.sh")
+    script = path("metal", "usb.sh")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.") as work:
         mine = os.path.join(work, "mine")
         os.mkdir(mine)

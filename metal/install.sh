@@ -38,7 +38,7 @@ image=${2:-}
 kernel=${3:-}
 initrd=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=boot/kernels.sh
+# shellcheck source=metal/kernels.sh
 . "$here/kernels.sh"
 [ -n "$esp" ] ||
     fail "no ESP given; say where the EFI system partition is mounted: make install ESP=/boot/efi"
@@ -227,7 +227,7 @@ if [ -n "$grub" ]; then
     fi
     [ ! -x "$here/up.sh" ] ||
         echo "To have it fall back to the native entry after a start that hangs:" \
-            "boot/up.sh --install $esp"
+            "metal/up.sh --install $esp"
 else
     echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick," \
         "make usb."

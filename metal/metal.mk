@@ -39,10 +39,10 @@ install:
 # pmuvisor-check is static, which other distributions may not have the libraries for.
 install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),$(CHECK_PROGRAM))
 	@if [ "$(BENCH)" = none ]; then \
-	    boot/install.sh "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
+	    metal/install.sh "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	else \
 	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
-	    boot/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
+	    metal/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
 	        "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	fi
 
@@ -54,9 +54,9 @@ usb:
 
 usb-parts: $(EFI) $(TEST_KERNEL) $(CHECK_PROGRAM)
 	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
-	boot/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
+	metal/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
 	    $(EFI) $(KERNEL) $(INITRD)
 
 collect:
 	@testbed/deps.sh bench
-	@boot/collect.sh "$(ESP)" "$(COLLECT_OUT)"
+	@metal/collect.sh "$(ESP)" "$(COLLECT_OUT)"
