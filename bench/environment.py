@@ -129,7 +129,7 @@ def collect(kind, kernel, model, mitigations):
         "kvm": "", "compiler": compiler(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "kernel": f"Linux {kernel}" if kernel else "", "turbo": "", "frequency": "",
-        # Of each column, where it has a machine of its own (programs/auto/facts.sh).
+        # Of each column, where it has a machine of its own (metal/auto/facts.sh).
         "apic": "", "microcode": "", "bios": "", "processors": "",
     }
     if kind == "emulator":

@@ -44,13 +44,13 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 columns_table=$top/bench/columns.txt
 # shellcheck source=bench/columns.sh
 . "$top/bench/columns.sh"
-# As programs/auto/jobs.sh has them.
+# As metal/auto/jobs.sh has them.
 jobs=(msr exit pmi a1k a1 profile nginx accuracy scenarios real)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# whole FILE: the last line has the sum of those before (programs/auto/auto.sh).
+# whole FILE: the last line has the sum of those before (metal/auto/auto.sh).
 whole() {
     [ -s "$1" ] || return 1
     local last sum

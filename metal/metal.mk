@@ -41,7 +41,7 @@ install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),
 	@if [ "$(BENCH)" = none ]; then \
 	    metal/install.sh "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	else \
-	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
+	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) metal/auto/build.sh $(INSTALL_GUEST)) && \
 	    metal/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
 	        "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
 	fi
@@ -53,7 +53,7 @@ usb:
 	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
 
 usb-parts: $(EFI) $(TEST_KERNEL) $(CHECK_PROGRAM)
-	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) programs/auto/build.sh $(INSTALL_GUEST)) && \
+	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) metal/auto/build.sh $(INSTALL_GUEST)) && \
 	metal/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
 	    $(EFI) $(KERNEL) $(INITRD)
 

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 usage="usage: usb.sh [--auto] --bench DIR --tree TREE --out IMG EFI [KERNEL INITRD]
-  --bench DIR     the folder that programs/auto/build.sh printed; its kernel and initramfs are the
+  --bench DIR     the folder that metal/auto/build.sh printed; its kernel and initramfs are the
                   stick's own, unless others are named
   --auto          bench=auto: the stick's next starts measure every column, one after another"
 
@@ -38,7 +38,7 @@ efi=$1 kernel=${2:-$bench/vmlinuz} initrd=${3:-$bench/initrd.img}
 here=$(cd "$(dirname "$0")" && pwd)
 
 # The screen is the console, because a stick's machine has one; the serial line has all that the
-# kernel says, and a shell too (programs/auto/shell.sh).
+# kernel says, and a shell too (metal/auto/shell.sh).
 words="console=ttyS0,115200 console=tty0 quiet pmv.run=shell"
 [ $# -eq 1 ] || words="console=ttyS0,115200 console=tty0"
 

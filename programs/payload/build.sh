@@ -134,7 +134,7 @@ fill_tools() {
 fill_peers() {
     fill_tools
     mkdir -p "$root/lib/auto"
-    install -m 755 "$top/programs/auto/measure.sh" "$root/lib/auto/measure.sh"
+    install -m 755 "$top/programs/measure/measure.sh" "$root/lib/auto/measure.sh"
     install -m 755 "$top/programs/peers/measure.sh" "$root/jobs/measure"
 }
 

@@ -389,7 +389,7 @@ def test_install(lab):
         os.makedirs(os.path.join(esp, "EFI"))
         expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
         expect_line(command(script, "--auto", *files), "--auto wants --bench")
-        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "programs/auto/build.sh")
+        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "metal/auto/build.sh")
         expect_line(command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
                     "BENCH=all", "wanted auto or none")
         for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
@@ -421,7 +421,7 @@ def test_failures_under_kvm(lab):
         with tempfile.NamedTemporaryFile("w", prefix="pmuvisor-job.") as file:
             file.write(output)
             file.flush()
-            done = command("sh", "-euc", f'column=kvm; . "{path("programs", "auto", "jobs.sh")}"; '
+            done = command("sh", "-euc", f'column=kvm; . "{path("metal", "auto", "jobs.sh")}"; '
                            f'complaint {job} "{file.name}"')
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

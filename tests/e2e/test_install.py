@@ -198,7 +198,7 @@ def test_measuring_kernel():
             done = subprocess.run(["make", "-n", "-C", path(), goal, "ESP=none", *words], text=True,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, check=False, env=clean)
-            assert f"programs/auto/build.sh {wanted})" in done.stdout, \
+            assert f"metal/auto/build.sh {wanted})" in done.stdout, \
                 f"make {goal} {words}: {done.stdout} {done.stderr}"
 
 
@@ -206,7 +206,7 @@ def initramfs(flavour):
     """(names in the measuring initramfs, its list of modules in order, the kernel's modules)."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-parts.") as work:
         kernel = put(work, "kernel.bzImage", b"none")
-        parts = tool(["env", f"TEST_KERNEL={kernel}", path("programs", "auto", "build.sh"),
+        parts = tool(["env", f"TEST_KERNEL={kernel}", path("metal", "auto", "build.sh"),
                       flavour]).strip()
         listing = subprocess.run(f"lz4 -qdc '{parts}/initrd.img' | cpio --quiet -i --to-stdout "
                                  "lib/modules/storage.order", shell=True, check=True,
@@ -259,8 +259,8 @@ def test_machine_counts():
     with tempfile.TemporaryDirectory(prefix="pmuvisor-msr.") as work:
         def lines(column, missing=""):
             script = (
-                f'. {path("bench", "columns.sh")}; . {path("programs", "auto", "jobs.sh")}; '
-                f'. {path("programs", "auto", "machine.sh")}; msr_device=/dev/null; column={column}; '
+                f'. {path("bench", "columns.sh")}; . {path("metal", "auto", "jobs.sh")}; '
+                f'. {path("metal", "auto", "machine.sh")}; msr_device=/dev/null; column={column}; '
                 'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
                 'esac; }; '
                 f'folder={work}/before; machine_counts > {work}/1; '

@@ -25,7 +25,7 @@ LIMIT = 30_000  # millions of instructions
 def make_stick(lab, work, flavour="cloud", auto=False):
     """(image, tree)"""
     parts = tool(["env", f"TEST_KERNEL={path('build', 'kernel.bzImage')}",
-                  path("programs", "auto", "build.sh"), flavour]).strip()
+                  path("metal", "auto", "build.sh"), flavour]).strip()
     image, tree = os.path.join(work, "usb.img"), os.path.join(work, "tree")
     tool([path("metal", "usb.sh"), *(["--auto"] if auto else []), "--bench", parts, "--tree", tree,
           "--out", image, lab.efi()])

@@ -159,11 +159,11 @@ reset_count() {
 columns_table=/lib/auto/columns.txt
 # shellcheck source=bench/columns.sh
 . /lib/auto/columns.sh
-# shellcheck source=programs/auto/jobs.sh
+# shellcheck source=metal/auto/jobs.sh
 . /lib/auto/jobs.sh
-# shellcheck source=programs/auto/facts.sh
+# shellcheck source=metal/auto/facts.sh
 . /lib/auto/facts.sh
-# shellcheck source=programs/auto/machine.sh
+# shellcheck source=metal/auto/machine.sh
 . /lib/auto/machine.sh
 
 # perf's limits and the NMI watchdog, as this kernel has them at its start: some jobs change them,
