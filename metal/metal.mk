@@ -12,6 +12,8 @@
 #   make collect ESP=DIR   results.json and report.html of the results that are there, in
 #                     bench/out/metal (COLLECT_OUT=)
 
+include metal/check/check.mk
+
 BENCH ?=
 COLLECT_OUT ?= $(BENCH_OUT)/metal
 USB_IMAGE ?= $(BUILD)/pmuvisor-usb.img

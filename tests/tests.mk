@@ -13,7 +13,7 @@
 #   make trace, make memtrace   the demos of the traces, see bench/trace/trace.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR   onto a disk or a stick: see metal/metal.mk
-#   make pmuvisor-check   a program for Linux that says what the image would, see programs/check/
+#   make pmuvisor-check   a program for Linux that says what the image would, see metal/check/
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
@@ -117,7 +117,6 @@ include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
 include bench/trace/trace.mk
-include programs/check/check.mk
 include $(wildcard metal/*.mk)
 
 built e2e same: test-image vtd-image la57-image plan-image $(CHECK_PROGRAM) $(CHECK_JOB)

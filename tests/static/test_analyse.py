@@ -15,7 +15,7 @@ HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
           "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
           "programs/memtrace", "programs/memtrace/demo",
-          "programs/flowtruth", "programs/kvm", "programs/real", "programs/check",
+          "programs/flowtruth", "programs/kvm", "programs/real", "metal/check",
           "programs/tools", "programs/trace", "programs/trace/demo", "tests/check", "tests/hooks",
           "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd"]
 BAD = "tests/static/bad.c"

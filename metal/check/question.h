@@ -7,7 +7,7 @@
 #include <setjmp.h>
 
 #include "boot_info.h"
-#include "programs/check/machine.h"
+#include "metal/check/machine.h"
 
 #define UNKNOWNS_MAX 32
 #define UNKNOWN_LINE 160

@@ -4,7 +4,7 @@
  * not tell is noted. Where there is a most favourable value it is given, so that what is refused
  * nevertheless is refused for certain; else the question ends.
  */
-#include "programs/check/hardware.h"
+#include "metal/check/hardware.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "mm.h"
 #include "msr.h"
-#include "programs/check/question.h"
+#include "metal/check/question.h"
 #include "vmx/root/fault.h"
 #include "vtd_registers.h"
 

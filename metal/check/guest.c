@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "programs/check/question.h"
+#include "metal/check/question.h"
 
 bool check_guest(const struct boot_info *bi, const struct guest_processors *processors,
                  struct refusal *r)

@@ -16,7 +16,7 @@
 
 #include "acpi.h"
 #include "boot/features.h"
-#include "programs/check/question.h"
+#include "metal/check/question.h"
 
 #define LEAST_POOL (1ULL << 20) /* boot/main.c: not in the first MiB */
 

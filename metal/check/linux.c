@@ -5,7 +5,7 @@
  * sysfs-class-iommu-intel-iommu; msr(4).)
  */
 #define _GNU_SOURCE
-#include "programs/check/machine.h"
+#include "metal/check/machine.h"
 
 #include <cpuid.h>
 #include <dirent.h>
@@ -22,7 +22,7 @@
 
 #include "bits.h"
 #include "msr.h"
-#include "programs/check/linux_files.h"
+#include "metal/check/linux_files.h"
 
 #define CPUS_MAX 8192
 #define SUBLEAVES_MAX 64

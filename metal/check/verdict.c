@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "log.h"
-#include "programs/check/question.h"
+#include "metal/check/question.h"
 
 /* Lines that take nothing away. */
 static const char *const informs[] = {

@@ -3,7 +3,7 @@
  * Files of /sys, /proc and the EFI system partition. What is not there stays unknown.
  */
 #define _GNU_SOURCE
-#include "programs/check/linux_files.h"
+#include "metal/check/linux_files.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A machine as text: one fact a line, so that a listing from elsewhere can be put into this form by
- * hand. programs/check/README.md has the form. Believes no line.
+ * hand. metal/check/README.md has the form. Believes no line.
  */
 #define _GNU_SOURCE /* strchrnul() */
-#include "programs/check/machine.h"
+#include "metal/check/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -386,7 +386,7 @@ static bool read_line(struct reader *r, const char *line)
     for (unsigned i = 0; i < NUMBER_OF(words); i++)
         if (strlen(words[i].word) == length && strncmp(line, words[i].word, length) == 0)
             return words[i].read(r, rest);
-    return bad(r, line, "a line that programs/check/README.md names");
+    return bad(r, line, "a line that metal/check/README.md names");
 }
 
 bool dump_read(struct machine *m, const char *text, size_t length, const char *name,

@@ -99,7 +99,7 @@ const struct processor *boot_processor(const struct machine *m);
 
 #define WHY_MAX 400
 
-/* The text form, programs/check/README.md. */
+/* The text form, metal/check/README.md. */
 void dump_write(const struct machine *m, void *file);
 /* False: *why is one line that says what, where, and what to do. `name` is the file's, for it. */
 bool dump_read(struct machine *m, const char *text, size_t length, const char *name,

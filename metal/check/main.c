@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * pmuvisor-check: would PMUvisor boot on this machine, and without what? Asks the image's own code
- * under a running Linux, or of a dump. programs/check/README.md.
+ * under a running Linux, or of a dump. metal/check/README.md.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #include "hypercall.h"
 #include "msr.h"
-#include "programs/check/linux_files.h"
-#include "programs/check/question.h"
+#include "metal/check/linux_files.h"
+#include "metal/check/question.h"
 #include "x86.h"
 
 static const char usage[] =

@@ -2,7 +2,7 @@
  *
  * Looks things up in a struct machine.
  */
-#include "programs/check/machine.h"
+#include "metal/check/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

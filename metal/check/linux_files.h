@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "programs/check/machine.h"
+#include "metal/check/machine.h"
 
 /* A whole file, with a zero byte behind it; NULL: it cannot be read. To be freed. */
 char *file_text(const char *path, size_t *length);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "programs/check/question.h"
+#include "metal/check/question.h"
 
 static struct range *kept;
 static size_t kept_count;
