@@ -20,6 +20,8 @@
 GUEST ?= cloud
 export GUEST
 T ?=
+# metal/ may be taken away.
+E2E_TESTS = tests/e2e $(wildcard metal/tests)
 RUN_LEDGER = $(BUILD)/run-ledger.json
 
 .PHONY: run check built e2e same run-guest check-all test-machine lines analyse
@@ -75,13 +77,13 @@ analyse: $(BUILD)/flags
 
 e2e: $(EFI) test-machine
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
-	@$(PYTEST) tests/e2e --named "$(T)"
+	@$(PYTEST) $(E2E_TESTS) --named "$(T)"
 
 SAME = $(BUILD)/same
 same: $(EFI) test-machine
 	@rm -rf $(SAME)
-	@FORK=0 $(PYTEST) tests/e2e --keep $(SAME)/cold --named "$(T)"
-	@FORK=1 $(PYTEST) tests/e2e --keep $(SAME)/forked --named "$(T)"
+	@FORK=0 $(PYTEST) $(E2E_TESTS) --keep $(SAME)/cold --named "$(T)"
+	@FORK=1 $(PYTEST) $(E2E_TESTS) --keep $(SAME)/forked --named "$(T)"
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.

@@ -47,7 +47,7 @@ $(CHECK_PROGRAM): $(CHECK_OWN_OBJECTS) $(CHECK)/image.a
 
 # What runs it in the tests' initramfs.
 CHECK_JOB = $(BUILD)/tests/check-job
-$(CHECK_JOB): tests/check/job.c $(CHECK)/flags
+$(CHECK_JOB): metal/tests/job.c $(CHECK)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -static -s -o $@ $<

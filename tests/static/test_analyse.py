@@ -16,7 +16,7 @@ OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accu
           "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
           "programs/memtrace", "programs/memtrace/demo",
           "programs/flowtruth", "programs/kvm", "programs/real", "metal/check",
-          "programs/tools", "programs/trace", "programs/trace/demo", "tests/check", "tests/hooks",
+          "programs/tools", "programs/trace", "programs/trace/demo", "metal/tests", "tests/hooks",
           "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd"]
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code

@@ -243,7 +243,7 @@ def test_qemu(lab):
         units = re.findall(r"^(?:vtd 00000000fed90000 .*\n|table DMAR \d+\n(?:\+ .*\n)+)",
                            source.read(), re.MULTILINE)
     assert len(units) == 2, units
-    with open(path("tests", "check", "dumps", "emulator.dump"), encoding="ascii") as source:
+    with open(path("metal", "tests", "dumps", "emulator.dump"), encoding="ascii") as source:
         text = source.read().replace("cpu 0\n", "".join(units) + "cpu 0\n", 1)
     file = os.path.join(lab.keep, "check-qemu-unit.dump")
     with open(file, "w", encoding="ascii") as out:

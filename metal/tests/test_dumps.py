@@ -14,7 +14,7 @@ import pytest
 BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN, NOT_ASKED = range(5)
 LOCKED = "IA32_FEATURE_CONTROL: has firmware locked VMX off?"
 FLIPS, CUTS = 200, 60
-DUMPS = path("tests", "check", "dumps")
+DUMPS = path("metal", "tests", "dumps")
 
 # Real machines: status, and what the verdict or the log has to say. No listing but the two of
 # VirtualBox's has IA32_FEATURE_CONTROL.
