@@ -285,3 +285,29 @@ def test_machine_counts():
         assert lines("native", missing="52") == clock
         assert lines("native", missing="231") == [line("msr", "smis", "unit=count value=2")]
         assert lines("abl_lazy")[0] == line("ablation@lazy", "smis", "unit=count value=2")
+
+
+def test_keeps_edits(lab):
+    """make install: refuses without an ESP; copies what the menu names; keeps the user's edits."""
+    files = (lab.kernel(), lab.initrd())
+    expect_line(run(INSTALL, "", lab.efi()), "no ESP given")
+    expect_line(run(INSTALL, "/absent", lab.efi()), "/absent", "not a folder")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as esp:
+        expect_line(run(INSTALL, esp, lab.efi(), *files), "no folder EFI")
+        os.mkdir(os.path.join(esp, "EFI"))
+        expect_line(run(INSTALL, esp, lab.efi(), "/absent"), "/absent", "KERNEL=")
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        for _ in range(2):
+            done = run(INSTALL, esp, lab.efi(), *files)
+            assert done.returncode == 0, done.stderr
+            assert sorted(os.listdir(folder)) == ["columns.cfg", "grub.cfg", "initrd.img",
+                                                  "local.cfg", "pmuvisor.cfg", "pmuvisor.efi",
+                                                  "vmlinuz"]
+            # The second time finds what the user wrote.
+            with open(os.path.join(folder, "pmuvisor.cfg"), "a", encoding="ascii") as config:
+                config.write("# mine\n")
+        with open(os.path.join(folder, "pmuvisor.cfg"), encoding="ascii") as config:
+            assert config.read().count("# mine") == 2, "the user's pmuvisor.cfg was replaced"
+        with open(lab.efi(), "rb") as ours, \
+                open(os.path.join(folder, "pmuvisor.efi"), "rb") as copy:
+            assert ours.read() == copy.read()

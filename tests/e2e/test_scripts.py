@@ -2,7 +2,6 @@
 # test_scripts.py: the commands that a user types: what they accept, what they refuse and how they
 # say so. No boot is made, but for the one that shows the time limit.
 import os
-import tempfile
 
 from machine import STATUS_TIMEOUT, Skip, path
 from scripts import expect_line, run, run_qemu
@@ -72,33 +71,6 @@ def test_deps_asks_for_all(tmp_path):
 def test_kernel_flavour():
     """kernel.sh: an unknown flavour is refused."""
     expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud or stock")
-
-
-def test_install(lab):
-    """make install: refuses without an ESP; copies what the menu names; keeps the user's edits."""
-    install = path("metal", "install.sh")
-    files = (lab.kernel(), lab.initrd())
-    expect_line(run(install, "", lab.efi()), "no ESP given")
-    expect_line(run(install, "/absent", lab.efi()), "/absent", "not a folder")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as esp:
-        expect_line(run(install, esp, lab.efi(), *files), "no folder EFI")
-        os.mkdir(os.path.join(esp, "EFI"))
-        expect_line(run(install, esp, lab.efi(), "/absent"), "/absent", "KERNEL=")
-        folder = os.path.join(esp, "EFI", "pmuvisor")
-        for _ in range(2):
-            done = run(install, esp, lab.efi(), *files)
-            assert done.returncode == 0, done.stderr
-            assert sorted(os.listdir(folder)) == ["columns.cfg", "grub.cfg", "initrd.img",
-                                                  "local.cfg", "pmuvisor.cfg", "pmuvisor.efi",
-                                                  "vmlinuz"]
-            # The second time finds what the user wrote.
-            with open(os.path.join(folder, "pmuvisor.cfg"), "a", encoding="ascii") as config:
-                config.write("# mine\n")
-        with open(os.path.join(folder, "pmuvisor.cfg"), encoding="ascii") as config:
-            assert config.read().count("# mine") == 2, "the user's pmuvisor.cfg was replaced"
-        with open(lab.efi(), "rb") as ours, \
-                open(os.path.join(folder, "pmuvisor.efi"), "rb") as copy:
-            assert ours.read() == copy.read()
 
 
 def test_image_size(lab):
