@@ -225,9 +225,9 @@ if [ -n "$grub" ]; then
         echo "    $reach"
         echo "    }"
     fi
-    [ ! -x "$here/up.sh" ] ||
+    [ ! -x "$here/guard.sh" ] ||
         echo "To have it fall back to the native entry after a start that hangs:" \
-            "metal/up.sh --install $esp"
+            "metal/guard.sh --install $esp"
 else
     echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick," \
         "make usb."

@@ -68,7 +68,7 @@ begin() {
 }
 
 # A machine that hangs in user space is started again; in the kernel, panic=10 does that.
-guard() {
+restart_if_hung() {
     (
         sleep "$boot_seconds"
         echo b > /proc/sysrq-trigger
@@ -163,8 +163,8 @@ columns_table=/lib/auto/columns.txt
 . /lib/auto/jobs.sh
 # shellcheck source=metal/auto/facts.sh
 . /lib/auto/facts.sh
-# shellcheck source=metal/auto/machine.sh
-. /lib/auto/machine.sh
+# shellcheck source=metal/auto/processor.sh
+. /lib/auto/processor.sh
 
 # perf's limits and the NMI watchdog, as this kernel has them at its start: some jobs change them,
 # and each job is to find what it would find alone.
@@ -188,11 +188,11 @@ run_job() {
     restore_limits
     seconds=$(job_seconds "$1")
     started=$(seconds_up)
-    machine_counts > /tmp/before
+    processor_counts > /tmp/before
     # shellcheck disable=SC2046 # a command of several words
     timeout -s KILL "$seconds" $(job_command "$1") > /tmp/output 2>&1
     status=$?
-    machine_counts > /tmp/after
+    processor_counts > /tmp/after
     if [ "$status" -eq 0 ]; then
         why=$(complaint "$1" /tmp/output)
         [ -z "$why" ] || status=1
@@ -253,7 +253,7 @@ put_together() {
 }
 
 begin
-guard
+restart_if_hung
 column=$(word pmv.column '')
 column_name=$(column_of "$column")
 [ -n "$column_name" ] || restart "pmv.column=$column: wanted a name of bench/columns.txt"

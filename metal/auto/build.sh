@@ -80,7 +80,7 @@ done
 cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
 
 mkdir -p "$root/lib/auto"
-cp "$here"/{jobs,facts,machine}.sh "$top"/bench/columns.{sh,txt} "$root/lib/auto/"
+cp "$here"/{jobs,facts,processor}.sh "$top"/bench/columns.{sh,txt} "$root/lib/auto/"
 install -m 755 "$top/programs/measure/measure.sh" "$root/lib/auto/measure.sh"
 install -m 755 "$here/auto.sh" "$root/auto"
 install -m 755 "$here/shell.sh" "$root/jobs/shell"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
 # facts.sh: the environment of a column, as lines `env: KEY="VALUE"` (bench/README.md). Reads /proc,
-# /sys and MSRs by machine.sh; sets cpufreq's governor. Sourced by auto.sh.
+# /sys and MSRs by processor.sh; sets cpufreq's governor. Sourced by auto.sh.
 # SDM Vol. 4, "IA32_MISC_ENABLE", "IA32_APIC_BASE".
 # shellcheck disable=SC2154 # auto.sh sets column_name, command_line, bench
 

@@ -104,7 +104,7 @@ job_result() { # job_result JOB FILE WHY; WHY is empty when all is well
         tr -d '\r' < "$2" | as_variant "$(variant_of "$column")" |
             sed '/^bench:/s/ region=[0-9]*//' |
             grep -v -E '^bench: (experiment|item|base|ops)=[^ ]*( (item|base|ops)=[^ ]*)*$'
-        machine_lines "$1" /tmp/before /tmp/after
+        processor_lines "$1" /tmp/before /tmp/after
     else
         tr -d '\r' < "$2" | sed 's/^bench:/failed:/'
         job_left_out "$1" "$3"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_guard.py: the guard of the boot menu on Linux's side, and what collecting takes along of a start
-# that failed. No boot is made: tests/e2e/test_crash.py has what the menu does.
+# test_guard.py: the guard of the boot menu on Linux's side, and what collect.sh takes along of a
+# start that failed. No boot is made: tests/e2e/test_crash.py has what the menu does.
 import os
 import tempfile
 
@@ -9,7 +9,7 @@ import scripts
 
 LOG = "pmuvisor.log"
 GUARD = "grubenv"
-UP = path("metal", "up.sh")
+GUARD_SCRIPT = path("metal", "guard.sh")
 LEAF = 0x40000000  # the first of a hypervisor's, where the driver cpuid is read
 VARIABLE = "PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8"
 
@@ -36,14 +36,14 @@ def grubenv(esp):
 
 
 def test_up():
-    """up.sh: the guard in GRUB's own eyes. Only a guest says that it is up, and only once started by
-    the menu; the variable goes then."""
+    """guard.sh: the guard in GRUB's own eyes. Only a guest says that it is up, and only once the menu
+    has started it; the variable goes then."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-up.") as work:
         esp, root, efivars = system(work)
         program = os.path.join(root, "usr", "local", "sbin", "pmuvisor-up")
 
-        def up(*arguments, script=UP):
-            done = scripts.run(script, *arguments, esp, UP_ROOT=root)
+        def up(*arguments, script=GUARD_SCRIPT):
+            done = scripts.run(script, *arguments, esp, GUARD_ROOT=root)
             assert done.returncode == 0 and not done.stderr, done
             return grubenv(esp)
         assert up("--install") == "guard=\n"
@@ -66,12 +66,13 @@ def test_up():
             assert up(script=program) == f"guard={after}\n", (signature, guard)
             assert os.path.exists(os.path.join(efivars, VARIABLE)) == (after != "up")
         assert up("--again") == "guard=\n"
-        assert scripts.run(UP, "--remove", esp, UP_ROOT=root).returncode == 0
+        assert scripts.run(GUARD_SCRIPT, "--remove", esp, GUARD_ROOT=root).returncode == 0
         left = [name for _, _, names in os.walk(work) for name in names]
         assert left == ["cpuid"], left
-        scripts.expect_line(scripts.run(UP, "--install", work), f"{work}/EFI/pmuvisor", "make install")
-        scripts.expect_line(scripts.run(UP, "--often", esp), "--often", "wanted --again")
-        scripts.expect_line(scripts.run(UP), "no ESP", "/boot/efi")
+        scripts.expect_line(scripts.run(GUARD_SCRIPT, "--install", work),
+                            f"{work}/EFI/pmuvisor", "make install")
+        scripts.expect_line(scripts.run(GUARD_SCRIPT, "--often", esp), "--often", "wanted --again")
+        scripts.expect_line(scripts.run(GUARD_SCRIPT), "no ESP", "/boot/efi")
 
 
 def test_collect():

@@ -253,19 +253,19 @@ def test_disk_drivers_of_the_stock_kernel():
     return f"{len(found)} drivers"
 
 
-def test_machine_counts():
+def test_processor_counts():
     """What the machine did besides a job: SMIs, frequency, time not halted; what cannot be read is
     left out."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-msr.") as work:
         def lines(column, missing=""):
             script = (
                 f'. {path("bench", "columns.sh")}; . {path("metal", "auto", "jobs.sh")}; '
-                f'. {path("metal", "auto", "machine.sh")}; msr_device=/dev/null; column={column}; '
+                f'. {path("metal", "auto", "processor.sh")}; msr_device=/dev/null; column={column}; '
                 'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
                 'esac; }; '
-                f'folder={work}/before; machine_counts > {work}/1; '
-                f'folder={work}/after; machine_counts > {work}/2; '
-                f'machine_lines msr {work}/1 {work}/2')
+                f'folder={work}/before; processor_counts > {work}/1; '
+                f'folder={work}/after; processor_counts > {work}/2; '
+                f'processor_lines msr {work}/1 {work}/2')
             for name, values in (("before", (5, 1000, 500, 600)),
                                  ("after", (7, 2 ** 40 + 1000, 2 ** 39 + 500, 2 ** 39 * 5 // 4))):
                 for index, value in zip(("52", "16", "231", "232"), values):

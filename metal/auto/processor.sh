@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
-# machine.sh: what the first processor did besides while a job ran: SMIs, which stop everything, its
+# processor.sh: what else the first processor did while a job ran: SMIs, which stop everything, its
 # average frequency, and how much of the time it was not halted. MSRs by the kernel's driver; one
-# that the processor lacks is left out. Sourced by auto.sh; sets nothing of the machine.
+# that the processor lacks is left out. Sourced by auto.sh; sets nothing.
 # SDM Vol. 4, "MSR_SMI_COUNT", "IA32_TIME_STAMP_COUNTER", "IA32_MPERF", "IA32_APERF".
 
 msr_device=/dev/cpu/0/msr
@@ -13,7 +13,7 @@ read_msr() { # read_msr INDEX: in decimal; nothing where it cannot be read
         od -A n -t d8 | tr -d ' '
 }
 
-machine_counts() {
+processor_counts() {
     for each in smis=0x34 tsc=0x10 mperf=0xe7 aperf=0xe8; do
         echo "${each%=*}=$(read_msr "${each#*=}")"
     done
@@ -33,8 +33,8 @@ percent_line() {
         "value=$((tenths / 10)).$((tenths % 10))"
 }
 
-# machine_lines JOB BEFORE AFTER: as lines of results, of the job's experiment.
-machine_lines() {
+# processor_lines JOB BEFORE AFTER: as lines of results, of the job's experiment.
+processor_lines() {
     item=$(experiment_of "$1")
     # shellcheck disable=SC2154 # auto.sh sets column
     [ -z "$(variant_of "$column")" ] || item=$item@$(variant_of "$column")

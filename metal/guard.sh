@@ -7,18 +7,19 @@
 # does nothing.
 set -euo pipefail
 
-usage="usage: up.sh ESP             the guest is up: called by the unit, at each boot
-       up.sh --again ESP     the next start of the menu tries PMUvisor once more
-       up.sh --install ESP   the guard on: this script as a systemd unit of this system, and grubenv
-       up.sh --remove ESP    and off"
+usage="usage: guard.sh [option] ESP
+  without         the guest is up: called by the unit, at each boot
+  --again         the next start of the menu tries PMUvisor once more
+  --install       the guard on: this script as a systemd unit of this system, and grubenv
+  --remove        and off"
 
 fail() {
-    echo "up.sh: $*" >&2
+    echo "guard.sh: $*" >&2
     exit 1
 }
 
 # A root file system and a system's state elsewhere, for tests.
-root=${UP_ROOT:-}
+root=${GUARD_ROOT:-}
 variable=$root/sys/firmware/efi/efivars/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8
 program=/usr/local/sbin/pmuvisor-up
 units=$root/etc/systemd/system
@@ -33,7 +34,8 @@ case ${1:-} in
         ;;
     -*) fail "unknown option '$1', wanted --again, --install or --remove (see --help)" ;;
 esac
-[ $# -eq 1 ] || fail "no ESP given; say where the EFI system partition is mounted: up.sh /boot/efi"
+[ $# -eq 1 ] ||
+    fail "no ESP given; say where the EFI system partition is mounted: guard.sh /boot/efi"
 esp=$1
 [ ! -d "$esp" ] || [ -x "$esp" ] || fail "'$esp' cannot be entered; be root"
 grubenv=$esp/EFI/pmuvisor/grubenv
@@ -68,7 +70,7 @@ case $what in
         write_guard up
         if [ -e "$variable" ]; then
             chattr -i "$variable" 2> /dev/null || true
-            rm -f "$variable" || echo "up.sh: cannot remove $variable" >&2
+            rm -f "$variable" || echo "guard.sh: cannot remove $variable" >&2
         fi
         ;;
     again)
@@ -78,12 +80,12 @@ case $what in
     install)
         [ -d "$esp/EFI/pmuvisor" ] || fail "'$esp/EFI/pmuvisor' is not there; first: make install"
         [ -d "$units" ] || fail "'$units' is not there: this system has no systemd; have it run" \
-            "'up.sh $esp' when it is up, and turn the guard on by: up.sh --again $esp"
+            "'guard.sh $esp' when it is up, and turn the guard on by: guard.sh --again $esp"
         esp=$(realpath "$esp")
         mkdir -p "$root${program%/*}" "$units/multi-user.target.wants"
         install -m 755 "$0" "$root$program"
         cat > "$units/$unit" << END
-# Written by PMUvisor's up.sh: says to its boot menu that this system is up.
+# Written by PMUvisor's guard.sh: says to its boot menu that this system is up.
 [Unit]
 Description=PMUvisor: the guest is up
 RequiresMountsFor=$esp
