@@ -26,7 +26,7 @@ if [ -s "$log" ]; then
 fi
 if [ -s "$variable" ]; then
     mkdir -p "$out"
-    tail -c +5 "$variable" > "$out/pmuvisor-last.txt" # behind its attributes
+    tail -c +5 "$variable" > "$out/pmuvisor-last.txt" # after its attributes
     left+=("$out/pmuvisor-last.txt")
 fi
 [ ${#left[@]} -eq 0 ] || echo "A start that failed, or was ended by a reset, left: ${left[*]}"
@@ -44,8 +44,9 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 columns_table=$top/bench/columns.txt
 # shellcheck source=bench/columns.sh
 . "$top/bench/columns.sh"
-# As metal/auto/jobs.sh has them.
-jobs=(msr exit pmi a1k a1 profile nginx accuracy scenarios real)
+# shellcheck source=metal/auto/jobs.sh
+. "$top/metal/auto/jobs.sh"
+read -ra jobs <<< "$column_jobs"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

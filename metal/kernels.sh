@@ -17,7 +17,7 @@ first_there() {
     return 1
 }
 
-# A file that a boot loader's entry for this release names: the first word behind KEY. Its path
+# A file that a boot loader's entry for this release names: the first word after KEY. Its path
 # begins at the root of the partition that the entry lies on.
 from_entry() { # from_entry ROOT RELEASE KEY
     local boot entry path

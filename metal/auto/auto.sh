@@ -61,7 +61,7 @@ begin() {
     # No message of the kernel's between the lines of results.
     dmesg -n 1
     command_line=$(cat /proc/cmdline)
-    # The drivers of this kernel for disks, each behind those that it needs.
+    # The drivers of this kernel for disks, each after those that it needs.
     while read -r module; do
         insmod "/lib/modules/$module.ko" 2> /dev/null
     done < /lib/modules/storage.order

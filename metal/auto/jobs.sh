@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
 # jobs.sh: what a column of the tables consists of: its jobs, how each is started, how long it may
-# take, and what of its output is a result. Sourced by auto.sh.
+# take, and what of its output is a result. Sourced by auto.sh; by collect.sh for the names.
 # shellcheck disable=SC2154 # auto.sh sets column
+
+column_jobs="msr exit pmi a1k a1 profile nginx accuracy scenarios real"
 
 jobs_of_column() {
     case $1 in
         abl_*) wanted="exit" ;;
-        *) wanted="msr exit pmi a1k a1 profile nginx accuracy scenarios real" ;;
+        *) wanted=$column_jobs ;;
     esac
     for each in $wanted; do
         # For tests, some of them.

@@ -28,7 +28,7 @@ shell_on() { # shell_on TERMINAL
 }
 
 for each in ttyS0 ttyS1; do
-    # Without a UART behind it, it cannot be set.
+    # One without a UART cannot be set.
     if stty -F "/dev/$each" sane 2> /dev/null; then
         shell_on "$each" &
         break

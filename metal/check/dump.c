@@ -378,7 +378,7 @@ static bool read_line(struct reader *r, const char *line)
     const char *rest = line + length + strspn(line + length, " ");
 
     if (r->ended)
-        return bad(r, line, "nothing behind the line 'end'");
+        return bad(r, line, "nothing after the line 'end'");
     if (!r->titled)
         return (r->titled = strcmp(line, TITLE) == 0) || bad(r, line, "'" TITLE "'");
     if (r->table_left != 0 && strncmp(line, "+ ", 2) != 0)

@@ -41,18 +41,18 @@ static void note(bool can_refuse, const char *what)
 
 void note_unknown(const char *what) { note(false, what); }
 
-static void note_number(bool can_refuse, const char *before, uint32_t number, const char *behind)
+static void note_number(bool can_refuse, const char *before, uint32_t number, const char *after)
 {
     char line[UNKNOWN_LINE];
 
-    snprintf(line, sizeof(line), "%s0x%x%s", before, number, behind);
+    snprintf(line, sizeof(line), "%s0x%x%s", before, number, after);
     note(can_refuse, line);
 }
 
 /* Ends the question. */
-static _Noreturn void stuck(const char *before, uint32_t number, const char *behind)
+static _Noreturn void stuck(const char *before, uint32_t number, const char *after)
 {
-    note_number(true, before, number, behind);
+    note_number(true, before, number, after);
     longjmp(question_end, 1);
 }
 

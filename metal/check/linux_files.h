@@ -6,7 +6,7 @@
 
 #include "metal/check/machine.h"
 
-/* A whole file, with a zero byte behind it; NULL: it cannot be read. To be freed. */
+/* A whole file, with a zero byte after it; NULL: it cannot be read. To be freed. */
 char *file_text(const char *path, size_t *length);
 /* Runs a program of PATH and waits for its end. */
 void run_program(const char *name, const char *argument);

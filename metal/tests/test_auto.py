@@ -40,7 +40,7 @@ SMI_COUNT = "msr 0x34 3\n"
 
 
 class Chain:
-    """What the way left behind: consoles of all runs, and the partition after each."""
+    """What the way left: consoles of all runs, and the partition after each."""
 
     def __init__(self):
         self.consoles, self.folders, self.status = [], [], None

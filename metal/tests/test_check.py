@@ -104,7 +104,7 @@ def newc(entries):
 
 
 def initrd(lab):
-    """The small image, and behind it the job `check` with the program."""
+    """The small image, and after it the job `check` with the program."""
     made = os.path.join(lab.keep, "check-initrd.img")
 
     def make():

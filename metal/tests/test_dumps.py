@@ -268,7 +268,7 @@ DAMAGES = {
     "empty": lambda t: "",
     "other-version": lambda t: t.replace("dump 1", "dump 2", 1),
     "no-end": lambda t: t.replace("end\n", ""),
-    "behind-end": lambda t: t + "cpu 7\n",
+    "after-end": lambda t: t + "cpu 7\n",
     "cpu-twice": lambda t: t.replace("cpu 1\n", "cpu 0\n"),
     "no-cpu-line": lambda t: t.replace("cpu 0\n", "", 1),
     "bad-cpu": lambda t: t.replace("cpu 0\n", "cpu -1\n", 1),

@@ -240,7 +240,7 @@ def check_initramfs(flavour):
 
 @pytest.mark.full
 def test_disk_drivers():
-    """The measuring initramfs has each disk driver that its kernel has, behind what that needs."""
+    """The measuring initramfs has each disk driver that its kernel has, after what that needs."""
     found = check_initramfs("cloud")
     assert {"virtio_blk", "mpi3mr"} <= set(found), found
 

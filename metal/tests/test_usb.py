@@ -3,7 +3,6 @@
 # FULL=1: also in the emulator as a disk, with its own GRUB and menu as they are.
 import os
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -41,7 +40,7 @@ def mtools(command, image, *words):
 
 
 def add_lines(image, work, lines):
-    """Lines behind those of the stick's local.cfg."""
+    """Lines after those of the stick's local.cfg."""
     name = os.path.join(work, "local.cfg")
     with open(name, "wb") as out:
         out.write(mtools("mtype", image, "::/EFI/pmuvisor/local.cfg"))
@@ -132,7 +131,7 @@ def test_without_vmx(lab):
 
 @pytest.mark.full
 def test_measures_onto_the_stick(lab):
-    """BENCH=auto: the stock kernel finds the stick it came from behind USB, and its results are
+    """BENCH=auto: the stock kernel finds the stick that it came from by USB, and its results are
     there."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, _ = make_stick(lab, work, "stock", auto=True)
