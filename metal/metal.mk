@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Onto an EFI system partition or a stick, and back from it; included by tests/tests.mk.
+# Onto an EFI system partition or a stick, and back from it; included by tests/tests.mk, where it is
+# there.
 #
 #   make install ESP=DIR [KERNEL=FILE INITRD=FILE]   the hypervisor, a kernel, the boot menu, and an
 #                     entry for each column of the measurements
@@ -11,6 +12,7 @@
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
 #   make collect ESP=DIR   results.json and report.html of the results that are there, in
 #                     bench/out/metal (COLLECT_OUT=)
+#   make pmuvisor-check   a program for Linux that says what the image would: metal/check/check.mk
 
 include metal/check/check.mk
 

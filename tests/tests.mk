@@ -12,8 +12,7 @@
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   make trace, make memtrace   the demos of the traces, see bench/trace/trace.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
-#   make install ESP=DIR, make usb, make collect ESP=DIR   onto a disk or a stick: see metal/metal.mk
-#   make pmuvisor-check   a program for Linux that says what the image would, see metal/check/
+#   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see metal/metal.mk
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
