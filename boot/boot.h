@@ -14,8 +14,6 @@ struct firmware {
     EFI_SYSTEM_TABLE *system;
     EFI_BOOT_SERVICES *services;
     EFI_LOADED_IMAGE *loaded; /* this image */
-    uint64_t page_tables;     /* CR3 for its runtime services; 0: boot services are still there */
-    uint64_t cr4;             /* that goes with it */
 };
 extern struct firmware firmware;
 
@@ -82,13 +80,9 @@ bool platform_console_uses(uint16_t port);
 
 /* ---- last.c ---- */
 
-/* Keeps one line, until a later start has more to say, or the guest says that it is up, where no
- * crash loses it: in an EFI variable. */
-void last_note(const char *line);
-/* After boot services: what the rest of the start needs of it, struct boot_info's note(). */
-void last_go_on(struct boot_info *bi);
-/* Takes the line away, when there is one. Under boot services. */
-void last_forget(void);
+/* Writes the log of this start, which is refused, to that file, unless it has what a crash left. Under
+ * boot services. */
+void last_refused(void);
 /* Writes what the last start left, if it did not end as its guest asked for, to a file beside the
  * image, and says so. Before anything of this one takes the memory in which it lies. */
 void last_save(void);

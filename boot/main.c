@@ -285,9 +285,7 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, b
         serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
     if (!late) {
-        char line[sizeof(r->line) + 16];
-        format_text(line, sizeof(line), "refused: %s", r->line);
-        last_note(line);
+        last_refused();
         screen_wait(bi->options.wait_s);
     }
     return go_back(status_of[r->kind], late);
@@ -313,10 +311,6 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     if (!read || !prepare(&boot_info, &refusal))
         return give_up(&boot_info, &refusal, false);
 
-    if (boot_info.options.marks)
-        last_note("leaving firmware");
-    else
-        last_forget();
     log_printf("leaving firmware\n");
     log_remove_sink(screen_sink);
     status = leave_firmware(&boot_info);
@@ -333,6 +327,5 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     if (!(read_cr4() & CR4_CET))
         write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
-    last_go_on(&boot_info);
     hypervisor_start(&boot_info);
 }

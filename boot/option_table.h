@@ -87,11 +87,6 @@ enum option_kind {
            VALUES(NAME("halt", false), NAME("reset", true)),                                       \
            "What follows the report of a fault in root mode. reset: a countdown, and a reset of "  \
            "the machine. The next start writes the log to pmuvisor.log in either case.")           \
-    OPTION(marks, CHOICE, marks, false, "on or off",                                               \
-           VALUES(NAME("off", false), NAME("on", true)),                                           \
-           "on notes each step of the start in the EFI variable PMUvisorLast, eight writes to "    \
-           "flash, so that a start that hangs leaves where. The boot menu's guard turns it on "    \
-           "until the guest has said that it is up.")                                              \
     OPTION(start, CHOICE, start, true, "on or off",                                                \
            VALUES(NAME("off", false), NAME("on", true)),                                           \
            "off writes what the last run left in memory to pmuvisor.log, and goes back.")          \

@@ -77,9 +77,6 @@ struct boot_info {
     struct acpi_facts acpi;
     struct settings settings; /* what holds on this machine, from hypervisor_check() on */
     uint64_t memory_top; /* end of the memory that the memory map names, devices left out */
-    /* Keeps a line in firmware's variables; before the first VM entry, on the first processor, with
-     * interrupts off (boot/last.c). */
-    void (*note)(const char *line);
 };
 
 #define POOL_ALIGNMENT (2ULL << 20)

@@ -37,6 +37,8 @@ size_t log_read(uint64_t *position, char *out, size_t size);
  * where a start after a reset finds it (console/kept.h). */
 struct log_ring;
 void log_move(struct log_ring *to);
+/* Where it is now, for who writes it to a file (kept_text()). */
+const struct log_ring *log_kept(void);
 /* The run ends as the guest asked for: no later start is to take the log for that of a crash. */
 void log_finish(void);
 

@@ -50,7 +50,6 @@ struct options {
     bool platform_nmi_host; /* SERR and IOCHK are the host's, and port 0x61 is trapped */
     bool mitigations_off;   /* nothing is done against speculative execution at exits and entries */
     uint32_t bookkeeping; /* enum bookkeeping_step bits */
-    bool marks;           /* each step of the start is noted in firmware's variables */
     bool fault_reset;     /* a fault in root mode ends in a reset, after wait_s */
     bool start;           /* off: the last run's log is saved, and that is all */
     uint32_t wait_s;      /* how long a refusal, or a fault that ends in a reset, can be read */

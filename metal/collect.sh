@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes results.json and report.html of what bare machines measured and left on an EFI system
-# partition, and copies the log that a start which failed left there and, on the same machine, in the
-# EFI variables. Reads ESP/EFI/pmuvisor, writes OUT. Usage: collect.sh ESP OUT
+# partition, and copies the log that a start which failed left there. Reads ESP/EFI/pmuvisor, writes
+# OUT. Usage: collect.sh ESP OUT
 # A column that is not whole yet counts with the jobs that are; a torn file counts as not there.
 set -euo pipefail
 
@@ -17,23 +17,17 @@ esp=${1:-} out=${2:-}
 [ -n "$out" ] || fail "usage: collect.sh ESP OUT"
 [ ! -d "$esp" ] || [ -x "$esp" ] || fail "ESP: '$esp' cannot be entered; be root"
 log=$esp/EFI/pmuvisor/pmuvisor.log
-variable=${EFIVARS:-/sys/firmware/efi/efivars}/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8
-left=()
+left=
 if [ -s "$log" ]; then
     mkdir -p "$out"
     cp "$log" "$out/pmuvisor.log"
-    left+=("$out/pmuvisor.log")
+    left=$out/pmuvisor.log
+    echo "A start that failed, or was ended by a reset, left: $left"
 fi
-if [ -s "$variable" ]; then
-    mkdir -p "$out"
-    tail -c +5 "$variable" > "$out/pmuvisor-last.txt" # after its attributes
-    left+=("$out/pmuvisor-last.txt")
-fi
-[ ${#left[@]} -eq 0 ] || echo "A start that failed, or was ended by a reset, left: ${left[*]}"
 
 # no_results WHY: what is left of a crash is enough.
 no_results() {
-    [ ${#left[@]} -eq 0 ] || exit 0
+    [ -z "$left" ] || exit 0
     fail "$@"
 }
 

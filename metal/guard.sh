@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # The guard of the boot menu (grub.cfg): the guest says that it is up, or the next start of the menu
-# takes the native entry. Touches ESP/EFI/pmuvisor/grubenv, the EFI variable PMUvisorLast, and with
-# --install and --remove this system's own /usr/local/sbin/pmuvisor-up and its systemd unit. Needs
-# bash, coreutils, sed and the kernel's driver cpuid. Runs at each boot, native or not: elsewhere it
-# does nothing.
+# takes the native entry. Touches ESP/EFI/pmuvisor/grubenv, and with --install and --remove this
+# system's own /usr/local/sbin/pmuvisor-up and its systemd unit. Needs bash, coreutils, sed and the
+# kernel's driver cpuid. Runs at each boot, native or not: elsewhere it does nothing.
 set -euo pipefail
 
 usage="usage: guard.sh [option] ESP
@@ -20,7 +19,6 @@ fail() {
 
 # A root file system and a system's state elsewhere, for tests.
 root=${GUARD_ROOT:-}
-variable=$root/sys/firmware/efi/efivars/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8
 program=/usr/local/sbin/pmuvisor-up
 units=$root/etc/systemd/system
 unit=pmuvisor-up.service
@@ -68,10 +66,6 @@ case $what in
         [ -r "$grubenv" ] && [ "$(guard)" = trying ] || exit 0
         under_pmuvisor || exit 0
         write_guard up
-        if [ -e "$variable" ]; then
-            chattr -i "$variable" 2> /dev/null || true
-            rm -f "$variable" || echo "guard.sh: cannot remove $variable" >&2
-        fi
         ;;
     again)
         [ -d "$esp/EFI/pmuvisor" ] || fail "'$esp/EFI/pmuvisor' is not there; first: make install"

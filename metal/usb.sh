@@ -50,8 +50,6 @@ mkdir -p "$tree/EFI/BOOT"
 "$here/../testbed/loader.sh" "$tree/EFI/BOOT/BOOTX64.EFI"
 "$here/install.sh" --quiet --append "$words" --bench "$bench" "${auto[@]}" "$tree" "$efi" \
     "$kernel" "$initrd"
-# Nobody knows yet where this machine stops: the step is left in an EFI variable.
-[ ${#auto[@]} -gt 0 ] || echo marks=on >> "$tree/EFI/pmuvisor/pmuvisor.cfg"
 check=$here/../build/pmuvisor-check
 [ ! -x "$check" ] || cp "$check" "$tree/EFI/pmuvisor/"
 "$here/../testbed/disk.sh" --gpt --tree "$tree" --out "$out"

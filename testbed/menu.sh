@@ -67,7 +67,7 @@ ${chain}    fi
 function safe_entry {
     menuentry "Linux: PMUvisor, safe (one processor, no VT-d, no tick)" --id safe {
         if guard_start; then
-            chainloader \$pmv_dir/pmuvisor.efi ${safe[*]} \$pmv_marks
+            chainloader \$pmv_dir/pmuvisor.efi ${safe[*]}
         fi
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * efivars.c: the job `efivars`: EFI runtime services from inside the guest, through efivarfs:
- * lists the variables, writes one, reads it back, deletes it; and says what PMUvisor left in its own.
+ * lists the variables, writes one, reads it back, deletes it.
  * UEFI, "Variable Services".
  */
 #include "payload.h"
@@ -17,9 +17,6 @@
 
 #define EFIVARS "/sys/firmware/efi/efivars"
 #define TEST_VARIABLE EFIVARS "/PmuvisorTest-8c2f5e0a-71a4-4a0e-9b53-0f6d3c1e7a42"
-
-#define LAST_VARIABLE EFIVARS "/PMUvisorLast-34146edf-63a9-4549-acaa-f03b0b4a4ef8"
-#define LAST_MAX 512
 
 #define EFI_VARIABLE_NON_VOLATILE 1u
 #define EFI_VARIABLE_BOOTSERVICE_ACCESS 2u
@@ -67,22 +64,6 @@ static void make_mutable(const char *path)
     }
 }
 
-static void print_last(void)
-{
-    char data[LAST_MAX + 1] = {0};
-    int fd = open(LAST_VARIABLE, O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? 0 : read(fd, data, LAST_MAX);
-    const ssize_t attributes = sizeof(uint32_t);
-
-    if (size > attributes) {
-        printf("efivars: last=\"%.*s\"\n", (int)strcspn(data + attributes, "\n"),
-               data + attributes);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-}
-
 int job_efivars(void)
 {
     struct variable written = {
@@ -101,7 +82,6 @@ int job_efivars(void)
     if (mount("efivarfs", EFIVARS, "efivarfs", 0, NULL) != 0 && errno != EBUSY) {
         return fail("mount");
     }
-    print_last();
     before = count_variables();
     fd = open(TEST_VARIABLE, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) {

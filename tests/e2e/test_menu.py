@@ -12,7 +12,7 @@ def test_safe_asks_little():
     entry = tool([path("testbed", "menu.sh")]).split("--id safe {")[1].split("}")[0]
     assert entry.split()[:3] == ["if", "guard_start;", "then"], entry
     command = entry.split("chainloader ")[1].splitlines()[0].split()
-    assert command == ["$pmv_dir/pmuvisor.efi", *SAFE, "$pmv_marks"], entry
+    assert command == ["$pmv_dir/pmuvisor.efi", *SAFE], entry
 
 
 def test_safe(lab):

@@ -38,7 +38,6 @@ OPTION_CASES = [
     ("bad-steps", "bookkeeping=lost,more", ["bookkeeping", "found 'more'", "wanted all, none"]),
     ("bad-wait", "wait=long", ["wait", "found 'long'", "wanted seconds from 0 to 3600"]),
     ("bad-fault", "fault=retry", ["fault", "found 'retry'", "wanted halt or reset"]),
-    ("bad-marks", "marks=some", ["marks", "found 'some'", "wanted on or off"]),
     ("bad-start", "start=2", ["start", "found '2'", "wanted on or off"]),
     ("bad-user", "user_hypercalls=yes", ["user_hypercalls", "found 'yes'", "wanted 0 or 1"]),
     ("no-value", "console", ["console", "wanted"]),

@@ -60,7 +60,7 @@ static int render(const struct options *o, char *out, size_t size)
     return snprintf(out, size,
                     "policy=%s apic=%s console=%s pmu=%s hypervisor_bit=%s stats=%s tick=%u\n"
                     "user_hypercalls=%d unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
-                    "wait=%u fault=%s marks=%s start=%s processors=%u vtd=%s\n"
+                    "wait=%u fault=%s start=%s processors=%u vtd=%s\n"
                     "kernel=%s initrd=%s append=%s\n",
                     policy_name(o->policy), o->apic_trap ? "trap" : "pass", o->console == CONSOLE_NONE ? "none" : o->console == CONSOLE_AUTO ? "auto" : port,
                     o->pmu ? "on" : "off", o->hypervisor_bit ? "on" : "off",
@@ -68,7 +68,7 @@ static int render(const struct options *o, char *out, size_t size)
                     o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
                     o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto",
                     steps[0] != '\0' ? steps + 1 : "none", o->wait_s,
-                    o->fault_reset ? "reset" : "halt", o->marks ? "on" : "off",
+                    o->fault_reset ? "reset" : "halt",
                     o->start ? "on" : "off", o->processors, o->vtd ? "on" : "off", o->kernel,
                     o->initrd, o->append);
 }
@@ -91,7 +91,6 @@ static void check_same(const struct options *a, const struct options *b)
     SAME(tick_ms);
     SAME(wait_s);
     SAME(fault_reset);
-    SAME(marks);
     SAME(start);
     SAME(processors);
     SAME(vtd);

@@ -69,8 +69,6 @@ INDIRECT = {
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
     "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
     "vmx/start/machine.o": ["start_guest"],
-    "vmx/start/mark.o": ["last_note"],
-    "vmx/root/fault.o": ["last_note"],
     "vmx/start/tsc.o": ["vmx/start/tsc.o"],                       # CPUID, clocks
 }
 

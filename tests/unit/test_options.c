@@ -65,7 +65,6 @@ static void test_defaults(void **state)
     assert_false(o.platform_nmi_host);
     assert_int_equal(o.wait_s, WAIT_DEFAULT_S);
     assert_false(o.fault_reset);
-    assert_false(o.marks);
     assert_true(o.start);
     assert_int_equal(o.processors, 0);
     assert_true(o.vtd);
@@ -94,15 +93,13 @@ static void test_crash_options(void **state)
 {
     (void)state;
     struct options o;
-    accept(&o, "wait=3600 fault=reset marks=on start=off");
+    accept(&o, "wait=3600 fault=reset start=off");
     assert_int_equal(o.wait_s, WAIT_MAX_S);
     assert_true(o.fault_reset);
-    assert_true(o.marks);
     assert_false(o.start);
-    accept(&o, "wait=0 fault=halt marks=off start=on");
+    accept(&o, "wait=0 fault=halt start=on");
     assert_int_equal(o.wait_s, 0);
     assert_false(o.fault_reset);
-    assert_false(o.marks);
     assert_true(o.start);
 }
 
@@ -213,7 +210,7 @@ static void test_refusals(void **state)
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "wait fault marks start pmu hypervisor_bit stats tick processors vtd user_hypercalls unblock "
+           "wait fault start pmu hypervisor_bit stats tick processors vtd user_hypercalls unblock "
            "platform_nmi mitigations bookkeeping trace trace_ring memtrace "
            "memtrace_step memtrace_ms; correct or remove it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
@@ -227,7 +224,6 @@ static void test_refusals(void **state)
     reject("stats=time", "option stats: found 'time'", "counts or cycles");
     reject("wait=3601", "option wait: found '3601'", "seconds from 0 to 3600");
     reject("fault=wait", "option fault: found 'wait'", "halt or reset");
-    reject("marks=1", "option marks: found '1'", "on or off");
     reject("start=later", "option start: found 'later'", "on or off");
     reject("tick=10001", "option tick: found '10001'", "from 0 (no tick) to 10000");
     reject("tick=99999999999999999999", "option tick: found '9999", "milliseconds");

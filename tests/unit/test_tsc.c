@@ -135,12 +135,9 @@ static void test_measured(void **state)
 
     reset();
     for (unsigned i = 0; i < 4; i++)
-        for (unsigned k = 0; k < 3; k++) {
+        for (unsigned k = 0; k < 3; k++)
             expect_near(measure(3579545, 0xffffff, frequencies[i], times[k]),
                         frequencies[i] / 1000);
-            expect_near(measure(1193182, 0xffff, frequencies[i], times[k]),
-                        frequencies[i] / 1000);
-        }
     assert_true(now_ns < 60000000); /* five times 10 ms */
 }
 
@@ -150,8 +147,6 @@ static void test_wraps(void **state)
     reset();
     timer_offset = 0xffffff - 20000; /* its upper bits change meanwhile, and it wraps */
     expect_near(measure(3579545, 0xffffff, 2000000000, 700), 2000000);
-    timer_offset = 0xfff0;
-    expect_near(measure(1193182, 0xffff, 2000000000, 700), 2000000);
 }
 
 static void test_disturbed(void **state)

@@ -17,20 +17,6 @@ extern const char safe_access_faulted[];
 
 uint64_t root_exception(const struct exception_frame *f);
 
-/* The fault's line for the next start, while firmware's services still are the hypervisor's: before
- * the guest has them, and on the first processor. */
-static void note(const char *line)
-{
-    static bool noted; /* by a fault before: this one may be firmware's own */
-    const struct cpu *cpu = this_cpu();
-
-    if (noted || processors_running || (processors.count > 0 && cpu != processor_cpu(0)) ||
-        cpu->boot->note == NULL)
-        return;
-    noted = true;
-    cpu->boot->note(line);
-}
-
 /* fault=reset: a countdown, for who reads the screen; and the reset. */
 static void reset_as_asked(bool say)
 {
@@ -66,10 +52,8 @@ void hypervisor_fault(const char *format, ...)
     if (descriptors_loaded()) /* else it is too early for a struct cpu */
         end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
-    if (descriptors_loaded()) {
-        note(line);
+    if (descriptors_loaded())
         reset_as_asked(true);
-    }
     log_printf("---- stopped ----\n");
     halt_forever();
 }

@@ -148,11 +148,9 @@ static void say_start(const struct cpu *cpu)
 static _Noreturn void start_guest(struct start *s)
 {
     wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* 32-bit code may have been on the way */
-    mark(s->cpu->boot, "entering VMX operation");
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     say_start(s->cpu);
-    mark(s->cpu->boot, "VMLAUNCH: the guest starts");
     framebuffer_stop();
     processors_go();
     s->cpu->nmi.guest_started = true;
@@ -168,29 +166,22 @@ void hypervisor_start(const struct boot_info *bi)
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
     log_move(needed(page_alloc(LOG_PAGES))); /* the first of all: it is at POOL_LOG_OFFSET */
-    mark(bi, "page tables");
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 
-    mark(bi, "checking the processor");
     if (!processor_check(s))
         hypervisor_fault("%s", s->refusal.line);
-    mark(bi, "the guest's memory map and VT-d");
     cpu->ept_root = contain(bi, &s->capability);
     if (bi->options.tick_ms != 0 || trace_readable_bytes(bi) != 0)
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
-    mark(bi, "starting the other processors");
     processors_start(bi, s);
-    mark(bi, "loading the kernel");
     if (!linux_load(bi, &processors, &s->guest, &refusal))
         hypervisor_fault("%s", refusal.line);
 
     uint64_t target = (uint64_t)start_guest, cr3 = cpu->host_cr3, page = 0;
-    if (read_cr4() & CR4_LA57) {
-        mark(bi, "leaving 5-level paging, after which no step is noted");
+    if (read_cr4() & CR4_LA57)
         target = leave_5_levels(s, start_guest, &page, &cr3);
-    }
 
     /* From here on nothing but the image, the pool, the APIC and the screen is mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);

@@ -46,8 +46,6 @@ void processors_start(const struct boot_info *bi, const struct start *first);
 /* Lets them enter it. The trampoline is no longer mapped. */
 void processors_go(void);
 
-/* With marks=on: notes the step that comes, in firmware's variable. On the first processor. */
-void mark(const struct boot_info *bi, const char *step);
 /* Writes the trampoline (apic/trampoline.asm) to a page: it leads to entry(s) on the processor's own
  * stack and the hypervisor's page tables. */
 void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s));

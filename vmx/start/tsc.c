@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where the frequency of the TSC comes from: CPUID of the processor, CPUID of an outer hypervisor
- * (KVM's guest has no leaf 15H), ACPI's PM timer, the PIT. Reads timers; writes the PIT's channel 2
- * and its gate alone, which nobody uses yet.
+ * Where the frequency of the TSC comes from: CPUID of the processor (newer ones), CPUID of an outer
+ * hypervisor (KVM's guest has no leaf 15H), or ACPI's PM timer (older ones, and QEMU's machines).
  * SDM Vol. 3, "Determining the Processor Base Frequency"; ACPI specification, "Power Management
- * Timer"; Intel 8254 data sheet, "Programming the 8254", "Counter Latch Command".
+ * Timer".
  */
 #include "vmx/start/tsc.h"
 
@@ -19,17 +18,6 @@
 
 #define PM_TIMER_HZ 3579545
 #define PM_TIMER_BITS BITS(23, 0) /* those that every PM timer has */
-
-#define PIT_HZ 1193182
-#define PIT_BITS BITS(15, 0)
-#define PIT_CHANNEL_2 0x42
-#define PIT_CONTROL 0x43
-#define PIT_CHANNEL_2_MODE_2 0xb4 /* both bytes, rate generator, binary: it begins again at 0 */
-#define PIT_CHANNEL_2_LATCH 0x80
-#define PIT_GATE_PORT 0x61
-#define PIT_GATE_WRITABLE BITS(3, 0)
-#define PIT_GATE BIT(0)
-#define PIT_SPEAKER BIT(1)
 
 uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf), uint32_t *leaf)
 {
@@ -89,28 +77,6 @@ uint64_t tsc_measured_khz(const struct tsc_clock *c)
     return khz[MEASUREMENTS / 2];
 }
 
-/* It counts down. */
-static uint32_t pit_read(uint16_t port)
-{
-    outb(PIT_CONTROL, PIT_CHANNEL_2_LATCH);
-    uint32_t low = inb(port), high = inb(port);
-    return -(high << 8 | low);
-}
-
-static uint64_t measured_by_pit(void)
-{
-    const struct tsc_clock pit = {PIT_HZ, PIT_BITS, PIT_CHANNEL_2, pit_read, rdtsc};
-    uint8_t gate = inb(PIT_GATE_PORT) & PIT_GATE_WRITABLE;
-
-    outb(PIT_GATE_PORT, (gate & (uint8_t)~PIT_SPEAKER) | PIT_GATE);
-    outb(PIT_CONTROL, PIT_CHANNEL_2_MODE_2);
-    outb(PIT_CHANNEL_2, 0); /* from 65536 */
-    outb(PIT_CHANNEL_2, 0);
-    uint64_t khz = tsc_measured_khz(&pit);
-    outb(PIT_GATE_PORT, gate);
-    return khz;
-}
-
 uint64_t tsc_khz(uint16_t pm_timer)
 {
     const struct tsc_clock timer = {PM_TIMER_HZ, PM_TIMER_BITS, pm_timer, inl, rdtsc};
@@ -121,14 +87,12 @@ uint64_t tsc_khz(uint16_t pm_timer)
         log_printf("pmuvisor: TSC: %lu kHz, by CPUID leaf 0x%x\n", khz, leaf);
         return khz;
     }
-    bool by_acpi = pm_timer != 0 && (khz = tsc_measured_khz(&timer)) != 0;
-    if (!by_acpi)
-        khz = measured_by_pit();
+    khz = pm_timer != 0 ? tsc_measured_khz(&timer) : 0;
     if (khz != 0)
-        log_printf("pmuvisor: TSC: %lu kHz, measured by %s, since CPUID does not tell\n", khz,
-                   by_acpi ? "ACPI's PM timer" : "the PIT");
+        log_printf("pmuvisor: TSC: %lu kHz, measured by ACPI's PM timer, since CPUID does not tell\n",
+                   khz);
     else
-        log_printf("pmuvisor: TSC: CPUID does not tell its frequency, and neither ACPI's PM timer nor "
-                   "the PIT counts\n");
+        log_printf("pmuvisor: TSC: CPUID does not tell its frequency, and no PM timer of ACPI's "
+                   "counts\n");
     return khz;
 }
