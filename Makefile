@@ -147,7 +147,7 @@ FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/s
 # Of the measurements, what runs without hardware.
 MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c \
                   programs/branchtrace/list.c programs/branchtrace/output.c \
-                  programs/trace/ring_reader.c programs/trace/trace_file.c
+                  experiments/shared/guest/ring_reader.c experiments/shared/guest/trace_file.c
 # Of the launcher on KVM, what knows no KVM.
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
 # Of what needs firmware, what a test has a double of firmware for.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # console_files.py: the files that a guest printed on its console
-# (programs/trace/demo/print_file.c).
+# (experiments/shared/guest/print_file.c).
 import base64
 import binascii
 import re

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under trace=flow with a load, and shows what its trace tells.
 
-The load (programs/trace/demo/): calm and hasty compete for a processor, client asks server, then
-nobody does anything. FOLDER gets the trace, the names, CTF, Chrome's JSON and the page.
+The load (experiments/flow/guest/demo/): calm and hasty compete for a processor, client asks
+server, then nobody does anything. FOLDER gets the trace, the names, CTF, Chrome's JSON and the page.
 """
 
 import argparse
@@ -34,16 +34,16 @@ class DemoFailed(Exception):
     """The text says what did not happen, and where to look."""
 
 
-def image(folder, name="trace"):
+def image(folder, name="flow"):
     """Writes the guest's root: the project's own, and behind it the job and its tool, which
-    programs/NAME builds. Gives the path."""
-    small, programs = (subprocess.run([TOP / "programs" / part / "build.sh"], check=True,
+    experiments/NAME builds. Gives the path."""
+    small, programs = (subprocess.run([TOP / part / "build.sh"], check=True,
                                       stdout=subprocess.PIPE, text=True).stdout.splitlines()
-                       for part in ("payload", name))
+                       for part in ("programs/payload", f"experiments/{name}/guest"))
     return initramfs.with_jobs(small[0], programs, folder / "initramfs.img")
 
 
-def boot(folder, cpus, seconds, backend, name="trace", job="flowdemo", config="trace=flow"):
+def boot(folder, cpus, seconds, backend, name="flow", job="flowdemo", config="trace=flow"):
     """Boots, with the console in FOLDER/console; gives its text. `name`: of image()."""
     console = folder / "console"
     with open(folder / "run.log", "wb") as log:

@@ -5,7 +5,8 @@
 # Usage: kvm_trace.py TEXT [--khz N] [--trace FILE] [--json]
 #   TEXT    the text of tracefs' `trace`, of `trace-cmd report` or of `perf script`; - is stdin
 #   --khz   how fast the trace's clock is, where its times are counts (trace_clock x86-tsc)
-#   --trace writes the records as flowtrace does (programs/trace/trace_file.h), for all other tools
+#   --trace writes the records as flowtrace does (experiments/shared/guest/trace_file.h), for all
+#           other tools
 # docs/trace.md, "A KVM host's trace", says which events to record, and how.
 import argparse
 import collections

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under memtrace=writes, traces a small program there, and shows what it wrote.
 
-The program (programs/memtrace/demo/matrix.c) writes a matrix by rows, then by columns. FOLDER gets the
-trace, CTF, the feed and the page.
+The program (experiments/memory/guest/demo/matrix.c) writes a matrix by rows, then by columns.
+FOLDER gets the trace, CTF, the feed and the page.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def main():
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        accesses = render(folder, demo.boot(folder, 1, options.timeout, options.backend, "memtrace",
+        accesses = render(folder, demo.boot(folder, 1, options.timeout, options.backend, "memory",
                                             "memdemo", "memtrace=writes trace_ring=16"))
     except (demo.DemoFailed, BadFile, records.BadRecords, operand.NoDecoder, plots.NoPlots,
             ctf.CannotWrite, subprocess.CalledProcessError, OSError) as error:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# records.py: reads the records of exits that PMUvisor leaves: the file that programs/trace/ writes
-# in the guest (trace_file.h), or any piece of memory with rings in it (include/trace_ring.h), which
-# are found by what their first page begins with. What is damaged or cut off gives what is whole,
-# and says what is lost.
+# records.py: reads the records of exits that PMUvisor leaves: the file that the guest's
+# tool writes (experiments/shared/guest/trace_file.h), or any piece of memory with rings in it
+# (include/trace_ring.h), which are found by what their first page begins with. What is damaged or
+# cut off gives what is whole, and says what is lost.
 import collections
 import dataclasses
 import struct

@@ -42,9 +42,9 @@ def pairs(text):
 
 
 def kernel_threads(text, trace=""):
-    """Takes lines `pid 0|1 name`, as programs/flowtruth/ writes them; gives the pids with 1. With the
-    trace's text those of threads that began after the first of these lists and were gone before the
-    second, too: children of a kernel thread, sched_process_fork."""
+    """Takes lines `pid 0|1 name`, as flowtruth writes them; gives the pids with 1. With the trace's
+    text those of threads that began after the first of these lists and were gone before the second,
+    too: children of a kernel thread, sched_process_fork."""
     rows = [line.split(maxsplit=2) for line in text.splitlines()]
     found = {int(row[0]) for row in rows if row[1] == "1"}
     for parent, child in FORK.findall(trace):

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from console_files import BadFile, files
 
-DEMO = pathlib.Path(__file__).parents[2] / "programs" / "trace" / "demo"
+GUEST = pathlib.Path(__file__).parents[2] / "experiments" / "shared" / "guest"
 MAIN = """#include "print_file.h"
 int main(int argc, char **argv)
 {
@@ -25,8 +25,8 @@ def make_printer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("printer")
     (folder / "main.c").write_text(MAIN)
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
-                    "-fsanitize=address,undefined", "-I", DEMO, "-o", folder / "printer",
-                    folder / "main.c", DEMO / "print_file.c"], check=True)
+                    "-fsanitize=address,undefined", "-I", GUEST, "-o", folder / "printer",
+                    folder / "main.c", GUEST / "print_file.c"], check=True)
     return folder / "printer"
 
 

@@ -26,7 +26,7 @@ MAGIC_FILE, MAGIC_CHUNK = b"PMUtrcfl", b"PMUchunk"
 
 
 def trace_file(found):
-    """A file of programs/trace/trace_file.h with one processor's records."""
+    """A file of experiments/shared/guest/trace_file.h with one processor's records."""
     data = MAGIC_FILE + struct.pack("<IIQII24x", 1, 32, KHZ, 2, 1)
     data += MAGIC_CHUNK + struct.pack("<IIQQ", 0, len(found), 0, 0)
     for one in found:

@@ -196,7 +196,7 @@ def test_damage():
 
 
 def test_file(tmp_path):
-    """Through records.py: a file as programs/memtrace writes it, with what stands in its head: of a
+    """Through records.py: a file as memtrace writes it, with what stands in its head: of a
     trace of reads the store is left out."""
     body = b"".join(frames(0, flags=READ) + frames(1))
     head = bytearray(records.FILE.pack(records.FILE_MAGIC, 1, 32, 50_000, 3, 1))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
-# scheduler, as programs/flowtruth/ hands them over.
+# scheduler, as experiments/flow/guest/truth/ hands them over.
 import os
 
 import handed_over
@@ -13,7 +13,7 @@ def boot(lab, cpus):
     the emulator's own list ("log")."""
     log = os.path.join(lab.keep, f"flowtruth-{cpus}.log")
     files = handed_over.boot(
-        lab, f"flowtruth-{cpus}", "flowtruth", "flowtruth", cpus=cpus, append="nmi_watchdog=0",
+        lab, f"flowtruth-{cpus}", "flowtruth", "flow/guest/truth", cpus=cpus, append="nmi_watchdog=0",
         config="console=none trace=flow trace_ring=4 user_hypercalls=1",
         knobs=f"flow_log {log}\n")[1]
     return {**files, "log": log}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # handed_over.py: boots in which a job hands files over to the emulator (testbed/README.md, "Branch
-# trace"), in the sections of programs/trace/demo/hand_over.c.
+# trace"), in the sections of experiments/shared/guest/hand_over.c.
 import os
 import struct
 
@@ -26,10 +26,10 @@ def sections(file):
 
 
 def boot(lab, name, job, folder, append, config, cpus=1, status=0, knobs=""):
-    """One boot with the job, which the build.sh of that folder of programs/ makes, and which has to
+    """One boot with the job, which the build.sh of that folder of experiments/ makes, and which has to
     end with that status. `knobs`: lines of more knobs. Gives it and {kind: path} of what it handed
     over, a file for each kind."""
-    programs = tool([path("programs", folder, "build.sh")]).splitlines()
+    programs = tool([path("experiments", folder, "build.sh")]).splitlines()
     handed = os.path.join(lab.keep, f"{name}.branches")
     done = lab.emulator(
         name, jobs=job, cpus=cpus, append=append, config=config,

@@ -9,7 +9,7 @@ import flowdemo
 from machine import exit_count
 import records
 
-REGION_READ = 75 # programs/trace/demo/main.c
+REGION_READ = 75 # experiments/flow/guest/demo/main.c
 CPUID, EXTERNAL_INTERRUPT, HLT, CR_ACCESS = 10, 1, 12, 28
 CAPACITY = 32768 # of 1 MiB
 EXITS = 50000

@@ -13,7 +13,7 @@ import records
 
 CR_ACCESS, HLT = 28, 12
 COMPETITORS = 2
-IDLE_MS = 25  # of the 30 at the load's end: IDLE_NS of programs/trace/demo/main.c
+IDLE_MS = 25  # of the 30 at the load's end: IDLE_NS of experiments/flow/guest/demo/main.c
 
 
 def test_demo(lab):

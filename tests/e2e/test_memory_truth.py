@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_memory_truth.py: the memory trace of a Linux against the emulator's own list of all accesses
 # (testbed/README.md, "Memory log"), one by one: user stores, system calls, fork, exec and wait,
-# sleeps that timer interrupts end, perf's samples by NMIs (programs/memtruth/).
+# sleeps that timer interrupts end, perf's samples by NMIs (experiments/memory/guest/truth/).
 import functools
 import os
 
@@ -26,7 +26,7 @@ def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config="",
     name = f"memory-truth-{cpus}-{mode}-{rounds}-{samples}{variant}"
     files = {knob: os.path.join(lab.keep, f"{name}.{knob}")
              for knob in ("trace_rings", "memory_log")}
-    program = tool([path("programs", "memtruth", "build.sh")]).strip()
+    program = tool([path("experiments", "memory", "guest", "truth", "build.sh")]).strip()
     image = initramfs.with_jobs(lab.initrd(), [program], os.path.join(lab.keep, "memtruth.img"))
     done = lab.emulator(
         name, jobs="memtruth", cpus=cpus, initrd=image, memory=1024, panic="report",

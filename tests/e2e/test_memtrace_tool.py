@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_memtrace_tool.py: the guest's tool of the memory trace, in Linux: the program `matrix`
-# (programs/memtrace/demo/) says where its matrix is, and each of its stores has its record, in order,
-# with its size and value, and none that it has not made.
+# (experiments/memory/guest/demo/) says where its matrix is, and each of its stores has its record,
+# in order, with its size and value, and none that it has not made.
 import functools
 import os
 import shutil
@@ -17,7 +17,7 @@ import memory
 import memory_samples
 
 SIDE = 64
-PERIOD = 101 # programs/memtrace/demo/memstores.sh
+PERIOD = 101 # experiments/memory/guest/demo/memstores.sh
 CELLS = SIDE * SIDE
 BY_ROWS = [(8 * cell, cell + 1) for cell in range(CELLS)]
 BY_COLUMNS = [(8 * cell, ~cell & (1 << 64) - 1)
@@ -106,7 +106,7 @@ def test_refused(lab):
 def with_perf(lab):
     """Gives the path of an initramfs with perf and memtrace. The one with perf is compressed, and its
     end is not to be found: it comes last."""
-    programs = tool([path("programs", "memtrace", "build.sh")]).splitlines()
+    programs = tool([path("experiments", "memory", "guest", "build.sh")]).splitlines()
     image = initramfs.with_jobs(os.devnull, programs, os.path.join(lab.keep, "memstores.img"))
     with open(image, "ab") as out, open(lab.initrd(tools=True), "rb") as tools:
         shutil.copyfileobj(tools, out)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_trace_truth.py: the time line of a trace of exits, scored by what the guest's own scheduler
 # says of the same run (bench/trace/truth.py). The load has processes that compete, a server with a
-# client, a pair on a pipe, sleepers, threads, and idle time (programs/flowtruth/). Which switches
+# client, a pair on a pipe, sleepers, threads, and idle time (experiments/flow/guest/truth/). Which switches
 # there are the scheduler says. When a process is gone the emulator says (the knob flow_log): the
 # scheduler's event comes before the load of CR3. Both tables are in the folder of the boots,
 # flowtruth-N.txt.
@@ -28,7 +28,7 @@ STATES_MIN = {"running": (0.99, 0.99), "idle": (0.999, 0.998),  # precision, rec
 MIN_SWITCHES = 1000
 THREADS_RIGHT_MIN = 0.5
 BORROWERS_MAX = 2
-FREE_THREADS = 1  # programs/flowtruth/load.c
+FREE_THREADS = 1  # experiments/flow/guest/truth/load.c
 IN_PLACE_TICKS = 4000  # 99 % of them, of the 20,000 at which one counts as found
 MEDIAN_TICKS = 1500    # and half of them: the kernel's way from its event to the load
 LITTLE_TICKS = 100     # all loads so much later or earlier: test_harm_is_seen

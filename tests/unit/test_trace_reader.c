@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "programs/trace/ring_reader.h"
+#include "experiments/shared/guest/ring_reader.h"
 
 #define CAPACITY 64u
 #define BYTES (TRACE_RING_HEADER_BYTES + CAPACITY * sizeof(struct trace_record))

@@ -5,10 +5,10 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../../.." && pwd)
+shared=$top/experiments/shared/guest
 out=$top/build/flowtruth
 # shellcheck source=programs/static.sh
 . "$top/programs/static.sh"
 
-compile flowtruth -pthread -I "$top/programs" -I "$top/programs/trace/demo" "$here"/*.c \
-    "$top/programs/trace/hypervisor.c" "$top/programs/trace/demo/hand_over.c"
+compile flowtruth -pthread -I "$shared" "$here"/*.c "$shared"/{hypervisor,hand_over}.c

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../../.." && pwd)
 out=$top/build/memtruth
 # shellcheck source=programs/static.sh
 . "$top/programs/static.sh"

@@ -5,12 +5,13 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../.." && pwd)
+shared=$top/experiments/shared/guest
 out=$top/build/trace-tool
 # shellcheck source=programs/static.sh
 . "$top/programs/static.sh"
 
-measure=(-I "$top/programs/measure")
-compile flowtrace "${measure[@]}" "$here"/*.c
-compile flowdemo "${measure[@]}" -I "$top/programs" "$here"/demo/*.c "$here/hypervisor.c" \
+folders=(-I "$shared" -I "$top/programs" -I "$top/programs/measure")
+compile flowtrace "${folders[@]}" "$here"/*.c "$shared"/{hypervisor,ring_reader,trace_file}.c
+compile flowdemo "${folders[@]}" "$here"/demo/*.c "$shared"/{hand_over,print_file,hypervisor}.c \
     "$top/programs/command_line.c"

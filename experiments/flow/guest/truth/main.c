@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "hand_over.h"
+#include "hypervisor.h"
 #include "load.h"
-#include "trace/hypervisor.h"
 #include "trace_ring.h"
 
 #define TRACEFS "/sys/kernel/tracing/"
