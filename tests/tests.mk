@@ -10,7 +10,7 @@
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
-#   make trace, make memtrace   the demos of the traces, see bench/trace/trace.mk
+#   make trace, make memtrace, ...   of the experiments, see experiments/*/experiment.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR   onto a disk or a stick: see boot/install.mk
 #   make pmuvisor-check   a program for Linux that says what the image would, see programs/check/
@@ -73,15 +73,18 @@ lines:
 analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py
 
+# An experiment's unit tests are in the folders below these.
+E2E = tests/e2e $(sort $(wildcard experiments/*/tests/test_*.py))
+
 e2e: $(EFI) test-machine
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
-	@$(PYTEST) tests/e2e --named "$(T)"
+	@$(PYTEST) $(E2E) --named "$(T)"
 
 SAME = $(BUILD)/same
 same: $(EFI) test-machine
 	@rm -rf $(SAME)
-	@FORK=0 $(PYTEST) tests/e2e --keep $(SAME)/cold --named "$(T)"
-	@FORK=1 $(PYTEST) tests/e2e --keep $(SAME)/forked --named "$(T)"
+	@FORK=0 $(PYTEST) $(E2E) --keep $(SAME)/cold --named "$(T)"
+	@FORK=1 $(PYTEST) $(E2E) --keep $(SAME)/forked --named "$(T)"
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
@@ -116,7 +119,6 @@ include tests/plan/plan.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
-include bench/trace/trace.mk
 include programs/check/check.mk
 include boot/install.mk
 

@@ -11,19 +11,17 @@ import subprocess
 from machine import BACKSTOP_SECONDS, TOP, path
 from rooms import rooms
 
-
-def of_experiments():
-    """The folders of experiments with C that is not the hypervisor's."""
-    found = glob.glob("experiments/*/**/*.c", root_dir=TOP, recursive=True)
-    return sorted({os.path.dirname(name) for name in found if "/hypervisor/" not in name})
-
-
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
           "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
           "programs/kvm", "programs/real", "programs/check", "programs/tools",
           "tests/check", "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted",
-          "tests/unit", "tests/vtd", *of_experiments()]
+          "tests/unit", "tests/vtd"]
+# What an experiment has beside its part of the hypervisor.
+OTHERS += sorted({os.path.dirname(name)
+                  for part in ("guest", "analysis", "tests")
+                  for name in glob.glob(f"experiments/*/{part}/**/*.c", root_dir=TOP,
+                                        recursive=True)})
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
 

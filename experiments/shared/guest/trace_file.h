@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * trace_file.h: the file that flowtrace and memtrace write: a head, then chunks of records of one
- * processor each, in order. Little endian. bench/trace/records.py reads it.
+ * processor each, in order. Little endian. experiments/shared/analysis/records.py reads it.
  */
 #pragma once
 
