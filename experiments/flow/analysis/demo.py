@@ -14,13 +14,14 @@ import shutil
 import subprocess
 import sys
 
-from flow_path import TOP  # first of all
+import flow_path  # noqa: F401, first of all
 import analyses
 import chrome
 import ctf
-import initramfs
+import demo_boot
 import timeline_page
 from console_files import BadFile, files
+from demo_boot import DemoFailed
 from states import timeline
 from trace_source import BadTrace, load
 
@@ -28,34 +29,9 @@ TITLE = "Execution flow of a guest: two that compete, a client and a server, nob
 SHOWN = 6  # processes of the summary, those that ran longest
 
 
-class DemoFailed(Exception):
-    """The text says what did not happen, and where to look."""
-
-
-def image(folder, name="flow"):
-    """Writes the guest's root: the project's own, and behind it the job and its tool, which
-    experiments/NAME builds. Gives the path."""
-    small, programs = (subprocess.run([TOP / part / "build.sh"], check=True,
-                                      stdout=subprocess.PIPE, text=True).stdout.splitlines()
-                       for part in ("programs/payload", f"experiments/{name}/guest"))
-    return initramfs.with_jobs(small[0], programs, folder / "initramfs.img")
-
-
-def boot(folder, cpus, seconds, backend, name="flow", job="flowdemo", config="trace=flow"):
-    """Boots, with the console in FOLDER/console; gives its text. `name`: of image()."""
-    console = folder / "console"
-    with open(folder / "run.log", "wb") as log:
-        done = subprocess.run(
-            [TOP / "run-qemu.sh", "--backend", backend, "--cpus", str(cpus),
-             "--timeout", str(seconds), "--initrd", image(folder, name), "--serial", console,
-             "--config", f"{config} user_hypercalls=1",
-             # The watchdog's NMIs would come between, and are none of the load.
-             "--append", f"nmi_watchdog=0 pmv.run={job} pmv.print=1"],
-            stdout=subprocess.DEVNULL, stderr=log, check=False)
-    if done.returncode != 0:
-        said = (folder / "run.log").read_text(encoding="utf-8", errors="replace").strip()
-        raise DemoFailed(f"the boot ended with {done.returncode}: {said[-300:]} (see {console})")
-    return console.read_text(encoding="utf-8", errors="replace")
+def boot(folder, cpus, seconds, backend):
+    """Boots, with the console in FOLDER/console; gives its text."""
+    return demo_boot.boot(folder, "flow", "flowdemo", "trace=flow", cpus, seconds, backend)
 
 
 def fetch(folder, console):

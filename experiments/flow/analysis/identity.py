@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # identity.py: which process a value of CR3 is, and which thread a stack is. The paper's GTA
 # (algorithm 3): CR3 is the process, the stack the thread; names only where the guest gave them.
-# Bits of CR3: SDM Vol. 3, "Paging", table "Use of CR3"; Linux, arch/x86/entry/calling.h
-# (PTI_USER_PGTABLE_BIT, PTI_USER_PCID_BIT), arch/x86/include/asm/page_64_types.h (THREAD_SIZE).
+# Stacks: Linux, arch/x86/include/asm/page_64_types.h (THREAD_SIZE).
 import collections
 import json
 import os
 
-TABLE_MASK = 0x000f_ffff_ffff_f000  # the table's address; a record has its bits 47:12
-PTI_USER_TABLE = 1 << 12            # Linux: the user's table is the kernel's neighbour
-PTI_USER_PCID = 1 << 11
+import flow_path  # noqa: F401, first of all
+from cr3 import PTI_USER_PCID, PTI_USER_TABLE, TABLE_MASK
+
 KERNEL_HALF = 1 << 63
 STACK_SHIFT = 12                    # of a record's detail
 STACK_MASK = (1 << 24) - 1

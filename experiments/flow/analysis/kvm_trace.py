@@ -18,6 +18,7 @@ import identity
 import kvm_text
 import levels
 import records
+from cr3 import PTI_USER_TABLE, TABLE_MASK
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW
 from exit_reasons import name as reason_name
 from trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
@@ -60,7 +61,7 @@ class Exit:
         if self.reason not in WITH_STACK:
             return 0
         # With page-table isolation Linux's way in has CR3 in RSP (SWITCH_TO_KERNEL_CR3).
-        table = levels.TABLE_MASK & ~identity.PTI_USER_TABLE
+        table = TABLE_MASK & ~PTI_USER_TABLE
         in_use = ((self.rsp ^ (self.cr3 or 0)) & table) == 0
         stack = 0 if in_use else self.rsp >> STACK_SHIFT & STACK_MASK
         return stack << 8 | (self.vector if self.reason in INTERRUPTS else 0)
@@ -122,7 +123,7 @@ def known(probe, name):
 class Host:
     """All virtual processors of a text."""
 
-    def __init__(self, text, mask=levels.TABLE_MASK):
+    def __init__(self, text, mask=TABLE_MASK):
         self.text = text
         self.threads = {}
         self.switches = False
@@ -251,7 +252,7 @@ def read(lines):
     text = kvm_text.parse(lines)
     host = Host(text)
     if identity.pti_inferred(host.source().processors):
-        host = Host(text, levels.TABLE_MASK & ~identity.PTI_USER_TABLE)
+        host = Host(text, TABLE_MASK & ~PTI_USER_TABLE)
     return host
 
 

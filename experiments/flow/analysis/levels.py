@@ -8,12 +8,14 @@
 # virtualization".
 import typing
 
+import flow_path  # noqa: F401, first of all
+from cr3 import TABLE_MASK
+
 VMLAUNCH, VMRESUME, HLT = 20, 24, 12  # basic exit reasons
 LAUNCHES = (VMLAUNCH, VMRESUME)
 # Both are three bytes long (SDM Vol. 2, "VMLAUNCH/VMRESUME"): one that fails goes on behind them.
 LAUNCH_BYTES = 3
 INSTRUCTION_BYTES_MAX = 15
-TABLE_MASK = 0x000f_ffff_ffff_f000  # CR3 without PCID and the bit that keeps the TLB
 
 WAIT, ROOT, RUNNING, IDLE, PREEMPTED = "waiting", "root", "running", "idle", "preempted"
 START = "unknown"

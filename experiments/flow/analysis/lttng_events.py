@@ -5,13 +5,10 @@
 import bisect
 import collections
 
+import flow_path  # noqa: F401, first of all
+from ctf_writer import PACKET_EVENTS, Event, Packet
 from walk import vector
 
-Event = collections.namedtuple("Event", "tick name fields")
-# Events without a loss between them. `lost`: records that are missing before the first event.
-Packet = collections.namedtuple("Packet", "lost events")
-
-PACKET_EVENTS = 8192      # a packet is what a reader skips at once
 # No record has a priority. This is LTTng's number for a process of nice 0, and for swapper.
 PRIORITY = 20
 # Linux's include/linux/sched.h: TASK_RUNNING, TASK_INTERRUPTIBLE.

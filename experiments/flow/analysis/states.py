@@ -7,9 +7,11 @@
 import collections
 import dataclasses
 
+import flow_path  # noqa: F401, first of all
 from exit_reasons import name as reason_name
 from identity import Identity, read_names, stack_text
-from trace_source import TICKS_PER_MS, load
+from records import TICKS_PER_MS
+from trace_source import load
 from walk import Walk, find_tables, find_ways, sees_processes, vector, walk_processor
 
 # Of a processor: running (a process), root, idle, unknown. Of a process: running, root, waiting,

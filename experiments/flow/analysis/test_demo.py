@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 import demo
+import demo_boot
 import records
 from console_files import BadFile
 from hand_made import A, A_STACK, B, B_STACK, halt, load, tick, wake
@@ -79,6 +80,6 @@ def test_console_without_files(tmp_path):
 
 def test_boot_that_fails(tmp_path, monkeypatch):
     """A boot that does not end well is told with its reason, not drawn."""
-    monkeypatch.setattr(demo, "image", lambda folder, name: folder / "none")
+    monkeypatch.setattr(demo_boot, "image", lambda folder, name: folder / "none")
     with pytest.raises(demo.DemoFailed, match="unknown backend 'nowhere'"):
         demo.boot(tmp_path, 1, 10, "nowhere")

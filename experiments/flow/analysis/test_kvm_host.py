@@ -12,8 +12,8 @@ import sys
 import pytest
 
 import btf
+import cr3
 import exit_reasons
-import identity
 import kvm_text
 import kvm_trace
 import levels
@@ -99,7 +99,7 @@ def test_shadow():
             if record.tsc in loads} == loads, "the new value, not that at the exit"
     assert found.source().level == 2, "each load of CR3 is there"
     # The table of user space is its neighbour's, and RSP is no stack while CR3 is in it.
-    assert thread(found).levels.mask == levels.TABLE_MASK & ~identity.PTI_USER_TABLE
+    assert thread(found).levels.mask == cr3.TABLE_MASK & ~cr3.PTI_USER_TABLE
     in_use = [event for event in found.text.events if event.name == "vcpu" and
               event.fields["rsp_known"] and event.fields["rsp"] & ~(1 << 63 | 0x1fff) ==
               event.fields["cr3"] & ~0x1fff]

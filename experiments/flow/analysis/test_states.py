@@ -5,8 +5,8 @@ import unittest
 from hand_made import (A, A_STACK, B, B_STACK, C, HALTED, KERNEL, ROOT, SWITCH_MM, TIMER, USER,
                        WAKE, WORKER_STACK, cpuid, exits, flow, halt, kernel_tick, load, record,
                        rows, source, tick, wake, window)
+from cr3 import PTI_USER_PCID, PTI_USER_TABLE
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
-from identity import PTI_USER_PCID, PTI_USER_TABLE
 from states import timeline
 from trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
 import trace_source

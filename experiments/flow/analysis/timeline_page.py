@@ -16,7 +16,7 @@ import analyses
 import chrome
 import command_line
 import page
-from identity import PTI_USER_TABLE, TABLE_MASK
+from cr3 import PTI_USER_TABLE, TABLE_MASK
 from states import timeline
 from trace_source import BadTrace, load
 

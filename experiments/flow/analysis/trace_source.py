@@ -10,9 +10,6 @@ import flow_path  # noqa: F401, first of all
 import records
 from records import Record
 
-# A trace that does not say how fast its clock is has one tick a nanosecond, in CTF as well.
-TICKS_PER_MS = 1_000_000
-
 TRACE_OFF, TRACE_EXITS, TRACE_FLOW = range(3)  # include/trace_ring.h
 
 

@@ -7,8 +7,8 @@ import re
 
 from inner import expect_quiet
 from machine import STATUS_POWEROFF
+import cr3
 import exit_reasons
-import identity
 import kvm_trace
 import kvm_traces
 import levels
@@ -26,7 +26,7 @@ LEAF_BEGIN = 0x70616972    # programs/payload/pair.c; the next one is at the end
 # testbed/README.md: the TSC of the emulator's machine, and what nested.py sets.
 TSC_KHZ = 50_000
 PARENT_MAX = 6  # switches to and from the players' parent
-MASK = identity.TABLE_MASK & ~identity.PTI_USER_TABLE  # this Linux has page-table isolation
+MASK = cr3.TABLE_MASK & ~cr3.PTI_USER_TABLE  # this Linux has page-table isolation
 IDLE_SHARE = 0.02
 PLAYERS = 0.98  # of the time that any process runs
 

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_ctf.py: memory accesses as CTF 1.8, by the writer of ctf.py: one event, mem_access.
-import ctf
-from lttng_events import PACKET_EVENTS, Event, Packet
+# memory_ctf.py: memory accesses as CTF 1.8, by ctf_writer.py: one event, mem_access.
+import memory_path  # noqa: F401, first of all
+from ctf_writer import PACKET_EVENTS, Event, Packet, write_packets
 
+# Fields: (name, bits), None for text. LTTng has no such event.
+EVENTS = {
+    "mem_access": (("rip", 64), ("cr3", 64), ("gla", 64), ("gpa", 64), ("bytes", 32),
+                   ("direction", None), ("kind", None), ("value", 64), ("retired", 64),
+                   ("detail", 32), ("instruction", None)),
+}
 MASK64 = (1 << 64) - 1
 
 
@@ -30,7 +36,7 @@ def packets(accesses, gaps):
 
 def write(processors, gaps, folder, khz):
     """Takes number -> [Access], number -> gaps, the folder to make, and the TSC's kHz. Raises
-    ctf.CannotWrite."""
+    ctf_writer.CannotWrite."""
     made = {number: packets(accesses, gaps.get(number, {}))
             for number, accesses in sorted(processors.items()) if accesses}
-    ctf.write_packets(made, folder, khz, ctf.MEMORY_EVENTS)
+    write_packets(made, folder, khz, EVENTS)

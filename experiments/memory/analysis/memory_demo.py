@@ -14,8 +14,7 @@ import subprocess
 import sys
 
 import memory_path  # noqa: F401, first of all
-import ctf
-import demo
+import demo_boot
 import memory
 import memory_ctf
 import memory_feed
@@ -25,6 +24,7 @@ import operand
 import plots
 import records
 from console_files import BadFile, files
+from ctf_writer import CannotWrite
 
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
@@ -33,7 +33,7 @@ def render(folder, console):
     """Writes all; gives memory.Accesses."""
     found = files(console)
     if "ptrace" not in found:
-        raise demo.DemoFailed(f"the guest printed no file 'ptrace' (see {folder / 'console'})")
+        raise demo_boot.DemoFailed(f"the guest printed no file 'ptrace' (see {folder / 'console'})")
     trace = folder / "matrix.ptrace"
     trace.write_bytes(found["ptrace"])
     accesses = memory.read(trace)
@@ -66,10 +66,11 @@ def main():
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        accesses = render(folder, demo.boot(folder, 1, options.timeout, options.backend, "memory",
-                                            "memdemo", "memtrace=writes trace_ring=16"))
-    except (demo.DemoFailed, BadFile, records.BadRecords, operand.NoDecoder, plots.NoPlots,
-            ctf.CannotWrite, subprocess.CalledProcessError, OSError) as error:
+        accesses = render(folder, demo_boot.boot(folder, "memory", "memdemo",
+                                                 "memtrace=writes trace_ring=16", 1,
+                                                 options.timeout, options.backend))
+    except (demo_boot.DemoFailed, BadFile, records.BadRecords, operand.NoDecoder, plots.NoPlots,
+            CannotWrite, subprocess.CalledProcessError, OSError) as error:
         sys.exit(f"memory_demo.py: {error}")
     print("\n".join(summary(folder, accesses)))
 

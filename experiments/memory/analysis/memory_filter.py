@@ -3,8 +3,9 @@
 # whose they are.
 import argparse
 
+import memory_path  # noqa: F401, first of all
 import memory
-from identity import PTI_USER_TABLE, TABLE_MASK
+from cr3 import PTI_USER_TABLE, TABLE_MASK
 
 KERNEL_HALF = 1 << 63
 

@@ -7,4 +7,4 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 sys.path += [str(TOP / folder) for folder in
-             ("experiments/shared/analysis", "experiments/flow/analysis", "bench", "testbed")]
+             ("experiments/shared/analysis", "bench", "testbed")]

@@ -19,7 +19,6 @@ import pathlib
 import sys
 
 import memory_path  # noqa: F401, first of all
-import ctf
 import memory
 import memory_ctf
 import memory_feed
@@ -30,6 +29,7 @@ import memory_sums
 import operand
 import plots
 import records
+from ctf_writer import CannotWrite
 
 TOP = 10
 
@@ -127,7 +127,7 @@ def main():
         options.function(options, found, accesses, start)
     except BrokenPipeError:  # `head` has seen enough
         sys.stderr.close()
-    except (records.BadRecords, operand.NoDecoder, plots.NoPlots, ctf.CannotWrite, ValueError,
+    except (records.BadRecords, operand.NoDecoder, plots.NoPlots, CannotWrite, ValueError,
             OSError) as error:
         sys.exit(f"memory_tool.py: {error}")
 

@@ -9,6 +9,9 @@ import struct
 
 Record = collections.namedtuple("Record", "tsc rip cr3 reason flags detail root_time")
 
+# A trace that does not say how fast its clock is has one tick a nanosecond, in CTF as well.
+TICKS_PER_MS = 1_000_000
+
 PAGE = 4096
 RING_MAGIC = b"PMUtrace"
 RING = struct.Struct("<8sIIQQIIQ")     # struct trace_ring
