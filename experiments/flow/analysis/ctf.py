@@ -3,7 +3,7 @@
 """Writes a trace of exits as CTF 1.8, which babeltrace2 and Trace Compass read.
 
 TRACE is a file of the program flowtrace, or an image of memory with rings. FOLDER is made, and must not
-be there before. There is one stream for each processor. Events have LTTng's names, see docs/trace.md.
+be there before. There is one stream for each processor. Events have LTTng's names, see trace.md.
 Needs Debian's python3-bt2 (babeltrace2).
 """
 

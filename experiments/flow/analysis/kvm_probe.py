@@ -5,7 +5,7 @@
 # Usage: kvm_probe.py [VMLINUX KVM_INTEL]
 #   each as the kernel's type information (/sys/kernel/btf/, the default) or an ELF file with it
 # A kprobe cannot execute VMREAD: it sees what KVM holds in struct kvm_vcpu, with KVM's own bit of
-# whether that is the guest's now. docs/trace.md, "A KVM host's trace", has how often it is.
+# whether that is the guest's now. timeline.md, "A KVM host's trace", has how often it is.
 # Linux, Documentation/trace/kprobetrace.rst; arch/x86/kvm/kvm_cache_regs.h.
 import sys
 

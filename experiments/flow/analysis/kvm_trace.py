@@ -7,7 +7,7 @@
 #   --khz   how fast the trace's clock is, where its times are counts (trace_clock x86-tsc)
 #   --trace writes the records as flowtrace does (experiments/shared/guest/trace_file.h), for all
 #           other tools
-# docs/trace.md, "A KVM host's trace", says which events to record, and how.
+# timeline.md, "A KVM host's trace", says which events to record, and how.
 import argparse
 import collections
 import json

@@ -4,7 +4,7 @@
 # Nested VM State Detection (NSD, algorithm 2); H. Nemati, M. Dagenais, IEEE Transactions on Cloud
 # Computing 8(3), 2020. Level 0 is the host, level 1 its guest, level 2 that one's guest.
 #
-# Where the algorithms as printed cannot be right, and what is done here: docs/trace.md, "Levels of
+# Where the algorithms as printed cannot be right, and what is done here: timeline.md, "Levels of
 # virtualization".
 import typing
 

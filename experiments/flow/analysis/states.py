@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # states.py: the time line of a trace: what each processor did, and each process. The rules are in
-# walk.py and docs/trace.md, "States"; here processors are put together.
+# walk.py and timeline.md, "States"; here processors are put together.
 #
 #   line = timeline("build/trace/ctf", names="build/trace/demo.ptrace.names.json")
 #   line.processors[0][0].state

@@ -93,7 +93,7 @@ def as_printed(events, store_last_cr3=False):
 
 
 def test_printed_algorithm_differs():
-    """What docs/trace.md says of it: one too low, as its lists begin at 0; without the last CR3
+    """What timeline.md says of it: one too low, as its lists begin at 0; without the last CR3
     what the host handles itself is not level 2; with it, each VMRESUME to a process that is known
     puts that one level higher."""
     want = [level - 1 for level in wanted(TABLE_1)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # walk.py: what one processor did between its records: the paper's NSD (algorithm 2) and GTA
 # (algorithm 3), with what trace=flow adds. Times are ticks. The rules are numbered as in
-# docs/trace.md, "States".
+# timeline.md, "States".
 import bisect
 import collections
 import dataclasses

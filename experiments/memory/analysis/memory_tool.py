@@ -3,7 +3,7 @@
 """Prints, sums up, draws and hands on a trace of memory accesses.
 
 TRACE is a file of the program memtrace, an image of memory with rings, or perf's samples of stores as
-text (perf script --ns -F time,event,addr,ip). docs/memtrace.md says how to make one.
+text (perf script --ns -F time,event,addr,ip). experiments/memory/memtrace.md says how to make one.
 
   print  TRACE          one line for each access
   sums   TRACE          how many of which kind, process and instruction

@@ -20,7 +20,7 @@
 #include "vmx/root/fault.h"
 
 #define GIB (1ULL << 30)
-#define MOST (256 * GIB)    /* in small pages; docs/memtrace.md */
+#define MOST (256 * GIB)    /* in small pages; memtrace.md */
 #define TABLES_OF_GIB 512   /* of small pages */
 #define POOL_PAGES 4096     /* for the map, root mode's view, and small pages of some GiB */
 #define HUGE_TOP (4096 * GIB)
