@@ -208,7 +208,8 @@ def bad_command(line):
 
 def test_names():
     """group/test of every end-to-end test, the long ones too, as tests/frame/names.py says them."""
-    folders = " ".join(["tests/e2e", *glob.glob("metal/tests", root_dir=TOP)])
+    folders = " ".join(["tests/e2e", *glob.glob("metal/tests", root_dir=TOP),
+                        *sorted(glob.glob("experiments/*/tests", root_dir=TOP))])
     done = run(f"FULL=1 {shlex.quote(sys.executable)} -B -m pytest --collect-only {folders}")
     return re.findall(r"^[\w+-]+/[^\s:]+$", done.stdout, re.MULTILINE)
 

@@ -10,7 +10,7 @@
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
-#   make trace, make memtrace   the demos of the traces, see bench/trace/trace.mk
+#   make trace, make memtrace, ...   of the experiments, see experiments/*/experiment.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see metal/metal.mk
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
@@ -19,8 +19,6 @@
 GUEST ?= cloud
 export GUEST
 T ?=
-# metal/ may be taken away.
-E2E_TESTS = tests/e2e $(wildcard metal/tests)
 RUN_LEDGER = $(BUILD)/run-ledger.json
 
 .PHONY: run check built e2e same run-guest check-all test-machine lines analyse
@@ -74,15 +72,18 @@ lines:
 analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py
 
+# What experiments/ and metal/ add, where they are there; an experiment's unit tests are in folders below.
+E2E = tests/e2e $(sort $(wildcard experiments/*/tests/test_*.py metal/tests/test_*.py))
+
 e2e: $(EFI) test-machine
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
-	@$(PYTEST) $(E2E_TESTS) --named "$(T)"
+	@$(PYTEST) $(E2E) --named "$(T)"
 
 SAME = $(BUILD)/same
 same: $(EFI) test-machine
 	@rm -rf $(SAME)
-	@FORK=0 $(PYTEST) $(E2E_TESTS) --keep $(SAME)/cold --named "$(T)"
-	@FORK=1 $(PYTEST) $(E2E_TESTS) --keep $(SAME)/forked --named "$(T)"
+	@FORK=0 $(PYTEST) $(E2E) --keep $(SAME)/cold --named "$(T)"
+	@FORK=1 $(PYTEST) $(E2E) --keep $(SAME)/forked --named "$(T)"
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
@@ -117,7 +118,6 @@ include tests/plan/plan.mk
 include tests/fuzz/fuzz.mk
 include tests/kernel/kernel.mk
 include bench/measure.mk
-include bench/trace/trace.mk
 include $(wildcard metal/*.mk)
 
 built e2e same: test-image vtd-image la57-image plan-image $(CHECK_PROGRAM) $(CHECK_JOB)

@@ -3,7 +3,7 @@
 ; The benchmark of the paper on memory traces (T. Schmidt, KIT, 2017, section 5.1): of u = t + r
 ; turns of two loops t write to one address and r read another one. The paper gives counts, no code:
 ; 5 instructions a turn, 5 around the loops. So a round is 5 + 5u instructions, whatever t is. For
-; the test kernel and, as a program of Linux, for the machine itself (bench/translate/native.c).
+; the test kernel and, as a program of Linux, for the machine itself (native.c).
 
 bits 64
 default rel

@@ -14,12 +14,15 @@ from rooms import rooms
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
           "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
-          "programs/memtrace", "programs/memtrace/demo",
-          "programs/flowtruth", "programs/kvm", "programs/real",
-          "programs/tools", "programs/trace", "programs/trace/demo", "tests/hooks",
-          "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd",
+          "programs/kvm", "programs/real", "programs/tools",
+          "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd",
           # May be taken away.
           *sorted(glob.glob("metal/*", root_dir=TOP))]
+# What an experiment has beside its part of the hypervisor.
+OTHERS += sorted({os.path.dirname(name)
+                  for part in ("guest", "analysis", "tests")
+                  for name in glob.glob(f"experiments/*/{part}/**/*.c", root_dir=TOP,
+                                        recursive=True)})
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
 

@@ -21,7 +21,7 @@ namespace {
 static_assert(RING_DUMP_MAGIC == TRACE_RING_MAGIC, "include/trace_ring.h");
 static_assert(RING_DUMP_VERSION == TRACE_RING_VERSION, "include/trace_ring.h");
 static_assert(RING_DUMP_PAGE == TRACE_RING_HEADER_BYTES, "include/trace_ring.h");
-static_assert(sizeof(FlowRecord) == 40, "bench/trace/flow_log.py");
+static_assert(sizeof(FlowRecord) == 40, "flow_log.py");
 
 struct TemporaryFile {
     TemporaryFile() { close(mkstemp(name)); }

@@ -14,8 +14,8 @@
 
 namespace {
 
-static_assert(sizeof(MemoryRecord) == 64, "bench/trace/memory_log.py");
-static_assert(sizeof(MEMORY_MAGIC) == 9, "bench/trace/memory_log.py");
+static_assert(sizeof(MemoryRecord) == 64, "memory_log.py");
+static_assert(sizeof(MEMORY_MAGIC) == 9, "memory_log.py");
 
 MemoryRecord access(uint64_t phy, uint32_t len)
 {

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The demo of the memory trace; included by the Makefile, so paths are from the top.
+#
+#   make memtrace               boots Linux under memtrace=writes, where a small program is traced, and
+#                               writes to build/memtrace-demo/: the trace, CTF, a feed, a page
+
+MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
+
+.PHONY: memtrace memtrace-all
+
+# Two steps, so that the second make sees the packages that the first one installed.
+memtrace:
+	@testbed/deps.sh build run trace
+	@$(MAKE) --no-print-directory memtrace-all
+
+# The system's Python: python3-bt2 is a package of Debian's.
+memtrace-all: $(EFI)
+	@/usr/bin/python3 -B experiments/memory/analysis/memory_demo.py $(MEMTRACE_OUT)

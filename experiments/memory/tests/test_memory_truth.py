@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_memory_truth.py: the memory trace of a Linux against the emulator's own list of all accesses
+# (testbed/README.md, "Memory log"), one by one: user stores, system calls, fork, exec and wait,
+# sleeps that timer interrupts end, perf's samples by NMIs (guest/truth/).
+import functools
+import os
+
+import initramfs
+from machine import STATUS_POWEROFF, path, tool
+import memory
+import memory_log
+import memory_truth
+import pytest
+
+# What Linux takes the emulator's 50 MHz for: a traced instruction takes a hundred times as long,
+# and a timer's interrupt must not take as long as its period.
+TSC_HZ = 2_000_000_000
+MILLION = 1_000_000
+
+
+@functools.cache
+def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config="",
+         mutant=None):
+    """The run's trace and its list, as paths."""
+    variant = "".join((knobs + config).split()) + (mutant or "")
+    name = f"memory-truth-{cpus}-{mode}-{rounds}-{samples}{variant}"
+    files = {knob: os.path.join(lab.keep, f"{name}.{knob}")
+             for knob in ("trace_rings", "memory_log")}
+    program = tool([path("experiments", "memory", "guest", "truth", "build.sh")]).strip()
+    image = initramfs.with_jobs(lab.initrd(), [program], os.path.join(lab.keep, "memtruth.img"))
+    done = lab.emulator(
+        name, jobs="memtruth", cpus=cpus, initrd=image, memory=1024, panic="report",
+        append=f"nmi_watchdog=0 pmv.mem.mode={mode} pmv.mem.rounds={rounds} "
+               f"pmv.mem.samples={samples}",
+        efi=mutant and path("build", "mutants", f"{mutant}.efi"),
+        config=f"console=none memtrace={mode} trace_ring={ring} user_hypercalls=1 {config}",
+        knobs=f"tsc_hz {TSC_HZ}\n{knobs}\n" +
+              "".join(f"{knob} {file}\n" for knob, file in files.items()))
+    done.expect_status(STATUS_POWEROFF)
+    assert done.job_status("memtruth") == 0, done.last_line()
+    return files["trace_rings"], files["memory_log"]
+
+
+def truth(files):
+    """Compares both. What agrees is not kept: it may be some hundred MiB."""
+    rings, log = files
+    result = memory_truth.compare(memory.read(rings), memory_log.Log(log))
+    print("\n".join(result.faults))
+    if result.true:
+        for file in files:
+            os.remove(file)
+    return result
+
+
+@pytest.mark.parametrize("cpus,rounds,ring,least", [
+    pytest.param(1, 1, 32, 100_000, id="writes_1"),
+    pytest.param(4, 1, 32, 400_000, id="writes_4", marks=pytest.mark.full),
+    pytest.param(1, 10, 200, MILLION, id="million_1", marks=pytest.mark.full),
+    pytest.param(4, 4, 100, MILLION, id="million_4", marks=pytest.mark.full)])
+def test_writes(lab, cpus, rounds, ring, least):
+    """All writes to all memory: none missed, none invented, each as it was."""
+    result = truth(boot(lab, cpus, "writes", rounds, ring))
+    assert result.true, result.summary()
+    assert result.same >= least, result.summary()
+    assert all(result.kinds[kind] for kind in ("event", "walk", "chunk")), result.summary()
+    return f"{cpus} processors: {result.summary()}"
+
+
+@pytest.mark.full
+def test_counter(lab):
+    """While the guest leaves the PMU alone, each record has the exact count of instructions."""
+    result = truth(boot(lab, 1, "writes", 1, 32, samples=0))
+    assert result.true and result.same and not result.stood, result.summary()
+    return result.summary()
+
+
+def test_second_way(lab):
+    """Where MOV SS does not keep interrupts and NMIs from the stepped instruction, exits do."""
+    result = truth(boot(lab, 1, "writes", 1, 32, knobs="mov_ss_ignored on",
+                        config="memtrace_step=exits"))
+    assert result.true, result.summary()
+    assert result.same >= 100_000 and result.kinds["event"], result.summary()
+    return result.summary()
+
+
+@pytest.mark.full
+def test_needs_the_blocking(lab):
+    """On the same processor the first way alone is not true."""
+    result = truth(boot(lab, 1, "writes", 1, 32, knobs="mov_ss_ignored on"))
+    assert result.missed["event"] and result.invented["instruction"], result.summary()
+    return result.summary()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mutant", ["first_word", "open_to_events", "naive_memory"])
+def test_mutants(lab, mutant):
+    """What takes a frame for its first word, what blocks nothing, the paper's own algorithm. That one
+    records each iteration of a REP, hence the ring."""
+    result = truth(boot(lab, 1, "writes", 1, 128, mutant=mutant))
+    assert not result.true, result.summary()
+    return result.summary()

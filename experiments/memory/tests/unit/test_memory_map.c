@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The maps of the memory trace where memory is huge: what denies reads has a bound, in pages and so
+ * in time; and what root mode may take for the guest's memory ends where memory does.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "hypercall.h"
+#include "mm/paging.h"
+#include "tests/unit/pool.h"
+#include "trace/level.h"
+#include "trace/memory.h"
+#include "trace/trace.h"
+#include "vmx/root/end.h"
+#include "vmx/root/fault.h"
+
+#define GIB (1ULL << 30)
+#define MOST (256 * GIB)    /* in small pages; memtrace.md */
+#define TABLES_OF_GIB 512   /* of small pages */
+#define POOL_PAGES 4096     /* for the map, root mode's view, and small pages of some GiB */
+#define HUGE_TOP (4096 * GIB)
+#define ADDRESS_BITS 46
+
+static struct range pool;
+static struct boot_info boot = {.memory_top = HUGE_TOP};
+static struct cpu cpu = {.boot = &boot};
+
+/* Nothing of a guest's is cached here. */
+void flush_guest_translations(void) {}
+
+/* What a processor with a ring would come to, which none does here. */
+void trace_set_level(struct cpu *self, uint32_t level) { fail_msg("%p: level %u", self, level); }
+bool trace_flow_gates(void) { fail_msg("gates"); return false; }
+void memory_setup(struct cpu *self, const struct vmx_capability *c) { fail_msg("%p %p", self, c); }
+struct cpu *processor_cpu(uint32_t index) { return index == 0 ? &cpu : NULL; }
+void vmcs_access_failed(uint32_t field, bool write) { fail_msg("%u %d", field, write); abort(); }
+void hypervisor_fault(const char *format, ...) { fail_msg("%s", format); abort(); }
+
+static uint64_t pages_for(uint32_t mode, uint64_t top)
+{
+    struct boot_info bi = {.memory_top = top, .options.memtrace = mode};
+
+    return memory_map_pages(&bi, 0);
+}
+
+static void test_pages(void **state)
+{
+    (void)state;
+    for (uint32_t mode = MEMTRACE_READS; mode <= MEMTRACE_ALL; mode++) {
+        uint64_t most = pages_for(mode, MOST), next = pages_for(mode, MOST + GIB);
+
+        assert_true(most >= MOST / GIB * TABLES_OF_GIB);
+        assert_true(most - pages_for(mode, MOST - GIB) >= TABLES_OF_GIB);
+        assert_true(next - most <= 4); /* the tables above them */
+        assert_true(pages_for(mode, HUGE_TOP) < most + 4 * HUGE_TOP / GIB);
+    }
+    assert_true(pages_for(MEMTRACE_WRITES, HUGE_TOP) < 2 * HUGE_TOP / GIB);
+}
+
+static void test_memory_ends(void **state)
+{
+    (void)state;
+    assert_ptr_equal(memory_of_guest(&cpu, HUGE_TOP - 8), memory_at(HUGE_TOP - 8));
+    assert_null(memory_of_guest(&cpu, HUGE_TOP));
+    assert_null(memory_of_guest(&cpu, EPT_COPY_HOST_LIMIT - 8));
+    assert_null(memory_of_guest(&cpu, ~0ULL));
+}
+
+/* Firmware lists none of two processors. */
+static void test_no_ring(void **state)
+{
+    static const uint32_t levels[] = {TRACE_OFF, TRACE_EXITS, TRACE_FLOW};
+    struct vmx_capability c = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < LENGTH_OF(levels); i++) {
+        struct boot_info bi = {.options = {.memtrace = MEMTRACE_ALL, .trace = levels[i]},
+                               .settings.processors = 2};
+        struct cpu unlisted = {.boot = &bi};
+
+        assert_int_equal(trace_reserve(&bi).size, 0);
+        trace_setup(&unlisted, &c);
+        assert_null(unlisted.trace.ring);
+        assert_int_equal(unlisted.hypercalls, 0);
+    }
+}
+
+/* All memory is a firmware's write-back by default, what is above it too. */
+static int start(void **state)
+{
+    (void)state;
+    pool = pool_new(POOL_PAGES);
+    page_pool_init(pool);
+    struct mtrr_state mtrr = {.default_type = 1ULL << 11 | MEMORY_WB,
+                              .physical_address_bits = ADDRESS_BITS};
+    struct ept_request q = {.mtrr = &mtrr, .address_bits = ADDRESS_BITS, .page_1g = true,
+                            .page_2m = true, .top = HUGE_TOP};
+    cpu.ept_root = ept_build(&q);
+    return cpu.ept_root == 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    pool_free(pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_memory_ends),
+        cmocka_unit_test(test_no_ring),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
