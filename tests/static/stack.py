@@ -63,7 +63,7 @@ INDIRECT = {
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
-    "vmx/exit/exit.o": ["vmx/exit/exit.o", "exit_first_cpuid"],   # the handlers' table, vmx/exit/cr.c
+    "vmx/exit/exit.o": ["vmx/exit/exit.o"],                       # the handlers' table
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table

@@ -122,6 +122,8 @@ void exit_setup(struct cpu *cpu, bool kept)
     for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
         cpu->handlers[undefined[i]] = exit_undefined;
     cpu->handlers[EXIT_REASON_COUNT] = unexpected;
+    if (!(rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MONITOR_TRAP_FLAG))
+        cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid_for_trap;
 }
 
 void exit_past_the_table(struct cpu *cpu)

@@ -15,6 +15,8 @@ exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                  /* does not come back */
 exit_function exit_vmcall;                        /* hypercall.c */
 exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
+/* cr.c: in exit_cpuid()'s place where VMX has no monitor trap flag. */
+exit_function exit_cpuid_for_trap;
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
 exit_function exit_init, exit_sipi;               /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
