@@ -6,7 +6,7 @@
 
 #include "cpu.h"
 #include "trace_ring.h"
-#include "vmx/inject.h"
+#include "vmx/exit/outcome.h"
 
 /* level.c: turns this processor to a TRACE_* level from its next exit on. The exit that asks for it
  * is recorded where it began under a level. */

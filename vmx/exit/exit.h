@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cpu.h"
-#include "vmx/inject.h"
+#include "vmx/exit/outcome.h"
 
 typedef void exit_function(struct cpu *cpu);
 /* In the files of these names: */
