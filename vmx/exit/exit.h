@@ -22,21 +22,6 @@ exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
 exit_function exit_task_switch;                   /* exit.c */
 exit_function exit_unexpected;                    /* exit.c: a reason without a handler; ends it all */
 
-/* refuse_access.c: #GP, or what becomes of it where an event was being delivered. Gives its
- * name. */
-const char *inject_refusal(struct cpu *cpu);
-
-/* deliver.c. The event whose delivery an exit broke off, by its IDT-vectoring information: the next
- * entry delivers it. */
-void deliver_again(struct cpu *cpu, uint32_t vectoring);
-/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
- * in the delivery of another. */
-void deliver_exception(struct cpu *cpu);
-static inline uint32_t interruption_type(uint32_t information)
-{
-    return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
-}
-
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
 /* The place of this exit's reason in tables: the last one for every number past them. */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the end of an instruction that is skipped changes besides RIP, where it changes anything;
- * and what one begins with that is executed again. SDM Vol. 3, "Guest Non-Register State".
+ * What becomes of the guest's instruction, or of the event that an exit has kept from it: completed,
+ * executed again, refused, delivered by the next entry. SDM Vol. 3, "Guest Non-Register State";
+ * "VM-Entry Controls for Event Injection"; "Information for VM Exits That Occur During Event
+ * Delivery"; "Interrupt 8 - Double Fault Exception (#DF)".
  */
 #include "vmx/exit/exit.h"
+
+/* ---- completed, or executed again ---- */
 
 /* What traps after the instruction: these breakpoints, and a single step. */
 static void pend(uint64_t met)
@@ -54,6 +58,8 @@ void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
         pend(met);
 }
 
+/* ---- refused ---- */
+
 static void inject_exception(uint8_t vector, bool has_error_code)
 {
     uint32_t information = vector | INTERRUPTION_VALID |
@@ -90,6 +96,8 @@ const char *inject_refusal(struct cpu *cpu)
     return "#GP";
 }
 
+/* ---- delivered by the next entry ---- */
+
 static void inject(uint32_t information, uint32_t error_code)
 {
     if (information & INTERRUPTION_ERROR_CODE)
@@ -109,8 +117,7 @@ void deliver_again(struct cpu *cpu, uint32_t vectoring)
     inject(vectoring, vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
 }
 
-/* What becomes of an exception that comes in the delivery of another. SDM Vol. 3, "Interrupt 8 -
- * Double Fault Exception (#DF)". */
+/* What becomes of an exception that comes in the delivery of another. */
 static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
 {
     enum delivery_fault fault = delivery_fault(vectoring);
