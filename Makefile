@@ -30,7 +30,7 @@ EFI = $(BUILD)/pmuvisor.efi
 FOLDERS = boot vmx/start trace guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
 LINKED = $(filter-out $(if $(filter 0,$(TRACE)),trace),$(FOLDERS))
 # What of the other folders the traces alone use.
-FOR_TRACE = mm/ept_copy.c pmu/lend.c vmx/exit/deliver.c
+FOR_TRACE = mm/ept_copy.c pmu/lend.c
 C_SOURCES = $(filter-out $(if $(filter 0,$(TRACE)),$(FOR_TRACE)),\
               $(sort $(wildcard $(addsuffix /*.c,$(LINKED)))))
 ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LINKED))))

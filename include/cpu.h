@@ -131,7 +131,7 @@ struct cpu_trace {
     struct trace_record *record;      /* the next one to be written */
     struct trace_record *first, *end; /* of the ring */
     struct trace_ring *ring;          /* NULL with trace=off */
-    uint64_t plain_entry;             /* HOST_RIP without a record */
+    exit_handler under[EXIT_REASON_COUNT + 1]; /* what the trace's rows lie over */
     uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
 };
 
@@ -149,10 +149,10 @@ struct code_page {
 struct cpu_memory {
     const exit_handler *row;          /* what handles the next exit */
     uint32_t stage;                   /* STAGE_* of trace/memory.h: what the next exit may be */
-    bool plain;                       /* memory_exit() may do it by itself */
+    bool plain;                       /* memory_exit.c may do it by itself */
     bool by_exits;                    /* the step is one of memtrace_step=exits */
     uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
-    uint32_t primary;                 /* the processor-based controls, no instruction being stepped */
+    uint32_t primary, stepping;       /* the processor-based controls, and in the fast way's step */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
     bool by_cr3;                      /* a range may be one process's */
     uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
@@ -174,9 +174,7 @@ struct cpu_memory {
 
 struct cpu {
     struct cpu *self; /* GS:0 */
-    /* The guest's registers while in root mode; RSP lives in the VMCS. RBP and R12 to R15 may still be
-     * the processor's: see vmx/exit/exit.h. */
-    uint64_t gpr[GPR_COUNT];
+    uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
 
     exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
     uint64_t exits[EXIT_REASON_COUNT + 1];
@@ -193,7 +191,7 @@ struct cpu {
     bool sipi_taken; /* a SIPI has started it, and it has not executed an instruction since */
     uint8_t cpuid_count;        /* filters in use */
     uint8_t cpuid_highest;      /* place of the highest basic leaf's */
-    uint32_t cpuid_extended;    /* the highest extended leaf */
+    uint64_t cpuid_extended;    /* the number of the highest extended leaf, from 0 */
     uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
     uint32_t hypervisor_bit;    /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
     struct cpuid_filter *cpuid_filters;

@@ -37,13 +37,13 @@ struct trace_ring {
 };
 
 struct trace_record {
-    uint64_t tsc; /* after the exit: behind what mitigations= does there, before all else */
+    uint64_t tsc; /* after the exit, what mitigations= does there, and the bookkeeping of NMIs */
     uint64_t rip; /* guest-linear, at the exit */
     uint64_t cr3 : 48;   /* at the exit; of a load of CR3 the new value, without its bit 63 */
     uint64_t reason : 8; /* basic exit reason */
     uint64_t flags : 8;  /* bits 4:0 of the guest's interruptibility state; TRACE_ENDS */
     uint32_t detail;     /* by reason, see below */
-    uint32_t root_time;  /* TSC ticks from `tsc` to the entry's mitigations, modulo 2^32 */
+    uint32_t root_time;  /* TSC ticks from `tsc` to the end of the exit's handler, modulo 2^32 */
 };
 
 /* detail:

@@ -1,64 +1,75 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The record of an exit, where it is not written by entry.asm.
+ * The record of an exit: a row over each row of the table. It notes the exit, calls the handler that
+ * it lies over, and closes the record. The TSC is read as early as a row can: what comes before it is
+ * the way in, and the bookkeeping of NMIs, if there is any.
  */
-#include "nmi/nmi.h"
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
 
-/* The register that says what the exit is about; none of it for all others. */
-static const struct {
-    uint32_t gpr, mask;
-} details[EXIT_REASON_COUNT + 1] = {
-    [EXIT_REASON_CPUID] = {GPR_RAX, ~0u},
-    [EXIT_REASON_VMCALL] = {GPR_RAX, ~0u},
-    [EXIT_REASON_RDMSR] = {GPR_RCX, ~0u},
-    [EXIT_REASON_WRMSR] = {GPR_RCX, ~0u},
-};
+#define FLAGS BITS(4, 0) /* of the guest's interruptibility state */
 
-static inline void note_and_handle(struct cpu *cpu)
+/* The fields are there on each processor: no VMREAD here can fail. */
+static inline void store_field(uint64_t *to, uint32_t encoding)
 {
-    struct trace_record *record = cpu->trace.record;
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    __asm__ volatile("vmread %1, %0" : "=m"(*to) : "r"((uint64_t)encoding) : "cc");
+}
 
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
-        reason = EXIT_REASON_COUNT;
+static __attribute__((noinline)) void recorded(struct cpu *cpu, uint64_t reason, uint32_t detail)
+{
+    struct cpu_trace *trace = &cpu->trace;
+    struct trace_record *record = trace->record;
+    uint32_t *half = (uint32_t *)record;
+
+    record->detail = detail;
+    __asm__ volatile("rdtsc" : "=a"(half[0]), "=d"(half[1]));
+    store_field((uint64_t *)record + 1, VMCS_GUEST_RIP);
+    store_field((uint64_t *)record + 2, VMCS_GUEST_CR3); /* its highest bytes are the next two's */
     record->reason = (uint8_t)reason;
-    record->flags = cpu->blocking & (uint32_t)BITS(4, 0);
-    record->detail = (uint32_t)cpu->gpr[details[reason].gpr] & details[reason].mask;
-    cpu->exits[reason]++;
-    cpu->handlers[reason](cpu);
+    record->flags = cpu->blocking & (uint32_t)FLAGS;
+    trace->under[reason](cpu);
+    record = trace->record;
+    record->root_time = (uint32_t)rdtsc() - (uint32_t)record->tsc;
+    record++;
+    trace->record = __builtin_expect(record == trace->end, 0) ? trace->first : record;
+    /* After the record: stores are seen in order. */
+    __asm__ volatile("incq %0" : "+m"(trace->ring->written) : : "cc", "memory");
 }
 
-static __attribute__((noinline)) void trace_exit_with_nmi_work(struct cpu *cpu)
+/* What says what the exit is about. */
+static inline uint32_t detail_of(const struct cpu *cpu, uint32_t reason)
 {
-    exit_nmi_work(cpu);
-    note_and_handle(cpu);
+    switch (reason) {
+    case EXIT_REASON_CPUID:
+    case EXIT_REASON_VMCALL:
+        return (uint32_t)cpu->gpr[GPR_RAX];
+    case EXIT_REASON_RDMSR:
+    case EXIT_REASON_WRMSR:
+        return (uint32_t)cpu->gpr[GPR_RCX];
+    case EXIT_REASON_IO_INSTRUCTION:
+        return (uint32_t)vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    case EXIT_REASON_EPT_VIOLATION:
+        return (uint32_t)(vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS) / PAGE_SIZE);
+    default:
+        return 0;
+    }
 }
 
-void trace_exit(struct cpu *cpu)
-{
-    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
-        trace_exit_with_nmi_work(cpu);
-    else
-        note_and_handle(cpu);
-}
-
-static void trace_io(struct cpu *cpu)
-{
-    cpu->trace.record->detail = (uint32_t)vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
-    exit_io(cpu);
-}
-
-void trace_ept_violation(struct cpu *cpu)
-{
-    cpu->trace.record->detail = (uint32_t)(vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS) / PAGE_SIZE);
-    exit_ept_violation(cpu);
-}
+/* A row for each reason, so that none has to ask for it once more. */
+#define ROW(name, number)                                                                          \
+    static void row_##name(struct cpu *cpu) { recorded(cpu, number, detail_of(cpu, number)); }
+VMX_EXIT_REASONS(ROW)
+ROW(past_the_table, EXIT_REASON_COUNT)
 
 void trace_exits_rows(struct cpu *cpu)
 {
-    cpu->handlers[EXIT_REASON_IO_INSTRUCTION] = trace_io;
-    cpu->handlers[EXIT_REASON_EPT_VIOLATION] = trace_ept_violation_with_all_gprs;
+#define ROW_OF(name, number) [number] = row_##name,
+    static const exit_handler rows[EXIT_REASON_COUNT + 1] = {
+        VMX_EXIT_REASONS(ROW_OF) ROW_OF(past_the_table, EXIT_REASON_COUNT)};
+
+    for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++) {
+        cpu->trace.under[reason] = cpu->handlers[reason];
+        if (rows[reason] != NULL)
+            cpu->handlers[reason] = rows[reason];
+    }
 }

@@ -114,7 +114,7 @@ void trace_flow_rows(struct cpu *cpu)
     cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT] = flow_external_interrupt;
     cpu->handlers[EXIT_REASON_INTERRUPT_WINDOW] = flow_interrupt_window;
     cpu->handlers[EXIT_REASON_HLT] = flow_hlt;
-    cpu->handlers[EXIT_REASON_CR_ACCESS] = flow_cr_access_with_all_gprs;
+    cpu->handlers[EXIT_REASON_CR_ACCESS] = flow_cr_access;
 }
 
 void trace_flow_controls(bool on)

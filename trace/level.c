@@ -1,32 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The levels of the trace, and how the guest turns them. A level is a HOST_RIP, a row of handlers
- * and controls: what is off has none of them, so there is no test for it on any exit.
+ * The levels of the trace, and how the guest turns them. A level is rows over the table of
+ * handlers, and controls: what is off has none of them, so there is no test for it on any exit.
  */
 #include "trace/level.h"
 
 #include "hypercall.h"
 #include "vmx/exit/exit.h"
 
-static uint64_t entry_of(const struct cpu *cpu, uint32_t level)
-{
-    if (level == TRACE_OFF)
-        return cpu->trace.plain_entry;
-    bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
-    return (uint64_t)(guarded ? trace_exit_entry_guarded : trace_exit_entry);
-}
-
 void trace_set_level(struct cpu *cpu, uint32_t level)
 {
-    exit_setup(cpu, level != TRACE_OFF || exit_keeps_gprs(cpu));
+    exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = trace_vmcall;
-    if (level != TRACE_OFF)
-        trace_exits_rows(cpu);
     if (level == TRACE_FLOW)
         trace_flow_rows(cpu);
+    if (level != TRACE_OFF)
+        trace_exits_rows(cpu);
     if (cpu->boot->options.trace == TRACE_FLOW)
         trace_flow_controls(level == TRACE_FLOW);
-    vmcs_write_natural(VMCS_HOST_RIP, entry_of(cpu, level));
     cpu->trace.ring->level = level;
 }
 

@@ -6,7 +6,7 @@
 
 #include "cpu.h"
 #include "trace_ring.h"
-#include "vmx/inject.h"
+#include "vmx/exit/outcome.h"
 
 /* level.c: turns this processor to a TRACE_* level from its next exit on. The exit that asks for it
  * is recorded where it began under a level. */
@@ -21,18 +21,10 @@ static inline bool trace_is_call(const struct cpu *cpu, uint64_t number)
            (cpu->boot->options.user_hypercalls || guest_cpl() == 0);
 }
 
-/* entry.asm: HOST_RIP of the levels, without and with mitigations. */
-extern const char trace_exit_entry[], trace_exit_entry_guarded[];
-
-/* exit.c: called from entry.asm in vmx_exit()'s place, with the record's TSC, RIP and CR3 written.
- * Does what that does, and notes reason, interruptibility and detail. */
-void trace_exit(struct cpu *cpu);
-/* Puts the level's rows over the table of handlers. */
+void trace_flow_rows(struct cpu *cpu); /* flow.c: puts the level's rows over the table of handlers */
+/* exit.c: puts those over it that record each exit. */
 void trace_exits_rows(struct cpu *cpu);
-void trace_flow_rows(struct cpu *cpu); /* flow.c */
-/* Of these rows, those that want all registers, and entry.asm's ways to them (vmx/exit/exit.h). */
-void trace_ept_violation(struct cpu *cpu), flow_cr_access(struct cpu *cpu);
-void trace_ept_violation_with_all_gprs(struct cpu *cpu), flow_cr_access_with_all_gprs(struct cpu *cpu);
+void flow_cr_access(struct cpu *cpu); /* of flow.c's rows */
 
 /* How Linux changes CR3 inside of one process: between the table of the kernel and that of user
  * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */

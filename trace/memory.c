@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The memory trace on and off: HYPERCALL_MEMTRACE, memtrace_ms=, and what goes with it: the maps,
- * HOST_RIP, rows of handlers, and the counter of retired instructions that is lent.
+ * rows over the table of handlers, and the counter of retired instructions that is lent.
  */
 #include "trace/memory.h"
 
@@ -35,9 +35,8 @@ static void stop(struct cpu *cpu)
     vmcs_write_64(VMCS_EPT_POINTER, m->open);
     if (m->cr3 != 0)
         exits_of_cr3(false);
-    exit_setup(cpu, exit_keeps_gprs(cpu));
+    exit_setup(cpu);
     cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
-    vmcs_write_natural(VMCS_HOST_RIP, cpu->trace.plain_entry);
     if (m->counter == TRACE_COUNTER_LENT)
         pmu_give_counter_back(cpu);
     memory_map_leave();
@@ -65,9 +64,6 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
         exits_of_cr3(true);
     memory_exit_setup(cpu);
     memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
-    bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
-    vmcs_write_natural(VMCS_HOST_RIP,
-                       (uint64_t)(guarded ? memory_exit_entry_guarded : memory_exit_entry));
     cpu->trace.ring->memory = mode;
     cpu->trace.ring->counter = m->counter;
     return 0;
@@ -193,14 +189,22 @@ static void timed_violation(struct cpu *cpu)
 
 static void set_rows(struct cpu *cpu)
 {
-    exit_setup(cpu, false);
-    cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
-    cpu->handlers[EXIT_REASON_INIT_SIGNAL] = memory_init;
-    cpu->handlers[EXIT_REASON_EPT_VIOLATION] =
+    exit_handler *row = cpu->handlers;
+
+    exit_setup(cpu);
+    row[EXIT_REASON_VMCALL] = memory_vmcall;
+    row[EXIT_REASON_INIT_SIGNAL] = memory_init;
+    row[EXIT_REASON_EPT_VIOLATION] =
         cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;
     if (cpu->memory.cr3 != 0)
-        cpu->handlers[EXIT_REASON_CR_ACCESS] = memory_cr_access;
-    cpu->memory.row = cpu->handlers;
+        row[EXIT_REASON_CR_ACCESS] = memory_cr_access;
+    cpu->memory.row = cpu->trace.under;
+    for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++) {
+        cpu->trace.under[reason] = row[reason];
+        row[reason] = memory_exit_other;
+    }
+    row[EXIT_REASON_EPT_VIOLATION] = memory_exit_write;
+    row[EXIT_REASON_MONITOR_TRAP_FLAG] = memory_exit_trap;
 }
 
 /* ---- the start ---- */

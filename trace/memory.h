@@ -62,15 +62,15 @@ static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t g
 
 /* ---- the exits ---- */
 
-/* What the next exit may be, where memory_exit() does it by itself. */
+/* What the next exit may be, where memory_exit.c does it by itself. */
 enum memory_stage {
     STAGE_WHOLE,   /* nothing is done there */
     STAGE_CLOSED,  /* a violation of an instruction's write */
     STAGE_STEPPED, /* its monitor trap flag */
 };
-/* memory_exit.c. Called from entry.asm in vmx_exit()'s place, with the registers in struct cpu that
- * a call may change. Gives what is to be called with all of them there; NULL: all is done. */
-exit_handler memory_exit(struct cpu *cpu);
+/* memory_exit.c: the rows over the table while something is traced, of EPT violations, of the monitor
+ * trap flag, and of all others. */
+exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
 /* Where the trace begins. */
 void memory_exit_setup(struct cpu *cpu);
 /* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
@@ -108,6 +108,3 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
 /* memory_chunk.c: where what was `stepped` is an iteration of a REP, does those that follow in the
  * same page at once. `rsi` is what RSI was before it. */
 void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
-
-/* entry.asm: HOST_RIP, without and with mitigations. */
-extern const char memory_exit_entry[], memory_exit_entry_guarded[];

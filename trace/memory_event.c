@@ -61,12 +61,10 @@ static void event_trap(struct cpu *cpu)
 /* Without vectoring information it came behind the delivery. */
 static void event_other(struct cpu *cpu)
 {
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
     memory_end_step(cpu);
     if (!(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID))
         record_frame(cpu);
-    cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
+    cpu->trace.under[exit_reason()](cpu);
 }
 
 static void event_exception(struct cpu *cpu)

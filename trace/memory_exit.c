@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The exits of a write and of its step, as nearly all of them are: two at a traced write, so this
- * is where each instruction counts. Nothing is called, so there are no registers to keep, and
- * VMREAD and VMWRITE are not checked: the fields have been accessed before. What is in any way else
- * is left, with nothing done, to the functions of memory_step.c, which do the same and the rest of
- * it.
+ * is where each instruction counts. Nothing is called, and VMREAD and VMWRITE are not checked: the
+ * fields have been accessed before. What is in any way else is left, with nothing done, to the
+ * functions of memory_step.c, which do the same and the rest of it.
  */
 #include "trace/memory_record.h"
 
-#include "nmi/nmi.h"
-
 #define REP_MASK 0xfe /* REPNE and REP */
 #define REP 0xf2
+#define ESCAPE 0x0f
 #define XSTATE_ALIGNMENT 8 /* of what an instruction of the XSAVE family writes first */
 #define END_OF_PAGE 16
 
@@ -25,6 +23,12 @@ static inline uint64_t field(uint32_t encoding)
 static inline void set_field(uint32_t encoding, uint64_t value)
 {
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
+}
+
+/* 0F is the first byte, or after a prefix: nearly no write's. */
+static inline bool has_escape(uint64_t code)
+{
+    return __builtin_expect((uint8_t)code == ESCAPE || (uint8_t)(code >> 8) == ESCAPE, 0);
 }
 
 /* A write, and nothing about it that memory_step.c has to see to. That it violates the closed map,
@@ -51,13 +55,13 @@ static inline bool begin(struct cpu *cpu)
         return false;
     const uint64_t *code = (const uint64_t *)(page->bytes + rip % PAGE_SIZE);
     if ((code[0] & REP_MASK) == REP ||
-        (gpa % XSTATE_ALIGNMENT == 0 && memory_is_xstate(code[0])))
+        (has_escape(code[0]) && gpa % XSTATE_ALIGNMENT == 0 && memory_is_xstate(code[0])))
         return false;
     memory_record_code(record, code[0], code[1], CODE_BYTES);
     record->gla = field(VMCS_GUEST_LINEAR_ADDRESS);
     memory_record_time(record, true);
     set_field(VMCS_EPT_POINTER, m->open);
-    set_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
+    set_field(VMCS_PRIMARY_CONTROLS, m->stepping);
     set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
@@ -93,49 +97,37 @@ void memory_exit_setup(struct cpu *cpu)
     struct cpu_memory *m = &cpu->memory;
 
     m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
+    m->stepping = m->primary | PRIMARY_MONITOR_TRAP_FLAG;
     m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
                m->counter != TRACE_COUNTER_NONE && !cpu->boot->options.memtrace_exits &&
                cpu->nmi.passthrough && !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);
     m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
-static void exit_whole(struct cpu *cpu)
+void memory_exit_other(struct cpu *cpu)
 {
     struct cpu_memory *m = &cpu->memory;
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     if (m->stage == STAGE_STEPPED) { /* what begin() left out */
         m->row = memory_step_row;
         m->begun = 1;
         m->stage = STAGE_WHOLE;
     }
-    if (nmi_after_exit(cpu))
-        exit_nmi_work(cpu);
-    if (reason >= EXIT_REASON_COUNT)
-        reason = EXIT_REASON_COUNT;
-    cpu->exits[reason]++;
-    m->row[reason](cpu);
-    if (m->row == cpu->handlers) /* no step is under way: a handler may have changed the controls */
+    m->row[exit_reason()](cpu);
+    if (m->row == cpu->trace.under) /* no step is under way: a handler may have changed the controls */
         memory_exit_setup(cpu);
 }
 
-exit_handler memory_exit(struct cpu *cpu)
+void memory_exit_write(struct cpu *cpu)
 {
-    uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
+    if (cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
+        memory_exit_other(cpu);
+}
 
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
-        /* No instruction that writes blocks anything, or unblocks NMIs. */
-        cpu->blocking &= BLOCKING_BY_NMI;
-        if (__builtin_expect(nmi_after_exit(cpu), 0))
-            return exit_whole;
+void memory_exit_trap(struct cpu *cpu)
+{
+    if (__builtin_expect(cpu->memory.stage == STAGE_STEPPED, 1))
         end(cpu);
-        cpu->exits[EXIT_REASON_MONITOR_TRAP_FLAG]++;
-        return NULL;
-    }
-    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
-        cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
-        return exit_whole;
-    cpu->exits[EXIT_REASON_EPT_VIOLATION]++;
-    return NULL;
+    else
+        memory_exit_other(cpu);
 }

@@ -116,8 +116,7 @@ static inline void memory_record_time(struct trace_memory *record, bool counts)
     if (counts)
         __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(IA32_FIXED_CTR0));
     half[12] = low;
-    half[13] = high & (uint32_t)(PMU_LENT_COUNT >> 32);
-    memory_record_mark(half + 8, TRACE_REASON_MORE, 1);
+    half[13] = (high & (uint32_t)(PMU_LENT_COUNT >> 32)) | (TRACE_REASON_MORE | 1u << 8) << 16;
 }
 
 /* Begins a record of the access in the next place of the ring. */

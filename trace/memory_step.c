@@ -72,7 +72,7 @@ void memory_end_step(struct cpu *cpu)
     vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, 0);
-    cpu->memory.row = cpu->handlers;
+    cpu->memory.row = cpu->trace.under;
     cpu->memory.stage = cpu->memory.plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
@@ -121,7 +121,7 @@ static void step_other(struct cpu *cpu)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
     }
-    cpu->handlers[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
+    cpu->trace.under[exit_reason()](cpu);
 }
 
 /* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c

@@ -77,7 +77,7 @@ static bool ring_setup(struct cpu *cpu)
                                 .record_bytes = sizeof(*first), .capacity = capacity,
                                 .apic_id = cpu->apic_id, .tsc_khz = cpu->tsc_khz};
     cpu->trace = (struct cpu_trace){.record = first, .first = first, .end = first + capacity,
-                                    .ring = ring, .plain_entry = vmcs_read_natural(VMCS_HOST_RIP),
+                                    .ring = ring,
                                     .tick_ticks = cpu->boot->options.tick_ms * cpu->tsc_khz};
     return true;
 }
@@ -96,11 +96,10 @@ static void say_level(const struct boot_info *bi)
     if (bi->options.memtrace != MEMTRACE_OFF)
         log_printf("pmuvisor: memtrace= is left out: there is a trace of exits, and one ring\n");
     log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
-               "guest; %s%s\n", (ring_bytes(bi) - TRACE_RING_HEADER_BYTES) / MIB,
+               "guest; %s\n", (ring_bytes(bi) - TRACE_RING_HEADER_BYTES) / MIB,
                bi->options.trace == TRACE_FLOW
                    ? "HLT, loads of CR3 and external interrupts exit, MONITOR/MWAIT are hidden"
-                   : "nothing more exits than without",
-               bi->options.stats_cycles ? "; stats=cycles keeps none meanwhile" : "");
+                   : "nothing more exits than without");
 }
 
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c)

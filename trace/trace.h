@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The trace of exits, as the start knows it. Nothing of it is in an image that was built with
- * TRACE=0, and nothing of it runs with trace=off: levels are other entries and other rows of
+ * TRACE=0, and nothing of it runs with trace=off: levels are rows over the table of
  * handlers.
  */
 #pragma once

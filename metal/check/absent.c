@@ -15,19 +15,6 @@ const char nmi_entry[1], exception_stubs[1];
 const char vmx_exit_entry[1], vmx_exit_entry_guarded[1], vmx_exit_entry_timed[1];
 void vmx_launch(void) { abort(); }
 void nmi_unblock(void) { abort(); }
-#define HANDLER_WITH_ALL_GPRS(handler)                                                             \
-    void handler##_with_all_gprs(struct cpu *cpu)                                                  \
-    {                                                                                              \
-        (void)cpu;                                                                                 \
-        abort();                                                                                   \
-    }
-HANDLER_WITH_ALL_GPRS(exit_triple_fault)
-HANDLER_WITH_ALL_GPRS(exit_unexpected)
-HANDLER_WITH_ALL_GPRS(exit_task_switch)
-HANDLER_WITH_ALL_GPRS(exit_init)
-HANDLER_WITH_ALL_GPRS(exit_sipi)
-HANDLER_WITH_ALL_GPRS(exit_cr_access)
-HANDLER_WITH_ALL_GPRS(exit_ept_violation)
 bool rdpmc_safe(uint32_t index, uint64_t *value)
 {
     (void)index, (void)value;

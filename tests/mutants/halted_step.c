@@ -7,15 +7,14 @@
 
 #define STEPS_APART 7
 
-exit_handler __real_memory_exit(struct cpu *cpu);
-exit_handler __wrap_memory_exit(struct cpu *cpu);
+void __real_memory_exit_write(struct cpu *cpu);
+void __wrap_memory_exit_write(struct cpu *cpu);
 
-exit_handler __wrap_memory_exit(struct cpu *cpu)
+void __wrap_memory_exit_write(struct cpu *cpu)
 {
     static unsigned steps;
-    exit_handler handler = __real_memory_exit(cpu);
 
+    __real_memory_exit_write(cpu);
     if (cpu->memory.stage == STAGE_STEPPED && ++steps % STEPS_APART == 0)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
-    return handler;
 }

@@ -11,14 +11,15 @@
  */
 #include "mm/paging.h"
 #include "msr.h"
-#include "nmi/nmi.h"
 #include "trace/memory_record.h"
 #include "vmx/exit/exit.h"
 
 #define OPEN_MAX 4 /* pages that an instruction writes */
 
-exit_handler __real_memory_exit(struct cpu *cpu);
-exit_handler __wrap_memory_exit(struct cpu *cpu);
+void __real_memory_exit_other(struct cpu *cpu);
+void __wrap_memory_exit_other(struct cpu *cpu);
+void __wrap_memory_exit_write(struct cpu *cpu);
+void __wrap_memory_exit_trap(struct cpu *cpu);
 
 static uint64_t *unlocked[OPEN_MAX];
 static unsigned unlocked_count;
@@ -96,40 +97,23 @@ static void trap(struct cpu *cpu)
     memory_record_publish(cpu);
 }
 
-static bool handled(struct cpu *cpu, uint32_t reason)
+void __wrap_memory_exit_write(struct cpu *cpu)
 {
-    if (reason == EXIT_REASON_EPT_VIOLATION)
-        return violation(cpu);
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && unlocked_count > 0) {
-        trap(cpu);
-        return true;
-    }
-    if (unlocked_count > 0)
-        roll_back(cpu);
-    return false;
-}
-
-static void with_nmi_work(struct cpu *cpu)
-{
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
-    if (nmi_after_exit(cpu))
-        exit_nmi_work(cpu);
-    cpu->exits[reason]++;
-    if (!handled(cpu, reason))
+    if (!violation(cpu))
         exit_ept_violation(cpu);
 }
 
-exit_handler __wrap_memory_exit(struct cpu *cpu)
+void __wrap_memory_exit_trap(struct cpu *cpu)
 {
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    bool ours = reason == EXIT_REASON_EPT_VIOLATION || reason == EXIT_REASON_MONITOR_TRAP_FLAG;
+    if (unlocked_count > 0)
+        trap(cpu);
+    else
+        __real_memory_exit_other(cpu);
+}
 
-    cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (ours && __builtin_expect(nmi_after_exit(cpu), 0))
-        return with_nmi_work;
-    if (!handled(cpu, reason))
-        return ours ? with_nmi_work : __real_memory_exit(cpu);
-    cpu->exits[reason]++;
-    return NULL;
+void __wrap_memory_exit_other(struct cpu *cpu)
+{
+    if (unlocked_count > 0)
+        roll_back(cpu);
+    __real_memory_exit_other(cpu);
 }

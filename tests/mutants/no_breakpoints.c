@@ -3,7 +3,7 @@
  * A hypervisor that completes an access without a look at the guest's breakpoints: one of a
  * trapped port, or of the trapped APIC's page, must be seen to get lost.
  */
-#include "vmx/inject.h"
+#include "vmx/exit/outcome.h"
 
 void __wrap_meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
 

@@ -6,19 +6,21 @@
  */
 #include "trace/memory_record.h"
 
-#include "nmi/nmi.h"
-
-exit_handler unblocked(struct cpu *cpu);
+void unblocked(struct cpu *cpu);
+void trap_again(struct cpu *cpu);
+void other_again(struct cpu *cpu);
 void set_up_again(struct cpu *cpu);
-exit_handler __wrap_memory_exit(struct cpu *cpu);
+void __wrap_memory_exit_write(struct cpu *cpu);
 
 #undef BLOCKING_BY_MOV_SS
 #define BLOCKING_BY_MOV_SS 0
-#define memory_exit unblocked
+#define memory_exit_write unblocked
+#define memory_exit_trap trap_again
+#define memory_exit_other other_again
 #define memory_exit_setup set_up_again
 #include "trace/memory_exit.c"
 
-exit_handler __wrap_memory_exit(struct cpu *cpu)
+void __wrap_memory_exit_write(struct cpu *cpu)
 {
-    return unblocked(cpu);
+    unblocked(cpu);
 }

@@ -11,6 +11,6 @@ void __wrap_memory_exit_setup(struct cpu *cpu);
 
 void __wrap_memory_exit_setup(struct cpu *cpu)
 {
-    cpu->handlers[EXIT_REASON_INIT_SIGNAL] = exit_init;
+    cpu->trace.under[EXIT_REASON_INIT_SIGNAL] = exit_init;
     __real_memory_exit_setup(cpu);
 }

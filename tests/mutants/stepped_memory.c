@@ -6,13 +6,16 @@
  */
 #include "trace/memory_record.h"
 
-#include "nmi/nmi.h"
-
-exit_handler with_records(struct cpu *cpu);
+void with_records(struct cpu *cpu);
+void trap_again(struct cpu *cpu);
+void other_again(struct cpu *cpu);
 void set_up_again(struct cpu *cpu);
-exit_handler __wrap_memory_exit(struct cpu *cpu);
+void __wrap_memory_exit_write(struct cpu *cpu);
+void __wrap_memory_exit_trap(struct cpu *cpu);
 
-#define memory_exit with_records
+#define memory_exit_write with_records
+#define memory_exit_trap trap_again
+#define memory_exit_other other_again
 #define memory_exit_setup set_up_again
 #include "trace/memory_exit.c"
 
@@ -43,22 +46,16 @@ static inline void end_without_record(struct cpu *cpu)
     m->stage = STAGE_CLOSED;
 }
 
-exit_handler __wrap_memory_exit(struct cpu *cpu)
+void __wrap_memory_exit_write(struct cpu *cpu)
 {
-    uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
+    if (cpu->memory.stage != STAGE_CLOSED || !begin_without_record(cpu))
+        with_records(cpu);
+}
 
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
-        cpu->blocking &= BLOCKING_BY_NMI;
-        if (__builtin_expect(nmi_after_exit(cpu), 0))
-            return exit_whole;
+void __wrap_memory_exit_trap(struct cpu *cpu)
+{
+    if (cpu->memory.stage == STAGE_STEPPED)
         end_without_record(cpu);
-        cpu->exits[reason]++;
-        return NULL;
-    }
-    cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
-        cpu->memory.stage != STAGE_CLOSED || !begin_without_record(cpu))
-        return with_records(cpu);
-    cpu->exits[reason]++;
-    return NULL;
+    else
+        other_again(cpu);
 }

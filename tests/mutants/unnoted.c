@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A hypervisor whose records lack what trace/exit.c notes: reason, interruptibility, and detail are
- * those of the record that was in this place before. Linked instead of that function.
+ * those of the record that was in this place before.
  */
 #include "trace/level.h"
 #include "vmx/exit/exit.h"
 
-void __wrap_trace_exit(struct cpu *cpu);
+void __real_trace_exits_rows(struct cpu *cpu);
+void __wrap_trace_exits_rows(struct cpu *cpu);
 
-void __wrap_trace_exit(struct cpu *cpu)
+static exit_handler rows[EXIT_REASON_COUNT + 1];
+
+static void unnoted(struct cpu *cpu)
 {
-    vmx_exit(cpu);
+    struct trace_record *record = cpu->trace.record;
+    struct trace_record before = *record;
+
+    rows[exit_reason()](cpu);
+    record->reason = before.reason;
+    record->flags = before.flags;
+    record->detail = before.detail;
+}
+
+void __wrap_trace_exits_rows(struct cpu *cpu)
+{
+    __real_trace_exits_rows(cpu);
+    for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++) {
+        rows[reason] = cpu->handlers[reason];
+        cpu->handlers[reason] = unnoted;
+    }
 }

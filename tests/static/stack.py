@@ -31,11 +31,11 @@ WAYS_IN = {
 # What is there only where trace/ is linked: ways in on the root stack (an interrupt comes in one leaf
 # alone, never at the deepest place), and targets of indirect calls.
 TRACE = "trace/"
-TRACE_WAYS_IN = [("trace_exit_entry", 0), ("trace_exit_entry_guarded", 0),
-                 ("memory_exit_entry", 0), ("memory_exit_entry_guarded", 0),
-                 ("trace_gates", 8 * WORD)]
+TRACE_WAYS_IN = [("trace_gates", 8 * WORD)]
 MEMORY_ROWS = ["memory_vmcall", "memory_cr_access", "memory_init", "memory_violation", "timed_violation"]
-TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o", "exit_whole", *MEMORY_ROWS]
+# What they lie over, and they.
+UNDER = ["vmx/exit/exit.o", "trace_vmcall", "trace/flow.o", *MEMORY_ROWS]
+OVER = ["trace/exit.o", "memory_exit_write", "memory_exit_trap", "memory_exit_other"]
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
@@ -63,7 +63,7 @@ INDIRECT = {
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],                             # the host's sources
-    "vmx/exit/exit.o": ["vmx/exit/exit.o", "exit_first_cpuid"],   # the handlers' table, vmx/exit/cr.c
+    "vmx/exit/exit.o": ["vmx/exit/exit.o"],                       # the handlers' table
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
     "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
@@ -389,13 +389,11 @@ class Analysis:
 
 
 def with_trace():
-    """Rows of handlers may lie over the table, and there are other entries."""
+    """Rows may lie over the table."""
     WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
-    handlers = sorted({*INDIRECT["vmx/exit/exit.o"], *TRACE_ROWS})
-    for caller in "vmx/exit/exit.o", "trace/exit.o", "trace/entry.asm.o":
-        INDIRECT[caller] = handlers
-    INDIRECT["trace/memory_exit.o"] = sorted({*handlers, "trace/memory_step.o",
-                                              "trace/memory_event.o"} - {"exit_whole"})
+    INDIRECT["vmx/exit/exit.o"] = [*UNDER, *OVER]
+    INDIRECT["trace/exit.o"] = UNDER
+    INDIRECT["trace/memory_exit.o"] = [*UNDER, "trace/memory_step.o", "trace/memory_event.o"]
     for steps in "memory_step", "memory_event": # what else ends a step has its own handler
         INDIRECT[f"trace/{steps}.o"] = ["vmx/exit/exit.o", *MEMORY_ROWS]
     INDIRECT["mm/guest_walk.o"] = sorted({*INDIRECT["mm/guest_walk.o"], "trace/memory_record.o"})

@@ -14,24 +14,21 @@ EXIT_PATH = """vmx_exit_entry vmx_exit_entry_guarded vmx_exit_entry_timed vmx_ex
 vmx_exit_with_nmi_work nmi_entry nmi_root nmi_bookkeeping nmi_claim nmi_forward nmi_unblock
 pmu_reload_global_ctrl exit_cpuid exit_rdmsr exit_wrmsr exit_rdpmc exit_io exit_vmcall
 exit_cr_access exit_nmi exit_nmi_window exit_tick exit_ept_violation exit_nmi_work
-exit_past_the_table end_instruction exit_cr_access_with_all_gprs
-exit_ept_violation_with_all_gprs""".split()
+end_instruction""".split()
 LABEL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
 NO_OPERATION = re.compile(r"((cs|data16) )*(nop[wl]?|xchg   %ax,%ax)\b")
 
 
-def normal(instruction, inside=""):
-    """Without the addresses that the layout of image and structs gives. `inside` stands behind the
-    name of a function where it is not its first instruction that is meant."""
+def normal(instruction):
+    """Without the addresses that the layout of image and structs gives."""
     text = re.sub(r"#.*", "", instruction)
     text = re.sub(r"\b[0-9a-f]+ <([^>+]+)(\+0x[0-9a-f]+)?>", lambda to:
-                  f"<{'here' if to[1].startswith('..@') else to[1] + (inside if to[2] else '')}>",
-                  text)
+                  f"<{'here' if to[1].startswith('..@') else to[1]}>", text)
     return re.sub(r"-?0x[0-9a-f]+(\(|$)", r"D\1", re.sub(r"%gs:0x[0-9a-f]+", "%gs:D", text)).strip()
 
 
-def functions(elf, inside=""):
+def functions(elf):
     """The instructions of each function, as normal() has them."""
     done = subprocess.run(["objdump", "-d", "--no-show-raw-insn", elf], capture_output=True,
                           text=True, check=True)
@@ -42,7 +39,7 @@ def functions(elf, inside=""):
             name = label[1]
             found[name] = []
         elif instruction and name:
-            found[name].append(normal(instruction[1], inside))
+            found[name].append(normal(instruction[1]))
     return {name: without_padding(instructions) for name, instructions in found.items()}
 
 

@@ -243,6 +243,7 @@ bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
     return mode == (APIC_BASE_EN | APIC_BASE_EXTD) && command == destination;
 }
 void inject_gp(void) { }
+void end_instruction(UNUSED const struct cpu *cpu) { }
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
 {
     fail_msg("%s of 0x%x", write ? "VMWRITE" : "VMREAD", encoding);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "vmx/inject.h"
+#include "vmx/exit/outcome.h"
 
 #define VALID (UINT32_C(1) << 31)
 #define ERROR_CODE (UINT32_C(1) << 11)

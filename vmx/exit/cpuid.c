@@ -140,7 +140,7 @@ static void hide_past_the_highest(struct cpu *cpu)
 {
     uint32_t basic = cpuid(0, 0).eax;
 
-    cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax;
+    cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax - CPUID_LEAF_EXTENDED_HIGHEST;
     cpu->cpuid_highest = basic < LEAVES_WITH_PLACE ? (uint8_t)basic : 0; /* leaf 0 has no filter */
     /* Firmware limits CPUID to leaves that have nothing hidden; the guest may end that, and then the
      * others are there. */
@@ -180,36 +180,42 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     return true;
 }
 
-static struct cpuid_result hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
+/* The hypervisor's own. False: the processor's. */
+static inline bool hypervisor_leaf(struct cpu *cpu, uint64_t leaf)
 {
-    if (leaf == CPUID_HV_SIGNATURE)
-        return (struct cpuid_result){CPUID_HV_LAST, PMUVISOR_SIGNATURE_EBX, PMUVISOR_SIGNATURE_ECX,
-                                     PMUVISOR_SIGNATURE_EDX};
-    if (leaf == CPUID_HV_FEATURES)
-        return (struct cpuid_result){
-            PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 | PMUVISOR_VERSION_PATCH,
-            cpu->boot->options.policy, cpu->hypercalls, cpu->mitigations};
-    return (struct cpuid_result){0, 0, 0, 0};
+    uint64_t *gpr = cpu->gpr;
+
+    if (leaf == CPUID_HV_SIGNATURE) {
+        gpr[GPR_RAX] = CPUID_HV_LAST;
+        gpr[GPR_RBX] = PMUVISOR_SIGNATURE_EBX;
+        gpr[GPR_RCX] = PMUVISOR_SIGNATURE_ECX;
+        gpr[GPR_RDX] = PMUVISOR_SIGNATURE_EDX;
+    } else if (leaf == CPUID_HV_FEATURES) {
+        gpr[GPR_RAX] = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 |
+                       PMUVISOR_VERSION_PATCH;
+        gpr[GPR_RBX] = cpu->boot->options.policy;
+        gpr[GPR_RCX] = cpu->hypercalls;
+        gpr[GPR_RDX] = cpu->mitigations;
+    } else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES) {
+        gpr[GPR_RAX] = gpr[GPR_RBX] = gpr[GPR_RCX] = gpr[GPR_RDX] = 0;
+    } else {
+        return false;
+    }
+    return true;
 }
 
-/* RAX to RDX are those that CPUID gives: their upper halves are 0. */
-static inline void answer(struct cpu *cpu, uint64_t rax, uint64_t rbx, uint64_t rcx, uint64_t rdx,
-                          const struct cpuid_filter *f)
+/* Hardware's answer through a filter; in 64-bit registers, of which CPUID clears the upper halves, so
+ * that nothing is to be extended. */
+static inline void answer_filtered(struct cpu *cpu, uint64_t leaf, uint64_t subleaf,
+                                   const struct cpuid_filter *f)
 {
+    uint64_t rax = leaf, rbx, rcx = subleaf, rdx;
+
+    __asm__ volatile("cpuid" : "+a"(rax), "=b"(rbx), "+c"(rcx), "=d"(rdx));
     cpu->gpr[GPR_RAX] = rax & f->keep[EAX];
     cpu->gpr[GPR_RBX] = rbx & f->keep[EBX];
     cpu->gpr[GPR_RCX] = (rcx & f->keep[ECX]) | f->add_ecx;
     cpu->gpr[GPR_RDX] = rdx & f->keep[EDX];
-}
-
-/* Hardware's answer through a filter; in 64-bit registers, so that nothing is to be extended. */
-static inline void answer_filtered(struct cpu *cpu, uint64_t leaf, uint64_t subleaf,
-                                   const struct cpuid_filter *f)
-{
-    uint64_t rbx, rdx;
-
-    __asm__ volatile("cpuid" : "+a"(leaf), "=b"(rbx), "+c"(subleaf), "=d"(rdx));
-    answer(cpu, leaf, rbx, subleaf, rdx, f);
 }
 
 /* Loaded as 32 bits, which extends by itself. */
@@ -224,20 +230,15 @@ static inline uint32_t lower_half(const uint64_t *value)
 void exit_cpuid(struct cpu *cpu)
 {
     uint64_t leaf = lower_half(&cpu->gpr[GPR_RAX]), subleaf = lower_half(&cpu->gpr[GPR_RCX]);
+    uint64_t extended = leaf - CPUID_LEAF_EXTENDED_HIGHEST;
 
-    if (__builtin_expect(leaf < LEAVES_WITH_PLACE, 1)) {
+    if (__builtin_expect(leaf < LEAVES_WITH_PLACE, 1))
         answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, leaf, subleaf));
-    } else if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES) {
-        struct cpuid_result r = hypervisor_leaf(cpu, (uint32_t)leaf);
-        answer(cpu, r.eax, r.ebx, r.ecx, r.edx, cpu->cpuid_filters);
-    } else if (leaf == CPUID_LEAF_EXTENDED_1) {
-        answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, PLACE_EXTENDED_1, subleaf));
-    } else if (leaf - CPUID_LEAF_EXTENDED_HIGHEST <=
-               cpu->cpuid_extended - CPUID_LEAF_EXTENDED_HIGHEST) {
-        answer_filtered(cpu, leaf, subleaf, cpu->cpuid_filters);
-    } else {
+    else if (extended <= cpu->cpuid_extended)
+        answer_filtered(cpu, leaf, subleaf, extended == 1 ? *filter_at(cpu, PLACE_EXTENDED_1, 0)
+                                                          : cpu->cpuid_filters);
+    else if (!hypervisor_leaf(cpu, leaf))
         answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, cpu->cpuid_highest, subleaf));
-    }
     skip_instruction(cpu);
 }
 

@@ -21,15 +21,16 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
     return mode_64 ? value : (uint32_t)value;
 }
 
-static void exit_first_cpuid(struct cpu *cpu)
+void exit_cpuid_for_trap(struct cpu *cpu)
 {
-    exit_monitor_trap(cpu);
+    if (!(vmcs_read_natural(VMCS_CR4_GUEST_HOST_MASK) & CR4_TRACKED))
+        exit_monitor_trap(cpu);
     exit_cpuid(cpu);
 }
 
 /* What CPUID hides is refused before anything changes. The rest the guest executes again with the
  * tracked bits its own: the processor does all of the MOV, or refuses all of it. The monitor trap
- * comes next; where VMX has none, the next CPUID sees to it. */
+ * comes next; where VMX has none, the next CPUID sees to it: exit_cpuid_for_trap(). */
 static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
 {
     if (value & cpu->cr4_refused) {
@@ -37,7 +38,6 @@ static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
         return;
     }
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
-    cpu->handlers[EXIT_REASON_CPUID] = exit_first_cpuid;
     cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
     execute_again();
@@ -64,7 +64,6 @@ void exit_monitor_trap(struct cpu *cpu)
     if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr0_asked) & ~(CR0_IGNORED | CR0_NE))
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr0_shadow);
     cpuid_follow_cr4(cpu);
-    cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid;
 }
 
 void exit_cr_access(struct cpu *cpu)

@@ -1,55 +1,138 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into and out of the guest. NMIs need no check before VMRESUME: one that root mode takes is
-; made pending again in hardware by nmi/nmi.c, from any instruction here on, so the last instruction
-; is as safe as the first. Nothing here executes IRET, which would unblock NMIs: where root mode is to
-; take them, nmi_unblock() is called, by vmx_exit() before the handler.
+; The way into and out of the guest: one macro, assembled three times. NMIs need no check before
+; VMRESUME: one that root mode takes is made pending again in hardware by nmi/nmi.c, from any
+; instruction here on, so the last instruction is as safe as the first. Nothing here executes IRET,
+; which would unblock NMIs: where root mode is to take them, nmi_unblock() is called, by vmx_exit()
+; before the handler.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
 default rel
 
 %include "offsets.inc"
-%include "vmx/root/registers.inc"
 
-extern vmx_exit, vmx_exit_timed, vmx_entry_failed
+extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
 
-%include "vmx/exit/entry.inc"
+%define RSB_ENTRIES 32 ; as many as any processor has
 
-%macro HANDLE_PLAIN 0
-    HANDLE vmx_exit
+; The guest's registers are in struct cpu, in the order in which the processor numbers them; RSP is in
+; the VMCS.
+%define GUEST_REGISTERS \
+    rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15
+
+%macro SAVE_ALL 1-*
+%assign offset CPU_GPR
+%rep %0
+%ifnidn %1, rsp
+    mov [gs:offset], %1
+%endif
+%assign offset offset + 8
+%rotate 1
+%endrep
 %endmacro
 
-%macro HANDLE_TIMED 0
-    mov rdi, [gs:CPU_SELF]
-    call vmx_exit_timed
+%macro LOAD_ALL 1-*
+%assign offset CPU_GPR
+%rep %0
+%ifnidn %1, rsp
+    mov %1, [gs:offset]
+%endif
+%assign offset offset + 8
+%rotate 1
+%endrep
 %endmacro
 
 section .rodata
-global verw_selector
 verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers may stay as they are
+
+; The mitigations that are on (mitigations.c). Without IRET, and every register that they use is the
+; root mode's: an NMI may come before or after each of these. One that comes before IBRS, or after
+; the flush, runs without: it holds nothing but the hypervisor's addresses.
+%macro MITIGATE_EXIT 0
+    test byte [gs:CPU_MITIGATIONS], MITIGATION_RSB
+    jz %%filled
+    mov ecx, RSB_ENTRIES
+%%fill:
+    call %%over
+    int3
+%%over:
+    add rsp, 8
+    dec ecx
+    jnz %%fill
+%%filled:
+    lfence                      ; no jump around the fill is only predicted
+    test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
+    jz %%done
+    mov ecx, IA32_SPEC_CTRL
+    rdmsr                       ; the guest writes it without an exit
+    mov [gs:CPU_SPEC_CTRL], eax
+    or eax, SPEC_CTRL_IBRS
+    wrmsr
+%%done:
+%endmacro
+
+%macro MITIGATE_ENTRY 0
+    test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
+    jz %%flush
+    mov ecx, IA32_SPEC_CTRL
+    mov eax, [gs:CPU_SPEC_CTRL]
+    xor edx, edx
+    wrmsr
+%%flush:
+    test byte [gs:CPU_MITIGATIONS], MITIGATION_L1D
+    jz %%done
+    mov ecx, IA32_FLUSH_CMD
+    mov eax, FLUSH_CMD_L1D
+    xor edx, edx
+    wrmsr
+%%done:
+%endmacro
+
+; The last one: VERW needs no register.
+%macro MITIGATE_BUFFERS 0
+    test byte [gs:CPU_MITIGATIONS], MITIGATION_VERW
+    jz %%done
+    verw [verw_selector]
+%%done:
+%endmacro
+
+; HOST_RIP points to %1, HOST_RSP to the top of the root stack, 16-byte aligned. %2 is called between
+; exit and entry. %3: GUARDED looks which mitigations are on, PLAIN has none of these tests.
+%define PLAIN 0
+%define GUARDED 1
+%macro WAY_IN 3
+align 16
+global %1
+%1:
+    SAVE_ALL GUEST_REGISTERS
+%if %3
+    MITIGATE_EXIT
+%endif
+    mov rdi, [gs:CPU_SELF]
+    call %2
+    mov rax, [gs:CPU_GLOBAL_CTRL] ; the guest's, which may have changed
+    cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
+    je %%loaded
+    mov rdi, [gs:CPU_SELF]
+    call pmu_reload_global_ctrl
+%%loaded:
+%if %3
+    MITIGATE_ENTRY
+%endif
+    LOAD_ALL GUEST_REGISTERS
+%if %3
+    MITIGATE_BUFFERS
+%endif
+    vmresume
+    jmp entry_failed
+%endmacro
 
 section .text
 
-; HOST_RIP points to one of these three; HOST_RSP to the top of the root stack, 16-byte aligned.
-align 16
-global vmx_exit_entry
-vmx_exit_entry:
-    SAVE_ALL EXIT_CHANGES
-    HANDLE_PLAIN
-    LOAD_ALL EXIT_CHANGES
-    vmresume
-    jmp entry_failed
-
-align 16
-global vmx_exit_entry_guarded
-vmx_exit_entry_guarded:
-    GUARDED HANDLE_PLAIN
-
-align 16
-global vmx_exit_entry_timed
-vmx_exit_entry_timed:
-    GUARDED HANDLE_TIMED
+WAY_IN vmx_exit_entry, vmx_exit, PLAIN
+WAY_IN vmx_exit_entry_guarded, vmx_exit, GUARDED
+WAY_IN vmx_exit_entry_timed, vmx_exit_timed, GUARDED ; stats=cycles
 
 ; void vmx_launch(void): the first entry.
 global vmx_launch
@@ -58,9 +141,7 @@ vmx_launch:
     LOAD_ALL GUEST_REGISTERS
     vmlaunch
 
-global entry_failed
-entry_failed:
-    SAVE_ALL CALL_KEEPS         ; for the report; every way here has saved what calls change
+entry_failed:                   ; the guest's registers are still in struct cpu, for the report
     mov rdi, [gs:CPU_SELF]
     call vmx_entry_failed
 

@@ -100,34 +100,15 @@ void exit_unexpected(struct cpu *cpu)
                      vmcs_read_natural(VMCS_GUEST_RIP));
 }
 
-/* In the place of theirs, where the way in keeps registers. */
-static const exit_handler handlers_with_all_gprs[EXIT_REASON_COUNT] = {
-    [EXIT_REASON_TRIPLE_FAULT] = exit_triple_fault_with_all_gprs,
-    [EXIT_REASON_INIT_SIGNAL] = exit_init_with_all_gprs,
-    [EXIT_REASON_SIPI] = exit_sipi_with_all_gprs,
-    [EXIT_REASON_TASK_SWITCH] = exit_task_switch_with_all_gprs,
-    [EXIT_REASON_CR_ACCESS] = exit_cr_access_with_all_gprs,
-    [EXIT_REASON_EPT_VIOLATION] = exit_ept_violation_with_all_gprs,
-};
-
-void exit_setup(struct cpu *cpu, bool kept)
+void exit_setup(struct cpu *cpu)
 {
-    exit_handler unexpected = kept ? exit_unexpected_with_all_gprs : exit_unexpected;
-
-    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++) {
-        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : unexpected;
-        if (kept && handlers_with_all_gprs[reason] != NULL)
-            cpu->handlers[reason] = handlers_with_all_gprs[reason];
-    }
+    for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
+        cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
     for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
         cpu->handlers[undefined[i]] = exit_undefined;
-    cpu->handlers[EXIT_REASON_COUNT] = unexpected;
-}
-
-void exit_past_the_table(struct cpu *cpu)
-{
-    cpu->exits[EXIT_REASON_COUNT]++;
-    cpu->handlers[EXIT_REASON_COUNT](cpu);
+    cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
+    if (!(rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MONITOR_TRAP_FLAG))
+        cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid_for_trap;
 }
 
 void exit_nmi_work(struct cpu *cpu)
@@ -141,6 +122,7 @@ void exit_nmi_work(struct cpu *cpu)
         nmi_bookkeeping(cpu);
 }
 
+/* Apart, so that an exit without it keeps nothing on the stack. */
 static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
     exit_nmi_work(cpu);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The exit handlers. Each gets the processor's struct, which has the guest's registers: all of
- * them, or by some ways in only those that calls change. It leaves the VMCS ready for the next
- * entry.
+ * The exit handlers. Each gets the processor's struct, which has the guest's registers, and leaves
+ * the VMCS ready for the next entry.
  */
 #pragma once
 
 #include "cpu.h"
-#include "vmx/inject.h"
+#include "vmx/exit/outcome.h"
 
 typedef void exit_function(struct cpu *cpu);
 /* In the files of these names: */
@@ -15,57 +14,37 @@ exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                  /* does not come back */
 exit_function exit_vmcall;                        /* hypercall.c */
 exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
+/* cr.c: in exit_cpuid()'s place where VMX has no monitor trap flag. */
+exit_function exit_cpuid_for_trap;
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
 exit_function exit_init, exit_sipi;               /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
 exit_function exit_task_switch;                   /* exit.c */
 exit_function exit_unexpected;                    /* exit.c: a reason without a handler; ends it all */
 
-/* all_gprs.asm: the same for ways in that may leave RBP and R12 to R15 in the processor, where
- * calls keep them: they go to cpu->gpr, and come back. vmx_exit() and trace_exit() jump there; who
- * calls a handler, and may have put its own values in these registers, has saved the guest's
- * before. */
-exit_function exit_triple_fault_with_all_gprs, exit_init_with_all_gprs, exit_sipi_with_all_gprs;
-exit_function exit_cr_access_with_all_gprs, exit_ept_violation_with_all_gprs;
-exit_function exit_task_switch_with_all_gprs, exit_unexpected_with_all_gprs;
-/* refuse_access.c: #GP, or what becomes of it where an event was being delivered. Gives its
- * name. */
-const char *inject_refusal(struct cpu *cpu);
-
-/* deliver.c. The event whose delivery an exit broke off, by its IDT-vectoring information: the next
- * entry delivers it. */
-void deliver_again(struct cpu *cpu, uint32_t vectoring);
-/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
- * in the delivery of another. */
-void deliver_exception(struct cpu *cpu);
-static inline uint32_t interruption_type(uint32_t information)
+/* Copies the table of handlers to the processor, without holes. */
+void exit_setup(struct cpu *cpu);
+/* The place of this exit's reason in tables: the last one for every number past them. */
+static inline uint64_t exit_reason(void)
 {
-    return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
-}
-
-/* Copies the table of handlers to the processor, without holes. `kept`: the way in jumps to
- * handlers with RBP and R12 to R15 as the guest has them, see all_gprs.asm. */
-void exit_setup(struct cpu *cpu, bool kept);
-/* Whether the way in that options ask for does so: not that of stats=cycles, which comes back. */
-static inline bool exit_keeps_gprs(const struct cpu *cpu)
-{
-    return !cpu->boot->options.stats_cycles;
-}
-/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping, count, and
- * the handler, to which the compiler jumps, because nothing comes behind it. */
-void vmx_exit(struct cpu *cpu);
-/* Of it: what comes behind the bookkeeping; and of that, what no other exit is to pay for. */
-void exit_past_the_table(struct cpu *cpu);
-static inline void count_and_handle(struct cpu *cpu)
-{
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0)) {
-        exit_past_the_table(cpu);
-    } else {
-        cpu->exits[reason]++;
-        cpu->handlers[reason](cpu);
+        reason = EXIT_REASON_COUNT;
+        __asm__("" : "+r"(reason)); /* a jump that is not taken, and no conditional move */
     }
+    return reason;
+}
+/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping of NMIs, count,
+ * and the handler, to which the compiler jumps, because nothing comes after it. */
+void vmx_exit(struct cpu *cpu);
+/* Of it: what comes after the bookkeeping. */
+static inline void count_and_handle(struct cpu *cpu)
+{
+    uint64_t reason = exit_reason();
+
+    cpu->exits[reason]++;
+    cpu->handlers[reason](cpu);
 }
 /* Of it: what nmi_after_exit() found to do. */
 void exit_nmi_work(struct cpu *cpu);

@@ -81,7 +81,7 @@ void processor_prepare(struct start *s)
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
     mitigations_setup(cpu);
-    exit_setup(cpu, exit_keeps_gprs(cpu));
+    exit_setup(cpu);
 }
 
 static void allow_vmx(void)

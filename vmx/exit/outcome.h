@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a handler does with the guest's instruction: skip it, or give the guest an exception.
+ * What a handler does with the guest's instruction: completes it, lets the guest execute it again, or
+ * refuses it; and with an event that its exit has kept from the guest.
  */
 #pragma once
 
@@ -13,7 +14,7 @@ static inline unsigned guest_cpl(void)
 
 /* Blocking that an instruction ends. */
 #define BLOCKING_ENDS_BEHIND (uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)
-/* skip.c. Of skip_bytes(): what is rarely to be done. */
+/* Of skip_bytes(): what is rarely to be done. */
 void end_instruction(const struct cpu *cpu);
 
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
@@ -54,6 +55,19 @@ void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
 void inject_gp(void); /* #GP(0) */
 void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
+/* #GP, or what becomes of it where an event was being delivered. Gives its name. */
+const char *inject_refusal(struct cpu *cpu);
+
+/* The event whose delivery an exit broke off, by its IDT-vectoring information: the next entry
+ * delivers it. */
+void deliver_again(struct cpu *cpu, uint32_t vectoring);
+/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
+ * in the delivery of another. */
+void deliver_exception(struct cpu *cpu);
+static inline uint32_t interruption_type(uint32_t information)
+{
+    return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
+}
 
 /* ---- what a #GP becomes that is raised while another event is being delivered. Pure. SDM Vol. 3,
  * "Interrupt 8 - Double Fault Exception (#DF)", the tables of exception classes; "Information for
@@ -73,8 +87,7 @@ static inline enum delivery_fault delivery_fault(uint32_t vectoring)
     uint32_t vector = vectoring & (uint32_t)INTERRUPTION_VECTOR;
 
     if (!(vectoring & INTERRUPTION_VALID) ||
-        (vectoring & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT !=
-            INTERRUPTION_TYPE_HARDWARE_EXCEPTION)
+        interruption_type(vectoring) != INTERRUPTION_TYPE_HARDWARE_EXCEPTION)
         return DELIVERY_GP;
     if (vector == VECTOR_DF)
         return DELIVERY_SHUTDOWN;

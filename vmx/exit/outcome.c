@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What becomes of the guest's instruction, or of the event that an exit has kept from it: completed,
+ * executed again, refused, delivered by the next entry. SDM Vol. 3, "Guest Non-Register State";
+ * "VM-Entry Controls for Event Injection"; "Information for VM Exits That Occur During Event
+ * Delivery"; "Interrupt 8 - Double Fault Exception (#DF)".
+ */
+#include "vmx/exit/exit.h"
+
+/* ---- completed, or executed again ---- */
+
+/* What traps after the instruction: these breakpoints, and a single step. */
+static void pend(uint64_t met)
+{
+    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF &&
+        !(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
+        met |= PENDING_DEBUG_BS;
+    vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
+                       vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) | met);
+}
+
+void end_instruction(const struct cpu *cpu)
+{
+    uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
+
+    if (cpu->blocking & BLOCKING_ENDS_BEHIND)
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking & ~BLOCKING_ENDS_BEHIND);
+    if (rflags & RFLAGS_RF)
+        vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags & ~RFLAGS_RF);
+    if (rflags & RFLAGS_TF)
+        pend(0);
+}
+
+void execute_again(void)
+{
+    vmcs_write_natural(VMCS_GUEST_RFLAGS, vmcs_read_natural(VMCS_GUEST_RFLAGS) | RFLAGS_RF);
+    if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND)
+        pend(0);
+}
+
+void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
+{
+    static const uint8_t lengths[] = {1, 2, 8, 4}; /* by DR7's LEN field */
+    uint64_t at[4], dr7 = vmcs_read_natural(VMCS_GUEST_DR7), met = 0;
+
+    if (kinds == BREAKPOINTS_PORT && !(vmcs_read_natural(VMCS_GUEST_CR4) & CR4_DE))
+        return;
+    __asm__("mov %%dr0, %0; mov %%dr1, %1; mov %%dr2, %2; mov %%dr3, %3"
+            : "=r"(at[0]), "=r"(at[1]), "=r"(at[2]), "=r"(at[3]));
+    for (unsigned n = 0; n < LENGTH_OF(at); n++) {
+        uint64_t control = dr7 >> (16 + 4 * n), length = lengths[control >> 2 & 3]; /* R/W, LEN */
+        uint64_t first = at[n] & ~(length - 1);
+
+        if (kinds >> (control & 3) & 1 && (address - first < length || first - address < bytes))
+            met |= BIT(n) | (dr7 >> 2 * n & 3 ? PENDING_DEBUG_ENABLED : 0);
+    }
+    if (met & PENDING_DEBUG_ENABLED)
+        pend(met);
+}
+
+/* ---- refused ---- */
+
+static void inject_exception(uint8_t vector, bool has_error_code)
+{
+    uint32_t information = vector | INTERRUPTION_VALID |
+                           INTERRUPTION_TYPE_HARDWARE_EXCEPTION << INTERRUPTION_TYPE_SHIFT;
+
+    /* In real mode there are no error codes, and the entry would fail with one. */
+    if (has_error_code && vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE) {
+        information |= INTERRUPTION_ERROR_CODE;
+        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, 0);
+    }
+    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
+    /* A fault pushes RF as 1, an injected one what the guest has ("Details of Vectored-Event
+     * Injection"): the instruction is tried again. What waits in a shadow is lost, as natively. */
+    execute_again();
+}
+
+void inject_gp(void) { inject_exception(VECTOR_GP, true); }
+void inject_df(void) { inject_exception(VECTOR_DF, true); }
+void inject_ud(void) { inject_exception(VECTOR_UD, false); }
+
+const char *inject_refusal(struct cpu *cpu)
+{
+    enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
+
+    if (fault == DELIVERY_SHUTDOWN)
+        exit_triple_fault(cpu);
+    /* A record of PEBS may be refused while the guest halts, where no #GP can be injected. */
+    vmcs_zero(VMCS_GUEST_ACTIVITY_STATE);
+    if (fault == DELIVERY_DOUBLE_FAULT) {
+        inject_df();
+        return "double fault";
+    }
+    inject_gp();
+    return "#GP";
+}
+
+/* ---- delivered by the next entry ---- */
+
+static void inject(uint32_t information, uint32_t error_code)
+{
+    if (information & INTERRUPTION_ERROR_CODE)
+        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, error_code);
+    if (interruption_type(information) >= INTERRUPTION_TYPE_SOFTWARE)
+        vmcs_write_32(VMCS_ENTRY_INSTRUCTION_LENGTH, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
+    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION,
+                  information & (uint32_t)(INTERRUPTION_VALID | BITS(11, 0)));
+}
+
+void deliver_again(struct cpu *cpu, uint32_t vectoring)
+{
+    /* The NMI that was under way blocked others; so does its injection. */
+    if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+                      cpu->blocking & ~(uint32_t)BLOCKING_BY_NMI);
+    inject(vectoring, vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
+}
+
+/* What becomes of an exception that comes in the delivery of another. */
+static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
+{
+    enum delivery_fault fault = delivery_fault(vectoring);
+    bool alone = !(BIT(vector) & MAKES_DOUBLE_FAULT) ||
+                 (vector == VECTOR_PF && (vectoring & INTERRUPTION_VECTOR) != VECTOR_PF);
+
+    return fault == DELIVERY_DOUBLE_FAULT && alone ? DELIVERY_GP : fault;
+}
+
+void deliver_exception(struct cpu *cpu)
+{
+    uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
+    uint32_t vector = information & (uint32_t)INTERRUPTION_VECTOR;
+    enum delivery_fault fault = becomes(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION), vector);
+
+    if (fault == DELIVERY_SHUTDOWN)
+        exit_triple_fault(cpu);
+    /* The exit has not written it, nor will the entry. */
+    if (vector == VECTOR_PF)
+        write_cr2(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    if (fault == DELIVERY_DOUBLE_FAULT)
+        inject_df();
+    else
+        inject(information, vmcs_read_32(VMCS_EXIT_INTERRUPTION_ERROR_CODE));
+}
