@@ -22,15 +22,17 @@ V = 0
 EFI_SIZE_MAX = 163840
 # Of boot/, which ends before the guest runs, of the traces, which are opt-ins, and of all else.
 BOOT_LINES_MAX = 1600
-TRACE_LINES_MAX = 1550
+TRACE_LINES_MAX = 1730
 CODE_LINES_MAX = 8000
 
 EFI = $(BUILD)/pmuvisor.efi
 # From the top down: calls go to a folder further right, or stay (tests/static/layers.py).
-FOLDERS = boot vmx/start trace guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
-LINKED = $(filter-out $(if $(filter 0,$(TRACE)),trace),$(FOLDERS))
+FOLDERS = boot vmx/start experiments/flow/hypervisor experiments/memory/hypervisor experiments/shared/hypervisor guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
+LINKED = $(filter-out $(if $(filter 0,$(TRACE)),experiments/%),$(FOLDERS))
 # What of the other folders the traces alone use.
-FOR_TRACE = mm/ept_copy.c pmu/lend.c vmx/exit/deliver.c
+FOR_TRACE = vmx/exit/deliver.c
+# Where #include "trace_ring.h" finds it.
+EXPERIMENT_INCLUDES = $(addprefix -I,$(wildcard experiments/*/hypervisor))
 C_SOURCES = $(filter-out $(if $(filter 0,$(TRACE)),$(FOR_TRACE)),\
               $(sort $(wildcard $(addsuffix /*.c,$(LINKED)))))
 ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LINKED))))
@@ -52,7 +54,8 @@ GNU_EFI_LIB ?= $(patsubst %/crt0-efi-x86_64.o,%,$(firstword $(wildcard \
 WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
-         -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
+         -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I. \
+         $(EXPERIMENT_INCLUDES)
 ifeq ($(TEST),1)
 CFLAGS += -DTEST
 endif
@@ -84,8 +87,8 @@ help:
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
 # What runs once, before the guest or where a trace begins, is small rather than fast.
 $(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o: CFLAGS += -Os
-$(addprefix $(BUILD)/trace/,ring.o level.o memory.o memory_map.o) \
-    $(addprefix $(BUILD)/,mm/ept_copy.o pmu/lend.o): CFLAGS += -Os
+$(addprefix $(BUILD)/experiments/,shared/hypervisor/ring.o flow/hypervisor/level.o \
+    $(addprefix memory/hypervisor/,memory.o memory_map.o ept_copy.o lend.o)): CFLAGS += -Os
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -141,7 +144,7 @@ $(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST \
-              $(TRACE_DEFINE)
+              $(EXPERIMENT_INCLUDES) $(TRACE_DEFINE)
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
                    lib/string.c
 # Of the measurements, what runs without hardware.

@@ -126,7 +126,7 @@ struct cpuid_filter;
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
 #ifdef TRACE
-/* Where exits are recorded, see trace/. */
+/* Where exits are recorded, see experiments/shared/hypervisor/. */
 struct cpu_trace {
     struct trace_record *record;      /* the next one to be written */
     struct trace_record *first, *end; /* of the ring */
@@ -145,10 +145,10 @@ struct code_page {
 };
 #define CODE_PAGES 16
 
-/* What memtrace= needs, see trace/memory.h. */
+/* What memtrace= needs, see experiments/memory/hypervisor/memory.h. */
 struct cpu_memory {
     const exit_handler *row;          /* what handles the next exit */
-    uint32_t stage;                   /* STAGE_* of trace/memory.h: what the next exit may be */
+    uint32_t stage;                   /* STAGE_* of experiments/memory/hypervisor/memory.h: what the next exit may be */
     bool plain;                       /* memory_exit() may do it by itself */
     bool by_exits;                    /* the step is one of memtrace_step=exits */
     uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
@@ -161,7 +161,7 @@ struct cpu_memory {
     uint32_t begun;                   /* records whose instruction has not retired */
     uint32_t event;                   /* being delivered again: its interruption information */
     uint64_t event_gla, event_gpa;    /* what its delivery touched */
-    uint64_t walked, walked_at;       /* the entry of the last walk, see trace/memory_walk.c */
+    uint64_t walked, walked_at;       /* the entry of the last walk, see experiments/memory/hypervisor/memory_walk.c */
     uint64_t rsi;                     /* before the step */
     uint64_t ends;                    /* TSC; ~0: when the guest says so */
     uint32_t counter;                 /* TRACE_COUNTER_* */

@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 #include "refusal.h"
+#ifdef TRACE
 #include "trace_ring.h"
+#endif
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 /* An I/O port, or: */

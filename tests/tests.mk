@@ -68,7 +68,7 @@ all built: $(STACK_MUTANTS)
 
 lines:
 	@tests/static/code_lines.py --max $(CODE_LINES_MAX) --max-boot $(BOOT_LINES_MAX) \
-	    --max-trace $(TRACE_LINES_MAX)
+	    --max-experiments $(TRACE_LINES_MAX)
 
 analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py

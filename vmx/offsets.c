@@ -7,7 +7,9 @@
 #include "vmx/root/descriptors.h"
 #include "hypercall.h"
 #include "msr.h"
+#ifdef TRACE
 #include "trace_ring.h"
+#endif
 #include "x86.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))

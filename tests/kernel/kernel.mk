@@ -14,7 +14,8 @@ KERNEL_OBJECTS = $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(KERNEL_C) $(KERNEL_SHARED)
                 $(patsubst %.asm,$(KERNEL_BUILD)/%.asm.o,$(KERNEL_ASM))
 KERNEL_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
                -mgeneral-regs-only -mno-red-zone -fno-pie -mcmodel=kernel -fno-common \
-               -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I.
+               -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I. \
+               $(EXPERIMENT_INCLUDES)
 
 .PHONY: test-kernel
 test-kernel: $(TEST_KERNEL)

@@ -3,7 +3,7 @@
  * Plays a processor that stores a PEBS record while it halts and does not say that the violation is
  * asynchronous: some steps of a write begin in HLT, so that their entry fails.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define STEPS_APART 7
 

@@ -3,7 +3,7 @@
  * A hypervisor that steps a read as it steps a write, by blocking events as MOV SS does: a load of
  * SS must be seen to lose its own blocking.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 void __real_memory_violation(struct cpu *cpu);
 void __wrap_memory_violation(struct cpu *cpu);

@@ -12,7 +12,7 @@
 #include "mm/paging.h"
 #include "msr.h"
 #include "nmi/nmi.h"
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 #include "vmx/exit/exit.h"
 
 #define OPEN_MAX 4 /* pages that an instruction writes */

@@ -4,7 +4,7 @@
  * and is delivered under the open map. Its frame leaves no record, and the exit behind it is taken
  * for the instruction's.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "nmi/nmi.h"
 
@@ -16,7 +16,7 @@ exit_handler __wrap_memory_exit(struct cpu *cpu);
 #define BLOCKING_BY_MOV_SS 0
 #define memory_exit unblocked
 #define memory_exit_setup set_up_again
-#include "trace/memory_exit.c"
+#include "experiments/memory/hypervisor/memory_exit.c"
 
 exit_handler __wrap_memory_exit(struct cpu *cpu)
 {

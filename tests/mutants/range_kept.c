@@ -3,7 +3,7 @@
  * A hypervisor that leaves a processor its memory trace over an INIT: the others must be seen to
  * get no trace of another range.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 #include "vmx/exit/exit.h"
 
 void __real_memory_exit_setup(struct cpu *cpu);

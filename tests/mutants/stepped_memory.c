@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The memory trace without its records: what is left is the price of the violation and the step.
- * The exits of a write are those of trace/memory_exit.c, but for what makes a record and looks at
+ * The exits of a write are those of memory_exit.c, but for what makes a record and looks at
  * the code for it.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "nmi/nmi.h"
 
@@ -14,7 +14,7 @@ exit_handler __wrap_memory_exit(struct cpu *cpu);
 
 #define memory_exit with_records
 #define memory_exit_setup set_up_again
-#include "trace/memory_exit.c"
+#include "experiments/memory/hypervisor/memory_exit.c"
 
 static inline bool begin_without_record(struct cpu *cpu)
 {

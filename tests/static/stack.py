@@ -28,14 +28,14 @@ WAYS_IN = {
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
-# What is there only where trace/ is linked: ways in on the root stack (an interrupt comes in one leaf
+# What is there only where experiments are linked: ways in on the root stack (an interrupt comes in one leaf
 # alone, never at the deepest place), and targets of indirect calls.
-TRACE = "trace/"
+TRACE = "experiments/"
 TRACE_WAYS_IN = [("trace_exit_entry", 0), ("trace_exit_entry_guarded", 0),
                  ("memory_exit_entry", 0), ("memory_exit_entry_guarded", 0),
                  ("trace_gates", 8 * WORD)]
 MEMORY_ROWS = ["memory_vmcall", "memory_cr_access", "memory_init", "memory_violation", "timed_violation"]
-TRACE_ROWS = ["trace_vmcall", "trace/exit.o", "trace/flow.o", "exit_whole", *MEMORY_ROWS]
+TRACE_ROWS = ["trace_vmcall", "experiments/flow/hypervisor/exit.o", "experiments/flow/hypervisor/flow.o", "exit_whole", *MEMORY_ROWS]
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
@@ -49,7 +49,7 @@ SWITCHES = {
     "vmx/start/machine.o": "root",
     "vmx/root/fault.asm.o": "interrupted",
     "nmi/nmi.asm.o": "interrupted",
-    "trace/interrupt.asm.o": "interrupted",
+    "experiments/flow/hypervisor/interrupt.asm.o": "interrupted",
 }
 
 # Where an indirect call or jump of an object file goes: to the functions whose address is taken
@@ -75,7 +75,7 @@ INDIRECT = {
 }
 
 # What comes before an object file's path from the top: the folder of the build.
-FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|trace|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
+FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
 
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
@@ -394,13 +394,13 @@ def with_trace():
     """Rows of handlers may lie over the table, and there are other entries."""
     WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
     handlers = sorted({*INDIRECT["vmx/exit/exit.o"], *TRACE_ROWS})
-    for caller in "vmx/exit/exit.o", "trace/exit.o", "trace/entry.asm.o":
+    for caller in "vmx/exit/exit.o", "experiments/flow/hypervisor/exit.o", "experiments/shared/hypervisor/entry.asm.o":
         INDIRECT[caller] = handlers
-    INDIRECT["trace/memory_exit.o"] = sorted({*handlers, "trace/memory_step.o",
-                                              "trace/memory_event.o"} - {"exit_whole"})
+    INDIRECT["experiments/memory/hypervisor/memory_exit.o"] = sorted({*handlers, "experiments/memory/hypervisor/memory_step.o",
+                                              "experiments/memory/hypervisor/memory_event.o"} - {"exit_whole"})
     for steps in "memory_step", "memory_event": # what else ends a step has its own handler
-        INDIRECT[f"trace/{steps}.o"] = ["vmx/exit/exit.o", *MEMORY_ROWS]
-    INDIRECT["mm/guest_walk.o"] = sorted({*INDIRECT["mm/guest_walk.o"], "trace/memory_record.o"})
+        INDIRECT[f"experiments/memory/hypervisor/{steps}.o"] = ["vmx/exit/exit.o", *MEMORY_ROWS]
+    INDIRECT["mm/guest_walk.o"] = sorted({*INDIRECT["mm/guest_walk.o"], "experiments/memory/hypervisor/memory_record.o"})
 
 
 def ways_in(image, patterns):

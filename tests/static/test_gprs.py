@@ -20,8 +20,8 @@ HANDLER = re.compile(r"\[(?:EXIT_REASON_(?!COUNT)|HYPERCALL_(?!TEST_))\w+\] = (\
                      r"^    .*_BY\((\w+)\)\},|CUSTOM, [A-Z_]+, (\w+)\}", re.MULTILINE)
 # What reads or writes the guest's registers by number, so any of them.
 BY_NUMBER = ("report_guest", "cr_operand", "apic_trap_access", "await_sipi")
-TABLES = ("vmx/exit/exit.c", "vmx/exit/hypercall.c", "vmx/exit/msr.c", "trace/flow.c", "trace/exit.c",
-          "trace/level.c")
+TABLES = ("vmx/exit/exit.c", "vmx/exit/hypercall.c", "vmx/exit/msr.c", "experiments/flow/hypervisor/flow.c", "experiments/flow/hypervisor/exit.c",
+          "experiments/flow/hypervisor/level.c")
 
 
 def code_of(elf):

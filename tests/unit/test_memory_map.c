@@ -13,9 +13,9 @@
 #include "hypercall.h"
 #include "mm/paging.h"
 #include "pool.h"
-#include "trace/level.h"
-#include "trace/memory.h"
-#include "trace/trace.h"
+#include "experiments/flow/hypervisor/level.h"
+#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/shared/hypervisor/trace.h"
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 

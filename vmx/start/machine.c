@@ -12,7 +12,7 @@
 #include "mm/vtd.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
-#include "trace/trace.h"
+#include "experiments/shared/hypervisor/trace.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 #include "vmx/mitigations.h"

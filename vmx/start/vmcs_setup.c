@@ -8,7 +8,7 @@
 #include "hypercall.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
-#include "trace/trace.h"
+#include "experiments/shared/hypervisor/trace.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/init_sipi.h"
 #include "vmx/root/end.h"

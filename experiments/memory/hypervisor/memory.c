@@ -3,11 +3,11 @@
  * The memory trace on and off: HYPERCALL_MEMTRACE, memtrace_ms=, and what goes with it: the maps,
  * HOST_RIP, rows of handlers, and the counter of retired instructions that is lent.
  */
-#include "trace/memory.h"
+#include "experiments/memory/hypervisor/memory.h"
 
 #include "hypercall.h"
 #include "pmu/pmu.h"
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/fault.h"
 

@@ -6,7 +6,7 @@
  * is left, with nothing done, to the functions of memory_step.c, which do the same and the rest of
  * it.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "nmi/nmi.h"
 

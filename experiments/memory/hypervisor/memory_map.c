@@ -4,7 +4,7 @@
  * own view of the guest's memory, all of pages of the pool that are set aside at the start. Only
  * write-back memory is ever denied: reading a device's register for its value would do something.
  */
-#include "trace/memory.h"
+#include "experiments/memory/hypervisor/memory.h"
 
 #include "hypercall.h"
 #include "mm/paging.h"

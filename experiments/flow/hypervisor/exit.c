@@ -3,7 +3,7 @@
  * The record of an exit, where it is not written by entry.asm.
  */
 #include "nmi/nmi.h"
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
 /* The register that says what the exit is about; none of it for all others. */

@@ -10,7 +10,7 @@
  * the exit, and none is ever held in software. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry
  * Controls for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"

@@ -8,7 +8,7 @@
  * for reads for good.
  * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/paging.h"
 

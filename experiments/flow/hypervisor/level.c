@@ -3,7 +3,7 @@
  * The levels of the trace, and how the guest turns them. A level is a HOST_RIP, a row of handlers
  * and controls: what is off has none of them, so there is no test for it on any exit.
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 
 #include "hypercall.h"
 #include "vmx/exit/exit.h"

@@ -17,8 +17,8 @@
  * pending with what else waits, as the processor has it. SDM Vol. 3, "Monitor Trap Flag"; "Masking
  * Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
-#include "trace/level.h"
-#include "trace/memory_record.h"
+#include "experiments/flow/hypervisor/level.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"

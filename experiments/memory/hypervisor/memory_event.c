@@ -6,7 +6,7 @@
  * SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
  * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP; and an error code */
 #define WORD 8

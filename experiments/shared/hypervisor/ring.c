@@ -4,11 +4,11 @@
  * map has it read-only, so that reading costs no exit and nothing of the guest's can forge a
  * record.
  */
-#include "trace/trace.h"
+#include "experiments/shared/hypervisor/trace.h"
 
 #include "hypercall.h"
-#include "trace/level.h"
-#include "trace/memory.h"
+#include "experiments/flow/hypervisor/level.h"
+#include "experiments/memory/hypervisor/memory.h"
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 

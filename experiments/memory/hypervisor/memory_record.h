@@ -7,7 +7,7 @@
 #pragma once
 
 #include "pmu/pmu.h"
-#include "trace/memory.h"
+#include "experiments/memory/hypervisor/memory.h"
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
 
