@@ -7,9 +7,6 @@
 #include "vmx/root/descriptors.h"
 #include "hypercall.h"
 #include "msr.h"
-#ifdef TRACE
-#include "trace_ring.h"
-#endif
 #include "x86.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
@@ -39,22 +36,4 @@ void offsets(void)
     DEFINE(NMI_RETURN_COUNTING, NMI_RETURN_COUNTING);
     DEFINE(IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL);
     DEFINE(HOST_GLOBAL_CTRL, HOST_GLOBAL_CTRL);
-#ifdef TRACE
-    DEFINE(CPU_TRACE_RECORD, offsetof(struct cpu, trace.record));
-    DEFINE(CPU_TRACE_FIRST, offsetof(struct cpu, trace.first));
-    DEFINE(CPU_TRACE_END, offsetof(struct cpu, trace.end));
-    DEFINE(CPU_TRACE_RING, offsetof(struct cpu, trace.ring));
-    DEFINE(RECORD_TSC, offsetof(struct trace_record, tsc));
-    DEFINE(RECORD_RIP, offsetof(struct trace_record, rip));
-    DEFINE(RECORD_CR3, offsetof(struct trace_record, rip) + sizeof(uint64_t)); /* a bit-field */
-    DEFINE(RECORD_ROOT_TIME, offsetof(struct trace_record, root_time));
-    DEFINE(RECORD_BYTES, sizeof(struct trace_record));
-    DEFINE(RING_WRITTEN, offsetof(struct trace_ring, written));
-    DEFINE(VMCS_GUEST_RIP, VMCS_GUEST_RIP);
-    DEFINE(VMCS_GUEST_CR3, VMCS_GUEST_CR3);
-    DEFINE(VECTOR_MC, VECTOR_MC);
-    DEFINE(ROOT_CS, ROOT_CS);
-    DEFINE(IA32_MCG_STATUS, IA32_MCG_STATUS);
-    DEFINE(MCG_STATUS_MCIP, MCG_STATUS_MCIP);
-#endif
 }

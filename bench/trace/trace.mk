@@ -19,12 +19,12 @@ trace:
 	@$(MAKE) --no-print-directory trace-all
 
 # The system's Python: python3-bt2 is a package of Debian's.
-trace-all: $(EFI)
+trace-all: $(LAB)
 	@/usr/bin/python3 -B bench/trace/demo.py --cpus $(TRACE_CPUS) $(TRACE_OUT)
 
 memtrace:
 	@testbed/deps.sh build run trace
 	@$(MAKE) --no-print-directory memtrace-all
 
-memtrace-all: $(EFI)
+memtrace-all: $(LAB)
 	@/usr/bin/python3 -B bench/trace/memory_demo.py $(MEMTRACE_OUT)

@@ -8,7 +8,7 @@
 FUZZ_CC = clang
 FUZZ = $(BUILD)/fuzz
 FUZZ_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=fuzzer-no-link,address,undefined \
-              -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST $(EXPERIMENT_INCLUDES)
+              -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
 # What eats bytes from elsewhere, and what that needs.
 FUZZ_SOURCES = boot/acpi.c boot/boot_text.c boot/options.c console/log.c console/kept.c \
                guest/acpi_edit.c \

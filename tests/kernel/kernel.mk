@@ -60,11 +60,12 @@ MUTANTS = $(BUILD)/mutants
 MUTANT_NAMES = $(patsubst tests/mutants/%.c,%,$(wildcard tests/mutants/*.c))
 MUTANT_IMAGES = $(patsubst %,$(MUTANTS)/%.efi,$(MUTANT_NAMES))
 
-$(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) linker.ld
+$(BUILD)/tests/mutants/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
+$(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) $(LAB_OBJECTS) linker.ld
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(LD) $(LDFLAGS) $$(sed -n 's/.*__wrap_\([a-z_]*\)(.*)$$/--wrap=\1/p' tests/mutants/$*.c) \
-	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
+	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $(LAB_OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
 
 $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \

@@ -10,7 +10,7 @@ bool __wrap_memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, u
 
 bool __wrap_memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa)
 {
-    if (cpu->exits[EXIT_REASON_EPT_VIOLATION] - cpu->memory.walked_at != 1)
-        cpu->memory.walked = 1; /* no entry's */
+    if (cpu->exits[EXIT_REASON_EPT_VIOLATION] - memory_of(cpu)->walked_at != 1)
+        memory_of(cpu)->walked = 1; /* no entry's */
     return __real_memory_walk(cpu, qualification, gla, gpa);
 }

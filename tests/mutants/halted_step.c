@@ -15,7 +15,7 @@ exit_handler __wrap_memory_exit(struct cpu *cpu)
     static unsigned steps;
     exit_handler handler = __real_memory_exit(cpu);
 
-    if (cpu->memory.stage == STAGE_STEPPED && ++steps % STEPS_APART == 0)
+    if (memory_of(cpu)->stage == STAGE_STEPPED && ++steps % STEPS_APART == 0)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
     return handler;
 }

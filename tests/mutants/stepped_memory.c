@@ -18,7 +18,7 @@ exit_handler __wrap_memory_exit(struct cpu *cpu);
 
 static inline bool begin_without_record(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
@@ -35,7 +35,7 @@ static inline bool begin_without_record(struct cpu *cpu)
 
 static inline void end_without_record(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
@@ -47,7 +47,7 @@ exit_handler __wrap_memory_exit(struct cpu *cpu)
 {
     uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
 
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && memory_of(cpu)->stage == STAGE_STEPPED) {
         cpu->blocking &= BLOCKING_BY_NMI;
         if (__builtin_expect(nmi_after_exit(cpu), 0))
             return exit_whole;
@@ -57,7 +57,7 @@ exit_handler __wrap_memory_exit(struct cpu *cpu)
     }
     cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
-        cpu->memory.stage != STAGE_CLOSED || !begin_without_record(cpu))
+        memory_of(cpu)->stage != STAGE_CLOSED || !begin_without_record(cpu))
         return with_records(cpu);
     cpu->exits[reason]++;
     return NULL;

@@ -18,7 +18,7 @@ static const struct {
 
 static inline void note_and_handle(struct cpu *cpu)
 {
-    struct trace_record *record = cpu->trace.record;
+    struct trace_record *record = trace_of(cpu)->record;
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
@@ -47,13 +47,13 @@ void trace_exit(struct cpu *cpu)
 
 static void trace_io(struct cpu *cpu)
 {
-    cpu->trace.record->detail = (uint32_t)vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    trace_of(cpu)->record->detail = (uint32_t)vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     exit_io(cpu);
 }
 
 void trace_ept_violation(struct cpu *cpu)
 {
-    cpu->trace.record->detail = (uint32_t)(vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS) / PAGE_SIZE);
+    trace_of(cpu)->record->detail = (uint32_t)(vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS) / PAGE_SIZE);
     exit_ept_violation(cpu);
 }
 

@@ -7,55 +7,68 @@
 
 #include "hypercall.h"
 #include "vmx/exit/exit.h"
+#include "vmx/root/end.h"
+#include "vmx/root/fault.h"
 
 static uint64_t entry_of(const struct cpu *cpu, uint32_t level)
 {
     if (level == TRACE_OFF)
-        return cpu->trace.plain_entry;
-    bool guarded = cpu->trace.plain_entry != (uint64_t)vmx_exit_entry;
+        return trace_of(cpu)->plain_entry;
+    bool guarded = trace_of(cpu)->plain_entry != (uint64_t)vmx_exit_entry;
     return (uint64_t)(guarded ? trace_exit_entry_guarded : trace_exit_entry);
 }
 
 void trace_set_level(struct cpu *cpu, uint32_t level)
 {
     exit_setup(cpu, level != TRACE_OFF || exit_keeps_gprs(cpu));
-    cpu->handlers[EXIT_REASON_VMCALL] = trace_vmcall;
     if (level != TRACE_OFF)
         trace_exits_rows(cpu);
     if (level == TRACE_FLOW)
         trace_flow_rows(cpu);
-    if (cpu->boot->options.trace == TRACE_FLOW)
+    if (ring_options.exits == TRACE_FLOW)
         trace_flow_controls(level == TRACE_FLOW);
     vmcs_write_natural(VMCS_HOST_RIP, entry_of(cpu, level));
-    cpu->trace.ring->level = level;
+    trace_of(cpu)->ring->level = level;
 }
 
 /* A level above that of the options lacks what only the start can do: rings, hidden MWAIT. */
-static int64_t change_level(struct cpu *cpu)
+int64_t trace_call(struct cpu *cpu)
 {
     uint64_t wanted = cpu->gpr[GPR_RBX];
-    uint32_t was = cpu->trace.ring->level;
+    uint32_t was = trace_of(cpu)->ring->level;
 
     if (wanted != TRACE_ASK && wanted > TRACE_FLOW)
         return HYPERCALL_E_ARGUMENT;
-    if (wanted != TRACE_ASK && wanted > cpu->boot->options.trace)
+    if (wanted != TRACE_ASK && wanted > ring_options.exits)
         return HYPERCALL_E_SUPPORT;
     if (wanted != TRACE_ASK && wanted != was) {
         if (wanted == TRACE_OFF)
-            cpu->trace.record->flags |= TRACE_ENDS;
+            trace_of(cpu)->record->flags |= TRACE_ENDS;
         trace_set_level(cpu, (uint32_t)wanted);
     }
-    cpu->gpr[GPR_RBX] = (uint64_t)cpu->trace.ring;
-    cpu->gpr[GPR_RCX] = (uint64_t)cpu->trace.end - (uint64_t)cpu->trace.ring;
+    cpu->gpr[GPR_RBX] = (uint64_t)trace_of(cpu)->ring;
+    cpu->gpr[GPR_RCX] = (uint64_t)trace_of(cpu)->end - (uint64_t)trace_of(cpu)->ring;
     return was;
 }
 
-void trace_vmcall(struct cpu *cpu)
+static void say_level(const struct cpu *cpu)
 {
-    if (!trace_is_call(cpu, HYPERCALL_TRACE)) {
-        exit_vmcall(cpu);
+    log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
+               "guest; %s%s\n", ring_mib(),
+               ring_options.exits == TRACE_FLOW
+                   ? "HLT, loads of CR3 and external interrupts exit, MONITOR/MWAIT are hidden"
+                   : "nothing more exits than without",
+               cpu->boot->options.stats_cycles ? "; stats=cycles keeps none meanwhile" : "");
+}
+
+void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
+{
+    if (ring_options.exits == TRACE_OFF || !ring_setup(cpu))
         return;
-    }
-    cpu->gpr[GPR_RAX] = (uint64_t)change_level(cpu);
-    skip_instruction(cpu);
+    if (cpu == processor_cpu(0))
+        say_level(cpu);
+    if (ring_options.exits == TRACE_FLOW && !trace_flow_gates())
+        hypervisor_fault("the page pool is used up by the trace's IDT");
+    cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_TRACE);
+    trace_set_level(cpu, ring_options.exits);
 }

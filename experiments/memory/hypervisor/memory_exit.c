@@ -32,8 +32,8 @@ static inline void set_field(uint32_t encoding, uint64_t value)
  * to the record before that is known is written to a place that is nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
-    const struct cpu_memory *m = &cpu->memory;
-    struct trace_memory *record = (struct trace_memory *)cpu->trace.record;
+    const struct cpu_memory *m = memory_of(cpu);
+    struct trace_memory *record = (struct trace_memory *)trace_of(cpu)->record;
 
     if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
@@ -61,14 +61,14 @@ static inline bool begin(struct cpu *cpu)
     set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
-    cpu->memory.stage = STAGE_STEPPED;
+    memory_of(cpu)->stage = STAGE_STEPPED;
     return true;
 }
 
 static inline void end(struct cpu *cpu)
 {
-    const struct cpu_memory *m = &cpu->memory;
-    struct cpu_trace *trace = &cpu->trace;
+    const struct cpu_memory *m = memory_of(cpu);
+    struct cpu_trace *trace = trace_of(cpu);
     struct trace_memory *record = (struct trace_memory *)trace->record;
     const uint64_t *from = memory_at(record->gpa);
 
@@ -77,7 +77,7 @@ static inline void end(struct cpu *cpu)
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
     set_field(VMCS_EXCEPTION_BITMAP, 0);
-    cpu->memory.stage = STAGE_CLOSED;
+    memory_of(cpu)->stage = STAGE_CLOSED;
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
@@ -90,18 +90,18 @@ static inline void end(struct cpu *cpu)
  * more looks than begin() has. */
 void memory_exit_setup(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
     m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
-               m->counter != TRACE_COUNTER_NONE && !cpu->boot->options.memtrace_exits &&
+               m->counter != TRACE_COUNTER_NONE && !memory_options.exits &&
                cpu->nmi.passthrough && !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);
     m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
 static void exit_whole(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     if (m->stage == STAGE_STEPPED) { /* what begin() left out */
@@ -123,7 +123,7 @@ exit_handler memory_exit(struct cpu *cpu)
 {
     uint32_t reason = (uint32_t)field(VMCS_EXIT_REASON);
 
-    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && cpu->memory.stage == STAGE_STEPPED) {
+    if (reason == EXIT_REASON_MONITOR_TRAP_FLAG && memory_of(cpu)->stage == STAGE_STEPPED) {
         /* No instruction that writes blocks anything, or unblocks NMIs. */
         cpu->blocking &= BLOCKING_BY_NMI;
         if (__builtin_expect(nmi_after_exit(cpu), 0))
@@ -134,7 +134,7 @@ exit_handler memory_exit(struct cpu *cpu)
     }
     cpu->blocking = (uint32_t)field(VMCS_GUEST_INTERRUPTIBILITY_STATE);
     if (__builtin_expect(nmi_after_exit(cpu), 0) || reason != EXIT_REASON_EPT_VIOLATION ||
-        cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
+        memory_of(cpu)->stage != STAGE_CLOSED || !begin(cpu))
         return exit_whole;
     cpu->exits[EXIT_REASON_EPT_VIOLATION]++;
     return NULL;

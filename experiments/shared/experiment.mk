@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What several experiments share; included by the Makefile, so paths are from the top.
+$(addprefix $(BUILD)/experiments/shared/hypervisor/,experiment.o ring.o cr3.o): CFLAGS += -Os
