@@ -2,12 +2,13 @@
 #
 # Builds build/pmuvisor.efi (the default) and runs the unit tests.
 #
-#   make             the EFI image
+#   make             the EFI image: the policy alone
+#   make lab         build/pmuvisor-lab.efi as well, the same with experiments:
+#                    all, or EXPERIMENTS="name ..."
 #   make unit        unit tests on the host, under AddressSanitizer and UBSan
 #   make clean       removes build/
 #   CC=gcc|clang     compiler       V=1   show commands
 #   TEST=1           hypercalls for tests in the image (use another BUILD= for it)
-#   TRACE=0          without trace/ (use another BUILD= for it)
 # Targets that run something in the emulator or in QEMU are in tests/tests.mk.
 
 CC = gcc
@@ -17,23 +18,21 @@ OBJCOPY = objcopy
 PYTEST = /usr/bin/python3 -B -m pytest
 BUILD = build
 TEST = 0
-TRACE = 1
 V = 0
-EFI_SIZE_MAX = 163840
-# Of boot/, which ends before the guest runs, of the traces, which are opt-ins, and of all else.
-BOOT_LINES_MAX = 1600
-TRACE_LINES_MAX = 1550
-CODE_LINES_MAX = 8000
+.DEFAULT_GOAL = all
+EFI_SIZE_MAX = $(if $(filter 1,$(TEST)),$(LAB_SIZE_MAX),131072)
+LAB_SIZE_MAX = 163840
+# Of all that is linked into pmuvisor.efi.
+CODE_LINES_MAX = 9000
 
 EFI = $(BUILD)/pmuvisor.efi
+LAB = $(BUILD)/pmuvisor-lab.efi
 # From the top down: calls go to a folder further right, or stay (tests/static/layers.py).
-FOLDERS = boot vmx/start trace guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
-LINKED = $(filter-out $(if $(filter 0,$(TRACE)),trace),$(FOLDERS))
-# What of the other folders the traces alone use.
-FOR_TRACE = mm/ept_copy.c pmu/lend.c
-C_SOURCES = $(filter-out $(if $(filter 0,$(TRACE)),$(FOR_TRACE)),\
-              $(sort $(wildcard $(addsuffix /*.c,$(LINKED)))))
-ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LINKED))))
+FOLDERS = boot vmx/start guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
+C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,$(FOLDERS))))
+ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(FOLDERS))))
+# What pmuvisor-lab.efi has besides: folders of experiments/ with a part of the hypervisor in them.
+EXPERIMENTS = $(patsubst experiments/%/hypervisor,%,$(wildcard experiments/*/hypervisor))
 # Hypercalls for tests, and nothing of them in any other build.
 ifeq ($(TEST),1)
 C_SOURCES += $(sort $(wildcard tests/hooks/*.c))
@@ -41,9 +40,22 @@ ASM_SOURCES += $(sort $(wildcard tests/hooks/*.asm))
 endif
 # Not code: each DEFINE in it becomes a constant for NASM.
 OFFSETS_SOURCE = vmx/offsets.c
+# Each may name others that it is not linked without, NEEDS_NAME in its experiment.mk, and what its
+# unit tests ask for, EXPERIMENT_UNIT_SOURCES.
+EXPERIMENT_UNIT_SOURCES =
+-include $(sort $(wildcard experiments/*/experiment.mk))
+LAB_FOLDERS = $(patsubst %,experiments/%/hypervisor,\
+                $(sort $(foreach name,$(EXPERIMENTS),$(name) $(NEEDS_$(name)))))
+LAB_C_SOURCES = $(filter-out %/offsets.c,$(sort $(wildcard $(addsuffix /*.c,$(LAB_FOLDERS)))))
+LAB_ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LAB_FOLDERS))))
+LAB_OFFSETS = $(patsubst %.c,$(BUILD)/%.inc,$(wildcard $(addsuffix /offsets.c,$(LAB_FOLDERS))))
+# Where #include "NAME.h" finds what an experiment's hypervisor and its programs in the guest share.
+EXPERIMENT_INCLUDES = $(addprefix -I,$(wildcard experiments/*/hypervisor))
 
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(OFFSETS_SOURCE),$(C_SOURCES))) \
           $(patsubst %.asm,$(BUILD)/%.asm.o,$(ASM_SOURCES))
+LAB_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(LAB_C_SOURCES)) \
+              $(patsubst %.asm,$(BUILD)/%.asm.o,$(LAB_ASM_SOURCES))
 
 GNU_EFI_INCLUDE ?= /usr/include/efi
 GNU_EFI_LIB ?= $(patsubst %/crt0-efi-x86_64.o,%,$(firstword $(wildcard \
@@ -56,10 +68,6 @@ CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-prote
 ifeq ($(TEST),1)
 CFLAGS += -DTEST
 endif
-ifneq ($(TRACE),0)
-TRACE_DEFINE = -DTRACE
-endif
-CFLAGS += $(TRACE_DEFINE)
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
               -DGNU_EFI_USE_MS_ABI -fshort-wchar
@@ -75,17 +83,21 @@ Q = @
 say = @printf '  %-5s %s\n' $(1) $(2)
 endif
 
-.PHONY: all unit clean help
+.PHONY: all lab unit clean help
 all: $(EFI)
+lab: $(EFI) $(LAB)
 
 help:
-	@sed -n '3,10s/^# \{0,1\}//p' Makefile
+	@sed -n '3,12s/^# \{0,1\}//p' Makefile
 
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
-# What runs once, before the guest or where a trace begins, is small rather than fast.
-$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o: CFLAGS += -Os
-$(addprefix $(BUILD)/trace/,ring.o level.o memory.o memory_map.o) \
-    $(addprefix $(BUILD)/,mm/ept_copy.o pmu/lend.o): CFLAGS += -Os
+# What runs once, before the guest, or writes the log, is small rather than fast.
+$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: CFLAGS += -Os
+$(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
+    $(addprefix $(BUILD)/vmx/,capability.o control.o mitigations.o msr_bitmap.o settings.o) \
+    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o $(BUILD)/vmx/exit/report.o: CFLAGS += -Os
+$(BUILD)/experiments/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
+$(BUILD)/experiments/%.inc: CFLAGS += $(EXPERIMENT_INCLUDES)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -100,18 +112,20 @@ $(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
 # Offsets of C structs for NASM, read from the compiler's own assembly output, which is no valid
 # assembly: clang must not look at it.
 OFFSETS_CFLAGS = $(if $(findstring clang,$(shell $(CC) --version 2>&1)),-fno-integrated-as)
-$(BUILD)/offsets.inc: $(wildcard $(OFFSETS_SOURCE)) $(BUILD)/flags
+# $(call offsets,SOURCE): makes $@ of it.
+define offsets
 	@mkdir -p $(@D)
-ifneq ($(wildcard $(OFFSETS_SOURCE)),)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(BUILD)/offsets.d -MT $@ \
-	    -S -o $(BUILD)/offsets.s $<
+	$(call say,CC,$(1))
+	$(Q)$(CC) $(CFLAGS) $(OFFSETS_CFLAGS) -MMD -MP -MF $(@:.inc=.d) -MT $@ -S -o $(@:.inc=.s) $(1)
 	$(Q)sed -n 's/^[^A-Za-z0-9]*->\([A-Za-z_0-9]*\) [$$#]*\(-\{0,1\}[0-9][0-9]*\).*/%define \1 \2/p' \
-	    $(BUILD)/offsets.s > $@
-	@test -s $@ || { rm -f $@; echo "Makefile: no DEFINE found in $(OFFSETS_SOURCE)" >&2; exit 1; }
-else
-	: > $@
-endif
+	    $(@:.inc=.s) > $@
+	@test -s $@ || { rm -f $@; echo "Makefile: no DEFINE found in $(1)" >&2; exit 1; }
+endef
+$(BUILD)/offsets.inc: $(OFFSETS_SOURCE) $(BUILD)/flags
+	$(call offsets,$<)
+$(BUILD)/experiments/%/offsets.inc: experiments/%/offsets.c $(BUILD)/flags
+	$(call offsets,$<)
+$(LAB_OBJECTS): $(LAB_OFFSETS)
 
 # Changes whenever compiler or flags do, and only then.
 $(BUILD)/flags: FORCE
@@ -119,20 +133,29 @@ $(BUILD)/flags: FORCE
 	@echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' > $@
 .PHONY: FORCE
 
-$(BUILD)/pmuvisor.elf: $(OBJECTS) linker.ld
+# Changes whenever other experiments are linked.
+$(BUILD)/experiments.txt: FORCE
+	@mkdir -p $(@D)
+	@echo '$(LAB_FOLDERS)' | cmp -s - $@ || echo '$(LAB_FOLDERS)' > $@
+
+$(BUILD)/pmuvisor.elf: $(OBJECTS)
+$(BUILD)/pmuvisor-lab.elf: $(OBJECTS) $(LAB_OBJECTS) $(BUILD)/experiments.txt
+$(BUILD)/pmuvisor.elf $(BUILD)/pmuvisor-lab.elf: linker.ld
 	@test -n "$(GNU_EFI_LIB)" || { echo "Makefile: GNU-EFI not found (crt0-efi-x86_64.o);" \
 	    "install the package gnu-efi or set GNU_EFI_LIB" >&2; exit 1; }
 	$(call say,LD,$@)
-	$(Q)$(LD) $(LDFLAGS) -Map $(BUILD)/pmuvisor.map -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) \
-	    -L $(GNU_EFI_LIB) -lgnuefi
+	$(Q)$(LD) $(LDFLAGS) -Map $(@:.elf=.map) -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o \
+	    $(filter %.o,$^) -L $(GNU_EFI_LIB) -lgnuefi
 
-$(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
+$(EFI): SIZE_MAX = $(EFI_SIZE_MAX)
+$(LAB): SIZE_MAX = $(LAB_SIZE_MAX)
+$(EFI) $(LAB): %.efi: %.elf tests/static/stack.py
 	$(call say,EFI,$@)
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
 	    --target efi-app-x86_64 $< $@.tmp
 	$(Q)tests/static/stack.py --map $(<:.elf=.map) $<
-	@size=$$(wc -c < $@.tmp); if [ $$size -gt $(EFI_SIZE_MAX) ]; then \
-	    echo "Makefile: $@ has $$size bytes, wanted at most $(EFI_SIZE_MAX)" >&2; exit 1; fi
+	@size=$$(wc -c < $@.tmp); if [ $$size -gt $(SIZE_MAX) ]; then \
+	    echo "Makefile: $@ has $$size bytes, wanted at most $(SIZE_MAX)" >&2; exit 1; fi
 	@mv $@.tmp $@
 
 # ---- unit tests on the host ----
@@ -141,7 +164,7 @@ $(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST \
-              $(TRACE_DEFINE)
+              -Itests/unit $(EXPERIMENT_INCLUDES)
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
                    lib/string.c
 # Of the measurements, what runs without hardware.
@@ -151,12 +174,9 @@ MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c \
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
 # Of what needs firmware, what a test has a double of firmware for.
 DOUBLED_SOURCES = boot/memory.c
-# What an experiment's unit tests ask for, it adds itself.
-EXPERIMENT_UNIT_SOURCES =
--include $(sort $(wildcard experiments/*/experiment.mk))
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
                        $(MEASURE_SOURCES) $(LAUNCHER_SOURCES) $(DOUBLED_SOURCES) \
-                       $(EXPERIMENT_UNIT_SOURCES)
+                       $(EXPERIMENT_UNIT_SOURCES) $(LAB_C_SOURCES)
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
 UNIT_TEST_SOURCES = $(sort $(wildcard tests/unit/test_*.c experiments/*/tests/unit/test_*.c))
 UNIT_TESTS = $(patsubst %.c,$(UNIT)/%,$(notdir $(UNIT_TEST_SOURCES)))
@@ -192,5 +212,5 @@ clean:
 	rm -rf $(BUILD)
 
 -include $(wildcard tests/tests.mk)
--include $(OBJECTS:.o=.d) $(UNIT_LIBRARY:.o=.d) $(BUILD)/offsets.d
--include $(patsubst %.c,$(UNIT)/%.d,$(UNIT_TEST_SOURCES))
+-include $(OBJECTS:.o=.d) $(LAB_OBJECTS:.o=.d) $(UNIT_LIBRARY:.o=.d) $(BUILD)/offsets.d
+-include $(LAB_OFFSETS:.inc=.d) $(patsubst %.c,$(UNIT)/%.d,$(UNIT_TEST_SOURCES))

@@ -26,7 +26,8 @@ usage: run-qemu.sh [options]
   --timeout S                  default 600
   --serial FILE                copy of the guest's console
   --ledger FILE                the emulator's account of exits (emulator only)
-  --efi FILE                   default: build/pmuvisor.efi
+  --efi FILE                   default: build/pmuvisor.efi, or build/pmuvisor-lab.efi where
+                               --config has an option of an experiment
   --firmware FILE              default: Debian's OVMF, /usr/share/ovmf/OVMF.fd
   --qemu "S"                   words for QEMU's command line
   --probe                      print the backend that auto takes here, and end
@@ -43,7 +44,7 @@ fail() {
 top=$(cd "$(dirname "$0")" && pwd)
 backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' config='' qemu=''
 cpus=1 memory=512 timeout=600
-serial='' ledger='' efi=$top/build/pmuvisor.efi firmware=/usr/share/ovmf/OVMF.fd
+serial='' ledger='' efi='' firmware=/usr/share/ovmf/OVMF.fd
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
 while [ $# -gt 0 ]; do
     case $1 in
@@ -74,6 +75,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
+: "${efi:=$("$top/testbed/image.sh" "$config")}"
 for number in "--cpus $cpus" "--memory $memory" "--timeout $timeout"; do
     [[ $number =~ \ [1-9][0-9]*$ ]] || fail "bad value: $number, wanted a positive number"
 done
@@ -155,7 +157,7 @@ fi
 find_files() {
     # Before anything is fetched or built.
     if [ $native -eq 0 ] && [ "$guest" = disk ] && [ ! -r "$efi" ]; then
-        fail "cannot read $efi; build it first: make"
+        fail "cannot read $efi; build it first: make lab"
     fi
     if [ -z "$kernel" ]; then
         kernel=$("$top/programs/kernel.sh" | sed -n 1p)

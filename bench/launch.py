@@ -61,7 +61,7 @@ class Launcher:
         return self.initrds[image, host]
 
     def efi(self, boot):
-        return path("build", boot.efi) if boot.efi else self.lab.efi()
+        return path("build", boot.efi) if boot.efi else self.lab.efi(boot.config)
 
     def start(self, boot):
         """Runs it and gives a machine.Boot; AssertionError where it could not be started."""

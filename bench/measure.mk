@@ -24,7 +24,7 @@ bench:
 	@testbed/deps.sh build run bench
 	@$(MAKE) --no-print-directory bench-all
 
-bench-all: $(EFI) $(TEST_KERNEL) test-hypervisor test-machine \
+bench-all: $(EFI) $(LAB) $(TEST_KERNEL) test-hypervisor test-machine \
     $(addprefix $(MUTANTS)/,no_bookkeeping.efi switch_each_exit.efi)
 	@mkdir -p $(BENCH_OUT) && touch $(BENCH_OUT)/begun; \
 	status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \

@@ -2,11 +2,11 @@
  *
  * The options of pmuvisor.cfg and the load options: one row for each. The parser (boot/options.c)
  * and the pages docs/options.md and docs/pmuvisor.7 (docs/options.py) are made of it. The help is
- * for the pages: it does not come into the image.
+ * for the pages: it does not come into the image. An experiment has a table of its own.
  *
  * OPTION(key, kind, field, initial, wanted, values, help)
  *   key      as the user writes it
- *   kind     enum option_kind, below
+ *   kind     enum option_kind of options.h
  *   field    of struct options
  *   initial  the field's value before any source is read; {0}: an empty text
  *   wanted   what an error says is wanted; NULL: the text may be empty
@@ -15,46 +15,6 @@
  * Who expands OPTIONS defines VALUES and NAME, too.
  */
 #pragma once
-
-enum option_kind {
-    CHOICE, /* one of the names */
-    STEPS,  /* any of the names, separated by commas: their values are ORed */
-    NUMBER, /* from 0 to the first value */
-    PORT,   /* one of the names, or an I/O port in hexadecimal digits behind 0x */
-    TEXT,   /* may be empty where nothing is said to be wanted */
-    REST,   /* text up to the end of its line, blanks and all */
-};
-
-/* Not in an image that was built with TRACE=0. */
-#ifdef TRACE
-#define TRACE_OPTIONS(OPTION)                                                                      \
-    OPTION(trace, CHOICE, trace, TRACE_OFF, "off, exits or flow",                                  \
-           VALUES(NAME("off", TRACE_OFF), NAME("exits", TRACE_EXITS), NAME("flow", TRACE_FLOW)),   \
-           "Which exits are recorded in rings that the guest can read. exits: those that there "  \
-           "are. flow: HLT, loads of CR3 and external interrupts exit as well, and MONITOR and "  \
-           "MWAIT are hidden. off costs nothing.")                                                 \
-    OPTION(trace_ring, NUMBER, trace_ring_mib, TRACE_RING_DEFAULT_MIB, "MiB from 1 to 256",        \
-           VALUES(NAME(NULL, TRACE_RING_MAX_MIB)),                                                 \
-           "How large each processor's ring is, where exits are recorded: 32,768 records a MiB. "  \
-           "Memory below 4 GiB. 0 is taken as 1.")                                                 \
-    OPTION(memtrace, CHOICE, memtrace, MEMTRACE_OFF, "off, writes, reads or all",                  \
-           VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
-                  NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL)),                       \
-           "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
-           "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. Not "   \
-           "with trace=. off costs nothing.")                                                      \
-    OPTION(memtrace_step, CHOICE, memtrace_exits, false, "blocked or exits",                       \
-           VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
-           "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \
-           "blocked: the processor's blocking by MOV SS. exits: an exit, for a processor that "    \
-           "does otherwise; a write then costs more. Reads take exits in any case.")               \
-    OPTION(memtrace_ms, NUMBER, memtrace_ms, 0, "milliseconds from 0 (at a hypercall) to 10000",   \
-           VALUES(NAME(NULL, MEMTRACE_MAX_MS)),                                                    \
-           "Records accesses to all memory from the start on, for so long. 0: the guest asks, by " \
-           "a hypercall, for which memory and when.")
-#else
-#define TRACE_OPTIONS(OPTION)
-#endif
 
 #define OPTIONS(OPTION)                                                                            \
     OPTION(policy, CHOICE, policy, POLICY_MSR_NMI, "intercept, msr or msr+nmi",                    \
@@ -135,5 +95,4 @@ enum option_kind {
                   NAME("unblock", BOOKKEEPING_UNBLOCK), NAME("mask", BOOKKEEPING_MASK),            \
                   NAME("all", BOOKKEEPING_ALL), NAME("none", 0)),                                  \
            "The steps of NMI bookkeeping that are done; several are separated by commas. Without " \
-           "one NMIs may be lost or misrouted: leave one out to price it, or to see the loss.")    \
-    TRACE_OPTIONS(OPTION)
+           "one NMIs may be lost or misrouted: leave one out to price it, or to see the loss.")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The option parser: text in, struct options out. Pure; knows neither files nor firmware.
+ * The option parser: text in, struct options out, and what the experiments' options say in storage
+ * of theirs. Knows neither files nor firmware.
  */
 #include "options.h"
 
@@ -9,6 +10,7 @@
 
 #include "bits.h"
 #include "boot/option_table.h"
+#include "experiment.h"
 #include "log.h"
 
 struct parser {
@@ -23,27 +25,17 @@ struct text {
 };
 
 #define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
-#define CHOICES_MAX 6
 
 #define VALUES(...) __VA_ARGS__
 #define NAME(name, value) {name, value}
 #define ROW(key, kind, field, initial, wanted, values, help)                                       \
     {#key, kind, offsetof(struct options, field), sizeof(((struct options *)0)->field), wanted,    \
-     {values}},
+     {values}, NULL, 0},
 /* An initializer, of which {0} is one. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define INITIAL(key, kind, field, initial, wanted, values, help) .field = initial,
 #define SAY(key, kind, field, initial, wanted, values, help) " " #key
 
-static const struct option {
-    const char *key;
-    enum option_kind kind;
-    uint32_t offset, size; /* of the field; that of choices and numbers is an integer or a bool */
-    const char *wanted;
-    struct {
-        const char *name;
-        uint32_t value;
-    } choices[CHOICES_MAX];
-} option_table[] = {OPTIONS(ROW)};
+static const struct option_row option_table[] = {OPTIONS(ROW)};
 
 static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 
@@ -54,15 +46,15 @@ static bool equals(struct text t, const char *word)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-static bool bad_value(const struct parser *p, const struct option *option, struct text value)
+static bool bad_value(const struct parser *p, const struct option_row *option, struct text value)
 {
     return refuse(p->refusal, REFUSE_BAD_OPTION,
                   "%s: option %s: found '%.*s', wanted %s; correct or remove it", p->source,
                   option->key, shown(value), value.start, option->wanted);
 }
 
-static bool read_names(const struct parser *p, const struct option *option, struct text value,
-                       uint32_t *out)
+static bool read_names(const struct parser *p, const struct option_row *option,
+                       struct text value, uint32_t *out)
 {
     for (uint64_t at = 0, end; at <= value.length; at = end + 1) {
         for (end = at; end < value.length; end++)
@@ -70,18 +62,18 @@ static bool read_names(const struct parser *p, const struct option *option, stru
                 break;
         struct text word = {value.start + at, end - at};
         unsigned i = 0;
-        while (i < CHOICES_MAX && option->choices[i].name != NULL &&
+        while (i < OPTION_CHOICES_MAX && option->choices[i].name != NULL &&
                !equals(word, option->choices[i].name))
             i++;
-        if (i == CHOICES_MAX || option->choices[i].name == NULL)
+        if (i == OPTION_CHOICES_MAX || option->choices[i].name == NULL)
             return bad_value(p, option, word);
         *out |= option->choices[i].value;
     }
     return true;
 }
 
-static bool read_number(const struct parser *p, const struct option *option, struct text value,
-                        uint32_t *out)
+static bool read_number(const struct parser *p, const struct option_row *option,
+                        struct text value, uint32_t *out)
 {
     uint64_t number = value.length == 0 ? UINT64_MAX : 0;
 
@@ -93,8 +85,8 @@ static bool read_number(const struct parser *p, const struct option *option, str
     return number <= option->choices[0].value || bad_value(p, option, value);
 }
 
-static bool read_port(const struct parser *p, const struct option *option, struct text value,
-                      uint32_t *out)
+static bool read_port(const struct parser *p, const struct option_row *option,
+                      struct text value, uint32_t *out)
 {
     uint32_t port = 0;
 
@@ -111,9 +103,9 @@ static bool read_port(const struct parser *p, const struct option *option, struc
     return (port != 0 && port <= CONSOLE_PORT_MAX) || bad_value(p, option, value);
 }
 
-static bool set_option(const struct parser *p, const struct option *option, struct text value)
+static bool set_option(const struct parser *p, const struct option_row *option, struct text value)
 {
-    char *field = (char *)p->options + option->offset;
+    char *field = option->field != NULL ? option->field : (char *)p->options + option->offset;
     uint32_t number = 0;
 
     if (option->kind != TEXT && option->kind != REST) {
@@ -135,11 +127,15 @@ static bool set_option(const struct parser *p, const struct option *option, stru
     return true;
 }
 
-static const struct option *find_option(struct text key)
+static const struct option_row *find_option(struct text key)
 {
     for (uint64_t i = 0; i < LENGTH_OF(option_table); i++)
         if (equals(key, option_table[i].key))
             return &option_table[i];
+    FOR_EACH_EXPERIMENT(e)
+        for (uint32_t i = 0; i < e->option_count; i++)
+            if (equals(key, e->options[i].key))
+                return &e->options[i];
     return NULL;
 }
 
@@ -160,11 +156,12 @@ static bool parse_line(const struct parser *p, struct text line)
         for (equal = at; equal < end && line.start[equal] != '='; equal++)
             ;
         struct text token = {line.start + at, end - at};
-        const struct option *option = find_option((struct text){token.start, equal - at});
+        const struct option_row *option = find_option((struct text){token.start, equal - at});
         if (option == NULL)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: unknown option '%.*s', wanted one of:" OPTIONS(SAY)
-                          "; correct or remove it", p->source, shown(token), token.start);
+                          "; correct or remove it, or, where it is an experiment's, start a "
+                          "pmuvisor-lab.efi that has it", p->source, shown(token), token.start);
         if (equal == end)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: option %s has no value, wanted %s=VALUE; correct or remove it",
@@ -195,7 +192,13 @@ static bool all_printable(const char *text, uint64_t length, const char *source,
     return true;
 }
 
-void options_default(struct options *o) { *o = (struct options){OPTIONS(INITIAL)}; }
+void options_default(struct options *o)
+{
+    *o = (struct options){OPTIONS(INITIAL)};
+    FOR_EACH_EXPERIMENT(e)
+        for (uint32_t i = 0; i < e->option_count; i++)
+            memcpy(e->options[i].field, &e->options[i].initial, e->options[i].size);
+}
 
 bool options_parse(struct options *o, const char *text, uint64_t length, const char *source,
                    struct refusal *r)

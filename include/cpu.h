@@ -64,12 +64,6 @@ struct cpu_pmu {
     unsigned trapped;                /* so many first rows of pmu/pmu_registers.c exit */
     const struct branch_records *records; /* NULL: none that are known here */
     bool pebs_switched;              /* PEBS is not isolated, see pmu/pebs.c */
-#ifdef TRACE
-    struct pmu_loan {
-        uint64_t value; /* what the guest had in IA32_FIXED_CTR0 */
-        bool enabled;   /* by IA32_PERF_GLOBAL_CTRL */
-    } loan;
-#endif
     /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */
     struct msr_entry guest_list[PMU_LIST], host_list[PMU_LIST];
 };
@@ -125,53 +119,9 @@ struct cpuid_filter;
 #define CPUID_LEAVES 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
-#ifdef TRACE
-/* Where exits are recorded, see trace/. */
-struct cpu_trace {
-    struct trace_record *record;      /* the next one to be written */
-    struct trace_record *first, *end; /* of the ring */
-    struct trace_ring *ring;          /* NULL with trace=off */
-    exit_handler under[EXIT_REASON_COUNT + 1]; /* what the trace's rows lie over */
-    uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
-};
-
-/* A page of the guest's code, found by its page tables. */
-struct code_page {
-    uint64_t cr3, linear;
-    const volatile uint64_t *entry; /* that maps it, and what was in it */
-    uint64_t value;
-    const uint8_t *bytes;
-    uint64_t unused[3]; /* so that finding one takes a shift */
-};
-#define CODE_PAGES 16
-
-/* What memtrace= needs, see trace/memory.h. */
-struct cpu_memory {
-    const exit_handler *row;          /* what handles the next exit */
-    uint32_t stage;                   /* STAGE_* of trace/memory.h: what the next exit may be */
-    bool plain;                       /* memory_exit.c may do it by itself */
-    bool by_exits;                    /* the step is one of memtrace_step=exits */
-    uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
-    uint32_t primary, stepping;       /* the processor-based controls, and in the fast way's step */
-    uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
-    bool by_cr3;                      /* a range may be one process's */
-    uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
-    uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
-    uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
-    uint32_t begun;                   /* records whose instruction has not retired */
-    uint32_t event;                   /* being delivered again: its interruption information */
-    uint64_t event_gla, event_gpa;    /* what its delivery touched */
-    uint64_t walked, walked_at;       /* the entry of the last walk, see trace/memory_walk.c */
-    uint64_t rsi;                     /* before the step */
-    uint64_t ends;                    /* TSC; ~0: when the guest says so */
-    uint32_t counter;                 /* TRACE_COUNTER_* */
-    struct code_page code[CODE_PAGES];
-};
-#endif
-
 #define STACK_PAGES 4
 
-
+/* What follows it in memory is the experiments' (experiment.h). */
 struct cpu {
     struct cpu *self; /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
@@ -220,10 +170,6 @@ struct cpu {
     struct cpu_pmu pmu;
     struct cpu_nmi nmi;
     struct cpu_apic apic;
-#ifdef TRACE
-    struct cpu_trace trace;
-    struct cpu_memory memory;
-#endif
 };
 
 /* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest

@@ -39,17 +39,7 @@
 #define HOST_WORK_AT_TICK 1     /* RDX: at the next tick, RAX = 0; the log says what came of it */
 #define HOST_WORK_RECORDS 2     /* RDX: now, with branch records on -> RCX = how many of them were the
                                  * work's own at its end */
-#define HYPERCALL_TRACE 19      /* RBX = TRACE_* of trace_ring.h, or TRACE_ASK -> RAX = what it was, of
-                                 * this processor; RBX = its ring's physical address, RCX = its bytes.
-                                 * There with trace=exits and trace=flow alone */
-#define TRACE_ASK (~0UL)
-#define HYPERCALL_MEMTRACE 20   /* RBX = MEMTRACE_* of trace_ring.h, or TRACE_ASK; RCX = first address,
-                                 * RDX = bytes, widened to whole pages (0: all memory); RSI = 0:
-                                 * guest-physical; TRACE_THIS_CR3: guest-linear of the caller's CR3;
-                                 * else of that CR3 -> RAX = what it was, of this processor; RBX = its
-                                 * ring's physical address, RCX = its bytes. There with memtrace=
-                                 * alone. HYPERCALL_E_STATE: another processor traces another range */
-#define TRACE_THIS_CR3 (~0UL)
+/* 19 to 23 are the experiments'. */
 /* The test build only (make TEST=1). */
 #define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of notes,
                                         * RBX = what a backtrace request ORs into it that has been

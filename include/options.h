@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What the user asked for, from pmuvisor.cfg and the load options. Filled by boot/options.c,
- * read by everyone, changed by nobody afterwards.
+ * read by everyone, changed by nobody afterwards. What an experiment adds lies in storage of its own
+ * (experiment.h).
  */
 #pragma once
 
@@ -9,7 +10,6 @@
 #include <stdint.h>
 
 #include "refusal.h"
-#include "trace_ring.h"
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 /* An I/O port, or: */
@@ -29,9 +29,6 @@ enum bookkeeping_step {
 #define TICK_DEFAULT_MS 100
 #define TICK_MAX_MS 10000
 #define WAIT_DEFAULT_S 15
-#define TRACE_RING_DEFAULT_MIB 1
-#define TRACE_RING_MAX_MIB 256
-#define MEMTRACE_MAX_MS 10000
 #define WAIT_MAX_S 3600
 #define PROCESSORS_MAX 512
 
@@ -54,18 +51,36 @@ struct options {
     bool start;           /* off: the last run's log is saved, and that is all */
     uint32_t wait_s;      /* how long a refusal, or a fault that ends in a reset, can be read */
     uint32_t tick_ms;   /* 0: no tick */
-#ifdef TRACE
-    uint32_t trace;          /* TRACE_* of trace_ring.h */
-    uint32_t trace_ring_mib; /* of each processor's ring */
-    uint32_t memtrace;       /* MEMTRACE_* of trace_ring.h: the most that can be asked for */
-    bool memtrace_exits;     /* memtrace_step=exits: interrupts and NMIs exit in a step */
-    uint32_t memtrace_ms;    /* traces all memory from the start; 0: waits for the hypercall */
-#endif
     uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */
     bool vtd;           /* devices are kept to the guest's map where there is VT-d */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];
     char append[OPTION_APPEND_MAX];
+};
+
+enum option_kind {
+    CHOICE, /* one of the names */
+    STEPS,  /* any of the names, separated by commas: their values are ORed */
+    NUMBER, /* from 0 to the first value */
+    PORT,   /* one of the names, or an I/O port in hexadecimal digits behind 0x */
+    TEXT,   /* may be empty where nothing is said to be wanted */
+    REST,   /* text up to the end of its line, blanks and all */
+};
+
+/* A row of boot/option_table.h, or of an experiment's. */
+#define OPTION_CHOICES_MAX 6
+struct option_row {
+    const char *key;
+    enum option_kind kind;
+    uint32_t offset, size; /* of the field; that of choices and numbers is an integer or a bool */
+    const char *wanted;
+    struct {
+        const char *name;
+        uint32_t value;
+    } choices[OPTION_CHOICES_MAX];
+    /* An experiment's: the field is there, not in struct options; and what it has by default. */
+    void *field;
+    uint32_t initial;
 };
 
 /* The defaults, before any source is read. */

@@ -16,6 +16,10 @@
 
 include metal/check/check.mk
 
+# The image that has the options on the volume; EXPERIMENTS="name ..." on the line: the one with these.
+INSTALL_IMAGE = $(if $(filter command%,$(origin EXPERIMENTS)),$(LAB),$(shell \
+    testbed/image.sh "$$(cat '$(ESP)/EFI/pmuvisor/pmuvisor.cfg' 2> /dev/null)" $(BUILD)))
+
 BENCH ?=
 COLLECT_OUT ?= $(BENCH_OUT)/metal
 USB_IMAGE ?= $(BUILD)/pmuvisor-usb.img
@@ -41,13 +45,13 @@ install:
 	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)
 
 # pmuvisor-check is static, which other distributions may not have the libraries for.
-install-parts: $(EFI) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),$(CHECK_PROGRAM))
+install-parts: $(EFI) $(LAB) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),$(CHECK_PROGRAM))
 	@if [ "$(BENCH)" = none ]; then \
-	    metal/install.sh "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
+	    metal/install.sh "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"; \
 	else \
 	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) metal/auto/build.sh $(INSTALL_GUEST)) && \
 	    metal/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
-	        "$(ESP)" $(EFI) "$(KERNEL)" "$(INITRD)"; \
+	        "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"; \
 	fi
 
 usb:
@@ -56,10 +60,10 @@ usb:
 	@testbed/deps.sh build run
 	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
 
-usb-parts: $(EFI) $(TEST_KERNEL) $(CHECK_PROGRAM)
+usb-parts: $(EFI) $(LAB) $(TEST_KERNEL) $(CHECK_PROGRAM)
 	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) metal/auto/build.sh $(INSTALL_GUEST)) && \
 	metal/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
-	    $(EFI) $(KERNEL) $(INITRD)
+	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:
 	@testbed/deps.sh bench

@@ -7,12 +7,15 @@ mkdir -p "${out:?}"
 # Whole or not at all: two boots may be made at once.
 new=$out/.new.$$
 trap 'rm -f "$new"' EXIT
+shopt -s nullglob
+experiments=("${top:?}"/experiments/*/hypervisor)
+shopt -u nullglob
 
 compile() { # compile PROGRAM SOURCE-OR-OPTION...: prints the program's path
     local program=$out/$1
     shift
     "${CC:-gcc}" -std=gnu11 -O2 -Wall -Wextra -Werror -static -o "$new" -I "${here:?}" "$@" \
-        -I "${top:?}/include"
+        -I "${top:?}/include" "${experiments[@]/#/-I}"
     mv "$new" "$program"
     echo "$program"
 }

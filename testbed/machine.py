@@ -238,13 +238,14 @@ class Lab:
         return tool(arguments + [flavour]).strip()
 
     @staticmethod
-    def efi_path():
-        return path("build", "pmuvisor.efi")
+    def efi_path(config="", *folder):
+        """The image that has these options; testbed/image.sh says which."""
+        return tool([path("testbed", "image.sh"), config, path("build", *folder)]).strip()
 
-    def efi(self):
-        image = self.efi_path()
+    def efi(self, config=""):
+        image = self.efi_path(config)
         if not os.path.exists(image):
-            raise AssertionError("build/pmuvisor.efi is missing; run: make")
+            raise AssertionError(f"{image} is missing; run: make lab")
         return image
 
     def boot(self, name, make):
@@ -310,8 +311,8 @@ class Lab:
         options = ["--entry", entry, "--append", append,
                    "--config", " ".join(defaults + [config]).strip(),
                    "--kernel", kernel, "--initrd", initrd]
-        if entry != "native" or os.path.exists(self.efi_path()):
-            options += ["--efi", efi or self.efi()]
+        if entry != "native" or os.path.exists(self.efi_path(config)):
+            options += ["--efi", efi or self.efi(config)]
         if menu:
             menu_file = os.path.join(work, "menu.cfg")
             with open(menu_file, "w", encoding="ascii") as out:

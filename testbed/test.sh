@@ -15,8 +15,12 @@ sources=("$top"/tests/unit/testbed/*.cc)
 for part in "${pure[@]}"; do
     sources+=("$top/testbed/instrument/$part.cc")
 done
+experiments=()
+for folder in "$top"/experiments/*/hypervisor; do
+    experiments+=(-idirafter "$folder")
+done
 "${CXX:-g++}" -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined \
     -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" \
-    -idirafter "$top/include" \
+    -idirafter "$top/include" "${experiments[@]}" \
     -o "$work/test" "${sources[@]}"
 timeout 21600 "$work/test"

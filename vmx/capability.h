@@ -27,6 +27,9 @@ struct vmx_controls {
 
 /* True when `bit` of `set` may be 1. */
 bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t bit);
+/* The same for what is not to be done without; where it is false, *r says so by this name. */
+bool vmx_control_there(const struct vmx_capability *c, enum control_set set, uint32_t bit,
+                       const char *name, struct refusal *r);
 
 /* (want OR must-be-1) AND may-be-1, the one place where it is computed. */
 uint32_t vmx_adjust(uint64_t allowed, uint32_t want);

@@ -6,17 +6,17 @@
  */
 #include "vmx/capability.h"
 
+#include "experiment.h"
 #include "log.h"
 #include "vmx.h"
 #include "x86.h"
 
 enum need {
-    MUST,     /* refused without it */
-    WANT,     /* on where the processor has it */
-    FOR_PMU,  /* the same, only with pmu=on */
-    TO_TRAP,  /* used while NMIs are trapped: must be allowed for policies msr and intercept */
-    FOR_FLOW, /* must be allowed for trace=flow, which turns them on */
-    OFF,      /* refused where it cannot be 0 */
+    MUST,    /* refused without it */
+    WANT,    /* on where the processor has it */
+    FOR_PMU, /* the same, only with pmu=on */
+    TO_TRAP, /* used while NMIs are trapped: must be allowed for policies msr and intercept */
+    OFF,     /* refused where it cannot be 0 */
 };
 
 struct control_row {
@@ -66,13 +66,6 @@ static const struct control_row rows[] = {
     {"NMI exiting", SET_PIN, TO_TRAP, PIN_NMI_EXITING, 0},
     {"virtual NMIs", SET_PIN, TO_TRAP, PIN_VIRTUAL_NMIS, 0},
     {"NMI-window exiting", SET_PRIMARY, TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
-
-#ifdef TRACE
-    {"external-interrupt exiting", SET_PIN, FOR_FLOW, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
-    {"interrupt-window exiting", SET_PRIMARY, FOR_FLOW, PRIMARY_INTERRUPT_WINDOW_EXITING, 0},
-    {"HLT exiting", SET_PRIMARY, FOR_FLOW, PRIMARY_HLT_EXITING, 0},
-    {"CR3-load exiting", SET_PRIMARY, FOR_FLOW, PRIMARY_CR3_LOAD_EXITING, 0},
-#endif
 
     {"external-interrupt exiting", SET_PIN, OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
     {"NMI exiting", SET_PIN, OFF, PIN_NMI_EXITING, 0},
@@ -139,28 +132,14 @@ static bool row_wanted(const struct vmx_capability *c, const struct options *o,
            ((row->need == WANT || (row->need == FOR_PMU && o->pmu)) && row_available(c, row));
 }
 
-static bool wants_flow(const struct options *o)
+bool vmx_control_there(const struct vmx_capability *c, enum control_set set, uint32_t bit,
+                       const char *name, struct refusal *r)
 {
-#ifdef TRACE
-    return o->trace == TRACE_FLOW;
-#else
-    (void)o;
-    return false;
-#endif
-}
-
-/* What trace=flow needs that is no control. */
-static bool flow_possible(const struct vmx_capability *c, struct refusal *r)
-{
-    uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
-
-    if (targets < CR3_TARGETS || !(c->misc & VMX_MISC_ACTIVITY_HLT))
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "trace=flow: found %lu CR3-target values and %s HLT activity state "
-                      "(IA32_VMX_MISC is 0x%lx), wanted %u and one: use trace=exits, or a processor "
-                      "or outer hypervisor that has them",
-                      targets, c->misc & VMX_MISC_ACTIVITY_HLT ? "a" : "no", c->misc, CR3_TARGETS);
-    return true;
+    return vmx_allows(c, set, bit) ||
+           refuse(r, REFUSE_UNSUPPORTED,
+                  "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs it: use a "
+                  "processor, or an outer hypervisor, that has it",
+                  name, set_msr[set], (unsigned)__builtin_ctz(bit));
 }
 
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
@@ -173,19 +152,14 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;
     for (unsigned i = 0; i < LENGTH_OF(rows); i++) {
         const struct control_row *row = &rows[i];
-        unsigned bit = (unsigned)__builtin_ctz(row->bit);
-        bool must = row->need == MUST || (row->need == FOR_FLOW && wants_flow(o)) ||
-                    (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
-        if (must && !vmx_allows(c, row->set, row->bit))
-            return refuse(r, REFUSE_UNSUPPORTED,
-                          "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs "
-                          "it: use a processor, or an outer hypervisor, that has it",
-                          row->name, set_msr[row->set], bit);
+        bool must = row->need == MUST || (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
+        if (must && !vmx_control_there(c, row->set, row->bit, row->name, r))
+            return false;
         if (row->need == OFF && (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
             return refuse(r, REFUSE_UNSUPPORTED,
                           "VMX control \"%s\" cannot be turned off (%s bit %u must be 1); PMUvisor "
                           "needs it off: use a processor, or an outer hypervisor, that allows it",
-                          row->name, set_msr[row->set], bit);
+                          row->name, set_msr[row->set], (unsigned)__builtin_ctz(row->bit));
         if (row_wanted(c, o, row))
             want[row->set] |= row->bit;
     }
@@ -199,8 +173,6 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         out->value[set] = vmx_adjust(c->allowed[set], want[set]);
     }
 
-    if (wants_flow(o) && !flow_possible(c, r))
-        return false;
     uint64_t memory_type = c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK;
     if (memory_type != VMX_BASIC_MEMORY_TYPE_WB)
         return refuse(r, REFUSE_UNSUPPORTED,
@@ -224,6 +196,9 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                           "%s missing (IA32_VMX_EPT_VPID_CAP is 0x%lx); PMUvisor needs it: use a "
                           "processor, or an outer hypervisor, that has it",
                           ept[i].name, c->ept_vpid);
+    FOR_EACH_EXPERIMENT(e)
+        if (e->possible != NULL && !e->possible(c, r))
+            return false;
     return true;
 }
 
@@ -232,10 +207,9 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
     static const char *const titles[] = {[MUST] = "needed, all there:",
                                          [WANT] = "optional (CPUID hides what needs a missing one):",
                                          [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
-                                         [TO_TRAP] = "for NMIs that are not passed through:",
-                                         [FOR_FLOW] = "for trace=flow:"};
+                                         [TO_TRAP] = "for NMIs that are not passed through:"};
 
-    for (enum need need = MUST; need <= (wants_flow(o) ? FOR_FLOW : TO_TRAP); need++) {
+    for (enum need need = MUST; need <= TO_TRAP; need++) {
         log_printf("VMX controls %s", titles[need]);
         for (unsigned i = 0, first = 1; i < LENGTH_OF(rows); i++) {
             if (rows[i].need != need)

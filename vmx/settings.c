@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * From what the user asked for to what holds on this machine. Pure, but for a line of the log.
+ * From what the user asked for to what holds on this machine. Pure, but for a line of the log
+ * and what an experiment says.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
 #include "settings.h"
 
+#include "experiment.h"
 #include "log.h"
 #include "vmx.h"
 
@@ -27,9 +29,8 @@ struct settings settings_derive(const struct options *asked, uint32_t processors
     if (needed && !asked->apic_trap)
         log_printf("VMX has no wait-for-SIPI state: apic=trap is on, to see SIPIs being sent\n");
     bool hidden = asked->tick_ms != 0;
-#ifdef TRACE
-    hidden |= asked->trace == TRACE_FLOW;
-#endif
+    FOR_EACH_EXPERIMENT(e)
+        hidden |= e->hides_monitor != NULL && e->hides_monitor();
     return (struct settings){.apic_trap = asked->apic_trap || needed, .monitor_hidden = hidden,
                              .processors = most};
 }

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The demo of the memory trace; included by the Makefile, so paths are from the top.
+# The memory trace, and its demo; included by the Makefile, so paths are from the top.
 #
 #   make memtrace               boots Linux under memtrace=writes, where a small program is traced, and
 #                               writes to build/memtrace-demo/: the trace, CTF, a feed, a page
+
+NEEDS_memory = shared
+# What runs where a trace begins.
+$(addprefix $(BUILD)/experiments/memory/hypervisor/,experiment.o memory.o memory_map.o ept_copy.o \
+    lend.o): CFLAGS += -Os
 
 MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
 
@@ -15,5 +20,5 @@ memtrace:
 	@$(MAKE) --no-print-directory memtrace-all
 
 # The system's Python: python3-bt2 is a package of Debian's.
-memtrace-all: $(EFI)
+memtrace-all: $(LAB)
 	@/usr/bin/python3 -B experiments/memory/analysis/memory_demo.py $(MEMTRACE_OUT)

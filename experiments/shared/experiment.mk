@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# What the unit tests here ask for; included by the Makefile, so paths are from the top.
-
+# What several experiments share; included by the Makefile, so paths are from the top.
+$(addprefix $(BUILD)/experiments/shared/hypervisor/,experiment.o ring.o cr3.o): CFLAGS += -Os
+# What the unit tests here ask for.
 EXPERIMENT_UNIT_SOURCES += $(addprefix experiments/shared/guest/,ring_reader.c trace_file.c)

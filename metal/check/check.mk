@@ -8,7 +8,7 @@
 CHECK_PROGRAM = $(BUILD)/pmuvisor-check
 CHECK = $(BUILD)/check
 CHECK_CFLAGS = -std=gnu11 -O2 $(WARNINGS) -fno-strict-aliasing -ffunction-sections -fdata-sections \
-               -Iinclude -I. $(TRACE_DEFINE)
+               -Iinclude -I.
 CHECK_LDFLAGS = -static -Wl,--gc-sections,-z,muldefs
 # start.c and guest.c include these.
 CHECK_INCLUDED = vmx/start/machine.c vmx/start/bring_up.c guest/linux.c

@@ -3,7 +3,7 @@
 import os
 
 import kernel
-from machine import path
+from machine import Lab
 
 # tests/kernel/host.h, enum host_region.
 REGION_CLEAN = 1300
@@ -42,16 +42,16 @@ class Plan(kernel.Plan):
                               f"exits={first + (position - 1) * stride} position={position} host")
 
 
-def image_with_hooks():
-    image = path("build", "test", "pmuvisor.efi")
-    assert os.path.exists(image), "build/test/pmuvisor.efi is missing; run: make TEST=1 " \
-                                  "BUILD=build/test"
+def image_with_hooks(config=""):
+    image = Lab.efi_path(config, "test")
+    assert os.path.exists(image), f"{image} is missing; run: make test-image"
     return image
 
 
 def run(lab, name, plan, efi=None, **more):
     """As kernel.run(), on the test build."""
-    return kernel.run(lab, name, plan, efi=efi or image_with_hooks(), **more)
+    return kernel.run(lab, name, plan, efi=efi or image_with_hooks(more.get("config", "")),
+                      **more)
 
 
 def results(boot):

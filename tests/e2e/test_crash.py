@@ -56,7 +56,7 @@ def died(lab, name):
     """The machine dies, is reset, and its menu goes the native way, with nobody at the keys."""
     kind, knobs, config, _ = ENDS[name]
     plan = Plan("allow_resets 1", *knobs).add(f"die:{kind}")
-    return run(lab, f"crash-{name}", plan, config, efi=image_with_hooks())
+    return run(lab, f"crash-{name}", plan, config, efi=image_with_hooks(config))
 
 
 FULL_ENDS = {"fault-halts"}  # as two others, once more with a button

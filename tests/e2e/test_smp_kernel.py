@@ -268,8 +268,9 @@ def test_storm_small(lab):
 
 def host_run(lab, name, words, **keywords):
     # With a serial console the line for each request takes longer than a round.
-    return run(lab, name, words, config=keywords.pop("config", "console=none"),
-               efi=keywords.pop("efi", None) or host.image_with_hooks(), **keywords)
+    config = keywords.pop("config", "console=none")
+    return run(lab, name, words, config=config,
+               efi=keywords.pop("efi", None) or host.image_with_hooks(config), **keywords)
 
 
 def test_host(lab):

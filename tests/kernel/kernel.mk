@@ -14,7 +14,8 @@ KERNEL_OBJECTS = $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(KERNEL_C) $(KERNEL_SHARED)
                 $(patsubst %.asm,$(KERNEL_BUILD)/%.asm.o,$(KERNEL_ASM))
 KERNEL_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
                -mgeneral-regs-only -mno-red-zone -fno-pie -mcmodel=kernel -fno-common \
-               -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I.
+               -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I. \
+               $(EXPERIMENT_INCLUDES)
 
 .PHONY: test-kernel
 test-kernel: $(TEST_KERNEL)
@@ -59,11 +60,12 @@ MUTANTS = $(BUILD)/mutants
 MUTANT_NAMES = $(patsubst tests/mutants/%.c,%,$(wildcard tests/mutants/*.c))
 MUTANT_IMAGES = $(patsubst %,$(MUTANTS)/%.efi,$(MUTANT_NAMES))
 
-$(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) linker.ld
+$(BUILD)/tests/mutants/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
+$(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) $(LAB_OBJECTS) linker.ld
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(LD) $(LDFLAGS) $$(sed -n 's/.*__wrap_\([a-z_]*\)(.*)$$/--wrap=\1/p' tests/mutants/$*.c) \
-	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
+	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $(LAB_OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
 
 $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The memory trace as the guest finds it: HYPERCALL_MEMTRACE, and the records of a piece of work
- * (memory.c). include/trace_ring.h has the layout.
+ * (memory.c). trace_ring.h has the layout.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The trace of exits as the guest finds it: this processor's ring by HYPERCALL_TRACE, and the
- * records of a piece of work (trace.c). include/trace_ring.h has the layout.
+ * records of a piece of work (trace.c). trace_ring.h has the layout.
  */
 #pragma once
 

@@ -3,7 +3,7 @@
  * A hypervisor that has a load of CR3 executed again without RF, under trace=flow: an instruction
  * breakpoint there must be seen to come twice.
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
 void __real_flow_cr_access(struct cpu *cpu);

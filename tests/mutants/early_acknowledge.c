@@ -2,9 +2,9 @@
  *
  * A hypervisor that acknowledges an external interrupt at its exit, as "acknowledge interrupt on exit"
  * does, and keeps it until the guest can take it: what comes in between cannot go first any more.
- * Linked instead of trace/flow.c's row for it.
+ * Linked instead of experiments/flow/hypervisor/flow.c's row for it.
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
 void __real_trace_flow_rows(struct cpu *cpu);

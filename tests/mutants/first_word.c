@@ -3,7 +3,7 @@
  * A memory trace that takes what an event's delivery wrote for the word that violated the map
  * first, as Schmidt's does: no record has what came behind it.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 void __wrap_memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
 
@@ -14,5 +14,5 @@ void __wrap_memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint
     record->detail = vectoring & (uint32_t)BITS(11, 0);
     record->bytes = sizeof(uint64_t);
     deliver_again(cpu, vectoring);
-    memory_begin_step(cpu, cpu->memory.open, memory_step_row);
+    memory_begin_step(cpu, memory_of(cpu)->open, memory_step_row);
 }

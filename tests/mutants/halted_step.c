@@ -3,7 +3,7 @@
  * Plays a processor that stores a PEBS record while it halts and does not say that the violation is
  * asynchronous: some steps of a write begin in HLT, so that their entry fails.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define STEPS_APART 7
 
@@ -15,6 +15,6 @@ void __wrap_memory_exit_write(struct cpu *cpu)
     static unsigned steps;
 
     __real_memory_exit_write(cpu);
-    if (cpu->memory.stage == STAGE_STEPPED && ++steps % STEPS_APART == 0)
+    if (memory_of(cpu)->stage == STAGE_STEPPED && ++steps % STEPS_APART == 0)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }

@@ -11,7 +11,7 @@
  */
 #include "mm/paging.h"
 #include "msr.h"
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 #include "vmx/exit/exit.h"
 
 #define OPEN_MAX 4 /* pages that an instruction writes */
@@ -27,7 +27,7 @@ static unsigned unlocked_count;
 /* The entry that maps it, of whatever size. */
 static uint64_t *leaf_of(const struct cpu *cpu, uint64_t physical)
 {
-    uint64_t *table = (uint64_t *)(cpu->memory.closed & EPT_ADDRESS);
+    uint64_t *table = (uint64_t *)(memory_of(cpu)->closed & EPT_ADDRESS);
     uint64_t *entry = NULL;
 
     for (unsigned level = TABLE_LEVELS; level > 0; level--) {
@@ -79,12 +79,12 @@ static void roll_back(struct cpu *cpu)
 {
     lock_again();
     step(false);
-    cpu->memory.begun = 0;
+    memory_of(cpu)->begun = 0;
 }
 
 static void trap(struct cpu *cpu)
 {
-    const struct trace_memory *first = (const struct trace_memory *)cpu->trace.record;
+    const struct trace_memory *first = (const struct trace_memory *)trace_of(cpu)->record;
     bool retired = (rdmsr(IA32_FIXED_CTR0) & BITS(47, 0)) != first->retired;
 
     /* A guest that turns the counter off has not turned off the rest. */

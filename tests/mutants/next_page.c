@@ -3,7 +3,7 @@
  * A hypervisor that takes an element of REP STOSQ that crosses a page's end for one within it, and
  * goes on in the page that follows in memory: another page must be seen to change.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define REP_STOSQ 0xab48f3u
 #define REP_STOSQ_BYTES 0xffffffu

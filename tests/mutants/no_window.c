@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A hypervisor that takes an external interrupt for a guest that cannot take it now, and does not ask
- * for the window: it is lost. Linked instead of trace/flow.c's row for it.
+ * for the window: it is lost. Linked instead of experiments/flow/hypervisor/flow.c's row for it.
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
 void __real_trace_flow_rows(struct cpu *cpu);

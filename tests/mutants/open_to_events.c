@@ -4,7 +4,7 @@
  * and is delivered under the open map. Its frame leaves no record, and the exit behind it is taken
  * for the instruction's.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 void unblocked(struct cpu *cpu);
 void trap_again(struct cpu *cpu);
@@ -18,7 +18,7 @@ void __wrap_memory_exit_write(struct cpu *cpu);
 #define memory_exit_trap trap_again
 #define memory_exit_other other_again
 #define memory_exit_setup set_up_again
-#include "trace/memory_exit.c"
+#include "experiments/memory/hypervisor/memory_exit.c"
 
 void __wrap_memory_exit_write(struct cpu *cpu)
 {

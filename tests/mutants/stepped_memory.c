@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The memory trace without its records: what is left is the price of the violation and the step.
- * The exits of a write are those of trace/memory_exit.c, but for what makes a record and looks at
+ * The exits of a write are those of memory_exit.c, but for what makes a record and looks at
  * the code for it.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 void with_records(struct cpu *cpu);
 void trap_again(struct cpu *cpu);
@@ -17,11 +17,11 @@ void __wrap_memory_exit_trap(struct cpu *cpu);
 #define memory_exit_trap trap_again
 #define memory_exit_other other_again
 #define memory_exit_setup set_up_again
-#include "trace/memory_exit.c"
+#include "experiments/memory/hypervisor/memory_exit.c"
 
 static inline bool begin_without_record(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
@@ -38,7 +38,7 @@ static inline bool begin_without_record(struct cpu *cpu)
 
 static inline void end_without_record(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
@@ -48,13 +48,13 @@ static inline void end_without_record(struct cpu *cpu)
 
 void __wrap_memory_exit_write(struct cpu *cpu)
 {
-    if (cpu->memory.stage != STAGE_CLOSED || !begin_without_record(cpu))
+    if (memory_of(cpu)->stage != STAGE_CLOSED || !begin_without_record(cpu))
         with_records(cpu);
 }
 
 void __wrap_memory_exit_trap(struct cpu *cpu)
 {
-    if (cpu->memory.stage == STAGE_STEPPED)
+    if (memory_of(cpu)->stage == STAGE_STEPPED)
         end_without_record(cpu);
     else
         other_again(cpu);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor whose records lack what trace/exit.c notes: reason, interruptibility, and detail are
+ * A hypervisor whose records lack what experiments/flow/hypervisor/exit.c notes: reason, interruptibility, and detail are
  * those of the record that was in this place before.
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
 void __real_trace_exits_rows(struct cpu *cpu);
@@ -13,7 +13,7 @@ static exit_handler rows[EXIT_REASON_COUNT + 1];
 
 static void unnoted(struct cpu *cpu)
 {
-    struct trace_record *record = cpu->trace.record;
+    struct trace_record *record = trace_of(cpu)->record;
     struct trace_record before = *record;
 
     rows[exit_reason()](cpu);

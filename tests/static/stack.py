@@ -28,14 +28,6 @@ WAYS_IN = {
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
-# What is there only where trace/ is linked: ways in on the root stack (an interrupt comes in one leaf
-# alone, never at the deepest place), and targets of indirect calls.
-TRACE = "trace/"
-TRACE_WAYS_IN = [("trace_gates", 8 * WORD)]
-MEMORY_ROWS = ["memory_vmcall", "memory_cr_access", "memory_init", "memory_violation", "timed_violation"]
-# What they lie over, and they.
-UNDER = ["vmx/exit/exit.o", "trace_vmcall", "trace/flow.o", *MEMORY_ROWS]
-OVER = ["trace/exit.o", "memory_exit_write", "memory_exit_trap", "memory_exit_other"]
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
@@ -49,13 +41,14 @@ SWITCHES = {
     "vmx/start/machine.o": "root",
     "vmx/root/fault.asm.o": "interrupted",
     "nmi/nmi.asm.o": "interrupted",
-    "trace/interrupt.asm.o": "interrupted",
 }
 
 # Where an indirect call or jump of an object file goes: to the functions whose address is taken
 # (in its tables or its code) in these object files, or to this function. FIRMWARE: out of the
 # image.
 FIRMWARE = "firmware"
+# What experiments register (include/experiment.h); nothing where none is linked.
+REGISTERED = "experiments/.*/experiment.o"
 INDIRECT = {
     "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE, "is_kept"],
     "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE], "boot/last.o": [FIRMWARE],
@@ -66,19 +59,20 @@ INDIRECT = {
     "vmx/exit/exit.o": ["vmx/exit/exit.o"],                       # the handlers' table
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
-    "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o"],             # its table
+    "vmx/control.o": [REGISTERED], "vmx/settings.o": [REGISTERED],
+    "vmx/start/experiments.o": [REGISTERED],
+    "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o", REGISTERED], # its table
     "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
     "vmx/start/machine.o": ["start_guest"],
     "vmx/start/tsc.o": ["vmx/start/tsc.o"],                       # CPUID, clocks
 }
 
 # What comes before an object file's path from the top: the folder of the build.
-FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|trace|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
+FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
 
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
     "fill_table": 4,     # one per level of the EPT
-    "copy_table": 4, "count_tables": 4,
     "variable_type": 41, # each takes one of the address bits 51 to 12 away, the last has none left
     "overflow_stack": 1, # of the test build: runs into the guard page, which is its purpose
 }
@@ -189,6 +183,9 @@ class Image:
 
     def indirect_targets(self, name):
         """What an entry in INDIRECT stands for."""
+        if name == REGISTERED:
+            return set().union(*(taken for file, taken in self.taken.items()
+                                 if re.fullmatch(REGISTERED, file)))
         return self.taken.get(name) or {at for at, symbol in self.symbols.items() if symbol == name}
 
     def name(self, address):
@@ -229,6 +226,7 @@ class Analysis:
     def __init__(self, image):
         self.image = image
         self.known = {}     # entry: (depth, path, returns)
+        self.within = {}    # the same of one level of a recursion
         self.active = []    # entries whose depth is being found
         self.visited = set()
         self.switched = {}  # stack: {(address, bytes on it)}
@@ -248,7 +246,7 @@ class Analysis:
         targets = set()
         for name in INDIRECT[place]:
             found = self.image.indirect_targets(name)
-            if name != FIRMWARE and not found:
+            if name not in (FIRMWARE, REGISTERED) and not found:
                 self.fail(address, f"found no function whose address is taken for {name}, wanted "
                           f"some; correct INDIRECT of {__file__}")
             targets |= found
@@ -271,6 +269,11 @@ class Analysis:
                 return None
         elif target in self.known:
             return self.known[target]
+        names = [self.image.name(entry) for entry in self.active]
+        level = (target, *(names.count(name) for name in RECURSION))
+        if level in self.within:
+            self.cut += 1
+            return self.within[level]
         cuts = self.cut
         self.active.append(target)
         result = self.follow(target, called=True)
@@ -279,6 +282,8 @@ class Analysis:
         if self.cut == cuts or target not in self.active and \
                 not any(self.image.name(entry) in RECURSION for entry in self.active):
             self.known[target] = result
+        else:
+            self.within[level] = result
         return result
 
     def follow(self, entry, called=False):
@@ -388,15 +393,45 @@ class Analysis:
         return None
 
 
-def with_trace():
-    """Rows may lie over the table."""
-    WAYS_IN["root"] = sorted({*WAYS_IN["root"], *TRACE_WAYS_IN})
-    INDIRECT["vmx/exit/exit.o"] = [*UNDER, *OVER]
-    INDIRECT["trace/exit.o"] = UNDER
-    INDIRECT["trace/memory_exit.o"] = [*UNDER, "trace/memory_step.o", "trace/memory_event.o"]
-    for steps in "memory_step", "memory_event": # what else ends a step has its own handler
-        INDIRECT[f"trace/{steps}.o"] = ["vmx/exit/exit.o", *MEMORY_ROWS]
-    INDIRECT["mm/guest_walk.o"] = sorted({*INDIRECT["mm/guest_walk.o"], "trace/memory_record.o"})
+# An experiment's stack.txt: what it adds to the tables above, a line each; "FILE.o" is of its folder
+# where it has no slash.
+#   way_in STACK FUNCTION BYTES     switch FILE.o STACK     recursion FUNCTION NUMBER
+#   row TARGET ...                  may lie over the table of handlers
+#   over TARGET ...                 may lie over these rows, and calls one of them
+#   indirect FILE.o TARGET ...      as INDIRECT; the target "rows" is what that table may have, but for
+#                                   what lies over it
+def with_experiments(image):
+    rows, over, found = set(INDIRECT["vmx/exit/exit.o"]), set(), []
+    folders = {os.path.dirname(FROM_TOP.sub("", file)) for _, _, file in image.objects}
+    for folder in sorted(name for name in folders if name.startswith("experiments/")):
+        def placed(word, folder=folder):
+            return f"{folder}/{word}" if word.endswith(".o") and "/" not in word else word
+        try:
+            with open(os.path.join(folder, "stack.txt"), encoding="utf-8") as file:
+                lines = [line.split() for line in file if line.strip() and line[0] != "#"]
+        except FileNotFoundError:
+            continue
+        for kind, *words in lines:
+            words = [placed(word) for word in words]
+            if kind == "way_in":
+                WAYS_IN[words[0]].append((words[1], int(words[2])))
+            elif kind == "switch":
+                SWITCHES[words[0]] = words[1]
+            elif kind == "recursion":
+                RECURSION[words[0]] = int(words[1])
+            elif kind == "row":
+                rows |= set(words)
+            elif kind == "over":
+                over |= set(words)
+            elif kind == "indirect":
+                found.append(words)
+            else:
+                raise Unclear(f"found {kind} in {folder}/stack.txt, wanted way_in, switch, "
+                              "recursion, row, over or indirect")
+    INDIRECT["vmx/exit/exit.o"] = sorted(rows | over)
+    for file, *targets in found:
+        targets = {*INDIRECT.get(file, []), *targets}
+        INDIRECT[file] = sorted(targets - {"rows"} | (rows if "rows" in targets else set()))
 
 
 def ways_in(image, patterns):
@@ -478,8 +513,7 @@ def main():
         limit = constant(folders, "STACK_PAGES") * PAGE
         exceptions = constant(folders, "REPORTS_MAX") + EXCEPTIONS_BESIDE
         image = Image(arguments.elf, arguments.map)
-        if any(FROM_TOP.sub("", file).startswith(TRACE) for _, _, file in image.objects):
-            with_trace()
+        with_experiments(image)
         analysis = Analysis(image)
         depths = all_depths(analysis)
         reached_everything(analysis)

@@ -40,6 +40,7 @@ def run(*command):
 
 def cppcheck(files, kinds="warning,performance,portability"):
     return run("cppcheck", "--quiet", "--std=c11", "--platform=unix64", "-Iinclude", "-I.",
+               *(f"-I{folder}" for folder in glob.glob("experiments/*/hypervisor", root_dir=TOP)),
                f"--enable={kinds}", "--error-exitcode=1",
                "--suppressions-list=tests/static/cppcheck.txt", "--template=gcc", *files)
 

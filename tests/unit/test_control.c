@@ -163,49 +163,6 @@ static void assert_refused(const struct vmx_capability *c, const char *name, uns
 
 /* ---- the tests ---- */
 
-/* trace=flow: its controls are asked for then alone, and are never on from the start; so are four
- * CR3-target values and the HLT state (IA32_VMX_MISC bits 24:16 and 6). */
-static void test_flow(void **state)
-{
-    (void)state;
-    static const struct control wanted[] = {
-        {SET_PIN, 0, "\"external-interrupt exiting\""},
-        {SET_PRIMARY, 2, "\"interrupt-window exiting\""},
-        {SET_PRIMARY, 7, "\"HLT exiting\""},
-        {SET_PRIMARY, 15, "\"CR3-load exiting\""},
-    };
-    static const struct {
-        uint64_t misc;
-        bool enough;
-    } misc[] = {{4 << 16 | 1 << 6, true}, {256 << 16 | 1 << 6, true}, {3 << 16 | 1 << 6, false},
-                {4 << 16, false}, {0, false}};
-    struct options o = options_with(true);
-    struct vmx_controls controls;
-    struct refusal r;
-
-    for (unsigned i = 0; i <= COUNT(wanted); i++) {
-        struct vmx_capability c = full_machine();
-        c.misc = misc[0].misc;
-        if (i < COUNT(wanted))
-            take_away(&c, wanted[i].set, wanted[i].bit);
-        o.trace = TRACE_EXITS;
-        assert_true(vmx_controls_choose(&c, &o, &controls, &r));
-        o.trace = TRACE_FLOW;
-        assert_int_equal(vmx_controls_choose(&c, &o, &controls, &r), i == COUNT(wanted));
-        if (i < COUNT(wanted))
-            assert_non_null(strstr(r.line, wanted[i].name));
-        else
-            for (unsigned j = 0; j < COUNT(wanted); j++)
-                assert_false(is_on(&controls, wanted[j].set, wanted[j].bit));
-    }
-    for (unsigned i = 0; i < COUNT(misc); i++) {
-        struct vmx_capability c = full_machine();
-        c.misc = misc[i].misc;
-        assert_int_equal(vmx_controls_choose(&c, &o, &controls, &r), misc[i].enough);
-        assert_true(misc[i].enough || strstr(r.line, "use trace=exits") != NULL);
-    }
-}
-
 static void test_adjust_truth_table(void **state)
 {
     (void)state;
@@ -502,7 +459,6 @@ int main(void)
         cmocka_unit_test(test_pairs_only_together),
         cmocka_unit_test(test_save_global_ctrl),
         cmocka_unit_test(test_pmu_off),
-        cmocka_unit_test(test_flow),
         cmocka_unit_test(test_global_ctrl_erratum),
         cmocka_unit_test(test_each_forced_control),
         cmocka_unit_test(test_forced_rdpmc_exiting),

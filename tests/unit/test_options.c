@@ -211,8 +211,8 @@ static void test_refusals(void **state)
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
            "wait fault start pmu hypervisor_bit stats tick processors vtd user_hypercalls unblock "
-           "platform_nmi mitigations bookkeeping trace trace_ring memtrace "
-           "memtrace_step memtrace_ms; correct or remove it", "test.cfg: ");
+           "platform_nmi mitigations bookkeeping; correct or remove it, or, where it is an "
+           "experiment's, start a pmuvisor-lab.efi that has it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
     reject("policy=", "found ''", "msr+nmi");

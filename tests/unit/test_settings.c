@@ -78,13 +78,12 @@ static void test_monitor_hidden(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t tick_ms, trace;
+        uint32_t tick_ms;
         bool hidden;
-    } cases[] = {{0, TRACE_OFF, false}, {0, TRACE_EXITS, false}, {0, TRACE_FLOW, true},
-                 {1, TRACE_OFF, true}};
+    } cases[] = {{0, false}, {1, true}};
 
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct options options = {.tick_ms = cases[i].tick_ms, .trace = cases[i].trace};
+        const struct options options = {.tick_ms = cases[i].tick_ms};
         assert_int_equal(settings_derive(&options, 1, WAIT_FOR_SIPI).monitor_hidden,
                          cases[i].hidden);
     }

@@ -5,6 +5,7 @@
  */
 #include "vmx/exit/exit.h"
 
+#include "experiment.h"
 #include "hypercall.h"
 #include "nmi/host_work.h"
 #include "nmi/nmi.h"
@@ -90,6 +91,15 @@ static int64_t (*const calls[32])(struct cpu *cpu) = {
 #endif
 };
 
+/* Where the table has none. */
+static __attribute__((noinline)) int64_t call_experiment(struct cpu *cpu, uint64_t number)
+{
+    FOR_EACH_EXPERIMENT(e)
+        if (e->call != NULL && e->number == number && cpu->hypercalls & BIT(e->number))
+            return e->call(cpu);
+    return HYPERCALL_E_NUMBER;
+}
+
 uint32_t hypercalls_offered(void)
 {
     uint32_t offered = 0;
@@ -103,13 +113,15 @@ uint32_t hypercalls_offered(void)
 void exit_vmcall(struct cpu *cpu)
 {
     uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(calls);
-    int64_t result = HYPERCALL_E_NUMBER;
+    int64_t result;
 
     __asm__("" : "+r"(index)); /* else the compiler knows that the check makes the mask needless */
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;
     else if (number < LENGTH_OF(calls) && calls[index] != NULL)
         result = calls[index](cpu);
+    else
+        result = call_experiment(cpu, number);
     cpu->gpr[GPR_RAX] = (uint64_t)result;
     skip_instruction(cpu);
 }

@@ -8,11 +8,11 @@
 #include "apic/apic.h"
 #include "console/framebuffer.h"
 #include "console/kept.h"
+#include "experiment.h"
 #include "image.h"
 #include "mm/vtd.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
-#include "trace/trace.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 #include "vmx/mitigations.h"
@@ -75,12 +75,13 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     struct map map;
 
     vmx_capability_read(&capability);
-    plan_map(bi, &capability, (struct range){0, trace_readable_bytes(bi)}, &map);
+    plan_map(bi, &capability, (struct range){0, experiments_readable(bi)}, &map);
     uint64_t tables = ept_pages_needed(&map.q);
     uint64_t pages = POOL_FIXED_PAGES + tables + vtd_pages_needed(&map.vtd, &map.q) +
-                     trace_pages(bi, tables) +
+                     experiments_pages(bi, tables) + experiments_readable(bi) / PAGE_SIZE +
                      /* one that does not come has taken its pages, too */
-                     (bi->acpi.processors > 1 ? bi->acpi.processors : 1) * PROCESSOR_PAGES;
+                     (bi->acpi.processors > 1 ? bi->acpi.processors : 1) *
+                         (PROCESSOR_PAGES + experiments_place() / PAGE_SIZE);
     /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */
     pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
@@ -116,7 +117,7 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
 {
     struct map map;
 
-    plan_map(bi, c, trace_reserve(bi), &map);
+    plan_map(bi, c, experiments_reserve(bi), &map);
     uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
@@ -172,7 +173,7 @@ void hypervisor_start(const struct boot_info *bi)
     if (!processor_check(s))
         hypervisor_fault("%s", s->refusal.line);
     cpu->ept_root = contain(bi, &s->capability);
-    if (bi->options.tick_ms != 0 || trace_readable_bytes(bi) != 0)
+    if (bi->options.tick_ms != 0 || experiments_need_tsc())
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
     processors_start(bi, s);

@@ -5,6 +5,7 @@
  */
 #include "vmx/start/start.h"
 
+#include "experiment.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/apic_trap.h"
@@ -31,7 +32,7 @@ static uint64_t new_stack(uint64_t root)
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3)
 {
     struct start *s = needed(page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE));
-    struct cpu *cpu = needed(page_alloc((sizeof(struct cpu) + PAGE_SIZE - 1) / PAGE_SIZE));
+    struct cpu *cpu = needed(page_alloc((experiments_place() + PAGE_SIZE - 1) / PAGE_SIZE));
 
     s->cpu = cpu;
     cpu->self = cpu;

@@ -24,8 +24,8 @@ struct start {
     volatile enum start_state { STARTING, REFUSED, READY, LOST } state;
 };
 
-/* Pages of the pool that one processor needs at most. */
-#define PROCESSOR_PAGES (48 + sizeof(struct cpu) / PAGE_SIZE)
+/* Pages of the pool that one processor needs at most, beside its struct cpu. */
+#define PROCESSOR_PAGES 48
 
 /* Everything of a processor that needs memory, from the pool. The first one comes before the EPT.
  */

@@ -5,10 +5,10 @@
  */
 #include "vmx/start/start.h"
 
+#include "experiment.h"
 #include "hypercall.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
-#include "trace/trace.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/init_sipi.h"
 #include "vmx/root/end.h"
@@ -114,5 +114,5 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                        vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
                        vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
     tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
-    trace_setup(cpu, c);
+    experiments_setup(cpu, c);
 }

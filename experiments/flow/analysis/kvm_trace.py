@@ -26,7 +26,7 @@ from trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
 IO_INSTRUCTION, CPUID = 30, 10
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)
 WITH_STACK = (*INTERRUPTS, HLT, CR_ACCESS)
-STACK_SHIFT, STACK_MASK = 12, (1 << 24) - 1  # include/trace_ring.h
+STACK_SHIFT, STACK_MASK = 12, (1 << 24) - 1  # trace_ring.h
 ROOT_TIME_MAX = (1 << 32) - 1
 RECORD_CR3_MASK = (1 << 48) - 1
 NS_KHZ = 1_000_000
@@ -53,7 +53,7 @@ class Exit:
         self.nested = False   # KVM's own word that it was its guest's guest that left
 
     def detail(self):
-        """As include/trace_ring.h has it, of what the text tells; else 0."""
+        """As trace_ring.h has it, of what the text tells; else 0."""
         if self.reason == CPUID:
             return self.leaf
         if self.reason == IO_INSTRUCTION:

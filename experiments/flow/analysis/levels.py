@@ -198,7 +198,7 @@ def times(intervals):
 
 
 def of_records(records, mask=TABLE_MASK):
-    """Takes the records of one processor (include/trace_ring.h) by time; gives a finished Vcpu.
+    """Takes the records of one processor (trace_ring.h) by time; gives a finished Vcpu.
     CR3 of an entry is that of the next exit. A record has no RIP of its entry."""
     vcpu = Vcpu(mask)
     if records:

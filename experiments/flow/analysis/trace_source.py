@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # trace_source.py: a trace for the analyses, from wherever it comes: a CTF folder (by babeltrace2's
 # Python bindings), a file or image that records.py reads, or what records.py gave. The analyses see
-# one form only: the records of include/trace_ring.h, in order, by processor.
+# one form only: the records of trace_ring.h, in order, by processor.
 import collections
 import dataclasses
 import os
@@ -10,14 +10,14 @@ import flow_path  # noqa: F401, first of all
 import records
 from records import Record
 
-TRACE_OFF, TRACE_EXITS, TRACE_FLOW = range(3)  # include/trace_ring.h
+TRACE_OFF, TRACE_EXITS, TRACE_FLOW = range(3)  # trace_ring.h
 
 
 @dataclasses.dataclass
 class Source:
     """Records of a run. Times are ticks of the TSC."""
     tsc_khz: int = 0         # 0: not known
-    level: int | None = None  # TRACE_* of include/trace_ring.h; None: the trace does not say
+    level: int | None = None  # TRACE_* of trace_ring.h; None: the trace does not say
     processors: dict = dataclasses.field(default_factory=dict)  # number -> [Record], by time
     gaps: dict = dataclasses.field(default_factory=dict)   # number -> {index: lost before it}
     complaints: list = dataclasses.field(default_factory=list)

@@ -11,7 +11,7 @@ from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, V
 from identity import KERNEL_HALF, is_user, stack_thread
 from trace_source import TRACE_FLOW
 
-TRACE_ENDS = 0x80  # include/trace_ring.h
+TRACE_ENDS = 0x80  # trace_ring.h
 VECTOR = 0xff
 # An interrupt in user space that makes the processor go to another process takes at most so many
 # times the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead

@@ -12,7 +12,7 @@ import pytest
 import records
 
 EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, CR_ACCESS = 1, 7, 28
-VECTOR = 0xff      # include/trace_ring.h: TRACE_VECTOR
+VECTOR = 0xff      # trace_ring.h: TRACE_VECTOR
 CR3_VALUE = (1 << 48) - 1
 LATE_TICKS = 2000  # from an exit to its record's TSC; several processors take turns
 TURNS = 1000       # programs/payload/flowcost.c: each is two changes of process

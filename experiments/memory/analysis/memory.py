@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory.py: the memory accesses of a trace that PMUvisor made with memtrace= (include/trace_ring.h,
+# memory.py: the memory accesses of a trace that PMUvisor made with memtrace= (trace_ring.h,
 # struct trace_memory). Three frames, which records.py reads, are one record; the operand's size comes
 # from the recorded code (operand.py). What is damaged, cut off or not known is counted, not guessed.
 import collections

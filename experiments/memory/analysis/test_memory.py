@@ -16,7 +16,7 @@ STORE = bytes.fromhex("488907")          # mov [rdi], rax
 
 
 def frames(number=0, code=STORE, flags=WRITE, gla=GLA, gpa=GPA, value=0x1122334455667788, **more):
-    """The three frames of a record, by include/trace_ring.h."""
+    """The three frames of a record, by trace_ring.h."""
     code_bytes = more.get("code_bytes", memory.operand.CODE_BYTES)
     third = code.ljust(15, b"\x90") if more.get("pad", True) else code
     return [memory.FIRST.pack(1000 + number, more.get("rip", RIP),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # records.py: reads the records of exits that PMUvisor leaves: the file that the guest's
 # tool writes (experiments/shared/guest/trace_file.h), or any piece of memory with rings in it
-# (include/trace_ring.h), which are found by what their first page begins with. What is damaged or
+# (experiments/shared/hypervisor/trace_ring.h), which are found by what their first page begins with. What is damaged or
 # cut off gives what is whole, and says what is lost.
 import collections
 import dataclasses
@@ -37,7 +37,7 @@ class BadRecords(Exception):
 class Trace:
     """What was read. Times are ticks of the TSC."""
     tsc_khz: int = 0                     # 0: not known
-    level: int = 0                       # TRACE_* of include/trace_ring.h, the last that was on
+    level: int = 0                       # TRACE_* of trace_ring.h, the last that was on
     processors: dict = dataclasses.field(default_factory=dict)  # APIC ID -> [Record], in order
     gaps: dict = dataclasses.field(default_factory=dict)  # APIC ID -> {index: lost before it}
     complaints: list = dataclasses.field(default_factory=list)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * ring_reader.c: the reader's side of include/trace_ring.h. The writer stores a record before its
+ * ring_reader.c: the reader's side of trace_ring.h. The writer stores a record before its
  * number, and x86 shows stores and loads in their order (SDM Vol. 3, "Memory Ordering in P6 and
  * More Recent Processor Families"): what `written` counts is whole, and what was overwritten during
  * a copy shows in a later `written`.

@@ -18,9 +18,9 @@
 
 namespace {
 
-static_assert(RING_DUMP_MAGIC == TRACE_RING_MAGIC, "include/trace_ring.h");
-static_assert(RING_DUMP_VERSION == TRACE_RING_VERSION, "include/trace_ring.h");
-static_assert(RING_DUMP_PAGE == TRACE_RING_HEADER_BYTES, "include/trace_ring.h");
+static_assert(RING_DUMP_MAGIC == TRACE_RING_MAGIC, "trace_ring.h");
+static_assert(RING_DUMP_VERSION == TRACE_RING_VERSION, "trace_ring.h");
+static_assert(RING_DUMP_PAGE == TRACE_RING_HEADER_BYTES, "trace_ring.h");
 static_assert(sizeof(FlowRecord) == 40, "flow_log.py");
 
 struct TemporaryFile {

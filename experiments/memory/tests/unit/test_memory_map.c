@@ -10,14 +10,8 @@
 
 #include <cmocka.h>
 
-#include "hypercall.h"
-#include "mm/paging.h"
-#include "tests/unit/pool.h"
-#include "trace/level.h"
-#include "trace/memory.h"
-#include "trace/trace.h"
-#include "vmx/root/end.h"
-#include "vmx/root/fault.h"
+#include "experiments/memory/hypervisor/memory.h"
+#include "pool.h"
 
 #define GIB (1ULL << 30)
 #define MOST (256 * GIB)    /* in small pages; memtrace.md */
@@ -33,18 +27,16 @@ static struct cpu cpu = {.boot = &boot};
 /* Nothing of a guest's is cached here. */
 void flush_guest_translations(void) {}
 
+uint64_t memory_place; /* of no processor's */
+
 /* What a processor with a ring would come to, which none does here. */
-void trace_set_level(struct cpu *self, uint32_t level) { fail_msg("%p: level %u", self, level); }
-bool trace_flow_gates(void) { fail_msg("gates"); return false; }
-void memory_setup(struct cpu *self, const struct vmx_capability *c) { fail_msg("%p %p", self, c); }
-struct cpu *processor_cpu(uint32_t index) { return index == 0 ? &cpu : NULL; }
 void vmcs_access_failed(uint32_t field, bool write) { fail_msg("%u %d", field, write); abort(); }
-void hypervisor_fault(const char *format, ...) { fail_msg("%s", format); abort(); }
 
 static uint64_t pages_for(uint32_t mode, uint64_t top)
 {
-    struct boot_info bi = {.memory_top = top, .options.memtrace = mode};
+    struct boot_info bi = {.memory_top = top};
 
+    ring_options.memory = mode;
     return memory_map_pages(&bi, 0);
 }
 
@@ -74,20 +66,13 @@ static void test_memory_ends(void **state)
 /* Firmware lists none of two processors. */
 static void test_no_ring(void **state)
 {
-    static const uint32_t levels[] = {TRACE_OFF, TRACE_EXITS, TRACE_FLOW};
-    struct vmx_capability c = {0};
+    struct boot_info bi = {.settings.processors = 2};
+    struct cpu unlisted = {.boot = &bi};
 
     (void)state;
-    for (unsigned i = 0; i < LENGTH_OF(levels); i++) {
-        struct boot_info bi = {.options = {.memtrace = MEMTRACE_ALL, .trace = levels[i]},
-                               .settings.processors = 2};
-        struct cpu unlisted = {.boot = &bi};
-
-        assert_int_equal(trace_reserve(&bi).size, 0);
-        trace_setup(&unlisted, &c);
-        assert_null(unlisted.trace.ring);
-        assert_int_equal(unlisted.hypercalls, 0);
-    }
+    ring_options.memory = MEMTRACE_ALL;
+    assert_int_equal(ring_readable(&bi), 0);
+    assert_false(ring_setup(&unlisted));
 }
 
 /* All memory is a firmware's write-back by default, what is above it too. */

@@ -5,38 +5,23 @@
 #pragma once
 
 #include "cpu.h"
-#include "trace_ring.h"
+#include "experiments/shared/hypervisor/cr3.h"
+#include "experiments/shared/hypervisor/ring.h"
+#include "vmx/capability.h"
 #include "vmx/exit/outcome.h"
 
 /* level.c: turns this processor to a TRACE_* level from its next exit on. The exit that asks for it
  * is recorded where it began under a level. */
 void trace_set_level(struct cpu *cpu, uint32_t level);
-/* VMCALL's handler while there are rings, at each level: HYPERCALL_TRACE, and all others. */
-void trace_vmcall(struct cpu *cpu);
-
-/* The VMCALL that exited is this one. Who may not call at all hears it where all do. */
-static inline bool trace_is_call(const struct cpu *cpu, uint64_t number)
-{
-    return cpu->gpr[GPR_RAX] == number &&
-           (cpu->boot->options.user_hypercalls || guest_cpl() == 0);
-}
+/* On the processor itself: its ring, and the level that the option names. */
+void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
+int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
 void trace_flow_rows(struct cpu *cpu); /* flow.c: puts the level's rows over the table of handlers */
 /* exit.c: puts those over it that record each exit. */
 void trace_exits_rows(struct cpu *cpu);
 void flow_cr_access(struct cpu *cpu); /* of flow.c's rows */
 
-/* How Linux changes CR3 inside of one process: between the table of the kernel and that of user
- * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
-#define CR3_USER_SIDE 0x1800ULL
-static inline bool trace_is_load_of_cr3(uint64_t qualification)
-{
-    const uint64_t fields = CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT;
-
-    return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
-}
-/* flow.c: loads of this process's tables do not exit from here on, with and without a flush. */
-void trace_pass_loads_of(uint64_t value);
 /* Turns what flow wants to exit on or off. */
 void trace_flow_controls(bool on);
 /* Makes the interrupts of this processor end trace_take_interrupt() in root mode. False: the page

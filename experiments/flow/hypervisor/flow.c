@@ -10,13 +10,10 @@
  * the exit, and none is ever held in software. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry
  * Controls for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 
 #include "vmx/exit/exit.h"
 #include "vmx/root/descriptors.h"
-
-/* asm/processor-flags.h, X86_CR3_PCID_NOFLUSH */
-#define CR3_NO_FLUSH BIT(63)
 
 static uint32_t stack_detail(void)
 {
@@ -25,7 +22,7 @@ static uint32_t stack_detail(void)
 
 static void flow_hlt(struct cpu *cpu)
 {
-    cpu->trace.record->detail = stack_detail();
+    trace_of(cpu)->record->detail = stack_detail();
     skip_instruction(cpu);
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
@@ -34,18 +31,10 @@ static void flow_hlt(struct cpu *cpu)
  * for here. */
 static void tick_if_due(struct cpu *cpu)
 {
-    if (cpu->ticking && cpu->trace.record->tsc - cpu->trace.ticked >= cpu->trace.tick_ticks) {
-        cpu->trace.ticked = cpu->trace.record->tsc;
+    if (cpu->ticking && trace_of(cpu)->record->tsc - trace_of(cpu)->ticked >= trace_of(cpu)->tick_ticks) {
+        trace_of(cpu)->ticked = trace_of(cpu)->record->tsc;
         exit_tick(cpu);
     }
-}
-
-void trace_pass_loads_of(uint64_t value)
-{
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_1, value ^ CR3_NO_FLUSH);
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_2, value ^ CR3_USER_SIDE);
-    vmcs_write_natural(VMCS_CR3_TARGET_VALUE_3, value ^ CR3_USER_SIDE ^ CR3_NO_FLUSH);
 }
 
 /* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
@@ -55,13 +44,13 @@ void flow_cr_access(struct cpu *cpu)
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
 
     tick_if_due(cpu);
-    cpu->trace.record->detail = stack_detail();
+    trace_of(cpu)->record->detail = stack_detail();
     if (!trace_is_load_of_cr3(qualification)) {
         exit_cr_access(cpu);
         return;
     }
     uint64_t value = cr_operand(cpu, qualification);
-    cpu->trace.record->cr3 = value & BITS(47, 0);
+    trace_of(cpu)->record->cr3 = value & BITS(47, 0);
     trace_pass_loads_of(value);
     execute_again();
 }
@@ -71,7 +60,7 @@ static void give_interrupt(struct cpu *cpu)
     uint32_t information = trace_take_interrupt();
 
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
-    cpu->trace.record->detail = stack_detail() | (information & TRACE_VECTOR);
+    trace_of(cpu)->record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
 
 /* While the guest waits for its window nothing but that exits. */
@@ -99,7 +88,7 @@ static void flow_external_interrupt(struct cpu *cpu)
         give_interrupt(cpu);
         return;
     }
-    cpu->trace.record->detail = stack_detail();
+    trace_of(cpu)->record->detail = stack_detail();
     wait_for_window(true);
 }
 

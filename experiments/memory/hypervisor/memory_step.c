@@ -17,9 +17,9 @@
  * pending with what else waits, as the processor has it. SDM Vol. 3, "Monitor Trap Flag"; "Masking
  * Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
-#include "trace/level.h"
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
+#include "experiments/shared/hypervisor/cr3.h"
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
@@ -30,14 +30,14 @@ exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 static uint32_t controls(const struct cpu *cpu)
 {
     if (__builtin_expect(cpu->nmi.passthrough, 1))
-        return cpu->memory.primary;
+        return memory_of(cpu)->primary;
     return (vmcs_read_32(VMCS_PRIMARY_CONTROLS) & ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG) |
-           (cpu->memory.primary & PRIMARY_MONITOR_TRAP_FLAG);
+           (memory_of(cpu)->primary & PRIMARY_MONITOR_TRAP_FLAG);
 }
 
 void memory_close(struct cpu *cpu, uint64_t cr3)
 {
-    const struct cpu_memory *m = &cpu->memory;
+    const struct cpu_memory *m = memory_of(cpu);
     uint64_t other = m->cr3 == 0 ? 0 : (m->cr3 ^ cr3) & BITS(51, 11);
 
     /* Both halves of a process under page-table isolation. */
@@ -67,46 +67,46 @@ static void events_exit(const struct cpu *cpu, bool on)
 
 void memory_end_step(struct cpu *cpu)
 {
-    if (cpu->memory.by_exits)
+    if (memory_of(cpu)->by_exits)
         events_exit(cpu, false);
-    vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.closed);
+    vmcs_write_64(VMCS_EPT_POINTER, memory_of(cpu)->closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, 0);
-    cpu->memory.row = cpu->trace.under;
-    cpu->memory.stage = cpu->memory.plain ? STAGE_CLOSED : STAGE_WHOLE;
+    memory_of(cpu)->row = trace_of(cpu)->under;
+    memory_of(cpu)->stage = memory_of(cpu)->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
 void memory_step_trapped(struct cpu *cpu)
 {
     memory_end_step(cpu);
-    if (cpu->memory.primary & PRIMARY_MONITOR_TRAP_FLAG) {
-        cpu->memory.primary &= ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG;
+    if (memory_of(cpu)->primary & PRIMARY_MONITOR_TRAP_FLAG) {
+        memory_of(cpu)->primary &= ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG;
         exit_monitor_trap(cpu);
     }
 }
 
 static void step_trap(struct cpu *cpu)
 {
-    const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
-    bool one = cpu->memory.begun == 1;
+    const struct trace_memory *record = (const struct trace_memory *)trace_of(cpu)->record;
+    bool one = memory_of(cpu)->begun == 1;
 
     memory_step_trapped(cpu);
     memory_record_publish(cpu);
     if (one && record->flags == TRACE_WRITE)
-        memory_chunk(cpu, record, cpu->memory.rsi);
+        memory_chunk(cpu, record, memory_of(cpu)->rsi);
 }
 
 static void give_up(struct cpu *cpu)
 {
-    const struct trace_memory *record = (const struct trace_memory *)cpu->trace.record;
-    bool retired = cpu->memory.begun > 0 && record->rip != vmcs_read_natural(VMCS_GUEST_RIP);
+    const struct trace_memory *record = (const struct trace_memory *)trace_of(cpu)->record;
+    bool retired = memory_of(cpu)->begun > 0 && record->rip != vmcs_read_natural(VMCS_GUEST_RIP);
 
     memory_end_step(cpu);
     if (retired) {
         memory_record_publish(cpu);
         return;
     }
-    cpu->memory.begun = 0; /* blocking by MOV SS may stay: the instruction is tried again */
+    memory_of(cpu)->begun = 0; /* blocking by MOV SS may stay: the instruction is tried again */
 }
 
 static void step_other(struct cpu *cpu)
@@ -121,7 +121,7 @@ static void step_other(struct cpu *cpu)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
     }
-    cpu->trace.under[exit_reason()](cpu);
+    trace_of(cpu)->under[exit_reason()](cpu);
 }
 
 /* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c
@@ -156,7 +156,7 @@ static void block(struct cpu *cpu, uint64_t qualification)
 {
     uint32_t blocking = cpu->blocking & ~(uint32_t)BLOCKING_BY_STI;
 
-    if (cpu->memory.by_exits) {
+    if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
         events_exit(cpu, true);
         return;
@@ -171,8 +171,8 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
     vmcs_write_64(VMCS_EPT_POINTER, map);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
-    cpu->memory.row = row;
-    cpu->memory.stage = STAGE_WHOLE;
+    memory_of(cpu)->row = row;
+    memory_of(cpu)->stage = STAGE_WHOLE;
 }
 
 /* The flags of a record are the exit qualification's bits. */
@@ -193,8 +193,8 @@ static void step_violation(struct cpu *cpu)
         return;
     }
     if (memory_wanted(cpu, gla, gpa))
-        memory_record_begin(cpu, (uint32_t)(qualification & cpu->memory.recorded), gla, gpa);
-    vmcs_write_64(VMCS_EPT_POINTER, cpu->memory.open);
+        memory_record_begin(cpu, (uint32_t)(qualification & memory_of(cpu)->recorded), gla, gpa);
+    vmcs_write_64(VMCS_EPT_POINTER, memory_of(cpu)->open);
     block(cpu, qualification);
 }
 
@@ -202,13 +202,13 @@ static void step_violation(struct cpu *cpu)
 static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags,
                                      uint64_t gla, uint64_t gpa)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
     uint32_t recorded = (uint32_t)(qualification & m->recorded);
 
     if (memory_wanted(cpu, gla, gpa) && recorded != 0)
         memory_record_begin(cpu, recorded | flags, gla, gpa);
     m->rsi = cpu->gpr[GPR_RSI];
-    m->by_exits = cpu->boot->options.memtrace_exits || flags != 0 ||
+    m->by_exits = memory_options.exits || flags != 0 ||
                   !(qualification & EPT_VIOLATION_WRITE) ||
                   vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF;
     block(cpu, qualification);

@@ -6,14 +6,14 @@
  * SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
  * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP; and an error code */
 #define WORD 8
 
 static void record_piece(struct cpu *cpu, uint64_t at, uint32_t bytes)
 {
-    const struct cpu_memory *m = &cpu->memory;
+    const struct cpu_memory *m = memory_of(cpu);
     uint64_t gpa = (m->event_gpa & ~(PAGE_SIZE - 1)) | at % PAGE_SIZE;
 
     if ((at ^ m->event_gla) / PAGE_SIZE != 0 && !memory_translate(cpu, at, &gpa, NULL))
@@ -31,12 +31,12 @@ static void record_frame(struct cpu *cpu)
     uint64_t rsp = vmcs_read_natural(VMCS_GUEST_RSP);
     uint32_t bytes = FRAME_WORDS * WORD;
 
-    if (cpu->memory.mode == MEMTRACE_READS)
+    if (memory_of(cpu)->mode == MEMTRACE_READS)
         return;
-    if (cpu->memory.event & INTERRUPTION_ERROR_CODE)
+    if (memory_of(cpu)->event & INTERRUPTION_ERROR_CODE)
         bytes += WORD;
     if (!(vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA)) {
-        const struct cpu_memory *m = &cpu->memory;
+        const struct cpu_memory *m = memory_of(cpu);
 
         memory_record_begin(cpu, TRACE_WRITE | TRACE_EVENT | TRACE_INEXACT, m->event_gla,
                             m->event_gpa)->detail = m->event & (uint32_t)BITS(11, 0);
@@ -64,7 +64,7 @@ static void event_other(struct cpu *cpu)
     memory_end_step(cpu);
     if (!(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID))
         record_frame(cpu);
-    cpu->trace.under[exit_reason()](cpu);
+    trace_of(cpu)->under[exit_reason()](cpu);
 }
 
 static void event_exception(struct cpu *cpu)
@@ -90,9 +90,9 @@ void memory_event_setup(void)
 
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa)
 {
-    cpu->memory.event = vectoring;
-    cpu->memory.event_gla = gla;
-    cpu->memory.event_gpa = gpa;
+    memory_of(cpu)->event = vectoring;
+    memory_of(cpu)->event_gla = gla;
+    memory_of(cpu)->event_gpa = gpa;
     deliver_again(cpu, vectoring);
-    memory_begin_step(cpu, cpu->memory.open, event_row);
+    memory_begin_step(cpu, memory_of(cpu)->open, event_row);
 }

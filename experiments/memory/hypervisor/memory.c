@@ -3,16 +3,21 @@
  * The memory trace on and off: HYPERCALL_MEMTRACE, memtrace_ms=, and what goes with it: the maps,
  * rows over the table of handlers, and the counter of retired instructions that is lent.
  */
-#include "trace/memory.h"
+#include "experiments/memory/hypervisor/memory.h"
 
 #include "hypercall.h"
+#include "experiments/memory/hypervisor/lend.h"
+#include "experiments/shared/hypervisor/cr3.h"
 #include "pmu/pmu.h"
-#include "trace/level.h"
 #include "vmx/exit/exit.h"
+#include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
 _Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE_COUNTER_LENT &&
                    PMU_COUNTER_IN_USE == TRACE_COUNTER_GUEST, "the ring has the numbers of lend.c");
+
+struct memory_options memory_options;
+uint64_t memory_place;
 
 /* ---- on and off ---- */
 
@@ -24,29 +29,27 @@ static void exits_of_cr3(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-static exit_function memory_vmcall;
 static void set_rows(struct cpu *cpu);
 
 static void stop(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     m->begun = 0;
     vmcs_write_64(VMCS_EPT_POINTER, m->open);
     if (m->cr3 != 0)
         exits_of_cr3(false);
     exit_setup(cpu);
-    cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
     if (m->counter == TRACE_COUNTER_LENT)
         pmu_give_counter_back(cpu);
     memory_map_leave();
     m->mode = MEMTRACE_OFF;
-    cpu->trace.ring->memory = MEMTRACE_OFF;
+    trace_of(cpu)->ring->memory = MEMTRACE_OFF;
 }
 
 static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     m->mode = mode;
     m->ends = ends;
@@ -64,15 +67,15 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
         exits_of_cr3(true);
     memory_exit_setup(cpu);
     memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
-    cpu->trace.ring->memory = mode;
-    cpu->trace.ring->counter = m->counter;
+    trace_of(cpu)->ring->memory = mode;
+    trace_of(cpu)->ring->counter = m->counter;
     return 0;
 }
 
 /* Whole pages, at least one, which end where addresses do. False: it is no range of memory. */
 static bool take_range(struct cpu *cpu, uint64_t first, uint64_t bytes, uint64_t cr3)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
     uint64_t last = first + (bytes - 1);
 
     m->cr3 = cr3 == TRACE_THIS_CR3 ? vmcs_read_natural(VMCS_GUEST_CR3) : cr3;
@@ -105,9 +108,9 @@ static bool debug_store_on(struct cpu *cpu)
     return true;
 }
 
-static int64_t change(struct cpu *cpu)
+int64_t memory_call(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
     uint64_t mode = cpu->gpr[GPR_RBX];
     uint32_t was = m->mode;
     int64_t result = 0;
@@ -130,19 +133,9 @@ static int64_t change(struct cpu *cpu)
             return HYPERCALL_E_STATE;
         result = start(cpu, (uint32_t)mode, ~0ULL);
     }
-    cpu->gpr[GPR_RBX] = (uint64_t)cpu->trace.ring;
-    cpu->gpr[GPR_RCX] = (uint64_t)cpu->trace.end - (uint64_t)cpu->trace.ring;
+    cpu->gpr[GPR_RBX] = (uint64_t)trace_of(cpu)->ring;
+    cpu->gpr[GPR_RCX] = (uint64_t)trace_of(cpu)->end - (uint64_t)trace_of(cpu)->ring;
     return result != 0 ? result : was;
-}
-
-static void memory_vmcall(struct cpu *cpu)
-{
-    if (!trace_is_call(cpu, HYPERCALL_MEMTRACE)) {
-        exit_vmcall(cpu);
-        return;
-    }
-    cpu->gpr[GPR_RAX] = (uint64_t)change(cpu);
-    skip_instruction(cpu);
 }
 
 /* ---- the rows ---- */
@@ -175,7 +168,7 @@ static void memory_init(struct cpu *cpu)
  * event is delivered once more. */
 static void timed_violation(struct cpu *cpu)
 {
-    if (rdtsc() < cpu->memory.ends) {
+    if (rdtsc() < memory_of(cpu)->ends) {
         memory_violation(cpu);
         return;
     }
@@ -189,18 +182,17 @@ static void timed_violation(struct cpu *cpu)
 
 static void set_rows(struct cpu *cpu)
 {
-    exit_handler *row = cpu->handlers;
+    exit_handler *row = cpu->handlers, *under = trace_of(cpu)->under;
+    struct cpu_memory *m = memory_of(cpu);
 
     exit_setup(cpu);
-    row[EXIT_REASON_VMCALL] = memory_vmcall;
     row[EXIT_REASON_INIT_SIGNAL] = memory_init;
-    row[EXIT_REASON_EPT_VIOLATION] =
-        cpu->memory.ends == ~0ULL ? memory_violation : timed_violation;
-    if (cpu->memory.cr3 != 0)
+    row[EXIT_REASON_EPT_VIOLATION] = m->ends == ~0ULL ? memory_violation : timed_violation;
+    if (m->cr3 != 0)
         row[EXIT_REASON_CR_ACCESS] = memory_cr_access;
-    cpu->memory.row = cpu->trace.under;
+    m->row = under;
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++) {
-        cpu->trace.under[reason] = row[reason];
+        under[reason] = row[reason];
         row[reason] = memory_exit_other;
     }
     row[EXIT_REASON_EPT_VIOLATION] = memory_exit_write;
@@ -210,8 +202,7 @@ static void set_rows(struct cpu *cpu)
 /* ---- the start ---- */
 
 /* NULL: nothing lacks. */
-static const char *lacking(const struct vmx_capability *c, const struct options *o, uint64_t top,
-                           bool can_trap)
+static const char *lacking(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
     if (!vmx_allows(c, SET_PRIMARY, PRIMARY_MONITOR_TRAP_FLAG))
         return "no monitor trap flag (IA32_VMX_PROCBASED_CTLS bit 59 is 0)";
@@ -219,47 +210,59 @@ static const char *lacking(const struct vmx_capability *c, const struct options 
         return "memory above 64 TiB";
     if (!can_trap)
         return "no NMI exiting with virtual NMIs";
-    if (o->memtrace != MEMTRACE_WRITES && !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
+    if (ring_options.memory != MEMTRACE_WRITES && !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
         return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
     return NULL;
 }
 
 static void start_at_once(struct cpu *cpu)
 {
-    const struct options *o = &cpu->boot->options;
-
-    if (o->memtrace_ms == 0)
+    if (memory_options.ms == 0)
         return;
     if (cpu->tsc_khz == 0) {
         log_printf("pmuvisor: memtrace_ms=%u: the TSC's frequency is not known; the guest has to "
-                   "ask for the memory trace\n", o->memtrace_ms);
+                   "ask for the memory trace\n", memory_options.ms);
         return;
     }
     (void)take_range(cpu, 0, 0, 0);
-    if (start(cpu, o->memtrace, rdtsc() + (uint64_t)o->memtrace_ms * cpu->tsc_khz) != 0)
+    if (start(cpu, ring_options.memory, rdtsc() + (uint64_t)memory_options.ms * cpu->tsc_khz) != 0)
         log_printf("pmuvisor: memtrace_ms=%u: not enough pages for the maps; nothing is traced\n",
-                   o->memtrace_ms);
+                   memory_options.ms);
 }
+
+static const char *const mode_names[] = {
+    [MEMTRACE_WRITES] = "writes", [MEMTRACE_READS] = "reads", [MEMTRACE_ALL] = "all accesses"};
 
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
-    const char *lack = lacking(c, &cpu->boot->options, cpu->boot->memory_top,
-                               cpu->nmi.can_trap);
+    const char *lack = lacking(c, cpu->boot->memory_top, cpu->nmi.can_trap);
     uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
+    bool first = cpu == processor_cpu(0);
 
+    if (ring_options.memory == MEMTRACE_OFF)
+        return;
+    if (ring_options.exits != TRACE_OFF) {
+        if (first)
+            log_printf("pmuvisor: memtrace= is left out: there is a trace of exits, and one ring\n");
+        return;
+    }
+    if (!ring_setup(cpu))
+        return;
+    if (first)
+        log_printf("pmuvisor: memory trace of %s: a ring of %lu MiB for each processor, read-only "
+                   "for the guest\n", mode_names[ring_options.memory], ring_mib());
     if (lack == NULL && !memory_map_setup(cpu))
         lack = "not enough pages for the maps";
     if (lack != NULL) {
         log_printf("pmuvisor: memtrace: found %s; the guest goes on without a memory trace\n", lack);
         return;
     }
-    cpu->memory.most = cpu->boot->options.memtrace;
-    cpu->memory.by_cr3 = targets >= CR3_TARGETS;
-    cpu->memory.open = vmcs_read_64(VMCS_EPT_POINTER);
+    memory_of(cpu)->most = ring_options.memory;
+    memory_of(cpu)->by_cr3 = targets >= CR3_TARGETS;
+    memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)
-        cpu->memory.code[i].linear = 1; /* no page's */
-    cpu->handlers[EXIT_REASON_VMCALL] = memory_vmcall;
+        memory_of(cpu)->code[i].linear = 1; /* no page's */
     cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_MEMTRACE);
     start_at_once(cpu);
 }

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "pmu/pmu.h"
-#include "trace/memory.h"
+#include "experiments/memory/hypervisor/lend.h"
+#include "experiments/memory/hypervisor/memory.h"
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
 
@@ -34,15 +34,15 @@ static inline bool memory_is_plain_write(uint64_t qualification)
 
 static inline struct trace_memory *memory_record_place(const struct cpu *cpu, unsigned n)
 {
-    struct trace_record *at = cpu->trace.record + (uint64_t)n * TRACE_MEMORY_FRAMES;
-    uint64_t capacity = (uint64_t)(cpu->trace.end - cpu->trace.first);
+    struct trace_record *at = trace_of(cpu)->record + (uint64_t)n * TRACE_MEMORY_FRAMES;
+    uint64_t capacity = (uint64_t)(trace_of(cpu)->end - trace_of(cpu)->first);
 
-    return (struct trace_memory *)(at < cpu->trace.end ? at : at - capacity);
+    return (struct trace_memory *)(at < trace_of(cpu)->end ? at : at - capacity);
 }
 
 static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, uint64_t linear)
 {
-    return &cpu->memory.code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
+    return &memory_of(cpu)->code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
 }
 
 /* The page has to be looked for anew where the guest has changed the entry that maps it. */
@@ -123,7 +123,7 @@ static inline void memory_record_time(struct trace_memory *record, bool counts)
 static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags,
                                                        uint64_t gla, uint64_t gpa)
 {
-    struct trace_memory *record = memory_record_place(cpu, cpu->memory.begun++);
+    struct trace_memory *record = memory_record_place(cpu, memory_of(cpu)->begun++);
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3), rip = vmcs_read_natural(VMCS_GUEST_RIP);
     uint64_t code[2];
     unsigned count = memory_code(cpu, cr3, rip, code);
@@ -132,7 +132,7 @@ static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t
     memory_record_code(record, code[0], code[1], count);
     record->gla = gla;
     record->gpa = gpa;
-    memory_record_time(record, cpu->memory.counter != TRACE_COUNTER_NONE);
+    memory_record_time(record, memory_of(cpu)->counter != TRACE_COUNTER_NONE);
     return record;
 }
 
@@ -163,9 +163,9 @@ static inline void memory_record_finish(struct cpu *cpu, struct trace_memory *re
 /* All that were begun happened: their values are what memory has now, and readers see them. */
 static inline void memory_record_publish(struct cpu *cpu)
 {
-    struct cpu_trace *trace = &cpu->trace;
+    struct cpu_trace *trace = trace_of(cpu);
 
-    for (unsigned begun = cpu->memory.begun; begun > 0; begun--) {
+    for (unsigned begun = memory_of(cpu)->begun; begun > 0; begun--) {
         memory_record_finish(cpu, (struct trace_memory *)trace->record);
         trace->record += TRACE_MEMORY_FRAMES;
         if (__builtin_expect(trace->record == trace->end, 0))
@@ -174,5 +174,5 @@ static inline void memory_record_publish(struct cpu *cpu)
         __atomic_store_n(&trace->ring->written, trace->ring->written + TRACE_MEMORY_FRAMES,
                          __ATOMIC_RELEASE);
     }
-    cpu->memory.begun = 0;
+    memory_of(cpu)->begun = 0;
 }

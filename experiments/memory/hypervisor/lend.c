@@ -7,7 +7,9 @@
  * period. None comes before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
  * Monitoring Version 2".
  */
-#include "pmu/pmu.h"
+#include "experiments/memory/hypervisor/lend.h"
+
+#include "experiments/memory/hypervisor/memory.h"
 
 #include "vmx/root/fault.h"
 
@@ -17,7 +19,7 @@
 
 enum pmu_lent pmu_lend_counter(struct cpu *cpu)
 {
-    struct pmu_loan *loan = &cpu->pmu.loan;
+    struct pmu_loan *loan = &memory_of(cpu)->loan;
 
     /* Version 6 has another name for it, and need not have this one. */
     if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1) ||
@@ -36,7 +38,7 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
 
 void pmu_give_counter_back(struct cpu *cpu)
 {
-    const struct pmu_loan *loan = &cpu->pmu.loan;
+    const struct pmu_loan *loan = &memory_of(cpu)->loan;
     uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
 
     if ((control & COUNTER_FIELD) != COUNTER_LOAN ||

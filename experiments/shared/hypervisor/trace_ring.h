@@ -16,11 +16,25 @@
 #define TRACE_RING_VERSION 1
 #define TRACE_RING_HEADER_BYTES 4096UL
 
-/* What exits, and is recorded. HYPERCALL_TRACE (hypercall.h) takes these numbers. */
+/* What exits, and is recorded. HYPERCALL_TRACE takes these numbers. */
 #define TRACE_OFF 0
 #define TRACE_EXITS 1 /* what exits anyway */
 #define TRACE_FLOW 2  /* HLT, loads of CR3 and external interrupts as well */
 #define TRACE_MEMORY 3 /* memory accesses alone: HYPERCALL_MEMTRACE turns it */
+
+/* ---- the hypercalls, as those of hypercall.h ---- */
+
+#define HYPERCALL_TRACE 19    /* RBX = TRACE_*, or TRACE_ASK -> RAX = what it was, of this processor;
+                               * RBX = its ring's physical address, RCX = its bytes. There with
+                               * trace=exits and trace=flow alone */
+#define TRACE_ASK (~0UL)
+#define HYPERCALL_MEMTRACE 20 /* RBX = MEMTRACE_*, or TRACE_ASK; RCX = first address,
+                               * RDX = bytes, widened to whole pages (0: all memory); RSI = 0:
+                               * guest-physical; TRACE_THIS_CR3: guest-linear of the caller's CR3;
+                               * else of that CR3 -> RAX = what it was, of this processor; RBX = its
+                               * ring's physical address, RCX = its bytes. There with memtrace=
+                               * alone. HYPERCALL_E_STATE: another processor traces another range */
+#define TRACE_THIS_CR3 (~0UL)
 
 struct trace_ring {
     uint64_t magic;

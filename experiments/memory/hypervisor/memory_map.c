@@ -4,7 +4,7 @@
  * own view of the guest's memory, all of pages of the pool that are set aside at the start. Only
  * write-back memory is ever denied: reading a device's register for its value would do something.
  */
-#include "trace/memory.h"
+#include "experiments/memory/hypervisor/memory.h"
 
 #include "hypercall.h"
 #include "mm/paging.h"
@@ -29,10 +29,10 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     uint64_t small = most / entry_span(LEVEL_1G - 1) + 2 + gibs;
     const uint64_t ends = 4; /* two, and each may be inside of a large page of either size */
 
-    if (bi->options.memtrace == MEMTRACE_OFF)
+    if (ring_options.memory == MEMTRACE_OFF)
         return 0;
     uint64_t view = tables + gibs, writes = tables + ends;
-    return view + writes + (denies_reads(bi->options.memtrace) ? tables + ends + small : 0);
+    return view + writes + (denies_reads(ring_options.memory) ? tables + ends + small : 0);
 }
 
 bool memory_map_setup(const struct cpu *cpu)
@@ -54,7 +54,7 @@ bool memory_map_setup(const struct cpu *cpu)
 
 static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as as)
 {
-    const struct cpu_memory *m = &cpu->memory;
+    const struct cpu_memory *m = memory_of(cpu);
     bool linear = m->cr3 != 0;
     struct ept_copy c = {.as = as, .deny = deny, .next = maps.next, .end = maps.end,
                          .first = linear ? 0 : m->first, .last = m->first + (m->bytes - 1)};
@@ -69,14 +69,14 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
 
 static bool new_maps(const struct cpu *cpu)
 {
-    uint32_t mode = cpu->memory.mode;
+    uint32_t mode = memory_of(cpu)->mode;
 
     maps.next = maps.page;
     maps.mode = mode;
-    maps.first = cpu->memory.first;
-    maps.bytes = cpu->memory.bytes;
-    maps.cr3 = cpu->memory.cr3;
-    maps.half_open = mode == MEMTRACE_READS ? cpu->memory.open
+    maps.first = memory_of(cpu)->first;
+    maps.bytes = memory_of(cpu)->bytes;
+    maps.cr3 = memory_of(cpu)->cr3;
+    maps.half_open = mode == MEMTRACE_READS ? memory_of(cpu)->open
                                             : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
     maps.closed =
         denies_reads(mode) ? new_map(cpu, EPT_READ | EPT_WRITE, EPT_COPY_SMALL) : maps.half_open;
@@ -102,14 +102,14 @@ int64_t memory_map_use(struct cpu *cpu)
     int64_t result = 0;
 
     lock();
-    if (maps.users != 0 && !same_maps(&cpu->memory))
+    if (maps.users != 0 && !same_maps(memory_of(cpu)))
         result = HYPERCALL_E_STATE;
     else if (maps.users == 0 && !new_maps(cpu))
         result = HYPERCALL_E_SUPPORT;
     else
         __atomic_fetch_add(&maps.users, 1, __ATOMIC_RELAXED);
-    cpu->memory.closed = maps.closed;
-    cpu->memory.half_open = maps.half_open;
+    memory_of(cpu)->closed = maps.closed;
+    memory_of(cpu)->half_open = maps.half_open;
     unlock();
     /* Pages of the maps were pages of other maps before. */
     flush_guest_translations();
@@ -134,7 +134,7 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
 
 void memory_map_let_read(struct cpu *cpu, uint64_t physical)
 {
-    uint64_t *table = (uint64_t *)(cpu->memory.closed & EPT_ADDRESS);
+    uint64_t *table = (uint64_t *)(memory_of(cpu)->closed & EPT_ADDRESS);
 
     for (unsigned level = TABLE_LEVELS; level > 1; level--) {
         uint64_t entry = table[entry_index(physical, level)];
@@ -146,5 +146,5 @@ void memory_map_let_read(struct cpu *cpu, uint64_t physical)
     uint64_t before = __atomic_fetch_or(&table[entry_index(physical, 1)], EPT_READ,
                                         __ATOMIC_RELAXED);
     if (!(before & EPT_READ))
-        cpu->trace.ring->unread++;
+        trace_of(cpu)->ring->unread++;
 }

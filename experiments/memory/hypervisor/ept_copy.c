@@ -4,10 +4,11 @@
  * what the guest may write. Writes table pages only, which the caller has set aside. The map that
  * is copied is not changed. SDM Vol. 3, "The Extended Page Table Mechanism (EPT)".
  */
+#include "experiments/memory/hypervisor/ept_copy.h"
+
 #include <stddef.h>
 
 #include "vmx.h"
-#include "mm.h"
 #include "mm/paging.h"
 
 #define LEVEL_2M 2

@@ -14,15 +14,68 @@
 #pragma once
 
 #include "cpu.h"
-#include "trace_ring.h"
+#include "experiments/memory/hypervisor/ept_copy.h"
+#include "experiments/shared/hypervisor/ring.h"
 #include "vmx/capability.h"
 #include "vmx/exit/exit.h"
 
+/* A page of the guest's code, found by its page tables. */
+struct code_page {
+    uint64_t cr3, linear;
+    const volatile uint64_t *entry; /* that maps it, and what was in it */
+    uint64_t value;
+    const uint8_t *bytes;
+    uint64_t unused[3]; /* so that finding one takes a shift */
+};
+#define CODE_PAGES 16
+
+/* What memtrace= needs */
+struct cpu_memory {
+    const exit_handler *row;          /* what handles the next exit */
+    uint32_t stage;                   /* STAGE_* below: what the next exit may be */
+    bool plain;                       /* memory_exit.c may do it by itself */
+    bool by_exits;                    /* the step is one of memtrace_step=exits */
+    uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
+    uint32_t primary, stepping;       /* the processor-based controls, and in the fast way's step */
+    uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
+    bool by_cr3;                      /* a range may be one process's */
+    uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
+    uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
+    uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
+    uint32_t begun;                   /* records whose instruction has not retired */
+    uint32_t event;                   /* being delivered again: its interruption information */
+    uint64_t event_gla, event_gpa;    /* what its delivery touched */
+    uint64_t walked, walked_at;       /* the entry of the last walk, see memory_walk.c */
+    uint64_t rsi;                     /* before the step */
+    uint64_t ends;                    /* TSC; ~0: when the guest says so */
+    uint32_t counter;                 /* TRACE_COUNTER_* */
+    struct pmu_loan {
+        uint64_t value; /* what the guest had in IA32_FIXED_CTR0 */
+        bool enabled;   /* by IA32_PERF_GLOBAL_CTRL */
+    } loan;
+    struct code_page code[CODE_PAGES];
+};
+extern uint64_t memory_place;
+static inline struct cpu_memory *memory_of(const struct cpu *cpu)
+{
+    uint64_t place; /* never changes: the compiler need not load it again */
+    __asm__("mov memory_place(%%rip), %0" : "=r"(place));
+    return (struct cpu_memory *)((uintptr_t)cpu + place);
+}
+
+/* What the options say beside the mode, which is in ring_options. */
+struct memory_options {
+    bool exits;  /* memtrace_step=exits: interrupts and NMIs exit in a step */
+    uint32_t ms; /* traces all memory from the start; 0: waits for the hypercall */
+};
+extern struct memory_options memory_options;
+
 /* ---- memory.c ---- */
 
-/* On the processor itself, with its ring: HYPERCALL_MEMTRACE, and memtrace_ms=. What lacks for it
- * is a line of the log, and the guest goes on without. */
+/* On the processor itself: its ring, HYPERCALL_MEMTRACE, and memtrace_ms=. What is missing for it is
+ * a line of the log, and the guest goes on without. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
+int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 
 /* ---- memory_map.c ---- */
 
@@ -31,7 +84,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
 /* Takes these pages, once, and lets root mode reach the memory that the guest may write. False: the
  * pool is used up. */
 bool memory_map_setup(const struct cpu *cpu);
-/* Makes the maps for cpu->memory's mode and range, or joins those that have them: gives 0, and the
+/* Makes the maps for this processor's mode and range, or joins those that have them: gives 0, and the
  * maps. HYPERCALL_E_STATE: other processors use others; HYPERCALL_E_SUPPORT: they need more pages
  * than there are. */
 int64_t memory_map_use(struct cpu *cpu);
@@ -57,7 +110,7 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
 /* Whether the range has it. */
 static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
 {
-    return (cpu->memory.cr3 != 0 ? gla : gpa) - cpu->memory.first < cpu->memory.bytes;
+    return (memory_of(cpu)->cr3 != 0 ? gla : gpa) - memory_of(cpu)->first < memory_of(cpu)->bytes;
 }
 
 /* ---- the exits ---- */

@@ -13,6 +13,7 @@ bits 64
 default rel
 
 %include "offsets.inc"
+%include "experiments/flow/hypervisor/offsets.inc"
 
 extern exception_stubs
 

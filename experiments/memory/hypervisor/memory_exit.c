@@ -5,7 +5,7 @@
  * fields have been accessed before. What is in any way else is left, with nothing done, to the
  * functions of memory_step.c, which do the same and the rest of it.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define REP_MASK 0xfe /* REPNE and REP */
 #define REP 0xf2
@@ -36,8 +36,8 @@ static inline bool has_escape(uint64_t code)
  * to the record before that is known is written to a place that is nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
-    const struct cpu_memory *m = &cpu->memory;
-    struct trace_memory *record = (struct trace_memory *)cpu->trace.record;
+    const struct cpu_memory *m = memory_of(cpu);
+    struct trace_memory *record = (struct trace_memory *)trace_of(cpu)->record;
 
     if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
@@ -65,14 +65,14 @@ static inline bool begin(struct cpu *cpu)
     set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
-    cpu->memory.stage = STAGE_STEPPED;
+    memory_of(cpu)->stage = STAGE_STEPPED;
     return true;
 }
 
 static inline void end(struct cpu *cpu)
 {
-    const struct cpu_memory *m = &cpu->memory;
-    struct cpu_trace *trace = &cpu->trace;
+    const struct cpu_memory *m = memory_of(cpu);
+    struct cpu_trace *trace = trace_of(cpu);
     struct trace_memory *record = (struct trace_memory *)trace->record;
     const uint64_t *from = memory_at(record->gpa);
 
@@ -81,7 +81,7 @@ static inline void end(struct cpu *cpu)
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
     set_field(VMCS_EXCEPTION_BITMAP, 0);
-    cpu->memory.stage = STAGE_CLOSED;
+    memory_of(cpu)->stage = STAGE_CLOSED;
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
@@ -94,19 +94,19 @@ static inline void end(struct cpu *cpu)
  * more looks than begin() has. */
 void memory_exit_setup(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
     m->stepping = m->primary | PRIMARY_MONITOR_TRAP_FLAG;
     m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
-               m->counter != TRACE_COUNTER_NONE && !cpu->boot->options.memtrace_exits &&
+               m->counter != TRACE_COUNTER_NONE && !memory_options.exits &&
                cpu->nmi.passthrough && !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);
     m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
 void memory_exit_other(struct cpu *cpu)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
 
     if (m->stage == STAGE_STEPPED) { /* what begin() left out */
         m->row = memory_step_row;
@@ -114,19 +114,19 @@ void memory_exit_other(struct cpu *cpu)
         m->stage = STAGE_WHOLE;
     }
     m->row[exit_reason()](cpu);
-    if (m->row == cpu->trace.under) /* no step is under way: a handler may have changed the controls */
+    if (m->row == trace_of(cpu)->under) /* no step is under way: a handler may have changed the controls */
         memory_exit_setup(cpu);
 }
 
 void memory_exit_write(struct cpu *cpu)
 {
-    if (cpu->memory.stage != STAGE_CLOSED || !begin(cpu))
+    if (memory_of(cpu)->stage != STAGE_CLOSED || !begin(cpu))
         memory_exit_other(cpu);
 }
 
 void memory_exit_trap(struct cpu *cpu)
 {
-    if (__builtin_expect(cpu->memory.stage == STAGE_STEPPED, 1))
+    if (__builtin_expect(memory_of(cpu)->stage == STAGE_STEPPED, 1))
         end(cpu);
     else
         memory_exit_other(cpu);

@@ -9,7 +9,7 @@
  * which accesses nothing and retires it. So no count of the guest's differs but those of accesses.
  * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #define PREFIX_OPERAND_SIZE 0x66
 #define PREFIX_REPNE 0xf2

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "experiments/memory/hypervisor/ept_copy.h"
 #include "mm.h"
 #include "mm/paging.h"
 #include "mtrr_model.h"

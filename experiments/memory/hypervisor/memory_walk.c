@@ -8,7 +8,7 @@
  * for reads for good.
  * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/paging.h"
 
@@ -16,7 +16,7 @@
  * two may be the violation of what the instruction reads, which is done anew, too. */
 static bool comes_back(struct cpu *cpu, uint64_t address)
 {
-    struct cpu_memory *m = &cpu->memory;
+    struct cpu_memory *m = memory_of(cpu);
     uint64_t count = cpu->exits[EXIT_REASON_EPT_VIOLATION];
     bool back = m->walked == address && count - m->walked_at <= 2;
 
@@ -54,7 +54,7 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
         now |= PTE_D;
     }
     if (!__atomic_compare_exchange_n(entry, &was, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
-        cpu->memory.mode == MEMTRACE_READS || cpu->memory.cr3 != 0)
+        memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->cr3 != 0)
         return true; /* of linear addresses: where an entry has one is not known */
     struct trace_memory *record =
         memory_record_begin(cpu, TRACE_WRITE | TRACE_WALK, gla, address);

@@ -3,7 +3,7 @@
  * What a record of a memory access needs, where that is not at hand: translations by the guest's
  * own tables, the code, and the header of an XSAVE area.
  */
-#include "trace/memory_record.h"
+#include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/guest_walk.h"
 #include "mm/paging.h"

@@ -4,7 +4,7 @@
  * it lies over, and closes the record. The TSC is read as early as a row can: what comes before it is
  * the way in, and the bookkeeping of NMIs, if there is any.
  */
-#include "trace/level.h"
+#include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
 #define FLAGS BITS(4, 0) /* of the guest's interruptibility state */
@@ -17,7 +17,7 @@ static inline void store_field(uint64_t *to, uint32_t encoding)
 
 static __attribute__((noinline)) void recorded(struct cpu *cpu, uint64_t reason, uint32_t detail)
 {
-    struct cpu_trace *trace = &cpu->trace;
+    struct cpu_trace *trace = trace_of(cpu);
     struct trace_record *record = trace->record;
     uint32_t *half = (uint32_t *)record;
 
@@ -66,9 +66,10 @@ void trace_exits_rows(struct cpu *cpu)
 #define ROW_OF(name, number) [number] = row_##name,
     static const exit_handler rows[EXIT_REASON_COUNT + 1] = {
         VMX_EXIT_REASONS(ROW_OF) ROW_OF(past_the_table, EXIT_REASON_COUNT)};
+    exit_handler *under = trace_of(cpu)->under;
 
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++) {
-        cpu->trace.under[reason] = cpu->handlers[reason];
+        under[reason] = cpu->handlers[reason];
         if (rows[reason] != NULL)
             cpu->handlers[reason] = rows[reason];
     }

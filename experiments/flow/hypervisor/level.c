@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The levels of the trace, and how the guest turns them. A level is rows over the table of
+ * handlers, and controls: what is off has none of them, so there is no test for it on any exit.
+ */
+#include "experiments/flow/hypervisor/level.h"
+
+#include "hypercall.h"
+#include "vmx/exit/exit.h"
+#include "vmx/root/end.h"
+#include "vmx/root/fault.h"
+
+void trace_set_level(struct cpu *cpu, uint32_t level)
+{
+    exit_setup(cpu);
+    if (level == TRACE_FLOW)
+        trace_flow_rows(cpu);
+    if (level != TRACE_OFF)
+        trace_exits_rows(cpu);
+    if (ring_options.exits == TRACE_FLOW)
+        trace_flow_controls(level == TRACE_FLOW);
+    trace_of(cpu)->ring->level = level;
+}
+
+/* A level above that of the options lacks what only the start can do: rings, hidden MWAIT. */
+int64_t trace_call(struct cpu *cpu)
+{
+    uint64_t wanted = cpu->gpr[GPR_RBX];
+    uint32_t was = trace_of(cpu)->ring->level;
+
+    if (wanted != TRACE_ASK && wanted > TRACE_FLOW)
+        return HYPERCALL_E_ARGUMENT;
+    if (wanted != TRACE_ASK && wanted > ring_options.exits)
+        return HYPERCALL_E_SUPPORT;
+    if (wanted != TRACE_ASK && wanted != was) {
+        if (wanted == TRACE_OFF)
+            trace_of(cpu)->record->flags |= TRACE_ENDS;
+        trace_set_level(cpu, (uint32_t)wanted);
+    }
+    cpu->gpr[GPR_RBX] = (uint64_t)trace_of(cpu)->ring;
+    cpu->gpr[GPR_RCX] = (uint64_t)trace_of(cpu)->end - (uint64_t)trace_of(cpu)->ring;
+    return was;
+}
+
+static void say_level(void)
+{
+    log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
+               "guest; %s\n", ring_mib(),
+               ring_options.exits == TRACE_FLOW
+                   ? "HLT, loads of CR3 and external interrupts exit, MONITOR/MWAIT are hidden"
+                   : "nothing more exits than without");
+}
+
+void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
+{
+    if (ring_options.exits == TRACE_OFF || !ring_setup(cpu))
+        return;
+    if (cpu == processor_cpu(0))
+        say_level();
+    if (ring_options.exits == TRACE_FLOW && !trace_flow_gates())
+        hypervisor_fault("the page pool is used up by the trace's IDT");
+    cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_TRACE);
+    trace_set_level(cpu, ring_options.exits);
+}

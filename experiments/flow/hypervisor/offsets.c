@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Offsets and constants that this folder's assembly needs, as in vmx/offsets.c.
+ */
+#include "cpu.h"
+#include "msr.h"
+
+#define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
+
+void flow_offsets(void);
+
+void flow_offsets(void)
+{
+    DEFINE(VECTOR_MC, VECTOR_MC);
+    DEFINE(IA32_MCG_STATUS, IA32_MCG_STATUS);
+    DEFINE(MCG_STATUS_MCIP, MCG_STATUS_MCIP);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the memory trace registers.
+ */
+#include "experiment.h"
+
+#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/options.h"
+
+#define VALUES(...) __VA_ARGS__
+#define NAME(name, value) {name, value}
+static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
+
+const struct experiment memory_experiment = {
+    .name = "memory",
+    .options = options, .option_count = LENGTH_OF(options),
+    .pages = memory_map_pages,
+    .place = &memory_place, .state_bytes = sizeof(struct cpu_memory),
+    .setup = memory_setup,
+    .number = HYPERCALL_MEMTRACE, .call = memory_call,
+};
+EXPERIMENT(memory_experiment);

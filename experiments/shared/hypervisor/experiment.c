@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What the rings register: their size, and memory that the guest may read.
+ */
+#include "experiment.h"
+
+#include "experiments/shared/hypervisor/options.h"
+#include "experiments/shared/hypervisor/ring.h"
+
+#define VALUES(...) __VA_ARGS__
+#define NAME(name, value) {name, value}
+static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
+
+const struct experiment shared_experiment = {
+    .name = "shared",
+    .options = options, .option_count = LENGTH_OF(options),
+    .needs_tsc = ring_is_wanted,
+    .readable = ring_readable, .reserve = ring_reserve,
+    .place = &ring_place, .state_bytes = sizeof(struct cpu_trace),
+};
+EXPERIMENT(shared_experiment);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The option of the rings. The rows are as those of boot/option_table.h.
+ */
+#pragma once
+
+#define TRACE_RING_DEFAULT_MIB 1
+#define TRACE_RING_MAX_MIB 256
+
+#define EXPERIMENT_OPTIONS(OPTION)                                                                 \
+    OPTION(trace_ring, NUMBER, ring_options.mib, TRACE_RING_DEFAULT_MIB, "MiB from 1 to 256",      \
+           VALUES(NAME(NULL, TRACE_RING_MAX_MIB)),                                                 \
+           "How large each processor's ring is, where exits are recorded: 32,768 records a MiB. "  \
+           "Memory below 4 GiB. 0 is taken as 1.")

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The rings: memory of the pool that the guest may read and not write, one ring of each processor.
+ * Nothing of it is there where no option asks for a record.
+ */
+#pragma once
+
+#include "cpu.h"
+#include "trace_ring.h"
+
+/* What the options ask for. Who fills the ring has its option's value here, so that one knows of
+ * another: there is one ring. */
+struct ring_options {
+    uint32_t exits;  /* TRACE_* of trace_ring.h */
+    uint32_t memory; /* MEMTRACE_* of trace_ring.h: the most that can be asked for */
+    uint32_t mib;    /* of each processor's ring */
+};
+extern struct ring_options ring_options;
+
+/* Where a processor records, of each one. */
+struct cpu_trace {
+    struct trace_record *record;      /* the next one to be written */
+    struct trace_record *first, *end; /* of the ring */
+    struct trace_ring *ring;          /* NULL where nothing is recorded */
+    exit_handler under[EXIT_REASON_COUNT + 1]; /* what the trace's rows lie over */
+    uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
+};
+extern uint64_t ring_place;
+static inline struct cpu_trace *trace_of(const struct cpu *cpu)
+{
+    uint64_t place; /* never changes: the compiler need not load it again */
+    __asm__("mov ring_place(%%rip), %0" : "=r"(place));
+    return (struct cpu_trace *)((uintptr_t)cpu + place);
+}
+
+bool ring_is_wanted(void);
+/* How many rings there are: of the processors that the firmware lists. */
+uint32_t ring_count(const struct boot_info *bi);
+/* Bytes of all rings, 0 where no option asks for a record, and where they are. */
+uint64_t ring_readable(const struct boot_info *bi);
+void ring_reserve(struct range readable);
+/* On the processor itself, its VMCS set up: its ring. False: none is left, because firmware did not
+ * list this processor. */
+bool ring_setup(struct cpu *cpu);
+uint64_t ring_mib(void); /* of each */
