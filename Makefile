@@ -90,11 +90,8 @@ help:
 	@sed -n '3,12s/^# \{0,1\}//p' Makefile
 
 $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
-# What runs once, before the guest, or writes the log, is small rather than fast.
-$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: CFLAGS += -Os
-$(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
-    $(addprefix $(BUILD)/vmx/,capability.o control.o mitigations.o msr_bitmap.o settings.o) \
-    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o $(BUILD)/vmx/exit/report.o: CFLAGS += -Os
+# What runs once, before the guest, is small rather than fast.
+$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o: CFLAGS += -Os
 $(BUILD)/experiments/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
 $(BUILD)/experiments/%.inc: CFLAGS += $(EXPERIMENT_INCLUDES)
 
