@@ -3,6 +3,7 @@
 # options.py: writes docs/options.md and the man page docs/pmuvisor.7 from boot/option_table.h,
 # which the C preprocessor turns into text that Python reads. Usage: options.py
 import ast
+import glob
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ TOP = os.path.dirname(HERE)
 SOURCE = r"""
 #include "options.h"
 #include "log.h"
-#include "boot/option_table.h"
+#include "TABLE_FILE"
 #define STR(...) #__VA_ARGS__
 #define SHOW(...) STR(__VA_ARGS__)
 #define VALUES(...) [__VA_ARGS__]
@@ -24,8 +25,9 @@ SOURCE = r"""
     (#key, #kind, SHOW(initial), wanted, values, help),
 #undef NULL
 #define NULL None
-@ROWS [OPTIONS(ROW)]
+@ROWS [TABLE(ROW)]
 """
+CORE = "boot/option_table.h"
 # Where no names are given.
 TEXT_VALUES = {"TEXT": "PATH", "REST": "TEXT"}
 
@@ -61,13 +63,22 @@ def shown_values(kind, wanted, names):
     return [], TEXT_VALUES.get(kind, wanted)
 
 
-def read_table(top=TOP):
-    done = subprocess.run(["cc", "-E", "-P", "-std=c11", "-DTRACE", "-I", os.path.join(top, "include"),
-                           "-I", top, "-"], input=SOURCE, capture_output=True, text=True,
+def read_table(top=TOP, file=CORE):
+    done = subprocess.run(["cc", "-E", "-P", "-std=c11", "-I", os.path.join(top, "include"),
+                           "-I", top, "-"],
+                          input=SOURCE.replace("TABLE_FILE", file).replace(
+                              "TABLE(ROW)", "OPTIONS(ROW)" if file == CORE else "EXPERIMENT_OPTIONS(ROW)"),
+                          capture_output=True, text=True,
                           check=True)
     rows = ast.literal_eval(done.stdout.split("@ROWS", 1)[1].strip())
     return [Option(key, *shown_values(kind, wanted, names), shown_default(kind, initial, names),
                    text) for key, kind, initial, wanted, names, text in rows]
+
+
+def experiment_options(top=TOP):
+    """Those of all experiments; only pmuvisor-lab.efi has them."""
+    files = sorted(glob.glob("experiments/*/hypervisor/options.h", root_dir=top))
+    return [option for file in files for option in read_table(top, file)]
 
 
 SOURCES = """Options are read from `pmuvisor.cfg`, a file beside the image, then
@@ -82,14 +93,36 @@ EXAMPLE = ["# NMIs exit, and cycles of each exit are kept", "policy=msr stats=cy
            "kernel=/EFI/debian/vmlinuz initrd=", "append=root=/dev/sda2 console=ttyS0,115200"]
 
 
-def markdown(options):
-    lines = ["<!-- Made by docs/options.py from boot/option_table.h: edit that. -->", "# Options",
-             "", SOURCES, "", "| option | values | default | what it does |", "|---|---|---|---|"]
+LAB = """These are the experiments' (`experiments/*/hypervisor/options.h`):
+`pmuvisor-lab.efi` alone has them, and `pmuvisor.efi` refuses them."""
+
+
+def rows(options):
+    lines = ["| option | values | default | what it does |", "|---|---|---|---|"]
     for option in options:
         values = ", ".join([f"`{name}`" for name in option.names] +
                            ([option.words] if option.words else []))
         default = f"`{option.default}`" if option.default else "empty"
         lines.append(f"| `{option.key}` | {values} | {default} | {option.help} |")
+    return lines
+
+
+def man_rows(options):
+    lines = []
+    for option in options:
+        values = "|".join([f"\\fB{roff(name)}\\fR" for name in option.names] +
+                          ([f"\\fI{roff(option.words)}\\fR"] if option.words else []))
+        default = roff(option.default) or "empty"
+        lines += [".TP", f"\\fB{option.key}\\fR={values}",
+                  roff(textwrap.fill(option.help, 75)), f"Default: {default}."]
+    return lines
+
+
+def markdown(options, lab):
+    lines = ["<!-- Made by docs/options.py from boot/option_table.h: edit that. -->", "# Options",
+             "", SOURCES, "", *rows(options)]
+    if lab:
+        lines += ["", "## Of experiments", "", LAB, "", *rows(lab)]
     lines += ["", "A `pmuvisor.cfg`:", "", "```", *EXAMPLE, "```", "", REFUSAL, "",
               "`docs/pmuvisor.7` is this page as a man page: `man docs/pmuvisor.7`. The steps of",
               "`bookkeeping` are explained in [nmi.md](nmi.md), other terms in",
@@ -103,7 +136,7 @@ def roff(text):
     return "\n".join("\\&" + line if line[:1] in (".", "'") else line for line in text.split("\n"))
 
 
-def man_page(options):
+def man_page(options, lab):
     lines = ['.\\" SPDX-License-Identifier: BSD-2-Clause',
              '.\\" Made by docs/options.py from boot/option_table.h: edit that.',
              '.TH PMUVISOR 7 "" "PMUvisor" ""', ".SH NAME",
@@ -112,13 +145,9 @@ def man_page(options):
              ".fi", ".SH DESCRIPTION",
              roff("pmuvisor.efi is a program of UEFI. It starts a Linux kernel as its guest,\n"
                   "under VMX, with the performance monitoring unit passed through."), ".PP",
-             roff(SOURCES), ".SH OPTIONS"]
-    for option in options:
-        values = "|".join([f"\\fB{roff(name)}\\fR" for name in option.names] +
-                          ([f"\\fI{roff(option.words)}\\fR"] if option.words else []))
-        default = roff(option.default) or "empty"
-        lines += [".TP", f"\\fB{option.key}\\fR={values}",
-                  roff(textwrap.fill(option.help, 75)), f"Default: {default}."]
+             roff(SOURCES), ".SH OPTIONS", *man_rows(options)]
+    if lab:
+        lines += [".SH OPTIONS OF EXPERIMENTS", roff(LAB), *man_rows(lab)]
     lines += [".SH EXIT STATUS", roff(REFUSAL), ".SH FILES"]
     for name, text in (("pmuvisor.efi", "the hypervisor"),
                        ("pmuvisor.cfg", "options, in the same folder"),
@@ -132,8 +161,8 @@ def man_page(options):
 
 def pages(top=TOP):
     """{name below docs/: text}."""
-    options = read_table(top)
-    return {"options.md": markdown(options), "pmuvisor.7": man_page(options)}
+    options, lab = read_table(top), experiment_options(top)
+    return {"options.md": markdown(options, lab), "pmuvisor.7": man_page(options, lab)}
 
 
 def main():

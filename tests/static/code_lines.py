@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# code_lines.py: counts lines of code by folder: all that is linked into the image. What deals with
-# firmware (boot/) and the opt-in traces (experiments/) have limits of their own, the rest has another. C is
-# counted as clang-format lays it out, so that nothing is gained by dense lines. Blank lines and
+# code_lines.py: counts lines of code by folder: all that is linked into pmuvisor.efi, which has one
+# limit. C is counted as clang-format lays it out, so that nothing is gained by dense lines. Blank lines and
 # comments count as none.
-# Usage: code_lines.py [--max N] [--max-boot N] [--max-experiments N] [ROOT]
+# Usage: code_lines.py [--max N] [ROOT]
 import argparse
 import os
 import re
@@ -18,8 +17,6 @@ STYLE = ("{BasedOnStyle: LLVM, IndentWidth: 4, ColumnLimit: 100, MaxEmptyLinesTo
          "AllowShortFunctionsOnASingleLine: None, AllowShortIfStatementsOnASingleLine: Never, "
          "AllowShortLoopsOnASingleLine: false, AllowShortBlocksOnASingleLine: Never, "
          "AllowShortCaseLabelsOnASingleLine: false}")
-OWN_LIMIT = ("boot", "experiments")
-OTHERS = "the core"
 NOT_LINKED = {"offsets.c"}  # read from the compiler's output
 # Literals come first, so that a comment's sign inside one stays; C's line continuations do not
 # occur in them here. A character literal is short, else an apostrophe would begin one.
@@ -64,16 +61,13 @@ def count_folder(folder):
 def main():
     parser = argparse.ArgumentParser(description="Counts lines of code.")
     parser.add_argument("root", nargs="?", default=".")
-    parser.add_argument("--max", type=int, help="more in all others than this is an error")
-    for folder in OWN_LIMIT:
-        parser.add_argument(f"--max-{folder}", type=int,
-                            help=f"more in {folder}/ than this is an error")
+    parser.add_argument("--max", type=int, help="more than this is an error")
     arguments = parser.parse_args()
     if not shutil.which("clang-format"):
         print("code_lines.py: found no clang-format, wanted it to lay the code out; run: "
               "testbed/deps.sh check", file=sys.stderr)
         return 1
-    totals = {**dict.fromkeys(OWN_LIMIT, 0), OTHERS: 0}
+    total = 0
     for folder in [*rooms(), "include"]:
         files, lines = count_folder(os.path.join(arguments.root, folder))
         if files == 0:
@@ -81,17 +75,14 @@ def main():
                   "Makefile", file=sys.stderr)
             return 1
         print(f"{folder:12} {files:3} files {lines:6} lines")
-        part = folder.split("/", maxsplit=1)[0]
-        totals[part if part in OWN_LIMIT else OTHERS] += lines
-    status = 0
-    for part, total in totals.items():
-        limit = vars(arguments)[f"max_{part}" if part in OWN_LIMIT else "max"]
-        print(f"{part:12} {'':9} {total:6} lines" + (f", at most {limit}" if limit else ""))
-        if limit is not None and total > limit:
-            print(f"code_lines.py: {part} has {total} lines of code, wanted at most {limit}; "
-                  "make it smaller", file=sys.stderr)
-            status = 1
-    return status
+        total += lines
+    print(f"{'all':12} {'':9} {total:6} lines" +
+          (f", at most {arguments.max}" if arguments.max else ""))
+    if arguments.max is not None and total > arguments.max:
+        print(f"code_lines.py: found {total} lines of code, wanted at most {arguments.max}; make them "
+              "fewer", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
