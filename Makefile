@@ -137,7 +137,7 @@ $(EFI): $(BUILD)/pmuvisor.elf tests/static/stack.py
 
 # ---- unit tests on the host ----
 # Everything that needs no firmware goes into one archive; the linker takes from it what a test
-# asks for. tests/unit/test_*.c is one program each.
+# asks for. tests/unit/test_*.c is one program each, an experiment's too.
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST \
@@ -152,10 +152,15 @@ MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c \
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
 # Of what needs firmware, what a test has a double of firmware for.
 DOUBLED_SOURCES = boot/memory.c
+# What an experiment's unit tests ask for, it adds itself.
+EXPERIMENT_UNIT_SOURCES =
+-include $(sort $(wildcard experiments/*/experiment.mk))
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
-                       $(MEASURE_SOURCES) $(LAUNCHER_SOURCES) $(DOUBLED_SOURCES)
+                       $(MEASURE_SOURCES) $(LAUNCHER_SOURCES) $(DOUBLED_SOURCES) \
+                       $(EXPERIMENT_UNIT_SOURCES)
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
-UNIT_TESTS = $(patsubst tests/unit/%.c,$(UNIT)/%,$(sort $(wildcard tests/unit/test_*.c)))
+UNIT_TEST_SOURCES = $(sort $(wildcard tests/unit/test_*.c experiments/*/tests/unit/test_*.c))
+UNIT_TESTS = $(patsubst %.c,$(UNIT)/%,$(notdir $(UNIT_TEST_SOURCES)))
 
 $(UNIT)/boot/memory.o $(UNIT)/tests/unit/test_memory.o: UNIT_CFLAGS += $(BOOT_CFLAGS)
 
@@ -172,13 +177,15 @@ $(UNIT)/library.a: $(UNIT_LIBRARY)
 	@rm -f $@
 	$(Q)$(AR) rc $@ $^
 
-$(UNIT)/test_%: $(UNIT)/tests/unit/test_%.o $(UNIT)/library.a
+$(foreach source,$(UNIT_TEST_SOURCES),\
+    $(eval $(UNIT)/$(basename $(notdir $(source))): $(UNIT)/$(source:.c=.o)))
+$(UNIT)/test_%: $(UNIT)/library.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(UNIT_CFLAGS) -o $@ $< $(UNIT)/library.a -lcmocka
+	$(Q)$(CC) $(UNIT_CFLAGS) -o $@ $(filter %.o,$^) $(UNIT)/library.a -lcmocka
 
 unit: $(UNIT_TESTS)
 	@test -n "$(UNIT_TESTS)" || { echo "Makefile: no unit tests found" >&2; exit 1; }
-	@$(PYTEST) $(patsubst $(UNIT)/%,tests/unit/%.c,$(UNIT_TESTS))
+	@$(PYTEST) $(UNIT_TEST_SOURCES)
 
 .SECONDARY:
 
@@ -187,4 +194,4 @@ clean:
 
 -include $(wildcard tests/tests.mk)
 -include $(OBJECTS:.o=.d) $(UNIT_LIBRARY:.o=.d) $(BUILD)/offsets.d
--include $(patsubst %,$(UNIT)/tests/unit/%.d,$(notdir $(UNIT_TESTS)))
+-include $(patsubst %.c,$(UNIT)/%.d,$(UNIT_TEST_SOURCES))

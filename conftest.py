@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # conftest.py: what all tests have from pytest: tests/frame/ names, runs and reports them.
+import glob
+import os
+import sys
+
 import pytest
+
+# What pytest.ini cannot name: the folders of each experiment's helpers and analysis.
+TOP = os.path.dirname(os.path.abspath(__file__))
+for part in ("tests", "analysis"):
+    sys.path += sorted(glob.glob(os.path.join(TOP, "experiments", "*", part)))
 
 pytest_plugins = ["names", "programs", "run_ahead", "result_lines"]
 # Helpers of the e2e tests that assert.

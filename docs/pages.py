@@ -202,7 +202,8 @@ def bad_command(line):
 
 def test_names():
     """group/test of every end-to-end test, the long ones too, as tests/frame/names.py says them."""
-    done = run(f"FULL=1 {shlex.quote(sys.executable)} -B -m pytest --collect-only tests/e2e")
+    done = run(f"FULL=1 {shlex.quote(sys.executable)} -B -m pytest --collect-only tests/e2e "
+               "$(ls -d experiments/*/tests 2> /dev/null)")
     return re.findall(r"^[\w+-]+/[^\s:]+$", done.stdout, re.MULTILINE)
 
 

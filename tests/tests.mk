@@ -73,15 +73,18 @@ lines:
 analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py
 
+# An experiment's unit tests are in the folders below these.
+E2E = tests/e2e $(sort $(wildcard experiments/*/tests/test_*.py))
+
 e2e: $(EFI) test-machine
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
-	@$(PYTEST) tests/e2e --named "$(T)"
+	@$(PYTEST) $(E2E) --named "$(T)"
 
 SAME = $(BUILD)/same
 same: $(EFI) test-machine
 	@rm -rf $(SAME)
-	@FORK=0 $(PYTEST) tests/e2e --keep $(SAME)/cold --named "$(T)"
-	@FORK=1 $(PYTEST) tests/e2e --keep $(SAME)/forked --named "$(T)"
+	@FORK=0 $(PYTEST) $(E2E) --keep $(SAME)/cold --named "$(T)"
+	@FORK=1 $(PYTEST) $(E2E) --keep $(SAME)/forked --named "$(T)"
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.

@@ -12,6 +12,8 @@ import initramfs
 from machine import STATUS_POWEROFF, exit_count, path, tool
 from policies import RDPMC
 
+pytestmark = pytest.mark.long
+
 FULL = os.environ.get("FULL") == "1"
 PROGRAMS = ("loop", "sort", "chase", "stream", "hash", "matrix")
 ANY_PAGES = tuple(f"{name}_any" for name in PROGRAMS if name != "loop")

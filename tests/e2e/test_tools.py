@@ -10,6 +10,8 @@ import pytest
 from machine import STATUS_POWEROFF, path, tool
 from policies import NMI, RDPMC
 
+pytestmark = pytest.mark.long
+
 FULL = os.environ.get("FULL") == "1"
 WHICH = "full" if FULL else "quick"
 # Linux takes the processor for one of 500 MHz: a tick, and a turn of multiplexed events, comes

@@ -18,6 +18,11 @@ OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accu
           "programs/flowtruth", "programs/kvm", "programs/real", "programs/check",
           "programs/tools", "programs/trace", "programs/trace/demo", "tests/check", "tests/hooks",
           "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd"]
+# What an experiment has beside its part of the hypervisor.
+OTHERS += sorted({os.path.dirname(name)
+                  for part in ("guest", "analysis", "tests")
+                  for name in glob.glob(f"experiments/*/{part}/**/*.c", root_dir=TOP,
+                                        recursive=True)})
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
 
