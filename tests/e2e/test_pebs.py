@@ -27,8 +27,12 @@ CASES = {"loop", "access", "br_instr", "each"}
 CASES_ALL = CASES | {"brstack", "prec_dist", "callgraph", "weight", "registers", "mem", "bts"}
 
 
+def image():
+    return tool([path("programs", "payload", "build.sh"), "--precise"]).strip()
+
+
 def sampled(lab, entry, knobs=("pebs 3",), model=None, how="some", name=""):
-    boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, tools=True, jobs="pebs",
+    boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, initrd=image(), jobs="pebs",
                         knobs="\n".join(knobs) + "\n", model=model, limit=LIMIT,
                         config="console=none", append=f"norandmaps pmv.pebs={how}")
     boot.expect_status(STATUS_POWEROFF)
