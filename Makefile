@@ -146,7 +146,6 @@ FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/s
                    lib/string.c
 # Of the measurements, what runs without hardware.
 MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c \
-                  programs/branchtrace/list.c programs/branchtrace/output.c \
                   programs/trace/ring_reader.c programs/trace/trace_file.c
 # Of the launcher on KVM, what knows no KVM.
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c

@@ -13,7 +13,6 @@ from rooms import rooms
 
 HYPERVISOR = rooms()
 OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
-          "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
           "programs/memtrace", "programs/memtrace/demo",
           "programs/flowtruth", "programs/kvm", "programs/real", "programs/check",
           "programs/tools", "programs/trace", "programs/trace/demo", "tests/check", "tests/hooks",

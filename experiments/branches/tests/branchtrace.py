@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# branchtrace.py: the lists that programs/branchtrace/ hands over, and the emulator's own exact
+# branchtrace.py: the lists that experiments/branches/guest/ hands over, and the emulator's own exact
 # trace of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
 import collections
 import os
@@ -25,7 +25,7 @@ REGIONS = "3100-3199"
 def image(lab):
     """The small initramfs, and behind it an archive with branchtrace and its module."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        tool([path("programs", "branchtrace", "root.sh"), root])
+        tool([path("experiments", "branches", "guest", "root.sh"), root])
         return initramfs.with_folder(lab.initrd(), root,
                                      os.path.join(lab.keep, "branchtrace.img"))
 

@@ -9,8 +9,8 @@
 #include "trace.h"
 #include "work.h"
 
-#include "../command_line.h"
-#include "../measure/region.h"
+#include "programs/command_line.h"
+#include "programs/measure/region.h"
 
 #include <errno.h>
 #include <inttypes.h>

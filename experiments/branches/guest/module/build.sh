@@ -7,7 +7,7 @@ set -euo pipefail
 
 flavour=${1:-${GUEST:-cloud}}
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../../.." && pwd)
+top=$(cd "$here/../../../.." && pwd)
 mkdir -p "$top/build/branchtrace"
 exec 9> "$top/build/branchtrace/.lock"
 flock 9

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "programs/branchtrace/list.h"
-#include "programs/branchtrace/output.h"
+#include "experiments/branches/guest/list.h"
+#include "experiments/branches/guest/output.h"
 
 #define KERNEL(address) (0xffffffff81000000ull + (address))
 #define BEGIN 0x1000u

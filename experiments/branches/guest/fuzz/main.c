@@ -10,8 +10,8 @@
 #include "output.h"
 #include "trace.h"
 
-#include "../../command_line.h"
-#include "../../measure/region.h"
+#include "programs/command_line.h"
+#include "programs/measure/region.h"
 
 #include <stdio.h>
 #include <stdlib.h>

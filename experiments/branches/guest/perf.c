@@ -8,7 +8,7 @@
 
 #include "trace.h"
 
-#include "../measure/region.h"
+#include "programs/measure/region.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../.." && pwd)
 out=$top/build/branchtrace
 cc=${CC:-gcc}
 programs=("$out/branchtrace" "$out/branchfuzz")
@@ -25,7 +25,7 @@ nasm -f elf64 -Werror -o "$object" "$here/stretch.asm"
 compile() { # compile PROGRAM SOURCE...
     local program=$1
     shift
-    "$cc" -std=gnu11 -O2 -g -Wall -Wextra -Werror -static -no-pie -fno-pie -I "$here" \
+    "$cc" -std=gnu11 -O2 -g -Wall -Wextra -Werror -static -no-pie -fno-pie -I "$here" -I "$top" \
         -o "$object.new" "$@" "$object"
     mv "$object.new" "$program"
     echo "$program"

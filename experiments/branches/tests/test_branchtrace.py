@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_branchtrace.py: the lists of taken branches that programs/branchtrace/ makes, against the
+# test_branchtrace.py: the lists of taken branches that experiments/branches/guest/ makes, against the
 # emulator's own exact trace of the same stretch: none missing, none invented; and the fuzzing
 # experiment on top of them.
 import pytest
