@@ -22,8 +22,8 @@ KERNEL_ITEMS = {
 A1_ITEMS = ("m200000", "m10000", "m1000", "m100")
 PAIR = ("plain", "profiled")
 
-# What Linux runs: the jobs of its init (programs/payload, programs/workloads, programs/accuracy,
-# programs/real), what they measure, and their words on the kernel's command line: in the emulator,
+# What Linux runs: the jobs of its init (programs/payload, programs/workloads, experiments/counters/guest/accuracy,
+# experiments/counters/guest/real), what they measure, and their words on the kernel's command line: in the emulator,
 # quick there, and on a machine with time of its own, where the jobs' own defaults hold.
 # Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
 PROFILE_PERIOD = 50021

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_perfctr.py: the tables of perfctr-xen's section 5, from results that were recorded in the
-# emulator (lines of programs/accuracy and programs/real) and from seeded differences.
+# emulator (lines of experiments/counters/guest/accuracy and experiments/counters/guest/real) and from seeded differences.
 import unittest
 
 import lines

@@ -12,10 +12,10 @@ from machine import BACKSTOP_SECONDS, TOP, path
 from rooms import rooms
 
 HYPERVISOR = rooms()
-OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
+OTHERS = ["tests/kernel", "programs/measure", "programs/payload",
           "programs/memtrace", "programs/memtrace/demo",
-          "programs/flowtruth", "programs/kvm", "programs/real", "programs/check",
-          "programs/tools", "programs/trace", "programs/trace/demo", "tests/check", "tests/hooks",
+          "programs/flowtruth", "programs/kvm", "programs/check",
+          "programs/trace", "programs/trace/demo", "tests/check", "tests/hooks",
           "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd"]
 # What an experiment has beside its part of the hypervisor.
 OTHERS += sorted({os.path.dirname(name)

@@ -7,5 +7,5 @@ fill_real() {
     fill_small
     add_perf
     add_busybox "$root" "$packages"
-    "$top/programs/real/root.sh" "$root" all
+    "$top/experiments/counters/guest/real/root.sh" "$root" all
 }

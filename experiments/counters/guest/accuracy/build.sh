@@ -5,7 +5,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../../.." && pwd)
 out=${1:-$top/build/payload}
 cc=${CC:-gcc}
 program=$out/accuracy
@@ -20,7 +20,7 @@ fi
 object=$(mktemp "$out/.measured.XXXXXX")
 trap 'rm -f "$object" "$object.new"' EXIT
 nasm -f elf64 -Werror -o "$object" "$here/measured.asm"
-"$cc" -std=gnu11 -O2 -fno-builtin -Wall -Wextra -Werror -static -pthread -s \
+"$cc" -std=gnu11 -O2 -fno-builtin -Wall -Wextra -Werror -static -pthread -s -I "$top" \
     -o "$object.new" "$here"/*.c "$top/programs/command_line.c" "$measure/statistics.c" "$object"
 mv "$object.new" "$program"
 echo "$program"

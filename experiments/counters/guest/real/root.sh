@@ -5,7 +5,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../../.." && pwd)
 fail() {
     echo "real/root.sh: $*" >&2
     exit 1
@@ -65,7 +65,8 @@ echo "${wanted[*]}" > "$root/real/programs"
 install -m 755 "$here/real.sh" "$root/jobs/real"
 install -m 644 "$top/programs/workloads/common.sh" "$root/workloads/common.sh"
 install -m 644 "$here/stones.py" "$here/inputs.py" "$root/real/"
-"${CC:-gcc}" -std=gnu11 -O2 -Wall -Wextra -Werror -static -s -o "$root/real/marked" "$here/marked.c"
+"${CC:-gcc}" -std=gnu11 -O2 -Wall -Wextra -Werror -static -s -I "$top" \
+    -o "$root/real/marked" "$here/marked.c"
 /usr/bin/python3 -B "$here/inputs.py" 1 "$root/real/in"
 
 # Symbols of all that is sampled, and not of what perf is linked with.

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../measure/region.h"
+#include "programs/measure/region.h"
 
 enum event {
     EVENT_CYCLES,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_real.py: Debian's own programs (programs/real), natively and under msr+nmi: each branch of
+# test_real.py: Debian's own programs (experiments/counters/guest/real), natively and under msr+nmi: each branch of
 # user mode is counted, each instruction but the CPUIDs that exit, and the same functions have the
 # same samples. Everyday two of the programs, in the boots of test_workloads.py; FULL=1: all of
 # them, and Debian's KVM.

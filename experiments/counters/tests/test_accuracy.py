@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_accuracy.py: the counts of programs/accuracy/, natively and in the guest: in user mode they
+# test_accuracy.py: the counts of experiments/counters/guest/accuracy/, natively and in the guest: in user mode they
 # are the same to the last instruction, whatever the policy, for each of several threads on one
-# processor. Caches of the emulator depend on physical addresses: programs/accuracy/README.md has
+# processor. Caches of the emulator depend on physical addresses: experiments/counters/guest/accuracy/README.md has
 # what that means.
 import os
 import tempfile
@@ -47,7 +47,7 @@ TWO_LIMIT = 40_000
 def image(lab):
     """The small initramfs, and behind it an archive with the program: no perf to be unpacked."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        tool([path("programs", "accuracy", "root.sh"), root])
+        tool([path("experiments", "counters", "guest", "accuracy", "root.sh"), root])
         return initramfs.with_folder(lab.initrd(), root, os.path.join(lab.keep, "accuracy.img"))
 
 

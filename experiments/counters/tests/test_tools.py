@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_tools.py: tools that people use, unchanged, natively and in the guest (programs/tools/):
+# test_tools.py: tools that people use, unchanged, natively and in the guest (experiments/counters/guest/tools/):
 # PAPI's utilities and its own tests end alike, an overflow reaches the thread that caused it, a
 # count by RDPMC stays whole when its thread moves, and scaled counts are as natively.
 # FULL=1: more of PAPI's tests, multiplexing, and the other policies.
@@ -19,21 +19,21 @@ WHICH = "full" if FULL else "quick"
 KNOBS = "tsc_hz 500000000\n"
 LIMIT = 200_000
 WAYS_TO_END = ("PASSED", "WARNED", "SKIPPED", "FAILED", "ENDED", "TIMEOUT", "CRASHED", "-")
-THREADS, THRESHOLD = 4, 7919  # programs/tools/threads.c
+THREADS, THRESHOLD = 4, 7919  # experiments/counters/guest/tools/threads.c
 FLOPS = 20_000_000  # c += a * b: NUM_FLOPS of papi-examples' testlib/do_loops.h
 MOVING = 2
-EVENTS, OFFSETS = 12, 5  # programs/tools/multiplex.sh
+EVENTS, OFFSETS = 12, 5  # experiments/counters/guest/tools/multiplex.sh
 BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes the page under it
 
 
 def image(which):
-    return tool([path("programs", "tools", "build.sh"), which]).strip()
+    return tool([path("experiments", "counters", "guest", "tools", "build.sh"), which]).strip()
 
 
 def table():
-    """{test: (when, wanted result)} of programs/tools/papi.txt."""
+    """{test: (when, wanted result)} of experiments/counters/guest/tools/papi.txt."""
     found = {}
-    with open(path("programs", "tools", "papi.txt"), encoding="ascii") as rows:
+    with open(path("experiments", "counters", "guest", "tools", "papi.txt"), encoding="ascii") as rows:
         for row in rows:
             words = row.split()
             if words and not row.startswith("#"):

@@ -14,7 +14,7 @@ fail() {
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
+top=$(cd "$here/../../../.." && pwd)
 what=${1:-}
 flavour=${2:-${GUEST:-cloud}}
 out=$top/build/payload

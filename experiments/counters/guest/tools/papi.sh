@@ -77,7 +77,7 @@ while read -r name source _ arguments seconds when _; do
 done < /papi/tests
 if [ $count -eq 0 ]; then
     echo "papi: error=\"pmv.papi=$which, wanted quick, full, or names of" \
-        "programs/tools/papi.txt\""
+        "experiments/counters/guest/tools/papi.txt\""
     exit 1
 fi
 echo "papi: tests=$count"

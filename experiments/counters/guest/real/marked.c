@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../measure/region.h"
+#include "programs/measure/region.h"
 
 #define STATUS_NOT_STARTED 127
 #define PROGRAM_ARGUMENT 2

@@ -9,8 +9,8 @@
  */
 #include "accuracy.h"
 
-#include "../command_line.h"
-#include "../measure/statistics.h"
+#include "programs/command_line.h"
+#include "programs/measure/statistics.h"
 
 #include <stdarg.h>
 #include <stdio.h>
