@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # peer_costs.py: the table of what operations cost under other hypervisors than KVM, beside PMUvisor, of
-# what boots of one kernel with one set of programs have left (tests/e2e/test_peers.py makes them):
+# what boots of one kernel with one set of programs have left (experiments/peers/tests/test_peers.py makes them):
 # consoles and ledgers peers-COLUMN of a folder. Usage: peer_costs.py [DIR]   default: build/e2e
 import costs
 import lines

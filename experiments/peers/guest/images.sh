@@ -7,5 +7,5 @@ fill_peers() {
     fill_tools
     mkdir -p "$root/lib/auto"
     install -m 755 "$top/programs/auto/measure.sh" "$root/lib/auto/measure.sh"
-    install -m 755 "$top/programs/peers/measure.sh" "$root/jobs/measure"
+    install -m 755 "$top/experiments/peers/guest/measure.sh" "$root/jobs/measure"
 }

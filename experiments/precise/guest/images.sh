@@ -5,5 +5,5 @@
 # That of the tests, and the job pebs with its programs.
 fill_precise() {
     fill_tools
-    "$top/programs/pebs/root.sh" "$root"
+    "$top/experiments/precise/guest/root.sh" "$root"
 }

@@ -8,7 +8,7 @@ set -euo pipefail
 root=$1
 here=$(cd "$(dirname "$0")" && pwd)
 cc=${CC:-gcc}
-warnings=(-std=gnu11 -Wall -Wextra -Werror -static)
+warnings=(-std=gnu11 -Wall -Wextra -Werror -static -I "$here/../../..")
 
 mkdir -p "$root/jobs"
 "$cc" "${warnings[@]}" -O1 -ffreestanding -nostdlib -fno-pie -no-pie -fno-stack-protector \

@@ -79,7 +79,7 @@ def test_bitvisor(lab):
     """BitVisor passes the PMU's registers through; NMIs and the local APIC exit."""
     folder = os.environ.get("BITVISOR")
     if not folder:
-        raise Skip("BITVISOR= names no folder in which BitVisor was built (programs/peers/README.md)")
+        raise Skip("BITVISOR= names no folder in which BitVisor was built (experiments/peers/README.md)")
     boot = peers.bitvisor(lab, folder)
     said = expect_measured(boot)
     assert "Starting BitVisor" in boot.console and exits_of(boot, "cpuid") == 1

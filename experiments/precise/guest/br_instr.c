@@ -5,7 +5,7 @@
  * start depends on what CPUID says: its user instructions are the same everywhere.
  * Usage: br_instr ROUNDS [REGION]    REGION: an emulator's region around the loop, after a tick
  */
-#include "../measure/region.h"
+#include "programs/measure/region.h"
 
 #include <stddef.h>
 #include <sys/socket.h>

@@ -2,7 +2,7 @@
  * region.c: begins or ends a region of the emulator's ledger, for scripts.
  * Usage: region NUMBER begin|end
  */
-#include "../measure/region.h"
+#include "programs/measure/region.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@ fail() {
 }
 
 [ $# -eq 0 ] || fail "found '$1', wanted no argument"
-top=$(cd "$(dirname "$0")/../.." && pwd)
+top=$(cd "$(dirname "$0")/../../.." && pwd)
 meta=xen-system-amd64
 # The meta package depends on one hypervisor, whose name carries the version.
 package=$(apt-cache depends "$meta" 2> /dev/null |
