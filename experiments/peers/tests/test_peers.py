@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_peers.py, all with FULL=1: Debian's Xen with its virtual PMU, beneath the same kernel and
-# programs as native and PMUvisor, for the table of bench/peer_costs.py; and a BitVisor that was built by
+# programs as native and PMUvisor, for the table of peer_costs.py; and a BitVisor that was built by
 # hand, where BITVISOR= names the folder of its sources.
 import os
 import re
@@ -99,7 +99,7 @@ def test_table(lab):
     """The table has a figure for each operation that Xen's virtual PMU has."""
     for boot in peers.plain(lab, "native"), peers.plain(lab, "msr+nmi"), fast(lab), default(lab):
         expect_measured(boot)
-    done = subprocess.run([sys.executable, "-B", path("bench", "peer_costs.py"), lab.keep],
+    done = subprocess.run([sys.executable, "-B", path("experiments", "peers", "analysis", "peer_costs.py"), lab.keep],
                           stdout=subprocess.PIPE, text=True, check=True, timeout=60)
     rows = [line for line in done.stdout.splitlines() if "one PMI, Linux" in line]
     assert len(rows) == 1 and " - " not in rows[0], done.stdout

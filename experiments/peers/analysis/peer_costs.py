@@ -3,8 +3,14 @@
 # peer_costs.py: the table of what operations cost under other hypervisors than KVM, beside PMUvisor, of
 # what boots of one kernel with one set of programs have left (experiments/peers/tests/test_peers.py makes them):
 # consoles and ledgers peers-COLUMN of a folder. Usage: peer_costs.py [DIR]   default: build/e2e
-import costs
-import lines
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "bench"))
+sys.dont_write_bytecode = True
+
+import costs  # noqa: E402
+import lines  # noqa: E402
 
 PREFIX = "peers-"
 COLUMNS = {"native": "native", "msr+nmi": "msr+nmi", "xen": "Xen, spec-ctrl=no",
@@ -74,4 +80,4 @@ def table(folder):
 
 
 if __name__ == "__main__":
-    costs.main(table, "bench/peer_costs.py", PREFIX, "FULL=1 make e2e T=peers/")
+    costs.main(table, "experiments/peers/analysis/peer_costs.py", PREFIX, "FULL=1 make e2e T=peers/")

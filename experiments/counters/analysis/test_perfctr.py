@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_perfctr.py: the tables of perfctr-xen's section 5, from results that were recorded in the
-# emulator (lines of experiments/counters/guest/accuracy and experiments/counters/guest/real) and from seeded differences.
+# emulator (lines of guest/accuracy and guest/real) and from seeded differences.
 import unittest
+
+import pytest
 
 import lines
 import perfctr_tables
 import results
 import textpage
 from cells import Machine
+
+pytestmark = pytest.mark.group("bench/perfctr")
 
 # One boot natively and one under msr+nmi, an excerpt.
 RECORDED = {

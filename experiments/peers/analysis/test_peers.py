@@ -3,6 +3,8 @@
 # against its figure; estimated cycles with their range; counts over CPUIDs.
 import unittest
 
+import pytest
+
 import accuracy_tables
 import config_table
 import estimate
@@ -10,6 +12,8 @@ import peer_table
 import plan
 import tables
 import test_report
+
+pytestmark = pytest.mark.group("bench/peers")
 
 
 def machine(**more):
