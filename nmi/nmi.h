@@ -79,7 +79,7 @@ bool platform_nmi_pending(const struct cpu *cpu);
 
 const char *nmi_source_name(enum nmi_source source);
 
-/* ---- bookkeeping.c: what root mode does about NMIs at each exit, and around host work. Thesis,
+/* ---- exit.c: what root mode does about NMIs at each exit, and around host work. Thesis,
  * section 3.2. ---- */
 
 /* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */

@@ -25,7 +25,7 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
+files=(nmi/exit.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
     tests/model/stay.c)
 
 object() { # SOURCE OUT
@@ -161,7 +161,7 @@ changed 'the sender takes its request back' returned '-DNO_PMU' $f \
 changed 'the request is noted as sent before it is' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
     's/fetch_or(&target->nmi.notes, asked | sending,/fetch_or(\&target->nmi.notes, asked,/'
 
-f=nmi/bookkeeping.c
+f=nmi/exit.c
 changed 'a forwarded NMI is not noted' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/^.*fetch_or(&cpu->nmi.notes, NOTE_FORWARDED.*$/;/'
 changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
