@@ -22,24 +22,6 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-bool nmi_guest_merged(const struct cpu *cpu)
-{
-    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
-           pmu_pmi_raised(cpu);
-}
-
-bool nmi_forward(struct cpu *cpu)
-{
-    /* Noted before it is sent: whichever NMI it merges with finds the note. */
-    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
-    if (apic_send_self_nmi()) {
-        cpu->nmi.forwarded++;
-        return true;
-    }
-    cpu->nmi.dropped++;
-    return false;
-}
-
 /* Strikes out what is over. What was forwarded since the last look may have been so in this very
  * stay, and wait: it is left to the next exit. What was forwarded before has met an entry since
  * then, and root mode that takes NMIs: had the guest not got it, it would have come here, and been
@@ -62,6 +44,19 @@ static void settle(struct cpu *cpu)
             over |= NOTE_OWED;
     } while (!__atomic_compare_exchange_n(notes, &now, now & ~over, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
+}
+
+bool nmi_request_backtrace(struct cpu *target)
+{
+    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
+
+    if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
+        return true; /* one is on its way, and will do for both */
+    __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
+    target->nmi.source[SOURCE_BACKTRACE].raised++;
+    bool sent = apic_send(target->apic_id, ICR_NMI);
+    __atomic_fetch_and(&target->nmi.notes, sent ? ~sending : ~(asked | sending), __ATOMIC_RELEASE);
+    return sent;
 }
 
 int64_t nmi_returned(struct cpu *cpu)

@@ -38,6 +38,7 @@
  */
 #include "nmi/nmi.h"
 
+#include "apic/apic.h"
 #include "nmi/host_work.h"
 #include "pmu/pmu.h"
 #include "vmx/root/end.h"
@@ -46,6 +47,24 @@
 static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
 {
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
+}
+
+bool nmi_guest_merged(const struct cpu *cpu)
+{
+    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
+           pmu_pmi_raised(cpu);
+}
+
+bool nmi_forward(struct cpu *cpu)
+{
+    /* Noted before it is sent: whichever NMI it merges with finds the note. */
+    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
+    if (apic_send_self_nmi()) {
+        cpu->nmi.forwarded++;
+        return true;
+    }
+    cpu->nmi.dropped++;
+    return false;
 }
 
 enum nmi_return nmi_root(const struct nmi_frame *interrupted)

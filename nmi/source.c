@@ -14,6 +14,8 @@
 #include "apic/apic.h"
 #include "nmi/host_work.h"
 
+#define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
+
 /* Takes the request away, in one step, because an NMI may come in between. Who has an NMI in hand
  * answers any request; the check after an exit only one whose NMI has come and gone. */
 static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
@@ -58,6 +60,41 @@ static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED 
     outb(NMI_STATUS_PORT, kept);
 }
 
+/* Looked at first: what the handler does is not the workload's, and might overflow the counter. */
+bool host_work_pause(const struct cpu *cpu)
+{
+    const struct host_work *work = cpu->pmu.host_work;
+
+    if (work == NULL)
+        return false;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    return work->counting;
+}
+
+/* A PMI masks LVTPC and freezes the counter when it comes, some time after the overflow. An NMI
+ * before that is another one. It leaves the overflow alone: else the PMI's own NMI would be nobody's,
+ * and reach the guest. A late PMI of the guest's, whose overflow the guest has dealt with, may come
+ * here as well: it masks and freezes, and is not the host's. */
+static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
+{
+    if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
+        return false;
+    uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);
+    apic_lvtpc_write(LVT_DELIVERY_NMI);
+    return status & STATUS_COUNTER_0;
+}
+
+/* The counter is paused; while the work goes on, nmi.asm starts it again. */
+static void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
+{
+    struct host_work *work = cpu->pmu.host_work;
+    uint64_t next = rdmsr(IA32_PMC0) - work->period - (work->counting ? HANDLER_BRANCHES : 0);
+
+    work->pmis++;
+    wrmsr(IA32_A_PMC0, next & COUNTER_BITS);
+}
+
 static const struct {
     const char *name;
     bool (*take)(struct cpu *cpu, enum nmi_found found);
@@ -88,17 +125,4 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;
-}
-
-bool nmi_request_backtrace(struct cpu *target)
-{
-    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
-
-    if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
-        return true; /* one is on its way, and will do for both */
-    __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
-    target->nmi.source[SOURCE_BACKTRACE].raised++;
-    bool sent = apic_send(target->apic_id, ICR_NMI);
-    __atomic_fetch_and(&target->nmi.notes, sent ? ~sending : ~(asked | sending), __ATOMIC_RELEASE);
-    return sent;
 }
