@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The host on the PMU. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters
- * on PMI". Thesis, sections 3.1, 3.2.2 and 4.4.2.
+ * The host on the PMU, in exit context. What an NMI does meanwhile is in nmi/source.c. SDM Vol. 3,
+ * "Performance Monitoring", "Freezing LBR and Performance Counters on PMI". Thesis, sections 3.1,
+ * 3.2.2 and 4.4.2.
  */
 #include "nmi/host_work.h"
 
@@ -49,10 +50,11 @@ static void count(struct host_work *work)
     work->own = work->records != NULL ? records_from(work->records, address) : 0;
 }
 
-/* The guest's counters stand still, but a PMI that one of them raised just before may be on its
- * way: its delivery masks LVTPC, which is to be seen here, before host work unmasks it. An overflow
- * with LVTPC unmasked is the sign of one; or the guest has dealt with it, or does not want it, and
- * then this takes its time for nothing. NMIs are held back. */
+/* LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them raised
+ * just before may still be on its way. When it comes, it masks LVTPC. That must be seen here, before
+ * host work unmasks LVTPC. An overflow with LVTPC unmasked is the sign of such a PMI, and then this
+ * waits for it. It waits in vain where the guest has dealt with the overflow in another way, or does
+ * not want it. NMIs of the guest's are held meanwhile. */
 static uint32_t guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();

@@ -33,8 +33,10 @@
  * (Linux for one instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's
  * own pin and nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
- * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET
- * when the guest's NMI was forwarded.
+ * Rules here, in source.c, in pmu/guest_pmi.c, and in all that they call: no fault, no lock, no
+ * print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET. tests/static/nmi_context.py looks
+ * for these in the machine code. Only nmi.asm executes an IRET, and not when the guest's NMI was
+ * forwarded. The end of the machine is no way back, so no rule holds on it.
  */
 #include "nmi/nmi.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of host NMI sources. Handlers run in NMI context too: no lock, no print, no VMREAD or
- * VMWRITE, no fault. Thesis, sections 2.6.1 and 3.2.1.
+ * The table of host NMI sources: who may have raised an NMI, and how it is answered. NMI context,
+ * all of it (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
  *
  * A request from another processor is two notes. "Asked" is set before the NMI is sent, and whoever
  * takes an NMI of it answers it. "Sending" stands until the ICR has done its work. A request that
@@ -60,7 +60,8 @@ static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED 
     outb(NMI_STATUS_PORT, kept);
 }
 
-/* Looked at first: what the handler does is not the workload's, and might overflow the counter. */
+/* Called first of all: the handler's branches are not the workload's, and might overflow the
+ * counter. */
 bool host_work_pause(const struct cpu *cpu)
 {
     const struct host_work *work = cpu->pmu.host_work;
@@ -71,10 +72,13 @@ bool host_work_pause(const struct cpu *cpu)
     return work->counting;
 }
 
-/* A PMI masks LVTPC and freezes the counter when it comes, some time after the overflow. An NMI
- * before that is another one. It leaves the overflow alone: else the PMI's own NMI would be nobody's,
- * and reach the guest. A late PMI of the guest's, whose overflow the guest has dealt with, may come
- * here as well: it masks and freezes, and is not the host's. */
+/* A PMI comes some time after the overflow. When it comes, it masks LVTPC and freezes the counter. So
+ * while LVTPC is not masked, an NMI is another one, and leaves the overflow alone: if it claimed the
+ * overflow, nobody would claim the PMI's own NMI, and the guest would get it.
+ *
+ * LVTPC may also be masked by a late PMI of the guest's, whose overflow the guest has dealt with. It
+ * freezes the host's counter as well. Both are undone here in either case. But the PMI is the
+ * host's only where the host's counter has overflowed. */
 static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
 {
     if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
@@ -117,8 +121,9 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         sources[s].handle(cpu, rip, in_root);
         cpu->nmi.source[s].found[found]++;
         claimed++;
-        /* The PMI may have come after this NMI. Its own is pending then, and the others' to claim. If
-         * the two have merged, the next exit finds what the others want. */
+        /* This NMI may be another source's, and the PMI may have come while its handler ran. Then
+         * the PMI's own NMI is pending, and the other source claims that one. If the two have
+         * merged, the next exit finds what the other source wants. */
         if (s == SOURCE_HOST_PMI)
             break;
         /* Its own NMI may still come: another one may have been taken for it. */
