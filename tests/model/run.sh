@@ -25,7 +25,7 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
+files=(nmi/exit.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
     tests/model/stay.c)
 
 object() { # SOURCE OUT
@@ -70,7 +70,7 @@ check() {
             object "$(basename "$f")" changed.o
             objects+=(changed.o)
         else
-            objects+=("$work/$(basename "$f").o")
+            objects+=("$work/${f//\//_}.o")
         fi
     done
     search "$switches" "$model" "$dir/pan.o"
@@ -109,7 +109,7 @@ queue() {
 holds() { queue "$1" holds "$2"; }
 changed() { queue "$4: $1" "$2" "$3" "$4" "$5"; }
 
-for f in "${files[@]}"; do object "$root/$f" "$work/$(basename "$f").o"; done
+for f in "${files[@]}"; do object "$root/$f" "$work/${f//\//_}.o"; done
 "$cc" "${flags[@]}" -O2 -c -o "$work/run_code.o" "$here/run_code.c"
 
 holds 'passthrough' ''
@@ -147,6 +147,11 @@ changed 'what nobody claims is dropped' nmi_why '' $f \
     's/return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;/return back;/'
 changed 'an NMI during host work blocks it' 'blocked' '-DWORK' $f 's/if (nmi->hold)/if (false)/'
 
+changed 'a forwarded NMI is not noted' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
+    's/^.*fetch_or(&cpu->nmi.notes, NOTE_FORWARDED.*$/;/'
+changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
+    's/NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED/NOTE_FORWARDED, __ATOMIC_RELAXED/'
+
 f=nmi/source.c
 changed 'a request is answered late while it is being sent' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
     's/ || (found == FOUND_LATE \&\& now \& sending)//'
@@ -156,16 +161,12 @@ changed 'nothing is noted for hypercall 15' returned '' $f \
     's/^.*fetch_or(&cpu->nmi.notes, NOTE_OWED.*$/;/'
 changed 'a request is taken away without a look at what came meanwhile' quiet '' $f \
     's/while (!__atomic_compare_exchange_n(&cpu->nmi.notes, &now, now & ~asked, false,/while (cpu->nmi.notes = now \& ~asked, false \&\& !__atomic_compare_exchange_n(\&cpu->nmi.notes, \&now, now, false,/'
+
+f=nmi/exit.c
 changed 'the sender takes its request back' returned '-DNO_PMU' $f \
     's/sent ? ~sending : ~(asked | sending)/~(asked | sending)/'
 changed 'the request is noted as sent before it is' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
     's/fetch_or(&target->nmi.notes, asked | sending,/fetch_or(\&target->nmi.notes, asked,/'
-
-f=nmi/bookkeeping.c
-changed 'a forwarded NMI is not noted' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    's/^.*fetch_or(&cpu->nmi.notes, NOTE_FORWARDED.*$/;/'
-changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    's/NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED/NOTE_FORWARDED, __ATOMIC_RELAXED/'
 changed 'notes are struck out in the stay that made them' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/__ATOMIC_ACQ_REL) & NOTE_FRESH)/__ATOMIC_ACQ_REL) \& 0)/'
 changed 'notes are struck out although an NMI came' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \

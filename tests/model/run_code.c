@@ -275,9 +275,8 @@ void host_work_for_model(void) { stop(E_WORK); }
 
 /* ---- the rest of the hypervisor, as far as nmi/ knows it ---- */
 bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
-bool host_work_pmi_take(UNUSED struct cpu *cpu, UNUSED enum nmi_found found) { return false; }
-bool host_work_pause(UNUSED const struct cpu *cpu) { return false; }
-void host_work_pmi_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root) {}
+uint32_t apic_lvtpc_read(void) { abort(); }
+void apic_lvtpc_write(UNUSED uint32_t value) { abort(); }
 void pmu_freeze_as_guest(UNUSED const struct cpu *cpu) {}
 void log_printf(UNUSED const char *format, ...) {}
 void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMI bookkeeping outside NMI context. Thesis, section 3.2: P1, NMIs are handled by the intended
- * entity; P2, the NMI state of one entity does not affect another.
+ * NMIs in exit context: the bookkeeping of each exit, the guest's hypercall, host work's begin and
+ * end, requests to other processors, the report. Thesis, section 3.2: P1, NMIs are handled by the
+ * intended entity; P2, the NMI state of one entity does not affect another.
  */
 #include "nmi/nmi.h"
 
@@ -22,30 +23,20 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-bool nmi_guest_merged(const struct cpu *cpu)
-{
-    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
-           pmu_pmi_raised(cpu);
-}
-
-bool nmi_forward(struct cpu *cpu)
-{
-    /* Noted before it is sent: whichever NMI it merges with finds the note. */
-    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
-    if (apic_send_self_nmi()) {
-        cpu->nmi.forwarded++;
-        return true;
-    }
-    cpu->nmi.dropped++;
-    return false;
-}
-
-/* Strikes out what is over. What was forwarded since the last look may have been so in this very
- * stay, and wait: it is left to the next exit. What was forwarded before has met an entry since
- * then, and root mode that takes NMIs: had the guest not got it, it would have come here, and been
- * sent again and noted afresh. And where the guest is out of its handler, and nobody is sending, it
- * has dealt with all NMIs of the host's. Root mode is not blocked here; and an NMI counts as
- * arrived when apic_send() is back, which in x2APIC mode hardware does not confirm. */
+/* Strikes out what is over. Root mode takes NMIs here.
+ *
+ * FORWARDED: an NMI of the guest's was sent again. FRESH says that this happened after the last
+ * look. It may have happened in this very stay, and the NMI may still wait for the entry. So the
+ * first look only clears FRESH. The second look clears FORWARDED, because between the two looks the
+ * guest was entered, and then root mode took NMIs. If the guest did not get the NMI, root mode has:
+ * it sent it again, and FRESH is set again.
+ *
+ * OWED: an NMI of the host's may be with the guest. The guest is done with all of them when it is
+ * out of its NMI handler and nobody is sending. A sender is done when apic_send() is back; in x2APIC
+ * mode hardware does not confirm that the NMI has arrived by then.
+ *
+ * An NMI may come between any two lines here. If it forwards, it sets FRESH; the exchange then
+ * fails, and the loop sees it. */
 static void settle(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
@@ -64,13 +55,26 @@ static void settle(struct cpu *cpu)
                                           __ATOMIC_ACQUIRE));
 }
 
+bool nmi_request_backtrace(struct cpu *target)
+{
+    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
+
+    if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
+        return true; /* one is on its way, and will do for both */
+    __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
+    target->nmi.source[SOURCE_BACKTRACE].raised++;
+    bool sent = apic_send(target->apic_id, ICR_NMI);
+    __atomic_fetch_and(&target->nmi.notes, sent ? ~sending : ~(asked | sending), __ATOMIC_RELEASE);
+    return sent;
+}
+
 int64_t nmi_returned(struct cpu *cpu)
 {
     unsigned claimed = nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
 
     if (claimed != 0)
         return claimed;
-    /* Looked at last: an NMI may have answered the request just before. */
+    /* Read after the claim: an NMI may just have answered the request, and that sets OWED. */
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_OWED ? 1 : 0;
 }
 
@@ -89,11 +93,12 @@ void nmi_bookkeeping(struct cpu *cpu)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    /* The NMI of an NMI exit is its handler's to claim, and root mode stays blocked until then; as
-     * it may behind an entry that failed. */
+    /* An NMI exit's handler claims its NMI, and root mode stays blocked until then. After an entry
+     * that failed root mode may be blocked, too. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
-    /* Lazily, root mode stays blocked: what waits in hardware has not come yet, nor gone. */
+    /* With unblock=lazy root mode may be blocked still. An NMI that waits in hardware has not come
+     * then: it is not lost, and nothing is over. */
     if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
