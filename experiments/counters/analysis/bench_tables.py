@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bench_tables.py: this experiment's section of the report, for bench/added.py.
 import accuracy_tables
+import perfctr_published
 import perfctr_tables
-import plots
-import published
+from accuracy_figure import accuracy_figure
 from added import Drawn, OnPage, Section
 
 
 def perfctr_sentence():
     figures_in_print = "; ".join(f"main(), {event}: {', '.join(ratios)}"
-                                 for event, ratios in published.PERFCTR_XEN_MAIN)
-    return (f"Published for comparison: {published.PERFCTR_XEN['source']} "
-            f"({published.PERFCTR_XEN['machine']}). {published.PERFCTR_XEN['text']} "
+                                 for event, ratios in perfctr_published.MAIN)
+    return (f"Published for comparison: {perfctr_published.PAPER['source']} "
+            f"({perfctr_published.PAPER['machine']}). {perfctr_published.PAPER['text']} "
             f"{figures_in_print}.")
 
 
@@ -22,8 +22,8 @@ def parts(machine):
 
 
 def figures(machine, prefix):
-    drawn = plots.accuracy_figure(f"{prefix}errors", "Relative error of counts, by event",
-                                  accuracy_tables.errors(machine))
+    drawn = accuracy_figure(f"{prefix}errors", "Relative error of counts, by event",
+                            accuracy_tables.errors(machine))
     return {"accuracy": drawn} if drawn else {}
 
 
@@ -42,4 +42,4 @@ def sentence(machine):
 
 
 SECTIONS = (Section("accuracy-of", "Accuracy", "validity", parts, figures,
-                    lambda machine: [("Accuracy", sentence(machine))], (published.PERFCTR_XEN,)),)
+                    lambda machine: [("Accuracy", sentence(machine))], (perfctr_published.PAPER,)),)

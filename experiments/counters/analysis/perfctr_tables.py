@@ -2,7 +2,7 @@
 # perfctr_tables.py: what the paper of perfctr-xen has in its section 5, from the results of one
 # machine: errors of counts by scenario (its Figure 7), overflows by thread (8, 9), real programs
 # (10 to 13), and samples by function of a minimum-cost-flow solver (Tables 3 to 5).
-import published
+import perfctr_published
 from accuracy_tables import error
 from cells import NONE, Cell, Row, Table, number, ratio, signed
 from results import COLUMNS
@@ -187,18 +187,18 @@ def samples_cell(table, machine, column, item):
 def solver_table(machine, event, theirs):
     place = 3 + [name for name, _ in SAMPLED].index(event)
     sampled = f"{SOLVER}.{event}"
-    heads = list(COLUMNS) + list(published.PERFCTR_XEN_COLUMNS)
+    heads = list(COLUMNS) + list(perfctr_published.COLUMNS)
     table = Table(f"mcf-{event}", f"Minimum-cost flow by function: {event} (perfctr-xen, Table "
                   f"{place}: {theirs})", "native: samples; others: samples over native's", heads,
                   [("measured: samples, and their ratio to native", len(COLUMNS)),
-                   ("published: ratio", len(published.PERFCTR_XEN_COLUMNS))])
-    empty = [Cell("", "published") for _ in published.PERFCTR_XEN_COLUMNS]
+                   ("published: ratio", len(perfctr_published.COLUMNS))])
+    empty = [Cell("", "published") for _ in perfctr_published.COLUMNS]
     found = functions_of(machine, sampled)
     if found:
         table.reading.append(
             f"perf record on GLPK's glpsol --mincost, {sampled_words(machine, sampled)}; the "
             f"paper: HPCToolkit, which Debian 12 and 13 do not have, on 429.mcf of SPEC CPU2006, "
-            f"one every {number(published.PERFCTR_XEN_PERIODS[theirs])}. Functions are other "
+            f"one every {number(perfctr_published.PERIODS[theirs])}. Functions are other "
             "ones, so only the spread can be compared. glpsol's function fn_ADDRESS is one that "
             "is not exported.")
         table.rows.append(Row("all samples", [samples_cell(table, machine, name, sampled)
@@ -207,7 +207,7 @@ def solver_table(machine, event, theirs):
         table.rows.append(Row(name, [samples_cell(table, machine, column, item)
                                      for column in COLUMNS] + empty))
     table.group("429.mcf, published")
-    for name, figures in published.PERFCTR_XEN_RATIOS[theirs].items():
+    for name, figures in perfctr_published.RATIOS[theirs].items():
         table.rows.append(Row(name, [Cell("") for _ in COLUMNS] +
                               [Cell(text, "published") for text in figures.split()]))
     return table
