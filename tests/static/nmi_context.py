@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # nmi_context.py: the rules of NMI context (CONTRIBUTING.md), looked for in the machine code. From
 # nmi_root() every instruction is followed that can come next, in all objects of the build, through
-# calls and through the table of sources. None may be a VMREAD, a VMWRITE, an IRET or a lock's, none may
-# call what prints or locks, and none may lie in a file that is not named here. What cannot be followed
-# is an error, never a guess.
+# calls and through the table of sources. None may be a VMREAD, a VMWRITE, an IRET or a lock's, none
+# may call what prints or locks, and none may lie in a file that is not named here. What cannot be
+# followed is an error, never a guess.
 # Usage: nmi_context.py BUILD
 import argparse
 import collections
@@ -34,8 +34,8 @@ ENDS = {
     "vmcs_access_failed": "a VMREAD or VMWRITE of pmu/guest_pmi.c failed: a defect, and a fault",
 }
 
-# Instructions that break a rule, by mnemonic. XCHG with memory is how a lock is taken here (console/log.c,
-# trace/memory_map.c); LOCK CMPXCHG may be one.
+# Instructions that break a rule, by mnemonic. XCHG with memory is how a lock is taken here
+# (console/log.c); LOCK CMPXCHG may be one.
 RULES = [
     (re.compile(r"vm(read|write)\b"), "an access to the VMCS"),
     (re.compile(r"iret"), "an IRET"),
@@ -172,8 +172,8 @@ class Code:
         if direct and relocation:
             found = self.resolve(place.file, relocation[1], relocation[2] + 4)
             if found is None:
-                raise Unclear(f"{self.name(place)} in {place.file} goes to {relocation[1]}, which is in "
-                              "no object")
+                raise Unclear(f"{self.name(place)} in {place.file} goes to {relocation[1]}, which "
+                              "is in no object")
             return {found}
         if direct:
             return {place._replace(offset=int(direct[1], 16))}
@@ -262,8 +262,8 @@ def broken(code):
             yield f"{caller} runs on after the end of its section"
             continue
         if place not in code.at:
-            raise Unclear(f"{caller} goes to {place.file}, {place.section}+0x{place.offset:x}, which is "
-                          "no instruction")
+            raise Unclear(f"{caller} goes to {place.file}, {place.section}+0x{place.offset:x}, "
+                          "which is no instruction")
         here = code.name(place)
         if place.file not in FILES:
             yield f"{caller} reaches {here}() in {place.file}, wanted a file of FILES"
