@@ -168,8 +168,7 @@ UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
                    lib/string.c
 # Of the measurements, what runs without hardware.
-MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c \
-                  programs/branchtrace/list.c programs/branchtrace/output.c
+MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c
 # Of the launcher on KVM, what knows no KVM.
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
 # Of what needs firmware, what a test has a double of firmware for.

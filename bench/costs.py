@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # costs.py: what one operation costs, of what boots of the tests have left in a folder: a console and
-# a ledger for each column, PREFIX-COLUMN.console and .json. nested_costs.py and peer_costs.py say
+# a ledger for each column, PREFIX-COLUMN.console and .json. nested_costs.py, and experiments, say
 # which boots and which operations.
 import json
 import os

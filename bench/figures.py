@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # figures.py: what the report's figures show, gathered from the results of one machine; plots.py
 # draws them.
-import accuracy_tables
+import added
 import plots
 import published
 from more_tables import ABLATED, PLOTTED, VARIANTS
@@ -101,10 +101,10 @@ def all_figures(machine, prefix):
             f"{prefix}parts", "An exit under msr+nmi with parts of the bookkeeping left out",
             ablation_groups(machine),
             "root-mode instructions" if machine.exact else "cycles"),
-        "accuracy": plots.accuracy_figure(f"{prefix}errors", "Relative error of counts, by event",
-                                          accuracy_tables.errors(machine)),
         "predict": plots.prediction_figure(f"{prefix}predicted",
                                            "The model's prediction beside the thesis's figures",
                                            predictions(machine)),
     }
+    for section in added.sections():
+        found.update(section.figures(machine, prefix))
     return {place: figure for place, figure in found.items() if figure}

@@ -3,6 +3,7 @@
 # is run here.
 import dataclasses
 
+import added
 import columns
 import pool
 
@@ -22,9 +23,9 @@ KERNEL_ITEMS = {
 A1_ITEMS = ("m200000", "m10000", "m1000", "m100")
 PAIR = ("plain", "profiled")
 
-# What Linux runs: the jobs of its init (programs/payload, programs/workloads, programs/accuracy,
-# programs/real), what they measure, and their words on the kernel's command line: in the emulator,
-# quick there, and on a machine with time of its own, where the jobs' own defaults hold.
+# What Linux runs: the jobs of its init (programs/payload, programs/workloads, experiments' own), what
+# they measure, and their words on the kernel's command line: in the emulator, quick there, and on a
+# machine with time of its own, where the jobs' own defaults hold.
 # Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
 PROFILE_PERIOD = 50021
 # How long a run of nginx is. A second of the emulator has fewer instructions with two processors: so
@@ -44,8 +45,6 @@ HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000"
 # does what it does on a bare machine. Experiment a1 of such a boot is experiment a1_bare.
 BARE = "a1_bare"
 BARE_OPTIONS = {"native": "", "msr+nmi": "hypervisor_bit=off"}
-# The small inputs have few misses of the last level: ten times as dense as the paper's.
-REAL_PERIODS = "pmv.real_periods=40000:100:500"
 LINUX_BOOTS = {
     "a1": {
         "jobs": ("a1bench", "context_switch"), "image": "",
@@ -64,22 +63,7 @@ LINUX_BOOTS = {
         "limit": 1500, "estimate": (110, 50),
         "words": {"emulator": f"pmv.nginx_ms={NGINX_MS} {RUNS}",
                   "quick": f"pmv.nginx_ms={NGINX_MS} {RUNS_OF_SEVERAL}", "nested": ""}},
-    "accuracy": {
-        "jobs": ("accuracy",), "image": "bench", "cells": {"accuracy": None},
-        "limit": 600, "estimate": (60, 60),
-        "words": {"emulator": "pmv.accuracy=1:1:16", "quick": "pmv.accuracy=1:1:16",
-                  "nested": ""}},
-    "scenarios": {
-        "jobs": ("scenarios",), "image": "bench", "cells": {"scenarios": None},
-        "limit": 600, "estimate": (60, 60), "cpus": 2, "memory": 1024,
-        "words": {"emulator": "pmv.accuracy=1:1:16", "quick": "pmv.accuracy=1:1:16",
-                  "nested": ""}},
-    "real": {
-        "jobs": ("real",), "image": "real", "cells": {"real": None},
-        "limit": 1500, "estimate": (150, 60), "memory": 768,
-        "words": {"emulator": f"pmv.real_scale=1 {REAL_PERIODS}",
-                  "quick": f"pmv.real_scale=1 {REAL_PERIODS} pmv.real=gzip,sqlite3,glpsol",
-                  "nested": ""}},
+    **added.boots(),
 }
 
 # The same job with two processors, as in the thesis, is this experiment, in the emulator. KVM's guest
@@ -88,7 +72,7 @@ TWO = "nginx_2"
 # nginx runs on one of them and wrk, which marks the region, on the other.
 BOTH_PROCESSORS = "regions_of_all on"
 # What a quick run leaves out under peers: a second Linux below takes two to three times as long.
-NOT_QUICK = ("nginx", "accuracy", "scenarios", "real")
+NOT_QUICK = ("nginx", *added.not_quick())
 
 # Of the ablation: the boots that the boot menu has as well, and one with another image than theirs.
 # variant: (column, options, another image than the usual one)

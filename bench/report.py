@@ -9,7 +9,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import accuracy_tables  # noqa: E402
+import added  # noqa: E402
 import config_table  # noqa: E402
 import estimate  # noqa: E402
 import events_table  # noqa: E402
@@ -17,9 +17,6 @@ import figures  # noqa: E402
 import machine_table  # noqa: E402
 import more_tables  # noqa: E402
 import page  # noqa: E402
-import peer_table  # noqa: E402
-import perfctr_tables  # noqa: E402
-import plan  # noqa: E402
 import plots  # noqa: E402
 import predict  # noqa: E402
 import published  # noqa: E402
@@ -27,7 +24,7 @@ import results  # noqa: E402
 import summary  # noqa: E402
 import tables  # noqa: E402
 import textpage  # noqa: E402
-from cells import Machine  # noqa: E402
+from cells import Machine, Table  # noqa: E402
 
 TITLE = "PMUvisor: the measurements"
 SUMMED = (f"The columns {summary.ALL} on one machine in one run, beside what the thesis published. "
@@ -103,7 +100,8 @@ def cost_tables(machine):
         # Exits by reason are counted by the emulator's ledger only.
         return [more_tables.pmi_table(machine), more_tables.switch_table(machine),
                 machine_table.machine_table(machine)]
-    return [more_tables.exits_per_pmi(machine, "a1", "Linux"),
+    return [config_table.config_table(machine),
+            more_tables.exits_per_pmi(machine, "a1", "Linux"),
             more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
             more_tables.pmi_table(machine), more_tables.switch_table(machine)]
 
@@ -129,14 +127,6 @@ def environment_pairs(machine):
     return pairs
 
 
-def perfctr_sentence():
-    figures_in_print = "; ".join(f"main(), {event}: {', '.join(ratios)}"
-                                 for event, ratios in published.PERFCTR_XEN_MAIN)
-    return (f"Published for comparison: {published.PERFCTR_XEN['source']} "
-            f"({published.PERFCTR_XEN['machine']}). {published.PERFCTR_XEN['text']} "
-            f"{figures_in_print}.")
-
-
 def prediction_html(machine, drawn, prefix):
     body = [f'<h2 id="{prefix}model">A model: cycles on Skylake-SP predicted from the counts</h2>']
     lines = predict.predictions(machine)
@@ -151,6 +141,28 @@ def prediction_html(machine, drawn, prefix):
                    page.table_html(predict.cost_table(), prefix)]
 
 
+def added_html(before, machine, drawn, prefix):
+    """The sections of experiments before this one."""
+    body = []
+    for section in added.sections(before):
+        body.append(f'<h2 id="{prefix}{section.key}">{page.escape(section.title)}</h2>')
+        for part in section.parts(machine):
+            if isinstance(part, str):
+                body.append(page.paragraph(part))
+            elif isinstance(part, added.OnPage):
+                body.append(page.table_html(part.table, prefix))
+            elif isinstance(part, Table):
+                body.append(page.table_html(part, prefix))
+            elif part.place in drawn:
+                body.append(page.figure_html(drawn[part.place]))
+    return body
+
+
+def added_tables(before, machine):
+    return [part for section in added.sections(before) for part in section.parts(machine)
+            if isinstance(part, Table)]
+
+
 def machine_html(machine, prefix):
     """The sections of one machine. Raises plots.NoPlots."""
     drawn = figures.all_figures(machine, prefix)
@@ -161,12 +173,7 @@ def machine_html(machine, prefix):
         body += [page.table_html(table, prefix) for table in group]
         if place in drawn:
             body.append(page.figure_html(drawn[place]))
-    body.append(f'<h2 id="{prefix}peers-of">The strongest peer</h2>')
-    if machine.exact:
-        body += [page.table_html(peer_table.peer_table(machine), prefix),
-                 page.table_html(config_table.config_table(machine), prefix)]
-    else:
-        body.append(page.paragraph(plan.NO_PEERS[0].upper() + plan.NO_PEERS[1:] + "."))
+    body += added_html("costs-of", machine, drawn, prefix)
     body.append(f'<h2 id="{prefix}costs-of">Where the cost goes</h2>')
     body.append(page.paragraph(
         "Each panel has a measure of its own, because exits, instructions and accesses do not add "
@@ -181,15 +188,7 @@ def machine_html(machine, prefix):
     body.append(page.table_html(more_tables.ablation_table(machine), prefix))
     if machine.exact:
         body.append(page.table_html(events_table.events_table(machine), prefix))
-    body.append(f'<h2 id="{prefix}accuracy-of">Accuracy</h2>')
-    if "accuracy" in drawn:
-        body.append(page.figure_html(drawn["accuracy"]))
-    body += [page.table_html(accuracy_tables.short_table(machine), prefix),
-             page.paragraph(perfctr_sentence()),
-             page.table_html(accuracy_tables.reads_table(machine), prefix),
-             page.table_html(accuracy_tables.modes_table(machine), prefix),
-             page.table_html(accuracy_tables.long_table(machine), prefix)]
-    body += [page.table_html(table, prefix) for table in perfctr_tables.all_tables(machine)]
+    body += added_html("validity", machine, drawn, prefix)
     return body + validity_html(machine, prefix) + prediction_html(machine, drawn, prefix)
 
 
@@ -203,14 +202,19 @@ def validity_html(machine, prefix):
 
 
 def contents(prefix, name):
-    return [(prefix + key, f"{text}{name}") for key, text in (
-        ("tables", "Tables"), ("peers-of", "The strongest peer"), ("costs-of", "Where the cost goes"), ("bookkeeping", "Bookkeeping"),
-        ("accuracy-of", "Accuracy"), ("validity", "What they can say"), ("model", "Model"))]
+    entries = []
+    for key, text in (("tables", "Tables"), ("costs-of", "Where the cost goes"),
+                      ("bookkeeping", "Bookkeeping"), ("validity", "What they can say"),
+                      ("model", "Model")):
+        entries += [(section.key, section.title) for section in added.sections(key)]
+        entries.append((key, text))
+    return [(prefix + key, f"{text}{name}") for key, text in entries]
 
 
 def sources_html():
+    quoted = [source for section in added.sections() for source in section.sources]
     pairs = [(source["name"], f"{source['source']}. Machine: {source['machine']}.")
-             for source in (published.THESIS, published.PERFCTR_XEN, published.KVM_2017)]
+             for source in (published.THESIS, *quoted, published.KVM_2017)]
     return ['<h2 id="sources">Published figures</h2>', page.paragraph(
         "Quoted as published. Ratios of them, and what PMIs add over the run without any, are "
         "calculated here from the published figures."), page.pairs_html(pairs)]
@@ -255,15 +259,12 @@ def text_of(machines):
         if machine.exact:
             out += textpage.fact_lines(tables.must_hold(machine)) + [""]
         shown = [table for _, group in tables_of(machine) for table in group]
-        if machine.exact:
-            shown += [peer_table.peer_table(machine), config_table.config_table(machine)]
+        shown += added_tables("costs-of", machine)
         shown += cost_tables(machine)
         shown.append(more_tables.ablation_table(machine))
         if machine.exact:
             shown.append(events_table.events_table(machine))
-        shown += [accuracy_tables.short_table(machine),
-                  accuracy_tables.reads_table(machine), accuracy_tables.modes_table(machine),
-                  *perfctr_tables.all_tables(machine)]
+        shown += added_tables("validity", machine)
         lines = predict.predictions(machine)
         if lines:
             shown += [predict.prediction_table(lines), predict.cost_table()]

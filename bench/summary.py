@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
-import accuracy_tables
+import added
 import published
 from cells import number, percent, points, ratio
 from machine_table import unlike_clocks
@@ -137,25 +137,12 @@ def nginx(machine, item):
         (" (medians; Tables 4.6 and 4.7 have the ranges)." if machine.exact else ".")
 
 
-def accuracy(machine):
-    of_path = accuracy_tables.worst(machine, accuracy_tables.OF_THE_PATH)
-    of_caches = accuracy_tables.worst(machine, ("llc_references", "llc_misses"))
-
-    def words(found):
-        return listed(f"{name} {accuracy_tables.percent_text(value)}"
-                      for name, value in found.items())
-    out = [f"{what}: {words(found)}" for what, found in (
-        ("cycles, instructions and branches", of_path),
-        ("references and misses of the last cache", of_caches)) if found]
-    return "Largest error of a count relative to native. " + \
-        " ".join(text[0].upper() + text[1:] + "." for text in out) if out else ""
-
-
 def results_of(machine):
     """[(table, sentence)]; a table that has nothing says so."""
     found = [("4.1, MSR accesses", table_4_1(machine)),
              ("4.2, program with PMIs", table_4_2(machine)),
              ("4.3, VM exits", table_4_3(machine)), ("4.4, profile", table_4_4(machine)),
              ("4.5, its overhead", table_4_5(machine)), ("4.6, nginx", nginx(machine, "plain")),
-             ("4.7, nginx profiled", nginx(machine, "profiled")), ("Accuracy", accuracy(machine))]
+             ("4.7, nginx profiled", nginx(machine, "profiled"))]
+    found += [pair for section in added.sections() for pair in section.sentences(machine)]
     return [(name, text or "Not run.") for name, text in found]

@@ -8,14 +8,16 @@ import subprocess
 import tempfile
 import unittest
 import xml.etree.ElementTree
+from unittest import mock
 
-import accuracy_tables
+import added
 import cells
 import columns
 import events_table
 import more_tables
 import predict
 import published
+import report
 import results
 import summary
 import tables
@@ -219,37 +221,6 @@ class Tables(unittest.TestCase):
         self.assertEqual(row_of(table, "all"), ["0", "not run", "3", "0", "0"])
         self.assertEqual(row_of(table, "RDMSR")[2], "2")
 
-    def test_accuracy_is_relative_to_native(self):
-        table = accuracy_tables.long_table(self.machine)
-        self.assertEqual(row_of(table, "branches"),
-                         ["1,000", "not run", "not run", "+2 %", "+2 %"])
-        self.assertEqual(row_of(table, "to what it must be"), ["0", "-", "-", "+20", "+20"])
-        self.assertEqual(row_of(accuracy_tables.short_table(self.machine), "branches"),
-                         ["-", "not run", "not run", "2 %", "2 %"])
-
-    def test_small_counts_have_differences_and_no_errors(self):
-        maker = Maker()
-        for name, count in (("native", 4), ("msr", 5)):
-            maker.add(name, "accuracy", "loop.llc_misses", "count", count)
-        machine = maker.machine()
-        self.assertEqual(row_of(accuracy_tables.long_table(machine), "llc_misses")[3], "+1")
-        self.assertEqual(accuracy_tables.errors(machine), {})
-
-    def test_memory_anywhere_is_an_event_of_its_own(self):
-        maker = Maker()
-        for item in ("sort.llc_misses", "sort_any.llc_misses", "sort.llc_misses.t1",
-                     "sort_any.branches"):
-            maker.add("native", "accuracy", item, "count", 1000)
-            maker.add("msr", "accuracy", item, "count", 1500 if "any" in item else 1001)
-        self.assertEqual(list(accuracy_tables.errors(maker.machine())), [
-            "llc_misses", "branches", "llc_misses, threads", "llc_misses, memory anywhere"])
-
-    def test_regions_of_accuracy_are_no_counts(self):
-        labels = [row.label for row in accuracy_tables.long_table(self.machine).rows]
-        self.assertEqual(labels, ["loop", "branches", "to what it must be"])
-        self.assertEqual(row_of(accuracy_tables.reads_table(self.machine), "RDPMC, user space"),
-                         ["12", "not run", "not run", "12", "12"])
-
     def test_ablation_is_over_the_build_without_the_code(self):
         table = more_tables.ablation_table(self.machine)
         self.assertEqual(row_of(table, "none"), ["95", "+5", "5", "1"])
@@ -288,12 +259,25 @@ class Tables(unittest.TestCase):
             made = [build(machine) for build in (
                 tables.table_4_1, tables.table_4_3, more_tables.table_4_4, more_tables.table_4_5,
                 more_tables.table_4_6, more_tables.table_4_7, more_tables.pmi_table,
-                accuracy_tables.short_table, accuracy_tables.long_table,
                 more_tables.ablation_table)]
             made += [tables.table_4_2(machine, name, "x") for name in ("a1", "a1k")]
+            made += [getattr(part, "table", part) for section in added.sections()
+                     for part in section.parts(machine)
+                     if isinstance(part, (added.OnPage, cells.Table))]
             for table in made:
                 for line in textpage.lines_of(table):
                     self.assertLessEqual(len(line), textpage.WIDTH, line)
+
+
+class WithoutExperiments(unittest.TestCase):
+    def test_the_thesis_is_left(self):
+        machine = emulator().machine()
+        with mock.patch.object(added, "modules", lambda name: []):
+            page, text = report.html_of([machine]), report.text_of([machine])
+        for made in (page, text):
+            self.assertIn("Table 4.7", made)
+        keys = [section.key for section in added.sections()]
+        self.assertFalse([key for key in keys if key in page], keys)
 
 
 class Units(unittest.TestCase):

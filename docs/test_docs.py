@@ -157,7 +157,7 @@ FAULTS = {
     "pattern": (pages.missing_files, "see `nmi/gone_*.c`"),
     "name": (pages.missing_files, "see `gone.asm`"),
     "function": (pages.missing_functions, "`gone_function()`"),
-    "function of a file": (pages.missing_functions, "`nmi/nmi.c:nmi_forward()`"),
+    "function of a file": (pages.missing_functions, "`nmi/nmi.c:nmi_hold()`"),
     "file of a function": (pages.missing_functions, "`nmi/gone.c:nmi_root()`"),
     "target": (pages.bad_commands, "```sh\nmake gone\n```\n"),
     "word": (lambda every: pages.unmatched_words(every, ["a/b"]), "`make e2e T=\"a/ gone/\"`"),

@@ -85,7 +85,7 @@ struct cpu_nmi {
     bool hold;        /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
     bool held;
 
-    uint32_t notes;        /* everything that is under way: NOTE_* in nmi/nmi.h */
+    uint32_t notes;        /* everything that is under way: NOTE_* in nmi/notes.h */
     /* What an exit looks at; a bit is 0 where its step is switched off. */
     uint32_t notes_mask;   /* of notes */
     uint32_t unblock_mask; /* of the guest's interruptibility state */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The host on the PMU. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters
- * on PMI". Thesis, sections 3.1, 3.2.2 and 4.4.2.
+ * The host on the PMU, in exit context. What an NMI does meanwhile is in nmi/source.c. SDM Vol. 3,
+ * "Performance Monitoring", "Freezing LBR and Performance Counters on PMI". Thesis, sections 3.1,
+ * 3.2.2 and 4.4.2.
  */
 #include "nmi/host_work.h"
 
@@ -9,45 +10,7 @@
 #include "pmu/pmu.h"
 
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
-#define COUNTER_BITS BITS(47, 0)
-#define STATUS_COUNTER_0 BIT(0)
-#define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
 #define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
-
-/* Looked at first: what the handler does is not the workload's, and might overflow the counter. */
-bool host_work_pause(const struct cpu *cpu)
-{
-    const struct host_work *work = cpu->pmu.host_work;
-
-    if (work == NULL)
-        return false;
-    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    return work->counting;
-}
-
-/* A PMI masks LVTPC and freezes the counter when it comes, some time after the overflow. An NMI
- * before that is another one. It leaves the overflow alone: else the PMI's own NMI would be nobody's,
- * and reach the guest. A late PMI of the guest's, whose overflow the guest has dealt with, may come
- * here as well: it masks and freezes, and is not the host's. */
-bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
-{
-    if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
-        return false;
-    uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);
-    apic_lvtpc_write(LVT_DELIVERY_NMI);
-    return status & STATUS_COUNTER_0;
-}
-
-/* The counter is paused; while the work goes on, nmi.asm starts it again. */
-void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
-{
-    struct host_work *work = cpu->pmu.host_work;
-    uint64_t next = rdmsr(IA32_PMC0) - work->period - (work->counting ? HANDLER_BRANCHES : 0);
-
-    work->pmis++;
-    wrmsr(IA32_A_PMC0, next & COUNTER_BITS);
-}
 
 /* Exactly `branches` of them are executed, plus the call and return around it. Gives the address
  * that they are at. */
@@ -87,10 +50,11 @@ static void count(struct host_work *work)
     work->own = work->records != NULL ? records_from(work->records, address) : 0;
 }
 
-/* The guest's counters stand still, but a PMI that one of them raised just before may be on its
- * way: its delivery masks LVTPC, which is to be seen here, before host work unmasks it. An overflow
- * with LVTPC unmasked is the sign of one; or the guest has dealt with it, or does not want it, and
- * then this takes its time for nothing. NMIs are held back. */
+/* LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them raised
+ * just before may still be on its way. When it comes, it masks LVTPC. That must be seen here, before
+ * host work unmasks LVTPC. An overflow with LVTPC unmasked is the sign of such a PMI, and then this
+ * waits for it. It waits in vain where the guest has dealt with the overflow in another way, or does
+ * not want it. NMIs of the guest's are held meanwhile. */
 static uint32_t guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();

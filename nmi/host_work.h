@@ -7,6 +7,9 @@
 
 #include "nmi/nmi.h"
 
+#define COUNTER_BITS BITS(47, 0)
+#define STATUS_COUNTER_0 BIT(0)
+
 struct host_work {
     uint64_t branches;
     uint64_t period;  /* branches from one PMI to the next */
@@ -23,8 +26,6 @@ struct host_work {
  * touches and pays for. False: refused with a line in the log, nothing was done. */
 bool host_work_run(struct cpu *cpu, struct host_work *work);
 
-/* The source "host PMI" (nmi/source.c); NMI context. */
-bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found);
-/* At an NMI's start: stops the host's counter. True: it is to be started again at the end. */
+/* source.c, NMI context. At an NMI's start: stops the host's counter. True: it is to be started again
+ * at the end. */
 bool host_work_pause(const struct cpu *cpu);
-void host_work_pmi_handle(struct cpu *cpu, uint64_t rip, bool in_root);

@@ -33,11 +33,14 @@
  * (Linux for one instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's
  * own pin and nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
- * Rules here: no fault, no lock, no print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET
- * when the guest's NMI was forwarded.
+ * Rules here, in source.c, in pmu/guest_pmi.c, and in all that they call: no fault, no lock, no
+ * print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET. tests/static/nmi_context.py looks
+ * for these in the machine code. Only nmi.asm executes an IRET, and not when the guest's NMI was
+ * forwarded. The end of the machine is no way back, so no rule holds on it.
  */
 #include "nmi/nmi.h"
 
+#include "apic/apic.h"
 #include "nmi/host_work.h"
 #include "pmu/pmu.h"
 #include "vmx/root/end.h"
@@ -46,6 +49,24 @@
 static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
 {
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
+}
+
+bool nmi_guest_merged(const struct cpu *cpu)
+{
+    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
+           pmu_pmi_raised(cpu);
+}
+
+bool nmi_forward(struct cpu *cpu)
+{
+    /* Noted before it is sent: whichever NMI it merges with finds the note. */
+    __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
+    if (apic_send_self_nmi()) {
+        cpu->nmi.forwarded++;
+        return true;
+    }
+    cpu->nmi.dropped++;
+    return false;
 }
 
 enum nmi_return nmi_root(const struct nmi_frame *interrupted)

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs that reach root mode.
+ * NMIs that reach root mode. A file's name says in which context its functions run:
+ *   nmi.asm nmi.c source.c                    NMI context: root mode may be at any instruction.
+ *                                             nmi.c has the rules; pmu/guest_pmi.c keeps them, too
+ *   exit.c virtual.c host_work.c unblock.asm  exit context: the rules of root mode
+ *   notes.h                                   the word that both share
+ * Exit context calls NMI context, never the other way round: what holds there holds here.
  */
 #pragma once
 
-#include "cpu.h"
+#include "nmi/notes.h"
+
+/* ======== NMI context ======== */
 
 /* nmi.asm: the IDT's target for vector 2, on the NMI stack (IST). */
 extern const char nmi_entry[];
-
-/* Ends NMI blocking in root mode by an IRET to the next instruction (thesis, Listing 1). */
-void nmi_unblock(void);
-
-/* virtual.c: NMIs of a guest that does not take them itself. */
-/* At the start, VMCS current: on or off as the policy says. */
-void nmi_setup(struct cpu *cpu, bool can_trap);
-/* Switches NMI passthrough; nothing that is due or pending is lost or doubled by it. False: this
- * processor cannot trap NMIs. */
-bool nmi_set_passthrough(struct cpu *cpu, bool on);
-/* An INIT of the guest's processor forgets the virtual NMI that waited. */
-void nmi_forget_due(struct cpu *cpu);
-/* Exit handlers: an NMI in the guest, and the guest being ready for a virtual one. */
-void exit_nmi(struct cpu *cpu);
-void exit_nmi_window(struct cpu *cpu);
 
 /* How nmi.asm goes back to what it interrupted. */
 enum nmi_return {
@@ -36,36 +28,32 @@ struct nmi_frame {
     uint64_t rip, cs, rflags, rsp, ss;
 };
 
+/* ---- nmi.c: an NMI in root mode ---- */
+
 /* What nmi.asm calls with NMIs blocked, with what was interrupted. Does not come back where that
  * was this handler itself. */
 enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
-/* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
+/* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
+ * was forwarded and may still wait, or when the guest's PMU has raised a PMI (pmu_pmi_raised() has
+ * the evidence). Never says no where there was one; it may say yes while the guest has that PMI in
+ * service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC was
+ * masked at the exit proves nothing: the PMI may have been on its way just before.) An NMI of the
+ * guest's that is no PMI leaves no trace when it merges with a host NMI. */
+bool nmi_guest_merged(const struct cpu *cpu);
 
-/* The bits of cpu_nmi.notes. Other processors, root mode and its NMI handler write the word, so
- * each change is one atomic operation. */
-#define NOTE_ASKED(source) ((uint32_t)BIT(source)) /* a sender wants this; cleared by who answers */
-/* The sender's NMI may not have left yet; set and cleared by the sender alone. */
-#define NOTE_SENDING_SHIFT 8
-#define NOTE_SENDING(source) (NOTE_ASKED(source) << NOTE_SENDING_SHIFT)
-#define NOTE_FORWARDED ((uint32_t)BIT(16)) /* an NMI of the guest's was sent again, and may wait */
-#define NOTE_FRESH ((uint32_t)BIT(17)) /* that was since an exit last looked */
-#define NOTE_OWED ((uint32_t)BIT(18)) /* an NMI of the host's may be with the guest, or on its way */
-#define NOTE_LOG ((uint32_t)BIT(19))  /* a line for the log is due: NMI context does not print */
-#define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))
-#define NOTES_SENDING (NOTES_ASKED << NOTE_SENDING_SHIFT)
-#define NOTES_FOR_EXIT (NOTES_ASKED | NOTE_FORWARDED | NOTE_OWED | NOTE_LOG)
+/* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest,
+ * and notes it. False: the local APIC could not, and it is lost (counted as dropped). */
+bool nmi_forward(struct cpu *cpu);
+
+/* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
 
 /* How a source came to be handled. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
 
-/* Asks each source of this processor and handles those that are pending. Gives their number. Safe
- * in NMI context. `rip` is what was interrupted, `in_root` says in which mode. */
+/* Asks each source of this processor and handles those that are pending. Gives their number. `rip`
+ * is what was interrupted, `in_root` says in which mode. */
 unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
-
-/* Asks another processor, or this one, to log where it is, by a note and an NMI. One sender at a
- * time for each target. False: nothing was sent. */
-bool nmi_request_backtrace(struct cpu *target);
 
 /* The port of the platform's NMIs (chipset data books, "NMI Status and Control Register"). */
 #define NMI_STATUS_PORT 0x61
@@ -79,7 +67,26 @@ bool platform_nmi_pending(const struct cpu *cpu);
 
 const char *nmi_source_name(enum nmi_source source);
 
-/* ---- bookkeeping.c: what root mode does about NMIs at each exit, and around host work. Thesis,
+/* ======== exit context ======== */
+
+/* unblock.asm: ends NMI blocking in root mode by an IRET to the next instruction (thesis, Listing
+ * 1). */
+void nmi_unblock(void);
+
+/* ---- virtual.c: NMIs of a guest that does not take them itself ---- */
+
+/* At the start, VMCS current: on or off as the policy says. */
+void nmi_setup(struct cpu *cpu, bool can_trap);
+/* Switches NMI passthrough; nothing that is due or pending is lost or doubled by it. False: this
+ * processor cannot trap NMIs. */
+bool nmi_set_passthrough(struct cpu *cpu, bool on);
+/* An INIT of the guest's processor forgets the virtual NMI that waited. */
+void nmi_forget_due(struct cpu *cpu);
+/* Exit handlers: an NMI in the guest, and the guest being ready for a virtual one. */
+void exit_nmi(struct cpu *cpu);
+void exit_nmi_window(struct cpu *cpu);
+
+/* ---- exit.c: what an exit does about NMIs, and what host work does before and after. Thesis,
  * section 3.2. ---- */
 
 /* Sets what an exit looks at, from the options and from NMI passthrough being on or off. */
@@ -98,27 +105,18 @@ static inline bool nmi_after_exit(const struct cpu *cpu)
  * Root mode was unblocked before, where the options say so. */
 void nmi_bookkeeping(struct cpu *cpu);
 
-/* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
- * was forwarded and may still wait, or when the guest's PMU has raised a PMI (pmu_pmi_raised() has
- * the evidence). Never says no where there was one; it may say yes while the guest has that PMI in
- * service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC was
- * masked at the exit proves nothing: the PMI may have been on its way just before.) An NMI of the
- * guest's that is no PMI leaves no trace when it merges with a host NMI. */
-bool nmi_guest_merged(const struct cpu *cpu);
-
-/* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest,
- * and notes it. NMI context too. False: the local APIC could not, and it is lost (counted as
- * dropped). */
-bool nmi_forward(struct cpu *cpu);
-
 /* The guest hands back an NMI that none of its handlers claims: answers what the host has waiting.
  * Gives 0 when this one cannot have been its. */
 int64_t nmi_returned(struct cpu *cpu);
 
-/* Around host work that takes NMIs of its own: the guest's NMIs wait in software meanwhile, and
- * root mode is not blocked; then what waited is made pending in hardware again. */
+/* Before and after host work, which takes NMIs of its own: the guest's NMIs wait in software
+ * meanwhile, and root mode is not blocked; then what waited is made pending in hardware again. */
 void nmi_hold(struct cpu *cpu);
 void nmi_release(struct cpu *cpu);
+
+/* Asks another processor, or this one, to log where it is, by a note and an NMI. One sender at a
+ * time for each target. False: nothing was sent. */
+bool nmi_request_backtrace(struct cpu *target);
 
 /* Logs the counts of all sources. */
 void nmi_report(const struct cpu *cpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of host NMI sources. Handlers run in NMI context too: no lock, no print, no VMREAD or
- * VMWRITE, no fault. Thesis, sections 2.6.1 and 3.2.1.
+ * The table of host NMI sources: who may have raised an NMI, and how it is answered. NMI context,
+ * all of it (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
  *
  * A request from another processor is two notes. "Asked" is set before the NMI is sent, and whoever
  * takes an NMI of it answers it. "Sending" stands until the ICR has done its work. A request that
@@ -13,6 +13,8 @@
 
 #include "apic/apic.h"
 #include "nmi/host_work.h"
+
+#define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
 
 /* Takes the request away, in one step, because an NMI may come in between. Who has an NMI in hand
  * answers any request; the check after an exit only one whose NMI has come and gone. */
@@ -58,6 +60,45 @@ static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED 
     outb(NMI_STATUS_PORT, kept);
 }
 
+/* Called first of all: the handler's branches are not the workload's, and might overflow the
+ * counter. */
+bool host_work_pause(const struct cpu *cpu)
+{
+    const struct host_work *work = cpu->pmu.host_work;
+
+    if (work == NULL)
+        return false;
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    return work->counting;
+}
+
+/* A PMI comes some time after the overflow. When it comes, it masks LVTPC and freezes the counter. So
+ * while LVTPC is not masked, an NMI is another one, and leaves the overflow alone: if it claimed the
+ * overflow, nobody would claim the PMI's own NMI, and the guest would get it.
+ *
+ * LVTPC may also be masked by a late PMI of the guest's, whose overflow the guest has dealt with. It
+ * freezes the host's counter as well. Both are undone here in either case. But the PMI is the
+ * host's only where the host's counter has overflowed. */
+static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
+{
+    if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
+        return false;
+    uint64_t status = rdmsr(IA32_PERF_GLOBAL_STATUS);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);
+    apic_lvtpc_write(LVT_DELIVERY_NMI);
+    return status & STATUS_COUNTER_0;
+}
+
+/* The counter is paused; while the work goes on, nmi.asm starts it again. */
+static void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
+{
+    struct host_work *work = cpu->pmu.host_work;
+    uint64_t next = rdmsr(IA32_PMC0) - work->period - (work->counting ? HANDLER_BRANCHES : 0);
+
+    work->pmis++;
+    wrmsr(IA32_A_PMC0, next & COUNTER_BITS);
+}
+
 static const struct {
     const char *name;
     bool (*take)(struct cpu *cpu, enum nmi_found found);
@@ -80,25 +121,13 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         sources[s].handle(cpu, rip, in_root);
         cpu->nmi.source[s].found[found]++;
         claimed++;
-        /* The PMI may have come after this NMI. Its own is pending then, and the others' to claim. If
-         * the two have merged, the next exit finds what the others want. */
+        /* This NMI may be another source's, and the PMI may have come while its handler ran. Then
+         * the PMI's own NMI is pending, and the other source claims that one. If the two have
+         * merged, the next exit finds what the other source wants. */
         if (s == SOURCE_HOST_PMI)
             break;
         /* Its own NMI may still come: another one may have been taken for it. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;
-}
-
-bool nmi_request_backtrace(struct cpu *target)
-{
-    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
-
-    if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
-        return true; /* one is on its way, and will do for both */
-    __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
-    target->nmi.source[SOURCE_BACKTRACE].raised++;
-    bool sent = apic_send(target->apic_id, ICR_NMI);
-    __atomic_fetch_and(&target->nmi.notes, sent ? ~sending : ~(asked | sending), __ATOMIC_RELEASE);
-    return sent;
 }

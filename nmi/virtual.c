@@ -9,7 +9,6 @@
  */
 #include "nmi/nmi.h"
 
-#include "apic/apic.h"
 #include "vmx/root/fault.h"
 
 static void set_pin(bool trap)

@@ -1,26 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds the guest's initramfs for one kernel flavour and prints the path of the image.
-# Usage: build.sh [--tools | --perf | --peers | --kexec | --bench | --real | --kvm | --kvm-small |
-#    --kvm-bench | --kvm-real] [--host SUITE] [cloud|stock]
-#    (default: $GUEST, else cloud)
+# Usage: build.sh [--tools | --perf | --kexec | --bench | --kvm | --kvm-small | --kvm-bench |
+#    --NAME | --kvm-NAME] [--host SUITE] [cloud|stock]    (default: $GUEST, else cloud)
 # The modules in it are the kernel's own.
 #   --tools  the image for the tests: also perf, and the project's own kernel modules
 #   --perf   the small image, perf, and the drivers of the uncore's and the C-states' PMUs
-#   --peers  that of --tools, and the measurements at CPL 0 as the job measure
 #   --kexec  the small image, and in it this kernel and the small image for the job kexec
 #   --bench  the image for the measurements: also perf, busybox, nginx, wrk, and what each script
-#            programs/*/root.sh adds. Such a script is given the folder that becomes the guest's root:
-#            a program /jobs/NAME in it is the job NAME for the kernel command line's
+#            root.sh of a folder of programs/ or of experiments/*/guest/ adds. Such a script is given
+#            the folder that becomes the guest's root: a program /jobs/NAME in it is the job NAME for the kernel command line's
 #            pmv.run=NAME (init.c runs it with the console as its output). The image is made again
 #            when a file in it changes, so that a script may build what it likes.
-#   --real   the image for programs/real: also perf, busybox, and all of the programs there, of
-#            which --bench has gzip and glpsol
+#   --NAME   an experiment's own image: experiments/*/guest/images.sh, which this sources, has the
+#            function fill_NAME, which fills $root
 #   --kvm    the image for the measurements under KVM: also the kernel's own KVM, the launcher of
 #            programs/kvm/, and the test kernel ($TEST_KERNEL, else build/kernel.bzImage) for its
 #            guest
-#   --kvm-small, --kvm-bench, --kvm-real  the same with Linux for the guest: this kernel, and the
-#            small image, that of --bench or that of --real
+#   --kvm-small, --kvm-bench, --kvm-NAME  the same with Linux for the guest: this kernel, and the
+#            small image, that of --bench or that of --NAME
 #   --host   of these and --perf: the kernel that the image is booted with, and whose modules (KVM)
 #            it has, is that of another suite (kernel.sh --suite); its guest's stays this one. No
 #            other image has it: modules for Debian 13's kernels want gcc 14, which 12 has not
@@ -31,16 +29,23 @@ fail() {
     exit 1
 }
 
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+for images in "$top"/experiments/*/guest/images.sh; do
+    # shellcheck source=/dev/null
+    [ ! -e "$images" ] || . "$images"
+done
 variant=small
 case ${1:-} in
-    --tools | --perf | --peers | --kexec | --bench | --real | --kvm | --kvm-small | --kvm-bench | \
-        --kvm-real)
+    --tools | --perf | --kexec | --bench | --kvm | --kvm-small | --kvm-bench) variant=${1#--} ;;
+    --*)
         variant=${1#--}
-        shift
+        declare -F "fill_${variant#kvm-}" > /dev/null ||
+            fail "unknown option '$1', wanted --tools, --perf, --kexec, --bench, --kvm, --kvm-small," \
+                "--kvm-bench or an experiment's: $(declare -F | sed -n 's/^declare -f fill_/--/p' | xargs)"
         ;;
-    --*) fail "unknown option '$1', wanted --tools, --perf, --peers, --kexec, --bench, --real," \
-        "--kvm, --kvm-small, --kvm-bench or --kvm-real" ;;
 esac
+[[ ${1:-} != --* ]] || shift
 host=()
 if [ "${1:-}" = --host ]; then
     [[ $variant == kvm* || $variant == perf ]] ||
@@ -49,8 +54,6 @@ if [ "${1:-}" = --host ]; then
     shift 2
 fi
 flavour=${1:-${GUEST:-cloud}}
-here=$(cd "$(dirname "$0")" && pwd)
-top=$(cd "$here/../.." && pwd)
 out=$top/build/payload
 # shellcheck source=programs/payload/parts.sh
 . "$here/parts.sh"
@@ -63,7 +66,7 @@ modules=${host_kernel[1]}
 inner=''
 case $variant in
     kexec | kvm-small) inner=$("$here/build.sh" "$flavour") ;;
-    kvm-bench | kvm-real) inner=$("$here/build.sh" "--${variant#kvm-}" "$flavour") ;;
+    kvm-*) inner=$("$here/build.sh" "--${variant#kvm-}" "$flavour") ;;
 esac
 loop_rounds=1000000
 access_rounds=10000
@@ -127,15 +130,7 @@ fill_tools() {
     add_perf
     add_busybox "$root" "$packages"
     "$top/programs/workloads/root.sh" "$root"
-    "$top/programs/pebs/root.sh" "$root"
     cp "$(dirname "$own_module")"/*.ko "$root/lib/modules/"
-}
-
-fill_peers() {
-    fill_tools
-    mkdir -p "$root/lib/auto"
-    install -m 755 "$top/programs/measure/measure.sh" "$root/lib/auto/measure.sh"
-    install -m 755 "$top/programs/peers/measure.sh" "$root/jobs/measure"
 }
 
 fill_kexec() {
@@ -163,27 +158,12 @@ fill_kvm() {
     cp "$test_kernel" "$root/kernel.bzImage"
 }
 
-# The inner image is built before the lock is taken.
-fill_kvm-small() {
+# With Linux as the guest. The inner image is built before the lock is taken.
+fill_inner() {
     fill_launcher
     mkdir "$root/kvm"
     cp "${kernel[0]}" "$root/kvm/vmlinuz"
     cp "$inner" "$root/kvm/initrd"
-}
-
-fill_kvm-bench() {
-    fill_kvm-small
-}
-
-fill_kvm-real() {
-    fill_kvm-small
-}
-
-fill_real() {
-    fill_small
-    add_perf
-    add_busybox "$root" "$packages"
-    "$top/programs/real/root.sh" "$root" all
 }
 
 fill_bench() {
@@ -193,14 +173,17 @@ fill_bench() {
     add_busybox "$root" "$packages"
     add_program "$root" "$packages" usr/sbin/nginx
     add_program "$root" "$packages" usr/bin/wrk
-    for script in "$top"/programs/*/root.sh; do
+    for script in "$top"/programs/*/root.sh "$top"/experiments/*/guest/{,*/}root.sh; do
         if [ -x "$script" ]; then
             "$script" "$root"
         fi
     done
 }
 
-"fill_$variant"
+case $variant in
+    kvm-*) fill_inner ;;
+    *) "fill_$variant" ;;
+esac
 key=$(key_of "$root")
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     # A small image stays as it is: reading it is cheaper in an emulator than unpacking it.

@@ -19,10 +19,11 @@ from names import NAME
 from outcome import OUTCOME, Outcome, deliver
 from programs import ProgramTest
 
-# The long ones first, so that none is left alone at the end; a group, or a file's first test.
+# The long ones first, so that none is left alone at the end; a group, or a file's first test. Files
+# that are marked as long come where the empty name is.
 LONG = ["nested/a1_msr_nmi", "smp_linux", "auto", "workloads", "analyse", "host", "kernel",
         "nested", "fuzz_targets", "policies", "kernels", "kvm", "fuzz", "make_bench",
-        "accuracy", "tools", "unit/selftest.sh", "unit/test.sh", "model", "guest",
+        "", "unit/selftest.sh", "unit/test.sh", "model", "guest",
         "smp_kernel", "measure", "apic", "native", "containment", "host_linux"]
 LAB = pytest.StashKey[machine.Lab]()
 
@@ -64,6 +65,8 @@ def outcome_ahead(item, lab):
 
 def rank(items):
     """The place of a file's tests in the order."""
+    if items[0].get_closest_marker("long"):
+        return LONG.index("")
     name = items[0].stash[NAME]
     return next((n for n, group in enumerate(LONG) if f"{name}/".startswith(f"{group}/")),
                 len(LONG))

@@ -15,13 +15,19 @@
 #define E_UNBLOCK 3  /* nmi_unblock() */
 #define E_SELF_NMI 4 /* apic_send_self_nmi() */
 #define E_SEND 5     /* apic_send() of an NMI */
-#define E_WORK 6     /* host work is about to run */
+#define E_WORK 6     /* host work has started its counter: its branches follow */
+#define E_AWAIT 12   /* it waits for a PMI that may be on its way */
+#define E_BACK 14    /* the PMU is about to be the guest's again */
 /* What the model itself wants to know of, which takes no time. */
 #define E_ASKED 7    /* a request was made */
 #define E_ANSWERED 8 /* a request was handled */
 #define E_PLATFORM 9 /* the platform's NMI was handled */
 #define E_DUE 10     /* a virtual NMI was noted */
 #define E_INJECT 11  /* one will be injected */
+#define E_PMI 13     /* a PMI of host work was claimed */
+
+/* Host work: branches from a PMI to the next one. A PMI takes fewer. */
+#define WORK_PERIOD 3
 
 /* Basic exit reasons, and what the guest asks for by VMCALL. */
 #define R_NMI 0 /* EXIT_REASON_EXCEPTION_OR_NMI */

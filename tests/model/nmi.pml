@@ -12,7 +12,8 @@
  *   2. A host request is handled exactly once, and not later than in the first root stay that can
  *      know that its NMI has gone to the guest.
  *   3. An NMI in the guest's handler that is not the guest's is one that hypercall 15 takes back.
- *   4. Host work runs with NMIs unblocked.
+ *   4. Host work runs with NMIs unblocked and its counter on, and the counter is on nowhere else.
+ *      Each of its overflows leads to one PMI that is claimed once, and the guest gets no NMI of it.
  *   5. The guest gets an NMI in doubt only where one of its own may have merged with the host's; and
  *      the second stay in which nothing happens leaves no note behind of anything under way.
  */
@@ -26,6 +27,8 @@ c_decl {
 }
 c_track "&the_cpu.nmi" "sizeof(struct cpu_nmi)"
 c_track "&the_cpu.blocking" "sizeof(uint32_t)"
+c_track "&the_cpu.pmu.host_work" "sizeof(struct host_work *)"
+c_track "&the_work" "sizeof(struct host_work)"
 c_track "&machine" "sizeof(struct machine)"
 c_track "coroutines" "sizeof(coroutines)"
 
@@ -46,6 +49,11 @@ c_track "coroutines" "sizeof(coroutines)"
 #define PLATFORM_HOST 1
 #else
 #define PLATFORM_HOST 0
+#endif
+#ifdef LEGACY
+#define LEGACY_FREEZE 1
+#else
+#define LEGACY_FREEZE 0
 #endif
 
 #define PASSED c_expr { machine.passthrough }
@@ -68,8 +76,14 @@ inline run_code(co)
 {
     who = co;
     do
-    :: c_code { machine.pmi_raised = now.lvtpc_masked && now.overflow;
-                now.event = model_run(now.who); };
+    :: c_code { machine.lvtpc_masked = now.lvtpc_masked;
+                machine.overflow = now.overflow;
+                machine.pmi_raised = now.lvtpc_masked &&
+                                     (machine.hosts ? machine.host_overflow : now.overflow);
+                now.event = model_run(now.who);
+                now.lvtpc_masked = machine.lvtpc_masked;
+                now.overflow = machine.overflow;
+                machine.lvtpc_masked = machine.overflow = 0; };
         if
         :: event == E_ASKED -> asked = true
         :: event == E_ANSWERED ->
@@ -81,6 +95,32 @@ inline run_code(co)
             assert(line);
             line = false;
             answered++
+        :: event == E_PMI ->
+            assert(unclaimed); /* else the counter has not overflowed, or the PMI is claimed twice */
+            unclaimed = false;
+            answered++;
+            if
+            :: nmi_why & CAUSE_WORK -> nmi_why = nmi_why & ~CAUSE_WORK
+            :: !(nmi_why & CAUSE_WORK) && pending_why & CAUSE_WORK ->
+                /* The PMI came while another NMI's handler ran, and that one claims it. Its own NMI,
+                 * which waits, stands for the other one then. */
+                pending_why = pending_why & ~CAUSE_WORK | nmi_why;
+                nmi_why = 0
+            :: else ->
+                /* A late PMI of the guest's has masked LVTPC. If the host's own PMI still comes, its
+                 * NMI stands for that one. */
+                assert((nmi_why | pending_why) & CAUSE_SEEN);
+                if
+                :: !(nmi_why & CAUSE_SEEN) ->
+                    pending_why = pending_why & ~CAUSE_SEEN | nmi_why
+                :: else
+                fi;
+                if
+                :: host_skid -> work_why = CAUSE_SEEN
+                :: else
+                fi;
+                nmi_why = 0
+            fi
         :: event == E_DUE ->
             now_known(exit_why);
             due_why = due_why | exit_why;
@@ -110,10 +150,16 @@ end:
             answered = 0;
             doubt = FORWARDED;
             quiet = false;
-            c_code { model_begin(CO_NMI); }
+            c_code { model_begin(CO_NMI); };
+            /* Up to where it stops the counter, the handler's branches count. */
+            if
+            :: COUNTER_ON && !SKID_DUE -> branch()
+            :: true
+            fi
         }
-    :: atomic { in_nmi ->
+    :: atomic { in_nmi && !restart ->
             run_code(CO_NMI);
+            assert(event != E_SELF_NMI && event != E_DONE || !(nmi_why & CAUSE_WORK));
             if
             :: event == E_SELF_NMI ->
                 now_known(nmi_why);
@@ -133,16 +179,28 @@ end:
                 :: else -> assert(!(nmi_why & NOT_TO_LOSE))
                 fi;
                 nmi_why = 0;
-                in_nmi = false;
                 answered = 0;
                 doubt = false;
+                assert(!COUNTER_ON);
                 if
-                :: c_expr { machine.unblocks } -> blocked = false
-                :: else
+                :: c_expr { machine.restarts } -> restart = true
+                :: else ->
+                    in_nmi = false;
+                    if
+                    :: c_expr { machine.unblocks } -> blocked = false
+                    :: else
+                    fi
                 fi
             :: else -> assert(event == E_STEP)
             fi;
             event = 0
+        }
+    :: atomic { in_nmi && restart && !SKID_DUE -> /* nmi.asm: the counter's start, and IRET */
+            restart = false;
+            c_code { machine.counting = true; machine.restarts = false; };
+            branch();
+            in_nmi = false;
+            blocked = false
         }
     od
 }
@@ -194,6 +252,7 @@ inline leave_guest(exit_reason)
     :: else -> bit3 = virtual_blocked; virtual_blocked = false
     fi;
     must = TAKEN_BY_GUEST;
+    was_masked = lvtpc_masked;
     left_fresh = FRESH;
     quiet = reason == R_OTHER && !bit3 && !pending && !flying && !asked && !busy &&
             c_expr { !the_cpu.nmi.due };
@@ -230,7 +289,7 @@ inline overflow_seen()
 
 active proctype processor()
 {
-    c_code { model_start(PASSTHROUGH, UNBLOCK_LAZY, PLATFORM_HOST); };
+    c_code { model_start(PASSTHROUGH, UNBLOCK_LAZY, PLATFORM_HOST, LEGACY_FREEZE); };
 
 guest:
 end:
@@ -288,7 +347,14 @@ end:
 
 root:
     do
-    :: atomic { ROOT_STEP ->
+    :: atomic { ROOT_STEP && work_left > 0 && !SKID_DUE -> /* host work executes a branch */
+            assert(COUNTER_ON);
+            work_left--;
+            branch()
+        }
+    :: atomic { ROOT_STEP && work_left == 0 && !(awaits && host_skid) && !(awaits_guest && skid) ->
+            awaits = false;
+            awaits_guest = false;
             run_code(CO_STAY);
             if
             :: event == E_UNBLOCK -> blocked = false
@@ -296,7 +362,12 @@ root:
                 latch(due_why | held_why);
                 due_why = 0;
                 held_why = 0
-            :: event == E_WORK -> assert(!blocked)
+            :: event == E_WORK -> assert(!blocked); work_left = WORK_BRANCHES
+            :: event == E_AWAIT -> awaits = true; awaits_guest = true
+            :: event == E_BACK ->
+                assert(!unclaimed); /* each overflow has led to a PMI that was claimed */
+                assert(!COUNTER_ON);
+                awaits = true /* it takes longer than a PMI of host work */
             :: event == E_DONE -> event = 0; break
             :: else -> assert(event == E_STEP)
             fi;
@@ -318,6 +389,8 @@ root:
         assert(c_expr { the_cpu.nmi.due == machine.window });
         assert(c_expr { the_cpu.nmi.due } || !(due_why & NOT_TO_LOSE));
         assert(!must);
+        assert(!was_masked || lvtpc_masked); /* the guest's LVTPC is as it was, or a PMI has come */
+        was_masked = false;
         assert(!quiet || (!FRESH && (left_fresh || (!FORWARDED && !OWED))));
         quiet = false;
         left_fresh = false;

@@ -25,7 +25,7 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
+files=(nmi/exit.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
     tests/model/stay.c)
 
 object() { # SOURCE OUT
@@ -70,7 +70,7 @@ check() {
             object "$(basename "$f")" changed.o
             objects+=(changed.o)
         else
-            objects+=("$work/$(basename "$f").o")
+            objects+=("$work/${f//\//_}.o")
         fi
     done
     search "$switches" "$model" "$dir/pan.o"
@@ -109,12 +109,16 @@ queue() {
 holds() { queue "$1" holds "$2"; }
 changed() { queue "$4: $1" "$2" "$3" "$4" "$5"; }
 
-for f in "${files[@]}"; do object "$root/$f" "$work/$(basename "$f").o"; done
+for f in "${files[@]}"; do object "$root/$f" "$work/${f//\//_}.o"; done
 "$cc" "${flags[@]}" -O2 -c -o "$work/run_code.o" "$here/run_code.c"
 
 holds 'passthrough' ''
 holds 'passthrough, unblocked lazily' '-DLAZY'
 holds 'passthrough, host work' '-DWORK -DNO_HOST'
+holds 'passthrough, host work, frozen as before version 4' '-DWORK -DNO_HOST -DLEGACY'
+holds 'passthrough, host work beside requests' '-DWORK -DNO_PMU'
+holds 'passthrough, host work, any guest NMI that has been taken once' '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY'
+holds 'passthrough, host work beside the platform' '-DWORK -DPLATFORM -DNO_HOST -DNO_PMU'
 holds 'passthrough, unblocked lazily, host work' '-DWORK -DLAZY -DNO_PMU'
 holds 'passthrough, two sources' '-DPLATFORM -DNO_PMU -DLAZY'
 holds 'trapped' '-DTRAPPED -DNO_PMU'
@@ -125,9 +129,11 @@ holds 'switched at run time, any guest NMI, no host NMI' '-DSWITCH -DGUEST_IPI -
 holds 'one source, no guest NMI, no hypercall 15: no NMI too many' '-DSTRICT -DNO_PMU -DUNAWARE'
 holds 'the same, unblocked lazily' '-DSTRICT -DNO_PMU -DUNAWARE -DLAZY'
 holds 'the same, trapped' '-DSTRICT -DNO_PMU -DUNAWARE -DTRAPPED'
+holds 'the same, host work' '-DSTRICT -DNO_PMU -DUNAWARE -DWORK'
 if [ "${FULL:-0}" = 1 ]; then
     holds 'any guest NMI that has been taken once stays' '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU'
     holds 'a guest without the module' '-DUNAWARE'
+    holds 'passthrough, host work beside requests, frozen as before version 4' '-DWORK -DNO_PMU -DLEGACY'
     holds 'whole: passthrough, host work' '-DWORK'
     holds 'whole: passthrough, unblocked lazily, host work' '-DWORK -DLAZY'
     holds 'whole: passthrough, two sources' '-DPLATFORM'
@@ -147,6 +153,11 @@ changed 'what nobody claims is dropped' nmi_why '' $f \
     's/return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;/return back;/'
 changed 'an NMI during host work blocks it' 'blocked' '-DWORK' $f 's/if (nmi->hold)/if (false)/'
 
+changed 'a forwarded NMI is not noted' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
+    's/^.*fetch_or(&cpu->nmi.notes, NOTE_FORWARDED.*$/;/'
+changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
+    's/NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED/NOTE_FORWARDED, __ATOMIC_RELAXED/'
+
 f=nmi/source.c
 changed 'a request is answered late while it is being sent' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
     's/ || (found == FOUND_LATE \&\& now \& sending)//'
@@ -156,16 +167,12 @@ changed 'nothing is noted for hypercall 15' returned '' $f \
     's/^.*fetch_or(&cpu->nmi.notes, NOTE_OWED.*$/;/'
 changed 'a request is taken away without a look at what came meanwhile' quiet '' $f \
     's/while (!__atomic_compare_exchange_n(&cpu->nmi.notes, &now, now & ~asked, false,/while (cpu->nmi.notes = now \& ~asked, false \&\& !__atomic_compare_exchange_n(\&cpu->nmi.notes, \&now, now, false,/'
+
+f=nmi/exit.c
 changed 'the sender takes its request back' returned '-DNO_PMU' $f \
     's/sent ? ~sending : ~(asked | sending)/~(asked | sending)/'
 changed 'the request is noted as sent before it is' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
     's/fetch_or(&target->nmi.notes, asked | sending,/fetch_or(\&target->nmi.notes, asked,/'
-
-f=nmi/bookkeeping.c
-changed 'a forwarded NMI is not noted' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    's/^.*fetch_or(&cpu->nmi.notes, NOTE_FORWARDED.*$/;/'
-changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    's/NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED/NOTE_FORWARDED, __ATOMIC_RELAXED/'
 changed 'notes are struck out in the stay that made them' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/__ATOMIC_ACQ_REL) & NOTE_FRESH)/__ATOMIC_ACQ_REL) \& 0)/'
 changed 'notes are struck out although an NMI came' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
@@ -207,6 +214,33 @@ changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \
 changed 'root mode stays blocked' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit/exit.c 's/nmi_unblock();//'
 changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit/exit.c \
     's/if (__builtin_expect(nmi_after_exit(cpu), 0))/if (false)/'
+
+# Host work: its PMIs, and the NMIs beside them.
+f=nmi/nmi.c
+changed 'host work is not paused' machine.counting '-DWORK -DNO_HOST' $f 's/host_work_pause(cpu) ?/false ?/'
+f=nmi/source.c
+changed 'the pause lets the counter run' counting '-DWORK -DNO_PMU' $f \
+    '/^bool host_work_pause/,/^}/s/wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'
+changed 'a PMI of host work is dropped' 128 '-DWORK -DNO_HOST' $f \
+    's/return status & STATUS_COUNTER_0;/return false;/'
+changed 'another NMI claims the overflow before the PMI comes' 'pending_why)&4' '-DWORK -DNO_PMU' $f \
+    's/ || !(apic_lvtpc_read() & LVT_MASKED)//'
+changed 'one NMI is claimed by host work and by another source' '8|16' \
+    '-DSTRICT -DNO_PMU -DUNAWARE -DWORK' $f 's/if (s == SOURCE_HOST_PMI)/if (false)/'
+changed 'a late PMI of the guest'"'"'s stops the counter for good' counting '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
+    's/^ *wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);/if (!(status \& STATUS_COUNTER_0)) return false; &/'
+changed 'the handler of a late PMI starts the counter again after its end' counting '-DWORK -DNO_HOST' \
+    $f 's/return work->counting;/return true;/'
+f=nmi/host_work.c
+changed 'a late PMI of the guest'"'"'s comes before host work is noted' 'pending_why)&4' '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
+    '/^    cpu->pmu.host_work = work;/d;s/^    count(work);/    cpu->pmu.host_work = work;\n&/'
+changed 'host work does not wait for its last PMI' unclaimed '-DWORK -DNO_HOST' $f \
+    '/^static void count(/,/^}/s/i < LATE_PMI_READS/false/'
+changed 'host work does not wait for the guest'"'"'s PMI' 'pending_why)&4' '-DWORK -DNO_HOST' $f \
+    '/^static uint32_t guest_lvtpc/,/^}/s/i < LATE_PMI_READS/false/'
+changed 'host work leaves its LVTPC' lvtpc_masked '-DWORK -DNO_HOST' $f 's/apic_lvtpc_write(lvtpc);/;/'
+changed 'host work'"'"'s counter is not stopped' counting '-DWORK -DNO_HOST' $f \
+    's/^    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'
 
 # ---- one line of the model's hardware changed: the C relies on it ----
 changed 'an entry unblocks' in_handler '-DNO_HOST' nmi.pml 's/:: PASSED -> blocked = bit3$/:: PASSED -> blocked = false/'

@@ -20,6 +20,7 @@
 #define STACK_BYTES 1024
 #define SAVED_REGISTERS 6
 #define PLATFORM_LINE NMI_STATUS_SERR
+#define OVERFLOW_0 BIT(0)
 
 struct coroutine coroutines[CO_COUNT];
 struct machine machine;
@@ -59,7 +60,10 @@ static void nmi_handler(void)
 {
     static const struct nmi_frame interrupted;
 
-    machine.unblocks = nmi_root(&interrupted) != NMI_RETURN_BLOCKED;
+    enum nmi_return back = nmi_root(&interrupted);
+
+    machine.unblocks = back != NMI_RETURN_BLOCKED;
+    machine.restarts = back == NMI_RETURN_COUNTING;
 }
 static void sender(void) { (void)nmi_request_backtrace(&the_cpu); }
 
@@ -93,6 +97,7 @@ static void forget_statistics(void)
     nmi->forwarded = nmi->dropped = nmi->unblocked = nmi->backtrace_rip = 0;
     memset(nmi->source, 0, sizeof(nmi->source));
     memset(the_cpu.exits, 0, sizeof(the_cpu.exits));
+    the_work.pmis = the_work.counted = 0; /* the model counts them by itself */
 }
 
 static void show(void)
@@ -136,7 +141,9 @@ static void access_to(const volatile void *address)
     const struct cpu_nmi *nmi = &the_cpu.nmi;
 
     /* Its own words, which the NMI handler alone can come between. */
-    bool own = address == &nmi->hold || address == &nmi->held;
+    bool own = address == &nmi->hold || address == &nmi->held ||
+               address == &the_cpu.pmu.host_work || address == &the_work.counting ||
+               address == &the_work.pmis;
     if (address == &nmi->notes || (own && running != CO_NMI))
         stop(E_STEP);
 }
@@ -152,6 +159,8 @@ static void write_to(const volatile void *address)
         stop(E_ANSWERED);
     if (address == &nmi->due)
         stop(E_DUE);
+    if (address == &the_work.pmis)
+        stop(E_PMI);
 }
 
 #define HOOK(n)                                                                                    \
@@ -237,8 +246,96 @@ void model_vmwrite(uint32_t field, uint64_t value)
     }
 }
 
-/* Of a capability: each control may be 0, and may be 1. */
-uint64_t model_rdmsr(UNUSED uint32_t msr) { return 0xffffffffull << 32; }
+/* A PMI may come before each access to the PMU or LVTPC, in the NMI handler, too. The counter
+ * stands still in the handler, and there nobody else changes it. */
+static void access_to_counter(void)
+{
+    if (running != CO_NMI)
+        stop(E_STEP);
+}
+
+/* Who reads this in a loop waits for a PMI on its way: longer than any takes. */
+static uint64_t global_status(void)
+{
+    stop(E_STEP);
+    if (machine.hosts)
+        return (machine.host_overflow ? OVERFLOW_0 : 0) |
+               (machine.frozen ? GLOBAL_STATUS_CTR_FRZ : 0);
+    return machine.overflow ? OVERFLOW_0 : 0;
+}
+
+uint64_t model_rdmsr(uint32_t msr)
+{
+    uint64_t value;
+
+    switch (msr) {
+    case IA32_PERF_GLOBAL_STATUS:
+        value = global_status();
+        if (running == CO_STAY && value & OVERFLOW_0)
+            stop(E_AWAIT);
+        return value;
+    case IA32_PMC0:
+        access_to_counter();
+        return (uint64_t)machine.counter & BITS(47, 0);
+    }
+    return 0xffffffffull << 32; /* a capability: each control may be 0, and may be 1 */
+}
+
+void model_wrmsr(uint32_t msr, uint64_t value)
+{
+    switch (msr) {
+    case IA32_PERF_GLOBAL_CTRL:
+        stop(E_STEP);
+        machine.counting = value != 0;
+        if (running == CO_STAY && value != 0)
+            stop(E_WORK);
+        break;
+    case IA32_PERF_GLOBAL_STATUS_RESET:
+        stop(E_STEP);
+        if (value & OVERFLOW_0)
+            *(machine.hosts ? &machine.host_overflow : &machine.overflow) = false;
+        if (value & GLOBAL_STATUS_CTR_FRZ)
+            machine.frozen = false;
+        break;
+    case IA32_A_PMC0:
+        access_to_counter();
+        machine.counter = (int32_t)value; /* small numbers, some below 0 */
+        break;
+    case IA32_DEBUGCTL:
+        stop(E_STEP);
+        machine.freezes = value & DEBUGCTL_FREEZE_PERFMON_ON_PMI;
+    }
+}
+
+bool model_branch(void)
+{
+    if (!machine.counting || machine.frozen || ++machine.counter != 0)
+        return false;
+    machine.host_overflow = true;
+    return true;
+}
+
+/* Before version 4 a PMI clears the enable bits, since then it sets a bit of the status. */
+void model_freeze(void)
+{
+    if (machine.freezes && machine.legacy)
+        machine.counting = false;
+    else if (machine.freezes)
+        machine.frozen = true;
+}
+
+/* The status goes first, then the counters. */
+void pmu_context_switch(struct cpu *cpu, UNUSED struct pmu_context *from,
+                        const struct pmu_context *to, UNUSED bool whole)
+{
+    stop(E_STEP);
+    if (to == cpu->pmu.guest)
+        stop(E_BACK);
+    machine.hosts = to == cpu->pmu.host;
+    machine.host_overflow = machine.frozen = false;
+    stop(E_STEP);
+    machine.counter = 0;
+}
 
 struct cpu *model_cpu(void) { return &the_cpu; }
 uint8_t model_in(uint16_t port) { return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0; }
@@ -270,14 +367,23 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     return true;
 }
 
-void host_work_for_model(void); /* stay.c */
-void host_work_for_model(void) { stop(E_WORK); }
+uint32_t apic_lvtpc_read(void)
+{
+    stop(E_STEP);
+    return LVT_DELIVERY_NMI | (machine.lvtpc_masked ? LVT_MASKED : 0);
+}
+
+void apic_lvtpc_write(uint32_t value)
+{
+    stop(E_STEP);
+    machine.lvtpc_masked = value & LVT_MASKED;
+}
+
+bool apic_software_enabled(void) { return true; }
 
 /* ---- the rest of the hypervisor, as far as nmi/ knows it ---- */
 bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
-bool host_work_pmi_take(UNUSED struct cpu *cpu, UNUSED enum nmi_found found) { return false; }
-bool host_work_pause(UNUSED const struct cpu *cpu) { return false; }
-void host_work_pmi_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root) {}
+unsigned records_from(UNUSED const struct branch_records *r, UNUSED uint64_t address) { abort(); }
 void pmu_freeze_as_guest(UNUSED const struct cpu *cpu) {}
 void log_printf(UNUSED const char *format, ...) {}
 void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
@@ -286,8 +392,13 @@ void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_r
 }
 void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
 
-void model_start(bool passthrough, bool lazy, bool platform)
+void model_start(bool passthrough, bool lazy, bool platform, bool legacy)
 {
+    static uint8_t guests, hosts; /* two addresses */
+
+    the_cpu.pmu.guest = (struct pmu_context *)&guests;
+    the_cpu.pmu.host = (struct pmu_context *)&hosts;
+    machine.legacy = legacy;
     boot.options.policy = passthrough ? POLICY_MSR_NMI : POLICY_MSR;
     boot.options.unblock_lazy = lazy;
     boot.options.platform_nmi_host = platform;

@@ -6,6 +6,7 @@
 
 #include "cpu.h"
 #include "events.h"
+#include "nmi/host_work.h"
 
 #define SAVED_STACK 436 /* bytes of a coroutine's stack in use where it stops, at most */
 
@@ -21,20 +22,32 @@ struct machine {
     uint32_t reason;
     int32_t returned; /* what the VMCALL gave */
     bool line;        /* the platform's NMI, until it is acknowledged */
-    bool pmi_raised;  /* what the guest's PMU and LVTPC show; set before each event */
+    bool pmi_raised;  /* what the PMU and LVTPC show; set before each event */
+    /* The model's variables, here from the start of an event to its end. */
+    bool lvtpc_masked, overflow;
+    /* The PMU as far as host work uses it: whose it is, counter 0 with its enable bit and overflow,
+     * the counter frozen by a PMI, and whether a PMI freezes it, and how. */
+    bool hosts, counting, host_overflow, frozen, freezes, legacy;
+    int32_t counter;
     /* For the model's guards, after each event: NMI exiting is off, NMI-window exiting is on, a
-     * request is being sent, what NOTE_* say, the NMI handler ends by IRET. */
-    bool passthrough, window, sending, forwarded, fresh, owed, unblocks;
+     * request is being sent, what NOTE_* say, the NMI handler ends by IRET, and starts the counter
+     * before. */
+    bool passthrough, window, sending, forwarded, fresh, owed, unblocks, restarts;
 };
 extern struct machine machine;
 extern struct cpu the_cpu;
+extern struct host_work the_work; /* stay.c */
 
 /* Once: options and masks. */
-void model_start(bool passthrough, bool lazy, bool platform);
+void model_start(bool passthrough, bool lazy, bool platform, bool legacy);
 /* An exit from a guest in this state: root mode's stay begins. Then the same for an entry. */
 void model_exit(uint32_t reason, bool blocking_by_nmi, bool blocking_by_mov_ss);
 void model_entered(void);
 bool model_blocks(void); /* NMIs, at the entry */
+/* A branch retires: whether the counter overflows by it. */
+bool model_branch(void);
+/* What a PMI does to the counter when it comes. */
+void model_freeze(void);
 /* A coroutine begins; it does nothing yet. */
 void model_begin(int who);
 /* Runs it to its next event, an E_* of events.h. */

@@ -14,6 +14,7 @@
 #define CAUSE_PLATFORM 16 /* the platform, which is the host's */
 #define CAUSE_NONE 32     /* nothing: the hypervisor sent it in doubt */
 #define CAUSE_KNOWN 64    /* a CAUSE_IPI that the hypervisor has had in its hands already */
+#define CAUSE_WORK 128    /* a PMI of host work */
 #define CAUSES_GUEST (CAUSE_PMI | CAUSE_IPI | CAUSE_KNOWN)
 #ifdef KNOWN_ONLY
 #define NOT_TO_LOSE (CAUSE_PMI | CAUSE_KNOWN)
@@ -29,6 +30,8 @@ bool bit3;               /* guest blocking by NMI, as the VMCS has it while in r
 bool virtual_blocked;    /* virtual-NMI blocking, in the guest */
 bool shadow;             /* blocking by MOV SS or STI */
 bool lvtpc_masked, overflow, skid;
+byte host_skid;          /* branches + 1 until the PMI of host work comes, at most; 0: none will */
+byte work_why = CAUSE_WORK;
 #ifdef IN_FLIGHT
 bool flying;             /* between the ICR and the latch */
 #else
@@ -57,6 +60,14 @@ bool quiet;              /* this root stay has met nothing that is under way */
 bool left_fresh;         /* at the exit, something had been forwarded since the last look */
 bool busy;               /* a sender is at it */
 
+/* ---- host work ---- */
+#define WORK_BRANCHES 4  /* one more than leads to a PMI */
+byte work_left;          /* branches that it has still to execute */
+bool unclaimed;          /* its counter has overflowed, and the PMI is not claimed */
+bool awaits, awaits_guest; /* it takes longer than a PMI on its way: of its own, of the guest's */
+bool was_masked;         /* LVTPC, at the exit */
+bool restart;            /* the NMI handler is about to start its counter again, and to end */
+
 #define NMI_TAKEN (pending && !blocked)
 #define ROOT_STEP (!in_guest && !in_nmi && !NMI_TAKEN)
 
@@ -64,6 +75,36 @@ inline latch(why)
 {
     pending = true;
     pending_why = pending_why | (why)
+}
+
+#define COUNTER_ON c_expr { machine.counting && !machine.frozen }
+#define SKID_MAX 2
+#define SKID_DUE (host_skid == 1) /* the PMI comes before the next branch */
+
+inline branch()
+{
+    c_code { now.event = model_branch(); };
+    if
+    :: event ->
+        assert(!unclaimed && !host_skid);
+        unclaimed = true;
+        host_skid = SKID_MAX
+    :: !event && host_skid -> host_skid--
+    :: else
+    fi;
+    event = 0
+}
+
+/* A PMI comes, the guest's or the host's: there is one LVTPC. */
+inline pmi(why)
+{
+    if
+    :: !lvtpc_masked ->
+        lvtpc_masked = true;
+        c_code { model_freeze(); };
+        latch(why)
+    :: else
+    fi
 }
 
 /* ---- the guest's PMU and other guest NMIs ---- */
@@ -79,13 +120,19 @@ end:
     :: atomic { skid ->
             skid = false;
             if
-            :: !lvtpc_masked && overflow -> lvtpc_masked = true; latch(CAUSE_PMI)
-            :: !lvtpc_masked && !overflow -> lvtpc_masked = true; latch(CAUSE_SEEN)
-            :: else
+            :: overflow -> pmi(CAUSE_PMI)
+            :: else -> pmi(CAUSE_SEEN)
             fi
         }
 #else
     :: false
+#endif
+#ifdef WORK
+    :: atomic { host_skid ->
+            host_skid = 0;
+            pmi(work_why);
+            work_why = CAUSE_WORK
+        }
 #endif
 #ifdef GUEST_IPI
     :: atomic { !(pending_why & CAUSE_IPI) -> latch(CAUSE_IPI) }

@@ -12,9 +12,7 @@ from machine import BACKSTOP_SECONDS, TOP, path
 from rooms import rooms
 
 HYPERVISOR = rooms()
-OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/accuracy",
-          "programs/branchtrace", "programs/branchtrace/fuzz", "programs/branchtrace/module",
-          "programs/kvm", "programs/real", "programs/tools",
+OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/kvm",
           "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd",
           # May be taken away.
           *sorted(glob.glob("metal/*", root_dir=TOP))]

@@ -45,7 +45,7 @@ static void stores(volatile uint8_t *area)
         *(volatile uint16_t *)(area + PAGE + i * 2) += (uint16_t)i;
         __atomic_fetch_add((uint32_t *)(area + 2 * PAGE + i % 64 * 4), 1, __ATOMIC_SEQ_CST);
         sum += i;
-        *(volatile double *)(area + 2 * PAGE + 512) = sum;
+        *(volatile double *)(void *)(area + 2 * PAGE + 512) = sum;
     }
     /* Over the end of a page, one byte further each time. */
     for (unsigned i = 1; i < 8; i++) {

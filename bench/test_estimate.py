@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_estimate.py: estimated cycles with their range, and columns in other configurations. All
+# figures are made up to test arithmetic.
+import unittest
+
+import config_table
+import estimate
+import plan
+import tables
+import test_report
+
+
+class Configurations(unittest.TestCase):
+    def test_configurations_stand_beside_their_column(self):
+        maker = test_report.emulator()
+        for item, value in (("exit.cpuid@trap", 110), ("a1.m100@trap", 5000), ("a1.m200000@trap", 1000)):
+            maker.add("msr+nmi", "config", item, "root_instructions", value, "instructions")
+            maker.add("msr+nmi", "config", item, "instructions", value, "instructions")
+        table = config_table.config_table(maker.machine())
+        rows = {row.label: [cell.text for cell in row.cells] for row in table.rows[:6]}
+        self.assertEqual(rows["msr+nmi"], [])
+        self.assertEqual(rows["as in the tables"][0], "100")
+        self.assertEqual([rows["apic=trap"][at] for at in (0, 2, 4)], ["110", "5,000", "4"])
+        self.assertIn(next(label for label in rows if label == plan.CONFIG_TITLES["naive"]),
+                      " ".join(table.reading))
+        for label in (plan.CONFIG_TITLES["naive"], "mitigations=auto"):
+            self.assertTrue(all(text.startswith("not run") for text in rows[label]), rows[label])
+
+
+class Estimates(unittest.TestCase):
+    def test_table_4_2_has_the_models_ratio_beside_its_counts(self):
+        made = test_report.emulator().machine()
+        table = estimate.with_ratios(tables.table_4_2(made, "a1k", "Linux"), made)
+        groups = [row.label for row in table.rows if row.kind == "group"]
+        estimated = [row for row in table.rows if row.label.startswith("cycles, estimated")]
+        self.assertEqual(len(estimated), len(groups) - 1)
+        self.assertEqual([len(row.cells) for row in estimated], [len(table.heads)] * 3)
+
+    def test_estimates_have_a_range_and_are_called_so(self):
+        table = estimate.estimate_table(test_report.emulator().machine())
+        self.assertIn("not measured", table.unit)
+        at = next(at for at, row in enumerate(table.rows) if row.label == "CPUID")
+        ours = table.heads.index("msr+nmi")
+        mean = float(table.rows[at].cells[ours].text.replace(",", ""))
+        low, high = (float(text.replace(",", ""))
+                     for text in table.rows[at + 1].cells[ours].text.split(" to "))
+        self.assertTrue(0 < low < mean < high, (low, mean, high))
+
+    def test_an_access_that_does_not_exit_is_its_msrs(self):
+        made = test_report.emulator().machine()
+        self.assertEqual(estimate.operation(made, "msr+nmi", "msr", "rdmsr_pmc"),
+                         estimate.operation(made, "native", "msr", "rdmsr_pmc"))
+
+
+if __name__ == "__main__":
+    unittest.main()

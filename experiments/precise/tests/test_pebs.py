@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_pebs.py: precise sampling with Debian's own perf, natively and under PMUvisor, on a processor
+# with PEBS (the emulator's knob `pebs`): the same records to the last address, no exit of the PMU,
+# the same overhead.
+# FULL=1: all of perf's ways to sample, adaptive PEBS, the other policies, Debian's KVM.
+from machine import STATUS_POWEROFF, exit_count, path, tool
+import pytest
+
+REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
+EXIT_CPUID = "10"
+LIMIT = 60_000  # millions of instructions
+# In points. Sampled by the full buffer the program ends before the kernel's next tick, sampled one by
+# one it does not; a tick alone is some 0.08.
+MAX_OVERHEAD_LARGE, MAX_OVERHEAD_EACH = 0.02, 0.3
+# Addresses in programs/payload/loop.asm and access.asm do not move: "dec" and the branch of a loop.
+LOOP_RECORDS = {"instructions": 199, "cycles": 199, "branches": 99}
+# The published shares: LKML, "Enable Guest PEBS via DS", 2021-01-04: guest and host.
+FUNCTIONS = ("lfsr_cond", "cmp_end", "start")
+# Adaptive PEBS: PMU and model of Ice Lake.
+ADAPTIVE = ["pebs 4", "pmu_version 5", "pmu_general_mask 0xff", "pmu_fixed_mask 0xf"]
+ICE_LAKE = "corei7_icelake_u"
+CASES = {"loop", "access", "br_instr", "each"}
+CASES_ALL = CASES | {"brstack", "prec_dist", "callgraph", "weight", "registers", "mem", "bts"}
+
+
+def image():
+    return tool([path("programs", "payload", "build.sh"), "--precise"]).strip()
+
+
+def sampled(lab, entry, knobs=("pebs 3",), model=None, how="some", name=""):
+    boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, initrd=image(), jobs="pebs",
+                        knobs="\n".join(knobs) + "\n", model=model, limit=LIMIT,
+                        config="console=none", append=f"norandmaps pmv.pebs={how}")
+    boot.expect_status(STATUS_POWEROFF)
+    assert boot.job_status("pebs") == 0, boot.lines("pebs")
+    return boot
+
+
+def cases(boot):
+    return {row["case"]: row for row in boot.lines("pebs") if "records" in row and "ip" not in row}
+
+
+def expect_cases(boot, wanted):
+    found = cases(boot)
+    assert set(found) == wanted, f"cases {sorted(found)}; last line: {boot.last_line()}"
+    for name, row in found.items():
+        assert int(row["records"]) > 0 and row.get("lost", "0") == "0", (name, row)
+    return found
+
+
+def same_records(native, guest, wanted):
+    """Each case: as many records, at the same addresses in the same order, by as many PMIs. But for
+    perf mem, which samples by frequency, and the kernel too."""
+    rows = []
+    for boot in (native, guest):
+        expect_cases(boot, wanted)
+        rows.append([row for row in boot.lines("pebs") if row.get("case") != "mem"])
+    differing = [pair for pair in zip(*rows) if pair[0] != pair[1]]
+    assert len(rows[0]) == len(rows[1]) and not differing, differing[:2]
+    return f"{sum(int(row['records']) for row in cases(guest).values())} records"
+
+
+def work(boot, region):
+    account = boot.region(region)
+    assert account["begins"] == 1 and not account["open"], region
+    return account["nonroot"]["instructions"] + account["root"]["instructions"]
+
+
+def overhead(boot, region):
+    """perf record's, in percent of the program's own instructions, user and kernel."""
+    plain = work(boot, REGION_PLAIN)
+    return 100.0 * (work(boot, region) - plain) / plain
+
+
+def test_native(lab):
+    """Linux finds PEBS; every PMI-less record of a loop is at the address that it has to be at."""
+    boot = sampled(lab, "native")
+    expect_cases(boot, CASES)
+    driver = [row["driver"] for row in boot.lines("pebs") if "driver" in row]
+    assert driver and driver[0].startswith("PEBS fmt3+, Skylake events"), driver
+    found = {}
+    for row in boot.lines("pebs"):
+        if row.get("case") == "loop" and "ip" in row:
+            event = row["event"].split(":")[0]
+            found[event] = found.get(event, 0) + int(row["records"])
+            # The branch is the second instruction of the loop, and each of its records is at it.
+            if event == "branches":
+                assert row["ip"] == "401007", row
+    assert found == LOOP_RECORDS, found
+    assert cases(boot)["loop"]["pmis"] == "0", cases(boot)["loop"]
+    each = cases(boot)["each"]
+    assert each["pmis"] == each["records"], each
+    return ", ".join(f"{event} {n}" for event, n in found.items())
+
+
+def test_same_records(lab):
+    return same_records(sampled(lab, "native"), sampled(lab, "msr+nmi"), CASES)
+
+
+def test_no_exit(lab):
+    """perf's own CPUIDs exit, and nothing else does; while the program runs nothing at all."""
+    boot = sampled(lab, "msr+nmi")
+    exits = boot.region(REGION_RECORD)["exits"]
+    assert set(exits) == {EXIT_CPUID}, exits
+    for region in (REGION_LARGE, REGION_EACH):
+        account = boot.region(region)
+        assert exit_count(account) == 0 and account["pmi"]["nonroot"] > 0, account
+    stored = boot.ledger["stored"]
+    assert stored["pebs"] > 0 and stored["pebs_root"] == stored["pebs_full"] == 0, stored
+    return f"{stored['pebs']} records; {exits[EXIT_CPUID]['count']} CPUIDs in perf record"
+
+
+@pytest.mark.parametrize(("region", "limit"),
+                         [(REGION_LARGE, MAX_OVERHEAD_LARGE), (REGION_EACH, MAX_OVERHEAD_EACH)],
+                         ids=["overhead_large", "overhead_each"])
+def test_overhead(lab, region, limit):
+    native, guest = (overhead(sampled(lab, entry), region) for entry in ("native", "msr+nmi"))
+    assert native > 0 and abs(native - guest) <= limit, (native, guest)
+    return f"native {native:.2f} %, guest {guest:.2f} %"
+
+
+def test_shares(lab):
+    """The cover letter's comparison: shares of two hot functions, guest and native."""
+    found = [{row["function"]: row["share"] for row in sampled(lab, entry).lines("pebs")
+              if "function" in row} for entry in ("native", "msr+nmi")]
+    assert found[0] == found[1] and set(found[0]) == set(FUNCTIONS), found
+    return ", ".join(f"{name} {share} %" for name, share in found[1].items())
+
+
+@pytest.mark.full
+def test_all_ways(lab):
+    """Branch stacks, call chains, weights, registers, precise distribution, perf mem, BTS."""
+    return same_records(*(sampled(lab, entry, how="all") for entry in ("native", "msr+nmi")),
+                        CASES_ALL)
+
+
+@pytest.mark.full
+def test_adaptive(lab):
+    """Record format 4 with its groups."""
+    boots = [sampled(lab, entry, ADAPTIVE, ICE_LAKE, "all", "-adaptive")
+             for entry in ("native", "msr+nmi")]
+    driver = [row["driver"] for row in boots[1].lines("pebs") if "driver" in row]
+    assert driver and driver[0].startswith("PEBS fmt4+-baseline, Icelake events"), driver
+    return same_records(*boots, CASES_ALL)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("policy", ["msr", "intercept"],
+                         ids=["other_policy_msr", "other_policy_intercept"])
+def test_other_policies(lab, policy):
+    """The same records at more exits."""
+    boot = sampled(lab, policy)
+    same_records(sampled(lab, "native"), boot, CASES)
+    account = boot.region(REGION_EACH)
+    pmis = int(cases(boot)["each"]["pmis"])
+    assert exit_count(account) >= pmis, account["exits"]
+    return f"{exit_count(account) / pmis:.1f} exits for a PMI, " \
+           f"overhead {overhead(boot, REGION_EACH):.2f} %"
+
+
+# Of the suite whose kernel is the host's; of the newest one also with its mediated vPMU.
+KVMS = {"kvm": ("", ""), "kvm-new": ("trixie-backports", ""),
+        "kvm-mediated": ("trixie-backports", " pmv.mediated=1")}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("column", KVMS, ids=[f"offers_none_{column}" for column in KVMS])
+def test_kvm_offers_none(lab, column):
+    """KVM offers PEBS on a processor whose PEBS copes with EPT, and on no other."""
+    suite, words = KVMS[column]
+    image = ["--kvm-small", *(["--host", suite] if suite else []), "cloud"]
+    boot = lab.emulator(f"pebs-{column}", entry="native", jobs="cpuinfo,kvm", memory=1024,
+                        kernel=lab.kernel("cloud", suite),
+                        initrd=tool([path("programs", "payload", "build.sh"), *image]).strip(),
+                        knobs="pebs 3\n", append=f"pmv.apicv=0{words} pmv.kvm=cpuinfo", limit=LIMIT)
+    boot.expect_status(STATUS_POWEROFF)
+    drivers = [line for line in boot.console.splitlines() if "Performance Events:" in line]
+    assert len(drivers) == 2 and "PEBS fmt3+" in drivers[0] and "PEBS" not in drivers[1], drivers

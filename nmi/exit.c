@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * NMIs in exit context: the bookkeeping of each exit, the guest's hypercall, host work's begin and
+ * end, requests to other processors, the report. Thesis, section 3.2: P1, NMIs are handled by the
+ * intended entity; P2, the NMI state of one entity does not affect another.
+ */
+#include "nmi/nmi.h"
+
+#include "apic/apic.h"
+#include "pmu/pmu.h"
+
+void nmi_bookkeeping_setup(struct cpu *cpu)
+{
+    const struct options *o = &cpu->boot->options;
+    struct cpu_nmi *nmi = &cpu->nmi;
+
+    nmi->notes_mask = NOTE_FORWARDED | NOTE_OWED | NOTE_LOG;
+    if (o->bookkeeping & BOOKKEEPING_LOST)
+        nmi->notes_mask |= NOTES_ASKED;
+    /* While NMIs exit, the guest's blocking is virtual, and root mode was not blocked by it. */
+    nmi->unblock_mask = 0;
+    if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
+        nmi->unblock_mask = BLOCKING_BY_NMI;
+}
+
+/* Strikes out what is over. Root mode takes NMIs here.
+ *
+ * FORWARDED: an NMI of the guest's was sent again. FRESH says that this happened after the last
+ * look. It may have happened in this very stay, and the NMI may still wait for the entry. So the
+ * first look only clears FRESH. The second look clears FORWARDED, because between the two looks the
+ * guest was entered, and then root mode took NMIs. If the guest did not get the NMI, root mode has:
+ * it sent it again, and FRESH is set again.
+ *
+ * OWED: an NMI of the host's may be with the guest. The guest is done with all of them when it is
+ * out of its NMI handler and nobody is sending. A sender is done when apic_send() is back; in x2APIC
+ * mode hardware does not confirm that the NMI has arrived by then.
+ *
+ * An NMI may come between any two lines here. If it forwards, it sets FRESH; the exchange then
+ * fails, and the loop sees it. */
+static void settle(struct cpu *cpu)
+{
+    uint32_t *notes = &cpu->nmi.notes;
+    bool guest_is_done = !(cpu->blocking & BLOCKING_BY_NMI) && !cpu->nmi.due;
+
+    if (__atomic_fetch_and(notes, ~NOTE_FRESH, __ATOMIC_ACQ_REL) & NOTE_FRESH)
+        return;
+    uint32_t now = __atomic_load_n(notes, __ATOMIC_ACQUIRE), over;
+    do {
+        if (now & NOTE_FRESH)
+            return;
+        over = NOTE_FORWARDED;
+        if (guest_is_done && !(now & NOTES_SENDING))
+            over |= NOTE_OWED;
+    } while (!__atomic_compare_exchange_n(notes, &now, now & ~over, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+}
+
+bool nmi_request_backtrace(struct cpu *target)
+{
+    const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
+
+    if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
+        return true; /* one is on its way, and will do for both */
+    __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
+    target->nmi.source[SOURCE_BACKTRACE].raised++;
+    bool sent = apic_send(target->apic_id, ICR_NMI);
+    __atomic_fetch_and(&target->nmi.notes, sent ? ~sending : ~(asked | sending), __ATOMIC_RELEASE);
+    return sent;
+}
+
+int64_t nmi_returned(struct cpu *cpu)
+{
+    unsigned claimed = nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
+
+    if (claimed != 0)
+        return claimed;
+    /* Read after the claim: an NMI may just have answered the request, and that sets OWED. */
+    return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_OWED ? 1 : 0;
+}
+
+static void log_backtrace(struct cpu *cpu)
+{
+    struct cpu_nmi *nmi = &cpu->nmi;
+
+    __atomic_fetch_and(&nmi->notes, ~NOTE_LOG, __ATOMIC_RELAXED);
+    log_printf("pmuvisor: backtrace: processor %u was %s 0x%lx\n", cpu->apic_id,
+               nmi->backtrace_in_root ? "in root mode at image offset" : "in the guest at RIP",
+               nmi->backtrace_rip - (nmi->backtrace_in_root ? cpu->boot->image.base : 0));
+}
+
+void nmi_bookkeeping(struct cpu *cpu)
+{
+    struct cpu_nmi *nmi = &cpu->nmi;
+
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    /* An NMI exit's handler claims its NMI, and root mode stays blocked until then. After an entry
+     * that failed root mode may be blocked, too. */
+    if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
+        return;
+    /* With unblock=lazy root mode may be blocked still. An NMI that waits in hardware has not come
+     * then: it is not lost, and nothing is over. */
+    if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
+        if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
+            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+        if (nmi->notes & (NOTE_FORWARDED | NOTE_OWED))
+            settle(cpu);
+    }
+    /* An INIT exit has no time for it (vmx/exit/init_sipi.c). */
+    if (nmi->notes & NOTE_LOG && reason != EXIT_REASON_INIT_SIGNAL)
+        log_backtrace(cpu);
+}
+
+void nmi_hold(struct cpu *cpu)
+{
+    cpu->nmi.hold = true;
+    if (cpu->boot->options.bookkeeping & BOOKKEEPING_UNBLOCK)
+        nmi_unblock();
+}
+
+void nmi_release(struct cpu *cpu)
+{
+    struct cpu_nmi *nmi = &cpu->nmi;
+
+    nmi->hold = false;
+    __asm__ volatile("" : : : "memory"); /* an NMI from here on is forwarded, not held */
+    if (nmi->held) {
+        nmi->held = false;
+        pmu_freeze_as_guest(cpu);
+        (void)nmi_forward(cpu);
+    }
+}
+
+void nmi_report(const struct cpu *cpu)
+{
+    const struct cpu_nmi *nmi = &cpu->nmi;
+
+    log_printf("NMIs: exits %lu, injected %lu; in root mode %lu, of these forwarded %lu, dropped "
+               "%lu; unblocked at %lu exits\n", nmi->exits, nmi->injected, nmi->root,
+               nmi->forwarded, nmi->dropped, nmi->unblocked);
+    if (nmi->before_guest != 0)
+        log_printf("NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n",
+                   nmi->before_guest);
+    log_printf("%-18s %8s %8s %10s %9s\n", "host NMI source", "raised", "in root", "recovered",
+               "returned");
+    for (unsigned s = 0; s < SOURCE_COUNT; s++) {
+        const struct nmi_source_count *n = &nmi->source[s];
+        log_printf("%-18s %8lu %8lu %10lu %9lu\n", nmi_source_name((enum nmi_source)s), n->raised,
+                   n->found[FOUND_IN_ROOT], n->found[FOUND_LATE], n->found[FOUND_RETURNED]);
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The word that both contexts share: cpu->nmi.notes, one of each processor, with everything that is
+ * under way. Its NMI handler changes it, its exits change it, and other processors do. So each
+ * change is one atomic operation, and nobody writes back what he has read before.
+ */
+#pragma once
+
+#include "cpu.h"
+
+/* A sender wants this of the source. The sender sets it before its NMI; who answers clears it. */
+#define NOTE_ASKED(source) ((uint32_t)BIT(source))
+/* The sender's NMI may not have left yet. The sender alone sets and clears it. */
+#define NOTE_SENDING_SHIFT 8
+#define NOTE_SENDING(source) (NOTE_ASKED(source) << NOTE_SENDING_SHIFT)
+/* An NMI of the guest's was sent again and may wait. nmi_forward() sets it, an exit clears it. */
+#define NOTE_FORWARDED ((uint32_t)BIT(16))
+/* That was since an exit last looked. nmi_forward() sets it, the next look clears it. */
+#define NOTE_FRESH ((uint32_t)BIT(17))
+/* An NMI of the host's may be with the guest, or on its way. nmi_claim() sets it, an exit clears
+ * it. */
+#define NOTE_OWED ((uint32_t)BIT(18))
+/* A line for the log is due. A source's handler sets it; the exit that prints clears it. */
+#define NOTE_LOG ((uint32_t)BIT(19))
+
+#define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))
+#define NOTES_SENDING (NOTES_ASKED << NOTE_SENDING_SHIFT)
+#define NOTES_FOR_EXIT (NOTES_ASKED | NOTE_FORWARDED | NOTE_OWED | NOTE_LOG)
