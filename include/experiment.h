@@ -55,9 +55,11 @@ struct experiment {
 /* What a program that is linked without one has no symbols for: an empty list. */
 extern const struct experiment *const __start_experiments[] __attribute__((weak));
 extern const struct experiment *const __stop_experiments[] __attribute__((weak));
+/* `e` is declared here. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define FOR_EACH_EXPERIMENT(e)                                                                     \
     for (const struct experiment *const *at = __start_experiments, *e;                             \
          at < __stop_experiments && (e = *at, true); at++)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* Links it. */
 #define EXPERIMENT(of)                                                                             \

@@ -401,7 +401,8 @@ class Analysis:
 #   indirect FILE.o TARGET ...      as INDIRECT; the target "rows" is what that table may have, but for
 #                                   what lies over it
 def with_experiments(image):
-    rows, over, found = set(INDIRECT["vmx/exit/exit.o"]), set(), []
+    table = "vmx/exit/exit.o"
+    rows, over, found = set(INDIRECT.get(table, [])), set(), []
     folders = {os.path.dirname(FROM_TOP.sub("", file)) for _, _, file in image.objects}
     for folder in sorted(name for name in folders if name.startswith("experiments/")):
         def placed(word, folder=folder):
@@ -428,7 +429,8 @@ def with_experiments(image):
             else:
                 raise Unclear(f"found {kind} in {folder}/stack.txt, wanted way_in, switch, "
                               "recursion, row, over or indirect")
-    INDIRECT["vmx/exit/exit.o"] = sorted(rows | over)
+    if rows | over:
+        INDIRECT[table] = sorted(rows | over)
     for file, *targets in found:
         targets = {*INDIRECT.get(file, []), *targets}
         INDIRECT[file] = sorted(targets - {"rows"} | (rows if "rows" in targets else set()))

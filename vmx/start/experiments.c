@@ -6,7 +6,8 @@
 #include "experiment.h"
 
 #include "cpu.h"
-#include "vmx/start/start.h"
+#include "mm.h"
+#include "vmx/root/fault.h"
 
 #define CACHE_LINE 64
 
@@ -49,7 +50,9 @@ struct range experiments_reserve(const struct boot_info *bi)
 
     if (all.size == 0)
         return all;
-    all.base = (uint64_t)needed(page_alloc(all.size / PAGE_SIZE));
+    all.base = (uint64_t)page_alloc(all.size / PAGE_SIZE);
+    if (all.base == 0)
+        hypervisor_fault("the page pool is used up by what an experiment shows the guest");
     struct range part = {all.base, 0};
     FOR_EACH_EXPERIMENT(e)
         if (e->readable != NULL) {
