@@ -20,7 +20,7 @@ BUILD = build
 TEST = 0
 V = 0
 .DEFAULT_GOAL = all
-EFI_SIZE_MAX = $(if $(filter 1,$(TEST)),$(LAB_SIZE_MAX),131072)
+EFI_SIZE_MAX = $(if $(filter 1,$(TEST)),$(LAB_SIZE_MAX),122880)
 LAB_SIZE_MAX = 163840
 # Of all that is linked into pmuvisor.efi.
 CODE_LINES_MAX = 9000
@@ -95,7 +95,9 @@ $(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
 $(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: CFLAGS += -Os
 $(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
     $(addprefix $(BUILD)/vmx/,capability.o control.o mitigations.o msr_bitmap.o settings.o) \
-    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o $(BUILD)/vmx/exit/report.o: CFLAGS += -Os
+    $(addprefix $(BUILD)/vmx/exit/,init_sipi.o report.o triple_fault.o) \
+    $(addprefix $(BUILD)/vmx/root/,descriptors.o end.o fault.o) \
+    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o: CFLAGS += -Os
 $(BUILD)/experiments/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
 $(BUILD)/experiments/%.inc: CFLAGS += $(EXPERIMENT_INCLUDES)
 

@@ -39,25 +39,7 @@
 #define HOST_WORK_AT_TICK 1     /* RDX: at the next tick, RAX = 0; the log says what came of it */
 #define HOST_WORK_RECORDS 2     /* RDX: now, with branch records on -> RCX = how many of them were the
                                  * work's own at its end */
-/* 19 to 23 are the experiments'. */
-/* The test build only (make TEST=1). */
-#define HYPERCALL_TEST_REQUEST_WORD 24 /* -> RAX = physical address of this processor's word of notes,
-                                        * RBX = what a backtrace request ORs into it that has been
-                                        * sent, RCX = and one that is still being sent; RBX = 1 on
-                                        * the way in: the sender is done */
-#define TEST_SENDER_DONE 1
-#define HYPERCALL_TEST_BACKTRACE 25    /* a backtrace request from root mode to processor RBX - 1;
-                                        * RBX = 0: to this one */
-#define HYPERCALL_TEST_SOURCE 26       /* RBX = source -> RAX = handled in root, RBX = recovered,
-                                        * RCX = returned, RDX = raised */
-#define HYPERCALL_TEST_SOURCE_MASK 0xff
-#define HYPERCALL_TEST_PROCESSOR_SHIFT 8 /* of RBX: whose source, as for the backtrace request */
-#define HYPERCALL_TEST_OTHER_GUEST 27  /* RBX = MSR, RCX = value: a second guest on this processor
-                                        * writes and reads it -> RAX = 0, RBX = what it read */
-#define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */
-#define HYPERCALL_TEST_MSR 29          /* RBX = MSR -> RAX = 0, RBX = what the hardware has in it */
-#define HYPERCALL_TEST_SPIN 30         /* stays in root mode for ever */
-#define HYPERCALL_TEST_LAST HYPERCALL_TEST_SPIN
+/* 19 to 30 are the experiments', and the test build's (tests/hooks/hooks.h). */
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
 #define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot */
 #define HYPERCALL_E_ARGUMENT (-22L)

@@ -8,7 +8,6 @@
 
 #include "bits.h"
 
-#define IA32_TIME_STAMP_COUNTER 0x010
 #define MSR_KVM_WALL_CLOCK 0x011 /* Linux, Documentation/virt/kvm/x86/msr.rst */
 #define MSR_KVM_SYSTEM_TIME 0x012
 #define IA32_APIC_BASE 0x01b
@@ -68,11 +67,9 @@
 #define IA32_MCU_OPT_CTRL 0x123
 #define MCU_OPT_CTRL_FB_CLEAR_DIS BIT(3)
 #define MSR_OC_MAILBOX 0x150 /* Linux, drivers/platform/x86/intel/turbo_max_3.c */
-#define IA32_SYSENTER_EIP 0x176
 #define IA32_MCG_CAP 0x179
 #define MCG_CAP_COUNT BITS(7, 0)
 #define IA32_MCG_STATUS 0x17a
-#define MCG_STATUS_MCIP BIT(2) /* machine check in progress */
 #define IA32_PERFEVTSEL0 0x186
 #define EVTSEL_OS BIT(17)
 #define EVTSEL_INT BIT(20)
@@ -212,11 +209,9 @@
 #define IA32_PMC_FX0_CTR 0x1980
 #define IA32_PMC_FX31_LAST 0x19ff
 #define IA32_X2APIC_FIRST 0x800
-#define IA32_X2APIC_APICID 0x802
 #define IA32_X2APIC_LVT_PMI 0x834
 #define IA32_X2APIC_LAST 0x8ff
 #define IA32_EFER 0xc0000080
-#define EFER_SCE BIT(0)
 #define EFER_LME BIT(8)
 #define EFER_LMA BIT(10)
 #define EFER_NXE BIT(11)

@@ -19,11 +19,8 @@
 #define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
 #define VMX_MISC_ACTIVITY_HLT BIT(6)
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
-#define VMX_MISC_CR3_TARGETS_SHIFT 16 /* how many CR3-target values there may be */
-#define VMX_MISC_CR3_TARGETS BITS(24, 16)
 
 /* IA32_VMX_EPT_VPID_CAP */
-#define EPT_CAP_EXECUTE_ONLY BIT(0)
 #define EPT_CAP_WALK_4 BIT(6)
 #define EPT_CAP_MEMORY_WB BIT(14)
 #define EPT_CAP_PAGE_2M BIT(16)
@@ -37,7 +34,6 @@
 #define PIN_PREEMPTION_TIMER BIT(6)
 
 /* Primary processor-based VM-execution controls */
-#define PRIMARY_INTERRUPT_WINDOW_EXITING BIT(2)
 #define PRIMARY_HLT_EXITING BIT(7)
 #define PRIMARY_MWAIT_EXITING BIT(10)
 #define PRIMARY_RDPMC_EXITING BIT(11)
@@ -89,7 +85,6 @@
 #define ENTRY_LOAD_CET BIT(20)
 #define ENTRY_LOAD_LBR_CTL BIT(21)
 
-#define CR3_TARGETS 4 /* CR3-target values that are used */
 
 /* Guest interruptibility state */
 #define BLOCKING_BY_STI BIT(0)
@@ -116,15 +111,10 @@
 #define INTERRUPTION_VALID BIT(31)
 
 /* Exit qualification of an EPT violation */
-#define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
 #define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
-#define EPT_VIOLATION_PAGE BITS(5, 3) /* what the page allows: EPT_READ and so on, shifted */
-#define EPT_VIOLATION_PAGE_SHIFT 3
-#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* not the instruction's: PEBS, Processor Trace */
-#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
 
 /* Exit qualification of a control-register access */
 #define CR_ACCESS_NUMBER BITS(3, 0)

@@ -9,7 +9,6 @@
 #include "bits.h"
 
 #define CR0_PE BIT(0)
-#define CR0_MP BIT(1)
 #define CR0_EM BIT(2)
 #define CR0_TS BIT(3)
 #define CR0_ET BIT(4)
@@ -21,8 +20,6 @@
 #define CR4_DE BIT(3)
 #define CR4_PAE BIT(5)
 #define CR4_MCE BIT(6)
-#define CR4_OSFXSR BIT(9)
-#define CR4_OSXMMEXCPT BIT(10)
 #define CR4_LA57 BIT(12)
 #define CR4_VMXE BIT(13)
 #define CR4_SMXE BIT(14)
@@ -31,7 +28,6 @@
 #define CR4_SMAP BIT(21)
 #define CR4_PKE BIT(22)
 #define CR4_CET BIT(23)
-#define CR4_PKS BIT(24)
 #define CR4_UINTR BIT(25)
 #define CR4_FRED BIT(32)
 
@@ -46,15 +42,8 @@
 #define PAT_RESET 0x0007040600070406ULL /* SDM Vol. 3, "Page Attribute Table (PAT)", power-up */
 
 #define RFLAGS_FIXED BIT(1)
-#define RFLAGS_CF BIT(0)
-#define RFLAGS_PF BIT(2)
-#define RFLAGS_AF BIT(4)
-#define RFLAGS_ZF BIT(6)
-#define RFLAGS_SF BIT(7)
 #define RFLAGS_TF BIT(8)
 #define RFLAGS_IF BIT(9)
-#define RFLAGS_DF BIT(10)
-#define RFLAGS_OF BIT(11)
 #define RFLAGS_RF BIT(16)
 #define RFLAGS_AC BIT(18)
 
@@ -107,7 +96,6 @@ struct table_register {
 #define VECTOR_DE 0
 #define VECTOR_DB 1
 #define VECTOR_NMI 2
-#define VECTOR_BP 3
 #define VECTOR_UD 6
 #define VECTOR_DF 8
 #define VECTOR_TS 10
@@ -125,7 +113,6 @@ struct table_register {
 #define CPUID_LEAF_XSAVE 0xd
 #define CPUID_LEAF_TSC 0x15
 #define CPUID_LEAF_FREQUENCY 0x16
-#define CPUID_LEAF_ARCH_LBR 0x1c
 #define CPUID_LEAF_PMU_EXTENDED 0x23
 #define CPUID_LEAF_HYPERVISOR 0x40000000u /* EAX: the last of its leaves */
 #define CPUID_LEAF_HYPERVISOR_TSC 0x40000010u
@@ -140,10 +127,8 @@ struct table_register {
 #define SIGNATURE_STEPPING(signature) ((signature) & 0xf) /* CPUID.1:EAX */
 #define SIGNATURE_FAMILY(signature) ((signature) >> 8 & 0xf)
 #define SIGNATURE_MODEL(signature) (((signature) >> 4 & 0xf) | ((signature) >> 12 & 0xf0))
-#define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)
 #define CPUID_1_EDX_DS BIT(21) /* debug store: BTS and PEBS */
 #define CPUID_1_EDX_MTRR BIT(12)
-#define CPUID_1_EDX_MCA BIT(14) /* machine-check architecture */
 #define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* there is a leaf 23H */
 #define CPUID_7_EBX_PT BIT(25)
 #define CPUID_7_EBX_RTM BIT(11)
@@ -228,41 +213,22 @@ static inline uint64_t rdtsc(void)
     return (uint64_t)high << 32 | low;
 }
 
-static inline uint8_t inb(uint16_t port)
-{
-    uint8_t value;
-    __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
-    return value;
-}
-
-static inline uint16_t inw(uint16_t port)
-{
-    uint16_t value;
-    __asm__ volatile("inw %1, %0" : "=a"(value) : "Nd"(port));
-    return value;
-}
-
-static inline uint32_t inl(uint16_t port)
-{
-    uint32_t value;
-    __asm__ volatile("inl %1, %0" : "=a"(value) : "Nd"(port));
-    return value;
-}
-
-static inline void outb(uint16_t port, uint8_t value)
-{
-    __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
-}
-
-static inline void outw(uint16_t port, uint16_t value)
-{
-    __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
-}
-
-static inline void outl(uint16_t port, uint32_t value)
-{
-    __asm__ volatile("outl %0, %1" : : "a"(value), "Nd"(port));
-}
+/* inb(), outb() and so on: a port, and what is read or written. */
+#define DEFINE_PORT(size, type)                                                                    \
+    static inline type in##size(uint16_t port)                                                     \
+    {                                                                                              \
+        type value;                                                                                \
+        __asm__ volatile("in" #size " %1, %0" : "=a"(value) : "Nd"(port));                         \
+        return value;                                                                              \
+    }                                                                                              \
+    static inline void out##size(uint16_t port, type value)                                        \
+    {                                                                                              \
+        __asm__ volatile("out" #size " %0, %1" : : "a"(value), "Nd"(port));                        \
+    }
+DEFINE_PORT(b, uint8_t)
+DEFINE_PORT(w, uint16_t)
+DEFINE_PORT(l, uint32_t)
+#undef DEFINE_PORT
 
 /* By the time that a read of the POST code's port takes, about 1 us each on hardware. */
 #define PORT_DELAY 0x80

@@ -4,6 +4,7 @@
  * request word and sends the NMI (testbed/README.md, "Knobs"). Thesis, section 3.2 (lost host NMI).
  */
 #include "hypercall.h"
+#include "../../tests/hooks/hooks.h"
 #include "payload.h"
 #include "smp.h"
 

@@ -3,13 +3,15 @@
  * Hypercalls of the test build: host NMIs as another processor would raise them, the counts of the
  * NMI sources, and faults in root mode.
  */
-#include "test_hooks.h"
+#include "experiment.h"
 
 #include "nmi/nmi.h"
 #include "vmx/root/fault.h"
 #include "vmx/root/end.h"
 #include "cpu.h"
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
+#include "tests/hooks/other_guest.h"
 #include "x86.h"
 
 #define GATE_BYTES 16
@@ -19,7 +21,7 @@
 enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_CODE, FAULT_REPORT,
                   FAULT_DOUBLE, FAULT_MACHINE_CHECK, FAULT_GUEST_STATE };
 
-int64_t test_request_word(struct cpu *cpu)
+static int64_t test_request_word(struct cpu *cpu)
 {
     if (cpu->gpr[GPR_RBX] == TEST_SENDER_DONE)
         __atomic_fetch_and(&cpu->nmi.notes, ~NOTE_SENDING(SOURCE_BACKTRACE), __ATOMIC_RELEASE);
@@ -37,7 +39,7 @@ static struct cpu *named(struct cpu *cpu, uint64_t number)
     return number <= processors.count ? processor_cpu((uint32_t)number - 1) : NULL;
 }
 
-int64_t test_backtrace(struct cpu *cpu)
+static int64_t test_backtrace(struct cpu *cpu)
 {
     struct cpu *target = named(cpu, cpu->gpr[GPR_RBX]);
 
@@ -46,7 +48,7 @@ int64_t test_backtrace(struct cpu *cpu)
     return nmi_request_backtrace(target) ? 0 : HYPERCALL_E_STATE;
 }
 
-int64_t test_source(struct cpu *cpu)
+static int64_t test_source(struct cpu *cpu)
 {
     uint64_t source = cpu->gpr[GPR_RBX] & HYPERCALL_TEST_SOURCE_MASK;
     const struct cpu *of = named(cpu, cpu->gpr[GPR_RBX] >> HYPERCALL_TEST_PROCESSOR_SHIFT);
@@ -60,7 +62,7 @@ int64_t test_source(struct cpu *cpu)
     return (int64_t)count->found[FOUND_IN_ROOT];
 }
 
-int64_t test_msr(struct cpu *cpu)
+static int64_t test_msr(struct cpu *cpu)
 {
     return rdmsr_safe((uint32_t)cpu->gpr[GPR_RBX], &cpu->gpr[GPR_RBX]) ? 0 : HYPERCALL_E_ARGUMENT;
 }
@@ -90,7 +92,7 @@ static __attribute__((noinline)) void fault_twice(void)
 }
 
 /* For ever, at a place that the linker's map has. */
-int64_t test_spin(struct cpu *cpu)
+static int64_t test_spin(struct cpu *cpu)
 {
     (void)cpu;
     __asm__ volatile(".globl test_spin_place\n"
@@ -98,7 +100,7 @@ int64_t test_spin(struct cpu *cpu)
     return 0;
 }
 
-int64_t test_fault(struct cpu *cpu)
+static int64_t test_fault(struct cpu *cpu)
 {
     switch (cpu->gpr[GPR_RBX]) {
     case FAULT_INVALID_OPCODE:
@@ -122,3 +124,21 @@ int64_t test_fault(struct cpu *cpu)
     }
     return HYPERCALL_E_ARGUMENT;
 }
+
+static void offer(struct cpu *cpu, UNUSED const struct vmx_capability *c)
+{
+    cpu->hypercalls |= (uint32_t)BITS(HYPERCALL_TEST_LAST, HYPERCALL_TEST_REQUEST_WORD);
+}
+
+/* They come as those of an experiment do. */
+#define HOOK(of, function)                                                                         \
+    static const struct experiment hook_##function = {                                             \
+        .name = "hooks", .setup = offer, .number = (of), .call = (function)};                      \
+    EXPERIMENT(hook_##function)
+HOOK(HYPERCALL_TEST_REQUEST_WORD, test_request_word);
+HOOK(HYPERCALL_TEST_BACKTRACE, test_backtrace);
+HOOK(HYPERCALL_TEST_SOURCE, test_source);
+HOOK(HYPERCALL_TEST_OTHER_GUEST, test_other_guest);
+HOOK(HYPERCALL_TEST_FAULT, test_fault);
+HOOK(HYPERCALL_TEST_MSR, test_msr);
+HOOK(HYPERCALL_TEST_SPIN, test_spin);

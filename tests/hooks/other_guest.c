@@ -3,7 +3,7 @@
  * A second guest on the same processor, in a VMCS of its own: it writes one MSR, reads it and is
  * gone. The full PMU switch around it is what keeps the first guest's value. Thesis, section 4.4.1.
  */
-#include "test_hooks.h"
+#include "tests/hooks/other_guest.h"
 
 #include "pmu/pmu.h"
 #include "vmx/capability.h"

@@ -10,6 +10,7 @@
 
 #include "kernel.h"
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -6,6 +6,7 @@
 #include "host.h"
 
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 #include "x86.h"
 
 #define MARKER_REQUEST 2

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "../../programs/measure/region.h"
+#include "registers.h"
 
 /* ---- cpu.c: descriptor tables ---- */
 

@@ -8,6 +8,7 @@
 #include "host.h"
 
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -7,6 +7,7 @@
 #include "host.h"
 
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 #include "log.h"
 #include "msr.h"
 #include "x86.h"

@@ -5,6 +5,7 @@
  */
 #include "host.h"
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 
 enum die { DIE_GUEST_HANGS, DIE_ROOT_HANGS, DIE_FAULT, DIE_TRIPLE_FAULT };
 #define FAULT_REPORT 3 /* tests/hooks/hooks.c, enum fault_kind */

@@ -6,6 +6,7 @@
 #include "host.h"
 
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 #include "log.h"
 
 #define ROUNDS 20

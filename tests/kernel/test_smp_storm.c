@@ -9,6 +9,7 @@
 
 #include "host.h"
 #include "hypercall.h"
+#include "tests/hooks/hooks.h"
 #include "log.h"
 #include "x86.h"
 

@@ -48,7 +48,7 @@ SWITCHES = {
 # image.
 FIRMWARE = "firmware"
 # What experiments register (include/experiment.h); nothing where none is linked.
-REGISTERED = "experiments/.*/experiment.o"
+REGISTERED = "(experiments/.*/experiment|tests/hooks/hooks).o"
 INDIRECT = {
     "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE, "is_kept"],
     "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE], "boot/last.o": [FIRMWARE],

@@ -9,7 +9,6 @@
 #include "hypercall.h"
 #include "nmi/host_work.h"
 #include "nmi/nmi.h"
-#include "test_hooks.h"
 
 #define HOST_WORK_MAX (1ULL << 32) /* branches: some seconds */
 #define HOST_WORK_PMIS_MAX (1ULL << 20) /* the same, by some microseconds each */
@@ -80,15 +79,6 @@ static int64_t (*const calls[32])(struct cpu *cpu) = {
     [HYPERCALL_STATISTICS] = statistics,
     [HYPERCALL_LOG] = read_log,
     [HYPERCALL_HOST_WORK] = host_work,
-#if TEST_HOOKS
-    [HYPERCALL_TEST_REQUEST_WORD] = test_request_word,
-    [HYPERCALL_TEST_BACKTRACE] = test_backtrace,
-    [HYPERCALL_TEST_SOURCE] = test_source,
-    [HYPERCALL_TEST_OTHER_GUEST] = test_other_guest,
-    [HYPERCALL_TEST_FAULT] = test_fault,
-    [HYPERCALL_TEST_MSR] = test_msr,
-    [HYPERCALL_TEST_SPIN] = test_spin,
-#endif
 };
 
 /* Where the table has none. */

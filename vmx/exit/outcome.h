@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What a handler does with the guest's instruction: completes it, lets the guest execute it again, or
- * refuses it; and with an event that its exit has kept from the guest.
+ * refuses it.
  */
 #pragma once
 
@@ -58,12 +58,6 @@ void inject_ud(void); /* #UD */
 /* #GP, or what becomes of it where an event was being delivered. Gives its name. */
 const char *inject_refusal(struct cpu *cpu);
 
-/* The event whose delivery an exit broke off, by its IDT-vectoring information: the next entry
- * delivers it. */
-void deliver_again(struct cpu *cpu, uint32_t vectoring);
-/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
- * in the delivery of another. */
-void deliver_exception(struct cpu *cpu);
 static inline uint32_t interruption_type(uint32_t information)
 {
     return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;

@@ -3,6 +3,7 @@
  * Offsets and constants that this folder's assembly needs, as in vmx/offsets.c.
  */
 #include "cpu.h"
+#include "experiments/flow/hypervisor/registers.h"
 #include "msr.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))

@@ -6,6 +6,7 @@
 #include "experiments/memory/hypervisor/memory.h"
 
 #include "hypercall.h"
+#include "experiments/memory/hypervisor/deliver.h"
 #include "experiments/memory/hypervisor/lend.h"
 #include "experiments/shared/hypervisor/cr3.h"
 #include "pmu/pmu.h"
@@ -16,8 +17,6 @@
 _Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE_COUNTER_LENT &&
                    PMU_COUNTER_IN_USE == TRACE_COUNTER_GUEST, "the ring has the numbers of lend.c");
 
-struct memory_options memory_options;
-uint64_t memory_place;
 
 /* ---- on and off ---- */
 

@@ -15,6 +15,7 @@
 
 #include "cpu.h"
 #include "experiments/memory/hypervisor/ept_copy.h"
+#include "experiments/memory/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/ring.h"
 #include "vmx/capability.h"
 #include "vmx/exit/exit.h"

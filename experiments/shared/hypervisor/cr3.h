@@ -6,6 +6,12 @@
 
 #include "cpu.h"
 
+/* IA32_VMX_MISC: how many CR3-target values there may be; and how many are used. SDM Vol. 3,
+ * "Miscellaneous Data" in Appendix "VMX Capability Reporting Facility". */
+#define VMX_MISC_CR3_TARGETS_SHIFT 16
+#define VMX_MISC_CR3_TARGETS BITS(24, 16)
+#define CR3_TARGETS 4
+
 /* How Linux changes CR3 inside of one process: between the table of the kernel and that of user
  * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
 #define CR3_USER_SIDE 0x1800ULL

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What becomes of an event that an exit of a step has kept from the guest.
+ */
+#pragma once
+
+#include "cpu.h"
+
+/* The event whose delivery an exit broke off, by its IDT-vectoring information: the next entry
+ * delivers it. */
+void deliver_again(struct cpu *cpu, uint32_t vectoring);
+/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
+ * in the delivery of another. */
+void deliver_exception(struct cpu *cpu);

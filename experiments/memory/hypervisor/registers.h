@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Bits that the memory trace uses, and the policy does not. SDM Vol. 3, "Control Registers"; Appendix
+ * "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations; Vol. 2, "CPUID".
+ */
+#pragma once
+
+#include "bits.h"
+
+/* IA32_VMX_EPT_VPID_CAP, and the exit qualification of an EPT violation */
+#define EPT_CAP_EXECUTE_ONLY BIT(0)
+#define EPT_VIOLATION_READ BIT(0)
+#define EPT_VIOLATION_PAGE BITS(5, 3) /* what the page allows: EPT_READ and so on, shifted */
+#define EPT_VIOLATION_PAGE_SHIFT 3
+#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* not the instruction's: PEBS, Processor Trace */
+#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
+
+#define CR4_PKS BIT(24)
+#define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)
