@@ -24,7 +24,7 @@ void log_take_over(void);
 /* One processor was stopped for good that may have been logging, and nobody else can be. */
 void log_unlock_lost(void);
 
-/* Formats (%s %.*s %c %d %u %x %lx %lu %ld %llx %llu %p %%, width, `0` and `-` flags) and logs; at
+/* Formats (%s %.*s %c %d %u %x %ld %lu %lx, width, `0` and `-` flags) and logs; at
  * most 511 bytes at a time. */
 void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

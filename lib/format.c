@@ -43,25 +43,22 @@ static void put_text(struct output *out, const struct directive *d, const char *
         put_repeated(out, ' ', padding);
 }
 
-static void put_number(struct output *out, const struct directive *d, unsigned long long value,
-                       unsigned base, const char *prefix)
+static void put_number(struct output *out, const struct directive *d, unsigned long value,
+                       unsigned base, bool minus)
 {
     char digits[24];
-    size_t count = 0, prefix_length = 0;
+    size_t count = 0;
 
     do {
         digits[count++] = "0123456789abcdef"[value % base];
         value /= base;
     } while (value != 0);
-    while (prefix[prefix_length] != '\0')
-        prefix_length++;
 
-    size_t length = prefix_length + count;
+    size_t length = minus + count;
     size_t padding = d->width > length ? d->width - length : 0;
     if (!d->left && !d->zeros)
         put_repeated(out, ' ', padding);
-    for (size_t i = 0; i < prefix_length; i++)
-        put(out, prefix[i]);
+    put_repeated(out, '-', minus);
     if (!d->left && d->zeros)
         put_repeated(out, '0', padding);
     while (count > 0)
@@ -92,23 +89,15 @@ static const char *read_directive(const char *p, struct directive *d, va_list *a
     }
     for (; *p >= '0' && *p <= '9'; p++)
         d->width = d->width * 10 + (size_t)(*p - '0');
-    if (*p == '.') {
-        p++;
-        if (*p == '*') {
-            int given = va_arg(*arguments, int);
-            d->precision = given < 0 ? SIZE_MAX : (size_t)given;
-            p++;
-        } else {
-            d->precision = 0;
-            for (; *p >= '0' && *p <= '9'; p++)
-                d->precision = d->precision * 10 + (size_t)(*p - '0');
-        }
+    if (p[0] == '.' && p[1] == '*') {
+        d->precision = va_arg(*arguments, unsigned);
+        p += 2;
     }
     return p;
 }
 
 static void put_conversion(struct output *out, const struct directive *d, char conversion,
-                           int longs, va_list *arguments)
+                           bool is_long, va_list *arguments)
 {
     switch (conversion) {
     case 's': {
@@ -124,27 +113,18 @@ static void put_conversion(struct output *out, const struct directive *d, char c
         break;
     }
     case 'd': {
-        long long value = longs == 0   ? va_arg(*arguments, int)
-                          : longs == 1 ? va_arg(*arguments, long)
-                                       : va_arg(*arguments, long long);
-        unsigned long long magnitude = (unsigned long long)value;
-        put_number(out, d, value < 0 ? 0 - magnitude : magnitude, 10, value < 0 ? "-" : "");
+        long value = is_long ? va_arg(*arguments, long) : va_arg(*arguments, int);
+        unsigned long magnitude = (unsigned long)value;
+        put_number(out, d, value < 0 ? 0 - magnitude : magnitude, 10, value < 0);
         break;
     }
     case 'u':
     case 'x': {
-        unsigned long long value = longs == 0   ? va_arg(*arguments, unsigned)
-                                   : longs == 1 ? va_arg(*arguments, unsigned long)
-                                                : va_arg(*arguments, unsigned long long);
-        put_number(out, d, value, conversion == 'x' ? 16 : 10, "");
+        unsigned long value = is_long ? va_arg(*arguments, unsigned long)
+                                      : va_arg(*arguments, unsigned);
+        put_number(out, d, value, conversion == 'x' ? 16 : 10, false);
         break;
     }
-    case 'p':
-        put_number(out, d, (uintptr_t)va_arg(*arguments, void *), 16, "0x");
-        break;
-    case '%':
-        put(out, '%');
-        break;
     default: /* not ours: shown as it stands, so that it is seen */
         put(out, '%');
         put(out, conversion);
@@ -166,13 +146,12 @@ size_t format_text_v(char *out_text, size_t size, const char *format, va_list ar
             continue;
         }
         struct directive d;
-        int longs = 0;
         p = read_directive(p + 1, &d, &list);
-        for (; *p == 'l' && longs < 2; p++)
-            longs++;
+        bool is_long = *p == 'l';
+        p += is_long;
         if (*p == '\0')
             break;
-        put_conversion(&out, &d, *p, longs, &list);
+        put_conversion(&out, &d, *p, is_long, &list);
     }
     va_end(list);
     out.text[out.length] = '\0';
