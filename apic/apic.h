@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "apic_registers.h"
+#include "apic/apic_registers.h"
 #include "boot_info.h"
 
 /* This processor's APIC ID, in whichever mode it is. */

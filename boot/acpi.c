@@ -3,12 +3,12 @@
  * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure, but for
  * lines of the log.
  */
-#include "acpi.h"
+#include "lib/acpi.h"
 
 #include <string.h>
 
 #include "bits.h"
-#include "log.h"
+#include "console/log.h"
 
 /* One processor may have an entry of either kind. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "refusal.h"
+#include "lib/refusal.h"
 
 #define LOAD_OPTIONS_MAX 4096 /* characters of load options, terminator included */
 

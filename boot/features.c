@@ -8,7 +8,7 @@
 #include "boot/features.h"
 
 #include "bits.h"
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 enum { REGISTERS = 4 };

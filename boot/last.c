@@ -9,7 +9,7 @@
 #include "bits.h"
 #include "boot/boot.h"
 #include "console/kept.h"
-#include "log.h"
+#include "console/log.h"
 
 #define FILE_NAME "pmuvisor.log"
 static bool is_kept(uint64_t address)

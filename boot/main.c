@@ -7,13 +7,13 @@
  */
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "boot/boot.h"
 #include "boot/boot_text.h"
 #include "boot/features.h"
 #include "guest/linux.h"
 #include "hypercall.h"
-#include "hypervisor.h"
+#include "vmx/start/hypervisor.h"
 #include "image.h"
 #include "x86.h"
 

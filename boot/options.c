@@ -11,7 +11,7 @@
 #include "bits.h"
 #include "boot/option_table.h"
 #include "experiment.h"
-#include "log.h"
+#include "console/log.h"
 
 struct parser {
     struct options *options;

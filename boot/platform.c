@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "bits.h"
 
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "boot_info.h"
-#include "log.h"
+#include "console/log.h"
 
 #define GLYPH_FIRST ' '
 #define GLYPH_LAST '~'

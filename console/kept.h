@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "log.h"
+#include "console/log.h"
 
 #define LOG_MAGIC_BYTES 16
 #define CACHE_LINE 64 /* of all processors with VMX; SDM Vol. 2, "CLFLUSH" */

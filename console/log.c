@@ -3,7 +3,7 @@
  * The log: a ring of the last LOG_SIZE bytes and the sinks that show it, one processor at a time.
  * Touches only its own ring, which log_move() puts where the next start finds it (console/kept.c).
  */
-#include "log.h"
+#include "console/log.h"
 
 #include <stdbool.h>
 

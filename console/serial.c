@@ -6,7 +6,7 @@
  */
 #include <stdbool.h>
 
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define UART_THR 0 /* transmitter holding register; divisor low byte with DLAB */

@@ -15,7 +15,7 @@ TOP = os.path.dirname(HERE)
 # Each row becomes a tuple of Python's. Two steps of STR, so that a macro's value is shown.
 SOURCE = r"""
 #include "options.h"
-#include "log.h"
+#include "console/log.h"
 #include "TABLE_FILE"
 #define STR(...) #__VA_ARGS__
 #define SHOW(...) STR(__VA_ARGS__)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 
 #define COPY_ALIGNMENT 16u
 #define RESET_WIDTH_BITS 8

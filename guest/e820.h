@@ -6,7 +6,7 @@
 
 #include <asm/bootparam.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 
 
 /* A range whose type is not the firmware's to say. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "guest/e820.h"
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define ENTRY_64_OFFSET 0x200     /* of startup_64 in the kernel */

@@ -10,7 +10,7 @@
 
 #include "guest/acpi_edit.h"
 #include "boot_info.h"
-#include "refusal.h"
+#include "lib/refusal.h"
 
 /* What the setup header of a bzImage says. Sizes in bytes. */
 struct linux_image {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "options.h"
-#include "settings.h"
+#include "vmx/settings.h"
 
 #define PAGE_SIZE 4096ULL
 

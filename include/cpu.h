@@ -12,8 +12,8 @@
 
 /* What all code of root mode works with. */
 #include "boot_info.h"
-#include "log.h"
-#include "mm.h"
+#include "console/log.h"
+#include "mm/mm.h"
 #include "msr.h"
 #include "x86.h"
 #include "vmx.h"

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "boot_info.h"
-#include "refusal.h"
+#include "lib/refusal.h"
 
 struct cpu;
 struct vmx_capability;

@@ -5,7 +5,7 @@
  * given up here would run outside VMX operation. (ACPI specification, "Root System Description Pointer" and "System Description Table
  * Header".)
  */
-#include "acpi.h"
+#include "lib/acpi.h"
 
 #include <string.h>
 

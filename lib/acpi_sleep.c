@@ -4,7 +4,7 @@
  * other states taken from the guest. AML is not interpreted: a name that NameOp defines is looked
  * for, as every compiler encodes it. (ACPI specification, "System \_Sx states", "AML Grammar".)
  */
-#include "acpi.h"
+#include "lib/acpi.h"
 
 #define AML_NAME_OP 0x08
 #define AML_PACKAGE_OP 0x12

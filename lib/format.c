@@ -2,7 +2,7 @@
  *
  * Text from a format: the part of printf that the log and the refusals use. Pure; needs nothing.
  */
-#include "log.h"
+#include "console/log.h"
 
 #include <stdbool.h>
 

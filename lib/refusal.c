@@ -2,11 +2,11 @@
  *
  * Fills a refusal. Pure.
  */
-#include "refusal.h"
+#include "lib/refusal.h"
 
 #include <stdarg.h>
 
-#include "log.h"
+#include "console/log.h"
 
 bool refuse(struct refusal *r, enum refusal_kind kind, const char *format, ...)
 {

@@ -7,7 +7,7 @@
  */
 #include "mm/dmar.h"
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "bits.h"
 
 static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "vmx.h"
-#include "mm.h"
+#include "mm/mm.h"
 #include "mm/paging.h"
 
 #define LEVEL_2M 2

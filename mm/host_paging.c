@@ -6,7 +6,7 @@
  */
 #include <stddef.h>
 
-#include "mm.h"
+#include "mm/mm.h"
 #include "mm/paging.h"
 
 /* A and D are set beforehand, so that the processor never writes to the tables. Upper levels

@@ -4,7 +4,7 @@
  * registers, and that copy, for which only RDMSR and CPUID are executed.
  * SDM Vol. 3, "Memory Type Range Registers (MTRRs)" and "MTRR Precedences".
  */
-#include "mm.h"
+#include "mm/mm.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -6,7 +6,7 @@
  */
 #include <stddef.h>
 
-#include "mm.h"
+#include "mm/mm.h"
 
 static struct {
     uint64_t next; /* first address not given away */

@@ -17,12 +17,12 @@
  */
 #include "mm/vtd.h"
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "vmx.h"
-#include "log.h"
+#include "console/log.h"
 #include "mm/mmio.h"
 #include "mm/paging.h"
-#include "vtd_registers.h"
+#include "mm/vtd_registers.h"
 
 #define WAIT_READS 10000000 /* some seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */

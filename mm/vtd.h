@@ -6,7 +6,7 @@
 #pragma once
 
 #include "mm/dmar.h"
-#include "mm.h"
+#include "mm/mm.h"
 
 /* Whether the guest can do without interrupt remapping, which it cannot have without DMAR. */
 enum x2apic_use {

@@ -15,7 +15,7 @@ compile() { # compile PROGRAM SOURCE-OR-OPTION...: prints the program's path
     local program=$out/$1
     shift
     "${CC:-gcc}" -std=gnu11 -O2 -Wall -Wextra -Werror -static -o "$new" -I "${here:?}" "$@" \
-        -I "${top:?}/include" "${experiments[@]/#/-I}"
+        -I "${top:?}/include" -I "$top" "${experiments[@]/#/-I}"
     mv "$new" "$program"
     echo "$program"
 }

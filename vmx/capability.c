@@ -6,8 +6,8 @@
  */
 #include "vmx/capability.h"
 
-#include "hypervisor.h"
-#include "log.h"
+#include "vmx/start/hypervisor.h"
+#include "console/log.h"
 #include "msr.h"
 #include "vmx.h"
 #include "x86.h"

@@ -7,7 +7,7 @@
 #include "vmx/capability.h"
 
 #include "experiment.h"
-#include "log.h"
+#include "console/log.h"
 #include "vmx.h"
 #include "x86.h"
 

@@ -4,10 +4,10 @@
  * and what an experiment says.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
-#include "settings.h"
+#include "vmx/settings.h"
 
 #include "experiment.h"
-#include "log.h"
+#include "console/log.h"
 #include "vmx.h"
 
 /* Without the wait-for-SIPI state a processor waits in root mode, and only a trapped local APIC

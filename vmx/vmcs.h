@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "bits.h"
-#include "vmcs_fields.h"
+#include "vmx/vmcs_fields.h"
 
 #define VMCS_ENUMERATOR(name, encoding) VMCS_##name = (encoding),
 enum vmcs_16 { VMCS_FIELDS_16(VMCS_ENUMERATOR) };

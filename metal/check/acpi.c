@@ -5,7 +5,7 @@
  * here, and the FADT's pointers to the DSDT. A table's checksum stays as right or wrong as it was.
  */
 #define _GNU_SOURCE /* MAP_32BIT */
-#include "acpi.h"
+#include "lib/acpi.h"
 
 #include <stdlib.h>
 #include <string.h>

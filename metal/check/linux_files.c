@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "mm/dmar.h"
-#include "vtd_registers.h"
+#include "mm/vtd_registers.h"
 
 #define FILE_MAX (64u << 20)
 #define BOOT_PARAMETERS "/sys/kernel/boot_params/data"

@@ -14,7 +14,7 @@
 #include "vmx/start/bring_up.c"
 #include "vmx/start/machine.c"
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "boot/features.h"
 #include "metal/check/question.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log.h"
+#include "console/log.h"
 #include "metal/check/question.h"
 
 /* Lines that take nothing away. */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "refusal.h"
+#include "lib/refusal.h"
 
 #define KVM_DEVICE "/dev/kvm"
 

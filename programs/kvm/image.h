@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "refusal.h"
+#include "lib/refusal.h"
 
 /* The processor's state at the 32-bit entry, beside protected mode without paging, flat segments
  * of the descriptors in the GDT, and interrupts off. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "image.h"
-#include "refusal.h"
+#include "lib/refusal.h"
 
 struct vm {
     int kvm, fd, vcpu;

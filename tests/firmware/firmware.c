@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "log.h"
-#include "mm.h"
+#include "console/log.h"
+#include "mm/mm.h"
 #include "x86.h"
 
 #define GIB (1ULL << 30)

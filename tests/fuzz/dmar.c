@@ -4,7 +4,7 @@
  */
 #include "mm/dmar.h"
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "fuzz.h"
 
 static void check_range(const struct range *r)

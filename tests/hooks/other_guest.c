@@ -10,7 +10,7 @@
 #include "vmx/vmcs.h"
 #include "cpu.h"
 #include "hypercall.h"
-#include "mm.h"
+#include "mm/mm.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -11,7 +11,7 @@
 #include "kernel.h"
 #include "bits.h"
 #include "fuzz_hash.h"
-#include "log.h"
+#include "console/log.h"
 
 #define STEP 4096
 #define FINE_STEP 64

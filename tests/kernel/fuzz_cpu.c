@@ -11,7 +11,7 @@
 
 #include "kernel.h"
 #include "layout.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define RSDP_FIRST 0xe0000 /* a BIOS puts it here */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "log.h"
+#include "console/log.h"
 
 #define COMMAND_LINE_MAX 2048
 #define KEY "tests="

@@ -10,7 +10,7 @@
 
 #include "fuzz_hash.h"
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "memory.h"
 #include "msr.h"
 #include "trace_ring.h"

@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-#include "log.h"
+#include "console/log.h"
 
 #define VALUES_MAX 64
 #define KEY_MAX 40

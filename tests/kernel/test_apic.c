@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -9,7 +9,7 @@
 
 #include "boot_info.h"
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define SLP_EN BIT(13)

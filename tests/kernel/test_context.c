@@ -8,7 +8,7 @@
 
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

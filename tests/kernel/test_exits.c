@@ -5,7 +5,7 @@
 #include "kernel.h"
 
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

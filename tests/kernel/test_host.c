@@ -7,7 +7,7 @@
 
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "log.h"
+#include "console/log.h"
 
 #define ROUNDS 20
 #define MANY_EXITS 10

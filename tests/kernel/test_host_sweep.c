@@ -8,7 +8,7 @@
 #include "host.h"
 
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "probe.h"
 
 #define CLEAN_ROUNDS 8

@@ -10,7 +10,7 @@
 #include "host.h"
 
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 
 #define BRANCHES 250
 #define PERIOD 100

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "interrupt.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

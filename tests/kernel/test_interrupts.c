@@ -7,7 +7,7 @@
  */
 #include "interrupt.h"
 
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define PERIODS 997

@@ -7,7 +7,7 @@
  */
 #include "host.h"
 
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -7,7 +7,7 @@
 #include "kernel.h"
 
 #include "../../programs/measure/measure.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -11,7 +11,7 @@
 #include "host.h"
 #include "hypercall.h"
 #include "interrupt.h"
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "smp.h"
 #include "x86.h"

@@ -9,7 +9,7 @@
 #include "memory.h"
 
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "vmx.h"
 #include "x86.h"
 

@@ -9,7 +9,7 @@
  */
 #include "host.h"
 
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define NO_SUCH_HYPERCALL (~0ull)

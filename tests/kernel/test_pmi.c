@@ -5,7 +5,7 @@
  */
 #include "kernel.h"
 
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "probe.h"
 #include "x86.h"

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "kernel.h"
 
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

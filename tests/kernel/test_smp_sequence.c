@@ -11,7 +11,7 @@
 
 #include "fuzz_hash.h"
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "memory.h"
 #include "sequence.h"
 #include "trace_ring.h"

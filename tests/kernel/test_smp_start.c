@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "log.h"
+#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

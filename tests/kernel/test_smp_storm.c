@@ -10,7 +10,7 @@
 #include "host.h"
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "log.h"
+#include "console/log.h"
 #include "x86.h"
 
 #define LEAF_PMU 0x0a

@@ -10,7 +10,7 @@
 
 #include "fuzz.h"
 #include "hypercall.h"
-#include "log.h"
+#include "console/log.h"
 #include "vmx.h"
 #include "x86.h"
 

@@ -5,7 +5,7 @@
  */
 #include "kernel.h"
 
-#include "log.h"
+#include "console/log.h"
 
 volatile struct nmi_record nmi;
 

@@ -3,7 +3,7 @@
  * A hypervisor that maps its own memory for the guest: the sweep over its pages must be seen to
  * fail.
  */
-#include "mm.h"
+#include "mm/mm.h"
 
 uint64_t __real_ept_build(const struct ept_request *q);
 uint64_t __wrap_ept_build(const struct ept_request *q);

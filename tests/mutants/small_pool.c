@@ -3,7 +3,7 @@
  * A hypervisor whose pool has as many pages as an MSR of the emulator says: it must end in one
  * clear line wherever they run out.
  */
-#include "mm.h"
+#include "mm/mm.h"
 #include "x86.h"
 
 #define MSR_POOL_PAGES 0xfff

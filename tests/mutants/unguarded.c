@@ -2,7 +2,7 @@
  *
  * A hypervisor whose guard pages are mapped: a stack that overflows must be seen to go unnoticed.
  */
-#include "mm.h"
+#include "mm/mm.h"
 
 void __wrap_host_paging_unmap(uint64_t root, uint64_t address);
 

@@ -7,10 +7,10 @@
  */
 #include <efi.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "guest/e820.h"
-#include "log.h"
-#include "mm.h"
+#include "console/log.h"
+#include "mm/mm.h"
 #include "tests/firmware/firmware.h"
 #include "x86.h"
 

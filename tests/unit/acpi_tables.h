@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "guest/acpi_edit.h"
 
 #define DOORBELL 0x12345000ULL

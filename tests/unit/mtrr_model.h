@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "mm.h"
+#include "mm/mm.h"
 #include "random.h"
 
 #define MODEL_E (1ULL << 11)

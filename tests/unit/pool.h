@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mm.h"
+#include "mm/mm.h"
 
 #define POOL_ALIGNMENT (2ULL << 20)
 

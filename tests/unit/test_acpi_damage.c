@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "acpi_tables.h"
-#include "log.h"
+#include "console/log.h"
 
 static char said[4096];
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "guest/acpi_edit.h"
 
 #define TABLES 4

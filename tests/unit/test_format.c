@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
-#include "refusal.h"
+#include "console/log.h"
+#include "lib/refusal.h"
 
 #define SAME(...)                                                                                  \
     do {                                                                                           \

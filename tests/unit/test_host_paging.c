@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "mm.h"
+#include "mm/mm.h"
 #include "pool.h"
 #include "random.h"
 

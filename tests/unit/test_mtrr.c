@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "mm.h"
+#include "mm/mm.h"
 #include "mtrr_model.h"
 
 #define GIB (1ULL << 30)

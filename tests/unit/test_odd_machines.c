@@ -14,7 +14,7 @@
 
 #include "acpi_tables.h"
 #include "guest/e820.h"
-#include "mm.h"
+#include "mm/mm.h"
 #include "mtrr_model.h"
 #include "pool.h"
 

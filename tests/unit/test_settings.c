@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
-#include "settings.h"
+#include "console/log.h"
+#include "vmx/settings.h"
 
 #define WAIT_FOR_SIPI (UINT64_C(1) << 8) /* in IA32_VMX_MISC */
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "pool.h"
 #include "random.h"
 #include "vtd_model.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "mm/mmio.h"
 #include "x86.h"
 

@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "edu.h"
 #include "guest/acpi_edit.h"
-#include "log.h"
+#include "console/log.h"
 #include "mm/mmio.h"
 #include "mm/vtd.h"
 #include "tests/firmware/firmware.h"
-#include "vtd_registers.h"
+#include "mm/vtd_registers.h"
 #include "x86.h"
 
 #define MIB (1ULL << 20)

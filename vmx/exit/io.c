@@ -6,7 +6,7 @@
  */
 #include "vmx/exit/exit.h"
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "nmi/nmi.h"
 #include "vmx/exit/report.h"
 

@@ -8,7 +8,7 @@
  */
 #include "vmx/exit/exit.h"
 
-#include "apic_registers.h"
+#include "apic/apic_registers.h"
 #include "pmu/pmu.h"
 #include "vmx/capability.h"
 #include "vmx/exit/init_sipi.h"

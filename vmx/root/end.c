@@ -6,7 +6,7 @@
  */
 #include "vmx/root/end.h"
 
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "apic/apic.h"
 #include "vmx/root/descriptors.h"
 

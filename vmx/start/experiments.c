@@ -6,7 +6,7 @@
 #include "experiment.h"
 
 #include "cpu.h"
-#include "mm.h"
+#include "mm/mm.h"
 #include "vmx/root/fault.h"
 
 #define CACHE_LINE 64

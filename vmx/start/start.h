@@ -7,7 +7,7 @@
 
 #include "cpu.h"
 #include "guest/linux.h"
-#include "refusal.h"
+#include "lib/refusal.h"
 #include "vmx/capability.h"
 #include "vmx/root/descriptors.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "log.h"
+#include "console/log.h"
 
 #define INTERVALS_PER_SECOND 100
 #define MEASUREMENTS 5      /* an SMI or an outer hypervisor spoils one, not the middle one of five */

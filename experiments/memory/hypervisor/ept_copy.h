@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "mm.h"
+#include "mm/mm.h"
 
 enum ept_copy_as {
     EPT_COPY_AS_IT_IS, /* with the leaves of the map; what is denied in part is split */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "acpi.h"
+#include "lib/acpi.h"
 
 void __real_acpi_seal(struct acpi_header *table);
 void __wrap_acpi_seal(struct acpi_header *table);

@@ -2,7 +2,7 @@
  *
  * A bug for the target to find: one structure more than is there is looked at.
  */
-#include "acpi.h"
+#include "lib/acpi.h"
 #include "mm/dmar.h"
 
 bool __real_dmar_read(const void *table, struct dmar *d);

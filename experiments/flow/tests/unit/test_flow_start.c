@@ -15,7 +15,7 @@
 
 #include "experiment.h"
 #include "experiments/flow/hypervisor/level.h"
-#include "settings.h"
+#include "vmx/settings.h"
 #include "vmx/capability.h"
 
 #define WAIT_FOR_SIPI (UINT64_C(1) << 8) /* in IA32_VMX_MISC */

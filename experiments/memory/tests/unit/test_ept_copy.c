@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "experiments/memory/hypervisor/ept_copy.h"
-#include "mm.h"
+#include "mm/mm.h"
 #include "mm/paging.h"
 #include "mtrr_model.h"
 #include "pool.h"

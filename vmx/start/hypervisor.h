@@ -5,7 +5,7 @@
 #pragma once
 
 #include "boot_info.h"
-#include "refusal.h"
+#include "lib/refusal.h"
 
 /* Checks, under firmware and without changing any state, that this processor has all that the
  * options need; logs one list of what was found. *s is what holds here. False: *r says what is
