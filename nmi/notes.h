@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* A sender wants this of the source. The sender sets it before its NMI; who answers clears it. */
 #define NOTE_ASKED(source) ((uint32_t)BIT(source))

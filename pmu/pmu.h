@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* Chooses how GLOBAL_CTRL is switched, from the controls in use (indexed by enum control_set). */
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls);

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* What a processor with these capabilities needs and offers: MITIGATION bits of
  * hypercall.h. `leaf_7` is its CPUID.(7, 0). Pure. */

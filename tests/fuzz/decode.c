@@ -4,7 +4,7 @@
  */
 #include "vmx/decode.h"
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "fuzz.h"
 
 static bool decode_exactly(const uint8_t *bytes, unsigned count, struct instruction *out)

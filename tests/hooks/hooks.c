@@ -8,7 +8,7 @@
 #include "nmi/nmi.h"
 #include "vmx/root/fault.h"
 #include "vmx/root/end.h"
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
 #include "tests/hooks/other_guest.h"

@@ -8,7 +8,7 @@
 #include "pmu/pmu.h"
 #include "vmx/capability.h"
 #include "vmx/vmcs.h"
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "hypercall.h"
 #include "mm/mm.h"
 #include "msr.h"

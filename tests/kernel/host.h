@@ -16,7 +16,7 @@ struct hypercall_registers hypercall_all(uint64_t rax, uint64_t rbx, uint64_t rc
 /* The processor runs under a hypervisor that offers hypercall `number`; if not, skips the test. */
 bool hypervisor_offers(const struct job *job, unsigned number);
 
-#define SOURCE_BACKTRACE 1 /* enum nmi_source of include/cpu.h */
+#define SOURCE_BACKTRACE 1 /* enum nmi_source of vmx/cpu.h */
 
 /* What the source of backtrace requests has handled so far. */
 struct handled {

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "vmx/root/fault.h"
 
 uint64_t model_vmread(uint32_t field);

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "events.h"
 #include "nmi/host_work.h"
 

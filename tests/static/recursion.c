@@ -3,7 +3,7 @@
  * A hypervisor whose exit path calls itself, as often as the guest's RAX says: stack.py must
  * refuse it.
  */
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
 
 void __real_vmx_exit(struct cpu *cpu);

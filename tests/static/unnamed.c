@@ -3,7 +3,7 @@
  * A hypervisor with an indirect call on the exit path of which nobody said where it goes: stack.py
  * must refuse it.
  */
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
 
 void __wrap_vmx_exit(struct cpu *cpu);

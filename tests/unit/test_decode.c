@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "random.h"
 #include "vmx/decode.h"
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "vmx/exit/outcome.h"
 
 typedef void exit_function(struct cpu *cpu);

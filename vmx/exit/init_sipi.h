@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* The guest's processor as an INIT leaves it. */
 void guest_init_state(struct cpu *cpu);

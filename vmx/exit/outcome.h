@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 static inline unsigned guest_cpl(void)
 {

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* Logs the table of exits by reason, with cycles where stats=cycles counted them. */
 void report_exits(const struct cpu *cpu);

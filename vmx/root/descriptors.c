@@ -5,7 +5,7 @@
  */
 #include "vmx/root/descriptors.h"
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 extern const char exception_stubs[];
 #define EXCEPTION_STUB_BYTES 16

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* The processors under VMX, the bootstrap processor first. Written before the guest starts. */
 extern struct guest_processors processors;

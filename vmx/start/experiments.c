@@ -5,7 +5,7 @@
  */
 #include "experiment.h"
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "mm/mm.h"
 #include "vmx/root/fault.h"
 

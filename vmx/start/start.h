@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "guest/linux.h"
 #include "lib/refusal.h"
 #include "vmx/capability.h"

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "experiments/flow/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/cr3.h"
 #include "experiments/shared/hypervisor/ring.h"

@@ -2,7 +2,7 @@
  *
  * Offsets and constants that this folder's assembly needs, as in vmx/offsets.c.
  */
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "experiments/flow/hypervisor/registers.h"
 #include "msr.h"
 

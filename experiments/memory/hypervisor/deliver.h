@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* The event whose delivery an exit broke off, by its IDT-vectoring information: the next entry
  * delivers it. */

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "experiments/memory/hypervisor/ept_copy.h"
 #include "experiments/memory/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/ring.h"

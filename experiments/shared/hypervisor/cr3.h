@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 
 /* IA32_VMX_MISC: how many CR3-target values there may be; and how many are used. SDM Vol. 3,
  * "Miscellaneous Data" in Appendix "VMX Capability Reporting Facility". */

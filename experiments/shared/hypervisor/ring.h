@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "cpu.h"
+#include "vmx/cpu.h"
 #include "trace_ring.h"
 
 /* What the options ask for. Who fills the ring has its option's value here, so that one knows of
