@@ -7,14 +7,14 @@
  */
 #include <string.h>
 
-#include "lib/acpi.h"
 #include "boot/boot.h"
 #include "boot/boot_text.h"
 #include "boot/features.h"
 #include "guest/linux.h"
 #include "hypercall.h"
-#include "vmx/start/hypervisor.h"
 #include "image.h"
+#include "lib/acpi.h"
+#include "vmx/hypervisor.h"
 #include "x86.h"
 
 #define CONFIG_NAME "pmuvisor.cfg"

@@ -4,6 +4,7 @@
  * back, and the memory map. (UEFI specification, "Memory Allocation Services".)
  */
 #include "boot/boot.h"
+#include "lib/refusal.h"
 
 #define ALLOCATIONS_MAX 10
 #define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */

@@ -10,8 +10,9 @@
 
 #include "bits.h"
 #include "boot/option_table.h"
-#include "experiment.h"
 #include "console/log.h"
+#include "experiment.h"
+#include "lib/refusal.h"
 
 struct parser {
     struct options *options;

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "lib/acpi.h"
 #include "bits.h"
+#include "lib/acpi.h"
 
 #define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
 

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "guest/e820.h"
 #include "console/log.h"
+#include "guest/e820.h"
 #include "x86.h"
 
 #define ENTRY_64_OFFSET 0x200     /* of startup_64 in the kernel */

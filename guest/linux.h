@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "guest/acpi_edit.h"
 #include "boot_info.h"
+#include "guest/acpi_edit.h"
 #include "lib/refusal.h"
 
 /* What the setup header of a bzImage says. Sizes in bytes. */

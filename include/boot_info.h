@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "options.h"
-#include "vmx/settings.h"
 
 #define PAGE_SIZE 4096ULL
 

@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #include "boot_info.h"
-#include "lib/refusal.h"
 
 struct cpu;
+struct refusal;
 struct vmx_capability;
 
 /* A member that is 0 adds nothing. */

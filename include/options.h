@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/refusal.h"
+struct refusal;
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 /* An I/O port, or: */
@@ -38,7 +38,7 @@ enum bookkeeping_step {
 struct options {
     enum policy policy;
     uint32_t console;
-    bool apic_trap;     /* apic=trap was asked for; what holds is in settings.h */
+    bool apic_trap;     /* apic=trap was asked for; what holds is in struct settings */
     bool hypervisor_bit; /* CPUID.1:ECX[31] is 1 */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
@@ -51,11 +51,19 @@ struct options {
     bool start;           /* off: the last run's log is saved, and that is all */
     uint32_t wait_s;      /* how long a refusal, or a fault that ends in a reset, can be read */
     uint32_t tick_ms;   /* 0: no tick */
-    uint32_t processors; /* at most so many are started, 0: all; what holds is in settings.h */
+    uint32_t processors; /* at most so many are started, 0: all; what holds is in struct settings */
     bool vtd;           /* devices are kept to the guest's map where there is VT-d */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a separator */
     char initrd[OPTION_PATH_MAX];
     char append[OPTION_APPEND_MAX];
+};
+
+/* What holds on this machine, where that may differ from what the user asked for. Derived once, from
+ * options and facts (vmx/settings.h), and changed by nobody afterwards. */
+struct settings {
+    bool apic_trap; /* asked for, or needed to see SIPIs being sent */
+    bool monitor_hidden; /* MONITOR and MWAIT are not shown: idle is HLT */
+    uint32_t processors; /* that are started at most, the first one with them */
 };
 
 enum option_kind {

@@ -7,8 +7,8 @@
  */
 #include "mm/dmar.h"
 
-#include "lib/acpi.h"
 #include "bits.h"
+#include "lib/acpi.h"
 
 static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
 {

@@ -11,9 +11,9 @@
  */
 #include <stddef.h>
 
-#include "vmx.h"
 #include "mm/mm.h"
 #include "mm/paging.h"
+#include "vmx.h"
 
 #define LEVEL_2M 2
 #define LEVEL_1G 3

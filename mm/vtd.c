@@ -17,12 +17,13 @@
  */
 #include "mm/vtd.h"
 
-#include "lib/acpi.h"
-#include "vmx.h"
 #include "console/log.h"
+#include "lib/acpi.h"
+#include "lib/refusal.h"
 #include "mm/mmio.h"
 #include "mm/paging.h"
 #include "mm/vtd_registers.h"
+#include "vmx.h"
 
 #define WAIT_READS 10000000 /* some seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "lib/refusal.h"
 #include "mm/dmar.h"
 #include "mm/mm.h"
 

@@ -6,10 +6,11 @@
  */
 #include "vmx/capability.h"
 
-#include "vmx/start/hypervisor.h"
 #include "console/log.h"
 #include "msr.h"
 #include "vmx.h"
+#include "vmx/hypervisor.h"
+#include "vmx/settings.h"
 #include "x86.h"
 
 #define PMU_VERSION_NEEDED 2 /* the first with IA32_PERF_GLOBAL_CTRL */

@@ -6,8 +6,9 @@
  */
 #include "vmx/capability.h"
 
-#include "experiment.h"
 #include "console/log.h"
+#include "experiment.h"
+#include "lib/refusal.h"
 #include "vmx.h"
 #include "x86.h"
 

@@ -15,9 +15,9 @@
 #include "console/log.h"
 #include "mm/mm.h"
 #include "msr.h"
-#include "x86.h"
 #include "vmx.h"
 #include "vmx/vmcs.h"
+#include "x86.h"
 
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
  * Qualification for Control-Register Accesses"), so that a number from hardware is an index. */

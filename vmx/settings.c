@@ -6,8 +6,8 @@
  */
 #include "vmx/settings.h"
 
-#include "experiment.h"
 #include "console/log.h"
+#include "experiment.h"
 #include "vmx.h"
 
 /* Without the wait-for-SIPI state a processor waits in root mode, and only a trapped local APIC

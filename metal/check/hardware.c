@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mm/mm.h"
-#include "msr.h"
 #include "metal/check/question.h"
-#include "vmx/root/fault.h"
+#include "mm/mm.h"
 #include "mm/vtd_registers.h"
+#include "msr.h"
+#include "vmx/root/fault.h"
 
 #define EXTENDED_LEAVES 0x80000000u
 #define HYPERVISOR_LEAVES 0x40000000u

@@ -3,8 +3,8 @@
  * has found of them. Needs its test build, user_hypercalls=1 and the emulator, which writes the
  * request word and sends the NMI (testbed/README.md, "Knobs"). Thesis, section 3.2 (lost host NMI).
  */
-#include "hypercall.h"
 #include "../../tests/hooks/hooks.h"
+#include "hypercall.h"
 #include "payload.h"
 #include "smp.h"
 

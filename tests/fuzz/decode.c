@@ -4,8 +4,8 @@
  */
 #include "vmx/decode.h"
 
-#include "vmx/cpu.h"
 #include "fuzz.h"
+#include "vmx/cpu.h"
 
 static bool decode_exactly(const uint8_t *bytes, unsigned count, struct instruction *out)
 {

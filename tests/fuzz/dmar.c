@@ -4,8 +4,8 @@
  */
 #include "mm/dmar.h"
 
-#include "lib/acpi.h"
 #include "fuzz.h"
+#include "lib/acpi.h"
 
 static void check_range(const struct range *r)
 {

@@ -5,13 +5,13 @@
  */
 #include "experiment.h"
 
-#include "nmi/nmi.h"
-#include "vmx/root/fault.h"
-#include "vmx/root/end.h"
-#include "vmx/cpu.h"
 #include "hypercall.h"
+#include "nmi/nmi.h"
 #include "tests/hooks/hooks.h"
 #include "tests/hooks/other_guest.h"
+#include "vmx/cpu.h"
+#include "vmx/root/end.h"
+#include "vmx/root/fault.h"
 #include "x86.h"
 
 #define GATE_BYTES 16

@@ -5,13 +5,13 @@
  */
 #include "tests/hooks/other_guest.h"
 
-#include "pmu/pmu.h"
-#include "vmx/capability.h"
-#include "vmx/vmcs.h"
-#include "vmx/cpu.h"
 #include "hypercall.h"
 #include "mm/mm.h"
 #include "msr.h"
+#include "pmu/pmu.h"
+#include "vmx/capability.h"
+#include "vmx/cpu.h"
+#include "vmx/vmcs.h"
 #include "x86.h"
 
 #define CODE_ADDRESS 0x1000 /* of the second guest's physical memory, which is this one page */

@@ -8,10 +8,10 @@
  */
 #include "fuzz.h"
 
-#include "kernel.h"
 #include "bits.h"
-#include "fuzz_hash.h"
 #include "console/log.h"
+#include "fuzz_hash.h"
+#include "kernel.h"
 
 #define STEP 4096
 #define FINE_STEP 64

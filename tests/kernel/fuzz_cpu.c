@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "console/log.h"
 #include "kernel.h"
 #include "layout.h"
-#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -7,9 +7,9 @@
  */
 #include "fuzz.h"
 
-#include "kernel.h"
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
+#include "kernel.h"
 #include "msr.h"
 #include "x86.h"
 

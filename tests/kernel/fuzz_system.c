@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-#include "kernel.h"
 #include "hypercall.h"
-#include "tests/hooks/hooks.h"
+#include "kernel.h"
 #include "msr.h"
+#include "tests/hooks/hooks.h"
 #include "x86.h"
 
 #define WORK_BRANCHES_MAX 1000 /* host work is done as long as it is asked for */

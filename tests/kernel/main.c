@@ -4,8 +4,8 @@
  * `tests=A,B,...` with a test `kind[:word][:number...]`; without it, the tests that run anywhere.
  * `@kind...` runs a test on each processor but the first, one after another.
  */
-#include "kernel.h"
 #include "host.h"
+#include "kernel.h"
 #include "smp.h"
 
 #include <string.h>

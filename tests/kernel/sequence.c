@@ -8,9 +8,9 @@
  */
 #include "sequence.h"
 
+#include "console/log.h"
 #include "fuzz_hash.h"
 #include "hypercall.h"
-#include "console/log.h"
 #include "memory.h"
 #include "msr.h"
 #include "trace_ring.h"

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "lib/acpi.h"
 #include "console/log.h"
+#include "lib/acpi.h"
 #include "msr.h"
 #include "x86.h"
 

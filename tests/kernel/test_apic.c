@@ -7,9 +7,9 @@
 #include "host.h"
 #include "smp.h"
 
+#include "console/log.h"
 #include "fuzz.h"
 #include "hypercall.h"
-#include "console/log.h"
 #include "msr.h"
 #include "x86.h"
 

@@ -4,12 +4,12 @@
  * processor, learn its addresses from the log.
  * ACPI specification, "PM1 Control Registers"; SDM Vol. 3, "EPT Violations".
  */
-#include "kernel.h"
 #include "host.h"
+#include "kernel.h"
 
 #include "boot_info.h"
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "x86.h"
 
 #define SLP_EN BIT(13)

@@ -4,12 +4,12 @@
  * hardware has in them afterwards, which the hypervisor's test build tells. The job names the MSR.
  * SDM Vol. 4, "Architectural MSRs".
  */
-#include "kernel.h"
 #include "host.h"
+#include "kernel.h"
 
 #include "hypercall.h"
-#include "tests/hooks/hooks.h"
 #include "msr.h"
+#include "tests/hooks/hooks.h"
 #include "x86.h"
 
 #define PATTERN 0x5a5a5a5a5a5a5a5aULL

@@ -4,8 +4,8 @@
  */
 #include "kernel.h"
 
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "msr.h"
 #include "x86.h"
 

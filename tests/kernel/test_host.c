@@ -5,9 +5,9 @@
  */
 #include "host.h"
 
+#include "console/log.h"
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "console/log.h"
 
 #define ROUNDS 20
 #define MANY_EXITS 10

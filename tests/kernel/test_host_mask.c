@@ -8,8 +8,8 @@
  */
 #include "host.h"
 
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "msr.h"
 #include "x86.h"
 

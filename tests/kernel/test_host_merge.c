@@ -7,8 +7,8 @@
  */
 #include "host.h"
 
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "msr.h"
 #include "probe.h"
 #include "x86.h"

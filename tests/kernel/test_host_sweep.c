@@ -7,8 +7,8 @@
  */
 #include "host.h"
 
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "probe.h"
 
 #define CLEAN_ROUNDS 8

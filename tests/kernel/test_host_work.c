@@ -9,8 +9,8 @@
  */
 #include "host.h"
 
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 
 #define BRANCHES 250
 #define PERIOD 100

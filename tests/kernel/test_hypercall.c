@@ -6,8 +6,8 @@
 #include "host.h"
 
 #include "hypercall.h"
-#include "tests/hooks/hooks.h"
 #include "msr.h"
+#include "tests/hooks/hooks.h"
 #include "x86.h"
 
 #define REGISTERS HYPERCALL_REGISTERS

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "interrupt.h"
 #include "console/log.h"
+#include "interrupt.h"
 #include "msr.h"
 #include "x86.h"
 

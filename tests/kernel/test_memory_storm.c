@@ -7,11 +7,11 @@
  */
 #include "memory.h"
 
+#include "console/log.h"
 #include "fuzz.h"
 #include "host.h"
 #include "hypercall.h"
 #include "interrupt.h"
-#include "console/log.h"
 #include "msr.h"
 #include "smp.h"
 #include "x86.h"

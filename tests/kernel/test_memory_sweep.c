@@ -8,8 +8,8 @@
 
 #include "memory.h"
 
-#include "hypercall.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "vmx.h"
 #include "x86.h"
 

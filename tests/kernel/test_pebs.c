@@ -5,10 +5,10 @@
  */
 #include "host.h"
 
-#include "hypercall.h"
-#include "tests/hooks/hooks.h"
 #include "console/log.h"
+#include "hypercall.h"
 #include "msr.h"
+#include "tests/hooks/hooks.h"
 #include "x86.h"
 
 #define EXITS 64

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "console/log.h"
 #include "fuzz_hash.h"
 #include "hypercall.h"
-#include "console/log.h"
 #include "memory.h"
 #include "sequence.h"
 #include "trace_ring.h"

@@ -7,10 +7,10 @@
  */
 #include "smp.h"
 
+#include "console/log.h"
 #include "host.h"
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "console/log.h"
 #include "x86.h"
 
 #define LEAF_PMU 0x0a

@@ -8,9 +8,9 @@
 
 #include "trace.h"
 
+#include "console/log.h"
 #include "fuzz.h"
 #include "hypercall.h"
-#include "console/log.h"
 #include "vmx.h"
 #include "x86.h"
 

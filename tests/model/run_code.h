@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "vmx/cpu.h"
 #include "events.h"
 #include "nmi/host_work.h"
+#include "vmx/cpu.h"
 
 #define SAVED_STACK 436 /* bytes of a coroutine's stack in use where it stops, at most */
 

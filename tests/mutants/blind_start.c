@@ -3,7 +3,7 @@
  * A hypervisor that believes in VMX wherever it is, so that QEMU without it comes to the first VMX
  * instruction, whose fault has to be seen: VMXON with stats=cycles, else VMLAUNCH.
  */
-#include "vmx/start/hypervisor.h"
+#include "vmx/hypervisor.h"
 #include "vmx/start/start.h"
 
 bool __wrap_hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r);

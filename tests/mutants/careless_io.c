@@ -3,8 +3,8 @@
  * A hypervisor that logs an address of its own, lets the guest sleep as it likes, and leaves the
  * sleep states in its tables.
  */
-#include "lib/acpi.h"
 #include "console/log.h"
+#include "lib/acpi.h"
 #include "vmx/exit/exit.h"
 
 void __wrap_io_setup(struct cpu *cpu);

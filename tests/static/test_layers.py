@@ -2,6 +2,7 @@
 # test_layers.py: calls between the hypervisor's folders go down, and layers.py sees one that does
 # not, a loop of files, and a table's row.
 import os
+import re
 import subprocess
 
 import layers
@@ -13,6 +14,11 @@ def test_hypervisor():
     done = subprocess.run([path("tests", "static", "layers.py"), "build"], cwd=TOP,
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def read(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
 
 
 def compiled(folder, sources):
@@ -56,3 +62,19 @@ def test_loop_limit():
     assert list(layers.too_long([[*four, "vmx/root/5.c"]]))
     for loop in (["nmi/exit.c", "nmi/nmi.c"], ["nmi/exit.c", "vmx/root/end.c"]):
         assert list(layers.too_long([loop])) == [(loop, 1)]
+
+
+def folders_included(name, text):
+    """What a header of include/ includes from a folder."""
+    return [f"include/{name} includes {found}"
+            for found in re.findall(r'^#include "([^"]*/[^"]*)"', text, re.MULTILINE)]
+
+
+def test_include():
+    """include/ is below every folder: its headers include each other, and no folder's."""
+    headers = {name: read(path("include", name)) for name in os.listdir(path("include"))
+               if name.endswith(".h")}
+    assert len(headers) > 5
+    assert not [line for name, text in headers.items() for line in folders_included(name, text)]
+    assert folders_included("a.h", '#include "b.h"\n#include "vmx/vmcs.h"\n') == \
+        ["include/a.h includes vmx/vmcs.h"]

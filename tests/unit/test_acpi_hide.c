@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "lib/acpi.h"
 #include "guest/acpi_edit.h"
+#include "lib/acpi.h"
 
 #define TABLES 4
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "vmx/cpu.h"
 #include "random.h"
+#include "vmx/cpu.h"
 #include "vmx/decode.h"
 
 #define NO_REGISTER 0

@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-#include "lib/acpi.h"
+#include "console/log.h"
 #include "edu.h"
 #include "guest/acpi_edit.h"
-#include "console/log.h"
+#include "lib/acpi.h"
 #include "mm/mmio.h"
 #include "mm/vtd.h"
-#include "tests/firmware/firmware.h"
 #include "mm/vtd_registers.h"
+#include "tests/firmware/firmware.h"
 #include "x86.h"
 
 #define MIB (1ULL << 20)

@@ -6,8 +6,8 @@
  */
 #include "vmx/root/end.h"
 
-#include "lib/acpi.h"
 #include "apic/apic.h"
+#include "lib/acpi.h"
 #include "vmx/root/descriptors.h"
 
 #define END_US 1000     /* from INIT or NMI to the end: the way out of a deep C-state, or an SMI */

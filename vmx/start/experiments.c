@@ -5,8 +5,8 @@
  */
 #include "experiment.h"
 
-#include "vmx/cpu.h"
 #include "mm/mm.h"
+#include "vmx/cpu.h"
 #include "vmx/root/fault.h"
 
 #define CACHE_LINE 64

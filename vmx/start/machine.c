@@ -3,7 +3,7 @@
  * Takes the machine from firmware and starts the guest: memory, page tables, processors, launch.
  * SDM Vol. 3, "Enabling and Entering VMX Operation".
  */
-#include "vmx/start/hypervisor.h"
+#include "vmx/hypervisor.h"
 
 #include "apic/apic.h"
 #include "console/framebuffer.h"

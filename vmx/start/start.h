@@ -5,10 +5,10 @@
  */
 #pragma once
 
-#include "vmx/cpu.h"
 #include "guest/linux.h"
 #include "lib/refusal.h"
 #include "vmx/capability.h"
+#include "vmx/cpu.h"
 #include "vmx/root/descriptors.h"
 
 /* What the start of one processor carries from firmware's or the trampoline's state to the guest.

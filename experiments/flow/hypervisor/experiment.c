@@ -6,6 +6,7 @@
 
 #include "experiments/flow/hypervisor/level.h"
 #include "experiments/flow/hypervisor/options.h"
+#include "lib/refusal.h"
 
 #define VALUES(...) __VA_ARGS__
 #define NAME(name, value) {name, value}

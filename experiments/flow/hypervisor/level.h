@@ -4,11 +4,11 @@
  */
 #pragma once
 
-#include "vmx/cpu.h"
 #include "experiments/flow/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/cr3.h"
 #include "experiments/shared/hypervisor/ring.h"
 #include "vmx/capability.h"
+#include "vmx/cpu.h"
 #include "vmx/exit/outcome.h"
 
 /* level.c: turns this processor to a TRACE_* level from its next exit on. The exit that asks for it

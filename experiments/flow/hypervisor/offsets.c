@@ -2,9 +2,9 @@
  *
  * Offsets and constants that this folder's assembly needs, as in vmx/offsets.c.
  */
-#include "vmx/cpu.h"
 #include "experiments/flow/hypervisor/registers.h"
 #include "msr.h"
+#include "vmx/cpu.h"
 
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value))
 

@@ -5,10 +5,10 @@
  */
 #include "experiments/memory/hypervisor/memory.h"
 
-#include "hypercall.h"
 #include "experiments/memory/hypervisor/deliver.h"
 #include "experiments/memory/hypervisor/lend.h"
 #include "experiments/shared/hypervisor/cr3.h"
+#include "hypercall.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/end.h"

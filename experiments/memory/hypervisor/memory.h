@@ -13,11 +13,11 @@
  */
 #pragma once
 
-#include "vmx/cpu.h"
 #include "experiments/memory/hypervisor/ept_copy.h"
 #include "experiments/memory/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/ring.h"
 #include "vmx/capability.h"
+#include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
 
 /* A page of the guest's code, found by its page tables. */

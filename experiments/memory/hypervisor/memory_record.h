@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "experiments/memory/hypervisor/lend.h"
 #include "experiments/memory/hypervisor/deliver.h"
+#include "experiments/memory/hypervisor/lend.h"
 #include "experiments/memory/hypervisor/memory.h"
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "vmx/cpu.h"
 #include "trace_ring.h"
+#include "vmx/cpu.h"
 
 /* What the options ask for. Who fills the ring has its option's value here, so that one knows of
  * another: there is one ring. */

@@ -15,8 +15,8 @@
 
 #include "experiment.h"
 #include "experiments/flow/hypervisor/level.h"
-#include "vmx/settings.h"
 #include "vmx/capability.h"
+#include "vmx/settings.h"
 
 #define WAIT_FOR_SIPI (UINT64_C(1) << 8) /* in IA32_VMX_MISC */
 
