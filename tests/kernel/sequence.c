@@ -11,7 +11,7 @@
 #include "fuzz_hash.h"
 #include "hypercall.h"
 #include "log.h"
-#include "memory.h"
+#include "experiments/memory/tests/kernel/memory.h"
 #include "msr.h"
 #include "trace_ring.h"
 #include "x86.h"

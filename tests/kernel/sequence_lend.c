@@ -8,7 +8,7 @@
 
 #include "fuzz_hash.h"
 #include "hypercall.h"
-#include "memory.h"
+#include "experiments/memory/tests/kernel/memory.h"
 #include "msr.h"
 #include "x86.h"
 

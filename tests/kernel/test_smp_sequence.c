@@ -12,7 +12,7 @@
 #include "fuzz_hash.h"
 #include "hypercall.h"
 #include "log.h"
-#include "memory.h"
+#include "experiments/memory/tests/kernel/memory.h"
 #include "sequence.h"
 #include "trace_ring.h"
 #include "x86.h"
