@@ -15,7 +15,9 @@ KERNEL_OBJECTS = $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(KERNEL_C) $(KERNEL_SHARED)
 KERNEL_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
                -mgeneral-regs-only -mno-red-zone -fno-pie -mcmodel=kernel -fno-common \
                -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I. \
-               -Itests/kernel $(EXPERIMENT_INCLUDES)
+               -Itests/kernel -I$(KERNEL_BUILD) $(EXPERIMENT_INCLUDES)
+# The rows of experiments' tests.
+KERNEL_ROWS = $(sort $(wildcard experiments/*/tests/kernel/tests.inc))
 
 .PHONY: test-kernel
 test-kernel: $(TEST_KERNEL)
@@ -24,7 +26,11 @@ $(KERNEL_BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(KERNEL_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(KERNEL_CFLAGS)' > $@
 
-$(KERNEL_BUILD)/%.o: %.c $(KERNEL_BUILD)/flags
+$(KERNEL_BUILD)/experiments.inc: $(KERNEL_ROWS) FORCE
+	@mkdir -p $(@D)
+	@cat /dev/null $(KERNEL_ROWS) | cmp -s - $@ || cat /dev/null $(KERNEL_ROWS) > $@
+
+$(KERNEL_BUILD)/%.o: %.c $(KERNEL_BUILD)/flags $(KERNEL_BUILD)/experiments.inc
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(KERNEL_CFLAGS) -MMD -MP -c -o $@ $<
