@@ -217,7 +217,7 @@ static bool refuse_need(const struct need *n, uint64_t tried, EFI_STATUS status,
                     "0x%lx)", tried, status);
     return refuse(r, REFUSE_NO_MEMORY,
                   "%s%s%s: found %s from 0x%lx to 0x%lx aligned to %lu KiB, wanted %lu KiB; %s a "
-                  "machine with more memory, a smaller file or a smaller trace_ring",
+                  "machine with more memory, a smaller file or options that take less",
                   n->what, n->path[0] == '\0' ? "" : " ", n->path, found, n->least, n->limit - 1,
                   n->alignment / KIB, (n->size + KIB - 1) / KIB,
                   tried == 0 ? "use" : "update the firmware, or use");

@@ -10,7 +10,7 @@
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
-#   make trace, make memtrace, ...   of the experiments, see experiments/*/experiment.mk
+#   what experiments have: see experiments/*/experiment.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see metal/metal.mk
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk

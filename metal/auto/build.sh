@@ -3,7 +3,7 @@
 # Builds what a bare machine needs to measure all columns, and prints the folder that it is in:
 # vmlinuz (Debian's kernel), initrd.img (the guest's programs, the storage drivers and auto.sh as
 # PID 1), kernel.bzImage, build.txt (what built them). Usage: build.sh [cloud|stock] (default:
-# stock, which has the drivers of real machines' disks). REAL=0: without most of experiments/counters/guest/real.
+# stock, which has the drivers of real machines' disks). REAL=0: without the large real programs.
 # kernel.bzImage and pmuvisor.efi are made before.
 set -euo pipefail
 

@@ -86,7 +86,7 @@ trap 'rm -rf "$root" "$root.new"' EXIT
 # init and the small programs that every image has.
 fill_small() {
     local -a sources=("$here"/*.c "$top"/programs/{command_line,measure/statistics}.c)
-    local -a headers=("$here"/*.h "$top/programs/command_line.h" "$top"/include/{hypercall,options,trace_ring}.h
+    local -a headers=("$here"/*.h "$top/programs/command_line.h" "$top"/include/{hypercall,options}.h
         "$top"/programs/measure/{region,statistics}.h)
     if ! newer_than "$out/init" "${sources[@]}" "${headers[@]}" "$here/build.sh"; then
         "$cc" "${warnings[@]}" -O2 "${defines[@]}" -I "$here" -I "$top/programs" -I "$top/include" \

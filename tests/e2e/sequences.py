@@ -20,6 +20,7 @@ if __name__ == "__main__":
     HERE = os.path.dirname(os.path.abspath(__file__))
     sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "testbed")]
 
+from experiment_rows import EXPERIMENTS, all_of
 from machine import STATUS_POWEROFF, Lab, path
 
 STEP = 32        # sequence.c
@@ -31,9 +32,9 @@ ALL = (1 << 64) - 1
 MWAIT, USER_CALLS, BTF = 1, 2, 4  # enum sequence_variant
 X2, SMP = "x2apic", "smp"
 CPUS = 2
-# The option's name, and its values.
-TRACES = [("memtrace", "writes"), ("memtrace", "reads"), ("memtrace", "all"),
-          ("trace", "flow"), ("trace", "flow"), ("trace", "", "exits")]
+# Experiments' options of which a row has one, each with what is drawn beside it.
+OTHERS = [(row, experiment.beside) for experiment in EXPERIMENTS
+          for row in experiment.rows] or [(None, [])]
 APICS = [(apic, x2) for apic in ("", "trap") for x2 in (False, True)]
 TSC = "tsc_hz 50000000\n"  # several processors' time
 # PEBS, on a stepping for which root mode has to have it switched off by MSR lists.
@@ -51,7 +52,8 @@ class Row:
         self.policy, self.config, self.x2, self.smp = policy, config, x2, smp
         self.kind = "smp-sequence" if smp else "sequence"
         options = dict(word.split("=", 1) for word in config.split())
-        hidden = options.get("tick", "0") != "0" or options.get("trace") == "flow"
+        hidden = options.get("tick", "0") != "0" or \
+                 any(word in all_of("hide_mwait") for word in config.split())
         self.variant = BTF | (0 if hidden else MWAIT) | \
                        (USER_CALLS if options.get("user_hypercalls") == "1" else 0)
 
@@ -69,12 +71,12 @@ class Row:
 
     @staticmethod
     def draw(seed, smp=False):
-        """The row of a seed: each option's value at random, the defaults more often. What is traced
-        and the APIC's mode come in each pair once before one comes again."""
+        """The row of a seed: each option's value at random, the defaults more often. What is an
+        experiment's and the APIC's mode come in each pair once before one comes again."""
         pick = random.Random(seed).choice
-        pairs = list(itertools.product(TRACES, APICS))
+        pairs = list(itertools.product(OTHERS, APICS))
         random.Random(seed // len(pairs)).shuffle(pairs)
-        trace, (apic, x2) = pairs[seed % len(pairs)]
+        (other, beside), (apic, x2) = pairs[seed % len(pairs)]
         words = []
 
         def option(name, *values):
@@ -85,9 +87,8 @@ class Row:
 
         policy = pick(["msr+nmi", "msr+nmi", "msr", "intercept"])
         option("apic", apic)
-        option(*trace)
-        if trace[0] == "memtrace":
-            option("memtrace_step", "", "exits")
+        for name, values in ([other] if other else []) + beside:
+            option(name, *values)
         option("tick", "", "", "1")
         option("stats", "", "", "cycles")
         option("unblock", "", "", "lazy")
@@ -116,12 +117,12 @@ def shown(run):
     """What a verbose run printed: for each of its words the sequence's line, and its events'."""
     found, before = [], []
     for line in run.console.splitlines():
-        if line.startswith("sequence-trace: "):
+        if line.startswith("sequence-before: "):
             before = [line]
         elif line.startswith(("sequence: ", "smp-sequence: ")):
             found.append((line, before))
             before = []
-        elif found and re.match(r"(sequence-(event|end|counter)|smp-(action|started)): ", line):
+        elif found and re.match(r"(sequence-(event|end|after)|smp-(action|started)): ", line):
             found[-1][1].append(line)
     return found
 

@@ -3,6 +3,7 @@
 # control registers at each instruction that it completes, refuses, or lets the guest execute again:
 # the same as the processor natively. The table is docs/instructions.md.
 import kernel
+from experiment_rows import all_of
 from kernel import Plan, expect_ok, run
 from machine import Skip
 import pytest
@@ -10,7 +11,7 @@ import pytest
 CPUS = 2  # the first one's WBINVD and MWAIT do not exit
 # Where VMX has no wait-for-SIPI state, INIT and SIPI that the guest sends are looked at.
 KNOBS = ["tsc_hz 500000000", "mwait_wake 1000", "hide_control wait_for_sipi"]
-OPTIONS = "apic=trap platform_nmi=host trace=flow"
+OPTIONS = " ".join(["apic=trap", "platform_nmi=host"] + all_of("options"))
 # Rows of each boot, both processors.
 ROWS = 870
 BRANCHES = "branches"

@@ -187,6 +187,7 @@ struct job {
 
 #define TEST(kind, function) void function(const struct job *job);
 #include "tests.inc"
+#include "experiments.inc"
 #undef TEST
 
 /* Regions of the ledger that tests mark. */

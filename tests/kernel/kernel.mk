@@ -5,8 +5,8 @@
 
 KERNEL_BUILD = $(BUILD)/kernel
 TEST_KERNEL = $(BUILD)/kernel.bzImage
-KERNEL_C = $(sort $(wildcard tests/kernel/*.c programs/measure/*.c))
-KERNEL_ASM = $(sort $(wildcard tests/kernel/*.asm))
+KERNEL_C = $(sort $(wildcard tests/kernel/*.c programs/measure/*.c experiments/*/tests/kernel/*.c))
+KERNEL_ASM = $(sort $(wildcard tests/kernel/*.asm experiments/*/tests/kernel/*.asm))
 # Shared with the hypervisor, compiled anew for another address.
 KERNEL_SHARED = lib/format.c lib/string.c lib/acpi.c lib/acpi_sleep.c boot/acpi.c \
                 console/log.c console/kept.c console/serial.c
@@ -15,7 +15,9 @@ KERNEL_OBJECTS = $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(KERNEL_C) $(KERNEL_SHARED)
 KERNEL_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
                -mgeneral-regs-only -mno-red-zone -fno-pie -mcmodel=kernel -fno-common \
                -fno-asynchronous-unwind-tables -fno-unwind-tables -Iinclude -I. \
-               $(EXPERIMENT_INCLUDES)
+               -Itests/kernel -I$(KERNEL_BUILD) $(EXPERIMENT_INCLUDES)
+# The rows of experiments' tests.
+KERNEL_ROWS = $(sort $(wildcard experiments/*/tests/kernel/tests.inc))
 
 .PHONY: test-kernel
 test-kernel: $(TEST_KERNEL)
@@ -24,7 +26,11 @@ $(KERNEL_BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(KERNEL_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(KERNEL_CFLAGS)' > $@
 
-$(KERNEL_BUILD)/%.o: %.c $(KERNEL_BUILD)/flags
+$(KERNEL_BUILD)/experiments.inc: $(KERNEL_ROWS) FORCE
+	@mkdir -p $(@D)
+	@cat /dev/null $(KERNEL_ROWS) | cmp -s - $@ || cat /dev/null $(KERNEL_ROWS) > $@
+
+$(KERNEL_BUILD)/%.o: %.c $(KERNEL_BUILD)/flags $(KERNEL_BUILD)/experiments.inc
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(KERNEL_CFLAGS) -MMD -MP -c -o $@ $<
@@ -36,7 +42,7 @@ $(KERNEL_BUILD)/layout.inc: tests/kernel/layout.h
 $(KERNEL_BUILD)/%.asm.o: %.asm $(KERNEL_BUILD)/layout.inc
 	@mkdir -p $(@D)
 	$(call say,NASM,$<)
-	$(Q)$(NASM) -f elf64 -Werror -I $(KERNEL_BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
+	$(Q)$(NASM) -f elf64 -Werror -I $(KERNEL_BUILD)/ -I tests/kernel/ -MD $(@:.o=.d) -MT $@ -o $@ $<
 
 $(KERNEL_BUILD)/kernel.ld: tests/kernel/kernel.ld tests/kernel/layout.h
 	@mkdir -p $(@D)
@@ -55,17 +61,20 @@ $(TEST_KERNEL): $(KERNEL_BUILD)/kernel.elf
 	@cat $(KERNEL_BUILD)/setup.bin $(KERNEL_BUILD)/kernel.bin > $@
 
 # Hypervisors with one thing broken, to see the sweeps fail: the same objects, with the functions
-# that tests/mutants/NAME.c names __wrap_F in the place of F.
+# that tests/mutants/NAME.c names __wrap_F in the place of F. An experiment's are in its own folder.
 MUTANTS = $(BUILD)/mutants
-MUTANT_NAMES = $(patsubst tests/mutants/%.c,%,$(wildcard tests/mutants/*.c))
-MUTANT_IMAGES = $(patsubst %,$(MUTANTS)/%.efi,$(MUTANT_NAMES))
+MUTANT_SOURCES = $(sort $(wildcard tests/mutants/*.c experiments/*/tests/mutants/*.c))
+MUTANT_IMAGES = $(patsubst %.c,$(MUTANTS)/%.efi,$(notdir $(MUTANT_SOURCES)))
+mutant_source = $(filter %/$*.c,$(MUTANT_SOURCES))
 
-$(BUILD)/tests/mutants/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
-$(MUTANTS)/%.elf: $(BUILD)/tests/mutants/%.o $(OBJECTS) $(LAB_OBJECTS) linker.ld
+$(foreach source,$(MUTANT_SOURCES),\
+    $(eval $(MUTANTS)/$(basename $(notdir $(source))).elf: $(BUILD)/$(source:.c=.o)))
+$(MUTANTS)/%.elf: $(OBJECTS) $(LAB_OBJECTS) linker.ld
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(LD) $(LDFLAGS) $$(sed -n 's/.*__wrap_\([a-z_]*\)(.*)$$/--wrap=\1/p' tests/mutants/$*.c) \
-	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $(LAB_OBJECTS) $< -L $(GNU_EFI_LIB) -lgnuefi
+	$(Q)$(LD) $(LDFLAGS) $$(sed -n 's/.*__wrap_\([a-z_]*\)(.*)$$/--wrap=\1/p' $(mutant_source)) \
+	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $(LAB_OBJECTS) \
+	    $(BUILD)/$(mutant_source:.c=.o) -L $(GNU_EFI_LIB) -lgnuefi
 
 $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \
@@ -73,4 +82,4 @@ $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 
 built e2e: $(TEST_KERNEL) $(MUTANT_IMAGES)
 
--include $(KERNEL_OBJECTS:.o=.d) $(patsubst %,$(BUILD)/tests/mutants/%.d,$(MUTANT_NAMES))
+-include $(KERNEL_OBJECTS:.o=.d) $(MUTANT_SOURCES:%.c=$(BUILD)/%.d)

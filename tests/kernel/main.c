@@ -25,6 +25,7 @@ static const struct {
 } tests[] = {
 #define TEST(kind, function) {kind, function},
 #include "tests.inc"
+#include "experiments.inc"
 #undef TEST
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))

@@ -10,10 +10,7 @@
 
 #include "console/log.h"
 #include "fuzz_hash.h"
-#include "hypercall.h"
-#include "memory.h"
 #include "msr.h"
-#include "trace_ring.h"
 #include "x86.h"
 
 #define STEP SEQUENCE_STEP
@@ -27,7 +24,6 @@
 #define ALL_KEPT (~0ULL)
 
 static struct sequence now;
-static bool traces;
 static uint64_t counted, instructions;
 
 /* ---- the PMU ---- */
@@ -67,7 +63,7 @@ static void counters_read(void)
     if (now.pmi == 0 && now.cpl != 3)
         return;
     counted = now.pmi != 0 ? rdmsr(IA32_PMC0) : 0;
-    instructions = now.exits || now.stacks_traced ? 0 : rdmsr(IA32_PMC0 + 1);
+    instructions = now.exits || now.stacks_watched ? 0 : rdmsr(IA32_PMC0 + 1);
     apic_write_lvtpc(LVT_NMI | LVT_MASKED);
 }
 
@@ -122,29 +118,28 @@ static uint64_t run(uint64_t hash, bool whole)
     return hash;
 }
 
-/* ---- a memory trace, where it is offered: another one for each STEP ---- */
+/* ---- what is around the sequences of a STEP ---- */
 
-static void trace_end(void)
+static uint64_t step_begin(uint64_t hash, uint64_t seed, uint64_t number, bool verbose)
 {
-    if (traces)
-        (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    FOR_EACH_AROUND(a) {
+        uint64_t value = a->begin(seed, number);
+        if (verbose)
+            log_printf("sequence-before: number=%lu value=%lu\n", number, value);
+        hash = hash_word(hash, hash_word(HASH_BASIS, value));
+    }
+    return hash;
 }
 
-/* Gives a hash of what came of it. */
-static uint64_t trace_begin(uint64_t seed, uint64_t number, bool verbose)
+static uint64_t step_end(uint64_t hash, uint64_t end, bool verbose)
 {
-    uint64_t first, bytes, mode, pebs;
-    enum sequence_range range;
-
-    sequence_trace(seed, number, &mode, &range);
-    sequence_range(range, &first, &bytes);
-    pebs = sequence_pebs(traces, first, bytes);
-    if (traces && memory_trace(mode, first, bytes, 0) < 0)
-        (void)memory_trace(MEMTRACE_WRITES, first, bytes, 0);
-    sequence_take_counter(number / STEP);
-    if (verbose)
-        log_printf("sequence-trace: number=%lu pebs=%lu\n", number, pebs);
-    return hash_word(HASH_BASIS, pebs);
+    FOR_EACH_AROUND(a) {
+        uint64_t value = a->end();
+        if (verbose)
+            log_printf("sequence-after: end=%lu value=0x%lx\n", end, value);
+        hash = hash_word(hash, value);
+    }
+    return hash;
 }
 
 /* ---- what is printed ---- */
@@ -193,26 +188,20 @@ void test_sequence(const struct job *job)
     bool verbose = job->word[0] == 'v', each = job->word[0] == 'e';
 
     fuzz_guest = under_pmuvisor();
-    traces = fuzz_guest && cpuid(CPUID_HV_FEATURES, 0).ecx & BIT(HYPERCALL_MEMTRACE);
     sequence_world_setup();
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0); /* after a reset the general counters are on */
     for (uint64_t i = first; i < end; i++) {
         bool last = each || (i + 1) % STEP == 0 || i + 1 == end, shown = verbose && i + STEP >= end;
         if (i % STEP == 0 || i == first)
-            hash = hash_word(hash, trace_begin(seed, i, verbose));
+            hash = step_begin(hash, seed, i, verbose);
         sequence_make(&now, seed, i, variant, kept);
         if (shown)
             print_sequence();
         uint64_t one = run(HASH_BASIS, (i + 1) % (STEP * WHOLE_STEPS) == 0);
         hash = hash_word(hash, one);
         events += sequence_event_count;
-        if ((i + 1) % STEP == 0 || i + 1 == end) {
-            trace_end();
-            uint64_t counter = sequence_give_counter();
-            hash = hash_word(hash, counter);
-            if (verbose)
-                log_printf("sequence-counter: end=%lu state=0x%lx\n", i + 1, counter);
-        }
+        if ((i + 1) % STEP == 0 || i + 1 == end)
+            hash = step_end(hash, i + 1, verbose);
         if (shown)
             print_events(one);
         if (last) {

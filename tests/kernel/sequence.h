@@ -40,7 +40,7 @@ void sequence_world_end(void);
 void sequence_world_reset(const struct sequence *s);
 /* Everything that the sequence may have left in memory, as a hash; `whole`: all bytes of it. */
 uint64_t sequence_memory_hash(uint64_t hash, bool whole);
-/* What a memory trace may be asked for: physical address and bytes. */
+/* Where its parts lie: physical address and bytes. */
 enum sequence_range { RANGE_DATA, RANGE_TABLE, RANGE_STACKS, SEQUENCE_RANGES };
 void sequence_range(enum sequence_range n, uint64_t *first, uint64_t *bytes);
 extern const char sequence_stubs[];
@@ -82,7 +82,7 @@ struct sequence {
     uint32_t ignored; /* a bit for each register that may hold time */
     /* Not compared: how many instructions or branches retired. One that exits and is not executed
      * again does not retire; nor does INT n, where a VM entry delivers what it began. */
-    bool exits, stacks_traced;
+    bool exits, stacks_watched;
     unsigned length, count;
     uint8_t code[SEQUENCE_CODE_END];
     const char *part[SEQUENCE_PARTS]; /* names; NULL: left out */
@@ -106,19 +106,34 @@ void sequence_execute(const struct sequence *s);
 void sequence_count(bool on);
 void sequence_pmi_acknowledge(void);
 
-/* ---- beside a memory trace: sequence_lend.c ---- */
+/* ---- what an experiment does around sequences; natively too, where it must give the same ---- */
 
-void sequence_take_counter(uint64_t random);
-uint64_t sequence_give_counter(void);
-uint64_t sequence_pebs(bool traces, uint64_t first, uint64_t bytes);
+struct sequence_around {
+    /* Around the sequences of one SEQUENCE_STEP, of which `number` is the first. They give what the
+     * guest sees of it. */
+    uint64_t (*begin)(uint64_t seed, uint64_t number);
+    uint64_t (*end)(void);
+    /* Pushes exit in this step: its sequences have no PMI, and do not count instructions. */
+    bool (*watches_stacks)(uint64_t seed, uint64_t number);
+    /* For several processors: begins something that lasts until an INIT; tries the same, and ends
+     * it, with what came of it. */
+    void (*begin_lasting)(void);
+    int64_t (*try_lasting)(void);
+};
+extern const struct sequence_around *const __start_sequence_around[];
+extern const struct sequence_around *const __stop_sequence_around[];
+#define FOR_EACH_AROUND(a)                                                                         \
+    for (const struct sequence_around *const *at = __start_sequence_around, *a;                    \
+         at < __stop_sequence_around && (a = *at, true); at++)
+#define SEQUENCE_AROUND(of)                                                                        \
+    static const struct sequence_around *const linked_##of                                         \
+        __attribute__((used, section("sequence_around"))) = &(of)
 
-/* ---- making one: sequence_make.c, sequence_exit.c, sequence_memory.c ---- */
+/* ---- making one: sequence_make.c, sequence_exit.c, sequence_access.c, sequence_flow.c ---- */
 
-#define SEQUENCE_STEP 32 /* so many have one trace and one hash */
+#define SEQUENCE_STEP 32 /* so many have one hash, and what is around them */
 void sequence_make(struct sequence *s, uint64_t seed, uint64_t number, uint64_t variant,
                    uint64_t kept);
-/* The mode (trace_ring.h) and the range of the memory trace that a sequence runs under. */
-void sequence_trace(uint64_t seed, uint64_t number, uint64_t *mode, enum sequence_range *range);
 uint64_t sequence_random(struct sequence *s);
 uint64_t sequence_below(struct sequence *s, uint64_t below);
 bool sequence_chance(struct sequence *s, unsigned percent);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "fuzz_hash.h"
-#include "trace_ring.h"
 #include "x86.h"
 
 #define PAGE 4096u
@@ -236,7 +235,7 @@ static void draw_events(struct sequence *s)
     s->rflags = RFLAGS_FIXED;
     s->rflags |= tf && keeps(s, KEEP_TF) ? RFLAGS_TF : 0;
     s->rflags |= on && keeps(s, KEEP_IF) ? RFLAGS_IF : 0;
-    if (pmi && !s->stacks_traced && keeps(s, KEEP_PMI)) {
+    if (pmi && !s->stacks_watched && keeps(s, KEEP_PMI)) {
         s->pmi = after;
         s->pmi_vector = sequence_chance(s, 70) ? 0 : SEQUENCE_IPI_FIRST + after;
     }
@@ -246,24 +245,15 @@ static void draw_events(struct sequence *s)
         s->action = (enum sequence_action)sequence_below(s, HANDLER_ACTIONS);
 }
 
-void sequence_trace(uint64_t seed, uint64_t number, uint64_t *mode, enum sequence_range *range)
-{
-    struct sequence draw = {.random = seed * HASH_PRIME ^ number / SEQUENCE_STEP};
-
-    *mode = 1 + sequence_below(&draw, MEMTRACE_ALL);
-    *range = (enum sequence_range)sequence_below(&draw, SEQUENCE_RANGES);
-}
-
 void sequence_make(struct sequence *s, uint64_t seed, uint64_t number, uint64_t variant,
                    uint64_t kept)
 {
-    uint64_t own = mixed(seed * HASH_PRIME ^ number * GOLDEN), mode;
-    enum sequence_range range;
+    uint64_t own = mixed(seed * HASH_PRIME ^ number * GOLDEN);
 
     *s = (struct sequence){.number = number, .kept = kept, .variant = variant,
                            .length = SEQUENCE_CODE, .dr7 = DR7_FIXED};
-    sequence_trace(seed, number, &mode, &range);
-    s->stacks_traced = range == RANGE_STACKS;
+    FOR_EACH_AROUND(a)
+        s->stacks_watched |= a->watches_stacks(seed, number);
     s->random = mixed(own + FRONT);
     draw_place(s);
     draw_events(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Where sequences run: pages of data whose order in memory is not that of their addresses, the page
- * table that maps them, stacks of the handlers, all in one range that can be traced. And what each
+ * table that maps them, stacks of the handlers, all in one range of memory. And what each
  * event does: it is noted, what it broke is mended, and the sequence goes on.
  * SDM Vol. 3, "Debug Exceptions", "Interrupt and Exception Handling in 64-bit Mode", "Accessed and
  * Dirty Flags".
@@ -232,7 +232,7 @@ static bool handle(struct trap_frame *f)
     if (n < SEQUENCE_EVENTS)
         sequence_events[n] = (struct sequence_event){
             f->vector, f->error_code, f->rip, f->cs | f->ss << 16,
-            /* The kernel's own flags are what it looked at last: whether a trace is there. */
+            /* The kernel's own flags are what it looked at last: what an experiment does around it. */
             ours ? f->rflags : f->rflags & ~(uint64_t)RFLAGS_STATUS, f->rsp,
             ours ? mix_registers(f) : 0, dr6_now, dr7_now, read_cr0(), read_cr2(), read_cr4()};
     __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));

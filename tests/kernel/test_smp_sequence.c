@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * INIT and SIPI in any order to a processor that does something of its own: runs, halts, loops at
- * the first instruction that a SIPI gives it, waits, or is traced. At the end it has to start, as
- * natively. `smp-sequence:SEED:FIRST:COUNT` prints a hash of each. SDM Vol. 3, "MP Initialization
+ * the first instruction that a SIPI gives it, waits, or does what an experiment begins there. At the
+ * end it has to start, as natively. `smp-sequence:SEED:FIRST:COUNT` prints a hash of each. SDM Vol. 3, "MP Initialization
  * Protocol Algorithm for MP Systems", "Local APIC State After It Receives an INIT Reset".
  */
 #include "smp.h"
@@ -11,19 +11,13 @@
 
 #include "console/log.h"
 #include "fuzz_hash.h"
-#include "hypercall.h"
-#include "memory.h"
 #include "sequence.h"
-#include "trace_ring.h"
 #include "x86.h"
 
 #define ACTIONS_MAX 6
 #define WAIT 200 /* microseconds for what a processor is to do by itself */
 #define ALIVE_WAIT 10000000u /* iterations */
 #define CODE_PAGE 1 /* smp_page(), beside the one of the start code */
-#define TRACED_PAGES 2
-
-static bool trace_there;
 
 static void spin(struct processor *self)
 {
@@ -38,10 +32,10 @@ static void halt(struct processor *self)
         __asm__ volatile("cli\n\thlt");
 }
 
-static void trace(struct processor *self)
+static void lasting(struct processor *self)
 {
-    if (trace_there)
-        (void)memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE);
+    FOR_EACH_AROUND(a)
+        a->begin_lasting();
     spin(self);
 }
 
@@ -90,13 +84,10 @@ static uint64_t act(struct processor *p, uint64_t action, uint64_t random)
         apic_send(p->apic_id, ICR_NMI | ICR_ASSERT);
         return 0;
     default: {
-        /* Whoever traces, and was stopped meanwhile, is not in the way of another trace. */
+        /* What lasted, and was stopped meanwhile, is not in the way of the same again. */
         int64_t result = 0;
-        if (trace_there) {
-            result = memory_trace_physical(MEMTRACE_WRITES, memory_area,
-                                           TRACED_PAGES * MEMORY_PAGE);
-            (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
-        }
+        FOR_EACH_AROUND(a)
+            result += a->try_lasting();
         return (uint64_t)result;
     }
     }
@@ -104,7 +95,7 @@ static uint64_t act(struct processor *p, uint64_t action, uint64_t random)
 
 static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
 {
-    static const processor_work works[] = {spin, halt, trace, NULL};
+    static const processor_work works[] = {spin, halt, lasting, NULL};
     struct sequence draw = {.random = seed * HASH_PRIME ^ number};
     struct processor *p = &processors[1 + sequence_below(&draw, processor_count - 1)];
     processor_work work = works[sequence_below(&draw, sizeof(works) / sizeof(works[0]))];
@@ -113,21 +104,21 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     bool left = false; /* the work, by an INIT */
 
     if (verbose)
-        log_printf("smp-sequence: number=%lu processor=%u spins=%d halts=%d traces=%d\n", number,
-                   p->number, work == spin, work == halt, work == trace);
+        log_printf("smp-sequence: number=%lu processor=%u spins=%d halts=%d lasts=%d\n", number,
+                   p->number, work == spin, work == halt, work == lasting);
     place_code(0); /* where a SIPI may come before any other code is there */
     uint64_t alive = p->alive;
     if (work != NULL)
         smp_leave_with(p, work);
-    /* A trace takes its time to begin. */
-    for (unsigned i = 0; i < ALIVE_WAIT && (work == spin || work == trace) && p->alive == alive; i++)
+    /* What lasts takes its time to begin. */
+    for (unsigned i = 0; i < ALIVE_WAIT && (work == spin || work == lasting) && p->alive == alive; i++)
         __asm__ volatile("pause");
     smp_delay(WAIT);
     for (unsigned i = 0; i < count; i++) {
         uint64_t action = sequence_below(&draw, 5), random = sequence_random(&draw), result = 0;
         left |= action < 2;
-        /* In real mode nothing handles an NMI; and a trace that runs keeps another one out. */
-        if (action == 3 ? !left : action != 4 || left || work != trace)
+        /* In real mode nothing handles an NMI; and what lasts keeps another one out. */
+        if (action == 3 ? !left : action != 4 || left || work != lasting)
             result = act(p, action, random);
         hash = hash_word(hash, result);
         if (verbose)
@@ -150,7 +141,7 @@ void test_smp_sequence(const struct job *job)
     uint64_t seed = job->number[0], first = job->number[1], end = first + job->number[2];
     bool verbose = job->word[0] == 'v';
 
-    trace_there = under_pmuvisor() && cpuid(CPUID_HV_FEATURES, 0).ecx & BIT(HYPERCALL_MEMTRACE);
+    fuzz_guest = under_pmuvisor();
     if (processor_count < 2 || smp_page(CODE_PAGE) == 0) {
         tap_skip(job->name, "there is one processor alone");
         return;

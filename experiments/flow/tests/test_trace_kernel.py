@@ -18,7 +18,7 @@ PMI = ["pmi", "self", "blocked", "sti", "movss", "hlt"]
 REGION_TRACE = 1701
 REGION_TRACE_OFF = 1702
 CPUID = "10"
-OFF_COST = (90, 6)  # root instructions and VMCS accesses of a CPUID exit
+OFF_COST = kernel.CPUID_COST
 TRACE_COST = (144, 8)
 
 # tests/kernel/test_trace_sweep.c: the exits that flow adds, each with its reason and the first exit

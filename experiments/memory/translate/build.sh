@@ -24,5 +24,5 @@ for version in 1 2 3 4 5 6; do
         exit 1
     fi
 done
-nasm -f elf64 -Werror -o "$out/write_loop.o" "$here/../../../tests/kernel/write_loop.asm"
+nasm -f elf64 -Werror -o "$out/write_loop.o" "$here/../tests/kernel/write_loop.asm"
 gcc "${flags[@]}" -o "$out/native" "$here/native.c" "$out/write_loop.o"

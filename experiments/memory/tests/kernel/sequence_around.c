@@ -8,7 +8,7 @@
 
 #include "fuzz_hash.h"
 #include "hypercall.h"
-#include "memory.h"
+#include "experiments/memory/tests/kernel/memory.h"
 #include "msr.h"
 #include "x86.h"
 
@@ -19,10 +19,26 @@
 #define MISC_ENABLE_NO_PEBS BIT(12)
 #define PEBS_OF_COUNTER_0 1ULL
 
+#define LASTING_PAGES 2 /* one more than the trace that may be there */
+
 static uint64_t lent;
 
+static bool offered(void)
+{
+    return fuzz_guest && cpuid(CPUID_HV_FEATURES, 0).ecx & BIT(HYPERCALL_MEMTRACE);
+}
+
+/* The mode (trace_ring.h) and the range of the trace that a sequence runs under. */
+static enum sequence_range drawn(uint64_t seed, uint64_t number, uint64_t *mode)
+{
+    struct sequence draw = {.random = seed * HASH_PRIME ^ number / SEQUENCE_STEP};
+
+    *mode = 1 + sequence_below(&draw, MEMTRACE_ALL);
+    return (enum sequence_range)sequence_below(&draw, SEQUENCE_RANGES);
+}
+
 /* After the trace has begun: the guest may take the counter in any of its modes, and may set it. */
-void sequence_take_counter(uint64_t random)
+static void take_counter(uint64_t random)
 {
     lent = random % (RINGS + 1);
     if (lent == 0)
@@ -34,7 +50,7 @@ void sequence_take_counter(uint64_t random)
 }
 
 /* After its end: it counts as it was told to. */
-uint64_t sequence_give_counter(void)
+static uint64_t give_counter(void)
 {
     if (lent == 0)
         return 0;
@@ -52,7 +68,7 @@ uint64_t sequence_give_counter(void)
 }
 
 /* With PEBS on no trace begins; natively there is none that could. */
-uint64_t sequence_pebs(bool traces, uint64_t first, uint64_t bytes)
+static uint64_t pebs_refuses(bool traces, uint64_t first, uint64_t bytes)
 {
     uint64_t refused = 1;
 
@@ -67,3 +83,56 @@ uint64_t sequence_pebs(bool traces, uint64_t first, uint64_t bytes)
     wrmsr(IA32_PEBS_ENABLE, 0);
     return refused;
 }
+
+static uint64_t begin(uint64_t seed, uint64_t number)
+{
+    uint64_t first, bytes, mode, pebs;
+    bool traces = offered();
+
+    sequence_range(drawn(seed, number, &mode), &first, &bytes);
+    pebs = pebs_refuses(traces, first, bytes);
+    if (traces && memory_trace(mode, first, bytes, 0) < 0)
+        (void)memory_trace(MEMTRACE_WRITES, first, bytes, 0);
+    take_counter(number / SEQUENCE_STEP);
+    return pebs;
+}
+
+static uint64_t end(void)
+{
+    if (offered())
+        (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    return give_counter();
+}
+
+static bool watches_stacks(uint64_t seed, uint64_t number)
+{
+    uint64_t mode;
+
+    return drawn(seed, number, &mode) == RANGE_STACKS;
+}
+
+static void begin_lasting(void)
+{
+    if (offered())
+        (void)memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE);
+}
+
+static int64_t try_lasting(void)
+{
+    int64_t result = 0;
+
+    if (offered()) {
+        result = memory_trace_physical(MEMTRACE_WRITES, memory_area, LASTING_PAGES * MEMORY_PAGE);
+        (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    }
+    return result;
+}
+
+static const struct sequence_around around = {
+    .begin = begin,
+    .end = end,
+    .watches_stacks = watches_stacks,
+    .begin_lasting = begin_lasting,
+    .try_lasting = try_lasting,
+};
+SEQUENCE_AROUND(around);
