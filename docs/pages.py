@@ -198,7 +198,7 @@ def missing_functions(pages):
 
 
 def commands(pages, word):
-    """(page, line) of the blocks ```sh that have this word behind it, or of all with None."""
+    """(page, line) of the blocks ```sh that have this word after it, or of all with None."""
     for page, text in pages.items():
         for info, block in FENCE.findall(text):
             kinds = info.split()

@@ -18,6 +18,6 @@ constexpr uint64_t RING_DUMP_PAGE = 4096;
 using PageOf = std::function<const uint8_t *(uint64_t address)>;
 
 /* Writes each ring in `bytes` of memory to the file, page by page: its header and then all records
- * that it has room for, one ring behind the other. Pages that are not there are zero. Gives the
+ * that it has room for, one ring after the other. Pages that are not there are zero. Gives the
  * number of rings; -1: the file cannot be written. */
 int ring_dump(const std::string &path, uint64_t bytes, const PageOf &page);

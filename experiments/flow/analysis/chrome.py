@@ -62,7 +62,7 @@ def processor_events(source, line, number):
 
 
 def losses(source, line, number):
-    """Gives [(time in ns of the first record behind, count)] of a processor's losses."""
+    """Gives [(time in ns of the first record after, count)] of a processor's losses."""
     records = line.records[number]
     return [(records[index].time if index < len(records) else
              records[-1].time + records[-1].root_time if records else 0, count)

@@ -206,7 +206,7 @@ static int record(const char *path, uint64_t level, long seconds, char **command
         failed = say("fork: %s", strerror(errno));
     if (!failed)
         failed = drain_until(out, child, seconds);
-    failed |= turn(TRACE_ASK, &all); /* first: what comes behind it is nobody's */
+    failed |= turn(TRACE_ASK, &all); /* first: what comes after it is nobody's */
     failed |= drain(out);
     if (fclose(out) != 0)
         failed = say("%s: %s", path, strerror(errno));

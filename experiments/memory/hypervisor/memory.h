@@ -4,7 +4,7 @@
  *
  * There are three maps of the guest's memory, and none changes while one processor uses it. Closed
  * denies what is traced; the instruction that violates it is executed once more under the open map,
- * which is the guest's own, with nothing before it (blocking by MOV SS) and an exit behind it
+ * which is the guest's own, with nothing before it (blocking by MOV SS) and an exit after it
  * (monitor trap flag). That each map is another EPT pointer does without INVEPT, and opens nothing
  * for any other processor. The half-open map lets reads pass, so that the write of an instruction
  * that also reads is seen.
@@ -126,7 +126,7 @@ enum memory_stage {
 exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
 /* Where the trace begins. */
 void memory_exit_setup(struct cpu *cpu);
-/* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
+/* #DB is a trap in a step, and comes after it. A machine check is the guest's own, as without a
  * trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Events at closed pages. What a delivery has written when it violates the map is written again:
- * the event is injected anew under the open map, with the exit of the monitor trap flag behind its
+ * the event is injected anew under the open map, with the exit of the monitor trap flag after its
  * delivery, before the handler's first instruction. The whole frame is there then, and is recorded.
  * SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
  * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
@@ -58,7 +58,7 @@ static void event_trap(struct cpu *cpu)
     record_frame(cpu);
 }
 
-/* Without vectoring information it came behind the delivery. */
+/* Without vectoring information it came after the delivery. */
 static void event_other(struct cpu *cpu)
 {
     memory_end_step(cpu);

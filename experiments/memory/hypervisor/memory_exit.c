@@ -85,7 +85,7 @@ static inline void end(struct cpu *cpu)
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
-    /* Behind the record: stores are seen in order. */
+    /* After the record: stores are seen in order. */
     __asm__ volatile("addq %1, %0"
                      : "+m"(trace->ring->written) : "i"(TRACE_MEMORY_FRAMES) : "cc", "memory");
 }
