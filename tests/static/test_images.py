@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_off.py: what experiments cost where they are off. pmuvisor.efi has nothing of them, and
-# the exit path of pmuvisor-lab.efi is the same, instruction for
-# instruction: only where a field of a struct lies may differ.
+# test_images.py: what experiments cost where they are off. pmuvisor.efi has nothing of them, and the
+# exit path of pmuvisor-lab.efi is the same, instruction for instruction: only where a field of a
+# struct lies may differ.
 import difflib
 import re
 import subprocess
