@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings of a trace of exits (trace_ring.h of the project), found in the guest's memory
+ * The rings of a flow or memory trace (trace_ring.h of the project), found in the guest's memory
  * at the end of a run: the knob `trace_rings`. Knows no Bochs.
  */
 #pragma once

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the time line of a trace of exits as JSON in Chrome's trace event format.
+"""Writes the time line of a flow trace as JSON in Chrome's trace event format.
 
 https://ui.perfetto.dev and Trace Compass open it. TRACE is a folder of CTF, a file of the program
 flowtrace, or an image of memory with rings. One track for each processor, and one for each process.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * main.c: flowtrace, the guest's side of PMUvisor's trace of exits: turns it on, drains the rings
+ * main.c: flowtrace, the guest's side of PMUvisor's flow trace: turns it on, drains the rings
  * of all processors to a file, and turns it back to what it was. Reading takes no exit. README.md
  * says how to use it.
  */

@@ -45,7 +45,7 @@ static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, 
     return &memory_of(cpu)->code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
 }
 
-/* The page has to be looked for anew where the guest has changed the entry that maps it. */
+/* False also where the guest has changed the entry that maps the page: look for the page again. */
 static inline bool memory_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
 {
     return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trace of exits: one ring for each processor, in memory that the guest can read and not write.
+ * The rings of the flow trace and of the memory trace: one for each processor, in memory that the
+ * guest can read and not write.
  * What is here is shared with guest programs and with the tools: plain types only.
  *
  * A ring is one page with struct trace_ring, and the records right after it. Record number n (from
