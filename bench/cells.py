@@ -78,7 +78,7 @@ class Table:
     key: str
     title: str
     unit: str                 # what the measured columns are counted in
-    heads: list               # of the columns behind the label
+    heads: list               # of the columns after the label
     groups: list              # (text, number of columns) above the heads
     rows: list = field(default_factory=list)
     notes: list = field(default_factory=list)

@@ -56,7 +56,7 @@ def program_errors(boot, console):
 
 
 def few_runs(measurements):
-    """A line that lists the times of hardware that too few runs stand behind; or nothing."""
+    """A line that lists the times of hardware that come from too few runs; or nothing."""
     few = [entry for entry in measurements if entry["unit"] in ("cycles", "ns")
            and "p95" in entry and entry["n"] < ENOUGH_RUNS]
     if not few:

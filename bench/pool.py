@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # pool.py: the runs of what does not repeat, of one boot and of several, made one measurement each:
-# the median, with how many runs are behind it, the least, the 95th percentile (of fewer than 20
+# the median, with how many runs it comes from, the least, the 95th percentile (of fewer than 20
 # runs that is the most) and the most. And whether two of them differ.
 import math
 

@@ -137,7 +137,7 @@ class Import(unittest.TestCase):
         self.assertEqual(summary.unlike(Machine(found)), [])
         self.assertEqual(found["environment"]["microcode"], "0x2b000590")
         other = env.replace("590", "571")
-        # As a job under KVM says it, behind what the host has.
+        # As a job under KVM says it, after what the host has.
         kvm = env + 'env: apic="x2APIC"\n'
         found, notes, status = self.run_on(file_of("native", env=env), file_of("msr", env=other),
                                            file_of("kvm", env=kvm))

@@ -117,7 +117,7 @@ def metal():
 
 
 def row_with_peers(table, label, after=""):
-    """The first row with that label; with after, behind the row of that label."""
+    """The first row with that label; with `after`, one that follows the row of that label."""
     rows = table.rows
     if after:
         rows = rows[[row.label for row in rows].index(after) + 1:]

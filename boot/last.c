@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a start leaves for who asks why it failed: the log, in a file beside the image. A start that is
- * refused writes its own. What came later is in memory that a warm reset keeps, and the next start
- * writes it.
+ * A start that fails leaves its log in a file beside the image. A start that is refused writes its
+ * own. A log of what came later is in memory that a warm reset keeps, and the next start writes it.
  */
 #include <string.h>
 

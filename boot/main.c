@@ -230,7 +230,7 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
 
 /* ---- the way ---- */
 
-/* Behind the options four steps: files, facts, check, memory. Each has what those before it left in
+/* After the options four steps: files, facts, check, memory. Each has what those before it left in
  * *bi. */
 static bool prepare(struct boot_info *bi, struct refusal *r)
 {

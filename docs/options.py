@@ -81,20 +81,22 @@ def experiment_options(top=TOP):
     return [option for file in files for option in read_table(top, file)]
 
 
-SOURCES = """Options are read from `pmuvisor.cfg`, a file beside the image, then
-from the load options, which GRUB's `chainloader` passes. The later source
-wins. Each is `key=value`; blanks and line ends separate them. A line that
-begins with `#` is a comment. The text is printable ASCII, `pmuvisor.cfg` at
-most 16384 bytes."""
-REFUSAL = """An option that is unknown, or has a value that is not wanted, ends the
-start in one line. It says what was found, what is wanted and what to do.
-Control goes back to the firmware or GRUB, with an EFI error status."""
+SOURCES = """PMUvisor reads its options from `pmuvisor.cfg`, a file beside the image,
+then from the load options, which GRUB's `chainloader` passes. The later
+source wins. Each is `key=value`; blanks and line ends separate them. A line
+that begins with `#` is a comment. The text is printable ASCII, and
+`pmuvisor.cfg` has at most 16384 bytes."""
+REFUSAL = """An option that is unknown, or has a wrong value, ends the start in one
+line. The line says what was found, what is wanted and what to do. Control
+goes back to the firmware or GRUB, with an EFI error status."""
 EXAMPLE = ["# NMIs exit, and cycles of each exit are kept", "policy=msr stats=cycles tick=0",
            "kernel=/EFI/debian/vmlinuz initrd=", "append=root=/dev/sda2 console=ttyS0,115200"]
 
 
-LAB = """These are the experiments' (`experiments/*/hypervisor/options.h`):
-`pmuvisor-lab.efi` alone has them, and `pmuvisor.efi` refuses them."""
+LAB = """Only `pmuvisor-lab.efi` has these; `make lab` builds it. `pmuvisor.efi`
+refuses them with a line that names the other image. `run-qemu.sh` and
+`make install` look at the options and take the right image. The rows come
+from `experiments/*/hypervisor/options.h`."""
 
 
 def rows(options):
@@ -124,9 +126,9 @@ def markdown(options, lab):
     if lab:
         lines += ["", "## Of experiments", "", LAB, "", *rows(lab)]
     lines += ["", "A `pmuvisor.cfg`:", "", "```", *EXAMPLE, "```", "", REFUSAL, "",
-              "`docs/pmuvisor.7` is this page as a man page: `man docs/pmuvisor.7`. The steps of",
-              "`bookkeeping` are explained in [nmi.md](nmi.md), other terms in",
-              "[glossary.md](glossary.md)."]
+              "`docs/pmuvisor.7` is this page as a man page: `man docs/pmuvisor.7`.",
+              "[nmi.md](nmi.md) explains the steps of `bookkeeping`, [glossary.md](glossary.md)",
+              "other terms."]
     return "\n".join(lines) + "\n"
 
 

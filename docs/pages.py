@@ -16,7 +16,10 @@ MADE = {"build", "bench/out", "bench/build.txt", "boot/grub", "boot/efi"}
 NAMED = {"pmuvisor.cfg", "local.cfg", "custom.cfg", "results.json", "report.html", "part.json",
          "columns.cfg", "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
 # Folders that may be taken away, each with the pages of docs/ that are of it alone.
-REMOVABLE = {"metal": {"docs/metal.md"}}
+REMOVABLE = {"metal": {"docs/metal.md"}, "experiments": set()}
+# The index, and the groups that it has.
+INDEX = "docs/README.md"
+GROUPS = ["Use", "Understand", "Change"]
 GONE = {folder for folder in REMOVABLE if not os.path.isdir(os.path.join(TOP, folder))}
 NOT_ASKED = {page for folder in GONE for page in REMOVABLE[folder]}
 # In the place of a name, as in tests/fuzz/NAME.c.
@@ -85,16 +88,45 @@ def long_files(files, limit):
             for path, text in files.items() if text.count("\n") > limit]
 
 
-def unreachable(pages, wanted):
-    """Pages of `wanted` to which no way of links leads from README.md."""
-    seen, front = {"README.md"}, ["README.md"]
+def reached(pages, front):
+    """All that links lead to from the pages of `front`, which are among it."""
+    front = list(front)
+    seen = set(front)
     while front:
         page = front.pop()
         for target, _ in links(page, pages.get(page, "")):
             if target not in seen:
                 seen.add(target)
                 front.append(target)
-    return [f"{page}: README.md does not lead to it" for page in wanted if page not in seen]
+    return seen
+
+
+def groups(pages):
+    """{group: what the index links in it}."""
+    sections = re.split(r"^## (.*)$", pages.get(INDEX, ""), flags=re.MULTILINE)[1:]
+    return {name: {target for target, _ in links(INDEX, text)} - {INDEX, "README.md"}
+            for name, text in zip(sections[::2], sections[1::2])}
+
+
+def unreachable(pages, wanted):
+    """Pages of `wanted` that no way of links leads to: from README.md to the index, from one of its
+    groups on. A page of docs/ is in a group itself, and in one alone."""
+    out = []
+    found = groups(pages)
+    if INDEX not in {target for target, _ in links("README.md", pages["README.md"])}:
+        out.append(f"README.md: has no link to {INDEX}")
+    if list(found) != GROUPS:
+        out.append(f"{INDEX}: has the groups {', '.join(found)}, wanted {', '.join(GROUPS)}")
+    # README.md has links of its own, which are not a group's.
+    others = {page: text for page, text in pages.items() if page not in (INDEX, "README.md")}
+    ways = set().union(*(reached(others, targets) for targets in found.values()))
+    for page in wanted:
+        count = sum(page in targets for targets in found.values())
+        if page.startswith("docs/") and count != 1:
+            out.append(f"{page}: is in {count} groups of {INDEX}, wanted in one")
+        elif page not in ways:
+            out.append(f"{page}: no group of {INDEX} leads to it")
+    return out
 
 
 def dead_links(pages):
@@ -166,7 +198,7 @@ def missing_functions(pages):
 
 
 def commands(pages, word):
-    """(page, line) of the blocks ```sh that have this word behind it, or of all with None."""
+    """(page, line) of the blocks ```sh that have this word after it, or of all with None."""
     for page, text in pages.items():
         for info, block in FENCE.findall(text):
             kinds = info.split()

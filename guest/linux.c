@@ -16,7 +16,7 @@
 #define ENTRY_64_OFFSET 0x200     /* of startup_64 in the kernel */
 #define LOADER_UNDEFINED 0xff     /* type_of_loader of a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
-#define HEADER_END_OFFSET 0x201   /* a byte that says how far behind 0x202 the header reaches */
+#define HEADER_END_OFFSET 0x201   /* a byte that says how far after 0x202 the header reaches */
 #define HEADER_END_BASE 0x202
 
 #define IDENTITY_GIB 4ULL /* first page tables: guest_kernel and guest_setup lie below */

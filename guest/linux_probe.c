@@ -15,7 +15,7 @@
 #define SECTOR 512u
 #define SETUP_SECTORS_DEFAULT 4 /* what setup_sects == 0 means */
 #define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
-#define HEADER_BYTES_WANTED 0x66 /* behind 0x202, which protocol 2.12 has; `jump` leads past them */
+#define HEADER_BYTES_WANTED 0x66 /* after 0x202, which protocol 2.12 has; `jump` leads past them */
 #define PARAGRAPH 16u           /* unit of syssize */
 #define INIT_SIZE_MAX (1ULL << 30)
 #define INITRD_MAX_LOW 0x37ffffffULL /* what initrd_addr_max == 0 means */

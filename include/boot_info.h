@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Everything that boot/ learns from the firmware, in one struct without any UEFI type.
- * boot/ fills it and calls hypervisor_start(); nothing behind that call knows firmware.
+ * boot/ fills it and calls hypervisor_start(); nothing after that call knows firmware.
  */
 #pragma once
 

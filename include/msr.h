@@ -39,7 +39,7 @@
 #define MSR_PKG_CST_CONFIG_CONTROL 0x0e2
 #define PKG_CST_IO_MWAIT_REDIRECTION BIT(10)
 #define MSR_PMG_IO_CAPTURE_BASE 0x0e4
-#define PMG_IO_CAPTURE_LVL_2 BITS(15, 0) /* the first port; those behind it reach deeper */
+#define PMG_IO_CAPTURE_LVL_2 BITS(15, 0) /* the first port; those after it reach deeper */
 #define MSR_RAR_CONTROL 0x0ed
 #define MSR_RAR_INFO 0x0f0
 #define IA32_MTRRCAP 0x0fe

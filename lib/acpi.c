@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The walk over ACPI tables. Believes no length before it is checked. What is taken is what Linux
- * takes, and Linux does not look at checksums: a processor that the guest finds in a table that was
- * given up here would run outside VMX operation. (ACPI specification, "Root System Description Pointer" and "System Description Table
- * Header".)
+ * The walk over ACPI tables. Believes no length before it is checked. It takes the tables that
+ * Linux takes, and Linux does not look at checksums. If it gave up a table that the guest then
+ * uses, a processor in that table would run outside VMX operation. (ACPI specification, "Root
+ * System Description Pointer" and "System Description Table Header".)
  */
 #include "lib/acpi.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The byte at a guest-physical address and those behind it in its page, to be read before the next
+/* The byte at a guest-physical address and those after it in its page, to be read before the next
  * call. NULL: there is no memory of the guest. */
 typedef const void *(*guest_memory)(void *context, uint64_t address);
 

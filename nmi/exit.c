@@ -23,7 +23,7 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Strikes out what is over. Root mode takes NMIs here.
+/* Clears the notes that are over. Root mode takes NMIs here.
  *
  * FORWARDED: an NMI of the guest's was sent again. FRESH says that this happened after the last
  * look. It may have happened in this very stay, and the NMI may still wait for the entry. So the
@@ -97,8 +97,8 @@ void nmi_bookkeeping(struct cpu *cpu)
      * that failed root mode may be blocked, too. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
-    /* With unblock=lazy root mode may be blocked still. An NMI that waits in hardware has not come
-     * then: it is not lost, and nothing is over. */
+    /* With unblock=lazy root mode may still be blocked. Then an NMI that waits in hardware has not
+     * come: it is not lost, and no note is over. */
     if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);

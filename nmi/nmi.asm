@@ -31,7 +31,7 @@ nmi_entry:
     je return_blocked
     cmp eax, NMI_RETURN_COUNTING
     jne .restore
-    ; The host's counter starts here, behind all branches of this handler but the IRET.
+    ; The host's counter starts here, after all branches of this handler but the IRET.
     mov ecx, IA32_PERF_GLOBAL_CTRL
     mov eax, HOST_GLOBAL_CTRL
     xor edx, edx

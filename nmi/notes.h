@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The word that both contexts share: cpu->nmi.notes, one of each processor, with everything that is
- * under way. Its NMI handler changes it, its exits change it, and other processors do. So each
- * change is one atomic operation, and nobody writes back what he has read before.
+ * The word that both contexts share: cpu->nmi.notes. Each processor has one, with everything that
+ * is under way. The processor's NMI handler and its exits change it, and so do other processors. So
+ * each change is one atomic operation: nobody writes back a value that he has read before.
  */
 #pragma once
 

@@ -16,8 +16,8 @@
 
 #define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
 
-/* Takes the request away, in one step, because an NMI may come in between. Who has an NMI in hand
- * answers any request; the check after an exit only one whose NMI has come and gone. */
+/* Takes the request away, in one step, because an NMI may come in between. With an NMI in hand any
+ * request is answered. The check after an exit answers only one whose NMI has come and gone. */
 static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
 {
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);

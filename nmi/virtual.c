@@ -93,7 +93,7 @@ void exit_nmi_window(struct cpu *cpu)
     vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
-        /* The window may open behind STI, where some processors do not take an injection. */
+        /* The window may open after STI, where some processors do not take an injection. */
         if (cpu->blocking & BLOCKING_BY_STI)
             vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                           cpu->blocking & ~(uint32_t)BLOCKING_BY_STI);

@@ -7,6 +7,6 @@
 #include <stddef.h>
 
 /* Puts the value of `key` in the environment, else of the last word KEY=VALUE of the kernel's command
- * line, else `fallback`, in `value`, cut off behind size - 1 characters. Words in quotes are not
+ * line, else `fallback`, in `value`, cut off after size - 1 characters. Words in quotes are not
  * understood. Linux, Documentation/admin-guide/kernel-parameters.rst. */
 void command_line_word(const char *key, const char *fallback, char *value, size_t size);

@@ -130,7 +130,7 @@ cylinders=$(((bytes + 15 * 1024 * 1024 + step - 1) / step * 128))
 image=$work/disk.img
 format=(-g 16/63)
 if [ $gpt -eq 1 ]; then
-    # Some firmware takes FAT32 alone from a stick. The volume begins behind the first MiB, and
+    # Some firmware takes FAT32 alone from a stick. The volume begins after the first MiB, and
     # gpt.py adds another one at the end: the disk has whole cylinders.
     image=$work/volume.img
     format+=(-F 32 -h 2048)

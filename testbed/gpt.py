@@ -11,7 +11,7 @@ import uuid
 import zlib
 
 BLOCK = 512
-MARGIN = 2048  # blocks before and behind the volume: 1 MiB, as partitioning tools align
+MARGIN = 2048  # blocks before and after the volume: 1 MiB, as partitioning tools align
 ENTRIES, ENTRY_BYTES = 128, 128
 TABLE_BLOCKS = ENTRIES * ENTRY_BYTES // BLOCK
 HEADER_BYTES = 92

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# initramfs.py: an initramfs with more in it. Linux unpacks archives that lie one behind the other
+# initramfs.py: an initramfs with more in it. Linux unpacks archives that lie one after the other
 # (Linux, Documentation/driver-api/early-userspace/buffer-format.rst), so that nothing has to be
 # unpacked and packed again.
 import os
@@ -20,7 +20,7 @@ def archive(root):
 
 
 def with_folder(small, root, out):
-    """Writes to the path `out` the initramfs `small`, and behind it all that is below the folder
+    """Writes to the path `out` the initramfs `small`, and after it all that is below the folder
     `root`. Gives `out`, which is whole at any time: two boots may be made at once."""
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(out), delete=False) as file, \
             open(small, "rb") as first:

@@ -41,7 +41,7 @@ void vmx_capability_read(struct vmx_capability *c)
     c->allowed[SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS);
     c->allowed[SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS);
 
-    /* The MSRs behind these bits exist only where the bits may be 1. */
+    /* The MSRs of these controls exist only where their bits may be 1. */
     c->allowed[SET_SECONDARY] = 0;
     c->ept_vpid = 0;
     if (vmx_allows(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {

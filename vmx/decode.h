@@ -26,5 +26,5 @@ struct instruction {
 };
 
 /* Decodes the instruction at bytes[0..count). False: it is none of these, or out->length > count
- * and it goes on behind them; the rest of *out is not valid then. */
+ * and it goes on after them; the rest of *out is not valid then. */
 bool decode(const uint8_t *bytes, unsigned count, struct instruction *out);

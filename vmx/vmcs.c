@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Names for VMCS fields, writes of several or of a part, the end of a VMREAD or VMWRITE that
- * failed, and of all translations that the processor keeps for the guest. SDM Vol. 3, "VM
- * Instruction Error Numbers".
+ * The VMCS beyond one access: writes of several fields, or of some bits of one; the fault report
+ * where a VMREAD or VMWRITE failed, with the field's name; and INVEPT, which drops all translations
+ * that the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error Numbers".
  */
 #include "vmx/vmcs.h"
 

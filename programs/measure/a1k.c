@@ -12,7 +12,7 @@
 #define BRANCHES 100000ull
 #define LEARN_PERIOD 10000ull
 #define BEHIND 256 /* NOPs in which a PMI of the last branch arrives, where its skid is small */
-#define LATE_TSC 100000 /* behind the program: more than the latest PMI takes */
+#define LATE_TSC 100000 /* after the program: more than the latest PMI takes */
 #define RUNS_AT_ONCE 16 /* before the host's interrupts are let in */
 #define FAR_OFF 16 /* so many times too few PMIs, or twice too many, are no measurement any more */
 
@@ -48,7 +48,7 @@ static void handle_pmi(void)
     if (enabled && status & COUNTER_0) {
         handle_overflow(status);
     } else if (status & COUNTER_0) {
-        /* Behind the program, which reads the counter as it is: it goes on counting from 0. */
+        /* After the program, which reads the counter as it is: it goes on counting from 0. */
         msr_write(MSR_GLOBAL_OVF_CTRL, status);
         pmis++;
         late++;
@@ -82,7 +82,7 @@ static void run_branches(void)
                      : "rax", "rdx", "rsi", "memory", "cc");
 }
 
-/* As A.1: set up, run, read. The counter is stopped before and behind. */
+/* As A.1: set up, run, read. The counter is stopped before and after. */
 static void program(uint64_t m)
 {
     period = programmed = m;

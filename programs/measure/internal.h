@@ -205,9 +205,9 @@ void nmi_give_back(void);
 /* Time stamps (the TSC's low half) around one NMI. */
 struct stamps {
     uint32_t last;  /* before the NMI: in each turn of the waiting loop, or right before the send */
-    uint32_t first; /* the handler's, behind ENDBR64 and two PUSHes */
+    uint32_t first; /* the handler's, after ENDBR64 and two PUSHes */
     uint32_t leave; /* the handler's last, before a MOV and IRET */
-    uint32_t back;  /* the first instruction behind IRET */
+    uint32_t back;  /* the first instruction after IRET */
     uint32_t events; /* measure_nmi_overflow: counter 0's low half, before the handler's branches */
 };
 extern struct stamps measure_stamps;

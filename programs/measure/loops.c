@@ -2,7 +2,7 @@
  *
  * Loops around one instruction. All have the same frame, so that the difference of two is what is
  * between: natively, an instruction that is alone in its loop costs exactly 1 more than none.
- * SDM Vol. 2, "RDTSC" (LFENCE before it and behind); Vol. 3, "Time-Stamp Counter".
+ * SDM Vol. 2, "RDTSC" (LFENCE before it and after); Vol. 3, "Time-Stamp Counter".
  */
 #include "internal.h"
 

@@ -123,7 +123,7 @@ __asm__(".text\n"
         STAMP_LOW("%r9d")
         "iretq\n"
 
-        /* The same; the overflowed counter is read behind the time stamp, before a branch that it
+        /* The same; the overflowed counter is read after the time stamp, before a branch that it
          * would count. */
         FUNCTION("measure_nmi_overflow")
         "push %rax\n\t"

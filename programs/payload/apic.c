@@ -202,7 +202,7 @@ static bool map_window(const char *job)
     return true;
 }
 
-/* A single step over one access: the trap comes behind it, once. */
+/* A single step over one access: the trap comes after it, once. */
 static void step(void)
 {
     uint64_t wanted;

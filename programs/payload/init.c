@@ -61,7 +61,7 @@ static const struct job jobs[] = {
     {"moves", job_moves}, /* a counting thread moved by its affinity */
     {"hotplug", job_hotplug}, /* processors off and on again */
     {"context_switch", job_context_switch}, /* the measurement of that name */
-    {"flowcost", job_flowcost}, /* loads that the trace of exits is priced by */
+    {"flowcost", job_flowcost}, /* loads that the flow trace is priced by */
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */

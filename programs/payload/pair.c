@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * pair.c: the job `pair`: what a trace of a guest's execution flow is to show. Two processes take
  * turns over pipes, sleep, and then compete for one processor. A CPUID instruction of a leaf that
- * nobody has comes right before and right behind it: every hypervisor takes an exit for it, so that
+ * nobody has comes right before and right after it: every hypervisor takes an exit for it, so that
  * a trace from outside can begin and end there.
  */
 #define _GNU_SOURCE

@@ -91,7 +91,7 @@ void ArchLbr::debug_exception()
     ctl_ &= ~CTL_LBREN;
 }
 
-// Null: not a record's, or one behind the depth.
+// Null: not a record's, or one past the depth.
 uint64_t *ArchLbr::find(uint32_t index)
 {
     for (uint32_t first : {IA32_LBR_0_FROM_IP, IA32_LBR_0_TO_IP, IA32_LBR_0_INFO}) {

@@ -33,7 +33,7 @@ public:
     virtual MsrResult write_msr(uint32_t index, uint64_t value) = 0;
     /* True: the records have changed. */
     virtual bool record(const Branch &branch) = 0;
-    /* The n-th newest record from 0 on; behind the oldest there are none. */
+    /* The n-th newest record from 0 on; past the oldest there are none. */
     virtual LbrEntry newest(unsigned n) const = 0;
 
 protected:

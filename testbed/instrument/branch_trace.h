@@ -65,6 +65,6 @@ private:
     unsigned open_ = 0;
 };
 
-/* What the guest hands over goes to the trace's path with this behind it. */
+/* What the guest hands over goes to the trace's path with this after it. */
 constexpr const char *TRACE_GUEST = ".guest";
 void branch_trace_hand_over(const BranchTraceKnob &knob, const void *data, size_t size);

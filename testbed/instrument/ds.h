@@ -30,7 +30,7 @@ enum DsResult {
     DS_THRESHOLD  /* stored, and the index has reached the interrupt threshold */
 };
 
-/* Stores a record behind the last one of the buffer `which` (DS_BTS, DS_PEBS) of the save area at
+/* Stores a record after the last one of the buffer `which` (DS_BTS, DS_PEBS) of the save area at
  * `area`, then moves the index: a fault on the way leaves the index where it was. A circular buffer
  * that is full begins anew at its base. */
 DsResult ds_append(DsMemory &memory, uint64_t area, uint64_t which,

@@ -21,7 +21,7 @@ enum FlowKind : uint8_t {
     FLOW_KINDS
 };
 
-/* The file's records, in the processor's own byte order, behind FLOW_MAGIC. */
+/* The file's records, in the processor's own byte order, after FLOW_MAGIC. */
 struct FlowRecord {
     uint64_t tsc;
     uint64_t rip;

@@ -75,7 +75,7 @@ struct Knobs {
     bool regions_of_all = false;
     /* Where each branch of some regions is written, and of which. */
     BranchTraceKnob branch_trace;
-    /* Files of the flow log, of the memory log, and of the rings of a trace of exits at the end;
+    /* Files of the flow log, of the memory log, and of the rings of a flow trace at the end;
      * empty: none. */
     std::string flow_log;
     std::string memory_log;

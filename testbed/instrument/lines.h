@@ -14,7 +14,7 @@ public:
     enum { READ = 1, WRITTEN = 2 };
 
     void access(uint64_t address, unsigned length, bool write);
-    /* The entry behind an exit of that reason: what was accessed since the last one is kept. An
+    /* The entry after an exit of that reason: what was accessed since the last one is kept. An
      * exit without an entry (a power-off) leaves nothing. */
     void entry(unsigned reason);
     /* By reason: the line's number (address / LINE_BYTES) and what was done to it. */

@@ -3,7 +3,7 @@
 // Fills the memory log's records. What is listed: the guest's (or, natively, the machine's) accesses
 // to RAM, and of root mode its writes through linear addresses that are not the physical ones: what
 // a hypervisor has for itself is mapped one to one, its way to the guest's memory is not. The hole
-// below 1 MiB is a device's, and so is what lies behind the RAM's end.
+// below 1 MiB is a device's, and so is what lies past the RAM's end.
 #include "bochs.h"
 #include "cpu.h"
 #include "memory/memory-bochs.h"

@@ -23,13 +23,13 @@ enum MemoryKind : uint8_t {
 constexpr uint8_t MEMORY_READ = 1;
 constexpr uint8_t MEMORY_WRITE = 2;
 
-/* The file's records, in the processor's own byte order, behind MEMORY_MAGIC. */
+/* The file's records, in the processor's own byte order, after MEMORY_MAGIC. */
 struct MemoryRecord {
     uint64_t tsc;
     uint64_t rip;
     uint64_t lin;
     uint64_t phy;
-    uint64_t value; /* up to 8 bytes of memory at phy behind the access, within len */
+    uint64_t value; /* up to 8 bytes of memory at phy after the access, within len */
     uint64_t cr3;
     uint32_t len;
     uint8_t cpu;

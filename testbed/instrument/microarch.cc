@@ -49,7 +49,7 @@ bool BranchPredictor::target_miss(uint64_t from, uint64_t to)
     return wrong;
 }
 
-// A return goes to the instruction behind its call, whose length is not known here: 2 to 15 bytes.
+// A return goes to the instruction after its call, whose length is not known here: 2 to 15 bytes.
 bool BranchPredictor::return_miss(uint64_t from, uint64_t to)
 {
     constexpr uint64_t shortest_call = 2, longest_instruction = 15;

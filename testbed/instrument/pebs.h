@@ -20,7 +20,7 @@ enum PebsFormat { PEBS_OFF = 0, PEBS_FORMAT_SKYLAKE = 3, PEBS_FORMAT_ADAPTIVE = 
 constexpr unsigned PEBS_GPRS = 16; /* as instructions number them: RAX, RCX, RDX, RBX, RSP, ... */
 constexpr unsigned PEBS_XMM_WORDS = 32;
 
-/* The processor at the boundary behind the instruction that the record is of. */
+/* The processor at the boundary after the instruction that the record is of. */
 struct PebsState {
     uint64_t eventing_ip = 0; /* that instruction */
     uint64_t ip = 0;          /* the next one */

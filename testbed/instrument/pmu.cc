@@ -2,7 +2,8 @@
 //
 // The counters' MSRs and their overflow. A WRMSR that starts or writes a counter is counted by it and
 // one that stops it is not, for it retires after its write: of the two that start and stop counting
-// exactly one is counted, as on processors (README.md, "Where the model is not a Skylake-SP").
+// exactly one is counted, as on processors (README.md, "Where the processor model is not a
+// Skylake-SP").
 #include "pmu.h"
 
 #include "msr_index.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Looks at the first words of each page for a ring. A page that only begins like one, such as a
-// copy, is told by sizes that cannot be: records behind the end of memory.
+// copy, is told by sizes that cannot be: records past the end of memory.
 #include "ring_dump.h"
 
 #include <cstdio>
@@ -56,7 +56,7 @@ int ring_dump(const std::string &path, uint64_t bytes, const PageOf &page)
             good = copy(out, at, at + size, page);
             found++;
         }
-        // On to the next page behind it.
+        // On to the next page after it.
         at += size > 0 ? (size + RING_DUMP_PAGE - 1) / RING_DUMP_PAGE * RING_DUMP_PAGE
                        : RING_DUMP_PAGE;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings of a trace of exits (trace_ring.h of the project), found in the guest's memory
+ * The rings of a flow or memory trace (trace_ring.h of the project), found in the guest's memory
  * at the end of a run: the knob `trace_rings`. Knows no Bochs.
  */
 #pragma once
@@ -18,6 +18,6 @@ constexpr uint64_t RING_DUMP_PAGE = 4096;
 using PageOf = std::function<const uint8_t *(uint64_t address)>;
 
 /* Writes each ring in `bytes` of memory to the file, page by page: its header and then all records
- * that it has room for, one ring behind the other. Pages that are not there are zero. Gives the
+ * that it has room for, one ring after the other. Pages that are not there are zero. Gives the
  * number of rings; -1: the file cannot be written. */
 int ring_dump(const std::string &path, uint64_t bytes, const PageOf &page);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * apic.c: every write of IA32_APIC_BASE between the states of the local APIC, what the registers
- * hold behind a disable, and what faults in x2APIC mode. SDM Vol. 3, "x2APIC State Transitions",
+ * hold after a disable, and what faults in x2APIC mode. SDM Vol. 3, "x2APIC State Transitions",
  * "Enabling or Disabling the Local APIC", "Local APIC State After Power-Up or Reset", "Reserved Bit
  * Checking", "Error Handling in x2APIC Mode".
  */

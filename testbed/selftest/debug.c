@@ -160,8 +160,8 @@ static void test_mov_ss(void) {
     check_events(1);
     check_event(0, VECTOR_UD, begins, 0);
 
-    /* INT3 clears TF, so that only the watchpoint is left. Behind the handler TF is 1 again: one
-     * trap behind PUSH, one behind the POPFQ that clears it. */
+    /* INT3 clears TF, so that only the watchpoint is left. After the handler TF is 1 again: one
+     * trap after PUSH, one after the POPFQ that clears it. */
     say("INT3, in single steps: ");
     MOV_SS_AND(RFLAGS_TF, "int3");
     check_events(4);
@@ -171,7 +171,7 @@ static void test_mov_ss(void) {
     check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
 }
 
-/* MOV from DR6 with DR7.GD set, in single steps: the fault, then the trap behind it, then those of
+/* MOV from DR6 with DR7.GD set, in single steps: the fault, then the trap after it, then those of
  * PUSH and POPFQ. */
 #define GENERAL_DETECT(before)                                                                     \
     do {                                                                                           \

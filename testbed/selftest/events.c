@@ -127,7 +127,7 @@ static void test_branches(void) {
                 COUNT(EVENT_BRANCH_MISSES, REPEAT("call 2f\n\tjmp 3f\n2:\n\tret\n3:")), 2);
     check_equal("an indirect jump to one place",
                 COUNT(EVENT_BRANCH_MISSES, "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:")), 3);
-    /* To the next instruction and to the one behind it in turn, 1 byte apart. */
+    /* To the next instruction and to the one after it in turn, 1 byte apart. */
     check_equal("and to two in turn",
                 COUNT(EVENT_BRANCH_MISSES, "lea 2f(%%rip), %%rax\n\t"
                                            REPEAT("jmp *%%rax\n2:\n\tnop\n\t"

@@ -69,7 +69,7 @@ static void test_branch_steps(void) {
     wrmsr(IA32_DEBUGCTL, 0);
 }
 
-/* SYSCALL with TF set, to the label behind it, and stays at CPL 0. */
+/* SYSCALL with TF set, to the label after it, and stays at CPL 0. */
 static void system_call(void) {
     events_clear();
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"

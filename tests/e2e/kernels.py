@@ -37,7 +37,7 @@ def own_suite():
 
 
 class Difference(NamedTuple):
-    """Lines that may differ, and why. A pattern is of a whole line, behind `-` where the native
+    """Lines that may differ, and why. A pattern is of a whole line, after `-` where the native
     kernel alone says it, or `+` where the guest's does. Without either, both kernels say it as often,
     but not the same."""
     what: str

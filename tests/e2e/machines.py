@@ -50,7 +50,7 @@ def local_x2apic(number, apic_id):
 
 
 def pkg_length(size):
-    """AML's PkgLength of four bytes, for what has `size` bytes behind it."""
+    """AML's PkgLength of four bytes, for what has `size` bytes after it."""
     size += 4
     return bytes([3 << 6 | size & 15, size >> 4 & 255, size >> 12 & 255, size >> 20 & 255])
 

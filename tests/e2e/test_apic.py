@@ -12,7 +12,7 @@ PMIS = 1000
 EXITS_PER_PMI = {"intercept": 9, "msr": 2, "msr+nmi": 1}
 EPT_VIOLATION = "48"
 # More root-mode instructions than the shortest of these exits has, so that each of its positions
-# comes; those behind an exit's end are missed.
+# comes; those after an exit's end are missed.
 SWEEP = 700
 
 

@@ -260,7 +260,7 @@ def test_lbr_fails(lab, mutant, control):
                efi=path("build", "mutants", f"{mutant}.efi"))
     found = row(boot, "lbr", "lbr")
     assert not results(boot)["lbr"] and found["control"] == control, found
-    assert found["wrong"] >= LBR_ENTRIES - 1, found  # the last jump is behind the last exit
+    assert found["wrong"] >= LBR_ENTRIES - 1, found  # the last jump is after the last exit
 
 
 ARCH_LBR = "arch_lbr on"

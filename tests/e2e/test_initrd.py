@@ -21,7 +21,7 @@ def cpio(folder, name):
 
 
 def large_initrd(lab, work, megabytes):
-    """A file of zeros, and behind it the guest's own initrd: without that Linux has no init."""
+    """A file of zeros, and after it the guest's own initrd: without that Linux has no init."""
     folder, name = os.path.join(work, "root"), os.path.join(work, "initrd.img")
     os.mkdir(folder)
     with open(os.path.join(folder, "zeros"), "wb") as zeros:

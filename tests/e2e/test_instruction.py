@@ -78,7 +78,7 @@ def test_as_natively(lab, what):
 
 
 def test_branches(lab):
-    """Single steps on branches: none behind these instructions."""
+    """Single steps on branches: none after these instructions."""
     wanted = rows(lab, "native")
     first = wanted[("instruction", "cpuid", BRANCHES)]
     if first["events"].startswith(f"1@{first['after']}/"):

@@ -77,7 +77,7 @@ def expect_sweep(boot, test, kind, times):
     length = path_length(boot, test, kind)
     for row in rows:
         expect_ok(boot, [row["name"]])
-        # Behind an exit with an NMI there may be more to do than without.
+        # After an exit with an NMI there may be more to do than without.
         behind = test in ("sweep-next", "sweep-second")
         right = row["delivered"] >= length if behind else row["delivered"] == length
         assert right and row["wrong"] == 0, f"{row}: the path has {length} instructions"
@@ -162,7 +162,7 @@ def test_every_nmi_accounted(lab):
 
 
 def test_sweep_pmi(lab):
-    """A PMI landing before, on every root instruction of, and behind an exit: taken once each."""
+    """A PMI landing before, on every root instruction of, and after an exit: taken once each."""
     boot = guest_pmi(lab)
     expect_ok(boot, ["sweep-pmi:1"])
     spread = boot.region(REGION_SWEEP_PMI_CLEAN)["exits"]["10"]["root_instructions"]
@@ -320,7 +320,7 @@ def test_exceptions(lab):
     expect_ok(boot, ["cr4", "delivery"])
 
 
-# Leaving x2APIC mode, twice, and everything again behind it; the APIC off in between.
+# Leaving x2APIC mode, twice, and everything again after it; the APIC off in between.
 LEAVE = ["apic-leave", *BASICS, "x2apic", "apic-off", "self", "apic-leave", *BASICS]
 POLICIES = ("msr+nmi", "msr", "intercept")
 PIN_NMIS = 20  # tests/kernel/test_apic.c
@@ -387,7 +387,7 @@ def test_qemu_kernel(lab):
         raise Skip(f"{qemu} is missing")
     command = [qemu, "-machine", "q35,accel=tcg", "-cpu", "Skylake-Server", "-m", "64",
                "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
-               # Time is instructions: however busy the host is, a timer's NMI comes behind HLT.
+               # Time is instructions: however busy the host is, a timer's NMI comes after HLT.
                "-icount", "shift=3,sleep=off",
                "-kernel", path("build", "kernel.bzImage"), "-append",
                "tests=cpuid,self,blocked,sti,movss,hlt"]

@@ -89,7 +89,7 @@ def expect_processors(boot, count, of, how=""):
 
 def ran_guest(boot):
     """The processors that executed anything of a guest's: all of their instructions below firmware
-    are behind an exit, so that none ran outside VMX operation."""
+    are after an exit, so that none ran outside VMX operation."""
     return [number for number, cpu in enumerate(boot.ledger["processors"]) if cpu["exits"]]
 
 

@@ -288,7 +288,7 @@ def test_a1k_fails_with_late_pmis(lab):
     boot, good = late_boot(lab, LATE_SKID)
     text = expect_fails(expect_a1k, boot)
     assert good, boot.last_line()
-    # The last PMI, behind the program, is counted, too.
+    # The last PMI, after the program, is counted, too.
     assert a1k_counts(boot, "m10000")["pmis"] == 10, a1k_counts(boot, "m10000")
     boot, good = late_boot(lab, VERY_LATE_SKID)
     expect_fails(expect_a1k, boot)

@@ -8,7 +8,7 @@ SAFE = ["processors=1", "vtd=off", "tick=0"]
 
 
 def test_safe_asks_little():
-    """The entry `safe` has its options, and nobody's pmv_args behind them."""
+    """The entry `safe` has its options, and nobody's pmv_args after them."""
     entry = tool([path("testbed", "menu.sh")]).split("--id safe {")[1].split("}")[0]
     assert entry.split()[:3] == ["if", "guard_start;", "then"], entry
     command = entry.split("chainloader ")[1].splitlines()[0].split()

@@ -19,7 +19,7 @@ REGION_SKID = "60"
 REGION_SWITCH = "61"
 LOAD_PMIS = 10000
 SWITCH_PMIS = 9999  # of 10,000 switches
-# From the branch that overflows to the middle of the CPUID exit behind it.
+# From the branch that overflows to the middle of the CPUID exit after it.
 SKID = "pmi_skid 30\n"
 
 EAGER_COST = (12, 1)  # root instructions and VMREADs that bookkeeping adds to an exit

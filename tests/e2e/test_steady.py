@@ -16,7 +16,7 @@ def counts(account):
 
 
 def before_user(boot):
-    """Exits of the whole run but those behind the first line of init."""
+    """Exits of the whole run but those after the first line of init."""
     user = counts(boot.region(REGION_USER))
     return {reason: count - user.get(reason, 0) for reason, count in counts(boot.ledger).items()}
 

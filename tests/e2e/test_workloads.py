@@ -20,7 +20,7 @@ LIMIT = 60_000  # millions of instructions
 
 A1_BRANCHES = 100000
 A1_REGIONS = {200000: 2300, 10000: 2301, 1000: 2302, 100: 2303}
-INNER = 10  # the region between the hypercalls comes so many behind
+INNER = 10  # the region between the hypercalls comes so many later
 VMCALL = "18"
 CPUID = "10"
 MAX_EXTRA = 1.02

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Fuzz target: firmware's ACPI tables, read and edited for the guest. Input: shape, APIC id, then
- * tables: kind and length, bytes behind the header. Firmware's pointers lead to tables, as they do
+ * tables: kind and length, bytes after the header. Firmware's pointers lead to tables, as they do
  * on a machine; lengths, checksums, signatures and contents are the input's. What is in no table
  * must not be touched.
  */

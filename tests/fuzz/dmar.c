@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Fuzz target: firmware's DMAR table. Input: the structures behind its header.
+ * Fuzz target: firmware's DMAR table. Input: the structures after its header.
  */
 #include "mm/dmar.h"
 

@@ -7,7 +7,7 @@ default rel
 
 section .text
 
-; 8 for the call and 24 below it; what comes behind a call that does not come back is nobody's.
+; 8 for the call and 24 below it; what comes after a call that does not come back is nobody's.
 global calls
 calls:
     call pushes

@@ -367,13 +367,13 @@ class Analysis:
         return best[0], [image.name(entry)] + best[1], returns
 
     def effect(self, address, mnemonic, operands, depth):
-        """The depth behind an instruction that is no branch; None: the stack pointer is loaded."""
+        """The depth after an instruction that is no branch; None: the stack pointer is loaded."""
         if mnemonic.startswith("push"):
             return depth + WORD
         if mnemonic.startswith("pop") and mnemonic != "popcnt":
             return None if operands == "rsp" else depth - WORD
         if mnemonic in ("retf", "retfq"):
-            # Loads CS and goes on behind itself, see vmx/root/descriptors.c.
+            # Loads CS and goes on at the next instruction, see vmx/root/descriptors.c.
             return depth - 2 * WORD
         if mnemonic in ("leave", "enter") or (mnemonic == "xchg" and "rsp" in operands):
             return None

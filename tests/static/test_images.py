@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_images.py: what experiments cost where they are off. pmuvisor.efi has nothing of them, and
-# the exit path of pmuvisor-lab.efi is the same, instruction for instruction: only where a field of a
+# test_images.py: what experiments cost where they are off. pmuvisor.efi has nothing of them, and the
+# exit path of pmuvisor-lab.efi is the same, instruction for instruction: only where a field of a
 # struct lies may differ.
 import difflib
 import os

@@ -104,7 +104,7 @@ def test_stack_switch(analyse):
 
 
 def test_stack_exceptions(analyse):
-    """Two that are reported, one behind them and one in a safe access come on top."""
+    """Two that are reported, one after them and one in a safe access come on top."""
     status, text = analyse("indirect", exception="calls")
     assert status == 0 and f"root stack: {824 + 4 * 40} of 4096 bytes" in text, text
     status, text = analyse("indirect", exception="indirect")

@@ -64,7 +64,7 @@ static void test_types_and_merging(void **state)
         {.type = PERSISTENT, .base = 0x135000, .pages = 1},
         {.type = UNKNOWN, .base = 0x136000, .pages = 1},
         {.type = CONVENTIONAL, .base = 0x137000, .pages = 1, .attribute = SPECIFIC_PURPOSE},
-        {.type = LOADER_DATA, .base = 0x139000, .pages = 1}, /* behind a hole */
+        {.type = LOADER_DATA, .base = 0x139000, .pages = 1}, /* after a hole */
     };
     struct efi_map map = map_of(d, sizeof(d) / sizeof(d[0]));
     struct boot_e820_entry out[MANY];

@@ -16,7 +16,7 @@
 #include "guest/e820.h"
 #include "guest/linux.h"
 
-#define SETUP_SIZE 1024 /* one setup sector behind the boot sector */
+#define SETUP_SIZE 1024 /* one setup sector after the boot sector */
 #define KERNEL_SIZE 4096
 #define INIT_SIZE 16384
 #define DESCRIPTORS_MAX 1500

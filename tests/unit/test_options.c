@@ -363,7 +363,7 @@ static void test_load_options_refused(void **state)
 static void test_load_options_ignored(void **state)
 {
     (void)state;
-    /* EDK II's mark of an option that it made itself; Windows' own, with text behind it. */
+    /* EDK II's mark of an option that it made itself; Windows' own, with text after it. */
     static const uint8_t guid[] = {0x4e, 0xac, 0x08, 0x81, 0x11, 0x9f, 0x59, 0x4d,
                                    0x85, 0x0e, 0xe2, 0x1a, 0x52, 0x2c, 0x59, 0xb2};
     static const uint8_t windows[] = "WINDOWS\0\1\0\0\0\x88\0\0\0x\0";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Which processors have their PEBS switched: signatures (CPUID.1:EAX) of real ones with microcode
- * before, at and behind the revision from which Linux takes it for isolated.
+ * before, at and after the revision from which Linux takes it for isolated.
  */
 #include <setjmp.h>
 #include <stdarg.h>

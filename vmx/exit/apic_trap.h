@@ -15,6 +15,6 @@ struct cpu;
 bool apic_trap_setup(struct cpu *cpu);
 
 /* An EPT violation at guest-physical `address` inside that page: the access is done on the hardware
- * and the guest goes on behind it, or gets #GP where the instruction is not one that PMUvisor knows
+ * and the guest goes on after it, or gets #GP where the instruction is not one that PMUvisor knows
  * (one line in the log says where). False: no data access of an instruction, nothing was done. */
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);

@@ -54,7 +54,7 @@ static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
     execute_again();
 }
 
-/* Behind the guest's next instruction, or the delivery of what came in its place, and before all
+/* After the guest's next instruction, or the delivery of what came in its place, and before all
  * else but an INIT. A MOV to CR0 or CR4 has been done by then, or nothing of it has. SDM Vol. 3,
  * "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)

@@ -69,7 +69,7 @@ static const uint8_t undefined[] = {
     EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
-/* Behind an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
+/* After an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
  * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Seen to here, so that exits in
  * 64-bit mode pay nothing for it; an entry that failed has changed nothing. */
 static bool eip_wrapped(uint32_t reason)

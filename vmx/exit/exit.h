@@ -24,7 +24,7 @@ exit_function exit_unexpected;                    /* exit.c: a reason without a 
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
-/* The place of this exit's reason in tables: the last one for every number past them. */
+/* The place of this exit's reason in tables. A number past them gets the last place. */
 static inline uint64_t exit_reason(void)
 {
     uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
@@ -35,10 +35,10 @@ static inline uint64_t exit_reason(void)
     }
     return reason;
 }
-/* Called from entry.asm after every exit, on this processor's root stack: bookkeeping of NMIs, count,
- * and the handler, to which the compiler jumps, because nothing comes after it. */
+/* entry.asm calls it after every exit, on this processor's root stack. It does the bookkeeping of
+ * NMIs, counts the exit, and calls the handler. Nothing comes after that, so the compiler jumps. */
 void vmx_exit(struct cpu *cpu);
-/* Of it: what comes after the bookkeeping. */
+/* The part of vmx_exit() after the bookkeeping. */
 static inline void count_and_handle(struct cpu *cpu)
 {
     uint64_t reason = exit_reason();
@@ -46,10 +46,10 @@ static inline void count_and_handle(struct cpu *cpu)
     cpu->exits[reason]++;
     cpu->handlers[reason](cpu);
 }
-/* Of it: what nmi_after_exit() found to do. */
+/* The part of vmx_exit() that does what nmi_after_exit() found. */
 void exit_nmi_work(struct cpu *cpu);
-void vmx_exit_timed(struct cpu *cpu); /* all of it, with stats=cycles */
-/* Called from entry.asm where VMLAUNCH or VMRESUME came back. */
+void vmx_exit_timed(struct cpu *cpu); /* in place of vmx_exit() with stats=cycles */
+/* entry.asm calls it where VMLAUNCH or VMRESUME came back. */
 _Noreturn void vmx_entry_failed(struct cpu *cpu);
 
 /* entry.asm */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A processor that the guest puts to sleep for good, to be woken by INIT and SIPI alone. In the
- * C-states that MWAIT reaches it takes longer to answer the INIT by its exit than the guest waits
- * for its two SIPIs (Linux: 20 us, wakeup_secondary_cpu_via_init()), and a SIPI that comes before
- * the entry to the wait-for-SIPI state is lost. So such a sleep becomes a HLT: an INIT ends that as
- * fast as the exit itself takes.
+ * The guest puts a processor to sleep for good: only INIT and SIPI are to wake it. In the C-states
+ * that MWAIT reaches, the exit for the INIT comes late: the guest waits less long before its two
+ * SIPIs (Linux: 20 us, wakeup_secondary_cpu_via_init()). A SIPI that comes before the entry to the
+ * wait-for-SIPI state is lost. So such a sleep becomes a HLT: an INIT ends that as fast as the exit
+ * itself takes.
  *
- * It is an MWAIT that no interrupt ends: IF is 0, and ECX asks for no break. What is worth an exit
- * only then is watched only then: after a WBINVD with IF = 0, by which an operating system writes
- * back its caches before such a sleep (Linux: mwait_play_dead()), until an MWAIT that is another.
- * Not kept: a store to the monitored line wakes no more, an NMI does, as the HLT.
+ * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX asks for no break. MWAIT exits
+ * only where such a one may come: after a WBINVD with IF = 0, by which an operating system writes
+ * back its caches before such a sleep (Linux: mwait_play_dead()), and until another kind of MWAIT.
+ * Two things differ: a store to the monitored line does not wake the processor, and an NMI does, as
+ * it wakes from HLT.
  * SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing
  * Address-Range Monitoring"; Vol. 2, "MWAIT".
  */

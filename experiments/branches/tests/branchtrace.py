@@ -23,7 +23,7 @@ REGIONS = "3100-3199"
 
 
 def image(lab):
-    """The small initramfs, and behind it an archive with branchtrace and its module."""
+    """The small initramfs, and after it an archive with branchtrace and its module."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("experiments", "branches", "guest", "root.sh"), root])
         return initramfs.with_folder(lab.initrd(), root,
@@ -106,7 +106,7 @@ def traced(lab, name, region, mode):
 
 
 def same(one, other):
-    """The cycles of the first branch behind a readout are not the program's alone."""
+    """The cycles of the first branch after a readout are not the program's alone."""
     return one[:3] == other[:3] and \
         (one.cycles is None or other.cycles is None or one.cycles == other.cycles)
 

@@ -45,7 +45,7 @@ TWO_LIMIT = 40_000
 
 
 def image(lab):
-    """The small initramfs, and behind it an archive with the program: no perf to be unpacked."""
+    """The small initramfs, and after it an archive with the program: no perf to be unpacked."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
         tool([path("experiments", "counters", "guest", "accuracy", "root.sh"), root])
         return initramfs.with_folder(lab.initrd(), root, os.path.join(lab.keep, "accuracy.img"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Says what a trace of exits shows: processes, threads, states, preemption, wake-ups, exits.
+"""Says what a flow trace shows: processes, threads, states, preemption, wake-ups, exits.
 
 TRACE is a folder of CTF (as `make trace` writes it, or kvm_trace.py), or a file of the
 program flowtrace, or an image of memory with rings. How each figure comes about: experiments/flow/timeline.md.

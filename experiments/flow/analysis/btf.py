@@ -10,7 +10,7 @@ MEMBER = struct.Struct("<III")
 ENUMERATOR = struct.Struct("<Ii")
 INT, PTR, ARRAY, STRUCT, UNION, ENUM, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT = range(1, 12)
 FUNC, FUNC_PROTO, VAR, DATASEC, FLOAT, DECL_TAG, TYPE_TAG, ENUM64 = range(12, 20)
-# Bytes behind a type's own twelve: in all, and for each of its members.
+# Bytes after a type's own twelve: in all, and for each of its members.
 MORE = {INT: (4, 0), ARRAY: (12, 0), STRUCT: (0, 12), UNION: (0, 12), ENUM: (0, 8),
         FUNC_PROTO: (0, 8), VAR: (4, 0), DATASEC: (0, 12), DECL_TAG: (4, 0), ENUM64: (0, 12)}
 NAMES_ALONE = (TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG)
@@ -70,7 +70,7 @@ class Types:
         return kind, info >> 31, third, members
 
     def plain(self, number):
-        """The type behind names and qualifiers."""
+        """The type that names and qualifiers stand for."""
         kind, _, third, _ = self.read(number)
         return self.plain(third) if kind in NAMES_ALONE else number
 

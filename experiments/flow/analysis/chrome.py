@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the time line of a trace of exits as JSON in Chrome's trace event format.
+"""Writes the time line of a flow trace as JSON in Chrome's trace event format.
 
 https://ui.perfetto.dev and Trace Compass open it. TRACE is a folder of CTF, a file of the program
 flowtrace, or an image of memory with rings. One track for each processor, and one for each process.
@@ -62,7 +62,7 @@ def processor_events(source, line, number):
 
 
 def losses(source, line, number):
-    """Gives [(time in ns of the first record behind, count)] of a processor's losses."""
+    """Gives [(time in ns of the first record after, count)] of a processor's losses."""
     records = line.records[number]
     return [(records[index].time if index < len(records) else
              records[-1].time + records[-1].root_time if records else 0, count)

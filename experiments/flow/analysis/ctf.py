@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes a trace of exits as CTF 1.8, which babeltrace2 and Trace Compass read.
+"""Writes a flow trace as CTF 1.8, which babeltrace2 and Trace Compass read.
 
 TRACE is a file of the program flowtrace, or an image of memory with rings. FOLDER is made, and must not
 be there before. There is one stream for each processor. Events have LTTng's names, see trace.md.

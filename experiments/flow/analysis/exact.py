@@ -29,7 +29,7 @@ def compare(source, events):
     lists = {number: [] for number in source.processors}
     for event in events:
         found = source.processors.get(event.processor)
-        # What the first record showed was before it, and behind the last one nothing is recorded.
+        # What the first record showed was before it, and after the last one nothing is recorded.
         if found and found[0].tsc < event.tsc <= found[-1].tsc:
             lists[event.processor].append(event)
     result = Exact()

@@ -21,7 +21,7 @@ REASONS = {name: int(number) for name, number in (pair.split(":") for pair in ""
     INVEPT:50 RDTSCP:51 PREEMPTION_TIMER:52 INVVPID:53 WBINVD:54 XSETBV:55 APIC_WRITE:56 RDRAND:57
     INVPCID:58 VMFUNC:59 ENCLS:60 RDSEED:61 PML_FULL:62 XSAVES:63 XRSTORS:64 UMWAIT:67 TPAUSE:68
     BUS_LOCK:74 NOTIFY:75""".split())}
-FAILED_VMENTRY = "FAILED_VMENTRY"  # bit 31 of the reason, which the name then has behind it
+FAILED_VMENTRY = "FAILED_VMENTRY"  # bit 31 of the reason, which the name then has after it
 
 # The task may have blanks and a hyphen in its name. The five flags are tracefs' and trace-cmd's.
 # A time with a point is in seconds, one without is the clock's own count (trace_clock x86-tsc).

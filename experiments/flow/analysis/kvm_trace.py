@@ -239,7 +239,7 @@ class Host:
         for place, thread in enumerate(threads):
             source.processors[place if same else thread.number] = thread.records
             source.gaps[place if same else thread.number] = dict(thread.gaps)
-        # What is missing before the first event or behind the last is of no one processor.
+        # What is missing before the first event or after the last is of no one processor.
         rest = self.text.lost - source.lost()
         if rest:
             gaps = source.gaps[min(source.gaps)]

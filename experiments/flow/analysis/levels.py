@@ -13,7 +13,7 @@ from cr3 import TABLE_MASK
 
 VMLAUNCH, VMRESUME, HLT = 20, 24, 12  # basic exit reasons
 LAUNCHES = (VMLAUNCH, VMRESUME)
-# Both are three bytes long (SDM Vol. 2, "VMLAUNCH/VMRESUME"): one that fails goes on behind them.
+# Both are three bytes long (SDM Vol. 2, "VMLAUNCH/VMRESUME"): one that fails goes on after them.
 LAUNCH_BYTES = 3
 INSTRUCTION_BYTES_MAX = 15
 

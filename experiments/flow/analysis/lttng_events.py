@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# lttng_events.py: the events that LTTng's kernel tracer would have had, out of a trace of exits.
+# lttng_events.py: the events that LTTng's kernel tracer would have had, out of a flow trace.
 # Names and fields are LTTng's: kvm_x86_exit, kvm_x86_entry, irq_handler_entry, sched_switch. The
 # first two are the records, with more fields; the last two follow from them.
 import bisect

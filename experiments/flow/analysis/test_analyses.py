@@ -26,7 +26,7 @@ class Answers(unittest.TestCase):
     def test_processors(self):
         times = analyses.processors(flow(*TRACE))[0]
         self.assertEqual(times["root"], 10 * len(TRACE))
-        # Thrice HLT to interrupt, and behind each up to the load or HLT.
+        # Thrice HLT to interrupt, and after each up to the load or HLT.
         self.assertEqual(times["idle"], (990 + 490 + 890) + (90 + 90 + 110))
         self.assertEqual(sum(times.values()), 6010)
 

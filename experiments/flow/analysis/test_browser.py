@@ -20,7 +20,7 @@ KHZ = 1_000_000
 RECORDS = [[load(1000, A, B_STACK), tick(1500, A), load(1600, B, A_STACK), halt(2000, B),
             wake(3000, B), load(3100, A, 0x10), cpuid(3500, A)],
            [cpuid(1200, B), cpuid(1900, B)]]
-# Runs in the page before its own script, and behind it.
+# Runs in the page before its own script, and after it.
 BEFORE = """<script>
 window.wrong = [];
 window.addEventListener("error", (event) => window.wrong.push(event.message));

@@ -118,7 +118,7 @@ def test_new_process_of_level_1():
 
 
 def test_failed_vmresume():
-    """It goes on behind the instruction, in the same level; without RIP, by the same CR3."""
+    """It goes on after the instruction, in the same level; without RIP, by the same CR3."""
     vcpu = levels.Vcpu()
     assert vcpu.entry(0, HOST, 0x100) == 1
     vcpu.exit(1, levels.VMRESUME, 0x110)

@@ -16,7 +16,7 @@ PTI_USER = PTI_USER_TABLE | PTI_USER_PCID
 
 
 def storm(start, rounds=10):
-    """A and B by turns, each preempted 100 behind a tick; ends with B."""
+    """A and B by turns, each preempted 100 after a tick; ends with B."""
     found = [load(start, A, B_STACK)]
     for turn in range(rounds):
         at = start + 1000 * turn

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the time line of a trace of exits as one HTML page that needs nothing else.
+"""Writes the time line of a flow trace as one HTML page that needs nothing else.
 
 TRACE is a folder of CTF, a file of the program flowtrace, or an image of memory with rings. Rows are
 processors and processes; the wheel, the keys and the buttons zoom, and the pointer shows records.

@@ -84,7 +84,7 @@ def from_ctf(path):
     if not source.processors:
         raise BadTrace(f"{path}: no event kvm_x86_exit in it; is it a trace of exits?")
     for number, count in lost.items():
-        if count:  # behind the last record
+        if count:  # after the last record
             source.gaps.setdefault(number, {})[len(source.processors.get(number, []))] = count
     return source
 

@@ -146,7 +146,7 @@ def at_loads(switches, loads, tgids, kernel_threads, near=NEAR_TICKS):
 def not_at_loads(line, loads, start, end):
     """Takes a Timeline, and number -> [(exit, load)] in ticks, in order. Gives (processor, tick) of
     each change of process between the two ticks that is not where a load was about to be executed:
-    behind the last exit before it, and not behind the load. (By the distance alone it cannot be
+    after the last exit before it, and not after the load. (By the distance alone it cannot be
     told: with several processors the emulator's clock moves in their turns.)"""
     found = []
     for number, runs in our_processors(line).items():

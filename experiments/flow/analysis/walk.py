@@ -63,7 +63,7 @@ class Leave:
 
 @dataclasses.dataclass
 class Walk:
-    """One processor. spans[i] is what comes behind records[i]; the last one has no end and is not
+    """One processor. spans[i] is what comes after records[i]; the last one has no end and is not
     there."""
     records: list
     flow: bool
@@ -72,7 +72,7 @@ class Walk:
     spans: list = dataclasses.field(default_factory=list)
     roots: list = dataclasses.field(default_factory=list)  # whose each exit was; None: nobody's
     leaves: list = dataclasses.field(default_factory=list)
-    tables: list = dataclasses.field(default_factory=list)  # whose table is loaded behind each
+    tables: list = dataclasses.field(default_factory=list)  # whose table is loaded after each
     between: set = dataclasses.field(default_factory=set)   # places between two executions of a load
     idle_stack: object = None
     complaints: list = dataclasses.field(default_factory=list)
@@ -104,7 +104,7 @@ class Ways:
     handlers: list = dataclasses.field(default_factory=list)  # of a processor: [(start, end, way)]
 
     def preempts(self, interrupt, load, ticks):
-        """Says whether a load of CR3, so long behind the entry of an interrupt, is its work."""
+        """Says whether a load of CR3, so long after the entry of an interrupt, is its work."""
         way = self.preemption.get(vector(interrupt), self.preemption.get(None))
         switches = 2 if stack_thread(load) in self.kernel_stacks else 1
         return way is not None and ticks <= PREEMPTION_WAYS * way * switches
@@ -278,7 +278,7 @@ def until_load(walk):
 
 def idle_spans(walk, first, last, ways):
     """Says for each of spans[first:last], which follow a wake-up, whether the idle thread runs. The
-    record at its end tells whose stack it was. Behind the last such record the thread goes on that
+    record at its end tells whose stack it was. After the last such record the thread goes on that
     it showed. Where there was none, or it showed the idle thread, this one goes on if there is no
     time for a switch there and back, or if the wake-up was an errand; else it is the process whose
     CR3 is loaded."""
@@ -327,7 +327,7 @@ def own_exits(walk):
 
 
 def find_leaves(walk, ways):
-    """Rule 7: who leaves for another process right behind an interrupt that came in user space was
+    """Rule 7: who leaves for another process right after an interrupt that came in user space was
     preempted; else it waits. Without records of CR3 loads, the paper's NSD: it was preempted,
     unless the last exit was HLT."""
     for index in range(1, len(walk.spans)):

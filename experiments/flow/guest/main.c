@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * main.c: flowtrace, the guest's side of PMUvisor's trace of exits: turns it on, drains the rings
+ * main.c: flowtrace, the guest's side of PMUvisor's flow trace: turns it on, drains the rings
  * of all processors to a file, and turns it back to what it was. Reading takes no exit. README.md
  * says how to use it.
  */
@@ -206,7 +206,7 @@ static int record(const char *path, uint64_t level, long seconds, char **command
         failed = say("fork: %s", strerror(errno));
     if (!failed)
         failed = drain_until(out, child, seconds);
-    failed |= turn(TRACE_ASK, &all); /* first: what comes behind it is nobody's */
+    failed |= turn(TRACE_ASK, &all); /* first: what comes after it is nobody's */
     failed |= drain(out);
     if (fclose(out) != 0)
         failed = say("%s: %s", path, strerror(errno));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The record of an exit: a row over each row of the table. It notes the exit, calls the handler that
- * it lies over, and closes the record. The TSC is read as early as a row can: what comes before it is
- * the way in, and the bookkeeping of NMIs, if there is any.
+ * The record of an exit: a row over each row of the table. It begins the record, calls the handler
+ * that it lies over, and ends the record. It reads the TSC as early as a row can: before it come
+ * only the way in, and the bookkeeping of NMIs, if there is any.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"

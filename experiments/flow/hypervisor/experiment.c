@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the trace of exits registers.
+ * What the flow trace registers.
  */
 #include "experiment.h"
 

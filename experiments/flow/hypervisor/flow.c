@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What trace=flow makes exit besides, so that processes, idle time and interrupts are seen: HLT,
- * loads of CR3, and external interrupts.
+ * trace=flow makes more exit, so that processes, idle time and interrupts are seen: HLT, loads of
+ * CR3, and external interrupts.
  *
- * An external interrupt is not acknowledged by its exit. The local APIC keeps it, and everything
- * that comes after it, until the guest can take one: at once, or where the interrupt window opens.
- * Only then does root mode let the local APIC deliver, which gives the one that is first at that
- * moment, and the entry injects it: it is the interrupt that the guest would have got there without
- * the exit, and none is ever held in software. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry
- * Controls for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
+ * The exit does not acknowledge an external interrupt. The local APIC keeps it, and everything that
+ * comes after it, until the guest can take one: at once, or where the interrupt window opens. Then
+ * root mode lets the local APIC deliver the interrupt that is first at that moment, and the entry
+ * injects it. The guest would have got the same interrupt there without the exit, and software
+ * never holds one. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry Controls for Event Injection";
+ * "Interrupt Acceptance for Fixed Interrupts".
  */
 #include "experiments/flow/hypervisor/level.h"
 
@@ -27,8 +27,8 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
-/* Each exit starts the preemption timer anew, and these come more often than the tick: it is looked
- * for here. */
+/* Each exit starts the preemption timer again, and these exits come more often than the tick. So
+ * they look for it here. */
 static void tick_if_due(struct cpu *cpu)
 {
     if (cpu->ticking && trace_of(cpu)->record->tsc - trace_of(cpu)->ticked >= trace_of(cpu)->tick_ticks) {
@@ -121,9 +121,10 @@ void trace_flow_controls(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Exceptions keep their stacks: each gate looks which of the two it is. Where there is no
- * machine-check architecture to ask, #MC stays what it is. The handler of NMIs has vector 2 of an
- * 8259, too, which blocks no NMI: it must not share a stack of its own with one that comes then. */
+/* Exceptions keep their stacks: each gate looks whether it has an exception or an interrupt. Where
+ * there is no machine-check architecture to ask, #MC stays what it is. The handler of NMIs also
+ * gets vector 2 of an 8259. That blocks no NMI, so it must not use the stack that an NMI then uses.
+ * */
 #define GATE_IST BITS(34, 32)
 bool trace_flow_gates(void)
 {

@@ -1,13 +1,13 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; An interrupt that root mode takes for the guest: the only place where root mode has interrupts on.
-; They come behind the NOP, because STI blocks them for one instruction, and go to a gate below,
-; which goes back without IRET: an IRET would unblock NMIs. The 8259 may send any vector, those of
-; exceptions too: IF in the interrupted RFLAGS, and that there is no error code, tell an interrupt. But
-; vector 2 is taken for an NMI, which the guest gets. An NMI may come before or behind each of
-; these instructions, and goes back to it (nmi/nmi.asm); where that is by POPF and RET, the
-; interrupt may come between the two, with all registers but RSP as they were: RDX has that.
-; SDM Vol. 3, "Maskable Hardware Interrupts"; "Masking Maskable Hardware Interrupts".
+; Root mode takes an interrupt for the guest. Only here does root mode have interrupts on. They come
+; after the NOP, because STI blocks them for one instruction. They go to a gate below, which goes
+; back without IRET: an IRET would unblock NMIs. The 8259 may send any vector, also those of
+; exceptions. An interrupt has IF set in the interrupted RFLAGS, and no error code. But vector 2 is
+; taken for an NMI, which the guest gets. An NMI may come before or after each of these
+; instructions, and goes back to it (nmi/nmi.asm). Where it goes back by POPF and RET, the interrupt
+; may come between the two, with all registers but RSP as they were: RDX has RSP. SDM Vol. 3,
+; "Maskable Hardware Interrupts"; "Masking Maskable Hardware Interrupts".
 
 bits 64
 default rel

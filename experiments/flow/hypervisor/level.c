@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The levels of the trace, and how the guest turns them. A level is rows over the table of
- * handlers, and controls: what is off has none of them, so there is no test for it on any exit.
+ * The trace levels, and how the guest changes them. A level is rows over the table of handlers, and
+ * controls. A level that is off has none of them, so no exit tests for it.
  */
 #include "experiments/flow/hypervisor/level.h"
 
@@ -22,7 +22,7 @@ void trace_set_level(struct cpu *cpu, uint32_t level)
     trace_of(cpu)->ring->level = level;
 }
 
-/* A level above that of the options lacks what only the start can do: rings, hidden MWAIT. */
+/* Refuses a level above that of the options: only the start can make rings and hide MWAIT. */
 int64_t trace_call(struct cpu *cpu)
 {
     uint64_t wanted = cpu->gpr[GPR_RBX];

@@ -25,7 +25,7 @@ def vmlinux(kernel):
         image = source.read()
     offset, length = struct.unpack_from("<II", image, PAYLOAD)
     start = (image[SETUP_SECTORS] + 1) * SECTOR + offset
-    # Behind it are four bytes more, its length.
+    # After it are four bytes more, its length.
     done = subprocess.run(["lz4", "-dc"], input=image[start:start + length - 4],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     assert done.stdout.startswith(b"\x7fELF"), f"{kernel}: {done.stderr.decode()}"

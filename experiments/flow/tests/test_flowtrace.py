@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_flowtrace.py: the guest's tool of the trace of exits, in Linux on one and on four processors:
+# test_flowtrace.py: the guest's tool of the flow trace, in Linux on one and on four processors:
 # what it reads is whole, reading takes no exit, a guest cannot write to a ring, what was overwritten is
 # counted, and each thing that is missing is one line.
 import functools

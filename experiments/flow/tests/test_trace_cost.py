@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_cost.py: what the trace of exits costs: a CPUID exit, and Linux's loads (the job
+# test_trace_cost.py: what the flow trace costs: a CPUID exit, and Linux's loads (the job
 # flowcost) at each level, in instructions of root mode and of the guest. Emulator counts.
 import functools
 

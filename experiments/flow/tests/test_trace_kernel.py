@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_kernel.py: the trace of exits in the test kernel: each record, what levels cost, that
+# test_trace_kernel.py: the flow trace in the test kernel: each record, what levels cost, that
 # interrupts come in the local APIC's order under flow, and NMIs at each instruction of its exits.
 import kernel
 from kernel import Plan, expect_ok

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_trace_truth.py: the time line of a trace of exits, scored by what the guest's own scheduler
+# test_trace_truth.py: the time line of a flow trace, scored by what the guest's own scheduler
 # says of the same run (analysis/truth.py). The load has processes that compete, a server with a
 # client, a pair on a pipe, sleepers, threads, and idle time (guest/truth/). Which switches
 # there are the scheduler says. When a process is gone the emulator says (the knob flow_log): the

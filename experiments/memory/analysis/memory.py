@@ -27,7 +27,7 @@ KINDS = ("instruction", "walk", "event", "chunk", "xstate", "sample")
 
 class Access(collections.namedtuple("Access", (
         "processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces"))):
-    """One access. `bytes` 0: the size is not known. `value`: bytes of memory behind the access, of
+    """One access. `bytes` 0: the size is not known. `value`: bytes of memory after the access, of
     its first 16, in the first page. `gla` of a walk is the address that was translated; what was
     written is at `gpa`. `pieces`: [(offset from gla, bytes)] where they are several, else ()."""
     __slots__ = ()

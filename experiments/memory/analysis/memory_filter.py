@@ -16,7 +16,7 @@ def process_of(access):
 
 
 def span(text):
-    """Takes "A-B" (B is the first one behind) or "A+N", or "A" alone. Gives (A, B)."""
+    """Takes "A-B" (B is the first one after) or "A+N", or "A" alone. Gives (A, B)."""
     try:
         for sign in "-+":
             first, found, last = text.partition(sign)

@@ -7,7 +7,7 @@ import re
 import memory
 
 # perf-script(1): "seconds: event: addr ip", with the field cpu "[cpu]" before it; seconds have nine
-# digits behind the point.
+# digits after the point.
 SAMPLE = re.compile(r"\s*(?:\[(\d+)\]\s+)?(\d+)\.(\d{9}):\s+(\S+):\s+([0-9a-f]+)\s+([0-9a-f]+)\s*$")
 NS_KHZ = 1_000_000
 STORES = "stores"

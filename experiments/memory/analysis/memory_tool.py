@@ -35,7 +35,7 @@ TOP = 10
 
 
 def line(access, start, khz):
-    """An access as text: ms behind the first one, processor, retired instructions, CR3, RIP, kind,
+    """An access as text: ms after the first one, processor, retired instructions, CR3, RIP, kind,
     direction, bytes, addresses, value and instruction. "?": not known."""
     value = access.value[::-1].hex() or "?"
     return (f"{(access.tsc - start) / (khz or 1_000_000):12.6f} {access.processor:2d} "

@@ -39,7 +39,7 @@ class Truth:
     order: int = 0                       # records that are there, elsewhere
     wrong: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # by field
     raced: int = 0                       # records of the value that another processor stored next
-    stood: int = 0                       # records behind a time at which the lent counter stood still
+    stood: int = 0                       # records after a time at which the lent counter stood still
     unknown: int = 0                     # records whose size the reader says it does not know
     kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # same, by kind
     faults: list = dataclasses.field(default_factory=list)
@@ -114,7 +114,7 @@ def overlaps(unit, entry):
 
 
 def with_store(unit, entry):
-    """The unit as it would be with the entry's store behind it."""
+    """The unit as it would be with the entry's store after it."""
     stored = dict(enumerate(entry.value.to_bytes(VALUE_BYTES, "little")[:entry.len], entry.phy))
     pieces = []
     for lin, phy, size, value in unit.pieces:

@@ -129,7 +129,7 @@ def test_xsavec():
                           gpa=AREA_GPA + 24, detail=0xee, xstate=state & ~(1 << 46))
     assert not unknown and access.kind == "xstate"
     assert (access.gla, access.gpa) == (AREA + 24, AREA_GPA + 24)
-    # MXCSR; XMM; header; AVX at 576; opmask's place at 832 is left; ZMM_Hi256 behind it
+    # MXCSR; XMM; header; AVX at 576; opmask's place at 832 is left; ZMM_Hi256 after it
     assert access.pieces == ((0, 8), (136, 256), (488, 16), (552, 256), (872, 512))
     assert access.bytes == 8 + 256 + 16 + 256 + 512
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # xstate.py: which bytes of an area the instructions of the XSAVE family read or write, from what a
-# record of memory has: the instruction, EAX, and XSTATE_BV and XCOMP_BV behind it. SDM Vol. 1,
+# record of memory has: the instruction, EAX, and XSTATE_BV and XCOMP_BV after it. SDM Vol. 1,
 # "Managing State Using the XSAVE Feature Set": "XSAVE Area" and "Operation of XSAVE" to "... XRSTORS".
 import collections
 

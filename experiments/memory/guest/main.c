@@ -221,7 +221,7 @@ static int run(struct wanted *w, const cpu_set_t *all)
         failed = target_go(&target);
     if (!failed)
         failed = drain_until(w->command != NULL ? &target : NULL, w->seconds);
-    failed |= rings_turn(&off); /* first: what comes behind it is nobody's */
+    failed |= rings_turn(&off); /* first: what comes after it is nobody's */
     failed |= rings_drain(NULL);
     failed |= rings_finish();
     if (target.pid != 0 && (failed || interrupted))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * IA32_FIXED_CTR0 lent by the guest, to count the instructions that it retires: nothing counts in
- * root mode. The guest can see that it counts. What it writes to the counter while it is lent
- * shows, because the loan counts from where no count and no period of a guest's is. That it only
- * turns the counter on shows as well: the loan asks for PMIs, which a guest does not without a
- * period. None comes before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
+ * The guest lends IA32_FIXED_CTR0, which counts the instructions that the guest retires: nothing
+ * counts in root mode. The guest can see that it counts. If the guest writes to the lent counter,
+ * that shows: the loan counts from a value that no count and no period of a guest's has. If it only
+ * turns the counter on, that shows as well: the loan asks for PMIs, which no guest does without a
+ * period. No PMI comes before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
  * Monitoring Version 2".
  */
 #include "experiments/memory/hypervisor/lend.h"

@@ -200,7 +200,7 @@ static void set_rows(struct cpu *cpu)
 
 /* ---- the start ---- */
 
-/* NULL: nothing lacks. */
+/* NULL: nothing is missing. */
 static const char *lacking(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
     if (!vmx_allows(c, SET_PRIMARY, PRIMARY_MONITOR_TRAP_FLAG))

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Memory accesses, each recorded by an EPT violation and a single step.
+ * The memory trace records each access by an EPT violation and a single step.
  *
- * There are three maps of the guest's memory, and none changes while one processor uses it. Closed
- * denies what is traced; the instruction that violates it is executed once more under the open map,
- * which is the guest's own, with nothing before it (blocking by MOV SS) and an exit behind it
- * (monitor trap flag). That each map is another EPT pointer does without INVEPT, and opens nothing
- * for any other processor. The half-open map lets reads pass, so that the write of an instruction
- * that also reads is seen.
- * After Schmidt, "Evaluating Techniques for Full System Memory Tracing", section 4.2; SDM Vol. 3,
- * "Monitor Trap Flag"; "Interruptibility State"; "EPT Violations".
+ * There are three maps of the guest's memory. None changes while one processor uses it. The closed
+ * map denies what is traced. The instruction that violates it is executed once more under the open
+ * map, which is the guest's own: nothing comes before it (blocking by MOV SS), and an exit comes
+ * after it (monitor trap flag). Each map is another EPT pointer. So no INVEPT is needed, and
+ * nothing opens for any other processor. The half-open map lets reads pass, so that the write of an
+ * instruction that also reads is seen. After Schmidt, "Evaluating Techniques for Full System Memory
+ * Tracing", section 4.2; SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT
+ * Violations".
  */
 #pragma once
 
@@ -73,8 +73,8 @@ extern struct memory_options memory_options;
 
 /* ---- memory.c ---- */
 
-/* On the processor itself: its ring, HYPERCALL_MEMTRACE, and memtrace_ms=. What is missing for it is
- * a line of the log, and the guest goes on without. */
+/* On the processor itself: its ring, HYPERCALL_MEMTRACE, and memtrace_ms=. Where something is
+ * missing, a line of the log says what, and the guest goes on without the trace. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 
@@ -97,13 +97,13 @@ static inline void *memory_at(uint64_t physical)
 {
     return (void *)(EPT_COPY_HOST_LIMIT + physical);
 }
-/* The closed map lets the page be read from now on: page walks have to. */
+/* From now on the closed map lets the page be read, because page walks read it. */
 void memory_map_let_read(struct cpu *cpu, uint64_t physical);
 
 /* ---- memory_record.c ---- */
 
-/* Translates as the guest does now. False: it does not. `entry` (if not NULL) is where the entry
- * lies that maps it. */
+/* Translates as the guest does now. False: there is no translation. `entry` (if not NULL) is where
+ * the entry lies that maps it. */
 bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry);
 /* What the entry at this address is to a linear address. */
 enum memory_entry { ENTRY_OF_ANOTHER, ENTRY_ON_WAY, ENTRY_LAST };
@@ -116,19 +116,19 @@ static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t g
 
 /* ---- the exits ---- */
 
-/* What the next exit may be, where memory_exit.c does it by itself. */
+/* What the next exit may be, where memory_exit.c handles it by itself. */
 enum memory_stage {
-    STAGE_WHOLE,   /* nothing is done there */
+    STAGE_WHOLE,   /* any: memory_step.c handles it */
     STAGE_CLOSED,  /* a violation of an instruction's write */
     STAGE_STEPPED, /* its monitor trap flag */
 };
-/* memory_exit.c: the rows over the table while something is traced, of EPT violations, of the monitor
- * trap flag, and of all others. */
+/* memory_exit.c: the rows over the table while something is traced: for EPT violations, for the
+ * monitor trap flag, and for all others. */
 exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
-/* Where the trace begins. */
+/* Called where the trace begins. */
 void memory_exit_setup(struct cpu *cpu);
-/* #DB is a trap in a step, and comes behind it. A machine check is the guest's own, as without a
- * trace. */
+/* Exceptions that end a step. #DB is a trap in a step, and comes after it. A machine check is the
+ * guest's own, as without a trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
 
 /* ---- memory_step.c ---- */
@@ -145,7 +145,7 @@ void memory_end_step(struct cpu *cpu);
 /* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or a SIPI wants,
  * too. */
 void memory_step_trapped(struct cpu *cpu);
-/* Where an IRET had unblocked NMIs and is executed anew, they are blocked until then. */
+/* Where an IRET had unblocked NMIs and is executed again, NMIs stay blocked until then. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
 {
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)

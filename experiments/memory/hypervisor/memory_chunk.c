@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * REP STOS and REP MOVS, whose iterations are so many that root mode does them itself. The first
- * one of a page is stepped, and proves what is done after it: which instruction it is, by what it
- * did to the registers, and that the processor translated the target's page for a write. An element
- * that crosses a page's end proves nothing of the next page, and ends it. Where the source is, root
- * mode looks up itself, with the guest's rights. All up to a page's end is then done at once, as
- * one record. The instruction is never finished here: with RCX = 0 the guest executes it once more,
- * which accesses nothing and retires it. So no count of the guest's differs but those of accesses.
- * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
+ * REP STOS and REP MOVS have so many iterations that root mode does them itself. The first
+ * iteration of a page is stepped. It proves what may be done after it: the registers show which
+ * instruction it is, and the processor has translated the target's page for a write. An element
+ * that crosses a page's end proves nothing of the next page, and ends this. Root mode looks up the
+ * source itself, with the guest's rights. Then it does all iterations up to a page's end at once,
+ * as one record. It never finishes the instruction: with RCX = 0 the guest executes it once more,
+ * which accesses nothing and retires it. So only the guest's counts of accesses differ. SDM Vol. 2,
+ * "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

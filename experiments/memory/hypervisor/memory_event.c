@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Events at closed pages. What a delivery has written when it violates the map is written again:
- * the event is injected anew under the open map, with the exit of the monitor trap flag behind its
- * delivery, before the handler's first instruction. The whole frame is there then, and is recorded.
- * SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
- * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
+ * Events at closed pages. When the delivery of an event violates the map, the event is injected
+ * again under the open map: what the delivery had already written is written again. The exit of the
+ * monitor trap flag comes after the delivery, before the handler's first instruction. Then the
+ * whole frame is there, and is recorded. SDM Vol. 3, "Information for VM Exits That Occur During
+ * Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment
+ * Switching in 64-Bit Mode".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -58,7 +59,7 @@ static void event_trap(struct cpu *cpu)
     record_frame(cpu);
 }
 
-/* Without vectoring information it came behind the delivery. */
+/* Without vectoring information it came after the delivery. */
 static void event_other(struct cpu *cpu)
 {
     memory_end_step(cpu);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The exits of a write and of its step, as nearly all of them are: two at a traced write, so this
- * is where each instruction counts. Nothing is called, and VMREAD and VMWRITE are not checked: the
- * fields have been accessed before. What is in any way else is left, with nothing done, to the
- * functions of memory_step.c, which do the same and the rest of it.
+ * The fast way: the two exits of a traced write, the violation and the end of its step. Nearly all
+ * exits of the trace are such, so each instruction counts here. These functions call nothing, and
+ * do not check VMREAD and VMWRITE: the fields have been accessed before. Where anything is unusual
+ * they do nothing, and memory_step.c handles the exit: it can do all that is done here, and the
+ * rest.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -25,15 +26,16 @@ static inline void set_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* 0F is the first byte, or after a prefix: nearly no write's. */
+/* 0F is the first byte, or follows a prefix. Nearly no write has it. */
 static inline bool has_escape(uint64_t code)
 {
     return __builtin_expect((uint8_t)code == ESCAPE || (uint8_t)(code >> 8) == ESCAPE, 0);
 }
 
-/* A write, and nothing about it that memory_step.c has to see to. That it violates the closed map,
- * and may read and execute there, says that the page is memory, and in the range. What is written
- * to the record before that is known is written to a place that is nobody's yet. */
+/* Begins the step of a write that needs nothing of memory_step.c. The write violates the closed
+ * map, which lets it read and execute there: so the page is memory, and in the range. False: it is
+ * another exit, and nothing is done. The record's place may have been written to by then: it is
+ * nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
     const struct cpu_memory *m = memory_of(cpu);
@@ -85,13 +87,13 @@ static inline void end(struct cpu *cpu)
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
-    /* Behind the record: stores are seen in order. */
+    /* After the record: stores are seen in order. */
     __asm__ volatile("addq %1, %0"
                      : "+m"(trace->ring->written) : "i"(TRACE_MEMORY_FRAMES) : "cc", "memory");
 }
 
-/* A processor that NMIs are trapped for has other controls from exit to exit, and some traces take
- * more looks than begin() has. */
+/* The fast way is not for a processor whose NMIs are trapped: its controls change from exit to
+ * exit. Nor is it for traces that need more checks than begin() makes. */
 void memory_exit_setup(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);

@@ -60,7 +60,7 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
                          .first = linear ? 0 : m->first, .last = m->first + (m->bytes - 1)};
 
     if (linear || c.last >= cpu->boot->memory_top)
-        c.last = cpu->boot->memory_top - 1; /* behind it MTRRs may say write-back for nothing */
+        c.last = cpu->boot->memory_top - 1; /* after it MTRRs may say write-back for nothing */
     uint64_t root = ept_copy(cpu->ept_root, &c);
 
     maps.next = c.next;

@@ -112,7 +112,7 @@ unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uin
     return count;
 }
 
-/* What the area's header says behind the instruction. XSAVEC may begin behind the area's first
+/* What the area's header says after the instruction. XSAVEC may begin after the area's first
  * bytes, but within the first 64, to which an area is aligned. SDM Vol. 1, "XSAVE Area", "XSAVE
  * Header". */
 #define XSAVE_ALIGNMENT 64

@@ -46,7 +46,7 @@ static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, 
     return &memory_of(cpu)->code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
 }
 
-/* The page has to be looked for anew where the guest has changed the entry that maps it. */
+/* False also where the guest has changed the entry that maps the page: look for the page again. */
 static inline bool memory_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
 {
     return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;
@@ -138,7 +138,7 @@ static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t
 }
 
 /* FXSAVE, FXRSTOR, XSAVE, XRSTOR and XSAVEOPT are 0F AE, and XRSTORS, XSAVEC and XSAVES 0F C7, both
- * behind a REX prefix or none; other instructions of these opcodes have one operand of a known
+ * after a REX prefix or none; other instructions of these opcodes have one operand of a known
  * size, and the reader sees which it is. SDM Vol. 2, "Opcode Map". */
 static inline bool memory_is_xstate(uint64_t code)
 {
@@ -171,7 +171,7 @@ static inline void memory_record_publish(struct cpu *cpu)
         trace->record += TRACE_MEMORY_FRAMES;
         if (__builtin_expect(trace->record == trace->end, 0))
             trace->record = trace->first;
-        /* Behind the record: stores are seen in order. */
+        /* After the record: stores are seen in order. */
         __atomic_store_n(&trace->ring->written, trace->ring->written + TRACE_MEMORY_FRAMES,
                          __ATOMIC_RELEASE);
     }

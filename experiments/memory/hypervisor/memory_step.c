@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One instruction under the open map.
+ * The step: one instruction under the open map.
  *
- * Nothing comes between the entry and the instruction: MOV SS blocks interrupts, NMIs and debug
- * exceptions there. Behind it comes the exit of the monitor trap flag, before all of these. What
- * else ends the step comes instead of the instruction (an exception, an exit that it causes itself,
- * the preemption timer), and then the access did not happen: the record is dropped, the closed map
- * is back, and the instruction violates it again when it is tried again. An INIT may come behind
- * it: RIP tells.
+ * Nothing comes between the entry and the instruction: blocking by MOV SS holds back interrupts,
+ * NMIs and debug exceptions. After the instruction the exit of the monitor trap flag comes before
+ * all of these. Something else may end the step in place of the instruction: an exception, an exit
+ * that the instruction causes itself, the preemption timer. Then the access did not happen. The
+ * record is dropped and the closed map is back, so that the instruction violates it again when it
+ * is tried again. An INIT may come after the instruction: RIP tells.
  *
- * That MOV SS blocks all of these is the SDM's word, of which some of it is "may". The other way,
- * for a processor that does otherwise (memtrace_step=exits), lets interrupts and NMIs exit for the
- * length of a step: they end it, and come after the exit, under the closed map. What does not write
- * is stepped so in any case: it may be a load of SS, whose own blocking would be lost behind a MOV
- * SS ("only the first" is certain to block). And so is a single step of the guest's own, which is
- * pending with what else waits, as the processor has it. SDM Vol. 3, "Monitor Trap Flag"; "Masking
- * Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
+ * The SDM says that MOV SS blocks all of these, and says "may" for some. The other way is for a
+ * processor that does otherwise (memtrace_step=exits). It lets interrupts and NMIs exit for the
+ * length of a step: they end it, and come after the exit, under the closed map. An instruction that
+ * does not write is always stepped so: it may be a load of SS, whose own blocking would be lost
+ * after a MOV SS ("only the first" is certain to block). So is one that the guest itself
+ * single-steps: that step is pending with what else waits, as the processor has it. SDM Vol. 3,
+ * "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks"; "Checks on Guest
+ * Non-Register State".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

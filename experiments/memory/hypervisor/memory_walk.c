@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What a page walk does to the guest's tables. The instruction has not accessed anything yet, so it
- * is not stepped: root mode sets the accessed or dirty bit as the processor was about to, and the
- * walk, begun anew, finds it set. Which of the two it wants is not known. A is set where it is not.
- * An entry that has it is left alone once, because another processor may have set A just now. Where
- * the walk comes back for it, it wants D. Walks that read a page that may not be read get it opened
- * for reads for good.
+ * is not stepped. Root mode sets the accessed or dirty bit, as the processor was about to; the walk
+ * begins again and finds it set. Nothing tells which of the two the walk wants. Where A is clear,
+ * root mode sets A. It leaves an entry with A alone once, because another processor may have set A
+ * just now. Where the walk comes back for the entry, it wants D. Where a walk reads a page that may
+ * not be read, the page is opened for reads for good.
  * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
 #include "experiments/memory/hypervisor/memory_record.h"

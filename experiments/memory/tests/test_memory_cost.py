@@ -48,7 +48,7 @@ def test_guest_is_the_same(lab):
     for n, (_, t, u, rounds) in enumerate(memory_cost.JOBS[:memory_cost.FILL]):
         found = jobs[n]["guest"] - memory_paper.instructions(u, rounds)
         assert found == more[t == 0], (memory_cost.words()[n], found, more)
-    # The emulator counts a REP anew that goes on behind an exit; a processor does not.
+    # The emulator counts a REP anew that goes on after an exit; a processor does not.
     fills = [jobs[n]["guest"] for n in (memory_cost.FILL, memory_cost.FILL_TRACED)]
     assert fills[1] - fills[0] in (0, memory_cost.writes_of(memory_cost.FILL_TRACED)), fills
     return f"{max(more.values())} instructions around the loop, traced or not; " \

@@ -209,7 +209,7 @@ BROKEN = {"open_to_events": "a push's place", "first_word": "a frame's place",
 
 @pytest.mark.parametrize("name", BROKEN, ids=[f"mutant_{name}" for name in BROKEN])
 def test_mutant(lab, name):
-    """Events at the open page, frames behind their first word, the paper's algorithm: found out."""
+    """Events at the open page, frames after their first word, the paper's algorithm: found out."""
     said = mutant(lab, name)
     assert any(BROKEN[name] in line for line in said), said
     return said[0]

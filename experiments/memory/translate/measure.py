@@ -87,7 +87,7 @@ def which_accesses():
 
 def counted(plugin):
     """Host instructions by loop, of all of QEMU's threads. The guest reads its TSC right before and
-    right behind the loop, and callgrind writes out what it has whenever QEMU answers that."""
+    right after the loop, and callgrind writes out what it has whenever QEMU answers that."""
     with tempfile.TemporaryDirectory() as folder:
         qemu(COUNTED, plugin, ("valgrind", "--tool=callgrind", "--smc-check=all",
                                "--dump-before=cpu_get_tsc", f"--callgrind-out-file={folder}/out"))

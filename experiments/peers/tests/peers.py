@@ -49,7 +49,7 @@ def bitvisor(lab, folder):
 
 
 def xen(lab, name, options, jobs=JOBS):
-    """The kernel as dom0 of Xen with these options behind XEN_WORDS."""
+    """The kernel as dom0 of Xen with these options after XEN_WORDS."""
     linux = f"{CONSOLE.sub('console=hvc0', PAYLOAD_APPEND)} {WORDS}"
     image = tool([path("experiments", "peers", "guest", "xen.sh")]).strip()
     with tempfile.TemporaryDirectory(prefix="pmuvisor-xen.", dir=SCRATCH) as work:

@@ -16,7 +16,7 @@ class DemoFailed(Exception):
 
 
 def image(folder, name):
-    """Writes the guest's root: the project's own, and behind it the job and its tool, which
+    """Writes the guest's root: the project's own, and after it the job and its tool, which
     experiments/NAME builds. Gives the path."""
     small, programs = (subprocess.run([TOP / part / "build.sh"], check=True,
                                       stdout=subprocess.PIPE, text=True).stdout.splitlines()

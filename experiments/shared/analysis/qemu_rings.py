@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# qemu_rings.py: gets the memory of a machine in QEMU, with the rings of a trace of exits in it, by
+# qemu_rings.py: gets the memory of a machine in QEMU, with the rings of a flow trace in it, by
 # QEMU's monitor. The machine has to run, or to have ended under -no-shutdown, with
 # `-qmp unix:SOCKET,server=on,wait=off`. records.py reads the file. QEMU's "QMP Reference Manual":
 # query-memory-size-summary, pmemsave.

@@ -19,7 +19,7 @@ RECORD = struct.Struct("<QQQII")       # struct trace_record; its third word hol
 VERSION = 1
 CAPACITY_MAX = 1 << 32
 FILE_MAGIC = b"PMUtrcfl"
-RING_MEMORY = struct.Struct("<IIQ")    # the same, behind it: what memory's records have besides
+RING_MEMORY = struct.Struct("<IIQ")    # the same, after it: what memory's records have besides
 FILE = struct.Struct("<8sIIQII24x")    # struct trace_file
 FILE_MEMORY = struct.Struct("<IIQQ")   # the same, at its last three words
 FILE_MEMORY_AT = 32
@@ -54,7 +54,7 @@ class Trace:
         return sum(sum(gaps.values()) for gaps in self.gaps.values())
 
     def add_loss(self, processor, count):
-        """So many records are missing behind those that are there."""
+        """So many records are missing after those that are there."""
         if count:
             gaps = self.gaps.setdefault(processor, {})
             at = len(self.processors.setdefault(processor, []))
@@ -138,7 +138,7 @@ def read_chunk(trace, data, at, path, following, unpack=record):
 
 
 def next_chunk(data, at, step=1):
-    """Gives where the next chunk is, so many bytes or a multiple behind `at`, or the end. A record of
+    """Gives where the next chunk is, so many bytes or a multiple after `at`, or the end. A record of
     memory may hold the same letters, as a value or as code, but not at a frame's start together with
     a number that has no byte 6."""
     found = data.find(CHUNK_MAGIC, at)

@@ -135,7 +135,7 @@ def test_rings_in_memory(tmp_path):
 
 
 def test_ring_cut_off(tmp_path):
-    """What lies behind the end is lost, and said to be."""
+    """What lies after the end is lost, and said to be."""
     whole = ring(6)
     for there in range(CAPACITY + 1):
         trace = read(tmp_path, whole[:records.PAGE + there * 32])

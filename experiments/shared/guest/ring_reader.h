@@ -21,7 +21,7 @@ struct ring_reader {
 /* Begins with what is written from now on. False: this is no ring that the reader knows. */
 bool ring_reader_open(struct ring_reader *reader, const volatile void *ring, uint64_t bytes);
 
-/* Copies up to `most` records behind those that were read. Gives the chunk's head, without a count
+/* Copies up to `most` records after those that were read. Gives the chunk's head, without a count
  * where there is nothing new: `lost` is what was overwritten before it could be read. A record that
  * may have been overwritten while it was copied is lost, and never in the copy. */
 struct trace_chunk ring_reader_take(struct ring_reader *reader, struct trace_record *to,

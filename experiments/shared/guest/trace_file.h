@@ -31,7 +31,7 @@ struct trace_file {
 struct trace_chunk {
     uint64_t magic;
     uint32_t apic_id;
-    uint32_t count; /* of the records behind it */
+    uint32_t count; /* of the records after it */
     uint64_t first; /* the first one's number */
     uint64_t lost;  /* records right before it that nobody read in time */
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings: memory of the pool that the guest may read and not write, one ring of each processor.
- * Nothing of it is there where no option asks for a record.
+ * The rings: memory of the pool that the guest may read and not write, one ring for each processor.
+ * Where no option asks for records there is no ring.
  */
 #pragma once
 
 #include "trace_ring.h"
 #include "vmx/cpu.h"
 
-/* What the options ask for. Who fills the ring has its option's value here, so that one knows of
- * another: there is one ring. */
+/* What the options ask for. Both traces have their option's value here, so that each knows of the
+ * other: there is one ring. */
 struct ring_options {
     uint32_t exits;  /* TRACE_* of trace_ring.h */
     uint32_t memory; /* MEMTRACE_* of trace_ring.h: the most that can be asked for */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trace of exits: one ring for each processor, in memory that the guest can read and not write.
+ * The rings of the flow trace and of the memory trace: one for each processor, in memory that the
+ * guest can read and not write.
  * What is here is shared with guest programs and with the tools: plain types only.
  *
- * A ring is one page with struct trace_ring, and the records right behind it. Record number n (from
+ * A ring is one page with struct trace_ring, and the records right after it. Record number n (from
  * 0) is at index n % capacity. `written` is the number of whole records; the one with that number
  * may be half written at any time. Nobody stops the writer: a reader that is more than capacity - 1
  * records behind has lost the difference, and can tell.
@@ -72,13 +73,13 @@ struct trace_record {
  *   HLT, CR access      the stack above
  *   others              0
  * The stack is in bits 31:8: RSP >> TRACE_STACK_SHIFT, modulo 2^24. */
-#define TRACE_ENDS 0x80u /* in flags: tracing is off behind this record */
+#define TRACE_ENDS 0x80u /* in flags: tracing is off after this record */
 #define TRACE_VECTOR 0xffu
 #define TRACE_STACK_SHIFT 12
 
 /* ---- memory accesses: three frames of a record's size each, which no end of the ring divides. A
  * frame says by its byte 22 what it is: TRACE_REASON_MEMORY the first one, TRACE_REASON_MORE those
- * behind it, with their number in byte 23. ---- */
+ * after it, with their number in byte 23. ---- */
 
 #define MEMTRACE_OFF 0
 #define MEMTRACE_WRITES 1
@@ -103,7 +104,7 @@ struct trace_record {
 #define TRACE_XSTATE 64u /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
 
 struct trace_memory {
-    uint64_t tsc; /* at the violation; of EVENT behind the delivery */
+    uint64_t tsc; /* at the violation; of EVENT after the delivery */
     uint64_t rip; /* of EVENT: the handler's; the frame has what was interrupted */
     uint64_t cr3 : 48;
     uint64_t reason : 8;
@@ -115,7 +116,7 @@ struct trace_memory {
     uint64_t retired : 48; /* instructions, before this one */
     uint64_t reason1 : 8;
     uint64_t index1 : 8;
-    uint64_t value0; /* what is at gpa behind the access, 8 bytes; 0 past the page's end */
+    uint64_t value0; /* what is at gpa after the access, 8 bytes; 0 past the page's end */
     uint8_t code[15]; /* at rip */
     uint8_t code_bytes; /* of them that are known */
     uint64_t xstate : 48; /* XSTATE: bits 23:0 of XSTATE_BV, 22:0 of XCOMP_BV above, and its bit 63 */

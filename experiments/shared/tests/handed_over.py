@@ -13,7 +13,7 @@ TSC_HZ = 50_000_000               # what the emulator's clock runs at
 
 
 def sections(file):
-    """{kind: bytes} of what a guest handed over, pieces of one kind one behind the other."""
+    """{kind: bytes} of what a guest handed over, pieces of one kind one after the other."""
     found, at = {}, 0
     with open(file, "rb") as source:
         data = source.read()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A bug for the target to find: a path that does not fit is terminated behind its end.
+ * A bug for the target to find: a path that does not fit is terminated after its end.
  */
 #include "boot/boot_text.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A bug for the target to find: the parser looks at the byte behind a text that ends in "=".
+ * A bug for the target to find: the parser looks at the byte after a text that ends in "=".
  */
 #include "options.h"
 

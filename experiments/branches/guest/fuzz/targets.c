@@ -116,7 +116,7 @@ static bool parse_utf8(const uint8_t *d, size_t n)
     return false;
 }
 
-/* Literals and copies: a copy from before the output's begin, behind two good ones. */
+/* Literals and copies: a copy from before the output's begin, after two good ones. */
 static bool parse_copy(const uint8_t *d, size_t n)
 {
     uint8_t out[128];

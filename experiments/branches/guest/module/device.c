@@ -54,7 +54,7 @@ static void sched_out(struct preempt_notifier *notifier, struct task_struct *nex
     local_irq_save(flags);
     if (tracer->trace.active)
         pmu_pause(&tracer->trace);
-    /* Its last turn, behind its files' end: another thread has the device, too. The list that the
+    /* Its last turn, after its files' end: another thread has the device, too. The list that the
      * notifier is in ends with the thread. */
     if (READ_ONCE(current->__state) == TASK_DEAD) {
         pmu_stop(&tracer->trace);

@@ -46,7 +46,7 @@ static void a_whole_list_is_complete(void **state)
     assert_true(list_complete(&list));
     assert_int_equal(list.count, 3);
     assert_int_equal(list.own, 0);
-    /* The cycles behind a readout have the PMI in them. */
+    /* The cycles after a readout have the PMI in them. */
     assert_int_equal(list.records[2].info & LIST_AFTER_READOUT, LIST_AFTER_READOUT);
     assert_int_equal(list.records[1].info & LIST_AFTER_READOUT, 0);
 }

@@ -3,9 +3,9 @@
 # Builds an initramfs with tools that people use, and prints its path. Fetches packages into the
 # cache, installs nothing. Usage: build.sh papi|perf [cloud|stock]
 #   papi  Debian's PAPI: its utilities as they are, its own tests compiled from the sources of
-#         papi-examples, and threads.c; an archive, and the small image behind it
-#   perf  the job multiplex, and behind it the tests' image, which has perf
-# What is compressed comes last: the kernel finds nothing behind an image of lz4.
+#         papi-examples, and threads.c; an archive, and the small image after it
+#   perf  the job multiplex, and after it the tests' image, which has perf
+# What is compressed comes last: the kernel finds nothing after an image of lz4.
 set -euo pipefail
 
 fail() {

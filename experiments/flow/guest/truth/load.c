@@ -3,7 +3,7 @@
  * client wait for each other; so do a pair on one processor, by a pipe. Two sleep and work by
  * turns. One has three threads, which switch without a load of CR3; all but one stay where the
  * competitors are, so that who follows a thread that sleeps loads CR3 on that thread's stack. Before
- * and behind all of it nobody has work.
+ * and after all of it nobody has work.
  */
 #define _GNU_SOURCE
 #include "load.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * main.c: runs the load under PMUvisor's trace of exits and under the kernel's own trace of its
+ * main.c: runs the load under PMUvisor's flow trace and under the kernel's own trace of its
  * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to the
  * emulator (testbed/README.md, "Branch trace"): sections of a name, a length and as many bytes.
  * Wants user_hypercalls=1. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.

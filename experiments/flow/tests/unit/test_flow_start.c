@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the trace of exits asks of a start: its option, and what trace=flow needs of a processor. Bits
+ * What the flow trace asks of a start: its option, and what trace=flow needs of a processor. Bits
  * are given by the SDM's numbers and not by the constants of include/vmx.h.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */

@@ -167,7 +167,7 @@ static void test_race(void **state)
     assert_true(read > 0 && reader.lost > 0);
 }
 
-/* The file's bytes are the chunks', behind one head. */
+/* The file's bytes are the chunks', after one head. */
 static void test_file(void **state)
 {
     (void)state;
