@@ -120,7 +120,7 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
     if (!read_config(o, r) || !read_load_options(o, &ignored, r))
         return false;
     bool found = start_console(o->console);
-    log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", policy_name(o->policy));
+    log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", o->policy_name);
     say_other_console(o->console, found);
     if (ignored)
         log_printf("warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "

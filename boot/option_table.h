@@ -17,11 +17,13 @@
 #pragma once
 
 #define OPTIONS(OPTION)                                                                            \
-    OPTION(policy, CHOICE, policy, POLICY_MSR_NMI, "intercept, msr or msr+nmi",                    \
+    OPTION(policy, CHOICE, policy, POLICY_MSR_NMI,                                                 \
+           "intercept, msr or msr+nmi, or an experiment's that a pmuvisor-lab.efi has",            \
            VALUES(NAME("intercept", POLICY_INTERCEPT), NAME("msr", POLICY_MSR),                    \
                   NAME("msr+nmi", POLICY_MSR_NMI)),                                                \
            "What exits. intercept: each access to the PMU and to branch records (LBRs), and NMIs. " \
-           "msr: NMIs alone. msr+nmi: neither; the guest has the PMU and takes its own NMIs.")     \
+           "msr: NMIs alone. msr+nmi: neither; the guest has the PMU and takes its own NMIs. "     \
+           "An experiment may add a policy: its page says so.")                                    \
     OPTION(apic, CHOICE, apic_trap, false, "pass or trap",                                         \
            VALUES(NAME("pass", false), NAME("trap", true)),                                        \
            "trap makes each access to the local APIC exit, as in the thesis; pass makes none.")    \

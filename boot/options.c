@@ -37,6 +37,7 @@ struct text {
 #define SAY(key, kind, field, initial, wanted, values, help) " " #key
 
 static const struct option_row option_table[] = {OPTIONS(ROW)};
+#define POLICY (&option_table[0]) /* to whose values experiments add */
 
 static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 
@@ -54,6 +55,18 @@ static bool bad_value(const struct parser *p, const struct option_row *option, s
                   option->key, shown(value), value.start, option->wanted);
 }
 
+/* Of the row, or a policy of an experiment's; NULL: none. */
+static const struct option_choice *find_choice(const struct option_row *option, struct text word)
+{
+    for (unsigned i = 0; i < OPTION_CHOICES_MAX && option->choices[i].name != NULL; i++)
+        if (equals(word, option->choices[i].name))
+            return &option->choices[i];
+    FOR_EACH_EXPERIMENT(e)
+        if (option == POLICY && e->policy.name != NULL && equals(word, e->policy.name))
+            return &e->policy;
+    return NULL;
+}
+
 static bool read_names(const struct parser *p, const struct option_row *option,
                        struct text value, uint32_t *out)
 {
@@ -62,13 +75,12 @@ static bool read_names(const struct parser *p, const struct option_row *option,
             if (option->kind == STEPS && value.start[end] == ',')
                 break;
         struct text word = {value.start + at, end - at};
-        unsigned i = 0;
-        while (i < OPTION_CHOICES_MAX && option->choices[i].name != NULL &&
-               !equals(word, option->choices[i].name))
-            i++;
-        if (i == OPTION_CHOICES_MAX || option->choices[i].name == NULL)
+        const struct option_choice *choice = find_choice(option, word);
+        if (choice == NULL)
             return bad_value(p, option, word);
-        *out |= option->choices[i].value;
+        if (option == POLICY)
+            p->options->policy_name = choice->name;
+        *out |= choice->value;
     }
     return true;
 }
@@ -195,7 +207,7 @@ static bool all_printable(const char *text, uint64_t length, const char *source,
 
 void options_default(struct options *o)
 {
-    *o = (struct options){OPTIONS(INITIAL)};
+    *o = (struct options){OPTIONS(INITIAL) .policy_name = "msr+nmi"};
     FOR_EACH_EXPERIMENT(e)
         for (uint32_t i = 0; i < e->option_count; i++)
             memcpy(e->options[i].field, &e->options[i].initial, e->options[i].size);

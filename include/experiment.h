@@ -24,6 +24,13 @@ struct experiment {
     const struct option_row *options;
     uint32_t option_count;
 
+    /* A policy: its name, a value of the option policy=, and the enum policy that it is based on.
+     * Where it was chosen, rows() runs on each processor before any setup(): it puts rows over
+     * cpu->handlers, and what is to exit into cpu->msr_bitmap. testbed/image.sh looks for
+     * `.policy = {"NAME"`. */
+    struct option_choice policy;
+    void (*rows)(struct cpu *cpu);
+
     /* On each processor, before its VMCS: whether it can do what the options ask for. False: *r says
      * what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);

@@ -36,7 +36,8 @@ enum bookkeeping_step {
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
 
 struct options {
-    enum policy policy;
+    enum policy policy;      /* the core's: an experiment's is based on one of them */
+    const char *policy_name; /* as the user writes it */
     uint32_t console;
     bool apic_trap;     /* apic=trap was asked for; what holds is in struct settings */
     bool hypervisor_bit; /* CPUID.1:ECX[31] is 1 */
@@ -75,6 +76,11 @@ enum option_kind {
     REST,   /* text up to the end of its line, blanks and all */
 };
 
+struct option_choice {
+    const char *name;
+    uint32_t value;
+};
+
 /* A row of boot/option_table.h, or of an experiment's. */
 #define OPTION_CHOICES_MAX 6
 struct option_row {
@@ -82,10 +88,7 @@ struct option_row {
     enum option_kind kind;
     uint32_t offset, size; /* of the field; that of choices and numbers is an integer or a bool */
     const char *wanted;
-    struct {
-        const char *name;
-        uint32_t value;
-    } choices[OPTION_CHOICES_MAX];
+    struct option_choice choices[OPTION_CHOICES_MAX];
     /* An experiment's: the field is there, not in struct options; and what it has by default. */
     void *field;
     uint32_t initial;
@@ -99,6 +102,3 @@ void options_default(struct options *o);
  * of a line begins a comment, `append=` takes the rest of its line. A later source wins. */
 bool options_parse(struct options *o, const char *text, uint64_t length, const char *source,
                    struct refusal *r);
-
-/* The name of a policy as the user writes it. */
-const char *policy_name(enum policy policy);

@@ -13,7 +13,7 @@ FUZZ_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=fuzzer-no-link,address,un
 FUZZ_SOURCES = boot/acpi.c boot/boot_text.c boot/options.c console/log.c console/kept.c \
                guest/acpi_edit.c \
                guest/e820.c guest/linux.c guest/linux_probe.c mm/dmar.c mm/guest_walk.c vmx/decode.c \
-               lib/acpi.c lib/acpi_sleep.c lib/format.c lib/policy.c lib/refusal.c
+               lib/acpi.c lib/acpi_sleep.c lib/format.c lib/refusal.c
 FUZZ_LIBRARY = $(patsubst %.c,$(FUZZ)/%.o,$(FUZZ_SOURCES))
 FUZZ_NAMES = $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/*.c)))
 FUZZ_TARGETS = $(addprefix $(FUZZ)/,$(FUZZ_NAMES))

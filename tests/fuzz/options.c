@@ -44,7 +44,7 @@ static void check_ranges(const struct options *o)
     check_text(o->kernel, sizeof(o->kernel));
     check_text(o->initrd, sizeof(o->initrd));
     check_text(o->append, sizeof(o->append));
-    CHECK(policy_name(o->policy) != NULL, "%d", (int)o->policy);
+    CHECK(o->policy_name != NULL, "%d", (int)o->policy);
 }
 
 /* As a user would write it. */
@@ -62,7 +62,7 @@ static int render(const struct options *o, char *out, size_t size)
                     "user_hypercalls=%d unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
                     "wait=%u fault=%s start=%s processors=%u vtd=%s\n"
                     "kernel=%s initrd=%s append=%s\n",
-                    policy_name(o->policy), o->apic_trap ? "trap" : "pass", o->console == CONSOLE_NONE ? "none" : o->console == CONSOLE_AUTO ? "auto" : port,
+                    o->policy_name, o->apic_trap ? "trap" : "pass", o->console == CONSOLE_NONE ? "none" : o->console == CONSOLE_AUTO ? "auto" : port,
                     o->pmu ? "on" : "off", o->hypervisor_bit ? "on" : "off",
                     o->stats_cycles ? "cycles" : "counts", o->tick_ms,
                     o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",

@@ -13,7 +13,11 @@
 #include <cmocka.h>
 
 #include "boot/boot_text.h"
+#include "experiment.h"
 #include "options.h"
+
+static const struct experiment with_policy = {.policy = {"mine", POLICY_MSR}};
+EXPERIMENT(with_policy);
 
 /* Parses a copy of exactly that length, so that ASan sees a read past the end. */
 static bool parse_bytes(struct options *o, const char *text, size_t length, struct refusal *r)
@@ -195,6 +199,39 @@ static void test_later_source_wins(void **state)
     assert_true(options_parse(&o, "kernel=b append=", 16, "second", &r));
     assert_string_equal(o.kernel, "b");
     assert_string_equal(o.append, "");
+}
+
+static void test_policy_has_its_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {[POLICY_INTERCEPT] = "intercept", [POLICY_MSR] = "msr",
+                                        [POLICY_MSR_NMI] = "msr+nmi"};
+    struct options o;
+    accept(&o, "");
+    assert_string_equal(o.policy_name, names[o.policy]);
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "policy=%s", names[i]);
+        accept(&o, text);
+        assert_int_equal(o.policy, i);
+        assert_string_equal(o.policy_name, names[i]);
+    }
+}
+
+/* It becomes the one that it is based on, until a later source says another. */
+static void test_policy_of_experiment(void **state)
+{
+    (void)state;
+    struct options o;
+    struct refusal r = {0};
+    accept(&o, "policy=mine");
+    assert_int_equal(o.policy, POLICY_MSR);
+    assert_ptr_equal(o.policy_name, with_policy.policy.name);
+    assert_true(options_parse(&o, "policy=msr", 10, "test.cfg", &r));
+    assert_int_equal(o.policy, POLICY_MSR);
+    assert_string_equal(o.policy_name, "msr");
+    reject("policy=theirs", "found 'theirs'", "an experiment's that a pmuvisor-lab.efi has");
+    reject("apic=mine", "option apic: found 'mine'", "wanted pass or trap");
 }
 
 static void test_empty_initrd_means_none(void **state)
@@ -464,6 +501,8 @@ int main(void)
         cmocka_unit_test(test_ways_round_trouble),
         cmocka_unit_test(test_console),
         cmocka_unit_test(test_later_source_wins),
+        cmocka_unit_test(test_policy_has_its_name),
+        cmocka_unit_test(test_policy_of_experiment),
         cmocka_unit_test(test_empty_initrd_means_none),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_long_values),

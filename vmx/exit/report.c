@@ -23,7 +23,7 @@ void report_exits(const struct cpu *cpu)
     uint64_t total = 0, cycles = 0;
 
     log_printf("\npmuvisor: exits of processor %u, policy %s\n", cpu->apic_id,
-               policy_name(o->policy));
+               o->policy_name);
     log_printf("%6s  %-28s %12s%s\n", "reason", "name", "count", o->stats_cycles ? "   TSC cycles" : "");
     for (uint32_t reason = 0; reason < EXIT_REASON_COUNT; reason++) {
         if (cpu->exits[reason] == 0)

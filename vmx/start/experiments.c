@@ -74,6 +74,9 @@ bool experiments_need_tsc(void)
 void experiments_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
     FOR_EACH_EXPERIMENT(e)
+        if (e->rows != NULL && e->policy.name == cpu->boot->options.policy_name)
+            e->rows(cpu);
+    FOR_EACH_EXPERIMENT(e)
         if (e->setup != NULL)
             e->setup(cpu, c);
 }

@@ -136,7 +136,7 @@ static void say_start(const struct cpu *cpu)
     mitigations_print(cpu);
     log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
                "GLOBAL_CTRL: %s\n",
-               policy_name(cpu->boot->options.policy),
+               cpu->boot->options.policy_name,
                cpu->boot->settings.apic_trap ? "trapped" : "passed through",
                cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(cpu->pmu.global_ctrl));

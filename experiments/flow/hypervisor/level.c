@@ -12,7 +12,7 @@
 
 void trace_set_level(struct cpu *cpu, uint32_t level)
 {
-    exit_setup(cpu);
+    trace_rows_off(cpu);
     if (level == TRACE_FLOW)
         trace_flow_rows(cpu);
     if (level != TRACE_OFF)

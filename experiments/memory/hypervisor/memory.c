@@ -38,7 +38,7 @@ static void stop(struct cpu *cpu)
     vmcs_write_64(VMCS_EPT_POINTER, m->open);
     if (m->cr3 != 0)
         exits_of_cr3(false);
-    exit_setup(cpu);
+    trace_rows_off(cpu);
     if (m->counter == TRACE_COUNTER_LENT)
         pmu_give_counter_back(cpu);
     memory_map_leave();
@@ -184,7 +184,7 @@ static void set_rows(struct cpu *cpu)
     exit_handler *row = cpu->handlers, *under = trace_of(cpu)->under;
     struct cpu_memory *m = memory_of(cpu);
 
-    exit_setup(cpu);
+    trace_rows_off(cpu);
     row[EXIT_REASON_INIT_SIGNAL] = memory_init;
     row[EXIT_REASON_EPT_VIOLATION] = m->ends == ~0ULL ? memory_violation : timed_violation;
     if (m->cr3 != 0)

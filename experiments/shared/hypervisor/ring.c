@@ -56,5 +56,6 @@ bool ring_setup(struct cpu *cpu)
     *trace_of(cpu) = (struct cpu_trace){.record = first, .first = first, .end = first + capacity,
                                         .ring = ring,
                                         .tick_ticks = cpu->boot->options.tick_ms * cpu->tsc_khz};
+    memcpy(trace_of(cpu)->untraced, cpu->handlers, sizeof(cpu->handlers));
     return true;
 }

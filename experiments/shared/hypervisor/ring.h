@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "trace_ring.h"
 #include "vmx/cpu.h"
 
@@ -22,6 +24,7 @@ struct cpu_trace {
     struct trace_record *record;      /* the next one to be written */
     struct trace_record *first, *end; /* of the ring */
     struct trace_ring *ring;          /* NULL where nothing is recorded */
+    exit_handler untraced[EXIT_REASON_COUNT + 1]; /* the table, with a policy's rows and no trace's */
     exit_handler under[EXIT_REASON_COUNT + 1]; /* what the trace's rows lie over */
     uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
 };
@@ -31,6 +34,12 @@ static inline struct cpu_trace *trace_of(const struct cpu *cpu)
     uint64_t place; /* never changes: the compiler need not load it again */
     __asm__("mov ring_place(%%rip), %0" : "=r"(place));
     return (struct cpu_trace *)((uintptr_t)cpu + place);
+}
+
+/* Takes the trace's rows off the table. */
+static inline void trace_rows_off(struct cpu *cpu)
+{
+    memcpy(cpu->handlers, trace_of(cpu)->untraced, sizeof(cpu->handlers));
 }
 
 bool ring_is_wanted(void);
