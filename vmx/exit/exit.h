@@ -56,8 +56,8 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guarded[];
 
-/* Bit n is set when hypercall number n is offered. */
-uint32_t hypercalls_offered(void);
+/* Of each number that hypercall.c serves a bit, as leaf 0x40000001 says. */
+#define HYPERCALLS_OFFERED ((uint32_t)BITS(HYPERCALL_HOST_WORK, HYPERCALL_NMI_PASSTHROUGH_ON))
 
 /* Set-up of the handlers' tables. */
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls);

@@ -90,16 +90,6 @@ static __attribute__((noinline)) int64_t call_experiment(struct cpu *cpu, uint64
     return HYPERCALL_E_NUMBER;
 }
 
-uint32_t hypercalls_offered(void)
-{
-    uint32_t offered = 0;
-
-    for (unsigned number = 0; number < LENGTH_OF(calls); number++)
-        if (calls[number] != NULL)
-            offered |= (uint32_t)BIT(number);
-    return offered;
-}
-
 void exit_vmcall(struct cpu *cpu)
 {
     uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(calls);
