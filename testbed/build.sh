@@ -7,7 +7,7 @@
 #
 # The cache has two levels: the configured tree, keyed by tarball, patches, flags and instrument.h
 # (which Bochs compiles in everywhere), and the linked program, keyed by that and the library's
-# files.
+# files, experiments' with them (dump.h).
 set -euo pipefail
 
 tarball=bochs_3.0+dfsg.orig.tar.xz
@@ -96,7 +96,13 @@ tree_key=$( (echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
     g++ --version | sed -n 1p
     cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in"
     cat "$here"/patches/*.patch) | sha256sum | cut -c 1-16)
+# What experiments have of the library.
+shopt -s nullglob
+added=("$here"/../experiments/*/emulator/*.{cc,h})
+rows=("$here"/../experiments/*/emulator/dumps.inc)
+shopt -u nullglob
 key=$( (echo "$tree_key"
+    cat /dev/null "${added[@]}" "${rows[@]}"
     cd "$here/instrument" && sha256sum -- *.cc *.h) | sha256sum | cut -c 1-16)
 tree=$cache/bochs-tree-$tree_key
 out=$cache/bochs-$key
@@ -111,6 +117,8 @@ if [ ! -x "$out/bochs" ]; then
         find "$tree/source/$library" -type f -name '*.[ch]*' ! -name instrument.h -delete
         find "$here/instrument" -maxdepth 1 -name '*.[ch]*' ! -name instrument.h \
             -exec cp {} "$tree/source/$library/" ';'
+        [ ${#added[@]} -eq 0 ] || cp "${added[@]}" "$tree/source/$library/"
+        cat /dev/null "${rows[@]}" >"$tree/source/$library/dumps.inc"
         rm -f "$tree/build/$library"/*.o
         echo "testbed: building Bochs 3.0 with the instrumentation library" >&2
         # The archive's rule in Bochs looks at no source file.

@@ -4,6 +4,7 @@
 # ledger. One boot answers many questions, so that each is made once, when it is first asked for.
 import concurrent.futures
 import functools
+import glob
 import json
 import os
 import re
@@ -37,7 +38,11 @@ STATUS_TIMEOUT = 124
 LATE_KNOBS = {"allow_resets", "branch_trace", "cpuid", "exit_lines", "feature_control",
               "flow_log", "hide_control", "hide_cpuid", "hide_msr", "memory_log", "mov_ss_ignored", "msr", "nmi_handler",
               "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu", "regions_of_all",
-              "reset_button", "trace_rings", "unknown_msrs"}
+              "reset_button", "unknown_msrs"}
+# And those of what experiments write at a run's end.
+for _rows in glob.glob(os.path.join(TOP, "experiments", "*", "emulator", "dumps.inc")):
+    with open(_rows, encoding="utf-8") as _file:
+        LATE_KNOBS.update(re.findall(r"^DUMP\((\w+),", _file.read(), re.MULTILINE))
 SERVERS_MAX = 8  # at once; each has some 100 MiB
 
 

@@ -7,20 +7,23 @@ set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 pure=(branch_trace events floating flow_log memory_log pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch ledger
-    ledger_json lines inject knobs ring_dump)
+    ledger_json lines inject knobs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-sources=("$top"/tests/unit/testbed/*.cc)
+shopt -s nullglob
+# What experiments have of the library, and of its tests.
+cat /dev/null "$top"/experiments/*/emulator/dumps.inc >"$work/dumps.inc"
+sources=("$top"/tests/unit/testbed/*.cc "$top"/experiments/*/{emulator,tests/emulator}/*.cc)
 for part in "${pure[@]}"; do
     sources+=("$top/testbed/instrument/$part.cc")
 done
 experiments=()
-for folder in "$top"/experiments/*/hypervisor; do
+for folder in "$top"/experiments/*/{emulator,hypervisor}; do
     experiments+=(-idirafter "$folder")
 done
 "${CXX:-g++}" -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined \
-    -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" \
+    -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" -I "$work" \
     -idirafter "$top/include" "${experiments[@]}" \
     -o "$work/test" "${sources[@]}"
 timeout 21600 "$work/test"

@@ -3,6 +3,7 @@
 // The parser of the knobs file: one knob a line, a name and its values, `#` starts a comment.
 #include "knobs.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -194,6 +195,17 @@ const char *parse_switch(const std::string &value, bool *on)
     return nullptr;
 }
 
+const std::vector<std::string> dump_names = {
+#define DUMP(name, function) #name,
+#include "dumps.inc"
+#undef DUMP
+};
+
+bool is_dump(const std::string &name)
+{
+    return std::find(dump_names.begin(), dump_names.end(), name) != dump_names.end();
+}
+
 // Knobs that nothing asks for before the machine first reads its disk: firmware uses no VMX and no
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
@@ -202,10 +214,21 @@ bool is_late(const std::string &name)
                              "feature_control", "flow_log", "hide_control", "hide_cpuid",
                              "hide_msr", "memory_log",
                              "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
-                             "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "trace_rings", "unknown_msrs"})
+                             "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
-    return false;
+    return is_dump(name);
+}
+
+// The names of all knobs, with those of dumps before them.
+const char *every_name(const char *others)
+{
+    static std::string all;
+
+    all.clear();
+    for (const std::string &name : dump_names)
+        all += name + ", ";
+    return (all += others).c_str();
 }
 
 // Reads the values of one knob. Null if they are good, else what is wanted.
@@ -244,8 +267,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return std::getline(words >> std::ws, knobs->flow_log) ? nullptr : "PATH";
     if (name == "memory_log")
         return std::getline(words >> std::ws, knobs->memory_log) ? nullptr : "PATH";
-    if (name == "trace_rings")
-        return std::getline(words >> std::ws, knobs->trace_rings) ? nullptr : "PATH";
+    if (is_dump(name))
+        return std::getline(words >> std::ws, knobs->dumps[name]) ? nullptr : "PATH";
     words >> value;
     if (name == "reset_button") {
         std::getline(words >> std::ws, knobs->reset_text);
@@ -315,10 +338,10 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return "allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
-           "hide_control, hide_cpuid, hide_feature, hide_msr, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
-           "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
-           "pmu_version, regions_of_all, reset_button, show_control, trace_rings, tsc_hz or unknown_msrs";
+    return every_name("allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
+                      "hide_control, hide_cpuid, hide_feature, hide_msr, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
+                      "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
+                      "pmu_version, regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <istream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -75,11 +76,11 @@ struct Knobs {
     bool regions_of_all = false;
     /* Where each branch of some regions is written, and of which. */
     BranchTraceKnob branch_trace;
-    /* Files of the flow log, of the memory log, and of the rings of a flow trace at the end;
-     * empty: none. */
+    /* Files of the flow log and of the memory log; empty: none. */
     std::string flow_log;
     std::string memory_log;
-    std::string trace_rings;
+    /* Of what is written at the end (dump.h), by the knob's name. */
+    std::map<std::string, std::string> dumps;
     /* VMX controls taken away, and given although the real processor lacks them. */
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;

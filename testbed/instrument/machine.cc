@@ -11,17 +11,19 @@
 #include <fcntl.h>
 #include <string>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include "bochs.h"
 #include "cpu.h"
 #include "memory/memory-bochs.h"
 #include "pc_system.h"
 
+#include "dump.h"
 #include "fork_server.h"
 #include "knobs.h"
 #include "ledger.h"
 #include "limits.h"
-#include "ring_dump.h"
 
 namespace {
 
@@ -181,23 +183,35 @@ void machine_reset()
         machine_end(END_RESET);
 }
 
+#define DUMP(name, function) Dump function;
+#include "dumps.inc"
+#undef DUMP
+
 // By the host's own addresses: nothing of the machine sees it.
-static void dump_rings()
+static void dump_memory()
 {
-    const std::string &path = knobs().trace_rings;
+    static const std::vector<std::pair<const char *, Dump *>> dumps = {
+#define DUMP(name, function) {#name, function},
+#include "dumps.inc"
+#undef DUMP
+    };
     auto page = [](uint64_t address) -> const uint8_t * {
         return BX_MEM(0)->getHostMemAddr(nullptr, address, BX_READ);
     };
 
-    if (!path.empty() && ring_dump(path, BX_MEM(0)->get_memory_len(), page) < 0)
-        std::fprintf(stderr, "testbed: %s: cannot write the rings\n", path.c_str());
+    for (const auto &dump : dumps) {
+        const auto asked = knobs().dumps.find(dump.first);
+        if (asked != knobs().dumps.end() &&
+            dump.second(asked->second, BX_MEM(0)->get_memory_len(), page) < 0)
+            std::fprintf(stderr, "testbed: %s: cannot write it\n", asked->second.c_str());
+    }
 }
 
 // Bochs' own way out leaves a status that says nothing.
 [[noreturn]] void machine_end(MachineEnd how)
 {
     ledger_write(ends[how].word);
-    dump_rings();
+    dump_memory();
     fflush(nullptr);
     _exit(ends[how].status);
 }
