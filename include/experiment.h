@@ -27,7 +27,7 @@ struct experiment {
     /* A policy: its name, a value of the option policy=, and the enum policy that it is based on.
      * Where it was chosen, rows() runs on each processor before any setup(): it puts rows over
      * cpu->handlers, and what is to exit into cpu->msr_bitmap. testbed/image.sh looks for
-     * `.policy = {"NAME"`. */
+     * `.policy = {"NAME"` in the folder's experiment.c. */
     struct option_choice policy;
     void (*rows)(struct cpu *cpu);
 

@@ -100,6 +100,8 @@ fill_folder() {
         echo "set default='$entry'"
         echo "set timeout=0"
         echo "set append='$append'"
+        # An experiment's policy has no entry: it wins over the one that the entry names.
+        [[ " $config " =~ \ (policy=[^\ ]*)\  ]] && echo "set pmv_args='${BASH_REMATCH[1]}'"
         # Nobody is there to choose another entry: where the first one fails, the run ends in a reset.
         # GRUB's fallback is a number; this entry is the first: the menu sources this file first.
         echo "set fallback=0"
