@@ -37,10 +37,9 @@ static uint16_t divisor = DIVISOR_115200;
 
 static bool wait_for(uint8_t bit)
 {
-    for (uint32_t i = 0; i < WAIT_READS; i++) {
+    for (uint32_t i = 0; i < WAIT_READS; i++)
         if (inb(uart + UART_LSR) & bit)
             return true;
-    }
     return false;
 }
 

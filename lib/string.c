@@ -4,14 +4,8 @@
  * that no compiler turns a loop here into a call of itself and no SSE register is touched
  * (SDM Vol. 1, "String Instructions").
  */
-#include <stddef.h>
 #include <stdint.h>
-
-void *memcpy(void *restrict to, const void *restrict from, size_t n);
-void *memmove(void *to, const void *from, size_t n);
-void *memset(void *to, int value, size_t n);
-int memcmp(const void *a, const void *b, size_t n);
-size_t strlen(const char *s);
+#include <string.h>
 
 void *memcpy(void *restrict to, const void *restrict from, size_t n)
 {
@@ -41,10 +35,9 @@ void *memset(void *to, int value, size_t n)
 int memcmp(const void *a, const void *b, size_t n)
 {
     const unsigned char *x = a, *y = b;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (x[i] != y[i])
             return x[i] - y[i];
-    }
     return 0;
 }
 

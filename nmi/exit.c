@@ -23,7 +23,8 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Clears the notes that are over. Root mode takes NMIs here.
+/* Clears the notes that are over. NMIs are not blocked while this runs; an exit calls it once, which
+ * is the look that is meant below.
  *
  * FORWARDED: an NMI of the guest's was sent again. FRESH says that this happened after the last
  * look. It may have happened in this very stay, and the NMI may still wait for the entry. So the

@@ -1,7 +1,8 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Entry of the root-mode NMI handler, on its own stack (IST), and its two ways back: IRET, which
-; unblocks NMIs, and a return without IRET, which does not.
+; Entry of the root-mode NMI handler: gate 2 of the IDT, with a stack of its own by IST 1
+; (vmx/root/descriptors.c). Its two ways back: IRET, which unblocks NMIs, and a return without IRET,
+; which does not.
 ; SDM Vol. 3, "Handling Multiple NMIs"; "Interrupt Stack Table".
 
 bits 64
@@ -22,7 +23,7 @@ extern nmi_root
 
 global nmi_entry
 nmi_entry:
-    PUSH_ALL CALLER_SAVED
+    PUSH_ALL CALLER_SAVED       ; RAX first, so that it is the topmost of these nine
     cld
     ; The processor aligned RSP to 16 and pushed 5 words, this code 9: aligned again.
     lea rdi, [rsp + FRAME]

@@ -28,15 +28,16 @@
  *
  * Firmware's SMI handler may execute an IRET, and with it unblock NMIs (SDM Vol. 3, "NMI Handling
  * While in SMM"). One that interrupts this handler then has overwritten the frame to go back by:
- * the stack is the same. So that is found, from its first instruction to its last, by the
- * interrupted stack pointer, and reported. Limit: while the guest has the APIC globally disabled
+ * the stack is the same. So that is found by the interrupted stack pointer, and reported. On the
+ * last three instructions of a return without IRET the stack is the interrupted one already; an NMI
+ * there is one more, and does no harm. Limit: while the guest has the APIC globally disabled
  * (Linux for one instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's
  * own pin and nothing can be sent: one that finds root mode then is lost, and counted as dropped.
  *
  * Rules here, in source.c, in pmu/guest_pmi.c, and in all that they call: no fault, no lock, no
  * print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET. tests/static/nmi_context.py looks
- * for these in the machine code. Only nmi.asm executes an IRET, and not when the guest's NMI was
- * forwarded. The end of the machine is no way back, so no rule holds on it.
+ * for these in the machine code. Of these files only nmi.asm executes an IRET, and not when the
+ * guest's NMI was forwarded. The end of the machine is no way back, so no rule holds on it.
  */
 #include "nmi/nmi.h"
 
@@ -88,7 +89,8 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
-    /* During host work the PMU is the host's, and says nothing about the guest. */
+    /* During host work the PMU is the host's, and says nothing about the guest; what was forwarded
+     * before, nmi_hold() has let arrive. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
         return back;
     /* Before the guest's first instruction there is nobody whose NMI it could be. Kept pending it

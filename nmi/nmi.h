@@ -36,10 +36,13 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
  * was forwarded and may still wait, or when the guest's PMU has raised a PMI (pmu_pmi_raised() has
- * the evidence). Never says no where there was one; it may say yes while the guest has that PMI in
- * service already, and then the guest sees one NMI more inside its handler. (Whether LVTPC was
- * masked at the exit proves nothing: the PMI may have been on its way just before.) An NMI of the
- * guest's that is no PMI leaves no trace when it merges with a host NMI. */
+ * the evidence).
+ * It says no too rarely rather than too often. NOTE_FORWARDED stands up to the second exit after the
+ * guest got that NMI; a PMI's evidence stands while the guest serves it. A host NMI meanwhile gives
+ * the guest one NMI more, which nobody raised. (Whether LVTPC was masked at the exit proves nothing:
+ * the PMI may have been on its way just before.)
+ * It says no, and an NMI is lost, where one of the guest's that is no PMI merges with a host NMI, and
+ * where one that was sent again is still on its way (x2APIC) at the second exit after it. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
 /* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest,
@@ -69,8 +72,7 @@ const char *nmi_source_name(enum nmi_source source);
 
 /* ======== exit context ======== */
 
-/* unblock.asm: ends NMI blocking in root mode by an IRET to the next instruction (thesis, Listing
- * 1). */
+/* unblock.asm: ends NMI blocking in root mode by an IRET to its own return (thesis, Listing 1). */
 void nmi_unblock(void);
 
 /* ---- virtual.c: NMIs of a guest that does not take them itself ---- */
@@ -93,7 +95,7 @@ void exit_nmi_window(struct cpu *cpu);
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
 /* After every exit, before its handler: one test for all of it. True: root mode is to be unblocked
- * (cpu->blocking), or nmi_bookkeeping() has something to do. */
+ * (cpu->blocking), or nmi_bookkeeping() may have something to do: options mask what it does. */
 static inline bool nmi_after_exit(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;

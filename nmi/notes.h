@@ -3,6 +3,13 @@
  * The word that both contexts share: cpu->nmi.notes. Each processor has one, with everything that
  * is under way. The processor's NMI handler and its exits change it, and so do other processors. So
  * each change is one atomic operation: nobody writes back a value that he has read before.
+ *
+ * Where an NMI waits, and the word for it:
+ *   the guest's   pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last look)
+ *                 in software, during host work                 cpu->nmi.held
+ *                 in software, while NMIs exit (virtual.c)      cpu->nmi.due
+ *   the host's    asked for, not answered yet                   ASKED (SENDING: maybe not sent yet)
+ *                 answered, its own NMI maybe with the guest    OWED
  */
 #pragma once
 

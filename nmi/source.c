@@ -104,8 +104,8 @@ static const struct {
     bool (*take)(struct cpu *cpu, enum nmi_found found);
     void (*handle)(struct cpu *cpu, uint64_t rip, bool in_root);
 } sources[SOURCE_COUNT] = {
-    [SOURCE_BACKTRACE] = {"backtrace request", backtrace_take, backtrace_handle},
     [SOURCE_HOST_PMI] = {"host PMI", host_work_pmi_take, host_work_pmi_handle},
+    [SOURCE_BACKTRACE] = {"backtrace request", backtrace_take, backtrace_handle},
     [SOURCE_PLATFORM] = {"platform", platform_take, platform_handle},
 };
 

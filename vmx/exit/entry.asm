@@ -1,10 +1,12 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into and out of the guest: one macro, assembled three times. NMIs need no check before
-; VMRESUME: one that root mode takes is made pending again in hardware by nmi/nmi.c, from any
-; instruction here on, so the last instruction is as safe as the first. Nothing here executes IRET,
-; which would unblock NMIs: where root mode is to take them, nmi_unblock() is called, by vmx_exit()
-; before the handler.
+; The way into and out of the guest: one macro, assembled three times; HOST_RIP is one of the three
+; (vmx/start/vmcs_setup.c chooses). The VM exit itself loads RIP, RSP with the top of the root stack,
+; and GS with the address of struct cpu.
+; NMIs need no check before VMRESUME: nmi/nmi.c makes one that root mode takes pending again in
+; hardware, at any instruction here, so the last instruction is as safe as the first. Nothing here
+; executes IRET, which would unblock NMIs. Where root mode is to take them, exit_nmi_work() calls
+; nmi_unblock() before the handler, and the few handlers that need it call it themselves.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
@@ -46,9 +48,10 @@ extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
 section .rodata
 verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers may stay as they are
 
-; The mitigations that are on (mitigations.c). Without IRET, and every register that they use is the
-; root mode's: an NMI may come before or after each of these. One that comes before IBRS, or after
-; the flush, runs without: it holds nothing but the hypervisor's addresses.
+; The mitigations that are on (mitigations.c), at the exit and at the entry. None executes IRET, and
+; each register that they use is root mode's: an NMI may come before or after each of these. An NMI
+; handler that runs before IBRS is set, or after the cache is flushed, has neither: it holds nothing
+; but the hypervisor's addresses.
 %macro MITIGATE_EXIT 0
     test byte [gs:CPU_MITIGATIONS], MITIGATION_RSB
     jz %%filled
@@ -111,7 +114,10 @@ global %1
 %endif
     mov rdi, [gs:CPU_SELF]
     call %2
-    mov rax, [gs:CPU_GLOBAL_CTRL] ; the guest's, which may have changed
+    ; The guest's GLOBAL_CTRL. Where no VMX control saves it, the exit's MSR-store list has just
+    ; written it here; if the guest has changed it, the VMCS gets the new one. Else the two never
+    ; differ.
+    mov rax, [gs:CPU_GLOBAL_CTRL]
     cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
     je %%loaded
     mov rdi, [gs:CPU_SELF]

@@ -114,7 +114,8 @@ void exit_setup(struct cpu *cpu)
 void exit_nmi_work(struct cpu *cpu)
 {
     if (cpu->blocking & cpu->nmi.unblock_mask) {
-        /* Host NMIs that waited for the guest's IRET arrive right here. The entry blocks again. */
+        /* An NMI that waited for the guest's IRET, whoever's it is, arrives at the instruction after
+         * nmi_unblock()'s IRET. The entry blocks again. */
         cpu->nmi.unblocked++;
         nmi_unblock();
     }
@@ -129,6 +130,8 @@ static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
     count_and_handle(cpu);
 }
 
+/* The way of each exit: entry.asm, here, the handler in the table, entry.asm. nmi_after_exit() is one
+ * test: whether root mode is to be unblocked, or a note is there. */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);

@@ -38,7 +38,7 @@ static inline uint64_t exit_reason(void)
 /* entry.asm calls it after every exit, on this processor's root stack. It does the bookkeeping of
  * NMIs, counts the exit, and calls the handler. Nothing comes after that, so the compiler jumps. */
 void vmx_exit(struct cpu *cpu);
-/* The part of vmx_exit() after the bookkeeping. */
+/* The last part of vmx_exit(). */
 static inline void count_and_handle(struct cpu *cpu)
 {
     uint64_t reason = exit_reason();
@@ -46,7 +46,7 @@ static inline void count_and_handle(struct cpu *cpu)
     cpu->exits[reason]++;
     cpu->handlers[reason](cpu);
 }
-/* The part of vmx_exit() that does what nmi_after_exit() found. */
+/* The part of vmx_exit() that does what nmi_after_exit() has found. */
 void exit_nmi_work(struct cpu *cpu);
 void vmx_exit_timed(struct cpu *cpu); /* in place of vmx_exit() with stats=cycles */
 /* entry.asm calls it where VMLAUNCH or VMRESUME came back. */

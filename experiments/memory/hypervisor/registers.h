@@ -15,5 +15,8 @@
 #define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* not the instruction's: PEBS, Processor Trace */
 #define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
 
+/* Interruption information */
+#define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; those above are of an instruction, too */
+
 #define CR4_PKS BIT(24)
 #define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)
