@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "lib/refusal.h"
 #include "metal/check/question.h"
 
 bool check_guest(const struct boot_info *bi, const struct guest_processors *processors,

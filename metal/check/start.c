@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lib/refusal.h"
 #include "vmx/start/bring_up.c"
 #include "vmx/start/machine.c"
 

@@ -9,6 +9,7 @@
 
 #include "fuzz.h"
 #include "guest/e820.h"
+#include "lib/refusal.h"
 
 #define INIT_SIZE_TRIED (1ULL << 20) /* what is larger is not loaded here */
 #define DESCRIPTORS_MAX 200

@@ -5,6 +5,7 @@
  */
 #include "boot/boot_text.h"
 #include "fuzz.h"
+#include "lib/refusal.h"
 #include "options.h"
 
 #define PATH_MAX_CHARACTERS 64

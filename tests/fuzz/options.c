@@ -6,6 +6,7 @@
 #include "options.h"
 
 #include "fuzz.h"
+#include "lib/refusal.h"
 
 #define SOURCE "fuzz.cfg"
 

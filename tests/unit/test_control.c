@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "lib/refusal.h"
 #include "vmx/capability.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

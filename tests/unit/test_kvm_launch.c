@@ -18,6 +18,7 @@
 #include "../../programs/kvm/host.h"
 #include "../../programs/kvm/image.h"
 #include "../../programs/kvm/uart.h"
+#include "lib/refusal.h"
 
 /* ---- host.c ---- */
 

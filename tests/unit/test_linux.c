@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "guest/linux.h"
+#include "lib/refusal.h"
 
 #define SETUP_SECTORS 3
 #define SETUP_SIZE ((SETUP_SECTORS + 1) * 512)

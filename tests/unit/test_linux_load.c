@@ -15,6 +15,7 @@
 
 #include "guest/e820.h"
 #include "guest/linux.h"
+#include "lib/refusal.h"
 
 #define SETUP_SIZE 1024 /* one setup sector after the boot sector */
 #define KERNEL_SIZE 4096

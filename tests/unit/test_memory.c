@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "boot/boot.h"
+#include "lib/refusal.h"
 #include "random.h"
 
 #define PAGES 16384

@@ -14,6 +14,7 @@
 
 #include "boot/boot_text.h"
 #include "experiment.h"
+#include "lib/refusal.h"
 #include "options.h"
 
 static const struct experiment with_policy = {.policy = {"mine", POLICY_MSR}};

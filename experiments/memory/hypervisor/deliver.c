@@ -5,6 +5,7 @@
  */
 #include "experiments/memory/hypervisor/deliver.h"
 
+#include "experiments/memory/hypervisor/registers.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/outcome.h"
 

@@ -15,6 +15,7 @@
 
 #include "experiment.h"
 #include "experiments/flow/hypervisor/level.h"
+#include "lib/refusal.h"
 #include "vmx/capability.h"
 #include "vmx/settings.h"
 
