@@ -15,8 +15,7 @@ SOURCE = re.compile(r"(?:(?:vmx|nmi|apic|pmu|guest|mm)/|experiments/\w+/hypervis
 EXPERIMENT_PAGE = re.compile(r"experiments/\w+/\w+\.md$")
 # What does one of these, and the fields by which a function could do it by itself.
 DOES = re.compile(
-    r"\b(?:skip_instruction|skip_bytes|execute_again|inject_(?:gp|df|ud|nmi|refusal)|deliver_again|"
-    r"deliver_exception)\(|"
+    r"\b(?:skip_instruction|skip_bytes|execute_again|inject_(?:gp|df|ud|nmi|refusal)|deliver_\w+)\(|"
     r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
     r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b")
 # They are what it is done by, or begin a guest, or mend what an entry refused.
