@@ -9,7 +9,7 @@ import pytest
 from machine import BACKSTOP_SECONDS, TOP
 
 TAKEN = ("experiments", "metal")
-COMPILERS = ("gcc", "gcc-12", "gcc-14")
+COMPILERS = ("gcc-12", "gcc-14")
 # Of the static tests, the one that takes minutes and sees the same sources here.
 STATIC = ["tests/static", "--deselect=tests/static/test_analyse.py::test_clang_tidy"]
 
@@ -43,9 +43,15 @@ def make(copy, *words):
     return run(copy, "make", "--no-print-directory", f"--jobs={os.cpu_count()}", *words)
 
 
+def is_another(compiler):
+    """It is there, and not what `gcc` is."""
+    return shutil.which(compiler) and \
+        os.path.realpath(shutil.which(compiler)) != os.path.realpath(shutil.which("gcc"))
+
+
 def test_builds(copy):
     """With each gcc that is there; pmuvisor.efi is the same as the whole tree's."""
-    for compiler in filter(shutil.which, COMPILERS[1:]):
+    for compiler in filter(is_another, COMPILERS):
         make(copy, f"CC={compiler}", f"BUILD=build/{compiler}", f"build/{compiler}/pmuvisor.efi")
     make(copy)
     with open(os.path.join(TOP, "build", "pmuvisor.efi"), "rb") as whole:
@@ -62,5 +68,4 @@ def test_static(copy):
 
 
 def test_runs(copy):
-    said = make(copy, "run")
-    assert "root instructions" in said, said[-2000:]
+    assert "PMIs: 1000 raised (0 masked), 1000 in non-root mode" in make(copy, "run")
