@@ -232,7 +232,7 @@ changed 'a late PMI of the guest'"'"'s stops the counter for good' counting '-DW
 changed 'the handler of a late PMI starts the counter again after its end' counting '-DWORK -DNO_HOST' \
     $f 's/return work->counting;/return true;/'
 f=nmi/host_work.c
-changed 'a late PMI of the guest'"'"'s comes before host work is noted' 'pending_why)&4' '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
+changed 'a late PMI of the guest'"'"'s comes before host work is noted' '!(unclaimed)' '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
     '/^    cpu->pmu.host_work = work;/d;s/^    count(work);/    cpu->pmu.host_work = work;\n&/'
 changed 'host work does not wait for its last PMI' unclaimed '-DWORK -DNO_HOST' $f \
     '/^static void count(/,/^}/s/i < LATE_PMI_READS/false/'
