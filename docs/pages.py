@@ -91,9 +91,12 @@ def unreachable(pages, wanted):
     while front:
         page = front.pop()
         for target, _ in links(page, pages.get(page, "")):
-            if target not in seen:
-                seen.add(target)
-                front.append(target)
+            # A folder shows its folders' pages.
+            shown = re.compile(re.escape(target) + r"/[^/]+/README\.md")
+            for found in [target, *filter(shown.fullmatch, pages)]:
+                if found not in seen:
+                    seen.add(found)
+                    front.append(found)
     return [f"{page}: README.md does not lead to it" for page in wanted if page not in seen]
 
 
