@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# columns.py: the table columns.txt for Python: the columns and the parts of columns, in its order.
+# columns.py: the table columns.txt for Python: the columns and the parts of columns, in its order; and
+# after it those of experiments, which add configurations of a column.
+import glob
 import os
 import re
 from typing import NamedTuple
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "columns.txt")
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "columns.txt")
+TABLES = (TABLE, *sorted(glob.glob(os.path.join(os.path.dirname(HERE), "experiments", "*",
+                                                "columns.txt"))))
 PART = "abl_"
 CONFIG = "cfg_"
 # These take such a name as it is: GRUB for ids and values, FAT by its long names (GRUB, Linux and
@@ -26,25 +31,30 @@ class Row(NamedTuple):
         return self.name.removeprefix(PART).removeprefix(CONFIG)
 
 
-def read(name=TABLE):
+def lines_of(tables):
+    for name in tables:
+        with open(name, encoding="ascii") as source:
+            yield from ((name, number, line) for number, line in enumerate(source, 1))
+
+
+def read(*tables):
     """(columns, parts, configurations): three dictionaries of rows by their names."""
     columns, parts, configs = {}, {}, {}
-    with open(name, encoding="ascii") as source:
-        for number, line in enumerate(source, 1):
-            words = line.split(maxsplit=3)
-            if not words or line.startswith("#"):
-                continue
-            kind, known = (parts, columns) if words[0].startswith(PART) else \
-                (configs, columns) if words[0].startswith(CONFIG) else (columns, PLACES)
-            wanted = 4 if kind is columns else 3
-            if len(words) != wanted or not NAME.fullmatch(words[0]) or words[0] in kind or \
-                    words[1] not in known:
-                raise ValueError(f"{name}:{number}: found '{line.strip()}', wanted {wanted} "
-                                 f"fields: a new name of a to z, 0 to 9, _, + and -, one of "
-                                 f"{', '.join(known)}, ...")
-            options = "" if words[2] == "-" else words[2].replace("/", " ")
-            title = words[3].strip() if kind is columns else ""
-            kind[words[0]] = Row(words[0], words[1], options, title)
+    for name, number, line in lines_of(tables or TABLES):
+        words = line.split(maxsplit=3)
+        if not words or line.startswith("#"):
+            continue
+        kind, known = (parts, columns) if words[0].startswith(PART) else \
+            (configs, columns) if words[0].startswith(CONFIG) else (columns, PLACES)
+        wanted = 4 if kind is columns else 3
+        if len(words) != wanted or not NAME.fullmatch(words[0]) or words[0] in kind or \
+                words[1] not in known:
+            raise ValueError(f"{name}:{number}: found '{line.strip()}', wanted {wanted} "
+                             f"fields: a new name of a to z, 0 to 9, _, + and -, one of "
+                             f"{', '.join(known)}, ...")
+        options = "" if words[2] == "-" else words[2].replace("/", " ")
+        title = words[3].strip() if kind is columns else ""
+        kind[words[0]] = Row(words[0], words[1], options, title)
     return columns, parts, configs
 
 

@@ -95,9 +95,11 @@ def reached(pages, front):
     while front:
         page = front.pop()
         for target, _ in links(page, pages.get(page, "")):
-            if target not in seen:
-                seen.add(target)
-                front.append(target)
+            # A folder shows its folders' pages.
+            shown = re.compile(re.escape(target) + r"/[^/]+/README\.md")
+            for found in {target, *filter(shown.fullmatch, pages)} - seen:
+                seen.add(found)
+                front.append(found)
     return seen
 
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * policy=status: as msr+nmi, but the guest's accesses to IA32_PERF_GLOBAL_STATUS exit: its reads, and
+ * the writes that clear and set its bits. They are done on the hardware, so the guest sees what it
+ * would without. This is what a hypervisor needs that shares the overflow bits with its guest.
+ *
+ * An NMI may come at any instruction here, a host's or a PMI of the guest's. Nothing counts in root
+ * mode, so the register holds what the guest's instruction would have found, and each handler
+ * accesses it once: an NMI before that access is one before the guest's instruction, one after it is
+ * one after. pmu_pmi_raised() knows a PMI of the guest's by the same bits: before the write that
+ * clears them it finds them, and the guest gets its NMI. After that write the guest itself has said
+ * that it is done with them. Neither write raises a PMI.
+ * SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance Monitoring".
+ */
+#include "experiment.h"
+
+#include "vmx/exit/exit.h"
+#include "vmx/msr_bitmap.h"
+#include "vmx/root/fault.h"
+
+/* What the two rows lie over, of each processor. */
+struct cpu_status {
+    exit_handler rdmsr, wrmsr;
+};
+static uint64_t place;
+
+static struct cpu_status *status_of(struct cpu *cpu)
+{
+    return (struct cpu_status *)((uintptr_t)cpu + place);
+}
+
+static void status_rdmsr(struct cpu *cpu)
+{
+    uint64_t value;
+
+    if ((uint32_t)cpu->gpr[GPR_RCX] != IA32_PERF_GLOBAL_STATUS) {
+        status_of(cpu)->rdmsr(cpu);
+        return;
+    }
+    value = rdmsr(IA32_PERF_GLOBAL_STATUS);
+    cpu->gpr[GPR_RAX] = (uint32_t)value;
+    cpu->gpr[GPR_RDX] = value >> 32;
+    skip_instruction(cpu);
+}
+
+/* The processor itself says which bits are reserved, and whether it has the second of them: before
+ * version 4 it does not. */
+static void status_wrmsr(struct cpu *cpu)
+{
+    uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
+
+    if (index != IA32_PERF_GLOBAL_STATUS_RESET && index != IA32_PERF_GLOBAL_STATUS_SET) {
+        status_of(cpu)->wrmsr(cpu);
+        return;
+    }
+    if (wrmsr_safe(index, (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32))
+        skip_instruction(cpu);
+    else
+        inject_gp();
+}
+
+/* With pmu=off they exit, too, and fault: that stays. */
+static void rows(struct cpu *cpu)
+{
+    struct cpu_status *under = status_of(cpu);
+
+    if (!cpu->boot->options.pmu)
+        return;
+    msr_bitmap_set(cpu->msr_bitmap, IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_STATUS, true, false);
+    msr_bitmap_set(cpu->msr_bitmap, IA32_PERF_GLOBAL_STATUS_RESET, IA32_PERF_GLOBAL_STATUS_SET,
+                   false, true);
+    under->rdmsr = cpu->handlers[EXIT_REASON_RDMSR];
+    under->wrmsr = cpu->handlers[EXIT_REASON_WRMSR];
+    cpu->handlers[EXIT_REASON_RDMSR] = status_rdmsr;
+    cpu->handlers[EXIT_REASON_WRMSR] = status_wrmsr;
+}
+
+static const struct experiment example = {
+    .name = "example",
+    .policy = {"status", POLICY_MSR_NMI}, .rows = rows,
+    .place = &place, .state_bytes = sizeof(struct cpu_status),
+};
+EXPERIMENT(example);
