@@ -25,8 +25,6 @@
 #define UART_SCR 7    /* scratch */
 
 #define DIVISOR_115200 1
-#define SCRATCH_TEST_A 0x5a
-#define SCRATCH_TEST_B 0xa5
 
 /* Reads of LSR before the UART counts as dead. A byte takes 87 us at 115200 and a read of a port at
  * most a few us, so this is some hundred bytes' time. */
@@ -82,7 +80,7 @@ void serial_set_divisor(uint16_t of_115200) { divisor = of_115200; }
 
 bool serial_start(uint16_t port)
 {
-    static const uint8_t tests[] = {SCRATCH_TEST_A, SCRATCH_TEST_B};
+    static const uint8_t tests[] = {0x5a, 0xa5}; /* what a scratch register keeps, and nothing else does */
 
     for (size_t i = 0; i < sizeof(tests); i++) {
         outb(port + UART_SCR, tests[i]);

@@ -54,7 +54,7 @@ def test_every_page_is_reachable(every):
     expect_none(pages.unreachable(every, wanted_pages(every)))
 
 
-@pytest.mark.parametrize("page", ["docs/alone.md", "experiments/alone/README.md",
+@pytest.mark.parametrize("page", ["docs/alone.md", "experiments/alone/more.md",
                                   "metal/alone/README.md"],
                          ids=lambda page: f"alone_{page.split('/')[0]}")
 def test_page_that_nobody_links_is_seen(every, page):

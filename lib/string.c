@@ -4,8 +4,14 @@
  * that no compiler turns a loop here into a call of itself and no SSE register is touched
  * (SDM Vol. 1, "String Instructions").
  */
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+void *memcpy(void *restrict to, const void *restrict from, size_t n);
+void *memmove(void *to, const void *from, size_t n);
+void *memset(void *to, int value, size_t n);
+int memcmp(const void *a, const void *b, size_t n);
+size_t strlen(const char *s);
 
 void *memcpy(void *restrict to, const void *restrict from, size_t n)
 {

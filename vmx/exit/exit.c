@@ -25,7 +25,7 @@ static void exit_invd(struct cpu *cpu)
 static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
 
 /* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
-void exit_task_switch(struct cpu *cpu)
+static void exit_task_switch(struct cpu *cpu)
 {
     const char *becomes = inject_refusal(cpu);
 

@@ -19,7 +19,6 @@ exit_function exit_cpuid_for_trap;
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
 exit_function exit_init, exit_sipi;               /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
-exit_function exit_task_switch;                   /* exit.c */
 exit_function exit_unexpected;                    /* exit.c: a reason without a handler; ends it all */
 
 /* Copies the table of handlers to the processor, without holes. */
