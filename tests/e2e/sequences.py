@@ -41,8 +41,9 @@ TSC = "tsc_hz 50000000\n"  # several processors' time
 PEBS = "pebs 3\ncpuid 1 0 eax 0x8\n"
 LIMIT = 30_000   # millions of instructions, natively
 # A guest may take so many times the instructions of the native run, without those of its start
-# (firmware's), and so many millions more: what takes longer hangs.
-SLOWER, FIRMWARE, SETUP_MILLIONS = 16, 700, 500
+# (firmware's), and so many millions more: what takes longer hangs. Reads that exit, each a step, take
+# up to 19 times.
+SLOWER, FIRMWARE, SETUP_MILLIONS = 24, 700, 500
 
 
 class Row:
