@@ -11,12 +11,10 @@
 #include "console/log.h"
 #include "x86.h"
 
-enum { REGISTERS = 4 };
-
 /* The leaves that grow, and what is known of them, shown or hidden. */
 static const struct {
     uint32_t leaf, subleaf;
-    uint32_t known[REGISTERS];
+    uint32_t known[4];
 } leaves[] = {
     {CPUID_LEAF_EXTENDED, 1,
      {BITS(8, 0) | BITS(12, 10) | BITS(23, 17) | BITS(27, 26) | BITS(31, 30), BITS(1, 0) | BIT(3),
@@ -33,9 +31,9 @@ void features_print_unknown(void)
 
     for (unsigned i = 0; i < LENGTH_OF(leaves); i++) {
         struct cpuid_result r = cpuid(leaves[i].leaf, leaves[i].subleaf);
-        const uint32_t found[REGISTERS] = {r.eax, r.ebx, r.ecx, r.edx};
+        const uint32_t found[] = {r.eax, r.ebx, r.ecx, r.edx};
 
-        for (unsigned reg = 0; reg < REGISTERS && leaves[i].leaf <= cpuid(0, 0).eax; reg++) {
+        for (unsigned reg = 0; reg < LENGTH_OF(found) && leaves[i].leaf <= cpuid(0, 0).eax; reg++) {
             uint32_t unknown = found[reg] & ~leaves[i].known[reg];
             if (unknown == 0)
                 continue;

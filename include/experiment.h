@@ -2,8 +2,7 @@
  *
  * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. It
  * names the core, and the core names none: what it adds is one struct below, which a row of the
- * section "experiments" points to. The start walks over them; no exit does, but that of a hypercall
- * that the core does not have. In pmuvisor.efi there is none.
+ * section "experiments" points to. The start walks over them; no exit does. In pmuvisor.efi there is none.
  */
 #pragma once
 
@@ -51,12 +50,8 @@ struct experiment {
     uint32_t state_bytes;
 
     /* On each processor, after the core's own set-up and with its VMCS current: puts rows over
-     * cpu->handlers, writes its part of the VMCS, adds to cpu->hypercalls what it offers. */
+     * cpu->handlers, writes its part of the VMCS, offers its hypercalls (hypercall_offer()). */
     void (*setup)(struct cpu *cpu, const struct vmx_capability *c);
-
-    /* A hypercall: its number, below 32, and what it does, as in vmx/exit/hypercall.c. */
-    uint32_t number;
-    int64_t (*call)(struct cpu *cpu);
 };
 
 /* What a program that is linked without one has no symbols for: an empty list. */
@@ -88,3 +83,9 @@ uint64_t experiments_readable(const struct boot_info *bi);
 struct range experiments_reserve(const struct boot_info *bi);
 bool experiments_need_tsc(void);
 void experiments_setup(struct cpu *cpu, const struct vmx_capability *c);
+
+/* ---- vmx/exit/hypercall.c ---- */
+
+/* From here on this processor's guest has the hypercall of this number: 19 to 30 are free for
+ * experiments. Results and errors as in hypercall.h. */
+void hypercall_offer(struct cpu *cpu, uint32_t number, int64_t (*call)(struct cpu *cpu));

@@ -113,6 +113,7 @@ struct cpu_apic {
 
 struct cpu;
 typedef void (*exit_handler)(struct cpu *cpu);
+typedef int64_t (*hypercall)(struct cpu *cpu);
 
 /* What is done to one CPUID leaf, see vmx/exit/cpuid.c. */
 struct cpuid_filter;
@@ -142,7 +143,8 @@ struct cpu {
     uint8_t cpuid_count;        /* filters in use */
     uint8_t cpuid_highest;      /* place of the highest basic leaf's */
     uint64_t cpuid_extended;    /* the number of the highest extended leaf, from 0 */
-    uint32_t hypercalls;        /* what leaf 0x40000001 says, found once */
+    hypercall calls[32]; /* by number, a power of two of them; NULL: not offered */
+    uint32_t hypercalls;         /* of each that is offered a bit, as leaf 0x40000001 says */
     uint32_t hypervisor_bit;    /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
     struct cpuid_filter *cpuid_filters;
     /* Of each leaf and subleaf; a leaf's take a power of two, so that finding one takes a shift. */

@@ -127,18 +127,15 @@ static int64_t test_fault(struct cpu *cpu)
 
 static void offer(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 {
-    cpu->hypercalls |= (uint32_t)BITS(HYPERCALL_TEST_LAST, HYPERCALL_TEST_REQUEST_WORD);
+    hypercall_offer(cpu, HYPERCALL_TEST_REQUEST_WORD, test_request_word);
+    hypercall_offer(cpu, HYPERCALL_TEST_BACKTRACE, test_backtrace);
+    hypercall_offer(cpu, HYPERCALL_TEST_SOURCE, test_source);
+    hypercall_offer(cpu, HYPERCALL_TEST_OTHER_GUEST, test_other_guest);
+    hypercall_offer(cpu, HYPERCALL_TEST_FAULT, test_fault);
+    hypercall_offer(cpu, HYPERCALL_TEST_MSR, test_msr);
+    hypercall_offer(cpu, HYPERCALL_TEST_SPIN, test_spin);
 }
 
 /* They come as those of an experiment do. */
-#define HOOK(of, function)                                                                         \
-    static const struct experiment hook_##function = {                                             \
-        .name = "hooks", .setup = offer, .number = (of), .call = (function)};                      \
-    EXPERIMENT(hook_##function)
-HOOK(HYPERCALL_TEST_REQUEST_WORD, test_request_word);
-HOOK(HYPERCALL_TEST_BACKTRACE, test_backtrace);
-HOOK(HYPERCALL_TEST_SOURCE, test_source);
-HOOK(HYPERCALL_TEST_OTHER_GUEST, test_other_guest);
-HOOK(HYPERCALL_TEST_FAULT, test_fault);
-HOOK(HYPERCALL_TEST_MSR, test_msr);
-HOOK(HYPERCALL_TEST_SPIN, test_spin);
+static const struct experiment hooks = {.name = "hooks", .setup = offer};
+EXPERIMENT(hooks);

@@ -164,7 +164,6 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     for (unsigned place = 0; place < CPUID_LEAVES; place++)
         for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
             *filter_at(cpu, place, r) = cpu->cpuid_filters;
-    cpu->hypercalls = HYPERCALLS_OFFERED;
     cpu->hypervisor_bit = o->hypervisor_bit ? CPUID_1_ECX_HYPERVISOR : 0;
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
         if ((row->set == SET_COUNT ? options : controls[row->set]) & row->unless)

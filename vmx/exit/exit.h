@@ -55,10 +55,8 @@ _Noreturn void vmx_entry_failed(struct cpu *cpu);
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guarded[];
 
-/* Of each number that hypercall.c serves a bit, as leaf 0x40000001 says. */
-#define HYPERCALLS_OFFERED ((uint32_t)BITS(HYPERCALL_HOST_WORK, HYPERCALL_NMI_PASSTHROUGH_ON))
-
 /* Set-up of the handlers' tables. */
+void hypercall_setup(struct cpu *cpu);
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls);
 void msr_setup(struct cpu *cpu, const uint32_t *controls);
 /* Bits of IA32_XSS that belong to what cpuid_setup() hides with these controls. */

@@ -71,8 +71,7 @@ static int64_t nmi_passthrough(struct cpu *cpu)
     return nmi_set_passthrough(cpu, on) ? 0 : HYPERCALL_E_SUPPORT;
 }
 
-/* A power of two: the index is masked, too, because a call past the check may be speculated. */
-static int64_t (*const calls[32])(struct cpu *cpu) = {
+static const hypercall own[] = {
     [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough,
     [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough,
     [HYPERCALL_UNKNOWN_NMI] = nmi_returned,
@@ -81,27 +80,31 @@ static int64_t (*const calls[32])(struct cpu *cpu) = {
     [HYPERCALL_HOST_WORK] = host_work,
 };
 
-/* Where the table has none. */
-static __attribute__((noinline)) int64_t call_experiment(struct cpu *cpu, uint64_t number)
+void hypercall_offer(struct cpu *cpu, uint32_t number, hypercall call)
 {
-    FOR_EACH_EXPERIMENT(e)
-        if (e->call != NULL && e->number == number && cpu->hypercalls & BIT(e->number))
-            return e->call(cpu);
-    return HYPERCALL_E_NUMBER;
+    cpu->calls[number] = call;
+    cpu->hypercalls |= (uint32_t)BIT(number);
+}
+
+void hypercall_setup(struct cpu *cpu)
+{
+    for (uint32_t number = 0; number < LENGTH_OF(own); number++)
+        if (own[number] != NULL)
+            hypercall_offer(cpu, number, own[number]);
 }
 
 void exit_vmcall(struct cpu *cpu)
 {
-    uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(calls);
-    int64_t result;
+    uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(cpu->calls);
+    int64_t result = HYPERCALL_E_NUMBER;
 
-    __asm__("" : "+r"(index)); /* else the compiler knows that the check makes the mask needless */
+    /* Masked, too, because a call past the check may be speculated; else the compiler knows that the
+     * check makes the mask needless. */
+    __asm__("" : "+r"(index));
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;
-    else if (number < LENGTH_OF(calls) && calls[index] != NULL)
-        result = calls[index](cpu);
-    else
-        result = call_experiment(cpu, number);
+    else if (number < LENGTH_OF(cpu->calls) && cpu->calls[index] != NULL)
+        result = cpu->calls[index](cpu);
     cpu->gpr[GPR_RAX] = (uint64_t)result;
     skip_instruction(cpu);
 }

@@ -82,6 +82,7 @@ void processor_prepare(struct start *s)
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
     mitigations_setup(cpu);
+    hypercall_setup(cpu);
     exit_setup(cpu);
 }
 

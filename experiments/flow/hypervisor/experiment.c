@@ -52,6 +52,5 @@ const struct experiment flow_experiment = {
     .options = options, .option_count = LENGTH_OF(options),
     .possible = possible, .hides_monitor = hides_monitor,
     .pages = pages, .setup = trace_setup,
-    .number = HYPERCALL_TRACE, .call = trace_call,
 };
 EXPERIMENT(flow_experiment);

@@ -5,6 +5,7 @@
  */
 #include "experiments/flow/hypervisor/level.h"
 
+#include "experiment.h"
 #include "hypercall.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/end.h"
@@ -59,6 +60,6 @@ void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
         say_level();
     if (ring_options.exits == TRACE_FLOW && !trace_flow_gates())
         hypervisor_fault("the page pool is used up by the trace's IDT");
-    cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_TRACE);
+    hypercall_offer(cpu, HYPERCALL_TRACE, trace_call);
     trace_set_level(cpu, ring_options.exits);
 }

@@ -17,6 +17,5 @@ const struct experiment memory_experiment = {
     .pages = memory_map_pages,
     .place = &memory_place, .state_bytes = sizeof(struct cpu_memory),
     .setup = memory_setup,
-    .number = HYPERCALL_MEMTRACE, .call = memory_call,
 };
 EXPERIMENT(memory_experiment);

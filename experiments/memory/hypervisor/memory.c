@@ -8,6 +8,7 @@
 #include "experiments/memory/hypervisor/deliver.h"
 #include "experiments/memory/hypervisor/lend.h"
 #include "experiments/shared/hypervisor/cr3.h"
+#include "experiment.h"
 #include "hypercall.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
@@ -262,6 +263,6 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)
         memory_of(cpu)->code[i].linear = 1; /* no page's */
-    cpu->hypercalls |= (uint32_t)BIT(HYPERCALL_MEMTRACE);
+    hypercall_offer(cpu, HYPERCALL_MEMTRACE, memory_call);
     start_at_once(cpu);
 }
