@@ -1,8 +1,8 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Entry of the root-mode NMI handler: gate 2 of the IDT, with a stack of its own by IST 1
-; (vmx/root/descriptors.c). Its two ways back: IRET, which unblocks NMIs, and a return without IRET,
-; which does not.
+; (vmx/root/descriptors.c). Its two ways back: IRET, which unblocks NMIs, after a host source's; and
+; a return without IRET, which does not, after one of the guest's, which is pending again.
 ; SDM Vol. 3, "Handling Multiple NMIs"; "Interrupt Stack Table".
 
 bits 64

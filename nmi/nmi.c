@@ -52,6 +52,9 @@ static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
 }
 
+/* In doubt yes: the guest may get an NMI that nobody raised. It says no, and one is lost, where an
+ * NMI that is no PMI merges with a host NMI, or where one that was sent again is still on its way
+ * (x2APIC) at the second exit after it. nmi.h has more of this. */
 bool nmi_guest_merged(const struct cpu *cpu)
 {
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
@@ -103,10 +106,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
         nmi->dropped++;
         return back;
     }
+    /* Host work: nmi_release() sends it again at the end. Several become one. */
     if (nmi->hold) {
         nmi->held = true;
         return back;
     }
+    /* A PMI: what the guest's DEBUGCTL would have frozen; it is 0 in root mode. */
     pmu_freeze_as_guest(cpu);
     return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;
 }

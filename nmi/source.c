@@ -126,7 +126,9 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
          * merged, the next exit finds what the other source wants. */
         if (s == SOURCE_HOST_PMI)
             break;
-        /* Its own NMI may still come: another one may have been taken for it. */
+        /* Its own NMI may still come: another one may have been taken for it. Nobody claims that one:
+         * the guest gets it, and may hand it back (nmi_returned()). An exit clears OWED when the guest
+         * is out of its NMI handler and nobody is sending. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;

@@ -14,6 +14,7 @@ default rel
 
 %include "offsets.inc"
 
+; exit.c; pmu/pmu_switch.c
 extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
 
 %define RSB_ENTRIES 32 ; as many as any processor has
