@@ -23,7 +23,9 @@ def pytest_collect_file(file_path, parent):
     if file_path.match("tests/unit/testbed/main.cc"):
         return Program.from_parent(parent, path=file_path, command=path("testbed", "test.sh"),
                                    names=re.compile(r"^TEST\((\w+)\)", re.MULTILINE),
-                                   sources=sorted(file_path.parent.glob("*.cc")))
+                                   sources=sorted([
+                                       *file_path.parent.glob("*.cc"), *file_path.parents[3].glob(
+                                           "experiments/*/tests/emulator/*.cc")]))
     if file_path.match("testbed/selftest.sh"):
         return Program.from_parent(parent, path=file_path, command=str(file_path),
                                    names=re.compile(r'^echo "ok (\w+)"', re.MULTILINE))
