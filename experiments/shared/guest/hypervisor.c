@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * hypervisor.c: CPUID and VMCALL, from CPL 3. Numbers are in include/hypercall.h.
+ * hypervisor.c: CPUID and VMCALL, from CPL 3. Numbers are in include/hypercall.h and trace_ring.h.
  */
 #include "hypervisor.h"
 
 #include <cpuid.h>
 
 #include "hypercall.h"
+#include "trace_ring.h"
 
 bool pmuvisor_there(void)
 {
