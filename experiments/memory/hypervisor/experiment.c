@@ -15,7 +15,6 @@ const struct experiment memory_experiment = {
     .name = "memory",
     .options = options, .option_count = LENGTH_OF(options),
     .pages = memory_map_pages,
-    .place = &memory_place, .state_bytes = sizeof(struct cpu_memory),
     .setup = memory_setup,
 };
 EXPERIMENT(memory_experiment);

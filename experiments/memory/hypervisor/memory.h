@@ -56,12 +56,10 @@ struct cpu_memory {
     } loan;
     struct code_page code[CODE_PAGES];
 };
-extern uint64_t memory_place;
+_Static_assert(sizeof(struct cpu_memory) <= FILLER_BYTES, "it lies with the ring's state");
 static inline struct cpu_memory *memory_of(const struct cpu *cpu)
 {
-    uint64_t place; /* never changes: the compiler need not load it again */
-    __asm__("mov memory_place(%%rip), %0" : "=r"(place));
-    return (struct cpu_memory *)((uintptr_t)cpu + place);
+    return (struct cpu_memory *)trace_of(cpu)->filler;
 }
 
 /* What the options say beside the mode, which is in ring_options. */

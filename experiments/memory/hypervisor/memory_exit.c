@@ -26,10 +26,14 @@ static inline void set_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* 0F is the first byte, or follows a prefix. Nearly no write has it. */
+/* 0F is the first byte, or follows a prefix. Nearly no write has it. The second byte is compared in
+ * its register: a compiler takes a copy and a shift for it. */
 static inline bool has_escape(uint64_t code)
 {
-    return __builtin_expect((uint8_t)code == ESCAPE || (uint8_t)(code >> 8) == ESCAPE, 0);
+    bool second;
+
+    __asm__("cmpb %2, %h1" : "=@cce"(second) : "Q"(code), "i"(ESCAPE));
+    return __builtin_expect(second || (uint8_t)code == ESCAPE, 0);
 }
 
 /* Begins the step of a write that needs nothing of memory_step.c. The write violates the closed
@@ -38,8 +42,9 @@ static inline bool has_escape(uint64_t code)
  * nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
-    const struct cpu_memory *m = memory_of(cpu);
-    struct trace_memory *record = (struct trace_memory *)trace_of(cpu)->record;
+    struct cpu_trace *trace = trace_of(cpu);
+    struct cpu_memory *m = (struct cpu_memory *)trace->filler;
+    struct trace_memory *record = (struct trace_memory *)trace->record;
 
     if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
@@ -67,14 +72,14 @@ static inline bool begin(struct cpu *cpu)
     set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
     set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
-    memory_of(cpu)->stage = STAGE_STEPPED;
+    m->stage = STAGE_STEPPED;
     return true;
 }
 
 static inline void end(struct cpu *cpu)
 {
-    const struct cpu_memory *m = memory_of(cpu);
     struct cpu_trace *trace = trace_of(cpu);
+    struct cpu_memory *m = (struct cpu_memory *)trace->filler;
     struct trace_memory *record = (struct trace_memory *)trace->record;
     const uint64_t *from = memory_at(record->gpa);
 
@@ -83,7 +88,7 @@ static inline void end(struct cpu *cpu)
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
     set_field(VMCS_EXCEPTION_BITMAP, 0);
-    memory_of(cpu)->stage = STAGE_CLOSED;
+    m->stage = STAGE_CLOSED;
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;

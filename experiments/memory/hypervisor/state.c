@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the options say, and where each processor's state begins.
+ * What the options say.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
 struct memory_options memory_options;
-uint64_t memory_place;
