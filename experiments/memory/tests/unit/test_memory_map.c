@@ -27,8 +27,6 @@ static struct cpu cpu = {.boot = &boot};
 /* Nothing of a guest's is cached here. */
 void flush_guest_translations(void) {}
 
-uint64_t ring_place; /* of no processor's */
-
 /* What a processor with a ring would come to, which none does here. */
 void vmcs_access_failed(uint32_t field, bool write) { fail_msg("%u %d", field, write); abort(); }
 
