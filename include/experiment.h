@@ -3,7 +3,7 @@
  * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. It
  * names the core, and the core names none: what it adds is one struct below, which a row of the
  * section "experiments" points to. The start walks over them; no exit does. In pmuvisor.efi there is
- * none. experiments/example is one to copy; docs/adding.md walks through it.
+ * none. docs/adding.md walks through one.
  */
 #pragma once
 
