@@ -302,7 +302,7 @@ def score_switches(result, number, mine, labelled, truth, near):
     first = max(first, truth.start)
     true = changes(labelled, first, truth.end, lambda tgid: tgid > 0)
     # Ours may lie just outside of the stretch where the scheduler's lies just inside.
-    have = changes(mine, first, truth.end + near, lambda tgid: tgid is not None and tgid > 0)
+    have = changes(mine, first - near, truth.end + near, lambda tgid: tgid is not None and tgid > 0)
     left = collections.defaultdict(list)
     for tick, tgid in have:
         left[tgid].append(tick)
