@@ -65,9 +65,6 @@ WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshad
 CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
-ifeq ($(TEST),1)
-CFLAGS += -DTEST
-endif
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
               -DGNU_EFI_USE_MS_ABI -fshort-wchar

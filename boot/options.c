@@ -27,8 +27,6 @@ struct text {
 
 #define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
 
-#define VALUES(...) __VA_ARGS__
-#define NAME(name, value) {name, value}
 #define ROW(key, kind, field, initial, wanted, values, help)                                       \
     {#key, kind, offsetof(struct options, field), sizeof(((struct options *)0)->field), wanted,    \
      {values}, NULL, 0},

@@ -69,6 +69,9 @@ extern const struct experiment *const __stop_experiments[] __attribute__((weak))
     static const struct experiment *const linked_##of                                              \
         __attribute__((used, section("experiments"))) = &(of)
 
+/* A row's values, in this table and in boot/option_table.h. */
+#define VALUES(...) __VA_ARGS__
+#define NAME(name, value) {name, value}
 /* Expands EXPERIMENT_OPTIONS, the table of an experiment's options.h, to rows; boot/option_table.h
  * says what a row has. `field` is a variable: a bool or an integer. */
 #define EXPERIMENT_OPTION(key, kind, field, initial, wanted, values, help)                         \

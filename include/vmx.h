@@ -85,7 +85,6 @@
 #define ENTRY_LOAD_CET BIT(20)
 #define ENTRY_LOAD_LBR_CTL BIT(21)
 
-
 /* Guest interruptibility state */
 #define BLOCKING_BY_STI BIT(0)
 #define BLOCKING_BY_MOV_SS BIT(1)

@@ -247,11 +247,14 @@ class Lab:
         """The image that has these options; testbed/image.sh says which."""
         return tool([path("testbed", "image.sh"), config, path("build", *folder)]).strip()
 
-    def efi(self, config=""):
-        image = self.efi_path(config)
+    @staticmethod
+    def built(image):
         if not os.path.exists(image):
             raise AssertionError(f"{image} is missing; run: make lab")
         return image
+
+    def efi(self, config=""):
+        return self.built(self.efi_path(config))
 
     def boot(self, name, make):
         """The boot of that name, made now or earlier. One that cannot be made fails each test."""
@@ -316,8 +319,9 @@ class Lab:
         options = ["--entry", entry, "--append", append,
                    "--config", " ".join(defaults + [config]).strip(),
                    "--kernel", kernel, "--initrd", initrd]
-        if entry != "native" or os.path.exists(self.efi_path(config)):
-            options += ["--efi", efi or self.efi(config)]
+        image = efi or self.efi_path(config)
+        if entry != "native" or os.path.exists(image):
+            options += ["--efi", self.built(image)]
         if menu:
             menu_file = os.path.join(work, "menu.cfg")
             with open(menu_file, "w", encoding="ascii") as out:

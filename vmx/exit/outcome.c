@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What becomes of the guest's instruction: it is completed, executed again, or refused. SDM Vol. 3,
- * "Guest Non-Register State";
- * "VM-Entry Controls for Event Injection"; "Information for VM Exits That Occur During Event
- * Delivery"; "Interrupt 8 - Double Fault Exception (#DF)".
+ * "Guest Non-Register State"; "VM-Entry Controls for Event Injection"; "Information for VM Exits
+ * That Occur During Event Delivery"; "Interrupt 8 - Double Fault Exception (#DF)".
  */
 #include "vmx/exit/exit.h"
 

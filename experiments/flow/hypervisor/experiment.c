@@ -8,8 +8,6 @@
 #include "experiments/flow/hypervisor/options.h"
 #include "lib/refusal.h"
 
-#define VALUES(...) __VA_ARGS__
-#define NAME(name, value) {name, value}
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 /* The controls that it turns on have to be allowed, and what is no control has to be there. */

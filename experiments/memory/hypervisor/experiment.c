@@ -7,8 +7,6 @@
 #include "experiments/memory/hypervisor/memory.h"
 #include "experiments/memory/hypervisor/options.h"
 
-#define VALUES(...) __VA_ARGS__
-#define NAME(name, value) {name, value}
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 const struct experiment memory_experiment = {

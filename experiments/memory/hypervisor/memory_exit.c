@@ -42,9 +42,8 @@ static inline bool has_escape(uint64_t code)
  * nobody's yet. */
 static inline bool begin(struct cpu *cpu)
 {
-    struct cpu_trace *trace = trace_of(cpu);
-    struct cpu_memory *m = (struct cpu_memory *)trace->filler;
-    struct trace_memory *record = (struct trace_memory *)trace->record;
+    struct cpu_memory *m = memory_of(cpu);
+    struct trace_memory *record = (struct trace_memory *)trace_of(cpu)->record;
 
     if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
         field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
@@ -79,7 +78,7 @@ static inline bool begin(struct cpu *cpu)
 static inline void end(struct cpu *cpu)
 {
     struct cpu_trace *trace = trace_of(cpu);
-    struct cpu_memory *m = (struct cpu_memory *)trace->filler;
+    struct cpu_memory *m = memory_of(cpu);
     struct trace_memory *record = (struct trace_memory *)trace->record;
     const uint64_t *from = memory_at(record->gpa);
 

@@ -7,8 +7,6 @@
 #include "experiments/shared/hypervisor/options.h"
 #include "experiments/shared/hypervisor/ring.h"
 
-#define VALUES(...) __VA_ARGS__
-#define NAME(name, value) {name, value}
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 const struct experiment shared_experiment = {

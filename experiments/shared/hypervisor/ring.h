@@ -19,8 +19,9 @@ struct ring_options {
 };
 extern struct ring_options ring_options;
 
+#define FILLER_BYTES 1536 /* of struct cpu_trace, for whoever fills the ring */
+
 /* Where a processor records, of each one. */
-#define FILLER_BYTES 1536
 struct cpu_trace {
     struct trace_record *record;      /* the next one to be written */
     struct trace_record *first, *end; /* of the ring */
