@@ -50,13 +50,13 @@ static unsigned number(const char *text)
 
 static long system_call(long call, long a, long b, long c, const void *d, long e)
 {
-    register const void *r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e, r9 __asm__("r9") = 0;
-
-    __asm__ volatile("syscall"
+    __asm__ volatile("mov %[d], %%r10\n\t"
+                     "mov %[e], %%r8\n\t"
+                     "xor %%r9d, %%r9d\n\t"
+                     "syscall"
                      : "+a"(call)
-                     : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
+                     : "D"(a), "S"(b), "d"(c), [d] "r"(d), [e] "r"(e)
+                     : "rcx", "r8", "r9", "r10", "r11", "memory");
     return call;
 }
 
