@@ -5,6 +5,7 @@
 import bisect
 import collections
 import dataclasses
+import itertools
 import statistics
 
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, VMCALL
@@ -23,10 +24,11 @@ PREEMPTION_WAYS = 2
 WAKE_WAYS = 1.5
 # A thread of a process leaves and is interrupted with that one's table. Who is seen with others'
 # more often than in a tenth of all records, or with three tables, has none of its own: a kernel
-# thread, or the idle one. (Two in turn are seen where a process has ended and its stack is used
-# again.)
+# thread, or the idle one. Two of which the first does not come back are seen where a process has ended
+# and its stack is used again, or where a thread's parent was seen with its stack: then the last is own.
 OWN_SHARE = 0.9
 OWN_TABLES = 2
+OWN_LAST, OWN_LEAST = 0.5, 10  # of the last of two, the share and the number
 FEW = 8  # samples below which a tenth of them is nothing
 
 # Linux, arch/x86/include/asm/irq_vectors.h: CALL_FUNCTION_SINGLE_VECTOR, CALL_FUNCTION_VECTOR and
@@ -131,12 +133,12 @@ def find_ways(walks, kernel_stacks):
     """Takes number -> Walk, with tables, and the stacks of kernel threads that names told. Gives
     the Ways that the trace itself shows."""
     wakes, preemptions = [], collections.defaultdict(list)
-    tables = collections.defaultdict(collections.Counter)
+    tables = collections.defaultdict(list)  # stack -> [(tick, table)]
     for walk in walks.values():
         for index in range(1, len(walk.records)):
             before, load = walk.records[index - 1:index + 1]
             if shows_thread(walk, index):
-                tables[stack_thread(load)][walk.tables[index - 1]] += 1
+                tables[stack_thread(load)].append((load.tsc, walk.tables[index - 1]))
             if load.reason != CR_ACCESS or not vector(before) or \
                     walk.tables[index] == walk.tables[index - 1]:
                 continue
@@ -146,8 +148,7 @@ def find_ways(walks, kernel_stacks):
             elif index > 1 and walk.records[index - 2].reason == HLT:
                 wakes.append(took)
     ways = Ways(kernel_stacks=kernel_stacks | {
-        stack for stack, found in tables.items() if stack.side == "kernel" and
-        (len(found) > OWN_TABLES or max(found.values()) < OWN_SHARE * found.total())})
+        stack for stack, found in tables.items() if stack.side == "kernel" and is_borrower(found)})
     if len(wakes) > 1:
         ways.wake = statistics.quantiles(wakes, n=4)[0]
     every = [ticks for took in preemptions.values() for ticks in took]
@@ -158,6 +159,18 @@ def find_ways(walks, kernel_stacks):
             ways.preemption[number] = statistics.quantiles(took, n=10)[0]
     ways.handlers = [handlers(walk.records, ways) for walk in walks.values()]
     return ways
+
+
+def is_borrower(found):
+    """Says whether a stack is that of a kernel thread, which has no table of its own. Takes [(tick,
+    table)] of those that it was seen with. A thread has one; before it, its parent or who had the
+    stack may have been seen with theirs, which does not come back."""
+    tables = [table for _, table in sorted(found)]
+    counts = collections.Counter(tables)
+    if len(counts) > OWN_TABLES or max(counts.values()) >= OWN_SHARE * len(tables):
+        return len(counts) > OWN_TABLES
+    return len(list(itertools.groupby(tables))) > len(counts) or \
+        counts[tables[-1]] < max(OWN_LAST * len(tables), OWN_LEAST)
 
 
 def handlers(records, ways):
