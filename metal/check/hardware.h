@@ -20,6 +20,14 @@ void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value);
 /* A processor as it is when firmware hands over; nothing of it changes. What the image may hand on
  * as a pointer to a function has no parameters here. */
 #define cpuid machine_cpuid
+/* Of x86.h, which is here already and asks the real processor. */
+static inline struct cpuid_result machine_extended_features(void)
+{
+    struct cpuid_result none = {0};
+
+    return cpuid(0, 0).eax < CPUID_LEAF_EXTENDED ? none : cpuid(CPUID_LEAF_EXTENDED, 0);
+}
+#define cpuid_extended_features machine_extended_features
 #define rdmsr machine_rdmsr
 #define wrmsr(index, value) ((void)(index), (void)(value))
 #define read_cr0() ((uint64_t)(CR0_PE | CR0_PG))
