@@ -167,10 +167,12 @@ def is_borrower(found):
     stack may have been seen with theirs, which does not come back."""
     tables = [table for _, table in sorted(found)]
     counts = collections.Counter(tables)
-    if len(counts) > OWN_TABLES or max(counts.values()) >= OWN_SHARE * len(tables):
-        return len(counts) > OWN_TABLES
-    return len(list(itertools.groupby(tables))) > len(counts) or \
-        counts[tables[-1]] < max(OWN_LAST * len(tables), OWN_LEAST)
+    if len(counts) > OWN_TABLES:
+        return True
+    if max(counts.values()) >= OWN_SHARE * len(tables):
+        return False
+    comes_back = len(list(itertools.groupby(tables))) > len(counts)
+    return comes_back or counts[tables[-1]] < max(OWN_LAST * len(tables), OWN_LEAST)
 
 
 def handlers(records, ways):
