@@ -4,10 +4,12 @@
 # the emulator, exact. analysis/memory_cost.py makes the tables of what these boots leave.
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
+import environment
 import kernel
 import memory_cost
 from kernel import Plan, expect_ok
@@ -16,9 +18,8 @@ import memory_paper
 import pytest
 
 # Of a traced write: exits, root instructions and VMCS accesses, with its record and without.
-MOST_EXITS, MOST_VMCS = 2, 18
-# By the compiler: gcc 14 makes three moves more, and the same otherwise.
-MOST_INSTRUCTIONS = {"12": 230, "14": 232}
+MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 18
+GCC_14_MORE = 2  # root instructions: gcc 14 makes three moves more than gcc 12, 231.2 and 228.2 in all
 MOST_BARE_INSTRUCTIONS, MOST_BARE_VMCS = 190, 14
 WORDS_OF_A_PAGE = 512
 
@@ -66,12 +67,6 @@ def test_nothing_traced(lab):
     return f"{writes} writes to another page: 0 exits, 0 root instructions"
 
 
-def compiler():
-    """The first number of gcc's version."""
-    return subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True,
-                          check=True).stdout.split(".")[0].strip()
-
-
 def test_write(lab):
     """Each write is one record; what it costs."""
     jobs, records = jobs_of(lab, "ours")
@@ -81,7 +76,8 @@ def test_write(lab):
     said = f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, " \
            f"{memory_cost.vmcs(costs):.2f} VMCS accesses, {costs['rdmsr']:g} RDMSR"
     assert costs["exits"] <= MOST_EXITS, said
-    assert costs["instructions"] <= MOST_INSTRUCTIONS[compiler()], said
+    more = GCC_14_MORE if re.match(r"gcc .*\) 14\.", environment.compiler()) else 0
+    assert costs["instructions"] <= MOST_INSTRUCTIONS + more, said
     # The first of a page of code takes the longer way.
     assert memory_cost.vmcs(costs) <= MOST_VMCS + 0.01, said
     # The curve is a line: each write costs what it costs, however many there are.
