@@ -50,8 +50,7 @@ search() { # SWITCHES FOLDER OUT
 }
 
 # check NAME EXPECTED SWITCHES [FILE SED]: EXPECTED is "holds", or part of the assertion that must be
-# violated, here in FILE as SED changes it. "A or B": one of two, where what the compiler makes of the C
-# decides which is found first.
+# violated, here in FILE as SED changes it.
 check() {
     local name=$1 wanted=$2 switches=$3 file=${4:-} change=${5:-} output verdict=FAIL reason states
     local dir objects=() model=$here
@@ -87,7 +86,7 @@ check() {
     if [ "$wanted" = holds ]; then
         [ -n "$reason" ] || verdict=PASS
     else
-        [[ $reason != *"${wanted% or *}"* && $reason != *"${wanted#* or }"* ]] || verdict=PASS
+        [[ $reason != *"$wanted"* ]] || verdict=PASS
     fi
     echo "$verdict model: $name (${states:-?} states; ${reason:-holds})"
     rm -rf "$dir"
@@ -233,7 +232,10 @@ changed 'a late PMI of the guest'"'"'s stops the counter for good' counting '-DW
 changed 'the handler of a late PMI starts the counter again after its end' counting '-DWORK -DNO_HOST' \
     $f 's/return work->counting;/return true;/'
 f=nmi/host_work.c
-changed 'a late PMI of the guest'"'"'s comes before host work is noted' '!(unclaimed) or pending_why)&4' '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
+# Of two assertions that it violates, the code that the compiler makes decides which comes first.
+first='!(unclaimed)'
+[[ $("$cc" -dumpversion) != 14* ]] || first='pending_why)&4'
+changed 'a late PMI of the guest'"'"'s comes before host work is noted' "$first" '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
     '/^    cpu->pmu.host_work = work;/d;s/^    count(work);/    cpu->pmu.host_work = work;\n&/'
 changed 'host work does not wait for its last PMI' unclaimed '-DWORK -DNO_HOST' $f \
     '/^static void count(/,/^}/s/i < LATE_PMI_READS/false/'
