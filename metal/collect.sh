@@ -35,13 +35,12 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
     no_results "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck disable=SC2034 # measurements.sh reads it
-measurements_top=$top
-# shellcheck source=bench/measurements.sh
-. "$top/bench/measurements.sh"
+columns_table=$top/bench/columns.txt
+# shellcheck source=bench/columns.sh
+. "$top/bench/columns.sh"
 # shellcheck source=metal/auto/jobs.sh
 . "$top/metal/auto/jobs.sh"
-mapfile -t jobs < <(metal_jobs)
+read -ra jobs <<< "$column_jobs"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # host.py: boots of the test kernel on the hypervisor's test build, with host NMIs.
+import os
+
 import kernel
-from boots import image
+from machine import Lab
 
 # tests/kernel/host.h, enum host_region.
 REGION_CLEAN = 1300
@@ -41,7 +43,9 @@ class Plan(kernel.Plan):
 
 
 def image_with_hooks(config=""):
-    return image(config, "test")
+    image = Lab.efi_path(config, "test")
+    assert os.path.exists(image), f"{image} is missing; run: make test-image"
+    return image
 
 
 def run(lab, name, plan, efi=None, **more):

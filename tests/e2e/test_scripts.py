@@ -3,14 +3,13 @@
 # say so. No boot is made, but for the one that shows the time limit.
 import os
 
-from boots import image as image_of, initrd, kernel
-from machine import STATUS_TIMEOUT, Skip, made, path
+from machine import STATUS_TIMEOUT, Skip, path
 from scripts import expect_line, run, run_qemu
 
 
-def test_run_qemu_refuses():
+def test_run_qemu_refuses(lab):
     """run-qemu.sh: unknown options and bad values, each in one line."""
-    image = made(image_of())
+    image = lab.efi()
     expect_line(run_qemu("--colour", "blue"), "--colour", "--help")
     expect_line(run_qemu("--cpus"), "--cpus", "value")
     expect_line(run_qemu("--cpus", "none"), "--cpus none", "number")
@@ -23,9 +22,9 @@ def test_run_qemu_refuses():
     expect_line(run_qemu("--backend", "tcg", "--disk", "/absent"), "--disk", "cannot read /absent")
 
 
-def test_run_qemu_backend():
+def test_run_qemu_backend(lab):
     """auto says which backend it takes and why; kvm without nested VMX is refused with reason."""
-    made(image_of())
+    lab.efi()
     probe = run_qemu("--probe")
     assert probe.stdout.strip() in ("kvm", "emulator"), probe.stdout
     lines = probe.stderr.splitlines()
@@ -35,19 +34,19 @@ def test_run_qemu_backend():
     expect_line(run_qemu("--backend", "kvm"), "backend kvm cannot be used")
 
 
-def test_run_qemu_timeout():
+def test_run_qemu_timeout(lab):
     """A run that is not over in time ends with status 124."""
     done = run_qemu("--backend", "emulator", "--native", "--timeout", "2",
-                    "--kernel", kernel(), "--initrd", made(initrd()))
+                    "--kernel", lab.kernel(), "--initrd", lab.initrd())
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
 
 
-def test_disk_refuses():
+def test_disk_refuses(lab):
     """disk.sh: missing files and impossible command lines, each in one line."""
     disk = path("testbed", "disk.sh")
     expect_line(run(disk), "--out")
     expect_line(run(disk, "--out", "x.img", "--kernel", "/absent"), "/absent")
-    expect_line(run(disk, "--out", "x.img", "--kernel", kernel(), "--append", "it's"),
+    expect_line(run(disk, "--out", "x.img", "--kernel", lab.kernel(), "--append", "it's"),
                 "single quote")
 
 
@@ -74,8 +73,8 @@ def test_kernel_flavour():
     expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud or stock")
 
 
-def test_image_size():
+def test_image_size(lab):
     """pmuvisor.efi has at most 160 KiB (EFI_SIZE_MAX of the Makefile)."""
-    size = os.path.getsize(made(image_of()))
+    size = os.path.getsize(lab.efi())
     assert 0 < size <= 160 * 1024, f"{size} bytes"
     return f"{size} bytes"

@@ -2,13 +2,11 @@
 # test_fuzz_targets.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs
 # that once crashed are kept, then new inputs for a while; and each with a planted bug, which it has
 # to find. FULL=1: ten million new inputs for each target instead of 100,000.
-import functools
 import os
 import re
 import shutil
 
 import pytest
-from store import digest, digest_below
 from targets import BUILD, NAMES, corpus, reason_of, run
 
 FULL = os.environ.get("FULL") == "1"
@@ -19,16 +17,8 @@ OPTIONS = ["-seed=0" if FULL else "-seed=1", "-max_len=4096", "-timeout=3600",
            "-rss_limit_mb=2048", "-print_final_stats=1"]
 
 
-def kept(lab, name, function, target, program):
-    """Kept while the program and the corpus are the same; a full run tries something else each time."""
-    call = functools.partial(function, target)
-    if FULL:
-        return lab.once(name, call).wait()
-    return lab.value(name, lambda: [digest(__file__), digest(program), digest_below(corpus(target))],
-                     lambda folder: call(), targets=[program]).wait()
-
-
-def corpus_holds(target):
+@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_corpus" for name in NAMES])
+def test_corpus(target):
     status, text = run(os.path.join(BUILD, target), "-runs=0", corpus(target))
     inputs = len(os.listdir(corpus(target)))
     assert inputs > 0, "the corpus is empty"
@@ -36,7 +26,8 @@ def corpus_holds(target):
     return f"{inputs} inputs"
 
 
-def new_inputs(target):
+@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_new" for name in NAMES])
+def test_new(target):
     # What is new goes into the first folder that libFuzzer is given: never the corpus.
     work = os.path.join(BUILD, "work", target)
     os.makedirs(work, exist_ok=True)
@@ -51,7 +42,8 @@ def new_inputs(target):
     return f"{tried[1]} inputs"
 
 
-def planted_is_found(target):
+@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_planted" for name in NAMES])
+def test_planted(target):
     program = os.path.join(BUILD, "planted", target)
     work = program + "-work"
     shutil.rmtree(work, ignore_errors=True)
@@ -60,19 +52,3 @@ def planted_is_found(target):
                        f"-artifact_prefix={program}-", *OPTIONS, work, corpus(target))
     assert status != 0, f"not found in {PLANTED_RUNS} inputs"
     return f"found: {reason_of(text)}"
-
-
-@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_corpus" for name in NAMES])
-def test_corpus(lab, target):
-    return kept(lab, f"fuzz-corpus-{target}", corpus_holds, target, os.path.join(BUILD, target))
-
-
-@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_new" for name in NAMES])
-def test_new(lab, target):
-    return kept(lab, f"fuzz-new-{target}", new_inputs, target, os.path.join(BUILD, target))
-
-
-@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_planted" for name in NAMES])
-def test_planted(lab, target):
-    return kept(lab, f"fuzz-planted-{target}", planted_is_found, target,
-                os.path.join(BUILD, "planted", target))

@@ -3,9 +3,12 @@
 # to test arithmetic.
 import unittest
 
+import pytest
 
 import accuracy_tables
 import test_report
+
+pytestmark = pytest.mark.group("bench/accuracy")
 
 
 class Accuracy(unittest.TestCase):

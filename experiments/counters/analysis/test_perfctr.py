@@ -3,6 +3,7 @@
 # emulator (lines of guest/accuracy and guest/real) and from seeded differences.
 import unittest
 
+import pytest
 
 import lines
 import perfctr_tables
@@ -10,6 +11,7 @@ import results
 import textpage
 from cells import Machine
 
+pytestmark = pytest.mark.group("bench/perfctr")
 
 # One boot natively and one under msr+nmi, an excerpt.
 RECORDED = {

@@ -56,7 +56,8 @@ def probe_word(lab):
 def boot(lab, name, jobs="pair", append=""):
     """Linux under Debian's KVM, with a trace of it."""
     return lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, limit=LIMIT,
-                        initrd=path("build/payload/kvm-small-cloud.img"),
+                        initrd=tool([path("programs", "payload", "build.sh"),
+                                     "--kvm-small"]).strip(),
                         append=f"pmv.apicv=0 pmv.kvm={jobs} {probe_word(lab)} {append}")
 
 

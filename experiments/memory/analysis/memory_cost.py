@@ -17,7 +17,7 @@ import memory_paper
 import predict
 import textpage
 from cells import Cell, Row, Table, number, percent
-from schmidt_published import SCHMIDT
+from published import SCHMIDT
 
 PREFIX = "memory-cost-"
 TRANSLATE = "memory-translate.json"

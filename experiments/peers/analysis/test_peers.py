@@ -3,9 +3,12 @@
 # against its figure.
 import unittest
 
+import pytest
 
 import peer_table
 import test_report
+
+pytestmark = pytest.mark.group("bench/peers")
 
 
 def machine(**more):

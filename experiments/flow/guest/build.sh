@@ -1,0 +1,17 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Builds the programs flowtrace and flowdemo, static, and prints their paths.
+# Usage: build.sh ($CC: gcc)
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../../.." && pwd)
+shared=$top/experiments/shared/guest
+out=$top/build/trace-tool
+# shellcheck source=programs/static.sh
+. "$top/programs/static.sh"
+
+folders=(-I "$shared" -I "$top/programs" -I "$top/programs/measure")
+compile flowtrace "${folders[@]}" "$here"/*.c "$shared"/{hypervisor,ring_reader,trace_file}.c
+compile flowdemo "${folders[@]}" "$here"/demo/*.c "$shared"/{hand_over,print_file,hypervisor}.c \
+    "$top/programs/command_line.c"
