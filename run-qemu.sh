@@ -26,6 +26,7 @@ usage: run-qemu.sh [options]
   --timeout S                  default 600
   --serial FILE                copy of the guest's console
   --ledger FILE                the emulator's account of exits (emulator only)
+  --knobs FILE                 what its machine is to be (emulator only; testbed/README.md)
   --efi FILE                   default: build/pmuvisor.efi, or build/pmuvisor-lab.efi where
                                --config has an option of an experiment
   --firmware FILE              default: Debian's OVMF, /usr/share/ovmf/OVMF.fd
@@ -44,7 +45,7 @@ fail() {
 top=$(cd "$(dirname "$0")" && pwd)
 backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' config='' qemu=''
 cpus=1 memory=512 timeout=600
-serial='' ledger='' efi='' firmware=/usr/share/ovmf/OVMF.fd
+serial='' ledger='' knobs='' efi='' firmware=/usr/share/ovmf/OVMF.fd
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
 while [ $# -gt 0 ]; do
     case $1 in
@@ -52,7 +53,7 @@ while [ $# -gt 0 ]; do
         --native) native=1; shift; continue ;;
         --probe) probe=1; shift; continue ;;
         --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
-            --memory | --timeout | --serial | --ledger | --efi | --firmware | --qemu)
+            --memory | --timeout | --serial | --ledger | --knobs | --efi | --firmware | --qemu)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -70,6 +71,7 @@ while [ $# -gt 0 ]; do
         --timeout) timeout=$2 ;;
         --serial) serial=$2 ;;
         --ledger) ledger=$2 ;;
+        --knobs) knobs=$2 ;;
         --efi) efi=$2 ;;
         --firmware) firmware=$2 ;;
     esac
@@ -153,6 +155,9 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
         "leave it out or use --backend emulator"
 fi
 
+[ -z "$knobs" ] || [ "$backend" = emulator ] ||
+    fail "--knobs is the emulator's, the backend is $backend; leave it out or use --backend emulator"
+
 # What a disk of our own is made of, or direct's kernel and initramfs.
 find_files() {
     # Before anything is fetched or built.
@@ -164,7 +169,10 @@ find_files() {
         [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
     fi
     if [ -z "$initrd" ]; then
-        initrd=$("$top/programs/payload/build.sh") ||
+        initrd=$top/build/payload/initrd-${GUEST:-cloud}.img
+        mkdir -p "$top/build"
+        env -u MAKEFLAGS -u MAKELEVEL flock "$top/build/.make.lock" make -s -C "$top" \
+            "build/payload/${initrd##*/}" >&2 ||
             fail "no initramfs (see above); or give one: --initrd FILE"
     fi
 }
@@ -172,10 +180,10 @@ find_files() {
 # For testbed/disk.sh.
 choose_entry() {
     # The menu's entry names the policy, and its load options win over pmuvisor.cfg.
-    # shellcheck disable=SC2034 # columns.sh reads it
-    columns_table=$top/bench/columns.txt
-    # shellcheck source=bench/columns.sh
-    . "$top/bench/columns.sh"
+    # shellcheck disable=SC2034 # measurements.sh reads it
+    measurements_top=$top
+    # shellcheck source=bench/measurements.sh
+    . "$top/bench/measurements.sh"
     entry=msr+nmi
     for word in $config; do
         case $word in
@@ -212,6 +220,7 @@ run_emulator() {
     local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
         --serial "$serial" --firmware "$firmware")
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
+    [ -z "$knobs" ] || options+=(--knobs "$knobs")
     if [ $made -eq 1 ]; then
         "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
             fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # added.py: what experiments bring to the measurements. bench/ names none of them: each that is there
 # has its part in experiments/*/analysis/, in files of these names:
-#   bench_boots.py    BOOTS: further boots of Linux, as LINUX_BOOTS of plan.py; NOT_QUICK: those of
-#                     them that a quick run leaves out under peers
 #   bench_tables.py   SECTIONS: sections of the report
+# What is measured of them is a measurements.ini in the experiment's folder (measurements.py).
 import dataclasses
 import functools
 import glob
@@ -17,14 +16,16 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @dataclasses.dataclass
 class OnPage:
-    """A table that the page has, and the console has not."""
-    table: object
+    """A table or a text that the page has, and the console has not."""
+    what: object
+    style: str = ""
 
 
 @dataclasses.dataclass
 class Drawn:
-    """A figure's place, where it was drawn."""
-    place: str
+    """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None where
+    its data is missing."""
+    draw: Callable
 
 
 @dataclasses.dataclass
@@ -32,14 +33,13 @@ class Section:
     """One section of the report."""
     key: str
     title: str
-    before: str        # the key of the section that follows it on the page
-    # machine -> tables, and for the page alone texts, OnPage and Drawn, in their order
+    before: str        # the key of the section that follows it on the page; of the report's own: ""
+    # machine -> tables, texts, facts, OnPage and Drawn, in their order
     parts: Callable
-    # machine, prefix of the figures' keys -> {place: figure}
-    figures: Callable = lambda machine, prefix: {}
     # machine -> [(name, sentence)] for the top of the page
     sentences: Callable = lambda machine: []
     sources: tuple = ()  # as published.py has them: who published what the section quotes
+    short: str = ""      # its name in the contents; default: its title
 
 
 @functools.lru_cache(None)
@@ -56,14 +56,6 @@ def modules(name):
         spec.loader.exec_module(module)
         found.append(module)
     return found
-
-
-def boots():
-    return {key: boot for module in modules("bench_boots") for key, boot in module.BOOTS.items()}
-
-
-def not_quick():
-    return tuple(name for module in modules("bench_boots") for name in module.NOT_QUICK)
 
 
 def sections(before=None):

@@ -83,6 +83,12 @@ class Table:
     rows: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     reading: list = field(default_factory=list)   # sentences above the table
+    theirs: list = field(default_factory=list)    # columns of ours beside which something was published
+
+    def add(self, label, cells, kind="main"):
+        """A row; where cells lack at its end they are empty, as nothing was published."""
+        blank = Cell("", "published" if self.theirs else "value")
+        self.rows.append(Row(label, cells + [blank] * (len(self.heads) - len(cells)), kind))
 
     def note(self, text):
         """The number of this note; the same text has the same number."""
@@ -154,7 +160,8 @@ class Machine:
             return f"column {column}: no experiment {experiment} in this run"
         return f"column {column}: no {experiment}/{item} in this run"
 
-    def main_metric(self, experiment):
+    @property
+    def metric(self):
         """What an operation costs here: exact instructions in the emulator, time elsewhere."""
         return "instructions" if self.exact else "time"
 

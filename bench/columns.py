@@ -1,64 +1,54 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# columns.py: the table columns.txt for Python: the columns and the parts of columns, in its order; and
-# after it those of experiments, which add configurations of a column.
-import glob
-import os
-import re
+# columns.py: the columns of measurements.ini, their parts, and their other configurations.
 from typing import NamedTuple
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = os.path.join(HERE, "columns.txt")
-TABLES = (TABLE, *sorted(glob.glob(os.path.join(os.path.dirname(HERE), "experiments", "*",
-                                                "columns.txt"))))
+import measurements
+
 PART = "abl_"
-CONFIG = "cfg_"
-# These take such a name as it is: GRUB for ids and values, FAT by its long names (GRUB, Linux and
-# mtools alike), the kernel's command line, shells.
-NAME = re.compile(r"[a-z0-9_+-]+")
 PEER = "peer"
 PLACES = ("machine", "kvm", "pmuvisor", PEER)
+IMAGE = "image"
 
 
 class Row(NamedTuple):
-    """One column, or one part of a column."""
+    """One column, one part of a column, or one configuration of it."""
     name: str
     on: str
     options: str  # as pmuvisor.cfg has them, without those of the column that a part belongs to
     title: str
+    efi: str = ""  # below build/, of what needs another image than the usual one
 
     @property
     def variant(self):
-        return self.name.removeprefix(PART).removeprefix(CONFIG)
+        return self.name.removeprefix(PART)
 
 
-def lines_of(tables):
-    for name in tables:
-        with open(name, encoding="ascii") as source:
-            yield from ((name, number, line) for number, line in enumerate(source, 1))
+def rows_of(section, places, table):
+    """{name: Row} of a section whose rows are on one of these places. ValueError: a row that is not."""
+    found = {}
+    for name, text in table.sections.get(section, {}).items():
+        words = text.split(maxsplit=2)
+        if len(words) != 3 or words[0] not in places:
+            raise ValueError(f"measurements.ini: [{section}]: found '{name} = {text}', wanted one of "
+                             f"{', '.join(places)}, options, title")
+        options = [] if words[1] == "-" else words[1].split("/")
+        images = [word.partition("=")[2] for word in options if word.startswith(f"{IMAGE}=")]
+        found[name] = Row(name, words[0], " ".join(word for word in options
+                                                   if not word.startswith(f"{IMAGE}=")),
+                          words[2], *(f"mutants/{image}.efi" for image in images))
+    return found
 
 
-def read(*tables):
-    """(columns, parts, configurations): three dictionaries of rows by their names."""
-    columns, parts, configs = {}, {}, {}
-    for name, number, line in lines_of(tables or TABLES):
-        words = line.split(maxsplit=3)
-        if not words or line.startswith("#"):
-            continue
-        kind, known = (parts, columns) if words[0].startswith(PART) else \
-            (configs, columns) if words[0].startswith(CONFIG) else (columns, PLACES)
-        wanted = 4 if kind is columns else 3
-        if len(words) != wanted or not NAME.fullmatch(words[0]) or words[0] in kind or \
-                words[1] not in known:
-            raise ValueError(f"{name}:{number}: found '{line.strip()}', wanted {wanted} "
-                             f"fields: a new name of a to z, 0 to 9, _, + and -, one of "
-                             f"{', '.join(known)}, ...")
-        options = "" if words[2] == "-" else words[2].replace("/", " ")
-        title = words[3].strip() if kind is columns else ""
-        kind[words[0]] = Row(words[0], words[1], options, title)
-    return columns, parts, configs
+def read(table):
+    """(columns, parts, configurations) of a table: three dictionaries of rows by their names."""
+    there = rows_of("columns", PLACES, table)
+    return there, rows_of("parts", there, table), rows_of("configurations", there, table)
 
 
-COLUMNS, PARTS, CONFIGS = read()
+COLUMNS, ALL_PARTS, CONFIGS = read(measurements.ALL)
+VARIANTS = {part.variant: part for part in ALL_PARTS.values()}
+# Those that the boot menu and bare machines have as well: an image of its own is the emulator's.
+PARTS = {name: part for name, part in ALL_PARTS.items() if not part.efi}
 NAMES = tuple(COLUMNS)
 PEERS = tuple(name for name in NAMES if COLUMNS[name].on == PEER)
 

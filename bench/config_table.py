@@ -2,21 +2,25 @@
 # config_table.py: columns in other configurations than the tables': the thesis's trapped local APIC,
 # and mitigations against speculative execution on both sides. Exact counts of the emulator.
 import columns
-import plan
-from cells import Cell, Row, Table, number
+from cells import Cell, Table, number
+from measurements import ALL
+from tables import BASE, PERIODS
 
 PMIS = 1000
-FIGURES = (("exit", "cpuid", "root_instructions", "CPUID: root instr."),
-           ("msr", "wrmsr_evtsel", "instructions", "WRMSR EVTSEL: instr."),
-           ("a1", "m100", "instructions", "A.1, M = 100: instr."))
-LAST, BASE = "m100", "m200000"
+# Experiment, item, metric, head of the column, which has the item's label.
+FIGURES = tuple((item.experiment, item.name, metric, head.format(item.label))
+                for experiment, metric, head in (("exit", "root_instructions", "{}: root instr."),
+                                                 ("msr", "instructions", "{}: instr."),
+                                                 ("a1", "instructions", "A.1, {}: instr."))
+                for item in ALL.items_in("config", experiment) if item.name != BASE)
+LAST = PERIODS[-1]
 
 
 def value(machine, row, experiment, item, metric):
     """Of a configuration, or of a column as the tables have it."""
     if row.name in columns.COLUMNS:
         return machine.value(row.name, experiment, item, metric)
-    return machine.value(row.on, "config", f"{experiment}.{item}@{row.variant}", metric)
+    return machine.value(row.on, "config", f"{experiment}.{item}@{row.name}", metric)
 
 
 def per_pmi(machine, row, metric):
@@ -28,7 +32,7 @@ def cells_of(table, machine, row):
     found = [value(machine, row, *figure[:3]) for figure in FIGURES]
     found += [per_pmi(machine, row, metric) for metric in ("exits", "instructions")]
     column, experiment, item = (row.name, *FIGURES[0][:2]) if row.name in columns.COLUMNS else \
-        (row.on, "config", f"{FIGURES[0][0]}.{FIGURES[0][1]}@{row.variant}")
+        (row.on, "config", f"{FIGURES[0][0]}.{FIGURES[0][1]}@{row.name}")
     return [table.missing(machine.why(column, experiment, item)) if known is None else
             Cell(number(known)) for known in found]
 
@@ -39,11 +43,10 @@ def config_table(machine):
                   [("emulator", len(heads))])
     for place in dict.fromkeys(row.on for row in columns.CONFIGS.values()):
         table.group(place)
-        table.rows.append(Row("as in the tables", cells_of(table, machine, columns.COLUMNS[place])))
+        table.add("as in the tables", cells_of(table, machine, columns.COLUMNS[place]))
         for row in columns.CONFIGS.values():
             if row.on == place:
-                table.rows.append(Row(plan.CONFIG_TITLES.get(row.variant, row.options),
-                                      cells_of(table, machine, row)))
+                table.add(row.title, cells_of(table, machine, row))
     table.reading.append(
         "In all other tables root mode's mitigations against speculative execution are off on both "
         "sides, PMUvisor's and the host kernel's of KVM, and Linux's own are alike in all columns. "
@@ -51,7 +54,7 @@ def config_table(machine):
         "they are not the same measures. apic=trap is the thesis's configuration: the local APIC's "
         "page exits, so that each PMI's write of LVTPC does.")
     table.reading.append(
-        f"\"{plan.CONFIG_TITLES['naive']}\" is what the thesis argues against: every register that "
+        f"\"{columns.CONFIGS['naive'].title}\" is what the thesis argues against: every register that "
         "counting needs is saved at each exit, loaded with the host's, and back at the entry. It hangs "
         "on the way in of stats=cycles, which reads the TSC too: the row before has that alone. Nobody "
         "counts in root mode here, so all of that is for nothing; with passthrough a PMI has no exit, "

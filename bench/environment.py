@@ -77,30 +77,26 @@ def host_kvm_obstacle():
     return ""
 
 
-def compiler():
-    """The first word of the flags that the hypervisor was built with, and what it says it is."""
-    name = (read(path("build", "flags")).split() or ["gcc"])[0]
+def version_of(program, unknown):
+    """The first line of what a program says of its version; `unknown` where it is not there."""
     try:
-        done = subprocess.run([name, "--version"], stdout=subprocess.PIPE,
+        done = subprocess.run([program, "--version"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True, check=False)
     except OSError:
-        return name
-    return (done.stdout.splitlines() or [name])[0]
+        return unknown
+    return (done.stdout.splitlines() or [unknown])[0]
+
+
+def compiler():
+    """Of what the hypervisor was built with: the first word of its flags."""
+    name = (read(path("build", "flags")).split() or ["gcc"])[0]
+    return version_of(name, name)
 
 
 def emulator_version():
     """As testbed/build.sh names the source that it builds."""
     match = re.search(r"\bbochs_([0-9.]+)", read(path("testbed", "build.sh")))
     return f"Bochs {match[1]}" if match else "Bochs"
-
-
-def qemu_version():
-    try:
-        done = subprocess.run(["qemu-system-x86_64", "--version"], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True, check=False)
-    except OSError:
-        return ""
-    return (done.stdout.splitlines() or [""])[0]
 
 
 def turbo():
@@ -137,7 +133,7 @@ def collect(kind, kernel, model, mitigations):
         found["emulator"] = emulator_version()
     else:
         found["cpu"] = cpuinfo("model name")
-        found["emulator"] = qemu_version()
+        found["emulator"] = version_of("qemu-system-x86_64", "")
         found["turbo"], found["frequency"] = turbo(), frequency()
         found["microcode"], found["bios"] = cpuinfo("microcode"), read(BIOS)
     return found

@@ -4,9 +4,10 @@
 # measurements: nothing here was run on hardware.
 import published
 from cells import NONE, Cell, Row, Table, number, ratio
-from predict import COST, cycles_of, less, picks, root_counts
+from predict import COST, cycles_of, less, picks, root_counts, trapped
 from results import COLUMNS
-from tables import BASE, EXIT_ITEMS, MSR_ITEMS, PERIODS
+from measurements import ALL
+from tables import BASE
 
 LAST = "m100"
 
@@ -58,11 +59,9 @@ def deliveries(machine, column, last=LAST):
         return None
     counts = dict(root, deliveries=published.TABLE_4_2_PMIS[last])
     counts["instructions"] += values[0] - values[1]
-    for kind in ("rdmsr", "wrmsr"):
-        # Those that the guest executes itself: what exits under intercept, less what exits here.
-        made, exited = ([machine.value(name, "a1", item, f"exits:{kind.upper()}") or 0
-                         for item in (last, BASE)] for name in ("intercept", column))
-        counts[kind] += max(made[0] - made[1] - (exited[0] - exited[1]), 0)
+    # Those that the guest executes itself: what exits under intercept, less what exits here.
+    for kind, count in less(*(trapped(machine, name, last) for name in ("intercept", column))).items():
+        counts[kind] += max(count, 0)
     return three(counts)
 
 
@@ -81,7 +80,8 @@ def with_ratios(table, machine):
     for at, there in enumerate(table.rows):
         rows.append(there)
         if there.kind == "group":
-            item = next(name for name in PERIODS if there.label.startswith(f"M = {name[1:]}:"))
+            item = next(each.name for each in ALL.items("a1")
+                        if there.label.startswith(f"{each.label}:"))
         following = table.rows[at + 1] if at + 1 < len(table.rows) else None
         if there.label.startswith("x ") and (following is None or following.kind == "group"):
             pads = [Cell("", "published")] * (len(table.heads) - len(COLUMNS))
@@ -125,10 +125,9 @@ def why(machine, column, experiment, item):
 def estimate_table(machine):
     table = Table("estimate", "Estimated cycles of the main tables", "estimated, not measured: cycles",
                   list(COLUMNS), [("estimated, not measured: cycles", len(COLUMNS))])
-    for title, experiment, items in (("Table 4.1: an access", "msr", MSR_ITEMS),
-                                     ("Table 4.3: an exit", "exit", EXIT_ITEMS[:4])):
+    for title, experiment in (("Table 4.1: an access", "msr"), ("Table 4.3: an exit", "exit")):
         table.group(title)
-        for item, label in items:
+        for _, item, _, label in ALL.items_in("estimate", experiment):
             row(table, label,
                 {name: operation(machine, name, experiment, item) for name in COLUMNS},
                 {name: why(machine, name, experiment, item) for name in COLUMNS})

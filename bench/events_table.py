@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # events_table.py: exits at which the bookkeeping of NMIs has something to do, with its steps left out
 # one by one: what a step costs then, and which NMIs are lost without it.
-from cells import NONE, Cell, Row, Table, number, signed
-from more_tables import VARIANTS as ALL_VARIANTS
+from cells import NONE, Cell, Table, number, signed
+from columns import PARTS
+from measurements import ALL
 
-# Without the build that lacks the code: its exits are in the table of the ablation.
-VARIANTS = ALL_VARIANTS[1:]
 HEADS = ["root instr.", "by the NMI", "VMREAD", "VMWRITE", "NMIs arrived"]
-ITEMS = (("sent_again", "an NMI of the guest's comes in root mode: step skid"),
-         ("found_in_root", "an NMI of the host's comes in root mode: no step"),
-         ("found_late", "the guest has taken an NMI of the host's: step lost"))
 EXITS = ("vmcall", "cpuid") # of the ablation: the same two exits with nothing to do
 
 
@@ -17,7 +13,7 @@ def cells_of(table, machine, item, variant):
     found = machine.metrics("msr+nmi", "events", f"{item}@{variant}")
     if "root_instructions" not in found:
         why = machine.why("msr+nmi", "events", f"{item}@{variant}")
-        return [table.missing(why)] + [Cell("")] * (len(HEADS) - 1)
+        return [table.missing(why)]
     root = found["root_instructions"]["value"]
     bare = [machine.value("msr+nmi", "ablation", f"{exit}@{variant}", "root_instructions")
             for exit in EXITS]
@@ -30,10 +26,10 @@ def cells_of(table, machine, item, variant):
 def events_table(machine):
     table = Table("events", "Ablation: an exit at which the bookkeeping has something to do", "",
                   list(HEADS), [("msr+nmi: exact counts, per two exits", len(HEADS))])
-    for item, heading in ITEMS:
+    for _, item, _, heading in ALL.items_in("events"):
         table.group(heading)
-        for variant, words in VARIANTS:
-            table.rows.append(Row(words, cells_of(table, machine, item, variant)))
+        for part in PARTS.values():
+            table.add(part.title, cells_of(table, machine, item, part.variant))
     table.reading.append(
         "Two exits, a VMCALL and a CPUID: at the first one the NMI comes, or is found; the second "
         "one does what is left to do about it. By the NMI: over the same two with nothing to do "

@@ -10,6 +10,7 @@ import judge
 import lines
 import pool
 import results
+from measurements import OPTIONS
 from results import Trouble
 
 BEGIN = re.compile(r"BENCH BEGIN column=(\S+)")
@@ -106,10 +107,11 @@ def results_of(section, ledgers):
         raise Trouble(f"{section.name}: column {column}: env kind is {json.dumps(kind)}, wanted "
                       f"one of {', '.join(results.KINDS)}")
     found = results.empty(kind, section.version, why=ABSENT)
-    tick = section.environment.get("tick", "0")
-    if tick != "0":
-        raise Trouble(f"{section.name}: column {column}: tick={tick}, wanted 0; measure it again")
-    found["environment"].update(section.environment, tick=0)
+    tick = section.environment.get("tick", OPTIONS["tick"])
+    if tick != OPTIONS["tick"]:
+        raise Trouble(f"{section.name}: column {column}: tick={tick}, wanted {OPTIONS['tick']}; measure "
+                      "it again")
+    found["environment"].update(section.environment, tick=results.TICK)
     if section.governor:
         known = found["environment"]["frequency"]
         found["environment"]["frequency"] = ", ".join(

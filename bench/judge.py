@@ -66,20 +66,17 @@ def few_runs(measurements):
         for entry in few)
 
 
-def as_variant(found, boot):
-    """Of a boot with other bookkeeping: what the plan wants of it, with its variant."""
-    changed = [{**entry, "item": f"{entry['item']}@{boot.variant}"} for entry in found]
-    return [entry for entry in changed if entry["item"] in boot.cells.get(entry["experiment"], ())]
-
-
-def as_config(found, boot):
-    """Of a boot in another configuration: what the plan wants of it, as experiment config."""
-    changed = []
+def as_planned(found, boot):
+    """What a boot brought, by the names of the plan: of a boot with other bookkeeping or in another
+    configuration only what the plan wants of it."""
     for entry in found:
-        item = f"{entry['experiment']}.{entry['item']}@{boot.config_name}"
-        if item in boot.cells["config"]:
-            changed.append({**entry, "experiment": "config", "item": item})
-    return changed
+        experiment, item = boot.rename.get(entry["experiment"], entry["experiment"]), entry["item"]
+        if boot.config_name:
+            experiment, item = "config", f"{experiment}.{item}@{boot.config_name}"
+        elif boot.variant:
+            item = f"{item}@{boot.variant}"
+        if not (boot.config_name or boot.variant) or item in (boot.cells.get(experiment) or ()):
+            yield {**entry, "experiment": experiment, "item": item}
 
 
 def judge(boot, run, kind):
@@ -94,15 +91,8 @@ def judge(boot, run, kind):
     errors += program_errors(boot, run.console)
     got = convert.convert(parsed, run.ledger, boot.column, kind)
     errors += got.errors
-    measurements, skipped = got.measurements, got.skipped
-    for entry in measurements + skipped:
-        entry["experiment"] = boot.rename.get(entry["experiment"], entry["experiment"])
-    if boot.config_name:
-        measurements = as_config(measurements, boot)
-        skipped = as_config(skipped, boot)
-    if boot.variant:
-        measurements = as_variant(measurements, boot)
-        skipped = as_variant(skipped, boot)
+    measurements, skipped = (list(as_planned(found, boot))
+                             for found in (got.measurements, got.skipped))
     there = {(entry["experiment"], entry["item"]) for entry in measurements + skipped}
     for experiment, items in boot.cells.items():
         missing = [item for item in items or () if (experiment, item) not in there]

@@ -4,16 +4,22 @@
 import dataclasses
 import re
 
-from results import EXPERIMENTS
+from measurements import EXPERIMENTS
 
 PREFIX = "bench: "
-# In the order in which a line has them.
-KEYS = ("experiment", "item", "base", "region", "ops", "metric", "unit", "n", "min", "median",
-        "p95", "value", "skip")
+# The keys of a line, in their order: what is in brackets may be left out, a bar is a choice.
+FORM = "experiment item [base] (skip | [region ops | ops] [metric unit (n min median p95 | value)])"
+FORM_KEYS = re.compile(r"experiment item( base)?( skip|( region ops| ops)?"
+                       r"( metric unit( n min median p95| value))?)")
 UNITS = ("tsc", "count", "percent", "ns", "bytes")
-WHOLE = ("region", "ops", "n")
-NUMBERS = ("min", "median", "p95", "value")
-DISTRIBUTION = ("n", "min", "median", "p95")
+# What a value has to be, by its key; of the others any text without blanks.
+WHOLE, NUMBER = r"[1-9]\d*", r"-?\d+(\.\d+)?"
+VALUES = {"experiment": "|".join(EXPERIMENTS), "unit": "|".join(UNITS), "skip": r'".*[^" ].*"',
+          **dict.fromkeys(("region", "ops", "n"), WHOLE),
+          **dict.fromkeys(("min", "median", "p95", "value"), NUMBER)}
+WANTED = {WHOLE: "a whole number above 0", NUMBER: "a number",
+          VALUES["skip"]: "the reason in quotes", VALUES["experiment"]: f"one of {', '.join(EXPERIMENTS)}",
+          VALUES["unit"]: f"one of {', '.join(UNITS)}"}
 LINE_SHOWN = 120
 
 
@@ -44,108 +50,57 @@ def number(text):
 
 
 def split(text):
-    """The pairs of a line as a dictionary, in the order in which they stand there."""
-    pairs = {}
-    rest = text
-    while rest:
-        match = re.match(r'([a-z0-9_]+)=("[^"]*"|[^\s"]+)(?: |$)', rest)
+    """[(key, value)] of a line, in the order in which they stand there."""
+    pairs = []
+    while text:
+        match = re.match(r'([a-z0-9_]+)=("[^"]*"|[^\s"]+)(?: |$)', text)
         if not match:
-            raise BadLine(f"found '{rest[:40]}', wanted KEY=VALUE")
-        key, value = match[1], match[2]
-        if key not in KEYS:
-            raise BadLine(f"unknown key '{key}', wanted one of {', '.join(KEYS)}")
-        if key in pairs:
-            raise BadLine(f"key '{key}' is there twice")
-        if pairs and KEYS.index(key) < KEYS.index(list(pairs)[-1]):
-            raise BadLine(f"key '{key}' behind '{list(pairs)[-1]}', wanted the order "
-                          f"{', '.join(KEYS)}")
-        if value.startswith('"') != (key == "skip"):
-            raise BadLine(f"value of '{key}': only skip is quoted, and always")
-        pairs[key] = value.strip('"')
-        rest = rest[match.end():]
+            raise BadLine(f"found '{text[:40]}', wanted KEY=VALUE")
+        pairs.append(match.groups())
+        text = text[match.end():]
     return pairs
 
 
-def check_shape(pairs):
-    """Which keys go together."""
-    has = pairs.__contains__
-    for key in ("experiment", "item"):
-        if not has(key):
-            raise BadLine(f"key '{key}' is missing")
-    if has("skip"):
-        if set(pairs) - {"experiment", "item", "base", "skip"}:
-            raise BadLine("a line with skip has only experiment, item and base besides")
-        if not pairs["skip"].strip():
-            raise BadLine("skip is empty, wanted the reason")
-        return
-    if has("region") and not has("ops"):
-        raise BadLine("region without ops")
-    if has("metric") != has("unit"):
-        raise BadLine("metric and unit belong together")
-    given = [key for key in DISTRIBUTION if has(key)]
-    if given and len(given) != len(DISTRIBUTION):
-        missing = [key for key in DISTRIBUTION if not has(key)]
-        raise BadLine(f"{', '.join(given)} without {', '.join(missing)}")
-    if has("metric") and bool(given) == has("value"):
-        raise BadLine(f"metric wants either value, or {', '.join(DISTRIBUTION)}")
-    if not has("metric") and (given or has("value")):
-        raise BadLine("a value without metric and unit")
-    if not has("region") and not has("metric"):
+def parse_line(text):
+    """One line without its prefix. BadLine: it is none."""
+    pairs = split(text)
+    for key, _ in pairs:
+        if key not in Line.__dataclass_fields__:
+            raise BadLine(f"unknown key '{key}', wanted one of {', '.join(Line.__dataclass_fields__)}")
+    keys = " ".join(key for key, _ in pairs)
+    if not FORM_KEYS.fullmatch(keys):
+        raise BadLine(f"found the keys {keys}, wanted {FORM}")
+    for key, value in pairs:
+        wanted = VALUES.get(key, r'[^"]*')
+        if not re.fullmatch(wanted, value):
+            raise BadLine(f"{key}={value}, wanted {WANTED.get(wanted, 'no quotes')}")
+    line = Line(**{key: number(value) if VALUES.get(key) in (WHOLE, NUMBER) else value.strip('"')
+                   for key, value in pairs})
+    if line.skip is None and line.region is None and line.metric is None:
         raise BadLine("neither region nor metric nor skip: nothing is measured")
-
-
-def check_values(line):
-    if line.experiment not in EXPERIMENTS:
-        raise BadLine(f"unknown experiment '{line.experiment}', wanted one of "
-                      f"{', '.join(EXPERIMENTS)}")
-    for key in WHOLE:
-        value = getattr(line, key)
-        if value is not None and value < 1:
-            raise BadLine(f"{key}={value}, wanted 1 or more")
-    if line.unit is not None and line.unit not in UNITS:
-        raise BadLine(f"unknown unit '{line.unit}', wanted one of {', '.join(UNITS)}")
-    if (line.unit == "tsc") and line.metric != "time":
+    if line.unit == "tsc" and line.metric != "time":
         raise BadLine(f"unit tsc of metric '{line.metric}', wanted metric time")
     if line.n is not None and not line.min <= line.median <= line.p95:
         raise BadLine(f"min={line.min}, median={line.median}, p95={line.p95} are not in order")
-
-
-def parse_line(text):
-    """One line without its prefix."""
-    pairs = split(text)
-    check_shape(pairs)
-    for key in WHOLE + NUMBERS:
-        if key in pairs:
-            wanted = r"\d+" if key in WHOLE else r"-?\d+(\.\d+)?"
-            if not re.fullmatch(wanted, pairs[key]):
-                raise BadLine(f"{key}={pairs[key]}, wanted a {'whole ' if key in WHOLE else ''}"
-                              "number")
-            pairs[key] = number(pairs[key])
-    line = Line(**pairs)
-    check_values(line)
     return line
 
 
 def parse(console):
     """(lines, errors) of a console's text; each error is one line of text."""
-    found, errors = [], []
-    seen = {}
-    for text in console.splitlines():
-        text = text.strip()
+    found, errors, seen = [], [], set()
+    for text in map(str.strip, console.splitlines()):
         if PREFIX + "experiment=" not in text and not text.startswith(PREFIX.strip()):
             continue
-        shown = text[:LINE_SHOWN]
-        if not text.startswith(PREFIX):
-            errors.append(f"a torn line: '{shown}', wanted it to begin with '{PREFIX}'")
-            continue
         try:
+            if not text.startswith(PREFIX):
+                raise BadLine(f"a torn line, wanted it to begin with '{PREFIX}'")
             line = parse_line(text[len(PREFIX):])
             for what in filter(None, ("region" if line.region else None, line.metric)):
                 if (line.experiment, line.item, what) in seen:
                     raise BadLine(f"{line.experiment}/{line.item} has {what} twice")
-                seen[line.experiment, line.item, what] = line
+                seen.add((line.experiment, line.item, what))
         except BadLine as trouble:
-            errors.append(f"{trouble}: '{shown}'")
+            errors.append(f"{trouble}: '{text[:LINE_SHOWN]}'")
             continue
         found.append(line)
     return found, errors

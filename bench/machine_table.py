@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # machine_table.py: what a bare machine did besides while it measured: SMIs, its frequency, how much
 # of the time its processor was not halted (experiment `machine`, README.md).
-from cells import Row
-from results import COLUMNS, EXPERIMENTS
+from measurements import EXPERIMENTS
+from results import COLUMNS
 from tables import asked, new_table, value_cells
 
 METRICS = (("smis", "SMIs", "{:,.0f}".format),
@@ -14,7 +14,7 @@ CLOCK_POINTS = 1.0
 
 def machine_table(machine):
     table = new_table("machine", "What else the machine did while it measured",
-                      "counts and percent", (), "")
+                      "counts and percent")
     table.reading.append("SMIs stop the processor for firmware's own work. APERF/MPERF is the "
                          "average frequency over the one of the TSC, MPERF/TSC the part of the "
                          "time in which the processor was not halted.")
@@ -24,9 +24,9 @@ def machine_table(machine):
             continue
         table.group(experiment)
         for metric, label, text in METRICS:
-            values, whys = asked(machine, "machine", experiment, metric)
-            if any(value is not None for value in values.values()):
-                table.rows.append(Row(label, value_cells(table, values, whys, text)))
+            values = asked(machine, "machine", experiment, metric)
+            if values.known:
+                table.add(label, value_cells(table, values, text))
     return table
 
 

@@ -16,6 +16,9 @@ BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
     $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) \
     $(if $(BOOTS),--boots $(BOOTS))
 
+# The images of their own that rows of the table have.
+BENCH_IMAGES = $(sort $(shell sed -n '/^;/d; s/.*[ /]image=\([a-z_]*\).*/\1.efi/p' bench/measurements.ini))
+
 .PHONY: bench bench-all report report-all
 
 # Earlier results stay until a run has its own, and are not reported as if they were new.
@@ -25,7 +28,7 @@ bench:
 	@$(MAKE) --no-print-directory bench-all
 
 bench-all: $(EFI) $(LAB) $(TEST_KERNEL) test-hypervisor test-machine \
-    $(addprefix $(MUTANTS)/,no_bookkeeping.efi switch_each_exit.efi)
+    $(addprefix $(MUTANTS)/,$(BENCH_IMAGES))
 	@mkdir -p $(BENCH_OUT) && touch $(BENCH_OUT)/begun; \
 	status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
 	if [ $(BENCH_OUT)/results.json -nt $(BENCH_OUT)/begun ]; then \

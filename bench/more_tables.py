@@ -4,25 +4,16 @@
 import plan
 import pool
 import published
-from cells import NONE, Cell, Row, columns_of, millions, number, percent, signed
-from columns import is_kvm
+from cells import NONE, Cell, Table, millions, number, percent, signed
+from columns import VARIANTS, is_kvm
+from measurements import ALL
 from results import COLUMNS
-from tables import (BASE, PERIODS, asked, block, count_row, difference, levels, new_table,
-                    operations, overhead, profile_metric, profile_overhead, published_cells,
-                    range_rows, ratio_cells, value_cells)
+from tables import (BASE, PERIODS, Values, asked, block, count_row, difference, levels, new_table,
+                    of_items, overhead, profile_overhead, published_cells, range_rows, value_cells)
 
-PROFILE_SHARES = tuple(published.TABLE_4_4)
 SPARSER = 10  # times as densely do samples come here as in the thesis
 NGINX_ROWS = (("latency_avg", "latency, average"), ("latency_max", "latency, maximum"),
               ("rate", "requests per second"), ("transfer", "transferred per s"))
-PMI_ITEMS = (("overflow_to_handler", "overflow to handler"), ("handler_to_iret", "IRET and back"),
-             ("lvtpc_write", "LVTPC write"), ("nmi_self", "NMI to itself"),
-             ("pmu_switch", "PMU switch, no exit"))
-VARIANTS = (("compiled_out", "not compiled in"), ("none", "none"), ("no_lost", "all but lost"),
-            ("no_skid", "all but skid"), ("no_unblock", "all but unblock"),
-            ("no_mask", "all but mask"), ("lazy", "all, unblock lazy"), ("all", "all"))
-ABLATED = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "OUTL"),
-           ("cpuid_blocked", "CPUID in NMI handler"))
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all of them the figure would not be readable
 EMULATED_TIME = ("A time that a program took in the emulator is the number of instructions "
                  "executed meanwhile, idle time included, and says nothing of a real machine's.")
@@ -48,61 +39,51 @@ def scaled(value, unit):
     return number(value) + {"ns": " ns", "bytes": " B", "percent": " %"}.get(unit, "")
 
 
+def points_row(table, values, figures):
+    """The difference to native's, ours and published, in percentage points."""
+    table.add("points to native",
+              [Cell(difference(values[name], values["native"]), "ratio") for name in COLUMNS]
+              + [Cell(difference(float(figures[name]), float(figures["native"])), "published")
+                 for name in table.theirs], "sub")
+
+
 def table_4_4(machine):
-    names = columns_of(published.TABLE_4_4_COLUMNS)
     table = new_table("t44", "Table 4.4: share of each function in the profile of Listing 2",
                       "percent of samples", published.TABLE_4_4_COLUMNS, "published: percent",
                       ["expected"])
-    for name in PROFILE_SHARES:
-        values, whys = asked(machine, "profile", f"share_{name}", "share")
-        figures = published.TABLE_4_4[name]
-        expected = [Cell(str(figures["expected"]), "published")]
-        table.rows.append(Row(f"{name}()", value_cells(table, values, whys, "{:.2f}".format)
-                              + published_cells(figures, names) + expected))
-        native = values["native"]
-        cells = [Cell(difference(values[column], native), "ratio") for column in COLUMNS]
-        cells += [Cell(difference(float(figures[column]), float(figures["native"])), "published")
-                  for column in names]
-        table.rows.append(Row("points to native", cells + [Cell("", "published")], "sub"))
-    values, whys = asked(machine, "profile", "profiled", "samples")
-    blanks = [Cell("", "published") for _ in range(len(names) + 1)]
-    table.rows.append(Row("samples", value_cells(table, values, whys) + blanks))
+    for name, figures in published.TABLE_4_4.items():
+        values = asked(machine, "profile", f"share_{name}", "share")
+        table.add(f"{name}()", value_cells(table, values, "{:.2f}".format)
+                  + published_cells(table, figures) + [Cell(str(figures["expected"]), "published")])
+        points_row(table, values, figures)
+    table.add("samples", value_cells(table, asked(machine, "profile", "profiled", "samples")))
     return table
 
 
-def overhead_rows(table, machine_overheads, whys, theirs, names):
+def overhead_rows(table, overheads, theirs):
     """Overhead in percent, and the difference to native's in percentage points."""
-    table.rows.append(Row("overhead", value_cells(table, machine_overheads, whys,
-                                                  lambda value: percent(value, 2))
-                          + published_cells(theirs, names, lambda text: f"{text} %")))
-    native = machine_overheads["native"]
-    cells = [Cell(difference(machine_overheads[column], native), "ratio") for column in COLUMNS]
-    cells += [Cell(difference(float(theirs[name]), float(theirs["native"])), "published")
-              for name in names]
-    table.rows.append(Row("points to native", cells, "sub"))
+    table.add("overhead", value_cells(table, overheads, lambda value: percent(value, 2))
+              + published_cells(table, theirs, lambda text: f"{text} %"))
+    points_row(table, overheads, theirs)
 
 
 def table_4_5(machine):
-    names = columns_of(published.TABLE_4_5_COLUMNS)
     unit = "instructions (exact count), millions" if machine.exact else "time: median"
     table = new_table("t45", "Table 4.5: Listing 2 without and with perf record", unit,
                       published.TABLE_4_5_COLUMNS, "published: s")
     table.reading += levels(machine)
-    for item, label in (("plain", "without profiling"), ("profiled", "with profiling")):
-        values, whys = asked(machine, "profile", item, profile_metric(machine))
-        block(table, label, values, whys, published.TABLE_4_5[item], names,
-              text=millions if machine.exact else lambda value: scaled(value, "ns"))
-    count_row(table, machine, "samples", "profile", "profiled", ("samples",), names)
-    overheads = {name: profile_overhead(machine, name) for name in COLUMNS}
-    overhead_rows(table, overheads, whys, published.TABLE_4_5_OVERHEAD, names)
+    for _, item, _, label in ALL.items_in("t45"):
+        values = asked(machine, "profile", item, machine.metric)
+        block(table, label, values, published.TABLE_4_5[item],
+              millions if machine.exact else lambda value: scaled(value, "ns"))
+    count_row(table, machine, "samples", "profile", "profiled", "samples")
+    overheads = values.to(lambda name: profile_overhead(machine, name))
+    overhead_rows(table, overheads, published.TABLE_4_5_OVERHEAD)
     if machine.exact:
-        table.rows.append(Row("instructions per sample", value_cells(
-            table, {name: per_sample(machine, name) for name in COLUMNS}, whys)
-            + [Cell("", "published") for _ in names]))
-        table.rows.append(Row("overhead, 1/10 samples", value_cells(
-            table, {name: None if overhead_there is None else overhead_there / SPARSER
-                    for name, overhead_there in overheads.items()}, whys,
-            lambda value: percent(value, 2)) + [Cell("", "published") for _ in names]))
+        table.add("instructions per sample",
+                  value_cells(table, values.to(lambda name: per_sample(machine, name))))
+        table.add("overhead, 1/10 samples", value_cells(
+            table, overheads, lambda value: percent(value / SPARSER, 2)))
         table.reading.append(
             "Samples come about ten times as densely here as in the thesis, because an emulated "
             "program is short. So compare the cost of one sample: with profiling less without, by "
@@ -121,16 +102,6 @@ def per_sample(machine, column):
         (profiled - plain) / samples
 
 
-def two_processors(table, machine, item, names):
-    """The same with a processor for each of nginx and wrk."""
-    table.group(TWO_PROCESSORS)
-    values, whys = asked(machine, plan.TWO, item, "instructions")
-    whys = {name: ONE_PROCESSOR if is_kvm(name) else why for name, why in whys.items()}
-    block(table, "instructions/request", values, whys)
-    range_rows(table, machine, plan.TWO, item, names, "instructions")
-    count_row(table, machine, "exits", plan.TWO, item, ("exits",), names)
-
-
 def runs_reading(machine, experiment, item, where=""):
     """How many runs there are, and what they can tell."""
     found = [(entry, requests["value"]) for name in COLUMNS
@@ -145,79 +116,63 @@ def runs_reading(machine, experiment, item, where=""):
         connections=pool.CONNECTIONS, batch=percent(100 * batch), runs=" or ".join(map(str, runs)))]
 
 
-def nginx_table(machine, key, title, item, figures):
-    names = columns_of(published.TABLE_4_6_COLUMNS)
+def per_request(table, machine, experiment, item):
+    """What a request executes, with the range over the runs."""
+    values = asked(machine, experiment, item, "instructions")
+    if experiment == plan.TWO:
+        values = Values(values, lambda name, why=values.why: ONE_PROCESSOR if is_kvm(name) else why(name))
+    block(table, "instructions/request", values)
+    range_rows(table, machine, experiment, item, "instructions")
+    count_row(table, machine, "exits", experiment, item, "exits")
+
+
+def nginx_table(machine, key, title, figures):
+    item = ALL.items_in(key)[0].name
     table = new_table(key, title, "per request, and as wrk reports", published.TABLE_4_6_COLUMNS,
                       "published")
     table.reading += levels(machine)
     if machine.exact:
-        values, whys = asked(machine, "nginx", item, "instructions")
-        block(table, "instructions/request", values, whys)
-        range_rows(table, machine, "nginx", item, names, "instructions")
-        count_row(table, machine, "exits", "nginx", item, ("exits",), names)
-        two_processors(table, machine, item, names)
+        per_request(table, machine, "nginx", item)
+        table.group(TWO_PROCESSORS)
+        per_request(table, machine, plan.TWO, item)
         table.reading += runs_reading(machine, "nginx", item)
         table.reading += runs_reading(machine, plan.TWO, item, "On two processors: ")
         table.group("as wrk reports, in emulated time")
     for metric, label in NGINX_ROWS:
-        values, whys = asked(machine, "nginx", item, metric)
         units = [entry["unit"] for name in COLUMNS
                  if (entry := machine.entry(name, "nginx", item, metric))]
-        unit = units[0] if units else ""
-        table.rows.append(Row(label, value_cells(table, values, whys,
-                                                 lambda value, unit=unit: scaled(value, unit))
-                              + published_cells(figures[metric], names)))
+        values = asked(machine, "nginx", item, metric)
         # Ratios of emulated time would look like results.
-        if values["native"] is not None and not machine.exact:
-            theirs = {name: figures[metric][name].split()[0] for name in names}
-            block_ratio(table, values, theirs, names)
+        block(table, label, values, figures[metric],
+              lambda value, unit=(units or [""])[0]: scaled(value, unit),
+              () if machine.exact or values["native"] is None else ("native",))
     for metric in ("requests", "samples"):
         if any(machine.value(name, "nginx", item, metric) is not None for name in COLUMNS):
-            count_row(table, machine, f"{metric}, all runs", "nginx", item, (metric,), names)
+            count_row(table, machine, f"{metric}, all runs", "nginx", item, metric)
     if machine.exact:
         table.reading.append(EMULATED_TIME)
-    pad_rows(table)
     return table
 
 
-def block_ratio(table, values, theirs, names):
-    cells = ratio_cells(values, "native")
-    base = float(theirs["native"])
-    cells += [Cell(f"{float(theirs[name]) / base:.2f}x", "published") for name in names]
-    table.rows.append(Row("x native", cells, "sub"))
-
-
-def pad_rows(table):
-    """Rows that have nothing published get empty cells there."""
-    for row in table.rows:
-        if row.kind != "group":
-            row.cells += [Cell("", "published")] * (len(table.heads) - len(row.cells))
-
-
 def table_4_6(machine):
-    return nginx_table(machine, "t46", "Table 4.6: nginx and wrk without profiling", "plain",
+    return nginx_table(machine, "t46", "Table 4.6: nginx and wrk without profiling",
                        published.TABLE_4_6)
 
 
 def table_4_7(machine):
     table = nginx_table(machine, "t47", "Table 4.7: nginx and wrk with perf record on the worker",
-                        "profiled", published.TABLE_4_7)
-    metric = "instructions" if machine.exact else "rate"
-    overheads, whys = {}, {}
-    for name in COLUMNS:
-        plain, profiled = (machine.value(name, "nginx", item, metric)
+                        published.TABLE_4_7)
+
+    def lost(name):
+        """Of instructions what is added; of throughput, as the thesis has it, what is lost."""
+        plain, profiled = (machine.value(name, "nginx", item, "instructions" if machine.exact else "rate")
                            for item in ("plain", "profiled"))
-        whys[name] = machine.why(name, "nginx", "profiled")
-        if metric == "rate":
-            # Of throughput, as the thesis has it: the part of the requests that is lost.
-            overheads[name] = None if None in (plain, profiled) or plain == 0 else \
-                (1 - profiled / plain) * 100
-        else:
-            overheads[name] = overhead(plain, profiled)
+        found = overhead(plain, profiled)
+        return found if found is None or machine.exact else -found
+
     if machine.exact:
         table.group("of instructions per request; published: of throughput")
-    overhead_rows(table, overheads, whys, published.TABLE_4_7_OVERHEAD,
-                  columns_of(published.TABLE_4_6_COLUMNS))
+    overhead_rows(table, asked(machine, "nginx", "profiled").to(lost), published.TABLE_4_7_OVERHEAD)
     table.reading.append(
         "Overhead here is of instructions per request, between the medians: differences of points have "
         "the batch in them twice. The thesis's, from its text, is of throughput."
@@ -225,90 +180,76 @@ def table_4_7(machine):
     return table
 
 
+def per_pmi(machine, column, experiment):
+    """{metric: what one of 1000 PMIs adds}: the run less its base, over the PMIs that it counted; {}
+    where it is not known."""
+    run, base = (machine.metrics(column, experiment, item) for item in (PERIODS[-1], BASE))
+    pmis = run.get("pmis", {}).get("value")
+    if not pmis or "exits" not in run:
+        return {}
+    return {metric: (run.get(metric, {}).get("value", 0) - base.get(metric, {}).get("value", 0)) / pmis
+            for metric in sorted({*run, *base})}
+
+
 def exits_per_pmi(machine, experiment, who):
     """Exits by reason that 1000 PMIs add, for each PMI that the program counted."""
-    item = PERIODS[-1]
-    table = new_table(f"exits-{experiment}", f"Exits for one PMI ({who})", "exits per PMI", {}, "")
-    reasons, per_pmi, whys = {}, {}, {}
-    for name in COLUMNS:
-        whys[name] = machine.why(name, experiment, item)
-        metrics = machine.metrics(name, experiment, item)
-        pmis = metrics.get("pmis", {}).get("value")
-        if not pmis or "exits" not in metrics:
-            continue
-        base = machine.metrics(name, experiment, BASE)
-        per_pmi[name] = {}
-        for metric in set(metrics) | set(base):
-            if metric != "exits" and not metric.startswith("exits:"):
-                continue
-            added = metrics.get(metric, {}).get("value", 0) - base.get(metric, {}).get("value", 0)
-            per_pmi[name][metric] = added / pmis
-            if metric != "exits" and added != 0:
-                reasons[metric] = True
-    for metric in ["exits"] + sorted(reasons):
-        values = {name: per_pmi[name].get(metric, 0) if name in per_pmi else None
-                  for name in COLUMNS}
-        label = "all" if metric == "exits" else metric.partition(":")[2]
-        table.rows.append(Row(label, value_cells(table, values, whys),
-                              "main" if metric == "exits" else "sub"))
+    table = new_table(f"exits-{experiment}", f"Exits for one PMI ({who})", "exits per PMI")
+    found = {name: per_pmi(machine, name, experiment) for name in COLUMNS}
+    reasons = {metric for metrics in found.values() for metric, value in metrics.items()
+               if metric.startswith("exits:") and value}
+    whys = asked(machine, experiment, PERIODS[-1])
+    for metric in ["exits", *sorted(reasons)]:
+        values = whys.to(lambda name, metric=metric: found[name].get(metric, 0) if found[name] else None)
+        table.add(metric.partition(":")[2] or "all", value_cells(table, values),
+                  "main" if metric == "exits" else "sub")
     return table
 
 
-def pmi_table(machine):
-    table = new_table("pmi", "One PMI end to end (test kernel)", machine.unit(), {}, "")
-    table.reading += levels(machine)
+def apic_modes(machine):
+    """Where the local APIC is not in the same mode in all columns: a sentence."""
     modes = {name: machine.value(name, "pmi", "apic", "x2apic") for name in COLUMNS}
     x2apic = [name for name, mode in modes.items() if mode]
-    if x2apic and 0 in modes.values():
-        table.reading.append(
-            f"The local APIC is in x2APIC mode under {', '.join(x2apic)}, where LVTPC and ICR are "
-            "MSRs, and in xAPIC mode elsewhere, where they are in memory.")
-    return operations(table, machine, "pmi", PMI_ITEMS, {}, (), True)
+    return [f"The local APIC is in x2APIC mode under {', '.join(x2apic)}, where LVTPC and ICR are "
+            "MSRs, and in xAPIC mode elsewhere, where they are in memory."] \
+        if x2apic and 0 in modes.values() else []
 
 
-def switch_table(machine):
-    table = new_table("switch", "A context switch between two processes that count for themselves",
-                      machine.unit(), {}, "")
-    operations(table, machine, "context_switch",
-               (("plain", "without counters"), ("counted", "four counters add")), {}, (), False)
-    table.reading.append("Two processes on one processor hand each other a byte. Each has four "
-                         "counters of its own, as PAPI has them, which Linux saves and loads at "
-                         "each switch.")
-    return table
+def other_tables(machine):
+    """The tables of measurements.ini that are not the thesis's."""
+    made = [of_items(machine, key) for key in ALL.of_kind("table") if key not in published.TABLES]
+    for table in made:
+        table.reading += apic_modes(machine) if table.key == "pmi" else []
+    return made
 
 
 def ablation_table(machine):
     """What the bookkeeping and its parts add to an exit, under msr+nmi."""
-    metric = machine.main_metric("ablation")
-    heads = ["root instr.", "added", "VMREAD", "VMWRITE"] if machine.exact else \
-        ["cycles", "added"]
-    table = new_table("ablation", "Ablation: an exit with parts of the bookkeeping left out", "",
-                      {}, "")
-    table.heads = heads
-    table.groups = [("msr+nmi: exact counts" if machine.exact else "msr+nmi: cycles, median",
-                     len(heads))]
-    main = "root_instructions" if machine.exact else metric
+    heads = ["root instr.", "added", "VMREAD", "VMWRITE"] if machine.exact else ["cycles", "added"]
+    table = Table("ablation", "Ablation: an exit with parts of the bookkeeping left out", "", heads,
+                  [("msr+nmi: exact counts" if machine.exact else "msr+nmi: cycles, median",
+                    len(heads))])
+    main = "root_instructions" if machine.exact else machine.metric
     table.reading.append("Added: to the same exit of a hypervisor without the bookkeeping's code, "
                          "or, where that was not run, with all of it switched off. It adds "
                          f"{published.TABLE_4_3_OVERHEAD['cpuid']} cycles to the thesis's CPUID.")
-    for item, label in ABLATED:
+    for item, label in ((found.name, found.label) for found in ALL.items_in("ablation")):
         known = {variant: machine.metrics("msr+nmi", "ablation", f"{item}@{variant}")
-                 for variant, _ in VARIANTS}
+                 for variant in VARIANTS}
         if not any(known.values()):
             continue
         table.group(label)
         least = "compiled_out" if main in known["compiled_out"] else "none"
         bare = known[least].get(main, {}).get("value")
-        for variant, words in VARIANTS:
+        for variant, part in VARIANTS.items():
             found = known[variant]
             if main not in found:
                 why = machine.why("msr+nmi", "ablation", f"{item}@{variant}")
-                table.rows.append(Row(words, [table.missing(why)] + [Cell("")] * (len(heads) - 1)))
+                table.add(part.title, [table.missing(why)])
                 continue
             value = found[main]["value"]
             cells = [Cell(number(value)),
                      Cell(NONE if bare is None else signed(value - bare), "ratio")]
             cells += [Cell(number(found[name]["value"]) if name in found else NONE)
                       for name in ("vmread", "vmwrite")] if machine.exact else []
-            table.rows.append(Row(words, cells))
+            table.add(part.title, cells)
     return table

@@ -1,42 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# plan.py: which boots a run makes in which column, and which cells each of them must bring. Nothing
-# is run here.
+# plan.py: which boots a run makes in which column, and which cells each of them must bring, from
+# measurements.ini. Nothing is run here.
 import dataclasses
+import re
 
-import added
 import columns
 import pool
+from columns import VARIANTS
+from measurements import ALL
 
 KERNEL_RUNS = 5        # timed runs in the emulator: its TSC counts instructions, they are all alike
 KERNEL_OPERATIONS = 100
 METAL_RUNS = 101       # of a real TSC
 
-# The test kernel's experiments (README.md, "results.json"), and what each measures.
-KERNEL_ITEMS = {
-    "msr": ("empty", "rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
-            "wrmsr_ctrl", "rdmsr_status", "rdpmc", "wrmsr_evtsel_change", "wrmsr_ctrl_change",
-            "rdmsr_lbr_from", "wrmsr_lbr_from", "read_lbrs"),
-    "exit": ("empty", "cpuid", "vmcall", "inl", "outl", "inl_passed", "cpuid_blocked"),
-    "pmi": ("overflow_to_handler", "handler_to_iret", "lvtpc_write", "nmi_self", "pmu_switch"),
-    "a1k": ("m200000", "m10000", "m1000", "m100"),
-}
-A1_ITEMS = ("m200000", "m10000", "m1000", "m100")
-PAIR = ("plain", "profiled")
-
-# What Linux runs: the jobs of its init (programs/payload, programs/workloads, experiments' own), what
-# they measure, and their words on the kernel's command line: in the emulator, quick there, and on a
-# machine with time of its own, where the jobs' own defaults hold.
-# Listing 2's functions take 40 instructions an iteration: 20,000 samples are 1,000 million of them.
-PROFILE_PERIOD = 50021
-# How long a run of nginx is. A second of the emulator has fewer instructions with two processors: so
-# many times as long, then, for as many requests.
-NGINX_MS, TWO_LONGER = 100, 4
-# Runs of nginx in a boot of the emulator, and where there are several boots.
-RUNS, RUNS_OF_SEVERAL = f"pmv.nginx_runs={pool.FEWEST}", "pmv.nginx_runs=1"
+RUNS = re.compile(r"pmv\.nginx_runs=\d+")
+ONE_RUN = "pmv.nginx_runs=1"  # of each boot, where there are several
 DELAY_US = 1301  # no part of a timer's period
-# On hardware a PMI comes some instructions after the overflow, not always as many; without that no
-# sample could land in another function than natively, however late an NMI came to the guest.
-PROFILE_SKID = "pmi_skid sweep/64"
 # Linux leaves out some work where it sees a hypervisor (an NMI's entry does not read DR7). So that
 # both sides of a ratio execute the same, the emulator's bare processor says that there is one, too:
 # CPUID.1:ECX[31], which is what Linux goes by; no leaf of a hypervisor's is there.
@@ -45,51 +24,18 @@ HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000"
 # does what it does on a bare machine. Experiment a1 of such a boot is experiment a1_bare.
 BARE = "a1_bare"
 BARE_OPTIONS = {"native": "", "msr+nmi": "hypervisor_bit=off"}
-LINUX_BOOTS = {
-    "a1": {
-        "jobs": ("a1bench", "context_switch"), "image": "",
-        "cells": {"a1": A1_ITEMS, "context_switch": ("plain", "counted")},
-        "limit": 300, "estimate": (20, 15),
-        "words": {"emulator": "pmv.a1_runs=5 pmv.switch_runs=5",
-                  "quick": "pmv.a1_runs=1 pmv.switch_runs=5", "nested": ""}},
-    "profile": {
-        "jobs": ("profile",), "image": "bench", "cells": {"profile": PAIR},
-        "limit": 600, "estimate": (90, 40), "knobs": PROFILE_SKID,
-        "words": {"emulator": f"pmv.iter=25100000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
-                  "quick": f"pmv.iter=5000000 pmv.period={PROFILE_PERIOD} pmv.profile_runs=1",
-                  "nested": ""}},
-    "nginx": {
-        "jobs": ("nginx",), "image": "bench", "cells": {"nginx": PAIR},
-        "limit": 1500, "estimate": (110, 50),
-        "words": {"emulator": f"pmv.nginx_ms={NGINX_MS} {RUNS}",
-                  "quick": f"pmv.nginx_ms={NGINX_MS} {RUNS_OF_SEVERAL}", "nested": ""}},
-    **added.boots(),
-}
-
-# The same job with two processors, as in the thesis, is this experiment, in the emulator. KVM's guest
-# there has one.
+# The same job with two processors, as in the thesis, in the emulator. KVM's guest there has one.
 TWO = "nginx_2"
-# nginx runs on one of them and wrk, which marks the region, on the other.
-BOTH_PROCESSORS = "regions_of_all on"
-# What a quick run leaves out under peers: a second Linux below takes two to three times as long.
-NOT_QUICK = ("nginx", *added.not_quick())
 
-# Of the ablation: the boots that the boot menu has as well, and one with another image than theirs.
-# variant: (column, options, another image than the usual one)
-VARIANTS = {part.variant: (part.on, part.options, "") for part in columns.PARTS.values()}
-VARIANTS["compiled_out"] = ("msr+nmi", "bookkeeping=all", "mutants/no_bookkeeping.efi")
-# Of a further configuration, the other image than the usual one, and what such a one is called.
-CONFIG_IMAGES = {"naive": "mutants/switch_each_exit.efi"}
-CONFIG_TITLES = {"naive": "stats=cycles, counting's registers switched at each exit"}
-# Of each further configuration: (experiment, item). They are of experiment config, with its name.
-CONFIG_ITEMS = (("exit", "cpuid"), ("msr", "wrmsr_evtsel"), ("a1", "m200000"), ("a1", "m100"))
-ABLATION_ITEMS = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
 # Exits at which the bookkeeping has something to do. The emulator sends the NMIs, some of them before
 # this root-mode instruction of an exit by VMCALL (reason 18; tests/kernel/test_nmi_events.c says
 # which); the test build of the hypervisor tells the test kernel how a host NMI is asked for.
-EVENTS = ("sent_again", "found_in_root", "found_late")
+EVENTS = ALL.names("events")
 EVENTS_IMAGE = "test/pmuvisor.efi"
 EVENTS_POSITION = 40
+
+# The experiments that have a boot of Linux of their own.
+LINUX_BOOTS = tuple(one.name for one in ALL.of_program("linux") if not one.get("with"))
 
 # KVM's own kernel has its mitigations off, as PMUvisor has; its guest's stay those of the other
 # columns' Linux.
@@ -137,9 +83,10 @@ def kernel_words(experiments, runs, operations):
 def bench_boot(column, kind):
     runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
     program = "kvm" if columns.is_kvm(column) and kind == "emulator" else "kernel"
+    names = [one.name for one in ALL.of_program("kernel")]
     return Boot(name=f"kernel-{column}", column=column, title="test kernel",
-                cells=dict(KERNEL_ITEMS), program=program,
-                words=kernel_words(KERNEL_ITEMS, runs, KERNEL_OPERATIONS),
+                cells={name: ALL.names(name) for name in names}, program=program,
+                words=kernel_words(names, runs, KERNEL_OPERATIONS),
                 jobs=("kvm",) if program == "kvm" else (),
                 image="kvm" if program == "kvm" else "", host=columns.option(column, "host"),
                 append=kvm_words(column) if program == "kvm" else "",
@@ -148,21 +95,21 @@ def bench_boot(column, kind):
 
 
 def ablation_boot(variant, kind):
-    column, options, efi = VARIANTS[variant]
+    part = VARIANTS[variant]
     runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
-    return Boot(name=f"ablation-{variant}", column=column, title=f"bookkeeping, {variant}",
-                cells={"ablation": tuple(f"{item}@{variant}" for item in ABLATION_ITEMS)},
-                words=kernel_words(["exit"], runs, KERNEL_OPERATIONS), config=options,
-                rename={"exit": "ablation"}, efi=efi, variant=variant, limit=KERNEL_LIMIT,
+    items = ALL.items_in("ablation")
+    return Boot(name=f"ablation-{variant}", column=part.on, title=f"bookkeeping, {variant}",
+                cells={"ablation": tuple(f"{item.name}@{variant}" for item in items)},
+                words=kernel_words(["exit"], runs, KERNEL_OPERATIONS), config=part.options,
+                rename={"exit": "ablation"}, efi=part.efi, variant=variant, limit=KERNEL_LIMIT,
                 estimate=10)
 
 
 def events_boot(variant):
-    column, options, _ = VARIANTS[variant]
-    n = KERNEL_OPERATIONS
-    return Boot(name=f"events-{variant}", column=column, title=f"NMIs, bookkeeping {variant}",
+    part, n = VARIANTS[variant], KERNEL_OPERATIONS
+    return Boot(name=f"events-{variant}", column=part.on, title=f"NMIs, bookkeeping {variant}",
                 cells={"events": tuple(f"{item}@{variant}" for item in EVENTS)},
-                words=(f"nmi-events:{n}",), config=f"console=none {options}",
+                words=(f"nmi-events:{n}",), config=f"console=none {part.options}",
                 efi=EVENTS_IMAGE, variant=variant, limit=KERNEL_LIMIT, estimate=3,
                 knobs=(f"nmi_root reason=18 exits=1-{n} position={EVENTS_POSITION}",
                        f"nmi_root reason=18 exits={n + 3}-{2 * n + 2} "
@@ -170,22 +117,22 @@ def events_boot(variant):
 
 
 def linux_boot(column, name, kind, quick):
-    what = LINUX_BOOTS[name]
-    pace = "quick" if quick and kind == "emulator" else kind
+    what, emulated = ALL.experiments[name], kind == "emulator"
+    together = [what, *(other for other in ALL.of_program("linux") if other.get("with") == name)]
+    quickly = what.get("quick", what.get("words"))
+    knobs = (what.get("knobs"), HYPERVISOR_BIT if column == "native" else "")
     # Hypercalls of a program; and the hypervisor is silent, so that the guest's lines stay whole.
     boot = Boot(name=f"{name}-{column}", column=column, title=f"Linux {name}",
-                cells=dict(what["cells"]), program="linux", jobs=what["jobs"],
-                image=what["image"], memory=what.get("memory", 512),
-                cpus=what.get("cpus", 1) if kind == "emulator" else 1,
-                config="console=none user_hypercalls=1", append=what["words"][pace],
-                knobs=knobs_of(column, what) if kind == "emulator" else (),
-                limit=what["limit"], estimate=what["estimate"][1 if quick else 0])
-    return inside_kvm(boot) if columns.is_kvm(column) and kind == "emulator" else boot
-
-
-def knobs_of(column, what):
-    return tuple(text for text in (what.get("knobs"), HYPERVISOR_BIT if column == "native" else "")
-                 if text)
+                cells={one.name: ALL.names(one.name) for one in together}, program="linux",
+                jobs=tuple(one.get("job", one.name) for one in together),
+                image=what.get("image"), memory=int(what.get("memory", 512)),
+                cpus=int(what.get("cpus", 1)) if emulated else 1,
+                config="console=none user_hypercalls=1",
+                append=(quickly if quick else what.get("words")) if emulated else "",
+                knobs=tuple(filter(None, knobs)) if emulated else (),
+                limit=int(what.get("limit")),
+                estimate=int(what.get("estimate").split()[1 if quick else 0]))
+    return inside_kvm(boot) if columns.is_kvm(column) and emulated else boot
 
 
 def bare_boot(column, quick):
@@ -193,19 +140,17 @@ def bare_boot(column, quick):
     boot = linux_boot(column, "a1", "emulator", quick)
     return dataclasses.replace(boot, name=f"a1-{column}-bare", title="Linux a1, no hypervisor bit",
                                config=f"{boot.config} {BARE_OPTIONS[column]}".strip(),
-                               jobs=("a1bench",), cells={BARE: A1_ITEMS}, knobs=(),
+                               jobs=("a1bench",), cells={BARE: ALL.names(BARE)}, knobs=(),
                                rename={"a1": BARE})
 
 
 def two_boot(column):
     """nginx and wrk with a processor for each of them."""
-    boot = linux_boot(column, "nginx", "emulator", False)
-    longer = boot.append.replace(f"pmv.nginx_ms={NGINX_MS} ",
-                                 f"pmv.nginx_ms={NGINX_MS * TWO_LONGER} ")
+    boot, what = linux_boot(column, "nginx", "emulator", False), ALL.experiments[TWO]
     return dataclasses.replace(boot, name=f"two-{column}", title="Linux nginx, 2 processors",
-                               append=longer, estimate=2 * boot.estimate,
-                               cells={TWO: PAIR}, rename={"nginx": TWO}, cpus=2,
-                               memory=2 * boot.memory, knobs=(*boot.knobs, BOTH_PROCESSORS))
+                               append=what.get("words"), estimate=2 * boot.estimate,
+                               cells={TWO: ALL.names(TWO)}, rename={"nginx": TWO}, cpus=2,
+                               memory=2 * boot.memory, knobs=(*boot.knobs, what.get("knobs")))
 
 
 def again(boots, times):
@@ -215,7 +160,7 @@ def again(boots, times):
         if times == 1 or not set(boot.cells) & set(pool.NOT_REPEATED):
             yield boot
             continue
-        append = boot.append.replace(RUNS, RUNS_OF_SEVERAL)
+        append = RUNS.sub(ONE_RUN, boot.append)
         yield from (dataclasses.replace(
             boot, name=f"{boot.name}-{number}",
             append=f"{append} pmv.nginx_delay_us={number * DELAY_US}")
@@ -224,17 +169,15 @@ def again(boots, times):
 
 def config_boots(config, kind, quick):
     """The test kernel's and program A.1's boot of a column in another configuration."""
-    row = columns.CONFIGS[config]
-    name = row.variant
+    row, name = columns.CONFIGS[config], config
     for boot, experiments in ((bench_boot(row.on, kind), ("exit", "msr")),
                               (linux_boot(row.on, "a1", kind, quick), ("a1",))):
-        items = tuple(f"{experiment}.{item}@{name}" for experiment, item in CONFIG_ITEMS
-                      if experiment in experiments)
+        items = tuple(f"{item.experiment}.{item.name}@{name}" for item in ALL.items_in("config")
+                      if item.experiment in experiments)
         kvm = columns.is_kvm(row.on)
         yield dataclasses.replace(
             boot, name=f"config-{name}-{boot.name.split('-')[0]}", config_name=name,
-            efi=CONFIG_IMAGES.get(name, ""),
-            title=f"{CONFIG_TITLES.get(name, row.options)}, {boot.title}", cells={"config": items},
+            efi=row.efi, title=f"{row.title}, {boot.title}", cells={"config": items},
             append=boot.append.replace(HOST_MITIGATIONS, row.options).replace(",context_switch", "")
             if kvm else boot.append,
             config=boot.config if kvm else f"{boot.config} {row.options}".strip(),
@@ -266,7 +209,8 @@ def make(kind, names, quick=False, only=(), times=1):
     how often those that do not repeat are made."""
     boots = [bench_boot(column, kind) for column in names]
     boots += [linux_boot(column, name, kind, quick) for name in LINUX_BOOTS for column in names
-              if not (quick and column in columns.PEERS and name in NOT_QUICK)]
+              if not (quick and column in columns.PEERS
+                      and ALL.experiments[name].get("peers_quick") == "no")]
     if kind == "emulator":
         boots += [bare_boot(column, quick) for column in BARE_OPTIONS if column in names]
     if kind == "emulator" and not quick:
@@ -274,11 +218,10 @@ def make(kind, names, quick=False, only=(), times=1):
     if kind == "emulator":
         boots += [boot for config, row in columns.CONFIGS.items() if row.on in names
                   for boot in config_boots(config, kind, quick)]
-    boots += [ablation_boot(variant, kind) for variant, what in VARIANTS.items()
-              if what[0] in names]
+    parts = [part for part in VARIANTS.values() if part.on in names]
+    boots += [ablation_boot(part.variant, kind) for part in parts]
     if kind == "emulator":
-        boots += [events_boot(variant) for variant, what in VARIANTS.items()
-                  if what[0] in names and not what[2]]
+        boots += [events_boot(part.variant) for part in parts if not part.efi]
     return [boot for boot in again(boots, times)
             if not only or any(word in boot.name for word in only)]
 

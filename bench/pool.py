@@ -4,8 +4,10 @@
 # runs that is the most) and the most. And whether two of them differ.
 import math
 
+from measurements import ALL
+
 # Whose work depends on when a packet comes: its counts differ from run to run.
-NOT_REPEATED = ("nginx", "nginx_2")
+NOT_REPEATED = tuple(name for name, one in ALL.experiments.items() if not one.repeats)
 # What is summed over a boot's runs, or their largest, by the program itself: of several boots so, too.
 SUMS = ("requests", "duration", "samples", "throttled", "lost")
 LARGEST = ("latency_max",)

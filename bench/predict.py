@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import published
 from cells import Cell, Row, Table, columns_of, number
-from tables import BASE, EXIT_ITEMS, MSR_ITEMS, PERIODS
+from measurements import ALL
+from tables import BASE, PROFILED
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ def tests_of(column):
 
 
 def of_operations(machine):
-    for table, experiment, items, theirs in (("4.1", "msr", MSR_ITEMS, published.TABLE_4_1),
-                                             ("4.3", "exit", EXIT_ITEMS, published.TABLE_4_3)):
-        for item, label in items:
+    for table, experiment, theirs in (("4.1", "msr", published.TABLE_4_1),
+                                      ("4.3", "exit", published.TABLE_4_3)):
+        for _, item, _, label in ALL.items_in("estimate", experiment):
             for column in columns_of(theirs.get(item, {})):
                 figure = theirs[item][column]
                 counts = root_counts(machine, column, experiment, item)
@@ -157,28 +158,29 @@ def of_operations(machine):
                     yield predicted(table, label, column, counts, figure, tests_of(column))
 
 
+def trapped(machine, column, item):
+    """The RDMSRs and WRMSRs of Linux's PMIs that exit in a column."""
+    def exits(kind, name):
+        return machine.value(column, "a1", name, f"exits:{kind.upper()}") or 0
+    return {kind: exits(kind, item) - exits(kind, BASE) for kind in ("rdmsr", "wrmsr")}
+
+
 def guest_counts(machine, item):
     """What Linux's handling of the PMIs executes outside root mode, as native does it. Its RDMSR
     and WRMSR are those that exit under `intercept`."""
     kernel = [machine.value("native", "a1", name, "nonroot_instructions") for name in (item, BASE)]
     if None in kernel:
         return None
-    counts = dict.fromkeys(("exits", "instructions", "vmread", "vmwrite", "rdmsr", "wrmsr"), 0)
-    counts["instructions"] = kernel[0] - kernel[1]
-    for kind in ("rdmsr", "wrmsr"):
-        trapped = [machine.value("intercept", "a1", name, f"exits:{kind.upper()}") or 0
-                   for name in (item, BASE)]
-        counts[kind] = trapped[0] - trapped[1]
     if machine.value("intercept", "a1", item, "exits") is None:
         return None
-    counts["deliveries"] = published.TABLE_4_2_PMIS[item]
-    return counts
+    return {"exits": 0, "instructions": kernel[0] - kernel[1], "vmread": 0, "vmwrite": 0,
+            **trapped(machine, "intercept", item), "deliveries": published.TABLE_4_2_PMIS[item]}
 
 
 def of_program(machine):
     """Table 4.2's extra. Where a column has no Linux, the root part is taken from the bench
     kernel's program, whose handler makes the same accesses."""
-    for item in PERIODS[1:]:
+    for item in PROFILED:
         guest = guest_counts(machine, item)
         base = float(published.TABLE_4_2[BASE]["native"])
         for column in columns_of(published.TABLE_4_2_COLUMNS):

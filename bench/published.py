@@ -16,6 +16,9 @@ THESIS = {
 KVM, BARE, PASSTHROUGH = "KVM", "Bare Metal", "Passthrough"
 ONLY_MSR, MSR_NMI, NMI = "Only MSR", "MSR + NMI", "NMI Passthrough"
 
+# Of the tables of measurements.ini, those of the thesis.
+TABLES = ("t41", "t43")
+
 # Table 4.1: Consumed CPU Cycles for MSR Accesses. STATUS is read only.
 TABLE_4_1_UNIT = "cycles"
 TABLE_4_1_COLUMNS = {"native": BARE, "kvm": KVM, "msr": PASSTHROUGH}
@@ -97,24 +100,4 @@ KVM_2017 = {
               "b7ffc44d5b2ea163899d09289ca7743d5c32e926, 2017",
     "machine": "not named; kvm-unit-tests, before the mitigations for Spectre",
     "cycles": {"cpuid": 1291, "vmcall": 1181, "inl": 2339, "outl": 1391},
-}
-
-# A memory trace by write-protected pages and the monitor trap flag, beside a translator.
-SCHMIDT = {
-    "name": "Schmidt",
-    "source": "T. Schmidt, Evaluating Techniques for Full System Memory Tracing, Bachelor's "
-              "thesis, Karlsruhe Institute of Technology, 2017, sections 5.1 to 5.4",
-    "machine": "Intel Xeon E5-2618L v3 (2.30 GHz), 4 x 8 GB; KVM of Linux 4.3.0, QEMU 2.6.0; QSimu "
-               "is a QEMU with hooks in its translator",
-    "hertz": 2.3e9,
-    "rounds": 100_000_000,
-    # Table 5.2: t and u, seconds, and "slowdown".
-    "table_5_2": {"t": 48, "u": 100, "native": 6, "QSimu": 234, "KVM": 9501,
-                  "slowdowns": {"QSimu": 39, "KVM": 1582.5}},
-    # Figure 5.1 and its text: t from 0 to 100, seconds at t = 0, and where the lines meet.
-    "figure_5_1": {"u": 10000, "t": 100, "KVM": 2, "QSimu": 86, "break_even_percent": 0.09},
-    # Section 5.4: cycles for each instruction of x86, of a VM exit and of an entry, and of the
-    # time outside of the guest for each exit; the slowdown it calculates with, and what comes out.
-    "cpi": 2.75, "exit": 280, "entry": 267, "outside": 1212, "share": 0.095,
-    "text_slowdown": 38, "cpi_qsimu": 104.5, "cpi_kvm": 336.69875,
 }

@@ -24,6 +24,7 @@ import results  # noqa: E402
 import summary  # noqa: E402
 import tables  # noqa: E402
 import textpage  # noqa: E402
+from added import OnPage, Section  # noqa: E402
 from cells import Machine, Table  # noqa: E402
 
 TITLE = "PMUvisor: the measurements"
@@ -82,28 +83,61 @@ def name_of(machine):
         (f", set {machine.number}" if machine.number else "")
 
 
-def tables_of(machine):
-    """In the order of the page: (place of a figure or "", tables)."""
-    return [
-        ("", [tables.table_4_1(machine)]),
-        ("t42", [estimate.with_ratios(tables.table_4_2(machine, "a1", "Linux"), machine)
-                 if machine.exact else tables.table_4_2(machine, "a1", "Linux"),
-                 tables.table_4_2(machine, "a1k", "test kernel")]),
-        ("", [tables.table_4_3(machine), more_tables.table_4_4(machine),
-              more_tables.table_4_5(machine), more_tables.table_4_6(machine),
-              more_tables.table_4_7(machine)]),
-    ]
+def main_tables(machine):
+    linux = tables.table_4_2(machine, "a1", "Linux")
+    return ([tables.Facts(tables.must_hold(machine))] if machine.exact else []) + [
+        tables.table_4_1(machine),
+        estimate.with_ratios(linux, machine) if machine.exact else linux,
+        tables.table_4_2(machine, "a1k", "test kernel"), figures.extra_figure(machine),
+        tables.table_4_3(machine), more_tables.table_4_4(machine), more_tables.table_4_5(machine),
+        more_tables.table_4_6(machine), more_tables.table_4_7(machine)]
 
 
-def cost_tables(machine):
+def costs(machine):
+    # Exits by reason are counted by the emulator's ledger only.
+    counted = [config_table.config_table(machine), more_tables.exits_per_pmi(machine, "a1", "Linux"),
+               more_tables.exits_per_pmi(machine, "a1k", "test kernel")] if machine.exact else []
+    return [OnPage("Each panel has a measure of its own, because exits, instructions and accesses do "
+                   "not add up. Root-mode instructions are split into accesses to the VMCS, accesses "
+                   "to MSRs, and all others."),
+            *figures.cost_figures(machine), *counted, *more_tables.other_tables(machine),
+            *([] if machine.exact else [machine_table.machine_table(machine)])]
+
+
+def bookkeeping(machine):
+    return [figures.ablation_figure(machine), more_tables.ablation_table(machine),
+            *([events_table.events_table(machine)] if machine.exact else [])]
+
+
+def validity(machine):
     if not machine.exact:
-        # Exits by reason are counted by the emulator's ledger only.
-        return [more_tables.pmi_table(machine), more_tables.switch_table(machine),
-                machine_table.machine_table(machine)]
-    return [config_table.config_table(machine),
-            more_tables.exits_per_pmi(machine, "a1", "Linux"),
-            more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
-            more_tables.pmi_table(machine), more_tables.switch_table(machine)]
+        return [OnPage("Cycles and time of this machine; what was not the same in all columns stands at "
+                       "the top of the page.")]
+    return [*estimate.VALIDITY, estimate.estimate_table(machine)]
+
+
+def model(machine):
+    lines = predict.predictions(machine)
+    if not lines:
+        why = "the counts that it needs are not in these results." if machine.exact else \
+            "it is made from an emulator's counts; this machine has cycles of its own."
+        return [OnPage(f"No prediction: {why}", "missing")]
+    return [predict.reading(lines), figures.prediction_figure(lines), predict.prediction_table(lines),
+            predict.cost_table()]
+
+
+SECTIONS = (
+    Section("tables", "The tables ({})", "", main_tables, short="Tables"),
+    Section("costs-of", "Where the cost goes", "", costs),
+    Section("bookkeeping", "What the bookkeeping costs", "", bookkeeping, short="Bookkeeping"),
+    Section("validity", "What these figures can say", "", validity, short="What they can say"),
+    Section("model", "A model: cycles on Skylake-SP predicted from the counts", "", model,
+            short="Model"))
+
+
+def sections():
+    """All of them, with those of experiments, in the order of the page."""
+    return [one for own in SECTIONS for one in (*added.sections(own.key), own)]
 
 
 def environment_pairs(machine):
@@ -127,88 +161,29 @@ def environment_pairs(machine):
     return pairs
 
 
-def prediction_html(machine, drawn, prefix):
-    body = [f'<h2 id="{prefix}model">A model: cycles on Skylake-SP predicted from the counts</h2>']
-    lines = predict.predictions(machine)
-    if not lines:
-        why = "the counts that it needs are not in these results." if machine.exact else \
-            "it is made from an emulator's counts; this machine has cycles of its own."
-        return body + [page.paragraph(f"No prediction: {why}", "missing")]
-    body.append(page.paragraph(predict.reading(lines)))
-    if "predict" in drawn:
-        body.append(page.figure_html(drawn["predict"]))
-    return body + [page.table_html(predict.prediction_table(lines), prefix),
-                   page.table_html(predict.cost_table(), prefix)]
-
-
-def added_html(before, machine, drawn, prefix):
-    """The sections of experiments before this one."""
-    body = []
-    for section in added.sections(before):
-        body.append(f'<h2 id="{prefix}{section.key}">{page.escape(section.title)}</h2>')
-        for part in section.parts(machine):
-            if isinstance(part, str):
-                body.append(page.paragraph(part))
-            elif isinstance(part, added.OnPage):
-                body.append(page.table_html(part.table, prefix))
-            elif isinstance(part, Table):
-                body.append(page.table_html(part, prefix))
-            elif part.place in drawn:
-                body.append(page.figure_html(drawn[part.place]))
-    return body
-
-
-def added_tables(before, machine):
-    return [part for section in added.sections(before) for part in section.parts(machine)
-            if isinstance(part, Table)]
+def part_html(part, prefix):
+    """Raises plots.NoPlots."""
+    style = ""
+    if isinstance(part, OnPage):
+        part, style = part.what, part.style
+    if isinstance(part, str):
+        return page.paragraph(part, style)
+    if isinstance(part, tables.Facts):
+        return page.facts_html(part, prefix + "hold")
+    if isinstance(part, added.Drawn):
+        figure = part.draw(prefix)
+        return page.figure_html(figure) if figure else ""
+    return page.table_html(part, prefix)
 
 
 def machine_html(machine, prefix):
     """The sections of one machine. Raises plots.NoPlots."""
-    drawn = figures.all_figures(machine, prefix)
-    body = [f'<h2 id="{prefix}tables">The tables ({page.escape(name_of(machine))})</h2>']
-    if machine.exact:
-        body.append(page.facts_html(tables.must_hold(machine), prefix + "hold"))
-    for place, group in tables_of(machine):
-        body += [page.table_html(table, prefix) for table in group]
-        if place in drawn:
-            body.append(page.figure_html(drawn[place]))
-    body += added_html("costs-of", machine, drawn, prefix)
-    body.append(f'<h2 id="{prefix}costs-of">Where the cost goes</h2>')
-    body.append(page.paragraph(
-        "Each panel has a measure of its own, because exits, instructions and accesses do not add "
-        "up. Root-mode instructions are split into accesses to the VMCS, accesses to MSRs, and all "
-        "others."))
-    body += [page.figure_html(drawn[place]) for place in ("pmi-a1k", "pmi-a1", "exit")
-             if place in drawn]
-    body += [page.table_html(table, prefix) for table in cost_tables(machine)]
-    body.append(f'<h2 id="{prefix}bookkeeping">What the bookkeeping costs</h2>')
-    if "ablation" in drawn:
-        body.append(page.figure_html(drawn["ablation"]))
-    body.append(page.table_html(more_tables.ablation_table(machine), prefix))
-    if machine.exact:
-        body.append(page.table_html(events_table.events_table(machine), prefix))
-    body += added_html("validity", machine, drawn, prefix)
-    return body + validity_html(machine, prefix) + prediction_html(machine, drawn, prefix)
-
-
-def validity_html(machine, prefix):
-    body = [f'<h2 id="{prefix}validity">What these figures can say</h2>']
-    if not machine.exact:
-        return body + [page.paragraph("Cycles and time of this machine; what was not the same in all "
-                                      "columns stands at the top of the page.")]
-    body += [page.paragraph(text) for text in estimate.VALIDITY]
-    return body + [page.table_html(estimate.estimate_table(machine), prefix)]
-
-
-def contents(prefix, name):
-    entries = []
-    for key, text in (("tables", "Tables"), ("costs-of", "Where the cost goes"),
-                      ("bookkeeping", "Bookkeeping"), ("validity", "What they can say"),
-                      ("model", "Model")):
-        entries += [(section.key, section.title) for section in added.sections(key)]
-        entries.append((key, text))
-    return [(prefix + key, f"{text}{name}") for key, text in entries]
+    body = []
+    for section in sections():
+        title = section.title.format(name_of(machine))
+        body.append(f'<h2 id="{prefix}{section.key}">{page.escape(title)}</h2>')
+        body += filter(None, (part_html(part, prefix) for part in section.parts(machine)))
+    return body
 
 
 def sources_html():
@@ -234,7 +209,8 @@ def html_of(machines, notes=()):
     for prefix, machine in zip(prefixes, machines):
         number = f", set {machine.number}" if machine.number else ""
         kind = f" ({machine.environment['kind']}{number})" if len(machines) > 1 else ""
-        entries += contents(prefix, kind)
+        entries += [(prefix + section.key, f"{section.short or section.title}{kind}")
+                    for section in sections()]
     body.append(page.contents_html([*entries, ("environment", "Environment"),
                                     ("sources", "Published figures")]))
     body.append(page.paragraph(SUMMED, "lead"))
@@ -256,25 +232,14 @@ def text_of(machines):
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
         out.append("")
-        if machine.exact:
-            out += textpage.fact_lines(tables.must_hold(machine)) + [""]
-        shown = [table for _, group in tables_of(machine) for table in group]
-        shown += added_tables("costs-of", machine)
-        shown += cost_tables(machine)
-        shown.append(more_tables.ablation_table(machine))
-        if machine.exact:
-            shown.append(events_table.events_table(machine))
-        shown += added_tables("validity", machine)
-        lines = predict.predictions(machine)
-        if lines:
-            shown += [predict.prediction_table(lines), predict.cost_table()]
-        for table in shown:
-            out += textpage.lines_of(table) + [""]
-        if machine.exact:
-            out += [line for text in estimate.VALIDITY for line in [*textpage.paragraph(text), ""]]
-            out += textpage.lines_of(estimate.estimate_table(machine)) + [""]
-        if lines:
-            out += textpage.paragraph(predict.reading(lines)) + [""]
+        for section in sections():
+            for part in section.parts(machine):
+                if isinstance(part, str):
+                    out += [*textpage.paragraph(part), ""]
+                elif isinstance(part, tables.Facts):
+                    out += [*textpage.fact_lines(part), ""]
+                elif isinstance(part, Table):
+                    out += [*textpage.lines_of(part), ""]
     return "\n".join(out)
 
 

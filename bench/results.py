@@ -7,26 +7,15 @@ import math
 import os
 
 import columns
+from measurements import EXPERIMENTS, METRICS, OPTIONS
 
 SCHEMA = 1
+TICK = int(OPTIONS["tick"])
 COLUMNS = columns.NAMES
 KINDS = ("emulator", "nested", "metal")
 UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
-# What each metric is counted in; of those by exit reason (exits:CPUID) the first part.
-METRICS = {"instructions": ("instructions", "root_instructions", "nonroot_instructions"),
-           "count": ("exits", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr", "vmcs_accesses",
-                     "pmis", "branches", "handler_branches", "samples", "lost", "throttled",
-                     "max_sample_rate", "iter", "requests", "rate", "count", "expected",
-                     "overhead", "switches", "all_modes", "smis",
-                     "overflows", "period", "delivered"),
-           "ns": ("latency_avg", "latency_max", "duration"),
-           "percent": ("share", "aperf_per_mperf", "mperf_per_tsc"),
-           "bytes": ("transfer", "output")}
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
-EXPERIMENTS = ("msr", "exit", "pmi", "a1k", "a1", "a1_bare", "context_switch", "config",
-               "profile", "nginx", "nginx_2", "accuracy", "scenarios", "real", "ablation", "events",
-               "machine")
 # What may change from column to column of one machine, and then says which column had which.
 BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
 # Files of the same schema, written before these were recorded, do not have them.
@@ -41,9 +30,6 @@ STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
 # Parts of one set of results must agree in these; where others differ, a line says so.
 SAME = ("kind", "cpu", "kernel", "mitigations", "root_mitigations")
-RUN = ("seconds", "jobs", "processors", "whole")
-REQUIRED = CELL + ("metric", "unit", "value", "exact", "n")
-OPTIONAL = ("min", "p95", "max")
 
 
 class Trouble(Exception):
@@ -59,28 +45,48 @@ def need(fact, where, found, wanted):
         raise Trouble(f"{where}: found {json.dumps(found)[:120]}, wanted {wanted}")
 
 
-def check_keys(entry, where, required, optional=()):
-    need(isinstance(entry, dict), where, entry, "an object")
-    for key in required:
+def one_of(names):
+    return names.__contains__, f"one of {', '.join(names)}"
+
+
+# What a value has to be: a test, and its words.
+TEXT = (lambda value: isinstance(value, str) and "\n" not in value, "text of one line")
+NUMBER = (is_number, "a number")
+WHOLE = (lambda value: type(value) is int and value > 0, "a whole number above 0")
+FLAG = (lambda value: isinstance(value, bool), "true or false")
+LIST = (lambda value: isinstance(value, list), "a list")
+ANY = (lambda value: True, "")
+# README.md has the meaning of each.
+CELL_SHAPE = {"column": one_of(COLUMNS), "experiment": one_of(EXPERIMENTS), "item": TEXT}
+SHAPES = {
+    "results": {"schema": (lambda value: value == SCHEMA, SCHEMA), "tool": ANY, "environment": ANY,
+                "columns": ANY, "measurements": LIST, "skipped": LIST},
+    "tool": {"version": TEXT, "quick": FLAG},
+    "environment": {**dict.fromkeys(ENVIRONMENT, TEXT), "kind": one_of(KINDS),
+                    "tick": (lambda value: is_number(value) and value == TICK,
+                             f"{TICK}: as in every measurement")},
+    "columns": dict.fromkeys(COLUMNS, ANY),
+    "column": {"status": one_of(STATUSES), "why": TEXT, "detail": TEXT},
+    "run": {"seconds": (lambda value: is_number(value) and value >= 0, "seconds"), "jobs": WHOLE,
+            "processors": WHOLE, "whole": FLAG},
+    "measurement": {**CELL_SHAPE, "metric": TEXT, "unit": one_of(UNITS), "value": NUMBER,
+                    "exact": FLAG, "n": WHOLE},
+    "skipped": {**CELL_SHAPE, "why": TEXT},
+}
+OPTIONAL = {"results": {"run": ANY}, "measurement": dict.fromkeys(("min", "p95", "max"), NUMBER)}
+
+
+def check(entry, kind, where):
+    """Raises Trouble where an object has not the shape of its kind."""
+    wanted, optional = SHAPES[kind], OPTIONAL.get(kind, {})
+    need(isinstance(entry, dict), where or kind, entry, "an object")
+    for key in wanted:
         if key not in entry:
-            raise Trouble(f"{where}: key '{key}' is missing")
-    for key in entry:
-        need(key in required or key in optional, where, key,
-             f"one of the keys {', '.join((*required, *optional))}")
-
-
-def check_texts(entry, where, keys):
-    for key in keys:
-        need(isinstance(entry[key], str) and "\n" not in entry[key], f"{where}.{key}", entry[key],
-             "text of one line")
-
-
-def check_cell(entry, where):
-    check_texts(entry, where, CELL)
-    need(entry["column"] in COLUMNS, f"{where}.column", entry["column"],
-         f"one of {', '.join(COLUMNS)}")
-    need(entry["experiment"] in EXPERIMENTS, f"{where}.experiment", entry["experiment"],
-         f"one of {', '.join(EXPERIMENTS)}")
+            raise Trouble(f"{where or kind}: key '{key}' is missing")
+    for key, value in entry.items():
+        good, words = {**wanted, **optional}.get(key, (None, ""))
+        need(good, where or kind, key, f"one of the keys {', '.join((*wanted, *optional))}")
+        need(good(value), f"{where}.{key}".removeprefix("."), value, words)
 
 
 def units_of(metric, kind):
@@ -102,66 +108,22 @@ def check_unit(metric, unit, where, kind):
 
 
 def check_measurement(entry, where, kind):
-    check_keys(entry, where, REQUIRED, OPTIONAL)
-    check_cell(entry, where)
-    check_texts(entry, where, ("metric", "unit"))
+    check(entry, "measurement", where)
     check_unit(entry["metric"], entry["unit"], f"{where}.unit", kind)
-    for key in ("value", *OPTIONAL):
-        need(key not in entry or is_number(entry[key]), f"{where}.{key}", entry.get(key),
-             "a number")
-    need(isinstance(entry["exact"], bool), f"{where}.exact", entry["exact"], "true or false")
     need(kind == "emulator" or not entry["exact"] or entry["unit"] not in ("cycles", "ns"),
          f"{where}.exact", entry["exact"], "false: a time is not exact")
-    need(type(entry["n"]) is int and entry["n"] > 0, f"{where}.n", entry["n"],
-         "a whole number above 0")
-
-
-def check_environment(environment):
-    check_keys(environment, "environment", ENVIRONMENT)
-    need(environment["kind"] in KINDS, "environment.kind", environment["kind"],
-         f"one of {', '.join(KINDS)}")
-    need(is_number(environment["tick"]) and environment["tick"] == 0, "environment.tick",
-         environment["tick"], "0: everything is measured without a tick")
-    check_texts(environment, "environment", [key for key in ENVIRONMENT if key != "tick"])
-
-
-def check_columns(columns):
-    check_keys(columns, "columns", COLUMNS)
-    for name, column in columns.items():
-        where = f"columns.{name}"
-        check_keys(column, where, ("status", "why", "detail"))
-        check_texts(column, where, ("status", "why", "detail"))
-        need(column["status"] in STATUSES, f"{where}.status", column["status"],
-             f"one of {', '.join(STATUSES)}")
-        need(column["status"] == "ok" or column["why"], f"{where}.why", column["why"],
-             "the reason why it was not run")
-
-
-def check_run(run):
-    check_keys(run, "run", RUN)
-    need(is_number(run["seconds"]) and run["seconds"] >= 0, "run.seconds", run["seconds"],
-         "seconds")
-    for key in ("jobs", "processors"):
-        need(type(run[key]) is int and run[key] > 0, f"run.{key}", run[key],
-             "a whole number above 0")
-    need(isinstance(run["whole"], bool), "run.whole", run["whole"], "true or false")
 
 
 def validate(results):
     """Raises Trouble at the first thing that is not as README.md says; gives the results back."""
-    check_keys(results, "results", ("schema", "tool", "environment", "columns", "measurements",
-                                    "skipped"), ("run",))
-    need(results["schema"] == SCHEMA, "schema", results["schema"], SCHEMA)
-    check_keys(results["tool"], "tool", ("version", "quick"))
-    check_texts(results["tool"], "tool", ("version",))
-    need(isinstance(results["tool"]["quick"], bool), "tool.quick", results["tool"]["quick"],
-         "true or false")
-    check_environment(results["environment"])
-    check_columns(results["columns"])
-    if "run" in results:
-        check_run(results["run"])
-    for key in ("measurements", "skipped"):
-        need(isinstance(results[key], list), key, results[key], "a list")
+    check(results, "results", "")
+    for key in ("tool", "environment", "columns", "run"):
+        if key in results:
+            check(results[key], key, key)
+    for name, column in results["columns"].items():
+        check(column, "column", f"columns.{name}")
+        need(column["status"] == "ok" or column["why"], f"columns.{name}.why", column["why"],
+             "the reason why it was not run")
     seen = set()
     for at, entry in enumerate(results["measurements"]):
         where = f"measurements[{at}]"
@@ -170,10 +132,7 @@ def validate(results):
         need(name not in seen, where, " ".join(name), "each measurement only once")
         seen.add(name)
     for at, entry in enumerate(results["skipped"]):
-        where = f"skipped[{at}]"
-        check_keys(entry, where, (*CELL, "why"))
-        check_cell(entry, where)
-        check_texts(entry, where, ("why",))
+        check(entry, "skipped", f"skipped[{at}]")
     return results
 
 
@@ -184,7 +143,7 @@ def cell_of(entry):
 def empty(kind, version="", quick=False, why="not asked for"):
     """Results with nothing in them: every column not run."""
     environment = {key: "" for key in ENVIRONMENT}
-    environment.update(kind=kind, tick=0)
+    environment.update(kind=kind, tick=TICK)
     return {"schema": SCHEMA, "tool": {"version": version, "quick": quick},
             "environment": environment,
             "columns": {name: {"status": NOT_RUN, "why": why, "detail": ""} for name in COLUMNS},

@@ -27,7 +27,6 @@ from columns import PEERS, is_pmuvisor  # noqa: E402
 
 RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
-DURATIONS = "durations.json"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What a run of every boot may take in the emulator, in minutes, with so many processors.
 MINUTES, QUICK_MINUTES, PROCESSORS = 60, 15, 2
@@ -182,11 +181,8 @@ def measure(arguments):
     if not boots:
         raise results.Trouble("no boot has one of these words in its name: " + arguments.only)
     jobs = arguments.jobs or (environment.boots_at_once() if kind == "emulator" else 1)
-    launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"))
-    say("bench: making what the boots share")
-    launcher.prepare(boots)
-    durations = schedule.Durations(os.path.join(arguments.out, DURATIONS), kind)
-    outcomes, interrupted = schedule.run(launcher, boots, kind, jobs, durations, say)
+    launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"), jobs)
+    outcomes, interrupted = schedule.run(launcher, boots, kind, say)
     # From here on it is a matter of moments, and nothing of it shall be lost.
     ignore()
     found = assemble(kind, arguments, outcomes, launcher, impossible)

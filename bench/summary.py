@@ -5,7 +5,7 @@ import added
 import published
 from cells import number, percent, points, ratio
 from machine_table import unlike_clocks
-from more_tables import PROFILE_SHARES, scaled
+from more_tables import scaled
 from results import BY_COLUMN, COLUMNS, of_columns
 from tables import asked, extra, profile_overhead, published_extra
 
@@ -56,8 +56,8 @@ def unlike(machine):
 
 def of_operation(machine, experiment, item, words):
     # Without a ledger an emulator's figures are those of its TSC, which counts instructions.
-    values, _ = asked(machine, experiment, item, machine.main_metric(experiment), "time")
-    if all(value is None for value in values.values()):
+    values = asked(machine, experiment, item, machine.metric, "time")
+    if not values.known:
         return ""
     unit = "instructions" if machine.exact else "cycles (median)"
     return f"{words}: {by_column(values, number)} {unit}"
@@ -104,7 +104,7 @@ def table_4_3(machine):
 
 def table_4_4(machine):
     worst = {}
-    for share in PROFILE_SHARES:
+    for share in published.TABLE_4_4:
         values = values_of(machine, "profile", f"share_{share}", "share")
         for name in COLUMNS[1:]:
             if None not in (values[name], values["native"]):

@@ -3,23 +3,12 @@
 # native and to KVM, the published figures beside them. Also the list of what must hold.
 import published
 import results
-from cells import NONE, Cell, Row, Table, columns_of, number, percent, points, ratio
+from cells import NONE, Cell, Table, columns_of, number, percent, points, ratio
+from measurements import ALL
 from results import COLUMNS
 
-MSR_ITEMS = (("rdmsr_evtsel", "RDMSR EVTSEL"), ("wrmsr_evtsel", "WRMSR EVTSEL"),
-             ("rdmsr_pmc", "RDMSR A_PMC"), ("wrmsr_pmc", "WRMSR A_PMC"),
-             ("rdmsr_ctrl", "RDMSR CTRL"), ("wrmsr_ctrl", "WRMSR CTRL"),
-             ("rdmsr_status", "RDMSR STATUS"), ("rdpmc", "RDPMC"))
-# Not the thesis's: it writes 0 over 0, which KVM finds to be no change.
-MSR_CHANGES = (("wrmsr_evtsel_change", "WRMSR EVTSEL, EN changes"),
-               ("wrmsr_ctrl_change", "WRMSR CTRL, a bit changes"))
-# A branch record, which the thesis has not.
-MSR_RECORDS = (("rdmsr_lbr_from", "RDMSR LBR_FROM"), ("wrmsr_lbr_from", "WRMSR LBR_FROM"),
-               ("read_lbrs", "32 LBRs: 96 RDMSR"))
-EXIT_ITEMS = (("cpuid", "CPUID"), ("vmcall", "VMCALL"), ("inl", "INL"), ("outl", "OUTL"),
-              ("inl_passed", "INL, passed port"), ("cpuid_blocked", "CPUID in NMI"))
-PERIODS = ("m200000", "m10000", "m1000", "m100")
-BASE = "m200000"
+PERIODS = ALL.names("a1")
+BASE, *PROFILED = PERIODS
 
 # What the contract of the measurements wants in the emulator.
 MAX_EXTRA_RATIO = 1.02
@@ -42,13 +31,15 @@ DR7 = ("Natively, too, CPUID says that there is a hypervisor (a knob of the emul
        "(testbed/README.md).")
 
 
-def new_table(key, title, unit, published_columns, published_name, extra_heads=()):
-    heads = list(COLUMNS) + [published_columns[name] for name in columns_of(published_columns)]
-    heads += extra_heads
+def new_table(key, title, unit, published_columns=None, published_name="", extra_heads=()):
+    """A table with a column for each of ours, and one for each that was published."""
+    theirs = published_columns or {}
+    names = columns_of(theirs)
+    heads = [*COLUMNS, *(theirs[name] for name in names), *extra_heads]
     groups = [(f"measured: {unit}", len(COLUMNS))]
     if len(heads) > len(COLUMNS):
         groups.append((published_name, len(heads) - len(COLUMNS)))
-    return Table(key, title, unit, heads, groups)
+    return Table(key, title, unit, heads, groups, theirs=names)
 
 
 def levels(machine):
@@ -56,8 +47,34 @@ def levels(machine):
     return [LEVELS] if results.ONE_LEVEL in machine.results["columns"]["kvm"]["detail"] else []
 
 
-def value_cells(table, values, whys, text=number):
-    return [table.missing(whys[name]) if values[name] is None else Cell(text(values[name]))
+class Values(dict):
+    """One quantity in all columns, None where it is missing; `why` says of a column why it is."""
+
+    def __init__(self, values, why):
+        super().__init__(values)
+        self.why = why
+
+    @property
+    def known(self):
+        return any(value is not None for value in self.values())
+
+    def to(self, change):
+        """What `change` makes of each column's name, missing for the same reasons."""
+        return Values({name: change(name) for name in COLUMNS}, self.why)
+
+
+def asked(machine, experiment, item, *metrics):
+    """The values of one item: of the first of the metrics that any column has."""
+    values = dict.fromkeys(COLUMNS)
+    for metric in metrics:
+        values = {name: machine.value(name, experiment, item, metric) for name in COLUMNS}
+        if any(value is not None for value in values.values()):
+            break
+    return Values(values, lambda name: machine.why(name, experiment, item))
+
+
+def value_cells(table, values, text=number):
+    return [table.missing(values.why(name)) if values[name] is None else Cell(text(values[name]))
             for name in COLUMNS]
 
 
@@ -65,98 +82,91 @@ def ratio_cells(values, base):
     return [Cell(ratio(values[name], values[base]), "ratio") for name in COLUMNS]
 
 
-def published_cells(figures, names, text=str):
-    return [Cell(text(figures[name]) if name in figures else "", "published") for name in names]
+def published_cells(table, figures, text=str):
+    return [Cell(text(figures[name]) if name in figures else "", "published")
+            for name in table.theirs]
 
 
-def published_ratios(figures, names, base):
+def published_ratios(table, figures, base):
     """Ratios of published figures; they are this project's division of the thesis's numbers."""
     if base not in figures:
-        return [Cell("", "published") for _ in names]
-    return [Cell(ratio(float(figures[name]), float(figures[base])), "published")
-            for name in names]
+        return []
+    numbers = {name: float(str(text).split()[0]) for name, text in figures.items()}
+    return [Cell(ratio(numbers[name], numbers[base]), "published") for name in table.theirs]
 
 
-def block(table, label, values, whys, figures=None, names=(), numbers=None, text=number):
+def block(table, label, values, figures=None, text=number, bases=("native", "kvm")):
     """One operation: its row, and the rows of ratios under it."""
     figures = figures or {}
-    numbers = figures if numbers is None else numbers
-    table.rows.append(Row(label, value_cells(table, values, whys, text)
-                          + published_cells(figures, names)))
-    for base in ("native", "kvm"):
+    table.add(label, value_cells(table, values, text) + published_cells(table, figures))
+    for base in bases:
         if base == "native" and values[base] == ONE_INSTRUCTION:
             continue
-        if values[base] is not None or base in numbers:
-            table.rows.append(Row(f"x {base}", ratio_cells(values, base)
-                                  + published_ratios(numbers, names, base), "sub"))
+        if values[base] is not None or base in figures:
+            table.add(f"x {base}", ratio_cells(values, base) + published_ratios(table, figures, base),
+                      "sub")
 
 
-def asked(machine, experiment, item, *metrics):
-    """The values of one item in all columns, and why the missing ones are missing. The first of the
-    metrics that any column has is taken."""
-    for metric in metrics:
-        values = {name: machine.value(name, experiment, item, metric) for name in COLUMNS}
-        if any(value is not None for value in values.values()):
-            break
-    whys = {name: machine.why(name, experiment, item) for name in COLUMNS}
-    return values, whys
-
-
-def range_rows(table, machine, experiment, item, names, metric="time"):
+def range_rows(table, machine, experiment, item, metric="time"):
     """Minimum and 95th percentile, where there were several runs."""
     for key, label in (("min", "minimum"), ("p95", "95th percentile")):
         found = [machine.metrics(name, experiment, item).get(metric, {}).get(key)
                  for name in COLUMNS]
         if any(value is not None for value in found):
-            cells = [Cell(NONE if value is None else number(value), "range") for value in found]
-            table.rows.append(Row(label, cells + [Cell("", "published") for _ in names], "sub"))
+            table.add(label, [Cell(NONE if value is None else number(value), "range")
+                              for value in found], "sub")
 
 
-def count_row(table, machine, label, experiment, item, metrics, names=()):
+def count_row(table, machine, label, experiment, item, *metrics):
     """A row of exact counts under an operation: the sum of these metrics."""
     cells = []
     for column in COLUMNS:
         found = [machine.value(column, experiment, item, metric) for metric in metrics]
         cells.append(Cell(NONE if None in found else number(sum(found))))
     if any(cell.text != NONE for cell in cells):
-        table.rows.append(Row(label, cells + [Cell("", "published") for _ in names], "sub"))
+        table.add(label, cells, "sub")
 
 
-def operations(table, machine, experiment, items, figures, names, accesses):
-    for item, label in items:
+def operations(table, machine, items, figures, accesses):
+    """Fills the table with what these items cost."""
+    for item in items:
+        cell = (item.experiment, item.name)
         # Between an overflow and its handler lies no region; the TSC counts instructions there.
-        values, whys = asked(machine, experiment, item, machine.main_metric(experiment), "time")
-        block(table, label, values, whys, figures.get(item), names)
+        block(table, item.label, asked(machine, *cell, machine.metric, "time"),
+              figures.get(item.name))
         if not machine.exact:
-            range_rows(table, machine, experiment, item, names)
-        count_row(table, machine, "exits", experiment, item, ("exits",), names)
+            range_rows(table, machine, *cell)
+        count_row(table, machine, "exits", *cell, "exits")
         if accesses:
-            count_row(table, machine, "root instructions", experiment, item,
-                      ("root_instructions",), names)
-            count_row(table, machine, "VMREAD, VMWRITE", experiment, item,
-                      ("vmread", "vmwrite"), names)
+            count_row(table, machine, "root instructions", *cell, "root_instructions")
+            count_row(table, machine, "VMREAD, VMWRITE", *cell, "vmread", "vmwrite")
+    return table
+
+
+def of_items(machine, key, columns=None, figures=None):
+    """The table whose rows are the items that measurements.ini has in [table KEY]; `columns` and
+    `figures`: what was published of them, in cycles."""
+    what = ALL.of_kind("table")[key]
+    table = new_table(key, what["title"], machine.unit(), columns, "published: cycles")
+    table.reading += levels(machine)
+    operations(table, machine, ALL.items_in(key), figures or {}, what.get("counts") == "yes")
+    table.reading += [what["reading"]] if "reading" in what else []
     return table
 
 
 def table_4_1(machine):
-    names = columns_of(published.TABLE_4_1_COLUMNS)
-    table = new_table("t41", "Table 4.1: one access to an MSR of the PMU", machine.unit(),
-                      published.TABLE_4_1_COLUMNS, "published: cycles")
-    table.reading += levels(machine) + ([NO_RATIO] if machine.exact else [])
-    return operations(table, machine, "msr", MSR_ITEMS + MSR_CHANGES + MSR_RECORDS,
-                      published.TABLE_4_1, names, False)
+    table = of_items(machine, "t41", published.TABLE_4_1_COLUMNS, published.TABLE_4_1)
+    table.reading += [NO_RATIO] if machine.exact else []
+    return table
 
 
 def table_4_3(machine):
-    names = columns_of(published.TABLE_4_3_COLUMNS)
-    table = new_table("t43", "Table 4.3: one VM exit", machine.unit(),
-                      published.TABLE_4_3_COLUMNS, "published: cycles")
-    table.reading += levels(machine)
-    operations(table, machine, "exit", EXIT_ITEMS, published.TABLE_4_3, names, True)
+    table = of_items(machine, "t43", published.TABLE_4_3_COLUMNS, published.TABLE_4_3)
     table.reading.append(
         "The thesis's two columns are KVM without and with its bookkeeping for NMIs, which costs "
-        "it " + ", ".join(f"{label} {published.TABLE_4_3_OVERHEAD[item]}"
-                          for item, label in EXIT_ITEMS if item in published.TABLE_4_3_OVERHEAD)
+        "it " + ", ".join(f"{item.label} {published.TABLE_4_3_OVERHEAD[item.name]}"
+                          for item in ALL.items_in("t43")
+                          if item.name in published.TABLE_4_3_OVERHEAD)
         + " cycles. What bookkeeping costs here is in the table of the ablation.")
     table.reading.append(
         "INL and OUTL go to a port that traps: under KVM that is ELCR, which KVM keeps in memory; "
@@ -164,16 +174,9 @@ def table_4_3(machine):
     return table
 
 
-def a1_metric(machine, experiment):
-    """Linux times A.1 in ns, the test kernel in cycles; in the emulator both are counted."""
-    return machine.main_metric(experiment)
-
-
 def extra(machine, experiment, item, column):
     """What M's PMIs add to the run without any; None where either is not there."""
-    metric = a1_metric(machine, experiment)
-    value = machine.value(column, experiment, item, metric)
-    base = machine.value(column, experiment, BASE, metric)
+    value, base = (machine.value(column, experiment, name, machine.metric) for name in (item, BASE))
     return None if value is None or base is None else value - base
 
 
@@ -183,28 +186,24 @@ def published_extra(item):
 
 
 def table_4_2(machine, experiment, who):
-    unit = "instructions (exact count)" if machine.exact else "ns: median"
-    if not machine.exact and experiment == "a1k":
-        unit = "cycles: median"
-    names = columns_of(published.TABLE_4_2_COLUMNS)
+    # Linux times A.1 in ns, the test kernel in cycles; in the emulator both are counted.
+    unit = "instructions (exact count)" if machine.exact else \
+        "cycles: median" if experiment == "a1k" else "ns: median"
     table = new_table(f"t42-{experiment}", f"Table 4.2, {who}: program A.1, N = 100000", unit,
                       published.TABLE_4_2_COLUMNS, "published: ms")
     table.reading += levels(machine)
-    for item in PERIODS:
-        values, whys = asked(machine, experiment, item, a1_metric(machine, experiment))
-        pmis = published.TABLE_4_2_PMIS[item]
-        table.group(f"M = {item[1:]}: {pmis} PMIs expected")
-        table.rows.append(Row("whole program", value_cells(table, values, whys)
-                              + published_cells(published.TABLE_4_2[item], names)))
+    for item, label in ((found.name, found.label) for found in ALL.items("a1")):
+        values = asked(machine, experiment, item, machine.metric)
+        table.group(f"{label}: {published.TABLE_4_2_PMIS[item]} PMIs expected")
+        table.add("whole program", value_cells(table, values)
+                  + published_cells(table, published.TABLE_4_2[item]))
         if not machine.exact:
-            range_rows(table, machine, experiment, item, names)
-        count_row(table, machine, "PMIs", experiment, item, ("pmis",), names)
-        if item == BASE:
-            continue
-        added = {name: extra(machine, experiment, item, name) for name in COLUMNS}
-        theirs = published_extra(item)
-        block(table, "extra over base", added, whys,
-              {name: f"{theirs[name]:.3f}" for name in theirs}, names, theirs)
+            range_rows(table, machine, experiment, item)
+        count_row(table, machine, "PMIs", experiment, item, "pmis")
+        if item != BASE:
+            theirs = {name: f"{value:.3f}" for name, value in published_extra(item).items()}
+            block(table, "extra over base",
+                  values.to(lambda name, item=item: extra(machine, experiment, item, name)), theirs)
     table.reading.append("Extra over base: less the run with M = 200000, which has no PMI. The "
                          "ratios are those of the extra.")
     if machine.exact and experiment == "a1":
@@ -234,12 +233,8 @@ def overhead(plain, profiled):
     return None if None in (plain, profiled) or plain == 0 else (profiled / plain - 1) * 100
 
 
-def profile_metric(machine):
-    return "instructions" if machine.exact else "time"
-
-
 def profile_overhead(machine, column):
-    return overhead(*(machine.value(column, "profile", item, profile_metric(machine))
+    return overhead(*(machine.value(column, "profile", item, machine.metric)
                       for item in ("plain", "profiled")))
 
 
@@ -260,7 +255,7 @@ def share_distance(machine, column):
 def passthrough_fact(machine):
     """(whether every cell of it was measured, whether it holds, what was found)"""
     wrong, seen, asked_for = [], 0, 0
-    for item, label in MSR_ITEMS:
+    for _, item, _, label in ALL.items_in("estimate", "msr"):
         native = machine.value("native", "msr", item, "instructions")
         for name in HOLDS_FOR:
             value = machine.value(name, "msr", item, "instructions")
@@ -276,39 +271,44 @@ def passthrough_fact(machine):
     return bool(wrong) or seen == asked_for, not wrong, found
 
 
+class Facts(list):
+    """What must_hold() gives, as a part of the report."""
+
+
 def must_hold(machine):
     """(what, wanted, found, HOLDS or BROKEN or NOT_MEASURED), in the emulator only."""
-    def fact(what, wanted, known, good, found):
-        verdict = (HOLDS if good else BROKEN) if known else NOT_MEASURED
-        return what, wanted, found if known else NONE, verdict
+    def fact(what, wanted, known, judge):
+        """`judge` makes of the values, if all are known, (whether it holds, what was found)."""
+        if None in known:
+            return what, wanted, NONE, NOT_MEASURED
+        good, found = judge(*known)
+        return what, wanted, found, HOLDS if good else BROKEN
 
-    facts = [fact("Table 4.1: a passed-through access executes as native",
-                  "native's count, 0 exits", *passthrough_fact(machine))]
+    def times(ours, native):
+        return ours / native <= MAX_EXTRA_RATIO, f"{ours / native:.4f} x native's"
+
+    known, good, found = passthrough_fact(machine)
+    facts = [fact("Table 4.1: a passed-through access executes as native", "native's count, 0 exits",
+                  () if known else (None,), lambda: (good, found))]
     for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
-        ours = extra(machine, experiment, "m100", "msr+nmi")
-        native = extra(machine, experiment, "m100", "native")
-        known = None not in (ours, native) and native != 0
-        times = ours / native if known else 0
-        facts.append(fact(f"Table 4.2 ({who}): extra of 1000 PMIs under msr+nmi",
-                          f"at most {MAX_EXTRA_RATIO} x native's", known,
-                          times <= MAX_EXTRA_RATIO, f"{times:.4f} x native's"))
+        native = extra(machine, experiment, "m100", "native") or None
+        facts.append(fact(
+            f"Table 4.2 ({who}): extra of 1000 PMIs under msr+nmi",
+            f"at most {MAX_EXTRA_RATIO} x native's",
+            (extra(machine, experiment, "m100", "msr+nmi"), native), times))
     ours, kvm = (machine.value(name, "exit", "cpuid", "root_instructions")
                  for name in ("msr+nmi", "kvm"))
-    known = None not in (ours, kvm) and kvm != 0
-    facts.append(fact("Table 4.3: root instructions of a CPUID exit",
-                      f"at most {MAX_EXIT_SHARE_OF_KVM:g} x KVM's", known,
-                      known and ours <= MAX_EXIT_SHARE_OF_KVM * kvm,
-                      f"{number(ours)} to {number(kvm)}, {ratio(ours, kvm)}" if known else NONE))
-    ours, native = profile_overhead(machine, "msr+nmi"), profile_overhead(machine, "native")
-    known = None not in (ours, native)
-    facts.append(fact("Table 4.5: overhead of perf record under msr+nmi",
-                      f"within {MAX_PROFILE_POINTS} points of native", known,
-                      known and abs(ours - native) <= MAX_PROFILE_POINTS,
-                      f"{percent(ours, 2)} to {percent(native, 2)}, {points(ours - native)} points"
-                      if known else NONE))
-    worst = share_distance(machine, "msr+nmi")
-    facts.append(fact("Table 4.4: share of each function under msr+nmi",
-                      f"within {MAX_SHARE_POINTS} points of native", worst is not None,
-                      worst is not None and worst <= MAX_SHARE_POINTS,
-                      NONE if worst is None else f"{worst:.2f} points at most"))
-    return facts
+    return facts + [
+        fact("Table 4.3: root instructions of a CPUID exit",
+             f"at most {MAX_EXIT_SHARE_OF_KVM:g} x KVM's", (ours, kvm or None),
+             lambda ours, kvm: (ours <= MAX_EXIT_SHARE_OF_KVM * kvm,
+                                f"{number(ours)} to {number(kvm)}, {ratio(ours, kvm)}")),
+        fact("Table 4.5: overhead of perf record under msr+nmi",
+             f"within {MAX_PROFILE_POINTS} points of native",
+             [profile_overhead(machine, name) for name in ("msr+nmi", "native")],
+             lambda ours, native: (
+                 abs(ours - native) <= MAX_PROFILE_POINTS,
+                 f"{percent(ours, 2)} to {percent(native, 2)}, {points(ours - native)} points")),
+        fact("Table 4.4: share of each function under msr+nmi",
+             f"within {MAX_SHARE_POINTS} points of native", [share_distance(machine, "msr+nmi")],
+             lambda worst: (worst <= MAX_SHARE_POINTS, f"{worst:.2f} points at most"))]

@@ -3,7 +3,6 @@
 # time, and one that fails does not stop the others.
 import os
 import tempfile
-import threading
 import unittest
 from types import SimpleNamespace
 
@@ -12,6 +11,8 @@ import judge
 import plan
 import results
 import schedule
+from lab import Lab
+from store import Store
 
 EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median=2 p95=2\n"
 
@@ -154,60 +155,26 @@ class Judge(unittest.TestCase):
                          [("ablation", "cpuid@lazy")])
 
 
-class Launcher:
-    """Boots that only wait for each other."""
-
-    def __init__(self, at_once):
-        self.barrier = threading.Barrier(at_once)
-
-    def start(self, one):
-        self.barrier.wait(10)
-        if "bad" in one.name:
-            raise AssertionError("no disk")
-        return ended()
-
-    def stop(self):
-        pass
-
-
-class Durations:
-    def __init__(self):
-        self.kept = {}
-
-    def estimate(self, one):
-        return one.estimate
-
-    def keep(self, one, seconds):
-        self.kept[one.name] = seconds
-
-
 class Schedule(unittest.TestCase):
-    def test_a_full_disk_costs_an_estimate_only(self):
-        with tempfile.TemporaryDirectory() as folder:
-            taken = os.path.join(folder, "file")
-            with open(taken, "w", encoding="utf-8"):
-                pass
-            durations = schedule.Durations(os.path.join(taken, "durations.json"), "emulator")
-            outcomes, _ = schedule.run(Launcher(1), [boot("x")], "emulator", 1, durations,
-                                       [].append)
-            self.assertTrue(outcomes[0].ok)
-
     def test_the_rest_goes_on(self):
+        """One that cannot be started is a line, and the others bring what they bring."""
         boots = [boot("bad"), boot("x"), boot("y"), boot("z")]
-        said, durations = [], Durations()
-        outcomes, interrupted = schedule.run(Launcher(2), boots, "emulator", 2, durations,
-                                             said.append)
+        with tempfile.TemporaryDirectory() as folder:
+            lab = Lab(folder, 2, Store(os.path.join(folder, "store")))
+
+            def start(one):
+                def make():
+                    if one.name == "bad":
+                        raise AssertionError("no disk")
+                    return ended()
+                return lab.once(one.name, make)
+            said = []
+            outcomes, interrupted = schedule.run(SimpleNamespace(lab=lab, start=start), boots,
+                                                 "emulator", said.append)
         self.assertFalse(interrupted)
         self.assertEqual([outcome.boot.name for outcome in outcomes], ["bad", "x", "y", "z"])
         self.assertEqual([outcome.ok for outcome in outcomes], [False, True, True, True])
-        self.assertEqual(set(durations.kept), {"x", "y", "z"})
         self.assertEqual(len([line for line in said if line.startswith("[")]), 4)
         self.assertEqual([line for line in said if "no disk" in line],
                          ["bench: boot bad: cannot be started: no disk"])
         self.assertIn("[4/4]", " ".join(said))
-
-    def test_time_that_is_left(self):
-        for left, running, jobs, wanted in (
-                ([], [], 2, 0), ([10], [], 2, 10), ([10, 10], [], 2, 10), ([4, 3, 3], [], 2, 6),
-                ([10], [5, 2], 2, 12), ([1], [-3], 1, 1), ([4, 4], [8], 1, 16)):
-            self.assertEqual(schedule.remaining(left, running, jobs), wanted, (left, running))

@@ -62,19 +62,23 @@ class Refused(unittest.TestCase):
         self.refused(GOOD.replace("min=", "least="), "unknown key 'least'")
 
     def test_keys_out_of_order(self):
-        self.refused(GOOD.replace("region=2010 ops=100", "ops=100 region=2010"), "order")
+        self.refused(GOOD.replace("region=2010 ops=100", "ops=100 region=2010"),
+                     "the keys experiment item base ops region metric", "wanted experiment item")
 
     def test_key_twice(self):
-        self.refused(GOOD + " p95=1", "p95", "twice")
+        self.refused(GOOD + " p95=1", "the keys", "median p95 p95", "wanted")
 
     def test_missing_value(self):
         self.refused(GOOD.replace("p95=11400", "p95="), "KEY=VALUE")
-        self.refused(GOOD.replace(" median=11310", ""), "without median")
-        self.refused("bench: experiment=a1 item=m100 metric=pmis unit=count", "value")
-        self.refused("bench: experiment=a1 item=m100 metric=pmis value=3", "unit")
-        self.refused("bench: experiment=a1 item=m100 region=2300", "ops")
+        self.refused(GOOD.replace(" median=11310", ""), "the keys", " min p95", "wanted")
+        self.refused("bench: experiment=a1 item=m100 metric=pmis unit=count",
+                     "the keys experiment item metric unit, wanted")
+        self.refused("bench: experiment=a1 item=m100 metric=pmis value=3",
+                     "the keys experiment item metric value, wanted")
+        self.refused("bench: experiment=a1 item=m100 region=2300",
+                     "the keys experiment item region, wanted")
         self.refused("bench: experiment=a1 item=m100", "nothing is measured")
-        self.refused("bench: item=m100 region=2300 ops=1", "experiment")
+        self.refused("bench: item=m100 region=2300 ops=1", "the keys item region ops, wanted")
         self.refused('bench: experiment=exit item=vmcall skip=""', "reason")
 
     def test_not_a_number(self):
@@ -87,8 +91,9 @@ class Refused(unittest.TestCase):
         self.refused(GOOD.replace("min=11300", "min=11311"), "not in order")
 
     def test_unknown_names(self):
-        self.refused(GOOD.replace("experiment=exit", "experiment=exits"), "experiment 'exits'")
-        self.refused(GOOD.replace("unit=tsc", "unit=cycles"), "unit 'cycles'")
+        self.refused(GOOD.replace("experiment=exit", "experiment=exits"), "experiment=exits",
+                     "wanted one of msr")
+        self.refused(GOOD.replace("unit=tsc", "unit=cycles"), "unit=cycles", "wanted one of tsc")
         self.refused("bench: experiment=a1 item=m100 metric=pmis unit=tsc value=3", "metric time")
 
     def test_torn_line(self):

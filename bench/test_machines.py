@@ -82,6 +82,6 @@ class Emulated(unittest.TestCase):
         self.assertEqual(headings(), ["CPUID"])
         for item in ("vmcall", "inl", "outl", "cpuid_blocked"):
             maker.region("msr+nmi", "ablation", f"{item}@all", 100, 1, 1, 5, 1)
-        self.assertEqual(headings(), ["CPUID", "VMCALL", "INL", "OUTL", "CPUID in NMI handler"])
+        self.assertEqual(headings(), ["CPUID", "VMCALL", "INL", "OUTL", "CPUID in NMI"])
         plotted = [heading for heading, rows in figures.ablation_groups(maker.machine()) if rows]
-        self.assertEqual(plotted, ["CPUID", "CPUID in NMI handler"])
+        self.assertEqual(plotted, ["CPUID", "CPUID in NMI"])

@@ -4,6 +4,7 @@ import unittest
 
 import plan
 import pool
+from measurements import ALL
 
 
 def entry(value, item="plain", metric="instructions", column="msr", **more):
@@ -106,7 +107,7 @@ class Boots(unittest.TestCase):
     def test_two_processors_are_not_kvms_nor_quick(self):
         boots = plan.make("emulator", ("native", "kvm", "kvm-new"))
         self.assertEqual([boot.knobs for boot in boots if plan.TWO in boot.cells],
-                         [(plan.HYPERVISOR_BIT, plan.BOTH_PROCESSORS)])
+                         [(plan.HYPERVISOR_BIT, ALL.experiments[plan.TWO].get("knobs"))])
         self.assertEqual([boot.append.count("pmv.nginx_ms=400 ") for boot in boots
                           if plan.TWO in boot.cells], [1])
         self.assertEqual([boot.column for boot in boots if plan.TWO in boot.cells], ["native"])

@@ -23,6 +23,7 @@ import summary
 import tables
 import textpage
 from cells import Machine
+from measurements import ALL
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NO_KVM = "made up: Linux does not run there"
@@ -59,14 +60,14 @@ class Maker:
 
 def emulator():
     maker = Maker()
-    for item, _ in tables.MSR_ITEMS:
+    for item in ALL.names("msr"):
         for name in ("kvm", "kvm-new"):
             maker.region(name, "msr", item, 999, 1, 1, 6, 4, 2)
         maker.region("kvm-mediated", "msr", item, 0, 1)
         maker.region("intercept", "msr", item, 199, 1, 1, 5, 1, 1)
         for name in ("native", "msr", "msr+nmi"):
             maker.region(name, "msr", item, 0, 1)
-    for item, _ in tables.EXIT_ITEMS:
+    for item in ALL.names("exit"):
         for name in ("kvm", "kvm-new", "kvm-mediated"):
             maker.region(name, "exit", item, 1200, 1, 1, 6, 4)
         for name in ("intercept", "msr", "msr+nmi"):
@@ -164,7 +165,7 @@ class Tables(unittest.TestCase):
 
     def test_published_ratios_are_those_of_the_published_figures(self):
         for item, figures in published.TABLE_4_1.items():
-            got = tables.published_ratios(figures, ["kvm"], "native")[0].text
+            got = tables.published_ratios(mock.Mock(theirs=["kvm"]), figures, "native")[0].text
             self.assertEqual(got, cells.ratio(figures["kvm"], figures["native"]))
 
     def test_table_4_2_is_extra_over_base(self):
@@ -258,12 +259,13 @@ class Tables(unittest.TestCase):
         for machine in (self.machine, metal().machine(), Machine(results.empty("emulator"))):
             made = [build(machine) for build in (
                 tables.table_4_1, tables.table_4_3, more_tables.table_4_4, more_tables.table_4_5,
-                more_tables.table_4_6, more_tables.table_4_7, more_tables.pmi_table,
+                more_tables.table_4_6, more_tables.table_4_7,
                 more_tables.ablation_table)]
+            made += more_tables.other_tables(machine)
             made += [tables.table_4_2(machine, name, "x") for name in ("a1", "a1k")]
-            made += [getattr(part, "table", part) for section in added.sections()
+            made += [getattr(part, "what", part) for section in added.sections()
                      for part in section.parts(machine)
-                     if isinstance(part, (added.OnPage, cells.Table))]
+                     if isinstance(getattr(part, "what", part), cells.Table)]
             for table in made:
                 for line in textpage.lines_of(table):
                     self.assertLessEqual(len(line), textpage.WIDTH, line)
@@ -292,7 +294,7 @@ class Units(unittest.TestCase):
         machine = emulator().machine()
         made = [tables.table_4_1(machine), tables.table_4_2(machine, "a1", "Linux"),
                 tables.table_4_2(machine, "a1k", "x"), tables.table_4_3(machine),
-                more_tables.table_4_5(machine), more_tables.pmi_table(machine),
+                more_tables.table_4_5(machine), *more_tables.other_tables(machine),
                 more_tables.ablation_table(machine)]
         for table in made:
             self.assertNotIn("cycles", table.unit)

@@ -77,11 +77,6 @@ def anchors(text):
 
 # ---- checks ----
 
-def words(pages, limit):
-    count = len(pages["README.md"].split())
-    return [f"README.md has {count} words, wanted at most {limit}"] if count > limit else []
-
-
 def long_files(files, limit):
     """files: {path: text}."""
     return [f"{path} has {text.count(chr(10))} lines, wanted at most {limit}"
@@ -241,11 +236,14 @@ def bad_command(line):
 
 
 def test_names():
-    """group/test of every end-to-end test, the long ones too, as tests/frame/names.py says them."""
+    """group/test of every end-to-end test, the long ones too: the file's name and the test's, both
+    without test_, and once more with its parameters in the test's place."""
     folders = " ".join(["tests/e2e", *glob.glob("metal/tests", root_dir=TOP),
                         *sorted(glob.glob("experiments/*/tests", root_dir=TOP))])
-    done = run(f"FULL=1 {shlex.quote(sys.executable)} -B -m pytest --collect-only {folders}")
-    return re.findall(r"^[\w+-]+/[^\s:]+$", done.stdout, re.MULTILINE)
+    done = run(f"FULL=1 {shlex.quote(sys.executable)} -B -m pytest -qq --collect-only {folders}")
+    found = re.findall(r"^\S*/test_(\w+)\.py::test_(\w+)(?:\[(.*)\])?$", done.stdout, re.MULTILINE)
+    return [f"{file}/{name}" for file, test, given in found
+            for name in dict.fromkeys((test, given or test))]
 
 
 def unmatched_words(pages, names):

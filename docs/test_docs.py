@@ -17,7 +17,6 @@ import options  # noqa: E402
 import pages  # noqa: E402
 import pictures  # noqa: E402
 
-README_WORDS = 900
 FILE_LINES = 500
 
 
@@ -40,10 +39,6 @@ def fixture_every():
 
 def expect_none(complaints):
     assert not complaints, "\n".join(complaints)
-
-
-def test_readme_is_short(every):
-    expect_none(pages.words(every, README_WORDS))
 
 
 def test_no_long_file():
@@ -164,7 +159,6 @@ def check_reachable(every):
 
 
 FAULTS = {
-    "words": (lambda every: pages.words(every, 3), "one two three four"),
     "lines": (lambda every: pages.long_files(every, 1), "one\ntwo\n"),
     "reachable": (check_reachable, "[glossary](docs/glossary.md)"),
     "link": (pages.dead_links, "[gone](docs/gone.md)"),

@@ -35,12 +35,13 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
     no_results "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
-columns_table=$top/bench/columns.txt
-# shellcheck source=bench/columns.sh
-. "$top/bench/columns.sh"
+# shellcheck disable=SC2034 # measurements.sh reads it
+measurements_top=$top
+# shellcheck source=bench/measurements.sh
+. "$top/bench/measurements.sh"
 # shellcheck source=metal/auto/jobs.sh
 . "$top/metal/auto/jobs.sh"
-read -ra jobs <<< "$column_jobs"
+mapfile -t jobs < <(metal_jobs)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,7 +7,7 @@ set -euo pipefail
 
 usage="usage: install.sh [options] ESP IMAGE [KERNEL [INITRD]]
   KERNEL, INITRD  default: the running kernel's own files; of a KERNEL the initrd of its release
-  --bench DIR     the measurements, too: the folder that metal/auto/build.sh printed
+  --bench DIR     the measurements, too: the folder of \`make build/auto/stock/build.txt\`
   --auto          bench=auto: the next boots of the menu measure every column, one after another
   --append WORDS  the kernel's command line (default: the running system's own)
   --root DIR      another system than the running one: its newest kernel is taken
@@ -74,9 +74,10 @@ fi
 [ -n "$bench" ] || [ $auto -eq 0 ] || fail "--auto wants --bench DIR, too (see --help)"
 
 target=$esp/EFI/pmuvisor
-columns_table=$here/../bench/columns.txt
-# shellcheck source=bench/columns.sh
-. "$here/../bench/columns.sh"
+# shellcheck disable=SC2034 # measurements.sh reads it
+measurements_top=$here/..
+# shellcheck source=bench/measurements.sh
+. "$here/../bench/measurements.sh"
 mapfile -t columns < <(column_names && part_names)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -86,7 +87,7 @@ sources=("$image" "$kernel" "$initrd" "$here/../testbed/grub.cfg" "$work/columns
 names=(pmuvisor.efi vmlinuz initrd.img grub.cfg columns.cfg)
 if [ -n "$bench" ]; then
     for name in vmlinuz initrd.img kernel.bzImage build.txt; do
-        [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: metal/auto/build.sh"
+        [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: make build/auto/stock/build.txt"
         sources+=("$bench/$name")
         names+=("bench/$name")
     done

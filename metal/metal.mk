@@ -31,6 +31,25 @@ INSTALL_DEPENDENCIES = $(if $(filter none,$(BENCH)),build,build bench)
 OS_RELEASE ?= /etc/os-release
 APT = $(shell . $(OS_RELEASE) 2> /dev/null; [ "$$ID" != debian ] || command -v apt-get)
 
+# What a bare machine needs to measure all columns is $(BUILD)/auto/FLAVOUR: vmlinuz (Debian's kernel),
+# initrd.img, kernel.bzImage, build.txt (what built them). REAL=0: without the large real programs. The
+# initial RAM disk has auto.sh as PID 1, and the drivers of disks of PCs and servers, of sticks, of
+# keyboards for the stick's shell, and of the file system of an EFI system partition.
+DISK_DRIVERS = nvme vmd ahci ata_piix ata_generic virtio_pci virtio_blk virtio_scsi sd_mod xhci_pci \
+    ehci_pci usb_storage uas sdhci_pci sdhci_acpi mmc_block ufshcd_pci mpi3mr megaraid_sas mpt3sas \
+    smartpqi hpsa aacraid isci pm80xx mvsas arcmsr mptsas mptspi vmw_pvscsi hv_storvsc usbhid \
+    hid_generic vfat nls_cp437 nls_ascii nls_iso8859_1
+IMAGE_auto = $(foreach name,kvm bench $(AUTO_IMAGES) tools,$(IMAGE_$(name))) $(DISK_DRIVERS:%=disk:%) \
+    $(foreach file,metal/auto/jobs.sh metal/auto/facts.sh metal/auto/processor.sh bench/measurements.sh \
+    programs/measure/measure.sh,lib/auto/$(notdir $(file))=$(file)) \
+    $(foreach file,bench/measurements.ini $(sort $(wildcard experiments/*/measurements.ini)),lib/auto/$(file)=$(file)) \
+    auto=metal/auto/auto.sh jobs/shell=metal/auto/shell.sh bin/pmuvisor-check=$(CHECK_PROGRAM)
+$(BUILD)/auto/%/build.txt: $(BUILD)/payload/auto-%.img $(BUILD)/payload/vmlinuz-% $(TEST_KERNEL) FORCE
+	@mkdir -p $(@D)
+	@cp -u $< $(@D)/initrd.img; cp -u $(BUILD)/payload/vmlinuz-$* $(@D)/vmlinuz; cp -u $(TEST_KERNEL) $(@D)
+	@printf 'env: %s="%s"\n' version "$$(git describe --always --dirty --tags 2> /dev/null || \
+	    echo unknown)" compiler "$$($(CC) --version | head -n 1 | tr -d '"')" > $@
+
 .PHONY: install install-parts usb usb-parts collect
 ifeq ($(APT)$(BENCH),)
 install: BENCH = none
@@ -45,14 +64,10 @@ install:
 	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)
 
 # pmuvisor-check is static, which other distributions may not have the libraries for.
-install-parts: $(EFI) $(LAB) $(if $(filter none,$(BENCH)),,$(TEST_KERNEL)) $(if $(APT),$(CHECK_PROGRAM))
-	@if [ "$(BENCH)" = none ]; then \
-	    metal/install.sh "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"; \
-	else \
-	    parts=$$(TEST_KERNEL=$(TEST_KERNEL) metal/auto/build.sh $(INSTALL_GUEST)) && \
-	    metal/install.sh --bench "$$parts" $(if $(filter auto,$(BENCH)),--auto) \
-	        "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"; \
-	fi
+INSTALL_PARTS = $(BUILD)/auto/$(INSTALL_GUEST)
+install-parts: $(EFI) $(LAB) $(if $(filter none,$(BENCH)),,$(INSTALL_PARTS)/build.txt) $(if $(APT),$(CHECK_PROGRAM))
+	@metal/install.sh $(if $(filter none,$(BENCH)),,--bench $(INSTALL_PARTS)) \
+	    $(if $(filter auto,$(BENCH)),--auto) "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"
 
 usb:
 	@case "$(BENCH)" in '' | auto) ;; \
@@ -60,9 +75,8 @@ usb:
 	@testbed/deps.sh build run
 	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
 
-usb-parts: $(EFI) $(LAB) $(TEST_KERNEL) $(CHECK_PROGRAM)
-	@parts=$$(TEST_KERNEL=$(TEST_KERNEL) metal/auto/build.sh $(INSTALL_GUEST)) && \
-	metal/usb.sh --bench "$$parts" $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
+usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
+	@metal/usb.sh --bench $(INSTALL_PARTS) $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 usage="usage: usb.sh [--auto] --bench DIR --tree TREE --out IMG EFI [KERNEL INITRD]
-  --bench DIR     the folder that metal/auto/build.sh printed; its kernel and initramfs are the
+  --bench DIR     that of \`make build/auto/stock/build.txt\`; its kernel and initramfs are the
                   stick's own, unless others are named
   --auto          bench=auto: the stick's next starts measure every column, one after another"
 

@@ -7,34 +7,34 @@ import shutil
 import subprocess
 import tempfile
 
-from machine import BACKSTOP_SECONDS
+from machine import BACKSTOP_SECONDS, SCRATCH
+
+EPOCH = 1704067200  # the files' time: the same files make the same archive
 
 
-def archive(root):
-    """Gives a cpio archive, as bytes, of all that is below the folder; everything is root's."""
-    names = [os.path.relpath(os.path.join(folder, name), root)
-             for folder, folders, files in os.walk(root) for name in sorted(folders + files)]
-    return subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0"],
-                          input="\n".join(names).encode(), stdout=subprocess.PIPE, cwd=root,
-                          check=True, timeout=BACKSTOP_SECONDS).stdout
+def of_files(files):
+    """Gives a cpio archive, as bytes, of {path in the guest: file, or bytes}; everything is root's. A
+    file keeps its mode; bytes are a program."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-initramfs.", dir=SCRATCH) as root:
+        for inside, source in files.items():
+            name = os.path.join(root, inside)
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            if isinstance(source, bytes):
+                with open(name, "wb") as out:
+                    out.write(source)
+                os.chmod(name, 0o755)
+            else:
+                shutil.copy(source, name)
+        names = sorted(os.path.relpath(os.path.join(folder, name), root)
+                       for folder, folders, inside in os.walk(root) for name in folders + inside)
+        for name in names:
+            os.utime(os.path.join(root, name), (EPOCH, EPOCH))
+        return subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0",
+                               "--reproducible"], input="\n".join(names).encode(),
+                              stdout=subprocess.PIPE, cwd=root, check=True,
+                              timeout=BACKSTOP_SECONDS).stdout
 
 
-def with_folder(small, root, out):
-    """Writes to the path `out` the initramfs `small`, and after it all that is below the folder
-    `root`. Gives `out`, which is whole at any time: two boots may be made at once."""
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(out), delete=False) as file, \
-            open(small, "rb") as first:
-        shutil.copyfileobj(first, file)
-        file.write(archive(root))
-    os.replace(file.name, out)
-    return out
-
-
-def with_jobs(small, programs, out):
-    """The same with these programs as jobs (programs/payload/init.c), by their names."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-initramfs.") as root:
-        jobs = os.path.join(root, "jobs")
-        os.mkdir(jobs)
-        for program in programs:
-            shutil.copy(program, jobs)
-        return with_folder(small, root, out)
+def jobs(programs):
+    """These programs as jobs (programs/payload/init.c), by their names."""
+    return {f"jobs/{os.path.basename(program)}": program for program in programs}

@@ -1,18 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Prints columns.cfg, what GRUB's menu has to know of the columns (bench/columns.txt): their names,
+# Prints columns.cfg, what GRUB's menu has to know of the columns (bench/measurements.ini): their names,
 # a function that finds what belongs to one, and the entry `safe`. Usage: menu.sh > columns.cfg
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-columns_table=${COLUMNS_TABLE:-$top/bench/columns.txt}
-# shellcheck source=bench/columns.sh
-. "$top/bench/columns.sh"
+measurements_top=${MEASUREMENTS_TOP:-$top}
+# shellcheck source=bench/measurements.sh
+. "$top/bench/measurements.sh"
 
-# All that a figure depends on, where a row does not say it: the user's own pmuvisor.cfg may say
-# otherwise, and what the menu says wins.
-measured=(bookkeeping=all unblock=eager apic=pass stats=counts platform_nmi=guest pmu=on tick=0
-    user_hypercalls=1 mitigations=off hypervisor_bit=off)
+# What the menu says wins over the user's own pmuvisor.cfg.
+read -ra measured < <(value_of measured pmuvisor)
 # What is the least of a machine: for one on which the other entries do not start.
 safe=(processors=1 vtd=off tick=0)
 
@@ -30,7 +28,7 @@ while read -r name on options title; do
     [ "$options" != - ] || options=''
     if [[ $name == abl_* ]]; then
         options=${options_of[$on]}/$options
-        on=pmuvisor
+        on=pmuvisor title=''
     else
         options_of[$name]=$options
     fi
@@ -47,10 +45,11 @@ while read -r name on options title; do
 done < <(column_rows)
 
 cat <<CFG
-# Written by menu.sh from bench/columns.txt, and read by grub.cfg beside it.
+# Written by menu.sh from bench/measurements.ini, and read by grub.cfg beside it.
 
 set columns="$(column_names | paste -s -d ' ')"
 set column_parts="$(part_names | paste -s -d ' ')"
+set measured_words="$(value_of measured linux)"
 
 # find_column NAME: sets column_title, column_on, column_options, PMUvisor's of an ordinary start,
 # column_measured, those of a measuring one, and column_record, the same as one word.

@@ -3,11 +3,15 @@
 # Debian's kernel with its KVM, QEMU with firmware and GRUB, then PMUvisor and its guest, or the
 # guest alone. All before GRUB's menu is one server of boots for each number of processors (outer/
 # makes its disk).
+import dataclasses
+import functools
 import os
 import re
 import tempfile
 
-from machine import PAYLOAD_APPEND, SCRATCH, STATUS_POWEROFF, path, tool
+import boots
+from machine import SCRATCH, STATUS_POWEROFF, path, tool
+from store import digest
 
 SECTOR = 512
 # An emulated second has 50 million cycles of the TSC (README.md): with this the outer system's time
@@ -19,6 +23,7 @@ FIRMWARE_READS = 1
 LIMIT = 10_000  # millions of instructions
 
 
+@functools.lru_cache(None)
 def layout():
     """The numbers of outer/layout.sh, by name."""
     script = path("testbed", "outer", "layout.sh")
@@ -38,34 +43,45 @@ def inner(boot):
     return boot
 
 
-def make_disk(disk, base, volume, where):
-    tool(["cp", "--sparse=always", base, disk])
-    tool(["dd", f"if={volume}", f"of={disk}", "bs=1M", "conv=notrunc,sparse", "status=none",
-          f"seek={where['job_first'] * SECTOR}", "oflag=seek_bytes"])
+@dataclasses.dataclass
+class Nested:
+    """A boot under QEMU/KVM, as boots.Emulated is one without. `outer`: words for the outer kernel's
+    command line."""
+    name: str
+    cpus: int
+    volume: boots.Volume
+    machine: boots.Machine
+    outer: str = ""
 
+    def targets(self):
+        return self.volume.targets()
 
-def boot(lab, name, cpus=1, entry="msr+nmi", append="", config="", jobs="report", end="poweroff",
-         tools=False, kernel=None, initrd=None, efi=None, knobs="", limit=LIMIT, until=None,
-         fork=True, outer=""):
-    """One boot, as Lab.emulator() makes it. `cpus`: of QEMU's machine; the outer one has one.
-    `outer`: more words for the outer kernel's command line."""
-    def make():
-        where = layout()
-        base = tool([path("testbed", "outer", "build.sh"), str(cpus), outer]).strip()
+    def base(self):
+        return tool([path("testbed", "outer", "build.sh"), str(self.cpus), self.outer]).strip()
+
+    def inputs(self):
+        return {"bed": boots.bed(), "volume": self.volume.inputs(), "machine": self.machine.inputs(),
+                "base": digest(self.base()), "layout": layout(), "nested": digest(__file__)}
+
+    def make(self, lab, folder):
+        where, base = layout(), self.base()
         own = f"{where['job_first'] + where['job_reserved']}+" \
               f"{where['job_sectors'] - where['job_reserved'] - where['job_tail']}+" \
               f"{FIRMWARE_READS}"
-        words = f"{PAYLOAD_APPEND} pmv.run={jobs} pmv.end={end} {append}".strip()
         with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
             disk, volume = os.path.join(work, "disk.img"), os.path.join(work, "volume.img")
             tool([path("testbed", "disk.sh"), "--out", volume,
                   "--size", str(where["job_sectors"] * SECTOR >> 20),
-                  "--reserved", str(where["job_reserved"]),
-                  *lab.volume(work, entry, words, config, kernel or lab.kernel(),
-                              initrd or lab.initrd("cloud", tools), efi)])
-            make_disk(disk, base, volume, where)
+                  "--reserved", str(where["job_reserved"]), *self.volume.options(work)])
+            tool(["cp", "--sparse=always", base, disk])
+            tool(["dd", f"if={volume}", f"of={disk}", "bs=1M", "conv=notrunc,sparse", "status=none",
+                  f"seek={where['job_first'] * SECTOR}", "oflag=seek_bytes"])
             os.remove(volume)
-            return inner(lab.run_disk(name, work, disk,
-                                      ["--memory", str(MEMORY), "--cpus", "1"],
-                                      KNOBS + knobs, limit, until, fork, (own, base)))
-    return lab.boot(name, make)
+            return boots.run_disk(lab, folder, disk, self.machine, (own, base))
+
+
+def boot(lab, name, cpus=1, knobs="", limit=LIMIT, until=None, fork=True, outer="", **volume):
+    """One boot, as Lab.emulator() makes it. `cpus`: of QEMU's machine; the outer one has one.
+    `outer`: more words for the outer kernel's command line."""
+    return lab.boot(Nested(name, cpus, lab.volume(**volume), boots.Machine(
+        memory=MEMORY, knobs=KNOBS + knobs, limit=limit, until=until, fork=fork), outer), inner)

@@ -11,13 +11,17 @@ set -euo pipefail
 usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeout SECONDS]
     [--limit MILLIONS] [--until TEXT [--after MILLIONS]]
     [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]
-    [--firmware FILE] [--serve SOCKET [--own FIRST+COUNT[+PEEK]] | --from SOCKET]"
+    [--firmware FILE] [--words TEXT]
+    [--serve SOCKET [--at init | --own FIRST+COUNT[+PEEK]] | --from SOCKET]
+    (a run --from a server at init needs no --disk)"
 
 ips=50000000
 # Instructions that a processor may execute before the next one's turn, and what a halted one counts
 # for: with more of them the clock runs ahead of the others' work, with less each trace is shorter.
 quantum=16
 kill_after=10
+# Linux's own limit of a command line on x86, and the room that the guest's init has.
+words_max=2047
 million=000000
 # What the clock says at power-on, always: a run repeats exactly. 2024-01-01 00:00:00.
 power_on=1704067200
@@ -28,7 +32,8 @@ die() {
     exit 2
 }
 
-disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' own='' from=''
+disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' own='' from='' at=''
+words=''
 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 firmware=${FIRMWARE:-/usr/share/ovmf/OVMF.fd}
 while [ $# -gt 0 ]; do
@@ -38,7 +43,7 @@ while [ $# -gt 0 ]; do
         exit 0
         ;;
     --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | --memory | \
-        --knobs | --model | --panic | --firmware | --serve | --own | --from)
+        --knobs | --model | --panic | --firmware | --serve | --own | --at | --from | --words)
         [ $# -ge 2 ] || die "$1: no value given (see --help)"
         [[ $1 != --@(cpus|memory|model|panic|firmware) ]] || machine=$1
         printf -v "${1#--}" '%s' "$2"
@@ -50,8 +55,14 @@ done
 [ -z "$from" ] || [ -z "${machine:-}" ] || die "--from: $machine is the server's"
 [ -z "$own" ] || { [ -n "$serve" ] && [[ $own =~ ^[0-9]{1,12}\+[1-9][0-9]{0,11}(\+[0-9]{1,3})?$ ]]; } ||
     die "--own: found '$own', wanted FIRST+COUNT or FIRST+COUNT+PEEK, sectors, with --serve"
-[ -n "$disk" ] || die "no --disk given (see --help)"
-[ -f "$disk" ] || die "--disk: '$disk' is not a file"
+[ -z "$at" ] || { [ "$at" = init ] && [ -n "$serve" ] && [ -z "$own" ]; } ||
+    die "--at: found '$at', wanted init, with --serve and without --own"
+[ -z "$words" ] || [ -z "$serve" ] || die "--words: they are the run's, found --serve"
+[[ $words != *[^[:print:]]* ]] || die "--words: wanted one line of printable characters"
+[ ${#words} -le "$words_max" ] ||
+    die "--words: ${#words} characters, at most $words_max have room in the guest"
+[ -n "$disk" ] || [ -n "$from" ] || die "no --disk given (see --help)"
+[ -z "$disk" ] || [ -f "$disk" ] || die "--disk: '$disk' is not a file"
 [[ $timeout =~ ^[1-9][0-9]*$ ]] || die "--timeout: found '$timeout', wanted seconds"
 [[ $limit =~ ^[0-9]{1,9}$ ]] || die "--limit: found '$limit', wanted millions of instructions"
 [[ $after =~ ^[0-9]{1,9}$ ]] || die "--after: found '$after', wanted millions of instructions"
@@ -75,17 +86,24 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Bochs leaves its lock file behind when it is ended; the lock that counts is this one. A server has
-# an empty disk of the same size, or where its runs share a part of the disk, a copy.
+# an empty disk of the same size, or where its runs share a part of the disk, a copy. A run without
+# a disk gets one in the folder of its own.
 if [ -n "$serve" ]; then
-    if [ -n "$own" ]; then
+    if [ -n "$own$at" ]; then
         cp --sparse=always "$disk" "$work/disk"
+        # What the runs' disks are compared with, while the machine writes to its own.
+        [ -z "$at" ] || cp --sparse=always "$disk" "$work/unused"
     else
         truncate --size "$(stat --dereference --format=%s "$disk")" "$work/disk"
     fi
     disk=$work/disk
 fi
-exec 8<"$disk"
-flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
+if [ -n "$disk" ]; then
+    exec 8<"$disk"
+    flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
+else
+    disk=$work/disk
+fi
 rm -f "$disk.lock"
 
 # The machine, as Bochs is told of it.
@@ -137,9 +155,11 @@ END
 }
 
 # What the library reads; a name it does not find in the environment it does without.
-unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_SERVER TB_SERVER_OWN
+unset TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_WORDS
+unset TB_SERVER TB_SERVER_OWN TB_SERVER_AT TB_SERVER_UNUSED
 export TB_SERIAL_FD=3 TB_LIMIT=$limit$million TB_UNTIL_TICKS=$after$million
 [ -z "$until" ] || export TB_UNTIL=$until
+[ -z "$words" ] || export TB_WORDS=$words
 if [ -n "$serial" ]; then
     : 2>/dev/null >"$serial" || die "--serial: cannot write '$serial'"
     export TB_SERIAL_FILE=$serial
@@ -155,7 +175,7 @@ fi
 if [ -n "$from" ]; then
     run=("$here/fork_client.py" "$from" "TB_FOLDER=$PWD" "TB_DISK=$(realpath "$disk")"
         "TB_LOG=$work/log" "TB_OUT=$work/out" "TB_LIMIT=$TB_LIMIT" "TB_UNTIL_TICKS=$TB_UNTIL_TICKS")
-    for name in TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL; do
+    for name in TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_WORDS; do
         [ -z "${!name:-}" ] || run+=("$name=${!name}")
     done
 else
@@ -166,25 +186,29 @@ if [ -n "$serve" ]; then
     # Until its standard input ends.
     export TB_SERVER=$serve TB_SERVER_DISK=$disk TB_SERVER_LOG=$work/log
     [ -z "$own" ] || export TB_SERVER_OWN=$own
+    [ -z "$at" ] || export TB_SERVER_AT=$at TB_SERVER_UNUSED=$work/unused
     "${run[@]}" 3>&1 4<&0 >"$work/out" 2>&1 </dev/null 8<&- ||
         die "the server ended: $(grep -a testbed: "$work/out" | head -n 1)"
     exit 0
 fi
 
+# What the library has to say of a run that went on.
+ignored='^testbed: ignored: '
 status=0
 # In the foreground, so that Ctrl-C reaches Bochs.
 timeout --foreground --signal=TERM --kill-after="$kill_after" "$timeout" \
     "${run[@]}" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
 rm -f "$disk.lock"
+sed -n "s/$ignored/testbed\\/run.sh: ignored: /p" "$work/out" >&2
 case $status in
 0 | 3 | 5 | 6 | 124) ;;
 137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
 *)
     # The library's own line, else Bochs' last complaint, else the last thing that it said.
     {
-        grep -aE '^testbed: ' "$work/out" | head -n 1 | sed 's/^testbed: //'
+        grep -aE '^testbed: ' "$work/out" | grep -av "$ignored" | head -n 1 | sed 's/^testbed: //'
         grep -ahE '>>PANIC<<' "$work/log" "$work/out" | tail -n 1
-        grep -avE '^=*$' "$work/out" | tail -n 1
+        grep -avE "^=*$|$ignored" "$work/out" | tail -n 1
     } >"$work/line" 2>/dev/null || true
     die "Bochs ended with status $status: $(head -n 1 "$work/line")"
     ;;

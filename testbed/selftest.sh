@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Builds the emulator's self-test (an EFI application), boots it in the emulator without any
-# operating system, once more with a skid, and once with another PMU. Touches only a temporary folder. Exit status 0: every
+# operating system, once more with a skid, and once with another PMU. Looks at the files and words of
+# the first boot, too. Touches only a temporary folder. Exit status 0: every
 # check holds.
 set -euo pipefail
 
@@ -69,11 +70,19 @@ position() {
     sed -n 's/^nmi position \(0x[0-9a-f]*\)$/\1/p' "$work/$1" | sed -n 1p
 }
 
-: >"$work/no_knobs"
+echo "guest_files $work/files" >"$work/plain_knobs"
 echo "pmi_skid $skid" >"$work/skid_knobs"
 printf 'pmu_version 6\npmu_general_mask 0xcf\npmu_fixed_mask 0x2b\n' >"$work/shape_knobs"
-boot plain "$work/no_knobs"
+boot plain "$work/plain_knobs" --words "some words" 2>"$work/ignored"
 echo "ok plain"
+grep -qx "words 'some words'" "$work/plain" || die "words: $(grep words "$work/plain")"
+echo "ok words"
+printf 'one two' | cmp - "$work/files/words" || die "files: words"
+[ "$(cd "$work/files" && stat -c '%n %s' -- * | xargs)" = "empty 0 pages 12287 words 7" ] ||
+    die "files: $(ls -l "$work/files")"
+[ "$(grep -c '^testbed/run.sh: ignored: ' "$work/ignored")" -eq 6 ] ||
+    die "files: ignored were: $(cat "$work/ignored")"
+echo "ok files"
 boot skid "$work/skid_knobs"
 [ $(($(position skid) - $(position plain))) -eq "$skid" ] ||
     die "skid: NMI at position $(position skid), wanted $skid after $(position plain)"

@@ -3,14 +3,17 @@
 # Targets that run something or write outside build/; included by the Makefile.
 #
 #   make run         installs what is missing, builds, boots the guest, prints its report and ledger
-#   make check       installs what is missing, builds, runs all tests; results: build/junit.xml too
-#   make e2e         end-to-end tests alone; T="word ..." runs those whose name has one of the words
-#   python3 -m pytest [-k WORD] [--lf] [--durations=N] [FILE ...]   what is built already
+#   make check       installs what is missing, builds, runs all tests; results: build/junit.xml too.
+#                    What a boot left is kept by all that went into it (testbed/store.py); FRESH=1: not
+#   make e2e         end-to-end tests alone; T="word a/b" runs those with the word in file, name or
+#                    parameters, or with both a and b; builds what their boots need
+#   python3 -m pytest [-k WORD] [--boots] [--lf] [--durations=N] [FILE ...]   the same by hand
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   what experiments have: see experiments/*/experiment.mk
+#   make build/payload/NAME-FLAVOUR.img   an initial RAM disk, see programs/images.mk
 #   make bench [QUICK=1], make report RESULTS="a.json b.json"   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see metal/metal.mk
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
@@ -44,9 +47,8 @@ check:
 	@$(MAKE) --no-print-directory check-all
 
 # Fetched and built before a test that has to end in time needs them.
-test-machine:
+test-machine: $(BUILD)/payload/initrd-$(GUEST).img
 	@testbed/build.sh > /dev/null
-	@programs/kernel.sh > /dev/null
 
 # Apart from check-all, whose tests are to know nothing of the jobs of this.
 built: $(EFI) $(LAB) $(UNIT_TESTS) test-machine
@@ -74,15 +76,20 @@ analyse: $(BUILD)/flags
 # What experiments/ and metal/ add, where they are there; an experiment's unit tests are in folders below.
 E2E = tests/e2e $(sort $(wildcard experiments/*/tests/test_*.py metal/tests/test_*.py))
 
-e2e: $(EFI) $(LAB) test-machine
+# T as pytest's -k has it: T="a/b c" is the tests with a and b in file, name and parameters, or with c.
+blank = $(subst ,, )
+WORD = $(subst $(blank),,$(foreach word,$(T),$(if $(filter-out $(firstword $(T)),$(word)),~or~)$(subst /,~and~,$(patsubst %/,%,$(word)))))
+SELECTED = $(if $(T),-k "$(subst ~, ,$(WORD))")
+
+e2e:
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
-	@$(PYTEST) $(E2E) --named "$(T)"
+	@$(PYTEST) $(E2E) $(SELECTED)
 
 SAME = $(BUILD)/same
-same: $(EFI) $(LAB) test-machine
+same:
 	@rm -rf $(SAME)
-	@FORK=0 $(PYTEST) $(E2E) --keep $(SAME)/cold --named "$(T)"
-	@FORK=1 $(PYTEST) $(E2E) --keep $(SAME)/forked --named "$(T)"
+	@FORK=0 $(PYTEST) $(E2E) --keep $(SAME)/cold $(SELECTED)
+	@FORK=1 $(PYTEST) $(E2E) --keep $(SAME)/forked $(SELECTED)
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
@@ -119,5 +126,7 @@ include tests/kernel/kernel.mk
 include bench/measure.mk
 include $(wildcard metal/*.mk)
 
-built e2e same: test-image vtd-image la57-image plan-image $(CHECK_PROGRAM) $(CHECK_JOB)
+built: test-image vtd-image la57-image plan-image $(CHECK_PROGRAM) $(CHECK_JOB)
 include docs/docs.mk
+# Last: it takes what the others add.
+include programs/images.mk

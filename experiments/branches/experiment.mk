@@ -3,3 +3,18 @@
 # What the unit tests of this experiment ask for; included by the Makefile, so paths are from the top.
 
 EXPERIMENT_UNIT_SOURCES += experiments/branches/guest/list.c experiments/branches/guest/output.c
+
+# branchtrace and branchfuzz, jobs of these names, and their kernel module. Addresses are in the lists:
+# the same in each run, so they are not PIE.
+BRANCHES_GUEST = experiments/branches/guest
+PROGRAM_branchtrace = $(sort $(wildcard $(BRANCHES_GUEST)/*.c)) programs/command_line.c $(BRANCHES_GUEST)/stretch.asm
+PROGRAM_branchfuzz = $(addprefix $(BRANCHES_GUEST)/,list.c output.c trace.c) \
+    $(sort $(wildcard $(BRANCHES_GUEST)/fuzz/*.c)) programs/command_line.c $(BRANCHES_GUEST)/stretch.asm
+$(BUILD)/programs/$(BRANCHES_GUEST)/%.o: PROGRAM_CFLAGS += -g -fno-pie -I$(BRANCHES_GUEST)
+$(BUILD)/branchtrace/%/branchtrace.ko: $(wildcard $(BRANCHES_GUEST)/module/*) $(BRANCHES_GUEST)/abi.h \
+    programs/measure/region.h $(BUILD)/payload/kernel-%.txt
+	$(kbuild)
+IMAGE_branchtrace = $(IMAGE_initrd) jobs/branchtrace=$(BUILD)/programs/branchtrace \
+    jobs/branchfuzz=$(BUILD)/programs/branchfuzz lib/modules/branchtrace.ko=$(BUILD)/branchtrace/%/branchtrace.ko
+# The measurements have it all, too.
+IMAGE_bench += $(filter jobs/% lib/%,$(IMAGE_branchtrace))

@@ -22,3 +22,14 @@ trace:
 # The system's Python: python3-bt2 is a package of Debian's.
 trace-all: $(LAB)
 	@/usr/bin/python3 -B experiments/flow/analysis/demo.py --cpus $(TRACE_CPUS) $(TRACE_OUT)
+
+# The jobs flowdemo, with the guest's tool, and flowtruth.
+FLOW_GUEST = experiments/flow/guest
+PROGRAM_flowtrace = $(sort $(wildcard $(FLOW_GUEST)/*.c)) \
+    $(addprefix experiments/shared/guest/,hypervisor.c ring_reader.c trace_file.c)
+PROGRAM_flowdemo = $(FLOW_GUEST)/demo/main.c \
+    $(addprefix experiments/shared/guest/,hand_over.c print_file.c hypervisor.c) programs/command_line.c
+PROGRAM_flowtruth = $(sort $(wildcard $(FLOW_GUEST)/truth/*.c)) \
+    $(addprefix experiments/shared/guest/,hypervisor.c hand_over.c)
+IMAGE_flowdemo = $(IMAGE_initrd) $(foreach name,flowtrace flowdemo,jobs/$(name)=$(BUILD)/programs/$(name))
+IMAGE_flowtruth = $(IMAGE_initrd) jobs/flowtruth=$(BUILD)/programs/flowtruth

@@ -22,3 +22,17 @@ memtrace:
 # The system's Python: python3-bt2 is a package of Debian's.
 memtrace-all: $(LAB)
 	@/usr/bin/python3 -B experiments/memory/analysis/memory_demo.py $(MEMTRACE_OUT)
+
+# The jobs memdemo, with the guest's tool and the program that it traces, memtruth, and memstores, which
+# wants perf.
+MEMORY_GUEST = experiments/memory/guest
+PROGRAM_memtrace = $(sort $(wildcard $(MEMORY_GUEST)/*.c)) \
+    $(addprefix experiments/shared/guest/,hypervisor.c ring_reader.c trace_file.c)
+PROGRAM_memdemo = $(MEMORY_GUEST)/demo/main.c \
+    $(addprefix experiments/shared/guest/,hand_over.c print_file.c hypervisor.c) programs/command_line.c
+PROGRAM_matrix = $(MEMORY_GUEST)/demo/matrix.c
+PROGRAM_memtruth = $(sort $(wildcard $(MEMORY_GUEST)/truth/*.c)) programs/command_line.c
+MEMORY_JOBS = $(foreach name,memtrace memdemo matrix,jobs/$(name)=$(BUILD)/programs/$(name))
+IMAGE_memdemo = $(IMAGE_initrd) $(MEMORY_JOBS)
+IMAGE_memtruth = $(IMAGE_initrd) jobs/memtruth=$(BUILD)/programs/memtruth
+IMAGE_memstores = $(IMAGE_tools) $(MEMORY_JOBS) jobs/memstores=$(MEMORY_GUEST)/demo/memstores.sh

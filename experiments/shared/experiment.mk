@@ -4,3 +4,5 @@
 $(addprefix $(BUILD)/experiments/shared/hypervisor/,experiment.o ring.o cr3.o): CFLAGS += -Os
 # What the unit tests here ask for.
 EXPERIMENT_UNIT_SOURCES += $(addprefix experiments/shared/guest/,ring_reader.c trace_file.c)
+# And their programs in the guest.
+$(BUILD)/programs/experiments/%.o: PROGRAM_CFLAGS += -Iexperiments/shared/guest

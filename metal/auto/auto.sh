@@ -155,10 +155,10 @@ reset_count() {
 
 # ---- one column ----
 
-# shellcheck disable=SC2034 # columns.sh reads it
-columns_table=/lib/auto/columns.txt
-# shellcheck source=bench/columns.sh
-. /lib/auto/columns.sh
+# shellcheck disable=SC2034 # measurements.sh reads it
+measurements_top=/lib/auto
+# shellcheck source=bench/measurements.sh
+. /lib/auto/measurements.sh
 # shellcheck source=metal/auto/jobs.sh
 . /lib/auto/jobs.sh
 # shellcheck source=metal/auto/facts.sh
@@ -256,7 +256,7 @@ begin
 restart_if_hung
 column=$(word pmv.column '')
 column_name=$(column_of "$column")
-[ -n "$column_name" ] || restart "pmv.column=$column: wanted a name of bench/columns.txt"
+[ -n "$column_name" ] || restart "pmv.column=$column: wanted a name of bench/measurements.ini"
 jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
 if [ ! -e "$bench/$column.ok" ]; then

@@ -102,7 +102,7 @@ print_facts() {
     fact cpu "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
     fact kernel "$(uname -r)"
     fact date "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-    fact tick 0
+    fact tick "$(value_of measured pmuvisor | tr ' ' '\n' | sed -n 's/^tick=//p')"
     fact mitigations "$(for each in $command_line; do
         case $each in
             mitigations=* | indirect_target_selection=* | spectre_bhi=*) echo "$each" ;;

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=sh
 # jobs.sh: what a column of the tables consists of: its jobs, how each is started, how long it may
-# take, and what of its output is a result. Sourced by auto.sh; by collect.sh for the names.
+# take, and what of its output is a result: from measurements.ini, by measurements.sh, which is sourced
+# before. A job has its experiment's name. Sourced by auto.sh; by collect.sh for the names.
 # shellcheck disable=SC2154 # auto.sh sets column
-
-column_jobs="msr exit pmi a1k a1 profile nginx accuracy scenarios real"
 
 jobs_of_column() {
     case $1 in
         abl_*) wanted="exit" ;;
-        *) wanted=$column_jobs ;;
+        *) wanted=$(metal_jobs) ;;
     esac
     for each in $wanted; do
         # For tests, some of them.
@@ -26,34 +25,41 @@ prepare_jobs() {
     ln -sf "$bench/initrd.img" /kvm/initrd
 }
 
-init_job() { # of a job, which has its experiment's name
-    if [ "$1" = a1 ]; then echo a1bench; else echo "$1"; fi
+setting() { # setting JOB KEY DEFAULT
+    found=$(value_of "experiment $1" "$2")
+    echo "${found:-$3}"
+}
+
+init_job() { # of a job
+    setting "$1" job "$1"
+}
+
+# Whether it is one of the measurements at CPL 0.
+in_kernel() { # in_kernel JOB
+    [ "$(setting "$1" program '')" = kernel ]
 }
 
 # The measurements at CPL 0 run in the test kernel under KVM, else in a module of this kernel. The
 # launcher's own time limit is not the one that counts.
 job_command() {
-    case $column/$1 in
-        kvm/msr | kvm/exit | kvm/pmi | kvm/a1k)
-            echo env "pmv.tests=measure:$1:$(word pmv.runs 0):$(word pmv.operations 0)" \
-                "pmv.seconds=$(($(job_seconds "$1") * 2))" /init kvm
-            ;;
-        kvm/*)
-            echo env "pmv.kvm=$(init_job "$1")" "pmv.seconds=$(($(job_seconds "$1") * 2))" /init kvm
-            ;;
-        */msr | */exit | */pmi | */a1k) echo /lib/auto/measure.sh "$1" ;;
-        *) echo /init "$(init_job "$1")" ;;
-    esac
+    under_kvm=pmv.kvm=$(init_job "$1")
+    alone="/init $(init_job "$1")"
+    if in_kernel "$1"; then
+        under_kvm=pmv.tests=measure:$1:$(word pmv.runs 0):$(word pmv.operations 0)
+        alone="/lib/auto/measure.sh $1"
+    fi
+    if [ "$column" = kvm ]; then
+        echo env "$under_kvm" "pmv.seconds=$(($(job_seconds "$1") * 2))" /init kvm
+    else
+        echo "$alone"
+    fi
 }
 
 job_seconds() {
-    case $1 in
-        accuracy | nginx | profile | real | scenarios) echo 1800 ;;
-        *) echo 1000 ;;
-    esac
+    setting "$1" metal 1000
 }
 
-experiment_of() { # of a job, which has its experiment's name
+experiment_of() { # of a job
     if [ -z "$(variant_of "$column")" ]; then echo "$1"; else echo ablation; fi
 }
 
@@ -62,7 +68,8 @@ as_variant() { # as_variant VARIANT
     if [ -z "$1" ]; then
         cat
     else
-        sed "s/^bench: experiment=exit item=\([a-z]*\|cpuid_blocked\|empty_rax\) /\
+        items=$(items_in ablation exit | tr '\n' '|' | sed 's/|/\\|/g')
+        sed "s/^bench: experiment=exit item=\(${items}empty[a-z_]*\) /\
 bench: experiment=ablation item=\1@$1 /; /^bench: experiment=ablation /!d
             s/ base=\([a-z_]*\) / base=\1@$1 /"
     fi
@@ -73,23 +80,20 @@ bench: experiment=ablation item=\1@$1 /; /^bench: experiment=ablation /!d
 complaint() { # complaint JOB FILE
     [ "$column" = kvm ] || return 0
     tr -d '\r"' < "$2" > /tmp/plain
-    case $1 in
-        msr | exit | pmi | a1k)
-            if grep -q -E '^(not ok|Bail out!)' /tmp/plain; then
-                grep -E -m 1 '^(not ok|Bail out!)' /tmp/plain
-            elif ! grep -q -E '^1\.\.[0-9]+$' /tmp/plain; then
-                echo "the test kernel did not come to its end"
-            fi
-            ;;
-        *)
-            ended="^job: name=$(init_job "$1") status="
-            if ! grep -q "$ended" /tmp/plain; then
-                echo "Linux under KVM did not come to its end"
-            elif ! grep -q "${ended}0" /tmp/plain; then
-                echo "under KVM it ended with $(sed -n "s/$ended/status /p" /tmp/plain | head -n 1)"
-            fi
-            ;;
-    esac
+    if in_kernel "$1"; then
+        if grep -q -E '^(not ok|Bail out!)' /tmp/plain; then
+            grep -E -m 1 '^(not ok|Bail out!)' /tmp/plain
+        elif ! grep -q -E '^1\.\.[0-9]+$' /tmp/plain; then
+            echo "the test kernel did not come to its end"
+        fi
+        return 0
+    fi
+    ended="^job: name=$(init_job "$1") status="
+    if ! grep -q "$ended" /tmp/plain; then
+        echo "Linux under KVM did not come to its end"
+    elif ! grep -q "${ended}0" /tmp/plain; then
+        echo "under KVM it ended with $(sed -n "s/$ended/status /p" /tmp/plain | head -n 1)"
+    fi
 }
 
 # KVM's settings, from the line with which the job begins, and the mode of its guest's APIC.

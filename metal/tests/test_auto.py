@@ -14,7 +14,8 @@ import time
 
 import pytest
 
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_TEXT, path, tool
+from boots import image, initrd, kernel
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_TEXT, TOP, made, path, tool
 
 sys.path.append(path("bench"))
 import columns as table  # noqa: E402
@@ -75,7 +76,7 @@ def install(lab, esp, columns, words):
     os.makedirs(os.path.join(esp, "EFI"))
     done = subprocess.run(
         ["make", "-C", path(), "--no-print-directory", "install", f"ESP={esp}", "BENCH=auto",
-         "GUEST=cloud", f"KERNEL={lab.kernel()}", f"INITRD={lab.initrd()}"],
+         "GUEST=cloud", f"KERNEL={kernel()}", f"INITRD={made(initrd())}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=clean_environment(REAL="0"), timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == 0, f"make install: {done.stdout.strip().splitlines()[-1:]}"
@@ -170,7 +171,7 @@ def chain(lab):
                             os.path.join(kept, "EFI", "pmuvisor", "bench"))
         found.esp, found.seconds = kept, time.monotonic() - started
         return found
-    return lab.boot("auto", make)
+    return lab.once("auto", make)
 
 
 @pytest.mark.full
@@ -379,17 +380,17 @@ def test_all_processors(lab):
         assert "experiment=exit item=cpuid " in text and "item=all skip=" not in text, text
 
 
-def test_install(lab):
+def test_install():
     """install.sh --bench: what it refuses, in one line; a second time keeps edits and results."""
     script = path("metal", "install.sh")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
         parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
-        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        files = (esp, made(image()), kernel(), made(initrd()))
         os.mkdir(parts)
         os.makedirs(os.path.join(esp, "EFI"))
         expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
         expect_line(command(script, "--auto", *files), "--auto wants --bench")
-        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "metal/auto/build.sh")
+        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "make build/auto/stock/build.txt")
         expect_line(command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
                     "BENCH=all", "wanted auto or none")
         for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
@@ -415,13 +416,15 @@ def test_install(lab):
                 f"{name}.env is no environment block of GRUB's"
 
 
-def test_failures_under_kvm(lab):
+def test_failures_under_kvm():
     """The launcher ends well whatever its guest did: the guest's own words decide."""
     def complaint(job, output):
         with tempfile.NamedTemporaryFile("w", prefix="pmuvisor-job.") as file:
             file.write(output)
             file.flush()
-            done = command("sh", "-euc", f'column=kvm; . "{path("metal", "auto", "jobs.sh")}"; '
+            done = command("sh", "-euc", f'column=kvm measurements_top="{TOP}"; '
+                           f'. "{path("bench", "measurements.sh")}"; '
+                           f'. "{path("metal", "auto", "jobs.sh")}"; '
                            f'complaint {job} "{file.name}"')
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -437,13 +440,13 @@ def test_failures_under_kvm(lab):
     assert "did not come to its end" in complaint("nginx", ended)
 
 
-def test_install_again(lab):
+def test_install_again():
     """Results of another build are put aside; without --auto the next boots measure nothing."""
     script = path("metal", "install.sh")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
         parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
         folder = os.path.join(esp, "EFI", "pmuvisor")
-        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        files = (esp, made(image()), kernel(), made(initrd()))
         os.mkdir(parts)
         os.makedirs(os.path.dirname(folder))
 

@@ -5,10 +5,10 @@
 # boot goes on natively.
 import os
 import re
-import stat
 import subprocess
 
-from machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, path
+import boots
+from machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, made, path
 import pytest
 from test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
 from test_vtd import contained
@@ -86,40 +86,13 @@ IN_DEFAULT = {("skylake", "tick=0 mitigations=off"), ("skylake", "policy=sometim
               ("skylake", "tick=100"), ("skylake", "policy=msr tick=0")}
 
 
-def program():
-    built = path("build", "pmuvisor-check")
-    assert os.path.exists(built), "build/pmuvisor-check is missing; run: make pmuvisor-check"
-    return built
+PROGRAM = path("build", "pmuvisor-check")
 
 
-def newc(entries):
-    """A cpio archive of files (name, mode, content), which Linux unpacks after another one."""
-    out = bytearray()
-    for name, mode, content in [*entries, ("TRAILER!!!", 0, b"")]:
-        fields = [0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0]
-        out += b"070701" + b"".join(b"%08x" % field for field in fields) + name.encode() + b"\0"
-        out += b"\0" * (-len(out) % 4) + content
-        out += b"\0" * (-len(out) % 4)
-    return bytes(out)
-
-
-def initrd(lab):
+def initrd():
     """The small image, and after it the job `check` with the program."""
-    made = os.path.join(lab.keep, "check-initrd.img")
-
-    def make():
-        with open(lab.initrd(), "rb") as small:
-            image = small.read()
-        image += b"\0" * (-len(image) % 4)
-        files = [("jobs", stat.S_IFDIR | 0o755, b"")]
-        for name, source in (("jobs/check", path("build", "tests", "check-job")),
-                             ("pmuvisor-check", program())):
-            with open(source, "rb") as built:
-                files.append((name, stat.S_IFREG | 0o755, built.read()))
-        with open(made, "wb") as out:
-            out.write(image + newc(files))
-        return made
-    return lab.boot("check-initrd", make)
+    return (boots.initrd(), {"jobs/check": path("build", "tests", "check-job"),
+                             "pmuvisor-check": PROGRAM})
 
 
 def dumped(lab, boot, name):
@@ -143,7 +116,7 @@ def native_says(boot):
 
 def native(lab, machine):
     """The dump of one of MACHINES."""
-    boot = lab.emulator(f"check-native-{machine}", entry="native", jobs="check", initrd=initrd(lab),
+    boot = lab.emulator(f"check-native-{machine}", entry="native", jobs="check", initrd=initrd(),
                         **MACHINES[machine])
     boot.expect_status(STATUS_POWEROFF)
     file = dumped(lab, boot, machine)
@@ -153,7 +126,7 @@ def native(lab, machine):
 
 def says(file, options, *more):
     """(lines, status) of what the program says of a dump."""
-    arguments = [program(), "--from", file, "--log", *more]
+    arguments = [made(PROGRAM), "--from", file, "--log", *more]
     if options is not None:
         arguments += ["--options", options]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -190,7 +163,7 @@ def test_starts(lab, machine, options):
     menu = menu_of([("start", IMAGE, options)], last=["reboot"])
     name = re.sub(r"\W+", "-", f"check-{machine}-{options}").strip("-")
     boot = lab.emulator(name, entry="tests", menu=menu, config="tick=100 mitigations=auto",
-                        initrd=initrd(lab), until=STARTED, **MACHINES[machine])
+                        initrd=initrd(), until=STARTED, **MACHINES[machine])
     lines, _ = says(file, f"tick=100 mitigations=auto {options}")
     refused = [line for line in lines if line.startswith(REFUSAL)]
     if refused:
@@ -213,7 +186,7 @@ def test_refuses(lab, machine):
     """The image's refusal, and the program's in the same boot, natively afterwards."""
     menu = menu_of([("start", IMAGE, "")])
     boot = lab.emulator(f"check-refused-{machine}", entry="tests", menu=menu, jobs="check",
-                        initrd=initrd(lab), config="tick=100 mitigations=auto",
+                        initrd=initrd(), config="tick=100 mitigations=auto",
                         knobs=REFUSED[machine] + "\n")
     boot.expect_status(STATUS_POWEROFF)
     lines, status = says(dumped(lab, boot, machine), None)
@@ -228,11 +201,14 @@ def test_refuses(lab, machine):
 def test_qemu(lab):
     """Without VMX, with a VT-d unit: the refusal is the image's, the unit's registers are read."""
     words = f"{PAYLOAD_APPEND} pmv.run=check pmv.end=poweroff"
-    boot = lab.boot("check-qemu", lambda: lab.watch("check-qemu", [
+    image = path("build", "check-qemu-initrd.img")
+    with open(image, "wb") as out:
+        out.write(boots.bytes_of(initrd()))
+    boot = lab.watch("check-qemu", [
         "qemu-system-x86_64", "-machine", "q35,accel=tcg,kernel-irqchip=split",
         "-cpu", "Skylake-Server", "-smp", "2", "-m", "512", "-device", "intel-iommu,aw-bits=48",
         "-nic", "none", "-display", "none", "-serial", "stdio", "-no-reboot",
-        "-kernel", lab.kernel(), "-initrd", initrd(lab), "-append", words]))
+        "-kernel", lab.kernel(), "-initrd", image, "-append", words])
     boot.expect_status(0)
     file = dumped(lab, boot, "qemu")
     lines, status = says(file, None)
@@ -262,7 +238,7 @@ def test_sees_difference(lab):
         out.write(changed)
     boot = lab.emulator("check-skylake-tick-100", entry="tests",
                         menu=menu_of([("start", IMAGE, "tick=100")], last=["reboot"]),
-                        config="tick=100 mitigations=auto", initrd=initrd(lab), until=STARTED,
+                        config="tick=100 mitigations=auto", initrd=initrd(), until=STARTED,
                         **MACHINES["skylake"])
     with pytest.raises(AssertionError, match="the image does not say"):
         agree(says(file, "tick=100 mitigations=auto")[0],

@@ -8,7 +8,8 @@ import tempfile
 
 import pytest
 
-from machine import path, tool
+from boots import image as image_of, initrd, kernel
+from machine import TOP, made, path, tool
 from scripts import expect_line, run
 
 INSTALL = path("metal", "install.sh")
@@ -80,14 +81,14 @@ def content(name):
 
 
 @pytest.mark.parametrize("kind", ROOTS)
-def test_finds_kernels(lab, kind):
+def test_finds_kernels(kind):
     """Each distribution's newest kernel and its own initrd; the hint names GRUB's own folder."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
         root, esp = os.path.join(work, "root"), os.path.join(work, "esp")
         make_root(root, kind, (OLD, RELEASE))
         os.makedirs(os.path.join(esp, "EFI"))
         where = ["--root", root, "--append", "root=/dev/sda1 quiet"]
-        done = run(INSTALL, *where, esp, lab.efi())
+        done = run(INSTALL, *where, esp, made(image_of()))
         assert done.returncode == 0, done.stderr
         folder = os.path.join(esp, "EFI", "pmuvisor")
         assert content(os.path.join(folder, "vmlinuz")).find(RELEASE.encode()) >= 0, "the kernel"
@@ -100,15 +101,15 @@ def test_finds_kernels(lab, kind):
         assert grub or "has no GRUB" in done.stdout, done.stdout
         # Of an older kernel, named alone, its own initrd.
         older = os.path.join(root, ROOTS[kind][0].format(OLD))
-        done = run(INSTALL, *where, esp, lab.efi(), older)
+        done = run(INSTALL, *where, esp, made(image_of()), older)
         assert done.returncode == 0, done.stderr
         assert content(os.path.join(folder, "initrd.img")) == f"initrd of {OLD}".encode()
         os.remove(os.path.join(root, ROOTS[kind][1].format(OLD)))
-        expect_line(run(INSTALL, *where, esp, lab.efi(), older), "no initrd of Linux " + OLD,
+        expect_line(run(INSTALL, *where, esp, made(image_of()), older), "no initrd of Linux " + OLD,
                     older, "INITRD=FILE")
 
 
-def test_says_the_verdict(lab):
+def test_says_the_verdict():
     """What pmuvisor-check says of this machine is in what is said at the end, and a refusal is no
     reason to fail: another kernel, or other firmware settings, may follow."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
@@ -117,14 +118,14 @@ def test_says_the_verdict(lab):
         put(work, "check", b"#!/bin/sh\n[ \"$*\" = \"--brief --esp $ESP\" ] || exit 9\n"
             b"echo refuses: no VMX\nexit 2\n")
         os.chmod(check, 0o755)
-        files = (esp, lab.efi(), lab.kernel(), lab.initrd())
+        files = (esp, made(image_of()), kernel(), made(initrd()))
         done = run(INSTALL, *files, PMUVISOR_CHECK=check, ESP=esp)
         assert done.returncode == 0 and "\nOn this machine: refuses: no VMX\n" in done.stdout, done
         done = run(INSTALL, *files, PMUVISOR_CHECK="/absent")
         assert done.returncode == 0 and "On this machine" not in done.stdout, done
 
 
-def test_refusals(lab):
+def test_refusals():
     """What the installer cannot do is one line: nothing there, no text for another system, and an
     ESP without room, before anything is copied."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
@@ -132,19 +133,19 @@ def test_refusals(lab):
         os.makedirs(os.path.join(esp, "EFI"))
         os.makedirs(root)
         append = ("--append", "quiet")
-        expect_line(run(INSTALL, "--root", root, esp, lab.efi()), "--root wants --append")
-        expect_line(run(INSTALL, "--root", "/absent", *append, esp, lab.efi()), "/absent")
-        expect_line(run(INSTALL, "--append", "it's", esp, lab.efi()), "single quote")
-        expect_line(run(INSTALL, "--root", root, *append, esp, lab.efi()), "no kernel of Linux",
+        expect_line(run(INSTALL, "--root", root, esp, made(image_of())), "--root wants --append")
+        expect_line(run(INSTALL, "--root", "/absent", *append, esp, made(image_of())), "/absent")
+        expect_line(run(INSTALL, "--append", "it's", esp, made(image_of())), "single quote")
+        expect_line(run(INSTALL, "--root", root, *append, esp, made(image_of())), "no kernel of Linux",
                     "there: none", "KERNEL=FILE")
-        expect_line(run(INSTALL, esp, lab.efi(), PATH=with_uname(work, "1.2.3-none")),
+        expect_line(run(INSTALL, esp, made(image_of()), PATH=with_uname(work, "1.2.3-none")),
                     "no kernel of Linux 1.2.3-none")
         make_root(root, "debian", (RELEASE,))
         tools = os.path.join(work, "tools")
         stat = put(tools, "stat", b"#!/bin/sh\ncase $1 in -f) echo '1 * 4096' ;; "
                    b"*) exec /usr/bin/stat \"$@\" ;; esac\n")
         os.chmod(stat, 0o755)
-        expect_line(run(INSTALL, "--root", root, *append, esp, lab.efi(),
+        expect_line(run(INSTALL, "--root", root, *append, esp, made(image_of()),
                         PATH=f"{tools}:{os.environ['PATH']}"), "MiB needed, 0 MiB free", esp)
         assert os.listdir(os.path.join(esp, "EFI")) == [], "something was copied"
 
@@ -167,10 +168,10 @@ def make(*words, **environment):
     return run("make", "-C", path(), "--no-print-directory", *words, **{**kept, **environment})
 
 
-def test_without_debians_tools(lab):
+def test_without_debians_tools():
     """make install on another distribution: without the measurements, which are Debian's packages,
     and BENCH=auto says so."""
-    lab.efi()
+    made(image_of())
     with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
         root, esp, tools = (os.path.join(work, name) for name in ("root", "esp", "bin"))
         make_root(root, "fedora", (RELEASE,))
@@ -198,21 +199,18 @@ def test_measuring_kernel():
             done = subprocess.run(["make", "-n", "-C", path(), goal, "ESP=none", *words], text=True,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, check=False, env=clean)
-            assert f"metal/auto/build.sh {wanted})" in done.stdout, \
+            assert f"--bench build/auto/{wanted} " in done.stdout, \
                 f"make {goal} {words}: {done.stdout} {done.stderr}"
 
 
 def initramfs(flavour):
     """(names in the measuring initramfs, its list of modules in order, the kernel's modules)."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-parts.") as work:
-        kernel = put(work, "kernel.bzImage", b"none")
-        parts = tool(["env", f"TEST_KERNEL={kernel}", path("metal", "auto", "build.sh"),
-                      flavour]).strip()
-        listing = subprocess.run(f"lz4 -qdc '{parts}/initrd.img' | cpio --quiet -i --to-stdout "
-                                 "lib/modules/storage.order", shell=True, check=True,
-                                 stdout=subprocess.PIPE, text=True).stdout.split()
-        names = subprocess.run(f"lz4 -qdc '{parts}/initrd.img' | cpio --quiet -t", shell=True,
-                               check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    image = made(f"build/payload/auto-{flavour}.img")
+    listing = subprocess.run(f"lz4 -qdc '{image}' | cpio --quiet -i --to-stdout "
+                             "lib/modules/storage.order", shell=True, check=True,
+                             stdout=subprocess.PIPE, text=True).stdout.split()
+    names = subprocess.run(f"lz4 -qdc '{image}' | cpio --quiet -t", shell=True,
+                           check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     modules = tool([path("programs", "kernel.sh"), flavour]).split()[1]
     return set(names), listing, modules
 
@@ -259,7 +257,8 @@ def test_processor_counts():
     with tempfile.TemporaryDirectory(prefix="pmuvisor-msr.") as work:
         def lines(column, missing=""):
             script = (
-                f'. {path("bench", "columns.sh")}; . {path("metal", "auto", "jobs.sh")}; '
+                f'measurements_top={TOP}; . {path("bench", "measurements.sh")}; '
+                f'. {path("metal", "auto", "jobs.sh")}; '
                 f'. {path("metal", "auto", "processor.sh")}; msr_device=/dev/null; column={column}; '
                 'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
                 'esac; }; '
@@ -287,18 +286,18 @@ def test_processor_counts():
         assert lines("abl_lazy")[0] == line("ablation@lazy", "smis", "unit=count value=2")
 
 
-def test_keeps_edits(lab):
+def test_keeps_edits():
     """make install: refuses without an ESP; copies what the menu names; keeps the user's edits."""
-    files = (lab.kernel(), lab.initrd())
-    expect_line(run(INSTALL, "", lab.efi()), "no ESP given")
-    expect_line(run(INSTALL, "/absent", lab.efi()), "/absent", "not a folder")
+    files = (kernel(), made(initrd()))
+    expect_line(run(INSTALL, "", made(image_of())), "no ESP given")
+    expect_line(run(INSTALL, "/absent", made(image_of())), "/absent", "not a folder")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as esp:
-        expect_line(run(INSTALL, esp, lab.efi(), *files), "no folder EFI")
+        expect_line(run(INSTALL, esp, made(image_of()), *files), "no folder EFI")
         os.mkdir(os.path.join(esp, "EFI"))
-        expect_line(run(INSTALL, esp, lab.efi(), "/absent"), "/absent", "KERNEL=")
+        expect_line(run(INSTALL, esp, made(image_of()), "/absent"), "/absent", "KERNEL=")
         folder = os.path.join(esp, "EFI", "pmuvisor")
         for _ in range(2):
-            done = run(INSTALL, esp, lab.efi(), *files)
+            done = run(INSTALL, esp, made(image_of()), *files)
             assert done.returncode == 0, done.stderr
             assert sorted(os.listdir(folder)) == ["columns.cfg", "grub.cfg", "initrd.img",
                                                   "local.cfg", "pmuvisor.cfg", "pmuvisor.efi",
@@ -308,6 +307,6 @@ def test_keeps_edits(lab):
                 config.write("# mine\n")
         with open(os.path.join(folder, "pmuvisor.cfg"), encoding="ascii") as config:
             assert config.read().count("# mine") == 2, "the user's pmuvisor.cfg was replaced"
-        with open(lab.efi(), "rb") as ours, \
+        with open(made(image_of()), "rb") as ours, \
                 open(os.path.join(folder, "pmuvisor.efi"), "rb") as copy:
             assert ours.read() == copy.read()

@@ -10,7 +10,8 @@ import tempfile
 import pytest
 
 import emulated_pc
-from machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, environment, path, tool
+from boots import image as image_of
+from machine import (BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, environment, made, path, tool)
 from scripts import expect_line, run
 
 VOLUME = "@@1M"  # where the image's partition begins, for mtools
@@ -23,11 +24,10 @@ LIMIT = 30_000  # millions of instructions
 
 def make_stick(lab, work, flavour="cloud", auto=False):
     """(image, tree)"""
-    parts = tool(["env", f"TEST_KERNEL={path('build', 'kernel.bzImage')}",
-                  path("metal", "auto", "build.sh"), flavour]).strip()
+    parts = os.path.dirname(made(f"build/auto/{flavour}/build.txt"))
     image, tree = os.path.join(work, "usb.img"), os.path.join(work, "tree")
     tool([path("metal", "usb.sh"), *(["--auto"] if auto else []), "--bench", parts, "--tree", tree,
-          "--out", image, lab.efi()])
+          "--out", image, made(image_of())])
     return image, tree
 
 
@@ -65,10 +65,10 @@ def test_in_the_emulator(lab):
             for name in ("vmlinuz", "initrd.img", "pmuvisor.efi", "grub.cfg"):
                 with open(os.path.join(tree, "EFI", "pmuvisor", name), "rb") as source:
                     assert source.read() == mtools("mtype", image, f"::/EFI/pmuvisor/{name}"), name
-            return lab.watch("usb", [path("testbed", "run.sh"), "--disk", image, "--memory", "1024",
+            return lab.watched("usb", [path("testbed", "run.sh"), "--disk", image, "--memory", "1024",
                                      "--limit", str(LIMIT), "--until", PROMPT, "--timeout",
                                      str(BACKSTOP_SECONDS)])
-    boot = lab.boot("usb", make)
+    boot = lab.once("usb-emulator", make)
     boot.expect_status(STATUS_TEXT)
     assert "running under PMUvisor, policy msr+nmi" in boot.console, boot.last_line()
     assert "M=100 expected=1000 pmis=1000" in boot.console, "A.1 was not run"
@@ -109,6 +109,10 @@ def stick_options(image):
 def test_without_vmx(lab):
     """As a disk and as a stick, under other firmware: PMUvisor says what is missing. On a machine
     that has it installed as well, the stick's own menu is taken."""
+    lab.once("usb-without-vmx", lambda: without_vmx(lab)).wait()
+
+
+def without_vmx(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, tree = make_stick(lab, work)
         add_lines(image, work, ["set timeout=0", "echo stick-of-its-own"])
@@ -144,7 +148,7 @@ def test_measures_onto_the_stick(lab):
         assert line in kept, f"no '{line}' in {kept}"
 
 
-def test_refusals(lab):
+def test_refusals():
     """usb.sh and gpt.py: each in one line, and nothing that is not theirs is replaced."""
     script = path("metal", "usb.sh")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.") as work:
@@ -152,10 +156,10 @@ def test_refusals(lab):
         os.mkdir(mine)
         out = os.path.join(work, "out.img")
         expect_line(run(script, "--fast"), "--fast", "--help")
-        expect_line(run(script, "--bench", work, lab.efi()), "--tree")
-        expect_line(run(script, "--bench", work, "--tree", mine, "--out", out, lab.efi(), "k"),
+        expect_line(run(script, "--bench", work, made(image_of())), "--tree")
+        expect_line(run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of()), "k"),
                     "found 2 files", "INITRD=FILE")
-        expect_line(run(script, "--bench", work, "--tree", mine, "--out", out, lab.efi()), mine,
+        expect_line(run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of())), mine,
                     "EFI/pmuvisor")
         assert os.path.isdir(mine) and not os.path.exists(out)
         odd = os.path.join(work, "odd")

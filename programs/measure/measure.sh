@@ -8,7 +8,7 @@ set -u
 
 runs=0 operations=0
 # shellcheck disable=SC2013 # words
-for word in $(cat /proc/cmdline); do
+for word in $(cat /proc/cmdline) ${PMV_WORDS:-}; do
     case $word in
         pmv.runs=*) runs=${word#*=} ;;
         pmv.operations=*) operations=${word#*=} ;;

@@ -26,7 +26,7 @@
 #include <asm/processor.h>
 #include <asm/trapnr.h>
 
-#include "measure/measure.h"
+#include "measure.h"
 
 #define NAME "pmuvisor_measure"
 #define OUTPUT_BYTES 65536

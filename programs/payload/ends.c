@@ -32,18 +32,19 @@
 #define INITRD_AT 0x8000000
 #define STUCK "/sys/module/pmuvisor_stuck/parameters/stuck"
 
-/* This kernel's words, with the value of pmv.kexec, if there is one, as the jobs. */
+/* This kernel's words, with the value of pmv.kexec, if there is one, as the jobs. The emulator's are
+ * among them, and not asked for again. */
 static void next_command_line(char *line, size_t size)
 {
-    char jobs[COMMAND_LINE_MAX / 2];
-    char *text, *rest = NULL;
+    char jobs[COMMAND_LINE_MAX / 2], text[2 * COMMAND_LINE_MAX];
+    char *rest = NULL;
     size_t used = 0;
 
     command_line_word("pmv.kexec", "report", jobs, sizeof(jobs));
-    text = read_text("/proc/cmdline");
-    for (char *w = text == NULL ? NULL : strtok_r(text, " \n", &rest); w != NULL;
-         w = strtok_r(NULL, " \n", &rest)) {
-        if (strncmp(w, "pmv.run=", 8) != 0 && strncmp(w, "pmv.kexec=", 10) != 0 && used < size) {
+    command_line_text(text, sizeof(text));
+    for (char *w = strtok_r(text, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest)) {
+        if (strncmp(w, "pmv.run=", 8) != 0 && strncmp(w, "pmv.kexec=", 10) != 0 &&
+            strncmp(w, "pmv.words=", 10) != 0 && used < size) {
             used += (size_t)snprintf(line + used, size - used, "%s ", w);
         }
     }

@@ -2,6 +2,8 @@
  * init.c: PID 1 of the guest's initramfs: runs the jobs that the kernel command line names and ends
  * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay. A job
  * that is not in the table below is a program of the image's: /jobs/NAME.
+ * With pmv.words=emulator more words come from the emulator (testbed/README.md, "Words"), and count as
+ * if they stood at the end of that line, for all jobs.
  * Started by another program than the kernel, it runs the jobs that its arguments name; words may
  * then be in the environment, too, and win.
  */
@@ -20,6 +22,8 @@
 #include <unistd.h>
 
 #define WORD_MAX 512
+#define WORDS_SIZE 2048 /* testbed/run.sh gives no more */
+#define MARKER_WORDS 6u
 #define DEFAULT_JOBS "a1,report"
 #define DEFAULT_END "poweroff"
 #define JOBS_FOLDER "/jobs/"
@@ -99,6 +103,24 @@ static void open_console(void)
         close(fd);
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+/* Before anything that depends on words: where runs differ in them alone, the emulator goes on from
+ * here for each. Elsewhere the marker does nothing, and leaves the size. */
+static void take_words(void)
+{
+    static char words[WORDS_SIZE];
+    uint64_t length = sizeof(words);
+    char source[WORD_MAX];
+
+    command_line_word("pmv.words", "", source, sizeof(source));
+    if (strcmp(source, "emulator") != 0) {
+        return;
+    }
+    __asm__ volatile("xchg %%bx, %%bx" : "+a"(length) : "c"(MARKER_WORDS), "d"(words) : "memory");
+    if (length > 0 && length < sizeof(words)) {
+        setenv(COMMAND_LINE_WORDS, words, 1);
+    }
 }
 
 /* A job that is a program of the image's. -1: there is none. */
@@ -183,6 +205,7 @@ int main(int argc, char *argv[])
     init_started = time_stamp();
     mount_all();
     open_console();
+    take_words();
     command_line_word("pmv.run", DEFAULT_JOBS, run, sizeof(run));
     command_line_word("pmv.end", DEFAULT_END, how, sizeof(how));
     for (char *name = strtok_r(run, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {

@@ -4,7 +4,7 @@
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
  * pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
- * pmv.ktrace=1 traces it. Only the initramfs of `build.sh --kvm` or `--kvm-bench` has what it takes.
+ * pmv.ktrace=1 traces it. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"
@@ -127,22 +127,19 @@ static int launch_test_kernel(char *seconds)
     return launch(arguments);
 }
 
-/* Of a word that is there twice, the last counts. */
+/* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
+ * guest's to ask for. */
 static int launch_linux(const char *jobs, char *seconds)
 {
-    char append[LINE_MAX_LENGTH], mitigations[WORD_MAX];
+    char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX];
     char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
                                "--append", append, "--memory", LINUX_MEMORY, "--apic", LINUX_APIC,
                                "--timeout", seconds, NULL};
 
     command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
-    const char *line = read_text("/proc/cmdline");
-    if (line == NULL) {
-        line = "";
-    }
-    snprintf(append, sizeof(append), "%.*s " LINUX_WORDS "%s%s pmv.run=%s",
-             (int)strcspn(line, "\n"), line, *mitigations != '\0' ? " mitigations=" : "", mitigations,
-             jobs);
+    command_line_text(line, sizeof(line));
+    snprintf(append, sizeof(append), "%s " LINUX_WORDS "%s%s pmv.words=none pmv.run=%s", line,
+             *mitigations != '\0' ? " mitigations=" : "", mitigations, jobs);
     return launch(arguments);
 }
 
@@ -171,7 +168,7 @@ int job_kvm(void)
     kernel = *jobs != '\0' ? LINUX_KERNEL : TEST_KERNEL;
     if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
         printf("kvm: error=\"no " LAUNCHER " or no %s in this initramfs; make one with "
-               "programs/payload/build.sh --kvm%s\"\n", kernel, *jobs != '\0' ? "-bench" : "");
+               "make build/payload/kvm%s-cloud.img\"\n", kernel, *jobs != '\0' ? "-bench" : "");
         return 1;
     }
     set_parameters(parameters, sizeof(parameters));

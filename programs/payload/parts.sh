@@ -1,16 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# parts.sh: what images of the guest's root are made of, for build.sh and for the scripts root.sh
-# that add to an image. Sourced; wants the function fail. Writes only in the folders it is given.
-
-newer_than() { # newer_than FILE SOURCE...: FILE exists and no source is newer
-    local file=$1 source
-    shift
-    [ -e "$file" ] || return 1
-    for source in "$@"; do
-        [ ! "$source" -nt "$file" ] || return 1
-    done
-}
+# parts.sh: what images of the guest's root are made of. Sourced; wants the function fail. Writes only in
+# the folders it is given.
 
 # The kernel's own module, uncompressed. One that the kernel has built in is simply not there.
 add_module() { # add_module ROOT MODULES NAME

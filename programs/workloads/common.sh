@@ -6,7 +6,7 @@
 
 # The value of the last KEY=VALUE on the kernel's command line, or the fallback.
 word() { # word KEY FALLBACK
-    tr ' ' '\n' < /proc/cmdline | awk -v key="$1=" -v value="$2" '
+    echo "$(cat /proc/cmdline) ${PMV_WORDS:-}" | tr ' ' '\n' | awk -v key="$1=" -v value="$2" '
         index($0, key) == 1 { value = substr($0, length(key) + 1) }
         END { print value }'
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The branch trace's files. Nothing is buffered across the end of the run: machine_end() flushes
+// The branch trace's file. Nothing is buffered across the end of the run: machine_end() flushes
 // all streams.
 #include "branch_trace.h"
 
@@ -9,13 +9,13 @@
 
 namespace {
 
-FILE *trace, *guest;
+FILE *trace;
 
-void append(FILE **file, const std::string &path, const void *data, size_t size)
+void append(const std::string &path, const TraceRecord &record)
 {
-    if (!*file)
-        *file = std::fopen(path.c_str(), "wb");
-    if (*file && std::fwrite(data, 1, size, *file) == size)
+    if (!trace)
+        trace = std::fopen(path.c_str(), "wb");
+    if (trace && std::fwrite(&record, sizeof(record), 1, trace) == 1)
         return;
     std::fprintf(stderr, "testbed: %s: cannot write the branch trace\n", path.c_str());
     std::exit(EXIT_FAILURE);
@@ -51,20 +51,12 @@ bool BranchTrace::region(uint32_t id, bool begins, const BranchTraceKnob &knob, 
     record.cycles = cycles;
     record.kind = begins ? TRACE_BEGIN : TRACE_END;
     record.processor = static_cast<uint8_t>(processor);
-    append(&trace, knob.path, &record, sizeof(record));
+    append(knob.path, record);
     return true;
 }
 
 void BranchTrace::branch(const TracedBranch &branch, unsigned processor)
 {
-    TraceRecord record = trace_record(branch, processor);
-
     // The region's begin has opened it.
-    append(&trace, "", &record, sizeof(record));
-}
-
-void branch_trace_hand_over(const BranchTraceKnob &knob, const void *data, size_t size)
-{
-    if (!knob.path.empty())
-        append(&guest, knob.path + TRACE_GUEST, data, size);
+    append("", trace_record(branch, processor));
 }

@@ -2,12 +2,10 @@
  *
  * The exact list of branches that tools of the guest are checked against: every branch taken and
  * every event delivered outside root mode while a region of the knob `branch_trace` is open, of all
- * processors in one file; and beside it what the guest hands over. Format: README.md, "Branch
- * trace". Knows no Bochs.
+ * processors in one file. Format: README.md, "Branch trace". Knows no Bochs.
  */
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -64,7 +62,3 @@ public:
 private:
     unsigned open_ = 0;
 };
-
-/* What the guest hands over goes to the trace's path with this after it. */
-constexpr const char *TRACE_GUEST = ".guest";
-void branch_trace_hand_over(const BranchTraceKnob &knob, const void *data, size_t size);

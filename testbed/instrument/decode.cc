@@ -8,13 +8,18 @@
 #include "cpu.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "decode.h"
 #include "cpuid.h"
 #include "decoder/ia_opcodes.h"
 #include "flow_hooks.h"
+#include "fork_server.h"
+#include "guest_files.h"
 #include "knobs.h"
 #include "memory_hooks.h"
 #include "msr_index.h"
@@ -38,8 +43,9 @@ constexpr unsigned MARKER_REQUEST = 2;
 constexpr unsigned MARKER_HOST_NMI = 3;
 constexpr unsigned MARKER_PMI = 4;
 constexpr unsigned MARKER_MEMORY_LOG = 5;
-constexpr unsigned MARKER_HAND_OVER = 16;
-constexpr unsigned HAND_OVER_MAX = 1u << 20;
+constexpr unsigned MARKER_WORDS = 6;
+constexpr unsigned MARKER_FILE = 7;
+constexpr unsigned WORDS_MAX = 4096; // bytes, with the end: no guest needs more room
 
 class Handlers : public BX_CPU_C {
 public:
@@ -61,7 +67,8 @@ public:
     }
 
 private:
-    void hand_over();
+    void take_file();
+    void give_words();
     void region(bool begins);
     void original(bxInstruction_c *i)
     {
@@ -105,18 +112,44 @@ void Handlers::region(bool begins)
 
 // By the guest's own page tables; one that is not there faults as in a load. First all is read: the
 // instruction may have to be executed again.
-void Handlers::hand_over()
+void Handlers::take_file()
 {
-    constexpr Bit64u page = 4096;
-    unsigned size = EAX < HAND_OVER_MAX ? EAX : HAND_OVER_MAX;
-    std::vector<Bit8u> data(size);
+    static std::vector<char> data; // no leak where a fault leaves this function
+    char name[GUEST_FILE_NAME_MAX + 2] = ""; // one more than is good, and the end
 
-    for (Bit64u done = 0, part; done < size; done += part) {
-        part = std::min(page - (RDX + done) % page, size - done);
-        for (Bit64u n = 0; n < part; n++)
-            access_read_linear(RDX + done + n, 1, CPL, BX_READ, 0, &data[done + n]);
+    for (size_t at = 0; at <= GUEST_FILE_NAME_MAX; at++) {
+        access_read_linear(RSI + at, 1, CPL, BX_READ, 0, &name[at]);
+        if (name[at] == '\0')
+            break;
     }
-    branch_trace_hand_over(knobs().branch_trace, data.data(), data.size());
+    if (EAX > GUEST_FILE_PIECE_MAX)
+        return guest_file_ignore(name, "a piece of more than 1 MiB");
+    data.resize(EAX);
+    for (size_t at = 0; at < data.size(); at++)
+        access_read_linear(RDX + at, 1, CPL, BX_READ, 0, &data[at]);
+    guest_file_take(knobs().guest_files, name, data.data(), data.size());
+}
+
+// First all is zero: that faults as a store would, and the instruction is executed again. What the
+// words are is asked for only then, for a server waits there.
+void Handlers::give_words()
+{
+    Bit32u size = EAX < WORDS_MAX ? EAX : WORDS_MAX;
+    auto put = [this](Bit64u at, char byte) {
+        access_write_linear(RDX + at, 1, CPL, BX_WRITE, 0, &byte);
+    };
+
+    for (Bit32u at = 0; at < size; at++)
+        put(at, 0);
+    std::string words = fork_server_words();
+    if (!words.empty() && words.size() >= size) {
+        std::fprintf(stderr, "testbed: %zu characters of words, and the guest has room for %u\n",
+                     words.size(), size > 0 ? size - 1 : 0);
+        std::exit(EXIT_FAILURE);
+    }
+    for (Bit32u at = 0; at < words.size(); at++)
+        put(at, words[at]);
+    RAX = words.size();
 }
 
 void Handlers::marker(bxInstruction_c *i)
@@ -136,8 +169,10 @@ void Handlers::marker(bxInstruction_c *i)
         processor_raise_pmi(processor(bx_cpuid), RAX);
     else if (ECX == MARKER_MEMORY_LOG)
         memory_log_turn(EAX);
-    else if (ECX == MARKER_HAND_OVER && !knobs().branch_trace.path.empty())
-        hand_over();
+    else if (ECX == MARKER_WORDS)
+        give_words();
+    else if (ECX == MARKER_FILE && !knobs().guest_files.empty())
+        take_file();
     original(i);
 }
 

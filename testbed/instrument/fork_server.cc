@@ -16,6 +16,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fstream>
 #include <poll.h>
 #include <sstream>
 #include <string>
@@ -45,6 +46,12 @@ constexpr int STOP_MILLISECONDS = 10000;
 
 bool done;
 uint64_t forked_at;
+
+// The server waits for the guest's question, and not at the disk.
+bool at_init()
+{
+    return std::getenv("TB_SERVER_AT") != nullptr;
+}
 
 [[noreturn]] void fail(const char *format, ...)
 {
@@ -282,14 +289,51 @@ void copy_bytes(int from, int to, uint64_t at, uint64_t end)
     }
 }
 
+bool same_bytes(const char *one, const char *other)
+{
+    std::ifstream a(one, std::ios::binary), b(other, std::ios::binary);
+    static char left[1 << 20], right[1 << 20];
+
+    while (a && b) {
+        a.read(left, sizeof(left));
+        b.read(right, sizeof(right));
+        if (a.gcount() != b.gcount() ||
+            std::memcmp(left, right, static_cast<size_t>(a.gcount())) != 0)
+            return false;
+    }
+    return a.eof() && b.eof();
+}
+
+// Firmware, boot loader, kernel and init have read and written the server's: the run goes on with a
+// copy. What it was before has to be what the run is given, if it is given any.
+void take_used_disk(const char *old, const char *path)
+{
+    const char *unused = std::getenv("TB_SERVER_UNUSED");
+    struct stat mine = {};
+
+    if (access(path, F_OK) == 0 && !(unused && same_bytes(unused, path)))
+        fail("%s: not the disk that the server has started from", path);
+    int from = open(old, O_RDONLY), to = open(path, O_WRONLY | O_CREAT, 0666);
+    if (from < 0 || to < 0 || fstat(from, &mine) != 0)
+        fail("%s: cannot be a copy of the server's disk: %s", path, std::strerror(errno));
+    copy_bytes(from, to, 0, static_cast<uint64_t>(mine.st_size));
+    close(from);
+    close(to);
+}
+
 // The run's disk gets all sectors that are not its own from the server's, as its machine left them.
 void take_disk(const char *old, const char *path)
 {
     struct stat mine = {}, given = {};
 
-    if (!old || !path || stat(old, &mine) != 0 || stat(path, &given) != 0 ||
-        mine.st_size != given.st_size)
-        fail("%s: the server's disk has another size", path ? path : "no disk");
+    if (!old || !path)
+        fail("no disk");
+    if (at_init())
+        return take_used_disk(old, path);
+    if (access(path, F_OK) != 0)
+        fail("a run without --disk: only a server at init has one for it");
+    if (stat(old, &mine) != 0 || stat(path, &given) != 0 || mine.st_size != given.st_size)
+        fail("%s: the server's disk has another size", path);
     if (!std::getenv("TB_SERVER_OWN"))
         return;
     uint64_t size = static_cast<uint64_t>(mine.st_size);
@@ -301,11 +345,23 @@ void take_disk(const char *old, const char *path)
     close(to);
 }
 
+// A trace of a region that has begun would lack its begin.
+void expect_no_region(const BranchTraceKnob &trace)
+{
+    for (unsigned n = 0; n < processor_count() && !trace.path.empty(); n++)
+        for (const auto &[id, tally] : processor(n).ledger.regions())
+            if (id >= trace.first && id <= trace.last)
+                fail("branch_trace: region %u begins before the server's point", id);
+}
+
 void become(const Job &job)
 {
     std::istringstream lines(job.settings);
     std::string line;
 
+    // What the run is not given it does without: the server's own is none of its.
+    for (const char *name : {"TB_KNOBS", "TB_LEDGER", "TB_SERIAL_FILE", "TB_UNTIL", "TB_WORDS"})
+        unsetenv(name);
     while (std::getline(lines, line)) {
         size_t equals = line.find('=');
         if (equals != std::string::npos)
@@ -325,8 +381,11 @@ void become(const Job &job)
                  O_WRONLY | O_CREAT | O_TRUNC);
     forked_at = bx_pc_system.time_ticks();
     unsetenv("TB_SERVER");
-    knobs_reread();
-    for (unsigned n = 0; n < processor_count(); n++) {
+    knobs_reread(at_init());
+    if (at_init())
+        expect_no_region(knobs().branch_trace);
+    // At init the processors have been used, by the same knobs.
+    for (unsigned n = 0; n < processor_count() && !at_init(); n++) {
         processor_take_knobs(processor(n));
         vmx_caps_apply(n);
         vmx_caps_reset(n);
@@ -348,13 +407,28 @@ void fork_server_disk_port(unsigned number, unsigned value)
     Register &changed = registers[number];
 
     if (number == COMMAND) {
-        if (done || !reads_own(value) || !fork_server_wanted())
+        if (done || !reads_own(value) || !fork_server_wanted() || at_init())
             return;
         done = true;
         become(serve(std::getenv("TB_SERVER")));
         return;
     }
     changed = {static_cast<uint8_t>(value), changed.now};
+}
+
+void fork_server_check()
+{
+    // Its file begins with the kernel, and would be of all runs.
+    if (fork_server_wanted() && at_init() && !knobs().flow_log.empty())
+        fail("flow_log is not for a server at init");
+}
+
+const char *fork_server_words()
+{
+    if (fork_server_wanted() && at_init())
+        become(serve(std::getenv("TB_SERVER")));
+    const char *words = std::getenv("TB_WORDS");
+    return words ? words : "";
 }
 
 uint64_t fork_server_forked_at()

@@ -3,7 +3,8 @@
  * A server of runs that begin alike. Until the machine first reads its disk, or the sectors of it
  * that are not the same for all, nothing that it does depends on what they hold: there the process
  * stops, and each run that is asked for is a fork of it, which goes on with a disk, knobs, serial
- * line and ledger of its own. README.md, "A server of boots", has what is sent over the socket.
+ * line and ledger of its own. Or it stops where the guest's init asks for its words, and a run has
+ * those, and outputs, of its own. README.md, "A server of boots", has what is sent over the socket.
  */
 #pragma once
 
@@ -17,6 +18,13 @@ bool fork_server_wanted();
  * own returns in children alone. */
 constexpr unsigned FORK_SERVER_DISK_PORTS = 8;
 void fork_server_disk_port(unsigned number, unsigned value);
+
+/* Ends the program with one line, where the knobs are none for a server. */
+void fork_server_check();
+
+/* The guest asks for the run's words: TB_WORDS, empty without. In a server that waits for this
+ * (TB_SERVER_AT) it returns in children alone. */
+const char *fork_server_words();
 
 /* The tick at which this process was forked; 0: it is no child of a server. */
 uint64_t fork_server_forked_at();

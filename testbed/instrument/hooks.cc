@@ -12,6 +12,7 @@
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
 #include "flow_hooks.h"
+#include "fork_server.h"
 #include "knobs.h"
 #include "machine.h"
 #include "memory_hooks.h"
@@ -173,6 +174,7 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
 void tb_init_env(void)
 {
     knobs_init();
+    fork_server_check();
     decode_init();
     machine_init();
 }

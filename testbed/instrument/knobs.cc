@@ -211,13 +211,19 @@ bool is_dump(const std::string &name)
 bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
-                             "feature_control", "flow_log", "hide_control", "hide_cpuid",
-                             "hide_msr", "memory_log",
+                             "feature_control", "flow_log", "guest_files", "hide_control",
+                             "hide_cpuid", "hide_msr", "memory_log",
                              "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
                              "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
     return is_dump(name);
+}
+
+// Knobs of files of which nothing is written before the guest's init asks for its words.
+bool is_after_init(const std::string &name)
+{
+    return name == "branch_trace" || name == "guest_files" || name == "memory_log" || is_dump(name);
 }
 
 // The names of all knobs, with those of dumps before them.
@@ -265,6 +271,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
                                                                : "REGION[-REGION] PATH";
     if (name == "flow_log")
         return std::getline(words >> std::ws, knobs->flow_log) ? nullptr : "PATH";
+    if (name == "guest_files")
+        return std::getline(words >> std::ws, knobs->guest_files) ? nullptr : "FOLDER";
     if (name == "memory_log")
         return std::getline(words >> std::ws, knobs->memory_log) ? nullptr : "PATH";
     if (is_dump(name))
@@ -339,7 +347,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return every_name("allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
-                      "hide_control, hide_cpuid, hide_feature, hide_msr, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
+                      "guest_files, hide_control, hide_cpuid, hide_feature, hide_msr, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
                       "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
                       "pmu_version, regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
 }
@@ -359,6 +367,8 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         if (!wanted) {
             if (!is_late(name))
                 knobs->machine += line + "\n";
+            if (!is_after_init(name))
+                knobs->before_init += line + "\n";
             continue;
         }
         std::ostringstream text;
@@ -389,15 +399,16 @@ void knobs_init()
     }
 }
 
-void knobs_reread()
+void knobs_reread(bool at_init)
 {
-    std::string machine = current.machine;
+    Knobs servers = current;
 
     current = Knobs();
     knobs_init();
-    if (current.machine == machine)
+    if (at_init ? current.before_init == servers.before_init : current.machine == servers.machine)
         return;
-    std::fprintf(stderr, "testbed: the knobs want another machine than the server has\n");
+    std::fprintf(stderr, "testbed: the knobs want another machine than the server has%s\n",
+                 at_init ? ": at init all have to be the server's" : "");
     std::exit(EXIT_FAILURE);
 }
 

@@ -76,6 +76,8 @@ struct Knobs {
     bool regions_of_all = false;
     /* Where each branch of some regions is written, and of which. */
     BranchTraceKnob branch_trace;
+    /* The folder of the files that the guest hands over; empty: it hands over none. */
+    std::string guest_files;
     /* Files of the flow log and of the memory log; empty: none. */
     std::string flow_log;
     std::string memory_log;
@@ -85,8 +87,10 @@ struct Knobs {
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;
     std::vector<NmiSchedule> nmi_schedules;
-    /* The lines that act before a server forks: a child must have the same. */
+    /* The lines that act before a server forks: a child must have the same. And those that a child
+     * must have where the server waits at init: all but those of files that begin later. */
     std::string machine;
+    std::string before_init;
     std::vector<ExtraMsr> msrs;
     /* Those that the model has and this processor has not. */
     std::vector<uint32_t> hide_msrs;
@@ -99,7 +103,8 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error);
 /* Reads the file that TB_KNOBS names, if it names one. An error ends the program with one line. */
 void knobs_init();
 
-/* The same in the child of a server, with its own file; the machine must stay as it is. */
-void knobs_reread();
+/* The same in the child of a server, with its own file; the machine must stay as it is, and one
+ * that has come to the guest's init must have been the same. */
+void knobs_reread(bool at_init);
 
 const Knobs &knobs();

@@ -3,6 +3,7 @@
 // Both ends, and the button, are timers of Bochs' own clock, which cost nothing until they fire.
 #include "bochs.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -21,6 +22,7 @@ struct Awaited {
     void (*then)(void *);
 };
 Awaited end, button;
+int limit_timer; // 0: none
 constexpr Bit64u MILLION = 1000000;
 
 Bit64u number(const char *name)
@@ -45,12 +47,18 @@ void press(void *)
     machine_press_reset();
 }
 
-void after(Bit64u ticks, void (*then)(void *))
+int at(Bit64u tick, void (*then)(void *))
 {
-    bx_pc_system.register_timer_ticks(&end, then, ticks, false, true, "limit");
+    Bit64u now = bx_pc_system.time_ticks();
+
+    if (tick < now) {
+        std::fprintf(stderr, "testbed: a limit or a button of this run comes before it is forked\n");
+        std::exit(EXIT_FAILURE);
+    }
+    return bx_pc_system.register_timer_ticks(&end, then, tick - now, false, true, "limit");
 }
 
-void see(Awaited &awaited, unsigned char byte)
+void see(Awaited &awaited, unsigned char byte, Bit64u tick)
 {
     if (awaited.text.empty())
         return;
@@ -60,24 +68,28 @@ void see(Awaited &awaited, unsigned char byte)
     if (awaited.sent != awaited.text)
         return;
     awaited.text.clear();
-    after(awaited.ticks, awaited.then);
+    at(tick + awaited.ticks, awaited.then);
 }
 
 }  // namespace
 
 void limits_start()
 {
-    Bit64u limit = number("TB_LIMIT"), now = bx_pc_system.time_ticks();
+    Bit64u limit = number("TB_LIMIT");
 
     const char *until = std::getenv("TB_UNTIL");
     end = {until ? until : "", "", number("TB_UNTIL_TICKS"), text_seen};
     button = {knobs().reset_text, "", knobs().reset_after * MILLION, press};
-    if (limit > 0)
-        after(limit > now ? limit - now : 0, limit_reached);
+    // A server's own, in its child.
+    if (limit_timer > 0) {
+        bx_pc_system.deactivate_timer(static_cast<unsigned>(limit_timer));
+        bx_pc_system.unregisterTimer(static_cast<unsigned>(limit_timer));
+    }
+    limit_timer = limit > 0 ? at(limit, limit_reached) : 0;
 }
 
-void limits_serial(unsigned char byte)
+void limits_serial(unsigned char byte, uint64_t tick)
 {
-    see(end, byte);
-    see(button, byte);
+    see(end, byte, tick);
+    see(button, byte, tick);
 }

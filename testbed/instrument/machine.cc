@@ -61,7 +61,12 @@ constexpr End ends[] = {{"poweroff", 0}, {"reset", 3},     {"limit", 5},
 
 int serial_fd = -1;
 int serial_file = -1;
-std::string early; // what COM1 has said in a server, for each of its children
+// What COM1 has said in a server, and when: for each of its children.
+struct Said {
+    unsigned char byte;
+    uint64_t tick;
+};
+std::vector<Said> early;
 bool dlab;
 bool loopback;
 unsigned resets;
@@ -90,17 +95,15 @@ void on_stop_signal(int)
         BX_CPU(n)->async_event = 1;
 }
 
-void serial_out(unsigned value)
+void serial_out(const Said &said)
 {
-    unsigned char byte = static_cast<unsigned char>(value);
-
     if (fork_server_wanted()) {
-        early += static_cast<char>(byte);
+        early.push_back(said);
         return;
     }
-    write_all(serial_fd, &byte, 1);
-    write_all(serial_file, &byte, 1);
-    limits_serial(byte);
+    write_all(serial_fd, &said.byte, 1);
+    write_all(serial_file, &said.byte, 1);
+    limits_serial(said.byte, said.tick);
 }
 
 }  // namespace
@@ -118,10 +121,10 @@ void machine_init()
             _exit(ends[END_EMULATOR].status);
         }
     }
-    std::string said;
-    early.swap(said);
-    for (char byte : said)
-        serial_out(static_cast<unsigned char>(byte));
+    std::vector<Said> before;
+    early.swap(before);
+    for (const Said &said : before)
+        serial_out(said);
     action.sa_handler = on_stop_signal;
     sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
@@ -134,7 +137,7 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     switch (port) {
     case COM1_DATA:
         if (!dlab && !loopback && len == 1)
-            serial_out(value);
+            serial_out({static_cast<unsigned char>(value), bx_pc_system.time_ticks()});
         break;
     case COM1_LCR:
         dlab = value & LCR_DLAB;
@@ -210,6 +213,12 @@ static void dump_memory()
 // Bochs' own way out leaves a status that says nothing.
 [[noreturn]] void machine_end(MachineEnd how)
 {
+    if (fork_server_wanted()) {
+        std::fprintf(stderr, "testbed: its machine came to its end (%s) before it could serve\n",
+                     ends[how].word);
+        fflush(nullptr);
+        _exit(ends[END_EMULATOR].status);
+    }
     ledger_write(ends[how].word);
     dump_memory();
     fflush(nullptr);

@@ -46,6 +46,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
     test_timer();
     test_debug();
     test_smap();
+    test_files();
     check_about("", "");
     if ((cpuid(CPUID_PERFMON, 0).a & 0xff) == 4) {
         test_pmu();

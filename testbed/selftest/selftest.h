@@ -188,6 +188,7 @@ void test_smap(void);
 void test_pmu(void);
 /* Instead of all others: on a processor with the PMU that selftest.sh's knobs ask for. */
 void test_shape(void);
+void test_files(void);
 void test_events(void);
 void test_lbr(void);
 void test_vmx(void);

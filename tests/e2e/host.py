@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # host.py: boots of the test kernel on the hypervisor's test build, with host NMIs.
-import os
-
 import kernel
-from machine import Lab
+from boots import image
 
 # tests/kernel/host.h, enum host_region.
 REGION_CLEAN = 1300
@@ -43,9 +41,7 @@ class Plan(kernel.Plan):
 
 
 def image_with_hooks(config=""):
-    image = Lab.efi_path(config, "test")
-    assert os.path.exists(image), f"{image} is missing; run: make test-image"
-    return image
+    return image(config, "test")
 
 
 def run(lab, name, plan, efi=None, **more):

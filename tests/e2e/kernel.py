@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # kernel.py: boots of the test kernel (tests/kernel), natively and under PMUvisor: the plan of what
 # it runs, with the emulator's knobs that go with it, and its results.
-import os
 import re
-import tempfile
 
 from machine import STATUS_POWEROFF, path
 
@@ -70,14 +68,10 @@ class Plan:
 def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1,
         content=b"none\n", **more):
     """One boot of the plan. `content`: of its initrd, of which it makes nothing."""
-    image = path("build", "kernel.bzImage")
-    assert os.path.exists(image), "build/kernel.bzImage is missing; run: make test-kernel"
-    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-        initrd.write(content)
-        initrd.flush()
-        return lab.emulator(name, entry=entry, config=config, kernel=image, initrd=initrd.name,
-                            efi=efi, cpus=cpus, append="tests=" + ",".join(plan.words),
-                            knobs="\n".join(plan.knobs) + "\n", **more)
+    return lab.emulator(name, entry=entry, config=config, kernel=path("build", "kernel.bzImage"),
+                        initrd=content, efi=efi, cpus=cpus,
+                        append="tests=" + ",".join(plan.words),
+                        knobs="\n".join(plan.knobs) + "\n", **more)
 
 
 # How the hypervisor may be set up so that its exit path is another one: name, options, menu entry,

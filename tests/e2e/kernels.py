@@ -6,7 +6,7 @@ import platform
 import re
 from typing import NamedTuple
 
-from machine import path, tool
+from machine import path
 
 # Debian's suites (programs/kernel.sh --suite), the newest last, and what their kernels are called.
 SUITES = {"bookworm": "6.1", "trixie": "6.12", "trixie-backports": "7.3"}
@@ -139,8 +139,7 @@ BIT_OFF = "hypervisor_bit=off"
 
 def boot_kernel(lab, suite, column, cpus, name="", knobs="", config="", append=APPEND):
     """The boot of that suite's kernel, natively or under a policy, with all that is asked of it."""
-    initrd = tool([path("programs", "payload", "build.sh"), "--perf", "--host", suite,
-                   "cloud"]).strip()
+    initrd = path(f"build/payload/perf-{suite}-cloud.img")
     return lab.emulator(f"kernels-{suite}-{column}-{cpus}{name}", entry=column, cpus=cpus, jobs=JOBS,
                         kernel=lab.kernel("cloud", suite), initrd=initrd, append=append,
                         knobs=MACHINE + knobs, config=config, limit=LIMIT)

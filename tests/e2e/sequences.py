@@ -21,7 +21,8 @@ if __name__ == "__main__":
     sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "testbed")]
 
 from experiment_rows import EXPERIMENTS, all_of
-from machine import STATUS_POWEROFF, Lab, path
+from lab import Lab
+from machine import STATUS_POWEROFF, path
 
 STEP = 32        # sequence.c
 EVENTS_SHOWN = 3
@@ -100,14 +101,11 @@ class Row:
 
 def boot(lab, name, row, words, native, **keywords):
     words = ([X2] if row.x2 else []) + words
-    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-        initrd.write(b"none\n")
-        initrd.flush()
-        return lab.emulator(name, entry="native" if native else row.policy,
-                            config="" if native else row.config, initrd=initrd.name,
-                            kernel=path("build", "kernel.bzImage"),
-                            append="tests=" + ",".join(words), panic="report",
-                            cpus=CPUS if row.smp else 1, knobs=TSC if row.smp else PEBS, **keywords)
+    return lab.emulator(name, entry="native" if native else row.policy,
+                        config="" if native else row.config, initrd=b"none\n",
+                        kernel=path("build", "kernel.bzImage"),
+                        append="tests=" + ",".join(words), panic="report",
+                        cpus=CPUS if row.smp else 1, knobs=TSC if row.smp else PEBS, **keywords)
 
 
 def hashes(run):

@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_boots.py: how runs begin and end in the emulator: limits that count instructions, and servers
 # of boots, whose forks are what a run from power-on is.
+import contextlib
 import os
+import shutil
 import subprocess
 import tempfile
 
 import compare
 import kernel
 from kernel import Plan
-from machine import (BACKSTOP_SECONDS, PAYLOAD_APPEND, SCRATCH, STATUS_LIMIT, STATUS_POWEROFF,
-                     STATUS_TEXT, Servers, Skip, path, tool)
+from boots import Boot, Machine, run_disk, write_tables
+from machine import (BACKSTOP_SECONDS, SCRATCH, STATUS_LIMIT, STATUS_POWEROFF, STATUS_TEXT, Skip,
+                     environment, made, path, tool)
+from scripts import expect_line, run
+from servers import Servers
 
 MILLION = 1_000_000
 LIMIT_ALL = 20_000
 AFTER = 10   # millions of instructions that run.sh lets a run go on after the text of --until
 TEXT = "BdsDxe: starting"  # the firmware, about the boot disk
 SECTOR = 512
+INIT_KNOBS = "pmi_skid 3\ntsc_hz 50000000\n"
+INIT_WORDS = "pmv.run=a1,report pmv.end=poweroff"
+WORDS_MAX = 2047  # run.sh's words_max
 
 
 def short(lab, name, **more):
@@ -90,28 +98,27 @@ def test_own_sectors(lab):
         image = source.read()
 
     def make():
+        folder = os.path.join(lab.keep, "boots-own")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        machine = Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL)
         with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
             disk, servers, own = (os.path.join(work, name) for name in ("disk", "servers", "own"))
-            tool([path("testbed", "acpi", "build.sh"), os.path.join(work, "acpi"), "1"])
-            with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-                initrd.write(b"none\n")
-                initrd.flush()
-                words = f"{PAYLOAD_APPEND} pmv.run=report pmv.end=poweroff tests=cpuid,pmi"
-                tool([path("testbed", "disk.sh"), "--out", disk, "--acpi",
-                      os.path.join(work, "acpi"),
-                      *lab.volume(work, "msr+nmi", words, "", kernel_file, initrd.name)])
+            volume = lab.volume(append="tests=cpuid,pmi", kernel=kernel_file, initrd=b"none\n")
+            write_tables(os.path.join(work, "acpi"), 1, None)
+            tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", os.path.join(work, "acpi"),
+                  *volume.options(work)])
             with open(disk, "rb") as source:
                 first = source.read().find(image[:SECTOR]) // SECTOR
             count = len(image) // SECTOR
             cut(disk, servers, first, count, False)
             cut(disk, own, first, count, True)
-            machine, part = ["--memory", "512", "--cpus", "1"], (f"{first}+{count}", "boots-own")
-            lab.servers.socket(servers, machine, None, part)
-            return lab.run_disk("boots-own", work, own, machine, "pmi_skid 3\n", LIMIT_ALL, None,
-                                own=part)
+            part = (f"{first}+{count}", "boots-own")
+            lab.servers.socket(servers, machine.options(), None, part)
+            return Boot("boots-own", folder, run_disk(lab, folder, own, machine, part))
     if not lab.servers:
         raise Skip("FORK=0: there are no servers")
-    forked = lab.boot("boots-own", make)
+    forked = lab.once("boots-own", make)
     forked.expect_status(STATUS_POWEROFF)
     assert forked.ledger["forked_at"] > short(lab, "whole-forked").ledger["forked_at"]
     found = compare.ledgers_differ(cold.ledger, forked.ledger)
@@ -141,3 +148,120 @@ def test_server_refuses():
             lines = done.stderr.splitlines()
             assert done.returncode == 2 and len(lines) == 1 and word in lines[0], \
                 f"{arguments}: exit status {done.returncode}, {lines}"
+
+
+def init_disk(lab, work, entry, cpus):
+    """A disk whose init asks the emulator for its words."""
+    disk, acpi = os.path.join(work, "disk.img"), os.path.join(work, "acpi")
+    write_tables(acpi, cpus, None)
+    volume = lab.volume(entry, jobs="none", append="pmv.words=emulator")
+    made(*volume.targets())
+    tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, *volume.options(work)])
+    return disk
+
+
+@contextlib.contextmanager
+def at_init(work, disk, *options):
+    """The socket of a server that waits at init."""
+    socket = os.path.join(work, "socket")
+    with subprocess.Popen(
+            [path("testbed", "run.sh"), "--serve", socket, "--at", "init", "--disk", disk,
+             "--limit", str(LIMIT_ALL), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env=environment()) as server:
+        try:
+            said = server.stdout.readline()
+            assert said == "ready\n", f"{said}{server.stderr.read()}"
+            yield socket
+        finally:
+            server.stdin.close()
+            server.wait()
+
+
+def init_run(lab, name, *options):
+    """One run, with all that it leaves."""
+    folder = os.path.join(lab.keep, f"{name}.run")
+    os.makedirs(folder, exist_ok=True)
+    return lab.watched(name, [path("testbed", "run.sh"), "--ledger", os.path.join(folder, "ledger"),
+                              "--limit", str(LIMIT_ALL), *options])
+
+
+def same_at_init(lab, cpus):
+    """Runs that differ in their words, from power-on and from one server at init: each pair leaves
+    the same console, byte for byte, and the same ledger but for the fork. One of the forked runs has
+    a disk of its own, which is the same afterwards, too."""
+    made = []
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
+        disk, knobs = init_disk(lab, work, "msr+nmi", cpus), os.path.join(work, "knobs")
+        with open(knobs, "w", encoding="ascii") as out:
+            out.write(INIT_KNOBS)
+        machine, both_have = ["--cpus", str(cpus)], ["--knobs", knobs]
+        disks = [os.path.join(work, name) for name in ("cold.img", "forked.img")]
+        for name in disks:
+            with open(name, "wb") as out:
+                out.write(compare.read(disk))
+        with at_init(work, disk, *machine, *both_have) as socket:
+            for name, words, own in (("jobs", INIT_WORDS, ["--disk", disks[1]]),
+                                     ("one", "pmv.run=report pmv.end=reboot", [])):
+                made.append((
+                    init_run(lab, f"boots-init-{name}-{cpus}-cold", "--disk", disks[0], "--words",
+                             words, *machine, *both_have),
+                    init_run(lab, f"boots-init-{name}-{cpus}-forked", "--from", socket, "--words",
+                             words, *both_have, *own)))
+                if own:
+                    assert compare.read(disks[0]) == compare.read(disks[1]), "the disks differ"
+    for cold, forked in made:
+        assert cold.status == forked.status, (cold.status, forked.status, forked.errors)
+        assert cold.ledger["forked_at"] == 0 and forked.ledger["forked_at"] > 0
+        found = compare.ledgers_differ(cold.ledger, forked.ledger)
+        assert not found, found
+        assert cold.raw == forked.raw, "the consoles differ"
+    (jobs, _), (one, forked) = made
+    jobs.expect_status(STATUS_POWEROFF)
+    assert jobs.job_status("a1") == 0 and "name=a1" not in one.console, "the words were not taken"
+    assert "end=reboot" in one.console, one.last_line()
+    return f"{jobs.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"
+
+
+def test_init(lab):
+    """A server at init: its runs are those from power-on with the same words."""
+    return lab.once("boots-init-1", lambda: same_at_init(lab, 1)).wait()
+
+
+def test_init_of_two_processors(lab):
+    """The same with two processors."""
+    return lab.once("boots-init-2", lambda: same_at_init(lab, 2)).wait()
+
+
+def test_init_refuses(lab):
+    """What would not be a run from power-on is refused in one line; and what has no init to wait for."""
+    lab.once("boots-init-refuses", lambda: init_refuses(lab)).wait()
+
+
+def init_refuses(lab):
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
+        disk, other, knobs, flow = init_disk(lab, work, "native", 1), *(
+            os.path.join(work, name) for name in ("other.img", "knobs", "flow"))
+        for name, text in ((knobs, "pmi_skid 1\n"), (flow, "flow_log x\n")):
+            with open(name, "w", encoding="ascii") as out:
+                out.write(text)
+        with open(other, "wb") as out:
+            out.write(compare.read(disk)[:-1] + b"x")
+        run_sh = path("testbed", "run.sh")
+        with at_init(work, disk) as socket:
+            for options, said in ((["--disk", other], "not the disk that the server"),
+                                  (["--knobs", knobs], "all have to be the server's"),
+                                  (["--cpus", "2"], "--cpus is the server's"),
+                                  (["--limit", "1"], "before it is forked"),
+                                  (["--until", TEXT], "before it is forked"),
+                                  (["--words", "w" * (WORDS_MAX + 1)], "have room"),
+                                  (["--words", "a\nb"], "one line")):
+                expect_line(run(run_sh, "--from", socket, *options), said)
+            words = f"pmv.run=report x={'w' * WORDS_MAX}"[:WORDS_MAX]
+            init_run(lab, "boots-init-long", "--from", socket, "--words", words).expect_status(
+                STATUS_POWEROFF)
+        for options, said in ((["--knobs", flow], "not for a server at init"),
+                              (["--limit", "1"], "its machine came to its end (limit)"),
+                              (["--words", "x"], "they are the run's")):
+            expect_line(run(run_sh, "--serve", os.path.join(work, "none"), "--at", "init",
+                            "--disk", disk, *options), said)

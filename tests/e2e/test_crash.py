@@ -2,12 +2,11 @@
 # test_crash.py: what is left of a machine that hung, faulted or shut down, where nobody has a serial
 # line: the log that the next start finds in memory and writes to a file, that of a start which was
 # refused, and the boot menu's guard, which takes the native entry then.
-import os
-import tempfile
 
 import kernel
 from host import Plan, image_with_hooks
-from machine import STATUS_POWEROFF, STATUS_TEXT, path
+from boots import image
+from machine import STATUS_POWEROFF, STATUS_TEXT, made
 import pytest
 from screen import Screen
 
@@ -41,15 +40,11 @@ def guard_of(boot):
 
 def run(lab, name, plan, config="", guard="", payload=None, **more):
     """A boot of the test kernel, or with `payload` of Linux with these jobs, under the guard."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-crash.") as work:
-        file = os.path.join(work, GUARD)
-        with open(file, "wb") as out:
-            out.write(block(guard))
-        more |= {"config": f"console=none {config}".strip(), "read": (LOG, GUARD), "limit": LIMIT,
-                 "add": [f"{file}=/EFI/pmuvisor/{GUARD}"]}
-        if payload:
-            return lab.emulator(name, jobs=payload, knobs="\n".join(plan.knobs) + "\n", **more)
-        return kernel.run(lab, name, plan, **more)
+    more |= {"config": f"console=none {config}".strip(), "read": (LOG, GUARD), "limit": LIMIT,
+             "add": {f"/EFI/pmuvisor/{GUARD}": block(guard)}}
+    if payload:
+        return lab.emulator(name, jobs=payload, knobs="\n".join(plan.knobs) + "\n", **more)
+    return kernel.run(lab, name, plan, **more)
 
 
 def died(lab, name):
@@ -118,7 +113,11 @@ REFUSED = "this processor shows no VMX"
 
 def test_refusal(lab):
     """A refusal stays on the screen until a key, and its log is in a file."""
-    with Screen(lab, "crash-refusal", lab.efi(), "wait=3600") as machine:
+    lab.once("crash-refusal", lambda: refusal(lab)).wait()
+
+
+def refusal(lab):
+    with Screen(lab, "crash-refusal", made(image()), "wait=3600") as machine:
         machine.await_(lambda: "a key, or 3600 seconds" in machine.console(), "the wait")
         assert machine.shows("PMUvisor refuses to start: " + REFUSED[:20]), "not on the screen"
         assert "reset the machine" not in machine.console(), "GRUB went on without a key"
@@ -142,8 +141,11 @@ FAULTS = {
 def test_screen(lab, name):
     """The report of a fault is on the screen, before the first VM entry and after the guest has the
     screen; the reset button leaves the log to the next start."""
-    config, before = FAULTS[name]
-    with Screen(lab, f"crash-screen-{name}", path("build", "mutants", "blind_start.efi"),
+    lab.once(f"crash-screen-{name}", lambda: screen(lab, *FAULTS[name])).wait()
+
+
+def screen(lab, config, before):
+    with Screen(lab, f"crash-screen-{before.split()[0]}", made("build/mutants/blind_start.efi"),
                 f"console=none pmu=off tick=0 wait=0 {config}".strip()) as machine:
         machine.await_(lambda: machine.shows("---- stopped ----"), "the report's end")
         assert machine.shows("pmuvisor: fault in root mode: exception 6, error code 0x0, at RIP")

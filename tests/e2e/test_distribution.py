@@ -30,7 +30,7 @@ exec chroot "$0" "$@"
 # All processes of the run end with the first of them, and that with unshare.
 UNSHARE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child")
 PASSED_ON = ("http_proxy", "https_proxy", "no_proxy")
-SUM = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.MULTILINE)
+SUM = re.compile(r"^=+ (.*) in [\d.]+s.* =+$", re.MULTILINE)  # pytest's last line
 
 
 def mirror():
@@ -68,16 +68,17 @@ def inside(root, log, *command):
 
 def verdict(command, status, text):
     """What a command's end says; raises where it is not good."""
-    tail = "\n".join([line for line in text.splitlines() if line.startswith("FAIL ")][:20] or
+    tail = "\n".join([line for line in text.splitlines() if " FAILED" in line][:20] or
                      text.splitlines()[-5:])
     assert status == 0, f"make {command}: exit status {status}: {tail}"
     if command == "run":
         return "make run: status 0"
     sums = SUM.findall(text)
     assert sums, f"make {command}: no sum of tests: {tail}"
-    passed, failed, skipped = map(int, sums[-1])
-    assert passed > 0 and failed == 0, f"make {command}: {passed} passed, {failed} failed: {tail}"
-    return f"make check: {passed} passed, {failed} failed, {skipped} skipped"
+    count = {word: int(number) for number, word in re.findall(r"(\d+) (\w+)", sums[-1])}
+    bad = count.get("failed", 0) + count.get("error", 0) + count.get("errors", 0)
+    assert count.get("passed", 0) > 0 and bad == 0, f"make {command}: {sums[-1]}: {tail}"
+    return f"make check: {count['passed']} passed, {bad} failed, {count.get('skipped', 0)} skipped"
 
 
 def mounted_below(root):
@@ -111,12 +112,13 @@ def test_distribution(release):
 
 def test_verdict():
     """What has to be refused is."""
-    good = "PASS a/b (1.0 s)\n\n7 passed, 0 failed, 1 skipped\n"
+    good = "a.py::b PASSED (1.0 s)\n=== 7 passed, 1 skipped, 9 deselected in 2.50s ===\n"
     assert verdict("check", 0, good) == "make check: 7 passed, 0 failed, 1 skipped"
     assert verdict("run", 0, "no exits") == "make run: status 0"
     for command, status, text in (
             ("run", 2, "PMUvisor refuses to start"), ("check", 2, good), ("check", 0, "built\n"),
-            ("check", 0, "FAIL a/b (0.1 s): x\n7 passed, 1 failed, 0 skipped\n"),
-            ("check", 0, "0 passed, 0 failed, 9 skipped\n")):
+            ("check", 0, "=== 1 failed, 7 passed in 2.50s (0:00:02) ===\n"),
+            ("check", 0, "=== 7 passed, 1 error in 2.50s ===\n"),
+            ("check", 0, "=== 9 skipped in 2.50s ===\n")):
         with pytest.raises(AssertionError):
             verdict(command, status, text)

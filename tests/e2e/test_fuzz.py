@@ -4,7 +4,6 @@
 # (tests/kernel/fuzz_differ.c), and the hypervisor lives. FULL=1: twenty times as many, other seeds.
 import os
 import re
-import tempfile
 
 from host import STOPPED
 from machine import STATUS_POWEROFF, STATUS_RESET, path
@@ -23,12 +22,9 @@ KNOBS = "msr 0x2000 0x1234\n"  # a register that the MSR bitmap cannot name
 
 
 def boot(lab, name, words, entry="native", **keywords):
-    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-        initrd.write(b"none\n")
-        initrd.flush()
-        return lab.emulator(name, entry=entry, kernel=path("build", "kernel.bzImage"),
-                            initrd=initrd.name, append="tests=" + ",".join(words),
-                            panic="report", limit=LIMIT, until=STOPPED, knobs=KNOBS, **keywords)
+    return lab.emulator(name, entry=entry, kernel=path("build", "kernel.bzImage"), initrd=b"none\n",
+                        append="tests=" + ",".join(words), panic="report", limit=LIMIT,
+                        until=STOPPED, knobs=KNOBS, **keywords)
 
 
 def plan():

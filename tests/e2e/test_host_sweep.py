@@ -10,7 +10,6 @@ import kernel
 from machine import path
 import pytest
 
-pytestmark = pytest.mark.group("host")
 
 REASON_NMI = 0
 REASON_TICK = 52

@@ -391,7 +391,7 @@ def test_qemu_kernel(lab):
                "-icount", "shift=3,sleep=off",
                "-kernel", path("build", "kernel.bzImage"), "-append",
                "tests=cpuid,self,blocked,sti,movss,hlt"]
-    boot = lab.boot("kernel-qemu", lambda: lab.watch("kernel-qemu", command))
+    boot = lab.watch("kernel-qemu", command)
     expect_ok(boot, ["cpuid", "self", "blocked", "sti", "movss", "hlt"])
 
 

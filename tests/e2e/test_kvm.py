@@ -5,11 +5,11 @@
 import os
 import re
 import subprocess
-import tempfile
 
 import pytest
 
-from machine import BACKSTOP_SECONDS, PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, path, tool
+from boots import initrd as initrd_file, kernel
+from machine import BACKSTOP_SECONDS, PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, made
 import scripts
 
 OPERATIONS = 100
@@ -53,9 +53,7 @@ UD2 = b"\x0f\x0b"
 
 
 def initrd_of_kvm():
-    assert os.path.exists(path("build", "kernel.bzImage")), \
-        "build/kernel.bzImage is missing; run: make test-kernel"
-    return tool([path("programs", "payload", "build.sh"), "--kvm"]).strip()
+    return initrd_file(name="kvm")
 
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
@@ -102,7 +100,7 @@ def test_settings(lab):
     boot = measured(lab)
     lines = [line for line in boot.lines("kvm") if "release" in line]
     assert len(lines) == 1, lines
-    release = os.path.basename(lab.kernel()).removeprefix("vmlinuz-")
+    release = os.path.basename(kernel()).removeprefix("vmlinuz-")
     for key, wanted in {"release": release, "enable_pmu": "Y", "enable_apicv": "N", "ept": "Y",
                         "nmi_watchdog": "0", "perf_cpu_time_max_percent": "0"}.items():
         assert lines[0].get(key) == wanted, f"{key}={lines[0].get(key)}, wanted {wanted}"
@@ -215,8 +213,7 @@ def cost_of_pmi(base, most, pmis, others):
 
 def linux(lab):
     return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
-                        initrd=tool([path("programs", "payload", "build.sh"),
-                                     "--kvm-small"]).strip(),
+                        initrd=initrd_file(name="kvm-small"),
                         append="pmv.apicv=0 pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
                         limit=LIMIT)
 
@@ -262,20 +259,13 @@ def test_linux_a1(lab):
 @pytest.mark.full
 def test_bad_end(lab):
     """The guest's triple fault (its kernel begins with UD2, without an IDT): one line, status 3."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-kvm.") as work:
-        with open(path("build", "kernel.bzImage"), "rb") as source:
-            kernel = bytearray(source.read())
-        start = (kernel[SETUP_SECTORS] + 1) * SECTOR
-        kernel[start:start + len(UD2)] = UD2
-        with open(os.path.join(work, "kernel.bzImage"), "wb") as out:
-            out.write(kernel)
-        # Of two archives in one initramfs, the second one's files stay.
-        more = subprocess.run(["cpio", "--quiet", "--create", "--format=newc"], cwd=work,
-                              input=b"kernel.bzImage\n", stdout=subprocess.PIPE, check=True).stdout
-        initrd = os.path.join(work, "initrd")
-        with open(initrd, "wb") as out, open(initrd_of_kvm(), "rb") as source:
-            out.write(source.read() + more)
-        boot = boot_of(lab, "kvm-shutdown", "cpuid", initrd=initrd)
+    with open(made("build/kernel.bzImage"), "rb") as source:
+        broken = bytearray(source.read())
+    start = (broken[SETUP_SECTORS] + 1) * SECTOR
+    broken[start:start + len(UD2)] = UD2
+    # Of two archives in one initramfs, the second one's files stay.
+    boot = boot_of(lab, "kvm-shutdown", "cpuid",
+                   initrd=(initrd_of_kvm(), {"kernel.bzImage": bytes(broken)}))
     assert boot.job_status("kvm") == STATUS_SHUTDOWN, boot.console[-400:]
     lines = [line for line in boot.console.splitlines() if line.startswith("launch: the guest")]
     assert len(lines) == 1 and "triple fault" in lines[0], lines
@@ -308,7 +298,7 @@ def host_without_vmx():
 def test_no_vmx_here():
     """The same on this machine, whatever its /dev/kvm is; run-qemu.sh's column refuses as well."""
     host_without_vmx()
-    launcher = tool([path("programs", "kvm", "build.sh")]).strip()
+    launcher = made("build/programs/launch")
     done = subprocess.run([launcher, "--kernel", "/absent"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=BACKSTOP_SECONDS, check=False)
     assert done.returncode == STATUS_REFUSED, f"exit status {done.returncode}: {done.stderr}"
@@ -320,7 +310,7 @@ def test_no_vmx_here():
 
 def test_launcher_options():
     """The launcher's options: what is wrong, in one line, before KVM is looked at."""
-    launcher = tool([path("programs", "kvm", "build.sh")]).strip()
+    launcher = made("build/programs/launch")
     for arguments, fragments in (
             ([], ["--kernel", "wanted a file"]),
             (["--colour", "blue"], ["--colour", "--help"]),
@@ -346,13 +336,17 @@ def test_direct_refuses():
 def test_direct_path(lab):
     """--guest direct as far as it goes without KVM: QEMU loads the test kernel and Linux itself,
     and their power-off is seen. What TCG has no PMU for is not tried."""
+    lab.once("kvm-direct", direct).wait()
+
+
+def direct():
     bench = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel",
-                             path("build", "kernel.bzImage"), "--initrd", lab.initrd(),
+                             made("build/kernel.bzImage"), "--initrd", made(initrd_file()),
                              "--append", "tests=cpuid,self,blocked")
     assert bench.returncode == 0, bench.stderr
     assert "results: tests=3 failed=0 skipped=0" in bench.stdout, bench.stdout[-300:]
-    linux = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel", lab.kernel(),
-                             "--initrd", lab.initrd(), "--append",
+    linux = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel", kernel(),
+                             "--initrd", made(initrd_file()), "--append",
                              f"{PAYLOAD_APPEND} pmv.run=cpuinfo")
     assert linux.returncode == 0, linux.stderr
     assert "job: name=cpuinfo status=0" in linux.stdout, linux.stdout[-300:]
@@ -367,11 +361,10 @@ FILTERED = ("rdmsr_evtsel", "wrmsr_evtsel", "wrmsr_evtsel_change")
 
 
 def peer(lab, mediated):
-    initrd = tool([path("programs", "payload", "build.sh"), "--kvm", "--host", PEER_SUITE,
-                   "cloud"]).strip()
+    image = initrd_file(name=f"kvm-{PEER_SUITE}")
     words = f"pmv.apicv=0 pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
     return lab.emulator(f"kvm-peer-{mediated}", entry="native", jobs="kvm", append=words,
-                        kernel=lab.kernel("cloud", PEER_SUITE), initrd=initrd, limit=LIMIT)
+                        kernel=kernel("cloud", PEER_SUITE), initrd=image, limit=LIMIT)
 
 
 def exits_of(boot, names):

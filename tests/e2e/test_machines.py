@@ -6,10 +6,12 @@ import re
 import shutil
 import struct
 import tempfile
+from types import SimpleNamespace
 
 import emulated_pc
 import machines
-from machine import STATUS_POWEROFF, STATUS_TEXT, path
+from boots import image
+from machine import STATUS_POWEROFF, STATUS_TEXT, made, path
 import pytest
 
 PREEMPTION_TIMER = "52"
@@ -157,7 +159,7 @@ def with_5_levels(lab, name, **more):
     menu = "search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg\n" \
         "chainloader /EFI/pmuvisor/la57.efi\nboot\n"
     boot = lab.emulator(name, model="sapphire_rapids", menu=menu, limit=5000, append="no5lvl",
-                        add=[f"{path('build', 'la57', 'la57.efi')}=/EFI/pmuvisor/la57.efi"], **more)
+                        add={"/EFI/pmuvisor/la57.efi": path("build", "la57", "la57.efi")}, **more)
     for said in ("la57: 5 levels", "warning: load options: found bytes that are no text",
                  "pmuvisor: firmware's 5-level paging is left", "pmuvisor: starting the guest"):
         assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
@@ -185,22 +187,24 @@ def test_5_levels_linux(lab):
 def qemu(lab, name, table, commands):
     """QEMU's own firmware starts the image from its shell, as `commands` say, without a kernel: it is
     refused, and that line is looked for. Gives what came at COM1 and at port 0x3e8."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-serial.") as work:
-        disk, third = os.path.join(work, "disk"), os.path.join(work, "third")
-        os.mkdir(disk)
-        shutil.copy(lab.efi(), os.path.join(disk, "pmuvisor.efi"))
-        with open(os.path.join(disk, "startup.nsh"), "w", encoding="ascii") as script:
-            script.write("".join(f"fs0:\\{line}\r\n" for line in commands) + "reset -s\r\n")
-        machines.write(work, "spcr", table)
-        boot = lab.watch(name, emulated_pc.command(
-            "-M", "q35", "-cpu", "max", "-m", "256", "-vga", "none",
-            "-icount", "shift=5,sleep=off", "-chardev", f"file,id=third,path={third}",
-            "-device", "isa-serial,chardev=third,iobase=0x3e8,irq=5",
-            "-acpitable", f"file={os.path.join(work, 'spcr.aml')}",
-            "-drive", f"format=raw,file=fat:rw:{disk}"))
-        boot.expect_status(0)
-        with open(third, encoding="ascii", errors="replace") as source:
-            return boot.squeezed(), source.read()
+    def make():
+        with tempfile.TemporaryDirectory(prefix="pmuvisor-serial.") as work:
+            disk, third = os.path.join(work, "disk"), os.path.join(work, "third")
+            os.mkdir(disk)
+            shutil.copy(made(image()), os.path.join(disk, "pmuvisor.efi"))
+            with open(os.path.join(disk, "startup.nsh"), "w", encoding="ascii") as script:
+                script.write("".join(f"fs0:\\{line}\r\n" for line in commands) + "reset -s\r\n")
+            machines.write(work, "spcr", table)
+            boot = lab.watched(name, emulated_pc.command(
+                "-M", "q35", "-cpu", "max", "-m", "256", "-vga", "none",
+                "-icount", "shift=5,sleep=off", "-chardev", f"file,id=third,path={third}",
+                "-device", "isa-serial,chardev=third,iobase=0x3e8,irq=5",
+                "-acpitable", f"file={os.path.join(work, 'spcr.aml')}",
+                "-drive", f"format=raw,file=fat:rw:{disk}"))
+            boot.expect_status(0)
+            with open(third, encoding="ascii", errors="replace") as source:
+                return SimpleNamespace(lines=(boot.squeezed(), source.read()))
+    return lab.once(f"{name}-made", make).lines
 
 
 REFUSED = "PMUvisor refuses to start: kernel vmlinuz"

@@ -3,7 +3,7 @@
 # each column are complete, and the figures are what each policy has to cost by its construction.
 # Each check that something is free is also seen to fail under the policy that does not have it so.
 from kernel import Plan, expect_ok, notes, run, tap
-from machine import STATUS_POWEROFF, path, tool
+from machine import STATUS_POWEROFF, path
 from policies import EXITS_PER_PMI
 import pytest
 
@@ -49,7 +49,7 @@ NATIVE_EVENTS = {"overflow_to_handler": 7, "handler_to_iret": 2, "nmi_self": 7}
 
 def boot_of(lab, column):
     if column == "kvm":
-        initrd = tool([path("programs", "payload", "build.sh"), "--kvm"]).strip()
+        initrd = path("build/payload/kvm-cloud.img")
         return lab.emulator("measure-kvm", entry="native", jobs="kvm", initrd=initrd, memory=1024,
                             append=f"pmv.apicv=0 pmv.tests={WORD}", limit=KVM_LIMIT)
     return run(lab, f"measure-{column}", Plan().add(WORD), entry=column)

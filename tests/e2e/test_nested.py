@@ -9,7 +9,6 @@ from machine import STATUS_POWEROFF, STATUS_RESET
 from native import expect_a1_pmis
 import pytest
 
-pytestmark = pytest.mark.group("nested")
 
 TSC_KHZ = 200000  # testbed/nested.py: KNOBS
 SAMPLES = 490  # 40 cycles for each of 625,000 iterations, one for 50,021 cycles

@@ -11,7 +11,6 @@ from machine import STATUS_POWEROFF, STATUS_REFUSED, path
 import kernel
 import pytest
 
-pytestmark = pytest.mark.group("nested")
 
 BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss",
           "hlt"]

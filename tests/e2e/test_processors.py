@@ -2,7 +2,6 @@
 # test_processors.py: all processors are under VMX before the guest runs, those that cannot be are
 # hidden from it, and one that fails stops all.
 import re
-import tempfile
 
 import kernel
 from kernel import Plan, expect_ok
@@ -44,12 +43,9 @@ def test_hidden_start(lab):
 
 def fault(lab, name, folder):
     """Processor 1 makes root mode fault; 0 exits in a loop, 2 spins, 3 sleeps."""
-    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-        initrd.write(b"none\n")
-        initrd.flush()
-        return lab.emulator(name, cpus=CPUS, knobs=TSC, initrd=initrd.name,
-                            kernel=path("build", "kernel.bzImage"), efi=path("build", *folder),
-                            append=f"tests=smp-fault:{FAULT_REPORT}", until=STOPPED)
+    return lab.emulator(name, cpus=CPUS, knobs=TSC, initrd=b"none\n",
+                        kernel=path("build", "kernel.bzImage"), efi=path("build", *folder),
+                        append=f"tests=smp-fault:{FAULT_REPORT}", until=STOPPED)
 
 
 def went_on(boot):
@@ -76,14 +72,10 @@ def test_fails_without_stop(lab):
 
 def places(lab, name, kind, image="pmuvisor.efi", folder=("test",)):
     """0 spins in root mode, 2 in the guest, 3 sleeps in HLT; 1 ends the run."""
-    with tempfile.NamedTemporaryFile(prefix="pmuvisor-initrd.") as initrd:
-        initrd.write(b"none\n")
-        initrd.flush()
-        return lab.emulator(f"processors-places-{name}", cpus=CPUS, knobs=TSC, initrd=initrd.name,
-                            kernel=path("build", "kernel.bzImage"),
-                            efi=path("build", *folder, image),
-                            append=f"tests=smp-places:{kind}",
-                            until=STOPPED if kind == FAULT_REPORT else None)
+    return lab.emulator(f"processors-places-{name}", cpus=CPUS, knobs=TSC, initrd=b"none\n",
+                        kernel=path("build", "kernel.bzImage"), efi=path("build", *folder, image),
+                        append=f"tests=smp-places:{kind}",
+                        until=STOPPED if kind == FAULT_REPORT else None)
 
 
 def expect_places(boot):

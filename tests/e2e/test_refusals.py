@@ -2,12 +2,14 @@
 # test_refusals.py: bad input ends in one clear line, and the machine still boots something else.
 # Many refusals share one boot: a menu entry starts pmuvisor.efi again and again, each time with
 # another fault, and boots the kernel natively at last.
+import functools
 import os
 import re
+import shutil
 import struct
-import tempfile
 
-from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET
+from boots import image as image_of, kernel
+from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, made, path
 import pytest
 
 REFUSAL = "PMUvisor refuses to start: "
@@ -150,22 +152,22 @@ def write_case_files(folder, kernel, image):
             write(folder, f"{name}/pmuvisor.cfg", config)
 
 
+@functools.lru_cache(None)
+def case_folder():
+    """The files, in a folder of their own."""
+    work = path("build", "cases")
+    shutil.rmtree(work, ignore_errors=True)
+    with open(kernel(), "rb") as source, open(made(image_of()), "rb") as ours:
+        write_case_files(work, source.read(), ours.read())
+    return work
+
+
 def many(lab):
     """The boot that tries every case of the two tables."""
-    def make_files(work):
-        with open(lab.kernel(), "rb") as source:
-            kernel = source.read()
-        with open(lab.efi(), "rb") as source:
-            image = source.read()
-        write_case_files(work, kernel, image)
     cases = [(name, IMAGE, options) for name, options, _ in OPTION_CASES]
     cases += [(name, f"{FOLDER}/{name}/pmuvisor.efi", "") for name, _, _ in CONFIG_CASES]
-    if "refusals" not in lab.boots:
-        with tempfile.TemporaryDirectory(prefix="pmuvisor-cases.") as work:
-            make_files(work)
-            return lab.emulator("refusals", menu=menu_of(cases), add=[f"{work}={FOLDER}"],
-                                memory=BIG_MEMORY, entry="tests")
-    return lab.emulator("refusals")
+    return lab.emulator("refusals", menu=menu_of(cases), add={FOLDER: case_folder()},
+                        memory=BIG_MEMORY, entry="tests")
 
 
 def segment(boot, name):

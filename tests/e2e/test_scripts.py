@@ -3,13 +3,14 @@
 # say so. No boot is made, but for the one that shows the time limit.
 import os
 
-from machine import STATUS_TIMEOUT, Skip, path
+from boots import image as image_of, initrd, kernel
+from machine import STATUS_TIMEOUT, Skip, made, path
 from scripts import expect_line, run, run_qemu
 
 
-def test_run_qemu_refuses(lab):
+def test_run_qemu_refuses():
     """run-qemu.sh: unknown options and bad values, each in one line."""
-    image = lab.efi()
+    image = made(image_of())
     expect_line(run_qemu("--colour", "blue"), "--colour", "--help")
     expect_line(run_qemu("--cpus"), "--cpus", "value")
     expect_line(run_qemu("--cpus", "none"), "--cpus none", "number")
@@ -22,9 +23,9 @@ def test_run_qemu_refuses(lab):
     expect_line(run_qemu("--backend", "tcg", "--disk", "/absent"), "--disk", "cannot read /absent")
 
 
-def test_run_qemu_backend(lab):
+def test_run_qemu_backend():
     """auto says which backend it takes and why; kvm without nested VMX is refused with reason."""
-    lab.efi()
+    made(image_of())
     probe = run_qemu("--probe")
     assert probe.stdout.strip() in ("kvm", "emulator"), probe.stdout
     lines = probe.stderr.splitlines()
@@ -34,19 +35,19 @@ def test_run_qemu_backend(lab):
     expect_line(run_qemu("--backend", "kvm"), "backend kvm cannot be used")
 
 
-def test_run_qemu_timeout(lab):
+def test_run_qemu_timeout():
     """A run that is not over in time ends with status 124."""
     done = run_qemu("--backend", "emulator", "--native", "--timeout", "2",
-                    "--kernel", lab.kernel(), "--initrd", lab.initrd())
+                    "--kernel", kernel(), "--initrd", made(initrd()))
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
 
 
-def test_disk_refuses(lab):
+def test_disk_refuses():
     """disk.sh: missing files and impossible command lines, each in one line."""
     disk = path("testbed", "disk.sh")
     expect_line(run(disk), "--out")
     expect_line(run(disk, "--out", "x.img", "--kernel", "/absent"), "/absent")
-    expect_line(run(disk, "--out", "x.img", "--kernel", lab.kernel(), "--append", "it's"),
+    expect_line(run(disk, "--out", "x.img", "--kernel", kernel(), "--append", "it's"),
                 "single quote")
 
 
@@ -73,8 +74,8 @@ def test_kernel_flavour():
     expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud or stock")
 
 
-def test_image_size(lab):
+def test_image_size():
     """pmuvisor.efi has at most 160 KiB (EFI_SIZE_MAX of the Makefile)."""
-    size = os.path.getsize(lab.efi())
+    size = os.path.getsize(made(image_of()))
     assert 0 < size <= 160 * 1024, f"{size} bytes"
     return f"{size} bytes"

@@ -9,7 +9,7 @@ import pytest
 from guest import (EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, after_guest,
                    guest)
 from host import HOST_NMIS, image_with_hooks
-from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path, tool
+from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path
 
 FULL = os.environ.get("FULL") == "1"
 TSC = "tsc_hz 50000000\n"
@@ -299,7 +299,7 @@ def test_host_nmis(lab):
 
 
 def kexec(lab, column):
-    image = tool([path("programs", "payload", "build.sh"), "--kexec"]).strip()
+    image = path("build/payload/kexec-cloud.img")
     return linux(lab, column, 4, "kexec", name="-kexec", initrd=image, end="reboot",
                  append="pmv.kexec=smp,sysrql,moves,a1smp")
 

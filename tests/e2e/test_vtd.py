@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+from types import SimpleNamespace
 
 import emulated_pc
 import guest
@@ -31,7 +32,7 @@ EVERYTHING = CONTROL | {
     "acpi/hide_says_done", "acpi/dmar_hidden", "acpi/others_stay", "acpi/both_lists_right"}
 
 
-def run(lab, name, unit):
+def run_now(lab, name, unit):
     """One machine with this unit (None: without); the lines that the program said."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-vtd.") as work:
         boot = os.path.join(work, "EFI", "BOOT")
@@ -54,11 +55,11 @@ def run(lab, name, unit):
                 raise AssertionError(f"{name}: still running after {BACKSTOP_SECONDS} s") from None
     with open(os.path.join(lab.keep, f"vtd-{name}.console"), "w", encoding="utf-8") as kept:
         kept.write(output)
-    return process.returncode, output.replace("\r", "")
+    return SimpleNamespace(ended=(process.returncode, output.replace("\r", "")))
 
 
 def expect(lab, name, unit, wanted, said):
-    status, output = run(lab, name, unit)
+    status, output = lab.once(f"vtd-{name}", lambda: run_now(lab, name, unit)).ended
     results = {check: result for result, check in re.findall(r"vtd: (ok|FAIL) (\S+)", output)}
     wrong = sorted(check for check, result in results.items() if result != "ok")
     missing = sorted(wanted - results.keys())
@@ -129,15 +130,12 @@ def dmar_with(base):
 
 def with_dmar(lab, name, base, config=""):
     """The guest on a machine whose DMAR names one unit at that address; it touches it as well."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-dmar.") as work:
-        table = os.path.join(work, "dmar.aml")
-        with open(table, "wb") as out:
-            out.write(dmar_with(base))
-        with open(path("testbed", "grub.cfg"), encoding="utf-8") as source:
-            menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
-                "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
-        return lab.emulator(name, jobs="touch", menu=menu, config=config, add=[f"{table}=/EFI/pmuvisor/dmar.aml"],
-                            append=f"ignore_loglevel pmv.touch={base:#x}")
+    with open(path("testbed", "grub.cfg"), encoding="utf-8") as source:
+        menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
+            "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
+    return lab.emulator(name, jobs="touch", menu=menu, config=config,
+                        add={"/EFI/pmuvisor/dmar.aml": bytes(dmar_with(base))},
+                        append=f"ignore_loglevel pmv.touch={base:#x}")
 
 
 def test_hypervisor_hides_unit(lab):

@@ -3,12 +3,11 @@
 # short, in one boot natively and one under msr+nmi: their lines are complete, what they count is
 # what must come out, and profiling costs the guest what it costs natively. Thesis, sections 4.2.2
 # and 4.3.1. FULL=1: nginx, too.
-import functools
 import os
 
 import pytest
 
-from machine import STATUS_POWEROFF, exit_count, path, tool
+from machine import STATUS_POWEROFF, exit_count, path
 
 COLUMNS = ("native", "msr+nmi")
 # nginx is half of the boot.
@@ -41,15 +40,10 @@ NGINX_METRICS = {"requests", "duration", "latency_avg", "latency_max", "rate", "
 PERF_METRICS = {"samples", "throttled", "lost", "max_sample_rate"}
 
 
-@functools.cache
-def image():
-    return tool([path("programs", "payload", "build.sh"), "--bench"]).strip()
-
-
 def boot_of(lab, column):
     boot = lab.emulator(f"workloads-{column}", entry=column,
                         jobs=JOBS,
-                        config="console=none user_hypercalls=1", initrd=image(),
+                        config="console=none user_hypercalls=1", initrd=path("build/payload/bench-cloud.img"),
                         append=f"pmv.a1_runs=2 pmv.profile_runs=1 pmv.iter={ITER} "
                                f"pmv.period={PERIOD} pmv.nginx_ms=100 {REAL}",
                         limit=LIMIT)

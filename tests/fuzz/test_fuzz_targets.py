@@ -2,11 +2,13 @@
 # test_fuzz_targets.py: runs the fuzz targets that fuzz.mk built: first the corpus, where inputs
 # that once crashed are kept, then new inputs for a while; and each with a planted bug, which it has
 # to find. FULL=1: ten million new inputs for each target instead of 100,000.
+import functools
 import os
 import re
 import shutil
 
 import pytest
+from store import digest, digest_below
 from targets import BUILD, NAMES, corpus, reason_of, run
 
 FULL = os.environ.get("FULL") == "1"
@@ -17,8 +19,16 @@ OPTIONS = ["-seed=0" if FULL else "-seed=1", "-max_len=4096", "-timeout=3600",
            "-rss_limit_mb=2048", "-print_final_stats=1"]
 
 
-@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_corpus" for name in NAMES])
-def test_corpus(target):
+def kept(lab, name, function, target, program):
+    """Kept while the program and the corpus are the same; a full run tries something else each time."""
+    call = functools.partial(function, target)
+    if FULL:
+        return lab.once(name, call).wait()
+    return lab.value(name, lambda: [digest(__file__), digest(program), digest_below(corpus(target))],
+                     lambda folder: call(), targets=[program]).wait()
+
+
+def corpus_holds(target):
     status, text = run(os.path.join(BUILD, target), "-runs=0", corpus(target))
     inputs = len(os.listdir(corpus(target)))
     assert inputs > 0, "the corpus is empty"
@@ -26,8 +36,7 @@ def test_corpus(target):
     return f"{inputs} inputs"
 
 
-@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_new" for name in NAMES])
-def test_new(target):
+def new_inputs(target):
     # What is new goes into the first folder that libFuzzer is given: never the corpus.
     work = os.path.join(BUILD, "work", target)
     os.makedirs(work, exist_ok=True)
@@ -42,8 +51,7 @@ def test_new(target):
     return f"{tried[1]} inputs"
 
 
-@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_planted" for name in NAMES])
-def test_planted(target):
+def planted_is_found(target):
     program = os.path.join(BUILD, "planted", target)
     work = program + "-work"
     shutil.rmtree(work, ignore_errors=True)
@@ -52,3 +60,19 @@ def test_planted(target):
                        f"-artifact_prefix={program}-", *OPTIONS, work, corpus(target))
     assert status != 0, f"not found in {PLANTED_RUNS} inputs"
     return f"found: {reason_of(text)}"
+
+
+@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_corpus" for name in NAMES])
+def test_corpus(lab, target):
+    return kept(lab, f"fuzz-corpus-{target}", corpus_holds, target, os.path.join(BUILD, target))
+
+
+@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_new" for name in NAMES])
+def test_new(lab, target):
+    return kept(lab, f"fuzz-new-{target}", new_inputs, target, os.path.join(BUILD, target))
+
+
+@pytest.mark.parametrize("target", NAMES, ids=[f"{name}_planted" for name in NAMES])
+def test_planted(lab, target):
+    return kept(lab, f"fuzz-planted-{target}", planted_is_found, target,
+                os.path.join(BUILD, "planted", target))

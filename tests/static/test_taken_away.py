@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 
-import pytest
-from machine import BACKSTOP_SECONDS, TOP
+from boots import bed
+from machine import BACKSTOP_SECONDS, TOP, Skip, made, path
+from store import digest, digest_any
 
 TAKEN = ("experiments", "metal")
 COMPILERS = ("gcc-12", "gcc-14")
@@ -16,20 +17,25 @@ STATIC = ["tests/static", "--deselect=tests/static/test_analyse.py::test_clang_t
           "--ignore=tests/static/test_nmi_context.py"]
 
 
-@pytest.fixture(scope="module", name="copy")
-def fixture_copy(tmp_path_factory):
-    if not all(os.path.isdir(os.path.join(TOP, folder)) for folder in TAKEN):
-        pytest.skip(f"{' and '.join(TAKEN)} are not here")
-    to = tmp_path_factory.mktemp("taken-away")
+def tree():
+    """The files that are left."""
     names = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True,
                            check=True).stdout.splitlines()
-    for name in names:
-        if name.split("/")[0] in TAKEN or not os.path.isfile(os.path.join(TOP, name)):
-            continue
-        os.makedirs(to / os.path.dirname(name), exist_ok=True)
-        shutil.copy2(os.path.join(TOP, name), to / name)
-    yield to
-    shutil.rmtree(to)
+    return [name for name in names if name.split("/")[0] not in TAKEN and
+            os.path.isfile(os.path.join(TOP, name))]
+
+
+def make_copy(lab):
+    def make():
+        if not all(os.path.isdir(os.path.join(TOP, folder)) for folder in TAKEN):
+            raise Skip(f"{' and '.join(TAKEN)} are not here")
+        to = path("build", "taken-away")
+        shutil.rmtree(to, ignore_errors=True)
+        for name in tree():
+            os.makedirs(os.path.join(to, os.path.dirname(name)), exist_ok=True)
+            shutil.copy2(os.path.join(TOP, name), os.path.join(to, name))
+        return to
+    return lab.once("taken-away", make).wait()
 
 
 def run(copy, *command):
@@ -51,23 +57,40 @@ def is_another(compiler):
         os.path.realpath(shutil.which(compiler)) != os.path.realpath(shutil.which("gcc"))
 
 
-def test_builds(copy):
+def builds(copy):
     """With each gcc that is there; pmuvisor.efi is the same as the whole tree's."""
     for compiler in filter(is_another, COMPILERS):
         make(copy, f"CC={compiler}", f"BUILD=build/{compiler}", f"build/{compiler}/pmuvisor.efi")
     make(copy)
-    with open(os.path.join(TOP, "build", "pmuvisor.efi"), "rb") as whole:
-        assert (copy / "build" / "pmuvisor.efi").read_bytes() == whole.read()
+    with open(made("build/pmuvisor.efi"), "rb") as whole, \
+            open(os.path.join(copy, "build", "pmuvisor.efi"), "rb") as ours:
+        assert ours.read() == whole.read()
 
 
-def test_unit(copy):
-    make(copy, "unit")
+def whole(lab):
+    """Builds, unit tests and static tests: while what is left is the same, but for its pages."""
+    def look(_):
+        copy = make_copy(lab)
+        builds(copy)
+        make(copy, "unit")
+        run(copy, "/usr/bin/python3", "-B", "-m", "pytest", *STATIC)
+        return "builds, unit tests, static tests"
+    names = [os.path.join(TOP, name) for name in tree() if not name.endswith(".md")]
+    return lab.value("taken-away-whole", lambda: [digest(name) for name in names] +
+                     [digest_any(name) for name in ("gcc", *COMPILERS, "clang")], look).wait()
 
 
-def test_static(copy):
-    make(copy)
-    run(copy, "/usr/bin/python3", "-B", "-m", "pytest", *STATIC)
+def test_whole(lab):
+    return whole(lab)
 
 
-def test_runs(copy):
-    assert "PMIs: 1000 raised (0 masked), 1000 in non-root mode" in make(copy, "run")
+def test_runs(lab):
+    """Kept while the image and what boots it are the same."""
+    def look(_):
+        whole(lab)
+        assert "PMIs: 1000 raised (0 masked), 1000 in non-root mode" in make(make_copy(lab), "run")
+        return "1000 PMIs"
+    names = [os.path.join(TOP, name) for name in tree()
+             if name.split("/")[0] in ("testbed", "programs", "run-qemu.sh", "Makefile")]
+    return lab.value("taken-away-runs", lambda: [bed(), digest(made("build/pmuvisor.efi")),
+                                                 *map(digest, names)], look).wait()

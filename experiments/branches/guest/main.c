@@ -10,6 +10,7 @@
 #include "work.h"
 
 #include "programs/command_line.h"
+#include "programs/guest_file.h"
 #include "programs/measure/region.h"
 
 #include <errno.h>
@@ -25,8 +26,7 @@
 #define PERIOD_DEFAULT 32u
 #define REGION_DEFAULT 3100u
 #define RECORDS_DEFAULT (1u << 16)
-#define HAND_OVER 16u /* the emulator's marker: testbed/README.md, "Branch trace" */
-#define HAND_OVER_MAX (1u << 20)
+#define LIST_FILE "list" /* testbed/README.md, "Files of the guest" */
 
 static const char usage[] =
     "usage: branchtrace [OPTION...] WORK [SCALE]\n"
@@ -51,16 +51,6 @@ struct options {
     const struct work *work;
     unsigned scale;
 };
-
-static void hand_over(const void *data, size_t bytes)
-{
-    const char *at = data;
-
-    for (size_t part; bytes > 0; at += part, bytes -= part) {
-        part = bytes < HAND_OVER_MAX ? bytes : HAND_OVER_MAX;
-        __asm__ volatile("xchg %%bx, %%bx" : : "a"(part), "c"(HAND_OVER), "d"(at) : "memory");
-    }
-}
 
 static bool write_file(const char *name, const struct list *list,
                        bool (*write)(FILE *out, const struct list *list))
@@ -168,8 +158,8 @@ static void give_list(const struct options *o, const struct list *list)
 {
     struct branchtrace_record head = {o->region, list->count, o->setup.flags};
 
-    hand_over(&head, sizeof(head));
-    hand_over(list->records, list->count * sizeof(*list->records));
+    guest_file(LIST_FILE, &head, sizeof(head));
+    guest_file(LIST_FILE, list->records, list->count * sizeof(*list->records));
 }
 
 static int run_perf(struct options *o)

@@ -2,12 +2,10 @@
 # branchtrace.py: the lists that experiments/branches/guest/ hands over, and the emulator's own exact
 # trace of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
 import collections
-import os
 import struct
-import tempfile
 
-import initramfs
-from machine import exit_count, path, tool
+import boots
+from machine import exit_count
 
 TRACED = struct.Struct("<QQQBBBBI")  # branch_trace.h: struct TraceRecord
 LISTED = struct.Struct("<QQQ")  # abi.h: struct branchtrace_record
@@ -22,32 +20,20 @@ Branch = collections.namedtuple("Branch", "source target mispredicted cycles")
 REGIONS = "3100-3199"
 
 
-def image(lab):
-    """The small initramfs, and after it an archive with branchtrace and its module."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        tool([path("experiments", "branches", "guest", "root.sh"), root])
-        return initramfs.with_folder(lab.initrd(), root,
-                                     os.path.join(lab.keep, "branchtrace.img"))
-
-
-def trace_file(lab, name):
-    return os.path.join(lab.keep, f"{name}.branches")
-
-
 def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", **more):
     """One boot with the job branchtrace; `runs` are its command lines. nokaslr: kernel and user
     branches share the slots of the model's predictor, and which do must not be the boot's luck."""
     words = "/".join(run.replace(" ", "_") for run in runs)
     return lab.emulator(
-        name, entry=entry, jobs=job, config="console=none", initrd=image(lab),
+        name, entry=entry, jobs=job, config="console=none", initrd=boots.initrd(name="branchtrace"),
         append=f"nokaslr pmv.branchtrace={words} {append}",
-        knobs=f"{knobs}branch_trace {REGIONS} {trace_file(lab, name)}\n", **more)
+        knobs=f"{knobs}branch_trace {REGIONS} branches\nguest_files guest\n", **more)
 
 
-def listed(lab, name):
+def listed(done):
     """{region: (mode, [record])}: what the tool handed over, each record as it lies in memory."""
     found = {}
-    with open(f"{trace_file(lab, name)}.guest", "rb") as source:
+    with open(done.path("guest/list"), "rb") as source:
         data = source.read()
     at = 0
     while at < len(data):
@@ -85,11 +71,11 @@ def wanted(mode, record):
     return bool(mode & (MODE_USER if flags & USER_AFTER else MODE_KERNEL))
 
 
-def traced(lab, name, region, mode):
+def traced(done, region, mode):
     """The exact trace of a region, as the tool's list in that mode has to be."""
     inside, last = False, None
     records = []
-    with open(trace_file(lab, name), "rb") as source:
+    with open(done.path("branches"), "rb") as source:
         for record in TRACED.iter_unpack(source.read()):
             kind, number = record[3], record[0]
             if kind in (BEGIN, END):
@@ -111,10 +97,10 @@ def same(one, other):
         (one.cycles is None or other.cycles is None or one.cycles == other.cycles)
 
 
-def check_list(lab, name, region):
+def check_list(done, region):
     """The number of branches, if the list is the trace; else an AssertionError says where not."""
-    mode, records = listed(lab, name)[region]
-    found, exact = list(branches_of(records)), list(traced(lab, name, region, mode))
+    mode, records = listed(done)[region]
+    found, exact = list(branches_of(records)), list(traced(done, region, mode))
     for number, (one, other) in enumerate(zip(found, exact)):
         assert same(one, other), f"region {region}, branch {number}: listed {one}, was {other}; " \
             f"before it: {found[number - 1]}"

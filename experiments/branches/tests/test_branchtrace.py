@@ -44,7 +44,7 @@ def check_good(lab, entry):
     for region in GOOD:
         found = row(done, region)
         assert found["complete"] == "1" and found["lost"] == "0", found
-        counts[region] = check_list(lab, done.name, region)
+        counts[region] = check_list(done, region)
         assert counts[region] == int(found["records"]), found
         assert int(found["pmis"]) > 0, found
     return done, counts
@@ -73,7 +73,7 @@ def test_same(lab):
     both = [lists(lab, entry) for entry in ("native", "msr+nmi")]
     count = predicted = 0
     for region in (USER, PRICED):
-        one, other = (list(branches_of(listed(lab, done.name)[region][1])) for done in both)
+        one, other = (list(branches_of(listed(done)[region][1])) for done in both)
         for number, (native, guest) in enumerate(zip(one, other)):
             assert native._replace(mispredicted=0) == guest._replace(mispredicted=0), \
                 f"region {region}, branch {number}: {native} natively, {guest} in the guest"
@@ -98,11 +98,11 @@ def test_losses_are_found(lab):
     assert row(done, STUCK)["cut"] == "2", row(done, STUCK)
     for region in (LONG, SKEWED, DROPPED):
         with pytest.raises(AssertionError):
-            check_list(lab, done.name, region)
+            check_list(done, region)
     # The lists are short by exactly what was said.
     for region in (LONG, DROPPED):
-        mode, records = listed(lab, done.name)[region]
-        exact = len(list(traced(lab, done.name, region, mode)))
+        mode, records = listed(done)[region]
+        exact = len(list(traced(done, region, mode)))
         assert exact - len(list(branches_of(records))) == int(row(done, region)["lost"])
     return f"{row(done, LONG)['lost']} of {row(done, LONG)['near_taken']} lost with a PMI every 40"
 
@@ -110,7 +110,7 @@ def test_losses_are_found(lab):
 def test_outputs(lab):
     """CSV and AFL's map say what the list says."""
     done = lists(lab, "native")
-    found = list(branches_of(listed(lab, done.name)[SMALL][1]))
+    found = list(branches_of(listed(done)[SMALL][1]))
     lines = done.console.split("seq,from,to,mispredicted,cycles,cpl\n")[1].splitlines()
     rows = [line.split(",") for line in lines[:len(found)]]
     for number, (cells, branch) in enumerate(zip(rows, found)):
@@ -129,9 +129,9 @@ def test_perf(lab):
     done = lists(lab, "native")
     found = row(done, PERF)
     assert found["lost"] == "0" and found["gaps"] == "0", found
-    mode, records = listed(lab, done.name)[PERF]
+    mode, records = listed(done)[PERF]
     ours = [branch[:2] for branch in branches_of(records)]
-    exact = [branch[:2] for branch in traced(lab, done.name, PERF, mode)]
+    exact = [branch[:2] for branch in traced(done, PERF, mode)]
     assert int(found["near_taken"]) - len(ours) == int(found["unread"]) < 31, found
     # The system calls that start and stop it have a few branches of their own.
     start = next(at for at in range(64) if ours[at:at + 64] == exact[:64])
@@ -194,7 +194,7 @@ def check_million(lab, entry):
     done = boot(lab, f"branchtrace-million-{entry}", entry,
                 [f"-r{USER} -o -n2000000 sort 52000"], memory=1024)
     assert row(done, USER)["complete"] == "1", row(done, USER)
-    count = check_list(lab, done.name, USER)
+    count = check_list(done, USER)
     assert count >= MILLION, count
     assert exit_count(done.region(USER)) == 0
     return f"{count} branches, {row(done, USER)['pmis']} PMIs"
@@ -219,7 +219,7 @@ def test_late_pmi(lab):
     done = boot(lab, "branchtrace-skid", "native",
                 [f"-r{USER} -o -p28 sort 100", f"-r{SKID} -o -p32 sort 100"], "pmi_skid 3\n")
     assert row(done, USER)["complete"] == "1", row(done, USER)
-    check_list(lab, done.name, USER)
+    check_list(done, USER)
     late = row(done, SKID)
     assert late["complete"] == "0" and int(late["lost"]) > 0, late
     return f"period 32: {late['lost']} of {late['near_taken']} lost"

@@ -2,10 +2,12 @@
 # accuracy_tables.py: how far counts of events are from native's, as in perfctr-xen's section 5, and
 # what reading a count costs. From the results of one machine.
 from cells import NONE, Cell, Row, number, signed
+from measurements import Item
 from results import COLUMNS
 from tables import asked, new_table, operations, value_cells
 
-READ_ITEMS = (("one_rdpmc", "RDPMC, user space"), ("one_read", "read()"))
+READ_ITEMS = (Item("accuracy", "one_rdpmc", (), "RDPMC, user space"),
+              Item("accuracy", "one_read", (), "read()"))
 # Below so many events an error in percent says nothing; the difference is given instead.
 FEW = 1000
 # Events that a program's own path decides; the others depend on where its memory is as well.
@@ -118,9 +120,9 @@ def long_table(machine):
         native = machine.value("native", "accuracy", item, "count")
         table.rows.append(Row(rest or item, [cell_of(table, machine, name, item, native)
                                              for name in COLUMNS]))
-        counts, _ = asked(machine, "accuracy", item, "count")
-        expected, _ = asked(machine, "accuracy", item, "expected")
-        if any(value is not None for value in expected.values()):
+        counts = asked(machine, "accuracy", item, "count")
+        expected = asked(machine, "accuracy", item, "expected")
+        if expected.known:
             table.rows.append(Row("to what it must be", [
                 Cell(NONE if None in (counts[name], expected[name]) else
                      signed(counts[name] - expected[name]), "ratio") for name in COLUMNS], "sub"))
@@ -137,9 +139,9 @@ def modes_table(machine):
     """Instructions that the guest counts, in all modes, over a loop with CPUIDs in it."""
     table = new_table("modes", "Instructions counted in all modes over 100 CPUIDs and their loop",
                       "count", {}, "")
-    values, whys = asked(machine, "accuracy", "exits", "all_modes")
-    if any(value is not None for value in values.values()):
-        table.rows.append(Row("100 CPUIDs", value_cells(table, values, whys)))
+    values = asked(machine, "accuracy", "exits", "all_modes")
+    if values.known:
+        table.add("100 CPUIDs", value_cells(table, values))
         table.reading.append(
             "A CPUID that exits does not retire in the guest: the hypervisor executes it, while the "
             "guest's counter stands still. So a hypervisor that stops the PMU at exits counts fewer than "
@@ -154,6 +156,6 @@ def modes_table(machine):
 def reads_table(machine):
     """One count read by the program itself: what RDPMC in user space saves."""
     table = new_table("reads", "One count read by the program itself", machine.unit(), {}, "")
-    items = [pair for pair in READ_ITEMS
-             if any(machine.metrics(name, "accuracy", pair[0]) for name in COLUMNS)]
-    return operations(table, machine, "accuracy", items, {}, (), True)
+    items = [item for item in READ_ITEMS
+             if any(machine.metrics(name, "accuracy", item.name) for name in COLUMNS)]
+    return operations(table, machine, items, {}, True)

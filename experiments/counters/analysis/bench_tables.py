@@ -16,15 +16,12 @@ def perfctr_sentence():
 
 
 def parts(machine):
-    return [Drawn("accuracy"), accuracy_tables.short_table(machine), perfctr_sentence(),
+    return [Drawn(lambda prefix: accuracy_figure(
+                f"{prefix}errors", "Relative error of counts, by event",
+                accuracy_tables.errors(machine))),
+            accuracy_tables.short_table(machine), OnPage(perfctr_sentence()),
             accuracy_tables.reads_table(machine), accuracy_tables.modes_table(machine),
             OnPage(accuracy_tables.long_table(machine)), *perfctr_tables.all_tables(machine)]
-
-
-def figures(machine, prefix):
-    drawn = accuracy_figure(f"{prefix}errors", "Relative error of counts, by event",
-                            accuracy_tables.errors(machine))
-    return {"accuracy": drawn} if drawn else {}
 
 
 def sentence(machine):
@@ -41,5 +38,5 @@ def sentence(machine):
         " ".join(text[0].upper() + text[1:] + "." for text in out) if out else ""
 
 
-SECTIONS = (Section("accuracy-of", "Accuracy", "validity", parts, figures,
+SECTIONS = (Section("accuracy-of", "Accuracy", "validity", parts,
                     lambda machine: [("Accuracy", sentence(machine))], (perfctr_published.PAPER,)),)

@@ -34,12 +34,12 @@ def error_text(value, native):
 
 
 def error_cells(table, machine, experiment, item, metric="count"):
-    values, whys = asked(machine, experiment, item, metric)
+    values = asked(machine, experiment, item, metric)
     native = values["native"]
     cells = []
     for name in COLUMNS:
         if values[name] is None:
-            cells.append(table.missing(whys[name]))
+            cells.append(table.missing(values.why(name)))
         elif name == "native" or native is None:
             cells.append(Cell(number(values[name])))
         else:
@@ -127,8 +127,8 @@ def programs_table(machine):
         table.group(program)
         for event, label in OF_PROGRAMS:
             table.rows.append(Row(label, error_cells(table, machine, "real", f"{program}.{event}")))
-        count_row(table, machine, "exits, all modes", "real", program, ("exits",))
-        count_row(table, machine, "of these CPUID", "real", program, ("exits:CPUID",))
+        count_row(table, machine, "exits, all modes", "real", program, "exits")
+        count_row(table, machine, "of these CPUID", "real", program, "exits:CPUID")
     return table
 
 

@@ -3,12 +3,9 @@
 # to test arithmetic.
 import unittest
 
-import pytest
 
 import accuracy_tables
 import test_report
-
-pytestmark = pytest.mark.group("bench/accuracy")
 
 
 class Accuracy(unittest.TestCase):

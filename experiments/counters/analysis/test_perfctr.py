@@ -3,7 +3,6 @@
 # emulator (lines of guest/accuracy and guest/real) and from seeded differences.
 import unittest
 
-import pytest
 
 import lines
 import perfctr_tables
@@ -11,7 +10,6 @@ import results
 import textpage
 from cells import Machine
 
-pytestmark = pytest.mark.group("bench/perfctr")
 
 # One boot natively and one under msr+nmi, an excerpt.
 RECORDED = {

@@ -4,15 +4,13 @@
 # processor. Caches of the emulator depend on physical addresses: experiments/counters/guest/accuracy/README.md has
 # what that means.
 import os
-import tempfile
 
 import pytest
 
-import initramfs
-from machine import STATUS_POWEROFF, exit_count, path, tool
+import boots
+from machine import STATUS_POWEROFF, exit_count, path
 from policies import RDPMC
 
-pytestmark = pytest.mark.long
 
 FULL = os.environ.get("FULL") == "1"
 PROGRAMS = ("loop", "sort", "chase", "stream", "hash", "matrix")
@@ -44,18 +42,11 @@ TWO_MEMORY = 1024
 TWO_LIMIT = 40_000
 
 
-def image(lab):
-    """The small initramfs, and after it an archive with the program: no perf to be unpacked."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.") as root:
-        tool([path("experiments", "counters", "guest", "accuracy", "root.sh"), root])
-        return initramfs.with_folder(lab.initrd(), root, os.path.join(lab.keep, "accuracy.img"))
-
-
 def boot(lab, entry, name="accuracy", efi=None):
     # The scenarios in the same boot; those that want two processors have boots of their own.
     jobs = "accuracy,scenarios" if entry in ("native", "msr+nmi") else "accuracy"
     return lab.emulator(f"{name}-{entry}", entry=entry, jobs=jobs, config="console=none",
-                        append="pmv.accuracy=1:1:16", initrd=image(lab), efi=efi)
+                        append="pmv.accuracy=1:1:16", initrd=boots.initrd(name="accuracy"), efi=efi)
 
 
 def counts(lab, entry, **mutant):
@@ -240,7 +231,7 @@ def scenarios(lab, entry, two=False):
     """{(item, metric): value} of the job scenarios; two: on two processors, where all is placed."""
     done = boot(lab, entry) if not two else lab.emulator(
         f"scenarios-{entry}", entry=entry, jobs="scenarios", config="console=none", cpus=2,
-        knobs=TWO_KNOBS, memory=TWO_MEMORY, append="pmv.accuracy=1:1:16", initrd=image(lab),
+        knobs=TWO_KNOBS, memory=TWO_MEMORY, append="pmv.accuracy=1:1:16", initrd=boots.initrd(name="accuracy"),
         limit=TWO_LIMIT)
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("scenarios") == 0, (done.lines("scenarios"), done.last_line())

@@ -3,13 +3,12 @@
 # user mode is counted, each instruction but the CPUIDs that exit, and the same functions have the
 # same samples. Everyday two of the programs, in the boots of test_workloads.py; FULL=1: all of
 # them, and Debian's KVM.
-import functools
 import os
 
 import pytest
 import test_workloads
 
-from machine import STATUS_POWEROFF, path, tool
+from machine import STATUS_POWEROFF, path
 
 FULL = os.environ.get("FULL") == "1"
 SMALL = ("gzip", "glpsol")
@@ -29,17 +28,12 @@ NAMED = 0.1     # of all samples in them: a compiler has very many functions of 
 UNEXPLAINED = 1
 
 
-@functools.cache
-def image(variant):
-    return tool([path("programs", "payload", "build.sh"), variant]).strip()
-
-
 def boot(lab, column, name="", efi=None):
     if not FULL:
         return test_workloads.boot_of(lab, column)
     return lab.emulator(f"real-{column}{name}", entry=column, jobs="real", append=WORDS,
                         config="console=none", memory=MEMORY, limit=LIMIT, efi=efi,
-                        initrd=image("--real"))
+                        initrd=path("build/payload/real-cloud.img"))
 
 
 def cells(done, job="real"):
@@ -145,7 +139,7 @@ def test_real_inexact(lab):
 def test_real_kvm(lab):
     """Under Debian's KVM the same programs; how far its counts are off is a figure, no demand."""
     done = lab.emulator("real-kvm", entry="native", jobs="kvm", memory=KVM_MEMORY, limit=KVM_LIMIT,
-                        initrd=image("--kvm-real"), append=f"pmv.apicv=0 pmv.kvm=real {WORDS}")
+                        initrd=path("build/payload/kvm-real-cloud.img"), append=f"pmv.apicv=0 pmv.kvm=real {WORDS}")
     native, found = cells(boot(lab, "native")), cells(done)
     wrong = wrong_branches(native, found)
     return f"{len(wrong)} of {len(PROGRAMS)} programs' branches differ, " \

@@ -7,10 +7,9 @@ import os
 import re
 
 import pytest
-from machine import STATUS_POWEROFF, path, tool
+from machine import STATUS_POWEROFF, path
 from policies import NMI, RDPMC
 
-pytestmark = pytest.mark.long
 
 FULL = os.environ.get("FULL") == "1"
 WHICH = "full" if FULL else "quick"
@@ -24,10 +23,6 @@ FLOPS = 20_000_000  # c += a * b: NUM_FLOPS of papi-examples' testlib/do_loops.h
 MOVING = 2
 EVENTS, OFFSETS = 12, 5  # experiments/counters/guest/tools/multiplex.sh
 BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes the page under it
-
-
-def image(which):
-    return tool([path("experiments", "counters", "guest", "tools", "build.sh"), which]).strip()
 
 
 def table():
@@ -45,7 +40,7 @@ def table():
 def papi_boot(lab, entry, name="tools-papi", efi=None):
     boot = lab.emulator(f"{name}-{entry}", entry=entry, jobs="papi,overflow,nmilog",
                         config="console=none", append=f"pmv.papi={WHICH} pmv.papi_said=12",
-                        initrd=image("papi"), knobs=KNOBS, limit=LIMIT, memory=1024, efi=efi)
+                        initrd=path("build/payload/papi-cloud.img"), knobs=KNOBS, limit=LIMIT, memory=1024, efi=efi)
     boot.expect_status(STATUS_POWEROFF)
     return boot
 
@@ -143,7 +138,7 @@ def test_overflow_threads(lab):
 def test_overflow_inexact(lab):
     """The same threads are seen to get other counts under a hypervisor that loses bits of them."""
     boot = lab.emulator("tools-inexact-intercept", entry="intercept", jobs="overflow",
-                        config="console=none", initrd=image("papi"), knobs=KNOBS, limit=LIMIT,
+                        config="console=none", initrd=path("build/payload/papi-cloud.img"), knobs=KNOBS, limit=LIMIT,
                         memory=1024, efi=path("build", "mutants", "inexact.efi"))
     boot.expect_status(STATUS_POWEROFF)
     native, found = overflows(papi_boot(lab, "native")), overflows(boot)
@@ -153,7 +148,7 @@ def test_overflow_inexact(lab):
 
 def moving(lab, entry):
     boot = lab.emulator(f"tools-migrate-{entry}", entry=entry, jobs="migrate,nmilog", cpus=2,
-                        config="console=none", initrd=image("papi"), knobs=KNOBS, limit=LIMIT,
+                        config="console=none", initrd=path("build/payload/papi-cloud.img"), knobs=KNOBS, limit=LIMIT,
                         memory=1024)
     boot.expect_status(STATUS_POWEROFF)
     rows = [row for row in boot.lines("threads") if row.get("mode") == "migrate"]
@@ -176,7 +171,7 @@ def test_rdpmc_migrates(lab):
 
 def perf_boot(lab, entry, jobs, append=""):
     boot = lab.emulator(f"tools-{jobs}-{entry}", entry=entry, jobs=f"{jobs},nmilog", append=append,
-                        config="console=none", initrd=image("perf"), knobs=KNOBS, limit=LIMIT,
+                        config="console=none", initrd=path("build/payload/multiplex-cloud.img"), knobs=KNOBS, limit=LIMIT,
                         memory=1024)
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status(jobs) == 0, boot.last_line()

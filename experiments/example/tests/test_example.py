@@ -8,7 +8,6 @@ from machine import STATUS_POWEROFF, exit_count
 from native import expect_a1_pmis
 from policies import RDMSR, WRMSR
 
-pytestmark = pytest.mark.group("example")
 
 REGION_NO_PMI, REGION_1000_PMIS, PMIS = "1", "4", 1000
 # What Linux's handler of one PMI does with the register: it reads, clears, and reads it again.

@@ -20,7 +20,7 @@ import chrome
 import ctf
 import demo_boot
 import timeline_page
-from console_files import BadFile, files
+from console_files import BadFile
 from demo_boot import DemoFailed
 from states import timeline
 from trace_source import BadTrace, load
@@ -30,16 +30,15 @@ SHOWN = 6  # processes of the summary, those that ran longest
 
 
 def boot(folder, cpus, seconds, backend):
-    """Boots, with the console in FOLDER/console; gives its text."""
-    return demo_boot.boot(folder, "flow", "flowdemo", "trace=flow", cpus, seconds, backend)
+    """Boots, with the console in FOLDER/console; gives the guest's files."""
+    return demo_boot.boot(folder, "flowdemo", "trace=flow", cpus, seconds, backend)
 
 
-def fetch(folder, console):
-    """Writes the trace and the names; gives the trace's path."""
-    found = files(console)
+def fetch(folder, found):
+    """Writes the trace and the names, of the guest's files; gives the trace's path."""
     for name in ("ptrace", "names"):
         if name not in found:
-            raise DemoFailed(f"the guest printed no file '{name}' (see {folder / 'console'})")
+            raise DemoFailed(f"the guest left no file '{name}' (see {folder / 'console'})")
     trace = folder / "demo.ptrace"
     trace.write_bytes(found["ptrace"])
     json.loads(found["names"])
@@ -90,8 +89,8 @@ def main():
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        console = boot(folder, options.cpus, options.timeout, options.backend)
-        line = render(folder, fetch(folder, console))
+        found = boot(folder, options.cpus, options.timeout, options.backend)
+        line = render(folder, fetch(folder, found))
     except (DemoFailed, BadFile, BadTrace, ctf.CannotWrite, subprocess.CalledProcessError,
             ValueError, OSError) as error:
         sys.exit(f"demo.py: {error}")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_demo.py: what demo.py makes of a boot's console, without the boot:
+# test_demo.py: what demo.py makes of a guest's files, without the boot:
 # experiments/flow/tests/test_make_trace.py has that.
-import base64
 import json
 import shutil
 import struct
@@ -12,7 +11,6 @@ import pytest
 import demo
 import demo_boot
 import records
-from console_files import BadFile
 from hand_made import A, A_STACK, B, B_STACK, halt, load, tick, wake
 
 pytest.importorskip("bt2", reason="python3-bt2 is not installed")
@@ -36,20 +34,14 @@ def trace_file(found):
     return data
 
 
-def printed(name, data):
-    text = base64.encodebytes(data).decode()
-    return f"print_file: begin {name}\n{text}print_file: end {name} {len(data)}\n"
-
-
-def console():
-    return "init: words\n" + printed("ptrace", trace_file(FLOW)) + \
-        printed("names", json.dumps(NAMES).encode())
+def guest_files():
+    return {"ptrace": trace_file(FLOW), "names": json.dumps(NAMES).encode()}
 
 
 def test_outputs(tmp_path):
     """All of them are there and hold the trace; a second run takes the place of the first."""
     for _ in range(2):
-        trace = demo.fetch(tmp_path, console())
+        trace = demo.fetch(tmp_path, guest_files())
         line = demo.render(tmp_path, trace)
     assert [len(found) for found in records.read(trace).processors.values()] == [len(FLOW)]
     events = json.loads((tmp_path / "chrome.json").read_text())["traceEvents"]
@@ -66,20 +58,17 @@ def test_outputs(tmp_path):
         assert read.stderr == "" and read.stdout.count("kvm_x86_exit") == len(FLOW)
 
 
-def test_console_without_files(tmp_path):
-    """Each thing that is not on the console is one line, and nothing is drawn."""
-    whole = console()
+def test_guest_without_files(tmp_path):
+    """Each thing that is not there is one line, and nothing is drawn."""
     with pytest.raises(demo.DemoFailed, match="no file 'ptrace'"):
-        demo.fetch(tmp_path, "init: words\n")
+        demo.fetch(tmp_path, {})
     with pytest.raises(demo.DemoFailed, match="no file 'names'"):
-        demo.fetch(tmp_path, printed("ptrace", trace_file(FLOW)))
-    with pytest.raises(BadFile, match="its end is not on the console"):
-        demo.fetch(tmp_path, whole[:whole.index("print_file: end")])
+        demo.fetch(tmp_path, {"ptrace": trace_file(FLOW)})
     assert not (tmp_path / "timeline.html").exists()
 
 
 def test_boot_that_fails(tmp_path, monkeypatch):
     """A boot that does not end well is told with its reason, not drawn."""
-    monkeypatch.setattr(demo_boot, "image", lambda folder, name: folder / "none")
+    monkeypatch.setattr(demo_boot, "made", lambda target: tmp_path / "none")
     with pytest.raises(demo.DemoFailed, match="unknown backend 'nowhere'"):
         demo.boot(tmp_path, 1, 10, "nowhere")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
 # scheduler, as guest/truth/ hands them over.
-import os
-
 import handed_over
 from trace_source import load
 
@@ -11,12 +9,11 @@ def boot(lab, cpus):
     """The run on so many processors. Gives the paths of its rings ("ring"), of the scheduler's
     trace ("sched"), of its table of thread groups ("tgid"), of the processes ("processes") and of
     the emulator's own list ("log")."""
-    log = os.path.join(lab.keep, f"flowtruth-{cpus}.log")
-    files = handed_over.boot(
-        lab, f"flowtruth-{cpus}", "flowtruth", "flow/guest/truth", cpus=cpus, append="nmi_watchdog=0",
+    done, files = handed_over.boot(
+        lab, f"flowtruth-{cpus}", "flowtruth", cpus=cpus, append="nmi_watchdog=0",
         config="console=none trace=flow trace_ring=4 user_hypercalls=1",
-        knobs=f"flow_log {log}\n")[1]
-    return {**files, "log": log}
+        knobs="flow_log log\n")
+    return {**files, "log": done.path("log")}
 
 
 def rings(file):

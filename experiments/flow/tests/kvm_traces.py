@@ -56,8 +56,7 @@ def probe_word(lab):
 def boot(lab, name, jobs="pair", append=""):
     """Linux under Debian's KVM, with a trace of it."""
     return lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, limit=LIMIT,
-                        initrd=tool([path("programs", "payload", "build.sh"),
-                                     "--kvm-small"]).strip(),
+                        initrd=path("build/payload/kvm-small-cloud.img"),
                         append=f"pmv.apicv=0 pmv.kvm={jobs} {probe_word(lab)} {append}")
 
 

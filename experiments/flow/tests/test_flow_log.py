@@ -22,15 +22,14 @@ TURNS = 1000       # programs/payload/flowcost.c: each is two changes of process
 def run(lab, entry, cpus, logged):
     """The run, its events by processor, and where its rings are."""
     name = f"flow-log-{entry}-{cpus}-{logged}"
-    files = {knob: os.path.join(lab.keep, f"{name}.{knob}") for knob in ("flow_log", "trace_rings")}
-    knobs = "".join(f"{knob} {file}\n" for knob, file in files.items()) if logged else ""
+    knobs = "flow_log log\ntrace_rings rings\n" if logged else ""
     done = lab.emulator(name, entry=entry, jobs="flowcost", cpus=cpus, append="nmi_watchdog=0",
                         config="trace=flow trace_ring=8", knobs="allow_resets 0\n" + knobs)
     done.expect_status(STATUS_POWEROFF)
     events = collections.defaultdict(list)
-    for event in flow_log.events(files["flow_log"]) if logged else ():
+    for event in flow_log.events(done.path("log")) if logged else ():
         events[event.processor].append(event)
-    return done, events, files["trace_rings"]
+    return done, events, done.path("rings")
 
 
 def exits(events):

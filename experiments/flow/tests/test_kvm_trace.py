@@ -18,7 +18,7 @@ import records
 import states
 from trace_source import Source
 
-pytestmark = [pytest.mark.group("kvm_trace"), pytest.mark.full]
+pytestmark = pytest.mark.full
 
 REGION_PAIR = 64
 CPUID = 10                 # the exit reason
@@ -43,20 +43,16 @@ def nested(lab):
     return kvm_traces.nested_boot(lab, "nested-ktrace")
 
 
-def rings_file(lab, level):
-    return os.path.join(lab.keep, f"kvm-trace-{level}.trace_rings")
-
-
 def pmuvisor(lab, level):
     return lab.emulator(f"kvm-trace-{level}", config=f"trace={level}", jobs="pair",
-                        knobs=f"trace_rings {rings_file(lab, level)}\n")
+                        knobs="trace_rings rings\n")
 
 
 def ring(lab, level):
     """The records of PMUvisor, from the CPUID leaf at the job's begin to that at its end."""
     boot = pmuvisor(lab, level)
     assert boot.job_status("pair") == 0, boot.last_line()
-    trace = records.read(rings_file(lab, level))
+    trace = records.read(boot.path("rings"))
     assert list(trace.processors) == [0] and not trace.complaints, trace.complaints
     found = trace.processors[0]
     begin, end = (next((at for at, record in enumerate(found)

@@ -5,10 +5,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
-from machine import BACKSTOP_SECONDS, path
+import demos
 import records
 
 CR_ACCESS, HLT = 28, 12
@@ -21,12 +20,8 @@ def test_demo(lab):
     pytest.importorskip("bt2", reason="python3-bt2 is not installed")
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
-    out = os.path.join(lab.keep, "make-trace")
-    command = [sys.executable, path("experiments", "flow", "analysis", "demo.py"),
-               "--backend", "emulator", out]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=BACKSTOP_SECONDS, check=False)
-    assert done.returncode == 0, done.stdout
+    done = demos.demo(lab, "make-trace", "flow/analysis/demo.py", "flowdemo")
+    out = done.folder
     trace = records.read(os.path.join(out, "demo.ptrace"))
     assert trace.lost == 0 and not trace.complaints, trace.complaints
     found = trace.processors[0]
@@ -38,6 +33,6 @@ def test_demo(lab):
         events = json.load(source)["traceEvents"]
     preempted = {event["tid"] for event in events if event.get("name") == "preempted"}
     assert len(preempted) >= COMPETITORS, preempted
-    idle = re.search(r"idle, by processor: ([0-9.]+) ms", done.stdout)
-    assert idle and float(idle[1]) >= IDLE_MS, done.stdout
+    idle = re.search(r"idle, by processor: ([0-9.]+) ms", done.said)
+    assert idle and float(idle[1]) >= IDLE_MS, done.said
     return f"{len(found)} records"

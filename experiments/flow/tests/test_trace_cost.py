@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_trace_cost.py: what the flow trace costs: a CPUID exit, and Linux's loads (the job
 # flowcost) at each level, in instructions of root mode and of the guest. Emulator counts.
-import functools
 
 from guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, REGION_CPUID
-from machine import STATUS_POWEROFF, exit_count, path, tool
+from machine import STATUS_POWEROFF, exit_count, path
 import pytest
 
 LEVELS = ("off", "exits", "flow")
@@ -51,14 +50,9 @@ def account(lab, level, load):
     return region["nonroot"]["instructions"], region["root"]["instructions"], exit_count(region)
 
 
-@functools.cache
-def image():
-    return tool([path("programs", "payload", "build.sh"), "--bench"]).strip()
-
-
 def request_cost(lab, level):
     """Instructions of guest and root mode for a request, and exits by name for 100 of them."""
-    boot = lab.emulator(f"trace-cost-nginx-{level}", jobs="nginx", initrd=image(), limit=60_000,
+    boot = lab.emulator(f"trace-cost-nginx-{level}", jobs="nginx", initrd=path("build/payload/bench-cloud.img"), limit=60_000,
                         config=f"trace={level} console=none", append="pmv.nginx_ms=500")
     assert boot.job_status("nginx") == 0, boot.last_line()
     requests = sum(int(line["value"]) for line in boot.lines("bench")

@@ -17,7 +17,7 @@ import memory_paper
 import predict
 import textpage
 from cells import Cell, Row, Table, number, percent
-from published import SCHMIDT
+from schmidt_published import SCHMIDT
 
 PREFIX = "memory-cost-"
 TRANSLATE = "memory-translate.json"

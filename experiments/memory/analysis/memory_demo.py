@@ -23,17 +23,16 @@ import memory_tool
 import operand
 import plots
 import records
-from console_files import BadFile, files
+from console_files import BadFile
 from ctf_writer import CannotWrite
 
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
 
-def render(folder, console):
-    """Writes all; gives memory.Accesses."""
-    found = files(console)
+def render(folder, found):
+    """Writes all, of the guest's files; gives memory.Accesses."""
     if "ptrace" not in found:
-        raise demo_boot.DemoFailed(f"the guest printed no file 'ptrace' (see {folder / 'console'})")
+        raise demo_boot.DemoFailed(f"the guest left no file 'ptrace' (see {folder / 'console'})")
     trace = folder / "matrix.ptrace"
     trace.write_bytes(found["ptrace"])
     accesses = memory.read(trace)
@@ -66,7 +65,7 @@ def main():
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        accesses = render(folder, demo_boot.boot(folder, "memory", "memdemo",
+        accesses = render(folder, demo_boot.boot(folder, "memdemo",
                                                  "memtrace=writes trace_ring=16", 1,
                                                  options.timeout, options.backend))
     except (demo_boot.DemoFailed, BadFile, records.BadRecords, operand.NoDecoder, plots.NoPlots,

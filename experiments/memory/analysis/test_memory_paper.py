@@ -4,7 +4,7 @@
 import unittest
 
 import memory_paper
-from published import SCHMIDT
+from schmidt_published import SCHMIDT
 
 # An instruction takes 1 s, a traced write 100 s more, the translator 11 s for each instruction.
 PLAIN = {**SCHMIDT, "rounds": 1, "table_5_2": {**SCHMIDT["table_5_2"], "t": 1, "u": 1, "native": 10,

@@ -7,7 +7,7 @@ def boot(lab, name, asked="--writes", option="memtrace=writes trace_ring=16", cp
     """The run; gives it and the path of the trace, None where there is none. `asked`: memtrace's
     words with commas between them."""
     done, files = handed_over.boot(
-        lab, name, "memdemo", "memory/guest", cpus=cpus, status=status,
+        lab, name, "memdemo", cpus=cpus, status=status,
         append=f"nmi_watchdog=0 pmv.memtrace={asked}",
         config=f"console=none {option} user_hypercalls=1")
     return done, files.get("ptrace")

@@ -3,10 +3,9 @@
 # (testbed/README.md, "Memory log"), one by one: user stores, system calls, fork, exec and wait,
 # sleeps that timer interrupts end, perf's samples by NMIs (guest/truth/).
 import functools
-import os
 
-import initramfs
-from machine import STATUS_POWEROFF, path, tool
+import boots
+from machine import STATUS_POWEROFF, path
 import memory
 import memory_log
 import memory_truth
@@ -24,31 +23,23 @@ def boot(lab, cpus, mode, rounds, ring, samples=1, knobs="", config="",
     """The run's trace and its list, as paths."""
     variant = "".join((knobs + config).split()) + (mutant or "")
     name = f"memory-truth-{cpus}-{mode}-{rounds}-{samples}{variant}"
-    files = {knob: os.path.join(lab.keep, f"{name}.{knob}")
-             for knob in ("trace_rings", "memory_log")}
-    program = tool([path("experiments", "memory", "guest", "truth", "build.sh")]).strip()
-    image = initramfs.with_jobs(lab.initrd(), [program], os.path.join(lab.keep, "memtruth.img"))
     done = lab.emulator(
-        name, jobs="memtruth", cpus=cpus, initrd=image, memory=1024, panic="report",
+        name, jobs="memtruth", cpus=cpus, initrd=boots.initrd(name="memtruth"), memory=1024, panic="report",
         append=f"nmi_watchdog=0 pmv.mem.mode={mode} pmv.mem.rounds={rounds} "
                f"pmv.mem.samples={samples}",
         efi=mutant and path("build", "mutants", f"{mutant}.efi"),
         config=f"console=none memtrace={mode} trace_ring={ring} user_hypercalls=1 {config}",
-        knobs=f"tsc_hz {TSC_HZ}\n{knobs}\n" +
-              "".join(f"{knob} {file}\n" for knob, file in files.items()))
+        knobs=f"tsc_hz {TSC_HZ}\n{knobs}\ntrace_rings rings\nmemory_log log\n")
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("memtruth") == 0, done.last_line()
-    return files["trace_rings"], files["memory_log"]
+    return done.path("rings"), done.path("log")
 
 
 def truth(files):
-    """Compares both. What agrees is not kept: it may be some hundred MiB."""
+    """Compares both."""
     rings, log = files
     result = memory_truth.compare(memory.read(rings), memory_log.Log(log))
     print("\n".join(result.faults))
-    if result.true:
-        for file in files:
-            os.remove(file)
     return result
 
 

@@ -6,12 +6,12 @@ import functools
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
-import initramfs
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, path, tool
+import boots
+from machine import STATUS_POWEROFF
+import demos
 import memdemo
 import memory
 import memory_samples
@@ -103,22 +103,12 @@ def test_refused(lab):
         assert words in done.squeezed() or words in done.console, done.last_line()
 
 
-def with_perf(lab):
-    """Gives the path of an initramfs with perf and memtrace. The one with perf is compressed, and its
-    end is not to be found: it comes last."""
-    programs = tool([path("experiments", "memory", "guest", "build.sh")]).splitlines()
-    image = initramfs.with_jobs(os.devnull, programs, os.path.join(lab.keep, "memstores.img"))
-    with open(image, "ab") as out, open(lab.initrd(tools=True), "rb") as tools:
-        shutil.copyfileobj(tools, out)
-    return image
-
-
 def test_stores(lab):
     """--stores: perf's samples of one store in 101, each at an address that matrix stores to there,
     about as many as there are, and no exit more. Not a trace: the tool reads them all the same."""
     done = lab.emulator("memtrace-stores", jobs="memstores", append="norandmaps",
                         config="console=none", knobs="pebs 3\n", limit=60_000,
-                        initrd=with_perf(lab))
+                        initrd=boots.initrd(name="memstores"))
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("memstores") == 0, done.last_line()
     text = os.path.join(lab.keep, "memtrace-stores.txt")
@@ -142,13 +132,10 @@ def test_demo(lab):
         pytest.importorskip(needed, reason=f"python3-{needed} is not installed")
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
-    out = os.path.join(lab.keep, "make-memtrace")
-    done = subprocess.run([sys.executable, path("experiments", "memory", "analysis", "memory_demo.py"), "--backend",
-                           "emulator", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=BACKSTOP_SECONDS, check=False)
-    assert done.returncode == 0, done.stdout
+    done = demos.demo(lab, "make-memtrace", "memory/analysis/memory_demo.py", "memdemo")
+    out = done.folder
     accesses = memory.read(os.path.join(out, "matrix.ptrace")).ordered()
-    assert len(accesses) > 2 * CELLS and f"{len(accesses)} accesses" in done.stdout
+    assert len(accesses) > 2 * CELLS and f"{len(accesses)} accesses" in done.said
     read = subprocess.run(["babeltrace2", os.path.join(out, "ctf")], check=True, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert read.stderr == "" and read.stdout.count("mem_access:") == len(accesses)

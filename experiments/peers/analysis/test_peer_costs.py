@@ -6,11 +6,9 @@ import os
 import tempfile
 import unittest
 
-import pytest
 
 import peer_costs
 
-pytestmark = pytest.mark.group("bench/peer_costs")
 
 LINE = "bench: experiment={} item={}{} region={} ops={} metric=time unit=tsc n=1 min=9 median=9 " \
        "p95=9\n"

@@ -3,12 +3,9 @@
 # against its figure.
 import unittest
 
-import pytest
 
 import peer_table
 import test_report
-
-pytestmark = pytest.mark.group("bench/peers")
 
 
 def machine(**more):

@@ -4,9 +4,9 @@
 # then, with a virtual PMU and a virtual local APIC, and no tools of Xen are needed.
 import os
 import re
-import tempfile
 
-from machine import PAYLOAD_APPEND, SCRATCH, path, tool
+import boots
+from machine import PAYLOAD_APPEND, path, tool
 
 FLAVOUR = "stock"  # the cloud kernel has no CONFIG_XEN_DOM0
 MEMORY = 1024
@@ -24,7 +24,7 @@ CONSOLE = re.compile(r"^console=\S+")
 
 
 def initrd():
-    return tool([path("programs", "payload", "build.sh"), "--peers", FLAVOUR]).strip()
+    return boots.initrd(FLAVOUR, "peers")
 
 
 def plain(lab, entry):
@@ -44,7 +44,7 @@ def bitvisor(lab, folder):
         "peers-bitvisor", entry="native", kernel=lab.kernel(FLAVOUR), initrd=initrd(),
         menu="chainloader /EFI/pmuvisor/loadvmm.efi\nboot\n"
              f"linux /EFI/pmuvisor/vmlinuz {words}\ninitrd /EFI/pmuvisor/initrd.img\nboot\n",
-        add=[f"{file}=/EFI/pmuvisor/{os.path.basename(file)}" for file in added],
+        add={f"/EFI/pmuvisor/{os.path.basename(file)}": file for file in added},
         memory=MEMORY, limit=LIMIT)
 
 
@@ -52,14 +52,11 @@ def xen(lab, name, options, jobs=JOBS):
     """The kernel as dom0 of Xen with these options after XEN_WORDS."""
     linux = f"{CONSOLE.sub('console=hvc0', PAYLOAD_APPEND)} {WORDS}"
     image = tool([path("experiments", "peers", "guest", "xen.sh")]).strip()
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-xen.", dir=SCRATCH) as work:
-        config = os.path.join(work, "xen.cfg")
-        with open(config, "w", encoding="ascii") as out:
-            out.write(f"[global]\ndefault=xen\n\n[xen]\noptions={XEN_WORDS} {options}\n"
-                      f"kernel=vmlinuz {linux} pmv.run={','.join(jobs)} pmv.end=poweroff\n"
-                      "ramdisk=initrd.img\n")
-        return lab.emulator(
-            f"peers-{name}", entry="native", kernel=lab.kernel(FLAVOUR), initrd=initrd(),
-            jobs="none", menu="chainloader /EFI/pmuvisor/xen.efi\nboot\n",
-            add=(f"{image}=/EFI/pmuvisor/xen.efi", f"{config}=/EFI/pmuvisor/xen.cfg"),
-            memory=MEMORY, limit=LIMIT)
+    config = f"[global]\ndefault=xen\n\n[xen]\noptions={XEN_WORDS} {options}\n" \
+             f"kernel=vmlinuz {linux} pmv.run={','.join(jobs)} pmv.end=poweroff\n" \
+             "ramdisk=initrd.img\n"
+    return lab.emulator(
+        f"peers-{name}", entry="native", kernel=lab.kernel(FLAVOUR), initrd=initrd(),
+        jobs="none", menu="chainloader /EFI/pmuvisor/xen.efi\nboot\n",
+        add={"/EFI/pmuvisor/xen.efi": image, "/EFI/pmuvisor/xen.cfg": config.encode()},
+        memory=MEMORY, limit=LIMIT)

@@ -11,7 +11,7 @@ from machine import STATUS_POWEROFF, Skip, path
 import peers
 import pytest
 
-pytestmark = [pytest.mark.group("peers"), pytest.mark.full]
+pytestmark = pytest.mark.full
 
 NO_MITIGATIONS = "spec-ctrl=no"
 A1_PMIS = {"m200000": 0, "m10000": 10, "m1000": 100}

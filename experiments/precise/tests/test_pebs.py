@@ -3,7 +3,7 @@
 # with PEBS (the emulator's knob `pebs`): the same records to the last address, no exit of the PMU,
 # the same overhead.
 # FULL=1: all of perf's ways to sample, adaptive PEBS, the other policies, Debian's KVM.
-from machine import STATUS_POWEROFF, exit_count, path, tool
+from machine import STATUS_POWEROFF, exit_count, path
 import pytest
 
 REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
@@ -23,12 +23,8 @@ CASES = {"loop", "access", "br_instr", "each"}
 CASES_ALL = CASES | {"brstack", "prec_dist", "callgraph", "weight", "registers", "mem", "bts"}
 
 
-def image():
-    return tool([path("programs", "payload", "build.sh"), "--precise"]).strip()
-
-
 def sampled(lab, entry, knobs=("pebs 3",), model=None, how="some", name=""):
-    boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, initrd=image(), jobs="pebs",
+    boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, initrd=path("build/payload/precise-cloud.img"), jobs="pebs",
                         knobs="\n".join(knobs) + "\n", model=model, limit=LIMIT,
                         config="console=none", append=f"norandmaps pmv.pebs={how}")
     boot.expect_status(STATUS_POWEROFF)
@@ -168,10 +164,10 @@ KVMS = {"kvm": ("", ""), "kvm-new": ("trixie-backports", ""),
 def test_kvm_offers_none(lab, column):
     """KVM offers PEBS on a processor whose PEBS copes with EPT, and on no other."""
     suite, words = KVMS[column]
-    image = ["--kvm-small", *(["--host", suite] if suite else []), "cloud"]
+    host = f"{suite}-" if suite else ""
     boot = lab.emulator(f"pebs-{column}", entry="native", jobs="cpuinfo,kvm", memory=1024,
                         kernel=lab.kernel("cloud", suite),
-                        initrd=tool([path("programs", "payload", "build.sh"), *image]).strip(),
+                        initrd=path(f"build/payload/kvm-small-{host}cloud.img"),
                         knobs="pebs 3\n", append=f"pmv.apicv=0{words} pmv.kvm=cpuinfo", limit=LIMIT)
     boot.expect_status(STATUS_POWEROFF)
     drivers = [line for line in boot.console.splitlines() if "Performance Events:" in line]

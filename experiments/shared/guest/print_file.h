@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * print_file.h: how a program in the guest leaves a file where there is nothing but a console: as
- * lines of text, which experiments/shared/analysis/console_files.py reads.
+ * print_file.h: how a program in the guest leaves a file where there is nothing but a console, as
+ * in QEMU: as lines of text, which
+ * experiments/shared/analysis/console_files.py reads. The emulator has a channel (hand_over.h).
  */
 #pragma once
 

@@ -12,7 +12,7 @@ export PATH TESTS_COLOR=n
 output=/tmp/papi.out
 
 word() { # word KEY FALLBACK
-    tr ' ' '\n' < /proc/cmdline | awk -v key="$1=" -v value="$2" '
+    echo "$(cat /proc/cmdline) ${PMV_WORDS:-}" | tr ' ' '\n' | awk -v key="$1=" -v value="$2" '
         index($0, key) == 1 { value = substr($0, length(key) + 1) }
         END { print value }'
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * main.c: the job `flowdemo`: a load with each state of a process, recorded by flowtrace, and what
- * came of it handed over to the emulator (testbed/README.md, "Branch trace"). The load: `calm` and
+ * came of it handed over to the emulator (testbed/README.md, "Files of the guest"). The load: `calm` and
  * `hasty` compete for one processor, `client` asks `server`, and then nobody does anything. Before
  * it, what a guest may do to a ring: read it, and not write it.
  *
  * Words of the kernel's command line:
  *   pmv.level=flow|exits   what flowtrace is asked for
  *   pmv.exits=0            so many CPUIDs, while flowtrace is stopped: rings overflow
- *   pmv.print=0            1: the files go to the console as text, for machines other than the emulator
+ *   pmv.print=0            1: the files go to the console as text, for QEMU
  */
 #define _GNU_SOURCE
 #include <cpuid.h>

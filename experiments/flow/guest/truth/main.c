@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * main.c: runs the load under PMUvisor's flow trace and under the kernel's own trace of its
  * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to the
- * emulator (testbed/README.md, "Branch trace"): sections of a name, a length and as many bytes.
+ * emulator (testbed/README.md, "Files of the guest").
  * Wants user_hypercalls=1. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.
  */
 #define _GNU_SOURCE
@@ -21,6 +21,7 @@
 #include "hand_over.h"
 #include "hypervisor.h"
 #include "load.h"
+#include "programs/guest_file.h"
 #include "trace_ring.h"
 
 #define TRACEFS "/sys/kernel/tracing/"
@@ -78,7 +79,7 @@ static bool hand_over_processes(void)
         fclose(stat);
     }
     closedir(folder);
-    hand_over_section("processes", text, length);
+    guest_file("processes", text, length);
     return true;
 }
 
@@ -98,7 +99,7 @@ static bool hand_over_ring(int memory, int processor)
     found = mmap(NULL, bytes, PROT_READ, MAP_SHARED, memory, (off_t)ring);
     if (found == MAP_FAILED)
         return fail("mmap of the ring") == 0;
-    hand_over_section("ring", found, bytes);
+    guest_file("ring", found, bytes);
     munmap(found, bytes);
     return true;
 }

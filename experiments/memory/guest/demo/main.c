@@ -5,7 +5,7 @@
  *
  * Words of the kernel's command line:
  *   pmv.memtrace=--writes   what memtrace is asked for: words with commas between them
- *   pmv.print=0             1: the file goes to the console as text, for machines but the emulator
+ *   pmv.print=0             1: the file goes to the console as text, for QEMU
  */
 #define _GNU_SOURCE
 #include <stdio.h>

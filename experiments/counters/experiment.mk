@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Included by the Makefile, so paths are from the top. The jobs accuracy and, of the same program,
+# scenarios; real programs, of which the measurements have two in their image; and tools that people use.
+COUNTERS_GUEST = experiments/counters/guest
+PROGRAM_accuracy = $(sort $(wildcard $(COUNTERS_GUEST)/accuracy/*.c)) programs/command_line.c \
+    programs/measure/statistics.c $(COUNTERS_GUEST)/accuracy/measured.asm
+$(BUILD)/programs/$(COUNTERS_GUEST)/accuracy/%.o: PROGRAM_CFLAGS += -fno-builtin -pthread
+$(BUILD)/programs/accuracy: PROGRAM_LDFLAGS = -s -pthread
+ACCURACY = jobs/accuracy=$(BUILD)/programs/accuracy jobs/scenarios@accuracy
+IMAGE_accuracy = $(IMAGE_initrd) $(ACCURACY)
+
+# Not all to every image: the compiler alone has 33 MB.
+COUNTERS_REAL = $(COUNTERS_GUEST)/real
+PROGRAM_marked = $(COUNTERS_REAL)/marked.c
+$(BUILD)/programs/marked: PROGRAM_LDFLAGS = -s
+PACKAGES_real = gzip bzip2 xz-utils sqlite3 glpk-utils python3-minimal cpp
+REAL_some = gzip glpsol
+REAL_all = gzip bzip2 xz sqlite3 python3 cc1 glpsol
+$(BUILD)/real/%: $(addprefix $(COUNTERS_REAL)/,tree.sh functions.py inputs.py) programs/payload/parts.sh \
+    $(BUILD)/payload/packages-real.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_REAL)/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-real.txt)" $(REAL_$*)
+REAL_JOB = jobs/real=$(COUNTERS_REAL)/real.sh workloads/common.sh=programs/workloads/common.sh \
+    $(foreach name,stones.py inputs.py,real/$(name)=$(COUNTERS_REAL)/$(name)) \
+    real/marked=$(BUILD)/programs/marked
+IMAGE_real = $(WITH_PERF) busybox $(REAL_JOB) .=$(BUILD)/real/all
+IMAGE_bench += $(ACCURACY) $(REAL_JOB) .=$(BUILD)/real/some
+# All of the real programs take 25 MiB more, and each start of a bare machine as much longer.
+AUTO_IMAGES += $(if $(filter 0,$(REAL)),,real)
+
+# PAPI as Debian packages it, and its own tests; and the job multiplex, which wants perf.
+COUNTERS_TOOLS = $(COUNTERS_GUEST)/tools
+PACKAGES_papi = papi-tools papi-examples libgomp1
+$(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) programs/payload/parts.sh \
+    $(BUILD)/payload/packages-papi.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_TOOLS)/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-papi.txt)"
+IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
+    papi/tests=$(COUNTERS_TOOLS)/papi.txt .=$(BUILD)/papi
+IMAGE_multiplex = $(IMAGE_tools) jobs/multiplex=$(COUNTERS_TOOLS)/multiplex.sh

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * files.c: files for selftest.sh by the knob guest_files, in pieces, and what has to be ignored; and
+ * words, which selftest.sh gives. README.md, "Files of the guest" and "Words".
+ */
+#include "selftest.h"
+
+#define MARKER_WORDS 6u
+#define MARKER_FILE 7u
+#define PIECE_MAX (1u << 20)
+#define PAGE 4096
+#define ROOM 63
+
+static void hand_over(const char *name, const void *bytes, uint32_t count) {
+    __asm__ volatile("xchg %%bx, %%bx"
+                     : : "a"(count), "c"(MARKER_FILE), "d"(bytes), "S"(name) : "memory");
+}
+
+static uint64_t ask(char *room, uint32_t size) {
+    uint64_t length = size;
+
+    __asm__ volatile("xchg %%bx, %%bx" : "+a"(length) : "c"(MARKER_WORDS), "d"(room) : "memory");
+    return length;
+}
+
+void test_files(void) {
+    static uint8_t bytes[3 * PAGE];
+    static char room[ROOM + 2]; /* with a byte after it, and an end of all */
+
+    check_about("files: ", "");
+    for (unsigned n = 0; n < sizeof(bytes); n++)
+        bytes[n] = (uint8_t)n;
+    hand_over("words", "one ", 4);
+    hand_over("pages", bytes + 1, sizeof(bytes) - 1);
+    hand_over("words", "two", 3);
+    hand_over("empty", "", 0);
+    hand_over("../up", "no", 2);
+    hand_over("..", "no", 2);
+    hand_over("a/b", "no", 2);
+    hand_over("", "no", 2);
+    hand_over("0123456789abcdef0123456789abcdef.", "no", 2);
+    hand_over("long", bytes, PIECE_MAX + 1);
+    for (unsigned n = 0; n <= ROOM; n++)
+        room[n] = 'x';
+    uint64_t length = ask(room, ROOM);
+    print("selftest: words '");
+    print(room);
+    print("'\n");
+    check_that("the words' length", length < ROOM && room[length] == '\0');
+    for (unsigned n = (unsigned)length; n < ROOM; n++)
+        check_equal("the room after the words", (uint8_t)room[n], 0);
+    check_equal("the byte after the room", (uint8_t)room[ROOM], 'x');
+}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_made.py: what make makes for tests (machine.py), and that an image is the same bytes for the same
+# files (programs/payload/pack.sh).
+import os
+import subprocess
+
+import pytest
+from machine import made, path
+
+
+def test_failure_is_one_line():
+    with pytest.raises(AssertionError, match="no.cloud.img: .*No rule to make target"):
+        made("build/payload/no-cloud.img")
+    with pytest.raises(AssertionError, match="kernel.sh: unknown flavour 'red', wanted cloud or stock"):
+        made("build/payload/kernel-red.txt")
+
+
+def test_same_bytes(tmp_path):
+    """Neither times, nor a word that is there twice, nor the folder's order count."""
+    images = []
+    for number, words in enumerate((("b=one", "a/"), ("a/", "b=two", "b=one", "a/"))):
+        for name in ("one", "two"):
+            (tmp_path / name).write_text(name, encoding="ascii")
+            os.utime(tmp_path / name, (number, number))
+        image = tmp_path / f"{number}.img"
+        subprocess.run([path("programs", "payload", "pack.sh"), image, "none", "none", *words],
+                       cwd=tmp_path, check=True)
+        images.append(image.read_bytes())
+    assert images[0] == images[1] and b"one" in images[0]
