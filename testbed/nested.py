@@ -13,7 +13,6 @@ import boots
 from machine import SCRATCH, STATUS_POWEROFF, path, tool
 from store import digest
 
-SECTOR = 512
 # An emulated second has 50 million cycles of the TSC (README.md): with this the outer system's time
 # goes four times as slow, and it does less beside its guest.
 KNOBS = "tsc_hz 200000000\n"
@@ -71,11 +70,10 @@ class Nested:
         with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
             disk, volume = os.path.join(work, "disk.img"), os.path.join(work, "volume.img")
             tool([path("testbed", "disk.sh"), "--out", volume,
-                  "--size", str(where["job_sectors"] * SECTOR >> 20),
-                  "--reserved", str(where["job_reserved"]), *self.volume.options(work)])
+                  "--size", str(where["job_sectors"] * boots.SECTOR >> 20),
+                  "--volume", str(where["job_reserved"]), *self.volume.options(work)])
             tool(["cp", "--sparse=always", base, disk])
-            tool(["dd", f"if={volume}", f"of={disk}", "bs=1M", "conv=notrunc,sparse", "status=none",
-                  f"seek={where['job_first'] * SECTOR}", "oflag=seek_bytes"])
+            boots.put(volume, disk, where["job_first"])
             os.remove(volume)
             return boots.run_disk(lab, folder, disk, self.machine, (own, base))
 
@@ -83,5 +81,8 @@ class Nested:
 def boot(lab, name, cpus=1, knobs="", limit=LIMIT, until=None, fork=True, outer="", **volume):
     """One boot, as Lab.emulator() makes it. `cpus`: of QEMU's machine; the outer one has one.
     `outer`: more words for the outer kernel's command line."""
-    return lab.boot(Nested(name, cpus, lab.volume(**volume), boots.Machine(
+    own = lab.volume(**volume)
+    # The guest's init has no emulator to ask: its machine is QEMU's.
+    own = dataclasses.replace(own, append=f"{own.append} {own.words}".rstrip(), words="")
+    return lab.boot(Nested(name, cpus, own, boots.Machine(
         memory=MEMORY, knobs=KNOBS + knobs, limit=limit, until=until, fork=fork), outer), inner)

@@ -8,8 +8,9 @@ import re
 import shutil
 import struct
 
-from boots import image as image_of, kernel
-from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, made, path
+from boots import image as image_of, initrd, kernel
+from machine import (BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, made,
+                     path)
 import pytest
 
 REFUSAL = "PMUvisor refuses to start: "
@@ -231,7 +232,10 @@ def test_boots_on(lab):
 
 def test_no_vmx_qemu(lab):
     """QEMU without VMX: PMUvisor refuses, GRUB goes on, and run-qemu.sh says why in one line."""
-    boot = lab.qemu_without_vmx("qemu-no-vmx")
+    boot = lab.watch("qemu-no-vmx", [
+        path("run-qemu.sh"), "--backend", "tcg", "--efi", made("build/pmuvisor.efi"), "--kernel",
+        kernel(), "--initrd", made(initrd()), "--config", "wait=0",
+        "--timeout", str(BACKSTOP_SECONDS)])
     text = boot.squeezed()
     at = text.find(squeeze(REFUSAL + "this processor shows no VMX"))
     assert at >= 0, boot.last_line()

@@ -21,9 +21,10 @@ ORDINARY = 5  # an option's key with at most so many letters is a word of Englis
 
 
 def tracked():
-    """All files that git knows of; in a copy without it all that are there, but those of the build."""
+    """All files that git knows of; in a copy that it knows nothing of all that are there, but those of
+    the build."""
     done = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
+    if done.stdout:
         return [name for name in done.stdout.splitlines() if os.path.isfile(os.path.join(TOP, name))]
     return [os.path.relpath(os.path.join(folder, name), TOP)
             for folder, _, names in os.walk(TOP) for name in names

@@ -4,6 +4,7 @@
 # two handlers.
 import pytest
 
+from boots import image
 from machine import STATUS_POWEROFF, exit_count
 from native import expect_a1_pmis
 from policies import RDMSR, WRMSR
@@ -49,7 +50,7 @@ def test_says_its_name(lab):
     boot.expect_status(STATUS_POWEROFF)
     assert ", policy status\n" in boot.console and "the guest, policy status, " in boot.console
     plain = lab.emulator("example-plain", config="policy=status tick=0", jobs="report",
-                         efi=lab.efi())
+                         efi=image())
     assert "option policy: found 'status', wanted intercept, msr or msr+nmi, or an experiment's that " \
            "a pmuvisor-lab.efi has" in plain.console, plain.last_line()
 
