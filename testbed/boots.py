@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import struct
 import tempfile
 
 import initramfs
@@ -22,6 +23,18 @@ TOOLS = ["grub-mkimage", "mkfs.fat", "mcopy", "mmd", "iasl", "cpio"]
 VGA = "/usr/share/seabios/vgabios-stdvga.bin"
 FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 GRUB = "/usr/lib/grub/x86_64-efi"
+# A boot's disk, in sectors: a volume with GRUB alone, then the boot's own, up to the end. Firmware
+# looks at the first sectors of that one and at its last without opening it, and at the mark in its
+# first FAT; so all runs are the same until GRUB looks for its menu, and have a server to go on from.
+# Beyond 28 bits firmware reads 32 MiB at once, not 128 KiB, and waits 10 ms before each time.
+SECTOR = 512
+GRUB_FIRST, GRUB_MIB = 2048, 20
+OWN_FIRST = GRUB_FIRST + (GRUB_MIB << 11)
+OWN_RESERVED = 1024
+OWN_PEEK = 1
+CYLINDER = 16 * 63
+DISK_SECTORS = ((1 << 28) // CYLINDER + 1) * CYLINDER
+PARTITION_ESP, PARTITION_FAT = 0xef, 0x0c
 
 
 class Boot:
@@ -148,6 +161,49 @@ def write_tables(folder, cpus, change):
             out.write(data)
     if change:
         change(folder)
+
+
+@functools.lru_cache(None)
+def loader(grub):
+    """The path of a volume with GRUB alone, which looks for its menu on the others; `grub`: the folder
+    of its modules, "" for this machine's. For this process."""
+    work = tempfile.TemporaryDirectory(prefix="pmuvisor-loader.", dir=SCRATCH)
+    loader_folders.append(work)
+    tree = os.path.join(work.name, "tree")
+    os.makedirs(os.path.join(tree, "EFI", "pmuvisor"))
+    with open(os.path.join(tree, "EFI", "pmuvisor", "README"), "w", encoding="ascii") as out:
+        out.write("The menu is on another volume.\n")
+    image = os.path.join(work.name, "loader.img")
+    tool([path("testbed", "disk.sh"), "--out", image, "--tree", tree, "--size", str(GRUB_MIB),
+          *(["--grub", grub] if grub else [])])
+    return image
+
+
+loader_folders = []
+
+
+def put(file, disk, sector):
+    """Into an image, from that sector on; what is zero is left out."""
+    tool(["dd", f"if={file}", f"of={disk}", "bs=1M", "conv=notrunc,sparse", "status=none",
+          f"seek={sector * SECTOR}", "oflag=seek_bytes"])
+
+
+def partition(kind, first, count):
+    """An entry of the partition table. UEFI, "Legacy Master Boot Record (MBR)"."""
+    return struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", kind, b"\xfe\xff\xff", first, count)
+
+
+def whole_disk(disk, grub, volume):
+    """Makes a disk of GRUB's volume and a boot's own."""
+    with open(disk, "wb") as out:
+        out.seek(446)
+        out.write(partition(PARTITION_ESP, GRUB_FIRST, GRUB_MIB << 11) +
+                  partition(PARTITION_FAT, OWN_FIRST, DISK_SECTORS - OWN_FIRST))
+        out.seek(510)
+        out.write(b"\x55\xaa")
+        out.truncate(DISK_SECTORS * SECTOR)
+    put(loader(grub), disk, GRUB_FIRST)
+    put(volume, disk, OWN_FIRST)
 
 
 def targets_in(part):
@@ -316,12 +372,15 @@ class Emulated:
         return key_of(self.until_init())
 
     def disk(self, work):
-        """Makes it in that folder; gives its path."""
-        disk, acpi = os.path.join(work, "disk.img"), os.path.join(work, "acpi")
+        """Makes it in that folder. Gives its path and, for Servers.socket(), what is the boot's own."""
+        disk, volume, acpi = (os.path.join(work, name) for name in ("disk.img", "volume.img", "acpi"))
         write_tables(acpi, self.listed or self.machine.cpus, self.tables)
-        tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi,
-              *(["--grub", self.grub] if self.grub else []), *self.volume.options(work)])
-        return disk
+        tool([path("testbed", "disk.sh"), "--out", volume, "--volume", str(OWN_RESERVED),
+              "--acpi", acpi, *self.volume.options(work)])
+        count = os.path.getsize(volume) // SECTOR - OWN_RESERVED
+        whole_disk(disk, self.grub, volume)
+        os.remove(volume)
+        return disk, (f"{OWN_FIRST + OWN_RESERVED}+{count}+{OWN_PEEK}", self.grub)
 
     def make(self, lab, folder, server=None):
         """Boots; from `server`, a socket at init, where there is one. What the boot leaves is in the
@@ -329,11 +388,11 @@ class Emulated:
         if server:
             return run_disk(lab, folder, None, self.machine, words=self.volume.words, server=server)
         with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
-            disk = self.disk(work)
-            about = run_disk(lab, folder, disk, self.machine, words=self.volume.words)
+            disk, own = self.disk(work)
+            about = run_disk(lab, folder, disk, self.machine, own, self.volume.words)
             os.mkdir(os.path.join(folder, "read"))
             for name in self.read:
-                data = machine.read_file(disk, f"::/EFI/pmuvisor/{name}")
+                data = machine.read_file(disk, f"::/EFI/pmuvisor/{name}", OWN_FIRST * SECTOR)
                 if data is not None:
                     with open(os.path.join(folder, "read", name), "wb") as out:
                         out.write(data)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes the disk that a run boots from: a FAT volume with GRUB as \EFI\BOOT\BOOTX64.EFI, the
-# project's own boot menu unchanged, and \EFI\pmuvisor\ with hypervisor, kernel and initramfs.
+# project's own boot menu, and \EFI\pmuvisor\ with hypervisor, kernel and initramfs.
 # Needs no root: mtools, mkfs.fat and testbed/loader.sh only.
 set -euo pipefail
 
@@ -11,7 +11,7 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --entry ID         menu entry to boot: native or a policy (default: msr+nmi)
   --append S         the guest's kernel command line
   --config "k=v .."  options for pmuvisor.cfg, separated by blanks
-  --acpi DIR         load DIR/*.aml with GRUB's acpi command before the menu
+  --acpi DIR         the menu begins with GRUB's command acpi, which loads DIR/*.aml
   --grub DIR         GRUB's modules, in place of this machine's
   --menu FILE        use this menu instead of testbed/grub.cfg
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
@@ -20,7 +20,8 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --gpt              a whole disk, with a partition table and the volume in FAT32 as its EFI system
                      partition
   --size MIB         of the disk, in place of the smallest of few sizes
-  --reserved N       sectors before the first FAT; default 1
+  --volume N         a volume without GRUB, for a disk that has GRUB elsewhere; so many sectors
+                     before the first FAT
 USAGE
 }
 
@@ -31,7 +32,7 @@ fail() {
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
-size='' reserved='' grub=''
+size='' volume='' grub=''
 menu=$top/testbed/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
@@ -39,7 +40,7 @@ while [ $# -gt 0 ]; do
         --help) usage; exit 0 ;;
         --gpt) gpt=1; shift; continue ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add | --tree | --size | --reserved | --grub)
+            --add | --tree | --size | --volume | --grub)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -57,7 +58,7 @@ while [ $# -gt 0 ]; do
         --add) added+=("$2") ;;
         --tree) tree=$2 ;;
         --size) size=$2 ;;
-        --reserved) reserved=$2 ;;
+        --volume) volume=$2 ;;
     esac
     shift 2
 done
@@ -82,20 +83,24 @@ trap 'rm -rf "$work"' EXIT
 # The same files make the same image: a run repeats exactly. mtools takes the files' dates from here.
 export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
 
-if [ -z "$acpi$grub" ] && [ -r "$tree/EFI/BOOT/BOOTX64.EFI" ]; then
-    cp "$tree/EFI/BOOT/BOOTX64.EFI" "$work/"
-else
-    "$top/testbed/loader.sh" "$work/BOOTX64.EFI" "$acpi" "$grub"
+# What goes onto the volume.
+folder=$work/EFI/pmuvisor
+mkdir -p "$work/EFI"
+if [ -z "$grub" ] && [ -r "$tree/EFI/BOOT/BOOTX64.EFI" ]; then
+    cp -rL "$tree/EFI/BOOT" "$work/EFI/"
+elif [ -z "$volume" ]; then
+    mkdir "$work/EFI/BOOT"
+    "$top/testbed/loader.sh" "$work/EFI/BOOT/BOOTX64.EFI" "$grub"
 fi
 
 # \EFI\pmuvisor as the options say.
 fill_folder() {
-    mkdir "$work/pmuvisor"
-    [ -z "$efi" ] || cp -L "$efi" "$work/pmuvisor/pmuvisor.efi"
-    [ -z "$kernel" ] || cp -L "$kernel" "$work/pmuvisor/vmlinuz"
-    [ -z "$initrd" ] || cp -L "$initrd" "$work/pmuvisor/initrd.img"
-    cp -L "$menu" "$work/pmuvisor/grub.cfg"
-    "$top/testbed/menu.sh" > "$work/pmuvisor/columns.cfg"
+    mkdir "$folder"
+    [ -z "$efi" ] || cp -L "$efi" "$folder/pmuvisor.efi"
+    [ -z "$kernel" ] || cp -L "$kernel" "$folder/vmlinuz"
+    [ -z "$initrd" ] || cp -L "$initrd" "$folder/initrd.img"
+    cp -L "$menu" "$folder/grub.cfg"
+    "$top/testbed/menu.sh" > "$folder/columns.cfg"
     {
         echo "set default='$entry'"
         echo "set timeout=0"
@@ -106,24 +111,38 @@ fill_folder() {
         # GRUB's fallback is a number; this entry is the first: the menu sources this file first.
         echo "set fallback=0"
         echo "menuentry 'reset the machine' --id failed { reboot }"
-    } > "$work/pmuvisor/local.cfg"
+    } > "$folder/local.cfg"
     {
         echo "# Written by disk.sh."
         read -ra words <<< "$config"
         [ ${#words[@]} -eq 0 ] || printf '%s\n' "${words[@]}"
         [ -z "$append" ] || echo "append=$append"
-    } > "$work/pmuvisor/pmuvisor.cfg"
+    } > "$folder/pmuvisor.cfg"
 }
 if [ -n "$tree" ]; then
-    cp -rL "$tree/EFI/pmuvisor" "$work/pmuvisor"
+    cp -rL "$tree/EFI/pmuvisor" "$folder"
 else
     fill_folder
+fi
+if [ -n "$acpi" ]; then
+    mkdir "$work/EFI/acpi"
+    cp "$acpi"/*.aml "$work/EFI/acpi/" || fail "no .aml files in $acpi"
+    {
+        # --no-ebda: the tables are published through UEFI, not in the BIOS data area.
+        printf 'acpi --no-ebda'
+        for table in "$work"/EFI/acpi/*.aml; do
+            printf ' /EFI/acpi/%s' "$(basename "$table")"
+        done
+        echo
+        cat "$folder/grub.cfg"
+    } > "$work/menu"
+    mv "$work/menu" "$folder/grub.cfg"
 fi
 
 # The size in whole cylinders of 16 heads and 63 sectors, as the emulator's ATA disk wants it.
 cylinder=$((16 * 63 * 512))
 bytes=$((1024 * 1024))
-for file in "$work"/pmuvisor/* "$work/BOOTX64.EFI" "${added[@]%%=*}"; do
+for file in "$work/EFI" "${added[@]%%=*}"; do
     bytes=$((bytes + $(du --bytes --summarize --dereference "$file" | cut -f 1)))
 done
 # Few sizes: runs that begin alike have disks of one size (run.sh --from).
@@ -137,7 +156,7 @@ if [ $gpt -eq 1 ]; then
     image=$work/volume.img
     format+=(-F 32 -h 2048)
 fi
-[ -z "$reserved" ] || format+=(-R "$reserved")
+[ -z "$volume" ] || format+=(-R "$volume")
 if [ -n "$size" ]; then
     [ "$bytes" -le $((size << 20)) ] || fail "--size: $size MiB are too few for $((bytes >> 20)) MiB"
     truncate -s $(((size - 2 * gpt) << 20)) "$image"
@@ -146,10 +165,13 @@ else
 fi
 mkfs.fat -n PMUVISOR "${format[@]}" --invariant "$image" > /dev/null
 export MTOOLS_SKIP_CHECK=1
-mmd -i "$image" ::/EFI ::/EFI/BOOT ::/EFI/pmuvisor
-mcopy -i "$image" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
 # In the order of their names, not in that of the host's folder: firmware and GRUB read it through.
-mcopy -s -i "$image" "$work"/pmuvisor/* ::/EFI/pmuvisor/
+mmd -i "$image" ::/EFI
+for name in acpi BOOT pmuvisor; do
+    [ -d "$work/EFI/$name" ] || continue
+    mmd -i "$image" "::/EFI/$name"
+    mcopy -s -i "$image" "$work/EFI/$name"/* "::/EFI/$name/"
+done
 for pair in "${added[@]}"; do
     mcopy -o -s -i "$image" "${pair%%=*}" "::${pair#*=}"
 done

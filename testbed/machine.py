@@ -90,9 +90,9 @@ def made(*targets):
     return paths[0] if len(paths) == 1 else paths
 
 
-def read_file(disk, name):
-    """The contents of a file on a FAT image; None: it is not there."""
-    done = subprocess.run(["mtype", "-i", disk, name], stdout=subprocess.PIPE,
+def read_file(disk, name, at=0):
+    """The contents of a file on a FAT volume, `at` so many bytes of an image; None: it is not there."""
+    done = subprocess.run(["mtype", "-i", f"{disk}@@{at}", name], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, check=False,
                           env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
     return done.stdout if done.returncode == 0 else None

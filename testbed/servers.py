@@ -50,7 +50,7 @@ class Servers:
         """The socket of a server that has started this boot (boots.py) up to its init."""
         server = Server(self, boot.early_knobs())
         with tempfile.TemporaryDirectory(prefix="pmuvisor-init.", dir=SCRATCH) as work:
-            socket = server.ready(boot.disk(work), [
+            socket = server.ready(boot.disk(work)[0], [
                 "--at", "init", "--limit", str(boot.machine.limit), *boot.machine.options()])
         with self.lock:
             self.found[socket] = server

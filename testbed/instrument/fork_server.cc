@@ -275,12 +275,18 @@ void replace_file(const char *old, const char *path, int flags)
         fail("%s: the server has no such file open", old);
 }
 
+// A hole of the server's disk is one of the run's: nothing was ever written there.
 void copy_bytes(int from, int to, uint64_t at, uint64_t end)
 {
     static char buffer[1 << 20];
 
     while (at < end) {
-        ssize_t size = pread(from, buffer, std::min<uint64_t>(sizeof(buffer), end - at),
+        off_t data = lseek(from, static_cast<off_t>(at), SEEK_DATA);
+        at = data < 0 ? end : static_cast<uint64_t>(data);
+        if (at >= end)
+            return;
+        uint64_t hole = static_cast<uint64_t>(lseek(from, data, SEEK_HOLE));
+        ssize_t size = pread(from, buffer, std::min({sizeof(buffer), end - at, hole - at}),
                              static_cast<off_t>(at));
         if (size <= 0 ||
             pwrite(to, buffer, static_cast<size_t>(size), static_cast<off_t>(at)) != size)
@@ -314,7 +320,7 @@ void take_used_disk(const char *old, const char *path)
     if (access(path, F_OK) == 0 && !(unused && same_bytes(unused, path)))
         fail("%s: not the disk that the server has started from", path);
     int from = open(old, O_RDONLY), to = open(path, O_WRONLY | O_CREAT, 0666);
-    if (from < 0 || to < 0 || fstat(from, &mine) != 0)
+    if (from < 0 || to < 0 || fstat(from, &mine) != 0 || ftruncate(to, mine.st_size) != 0)
         fail("%s: cannot be a copy of the server's disk: %s", path, std::strerror(errno));
     copy_bytes(from, to, 0, static_cast<uint64_t>(mine.st_size));
     close(from);

@@ -19,7 +19,7 @@ from servers import Servers
 MILLION = 1_000_000
 LIMIT_ALL = 20_000
 AFTER = 10   # millions of instructions that run.sh lets a run go on after the text of --until
-TEXT = "BdsDxe: starting"  # the firmware, about the boot disk
+TEXT = "Booting `Linux"  # GRUB, which a server has behind it
 SECTOR = 512
 INIT_KNOBS = "pmi_skid 3\ntsc_hz 50000000\n"
 INIT_WORDS = "pmv.run=a1,report pmv.end=poweroff"
@@ -92,16 +92,17 @@ def cut(source, target, first, count, inside):
 def test_own_sectors(lab):
     """A server that goes on until the kernel is read: its runs have all else from the server's
     disk, and the kernel's sectors, which the server's has not, from their own."""
-    cold = short(lab, "whole-cold", fork=False)
     kernel_file = path("build", "kernel.bzImage")
     with open(kernel_file, "rb") as source:
         image = source.read()
 
     def make():
-        folder = os.path.join(lab.keep, "boots-own")
-        shutil.rmtree(folder, ignore_errors=True)
-        os.mkdir(folder)
-        machine = Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL)
+        def run_it(name, disk, *part, fork=True):
+            folder = os.path.join(lab.keep, name)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.mkdir(folder)
+            return Boot(name, folder, run_disk(
+                lab, folder, disk, Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL, fork=fork), *part))
         with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
             disk, servers, own = (os.path.join(work, name) for name in ("disk", "servers", "own"))
             volume = lab.volume(append="tests=cpuid,pmi", kernel=kernel_file, initrd=b"none\n")
@@ -114,16 +115,18 @@ def test_own_sectors(lab):
             cut(disk, servers, first, count, False)
             cut(disk, own, first, count, True)
             part = (f"{first}+{count}", "boots-own")
-            lab.servers.socket(servers, machine.options(), None, part)
-            return Boot("boots-own", folder, run_disk(lab, folder, own, machine, part))
+            lab.servers.socket(servers, Machine().options(), None, part)
+            return (run_it("boots-own-cold", shutil.copy(disk, disk + "-cold"), fork=False),
+                    run_it("boots-own-none", disk), run_it("boots-own", own, part))
     if not lab.servers:
         raise Skip("FORK=0: there are no servers")
-    forked = lab.once("boots-own", make)
-    forked.expect_status(STATUS_POWEROFF)
-    assert forked.ledger["forked_at"] > short(lab, "whole-forked").ledger["forked_at"]
-    found = compare.ledgers_differ(cold.ledger, forked.ledger)
-    assert not found, found
-    assert cold.console == forked.console, "the consoles differ"
+    cold, early, forked = lab.once("boots-own", make).wait()
+    assert 0 == cold.ledger["forked_at"] < early.ledger["forked_at"] < forked.ledger["forked_at"]
+    for boot in (early, forked):
+        boot.expect_status(STATUS_POWEROFF)
+        found = compare.ledgers_differ(cold.ledger, boot.ledger)
+        assert not found, found
+        assert cold.console == boot.console, "the consoles differ"
     return f"{cold.ledger['ticks']:,} instructions, forked at {forked.ledger['forked_at']:,}"
 
 
