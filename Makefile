@@ -15,7 +15,7 @@ CC = gcc
 NASM = nasm
 LD = ld
 OBJCOPY = objcopy
-PYTEST = /usr/bin/python3 -B -m pytest
+PYTEST = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest
 BUILD = build
 TEST = 0
 V = 0
@@ -87,16 +87,16 @@ lab: $(EFI) $(LAB)
 help:
 	@sed -n '3,12s/^# \{0,1\}//p' Makefile
 
-$(BUILD)/boot/%.o: CFLAGS += $(BOOT_CFLAGS)
+$(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS)
 # What runs once, before the guest, or writes the log, is small rather than fast.
-$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: CFLAGS += -Os
+$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: private CFLAGS += -Os
 $(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
     $(addprefix $(BUILD)/vmx/,capability.o control.o mitigations.o msr_bitmap.o settings.o) \
     $(addprefix $(BUILD)/vmx/exit/,init_sipi.o report.o triple_fault.o) \
     $(addprefix $(BUILD)/vmx/root/,descriptors.o end.o fault.o) \
-    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o: CFLAGS += -Os
-$(BUILD)/experiments/%.o: CFLAGS += $(EXPERIMENT_INCLUDES)
-$(BUILD)/experiments/%.inc: CFLAGS += $(EXPERIMENT_INCLUDES)
+    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o: private CFLAGS += -Os
+$(BUILD)/experiments/%.o: private CFLAGS += $(EXPERIMENT_INCLUDES)
+$(BUILD)/experiments/%.inc: private CFLAGS += $(EXPERIMENT_INCLUDES)
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -126,7 +126,8 @@ $(BUILD)/experiments/%/offsets.inc: experiments/%/offsets.c $(BUILD)/flags
 	$(call offsets,$<)
 $(LAB_OBJECTS): $(LAB_OFFSETS)
 
-# Changes whenever compiler or flags do, and only then.
+# Changes whenever compiler or flags do, and only then: a target's own flags are private, as this is made
+# for whatever needs it first.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' > $@
@@ -179,7 +180,7 @@ UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
 UNIT_TEST_SOURCES = $(sort $(wildcard tests/unit/test_*.c experiments/*/tests/unit/test_*.c))
 UNIT_TESTS = $(patsubst %.c,$(UNIT)/%,$(notdir $(UNIT_TEST_SOURCES)))
 
-$(UNIT)/boot/memory.o $(UNIT)/tests/unit/test_memory.o: UNIT_CFLAGS += $(BOOT_CFLAGS)
+$(UNIT)/boot/memory.o $(UNIT)/tests/unit/test_memory.o: private UNIT_CFLAGS += $(BOOT_CFLAGS)
 
 $(UNIT)/%.o: %.c $(UNIT)/flags
 	@mkdir -p $(@D)

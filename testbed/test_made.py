@@ -15,6 +15,18 @@ def test_failure_is_one_line():
         made("build/payload/kernel-red.txt")
 
 
+def test_made_once(tmp_path):
+    """What one target's flags are is not what all are made with: nothing is made again."""
+    def make(*words):
+        subprocess.run(["make", "-C", path(), "-s", f"BUILD={tmp_path}", *words], check=True,
+                       stdout=subprocess.DEVNULL, env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""})
+    make(f"{tmp_path}/apic/apic.o")
+    flags = (tmp_path / "flags").read_text()
+    for name in ("boot/screen.o", "tests/plan/main.o"):
+        make(f"{tmp_path}/{name}")
+        assert (tmp_path / "flags").read_text() == flags, name
+
+
 def test_same_bytes(tmp_path):
     """Neither times, nor a word that is there twice, nor the folder's order count."""
     images = []

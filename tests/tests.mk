@@ -105,7 +105,7 @@ test-image:
 
 # EFI applications that tests bring, each in a folder of its own: tests/NAME/ makes build/NAME/NAME.efi.
 TEST_APPLICATIONS = vtd la57 plan
-$(TEST_APPLICATIONS:%=$(BUILD)/tests/%/main.o) $(BUILD)/tests/firmware/firmware.o: CFLAGS += $(BOOT_CFLAGS)
+$(TEST_APPLICATIONS:%=$(BUILD)/tests/%/main.o) $(BUILD)/tests/firmware/firmware.o: private CFLAGS += $(BOOT_CFLAGS)
 
 $(foreach name,$(TEST_APPLICATIONS),$(BUILD)/$(name)/$(name).elf): linker.ld
 	@mkdir -p $(@D)

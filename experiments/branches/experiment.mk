@@ -10,7 +10,7 @@ BRANCHES_GUEST = experiments/branches/guest
 PROGRAM_branchtrace = $(sort $(wildcard $(BRANCHES_GUEST)/*.c)) programs/command_line.c $(BRANCHES_GUEST)/stretch.asm
 PROGRAM_branchfuzz = $(addprefix $(BRANCHES_GUEST)/,list.c output.c trace.c) \
     $(sort $(wildcard $(BRANCHES_GUEST)/fuzz/*.c)) programs/command_line.c $(BRANCHES_GUEST)/stretch.asm
-$(BUILD)/programs/$(BRANCHES_GUEST)/%.o: PROGRAM_CFLAGS += -g -fno-pie -I$(BRANCHES_GUEST)
+$(BUILD)/programs/$(BRANCHES_GUEST)/%.o: private PROGRAM_CFLAGS += -g -fno-pie -I$(BRANCHES_GUEST)
 $(BUILD)/branchtrace/%/branchtrace.ko: $(wildcard $(BRANCHES_GUEST)/module/*) $(BRANCHES_GUEST)/abi.h \
     programs/measure/region.h $(BUILD)/payload/kernel-%.txt
 	$(kbuild)

@@ -5,7 +5,7 @@
 COUNTERS_GUEST = experiments/counters/guest
 PROGRAM_accuracy = $(sort $(wildcard $(COUNTERS_GUEST)/accuracy/*.c)) programs/command_line.c \
     programs/measure/statistics.c $(COUNTERS_GUEST)/accuracy/measured.asm
-$(BUILD)/programs/$(COUNTERS_GUEST)/accuracy/%.o: PROGRAM_CFLAGS += -fno-builtin -pthread
+$(BUILD)/programs/$(COUNTERS_GUEST)/accuracy/%.o: private PROGRAM_CFLAGS += -fno-builtin -pthread
 $(BUILD)/programs/accuracy: PROGRAM_LDFLAGS = -s -pthread
 ACCURACY = jobs/accuracy=$(BUILD)/programs/accuracy jobs/scenarios@accuracy
 IMAGE_accuracy = $(IMAGE_initrd) $(ACCURACY)

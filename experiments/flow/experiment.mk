@@ -7,7 +7,7 @@
 
 NEEDS_flow = shared
 # What runs where a level changes.
-$(addprefix $(BUILD)/experiments/flow/hypervisor/,experiment.o level.o): CFLAGS += -Os
+$(addprefix $(BUILD)/experiments/flow/hypervisor/,experiment.o level.o): private CFLAGS += -Os
 
 TRACE_CPUS ?= 1
 TRACE_OUT ?= $(BUILD)/trace-demo

@@ -8,7 +8,7 @@
 NEEDS_memory = shared
 # What runs where a trace begins.
 $(addprefix $(BUILD)/experiments/memory/hypervisor/,experiment.o memory.o memory_map.o ept_copy.o \
-    lend.o): CFLAGS += -Os
+    lend.o): private CFLAGS += -Os
 
 MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
 

@@ -6,7 +6,7 @@ PROGRAM_region = experiments/precise/guest/region.c
 PROGRAM_br_instr = experiments/precise/guest/br_instr.c
 $(BUILD)/programs/region: PROGRAM_LDFLAGS = -s
 $(BUILD)/programs/br_instr: PROGRAM_LDFLAGS = -nostdlib -no-pie
-$(BUILD)/programs/experiments/precise/guest/br_instr.o: PROGRAM_CFLAGS += -O1 -ffreestanding -fno-pie \
+$(BUILD)/programs/experiments/precise/guest/br_instr.o: private PROGRAM_CFLAGS += -O1 -ffreestanding -fno-pie \
     -fno-stack-protector -fcf-protection=none -fno-asynchronous-unwind-tables
 IMAGE_precise = $(IMAGE_tools) jobs/pebs=experiments/precise/guest/pebs.sh \
     $(foreach name,region br_instr,$(name)=$(BUILD)/programs/$(name))
