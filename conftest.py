@@ -21,7 +21,7 @@ for part in ("tests", "analysis"):
 pytest.register_assert_rewrite("guest", "host", "inner", "kernel", "kernels", "native", "policies",
                                "scripts")
 
-LAB, CALL, SAID = pytest.StashKey(), pytest.StashKey(), pytest.StashKey()
+LAB, CALL, SAID, OUTCOMES = (pytest.StashKey() for _ in range(4))
 SAID_MAX = 600
 
 
@@ -58,11 +58,25 @@ def function_of(item, lab):
                                           for name in names})
 
 
+def pass_again(item, outcomes):
+    """Has a test run only where it has not passed with the same files (testbed/outcomes.py)."""
+    run = item.runtest
+
+    def runtest():
+        if item.nodeid in outcomes.said:
+            item.stash[SAID] = outcomes.said[item.nodeid]
+            return
+        run()
+        outcomes.said[item.nodeid] = item.stash.get(SAID, "")
+    item.runtest = runtest
+
+
 def pytest_runtestloop(session):
     """Before pytest's own loop, which this is not."""
     if session.config.option.collectonly or session.testsfailed:
         return
     from lab import Lab
+    from outcomes import Outcomes, tree
     option = session.config.option
     lab = session.config.stash[LAB] = Lab(option.keep, option.jobs)
     # Tests without boots first: meanwhile there are boots.
@@ -72,6 +86,10 @@ def pytest_runtestloop(session):
     calls = lab.plan([function_of(item, lab) for item in items], start=not option.boots)
     for item, call in zip(items, calls):
         item.stash[CALL] = call
+    outcomes = session.config.stash[OUTCOMES] = Outcomes(lab.store, tree())
+    for item in session.items:
+        if "lab" not in item.fixturenames:
+            pass_again(item, outcomes)
     if option.boots:
         for name, kept in lab.boots():
             print(f"{'kept' if kept else 'boot'} {name}")
@@ -122,6 +140,8 @@ def pytest_sessionfinish(session, exitstatus):
     if terminal and exitstatus == pytest.ExitCode.OK and not session.config.option.boots and \
             not session.config.option.collectonly and not terminal.stats.get("passed"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if OUTCOMES in session.config.stash:
+        session.config.stash[OUTCOMES].keep()
     if LAB in session.config.stash:
         session.config.stash[LAB].close()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # pages.py: what the pages of the tree say, and what is wrong with it. Each check takes pages,
 # {path from the top: text}, and gives complaints, one line each. Nothing is written.
+import functools
 import glob
 import os
 import re
@@ -214,6 +215,7 @@ def run(line, timeout=600):
                           check=False, env=environment)
 
 
+@functools.lru_cache(None)
 def bad_command(line):
     """Why a line of a ```sh block cannot be right; "" where nothing speaks against it."""
     words = shlex.split(line, comments=True)

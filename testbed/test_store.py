@@ -10,6 +10,7 @@ import boots
 import pytest
 from boots import Emulated, Machine, Volume
 from machine import path
+from outcomes import Outcomes
 from store import ENTRY, PART, Store, key_of
 
 KEY = "0" * 40
@@ -209,3 +210,33 @@ def test_oldest_goes(tmp_path, monkeypatch):
     kept(store)
     monkeypatch.setattr("store.BYTES_MAX", 1)
     assert Store(store.folder).find(KEY) is None
+
+
+def test_outcomes(tmp_path, monkeypatch):
+    """A test without boots passes again while no file, package or variable is another one; where git
+    knows nothing of the tree none is known."""
+    store, file, packages = Store(str(tmp_path / "boots")), tmp_path / "file", tmp_path / "status"
+    file.write_bytes(b"a")
+    packages.write_bytes(b"p")
+    monkeypatch.setattr("outcomes.TOP", str(tmp_path))
+    monkeypatch.setattr("outcomes.PACKAGES", str(packages))
+    monkeypatch.setattr("outcomes.tree", lambda: ["file"])
+
+    def known(names=("file",)):
+        return Outcomes(store, list(names)).said
+    first = Outcomes(store, ["file"])
+    first.said["test"] = "said"
+    first.keep()
+    assert known() == {"test": "said"} and known(()) == {}
+    for change in (lambda: file.write_bytes(b"b"), lambda: packages.write_bytes(b"q"),
+                   lambda: monkeypatch.setenv("FULL", "2")):
+        change()
+        assert known() == {}
+    # What has changed while tests ran belongs to neither state.
+    late = Outcomes(store, ["file"])
+    late.said["test"] = "said"
+    file.write_bytes(b"c")
+    late.keep()
+    assert known() == {}
+    file.write_bytes(b"b")
+    assert known() == {}

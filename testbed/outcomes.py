@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# outcomes.py: which tests without boots have passed, and what they said. They are a function of the
+# files of this tree, Debian's packages and the kernel: while these are the same, they pass again.
+import json
+import os
+import platform
+import subprocess
+
+from machine import TOP
+from store import digest, key_of
+
+PACKAGES = "/var/lib/dpkg/status"
+VARIABLES = ("CC", "DISTFILES", "FORK", "FULL", "GUEST", "PATH", "PMUVISOR_CACHE", "TMPDIR")
+SAID = "said.json"
+
+
+def tree():
+    """The files of this tree but those that git ignores; none where git knows nothing of it."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            cwd=TOP, capture_output=True, text=True, check=False).stdout
+    return sorted(name for name in set(listed.split("\0")) if os.path.isfile(os.path.join(TOP, name)))
+
+
+class Outcomes:
+    """`said`: what each test that passed has said, by its pytest name."""
+
+    def __init__(self, store, names):
+        self.store, self.key, self.said, self.known = store, None, {}, 0
+        if not names or not os.path.exists(PACKAGES):
+            return
+        self.key = key_of([{name: digest(os.path.join(TOP, name)) for name in names},
+                           digest(PACKAGES), platform.release(), TOP,
+                           {name: os.environ.get(name) for name in VARIABLES}])
+        found = store.find(self.key)
+        if found:
+            with open(os.path.join(found[1], SAID), encoding="utf-8") as source:
+                self.said = json.load(source)
+        self.known = len(self.said)
+
+    def keep(self):
+        """Those that have passed since, too. Not where the tree has changed meanwhile."""
+        if not self.key or len(self.said) == self.known or \
+                Outcomes(self.store, tree()).key != self.key:
+            return
+        self.store.remove(os.path.join(self.store.folder, self.key))
+        with self.store.making() as folder:
+            with open(os.path.join(folder, SAID), "w", encoding="utf-8") as out:
+                json.dump(self.said, out)
+            self.store.keep(self.key, folder, {})
