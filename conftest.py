@@ -59,7 +59,8 @@ def function_of(item, lab):
 
 
 def pass_again(item, outcomes):
-    """Has a test run only where it has not passed with the same files (testbed/outcomes.py)."""
+    """Has a test run only where it has not passed with the same files (testbed/outcomes.py), or has
+    asked for what does not repeat."""
     run = item.runtest
 
     def runtest():
@@ -67,7 +68,9 @@ def pass_again(item, outcomes):
             item.stash[SAID] = outcomes.said[item.nodeid]
             return
         run()
-        outcomes.said[item.nodeid] = item.stash.get(SAID, "")
+        call = item.stash.get(CALL, None)
+        if call.repeats if call else "lab" not in item.fixturenames:
+            outcomes.said[item.nodeid] = item.stash.get(SAID, "")
     item.runtest = runtest
 
 
@@ -79,17 +82,17 @@ def pytest_runtestloop(session):
     from outcomes import Outcomes, tree
     option = session.config.option
     lab = session.config.stash[LAB] = Lab(option.keep, option.jobs)
+    outcomes = session.config.stash[OUTCOMES] = Outcomes(lab.store, tree())
     # Tests without boots first: meanwhile there are boots.
-    items = [item for item in session.items if wants_boots(item)]
+    items = [item for item in session.items if wants_boots(item) and
+             (option.boots or item.nodeid not in outcomes.said)]
     ahead = set(items)
     session.items.sort(key=lambda item: item in ahead)
     calls = lab.plan([function_of(item, lab) for item in items], start=not option.boots)
     for item, call in zip(items, calls):
         item.stash[CALL] = call
-    outcomes = session.config.stash[OUTCOMES] = Outcomes(lab.store, tree())
     for item in session.items:
-        if "lab" not in item.fixturenames:
-            pass_again(item, outcomes)
+        pass_again(item, outcomes)
     if option.boots:
         for name, kept in lab.boots():
             print(f"{'kept' if kept else 'boot'} {name}")

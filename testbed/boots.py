@@ -126,12 +126,17 @@ def image(config="", *folder):
 
 
 @functools.lru_cache(None)
+def menu():
+    return tool([path("testbed", "menu.sh")])
+
+
+@functools.lru_cache(None)
 def bed():
     """Of all that every boot in the emulator has."""
     emulator = os.path.join(tool([path("testbed", "build.sh")]).strip(), "bochs")
     found = {"emulator": digest(emulator), "vga": digest(VGA)}
     # Of the table of what is measured, the menu's entries alone.
-    found["menu"] = digest_of(tool([path("testbed", "menu.sh")]).encode())
+    found["menu"] = digest_of(menu().encode())
     for name in BED:
         found[name] = digest(path("testbed", name))
     return {**found, **{name: digest_any(name) for name in TOOLS}}
@@ -373,10 +378,13 @@ class Emulated:
 
     def disk(self, work):
         """Makes it in that folder. Gives its path and, for Servers.socket(), what is the boot's own."""
-        disk, volume, acpi = (os.path.join(work, name) for name in ("disk.img", "volume.img", "acpi"))
+        disk, volume, acpi, columns = (os.path.join(work, name) for name in
+                                       ("disk.img", "volume.img", "acpi", "columns.cfg"))
         write_tables(acpi, self.listed or self.machine.cpus, self.tables)
+        with open(columns, "w", encoding="ascii") as out:
+            out.write(menu())
         tool([path("testbed", "disk.sh"), "--out", volume, "--volume", str(OWN_RESERVED),
-              "--acpi", acpi, *self.volume.options(work)])
+              "--acpi", acpi, "--columns", columns, *self.volume.options(work)])
         count = os.path.getsize(volume) // SECTOR - OWN_RESERVED
         whole_disk(disk, self.grub, volume)
         os.remove(volume)

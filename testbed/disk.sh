@@ -14,6 +14,7 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --acpi DIR         the menu begins with GRUB's command acpi, which loads DIR/*.aml
   --grub DIR         GRUB's modules, in place of this machine's
   --menu FILE        use this menu instead of testbed/grub.cfg
+  --columns FILE     what menu.sh prints, where it is known
   --add SRC=DST      copy one more file, or folder, onto the volume (may be repeated)
   --tree DIR         an EFI system partition that `make install` or `make usb` has filled: its
                      folder EFI instead of all other files
@@ -32,7 +33,7 @@ fail() {
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
-size='' volume='' grub=''
+size='' volume='' grub='' columns=''
 menu=$top/testbed/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
@@ -40,7 +41,7 @@ while [ $# -gt 0 ]; do
         --help) usage; exit 0 ;;
         --gpt) gpt=1; shift; continue ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add | --tree | --size | --volume | --grub)
+            --add | --tree | --size | --volume | --grub | --columns)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -59,6 +60,7 @@ while [ $# -gt 0 ]; do
         --tree) tree=$2 ;;
         --size) size=$2 ;;
         --volume) volume=$2 ;;
+        --columns) columns=$2 ;;
     esac
     shift 2
 done
@@ -100,7 +102,11 @@ fill_folder() {
     [ -z "$kernel" ] || cp -L "$kernel" "$folder/vmlinuz"
     [ -z "$initrd" ] || cp -L "$initrd" "$folder/initrd.img"
     cp -L "$menu" "$folder/grub.cfg"
-    "$top/testbed/menu.sh" > "$folder/columns.cfg"
+    if [ -n "$columns" ]; then
+        cp "$columns" "$folder/columns.cfg"
+    else
+        "$top/testbed/menu.sh" > "$folder/columns.cfg"
+    fi
     {
         echo "set default='$entry'"
         echo "set timeout=0"

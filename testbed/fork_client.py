@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3 -IS
 # SPDX-License-Identifier: BSD-2-Clause
 """Asks a server of boots (run.sh --serve) for one run and waits for its end.
 

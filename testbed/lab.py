@@ -94,6 +94,7 @@ class Call:
         self.function = function
         self.future = concurrent.futures.Future()
         self.seconds = 0.0
+        self.repeats = True     # all that it asked for is kept under a key
 
 
 class Lab:
@@ -256,6 +257,7 @@ class Lab:
             call.future.set_exception(trouble)
             waits = None
         asked, self.here.asked = self.here.asked, None
+        call.repeats &= all(wanted.inputs for wanted in asked)
         call.seconds = time.monotonic() - began
         return waits, asked
 

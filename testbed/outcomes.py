@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# outcomes.py: which tests without boots have passed, and what they said. They are a function of the
-# files of this tree, Debian's packages and the kernel: while these are the same, they pass again.
+# outcomes.py: which tests have passed, and what they said. They are a function of the files of this
+# tree, Debian's packages and the kernel: while these are the same, they pass again. But those that ask
+# for what does not repeat, QEMU's machines, are run each time.
 import json
 import os
 import platform

@@ -51,6 +51,15 @@ def results(lab, functions):
     return [call.future.result(60) for call in lab.plan(functions)]
 
 
+def test_repeats(lab):
+    """A function that has asked for what is kept under a key alone gives the same again."""
+    calls = lab.plan([lambda: lab.boot(Fake("one", "same", [])).console,
+                      lambda: lab.once("two", lambda: 2).wait()])
+    for call in calls:
+        call.future.result(60)
+    assert [call.repeats for call in calls] == [True, False]
+
+
 def test_once(lab):
     """Two functions, two names, one key: one boot."""
     log = []
