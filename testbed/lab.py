@@ -242,7 +242,9 @@ class Lab:
         """Of all that is kept by a key: (name, whether the store has it)."""
         wanted = [one for one in self.known.values() if one.inputs]
         self.make_targets(name for one in wanted for name in one.targets())
-        return [(one.name, self.look(one)) for one in wanted if one.boot]
+        # Another thread may have found it and be reading it.
+        return [(one.name, self.look(one) or self.store.find(one.key) is not None)
+                for one in wanted if one.boot]
 
     def attempt(self, call):
         """Calls the function. Gives what it waits for, None when it is over, and all that it wants."""
