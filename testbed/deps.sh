@@ -17,11 +17,13 @@ lz4 zstd python3 patch"
     # QEMU/KVM, where nested VMX works.
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
-    # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace.
+    # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
+    # the browser that opens the traces' pages.
     [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone python3-matplotlib
         qemu-system-x86 e2fsprogs spin clang
         libclang-rt-dev
-        clang-tidy clang-format cppcheck"
+        clang-tidy clang-format cppcheck
+        chromium"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
     # Traces as CTF, written and read; operands of traced instructions, pictures.

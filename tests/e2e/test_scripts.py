@@ -65,7 +65,8 @@ def test_deps_asks_for_all(tmp_path):
         (tmp_path / name).chmod(0o755)
     done = run(path("testbed", "deps.sh"), "run", "check", PATH=f"{tmp_path}:{os.environ['PATH']}")
     asked = done.stderr.splitlines()[-1].split()
-    for package in ("ovmf", "ca-certificates", "libcmocka-dev", "qemu-system-x86", "spin", "cppcheck"):
+    for package in ("ovmf", "ca-certificates", "libcmocka-dev", "qemu-system-x86", "spin", "cppcheck",
+                    "chromium"):
         assert package in asked, f"{package} is not among {asked}"
 
 
