@@ -72,16 +72,22 @@ class Identity:
         self.processes = {}  # key -> (name, pid)
         self.threads = {}    # Thread -> (name, tid)
         self.kernel_threads = set()
+        self.candidates = {}  # key without a name -> [(name, pid)] that it may be
         for task in names.get("tasks", []):
             self.add(task)
         self.match(processors, names.get("tasks", []))
 
     def match(self, processors, tasks):
         """Names the tables whose address nobody gave, by the processes' maps of memory."""
-        from match import matched  # it needs what is above
+        from match import candidates, matched  # it needs what is above
         names = {task["pid"]: task["comm"] for task in tasks if task["pid"] == task["tid"]}
-        for pid, key in matched(processors, tasks, self.key).items():
+        found = candidates(processors, tasks, self.key)
+        for pid, key in matched(found).items():
             self.processes.setdefault(key, (names.get(pid, f"pid {pid}"), pid))
+        taken = {pid for _, pid in self.processes.values()}
+        self.candidates = {
+            key: [(names.get(pid, f"pid {pid}"), pid) for pid in pids if pid not in taken]
+            for key, pids in found.items() if key not in self.processes}
 
     def add(self, task):
         """Takes one task of the names file. A process has the name of its first thread."""

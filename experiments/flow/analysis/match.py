@@ -42,12 +42,18 @@ def fits(ranges, executed, stacks):
             for page in stacks)
 
 
-def matched(records_by_processor, tasks, key):
-    """Gives pid -> key of the tables that exactly one process can be."""
-    candidates = [(task["pid"], parsed(task)) for task in tasks if task.get("maps")]
+def candidates(records_by_processor, tasks, key):
+    """Gives key -> pids of the processes that the table can be, of each table with exits in user
+    space."""
+    maps = [(task["pid"], parsed(task)) for task in tasks if task.get("maps")]
+    return {table: [pid for pid, ranges in maps if fits(ranges, executed, stacks)]
+            for table, (executed, stacks) in places(records_by_processor, key).items()}
+
+
+def matched(pids_of):
+    """Takes what candidates() gave; gives pid -> key of the tables that exactly one process can be."""
     found = {}
-    for table, (executed, stacks) in places(records_by_processor, key).items():
-        pids = [pid for pid, ranges in candidates if fits(ranges, executed, stacks)]
+    for table, pids in pids_of.items():
         if len(pids) == 1:
             found.setdefault(pids[0], []).append(table)
     return {pid: tables[0] for pid, tables in found.items() if len(tables) == 1}

@@ -42,6 +42,7 @@ class Timeline:
     leaves: list = dataclasses.field(default_factory=list)      # [Left], by time
     threads: dict = dataclasses.field(default_factory=dict)     # Thread -> its name
     borrowers: set = dataclasses.field(default_factory=set)     # Threads without an own table
+    candidates: dict = dataclasses.field(default_factory=dict)  # key -> [(name, pid)], it may be one
     lost: int = 0
     complaints: list = dataclasses.field(default_factory=list)
     start_tick: int = 0
@@ -75,7 +76,7 @@ def timeline(source, names=None, by_next=False):
     ways = find_ways(walks, identity.kernel_threads)
     line = Timeline(tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(),
                     complaints=list(source.complaints))
-    line.borrowers = ways.kernel_stacks
+    line.borrowers, line.candidates = ways.kernel_stacks, identity.candidates
     line.start_tick = min((found[0].tsc for found in source.processors.values() if found),
                           default=0)
     for number, walk in walks.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_match.py: match.py on made-up processes: by what they execute, by their stacks, and not where
 # two could be the one.
-from match import matched
+from match import candidates, matched
 from trace_source import Record
 
 INTERRUPT, CPUID = 1, 10
@@ -18,7 +18,7 @@ def task(pid, *ranges):
 
 
 def found(records, *tasks):
-    return matched({0: records}, tasks, lambda cr3: cr3 & ~0xfff)
+    return matched(candidates({0: records}, tasks, lambda cr3: cr3 & ~0xfff))
 
 
 ONE = task(1, (0x401000, 0x480000, "x"), (0x7ffe00000000, 0x7ffe00020000, "w"))
@@ -52,4 +52,4 @@ def test_kernel_tells_nothing():
 def test_both_tables():
     """Page-table isolation: the user's table has the kernel's key."""
     records = [exit_at(0x3800, 0x401010), exit_at(0x2001, 0x401020)]
-    assert matched({0: records}, [ONE], lambda cr3: cr3 & ~0x1fff) == {1: 0x2000}
+    assert matched(candidates({0: records}, [ONE], lambda cr3: cr3 & ~0x1fff)) == {1: 0x2000}
