@@ -21,6 +21,23 @@ def state_times(intervals, states):
     return found
 
 
+def runs(intervals):
+    """Gives how often a process began to run: stretches without a gap of running and root."""
+    active = [(one.start, one.end) for one in intervals if one.state in ("running", "root")]
+    return sum(not place or active[place - 1][1] < start for place, (start, _) in enumerate(active))
+
+
+def preempted(intervals):
+    """Gives how often a process was preempted."""
+    return sum(one.state == "preempted" for one in intervals)
+
+
+def switches(intervals):
+    """Gives how often a processor went from one process to another, idle or not in between."""
+    order = [one.process for one in intervals if one.state == "running"]
+    return sum(one != other for one, other in zip(order, order[1:]))
+
+
 def processors(line):
     """Gives number -> {state: time}."""
     return {number: state_times(intervals, PROCESSOR_STATES)

@@ -1,154 +1,413 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_browser.py: the time line in a real browser, headless: what is drawn is what went in,
-# buttons, keys, wheel and pointer do what they say, and nothing is an error or a request.
-import html
-import json
-import re
-import shutil
-import subprocess
-
+# test_browser.py: the time line in a real browser, wide and narrow: what is drawn is what went in, each
+# control does what it says, and nothing is an error or a request.
 import pytest
 
-from hand_made import A, A_STACK, B, B_STACK, cpuid, halt, load, source, tick, wake
-from states import timeline
+import analyses
+import browser
 import timeline_page
 import trace_source
+from hand_made import A, A_STACK, B, B_STACK, cpuid, halt, load, source, tick, wake
+from states import timeline
 
-BROWSER = shutil.which("chromium")
-SECONDS = 120
-KHZ = 1_000_000
+KHZ = 1000  # a tick is a microsecond, the last digit of the tables
+WIDTHS = (1300, 700)
+AXIS, ROW = 26, 24  # of timeline.js
 RECORDS = [[load(1000, A, B_STACK), tick(1500, A), load(1600, B, A_STACK), halt(2000, B),
             wake(3000, B), load(3100, A, 0x10), cpuid(3500, A)],
            [cpuid(1200, B), cpuid(1900, B)]]
-# Runs in the page before its own script, and after it.
-BEFORE = """<script>
-window.wrong = [];
-window.addEventListener("error", (event) => window.wrong.push(event.message));
-console.error = console.warn = (...words) => window.wrong.push(words.join(" "));
-</script>"""
-AFTER = """<script>
-(function () {
-  const page = window.timeline, view = document.getElementById("view"), found = {};
-  const box = () => view.getBoundingClientRect();
-  const tip = document.getElementById("tip");
-  const key = (name) => view.dispatchEvent(
-    new KeyboardEvent("keydown", {key: name, bubbles: true}));
-  const press = (name) => document.querySelector(`[data-action=${name}]`).click();
-  const pointer = (kind, x, y, more) => view.dispatchEvent(new PointerEvent(kind, {
-    clientX: box().left + x, clientY: box().top + y, pointerId: 1, bubbles: true, ...more}));
-  view.setPointerCapture = () => {};  // a made event has no pointer that could be captured
-  found.rows = page.rows();
-  found.states = Object.fromEntries(found.rows.map((row) => [row, page.states(row)]));
-  found.width = view.clientWidth;
-  found.colours = Object.fromEntries(["running", "root", "idle", "waiting", "preempted"].map(
-    (state) => [state, getComputedStyle(document.documentElement).getPropertyValue("--" + state)]));
-  found.whole = page.range();
-  // The colour at the middle of each interval of each row: the axis has 26 pixels, a row 24.
-  found.pixels = found.rows.map((row, n) => page.states(row).map(([from, to]) =>
-    page.pixel((from + to) / 2 / found.whole[1] * view.clientWidth, 26 + 24 * n + 4)));
-  const x = AT / found.whole[1] * view.clientWidth;
-  pointer("pointermove", x, 26 + 12);
-  found.hidden = tip.hidden;
-  found.hover = tip.textContent;
-  pointer("pointerleave", x, 26 + 12);
-  found.left = tip.hidden;
-  press("in"); found.in = page.range();
-  press("right"); found.right = page.range();
-  press("whole"); found.again = page.range();
-  key("+"); found.key = page.range();
-  key("Home");
-  view.dispatchEvent(new WheelEvent(
-    "wheel", {deltaY: -400, clientX: box().left, cancelable: true}));
-  found.wheel = page.range();
-  pointer("pointerdown", 300, 40); pointer("pointermove", 200, 40); pointer("pointerup", 200, 40);
-  found.drag = page.range();
-  found.wrong = window.wrong;
-  found.requests = performance.getEntriesByType("resource").map((one) => one.name);
-  const out = document.createElement("pre");
-  out.id = "found";
-  out.textContent = JSON.stringify(found);
-  document.body.append(out);
-})();
-</script>"""
+NAMES = {"pti": False, "tasks": [
+    {"pid": 71, "tid": 71, "comm": "calm", "pgd": hex(A), "stack": None},
+    {"pid": 72, "tid": 72, "comm": "init", "pgd": None, "stack": None,
+     "maps": [["0x400000", "0x402000", "x"], ["0x7f000000", "0x7f001000", "w"]]}]}
+CALM, NAMELESS = "calm [71]", f"cr3 {B:#x}"
 
 
-def shown(tmp_path, page, at):
-    """Opens the page in the browser with the script above; gives what that found."""
-    script = AFTER.replace("AT", str(at))
-    file = tmp_path / "page.html"
-    page = page.replace("<head>", "<head>" + BEFORE, 1)
-    assert BEFORE in page
-    file.write_text(page.replace("</body>", script + "</body>", 1) if "</body>" in page
-                    else page + script)
-    done = subprocess.run(
-        [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,900",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", f"file://{file}"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=SECONDS, check=False)
-    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stdout[-500:]
-    return json.loads(html.unescape(found[1]))
+def text_of(name):
+    """JavaScript that gives a table's rows that are shown, as lists of texts."""
+    return (f"Array.from(document.querySelectorAll('[data-table={name}] tbody tr')).filter("
+            "(row) => row.offsetHeight > 0).map("
+            "(row) => Array.from(row.cells, (cell) => cell.textContent))")
+
+
+class Chart:
+    """A page with a time line, and the places in it."""
+
+    def __init__(self, page, width):
+        self.page, self.width = page, width
+
+    def view(self):
+        return self.page.value("timeline.view()")
+
+    def rows(self):
+        return self.page.value("timeline.rows()")
+
+    def table(self, name):
+        return self.page.value(text_of(name))
+
+    def box(self):
+        """Left, top and width of what shows time, in the window."""
+        return self.page.value("""(() => { scrollTo(0, 0);
+            const box = document.getElementById("view").getBoundingClientRect();
+            return [box.left, box.top, box.width]; })()""")
+
+    def at(self, part, row=None):
+        """A place in the window: by part of the width, and by row, or on the axis."""
+        left, top, width = self.box()
+        return left + part * width, top + (8 if row is None else AXIS + ROW * row + ROW / 2)
+
+    def press(self, action):
+        self.page.click(f"[data-action={action}]")
+
+    def focus(self):
+        self.page.value("document.getElementById('view').focus()")
+
+    def type(self, text):
+        """Into the empty filter."""
+        self.page.value("""(() => { const field = document.getElementById("filter");
+            field.value = ""; field.dispatchEvent(new Event("input")); })()""")
+        self.page.click("#filter")
+        self.page.type(text)
+
+    def sort(self, name, column):
+        self.page.click(f"[data-table={name}] th:nth-child({column + 1}) button")
 
 
 @pytest.fixture(scope="module", name="page")
 def make_page(tmp_path_factory):
-    if not BROWSER:
-        pytest.skip("chromium is not installed")
+    made = browser.Page(tmp_path_factory.mktemp("browser"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module", name="file")
+def make_file(tmp_path_factory):
     made = source(trace_source.TRACE_FLOW, *RECORDS, tsc_khz=KHZ)
-    line = timeline(made)
-    at = next(record.time for record in line.records[0] if record.reason == "CPUID")
-    return line, shown(tmp_path_factory.mktemp("browser"),
-                       timeline_page.html(made, line, "Two & <processes>"), at)
+    line = timeline(made, NAMES)
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(timeline_page.html(made, line, "Two & <processes>"), encoding="utf-8")
+    return line, path
 
 
-def test_rows_and_states(page):
+@pytest.fixture(name="opened", params=WIDTHS)
+def open_page(request, page, file):
+    """The Timeline and a Chart of it; afterwards nothing may have been wrong."""
+    line, path = file
+    page.open(path, request.param)
+    yield line, Chart(page, request.param)
+    page.settle()
+    assert page.wrong == [] and page.requests == [f"file://{path}"]
+    assert page.value("document.documentElement.scrollWidth") <= request.param
+
+
+def expected_rows(line):
+    found = {f"Processor {number}": intervals for number, intervals in line.processors.items()}
+    return {**found, CALM: line.processes[A].intervals, NAMELESS: line.processes[B].intervals}
+
+
+def test_rows_and_states(opened):
     """Processors and processes are rows, and each interval is the state machine's."""
-    line, found = page
-    expected = {f"Processor {number}": intervals for number, intervals in line.processors.items()}
-    expected.update({f"cr3 {key:#x}": process.intervals for key, process in line.processes.items()})
-    assert sorted(found["rows"]) == sorted(expected)
+    line, chart = opened
+    expected = expected_rows(line)
+    assert sorted(chart.rows()) == sorted(expected)
     for row, intervals in expected.items():
-        assert found["states"][row] == [[one.start, one.end, one.state] for one in intervals], row
+        found = chart.page.value(f"timeline.states('{row}')")
+        assert found == [[one.start, one.end, one.state] for one in intervals], row
     assert {one.state for one in line.processes[A].intervals} >= {"running", "preempted"}
     return f"{len(expected)} rows"
 
 
-def test_drawn(page):
+def test_drawn(opened):
     """The canvas has the state's colour where the state is, if it is wide enough to be seen."""
-    _, found = page
-    colours, seen = {}, set()
-    for state, text in found["colours"].items():
-        digits = text.strip().lstrip("#")
-        colours[state] = [int(digits[at:at + 2], 16) for at in (0, 2, 4)]
-    for row, pixels in zip(found["rows"], found["pixels"]):
-        for (start, end, state), pixel in zip(found["states"][row], pixels):
-            if state in colours and (end - start) * found["width"] / found["whole"][1] > 5:
-                assert pixel[:3] == colours[state], (row, start, state, pixel)
-                seen.add(state)
-    assert {"running", "idle", "preempted"} <= seen, seen
+    line, chart = opened
+    colours = {state: chart.page.value(
+        f"getComputedStyle(document.documentElement).getPropertyValue('--{state}').trim()")
+        for state in ("running", "root", "idle", "waiting", "preempted")}
+    _, _, width = chart.box()
+    expected = expected_rows(line)
+    wide = [(place, one) for place, row in enumerate(chart.rows()) for one in expected[row]
+            if one.state in colours and (one.end - one.start) * width / line.end > 5]
+    found = chart.page.value("timeline.pixels(" + str([
+        [(one.start + one.end) / 2 / line.end * width, AXIS + ROW * place + 4]
+        for place, one in wide]) + ")")
+    for (place, one), pixel in zip(wide, found):
+        assert "#" + bytes(pixel[:3]).hex() == colours[one.state], (place, one)
+    assert {"running", "idle", "preempted"} <= {one.state for _, one in wide}
 
 
-def test_hover(page):
-    """Under the pointer is the record: reason, RIP, CR3; and it goes with the pointer."""
-    _, found = page
-    assert not found["hidden"] and found["left"]
-    for word in ("Processor 0", "CPUID", "0x401000", hex(A)):
-        assert word in found["hover"], found["hover"]
-
-
-def test_zoom_and_pan(page):
+def test_zoom_and_pan(opened):
     """Buttons, keys, wheel and drag change what is in view, each in its direction."""
-    line, found = page
-    whole = [0, line.end]
-    assert found["whole"] == found["again"] == whole
-    assert found["in"] == found["key"] == [line.end / 4, line.end * 3 / 4]
-    assert found["right"] == [line.end * 3 / 8, line.end * 7 / 8]
-    assert found["wheel"][0] == 0 and found["wheel"][1] < line.end
-    assert found["drag"][0] > 0, found["drag"]
-    length = [found[name][1] - found[name][0] for name in ("wheel", "drag")]
-    assert length[0] == pytest.approx(length[1])
+    line, chart = opened
+    whole, half = [0, line.end], [line.end / 4, line.end * 3 / 4]
+    assert chart.view() == whole
+    chart.press("in")
+    assert chart.view() == half
+    chart.press("right")
+    assert chart.view() == [line.end * 3 / 8, line.end * 7 / 8]
+    chart.press("left")
+    assert chart.view() == half
+    chart.press("out")
+    assert chart.view() == whole
+    chart.focus()
+    chart.page.key("+")
+    assert chart.view() == half
+    chart.press("whole")
+    assert chart.view() == whole
+    chart.page.wheel(*chart.at(.25, 1), -400)
+    start, end = chart.view()
+    assert 0 < start < .25 * line.end < end < line.end
+    chart.page.drag(chart.at(.6, 0), chart.at(.4, 0))
+    found = chart.view()
+    assert found[0] > start and found[1] - found[0] == pytest.approx(end - start)
+    chart.focus()
+    chart.page.key("Home")
+    assert chart.view() == whole
 
 
-def test_nothing_is_wrong(page):
-    """No error, no warning, no request of anything outside the page."""
-    _, found = page
-    assert found["wrong"] == [] and found["requests"] == []
+def test_sorts(opened):
+    """A click on a column's head sorts the table by it, the next one turns it round; processes of the
+    time line have their table's order."""
+    line, chart = opened
+    for column in range(len(chart.table("processes")[0])):
+        for up in ((True, False) if column == 0 else (False, True)):
+            chart.sort("processes", column)
+            found = [row[column] for row in chart.table("processes")]
+            key = str if column == 0 else float
+            assert found == sorted(found, key=key, reverse=not up), (column, up)
+            assert chart.rows()[2:] == [row[0] for row in chart.table("processes")]
+    chart.sort("processors", 0)
+    chart.sort("processors", 0)
+    assert [row[0] for row in chart.table("processors")] == ["Processor 1", "Processor 0"]
+    chart.sort("exits", 1)
+    counts = [int(row[1]) for row in chart.table("exits")]
+    assert counts == sorted(counts, reverse=True) and sum(counts) == sum(map(len, RECORDS))
+
+
+def test_filters(opened):
+    """What is typed leaves those processes alone, in the tables and in the time line."""
+    _, chart = opened
+    for text, wanted in (("CAL", [CALM]), (f"{B:x}", [NAMELESS]), (f"{A:#x}", [CALM]),
+                         ("calm, cr3", [CALM, NAMELESS]), ("nobody", []), ("", [CALM, NAMELESS])):
+        chart.type(text)
+        assert sorted(row[0] for row in chart.table("processes")) == sorted(wanted), text
+        assert sorted(chart.rows()[2:]) == sorted(wanted) and len(chart.rows()) == 2 + len(wanted)
+        assert [row[0] for row in chart.table("nameless")] == [NAMELESS] * (NAMELESS in wanted)
+        assert f"{len(wanted)} of 2 processes" in chart.page.value("document.body.innerText")
+
+
+def clip(intervals, start, end):
+    """The intervals' parts within a range."""
+    return [one._replace(start=max(one.start, start), end=min(one.end, end)) for one in intervals
+            if one.start < end and one.end > start]
+
+
+def begun(before, start, end):
+    """How many of these times are in a range."""
+    return str(sum(start <= time < end for time in before))
+
+
+def expected_totals(line, start, end):
+    """Gives the texts of the three tables for a range, from the Timeline alone."""
+    def cells(intervals, states):
+        times = analyses.state_times(clip(intervals, start, end), states)
+        total = sum(times.values())
+        return [text for ns in times.values()
+                for text in (f"{ns / 1e6:.3f}", f"{analyses.share(ns, total):.1f}")]
+    found = {}
+    for key, label in ((A, CALM), (B, NAMELESS)):
+        intervals = line.processes[key].intervals
+        runs = [one.start for before, one in zip([None, *intervals], intervals)
+                if one.state in ("running", "root") and
+                (before is None or before.state not in ("running", "root"))]
+        found[label] = [begun(runs, start, end), *cells(intervals, analyses.STATES), begun(
+            [one.start for one in intervals if one.state == "preempted"], start, end)]
+    for number, intervals in line.processors.items():
+        ran = [one for one in intervals if one.state == "running"]
+        switches = [two.start for one, two in zip(ran, ran[1:]) if one.process != two.process]
+        times = [record.time for record in line.records[number]]
+        found[f"Processor {number}"] = [begun(switches, start, end), begun(times, start, end),
+                                        *cells(intervals, analyses.PROCESSOR_STATES)]
+    records = [record for records in line.records.values() for record in records]
+    for reason in {record.reason for record in records}:
+        took = [one.root_time for one in records if one.reason == reason and start <= one.time < end]
+        found[reason] = [str(len(took)), f"{sum(took) / 1e6:.3f}", f"{max(took, default=0) / 1e3:.3f}"]
+    return found
+
+
+def check_totals(line, chart, start, end):
+    expected = expected_totals(line, start, end)
+    rows = [row for name in ("processes", "processors", "exits") for row in chart.table(name)]
+    assert len(rows) == len(expected)
+    for first, *others in rows:
+        assert others[:len(expected[first])] == expected[first], (first, start, end)
+
+
+def test_totals_of_a_range(opened):
+    """Dragged along the axis, or with Shift; the tables have that range's totals, and the whole
+    trace's without a range. A click on the axis takes it away."""
+    line, chart = opened
+    check_totals(line, chart, 0, line.end + 1)
+    written = chart.table("processes")
+    _, _, width = chart.box()
+    for low, high, row, modifiers in ((.25, .75, None, 0), (.9, .05, None, 0),
+                                      (.13, .41, 1, browser.SHIFT), (.5, .52, None, 0)):
+        chart.page.drag(chart.at(low, row), chart.at(high, row), modifiers)
+        start, end = chart.page.value("timeline.range()")
+        assert start == pytest.approx(min(low, high) * line.end, abs=2 * line.end / width)
+        assert end == pytest.approx(max(low, high) * line.end, abs=2 * line.end / width)
+        check_totals(line, chart, start, end)
+        assert chart.view() == [0, line.end]
+    chart.page.drag(chart.at(.3), chart.at(.3))
+    assert chart.page.value("timeline.range()") is None
+    check_totals(line, chart, 0, line.end + 1)
+    assert chart.table("processes") == written
+
+
+def test_range_buttons(opened):
+    """What is in view is the range, the range in view, and none, by buttons and keys; the order by a
+    column is that of the range's totals."""
+    line, chart = opened
+    dead = "document.querySelectorAll('[data-action]:disabled').length"
+    assert chart.page.value(dead) == 2
+    for by_key in (False, True):
+        chart.press("in")
+        part = chart.view()
+        chart.focus()
+        if by_key:
+            chart.page.key("r")
+        else:
+            chart.press("choose")
+        found = chart.page.value("timeline.range()")
+        assert found == [round(part[0] + 1e-9), round(part[1] + 1e-9)] and chart.page.value(dead) == 0
+        check_totals(line, chart, *found)
+        chart.press("whole")
+        chart.press("fit")
+        assert chart.view() == found
+        chart.focus()
+        if by_key:
+            chart.page.key("Escape")
+        else:
+            chart.press("clear")
+        assert chart.page.value("timeline.range()") is None
+        check_totals(line, chart, 0, line.end + 1)
+        chart.press("whole")
+    chart.sort("processes", 2)
+    assert chart.rows()[2] == CALM
+    chart.page.drag(chart.at(.25), chart.at(.39))
+    assert chart.rows()[2] == NAMELESS and chart.table("processes")[0][0] == NAMELESS
+
+
+def tip_box(chart):
+    return chart.page.value("""(() => { const tip = document.getElementById("tip");
+        const box = tip.getBoundingClientRect();
+        return tip.hidden ? null : [box.left, box.top, box.right, box.bottom, tip.scrollWidth -
+            tip.clientWidth, tip.textContent]; })()""")
+
+
+def test_tip(opened):
+    """Under the pointer is the record: reason, RIP, CR3; and it goes with the pointer."""
+    line, chart = opened
+    at = next(record.time for record in line.records[0] if record.reason == "CPUID")
+    chart.page.move(*chart.at(min(at / line.end, .999), 0))
+    text = tip_box(chart)[5]
+    for word in ("Processor 0", "CPUID", "0x401000", hex(A), CALM):
+        assert word in text, text
+    chart.page.move(*chart.at(.5, chart.rows().index(NAMELESS)))
+    assert "No name; first seen, ms: 0.200" in tip_box(chart)[5]
+    chart.page.move(2, 2)
+    assert tip_box(chart) is None
+
+
+@pytest.mark.parametrize("height", [900, 360])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tip_hides_nothing(page, file, width, height):
+    """Wherever the pointer is: the tip lies beside its row, and whole in the window."""
+    line, path = file
+    page.open(path, width, height)
+    chart = Chart(page, width)
+    seen = 0
+    for scroll in (0, 150):
+        for row in range(len(chart.rows())):
+            for part in (.001, .3, .64, .999):
+                x, y = chart.at(part, row)
+                page.value(f"scrollTo(0, {scroll})")
+                page.settle()
+                y -= page.value("scrollY")
+                if not 0 < y < height:
+                    continue
+                page.move(x, y)
+                left, top, right, bottom, cut, _ = tip_box(chart)
+                assert left >= 0 and right <= width and cut <= 0, (row, part)
+                assert top >= 0 and bottom <= height, (row, part, top, bottom)
+                assert bottom <= y - ROW / 2 or top >= y + ROW / 2, (row, part, top, bottom)
+                seen += 1
+    return f"{seen} places"
+
+
+def test_link(opened, file):
+    """The page's address has what is in view, range, order and filter; opened, it brings them back, and
+    so does a change of it. With all as it was the address is the file's alone."""
+    _, chart = opened
+    state = "[timeline.view().map(Math.round), timeline.range(), timeline.rows(), " \
+            f"{text_of('processes')}, {text_of('exits')}, document.getElementById('filter').value]"
+    unsorted = chart.page.value(state)
+    chart.press("in")
+    chart.page.drag(chart.at(.2), chart.at(.6))
+    chart.sort("processes", 3)
+    chart.sort("exits", 0)
+    chart.type("CR3, calm")
+    wait = "new Promise((done) => setTimeout(done, 500))"
+    chart.page.value(wait)
+    fragment, wanted = chart.page.value("location.hash"), chart.page.value(state)
+    for word in ("view=", "range=", "sort=processes.3d%2Cexits.0u", "filter="):
+        assert word in fragment, fragment
+    chart.page.open(file[1], chart.width, fragment=fragment)
+    assert chart.page.value(state) == wanted
+    chart.page.open(file[1], chart.width)
+    assert chart.page.value(state) != wanted
+    chart.page.value(f"location.hash = '{fragment}'; {wait}")
+    assert chart.page.value(state) == wanted
+    chart.page.value(f"location.hash = '#all=1'; {wait}")
+    assert chart.page.value(state) == unsorted
+    chart.page.open(file[1], chart.width, fragment="#view=x-9&range=5&sort=none.99u,processes.77d")
+    assert chart.view() == [0, file[0].end] and len(chart.rows()) == 4
+    chart.press("in")
+    chart.press("out")
+    chart.page.value(wait)
+    assert chart.page.value("location.hash") == ""
+
+
+def test_without_a_name(opened):
+    """What the trace tells of a process that nothing names, and whose memory its exits fit."""
+    line, chart = opened
+    assert chart.table("nameless") == [[
+        NAMELESS, "0.200", "nothing seen", "1.000", "0, 1", "2", "0x401000", "0", "0",
+        "init [72]"]]
+    chart.sort("nameless", 1)
+    title = chart.page.value(f"document.querySelectorAll('#labels li')"
+                             f"[{chart.rows().index(NAMELESS)}].title")
+    assert title.startswith(NAMELESS) and "may be: init [72]" in title
+    assert line.candidates == {B: [("init", 72)]}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_many_processes(page, tmp_path, width):
+    """The first ones are rows, a button shows all, and again the first; the address has it."""
+    count = 40
+    tables = [A + (n << 13) for n in range(count)]
+    made = source(trace_source.TRACE_FLOW, [
+        load(1000 * n + 1000, table, A_STACK) for n, table in enumerate(tables + tables[:1])],
+        tsc_khz=KHZ)
+    path = tmp_path / "page.html"
+    path.write_text(timeline_page.html(made, timeline(made), "Many"), encoding="utf-8")
+    page.open(path, width)
+    chart = Chart(page, width)
+    assert len(chart.rows()) == 1 + 30
+    page.click("#more")
+    assert len(chart.rows()) == 1 + count
+    page.value("new Promise((done) => setTimeout(done, 500))")
+    assert page.value("location.hash") == "#all=1"
+    page.open(path, width, fragment="#all=1")
+    assert len(chart.rows()) == 1 + count
+    page.click("#more")
+    assert len(chart.rows()) == 1 + 30 and page.wrong == []

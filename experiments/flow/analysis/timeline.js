@@ -1,63 +1,61 @@
-// timeline.js: the time line of a trace on a canvas. What it shows is JSON in the element #data, which
-// timeline_page.py writes; times are ns from the start of the trace.
+// SPDX-License-Identifier: BSD-2-Clause
+// timeline.js: the time line of a trace on a canvas: what is in view, which rows, and which range is chosen;
+// the page's address keeps all of it.
 "use strict";
 (function () {
   const AXIS = 26, ROW = 24, BAR = 18;  // CSS pixels
-  const NEAR = 3;                       // records within so many pixels are the pointer's
-  const TIP_RECORDS = 8;
   const FEW_PROCESSES = 30;
-  const SHORTEST = 20;                  // ns in view
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const CLICK = 3;                      // pixels that a click may move
+  const SAVE_MS = 300;                  // browsers refuse more than some changes of the address
+  const {data, place, time, processName, whole} = trace;
   const view = document.getElementById("view"), canvas = view.querySelector("canvas");
-  const labels = document.getElementById("labels"), tip = document.getElementById("tip");
-  const shown = document.getElementById("range"), more = document.getElementById("more");
+  const labels = document.getElementById("labels"), filter = document.getElementById("filter");
+  const more = document.getElementById("more");
   const context = canvas.getContext("2d");
-  const whole = Math.max(data.end, SHORTEST);
-  let start = 0, end = whole, all = false, waiting = false, pointer = null, drag = null;
+  const sorted = Array.from(document.querySelectorAll("table[data-table]"));
+  const processTable = sorted.find((table) => table.dataset.table === "processes");
+  let start = 0, end = whole, all = false, range = null, waiting = false, pointer = null, drag = null;
+  let order = [], matching = 0, saving = 0;
 
-  // ---- data: intervals and records come as differences, which are short ----
+  // ---- rows ----
 
-  data.rows.forEach(function (row) {
-    const count = row.length.length;
-    row.start = new Float64Array(count);
-    row.end = new Float64Array(count);
-    let at = 0;
-    for (let i = 0; i < count; i++) {
-      row.start[i] = at += row.gap[i];
-      row.end[i] = at += row.length[i];
-    }
-  });
-  Object.values(data.records).forEach(function (records) {
-    let at = 0;
-    records.time = Float64Array.from(records.time, (difference) => at += difference);
-  });
-
-  // The index of the first that is not below; `list` rises.
-  function place(list, value) {
-    let low = 0, high = list.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (list[middle] < value) low = middle + 1; else high = middle;
-    }
-    return low;
+  // A process is wanted by any part of its name or CR3; commas are between several.
+  function wanted(number) {
+    const words = filter.value.toLowerCase().split(",").map((word) => word.trim()).filter(Boolean);
+    const {label, cr3} = data.processes[number];
+    return words.length === 0 ||
+      words.some((word) => label.toLowerCase().includes(word) || cr3.includes(word));
   }
 
-  function rows() {
-    const processors = data.rows.filter((row) => row.kind === "processor");
-    const processes = data.rows.filter((row) => row.kind === "process");
-    return processors.concat(all ? processes : processes.slice(0, FEW_PROCESSES));
+  // The processors, and of the processes those that the filter leaves, in their table's order.
+  function putRows() {
+    const lines = sorted.filter((table) => ["processes", "nameless"].includes(table.dataset.table))
+      .flatMap((table) => Array.from(table.tBodies[0].rows));
+    lines.forEach((line) => line.hidden = !wanted(Number(line.dataset.number)));
+    const found = Array.from(processTable.tBodies[0].rows).filter((line) => !line.hidden)
+      .map((line) => trace.processes[Number(line.dataset.number)]);
+    matching = found.length;
+    order = trace.processors.concat(all ? found : found.slice(0, FEW_PROCESSES));
+    more.hidden = matching <= FEW_PROCESSES;
+    more.textContent = all ? "The first " + FEW_PROCESSES : "All " + matching + " processes";
+    document.getElementById("count").textContent = matching + " of " + trace.processes.length +
+      " processes";
+    putLabels();
+    redraw();
   }
 
-  // ---- text ----
-
-  function time(ns, step) {
-    const [unit, name] = (step || ns) >= 1e9 ? [1e9, "s"] : (step || ns) >= 1e6 ? [1e6, "ms"] :
-      (step || ns) >= 1e3 ? [1e3, "\u00b5s"] : [1, "ns"];
-    return (ns / unit).toLocaleString("en", {maximumFractionDigits: step ? 3 : 4}) + " " + name;
-  }
-
-  function processName(index) {
-    return index < 0 ? "" : data.processes[index].label;
+  function putLabels() {
+    labels.textContent = "";
+    order.forEach(function (row, i) {
+      const item = document.createElement("li");
+      item.textContent = item.title = row.label;
+      if (row.kind === "process") {
+        if (data.processes[row.number].known)
+          item.title += "\n" + data.processes[row.number].known.replaceAll("; ", "\n");
+        if (i > 0 && order[i - 1].kind === "processor") item.className = "first";
+      }
+      labels.append(item);
+    });
   }
 
   // ---- drawing ----
@@ -65,7 +63,7 @@
   let colours = {};
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    data.states.concat(["ink", "soft", "line", "lost", "light", "dark", "page"]).forEach((name) => {
+    data.states.concat(["ink", "soft", "line", "lost", "light", "dark", "page", "link"]).forEach((name) => {
       colours[name] = style.getPropertyValue("--" + name).trim();
     });
     colours.hatched = hatch();
@@ -170,9 +168,24 @@
     });
   }
 
+  // All but the range is paler; the axis has the range as a bar.
+  function drawChosen(width, height) {
+    const scale = width / (end - start);
+    const [from, to] = range.map((at) => Math.min(Math.max((at - start) * scale, -1), width + 1));
+    context.globalAlpha = 0.6;
+    context.fillStyle = colours.page;
+    context.fillRect(0, AXIS, from, height);
+    context.fillRect(to, AXIS, width - to, height);
+    context.globalAlpha = 1;
+    context.fillStyle = colours.link;
+    context.fillRect(from, AXIS - 5, Math.max(to - from, 1), 3);
+    context.fillRect(from, AXIS - 5, 1, height);
+    context.fillRect(to - 1, AXIS - 5, 1, height);
+  }
+
   function draw() {
     waiting = false;
-    const now = rows(), width = view.clientWidth, height = AXIS + now.length * ROW;
+    const width = view.clientWidth, height = AXIS + order.length * ROW;
     const ratio = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio) ||
         canvas.height !== Math.round(height * ratio)) {
@@ -183,16 +196,17 @@
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     drawAxis(width, height);
-    now.forEach(function (row, i) {
+    order.forEach(function (row, i) {
       const top = AXIS + i * ROW + (ROW - BAR) / 2;
       drawRow(row, top, width);
       if (row.kind === "processor") drawLosses(row, top, width);
     });
+    if (range) drawChosen(width, height);
     if (pointer) {
       context.fillStyle = colours.ink;
       context.fillRect(pointer.x, AXIS - 5, 1, height);
     }
-    shown.textContent = time(start) + " to " + time(end) + ", " + time(end - start) + " in view";
+    document.getElementById("shown").textContent = time(start) + " to " + time(end) + ", " + time(end - start) + " in view";
   }
 
   function redraw() {
@@ -202,117 +216,122 @@
     }
   }
 
-  function putLabels() {
-    labels.textContent = "";
-    rows().forEach(function (row, i, list) {
-      const item = document.createElement("li");
-      item.textContent = item.title = row.label;
-      if (row.kind === "process" && i > 0 && list[i - 1].kind === "processor") item.className = "first";
-      labels.append(item);
-    });
-  }
+  // ---- what is in view, and the range ----
 
-  // ---- what is in view ----
-
-  function setRange(from, to) {
-    const length = Math.min(Math.max(to - from, SHORTEST), whole);
+  function setView(from, to) {
+    const length = Math.min(Math.max(to - from, trace.shortest), whole);
     start = Math.min(Math.max(from + (to - from - length) / 2, 0), whole - length);
     end = start + length;
     showTip();
     redraw();
+    save();
   }
 
   // Keeps the time at a part (0 to 1) of the width in its place.
   function zoom(factor, part) {
     const at = start + (end - start) * part, length = (end - start) * factor;
-    setRange(at - length * part, at - length * part + length);
+    setView(at - length * part, at - length * part + length);
   }
 
   function pan(part) {
     const by = (end - start) * part;
     const to = Math.min(Math.max(start + by, 0), whole - (end - start));
-    setRange(to, to + (end - start));
+    setView(to, to + (end - start));
+  }
+
+  // Takes two times in any order. What is empty is no range.
+  function choose(one, other) {
+    const [from, to] = [Math.min(one, other), Math.max(one, other)].map(
+      (at) => Math.round(Math.min(Math.max(at, 0), whole)));
+    range = from < to ? [from, to] : null;
+    document.getElementById("range").textContent = range ?
+      "range: " + time(from) + " to " + time(to) + ", " + time(to - from) : "";
+    document.querySelectorAll("[data-action=fit], [data-action=clear]").forEach(
+      (button) => button.disabled = !range);
+    redraw();
+  }
+
+  // The tables have the range's totals, and so maybe another order.
+  function putTotals() {
+    totals.fill(range);
+    sorted.forEach(tables.again);
+    putRows();
+    save();
+  }
+
+  function chosen(from, to) {
+    choose(from, to);
+    putTotals();
   }
 
   const actions = {
     in: () => zoom(0.5, 0.5), out: () => zoom(2, 0.5), left: () => pan(-0.25), right: () => pan(0.25),
-    whole: () => setRange(0, whole),
+    whole: () => setView(0, whole), choose: () => chosen(start, end),
+    fit: () => range && setView(...range), clear: () => chosen(0, 0),
   };
   const keys = {"+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right",
-    Home: "whole", "0": "whole", w: "in", s: "out", a: "left", d: "right"};
+    Home: "whole", "0": "whole", w: "in", s: "out", a: "left", d: "right", r: "choose",
+    Escape: "clear"};
+
+  // ---- the page's address ----
+
+  function save() {
+    clearTimeout(saving);
+    saving = setTimeout(function () {
+      const words = new URLSearchParams();
+      if (start > 0 || end < whole) words.set("view", Math.round(start) + "-" + Math.round(end));
+      if (range) words.set("range", range.join("-"));
+      if (filter.value) words.set("filter", filter.value);
+      const sorts = sorted.filter((table) => table.dataset.sort)
+        .map((table) => table.dataset.table + "." + table.dataset.sort);
+      if (sorts.length) words.set("sort", sorts.join(","));
+      if (all) words.set("all", "1");
+      const text = words.toString();
+      history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
+    }, SAVE_MS);
+  }
+
+  // Two times, or what is there instead where the word has none.
+  function span(words, name, instead) {
+    const found = (words.get(name) || "").split("-").map(Number);
+    return found.length === 2 && found.every(Number.isFinite) && found[0] < found[1] ? found : instead;
+  }
+
+  function restore() {
+    const words = new URLSearchParams(location.hash.slice(1));
+    filter.value = words.get("filter") || "";
+    all = words.has("all");
+    const sorts = new Map((words.get("sort") || "").split(",").map((word) => word.split(".")));
+    sorted.forEach((table) => table.dataset.sort = sorts.get(table.dataset.table) || "");
+    choose(...span(words, "range", [0, 0]));
+    putTotals();
+    setView(...span(words, "view", [0, whole]));
+  }
 
   // ---- the pointer ----
 
-  // What is at a place of the view: the row, its interval, and the records near.
-  function hit(x, y) {
-    const row = rows()[Math.floor((y - AXIS) / ROW)];
-    if (!row || y < AXIS) return null;
-    const at = start + x * (end - start) / view.clientWidth;
-    const near = NEAR * (end - start) / view.clientWidth;
-    const i = place(row.end, at + 1e-9);
-    const interval = i < row.start.length && row.start[i] <= at ? i : -1;
-    const found = [];
-    for (const number of Object.keys(data.records)) {
-      if (row.kind === "processor" && Number(number) !== row.number) continue;
-      const list = data.records[number];
-      let from = place(list.time, at - near), to = place(list.time, at + near);
-      // Where none is near, it is the one that the interval came from.
-      if (from === to && from > 0 && row.kind === "processor") from -= 1;
-      for (let n = from; n < to; n++)
-        if (row.kind === "processor" || data.cr3s[list.cr3[n]][1] === row.number)
-          found.push({number: Number(number), index: n, distance: Math.abs(list.time[n] - at)});
-    }
-    found.sort((one, other) => one.distance - other.distance);
-    return {row: row, at: at, interval: interval, records: found};
-  }
-
-  function cell(line, kind, text) {
-    const made = document.createElement(kind);
-    made.textContent = text;
-    line.append(made);
-  }
-
-  function recordLine(table, found) {
-    const list = data.records[found.number], n = found.index, line = table.insertRow();
-    const who = data.cr3s[list.cr3[n]];
-    [time(list.time[n]), data.reasons[list.reason[n]], data.rips[list.rip[n]],
-      who[0] + (who[1] >= 0 ? " (" + processName(who[1]) + ")" : ""),
-      list.vector[n] ? "0x" + list.vector[n].toString(16) : "",
-      "0x" + list.detail[n].toString(16), time(list.root[n])].forEach((text) => cell(line, "td", text));
-  }
-
-  function intervalText(row, i) {
-    const who = row.who[i], state = data.states[row.state[i]];
-    const by = who < 0 ? "" : (state === "preempted" ? " by " : ", ") + processName(who);
-    const text = data.texts[row.text[i]];
-    return state + by + (text ? ", " + text : "") + ": " + time(row.start[i]) + ", for " +
-      time(row.end[i] - row.start[i]);
-  }
-
   function showTip() {
-    const found = pointer && !drag ? hit(pointer.x, pointer.y) : null;
-    tip.hidden = !found;
-    if (!found) return;
-    tip.textContent = "";
-    cell(tip, "p", found.row.label + ", at " + time(found.at));
-    if (found.interval >= 0) cell(tip, "p", intervalText(found.row, found.interval));
-    if (found.records.length) {
-      const table = document.createElement("table"), head = table.insertRow();
-      ["record at", "reason", "RIP", "CR3", "vector", "detail", "root"].forEach(
-        (text) => cell(head, "th", text));
-      found.records.slice(0, TIP_RECORDS).forEach((record) => recordLine(table, record));
-      tip.append(table);
-    }
-    if (found.records.length > TIP_RECORDS)
-      cell(tip, "p", "and " + (found.records.length - TIP_RECORDS) + " more: zoom in");
-    const left = view.offsetLeft + pointer.x, room = view.offsetLeft + view.clientWidth;
-    tip.style.left = Math.max(0, Math.min(left + 14, room - tip.offsetWidth)) + "px";
-    tip.style.top = pointer.y + 18 + "px";
+    const at = pointer && !drag && pointer.y >= AXIS ? Math.floor((pointer.y - AXIS) / ROW) : -1;
+    if (!order[at]) return tips.hide();
+    const box = view.getBoundingClientRect(), pixel = (end - start) / view.clientWidth;
+    const top = box.top + AXIS + at * ROW;
+    return tips.show(tips.hit(order[at], start + pointer.x * pixel, pixel), box.left + pointer.x, top,
+                     top + ROW);
   }
 
-  function place_of(event) {
+  function placeOf(event) {
     const box = view.getBoundingClientRect();
     return {x: event.clientX - box.left, y: event.clientY - box.top};
+  }
+
+  function timeAt(x) {
+    return start + x * (end - start) / view.clientWidth;
+  }
+
+  function leave() {
+    pointer = null;
+    showTip();
+    redraw();
   }
 
   view.addEventListener("wheel", function (event) {
@@ -320,30 +339,34 @@
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
       pan((event.deltaX || event.deltaY) / 800);
     else
-      zoom(Math.pow(1.0015, event.deltaY), place_of(event).x / view.clientWidth);
+      zoom(Math.pow(1.0015, event.deltaY), placeOf(event).x / view.clientWidth);
   }, {passive: false});
   view.addEventListener("pointerdown", function (event) {
-    drag = {x: event.clientX, start: start, end: end};
+    if (event.button) return;
+    const {x, y} = placeOf(event);
+    drag = {x: event.clientX, start: start, end: end, at: timeAt(x), chooses: event.shiftKey || y < AXIS};
     view.setPointerCapture(event.pointerId);
   });
   view.addEventListener("pointermove", function (event) {
-    pointer = place_of(event);
-    if (drag) {
+    pointer = placeOf(event);
+    view.style.cursor = pointer.y < AXIS || event.shiftKey ? "crosshair" : "";
+    if (drag && drag.chooses) {
+      choose(drag.at, Math.abs(event.clientX - drag.x) < CLICK ? drag.at : timeAt(pointer.x));
+    } else if (drag) {
       const by = (drag.x - event.clientX) * (drag.end - drag.start) / view.clientWidth;
       const to = Math.min(Math.max(drag.start + by, 0), whole - (drag.end - drag.start));
-      setRange(to, to + (drag.end - drag.start));
+      setView(to, to + (drag.end - drag.start));
     }
     showTip();
     redraw();
   });
-  ["pointerup", "pointercancel"].forEach((kind) => view.addEventListener(kind, () => {
+  ["pointerup", "pointercancel"].forEach((kind) => view.addEventListener(kind, function () {
+    if (drag && drag.chooses) putTotals();
     drag = null;
-  }));
-  view.addEventListener("pointerleave", function () {
-    pointer = null;
     showTip();
-    redraw();
-  });
+  }));
+  view.addEventListener("pointerleave", leave);
+  window.addEventListener("scroll", leave, {passive: true});
   view.addEventListener("keydown", function (event) {
     const action = event.ctrlKey || event.metaKey || event.altKey ? null : keys[event.key];
     if (!action) return;
@@ -352,16 +375,20 @@
   });
   document.querySelectorAll("button[data-action]").forEach((button) =>
     button.addEventListener("click", () => actions[button.dataset.action]()));
-
-  const processes = data.rows.filter((row) => row.kind === "process").length;
-  more.hidden = processes <= FEW_PROCESSES;
-  more.textContent = "All " + processes + " processes";
+  filter.addEventListener("input", function () {
+    putRows();
+    save();
+  });
   more.addEventListener("click", function () {
     all = !all;
-    more.textContent = all ? "The first " + FEW_PROCESSES : "All " + processes + " processes";
-    putLabels();
-    redraw();
+    putRows();
+    save();
   });
+  sorted.forEach((table) => tables.sortable(table, function () {
+    putRows();
+    save();
+  }));
+  window.addEventListener("hashchange", () => location.hash.includes("=") && restore());
   new ResizeObserver(redraw).observe(view); // the page changes its width without a resize, too
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
     readColours();
@@ -370,11 +397,17 @@
 
   // For tests: what is in view, what is at a place, and how long drawing takes (ms).
   window.timeline = {
-    range: () => [start, end],
-    rows: () => rows().map((row) => row.label),
-    pixel: (x, y) => Array.from(context.getImageData(
-      Math.round(x * (window.devicePixelRatio || 1)), Math.round(y * (window.devicePixelRatio || 1)),
-      1, 1).data),
+    view: () => [start, end],
+    range: () => range,
+    rows: () => order.map((row) => row.label),
+    pixels: (places) => {
+      const ratio = window.devicePixelRatio || 1, image = context.getImageData(
+        0, 0, canvas.width, canvas.height);
+      return places.map(function ([x, y]) {
+        const at = 4 * (Math.round(y * ratio) * image.width + Math.round(x * ratio));
+        return Array.from(image.data.slice(at, at + 4));
+      });
+    },
     states: (label) => {
       const row = data.rows.find((one) => one.label === label);
       return Array.from(row.start, (from, i) => [from, row.end[i], data.states[row.state[i]]]);
@@ -388,6 +421,6 @@
   };
 
   readColours();
-  putLabels();
+  restore();
   draw();
 })();

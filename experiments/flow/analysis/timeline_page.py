@@ -3,7 +3,8 @@
 """Writes the time line of a flow trace as one HTML page that needs nothing else.
 
 TRACE is a folder of CTF, a file of the program flowtrace, or an image of memory with rings. Rows are
-processors and processes; the wheel, the keys and the buttons zoom, and the pointer shows records.
+processors and processes; the wheel, the keys and the buttons zoom, and the pointer shows records. The
+tables have the totals of a range, and sort and filter the rows.
 """
 
 import json
@@ -15,12 +16,19 @@ import flow_path  # noqa: F401, first of all
 import analyses
 import chrome
 import command_line
+import known
 import page
+import timeline_tables
 from cr3 import PTI_USER_TABLE, TABLE_MASK
 from states import timeline
 from trace_source import BadTrace, load
 
 HERE = pathlib.Path(__file__).resolve().parent
+SHARED = HERE.parents[1] / "shared" / "analysis"
+STYLES = (SHARED / "tables.css", HERE / "timeline.css")
+# In the order in which they need each other.
+SCRIPTS = (SHARED / "tables.js", *(HERE / f"timeline_{name}.js" for name in ("data", "totals", "tip")),
+           HERE / "timeline.js")
 
 STATES = ("running", "root", "idle", "waiting", "preempted", "unknown")
 MEANING = {
@@ -83,9 +91,26 @@ def process_of(cr3, places):
     return places.get(table, places.get(table & ~PTI_USER_TABLE, -1))
 
 
-def page_data(source, line):
-    """Takes a trace_source.Source and its Timeline; gives what timeline.js reads."""
-    order = [found.key for found in analyses.processes(line)]  # who ran longest first
+def facts_of(line, order):
+    """Gives what known.py tells of those in `order` that have no name."""
+    places = {key: place for place, key in enumerate(order)}
+
+    def table_of(cr3):
+        place = process_of(cr3, places)
+        return order[place] if place >= 0 else None
+    return known.of_nameless(line, table_of)
+
+
+def process_data(line, key, facts):
+    """What the page says of a process: its name, what else it is found by, and of one that has no
+    name what is known of it."""
+    text = "; ".join(f"{head}: {fact}" for head, fact in zip(known.HEADS, facts.get(key, ())))
+    return {"label": chrome.process_text(line, key), "cr3": f"{key:#x}", "known": text}
+
+
+def page_data(source, line, order, facts):
+    """Takes a trace_source.Source, its Timeline, the keys of its processes and what facts_of() gave;
+    gives what timeline_data.js reads."""
     places = {key: place for place, key in enumerate(order)}
     texts, tables = Table(), (Table(), Table(), Table())
     texts("")
@@ -100,30 +125,12 @@ def page_data(source, line):
         "texts": texts.values(), "reasons": reasons.values(),
         "rips": [f"{rip:#x}" for rip in rips.values()],
         "cr3s": [[f"{cr3:#x}", process_of(cr3, places)] for cr3 in cr3s.values()],
-        "processes": [{"label": chrome.process_text(line, key)} for key in order],
+        "processes": [process_data(line, key, facts) for key in order],
         "losses": [[number, time, count] for number in line.processors
                    for time, count in chrome.losses(source, line, number)]}
 
 
 # ---- HTML ----
-
-def state_table(name, title, first, states, rows):
-    """A table of times in each state, in ms and percent of the time of the row. `rows`: (label,
-    {state: ns})."""
-    out = [f'<h2 id="{name}">{title}</h2>',
-           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table '
-           f'data-table="{name}"><thead><tr><th scope="col" class="text">{first}</th>']
-    out += [f'<th scope="col">{state}, ms</th><th scope="col">%</th>' for state in states]
-    out.append("</tr></thead><tbody>")
-    for label, times in rows:
-        out.append(f'<tr class="main"><th scope="row">{escape(label)}</th>')
-        total = sum(times.values())
-        for state in states:
-            out.append(f"<td>{times[state] / 1e6:.3f}</td>"
-                       f"<td>{analyses.share(times[state], total):.1f}</td>")
-        out.append("</tr>")
-    return "".join(out) + "</tbody></table></div>"
-
 
 def legend():
     marks = []
@@ -136,26 +143,43 @@ def legend():
     return f'<ul class="legend">{"".join(marks)}</ul>'
 
 
+def button(action, text, words=None):
+    label = f' aria-label="{words}"' if words else ""
+    return f'<button type="button" data-action="{action}"{label}>{text}</button>'
+
+
 def chart():
-    buttons = "".join(
-        f'<button type="button" data-action="{action}" aria-label="{words}">{text}</button>'
-        for action, text, words in (("in", "+", "Zoom in"), ("out", "\u2212", "Zoom out"),
-                                    ("left", "\u2190", "Earlier"), ("right", "\u2192", "Later"),
-                                    ("whole", "Whole trace", "Whole trace")))
-    return (f'<div class="tools">{buttons}<button type="button" id="more"></button>'
-            '<output id="range"></output></div>'
+    buttons = [button(*words) for words in (
+        ("in", "+", "Zoom in"), ("out", "\u2212", "Zoom out"), ("left", "\u2190", "Earlier"),
+        ("right", "\u2192", "Later"), ("whole", "Whole trace"))]
+    ranges = [button(*words) for words in (
+        ("choose", "View as range"), ("fit", "Zoom to range"), ("clear", "No range"))]
+    return (f'<div class="tools">{"".join(buttons)}<i></i>{"".join(ranges)}<i></i>'
+            '<input type="search" id="filter" placeholder="Filter processes" '
+            'aria-label="Filter processes by name or CR3; commas between several">'
+            '<button type="button" id="more"></button></div><div class="tools">'
+            '<output id="shown"></output><output id="range"></output><output id="count"></output></div>'
             '<div id="chart"><ul id="labels" aria-label="Rows"></ul>'
             '<div id="view" tabindex="0" role="group" aria-label="Time line. Keys: plus and minus zoom, '
-            'the arrows move, Home shows all. Its sums are in the tables below.">'
-            '<canvas></canvas></div><div id="tip" role="status" hidden></div></div>')
+            'the arrows move, Home shows all, r takes what is in view as the range, Escape takes the range '
+            'away. Its sums are in the tables below."><canvas></canvas></div><div id="tip" role="status" hidden></div>'
+            '</div>')
+
+
+HINT = ("Drag along the axis, or anywhere with Shift, to choose a range: the tables then have its totals. "
+        "A click on the head of a column sorts by it; the time line's processes have the order of "
+        "their table. The page's address keeps what is in view, the range, the order and the filter.")
 
 
 def html(source, line, title):
     """Takes a Source, its Timeline and a title; gives the page."""
     count = sum(map(len, line.records.values()))
+    order = [found.key for found in analyses.processes(line)]  # who ran longest first
+    facts = facts_of(line, order)
+    data = page_data(source, line, order, facts)
     level = "each change of process has its record" if line.flow else \
         "a change of process is seen at the next exit only"
-    body = [f"<style>{(HERE / 'timeline.css').read_text(encoding='utf-8')}</style>",
+    body = [*(f"<style>{style.read_text(encoding='utf-8')}</style>" for style in STYLES),
             f"<h1>{escape(title)}</h1>",
             page.paragraph(f"{count} records of {len(line.processors)} processors, "
                            f"{line.end / 1e6:.3f} ms; {level}. {line.lost} records are lost.",
@@ -164,17 +188,13 @@ def html(source, line, title):
         body.append(page.paragraph("The trace does not say how fast its clock is: a tick is taken "
                                    "for 1 ns."))
     body += [page.paragraph(f"Note: {text}.", "lead") for text in line.complaints]
-    body += [chart(), legend(),
-             state_table("processes", "Processes", "process", analyses.STATES,
-                         [(chrome.process_text(line, found.key), found.times)
-                          for found in analyses.processes(line)]),
-             state_table("processors", "Processors", "processor", analyses.PROCESSOR_STATES,
-                         [(f"Processor {number}", times)
-                          for number, times in analyses.processors(line).items()])]
+    body += [chart(), legend(), page.paragraph(HINT, "hint"),
+             timeline_tables.processes(line, order), timeline_tables.nameless(facts, order),
+             timeline_tables.processors(line), timeline_tables.exits(line, data["reasons"])]
     # In a script "<" could begin the script's end.
-    text = json.dumps(page_data(source, line), separators=(",", ":")).replace("<", "\\u003c")
-    body += [f'<script type="application/json" id="data">{text}</script>',
-             f"<script>{(HERE / 'timeline.js').read_text(encoding='utf-8')}</script>"]
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    body.append(f'<script type="application/json" id="data">{text}</script>')
+    body += [f"<script>{script.read_text(encoding='utf-8')}</script>" for script in SCRIPTS]
     return page.page_html(title, body)
 
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# timeline_tables.py: the tables of the time line's page: sums of the whole trace, of which
+# timeline_totals.js makes those of a range; and what is known of processes without a name.
+from html import escape
+
+import flow_path  # noqa: F401, first of all
+import analyses
+import chrome
+import known
+import page
+
+
+STYLES = {"after": "text", "may be": "wrap"}  # of columns of text
+
+
+def table(name, title, heads, rows, words=""):
+    """`heads`: (what timeline_totals.js calls the column, text); the first is that of the rows'
+    names. `rows`: (number in the page's data, texts). `words`: under the title, of a table whose
+    rows are not totals of a range."""
+    of = "" if words else ' <small class="of">whole trace</small>'
+    styles = [f' class="{STYLES[text]}"' if text in STYLES else "" for _, text in heads]
+    styles[0] = ' class="text"'
+    out = [f'<h2 id="{name}">{title}{of}</h2>', page.paragraph(words, "hint") if words else "",
+           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table '
+           f'data-table="{name}"><thead><tr>']
+    out += [f'<th scope="col"{style} data-sum="{escape(key)}">{escape(text)}</th>'
+            for style, (key, text) in zip(styles, heads)]
+    out.append("</tr></thead><tbody>")
+    for number, (first, *others) in rows:
+        out.append(f'<tr class="main" data-number="{number}"><th scope="row">{escape(first)}</th>' +
+                   "".join(f"<td{style}>{escape(text)}</td>"
+                           for style, text in zip(styles[1:], others)) + "</tr>")
+    return "".join(out) + "</tbody></table></div>"
+
+
+def milliseconds(ns):
+    return f"{ns / 1e6:.3f}"
+
+
+def state_heads(states):
+    """Of each state the time, and its percent of the row's."""
+    return [head for state in states for head in ((state, f"{state}, ms"), (f"{state}%", "%"))]
+
+
+def state_cells(times):
+    total = sum(times.values())
+    return [text for ns in times.values()
+            for text in (milliseconds(ns), f"{analyses.share(ns, total):.1f}")]
+
+
+def processes(line, order):
+    rows = []
+    for number, key in enumerate(order):
+        intervals = line.processes[key].intervals
+        rows.append((number, [
+            chrome.process_text(line, key), str(analyses.runs(intervals)),
+            *state_cells(analyses.state_times(intervals, analyses.STATES)),
+            str(analyses.preempted(intervals))]))
+    return table("processes", "Processes", [("", "process"), ("runs", "runs"),
+                                            *state_heads(analyses.STATES),
+                                            ("preemptions", "preemptions")], rows)
+
+
+def processors(line):
+    rows = [(number, [f"Processor {number}", str(analyses.switches(line.processors[number])),
+                      str(len(line.records[number])), *state_cells(times)])
+            for number, times in analyses.processors(line).items()]
+    return table("processors", "Processors", [("", "processor"), ("switches", "switches"),
+                                              ("exits", "exits"),
+                                              *state_heads(analyses.PROCESSOR_STATES)], rows)
+
+
+def exits(line, reasons):
+    rows = [(reasons.index(row.reason), [row.reason, str(row.count), milliseconds(row.time),
+                                         f"{row.longest / 1e3:.3f}", f"{row.share:.3f}"])
+            for row in analyses.exits(line)]
+    return table("exits", "Exits", [("", "reason"), ("exits", "exits"), ("root", "root, ms"),
+                                    ("longest", "longest, \u00b5s"), ("root%", "% of time")], rows)
+
+
+def nameless(facts, order):
+    """`facts`: what known.of_nameless() gave."""
+    if not facts:
+        return ""
+    return table("nameless", "Processes without a name",
+                 [("", "process"), *((head, head) for head in known.HEADS)],
+                 [(number, (f"cr3 {key:#x}", *facts[key])) for number, key in enumerate(order)
+                  if key in facts], known.MEANING)
