@@ -25,7 +25,7 @@ from trace_source import BadTrace, load
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "analysis"
-STYLES = (SHARED / "tables.css", HERE / "timeline.css")
+STYLES = (SHARED / "pages.css", HERE / "timeline.css")
 # In the order in which they need each other.
 SCRIPTS = (SHARED / "tables.js", *(HERE / f"timeline_{name}.js" for name in ("data", "totals", "tip")),
            HERE / "timeline.js")

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 
-import memory_path  # noqa: F401, first of all
+import memory_path  # first of all
 import demo_boot
 import memory
 import memory_ctf
@@ -23,9 +23,11 @@ import memory_tool
 import operand
 import plots
 import records
+import symbols
 from console_files import BadFile
 from ctf_writer import CannotWrite
 
+PROGRAM = memory_path.TOP / "build" / "programs" / "matrix"
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
 
@@ -41,7 +43,8 @@ def render(folder, found):
     memory_ctf.write(accesses.processors, accesses.gaps, folder / "ctf", accesses.tsc_khz)
     with open(folder / "matrix.lackey", "w", encoding="ascii") as out:
         memory_feed.write(ordered, out, "lackey")
-    (folder / "memory.html").write_text(memory_page.html(accesses, ordered, TITLE),
+    names = symbols.read([str(PROGRAM)] if PROGRAM.exists() else [])
+    (folder / "memory.html").write_text(memory_page.html(accesses, ordered, TITLE, names=names),
                                         encoding="utf-8")
     return accesses
 
@@ -69,7 +72,7 @@ def main():
                                                  "memtrace=writes trace_ring=16", 1,
                                                  options.timeout, options.backend))
     except (demo_boot.DemoFailed, BadFile, records.BadRecords, operand.NoDecoder, plots.NoPlots,
-            CannotWrite, subprocess.CalledProcessError, OSError) as error:
+            CannotWrite, symbols.NoSymbols, subprocess.CalledProcessError, OSError) as error:
         sys.exit(f"memory_demo.py: {error}")
     print("\n".join(summary(folder, accesses)))
 

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_page.py: a memory trace as one HTML page in the report's style: which addresses when, how
 # much is touched within a window, and sums. The points are a picture inside of the figure, which has
-# no size that grows with them.
+# no size that grows with them; those of an instruction that is clicked are drawn over it.
 import bisect
+import json
+import pathlib
 from html import escape
 
 import memory_path  # noqa: F401, first of all
+import memory_points
 import memory_sums
 import page
 import plots
+import symbols
 from memory_filter import KERNEL_HALF
 
+HERE = pathlib.Path(__file__).resolve().parent
+SHARED = HERE.parents[1] / "shared" / "analysis"
+STYLES = (SHARED / "pages.css", HERE / "memory_page.css")
+SCRIPTS = (SHARED / "tables.js", HERE / "memory_page.js")
 PAGE = 1 << memory_sums.PAGE_BITS
 WINDOWS = 100            # that the trace is cut into
 REGION_PAGES = 16        # pages between two touched ones from which on there is a gap
 TICKS = 14               # addresses on the axis
 TOP = 12                 # rows of a table
+INSTRUCTIONS = 40        # of that of instructions
 DPI = 200
 COLOURS = {"R": "#56B4E9", "W": "#0072B2", "RW": "#009E73", "other": "#D55E00"}
 WORDS = {"R": "read", "W": "write", "RW": "read and write",
@@ -70,31 +79,31 @@ def address_of(access, physical):
     return None if access.kind == "walk" else access.gla
 
 
-def scatter_figure(accesses, physical, pyplot):
-    shown = [(number, address_of(access, physical), group(access))
-             for number, access in enumerate(accesses)]
-    shown = [row for row in shown if row[1] is not None]
-    if not shown:
-        return None
-    axis = Axis({address // PAGE for _, address, _ in shown})
+def scatter_figure(shown, axis, count, physical, pyplot):
+    """`shown`: (number, address, access) of each that is drawn; `count`: of all accesses."""
     figure, axes = pyplot.subplots(figsize=(plots.WIDTH, 4.6), dpi=DPI)
     for name in COLOURS:
-        rows = [(number, axis.place(address)) for number, address, kind in shown if kind == name]
+        rows = [(number, axis.place(address)) for number, address, access in shown
+                if group(access) == name]
         if rows:
             axes.scatter(*zip(*rows), s=1.2, color=COLOURS[name], label=WORDS[name], linewidths=0,
                          rasterized=True)
     axes.set_yticks(*zip(*axis.ticks()))
     axes.set_ylim(-0.5, axis.end + 0.5)
-    axes.set_xlim(0, max(1, len(accesses)))
+    axes.set_xlim(0, count)
+    axes.patch.set_gid("plot")  # where memory_page.js draws
     axes.set_xlabel("access number")
     axes.set_ylabel(f"{'physical' if physical else 'linear'} address, gaps left out")
     axes.tick_params(axis="y", labelsize=7)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=4, markerscale=6, fontsize=8,
                 handletextpad=0.2, columnspacing=1)
     pyplot.rcParams["savefig.dpi"] = DPI
-    return plots.svg_of("addresses", "Addresses over time",
+    made = plots.svg_of("addresses", "Addresses over time",
                         f"{len(shown)} accesses to {len(axis.starts)} regions of memory",
                         figure, pyplot)
+    # Where it is less high than its width wants, it stays on the left.
+    made.svg = made.svg.replace("<svg ", '<svg preserveAspectRatio="xMinYMid" ', 1)
+    return made
 
 
 def windows_figure(accesses, physical, pyplot):
@@ -141,23 +150,53 @@ def working_set_figure(accesses, physical, pyplot):
 
 # ---- tables ----
 
-def table(name, title, heads, rows):
+TEXTS = ("instruction", "function", "of")  # columns
+
+
+def table(name, title, heads, rows, hint=""):
     """`rows`: lists of texts; the first column is the rows' head."""
-    out = [f'<h2 id="{name}">{escape(title)}</h2>',
-           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>'
-           f'<thead><tr><th scope="col" class="text">{escape(heads[0])}</th>']
-    out += [f'<th scope="col">{escape(head)}</th>' for head in heads[1:]]
+    styles = [' class="text"' if place == 0 or head in TEXTS else "" for place, head in
+              enumerate(heads)]
+    out = [f'<h2 id="{name}">{escape(title)}</h2>', hint,
+           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table '
+           f'data-table="{name}"><thead><tr>']
+    out += [f'<th scope="col"{style}>{escape(head)}</th>' for style, head in zip(styles, heads)]
     out.append("</tr></thead><tbody>")
-    for first, *others in rows:
-        out.append(f'<tr class="main"><th scope="row">{escape(first)}</th>' +
-                   "".join(f"<td>{escape(text)}</td>" for text in others) + "</tr>")
+    for number, (first, *others) in enumerate(rows):
+        out.append(f'<tr class="main" data-number="{number}"><th scope="row">{escape(first)}</th>' +
+                   "".join(f"<td{style}>{escape(text)}</td>"
+                           for style, text in zip(styles[1:], others)) + "</tr>")
     return "".join(out) + "</tbody></table></div>"
 
 
-def tables(accesses, physical):
+def of_instruction(access):
+    """None: what a page walk or an event writes is no instruction's."""
+    return None if access.kind in ("walk", "event") else access.rip
+
+
+def instruction_table(accesses, top, names, hint):
+    """`top`: (RIP, accesses); `names`: symbols.Symbols."""
     texts = {}
     for access in accesses:
         texts.setdefault(access.rip, access.text)
+    heads = ("RIP", "instruction", *(["function"] if names else []), "accesses")
+    return table("instructions", "Instructions", heads, [
+        (f"{rip:#x}", texts[rip], *([names.text(rip)] if names else []), str(count))
+        for rip, count in top], hint)
+
+
+def function_of(names):
+    def name_of(access):
+        found = names.function(access.rip) if of_instruction(access) is not None else None
+        return found and found[0]
+    return name_of
+
+
+def tables(accesses, physical, names):
+    if names:
+        yield table("functions", "Functions", ("function", "accesses"),
+                    [(name, str(count)) for name, count in
+                     memory_sums.top(accesses, function_of(names), TOP)])
     kinds = sorted(memory_sums.counted(accesses).items())
     yield table("kinds", "Kinds", ("kind", "direction", "accesses", "bytes"),
                 [(kind, direction, str(count), str(size))
@@ -165,10 +204,6 @@ def tables(accesses, physical):
     yield table("processes", "Processes", ("CR3", "accesses"),
                 [(f"{key:#x}", str(count)) for key, count in
                  memory_sums.top(accesses, memory_sums.process_of, TOP)])
-    yield table("instructions", "Instructions", ("RIP", "instruction", "accesses"),
-                [(f"{rip:#x}", texts[rip], str(count)) for rip, count in
-                 memory_sums.top((access for access in accesses if access.kind not in
-                                  ("walk", "event")), lambda access: access.rip, TOP)])
     yield table("pages", "Pages", ("page", "of", "accesses"),
                 [(f"{page_at:#x}", "physical memory" if physical else
                   "the kernel" if page_at >= KERNEL_HALF else "user space", str(count))
@@ -197,13 +232,43 @@ def lead(found, accesses, khz):
         yield page.paragraph(f"Note: {text}.", "lead")
 
 
-def html(found, accesses, title, physical=False):
-    """Takes memory.Accesses, those of it to be shown, in order and at least one, and a title. Gives
-    the page. Raises plots.NoPlots."""
+HINT = ("A click on an instruction shows its points in the picture; a click on the head of a column "
+        "sorts by it.")
+
+
+def data_script(rows):
+    # In a script "<" could begin the script's end.
+    text = json.dumps(rows, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="data">{text}</script>'
+
+
+def addresses(accesses, physical, names, pyplot):
+    """The picture, with the instructions beside it whose points it shows."""
+    top = memory_sums.top(accesses, of_instruction, INSTRUCTIONS)
+    shown = [(number, address_of(access, physical), access)
+             for number, access in enumerate(accesses) if address_of(access, physical) is not None]
+    rows = []
+    if not shown:
+        return [instruction_table(accesses, top, names, ""), data_script(rows)]
+    axis = Axis({address // PAGE for _, address, _ in shown})
+    figure = scatter_figure(shown, axis, len(accesses), physical, pyplot)
+    rows = memory_points.of_instructions(shown, [rip for rip, _ in top], axis, len(accesses))
+    return ['<section id="points"><div class="picture">', page.figure_html(figure),
+            '<p class="tools"><button type="button" id="every" disabled>All points</button>'
+            '<output id="chosen"></output></p></div>',
+            instruction_table(accesses, top, names, page.paragraph(HINT, "hint")), "</section>",
+            data_script(rows)]
+
+
+def html(found, accesses, title, physical=False, names=symbols.NONE):
+    """Takes memory.Accesses, those of it to be shown, in order and at least one, a title, and
+    symbols.Symbols. Gives the page. Raises plots.NoPlots."""
     pyplot = plots.library()
-    figures = [figure for figure in (scatter_figure(accesses, physical, pyplot),
-                                     windows_figure(accesses, physical, pyplot),
-                                     working_set_figure(accesses, physical, pyplot)) if figure]
-    return page.page_html(title, [f"<h1>{escape(title)}</h1>",
-                                  *lead(found, accesses, found.tsc_khz),
-                                  *map(page.figure_html, figures), *tables(accesses, physical)])
+    figures = (windows_figure(accesses, physical, pyplot),
+               working_set_figure(accesses, physical, pyplot))
+    return page.page_html(title, [
+        *(f"<style>{style.read_text(encoding='utf-8')}</style>" for style in STYLES),
+        f"<h1>{escape(title)}</h1>", *lead(found, accesses, found.tsc_khz),
+        *addresses(accesses, physical, names, pyplot), *map(page.figure_html, figures),
+        *tables(accesses, physical, names),
+        *(f"<script>{script.read_text(encoding='utf-8')}</script>" for script in SCRIPTS)])

@@ -11,7 +11,7 @@ text (perf script --ns -F time,event,addr,ip). experiments/memory/memtrace.md sa
   ctf    TRACE FOLDER   CTF 1.8, for babeltrace2 and Trace Compass
   feed   TRACE FILE     for cache simulators: Valgrind's lackey format, or Dinero's
 
-Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2.
+Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2, --elf binutils.
 """
 
 import argparse
@@ -29,22 +29,23 @@ import memory_sums
 import operand
 import plots
 import records
+import symbols
 from ctf_writer import CannotWrite
 
 TOP = 10
 
 
-def line(access, start, khz):
+def line(access, start, khz, names):
     """An access as text: ms after the first one, processor, retired instructions, CR3, RIP, kind,
-    direction, bytes, addresses, value and instruction. "?": not known."""
+    direction, bytes, addresses, value, instruction and its function. "?": not known."""
     value = access.value[::-1].hex() or "?"
     return (f"{(access.tsc - start) / (khz or 1_000_000):12.6f} {access.processor:2d} "
             f"{access.retired:10d} {access.cr3:12x} {access.rip:16x} {access.kind:11s} "
             f"{access.direction:2s} {access.bytes or '?':>4} {access.gla:16x} {access.gpa:12x} "
-            f"{value:>16s} {access.text}".rstrip())
+            f"{value:>16s} {access.text}  {names.text(access.rip)}".rstrip())
 
 
-def sums(found, accesses):
+def sums(found, accesses, names=symbols.NONE):
     """Yields lines."""
     yield (f"{len(accesses)} accesses of {sum(map(len, found.processors.values()))}, "
            f"{found.lost} lost, {found.joined} updates of page tables joined")
@@ -56,22 +57,23 @@ def sums(found, accesses):
         yield f"process {process:12x} {count:10d}"
     texts = {access.rip: access.text for access in accesses if access.text}
     for rip, count in memory_sums.top(accesses, lambda access: access.rip, TOP):
-        yield f"rip {rip:16x} {count:10d}  {texts.get(rip, '')}"
+        yield f"rip {rip:16x} {count:10d}  {texts.get(rip, '')}  {names.text(rip)}".rstrip()
 
 
 def do_print(options, found, accesses, start):
     for access in accesses:
-        print(line(access, start, found.tsc_khz))
+        print(line(access, start, found.tsc_khz, options.names))
 
 
 def do_sums(options, found, accesses, start):
-    print("\n".join(sums(found, accesses)))
+    print("\n".join(sums(found, accesses, options.names)))
 
 
 def do_page(options, found, accesses, start):
     if not accesses:
         raise ValueError("no access is left to draw")
-    made = memory_page.html(found, accesses, options.title, options.by == "physical")
+    made = memory_page.html(found, accesses, options.title, options.by == "physical",
+                            options.names)
     pathlib.Path(options.out).write_text(made, encoding="utf-8")
 
 
@@ -106,6 +108,10 @@ def parser():
                                  help="addresses; walks have physical ones alone")
         if name == "page":
             command.add_argument("--title", default="Memory accesses of a guest")
+        if name in ("print", "sums", "page"):
+            command.add_argument("--elf", metavar="FILE[@ADDRESS]", action="append",
+                                 help="names of functions, of the program and of what it loads; "
+                                 "ADDRESS is where a position-independent one was loaded")
         if name == "feed":
             command.add_argument("--format", choices=memory_feed.FORMATS, default="lackey")
         command.add_argument("--xcr0", type=lambda text: int(text, 0),
@@ -117,6 +123,7 @@ def parser():
 def main():
     options = parser().parse_args()
     try:
+        options.names = symbols.read(getattr(options, "elf", None))
         found = memory_samples.read(options.trace) if memory_samples.is_text(options.trace) else \
             memory.read(options.trace, options.xcr0)
         ordered = found.ordered()
@@ -127,8 +134,8 @@ def main():
         options.function(options, found, accesses, start)
     except BrokenPipeError:  # `head` has seen enough
         sys.stderr.close()
-    except (records.BadRecords, operand.NoDecoder, plots.NoPlots, CannotWrite, ValueError,
-            OSError) as error:
+    except (records.BadRecords, operand.NoDecoder, plots.NoPlots, CannotWrite,
+            symbols.NoSymbols, ValueError, OSError) as error:
         sys.exit(f"memory_tool.py: {error}")
 
 

@@ -17,6 +17,7 @@ import memory_samples
 import memory_sums
 import memory_tool
 import records
+import symbols
 from memory import Access, Accesses, READ, WRITE
 from test_memory import frames
 
@@ -195,6 +196,24 @@ def test_commands(trace, tmp_path):
     assert tool("sums", trace)[1].startswith("3 accesses of 3, 1 lost")
     assert tool("feed", trace, tmp_path / "feed", "--by", "physical")[0] == 0
     assert (tmp_path / "feed").read_text() == " S 05678238,8\n" * 3
+
+
+def test_functions(trace, tmp_path):
+    """--elf: the functions of print, sums and page; a file that is none is one line."""
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    program = tmp_path / "program"
+    subprocess.run(["gcc", "-pie", "-fPIE", "-o", program, tmp_path / "main.c"], check=True)
+    start = next(row[0] for row in symbols.read([f"{program}@0"]).rows if row[2] == "main")
+    word = f"{program}@{0x401000 - start - 3:#x}"
+    said = tool("print", trace, "--elf", word)[1].splitlines()
+    assert all(line.endswith("mov qword ptr [rdi], rax  main+0x3") for line in said) and len(said) == 3
+    assert tool("sums", trace, "--elf", word)[1].splitlines()[-1].split()[-1] == "main+0x3"
+    assert not tool("sums", trace)[1].splitlines()[-1].endswith(" ")
+    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    assert tool("page", trace, tmp_path / "page.html", "--elf", word)[0] == 0
+    assert "<td class=\"text\">main+0x3</td>" in (tmp_path / "page.html").read_text()
+    status, _, complaint = tool("sums", trace, "--elf", tmp_path / "main.c")
+    assert status == 1 and "is no ELF file" in complaint and complaint.count("\n") == 1
 
 
 def test_samples(tmp_path):

@@ -139,7 +139,8 @@ def test_demo(lab):
     read = subprocess.run(["babeltrace2", os.path.join(out, "ctf")], check=True, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert read.stderr == "" and read.stdout.count("mem_access:") == len(accesses)
-    with open(os.path.join(out, "memory.html"), encoding="utf-8") as page:
-        assert page.read().count("<svg") == 3
+    with open(os.path.join(out, "memory.html"), encoding="utf-8") as source:
+        page = source.read()
+    assert page.count("<svg") == 3 and '<td class="text">main+0x' in page
     with open(os.path.join(out, "matrix.lackey"), encoding="ascii") as feed:
         assert sum(1 for _ in feed) == len(accesses)
