@@ -250,14 +250,16 @@ def test_totals_of_a_range(opened):
     written = chart.table("processes")
     _, _, width = chart.box()
     for low, high, row, modifiers in ((.25, .75, None, 0), (.9, .05, None, 0),
-                                      (.13, .41, 1, browser.SHIFT), (.5, .52, None, 0)):
+                                      (.13, .41, 1, browser.SHIFT), (.22, .9, 3, browser.SHIFT),
+                                      (.5, .52, None, 0)):
         chart.page.drag(chart.at(low, row), chart.at(high, row), modifiers)
         start, end = chart.page.value("timeline.range()")
         assert start == pytest.approx(min(low, high) * line.end, abs=2 * line.end / width)
         assert end == pytest.approx(max(low, high) * line.end, abs=2 * line.end / width)
         check_totals(line, chart, start, end)
         assert chart.view() == [0, line.end]
-    chart.page.drag(chart.at(.3), chart.at(.3))
+    x, y = chart.at(.3)
+    chart.page.drag((x, y), (x + 2, y))
     assert chart.page.value("timeline.range()") is None
     check_totals(line, chart, 0, line.end + 1)
     assert chart.table("processes") == written
@@ -342,6 +344,31 @@ def test_tip_hides_nothing(page, file, width, height):
                 assert bottom <= y - ROW / 2 or top >= y + ROW / 2, (row, part, top, bottom)
                 seen += 1
     return f"{seen} places"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tip_in_a_low_window(page, tmp_path, width):
+    """Where a window has no room for all records that are near, there are fewer, and their number is
+    said."""
+    count, most = 40, 8
+    made = source(trace_source.TRACE_FLOW, [cpuid(1000 + 20 * n, A) for n in range(count)] +
+                  [cpuid(1_000_000, A)], tsc_khz=KHZ)
+    path = tmp_path / "page.html"
+    path.write_text(timeline_page.html(made, timeline(made), "Low"), encoding="utf-8")
+    shown = {}
+    for height in (900, 280):
+        page.open(path, width, height)
+        x, y = Chart(page, width).at(.001, 0)
+        by = max(0, round(y - height / 2))  # the row comes to the middle
+        page.value(f"scrollTo(0, {by})")
+        page.settle()
+        page.move(x, y - by)
+        left, top, right, bottom, cut, text = tip_box(Chart(page, width))
+        assert left >= 0 and right <= width and cut <= 0 and top >= 0 and bottom <= height
+        assert bottom <= y - by - ROW / 2 or top >= y - by + ROW / 2
+        shown[height] = text.count("CPUID0x")
+        assert f"and {count - shown[height]} more: zoom in" in text
+    assert shown[900] == most > shown[280] > 0 and page.wrong == []
 
 
 def test_link(opened, file):
