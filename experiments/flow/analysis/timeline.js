@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// timeline.js: the time line of a trace on a canvas: what is in view, which rows, and which range is chosen;
-// the page's address keeps all of it.
+// timeline.js: the time line of a trace on a canvas: what is in view, which rows, and which range is
+// chosen; the page's address keeps all of it.
 "use strict";
 (function () {
   const AXIS = 26, ROW = 24, BAR = 18;  // CSS pixels
@@ -63,7 +63,8 @@
   let colours = {};
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    data.states.concat(["ink", "soft", "line", "lost", "light", "dark", "page", "link"]).forEach((name) => {
+    const others = ["ink", "soft", "line", "lost", "light", "dark", "page", "link"];
+    data.states.concat(others).forEach((name) => {
       colours[name] = style.getPropertyValue("--" + name).trim();
     });
     colours.hatched = hatch();
@@ -206,7 +207,8 @@
       context.fillStyle = colours.ink;
       context.fillRect(pointer.x, AXIS - 5, 1, height);
     }
-    document.getElementById("shown").textContent = time(start) + " to " + time(end) + ", " + time(end - start) + " in view";
+    document.getElementById("shown").textContent = time(start) + " to " + time(end) + ", " +
+      time(end - start) + " in view";
   }
 
   function redraw() {
@@ -344,7 +346,8 @@
   view.addEventListener("pointerdown", function (event) {
     if (event.button) return;
     const {x, y} = placeOf(event);
-    drag = {x: event.clientX, start: start, end: end, at: timeAt(x), chooses: event.shiftKey || y < AXIS};
+    drag = {x: event.clientX, start: start, end: end, at: timeAt(x),
+      chooses: event.shiftKey || y < AXIS};
     view.setPointerCapture(event.pointerId);
   });
   view.addEventListener("pointermove", function (event) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// timeline_data.js: the trace of the page, JSON in the element #data, which timeline_page.py writes. Times
-// are ns from the start of the trace. It knows nothing of what is in view.
+// timeline_data.js: the trace of the page, JSON in the element #data, which timeline_page.py writes.
+// Times are ns from the start of the trace. It knows nothing of what is in view.
 "use strict";
 const trace = (function () {
   const SHORTEST = 20;  // ns in view

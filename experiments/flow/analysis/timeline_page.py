@@ -148,6 +148,10 @@ def button(action, text, words=None):
     return f'<button type="button" data-action="{action}"{label}>{text}</button>'
 
 
+KEYS = ("Time line. Keys: plus and minus zoom, the arrows move, Home shows all, r takes what is in "
+        "view as the range, Escape takes the range away. Its sums are in the tables below.")
+
+
 def chart():
     buttons = [button(*words) for words in (
         ("in", "+", "Zoom in"), ("out", "\u2212", "Zoom out"), ("left", "\u2190", "Earlier"),
@@ -160,15 +164,14 @@ def chart():
             '<button type="button" id="more"></button></div><div class="tools">'
             '<output id="shown"></output><output id="range"></output><output id="count"></output></div>'
             '<div id="chart"><ul id="labels" aria-label="Rows"></ul>'
-            '<div id="view" tabindex="0" role="group" aria-label="Time line. Keys: plus and minus zoom, '
-            'the arrows move, Home shows all, r takes what is in view as the range, Escape takes the range '
-            'away. Its sums are in the tables below."><canvas></canvas></div><div id="tip" role="status" hidden></div>'
-            '</div>')
+            f'<div id="view" tabindex="0" role="group" aria-label="{KEYS}"><canvas></canvas></div>'
+            '<div id="tip" role="status" hidden></div></div>')
 
 
-HINT = ("Drag along the axis, or anywhere with Shift, to choose a range: the tables then have its totals. "
-        "A click on the head of a column sorts by it; the time line's processes have the order of "
-        "their table. The page's address keeps what is in view, the range, the order and the filter.")
+HINT = ("Drag along the axis, or anywhere with Shift, to choose a range: the tables then have its "
+        "totals. A click on the head of a column sorts by it; the time line's processes have the order "
+        "of their table. The page's address keeps what is in view, the range, the order and the "
+        "filter.")
 
 
 def html(source, line, title):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// timeline_totals.js: the totals of a range, in the page's tables: what timeline_tables.py has of the whole
-// trace, by the same rules (analyses.py). What happens counts where it begins.
+// timeline_totals.js: the totals of a range, in the page's tables: what timeline_tables.py has of the
+// whole trace, by the same rules (analyses.py). What happens counts where it begins.
 "use strict";
 const totals = (function () {
   const {data, place} = trace;

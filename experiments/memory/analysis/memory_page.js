@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// memory_page.js: a click on an instruction draws its points over the picture, whose others become paler.
-// The points are JSON in the element #data, by memory_points.py, in the order of the page's table.
+// memory_page.js: a click on an instruction draws its points over the picture, whose others become
+// paler. The points are JSON in the element #data, by memory_points.py, in the order of the page's
+// table.
 "use strict";
 (function () {
   document.querySelectorAll("table[data-table]").forEach((table) => tables.sortable(table, () => {}));

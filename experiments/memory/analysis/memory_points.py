@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_points.py: where the points of single instructions are in the picture of addresses over time,
-# for memory_page.js, which shows those of the one that is clicked. Points are cells of a grid as fine as
-# the picture, and coarser for an instruction that has too many, so that their size has a limit.
+# for memory_page.js, which shows those of the one that is clicked. Points are cells of a grid as fine
+# as the picture, and coarser for an instruction that has too many, so that their size has a limit.
 GRID = (1500, 900)    # columns and rows
 POINTS_MAX = 20_000   # of one instruction
 
@@ -33,8 +33,9 @@ def of_instructions(shown, rips, axis, width):
     rows = []
     for found in places.values():
         addresses = [address for _, address in found]
-        words = f"{len(found)} point{'s' * (len(found) > 1)}, access {found[0][0]} to {found[-1][0]}, addresses " \
-                f"{min(addresses):#x} to {max(addresses):#x}" if found else "no point in the picture"
+        words = "no point in the picture" if not found else \
+            f"{len(found)} point{'s' * (len(found) > 1)}, access {found[0][0]} to {found[-1][0]}, " \
+            f"addresses {min(addresses):#x} to {max(addresses):#x}"
         rows.append({"words": words, **cells(
             [(number, axis.place(address)) for number, address in found], width, axis.end)})
     return rows

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_memory_browser.py: the memory trace's page in a real browser, wide and narrow: the instruction that
-# is clicked has its points in the picture, where the picture has them; columns sort; nothing is an
-# error or a request.
+# test_memory_browser.py: the memory trace's page in a real browser, wide and narrow: the instruction
+# that is clicked has its points in the picture, where the picture has them; columns sort; nothing is
+# an error or a request.
 import re
 
 import pytest
@@ -79,8 +79,8 @@ def check_points(page, rip):
 
 
 def pressed(page):
-    return page.value(f"Array.from(document.querySelectorAll('{LINES}')).filter((row) => "
-                      "row.querySelector('[aria-pressed=true]')).map((row) => row.cells[0].textContent)")
+    return page.value(f"Array.from(document.querySelectorAll('{LINES} [aria-pressed=true]'), "
+                      "(button) => button.textContent)")
 
 
 def test_click(opened):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// tables.js: a click on the head of a column sorts a table's rows by it. The pages of the traces have it
-// inside.
+// tables.js: a click on the head of a column sorts a table's rows by it. The pages of the traces have
+// it inside.
 "use strict";
 const tables = (function () {
   // What a cell sorts by: a number, where it is one; else its text.

@@ -4,6 +4,7 @@
 # its file descriptor 3 and writes 4, and each message is JSON that ends with a zero byte.
 # https://chromedevtools.github.io/devtools-protocol/
 import base64
+import fcntl
 import json
 import os
 import select
@@ -14,6 +15,7 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 BACKSTOP_SECONDS = 600  # for one answer: a busy machine takes long
+NUMBERS_FROM = 10       # of file descriptors that are not chromium's
 SHIFT = 8               # Input.dispatchMouseEvent's modifiers
 # Where an element is in the window, after it was scrolled there; and whether something covers it.
 PLACE = """(() => {
@@ -26,6 +28,15 @@ PLACE = """(() => {
 })()"""
 
 
+def pipe():
+    """Gives a pipe's two ends, with numbers that are none of chromium's two."""
+    ends = os.pipe()
+    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, NUMBERS_FROM) for end in ends]
+    for end in ends:
+        os.close(end)
+    return above
+
+
 class Page:
     """One page. `wrong`: errors and warnings of the page; `requests`: addresses that it asked for,
     of what is not in it."""
@@ -34,12 +45,12 @@ class Page:
         if not CHROMIUM:
             pytest.skip("chromium is missing; run: testbed/deps.sh check")
         self.wrong, self.requests, self.count, self.read = [], [], 0, b""
-        there, self.to = os.pipe()
-        self.out, back = os.pipe()
+        (there, self.to), (self.out, back) = pipe(), pipe()
         # The shell gives the two pipes the numbers that chromium wants.
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{there} 4>&{back}', "sh", CHROMIUM, "--headless=new",
-             "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars",
+            ["bash", "-c", f'exec "$@" 3<&{there} 4>&{back}', "bash", CHROMIUM, "--headless=new",
+             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+             "--remote-debugging-pipe",
              "--force-color-profile=srgb", f"--user-data-dir={folder / 'profile'}", "about:blank"],
             pass_fds=(there, back), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(there)
