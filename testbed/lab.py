@@ -66,10 +66,12 @@ class Wanted:
     `value(folder, that)` makes of both what is read. `inputs()`: what it is a function of; None: it
     does not repeat, and what make() gives is the value. `targets()`: files that make makes first."""
 
-    def __init__(self, name, make, value=None, inputs=None, targets=tuple, identity=None, boot=None):
+    def __init__(self, name, make, value=None, inputs=None, targets=tuple, identity=None, boot=None,
+                 repeats=True):
         self.name, self.make, self.value, self.inputs = name, make, value, inputs
         self.boot = boot        # its description, if it is one
         self.key = self.group = None
+        self.repeats = bool(inputs) or repeats
         self.targets, self.identity = targets, identity or name
         self.future = concurrent.futures.Future()
         self.enlisted = False
@@ -94,7 +96,7 @@ class Call:
         self.function = function
         self.future = concurrent.futures.Future()
         self.seconds = 0.0
-        self.repeats = True     # all that it asked for is kept under a key
+        self.repeats = True     # all that it asked for would be the same again
 
 
 class Lab:
@@ -179,9 +181,10 @@ class Lab:
         self.link(name, folder)
         return Boot(name, folder, about)
 
-    def once(self, name, make):
-        """What make() gives, made once for all that ask by this name. Nothing of it is kept."""
-        return self.ask(Wanted(name, make))
+    def once(self, name, make, repeats=False):
+        """What make() gives, made once for all that ask by this name. Nothing of it is kept. `repeats`: it
+        would be the same again."""
+        return self.ask(Wanted(name, make, repeats=repeats))
 
     def value(self, name, inputs, make, value=lambda _, about: about, targets=()):
         """The same where it is a function of what inputs() gives: kept. See Wanted."""
@@ -259,7 +262,7 @@ class Lab:
             call.future.set_exception(trouble)
             waits = None
         asked, self.here.asked = self.here.asked, None
-        call.repeats &= all(wanted.inputs for wanted in asked)
+        call.repeats &= all(wanted.repeats for wanted in asked)
         call.seconds = time.monotonic() - began
         return waits, asked
 

@@ -54,10 +54,11 @@ def results(lab, functions):
 def test_repeats(lab):
     """A function that has asked for what is kept under a key alone gives the same again."""
     calls = lab.plan([lambda: lab.boot(Fake("one", "same", [])).console,
-                      lambda: lab.once("two", lambda: 2).wait()])
+                      lambda: lab.once("two", lambda: 2).wait(),
+                      lambda: lab.once("three", lambda: 3, True).wait()])
     for call in calls:
         call.future.result(60)
-    assert [call.repeats for call in calls] == [True, False]
+    assert [call.repeats for call in calls] == [True, False, True]
 
 
 def test_once(lab):

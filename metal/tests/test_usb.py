@@ -68,7 +68,7 @@ def test_in_the_emulator(lab):
             return lab.watched("usb", [path("testbed", "run.sh"), "--disk", image, "--memory", "1024",
                                      "--limit", str(LIMIT), "--until", PROMPT, "--timeout",
                                      str(BACKSTOP_SECONDS)])
-    boot = lab.once("usb-emulator", make)
+    boot = lab.once("usb-emulator", make, True)
     boot.expect_status(STATUS_TEXT)
     assert "running under PMUvisor, policy msr+nmi" in boot.console, boot.last_line()
     assert "M=100 expected=1000 pmis=1000" in boot.console, "A.1 was not run"

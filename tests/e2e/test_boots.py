@@ -120,7 +120,7 @@ def test_own_sectors(lab):
                     run_it("boots-own-none", disk), run_it("boots-own", own, part))
     if not lab.servers:
         raise Skip("FORK=0: there are no servers")
-    cold, early, forked = lab.once("boots-own", make).wait()
+    cold, early, forked = lab.once("boots-own", make, True).wait()
     assert 0 == cold.ledger["forked_at"] < early.ledger["forked_at"] < forked.ledger["forked_at"]
     for boot in (early, forked):
         boot.expect_status(STATUS_POWEROFF)
@@ -228,17 +228,17 @@ def same_at_init(lab, cpus):
 
 def test_init(lab):
     """A server at init: its runs are those from power-on with the same words."""
-    return lab.once("boots-init-1", lambda: same_at_init(lab, 1)).wait()
+    return lab.once("boots-init-1", lambda: same_at_init(lab, 1), True).wait()
 
 
 def test_init_of_two_processors(lab):
     """The same with two processors."""
-    return lab.once("boots-init-2", lambda: same_at_init(lab, 2)).wait()
+    return lab.once("boots-init-2", lambda: same_at_init(lab, 2), True).wait()
 
 
 def test_init_refuses(lab):
     """What would not be a run from power-on is refused in one line; and what has no init to wait for."""
-    lab.once("boots-init-refuses", lambda: init_refuses(lab)).wait()
+    lab.once("boots-init-refuses", lambda: init_refuses(lab), True).wait()
 
 
 def init_refuses(lab):

@@ -39,7 +39,7 @@ def measured(lab):
         assert status == STATUS_OK and not complaints, complaints[:2] or lines[-2:]
         with open(os.path.join(out_of(lab), "results.json"), encoding="utf-8") as source:
             return json.load(source)
-    return lab.once("make_bench", make).wait()
+    return lab.once("make_bench", make, True).wait()
 
 
 def values(results, column, experiment, metric):

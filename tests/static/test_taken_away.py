@@ -35,7 +35,7 @@ def make_copy(lab):
             os.makedirs(os.path.join(to, os.path.dirname(name)), exist_ok=True)
             shutil.copy2(os.path.join(TOP, name), os.path.join(to, name))
         return to
-    return lab.once("taken-away", make).wait()
+    return lab.once("taken-away", make, True).wait()
 
 
 def run(copy, *command):
