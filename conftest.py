@@ -23,12 +23,13 @@ pytest.register_assert_rewrite("guest", "host", "inner", "kernel", "kernels", "n
 
 LAB, CALL, SAID, OUTCOMES = (pytest.StashKey() for _ in range(4))
 SAID_MAX = 600
+KEEP = os.path.join(TOP, "build", "e2e")
 
 
 def pytest_addoption(parser):
     parser.addoption("--jobs", type=int, metavar="N",
                      help="boots at once; default: the processors")
-    parser.addoption("--keep", default=os.path.join(TOP, "build", "e2e"), metavar="DIR",
+    parser.addoption("--keep", default=KEEP, metavar="DIR",
                      help="where consoles and ledgers are shown, by the names of their boots")
     parser.addoption("--boots", action="store_true", help="name the boots, and make none")
 
@@ -82,7 +83,9 @@ def pytest_runtestloop(session):
     from outcomes import Outcomes, tree
     option = session.config.option
     lab = session.config.stash[LAB] = Lab(option.keep, option.jobs)
-    outcomes = session.config.stash[OUTCOMES] = Outcomes(lab.store, tree())
+    # Who wants consoles and ledgers in another folder wants all of them there.
+    outcomes = session.config.stash[OUTCOMES] = Outcomes(
+        lab.store, tree() if option.keep == KEEP else [])
     # Tests without boots first: meanwhile there are boots.
     items = [item for item in session.items if wants_boots(item) and
              (option.boots or item.nodeid not in outcomes.said)]

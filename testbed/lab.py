@@ -71,7 +71,7 @@ class Wanted:
         self.name, self.make, self.value, self.inputs = name, make, value, inputs
         self.boot = boot        # its description, if it is one
         self.key = self.group = None
-        self.repeats = bool(inputs) or repeats
+        self.repeats = repeats  # with the same tree it would be the same again
         self.targets, self.identity = targets, identity or name
         self.future = concurrent.futures.Future()
         self.enlisted = False

@@ -55,6 +55,14 @@ def path(*parts):
     return os.path.join(TOP, *parts)
 
 
+def tree_files(*more):
+    """The files of this tree that git knows, from the top, in order; `more`: git's words for others. None
+    in a copy that git knows nothing of."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", *more], cwd=TOP, capture_output=True,
+                            text=True, check=False).stdout
+    return sorted(name for name in set(listed.split("\0")) if os.path.isfile(path(name)))
+
+
 def tool(arguments, timeout=BACKSTOP_SECONDS):
     """Runs a project script and gives its stdout; a failure shows the last line it said."""
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -5,21 +5,20 @@
 import json
 import os
 import platform
-import subprocess
 
-from machine import TOP
+from machine import TOP, tree_files
 from store import digest, key_of
 
 PACKAGES = "/var/lib/dpkg/status"
-VARIABLES = ("CC", "DISTFILES", "FORK", "FULL", "GUEST", "PATH", "PMUVISOR_CACHE", "TMPDIR")
+# Of the environment: what says who calls, and from where.
+CALLERS = ("_", "COLUMNS", "LINES", "MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS",
+           "OLDPWD", "PWD", "PYTEST_CURRENT_TEST", "SHLVL", "TERM")
 SAID = "said.json"
 
 
 def tree():
     """The files of this tree but those that git ignores; none where git knows nothing of it."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            cwd=TOP, capture_output=True, text=True, check=False).stdout
-    return sorted(name for name in set(listed.split("\0")) if os.path.isfile(os.path.join(TOP, name)))
+    return tree_files("--others", "--exclude-standard")
 
 
 class Outcomes:
@@ -31,7 +30,7 @@ class Outcomes:
             return
         self.key = key_of([{name: digest(os.path.join(TOP, name)) for name in names},
                            digest(PACKAGES), platform.release(), TOP,
-                           {name: os.environ.get(name) for name in VARIABLES}])
+                           {name: value for name, value in os.environ.items() if name not in CALLERS}])
         found = store.find(self.key)
         if found:
             with open(os.path.join(found[1], SAID), encoding="utf-8") as source:

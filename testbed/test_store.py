@@ -229,6 +229,7 @@ def test_outcomes(tmp_path, monkeypatch):
     first.keep()
     assert known() == {"test": "said"} and known(()) == {}
     for change in (lambda: file.write_bytes(b"b"), lambda: packages.write_bytes(b"q"),
+                   lambda: monkeypatch.setenv("FIRMWARE", "another"),
                    lambda: monkeypatch.setenv("FULL", "2")):
         change()
         assert known() == {}

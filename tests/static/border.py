@@ -12,7 +12,7 @@ import sys
 if __name__ == "__main__":
     sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testbed")]
 
-from machine import TOP
+from machine import TOP, tree_files
 
 PROSE = (".md", ".7", ".svg")
 # The emulator's library is another program, in C++: a name there is no name of the hypervisor's.
@@ -23,12 +23,10 @@ ORDINARY = 5  # an option's key with at most so many letters is a word of Englis
 def tracked():
     """All files that git knows of; in a copy that it knows nothing of all that are there, but those of
     the build."""
-    done = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True, check=False)
-    if done.stdout:
-        return [name for name in done.stdout.splitlines() if os.path.isfile(os.path.join(TOP, name))]
-    return [os.path.relpath(os.path.join(folder, name), TOP)
-            for folder, _, names in os.walk(TOP) for name in names
-            if not os.path.relpath(folder, TOP).startswith(("build", ".git"))]
+    return tree_files() or [
+        os.path.relpath(os.path.join(folder, name), TOP)
+        for folder, _, names in os.walk(TOP) for name in names
+        if not os.path.relpath(folder, TOP).startswith(("build", ".git"))]
 
 
 def text_of(name):

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from boots import bed
-from machine import BACKSTOP_SECONDS, TOP, Skip, made, path
+from machine import BACKSTOP_SECONDS, TOP, Skip, made, path, tree_files
 from store import digest, digest_any
 
 TAKEN = ("experiments", "metal")
@@ -19,10 +19,7 @@ STATIC = ["tests/static", "--deselect=tests/static/test_analyse.py::test_clang_t
 
 def tree():
     """The files that are left."""
-    names = subprocess.run(["git", "ls-files"], cwd=TOP, capture_output=True, text=True,
-                           check=True).stdout.splitlines()
-    return [name for name in names if name.split("/")[0] not in TAKEN and
-            os.path.isfile(os.path.join(TOP, name))]
+    return [name for name in tree_files() if name.split("/")[0] not in TAKEN]
 
 
 def make_copy(lab):
