@@ -7,9 +7,9 @@ import functools
 import json
 import os
 import re
-import struct
 import tempfile
 
+import gpt
 import initramfs
 import machine
 from machine import SCRATCH, path, tool
@@ -127,6 +127,7 @@ def image(config="", *folder):
 
 @functools.lru_cache(None)
 def menu():
+    """What the boot menu has to know of the columns, columns.cfg."""
     return tool([path("testbed", "menu.sh")])
 
 
@@ -170,21 +171,16 @@ def write_tables(folder, cpus, change):
 
 @functools.lru_cache(None)
 def loader(grub):
-    """The path of a volume with GRUB alone, which looks for its menu on the others; `grub`: the folder
-    of its modules, "" for this machine's. For this process."""
+    """A folder, which goes when nobody has it, with loader.img: a volume with GRUB alone, which looks for
+    its menu on the others; `grub`: the folder of its modules, "" for this machine's."""
     work = tempfile.TemporaryDirectory(prefix="pmuvisor-loader.", dir=SCRATCH)
-    loader_folders.append(work)
     tree = os.path.join(work.name, "tree")
     os.makedirs(os.path.join(tree, "EFI", "pmuvisor"))
     with open(os.path.join(tree, "EFI", "pmuvisor", "README"), "w", encoding="ascii") as out:
         out.write("The menu is on another volume.\n")
-    image = os.path.join(work.name, "loader.img")
-    tool([path("testbed", "disk.sh"), "--out", image, "--tree", tree, "--size", str(GRUB_MIB),
-          *(["--grub", grub] if grub else [])])
-    return image
-
-
-loader_folders = []
+    tool([path("testbed", "disk.sh"), "--out", os.path.join(work.name, "loader.img"), "--tree", tree,
+          "--size", str(GRUB_MIB), *(["--grub", grub] if grub else [])])
+    return work
 
 
 def put(file, disk, sector):
@@ -193,21 +189,14 @@ def put(file, disk, sector):
           f"seek={sector * SECTOR}", "oflag=seek_bytes"])
 
 
-def partition(kind, first, count):
-    """An entry of the partition table. UEFI, "Legacy Master Boot Record (MBR)"."""
-    return struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", kind, b"\xfe\xff\xff", first, count)
-
-
 def whole_disk(disk, grub, volume):
     """Makes a disk of GRUB's volume and a boot's own."""
     with open(disk, "wb") as out:
-        out.seek(446)
-        out.write(partition(PARTITION_ESP, GRUB_FIRST, GRUB_MIB << 11) +
-                  partition(PARTITION_FAT, OWN_FIRST, DISK_SECTORS - OWN_FIRST))
-        out.seek(510)
-        out.write(b"\x55\xaa")
+        out.write(gpt.mbr((PARTITION_ESP, GRUB_FIRST, GRUB_MIB << 11),
+                          (PARTITION_FAT, OWN_FIRST, DISK_SECTORS - OWN_FIRST)))
         out.truncate(DISK_SECTORS * SECTOR)
-    put(loader(grub), disk, GRUB_FIRST)
+    work = loader(grub)
+    put(os.path.join(work.name, "loader.img"), disk, GRUB_FIRST)
     put(volume, disk, OWN_FIRST)
 
 

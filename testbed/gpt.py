@@ -17,13 +17,20 @@ TABLE_BLOCKS = ENTRIES * ENTRY_BYTES // BLOCK
 HEADER_BYTES = 92
 ESP = uuid.UUID("c12a7328-f81f-11d2-ba4b-00a0c93ec93b")
 PROTECTIVE = 0xee
+NO_CHS = b"\xfe\xff\xff"
+
+
+def mbr(*partitions):
+    """A master boot record. Of each partition: type, first block, blocks, and the first and the last one
+    by cylinder, head and sector, if those are to say something. UEFI, "Legacy Master Boot Record (MBR)"."""
+    def entry(kind, first, count, begin=NO_CHS, end=NO_CHS):
+        return struct.pack("<B3sB3sII", 0, begin, kind, end, first, count)
+    return bytes(446) + b"".join(entry(*one) for one in partitions).ljust(64, b"\0") + b"\x55\xaa"
 
 
 def protective_mbr(blocks):
     """For who knows no GPT: one partition of an unknown type on the whole disk."""
-    partition = struct.pack("<B3sB3sII", 0, b"\0\2\0", PROTECTIVE, b"\xff\xff\xff", 1,
-                            min(blocks - 1, 0xffffffff))
-    return bytes(446) + partition + bytes(48) + b"\x55\xaa"
+    return mbr((PROTECTIVE, 1, min(blocks - 1, 0xffffffff), b"\0\2\0", b"\xff\xff\xff"))
 
 
 def header(mine, other, table, blocks, disk, entries):

@@ -90,19 +90,6 @@ fill_initramfs() {
     cp "$here/init.sh" "$root/init"
 }
 
-octets() { # octets NUMBER: four, the lowest first
-    local at
-    for at in 0 8 16 24; do
-        printf '\\x%02x' $(($1 >> at & 255))
-    done
-}
-
-# An entry of the partition table, without cylinders and heads. UEFI, "Legacy Master Boot Record
-# (MBR)".
-entry() { # entry TYPE FIRST COUNT
-    printf '%b' "\\x00\\xfe\\xff\\xff\\x$1\\xfe\\xff\\xff$(octets "$2")$(octets "$3")"
-}
-
 put() { # put FILE SECTOR: into the image
     dd if="$1" of="$work/disk" bs=1M seek="$(($2 * 512))" oflag=seek_bytes conv=notrunc,sparse \
         status=none
@@ -112,7 +99,7 @@ fill_root "$work/root"
 fill_initramfs "$work/initramfs"
 key=$( (key_of "$work/root"; key_of "$work/initramfs"; cat "$here"/*.sh
     echo "${kernel[0]} $cpus $words"
-    cat "$top"/testbed/disk.sh "$top"/testbed/loader.sh "$top"/testbed/acpi/*) | sha256sum | cut -c 1-16)
+    cat "$top"/testbed/{disk.sh,loader.sh,gpt.py,acpi/*}) | sha256sum | cut -c 1-16)
 image=$out/outer-$cpus${words:+-$(sha256sum <<< "$words" | cut -c 1-8)}.img
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     truncate -s $((outer_root_sectors * 512)) "$work/ext4"
@@ -123,14 +110,13 @@ if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     "$top/testbed/disk.sh" --out "$work/boot" --size $((outer_boot_sectors / 2048)) \
         --menu "$here/grub.cfg" --acpi "$work/acpi" --kernel "${kernel[0]}" \
         --initrd "$work/initrd" --append "$append pmv.cpus=$cpus${words:+ $words}"
+    (cd "$top/testbed" && /usr/bin/python3 -B - > "$work/disk") << END
+import gpt, sys
+sys.stdout.buffer.write(gpt.mbr((0xef, $outer_boot_first, $outer_boot_sectors),
+                                (0x83, $outer_root_first, $outer_root_sectors),
+                                (0x0c, $outer_job_first, $outer_job_sectors)))
+END
     truncate -s $((outer_sectors * 512)) "$work/disk"
-    {
-        entry ef $outer_boot_first $outer_boot_sectors
-        entry 83 $outer_root_first $outer_root_sectors
-        entry 0c $outer_job_first $outer_job_sectors
-    } > "$work/table"
-    dd if="$work/table" of="$work/disk" bs=1 seek=446 conv=notrunc status=none
-    printf '\x55\xaa' | dd of="$work/disk" bs=1 seek=510 conv=notrunc status=none
     put "$work/boot" $outer_boot_first
     put "$work/ext4" $outer_root_first
     mv "$work/disk" "$image"
