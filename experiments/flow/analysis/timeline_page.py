@@ -7,7 +7,6 @@ processors and processes; the wheel, the keys and the buttons zoom, and the poin
 tables have the totals of a range, and sort and filter the rows.
 """
 
-import json
 import pathlib
 import sys
 from html import escape
@@ -19,6 +18,7 @@ import command_line
 import known
 import page
 import timeline_tables
+import traces_page
 from cr3 import PTI_USER_TABLE, TABLE_MASK
 from states import timeline
 from trace_source import BadTrace, load
@@ -182,7 +182,7 @@ def html(source, line, title):
     data = page_data(source, line, order, facts)
     level = "each change of process has its record" if line.flow else \
         "a change of process is seen at the next exit only"
-    body = [*(f"<style>{style.read_text(encoding='utf-8')}</style>" for style in STYLES),
+    body = [*traces_page.styles(STYLES),
             f"<h1>{escape(title)}</h1>",
             page.paragraph(f"{count} records of {len(line.processors)} processors, "
                            f"{line.end / 1e6:.3f} ms; {level}. {line.lost} records are lost.",
@@ -193,11 +193,8 @@ def html(source, line, title):
     body += [page.paragraph(f"Note: {text}.", "lead") for text in line.complaints]
     body += [chart(), legend(), page.paragraph(HINT, "hint"),
              timeline_tables.processes(line, order), timeline_tables.nameless(facts, order),
-             timeline_tables.processors(line), timeline_tables.exits(line, data["reasons"])]
-    # In a script "<" could begin the script's end.
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    body.append(f'<script type="application/json" id="data">{text}</script>')
-    body += [f"<script>{script.read_text(encoding='utf-8')}</script>" for script in SCRIPTS]
+             timeline_tables.processors(line), timeline_tables.exits(line, data["reasons"]),
+             *traces_page.scripts(data, SCRIPTS)]
     return page.page_html(title, body)
 
 

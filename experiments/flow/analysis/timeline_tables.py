@@ -1,36 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # timeline_tables.py: the tables of the time line's page: sums of the whole trace, of which
 # timeline_totals.js makes those of a range; and what is known of processes without a name.
-from html import escape
-
 import flow_path  # noqa: F401, first of all
 import analyses
 import chrome
 import known
 import page
+import traces_page
 
 
 STYLES = {"after": "text", "may be": "wrap"}  # of columns of text
 
 
 def table(name, title, heads, rows, words=""):
-    """`heads`: (what timeline_totals.js calls the column, text); the first is that of the rows'
-    names. `rows`: (number in the page's data, texts). `words`: under the title, of a table whose
-    rows are not totals of a range."""
+    """`heads`: (what timeline_totals.js calls the column, text). `rows`: (number in the page's data,
+    texts). `words`: under the title, of a table whose rows are not totals of a range."""
     of = "" if words else ' <small class="of">whole trace</small>'
-    styles = [f' class="{STYLES[text]}"' if text in STYLES else "" for _, text in heads]
-    styles[0] = ' class="text"'
-    out = [f'<h2 id="{name}">{title}{of}</h2>', page.paragraph(words, "hint") if words else "",
-           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table '
-           f'data-table="{name}"><thead><tr>']
-    out += [f'<th scope="col"{style} data-sum="{escape(key)}">{escape(text)}</th>'
-            for style, (key, text) in zip(styles, heads)]
-    out.append("</tr></thead><tbody>")
-    for number, (first, *others) in rows:
-        out.append(f'<tr class="main" data-number="{number}"><th scope="row">{escape(first)}</th>' +
-                   "".join(f"<td{style}>{escape(text)}</td>"
-                           for style, text in zip(styles[1:], others)) + "</tr>")
-    return "".join(out) + "</tbody></table></div>"
+    return traces_page.table(name, title + of, [(text, key) for key, text in heads], rows, STYLES,
+                             page.paragraph(words, "hint") if words else "")
 
 
 def milliseconds(ns):

@@ -3,7 +3,6 @@
 # much is touched within a window, and sums. The points are a picture inside of the figure, which has
 # no size that grows with them; those of an instruction that is clicked are drawn over it.
 import bisect
-import json
 import pathlib
 from html import escape
 
@@ -13,6 +12,7 @@ import memory_sums
 import page
 import plots
 import symbols
+import traces_page
 from memory_filter import KERNEL_HALF
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -150,23 +150,13 @@ def working_set_figure(accesses, physical, pyplot):
 
 # ---- tables ----
 
-TEXTS = ("instruction", "function", "of")  # columns
+TEXTS = {"instruction": "text", "function": "text", "of": "text"}  # of columns of text
 
 
 def table(name, title, heads, rows, hint=""):
     """`rows`: lists of texts; the first column is the rows' head."""
-    styles = [' class="text"' if place == 0 or head in TEXTS else "" for place, head in
-              enumerate(heads)]
-    out = [f'<h2 id="{name}">{escape(title)}</h2>', hint,
-           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table '
-           f'data-table="{name}"><thead><tr>']
-    out += [f'<th scope="col"{style}>{escape(head)}</th>' for style, head in zip(styles, heads)]
-    out.append("</tr></thead><tbody>")
-    for number, (first, *others) in enumerate(rows):
-        out.append(f'<tr class="main" data-number="{number}"><th scope="row">{escape(first)}</th>' +
-                   "".join(f"<td{style}>{escape(text)}</td>"
-                           for style, text in zip(styles[1:], others)) + "</tr>")
-    return "".join(out) + "</tbody></table></div>"
+    return traces_page.table(name, title, [(head, None) for head in heads], enumerate(rows), TEXTS,
+                             hint)
 
 
 def of_instruction(access):
@@ -236,28 +226,20 @@ HINT = ("A click on an instruction shows its points in the picture; a click on t
         "sorts by it.")
 
 
-def data_script(rows):
-    # In a script "<" could begin the script's end.
-    text = json.dumps(rows, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="data">{text}</script>'
-
-
 def addresses(accesses, physical, names, pyplot):
-    """The picture, with the instructions beside it whose points it shows."""
+    """The picture, with the instructions beside it whose points it shows, and those points."""
     top = memory_sums.top(accesses, of_instruction, INSTRUCTIONS)
     shown = [(number, address_of(access, physical), access)
              for number, access in enumerate(accesses) if address_of(access, physical) is not None]
-    rows = []
     if not shown:
-        return [instruction_table(accesses, top, names, ""), data_script(rows)]
+        return [instruction_table(accesses, top, names, "")], []
     axis = Axis({address // PAGE for _, address, _ in shown})
     figure = scatter_figure(shown, axis, len(accesses), physical, pyplot)
     rows = memory_points.of_instructions(shown, [rip for rip, _ in top], axis, len(accesses))
     return ['<section id="points"><div class="picture">', page.figure_html(figure),
             '<p class="tools"><button type="button" id="every" disabled>All points</button>'
             '<output id="chosen"></output></p></div>',
-            instruction_table(accesses, top, names, page.paragraph(HINT, "hint")), "</section>",
-            data_script(rows)]
+            instruction_table(accesses, top, names, page.paragraph(HINT, "hint")), "</section>"], rows
 
 
 def html(found, accesses, title, physical=False, names=symbols.NONE):
@@ -266,9 +248,8 @@ def html(found, accesses, title, physical=False, names=symbols.NONE):
     pyplot = plots.library()
     figures = (windows_figure(accesses, physical, pyplot),
                working_set_figure(accesses, physical, pyplot))
+    picture, points = addresses(accesses, physical, names, pyplot)
     return page.page_html(title, [
-        *(f"<style>{style.read_text(encoding='utf-8')}</style>" for style in STYLES),
-        f"<h1>{escape(title)}</h1>", *lead(found, accesses, found.tsc_khz),
-        *addresses(accesses, physical, names, pyplot), *map(page.figure_html, figures),
-        *tables(accesses, physical, names),
-        *(f"<script>{script.read_text(encoding='utf-8')}</script>" for script in SCRIPTS)])
+        *traces_page.styles(STYLES), f"<h1>{escape(title)}</h1>",
+        *lead(found, accesses, found.tsc_khz), *picture, *map(page.figure_html, figures),
+        *tables(accesses, physical, names), *traces_page.scripts(points, SCRIPTS)])

@@ -41,12 +41,9 @@ def make_file(tmp_path_factory):
 
 @pytest.fixture(name="opened", params=WIDTHS)
 def open_page(request, page, file):
-    """The page; afterwards nothing may have been wrong."""
-    page.open(file, request.param)
-    yield page
-    page.settle()
-    assert page.wrong == [] and page.requests == [f"file://{file}"]
-    assert page.value("document.documentElement.scrollWidth") <= request.param
+    """The page."""
+    with page.opened(file, request.param):
+        yield page
 
 
 def rows(page, name):

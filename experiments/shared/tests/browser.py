@@ -4,6 +4,7 @@
 # its file descriptor 3 and writes 4, and each message is JSON that ends with a zero byte.
 # https://chromedevtools.github.io/devtools-protocol/
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -118,6 +119,15 @@ class Page:
         self.value("new Promise((done) => document.readyState === 'complete' ? done() : "
                    "window.addEventListener('load', done))")
         self.settle()
+
+    @contextlib.contextmanager
+    def opened(self, file, width):
+        """The same; afterwards nothing may have been wrong, asked for, or wider than the window."""
+        self.open(file, width)
+        yield
+        self.settle()
+        assert self.wrong == [] and self.requests == [f"file://{file}"]
+        assert self.value("document.documentElement.scrollWidth") <= width
 
     def value(self, expression):
         """What an expression is in the page; a promise is waited for."""
