@@ -50,8 +50,11 @@ class Launcher:
         host = f"{boot.host}-" if boot.host else ""
         return path("build", "payload", f"{boot.image or 'initrd'}-{host}cloud.img")
 
-    def efi(self, boot):
-        return path("build", boot.efi) if boot.efi else boots.image(boot.config)
+    @staticmethod
+    def efi(boot):
+        """That of the boot's own options and of its column's."""
+        return path("build", boot.efi) if boot.efi else \
+            boots.image(f"{columns.COLUMNS[boot.column].options} {boot.config}")
 
     def start(self, boot):
         """What becomes of it, as Lab gives it; AssertionError where it could not be started."""

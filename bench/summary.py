@@ -16,6 +16,7 @@ KINDS = {
     "metal": "a bare machine: cycles and time",
 }
 ALL = ", ".join(COLUMNS[:-1]) + " and " + COLUMNS[-1]
+OTHERS = [name for name in COLUMNS if name != "native"]
 
 
 def listed(texts):
@@ -79,14 +80,14 @@ def table_4_2(machine):
         if not native:
             continue
         unit = "instructions" if machine.exact else ("ns" if experiment == "a1" else "cycles")
-        others = listed(f"{name} {ratio(times[name], native)}" for name in COLUMNS[1:]
+        others = listed(f"{name} {ratio(times[name], native)}" for name in OTHERS
                         if times[name] is not None)
         out.append(f"{who}: 1000 PMIs add {number(native)} {unit} natively"
                    + (f"; {others}" if others else ""))
     theirs = published_extra("m100")
     if out:
         out.append("thesis, time: " + listed(f"{name} {ratio(theirs[name], theirs['native'])}"
-                                             for name in COLUMNS[1:] if name in theirs))
+                                             for name in OTHERS if name in theirs))
     return ". ".join(text[0].upper() + text[1:] for text in out) + "." if out else ""
 
 
@@ -106,7 +107,7 @@ def table_4_4(machine):
     worst = {}
     for share in published.TABLE_4_4:
         values = values_of(machine, "profile", f"share_{share}", "share")
-        for name in COLUMNS[1:]:
+        for name in OTHERS:
             if None not in (values[name], values["native"]):
                 worst[name] = max(worst.get(name, 0), abs(values[name] - values["native"]))
     if not worst:

@@ -7,10 +7,10 @@ import unittest
 
 import importer
 import machine_table
-import results
 import summary
 from cells import Machine
 from results import Trouble
+from test_report import row_of
 
 ENV = 'env: kind="metal"\nenv: cpu="Xeon"\nenv: turbo="off"\n'
 LINES = "bench: experiment=msr item=empty region=2001 ops=10 metric=time unit=tsc n=30 min=20 " \
@@ -162,10 +162,8 @@ class Import(unittest.TestCase):
             "Column msr ran at another frequency than native (APERF/MPERF): "
             "msr 100.0 % (native 120.4 %)."])
         table = machine_table.machine_table(Machine(found))
-        shown = {row.label: [cell.text for cell in row.cells] for row in table.rows}
-        self.assertEqual(shown["SMIs"][0], "0")
-        self.assertEqual(shown["APERF/MPERF, %"][results.COLUMNS.index("msr")], "100.0")
-        self.assertEqual(shown["APERF/MPERF, %"][1], "not run")
+        self.assertEqual(row_of(table, "SMIs", names=["native"]), ["0"])
+        self.assertEqual(row_of(table, "APERF/MPERF, %", names=["msr", "kvm"]), ["100.0", "not run"])
 
     def test_options_are_the_columns(self):
         found, _, _ = self.run_on(file_of("native"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# textpage.py: tables as text for a console, at most 132 columns wide.
+# textpage.py: tables as text for a console, at most 132 columns wide. One that is wider goes on below.
 import textwrap
 
 WIDTH = 132
@@ -34,21 +34,52 @@ def widths_of(table):
     return label, columns
 
 
-def gap_of(label, columns):
+def parts_of(table, label, columns):
+    """The gap, and the places of the columns that stand beside each other: all, where they fit; else
+    each group begins anew."""
+    every = range(len(columns))
     for gap in GAPS:
-        if label + sum(columns) + len(gap) * len(columns) <= WIDTH:
-            break
-    return gap
+        if max(label + sum(columns) + len(gap) * len(columns),
+               len(group_line(table, label, columns, gap, every))) <= WIDTH:
+            return gap, [every]
+    parts, at = [], 0
+    for _, span in table.groups:
+        room = 0
+        for place in range(at, at + span):
+            room -= len(gap) + columns[place]
+            if room < 0:
+                parts.append([])
+                room = WIDTH - label - len(gap) - columns[place]
+            parts[-1].append(place)
+        at += span
+    return gap, parts
 
 
-def group_line(table, label, columns, gap):
+def group_line(table, label, columns, gap, part):
     """The last group may be longer than its columns."""
     line, at = " " * label, 0
     for text, span in table.groups:
-        width = sum(columns[at:at + span]) + len(gap) * (span - 1)
-        line += gap + text.ljust(width)
+        width = sum(len(gap) + columns[place] for place in part if at <= place < at + span)
+        line += (gap + text).ljust(width) if width else ""
         at += span
     return line.rstrip()
+
+
+def part_lines(table, label, columns, gap, part):
+    out = [group_line(table, label, columns, gap, part)]
+    for of_two in (0, 1):
+        line = " " * label + "".join(gap + head_lines(table.heads[at])[of_two].rjust(columns[at])
+                                     for at in part)
+        if line.strip():
+            out.append(line.rstrip())
+    out.append("-" * (label + sum(len(gap) + columns[at] for at in part)))
+    for row in table.rows:
+        line = row.label
+        if row.kind != "group":
+            line = label_text(row).ljust(label) + "".join(
+                gap + cell_text(row.cells[at]).rjust(columns[at]) for at in part)
+        out.append(line.rstrip())
+    return out
 
 
 def lines_of(table):
@@ -58,22 +89,9 @@ def lines_of(table):
     if not table.rows:
         return out + ["Not run."]
     label, columns = widths_of(table)
-    gap = gap_of(label, columns)
-    out.append(group_line(table, label, columns, gap))
-    for part in (0, 1):
-        line = " " * label + "".join(gap + head_lines(head)[part].rjust(width)
-                                     for head, width in zip(table.heads, columns))
-        if line.strip():
-            out.append(line.rstrip())
-    out.append("-" * (label + sum(columns) + len(gap) * len(columns)))
-    for row in table.rows:
-        if row.kind == "group":
-            out.append(row.label)
-            continue
-        line = label_text(row).ljust(label)
-        line += "".join(gap + cell_text(cell).rjust(width)
-                        for cell, width in zip(row.cells, columns))
-        out.append(line.rstrip())
+    gap, parts = parts_of(table, label, columns)
+    for part in parts:
+        out += part_lines(table, label, columns, gap, part)
     for at, note in enumerate(table.notes, 1):
         out += textwrap.wrap(f"[{at}] {note}", WIDTH, subsequent_indent="    ",
                              break_on_hyphens=False)

@@ -97,8 +97,8 @@ static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
     bp->acpi_rsdp_addr = bi->acpi.rsdp;
 }
 
-/* secure_boot stays "unset": an image without a signature, as this one, is started only where
- * Secure Boot is off. */
+/* secure_boot stays "unset": nothing here looks at a kernel's signature. So where Secure Boot is on,
+ * and this image is signed, the kernel does not lock itself down. */
 static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
 {
     uint64_t entries = (uintptr_t)map->entries;

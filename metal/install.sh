@@ -9,6 +9,7 @@ usage="usage: install.sh [options] ESP IMAGE [KERNEL [INITRD]]
   KERNEL, INITRD  default: the running kernel's own files; of a KERNEL the initrd of its release
   --bench DIR     the measurements, too: the folder of \`make build/auto/stock/build.txt\`
   --auto          bench=auto: the next boots of the menu measure every column, one after another
+  --key KEY --cert CERT   the image is signed with them (sign.sh)
   --append WORDS  the kernel's command line (default: the running system's own)
   --root DIR      another system than the running one: its newest kernel is taken
   --quiet         say nothing of how to go on"
@@ -18,11 +19,11 @@ fail() {
     exit 1
 }
 
-bench='' auto=0 root='' append='' quiet=0
+bench='' auto=0 root='' append='' quiet=0 key='' cert=''
 while [[ ${1:-} == --* ]]; do
     case $1 in
         --help) echo "$usage" && exit 0 ;;
-        --bench | --append | --root)
+        --bench | --append | --root | --key | --cert)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
             printf -v "${1#--}" '%s' "$2"
             shift
@@ -48,6 +49,7 @@ here=$(cd "$(dirname "$0")" && pwd)
     fail "ESP: '$esp' has no folder EFI, so it is no EFI system partition;" \
         "usual places: /boot/efi, /efi"
 [ -r "$image" ] || fail "cannot read '$image'; build it first: make"
+[ -z "$key$cert" ] || "$here/sign.sh" "$key" "$cert" || exit 1
 [ -z "$root" ] || [ -d "$root" ] || fail "--root: '$root' is not a folder"
 [ -z "$root" ] || [ -n "$append" ] ||
     fail "--root wants --append, too: the running system's command line is of no use to another"
@@ -74,6 +76,9 @@ fi
 [ -n "$bench" ] || [ $auto -eq 0 ] || fail "--auto wants --bench DIR, too (see --help)"
 
 target=$esp/EFI/pmuvisor
+[ -n "$key" ] || [ ! -e "$target/pmuvisor.cer" ] ||
+    fail "found a signed image in '$target', and firmware may start no other: give SIGN_KEY= and" \
+        "SIGN_CERT= again, or for one without a signature remove pmuvisor.cer there"
 # shellcheck disable=SC2034 # measurements.sh reads it
 measurements_top=$here/..
 # shellcheck source=bench/measurements.sh
@@ -82,9 +87,20 @@ mapfile -t columns < <(column_names && part_names)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$here/../testbed/menu.sh" > "$work/columns.cfg"
+if [ -n "$key" ]; then
+    "$here/sign.sh" "$key" "$cert" "$image" "$work/pmuvisor.efi" "$target/pmuvisor.efi" || exit 1
+    image=$work/pmuvisor.efi
+    # As firmware's setup and MokManager take it: in DER.
+    sed -n '/^-----BEGIN CERT/,/^-----END/p;/^-----END CERT/q' "$cert" | sed '/^-----/d' |
+        base64 -d > "$work/pmuvisor.cer"
+fi
 # pairs: a file, and its name below $target.
 sources=("$image" "$kernel" "$initrd" "$here/../testbed/grub.cfg" "$work/columns.cfg")
 names=(pmuvisor.efi vmlinuz initrd.img grub.cfg columns.cfg)
+if [ -n "$key" ]; then
+    sources+=("$work/pmuvisor.cer")
+    names+=(pmuvisor.cer)
+fi
 if [ -n "$bench" ]; then
     for name in vmlinuz initrd.img kernel.bzImage build.txt; do
         [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: make build/auto/stock/build.txt"
@@ -202,6 +218,11 @@ sync -f "$target"
 cat <<END
 Installed in $target (kernel: $kernel, initrd: $initrd).
 Kernel command line and options: $target/pmuvisor.cfg and local.cfg.
+END
+[ -z "$key" ] || cat <<END
+The image is signed. Where Secure Boot is on, the machine has to know its key, once:
+    mokutil --import $target/pmuvisor.cer
+or the firmware's setup; docs/metal.md, "Secure Boot", says how.
 END
 # What the image would say here, without a restart; of this system alone, and no reason to fail.
 check=${PMUVISOR_CHECK:-$here/../build/pmuvisor-check}

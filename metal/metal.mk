@@ -9,6 +9,7 @@
 #                     build/pmuvisor-usb.img, and as a tree, build/usb
 #     BENCH=auto      the next boots of that menu measure all columns, one after another
 #     BENCH=none      without the measurements (install)
+#     SIGN_KEY=FILE SIGN_CERT=FILE   the image, and the stick's GRUB and shim, are signed for Secure Boot
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
 #   make collect ESP=DIR   results.json and report.html of the results that are there, in
 #                     bench/out/metal (COLLECT_OUT=)
@@ -26,7 +27,13 @@ USB_IMAGE ?= $(BUILD)/pmuvisor-usb.img
 USB_TREE ?= $(BUILD)/usb
 # tests.mk sets GUEST for the emulator, where nobody did, and exports it: a second make is told.
 INSTALL_GUEST = $(if $(filter file,$(origin GUEST)),stock,$(GUEST))
-INSTALL_DEPENDENCIES = $(if $(filter none,$(BENCH)),build,build bench)
+SIGN_KEY ?=
+SIGN_CERT ?=
+SIGN = $(if $(SIGN_KEY)$(SIGN_CERT),--key "$(SIGN_KEY)" --cert "$(SIGN_CERT)")
+SIGN_DEPENDENCIES = $(if $(SIGN),sign)
+INSTALL_DEPENDENCIES = $(if $(filter none,$(BENCH)),build,build bench) $(SIGN_DEPENDENCIES)
+# Before anything is built.
+SIGN_CHECK = $(if $(SIGN),@metal/sign.sh "$(SIGN_KEY)" "$(SIGN_CERT)")
 # The measurements are made of Debian's packages; elsewhere they are left out, or come by a stick.
 OS_RELEASE ?= /etc/os-release
 APT = $(shell . $(OS_RELEASE) 2> /dev/null; [ "$$ID" != debian ] || command -v apt-get)
@@ -61,22 +68,24 @@ install:
 	    "Debian's packages, and this is another system; make usb on a Debian machine makes a stick that" \
 	    "measures" >&2; exit 1; }
 	@testbed/deps.sh $(INSTALL_DEPENDENCIES)
+	$(SIGN_CHECK)
 	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)
 
 # pmuvisor-check is static, which other distributions may not have the libraries for.
 INSTALL_PARTS = $(BUILD)/auto/$(INSTALL_GUEST)
 install-parts: $(EFI) $(LAB) $(if $(filter none,$(BENCH)),,$(INSTALL_PARTS)/build.txt) $(if $(APT),$(CHECK_PROGRAM))
 	@metal/install.sh $(if $(filter none,$(BENCH)),,--bench $(INSTALL_PARTS)) \
-	    $(if $(filter auto,$(BENCH)),--auto) "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"
+	    $(if $(filter auto,$(BENCH)),--auto) $(SIGN) "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"
 
 usb:
 	@case "$(BENCH)" in '' | auto) ;; \
 	    *) echo "make usb: BENCH=$(BENCH), wanted auto or nothing" >&2; exit 1 ;; esac
-	@testbed/deps.sh build run
+	@testbed/deps.sh build run $(SIGN_DEPENDENCIES)
+	$(SIGN_CHECK)
 	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
 
 usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
-	@metal/usb.sh --bench $(INSTALL_PARTS) $(if $(BENCH),--auto) --tree $(USB_TREE) --out $(USB_IMAGE) \
+	@metal/usb.sh --bench $(INSTALL_PARTS) $(if $(BENCH),--auto) $(SIGN) --tree $(USB_TREE) --out $(USB_IMAGE) \
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:

@@ -6,9 +6,10 @@
 # measurements, and pmuvisor-check where it is built. Replaces TREE and IMG.
 set -euo pipefail
 
-usage="usage: usb.sh [--auto] --bench DIR --tree TREE --out IMG EFI [KERNEL INITRD]
+usage="usage: usb.sh [--auto] [--key KEY --cert CERT] --bench DIR --tree TREE --out IMG EFI [KERNEL INITRD]
   --bench DIR     that of \`make build/auto/stock/build.txt\`; its kernel and initramfs are the
                   stick's own, unless others are named
+  --key, --cert   all that starts is signed with them, and the stick begins with Debian's shim
   --auto          bench=auto: the stick's next starts measure every column, one after another"
 
 fail() {
@@ -16,12 +17,12 @@ fail() {
     exit 1
 }
 
-auto=() bench='' tree='' out=''
+auto=() sign=() bench='' tree='' out='' key='' cert=''
 while [[ ${1:-} == --* ]]; do
     case $1 in
         --help) echo "$usage" && exit 0 ;;
         --auto) auto=(--auto) ;;
-        --bench | --tree | --out)
+        --bench | --tree | --out | --key | --cert)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
             printf -v "${1#--}" '%s' "$2"
             shift
@@ -45,19 +46,39 @@ words="console=ttyS0,115200 console=tty0 quiet pmv.run=shell"
 # What is there may be no output of ours.
 [ ! -e "$tree" ] || [ -d "$tree/EFI/pmuvisor" ] ||
     fail "--tree: '$tree' is there and has no folder EFI/pmuvisor; name another one"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-usb.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/BOOT"
+loader=$here/../testbed/loader.sh
+# GRUB alone; or shim, which firmware knows by Microsoft's key or its owner's, then GRUB.
+if [ -z "$key$cert" ]; then
+    "$loader" "$work/BOOT/BOOTX64.EFI"
+else
+    "$here/sign.sh" "$key" "$cert"
+    shim=$("$here/shim.sh")
+    "$loader" "$work/grub.efi" '' "$shim/grub.sbat"
+    "$here/sign.sh" "$key" "$cert" "$work/grub.efi" "$work/BOOT/grubx64.efi"
+    "$here/sign.sh" "$key" "$cert" "$shim/shimx64.efi" "$work/BOOT/BOOTX64.EFI"
+    cp "$shim/mmx64.efi" "$work/BOOT/"
+    sign=(--key "$key" --cert "$cert")
+fi
 rm -rf "$tree"
-mkdir -p "$tree/EFI/BOOT"
-"$here/../testbed/loader.sh" "$tree/EFI/BOOT/BOOTX64.EFI"
-"$here/install.sh" --quiet --append "$words" --bench "$bench" "${auto[@]}" "$tree" "$efi" \
-    "$kernel" "$initrd"
+mkdir -p "$tree/EFI"
+cp -r "$work/BOOT" "$tree/EFI/"
+"$here/install.sh" --quiet --append "$words" --bench "$bench" "${auto[@]}" "${sign[@]}" "$tree" \
+    "$efi" "$kernel" "$initrd"
 check=$here/../build/pmuvisor-check
 [ ! -x "$check" ] || cp "$check" "$tree/EFI/pmuvisor/"
 "$here/../testbed/disk.sh" --gpt --tree "$tree" --out "$out"
 
+secure_boot=', Secure Boot off.'
+[ -z "$key" ] || secure_boot='. Where Secure Boot is on, the first start asks for
+the key: docs/metal.md, "Secure Boot".'
 cat <<END
 The stick's image: $out ($(($(stat -c %s "$out") >> 20)) MiB). All that is on the stick will be lost:
     dd if=$out of=/dev/STICK bs=4M conv=fsync
-or copy $tree/EFI to a stick with FAT. In the firmware's setup: VT-x on, Secure Boot off.
+or copy $tree/EFI to a stick with FAT. In the firmware's setup: VT-x on$secure_boot
 END
 [ ${#auto[@]} -eq 0 ] || cat <<END
 Each start from the stick measures one column. Afterwards, with the stick's partition mounted:

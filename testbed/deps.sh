@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint]
+# Usage: deps.sh [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint] [sign]
 # Default: build run.
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 # Elsewhere than on Debian it says what is needed, and what is missing will say so itself.
@@ -18,12 +18,14 @@ lz4 zstd python3 patch"
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
     # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
-    # the browser that opens the traces' pages.
+    # the browser that opens the traces' pages, signatures.
     [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone python3-matplotlib
-        qemu-system-x86 e2fsprogs spin clang
+        qemu-system-x86 e2fsprogs sbsigntool openssl spin clang
         libclang-rt-dev
         clang-tidy clang-format cppcheck
         chromium"
+    # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
+    [sign]="sbsigntool"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib"
     # Traces as CTF, written and read; operands of traced instructions, pictures.

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes GRUB as a removable medium has it, \EFI\BOOT\BOOTX64.EFI: it finds EFI/pmuvisor/grub.cfg and
 # hands over to it. Needs GRUB's modules for x86_64-efi. UEFI, "Removable Media Boot Behavior".
-# Usage: loader.sh OUT [MODULES]
-# MODULES, or $GRUB_MODULES: another GRUB's than this machine's.
+# Usage: loader.sh OUT [MODULES [SBAT]]
+# MODULES, or $GRUB_MODULES: another GRUB's than this machine's. SBAT: a file, without which shim does
+# not start it (metal/shim.sh).
 set -euo pipefail
 
 fail() {
@@ -11,8 +12,8 @@ fail() {
     exit 1
 }
 
-out=${1:-} folder=${2:-${GRUB_MODULES:-}}
-[ -n "$out" ] || fail "usage: loader.sh OUT [MODULES]"
+out=${1:-} folder=${2:-${GRUB_MODULES:-}} sbat=${3:-}
+[ -n "$out" ] || fail "usage: loader.sh OUT [MODULES [SBAT]]"
 command -v grub-mkimage > /dev/null || fail "grub-mkimage is missing; run: testbed/deps.sh run"
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-loader.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -34,5 +35,5 @@ END
 } > "$work/memdisk/boot/grub/grub.cfg"
 (cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@${SOURCE_DATE_EPOCH:-1704067200}" \
     -cf "$work/memdisk.tar" ./*)
-grub-mkimage -O x86_64-efi ${folder:+-d "$folder"} -o "$out" -p '(memdisk)/boot/grub' \
+grub-mkimage -O x86_64-efi ${folder:+-d "$folder"} ${sbat:+--sbat "$sbat"} -o "$out" -p '(memdisk)/boot/grub' \
     -m "$work/memdisk.tar" "${modules[@]}"

@@ -82,9 +82,9 @@ void dump_write(const struct machine *m, void *file)
     write_text(out, "config", m->config);
     if (m->tsc_khz != 0)
         fprintf(out, "tsc_khz %" PRIu32 "\n", m->tsc_khz);
-    fprintf(out, "secure_boot %s\nx2apic %s\nremapping %s\noffline %" PRIu32 "\n",
-            known_words[m->secure_boot], known_words[m->x2apic], known_words[m->remapping],
-            m->offline);
+    fprintf(out, "secure_boot %s\nimage_signed %s\nx2apic %s\nremapping %s\noffline %" PRIu32 "\n",
+            known_words[m->secure_boot], known_words[m->image_signed], known_words[m->x2apic],
+            known_words[m->remapping], m->offline);
     for (size_t i = 0; i < m->memory_count; i++)
         fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n", m->memory[i].first,
                 m->memory[i].last, m->memory[i].kind);
@@ -155,6 +155,11 @@ static bool read_known(struct reader *r, const char *rest, enum known *out)
 static bool read_secure_boot(struct reader *r, const char *rest)
 {
     return read_known(r, rest, &r->m->secure_boot);
+}
+
+static bool read_image_signed(struct reader *r, const char *rest)
+{
+    return read_known(r, rest, &r->m->image_signed);
 }
 
 static bool read_x2apic(struct reader *r, const char *rest)
@@ -364,7 +369,8 @@ static const struct {
     bool (*read)(struct reader *r, const char *rest);
 } words[] = {
     {"source", read_source},       {"fact", read_fact},           {"config", read_config},
-    {"secure_boot", read_secure_boot}, {"x2apic", read_x2apic},   {"remapping", read_remapping},
+    {"secure_boot", read_secure_boot}, {"image_signed", read_image_signed},
+    {"x2apic", read_x2apic},       {"remapping", read_remapping},
     {"offline", read_offline},     {"memory", read_memory},       {"vtd", read_unit},
     {"framebuffer", read_screen},  {"tsc_khz", read_tsc},
     {"table", read_table},         {"+", read_bytes},             {"tables", read_complete},

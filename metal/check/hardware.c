@@ -41,6 +41,8 @@ static void note(bool can_refuse, const char *what)
 
 void note_unknown(const char *what) { note(false, what); }
 
+void note_obstacle(const char *what) { note(true, what); }
+
 static void note_number(bool can_refuse, const char *before, uint32_t number, const char *after)
 {
     char line[UNKNOWN_LINE];

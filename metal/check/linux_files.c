@@ -32,6 +32,11 @@
 #define SECURE_BOOT EFI "/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 #define EFIVAR_ATTRIBUTES 4 /* bytes before a variable's own (Linux, efivarfs.rst) */
 #define FOLDER "EFI/pmuvisor"
+/* An EFI image is PE32+ (PE Format, "MS-DOS Stub (Image Only)", "Optional Header Data Directories
+ * (Image Only)"): where the file says that its header begins, and in that one the bytes of
+ * signatures, the directory "Certificate Table". */
+#define PE_POINTER 0x3c
+#define PE_CERTIFICATES_SIZE (24 + 148)
 #define PATH_BYTES 4096
 #define NAME_BYTES 300
 
@@ -308,6 +313,21 @@ static bool has_efi(const char *folder)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+static void read_image(struct machine *m, const char *path)
+{
+    size_t length;
+    char *image = file_text(path, &length);
+    uint32_t header = 0, size = 0;
+
+    if (image != NULL && length >= PE_POINTER + sizeof(header))
+        memcpy(&header, image + PE_POINTER, sizeof(header));
+    if (header != 0 && header + (uint64_t)PE_CERTIFICATES_SIZE + sizeof(size) <= length) {
+        memcpy(&size, image + header + PE_CERTIFICATES_SIZE, sizeof(size));
+        m->image_signed = size != 0 ? ON : OFF;
+    }
+    free(image);
+}
+
 bool read_esp(struct machine *m, const char *esp, char why[WHY_MAX])
 {
     static const char *const usual[] = {"/boot/efi", "/efi", "/boot"};
@@ -329,5 +349,7 @@ bool read_esp(struct machine *m, const char *esp, char why[WHY_MAX])
     char path[PATH_BYTES];
     snprintf(path, sizeof(path), "%s/" FOLDER "/pmuvisor.cfg", esp);
     m->config = file_text(path, NULL);
+    snprintf(path, sizeof(path), "%s/" FOLDER "/pmuvisor.efi", esp);
+    read_image(m, path);
     return true;
 }

@@ -70,6 +70,7 @@ struct machine {
     uint32_t offline;         /* processors that Linux has, but not online */
     uint32_t tsc_khz;         /* as Linux found it, 0: not told */
     enum known secure_boot;
+    enum known image_signed;  /* the installed image has a signature, of whomever */
     enum known x2apic;        /* as firmware left it to Linux */
     enum known remapping;     /* of interrupts, as firmware left it */
     char *config;             /* the installed pmuvisor.cfg, NULL: there is none */

@@ -24,6 +24,7 @@ struct unknowns {
 };
 extern struct unknowns unknowns;
 void note_unknown(const char *what);
+void note_obstacle(const char *what); /* that it may be */
 
 /* Where it goes on when a question has no answer at all: if (setjmp(question_end) == 0) ask(); */
 extern jmp_buf question_end;

@@ -111,6 +111,8 @@ void judge(const struct machine *m, const char *config, const char *load_options
         note_unknown("the memory map");
     if (m->secure_boot == UNKNOWN)
         note_unknown("Secure Boot: firmware refuses the image where it is on");
+    if (m->secure_boot == ON && m->image_signed == ON)
+        note_obstacle("Secure Boot is on: does this machine know the key of the installed image?");
     asked = unknowns.asked;
     piece[0] = '\0';
     log_add_sink(collect);
@@ -122,9 +124,9 @@ void judge(const struct machine *m, const char *config, const char *load_options
                                            : "PMUvisor refuses to start: ";
     if (result.refused)
         strcpy(v->refusal, result.refusal);
-    else if (m->secure_boot == ON)
+    else if (m->secure_boot == ON && m->image_signed != ON)
         strcpy(v->refusal, "Secure Boot is on, and firmware starts no image without a signature: "
-                           "turn it off in the firmware setup");
+                           "turn it off in the firmware setup, or sign the image (docs/metal.md)");
     bool lacking = false;
     for (size_t i = 0; i < v->count; i++)
         lacking |= v->lines[i].lacks;

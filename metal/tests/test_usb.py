@@ -2,8 +2,6 @@
 # test_usb.py: the stick that `make usb` makes, under QEMU without VMX, as a disk and as a stick.
 # FULL=1: also in the emulator as a disk, with its own GRUB and menu as they are.
 import os
-import select
-import signal
 import subprocess
 import tempfile
 
@@ -11,14 +9,12 @@ import pytest
 
 import emulated_pc
 from boots import image as image_of
-from machine import (BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, environment, made, path, tool)
+from machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, environment, made, path, tool
 from scripts import expect_line, run
 
 VOLUME = "@@1M"  # where the image's partition begins, for mtools
 PROMPT = "reboot -f restarts it."
 REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"
-# Of firmware and GRUB that found nothing: they wait for somebody.
-GIVEN_UP = ("Interactive Shell", "No bootable option", "grub>", "Press any key to continue")
 LIMIT = 30_000  # millions of instructions
 
 
@@ -76,29 +72,9 @@ def test_in_the_emulator(lab):
 
 def qemu(lab, name, options, until):
     """The serial line of a machine without VMX, without its blanks: up to this text, or to its end."""
-    command = emulated_pc.command("-M", "q35", "-cpu", "Skylake-Server", "-m", "1024",
-                                  "-nodefaults", "-vga", "std", *options)
-    said, ends = b"", ["".join(text.split()) for text in (until, *GIVEN_UP)]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        try:
-            # Firmware breaks long lines where its screen ends.
-            while not any(text in squeezed(said) for text in ends):
-                ready, _, _ = select.select([process.stdout], [], [], BACKSTOP_SECONDS)
-                more = os.read(process.stdout.fileno(), 1 << 16) if ready else b""
-                if not more:
-                    break
-                said += more
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    with open(os.path.join(lab.keep, f"usb-{name}.console"), "wb") as kept:
-        kept.write(said)
-    return squeezed(said)
-
-
-def squeezed(said):
-    return "".join(said.decode(errors="replace").split())
+    return emulated_pc.talk(emulated_pc.command(
+        "-M", "q35", "-cpu", "Skylake-Server", "-m", "1024", "-nodefaults", "-vga", "std", *options),
+        [until], os.path.join(lab.keep, f"usb-{name}.console"))
 
 
 def stick_options(image):

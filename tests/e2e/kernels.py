@@ -78,8 +78,9 @@ DIFFERENCES = (
         "sleep states", "S3 is hidden: PMUvisor would not be there after it.",
         (r"- ACPI: PM: \(supports S0 S3 S5\)", r"\+ ACPI: PM: \(supports S0 S5\)")),
     Difference(
-        "Secure Boot", "PMUvisor tells the kernel nothing of it: an image without a signature is "
-        "started only where it is off. The kernel's own EFI stub, which would ask, does not run.",
+        "Secure Boot", "PMUvisor tells the kernel nothing of it, because it looks at no signature "
+        "of the kernel's. The kernel's own EFI stub, which would ask, does not run. So the guest is "
+        "not locked down where Secure Boot is on.",
         (r"- secureboot: Secure boot disabled",
          r"\+ secureboot: Secure boot could not be determined \(mode 0\)",
          r"\+ (integrity|ima): secureboot mode disabled")),

@@ -320,6 +320,24 @@ def test_exceptions(lab):
     expect_ok(boot, ["cr4", "delivery"])
 
 
+@pytest.mark.parametrize("entry", ["native", "msr+nmi", "msr", "intercept"],
+                         ids=lambda entry: f"iret_faults_{entry}")
+def test_iret_faults(lab, entry):
+    """Inside the NMI handler an IRET that faults ends NMI blocking: the NMI that waits comes."""
+    boot = run(lab, f"kernel-iret-{entry}", Plan().add("iret-faults", "blocked"), entry=entry)
+    expect_ok(boot, ["iret-faults", "blocked"])
+    violations = boot.ledger["exits"].get("48", {"count": 0})["count"]
+    assert (violations > 0) == (entry != "native"), f"{violations} EPT violations"
+
+
+def test_iret_faults_fails_with_blocked_again(lab):
+    """A hypervisor that blocks NMIs again with the #GP is seen to."""
+    boot = run(lab, "kernel-iret-blocked-again", Plan().add("iret-faults"),
+               efi=path("build", "mutants", "blocked_again.efi"))
+    assert [good for _, good, _, _ in tap(boot)] == [False], boot.last_line()
+    assert "# IRET 1: 1 faults, vector 13; the NMI came 0 times before it, 0 after" in boot.console
+
+
 # Leaving x2APIC mode, twice, and everything again after it; the APIC off in between.
 LEAVE = ["apic-leave", *BASICS, "x2apic", "apic-off", "self", "apic-leave", *BASICS]
 POLICIES = ("msr+nmi", "msr", "intercept")

@@ -53,6 +53,8 @@ void cpu_event_stacks(unsigned number, uint64_t own[2], uint64_t nmi_top, uint64
 extern const char exception_stubs[]; /* EXCEPTIONS stubs, STUB_BYTES apart */
 extern const char stray_interrupt[]; /* all other vectors */
 extern const char nmi_entry[];
+extern const char nmi_counted_entry[]; /* for NMIs inside it: counts them in nmi_counted */
+extern volatile uint64_t nmi_counted;
 
 /* Registers as the stubs push them, below what the processor pushed. */
 struct trap_frame {

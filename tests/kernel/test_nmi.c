@@ -88,6 +88,70 @@ void test_blocked(const struct job *job)
     report(job, nmi.count - before, 2 * rounds);
 }
 
+/* ---- an IRET that faults ends the blocking as one that does not ---- */
+
+#define NOT_CANONICAL 0x800000000000ULL
+#define STACK_WORDS 64
+
+static uint64_t counted_before, counted_after;
+static const uint64_t *iret_frame;
+
+static void iret_that_faults(void)
+{
+    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
+                     "mov %%rax, %0\n\t"
+                     "mov %%rsp, %%rbx\n\t"
+                     "mov %1, %%rsp\n\t"
+                     "iretq\n"
+                     "1:\tmov %%rbx, %%rsp"
+                     : "=m"(fault_resume) : "r"(iret_frame) : "rax", "rbx", "memory", "cc");
+}
+
+/* Inside the handler of an NMI, whose stack must stay: the next one has another. */
+static void fault_inside(void)
+{
+    static uint64_t stack[STACK_WORDS] __attribute__((aligned(16)));
+    uint64_t own[2], other[2];
+
+    cpu_event_stacks(0, own, 0, 0);
+    cpu_event_stacks(0, other, (uint64_t)(stack + STACK_WORDS), own[1]);
+    cpu_nmi_entry(nmi_counted_entry);
+    nmi_counted = 0;
+    apic_self_nmi();
+    linger();
+    counted_before = nmi_counted;
+    iret_that_faults();
+    linger();
+    counted_after = nmi_counted;
+    cpu_nmi_entry(NULL);
+    cpu_event_stacks(0, other, own[0], own[1]);
+}
+
+/* Where IRET goes is no address; and, under PMUvisor, what it reads is not the guest's memory: an EPT
+ * violation, which becomes #GP. */
+void test_iret_faults(const struct job *job)
+{
+    static const uint64_t nowhere[] = {NOT_CANONICAL, CODE_SELECTOR, 2, 0, DATA_SELECTOR};
+    const uint64_t *frames[] = {nowhere, (const uint64_t *)hidden_address()};
+    bool good = !under_pmuvisor() || frames[1] != NULL;
+
+    for (unsigned i = 0; i < 2 && frames[i] != NULL; i++) {
+        uint64_t before = nmi.count, faults = fault_count;
+
+        iret_frame = frames[i];
+        nmi.action = fault_inside;
+        apic_self_nmi();
+        wait_for(before + 1);
+        if (nmi.count == before + 1 && fault_count == faults + 1 && fault_vector == VECTOR_GP &&
+            counted_before == 0 && counted_after == 1)
+            continue;
+        tap_note("IRET %u: %lu faults, vector %lu; the NMI came %lu times before it, %lu after", i,
+                 fault_count - faults, fault_vector, counted_before, counted_after);
+        good = false;
+    }
+    tap_result(good, job->name, NULL);
+}
+
 /* The instruction that sends the NMI is the one in the shadow. In x2APIC mode that is a WRMSR, in
  * xAPIC mode a MOV to memory. */
 struct send {

@@ -60,6 +60,13 @@ nmi_entry:
     add rsp, 16
     iretq
 
+; One that may come inside the handler above, on another stack: it only counts.
+align 16
+global nmi_counted_entry
+nmi_counted_entry:
+    inc qword [nmi_counted]
+    iretq
+
 align 16
 global stray_interrupt
 stray_interrupt:
@@ -122,12 +129,13 @@ call_try:
     ret
 
 section .bss
-global fault_resume, fault_vector, fault_count, stray_interrupts
+global fault_resume, fault_vector, fault_count, stray_interrupts, nmi_counted
 alignb 8
 fault_resume: resq 1
 fault_vector: resq 1
 fault_count: resq 1
 stray_interrupts: resq 1
+nmi_counted: resq 1
 resume_now: resq 1
 
 section .note.GNU-stack noalloc noexec nowrite progbits

@@ -50,7 +50,9 @@ def errors(machine):
     found = {}
     for item in counted_items(machine):
         native = machine.value("native", "accuracy", item, "count")
-        for name in COLUMNS[1:]:
+        for name in COLUMNS:
+            if name == "native":
+                continue
             off = error(machine.value(name, "accuracy", item, "count"), native)
             if off is not None:
                 found.setdefault(kind_of(item), {}).setdefault(name, []).append(abs(off))

@@ -3,13 +3,12 @@
 # emulator (lines of guest/accuracy and guest/real) and from seeded differences.
 import unittest
 
-
 import lines
 import perfctr_tables
 import results
+import test_report
 import textpage
 from cells import Machine
-
 
 # One boot natively and one under msr+nmi, an excerpt.
 RECORDED = {
@@ -81,9 +80,7 @@ def machine(**seeded):
 
 
 def row_of(table, label, after):
-    rows = table.rows[[row.label for row in table.rows].index(after) + 1:]
-    found = next(row for row in rows if row.label == label).cells
-    return found[0].text, found[results.COLUMNS.index("msr+nmi")].text
+    return tuple(test_report.row_of(table, label, after, names=("native", "msr+nmi"))[:2])
 
 
 class Perfctr(unittest.TestCase):

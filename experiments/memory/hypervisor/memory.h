@@ -38,6 +38,7 @@ struct cpu_memory {
     bool by_exits;                    /* the step is one of memtrace_step=exits */
     uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
     uint32_t primary, stepping;       /* the processor-based controls, and in the fast way's step */
+    uint32_t exceptions, step_exceptions; /* that exit without a trace; and in a step */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
     bool by_cr3;                      /* a range may be one process's */
     uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
@@ -128,6 +129,11 @@ void memory_exit_setup(struct cpu *cpu);
 /* Exceptions that end a step. #DB is a trap in a step, and comes after it. A machine check is the
  * guest's own, as without a trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
+/* An exception that exits without a trace, too: the handler under the trace's gets it. */
+static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t information)
+{
+    return BIT(information & INTERRUPTION_VECTOR) & memory_of(cpu)->exceptions;
+}
 
 /* ---- memory_step.c ---- */
 

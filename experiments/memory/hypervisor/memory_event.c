@@ -70,8 +70,10 @@ static void event_other(struct cpu *cpu)
 
 static void event_exception(struct cpu *cpu)
 {
-    if (interruption_type(vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION)) ==
-        INTERRUPTION_TYPE_NMI) {
+    uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
+
+    if (interruption_type(information) == INTERRUPTION_TYPE_NMI ||
+        memory_exits_anyway(cpu, information)) {
         event_other(cpu);
         return;
     }

@@ -68,7 +68,7 @@ static inline bool begin(struct cpu *cpu)
     memory_record_time(record, true);
     set_field(VMCS_EPT_POINTER, m->open);
     set_field(VMCS_PRIMARY_CONTROLS, m->stepping);
-    set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
+    set_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
     set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
     m->stage = STAGE_STEPPED;
@@ -86,7 +86,7 @@ static inline void end(struct cpu *cpu)
     record->value1 = from[1];
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
-    set_field(VMCS_EXCEPTION_BITMAP, 0);
+    set_field(VMCS_EXCEPTION_BITMAP, m->exceptions);
     m->stage = STAGE_CLOSED;
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
@@ -104,6 +104,8 @@ void memory_exit_setup(struct cpu *cpu)
 
     m->primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
     m->stepping = m->primary | PRIMARY_MONITOR_TRAP_FLAG;
+    m->exceptions = vmcs_read_32(VMCS_EXCEPTION_BITMAP);
+    m->step_exceptions = m->exceptions | STEP_EXCEPTIONS;
     m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
                m->counter != TRACE_COUNTER_NONE && !memory_options.exits &&
                cpu->nmi.passthrough && !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);

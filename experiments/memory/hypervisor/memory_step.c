@@ -72,7 +72,7 @@ void memory_end_step(struct cpu *cpu)
         events_exit(cpu, false);
     vmcs_write_64(VMCS_EPT_POINTER, memory_of(cpu)->closed);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
-    vmcs_write_32(VMCS_EXCEPTION_BITMAP, 0);
+    vmcs_write_32(VMCS_EXCEPTION_BITMAP, memory_of(cpu)->exceptions);
     memory_of(cpu)->row = trace_of(cpu)->under;
     memory_of(cpu)->stage = memory_of(cpu)->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
@@ -142,11 +142,13 @@ static void step_exception(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
 
-    if (interruption_type(information) != INTERRUPTION_TYPE_NMI) {
+    if (interruption_type(information) == INTERRUPTION_TYPE_NMI) {
+        (cpu->nmi.passthrough ? step_nmi : step_other)(cpu);
+    } else if (memory_exits_anyway(cpu, information)) {
+        step_other(cpu);
+    } else {
         give_up(cpu);
         deliver_exception(cpu);
-    } else {
-        (cpu->nmi.passthrough ? step_nmi : step_other)(cpu);
     }
 }
 
@@ -171,7 +173,7 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 {
     vmcs_write_64(VMCS_EPT_POINTER, map);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
-    vmcs_write_32(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
+    vmcs_write_32(VMCS_EXCEPTION_BITMAP, memory_of(cpu)->step_exceptions);
     memory_of(cpu)->row = row;
     memory_of(cpu)->stage = STAGE_WHOLE;
 }

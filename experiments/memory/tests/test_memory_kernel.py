@@ -223,6 +223,16 @@ def test_halted_step(lab):
     expect_ok(boot, ["memory-writes"])
 
 
+@pytest.mark.parametrize("step", ["blocked", "exits"], ids=lambda step: f"exceptions_{step}")
+def test_exceptions(lab, step):
+    """Exceptions that another experiment lets exit do so during a trace too, in its steps and between."""
+    word = "smp-memory-exceptions"
+    boot = kernel.run(lab, f"memory-exceptions-{step}", Plan(TSC).add(word), limit=LIMIT,
+                      config=f"memtrace=writes memtrace_step={step}",
+                      efi=path("build", "mutants", "exceptions_exit.efi"))
+    expect_ok(boot, [word])
+
+
 def sweeps(lab, efi=None, name=""):
     knobs = []
     for reason, first, stride in SWEEPS.values():

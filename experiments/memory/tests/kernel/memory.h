@@ -14,6 +14,15 @@
 /* What is traced here: whole pages, of one processor's tests. */
 extern uint8_t memory_area[MEMORY_PAGES * MEMORY_PAGE] __attribute__((aligned(MEMORY_PAGE)));
 
+/* Two pages of it, one behind the other, with these bits in their entries: another linear address of
+ * theirs, until it is closed. test_memory_event.c. */
+#define WINDOW_ENTRY 1 /* of the PML4 */
+#define WINDOW_AT (WINDOW_ENTRY * BIT(39))
+#define WINDOW_FULL (PTE_P | PTE_RW | PTE_A)
+#define WINDOW_PAGE 6 /* of the area, and the next one */
+void memory_window(uint64_t first, uint64_t second);
+void memory_window_close(void);
+
 /* Asks for this processor's ring. False, and the test is skipped: no hypervisor that offers it. */
 bool memory_offered(const struct job *job);
 extern const volatile struct trace_ring *memory_ring;

@@ -322,24 +322,26 @@ static bool frames_at(uint64_t top)
 
 /* ---- tables of our own: two pages, one behind the other ---- */
 
-#define WINDOW_ENTRY 1 /* of the PML4 */
-#define WINDOW_AT (WINDOW_ENTRY * BIT(39))
-#define FULL (PTE_P | PTE_RW | PTE_A)
 #define TABLE_PAGE 4 /* of the area: the last level */
-#define DATA_PAGE 6  /* and the next one */
 
 static uint64_t upper[2][PAGE / WORD] __attribute__((aligned(PAGE)));
 
-static void map(uint64_t first, uint64_t second)
+void memory_window(uint64_t first, uint64_t second)
 {
     uint64_t *pml4 = (uint64_t *)(read_cr3() & BITS(51, 12));
     uint64_t *table = (uint64_t *)(memory_area + TABLE_PAGE * PAGE);
 
-    table[0] = fuzz_physical(memory_area + DATA_PAGE * PAGE) | first;
-    table[1] = fuzz_physical(memory_area + (DATA_PAGE + 1) * PAGE) | second;
-    upper[1][0] = fuzz_physical(table) | FULL;
-    upper[0][0] = fuzz_physical(upper[1]) | FULL;
-    pml4[WINDOW_ENTRY] = fuzz_physical(upper[0]) | FULL;
+    table[0] = fuzz_physical(memory_area + WINDOW_PAGE * PAGE) | first;
+    table[1] = fuzz_physical(memory_area + (WINDOW_PAGE + 1) * PAGE) | second;
+    upper[1][0] = fuzz_physical(table) | WINDOW_FULL;
+    upper[0][0] = fuzz_physical(upper[1]) | WINDOW_FULL;
+    pml4[WINDOW_ENTRY] = fuzz_physical(upper[0]) | WINDOW_FULL;
+    write_cr3(read_cr3());
+}
+
+void memory_window_close(void)
+{
+    ((uint64_t *)(read_cr3() & BITS(51, 12)))[WINDOW_ENTRY] = 0;
     write_cr3(read_cr3());
 }
 
@@ -361,17 +363,17 @@ static bool faults(const char *what, uint64_t second)
 {
     struct processor *self = smp_self();
     uint64_t before = self->faults, at = WINDOW_AT + PAGE - 4, first = memory_records();
-    uint64_t *low = (uint64_t *)(memory_area + (DATA_PAGE + 1) * PAGE - WORD), was = *low;
+    uint64_t *low = (uint64_t *)(memory_area + (WINDOW_PAGE + 1) * PAGE - WORD), was = *low;
 
-    map(FULL | PTE_D, second);
-    if (memory_trace_physical(MEMTRACE_WRITES, memory_area + DATA_PAGE * PAGE, 2 * PAGE) != 0)
+    memory_window(WINDOW_FULL | PTE_D, second);
+    if (memory_trace_physical(MEMTRACE_WRITES, memory_area + WINDOW_PAGE * PAGE, 2 * PAGE) != 0)
         return false;
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\tmovq $-1, (%1)\n\t"
                      "movq $0, %0\n1:" : "=m"(self->fault_resume) : "r"(at) : "rax", "memory");
     __asm__ volatile("movq %0, 64(%1)" : : "r"(VALUE), "r"(WINDOW_AT) : "memory");
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     if (self->faults == before + 1 && *low == was && memory_records() == first + 1)
-        return record_is(what, first, WINDOW_AT + 64, memory_area + DATA_PAGE * PAGE + 64,
+        return record_is(what, first, WINDOW_AT + 64, memory_area + WINDOW_PAGE * PAGE + 64,
                          TRACE_WRITE, VALUE);
     tap_note("%s: %lu faults, %lu records, 0x%lx where 0x%lx was", what, self->faults - before,
              memory_records() - first, *low, was);
@@ -382,10 +384,10 @@ static bool faults(const char *what, uint64_t second)
 static bool walks(void)
 {
     uint64_t first = memory_records(), value;
-    const uint8_t *table = memory_area + TABLE_PAGE * PAGE, *data = memory_area + DATA_PAGE * PAGE;
+    const uint8_t *table = memory_area + TABLE_PAGE * PAGE, *data = memory_area + WINDOW_PAGE * PAGE;
     uint64_t entry = fuzz_physical(data) | PTE_P | PTE_RW;
 
-    map(PTE_P | PTE_RW, PTE_P | PTE_RW);
+    memory_window(PTE_P | PTE_RW, PTE_P | PTE_RW);
     if (memory_trace_physical(MEMTRACE_WRITES, memory_area, sizeof(memory_area)) != MEMTRACE_OFF)
         return false;
     __asm__ volatile("movq 8(%1), %0" : "=r"(value) : "r"(WINDOW_AT) : "memory");
@@ -439,7 +441,7 @@ void test_smp_memory_events(const struct job *job)
     write_cr0(read_cr0() | CR0_WP);
     apic_write(APIC_SVR, SVR_SOFTWARE_ENABLE | INTERRUPT_SPURIOUS);
     memset(memory_area, 0, sizeof(memory_area));
-    map(FULL | PTE_D, FULL | PTE_D);
+    memory_window(WINDOW_FULL | PTE_D, WINDOW_FULL | PTE_D);
     good &= debug(MEMTRACE_WRITES);
     good &= frames_at((uint64_t)memory_area + PAGE - 256);
     good &= frames_at((uint64_t)memory_area + PAGE + 16);
@@ -447,8 +449,7 @@ void test_smp_memory_events(const struct job *job)
     good &= faults("read-only", PTE_P | PTE_A);
     good &= walks();
     good &= self_modifying();
-    ((uint64_t *)(read_cr3() & BITS(51, 12)))[WINDOW_ENTRY] = 0;
-    write_cr3(read_cr3());
+    memory_window_close();
     tap_result(good, job->name, NULL);
 }
 

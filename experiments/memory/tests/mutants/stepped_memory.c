@@ -29,7 +29,7 @@ static inline bool begin_without_record(struct cpu *cpu)
         return false;
     set_field(VMCS_EPT_POINTER, m->open);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
-    set_field(VMCS_EXCEPTION_BITMAP, STEP_EXCEPTIONS);
+    set_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
     set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
     m->stage = STAGE_STEPPED;
@@ -42,7 +42,7 @@ static inline void end_without_record(struct cpu *cpu)
 
     set_field(VMCS_EPT_POINTER, m->closed);
     set_field(VMCS_PRIMARY_CONTROLS, m->primary);
-    set_field(VMCS_EXCEPTION_BITMAP, 0);
+    set_field(VMCS_EXCEPTION_BITMAP, m->exceptions);
     m->stage = STAGE_CLOSED;
 }
 
