@@ -32,7 +32,7 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FUNCTION = re.compile(r"(?:([\w./-]+):)?(\w+)\(\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-PROGRAMS = {"git", "apt", "apt-get", "cd", "dd", "man", "pytest", "sudo"}   # of the system
+PROGRAMS = {"git", "apt", "apt-get", "cd", "dd", "man", "openssl", "pytest", "sudo"}   # of the system
 
 
 def tree_files():
