@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint] [sign]
-# Default: build run.
+# Usage: deps.sh [--ask] [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint] [sign]
+# Default: build run. --ask: not before somebody at the terminal says so.
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 # Elsewhere than on Debian it says what is needed, and what is missing will say so itself.
 set -euo pipefail
@@ -38,6 +38,11 @@ lz4 zstd python3 patch"
     [lint]="clang shellcheck"
 )
 
+ask=0
+if [ "${1:-}" = --ask ]; then
+    ask=1
+    shift
+fi
 if [ $# -eq 0 ]; then
     set -- build run
 fi
@@ -82,6 +87,18 @@ if [ "$(id -u)" -ne 0 ]; then
             "apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
         exit 1
     fi
+fi
+if [ $ask -eq 1 ]; then
+    [ -t 0 ] || {
+        echo "deps.sh: missing: ${missing[*]}; nobody is here to ask, so install them: apt-get" \
+            "install ${missing[*]}" >&2
+        exit 1
+    }
+    read -rp "deps.sh: install ${missing[*]}? [y/N] " answer
+    [[ $answer == [yY]* ]] || {
+        echo "deps.sh: nothing is installed; missing: ${missing[*]}" >&2
+        exit 1
+    }
 fi
 echo "deps.sh: installing ${missing[*]}" >&2
 # The lists are fetched only when they cannot answer: a stale list is the usual reason of a failure.

@@ -2,6 +2,9 @@
 # test_scripts.py: the commands that a user types: what they accept, what they refuse and how they
 # say so. No boot is made, but for the one that shows the time limit.
 import os
+import subprocess
+
+import pytest
 
 from boots import image as image_of, initrd, kernel
 from machine import STATUS_TIMEOUT, Skip, made, path
@@ -58,12 +61,33 @@ def test_deps():
     expect_line(run(path("testbed", "deps.sh"), "games"), "games", "wanted one of")
 
 
-def test_deps_asks_for_all(tmp_path):
-    """deps.sh on a machine that has nothing: every package of the groups, of all their lines."""
+@pytest.fixture(name="nothing")
+def without_packages(tmp_path):
+    """A PATH on which nothing is installed, and apt-get says what it was told."""
     for name, does in (("dpkg-query", "true"), ("id", "echo 0"), ("apt-get", 'echo "$*"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / name).chmod(0o755)
-    done = run(path("testbed", "deps.sh"), "run", "check", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    return f"{tmp_path}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("answer, installs", [("y", True), ("n", False), ("", False), (None, False)])
+def test_make_docs_asks(nothing, answer, installs):
+    """make docs installs nothing unless somebody at the terminal says so; None: there is no terminal."""
+    command = path(run("make", "-s", "-n", "-C", path(), "docs").stdout.splitlines()[0])
+    if answer is None:
+        expect_line(run("sh", "-c", command, PATH=nothing), "nobody is here to ask", "graphviz")
+        return
+    # A terminal by util-linux.
+    done = subprocess.run(["script", "-qec", command, "/dev/null"], text=True, check=False,
+                          input=f"{answer}\n", capture_output=True, env={**os.environ, "PATH": nothing})
+    assert "install graphviz? [y/N]" in done.stdout, done
+    assert ("install -y --no-install-recommends graphviz" in done.stdout) == installs, done
+    assert (done.returncode == 0) == installs, done
+
+
+def test_deps_asks_for_all(nothing):
+    """deps.sh on a machine that has nothing: every package of the groups, of all their lines."""
+    done = run(path("testbed", "deps.sh"), "run", "check", PATH=nothing)
     asked = done.stderr.splitlines()[-1].split()
     for package in ("ovmf", "ca-certificates", "libcmocka-dev", "qemu-system-x86", "spin", "cppcheck",
                     "chromium"):
