@@ -151,6 +151,26 @@ def test_options_have_help():
         assert not option.names or option.default in option.names, option
 
 
+def check_citation(text):
+    """What is wrong with CITATION.cff: Citation File Format 1.2.0 wants four keys; the license is that of
+    LICENSE, and the README names the same thesis."""
+    keys = dict(re.findall(r"^([a-z-]+): *(.*)$", text, re.MULTILINE))
+    wrong = [f"no {key}" for key in ("cff-version", "message", "title", "authors") if key not in keys]
+    if keys.get("license", "none").replace("-", " ", 1) not in pages.read("LICENSE"):
+        wrong.append(f"license: {keys.get('license')}")
+    thesis = re.search(r"^    title: (.+)$", text, re.MULTILINE)[1]
+    if thesis not in " ".join(pages.read("README.md").split()):
+        wrong.append(f"thesis: {thesis}")
+    return wrong
+
+
+def test_citation():
+    text = pages.read("CITATION.cff")
+    expect_none(check_citation(text))
+    for old, new in (("message:", "words:"), ("license: BSD-2", "license: BSD-3"), ("Enhancing", "Improving")):
+        assert len(check_citation(text.replace(old, new, 1))) == 1, old
+
+
 # ---- each check sees a fault ----
 
 def check_reachable(every):
