@@ -80,7 +80,7 @@ def main():
           (f", at most {arguments.max}" if arguments.max else ""))
     if arguments.max is not None and total > arguments.max:
         print(f"code_lines.py: found {total} lines of code, wanted at most {arguments.max}; make them "
-              "fewer", file=sys.stderr)
+              "fewer, or in a fork set CODE_LINES_MAX in the Makefile", file=sys.stderr)
         return 1
     return 0
 
