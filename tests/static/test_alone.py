@@ -2,10 +2,11 @@
 # test_alone.py: EXPERIMENTS="name ..." links these and those that they need, and no others.
 import os
 import re
+import shutil
 import subprocess
 
 import rooms
-from machine import TOP
+from machine import TOP, made, path
 
 BUILD = os.path.join("build", "alone")
 
@@ -23,8 +24,14 @@ def linked():
 
 
 def test_each_alone():
-    """Each links without the others, whatever of theirs it might have used."""
+    """Each links without the others, whatever of theirs it might have used. The objects are those of
+    the whole image."""
     order = rooms.experiments()
+    made("build/pmuvisor-lab.efi")
+    shutil.rmtree(path(BUILD), ignore_errors=True)
+    os.makedirs(path(BUILD))
+    subprocess.run(["cp", "-a", "--parents", *rooms.rooms(), *order, "flags", "offsets.inc",
+                    os.path.abspath(path(BUILD))], cwd=path("build"), check=True)
     for folder in order:
         name = folder.split("/")[1]
         done = make(f"EXPERIMENTS={name}", "lab")
