@@ -13,7 +13,7 @@ import gpt
 import initramfs
 import machine
 from machine import SCRATCH, path, tool
-from servers import OWN_KNOBS
+from servers import KERNEL_KNOBS, OWN_KNOBS
 from store import digest, digest_any, digest_below, digest_of, key_of
 
 # What a disk and its run are made with, besides the boot's own files.
@@ -361,7 +361,8 @@ class Emulated:
     def group(self):
         """The key of what it shares with boots that have other words; None: it can share nothing."""
         if not self.volume.words or self.read or self.machine.until or \
-                not self.machine.inputs()["fork"] or "flow_log" in self.early_knobs():
+                not self.machine.inputs()["fork"] or \
+                any(line.split()[0] in KERNEL_KNOBS for line in self.early_knobs().splitlines()):
             return None
         return key_of(self.until_init())
 

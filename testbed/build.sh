@@ -7,7 +7,7 @@
 #
 # The cache has two levels: the configured tree, keyed by tarball, patches, flags and instrument.h
 # (which Bochs compiles in everywhere), and the linked program, keyed by that and the library's
-# files, experiments' with them (dump.h).
+# files, experiments' with them (part.h).
 set -euo pipefail
 
 tarball=bochs_3.0+dfsg.orig.tar.xz
@@ -99,7 +99,7 @@ tree_key=$( (echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
 # What experiments have of the library.
 shopt -s nullglob
 added=("$here"/../experiments/*/emulator/*.{cc,h})
-rows=("$here"/../experiments/*/emulator/dumps.inc)
+rows=("$here"/../experiments/*/emulator/parts.inc)
 shopt -u nullglob
 key=$( (echo "$tree_key"
     cat /dev/null "${added[@]}" "${rows[@]}"
@@ -118,7 +118,7 @@ if [ ! -x "$out/bochs" ]; then
         find "$here/instrument" -maxdepth 1 -name '*.[ch]*' ! -name instrument.h \
             -exec cp {} "$tree/source/$library/" ';'
         [ ${#added[@]} -eq 0 ] || cp "${added[@]}" "$tree/source/$library/"
-        cat /dev/null "${rows[@]}" >"$tree/source/$library/dumps.inc"
+        cat /dev/null "${rows[@]}" >"$tree/source/$library/parts.inc"
         rm -f "$tree/build/$library"/*.o
         echo "testbed: building Bochs 3.0 with the instrumentation library" >&2
         # The archive's rule in Bochs looks at no source file.

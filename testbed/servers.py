@@ -11,17 +11,19 @@ import threading
 from machine import SCRATCH, TOP, environment, path
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
-LATE_KNOBS = {"allow_resets", "branch_trace", "cpuid", "exit_lines", "feature_control",
-              "flow_log", "guest_files", "hide_control", "hide_cpuid", "hide_msr", "memory_log", "mov_ss_ignored",
-              "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
-              "regions_of_all", "reset_button", "unknown_msrs"}
-# Of these, the ones that nothing asks for before the guest's init.
-OWN_KNOBS = {"branch_trace", "guest_files", "memory_log"}
-# And those of what experiments write at a run's end.
-for _rows in glob.glob(os.path.join(TOP, "experiments", "*", "emulator", "dumps.inc")):
+LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "feature_control", "guest_files", "hide_control",
+              "hide_cpuid", "hide_msr", "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
+              "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "unknown_msrs"}
+# Of these, the ones that nothing asks for before the guest's init; and those whose file begins with the
+# kernel, which no server at init takes.
+OWN_KNOBS = {"guest_files"}
+KERNEL_KNOBS = set()
+# And experiments' (instrument/part.h).
+for _rows in glob.glob(os.path.join(TOP, "experiments", "*", "emulator", "parts.inc")):
     with open(_rows, encoding="utf-8") as _file:
-        OWN_KNOBS.update(re.findall(r"^DUMP\((\w+),", _file.read(), re.MULTILINE))
-LATE_KNOBS |= OWN_KNOBS
+        for _name, _begins in re.findall(r"^PART\((\w+), (\w+),", _file.read(), re.MULTILINE):
+            {"AFTER_INIT": OWN_KNOBS, "WITH_KERNEL": KERNEL_KNOBS}[_begins].add(_name)
+LATE_KNOBS |= OWN_KNOBS | KERNEL_KNOBS
 SERVERS_MAX = 10  # at once; each has some 100 MiB
 
 

@@ -12,9 +12,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 shopt -s nullglob
-# What experiments have of the library, and of its tests.
-cat /dev/null "$top"/experiments/*/emulator/dumps.inc >"$work/dumps.inc"
-sources=("$top"/tests/unit/testbed/*.cc "$top"/experiments/*/{emulator,tests/emulator}/*.cc)
+# What experiments have of the library, less what knows Bochs (part.h), and of its tests.
+cat /dev/null "$top"/experiments/*/emulator/parts.inc >"$work/parts.inc"
+sources=("$top"/tests/unit/testbed/*.cc "$top"/experiments/*/tests/emulator/*.cc)
+for source in "$top"/experiments/*/emulator/*.cc; do
+    [[ $source == *_part.cc ]] || sources+=("$source")
+done
 for part in "${pure[@]}"; do
     sources+=("$top/testbed/instrument/$part.cc")
 done

@@ -16,6 +16,19 @@ enum BranchKind {
     BRANCH_FAR
 };
 
+/* What parts (part.h) are told of one that was taken. */
+struct TracedBranch {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    uint64_t cycles = 0; /* since the machine was made */
+    BranchKind kind = BRANCH_FAR;
+    bool mispredicted = false;
+    bool user_before = false;
+    bool user_after = false;
+    bool event = false; /* delivered by the processor: `vector` is whose */
+    unsigned vector = 0;
+};
+
 /* What the events of branches tell apart; each branch is of one class. */
 enum BranchClass {
     CLASS_CONDITIONAL_TAKEN,

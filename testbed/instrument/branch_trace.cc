@@ -6,6 +6,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+
+#include "knobs.h"
 
 namespace {
 
@@ -22,6 +25,27 @@ void append(const std::string &path, const TraceRecord &record)
 }
 
 }  // namespace
+
+bool branch_trace_parse(const std::string &text, BranchTraceKnob *trace)
+{
+    std::istringstream words(text);
+    std::string regions;
+    uint64_t first, last;
+
+    if (!(words >> regions) || !knob_range(regions, &first, &last) || last > UINT32_MAX ||
+        !std::getline(words >> std::ws, trace->path))
+        return false;
+    trace->first = static_cast<uint32_t>(first);
+    trace->last = static_cast<uint32_t>(last);
+    return true;
+}
+
+const char *branch_trace_wanted(const std::string &text)
+{
+    BranchTraceKnob trace;
+
+    return branch_trace_parse(text, &trace) ? nullptr : "REGION[-REGION] PATH";
+}
 
 TraceRecord trace_record(const TracedBranch &branch, unsigned processor)
 {

@@ -11,18 +11,6 @@
 
 #include "branch.h"
 
-struct TracedBranch {
-    uint64_t from = 0;
-    uint64_t to = 0;
-    uint64_t cycles = 0; /* since the machine was made */
-    BranchKind kind = BRANCH_FAR;
-    bool mispredicted = false;
-    bool user_before = false;
-    bool user_after = false;
-    bool event = false; /* delivered by the processor: `vector` is whose */
-    unsigned vector = 0;
-};
-
 /* The file's records; in the processor's own byte order. */
 struct TraceRecord {
     uint64_t from;
@@ -47,6 +35,11 @@ struct BranchTraceKnob {
     uint32_t first = 0;
     uint32_t last = 0;
 };
+
+/* Reads REGION[-REGION] PATH, as the knob has it; false: it is none. */
+bool branch_trace_parse(const std::string &text, BranchTraceKnob *trace);
+/* Null if it is good, else what is wanted. */
+const char *branch_trace_wanted(const std::string &text);
 
 TraceRecord trace_record(const TracedBranch &branch, unsigned processor);
 

@@ -17,12 +17,11 @@
 #include "decode.h"
 #include "cpuid.h"
 #include "decoder/ia_opcodes.h"
-#include "flow_hooks.h"
 #include "fork_server.h"
 #include "guest_files.h"
 #include "knobs.h"
-#include "memory_hooks.h"
 #include "msr_index.h"
+#include "part.h"
 #include "processor.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
@@ -42,7 +41,6 @@ constexpr unsigned MARKER_END = 0;
 constexpr unsigned MARKER_REQUEST = 2;
 constexpr unsigned MARKER_HOST_NMI = 3;
 constexpr unsigned MARKER_PMI = 4;
-constexpr unsigned MARKER_MEMORY_LOG = 5;
 constexpr unsigned MARKER_WORDS = 6;
 constexpr unsigned MARKER_FILE = 7;
 constexpr unsigned WORDS_MAX = 4096; // bytes, with the end: no guest needs more room
@@ -106,8 +104,7 @@ void Handlers::region(bool begins)
             processor(n).ledger.region_begin_here(EAX);
         else if (n != bx_cpuid)
             processor(n).ledger.region_end_here(EAX);
-    if (p.trace.region(EAX, begins, knobs().branch_trace, p.id, p.events.instructions()))
-        processor_plan(p);
+    tell_parts(&Part::region, p, EAX, begins);
 }
 
 // By the guest's own page tables; one that is not there faults as in a load. First all is read: the
@@ -167,12 +164,12 @@ void Handlers::marker(bxInstruction_c *i)
         processor_host_nmi(processor(bx_cpuid));
     else if (ECX == MARKER_PMI && (RAX & ~PMU_OTHER_PMIS) == 0)
         processor_raise_pmi(processor(bx_cpuid), RAX);
-    else if (ECX == MARKER_MEMORY_LOG)
-        memory_log_turn(EAX);
     else if (ECX == MARKER_WORDS)
         give_words();
     else if (ECX == MARKER_FILE && !knobs().guest_files.empty())
         take_file();
+    else
+        tell_parts(&Part::marker, ECX, EAX);
     original(i);
 }
 
@@ -271,11 +268,11 @@ void Handlers::floating(bxInstruction_c *i)
 // One that exits or faults does not come back to here, and MWAIT need not fall asleep.
 void Handlers::sleep(bxInstruction_c *i)
 {
-    FlowKind kind = i->getIaOpcode() == BX_IA_HLT ? FLOW_HLT : FLOW_MWAIT;
+    bool mwait = i->getIaOpcode() == BX_IA_MWAIT;
 
     original(i);
     if (activity_state != BX_ACTIVITY_STATE_ACTIVE)
-        flow_event(processor(bx_cpuid), kind, 0);
+        tell_parts(&Part::sleeps, processor(bx_cpuid), mwait);
 }
 
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))

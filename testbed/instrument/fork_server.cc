@@ -32,6 +32,7 @@
 #include "limits.h"
 #include "machine.h"
 #include "model.h"
+#include "part.h"
 #include "processor.h"
 #include "vmx_caps.h"
 
@@ -351,13 +352,13 @@ void take_disk(const char *old, const char *path)
     close(to);
 }
 
-// A trace of a region that has begun would lack its begin.
-void expect_no_region(const BranchTraceKnob &trace)
+void expect_parts_in_time()
 {
-    for (unsigned n = 0; n < processor_count() && !trace.path.empty(); n++)
-        for (const auto &[id, tally] : processor(n).ledger.regions())
-            if (id >= trace.first && id <= trace.last)
-                fail("branch_trace: region %u begins before the server's point", id);
+    for (Part *part : parts()) {
+        std::string why = part->late();
+        if (!why.empty())
+            fail("%s", why.c_str());
+    }
 }
 
 void become(const Job &job)
@@ -388,8 +389,9 @@ void become(const Job &job)
     forked_at = bx_pc_system.time_ticks();
     unsetenv("TB_SERVER");
     knobs_reread(at_init());
+    parts_take_knobs();
     if (at_init())
-        expect_no_region(knobs().branch_trace);
+        expect_parts_in_time();
     // At init the processors have been used, by the same knobs.
     for (unsigned n = 0; n < processor_count() && !at_init(); n++) {
         processor_take_knobs(processor(n));
@@ -425,8 +427,10 @@ void fork_server_disk_port(unsigned number, unsigned value)
 void fork_server_check()
 {
     // Its file begins with the kernel, and would be of all runs.
-    if (fork_server_wanted() && at_init() && !knobs().flow_log.empty())
-        fail("flow_log is not for a server at init");
+    const char *knob = knobs_with_kernel();
+
+    if (fork_server_wanted() && at_init() && knob)
+        fail("%s is not for a server at init", knob);
 }
 
 const char *fork_server_words()

@@ -11,14 +11,13 @@
 #include "apic_pmi.h"
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
-#include "flow_hooks.h"
 #include "fork_server.h"
 #include "knobs.h"
 #include "machine.h"
-#include "memory_hooks.h"
 #include "model.h"
 #include "mwait_wake.h"
 #include "msr_index.h"
+#include "part.h"
 #include "precise.h"
 #include "processor.h"
 #include "vmx_caps.h"
@@ -35,7 +34,7 @@ constexpr unsigned RANDOM_SEED = 1;
 
 Arrival arrival_of(const BX_CPU_C *cpu)
 {
-    return cpu->in_vmx && !cpu->in_vmx_guest ? ARRIVAL_ROOT : ARRIVAL_NONROOT;
+    return processor_in_root(processor(cpu->bx_cpuid)) ? ARRIVAL_ROOT : ARRIVAL_NONROOT;
 }
 
 BranchKind kind_of(unsigned what)
@@ -57,9 +56,9 @@ BranchKind kind_of(unsigned what)
     return BRANCH_FAR;
 }
 
-bool traces_branches(const Processor &p)
+bool parts_want_branches(const Processor &p)
 {
-    return p.trace.on() && arrival_of(BX_CPU(p.id)) != ARRIVAL_ROOT;
+    return parts_watch(p, processor_in_root(p)) & TB_WATCH_BRANCH;
 }
 
 bool in_user_mode(const Processor &p)
@@ -94,10 +93,10 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     if (!taken)
         return;
     p.step_branched = true;
-    if (traces_branches(p))
-        p.trace.branch({from, to, p.events.instructions(), kind, miss,
-                        (hot.mode & TB_MODE_USER) != 0, in_user_mode(p), false, 0},
-                       p.id);
+    if (parts_want_branches(p))
+        tell_parts(&Part::branch, p,
+                   TracedBranch{from, to, p.events.instructions(), kind, miss,
+                                (hot.mode & TB_MODE_USER) != 0, in_user_mode(p), false, 0});
     precise_branch(p, from);
     record(p, kind, from, to, miss);
 }
@@ -112,7 +111,7 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
     }
-    if (!processor_records(p) && !traces_branches(p) && !processor_stores_branches(p))
+    if (!processor_records(p) && !parts_want_branches(p) && !processor_stores_branches(p))
         return;
     p.event_branch = true;
     p.event_from = rip;
@@ -174,6 +173,7 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
 void tb_init_env(void)
 {
     knobs_init();
+    parts_take_knobs();
     fork_server_check();
     decode_init();
     machine_init();
@@ -211,7 +211,7 @@ void tb_on_mode(unsigned cpu, unsigned user)
     Processor &p = processor(cpu);
     BX_CPU_C *bochs = BX_CPU(cpu);
 
-    flow_executes(p);
+    tell_parts(&Part::executes, p);
     if (hot.world == TB_WORLD_UNKNOWN) {
         if (bochs->in_vmx)
             model_firmware_done();
@@ -226,9 +226,10 @@ void tb_on_mode(unsigned cpu, unsigned user)
         p.event_branch = false;
         processor_plan(p);
         uint64_t to = bochs->gen_reg[BX_64BIT_REG_RIP].rrx;
-        if (traces_branches(p))
-            p.trace.branch({p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
-                            p.event_user, in_user_mode(p), true, p.event_vector}, p.id);
+        if (parts_want_branches(p))
+            tell_parts(&Part::branch, p,
+                       TracedBranch{p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
+                                    p.event_user, in_user_mode(p), true, p.event_vector});
         record(p, BRANCH_FAR, p.event_from, to, false);
         precise_delivered(p);
         // What these have made due is seen when the handler's first instruction is complete.
@@ -265,7 +266,7 @@ void tb_on_exception(unsigned cpu, unsigned vector)
 
 void tb_on_interrupt(unsigned cpu, unsigned vector)
 {
-    memory_delivery(processor(cpu));
+    tell_parts(&Part::delivery, processor(cpu));
     // SDM Vol. 3, "IA32_DEBUGCTL MSR": a debug exception ends branch recording and stepping; one
     // that a VM entry injects does not ("Details of Vectored-Event Injection").
     bool injected = processor(cpu).injecting;
@@ -283,14 +284,14 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     Arrival where = arrival_of(BX_CPU(cpu));
 
     if (vector == VECTOR_NMI) {
-        flow_event(p, FLOW_NMI, 0);
+        tell_parts(&Part::nmi, p);
         apic_nmi_arrived(p, where);
         if (where == ARRIVAL_NONROOT) {
             p.injector.nmi(p.events.instructions_in(false));
             processor_plan(p);
         }
     } else {
-        flow_event(p, FLOW_INTERRUPT, vector);
+        tell_parts(&Part::interrupt, p, vector);
         apic_vector_arrived(p, vector, where);
         p.events.interrupts[tb_hot[cpu].mode]++;
         tb_hot[cpu].deadline = 0;
@@ -306,7 +307,7 @@ void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsign
     if (p.precise.storing)
         return;
     if (hot.watch & TB_WATCH_LOG)
-        memory_access(p, laddr, paddr, len, rw);
+        tell_parts(&Part::access, p, Access{laddr, paddr, len, rw});
     // Each processor has registers of its own in the APIC's page.
     if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
         p.lines.access(paddr, len, rw != BX_READ);
@@ -342,22 +343,22 @@ void tb_on_outp(Bit16u port, unsigned len, unsigned value)
 
 void tb_on_committed(unsigned cpu)
 {
-    memory_complete(processor(cpu));
+    tell_parts(&Part::complete, processor(cpu));
 }
 
 void tb_on_event_delivered(unsigned cpu)
 {
-    memory_complete(processor(cpu));
+    tell_parts(&Part::complete, processor(cpu));
 }
 
 void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr)
 {
-    memory_walk(processor(cpu), laddr, paddr);
+    tell_parts(&Part::walk, processor(cpu), laddr, paddr);
 }
 
 void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
 {
-    memory_access(processor(cpu), laddr, paddr, len, rw);
+    tell_parts(&Part::access, processor(cpu), Access{laddr, paddr, len, rw});
 }
 
 bool tb_on_init_signal(unsigned cpu)
@@ -374,9 +375,7 @@ void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
 {
     // What exits has not retired.
     processor_untouched(processor(cpu));
-    if (tb_hot[cpu].watch & TB_WATCH_LOG)
-        memory_exit(processor(cpu), reason);
-    flow_exit(processor(cpu), reason);
+    tell_parts(&Part::vm_exit, processor(cpu), reason);
     vmx_exit_begins(processor(cpu), reason);
 }
 
@@ -401,5 +400,5 @@ void tb_on_tlb_control(unsigned cpu, unsigned what)
     if (what == BX_INSTR_CONTEXT_SWITCH)
         vmx_state_loaded(processor(cpu));
     else if (what == BX_INSTR_MOV_CR3)
-        flow_event(processor(cpu), FLOW_CR3, BX_CPU(cpu)->cr3);
+        tell_parts(&Part::loads_cr3, processor(cpu), BX_CPU(cpu)->cr3);
 }

@@ -10,6 +10,10 @@
 #include <map>
 #include <sstream>
 
+#define PART(name, begins, wanted) const char *wanted(const std::string &value);
+#include "parts.inc"
+#undef PART
+
 namespace {
 
 Knobs current;
@@ -32,18 +36,6 @@ bool parse_unsigned(const std::string &text, unsigned *number)
         return false;
     *number = static_cast<unsigned>(value);
     return true;
-}
-
-// "3" or "3-9"; an open end is not offered because a sweep has to end.
-bool parse_range(const std::string &text, uint64_t *first, uint64_t *last)
-{
-    size_t dash = text.find('-');
-
-    if (!parse_number(text.substr(0, dash), UINT64_MAX, first))
-        return false;
-    *last = *first;
-    return (dash == std::string::npos || parse_number(text.substr(dash + 1), UINT64_MAX, last)) &&
-           *first >= 1 && *last >= *first;
 }
 
 // "12", "sweep", or "sweep/12" (from 1 again after 12).
@@ -100,7 +92,7 @@ bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
         return false;
     if (root && !parse_unsigned(given["reason"], &schedule->reason))
         return false;
-    return parse_range(given[root ? "exits" : "nmis"], &schedule->first, &schedule->last) &&
+    return knob_range(given[root ? "exits" : "nmis"], &schedule->first, &schedule->last) &&
            parse_position(given["position"], schedule);
 }
 
@@ -134,20 +126,6 @@ bool parse_cpuid(std::istream &words, ExtraCpuid *extra)
            parse_unsigned(subleaf, &extra->subleaf) &&
            parse_choice(reg, {"eax", "ebx", "ecx", "edx"}, &extra->reg) &&
            parse_unsigned(bits, &extra->bits) && !(words >> bits);
-}
-
-// FIRST[-LAST] PATH
-bool parse_branch_trace(std::istream &words, BranchTraceKnob *trace)
-{
-    std::string regions;
-    uint64_t first, last;
-
-    if (!(words >> regions) || !parse_range(regions, &first, &last) || last > UINT32_MAX ||
-        !std::getline(words >> std::ws, trace->path))
-        return false;
-    trace->first = static_cast<uint32_t>(first);
-    trace->last = static_cast<uint32_t>(last);
-    return true;
 }
 
 // The counters from 0 on without a gap.
@@ -195,45 +173,55 @@ const char *parse_switch(const std::string &value, bool *on)
     return nullptr;
 }
 
-const std::vector<std::string> dump_names = {
-#define DUMP(name, function) #name,
-#include "dumps.inc"
-#undef DUMP
+struct PartKnob {
+    const char *name;
+    PartBegins begins;
+    const char *(*wanted)(const std::string &value);
 };
 
-bool is_dump(const std::string &name)
+const std::vector<PartKnob> part_knobs = {
+#define PART(name, begins, wanted) {#name, begins, wanted},
+#include "parts.inc"
+#undef PART
+};
+
+const PartKnob *part_knob(const std::string &name)
 {
-    return std::find(dump_names.begin(), dump_names.end(), name) != dump_names.end();
+    for (const PartKnob &part : part_knobs)
+        if (name == part.name)
+            return &part;
+    return nullptr;
 }
 
 // Knobs that nothing asks for before the machine first reads its disk: firmware uses no VMX and no
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "branch_trace", "cpuid", "exit_lines",
-                             "feature_control", "flow_log", "guest_files", "hide_control",
-                             "hide_cpuid", "hide_msr", "memory_log",
-                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
-                             "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button", "unknown_msrs"})
+    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control", "guest_files",
+                             "hide_control", "hide_cpuid", "hide_msr", "mov_ss_ignored", "msr",
+                             "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
+                             "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
-    return is_dump(name);
+    return part_knob(name) != nullptr;
 }
 
 // Knobs of files of which nothing is written before the guest's init asks for its words.
 bool is_after_init(const std::string &name)
 {
-    return name == "branch_trace" || name == "guest_files" || name == "memory_log" || is_dump(name);
+    const PartKnob *part = part_knob(name);
+
+    return name == "guest_files" || (part && part->begins == AFTER_INIT);
 }
 
-// The names of all knobs, with those of dumps before them.
+// The names of all knobs, with those of parts before them.
 const char *every_name(const char *others)
 {
     static std::string all;
 
     all.clear();
-    for (const std::string &name : dump_names)
-        all += name + ", ";
+    for (const PartKnob &part : part_knobs)
+        all += std::string(part.name) + ", ";
     return (all += others).c_str();
 }
 
@@ -266,17 +254,13 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "cpuid" ? knobs->cpuid : knobs->hide_cpuid).push_back(extra);
         return nullptr;
     }
-    if (name == "branch_trace")
-        return parse_branch_trace(words, &knobs->branch_trace) ? nullptr
-                                                               : "REGION[-REGION] PATH";
-    if (name == "flow_log")
-        return std::getline(words >> std::ws, knobs->flow_log) ? nullptr : "PATH";
+    if (const PartKnob *part = part_knob(name)) {
+        std::getline(words >> std::ws, value);
+        knobs->parts[name] = value;
+        return part->wanted(value);
+    }
     if (name == "guest_files")
         return std::getline(words >> std::ws, knobs->guest_files) ? nullptr : "FOLDER";
-    if (name == "memory_log")
-        return std::getline(words >> std::ws, knobs->memory_log) ? nullptr : "PATH";
-    if (is_dump(name))
-        return std::getline(words >> std::ws, knobs->dumps[name]) ? nullptr : "PATH";
     words >> value;
     if (name == "reset_button") {
         std::getline(words >> std::ws, knobs->reset_text);
@@ -346,13 +330,30 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return every_name("allow_resets, arch_lbr, branch_trace, cpuid, exit_lines, feature_control, flow_log, "
-                      "guest_files, hide_control, hide_cpuid, hide_feature, hide_msr, memory_log, mov_ss_ignored, msr, mwait_wake, nmi_handler, "
-                      "nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
-                      "pmu_version, regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
+    return every_name("allow_resets, arch_lbr, cpuid, exit_lines, feature_control, guest_files, "
+                      "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, mwait_wake, "
+                      "nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, "
+                      "pmu_fixed_mask, pmu_general_mask, pmu_version, regions_of_all, reset_button, "
+                      "show_control, tsc_hz or unknown_msrs");
 }
 
 }  // namespace
+
+bool knob_range(const std::string &text, uint64_t *first, uint64_t *last)
+{
+    size_t dash = text.find('-');
+
+    if (!parse_number(text.substr(0, dash), UINT64_MAX, first))
+        return false;
+    *last = *first;
+    return (dash == std::string::npos || parse_number(text.substr(dash + 1), UINT64_MAX, last)) &&
+           *first >= 1 && *last >= *first;
+}
+
+const char *path_wanted(const std::string &value)
+{
+    return value.empty() ? "PATH" : nullptr;
+}
 
 bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
 {
@@ -415,4 +416,12 @@ void knobs_reread(bool at_init)
 const Knobs &knobs()
 {
     return current;
+}
+
+const char *knobs_with_kernel()
+{
+    for (const PartKnob &part : part_knobs)
+        if (part.begins == WITH_KERNEL && current.parts.count(part.name) > 0)
+            return part.name;
+    return nullptr;
 }

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "branch_trace.h"
 #include "inject.h"
 #include "pebs.h"
 #include "pmu.h"
@@ -38,6 +37,12 @@ struct ExtraCpuid {
 /* Knobs::pmi_status beside a bit's number */
 constexpr unsigned PMI_STATUS_OWN = 64;
 constexpr unsigned PMI_STATUS_NONE = 65;
+
+/* When a part writes the first of its file. */
+enum PartBegins {
+    WITH_KERNEL, /* or later: not for a server at init */
+    AFTER_INIT   /* not before the guest's init asks for its words */
+};
 
 struct Knobs {
     /* Hardware resets after power-on that do not end the run. */
@@ -74,15 +79,10 @@ struct Knobs {
     bool exit_lines = false;
     /* A region of the ledger is of all processors, not of the one that marks it. */
     bool regions_of_all = false;
-    /* Where each branch of some regions is written, and of which. */
-    BranchTraceKnob branch_trace;
     /* The folder of the files that the guest hands over; empty: it hands over none. */
     std::string guest_files;
-    /* Files of the flow log and of the memory log; empty: none. */
-    std::string flow_log;
-    std::string memory_log;
-    /* Of what is written at the end (dump.h), by the knob's name. */
-    std::map<std::string, std::string> dumps;
+    /* Values of the parts' knobs (part.h) that are given. */
+    std::map<std::string, std::string> parts;
     /* VMX controls taken away, and given although the real processor lacks them. */
     std::vector<std::string> hide_controls;
     std::vector<std::string> show_controls;
@@ -97,6 +97,12 @@ struct Knobs {
     std::vector<ExtraCpuid> cpuid, hide_cpuid;
 };
 
+/* Reads "3" or "3-9"; an open end is not offered because a sweep has to end. */
+bool knob_range(const std::string &text, uint64_t *first, uint64_t *last);
+
+/* What a part's knob wants whose value is a file; null: that is it. */
+const char *path_wanted(const std::string &value);
+
 /* Reads knobs. False: `error` says which line is wrong, what was found and what is wanted. */
 bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error);
 
@@ -108,3 +114,6 @@ void knobs_init();
 void knobs_reread(bool at_init);
 
 const Knobs &knobs();
+
+/* A knob that is given, of a part whose file begins with the kernel; null: none. */
+const char *knobs_with_kernel();

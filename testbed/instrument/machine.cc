@@ -19,11 +19,11 @@
 #include "memory/memory-bochs.h"
 #include "pc_system.h"
 
-#include "dump.h"
 #include "fork_server.h"
 #include "knobs.h"
 #include "ledger.h"
 #include "limits.h"
+#include "part.h"
 
 namespace {
 
@@ -186,28 +186,14 @@ void machine_reset()
         machine_end(END_RESET);
 }
 
-#define DUMP(name, function) Dump function;
-#include "dumps.inc"
-#undef DUMP
-
 // By the host's own addresses: nothing of the machine sees it.
-static void dump_memory()
+static void end_parts()
 {
-    static const std::vector<std::pair<const char *, Dump *>> dumps = {
-#define DUMP(name, function) {#name, function},
-#include "dumps.inc"
-#undef DUMP
-    };
-    auto page = [](uint64_t address) -> const uint8_t * {
+    MachineMemory memory = {BX_MEM(0)->get_memory_len(), [](uint64_t address) -> const uint8_t * {
         return BX_MEM(0)->getHostMemAddr(nullptr, address, BX_READ);
-    };
+    }};
 
-    for (const auto &dump : dumps) {
-        const auto asked = knobs().dumps.find(dump.first);
-        if (asked != knobs().dumps.end() &&
-            dump.second(asked->second, BX_MEM(0)->get_memory_len(), page) < 0)
-            std::fprintf(stderr, "testbed: %s: cannot write it\n", asked->second.c_str());
-    }
+    tell_parts(&Part::end, memory);
 }
 
 // Bochs' own way out leaves a status that says nothing.
@@ -220,7 +206,7 @@ static void dump_memory()
         _exit(ends[END_EMULATOR].status);
     }
     ledger_write(ends[how].word);
-    dump_memory();
+    end_parts();
     fflush(nullptr);
     _exit(ends[how].status);
 }

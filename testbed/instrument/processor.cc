@@ -11,8 +11,8 @@
 
 #include "apic_pmi.h"
 #include "knobs.h"
-#include "memory_hooks.h"
 #include "msr_index.h"
+#include "part.h"
 #include "precise.h"
 #include "processor.h"
 
@@ -53,6 +53,13 @@ void processor_take_knobs(Processor &p)
     if (knobs().pmi_status != PMI_STATUS_OWN)
         p.pmu.set_overflow_status(knobs().pmi_status == PMI_STATUS_NONE ? 0
                                                                         : bit(knobs().pmi_status));
+}
+
+bool processor_in_root(const Processor &p)
+{
+    const BX_CPU_C *cpu = BX_CPU(p.id);
+
+    return cpu->in_vmx && !cpu->in_vmx_guest;
 }
 
 unsigned processor_count()
@@ -100,10 +107,11 @@ void processor_plan(Processor &p)
 
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
-    unsigned watch = p.event_branch || p.event_memory || p.flow.asleep()
-                         ? TB_WATCH_EVENT : 0;
+    unsigned watch = parts_watch(p, root);
     unsigned counted = p.pmu.counted();
-    if (processor_records(p) || (counted & BRANCH_EVENTS) || (p.trace.on() && !root) ||
+    if (p.event_branch || p.event_memory)
+        watch |= TB_WATCH_EVENT;
+    if (processor_records(p) || (counted & BRANCH_EVENTS) ||
         processor_stores_branches(p) || p.pebs.counters() != 0 || (p.debugctl & DEBUGCTL_BTF))
         watch |= TB_WATCH_BRANCH;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
@@ -112,8 +120,6 @@ void processor_plan(Processor &p)
     p.counts_fp = counted & 1u << EVENT_FP;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
-    if (memory_log_is_on())
-        watch |= TB_WATCH_LOG;
     hot.watch = watch;
 }
 

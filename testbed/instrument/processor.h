@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "arch_lbr.h"
-#include "branch_trace.h"
 #include "bts.h"
 #include "events.h"
-#include "flow_log.h"
 #include "inject.h"
 #include "ledger.h"
 #include "lbr.h"
 #include "lines.h"
-#include "memory_log.h"
 #include "microarch.h"
 #include "pebs.h"
 #include "pmu.h"
@@ -66,9 +63,6 @@ struct Processor {
     Ledger ledger;
     Injector injector;
     LineLog lines;
-    BranchTrace trace;
-    FlowLog flow;
-    MemoryLog memory;
     uint64_t debugctl = 0;
     /* RFLAGS.TF was set as the instruction at hand began, and it has branched since. */
     bool stepping = false;
@@ -118,6 +112,9 @@ unsigned processor_count();
 
 /* Makes the processor's state. To be called once for each, in order. */
 void processor_create(unsigned cpu);
+
+/* It is in VMX root operation. */
+bool processor_in_root(const Processor &p);
 
 /* Takes over the knobs that may still change where a server forks. */
 void processor_take_knobs(Processor &p);

@@ -7,9 +7,9 @@
 #include "cpu.h"
 
 #include "apic_pmi.h"
-#include "flow_hooks.h"
 #include "knobs.h"
 #include "msr_index.h"
+#include "part.h"
 #include "precise.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
@@ -132,7 +132,7 @@ void guest_state_loaded(Processor &p)
     // Hardware whose entries do not keep it: what is pending comes before the first instruction.
     if (knobs().mov_ss_ignored && cpu->interrupts_inhibited(BX_INHIBIT_INTERRUPTS_BY_MOVSS))
         cpu->inhibit_mask = 0;
-    flow_entry(p);
+    tell_parts(&Part::vm_entry, p);
 }
 
 }  // namespace

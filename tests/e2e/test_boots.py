@@ -243,11 +243,10 @@ def test_init_refuses(lab):
 
 def init_refuses(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
-        disk, other, knobs, flow = init_disk(lab, work, "native", 1), *(
-            os.path.join(work, name) for name in ("other.img", "knobs", "flow"))
-        for name, text in ((knobs, "pmi_skid 1\n"), (flow, "flow_log x\n")):
-            with open(name, "w", encoding="ascii") as out:
-                out.write(text)
+        disk, other, knobs = init_disk(lab, work, "native", 1), *(
+            os.path.join(work, name) for name in ("other.img", "knobs"))
+        with open(knobs, "w", encoding="ascii") as out:
+            out.write("pmi_skid 1\n")
         with open(other, "wb") as out:
             out.write(compare.read(disk)[:-1] + b"x")
         run_sh = path("testbed", "run.sh")
@@ -263,8 +262,7 @@ def init_refuses(lab):
             words = f"pmv.run=report x={'w' * WORDS_MAX}"[:WORDS_MAX]
             init_run(lab, "boots-init-long", "--from", socket, "--words", words).expect_status(
                 STATUS_POWEROFF)
-        for options, said in ((["--knobs", flow], "not for a server at init"),
-                              (["--limit", "1"], "its machine came to its end (limit)"),
+        for options, said in ((["--limit", "1"], "its machine came to its end (limit)"),
                               (["--words", "x"], "they are the run's")):
             expect_line(run(run_sh, "--serve", os.path.join(work, "none"), "--at", "init",
                             "--disk", disk, *options), said)

@@ -29,31 +29,47 @@ uint64_t ring_bytes(const uint8_t *at, uint64_t room)
     return RING_DUMP_PAGE + header.capacity * header.record_bytes;
 }
 
-bool copy(FILE *out, uint64_t first, uint64_t end, const PageOf &page)
+bool copy(FILE *out, uint64_t first, uint64_t end, const MachineMemory &memory)
 {
     static const uint8_t zero[RING_DUMP_PAGE] = {};
 
     for (uint64_t at = first; at < end; at += RING_DUMP_PAGE) {
-        const uint8_t *from = page(at);
+        const uint8_t *from = memory.page(at);
         if (std::fwrite(from ? from : zero, RING_DUMP_PAGE, 1, out) != 1)
             return false;
     }
     return true;
 }
 
+class RingPart : public Part {
+public:
+    void end(const MachineMemory &memory) override
+    {
+        if (ring_dump(value, memory) < 0)
+            std::fprintf(stderr, "testbed: %s: cannot write it\n", value.c_str());
+    }
+};
+
 }  // namespace
 
-int ring_dump(const std::string &path, uint64_t bytes, const PageOf &page)
+Part &trace_rings_part()
+{
+    static RingPart part;
+
+    return part;
+}
+
+int ring_dump(const std::string &path, const MachineMemory &memory)
 {
     FILE *out = std::fopen(path.c_str(), "wb");
     int found = 0;
     bool good = out != nullptr;
 
-    for (uint64_t at = 0; good && at + RING_DUMP_PAGE <= bytes;) {
-        const uint8_t *from = page(at);
-        uint64_t size = from ? ring_bytes(from, bytes - at) : 0;
+    for (uint64_t at = 0; good && at + RING_DUMP_PAGE <= memory.bytes;) {
+        const uint8_t *from = memory.page(at);
+        uint64_t size = from ? ring_bytes(from, memory.bytes - at) : 0;
         if (size > 0) {
-            good = copy(out, at, at + size, page);
+            good = copy(out, at, at + size, memory);
             found++;
         }
         // On to the next page after it.

@@ -5,14 +5,14 @@
  */
 #pragma once
 
-#include "dump.h"
+#include "part.h"
 
 /* As trace_ring.h has them; the unit tests compare. */
 constexpr uint64_t RING_DUMP_MAGIC = 0x6563617274554d50u;
 constexpr uint32_t RING_DUMP_VERSION = 1;
 constexpr uint64_t RING_DUMP_PAGE = 4096;
 
-/* Writes each ring in `bytes` of memory to the file, page by page: its header and then all records
+/* Writes each ring in memory to the file, page by page: its header and then all records
  * that it has room for, one ring after the other. Pages that are not there are zero. Gives the
  * number of rings; -1: the file cannot be written. */
-Dump ring_dump;
+int ring_dump(const std::string &path, const MachineMemory &memory);

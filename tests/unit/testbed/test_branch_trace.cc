@@ -59,11 +59,14 @@ TEST(knob_of_the_branch_trace)
     std::string error;
     std::istringstream good("branch_trace 3-9 /a b\n");
     CHECK(knobs_parse(good, &knobs, &error));
-    CHECK_EQUAL(knobs.branch_trace.path, "/a b");
-    CHECK_EQUAL(knobs.branch_trace.first, 3u);
-    CHECK_EQUAL(knobs.branch_trace.last, 9u);
-    // It may change where a server forks.
+    BranchTraceKnob trace;
+    CHECK(branch_trace_parse(knobs.parts.at("branch_trace"), &trace));
+    CHECK_EQUAL(trace.path, "/a b");
+    CHECK_EQUAL(trace.first, 3u);
+    CHECK_EQUAL(trace.last, 9u);
+    // It may change where a server forks, at init too.
     CHECK_EQUAL(knobs.machine, "");
+    CHECK_EQUAL(knobs.before_init, "");
     for (const char *bad : {"branch_trace", "branch_trace 3", "branch_trace x /a",
                             "branch_trace 0x100000000 /a", "branch_trace 9-3 /a"}) {
         std::istringstream in(bad);

@@ -70,8 +70,7 @@ TEST(knobs_that_a_server_at_init_leaves_to_runs)
 {
     Knobs knobs;
     std::string error;
-    std::istringstream in("tsc_hz 50000000\nguest_files a\nbranch_trace 1-2 b\npmi_skid 3\n"
-                          "memory_log c\nexit_lines on\n");
+    std::istringstream in("tsc_hz 50000000\nguest_files a\npmi_skid 3\nexit_lines on\n");
     CHECK(knobs_parse(in, &knobs, &error));
     CHECK_EQUAL(knobs.machine, "tsc_hz 50000000\n");
     CHECK_EQUAL(knobs.before_init, "tsc_hz 50000000\npmi_skid 3\nexit_lines on\n");

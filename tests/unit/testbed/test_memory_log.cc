@@ -73,9 +73,10 @@ TEST(knobs_of_memory)
     std::istringstream empty("memory_log\n");
 
     CHECK(knobs_parse(good, &knobs, &error));
-    CHECK(knobs.memory_log == "/tmp/a file");
+    CHECK(knobs.parts.at("memory_log") == "/tmp/a file");
     CHECK(knobs.mov_ss_ignored);
     CHECK(knobs.machine.empty()); // a run's own
+    CHECK_EQUAL(knobs.before_init, "mov_ss_ignored on\n"); // and that of a server at init
     CHECK(!knobs_parse(bad, &knobs, &error));
     CHECK(error.find("wanted on or off") != std::string::npos);
     CHECK(!knobs_parse(empty, &knobs, &error));

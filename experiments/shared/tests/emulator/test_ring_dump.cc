@@ -47,18 +47,19 @@ TEST(rings_in_memory)
     std::memcpy(&memory[2 * RING_DUMP_PAGE], &ring, sizeof(ring));  // a record that looks like one
     ring.capacity *= 2;
     std::memcpy(&memory[3 * RING_DUMP_PAGE], &ring, sizeof(ring));
-    auto page = [&](uint64_t at) { return at == 0 ? nullptr : &memory[at]; };
+    const MachineMemory machine = {
+        memory.size(), [&](uint64_t at) { return at == 0 ? nullptr : &memory[at]; }};
 
-    CHECK_EQUAL(ring_dump(file.name, memory.size(), page), 1);
+    CHECK_EQUAL(ring_dump(file.name, machine), 1);
     CHECK(file.content() == std::string(memory.begin() + RING_DUMP_PAGE,
                                         memory.begin() + 3 * RING_DUMP_PAGE));
     // Of another version; and not at the start of a page.
     memory[RING_DUMP_PAGE + 8]++;
     std::memcpy(&memory[2 * RING_DUMP_PAGE + 64], &memory[2 * RING_DUMP_PAGE], sizeof(ring));
     memory[2 * RING_DUMP_PAGE] = 0;
-    CHECK_EQUAL(ring_dump(file.name, memory.size(), page), 0);
+    CHECK_EQUAL(ring_dump(file.name, machine), 0);
     CHECK_EQUAL(file.content().size(), 0u);
-    CHECK_EQUAL(ring_dump("/nowhere/at/all", memory.size(), page), -1);
+    CHECK_EQUAL(ring_dump("/nowhere/at/all", machine), -1);
 }
 
 TEST(knob_of_the_rings)
@@ -67,7 +68,7 @@ TEST(knob_of_the_rings)
     std::string error;
     std::istringstream good("trace_rings /c d\n");
     CHECK(knobs_parse(good, &knobs, &error));
-    CHECK_EQUAL(knobs.dumps.at("trace_rings"), "/c d");
+    CHECK_EQUAL(knobs.parts.at("trace_rings"), "/c d");
     // It may change where a server forks.
     CHECK_EQUAL(knobs.machine, "");
     std::istringstream bad("trace_rings ");

@@ -8,8 +8,9 @@
 #include "cpu.h"
 #include "memory/memory-bochs.h"
 
-#include "knobs.h"
-#include "memory_hooks.h"
+#include "memory_log.h"
+#include "part.h"
+#include "processor.h"
 
 namespace {
 
@@ -17,15 +18,7 @@ constexpr Bit32u EXIT_REASON_BASIC = 0xffff;
 constexpr uint64_t HOLE_FIRST = 0xa0000;
 constexpr uint64_t HOLE_END = 0x100000;
 constexpr uint32_t ENTRY_BYTES = 8;
-
-uint32_t listed;
-
-bool in_root(const Processor &p)
-{
-    const BX_CPU_C *cpu = BX_CPU(p.id);
-
-    return cpu->in_vmx && !cpu->in_vmx_guest;
-}
+constexpr uint32_t MARKER_MEMORY_LOG = 5;
 
 bool is_ram(uint64_t phy)
 {
@@ -54,53 +47,65 @@ MemoryRecord record_of(const Processor &p, MemoryKind kind)
     record.cr3 = cpu->cr3;
     record.cpu = static_cast<uint8_t>(p.id);
     record.kind = kind;
-    record.mode = in_root(p);
+    record.mode = processor_in_root(p);
     record.retired = hot.retired[TB_MODE_KERNEL] + hot.retired[TB_MODE_USER];
     return record;
 }
 
-}  // namespace
+class MemoryPart : public Part {
+public:
+    unsigned watch(const Processor &, bool) override { return listed_ != 0 ? TB_WATCH_LOG : 0; }
+    void marker(uint32_t what, uint32_t argument) override;
+    void access(Processor &p, const Access &access) override;
+    void walk(Processor &p, uint64_t lin, uint64_t phy) override;
+    void complete(Processor &p) override { logs_[p.id].commit(value, value_at); }
+    void delivery(Processor &p) override { logs_[p.id].deliver(); }
+    void vm_exit(Processor &p, uint32_t reason) override;
 
-void memory_log_turn(uint32_t rw)
+private:
+    // MEMORY_READ, MEMORY_WRITE: what the marker has asked for, of all processors.
+    uint32_t listed_ = 0;
+    MemoryLog logs_[TB_MAX_CPUS];
+};
+
+void MemoryPart::marker(uint32_t what, uint32_t argument)
 {
-    listed = knobs().memory_log.empty() ? 0 : rw & (MEMORY_READ | MEMORY_WRITE);
+    if (what != MARKER_MEMORY_LOG)
+        return;
+    listed_ = argument & (MEMORY_READ | MEMORY_WRITE);
     for (unsigned n = 0; n < processor_count(); n++) {
-        processor(n).memory.forget();
+        logs_[n].forget();
         processor_plan(processor(n));
     }
 }
 
-bool memory_log_is_on()
+void MemoryPart::access(Processor &p, const Access &access)
 {
-    return listed != 0;
-}
-
-void memory_access(Processor &p, uint64_t lin, uint64_t phy, uint32_t len, unsigned rw)
-{
-    bool write = rw & BX_WRITE;
-    bool delivering = p.memory.delivering();
+    bool write = access.rw & BX_WRITE;
+    bool delivering = logs_[p.id].delivering();
 
     // Bit 2 stands for shadow stacks.
-    uint8_t how = (rw & BX_RW) == BX_RW ? MEMORY_READ | MEMORY_WRITE
-                  : write               ? MEMORY_WRITE
-                                        : MEMORY_READ;
+    uint8_t how = (access.rw & BX_RW) == BX_RW ? MEMORY_READ | MEMORY_WRITE
+                  : write                      ? MEMORY_WRITE
+                                               : MEMORY_READ;
 
-    if (!(how & listed) || !is_ram(phy) || (in_root(p) && (!write || lin == phy)))
+    if (!(how & listed_) || !is_ram(access.phy) ||
+        (processor_in_root(p) && (!write || access.lin == access.phy)))
         return;
     // All that a delivery reads is tables, all that it writes is its frame.
     MemoryRecord record = record_of(p, !delivering ? MEMORY_INSTRUCTION
                                        : write     ? MEMORY_EVENT
                                                    : MEMORY_SYSTEM);
-    record.lin = lin;
-    record.phy = phy;
-    record.len = len;
+    record.lin = access.lin;
+    record.phy = access.phy;
+    record.len = access.len;
     record.rw = how;
-    p.memory.access(record);
+    logs_[p.id].access(record);
 }
 
-void memory_walk(Processor &p, uint64_t lin, uint64_t phy)
+void MemoryPart::walk(Processor &p, uint64_t lin, uint64_t phy)
 {
-    if (!(listed & MEMORY_WRITE) || !is_ram(phy) || in_root(p))
+    if (!(listed_ & MEMORY_WRITE) || !is_ram(phy) || processor_in_root(p))
         return;
     MemoryRecord record = record_of(p, MEMORY_WALK);
     record.lin = lin;
@@ -108,29 +113,31 @@ void memory_walk(Processor &p, uint64_t lin, uint64_t phy)
     record.len = ENTRY_BYTES;
     record.rw = MEMORY_WRITE;
     record.value = value_at(phy, ENTRY_BYTES);
-    memory_log_append(knobs().memory_log, record);
+    memory_log_append(value, record);
 }
 
-void memory_complete(Processor &p)
-{
-    p.memory.commit(knobs().memory_log, value_at);
-}
-
-void memory_delivery(Processor &p)
-{
-    p.memory.deliver();
-}
-
-void memory_exit(Processor &p, uint32_t reason)
+void MemoryPart::vm_exit(Processor &p, uint32_t reason)
 {
     const BX_CPU_C *cpu = BX_CPU(p.id);
 
-    p.memory.forget();
+    if (listed_ == 0)
+        return;
+    // It undoes what is at hand.
+    logs_[p.id].forget();
     if ((reason & EXIT_REASON_BASIC) != VMX_VMEXIT_VMCALL)
         return;
     MemoryRecord record = record_of(p, MEMORY_VMCALL);
     record.lin = cpu->gen_reg[BX_64BIT_REG_RAX].rrx;
     record.phy = cpu->gen_reg[BX_64BIT_REG_RBX].rrx;
     record.value = cpu->gen_reg[BX_64BIT_REG_RCX].rrx;
-    memory_log_append(knobs().memory_log, record);
+    memory_log_append(value, record);
+}
+
+}  // namespace
+
+Part &memory_log_part()
+{
+    static MemoryPart part;
+
+    return part;
 }
