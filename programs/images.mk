@@ -7,7 +7,8 @@
 #   make build/payload/NAME-FLAVOUR.img      an image, of the words IMAGE_NAME (programs/payload/pack.sh);
 #                    FLAVOUR: cloud or stock, and a % in the words. Debian's kernel and packages are
 #                    fetched into the cache, when they are not there
-#   make build/payload/kvm-NAME-FLAVOUR.img  KVM and the launcher, and that image for its guest
+#   make build/payload/kvm-NAME-FLAVOUR.img  KVM and the launcher, with the words KVM_NAME, and that image
+#                    for its guest
 #   make build/payload/NAME-SUITE-FLAVOUR.img   of perf, kvm and kvm-NAME: for a host whose kernel, with
 #                    its modules, is of another of Debian's suites; KVM's guest has this one's. No other
 #                    image has it: modules for Debian 13's kernels want gcc 14, which 12 has not
@@ -121,7 +122,7 @@ $(IMAGES)/$(1)-$(2).img: $(foreach word,$(4),$(word 2,$(subst =, ,$(word)))) $(I
 endef
 GUEST_NAMES := $(patsubst IMAGE_%,%,$(filter-out %_initrd %_kvm %_kexec,$(filter IMAGE_%,$(.VARIABLES))))
 # The small one is initrd-FLAVOUR.img as a file.
-inner = $(WITH_KVM) kvm/vmlinuz=$(IMAGES)/vmlinuz-% kvm/initrd=$(IMAGES)/$(1:small=initrd)-%.img
+inner = $(WITH_KVM) $(KVM_$(1)) kvm/vmlinuz=$(IMAGES)/vmlinuz-% kvm/initrd=$(IMAGES)/$(1:small=initrd)-%.img
 $(foreach name,small $(GUEST_NAMES),$(eval IMAGE_kvm-$(name) = $(call inner,$(name))))
 IMAGE_NAMES = initrd kexec kvm kvm-small $(GUEST_NAMES) $(GUEST_NAMES:%=kvm-%)
 SUITES = bookworm- trixie- trixie-backports-

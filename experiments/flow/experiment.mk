@@ -23,6 +23,15 @@ trace:
 trace-all: $(LAB)
 	@/usr/bin/python3 -B experiments/flow/analysis/demo.py --cpus $(TRACE_CPUS) $(TRACE_OUT)
 
+# The loads, and a trace of the KVM that runs one (guest/loads/).
+FLOW_LOADS = experiments/flow/guest/loads
+PROGRAM_flowcost = $(FLOW_LOADS)/flowcost.c $(addprefix programs/payload/,processors.c support.c) \
+    programs/command_line.c
+PROGRAM_pair = $(FLOW_LOADS)/pair.c programs/payload/support.c
+PROGRAM_ktrace = $(FLOW_LOADS)/ktrace.c programs/payload/support.c programs/command_line.c
+IMAGE_flowloads = $(IMAGE_initrd) $(foreach name,flowcost pair,jobs/$(name)=$(BUILD)/programs/$(name))
+KVM_flowloads = jobs/ktrace=$(BUILD)/programs/ktrace
+
 # The jobs flowdemo, with the guest's tool, and flowtruth.
 FLOW_GUEST = experiments/flow/guest
 PROGRAM_flowtrace = $(sort $(wildcard $(FLOW_GUEST)/*.c)) \

@@ -65,14 +65,12 @@ static const struct job jobs[] = {
     {"moves", job_moves}, /* a counting thread moved by its affinity */
     {"hotplug", job_hotplug}, /* processors off and on again */
     {"context_switch", job_context_switch}, /* the measurement of that name */
-    {"flowcost", job_flowcost}, /* loads that the flow trace is priced by */
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */
     {"recordbranches", job_recordbranches}, /* perf record -b */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
-    {"pair", job_pair}, /* two processes that take turns, sleep and compete */
     {"kvm", job_kvm}, /* the test kernel or Linux under KVM */
 };
 

@@ -4,7 +4,8 @@
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
  * pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
- * pmv.ktrace=1 traces it. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
+ * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there, and
+ * with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"
@@ -99,7 +100,7 @@ static void print_settings(void)
     printf("\n");
 }
 
-static int launch(char *const arguments[])
+static int run(char *const arguments[])
 {
     int status = -1;
     pid_t child;
@@ -107,13 +108,23 @@ static int launch(char *const arguments[])
     fflush(stdout);
     child = fork();
     if (child == 0) {
-        execv(LAUNCHER, arguments);
+        execv(arguments[0], arguments);
         _exit(EXIT_NO_EXEC);
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
         return EXIT_NO_EXEC;
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+}
+
+static int run_around(char *when)
+{
+    char name[WORD_MAX], path[WORD_MAX + sizeof("/jobs/")];
+    char *const arguments[] = {path, when, NULL};
+
+    command_line_word("pmv.kvm_around", "", name, sizeof(name));
+    snprintf(path, sizeof(path), "/jobs/%s", name);
+    return *name == '\0' ? 0 : run(arguments);
 }
 
 static int launch_test_kernel(char *seconds)
@@ -124,7 +135,7 @@ static int launch_test_kernel(char *seconds)
 
     command_line_word("pmv.tests", "", tests, sizeof(tests));
     snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "tests=" : "", tests);
-    return launch(arguments);
+    return run(arguments);
 }
 
 /* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
@@ -140,7 +151,7 @@ static int launch_linux(const char *jobs, char *seconds)
     command_line_text(line, sizeof(line));
     snprintf(append, sizeof(append), "%s " LINUX_WORDS "%s%s pmv.words=none pmv.run=%s", line,
              *mitigations != '\0' ? " mitigations=" : "", mitigations, jobs);
-    return launch(arguments);
+    return run(arguments);
 }
 
 /* Of kvm-intel: without APIC virtualization, without EPT, with the mediated vPMU. */
@@ -181,13 +192,11 @@ int job_kvm(void)
     }
     perf_lift_limits();
     print_settings();
-    if (ktrace_wanted() && !ktrace_start()) {
+    if (run_around("begin") != 0) {
         return 1;
     }
     status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_test_kernel(seconds);
-    if (ktrace_wanted()) {
-        ktrace_print();
-    }
+    run_around("end");
     printf("kvm: launcher_status=%d\n", status);
     return status;
 }

@@ -18,13 +18,6 @@ enum region {
     REGION_SKID = 60,      /* the job skid's load */
     REGION_SWITCH = 61,    /* the job switch's load */
     REGION_SPIN = 62,      /* the job spin's loop */
-    REGION_PAIR = 64,      /* the job pair, between its two CPUID leaves */
-    REGION_FLOW_COMPUTE = 70, /* the job flowcost's loads */
-    REGION_FLOW_CALLS = 71,
-    REGION_FLOW_SLEEPS = 72,
-    REGION_FLOW_SWITCHES = 73,
-    REGION_FLOW_DISK = 74,
-    REGION_FLOW_TRACED = 76,
     REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
     REGION_A1_AGAIN = 3300, /* to 3799: the job a1again, run by run, in each as a1_periods */
     REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
@@ -87,7 +80,6 @@ int job_skid(void);
 int job_switch(void);
 int job_spin(void);
 int job_context_switch(void);
-int job_flowcost(void);
 int job_masking(void);
 int job_nmilog(void);
 int job_apic(void);
@@ -107,7 +99,6 @@ int job_recordall(void);
 int job_recordbranches(void);
 int job_kexec(void);
 int job_panic(void);
-int job_pair(void);
 
 /* A line "mitigation: NAME: TEXT" for each vulnerability that Linux knows. */
 void print_mitigations(void);
@@ -132,12 +123,6 @@ void nmi_watchdog_set(bool on);
  * line. NULL when /dev/mem refuses. Stays mapped. */
 volatile uint32_t *map_lvtpc(void);
 #define LVT_MASKED 0x10000u
-
-/* This kernel's trace of its KVM (ktrace.c): whether pmv.ktrace=1 wants it; its start, once KVM's
- * modules are there, false with a line where it cannot be; its text on the console. */
-bool ktrace_wanted(void);
-bool ktrace_start(void);
-void ktrace_print(void);
 
 /* Reads a small file whole into a static buffer, NUL-terminated; NULL when it cannot. */
 char *read_text(const char *path);

@@ -3,8 +3,8 @@
 # The outer system's init: starts QEMU under this kernel's KVM by the project's own run-qemu.sh,
 # says how it ended and what the kernel complained of meanwhile, and turns the machine off. Words of
 # the command line: pmv.cpus, the processors of QEMU's machine; pmv.ktrace=1, this kernel's trace of
-# its KVM from the guest's first VMXON on, and between the CPUID leaves of the job `pair`
-# (programs/payload/pair.c); pmv.ktrace_probe, a kprobe event with a comma for each blank.
+# its KVM from the guest's first VMXON on, and between the CPUID leaves of the job `pair`;
+# pmv.ktrace_probe, a kprobe event with a comma for each blank.
 # Linux, Documentation/trace/ftrace.rst, "Instances"; events.rst, "Event triggers".
 export PATH=/usr/bin:/bin TMPDIR=/tmp
 

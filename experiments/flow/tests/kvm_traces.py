@@ -16,6 +16,7 @@ import nested
 SETUP_SECTORS, PAYLOAD, SECTOR = 0x1f1, 0x248, 512
 LIMIT = 40_000  # millions of instructions
 NESTED_LIMIT = 20_000  # with the text of the trace on the console
+LOADS = path("build/payload/flowloads-cloud.img")
 MEMORY = 1024   # MiB, half of them the guest's
 
 
@@ -50,20 +51,21 @@ def probe_word(lab):
     """The probe as a word of the command line."""
     kernel = lab.kernel()
     line = kvm_probe.probe(btf.section(vmlinux(kernel)), btf.section(module(kernel, "kvm-intel")))
-    return "pmv.ktrace=1 pmv.ktrace_probe=" + line.replace(" ", ",")
+    return "pmv.ktrace_probe=" + line.replace(" ", ",")
 
 
 def boot(lab, name, jobs="pair", append=""):
     """Linux under Debian's KVM, with a trace of it."""
     return lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, limit=LIMIT,
-                        initrd=path("build/payload/kvm-small-cloud.img"),
-                        append=f"pmv.apicv=0 pmv.kvm={jobs} {probe_word(lab)} {append}")
+                        initrd=path("build/payload/kvm-flowloads-cloud.img"),
+                        append=f"pmv.apicv=0 pmv.kvm={jobs} pmv.kvm_around=ktrace {probe_word(lab)} "
+                               f"{append}")
 
 
 def nested_boot(lab, name, jobs="pair,report", **more):
     """Linux under PMUvisor under KVM, with a trace of KVM."""
-    return nested.boot(lab, name, jobs=jobs, outer=probe_word(lab), limit=NESTED_LIMIT,
-                       **more)
+    return nested.boot(lab, name, jobs=jobs, initrd=LOADS, outer=f"pmv.ktrace=1 {probe_word(lab)}",
+                       limit=NESTED_LIMIT, **more)
 
 
 def host(found, name=""):

@@ -7,15 +7,17 @@ import functools
 import os
 
 import flow_log
-from machine import STATUS_POWEROFF
+import kvm_traces
+from machine import STATUS_POWEROFF, path
 import pytest
 import records
+import scripts
 
 EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, CR_ACCESS = 1, 7, 28
 VECTOR = 0xff      # trace_ring.h: TRACE_VECTOR
 CR3_VALUE = (1 << 48) - 1
 LATE_TICKS = 2000  # from an exit to its record's TSC; several processors take turns
-TURNS = 1000       # programs/payload/flowcost.c: each is two changes of process
+TURNS = 1000       # guest/loads/flowcost.c: each is two changes of process
 
 
 @functools.cache
@@ -24,6 +26,7 @@ def run(lab, entry, cpus, logged):
     name = f"flow-log-{entry}-{cpus}-{logged}"
     knobs = "flow_log log\ntrace_rings rings\n" if logged else ""
     done = lab.emulator(name, entry=entry, jobs="flowcost", cpus=cpus, append="nmi_watchdog=0",
+                        initrd=kvm_traces.LOADS,
                         config="trace=flow trace_ring=8", knobs="allow_resets 0\n" + knobs)
     done.expect_status(STATUS_POWEROFF)
     events = collections.defaultdict(list)
@@ -97,3 +100,13 @@ def test_run_is_the_same(lab, entry):
     """The ledger of a run with both knobs is that of one without, to the last count."""
     with_both, without = (run(lab, entry, 1, logged)[0].ledger for logged in (True, False))
     assert with_both == without
+
+
+def test_no_server_at_init(tmp_path):
+    """The log begins with the kernel: a server that waits at init takes no such knob."""
+    disk, knobs = tmp_path / "disk.img", tmp_path / "knobs"
+    disk.write_bytes(bytes(1 << 20))
+    knobs.write_text("flow_log x\n", encoding="ascii")
+    refused = scripts.run(path("testbed", "run.sh"), "--serve", str(tmp_path / "socket"), "--at", "init",
+                          "--disk", str(disk), "--knobs", str(knobs))
+    scripts.expect_line(refused, "flow_log is not for a server at init")

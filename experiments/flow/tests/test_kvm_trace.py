@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 
 REGION_PAIR = 64
 CPUID = 10                 # the exit reason
-LEAF_BEGIN = 0x70616972    # programs/payload/pair.c; the next one is at the end
+LEAF_BEGIN = 0x70616972    # guest/loads/pair.c; the next one is at the end
 # testbed/README.md: the TSC of the emulator's machine, and what nested.py sets.
 TSC_KHZ = 50_000
 PARENT_MAX = 6  # switches to and from the players' parent
@@ -44,7 +44,7 @@ def nested(lab):
 
 
 def pmuvisor(lab, level):
-    return lab.emulator(f"kvm-trace-{level}", config=f"trace={level}", jobs="pair",
+    return lab.emulator(f"kvm-trace-{level}", config=f"trace={level}", jobs="pair", initrd=kvm_traces.LOADS,
                         knobs="trace_rings rings\n")
 
 

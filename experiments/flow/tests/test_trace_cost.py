@@ -4,23 +4,25 @@
 
 from guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, REGION_CPUID
 from machine import STATUS_POWEROFF, exit_count, path
+import kvm_traces
 import pytest
 
 LEVELS = ("off", "exits", "flow")
 RECORD_INSTRUCTIONS = 32 # over the bare exit, and
 RECORD_VMCS_ACCESSES = 2
-# programs/payload/payload.h
+# guest/loads/flowcost.c
 LOADS = {"compute": 70, "calls": 71, "sleeps": 72, "switches": 73}
 TRACED = 76
 COMPUTE_PERCENT = 0.1
 NGINX_PERCENT = 5
 NGINX_PLAIN = 2330 # programs/workloads/nginx.sh
-TURNS = 1000 # programs/payload/flowcost.c
+TURNS = 1000 # guest/loads/flowcost.c
 CR_ACCESS, HLT = "28", "12"
 
 
 def boot(lab, level):
-    return lab.emulator(f"trace-cost-{level}", jobs="cpuid,flowcost", config=f"trace={level}")
+    return lab.emulator(f"trace-cost-{level}", jobs="cpuid,flowcost", initrd=kvm_traces.LOADS,
+                        config=f"trace={level}")
 
 
 def cost(lab, level, what):
@@ -115,7 +117,7 @@ def test_kernels_own_trace(lab):
 
 def test_tick(lab):
     """Under flow the tick comes, though other exits start its timer anew before it fires."""
-    boot = lab.emulator("trace-tick", jobs="hosttick,flowcost",
+    boot = lab.emulator("trace-tick", jobs="hosttick,flowcost", initrd=kvm_traces.LOADS,
                         config="trace=flow tick=20 user_hypercalls=1")
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("hosttick") == 0, boot.last_line()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * flowcost.c: the job whose loads the flow trace is priced by: a program that only computes, one
+ * flowcost.c: the job `flowcost`, whose loads the flow trace is priced by: a program that only computes, one
  * that calls the kernel, two that hand each other the processor, the same while the kernel itself
  * traces each switch (paper 002, section V.B, compares with that), one that sleeps, and one that
  * reads the disk past the page cache. Each is a region of the ledger; the last line of each says how
@@ -19,6 +19,16 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Regions of the ledger. */
+enum {
+    REGION_FLOW_COMPUTE = 70,
+    REGION_FLOW_CALLS = 71,
+    REGION_FLOW_SLEEPS = 72,
+    REGION_FLOW_SWITCHES = 73,
+    REGION_FLOW_DISK = 74,
+    REGION_FLOW_TRACED = 76,
+};
 
 #define TRACEFS "/sys/kernel/tracing"
 #define COMPUTE_ROUNDS 20000000L
@@ -147,7 +157,7 @@ static void measured(const char *name, unsigned region, void (*load)(void), long
     printf("flowcost: load=%s region=%u work=%ld\n", name, region, work);
 }
 
-int job_flowcost(void)
+int main(void)
 {
     pin(0, 0);
     measured("compute", REGION_FLOW_COMPUTE, compute, COMPUTE_ROUNDS);

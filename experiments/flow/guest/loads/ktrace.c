@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * ktrace.c: this kernel's own trace of its KVM, for a guest that it runs: tracefs' events, with the
+ * ktrace.c: the program `ktrace`, for the job kvm's word pmv.kvm_around=: this kernel's own trace of its KVM, for a guest that it runs: tracefs' events, with the
  * processor's TSC for a clock, while the guest is between the two CPUID leaves of the job `pair`.
  * Linux, Documentation/trace/ftrace.rst, events.rst ("traceon"), kprobetrace.rst.
  */
@@ -97,15 +97,7 @@ static bool set_probes(void)
     return true;
 }
 
-bool ktrace_wanted(void)
-{
-    char word[WORD_MAX];
-
-    command_line_word("pmv.ktrace", "", word, sizeof(word));
-    return strcmp(word, "1") == 0;
-}
-
-bool ktrace_start(void)
+static bool start(void)
 {
     if (mount("tracefs", TRACEFS, "tracefs", 0, NULL) != 0 && errno != EBUSY) {
         printf("ktrace: error=\"no tracefs: %s\"\n", strerror(errno));
@@ -119,7 +111,7 @@ bool ktrace_start(void)
     return set_probes();
 }
 
-void ktrace_print(void)
+static void print(void)
 {
     static char piece[PIECE];
     ssize_t n;
@@ -142,4 +134,17 @@ void ktrace_print(void)
         close(fd);
     }
     printf("ktrace: end\n");
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc == 2 && strcmp(argv[1], "begin") == 0) {
+        return start() ? 0 : 1;
+    }
+    if (argc == 2 && strcmp(argv[1], "end") == 0) {
+        print();
+        return 0;
+    }
+    fprintf(stderr, "usage: ktrace begin|end\n");
+    return 2;
 }
