@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ; stretch.asm: the traced stretch: START, work, STOP, with no branch of its own between the system
 ; calls but the call of the work and its return. The region marker tells the emulator what to
-; compare with (testbed/README.md, "Branch trace"). Linux's system call ABI: x86-64 psABI, A.2.
+; compare with (emulator/README.md). Linux's system call ABI: x86-64 psABI, A.2.
 
 bits 64
 default rel

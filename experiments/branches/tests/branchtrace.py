@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # branchtrace.py: the lists that experiments/branches/guest/ hands over, and the emulator's own exact
-# trace of the same stretch (testbed/README.md, "Branch trace"), compared branch by branch.
+# trace of the same stretch (emulator/README.md), compared branch by branch.
 import collections
 import struct
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flow_log.py: reads the emulator's exact list of loads of CR3, sleep, interrupts, exits and entries
-# (the knob `flow_log`; testbed/README.md, "Flow log"): the truth that a flow trace is scored
+# (the knob `flow_log`; emulator/README.md): the truth that a flow trace is scored
 # by.
 import collections
 import struct

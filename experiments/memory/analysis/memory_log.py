@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_log.py: reads the emulator's exact list of memory accesses (the knob `memory_log`;
-# testbed/README.md, "Memory log"): the truth that a trace of memory is scored by.
+# emulator/README.md): the truth that a trace of memory is scored by.
 import collections
 import struct
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_memory_truth.py: the memory trace of a Linux against the emulator's own list of all accesses
-# (testbed/README.md, "Memory log"), one by one: user stores, system calls, fork, exec and wait,
+# (emulator/README.md), one by one: user stores, system calls, fork, exec and wait,
 # sleeps that timer interrupts end, perf's samples by NMIs (guest/truth/).
 import functools
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
- * (testbed/README.md, "Memory log"). One process for each processor, pinned to it; all trace at
+ * (emulator/README.md). One process for each processor, pinned to it; all trace at
  * once. Words, of the environment: pmv.mem.mode=writes|reads|all, pmv.mem.rounds=N,
  * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
  */
