@@ -237,12 +237,12 @@ def bad_command(line):
     return f"{words[0]} has no option {unknown[0]}" if unknown else ""
 
 
-def test_names():
-    """group/test of every end-to-end test, the long ones too: the file's name and the test's, both
+def test_names(full=1):
+    """group/test of every end-to-end test, with full=1 the long ones too: the file's name and the test's, both
     without test_, and once more with its parameters in the test's place."""
     folders = " ".join(["tests/e2e", *glob.glob("metal/tests", root_dir=TOP),
                         *sorted(glob.glob("experiments/*/tests", root_dir=TOP))])
-    done = run(f"FULL=1 {shlex.quote(sys.executable)} -B -m pytest -qq --collect-only {folders}")
+    done = run(f"FULL={full} {shlex.quote(sys.executable)} -B -m pytest -qq --collect-only {folders}")
     found = re.findall(r"^\S*/test_(\w+)\.py::test_(\w+)(?:\[(.*)\])?$", done.stdout, re.MULTILINE)
     return [f"{file}/{name}" for file, test, given in found
             for name in dict.fromkeys((test, given or test))]
