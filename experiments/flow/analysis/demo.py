@@ -46,7 +46,7 @@ def fetch(folder, found):
     return trace
 
 
-def render(folder, trace):
+def render(folder, trace, where=""):
     """Writes CTF, Chrome's JSON and the page; gives the Timeline."""
     names = f"{trace}.names.json"
     source = load(trace)
@@ -55,7 +55,8 @@ def render(folder, trace):
     ctf.write(source, folder / "ctf", names, line)
     with open(folder / "chrome.json", "w", encoding="utf-8") as out:
         chrome.write(source, out, line, TITLE)
-    (folder / "timeline.html").write_text(timeline_page.html(source, line, TITLE), encoding="utf-8")
+    (folder / "timeline.html").write_text(timeline_page.html(source, line, TITLE, where),
+                                          encoding="utf-8")
     return line
 
 
@@ -90,7 +91,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     try:
         found = boot(folder, options.cpus, options.timeout, options.backend)
-        line = render(folder, fetch(folder, found))
+        line = render(folder, fetch(folder, found), demo_boot.where(options.backend))
     except (DemoFailed, BadFile, BadTrace, ctf.CannotWrite, subprocess.CalledProcessError,
             ValueError, OSError) as error:
         sys.exit(f"demo.py: {error}")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_browser.py: the time line in a real browser, wide and narrow: what is drawn is what went in, each
 # control does what it says, and nothing is an error or a request.
+import re
+
 import pytest
 
 import analyses
@@ -11,6 +13,7 @@ from hand_made import A, A_STACK, B, B_STACK, cpuid, halt, load, source, tick, w
 from states import timeline
 
 KHZ = 1000  # a tick is a microsecond, the last digit of the tables
+WHERE = " (emulator)"
 WIDTHS = (1300, 700)
 AXIS, ROW = 26, 24  # of timeline.js
 RECORDS = [[load(1000, A, B_STACK), tick(1500, A), load(1600, B, A_STACK), halt(2000, B),
@@ -85,7 +88,7 @@ def make_file(tmp_path_factory):
     made = source(trace_source.TRACE_FLOW, *RECORDS, tsc_khz=KHZ)
     line = timeline(made, NAMES)
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(timeline_page.html(made, line, "Two & <processes>"), encoding="utf-8")
+    path.write_text(timeline_page.html(made, line, "Two & <processes>", WHERE), encoding="utf-8")
     return line, path
 
 
@@ -301,6 +304,15 @@ def tip_box(chart):
         const box = tip.getBoundingClientRect();
         return tip.hidden ? null : [box.left, box.top, box.right, box.bottom, tip.scrollWidth -
             tip.clientWidth, tip.textContent]; })()""")
+
+
+def test_where(opened):
+    """Each time that the page says, but those at the axis, has beside it where it was."""
+    _, chart = opened
+    chart.page.move(*chart.at(.5, 0))
+    said = chart.page.value("document.body.innerText") + tip_box(chart)[5]
+    times = re.findall(r"(?:\d |, )(?:ms|\u00b5s|ns)\b.{11}", said, re.DOTALL)
+    assert len(times) > 12 and all(time.endswith(WHERE) for time in times), times
 
 
 def test_tip(opened):

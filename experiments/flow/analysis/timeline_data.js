@@ -36,7 +36,8 @@ const trace = (function () {
   function time(ns, step) {
     const [unit, name] = (step || ns) >= 1e9 ? [1e9, "s"] : (step || ns) >= 1e6 ? [1e6, "ms"] :
       (step || ns) >= 1e3 ? [1e3, "\u00b5s"] : [1, "ns"];
-    return (ns / unit).toLocaleString("en", {maximumFractionDigits: step ? 3 : 4}) + " " + name;
+    return (ns / unit).toLocaleString("en", {maximumFractionDigits: step ? 3 : 4}) + " " + name +
+      (step ? "" : data.where);
   }
 
   function processName(index) {

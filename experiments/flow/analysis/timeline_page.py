@@ -108,7 +108,7 @@ def process_data(line, key, facts):
     return {"label": chrome.process_text(line, key), "cr3": f"{key:#x}", "known": text}
 
 
-def page_data(source, line, order, facts):
+def page_data(source, line, order, facts, where):
     """Takes a trace_source.Source, its Timeline, the keys of its processes and what facts_of() gave;
     gives what timeline_data.js reads."""
     places = {key: place for place, key in enumerate(order)}
@@ -121,7 +121,7 @@ def page_data(source, line, order, facts):
     records = {number: columns(found, tables) for number, found in line.records.items()}
     reasons, rips, cr3s = tables
     return {
-        "end": line.end, "states": STATES, "rows": rows, "records": records,
+        "end": line.end, "where": where, "states": STATES, "rows": rows, "records": records,
         "texts": texts.values(), "reasons": reasons.values(),
         "rips": [f"{rip:#x}" for rip in rips.values()],
         "cr3s": [[f"{cr3:#x}", process_of(cr3, places)] for cr3 in cr3s.values()],
@@ -174,26 +174,27 @@ HINT = ("Drag along the axis, or anywhere with Shift, to choose a range: the tab
         "filter.")
 
 
-def html(source, line, title):
-    """Takes a Source, its Timeline and a title; gives the page."""
+def html(source, line, title, where=""):
+    """Takes a Source, its Timeline, a title and what is to stand beside each time; gives the page."""
     count = sum(map(len, line.records.values()))
     order = [found.key for found in analyses.processes(line)]  # who ran longest first
     facts = facts_of(line, order)
-    data = page_data(source, line, order, facts)
+    data = page_data(source, line, order, facts, where)
     level = "each change of process has its record" if line.flow else \
         "a change of process is seen at the next exit only"
     body = [*traces_page.styles(STYLES),
             f"<h1>{escape(title)}</h1>",
             page.paragraph(f"{count} records of {len(line.processors)} processors, "
-                           f"{line.end / 1e6:.3f} ms; {level}. {line.lost} records are lost.",
+                           f"{line.end / 1e6:.3f} ms{where}; {level}. {line.lost} records are lost.",
                            "lead")]
     if not line.tsc_khz:
         body.append(page.paragraph("The trace does not say how fast its clock is: a tick is taken "
                                    "for 1 ns."))
     body += [page.paragraph(f"Note: {text}.", "lead") for text in line.complaints]
     body += [chart(), legend(), page.paragraph(HINT, "hint"),
-             timeline_tables.processes(line, order), timeline_tables.nameless(facts, order),
-             timeline_tables.processors(line), timeline_tables.exits(line, data["reasons"]),
+             timeline_tables.processes(line, order, where),
+             timeline_tables.nameless(facts, order, where), timeline_tables.processors(line, where),
+             timeline_tables.exits(line, data["reasons"], where),
              *traces_page.scripts(data, SCRIPTS)]
     return page.page_html(title, body)
 
@@ -201,10 +202,12 @@ def html(source, line, title):
 def main():
     parser = command_line.parser(__doc__, "FILE")
     parser.add_argument("--title", default="Execution flow of a guest")
+    traces_page.add_where(parser)
     options = parser.parse_args()
     try:
         source = load(options.trace)
-        made = html(source, timeline(source, options.names), options.title)
+        made = html(source, timeline(source, options.names), options.title,
+                    options.where)
         pathlib.Path(options.out).write_text(made, encoding="utf-8")
     except (BadTrace, ValueError, OSError) as error:
         sys.exit(f"timeline_page.py: {error}")

@@ -24,9 +24,10 @@ def milliseconds(ns):
     return f"{ns / 1e6:.3f}"
 
 
-def state_heads(states):
-    """Of each state the time, and its percent of the row's."""
-    return [head for state in states for head in ((state, f"{state}, ms"), (f"{state}%", "%"))]
+def state_heads(states, where):
+    """Of each state the time, and its percent of the row's. `where`: what stands beside a time."""
+    return [head for state in states
+            for head in ((state, f"{state}, ms{where}"), (f"{state}%", "%"))]
 
 
 def state_cells(times):
@@ -35,7 +36,7 @@ def state_cells(times):
             for text in (milliseconds(ns), f"{analyses.share(ns, total):.1f}")]
 
 
-def processes(line, order):
+def processes(line, order, where):
     rows = []
     for number, key in enumerate(order):
         intervals = line.processes[key].intervals
@@ -44,32 +45,33 @@ def processes(line, order):
             *state_cells(analyses.state_times(intervals, analyses.STATES)),
             str(analyses.preempted(intervals))]))
     return table("processes", "Processes", [("", "process"), ("runs", "runs"),
-                                            *state_heads(analyses.STATES),
+                                            *state_heads(analyses.STATES, where),
                                             ("preemptions", "preemptions")], rows)
 
 
-def processors(line):
+def processors(line, where):
     rows = [(number, [f"Processor {number}", str(analyses.switches(line.processors[number])),
                       str(len(line.records[number])), *state_cells(times)])
             for number, times in analyses.processors(line).items()]
     return table("processors", "Processors", [("", "processor"), ("switches", "switches"),
                                               ("exits", "exits"),
-                                              *state_heads(analyses.PROCESSOR_STATES)], rows)
+                                              *state_heads(analyses.PROCESSOR_STATES, where)], rows)
 
 
-def exits(line, reasons):
+def exits(line, reasons, where):
     rows = [(reasons.index(row.reason), [row.reason, str(row.count), milliseconds(row.time),
                                          f"{row.longest / 1e3:.3f}", f"{row.share:.3f}"])
             for row in analyses.exits(line)]
-    return table("exits", "Exits", [("", "reason"), ("exits", "exits"), ("root", "root, ms"),
-                                    ("longest", "longest, \u00b5s"), ("root%", "% of time")], rows)
+    return table("exits", "Exits", [("", "reason"), ("exits", "exits"), ("root", f"root, ms{where}"),
+                                    ("longest", f"longest, \u00b5s{where}"),
+                                    ("root%", "% of time")], rows)
 
 
-def nameless(facts, order):
+def nameless(facts, order, where):
     """`facts`: what known.of_nameless() gave."""
     if not facts:
         return ""
     return table("nameless", "Processes without a name",
-                 [("", "process"), *((head, head) for head in known.HEADS)],
+                 [("", "process"), *((head, head.replace(", ms", f", ms{where}")) for head in known.HEADS)],
                  [(number, (f"cr3 {key:#x}", *facts[key])) for number, key in enumerate(order)
                   if key in facts], known.MEANING)

@@ -31,8 +31,8 @@ PROGRAM = memory_path.TOP / "build" / "programs" / "matrix"
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
 
-def render(folder, found):
-    """Writes all, of the guest's files; gives memory.Accesses."""
+def render(folder, found, where=""):
+    """Writes all, of the guest's files; gives memory.Accesses. `where`: what stands beside a time."""
     if "ptrace" not in found:
         raise demo_boot.DemoFailed(f"the guest left no file 'ptrace' (see {folder / 'console'})")
     trace = folder / "matrix.ptrace"
@@ -44,7 +44,8 @@ def render(folder, found):
     with open(folder / "matrix.lackey", "w", encoding="ascii") as out:
         memory_feed.write(ordered, out, "lackey")
     names = symbols.read([str(PROGRAM)] if PROGRAM.exists() else [])
-    (folder / "memory.html").write_text(memory_page.html(accesses, ordered, TITLE, names=names),
+    (folder / "memory.html").write_text(memory_page.html(accesses, ordered, TITLE, names=names,
+                                                         where=where),
                                         encoding="utf-8")
     return accesses
 
@@ -68,9 +69,9 @@ def main():
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        accesses = render(folder, demo_boot.boot(folder, "memdemo",
-                                                 "memtrace=writes trace_ring=16", 1,
-                                                 options.timeout, options.backend))
+        found = demo_boot.boot(folder, "memdemo", "memtrace=writes trace_ring=16", 1,
+                               options.timeout, options.backend)
+        accesses = render(folder, found, demo_boot.where(options.backend))
     except (demo_boot.DemoFailed, BadFile, records.BadRecords, operand.NoDecoder, plots.NoPlots,
             CannotWrite, symbols.NoSymbols, subprocess.CalledProcessError, OSError) as error:
         sys.exit(f"memory_demo.py: {error}")

@@ -205,12 +205,12 @@ def page_of(address):
     return None if address is None else address & -PAGE
 
 
-def lead(found, accesses, khz):
+def lead(found, accesses, khz, where):
     """`found`: memory.Accesses; `accesses`: those of it that are shown."""
     span = (accesses[-1].tsc - accesses[0].tsc) / (khz or 1_000_000)
     total = sum(map(len, found.processors.values()))
     yield page.paragraph(f"{len(accesses)} of {total} accesses, processors: "
-                         f"{', '.join(map(str, sorted(found.processors)))}; {span:.3f} ms. "
+                         f"{', '.join(map(str, sorted(found.processors)))}; {span:.3f} ms{where}. "
                          f"{found.lost} accesses are lost.", "lead")
     if found.unknown:
         yield page.paragraph("Of some the record does not tell the size, and they are taken for one "
@@ -242,7 +242,7 @@ def addresses(accesses, physical, names, pyplot):
             instruction_table(accesses, top, names, page.paragraph(HINT, "hint")), "</section>"], rows
 
 
-def html(found, accesses, title, physical=False, names=symbols.NONE):
+def html(found, accesses, title, physical=False, names=symbols.NONE, where=""):
     """Takes memory.Accesses, those of it to be shown, in order and at least one, a title, and
     symbols.Symbols. Gives the page. Raises plots.NoPlots."""
     pyplot = plots.library()
@@ -251,5 +251,5 @@ def html(found, accesses, title, physical=False, names=symbols.NONE):
     picture, points = addresses(accesses, physical, names, pyplot)
     return page.page_html(title, [
         *traces_page.styles(STYLES), f"<h1>{escape(title)}</h1>",
-        *lead(found, accesses, found.tsc_khz), *picture, *map(page.figure_html, figures),
+        *lead(found, accesses, found.tsc_khz, where), *picture, *map(page.figure_html, figures),
         *tables(accesses, physical, names), *traces_page.scripts(points, SCRIPTS)])

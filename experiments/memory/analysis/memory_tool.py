@@ -30,6 +30,7 @@ import operand
 import plots
 import records
 import symbols
+import traces_page
 from ctf_writer import CannotWrite
 
 TOP = 10
@@ -73,7 +74,7 @@ def do_page(options, found, accesses, start):
     if not accesses:
         raise ValueError("no access is left to draw")
     made = memory_page.html(found, accesses, options.title, options.by == "physical",
-                            options.names)
+                            options.names, options.where)
     pathlib.Path(options.out).write_text(made, encoding="utf-8")
 
 
@@ -108,6 +109,7 @@ def parser():
                                  help="addresses; walks have physical ones alone")
         if name == "page":
             command.add_argument("--title", default="Memory accesses of a guest")
+            traces_page.add_where(command)
         if name in ("print", "sums", "page"):
             command.add_argument("--elf", metavar="FILE[@ADDRESS]", action="append",
                                  help="names of functions, of the program and of what it loads; "

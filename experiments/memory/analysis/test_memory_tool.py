@@ -129,9 +129,9 @@ def test_page():
     trace = found(*accesses)
     trace.gaps[0] = {5: 7}
     trace.unknown["vmovups: masked"] = 3
-    made = memory_page.html(trace, accesses, "A <title>")
+    made = memory_page.html(trace, accesses, "A <title>", where=" (emulator)")
     assert "A &lt;title&gt;" in made and "201 of 201 accesses" in made and "7 accesses are lost" in made
-    assert "3 vmovups: masked" in made
+    assert "3 vmovups: masked" in made and re.search(r"\d ms \(emulator\)", made)
     assert made.count("<svg") == 3 and "data:image/png;base64," in made
     assert not re.search(r'(src|href)="(?!#|data:|https://)', made)
     identifiers = re.findall(r'\bid="([^"]+)"', made)

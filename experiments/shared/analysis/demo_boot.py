@@ -29,6 +29,11 @@ def backend_of(wanted):
     return done.stdout.strip()
 
 
+def where(backend):
+    """What stands beside each time on a page of what ran there."""
+    return f" ({backend_of(backend)})"
+
+
 def boot(folder, job, config, cpus, seconds, backend):
     """Boots, with the console in FOLDER/console; gives {name: bytes}, the job's files. The job
     has an image of its own. Raises DemoFailed."""

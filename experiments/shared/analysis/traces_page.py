@@ -5,6 +5,12 @@ import json
 from html import escape
 
 
+def add_where(parser):
+    """The option that says where a trace was made; it stands beside each time on the page."""
+    parser.add_argument("--where", metavar="NAME", default="", type=" ({})".format,
+                        help="emulator, nested or metal: stands beside each time")
+
+
 def table(name, title, heads, rows, styles, under=""):
     """`heads`: (text, what a script calls the column; None: nothing does), the first one of the rows'
     names. `rows`: (number in the page's data, texts). `styles`: classes of columns, by their texts.
