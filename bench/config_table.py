@@ -54,8 +54,9 @@ def config_table(machine):
         "they are not the same measures. apic=trap is the thesis's configuration: the local APIC's "
         "page exits, so that each PMI's write of LVTPC does.")
     table.reading.append(
-        f"\"{columns.CONFIGS['naive'].title}\" is what the thesis argues against: every register that "
-        "counting needs is saved at each exit, loaded with the host's, and back at the entry. It hangs "
+        f"\"{columns.CONFIGS['naive'].title}\" switches by software: every register that counting needs "
+        "is saved at each exit, loaded with the host's, and back at the entry. The thesis argues against "
+        "the VMCS's automatic MSR areas, which do the same in hardware; they are not counted here. It hangs "
         "on the way in of stats=cycles, which reads the TSC too: the row before has that alone. Nobody "
         "counts in root mode here, so all of that is for nothing; with passthrough a PMI has no exit, "
         "and does not pay it.")

@@ -2,12 +2,14 @@
 #
 # The pages that are made of something; included by tests/tests.mk, so paths are from the top.
 #
-#   make docs        asks before it installs what is missing; option pages from boot/option_table.h, pictures from their texts,
-#                    the table of kernels from tests/e2e/kernels.py
+#   make docs        asks before it installs what is missing; option pages from boot/option_table.h,
+#                    figures from docs/figures.ini, the table of kernels from tests/e2e/kernels.py,
+#                    pictures from their texts
 
 .PHONY: docs
 docs:
 	@testbed/deps.sh --ask docs
 	@docs/options.py
+	@docs/figures_page.py
 	@docs/differences.py
 	@docs/pictures.py

@@ -73,7 +73,7 @@ def links(page, text):
 def anchors(text):
     """The names that a page's headings have as targets of links."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-            for heading in HEADING.findall(prose(text))}
+            for heading in HEADING.findall(prose(text))} | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 # ---- checks ----

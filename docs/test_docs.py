@@ -83,7 +83,6 @@ def test_list_of_an_exit_adds_up(every):
                       re.MULTILINE)
     wanted = [int(found[1]), int(found[2])]
     assert sums(tour) == wanted, f"{sums(tour)}, the ledger has {wanted}"
-    assert f"{wanted[0]} root instructions and {wanted[1]}\nVMCS accesses" in tour
     assert sums(tour.replace("| CPUID | 1 | 0 |\n", "")) != wanted
 
 
