@@ -72,7 +72,7 @@ prepare_tree() {
     rm -rf "$work" "$tree"
     mkdir -p "$work/source" "$work/build"
     tar --extract --file "$cache/distfiles/$tarball" --directory "$work/source" --strip-components=1
-    for patch in "${patches[@]}"; do
+    for patch in "$here"/patches/*.patch; do
         # Without fuzz: a patch that only seems to fit is an error.
         patch --strip=1 --fuzz=0 --batch --directory="$work/source" --input="$patch" \
             >>"$work/patch.log" 2>&1 ||
@@ -92,14 +92,10 @@ for tool in g++ patch; do
     command -v "$tool" >/dev/null ||
         die "$tool not found: install the packages that testbed/deps.sh lists"
 done
-# And experiments' own, in the order of their names.
-mapfile -t patches < <(for patch in "$here"/patches/*.patch "$here"/../experiments/*/emulator/*.patch; do
-    [ ! -e "$patch" ] || echo "${patch##*/}/$patch"
-done | sort | cut -d / -f 2-)
 tree_key=$( (echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
     g++ --version | sed -n 1p
     cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in"
-    cat "${patches[@]}") | sha256sum | cut -c 1-16)
+    cat "$here"/patches/*.patch) | sha256sum | cut -c 1-16)
 # What experiments have of the library.
 shopt -s nullglob
 added=("$here"/../experiments/*/emulator/*.{cc,h})
