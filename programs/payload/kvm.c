@@ -4,8 +4,8 @@
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
  * pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
- * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there, and
- * with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
+ * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there,
+ * and with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"

@@ -197,9 +197,9 @@ const PartKnob *part_knob(const std::string &name)
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control", "guest_files",
-                             "hide_control", "hide_cpuid", "hide_msr", "mov_ss_ignored", "msr",
-                             "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
+    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control",
+                             "guest_files", "hide_control", "hide_cpuid", "hide_msr",
+                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
                              "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
@@ -331,10 +331,10 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return nullptr;
     }
     return every_name("allow_resets, arch_lbr, cpuid, exit_lines, feature_control, guest_files, "
-                      "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, mwait_wake, "
-                      "nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, pmu, pmu_fixed_ctrl, "
-                      "pmu_fixed_mask, pmu_general_mask, pmu_version, regions_of_all, reset_button, "
-                      "show_control, tsc_hz or unknown_msrs");
+                      "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
+                      "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, "
+                      "pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, pmu_version, "
+                      "regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
 }
 
 }  // namespace

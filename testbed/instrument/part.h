@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What experiments have of the library: parts that hear what the processors do, and write a file. The
- * knob NAME VALUE turns one on. A part is of the files in experiments/NAME/emulator/; those that know
- * Bochs are named *_part.cc. Its parts.inc has a row PART(name, when, wanted) of each, as knobs.h has
- * them, whose NAME_part() is declared here; the build makes one parts.inc of all. A part changes
- * nothing of the machine. Knows no Bochs.
+ * What experiments have of the library: parts that hear what the processors do, and write a file.
+ * The knob NAME VALUE turns one on. Their files are in experiments/NAME/emulator/; those that know
+ * Bochs are named *_part.cc. parts.inc there has a row PART(name, begins, wanted) of each: the
+ * knob, when its file begins (knobs.h), and the function that says what its value has to be.
+ * NAME_part() gives the part. The build makes one parts.inc of all. A part changes nothing of the
+ * machine. Knows no Bochs.
  */
 #pragma once
 
@@ -64,8 +65,8 @@ public:
     virtual void vm_entry(Processor &) {}
 
     /* Memory, with TB_WATCH_LOG. An access, before it is made. A page walk has set a bit of the 8
-     * bytes at phy. The instruction, an iteration of it, or the delivery of an event is complete. And
-     * at any time: an event is delivered, and what was at hand is undone. */
+     * bytes at phy. The instruction, an iteration of it, or the delivery of an event is complete.
+     * And at any time: an event is delivered, and what was at hand is undone. */
     virtual void access(Processor &, const Access &) {}
     virtual void walk(Processor &, uint64_t /* lin */, uint64_t /* phy */) {}
     virtual void complete(Processor &) {}

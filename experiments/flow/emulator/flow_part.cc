@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// What Bochs' processors do, for the flow log: nothing before the firmware is done, and nothing in root
-// mode. An interrupt or NMI that a VM entry injects is delivered like any other. SDM Vol. 3, "Event
-// Injection" and "Activity State".
+// What Bochs' processors do, for the flow log: nothing before the firmware is done, and nothing in
+// root mode. An interrupt or NMI that a VM entry injects is delivered like any other. SDM Vol. 3,
+// "Event Injection" and "Activity State".
 #include "bochs.h"
 #include "cpu.h"
 

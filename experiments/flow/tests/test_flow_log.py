@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_flow_log.py: the emulator's flow log and its dump of the rings (testbed/README.md): each record
-# of a ring is an exit of the log and the other way round, natively the log has the sleep and the
+# test_flow_log.py: the emulator's flow log (emulator/README.md) and its dump of the rings: each record of
+# a ring is an exit of the log and the other way round, natively the log has the sleep and the
 # changes of process, and a run with both is the run without.
 import collections
 import functools
@@ -107,6 +107,6 @@ def test_no_server_at_init(tmp_path):
     disk, knobs = tmp_path / "disk.img", tmp_path / "knobs"
     disk.write_bytes(bytes(1 << 20))
     knobs.write_text("flow_log x\n", encoding="ascii")
-    refused = scripts.run(path("testbed", "run.sh"), "--serve", str(tmp_path / "socket"), "--at", "init",
-                          "--disk", str(disk), "--knobs", str(knobs))
+    refused = scripts.run(path("testbed", "run.sh"), "--serve", str(tmp_path / "socket"),
+                          "--at", "init", "--disk", str(disk), "--knobs", str(knobs))
     scripts.expect_line(refused, "flow_log is not for a server at init")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * flowcost.c: the job `flowcost`, whose loads the flow trace is priced by: a program that only computes, one
- * that calls the kernel, two that hand each other the processor, the same while the kernel itself
- * traces each switch (paper 002, section V.B, compares with that), one that sleeps, and one that
- * reads the disk past the page cache. Each is a region of the ledger; the last line of each says how
- * much work it was. Pinned to one processor, so that a switch is one.
+ * flowcost.c: the job `flowcost`, whose loads the flow trace is priced by: a program that only
+ * computes, one that calls the kernel, two that hand each other the processor, the same while the
+ * kernel itself traces each switch (paper 002, section V.B, compares with that), one that sleeps, and
+ * one that reads the disk past the page cache. Each is a region of the ledger; the last line of each
+ * says how much work it was. Pinned to one processor, so that a switch is one.
  */
 #define _GNU_SOURCE
 #include "payload.h"
