@@ -11,7 +11,7 @@ import threading
 from machine import SCRATCH, TOP, environment, path
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
-LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "feature_control", "guest_files",
+LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "exit_paths", "feature_control", "guest_files",
               "hide_control", "hide_cpuid", "hide_msr", "mov_ss_ignored", "msr", "nmi_handler",
               "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu", "regions_of_all", "reset_button",
               "unknown_msrs"}

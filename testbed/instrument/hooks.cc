@@ -212,6 +212,9 @@ void tb_on_mode(unsigned cpu, unsigned user)
     BX_CPU_C *bochs = BX_CPU(cpu);
 
     tell_parts(&Part::executes, p);
+    if (knobs().exit_paths && p.ledger.in_exit())
+        p.paths.step(bochs->gen_reg[BX_64BIT_REG_RIP].rrx, p.events.instructions_in(true),
+                     p.ledger.vmcs_accesses());
     if (hot.world == TB_WORLD_UNKNOWN) {
         if (bochs->in_vmx)
             model_firmware_done();

@@ -197,8 +197,8 @@ const PartKnob *part_knob(const std::string &name)
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "feature_control",
-                             "guest_files", "hide_control", "hide_cpuid", "hide_msr",
+    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "exit_paths",
+                             "feature_control", "guest_files", "hide_control", "hide_cpuid", "hide_msr",
                              "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
                              "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
@@ -300,6 +300,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_switch(value, &knobs->mov_ss_ignored);
     if (name == "exit_lines")
         return parse_switch(value, &knobs->exit_lines);
+    if (name == "exit_paths")
+        return parse_switch(value, &knobs->exit_paths);
     if (name == "regions_of_all")
         return parse_switch(value, &knobs->regions_of_all);
     if (name == "unknown_msrs") {
@@ -330,7 +332,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return every_name("allow_resets, arch_lbr, cpuid, exit_lines, feature_control, guest_files, "
+    return every_name("allow_resets, arch_lbr, cpuid, exit_lines, exit_paths, feature_control, guest_files, "
                       "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
                       "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, "
                       "pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, pmu_version, "

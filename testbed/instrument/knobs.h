@@ -77,6 +77,8 @@ struct Knobs {
     bool mov_ss_ignored = false;
     /* The ledger says which cache lines root mode touches in an exit. */
     bool exit_lines = false;
+    /* And which instructions it executes there. */
+    bool exit_paths = false;
     /* A region of the ledger is of all processors, not of the one that marks it. */
     bool regions_of_all = false;
     /* The folder of the files that the guest hands over; empty: it hands over none. */

@@ -29,6 +29,10 @@ void Tally::merge(const Tally &other)
         exits[reason].count += exit.count;
         exits[reason].root_instructions.merge(exit.root_instructions);
         exits[reason].vmcs_accesses.merge(exit.vmcs_accesses);
+        for (const auto &[index, count] : exit.msrs)
+            exits[reason].msrs[index] += count;
+        for (const auto &[path, count] : exit.paths)
+            exits[reason].paths[path] += count;
     }
     for (unsigned n = 0; n < ROOT_KINDS; n++)
         root[n] += other.root[n];
@@ -75,6 +79,17 @@ void Ledger::vm_exit(unsigned reason)
     exit_at_ = root_instructions();
     exit_accesses_ = accesses_;
     update([=](Tally &tally) { tally.exits[reason].count++; });
+}
+
+void Ledger::exit_of_msr(uint32_t index)
+{
+    update([=](Tally &tally) { tally.exits[exit_reason_].msrs[index]++; });
+}
+
+void Ledger::exit_path(const Path &path)
+{
+    if (in_exit_ && !path.empty())
+        update([&](Tally &tally) { tally.exits[exit_reason_].paths[path]++; });
 }
 
 void Ledger::vm_entry()

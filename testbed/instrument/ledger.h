@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "events.h"
+#include "exit_paths.h"
 
 /* Instructions that are counted where they run in root mode. */
 enum RootInstruction { ROOT_VMREAD, ROOT_VMWRITE, ROOT_RDMSR, ROOT_WRMSR, ROOT_CPUID, ROOT_KINDS };
@@ -47,6 +48,8 @@ struct ExitTally {
     uint64_t count = 0;
     Spread root_instructions;
     Spread vmcs_accesses;
+    std::map<uint32_t, uint64_t> msrs; /* exits by the MSR that the guest wanted */
+    std::map<Path, uint64_t> paths;    /* and by their ways to the entry (knob `exit_paths`) */
 };
 
 struct Tally {
@@ -70,8 +73,12 @@ public:
     explicit Ledger(const uint64_t *retired) : retired_(retired) {}
 
     void vm_exit(unsigned reason);
+    /* The exit that has just begun is RDMSR's or WRMSR's. */
+    void exit_of_msr(uint32_t index);
     /* VMLAUNCH or VMRESUME is in flight and counts as the last instruction of the exit. */
     void vm_entry();
+    /* Before it: the way of the exit; empty: not known. */
+    void exit_path(const Path &path);
     void root_instruction(RootInstruction kind);
     void nmi(Arrival where);
     void nmi_injected();
@@ -88,6 +95,8 @@ public:
     /* Between a VM exit and the next entry, and the exit's reason. */
     bool in_exit() const { return in_exit_; }
     unsigned exit_reason() const { return exit_reason_; }
+    /* VMREAD and VMWRITE in root mode so far. */
+    uint64_t vmcs_accesses() const { return accesses_; }
 
     uint64_t stray_ends() const { return stray_ends_; }
     /* The whole run's tally, and the regions'. */

@@ -27,6 +27,7 @@ void ledger_write(const char *end)
     summary.forked_at = fork_server_forked_at();
     summary.ticks = bx_pc_system.time_ticks();
     summary.lines_wanted = knobs().exit_lines;
+    summary.paths_wanted = knobs().exit_paths;
     for (unsigned n = 0; n < processor_count(); n++) {
         const Ledger &ledger = processor(n).ledger;
         logs.push_back(&processor(n).lines);

@@ -105,7 +105,12 @@ void put_exits(std::ostream &out, const Tally &tally, const std::string &indent)
         put_spread(out, "root_instructions", exit.root_instructions);
         out << ", ";
         put_spread(out, "vmcs_accesses", exit.vmcs_accesses);
-        out << '}';
+        const char *before = ", \"msrs\": {";
+        for (const auto &[index, count] : exit.msrs) {
+            out << before << '"' << index << "\": " << count;
+            before = ", ";
+        }
+        out << (exit.msrs.empty() ? "}" : "}}");
         comma = ",\n";
     }
     out << (tally.exits.empty() ? "" : "\n" + indent) << "},\n";
@@ -187,6 +192,34 @@ void put_lines(std::ostream &out, const std::map<unsigned, LineSummary> &all)
     out << (all.empty() ? "" : "\n  ") << '}';
 }
 
+// Of each reason the commonest way first.
+void put_paths(std::ostream &out, const Tally &tally, const std::string &indent)
+{
+    const char *comma = "\n";
+
+    out << ",\n" << indent << "\"exit_paths\": {";
+    for (const auto &[reason, exit] : tally.exits) {
+        std::vector<std::pair<uint64_t, const Path *>> sorted;
+        for (const auto &[path, count] : exit.paths)
+            sorted.emplace_back(count, &path);
+        if (sorted.empty())
+            continue;
+        std::stable_sort(sorted.begin(), sorted.end(),
+                         [](const auto &a, const auto &b) { return a.first > b.first; });
+        out << comma << indent << "  \"" << reason << "\": [";
+        comma = ",\n";
+        for (const auto &[count, path] : sorted) {
+            out << (path == sorted.front().second ? "\n" : ",\n") << indent << "    {\"count\": "
+                << count << ", \"steps\": [";
+            for (size_t n = 0; n < path->size(); n++)
+                out << (n == 0 ? "[" : ", [") << (*path)[n].first << ", " << (*path)[n].second << ']';
+            out << "]}";
+        }
+        out << ']';
+    }
+    out << '}';
+}
+
 }  // namespace
 
 std::string ledger_json(const LedgerSummary &summary)
@@ -203,11 +236,15 @@ std::string ledger_json(const LedgerSummary &summary)
     put_processors(out, summary.processors);
     if (summary.lines_wanted)
         put_lines(out, summary.lines);
+    if (summary.paths_wanted)
+        put_paths(out, summary.total, "  ");
     out << ",\n  \"stray_region_ends\": " << summary.stray_ends << ",\n  \"regions\": {";
     for (const auto &[id, tally] : summary.regions) {
         out << comma << "    \"" << id << "\": {\n      \"begins\": " << tally.begins
             << ",\n      \"open\": " << (tally.open ? "true" : "false") << ",\n";
         put_tally(out, tally, "      ");
+        if (summary.paths_wanted)
+            put_paths(out, tally, "      ");
         out << "\n    }";
         comma = ",\n";
     }

@@ -24,6 +24,7 @@ struct LedgerSummary {
     std::vector<Tally> processors;
     bool lines_wanted = false;
     std::map<unsigned, LineSummary> lines;
+    bool paths_wanted = false;
     std::map<uint32_t, Tally> regions;
 };
 

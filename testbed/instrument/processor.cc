@@ -108,6 +108,8 @@ void processor_plan(Processor &p)
     hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
 
     unsigned watch = parts_watch(p, root);
+    if (knobs().exit_paths && p.ledger.in_exit())
+        watch |= TB_WATCH_EVENT;
     unsigned counted = p.pmu.counted();
     if (p.event_branch || p.event_memory)
         watch |= TB_WATCH_EVENT;

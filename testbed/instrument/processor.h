@@ -13,6 +13,7 @@
 #include "arch_lbr.h"
 #include "bts.h"
 #include "events.h"
+#include "exit_paths.h"
 #include "inject.h"
 #include "ledger.h"
 #include "lbr.h"
@@ -63,6 +64,7 @@ struct Processor {
     Ledger ledger;
     Injector injector;
     LineLog lines;
+    PathLog paths;
     uint64_t debugctl = 0;
     /* RFLAGS.TF was set as the instruction at hand began, and it has branched since. */
     bool stepping = false;

@@ -122,8 +122,10 @@ void guest_state_loaded(Processor &p)
     p.events.entering = MODE_COUNT;
     p.injecting = (injected & INTERRUPTION_VALID) &&
                   (injected & INTERRUPTION_TYPE) != INTERRUPTION_OTHER;
-    if (p.ledger.in_exit())
+    if (p.ledger.in_exit()) {
         p.lines.entry(p.ledger.exit_reason());
+        p.ledger.exit_path(p.paths.entry());
+    }
     p.ledger.vm_entry();
     p.injector.vm_entry();
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
@@ -175,7 +177,12 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
     precise_forget(p);
     p.exiting = true;
     p.exit_reason = reason;
+    // A VM entry that fails ends one exit and is the next.
+    p.ledger.exit_path(p.paths.entry());
+    p.paths.exit();
     p.ledger.vm_exit(basic);
+    if (basic == VMX_VMEXIT_RDMSR || basic == VMX_VMEXIT_WRMSR)
+        p.ledger.exit_of_msr(static_cast<uint32_t>(cpu->gen_reg[BX_64BIT_REG_RCX].rrx));
     p.injector.vm_exit(basic, p.events.instructions_in(true));
     if (basic == VMX_VMEXIT_EXCEPTION_NMI) {
         Bit32u info = cpu->VMread32(VMCS_32BIT_VMEXIT_INTERRUPTION_INFO);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Ledger, scheduled NMIs and knobs: what the README of the test bed promises of them.
+#include <array>
 #include <sstream>
 
 #include "check.h"
+#include "exit_paths.h"
 #include "inject.h"
 #include "knobs.h"
 #include "ledger.h"
@@ -237,7 +239,7 @@ TEST(knobs_are_read)
 TEST(late_knobs_make_no_other_machine)
 {
     std::istringstream text("pmi_skid 3\npmu_version 5 # none\nnmi_handler nmis=1 position=sweep\n"
-                            "allow_resets 2\nexit_lines on\nregions_of_all on\nunknown_msrs ignore\ntsc_hz 0\n"
+                            "allow_resets 2\nexit_lines on\nexit_paths on\nregions_of_all on\nunknown_msrs ignore\ntsc_hz 0\n"
                             "hide_control enable_vpid\nmsr 0x10a 0\npmu off\n");
     Knobs knobs;
     std::string error;
@@ -259,6 +261,7 @@ TEST(bad_knobs_are_named)
         "pmu maybe",
         "pmu on on",
         "regions_of_all 2",
+        "exit_paths",
         "hide_control",
         "feature_control",
         "nmi_root reason=1",
@@ -319,6 +322,75 @@ TEST(json_has_the_documented_keys)
             std::exit(EXIT_FAILURE);
         }
     }
+}
+
+TEST(exits_of_msrs_are_told_apart)
+{
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger ledger(retired);
+    LedgerSummary summary;
+    for (uint32_t index : {0x186u, 0x186u, 0xc0000080u}) {
+        ledger.vm_exit(32);
+        ledger.exit_of_msr(index);
+        ledger.vm_entry();
+    }
+    summary.total.merge(ledger.total());
+    summary.total.merge(ledger.total());
+    CHECK(ledger_json(summary).find("\"msrs\": {\"390\": 4, \"3221225600\": 2}}") !=
+          std::string::npos);
+}
+
+// Two ways, of which one is the same on two processors and in a region; an instruction that did not
+// retire is none.
+TEST(ways_of_exits_are_listed_once)
+{
+    using Steps = std::vector<std::array<uint64_t, 3>>; // address, retired, accesses
+    const Steps usual = {{0x10, 5, 0}, {0x13, 6, 0}, {0x18, 7, 2}};
+    // An NMI comes before 0x13.
+    const Steps other = {{0x10, 9, 2}, {0x13, 10, 2}, {0x20, 10, 2}, {0x13, 11, 2}, {0x18, 12, 3}};
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger first(retired), second(retired);
+    PathLog log;
+    LedgerSummary summary;
+    auto exit = [&log](Ledger &ledger, const Steps &steps) {
+        ledger.vm_exit(CPUID);
+        log.exit();
+        for (const auto &[rip, before, accesses] : steps)
+            log.step(rip, before, accesses);
+        ledger.exit_path(log.entry());
+        ledger.vm_entry();
+    };
+    first.region_begin(7, KERNEL);
+    exit(first, usual);
+    first.region_end(7);
+    exit(second, usual);
+    exit(first, other);
+    first.vm_exit(CPUID);
+    log.exit();
+    log.step(0x10, 13, 3); // and no entry
+    summary.total.merge(first.total());
+    summary.total.merge(second.total());
+    summary.regions = first.regions();
+    CHECK(ledger_json(summary).find("exit_paths") == std::string::npos);
+    summary.paths_wanted = true;
+    const std::string text = ledger_json(summary);
+    CHECK(text.find("\n  \"exit_paths\": {\n    \"10\": [\n"
+                    "      {\"count\": 2, \"steps\": [[16, 0], [19, 2], [24, 0]]},\n"
+                    "      {\"count\": 1, \"steps\": [[16, 0], [32, 0], [19, 1], [24, 0]]}]}") !=
+          std::string::npos);
+    CHECK(text.find("\n      \"exit_paths\": {\n        \"10\": [\n          {\"count\": 1, "
+                    "\"steps\": [[16, 0], [19, 2], [24, 0]]}]}") != std::string::npos);
+}
+
+TEST(a_way_without_end_is_not_kept)
+{
+    PathLog log;
+    log.exit();
+    for (uint64_t n = 0; n <= PATH_STEPS_MAX; n++)
+        log.step(0x10, n, 0);
+    CHECK(log.entry().empty());
+    log.step(0x10, 0, 0);
+    CHECK_EQUAL(log.entry().size(), 1u);
 }
 
 TEST(lines_shared_are_written_by_one_and_touched_by_another)
