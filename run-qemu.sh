@@ -17,6 +17,12 @@ usage: run-qemu.sh [options]
                                only those of the machine and of the files written count
   --kernel FILE                default: Debian's kernel (GUEST=cloud or GUEST=stock)
   --initrd FILE                default: the project's own initramfs
+  --program "FILE WORDS"       a program of your own, linked statically, is what the guest runs; the
+                               files that it leaves in its folder come out with --files
+                               (docs/program.md)
+  --perf "WORDS"               with --program: it runs under Debian's perf, by these words of that, such
+                               as "record -e cycles:u -c 10007"; perf.data is one of its files then
+  --files DIR                  the folder for the guest's files (emulator only)
   --append S                   added to the kernel command line "console=ttyS0 quiet ..."
                                (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot;
                                the test kernel: tests=TESTS)
@@ -27,6 +33,7 @@ usage: run-qemu.sh [options]
   --serial FILE                copy of the guest's console
   --ledger FILE                the emulator's account of exits (emulator only)
   --knobs FILE                 what its machine is to be (emulator only; testbed/README.md)
+  --knob "LINE"                one line more of that, such as "exit_lines on" (may be repeated)
   --efi FILE                   default: build/pmuvisor.efi, or build/pmuvisor-lab.efi where
                                --config has an option of an experiment
   --firmware FILE              default: Debian's OVMF, /usr/share/ovmf/OVMF.fd
@@ -44,8 +51,9 @@ fail() {
 
 top=$(cd "$(dirname "$0")" && pwd)
 backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' config='' qemu=''
+program='' perf='' files=''
 cpus=1 memory=512 timeout=600
-serial='' ledger='' knobs='' efi='' firmware=/usr/share/ovmf/OVMF.fd
+serial='' ledger='' knobs='' knob_lines=() efi='' firmware=/usr/share/ovmf/OVMF.fd
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1'
 while [ $# -gt 0 ]; do
     case $1 in
@@ -53,7 +61,8 @@ while [ $# -gt 0 ]; do
         --native) native=1; shift; continue ;;
         --probe) probe=1; shift; continue ;;
         --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
-            --memory | --timeout | --serial | --ledger | --knobs | --efi | --firmware | --qemu)
+            --memory | --timeout | --serial | --ledger | --knobs | --knob | --efi | --firmware | \
+            --qemu | --program | --perf | --files)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -72,6 +81,10 @@ while [ $# -gt 0 ]; do
         --serial) serial=$2 ;;
         --ledger) ledger=$2 ;;
         --knobs) knobs=$2 ;;
+        --knob) knob_lines+=("$2") ;;
+        --program) program=$2 ;;
+        --perf) perf=$2 ;;
+        --files) files=$2 ;;
         --efi) efi=$2 ;;
         --firmware) firmware=$2 ;;
     esac
@@ -126,9 +139,9 @@ case $backend in
         elif [ -n "$obstacle" ]; then
             backend=emulator
             say_backend emulator "$obstacle"
-        elif [ -n "$ledger" ]; then
+        elif [ -n "$ledger$files${knob_lines[*]}" ]; then
             backend=emulator
-            say_backend emulator "only it can write the file of --ledger"
+            say_backend emulator "only it has --ledger, --files and --knob"
         else
             backend=kvm
             say_backend kvm "/dev/kvm opens, the processor has VMX and nested VMX is on"
@@ -155,8 +168,14 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
         "leave it out or use --backend emulator"
 fi
 
-[ -z "$knobs" ] || [ "$backend" = emulator ] ||
-    fail "--knobs is the emulator's, the backend is $backend; leave it out or use --backend emulator"
+for option in "--knobs $knobs" "--knob ${knob_lines[*]}" "--files $files"; do
+    [ -z "${option#* }" ] || [ "$backend" = emulator ] || fail "${option%% *} is the emulator's," \
+        "the backend is $backend; leave it out or use --backend emulator"
+done
+[ -z "$knobs" ] || [ -r "$knobs" ] || fail "--knobs: cannot read $knobs"
+[ -z "$files" ] || knob_lines+=("guest_files $(realpath -m "$files")")
+[ -z "$perf" ] || [ -n "$program" ] || fail "--perf is for --program, which is not given"
+[ -z "$program" ] || [ -z "$disk" ] || fail "--program is for a disk that is made, not for --disk"
 
 # What a disk of our own is made of, or direct's kernel and initramfs.
 find_files() {
@@ -169,12 +188,47 @@ find_files() {
         [ -n "$kernel" ] || fail "no kernel for the guest (see above); or give one: --kernel FILE"
     fi
     if [ -z "$initrd" ]; then
-        initrd=$top/build/payload/initrd-${GUEST:-cloud}.img
+        initrd=$top/build/payload/$([ -n "$perf" ] && echo perf || echo initrd)-${GUEST:-cloud}.img
         mkdir -p "$top/build"
         env -u MAKEFLAGS -u MAKELEVEL flock "$top/build/.make.lock" make -s -C "$top" \
             "build/payload/${initrd##*/}" >&2 ||
             fail "no initramfs (see above); or give one: --initrd FILE"
     fi
+}
+
+# The user's program and what it is to run under, for the guest's job `program`: an archive of its own in
+# front of the image's, which may be compressed.
+add_program() {
+    local -a words perf_words
+    local root=$work/root file
+    read -ra words <<< "$program"
+    read -ra perf_words <<< "$perf"
+    file=${words[0]}
+    if [ ! -f "$file" ] || [ ! -x "$file" ]; then
+        fail "--program: '$file' is no program"
+    fi
+    ! readelf --program-headers "$file" 2> /dev/null | grep -q INTERP ||
+        fail "--program: '$file' wants libraries, which the guest has not; link it with -static"
+    mkdir -p "$root/program"
+    cp "$file" "$root/program/"
+    words[0]=/program/$(basename "$file")
+    {
+        if [ -n "$perf" ]; then
+            printf '%s\n' /usr/bin/perf "${perf_words[@]}"
+            [ "${perf_words[0]}" != record ] || printf '%s\n' -o perf.data
+            echo --
+        fi
+        printf '%s\n' "${words[@]}"
+        [ "${perf_words[0]:-}" != record ] ||
+            printf '%s\n' '' /usr/bin/perf report -i perf.data --stdio \
+                --stdio-color never
+    } > "$root/program/commands"
+    find "$root" -exec touch --no-dereference --date=@1704067200 {} +
+    # shellcheck source=programs/payload/parts.sh
+    . "$top/programs/payload/parts.sh"
+    archive "$root" | cat - "$initrd" > "$work/initrd.img"
+    initrd=$work/initrd.img
+    append="pmv.run=program${append:+ $append}"
 }
 
 # For testbed/disk.sh.
@@ -202,17 +256,18 @@ choose_entry() {
     [ ! -r "$efi" ] || disk_options+=(--efi "$efi")
 }
 
+work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 made=0
 if [ -z "$disk" ]; then
     find_files
+    [ -z "$program" ] || add_program
     choose_entry
     made=1
 elif [ ! -r "$disk" ]; then
     fail "--disk: cannot read $disk"
 fi
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
-trap 'rm -rf "$work"' EXIT
 [ $made -eq 0 ] || disk=$work/disk.img
 : "${serial:=$work/serial}"
 
@@ -220,11 +275,14 @@ run_emulator() {
     local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
         --serial "$serial" --firmware "$firmware")
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
+    if [ ${#knob_lines[@]} -gt 0 ]; then
+        cat "${knobs:-/dev/null}" > "$work/knobs"
+        printf '%s\n' "${knob_lines[@]}" >> "$work/knobs"
+        knobs=$work/knobs
+    fi
     [ -z "$knobs" ] || options+=(--knobs "$knobs")
     if [ $made -eq 1 ]; then
-        "$top/testbed/acpi/build.sh" "$work/acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
-            fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
-        "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --acpi "$work/acpi" \
+        "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --cpus "$cpus" \
             "${disk_options[@]}" || exit 1
     fi
     "$top/testbed/run.sh" "${options[@]}"

@@ -11,7 +11,9 @@ usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --entry ID         menu entry to boot: native or a policy (default: msr+nmi)
   --append S         the guest's kernel command line
   --config "k=v .."  options for pmuvisor.cfg, separated by blanks
-  --acpi DIR         the menu begins with GRUB's command acpi, which loads DIR/*.aml
+  --cpus N           for the emulator with N processors, whose ACPI tables the menu then loads; a
+                     disk for another machine is without
+  --acpi DIR         in place of those the tables DIR/*.aml
   --grub DIR         GRUB's modules, in place of this machine's
   --menu FILE        use this menu instead of testbed/grub.cfg
   --columns FILE     what menu.sh prints, where it is known
@@ -32,7 +34,7 @@ fail() {
 }
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' tree='' gpt=0
+out='' efi='' kernel='' initrd='' entry=msr+nmi append='' config='' acpi='' cpus='' tree='' gpt=0
 size='' volume='' grub='' columns=''
 menu=$top/testbed/grub.cfg
 added=()
@@ -40,8 +42,8 @@ while [ $# -gt 0 ]; do
     case $1 in
         --help) usage; exit 0 ;;
         --gpt) gpt=1; shift; continue ;;
-        --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --menu | \
-            --add | --tree | --size | --volume | --grub | --columns)
+        --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --cpus | \
+            --menu | --add | --tree | --size | --volume | --grub | --columns)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -54,6 +56,7 @@ while [ $# -gt 0 ]; do
         --append) append=$2 ;;
         --config) config=$2 ;;
         --acpi) acpi=$2 ;;
+        --cpus) cpus=$2 ;;
         --grub) grub=$2 ;;
         --menu) menu=$2 ;;
         --add) added+=("$2") ;;
@@ -129,6 +132,11 @@ if [ -n "$tree" ]; then
     cp -rL "$tree/EFI/pmuvisor" "$folder"
 else
     fill_folder
+fi
+if [ -n "$cpus" ] && [ -z "$acpi" ]; then
+    acpi=$work/acpi
+    "$top/testbed/acpi/build.sh" "$acpi" "$cpus" > "$work/acpi.log" 2>&1 ||
+        fail "cannot build the ACPI tables: $(tail -n 1 "$work/acpi.log")"
 fi
 if [ -n "$acpi" ]; then
     mkdir "$work/EFI/acpi"

@@ -85,6 +85,14 @@ vga=/usr/share/seabios/vgabios-stdvga.bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Without its tables, which the disk's menu loads, the machine seems to have one processor.
+if [ "$cpus" -gt 1 ] && [ -n "$disk" ]; then
+    menu=$(MTOOLS_SKIP_CHECK=1 mtype -i "$disk" ::/EFI/pmuvisor/grub.cfg 2>/dev/null) || true
+    [ -z "$menu" ] || grep -q '^acpi ' <<<"$menu" ||
+        die "--cpus $cpus: '$disk' has no ACPI tables that list them; make it with" \
+            "testbed/disk.sh --cpus $cpus"
+fi
+
 # Bochs leaves its lock file behind when it is ended; the lock that counts is this one. A server has
 # an empty disk of the same size, or where its runs share a part of the disk, a copy. A run without
 # a disk gets one in the folder of its own.
@@ -113,7 +121,8 @@ configure() {
     [ -r "$vga" ] || die "$vga not found: install the packages that testbed/deps.sh lists"
     bochs=$("$here/build.sh")/bochs
     # Not by a pipe: grep leaves at its first match, and Bochs' end by SIGPIPE would count.
-    grep -qxF "$model" <("$bochs" -help cpu 2>&1 </dev/null) ||
+    # A bad knob is not for this call to find.
+    grep -qxF "$model" <(env -u TB_KNOBS "$bochs" -help cpu 2>&1 </dev/null) ||
         die "--model: Bochs has no processor model '$model' (its list: $bochs -help cpu)"
 
     # In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.

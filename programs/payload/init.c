@@ -71,6 +71,7 @@ static const struct job jobs[] = {
     {"recordbranches", job_recordbranches}, /* perf record -b */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
+    {"program", job_program}, /* somebody's own, of run-qemu.sh --program */
     {"kvm", job_kvm}, /* the test kernel or Linux under KVM */
 };
 

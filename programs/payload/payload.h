@@ -99,6 +99,7 @@ int job_recordall(void);
 int job_recordbranches(void);
 int job_kexec(void);
 int job_panic(void);
+int job_program(void);
 
 /* A line "mitigation: NAME: TEXT" for each vulnerability that Linux knows. */
 void print_mitigations(void);

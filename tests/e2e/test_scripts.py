@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from boots import image as image_of, initrd, kernel
-from machine import STATUS_TIMEOUT, Skip, made, path
+from machine import STATUS_LIMIT, STATUS_TIMEOUT, Skip, made, path
 from scripts import expect_line, run, run_qemu
 
 
@@ -24,6 +24,12 @@ def test_run_qemu_refuses():
     expect_line(run_qemu("--backend", "emulator", "--efi", image, "--kernel", "/absent",
                          "--initrd", image), "/absent", "cannot read")
     expect_line(run_qemu("--backend", "tcg", "--disk", "/absent"), "--disk", "cannot read /absent")
+    expect_line(run_qemu("--backend", "tcg", "--knob", "exit_paths on"), "--knob is the emulator's")
+    expect_line(run_qemu("--backend", "tcg", "--files", "x"), "--files is the emulator's")
+    expect_line(run_qemu("--backend", "emulator", "--perf", "stat"), "--perf", "--program")
+    for program, word in (("/absent 1", "'/absent' is no program"), ("/bin/ls", "-static")):
+        expect_line(run_qemu("--backend", "emulator", "--efi", image, "--kernel", image, "--initrd", image,
+                             "--program", program), "--program", word)
 
 
 def test_run_qemu_backend():
@@ -36,6 +42,29 @@ def test_run_qemu_backend():
     if probe.stdout.strip() == "kvm":
         raise Skip("KVM works here, so that its refusal cannot be seen")
     expect_line(run_qemu("--backend", "kvm"), "backend kvm cannot be used")
+
+
+def test_run_qemu_knob():
+    """--knob adds a line to the knobs of the emulator, which refuses one that it does not know."""
+    words = ["--backend", "emulator", "--native", "--kernel", kernel(), "--initrd", made(initrd())]
+    expect_line(run_qemu(*words, "--knob", "pmi_skid 3", "--knob", "colour blue"), "knob in line 2",
+                "'colour blue'")
+
+
+def test_disk_for_several_processors(tmp_path):
+    """disk.sh --cpus puts the emulator's tables onto the disk; one without them is refused."""
+    with_tables, without = tmp_path / "with.img", tmp_path / "without.img"
+    words = [path("testbed", "disk.sh"), "--kernel", kernel()]
+    assert run(*words, "--out", with_tables, "--cpus", "2").returncode == 0
+    assert run(*words, "--out", without).returncode == 0
+    found = run("mdir", "-b", "-i", with_tables, "::/EFI/acpi", MTOOLS_SKIP_CHECK="1")
+    assert "apic.aml" in found.stdout, found
+    expect_line(run(path("testbed", "run.sh"), "--cpus", "2", "--disk", without), "has no ACPI tables",
+                "testbed/disk.sh --cpus 2")
+    # With them, or for one processor, it starts.
+    for disk, cpus in ((with_tables, "2"), (without, "1")):
+        assert run(path("testbed", "run.sh"), "--cpus", cpus, "--limit", "1",
+                   "--disk", disk).returncode == STATUS_LIMIT
 
 
 def test_run_qemu_timeout():

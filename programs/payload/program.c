@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * program.c: the job `program`: somebody's own program, as run-qemu.sh's --program has put it into the
+ * image. Runs the commands of /program/commands, one after the other, in an empty folder, and hands
+ * the files that they leave there over to the emulator; elsewhere nobody gets them.
+ */
+#include "guest_file.h"
+#include "payload.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A word a line; an empty line ends a command. */
+#define COMMANDS "/program/commands"
+#define FOLDER "/out"
+#define WORDS_MAX 256
+
+/* Its exit status, or as a shell has it where a signal has ended it. */
+static int run_command(char *const words[])
+{
+    int status = -1;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        execv(words[0], words);
+        printf("program: error=\"%s: %s\"\n", words[0], strerror(errno));
+        fflush(stdout);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        return 1;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The first command that fails is the last one. */
+static int run_commands(char *text)
+{
+    char *words[WORDS_MAX + 1];
+    size_t count = 0;
+    int status = 0;
+
+    for (char *line = text; line != NULL && status == 0;) {
+        char *end = strchr(line, '\n');
+
+        if (end != NULL) {
+            *end++ = '\0';
+        }
+        if (line[0] != '\0' && count < WORDS_MAX) {
+            words[count++] = line;
+        }
+        if ((line[0] == '\0' || end == NULL) && count > 0) {
+            words[count] = NULL;
+            count = 0;
+            status = run_command(words);
+            printf("program: status=%d command=", status);
+            for (char **word = words; *word != NULL; word++) {
+                printf("%s%s", *word, word[1] != NULL ? " " : "\n");
+            }
+        }
+        line = end;
+    }
+    return status;
+}
+
+static bool hand_over(const char *name)
+{
+    static char piece[GUEST_FILE_PIECE];
+    FILE *file = fopen(name, "re");
+    size_t got;
+
+    if (file == NULL) {
+        return false;
+    }
+    do {
+        got = fread(piece, 1, sizeof(piece), file);
+        guest_file(name, piece, got);
+    } while (got == sizeof(piece));
+    return fclose(file) == 0;
+}
+
+static void hand_over_all(void)
+{
+    DIR *folder = opendir(".");
+    struct dirent *entry;
+    struct stat about;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (stat(entry->d_name, &about) == 0 && S_ISREG(about.st_mode)) {
+            printf("program: file=%s bytes=%lld%s\n", entry->d_name, (long long)about.st_size,
+                   hand_over(entry->d_name) ? "" : " error=\"cannot be read\"");
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+
+int job_program(void)
+{
+    int status;
+    char *text;
+
+    perf_lift_limits();
+    setenv("PAGER", "cat", 1);
+    mkdir(FOLDER, 0755);
+    text = read_text(COMMANDS);
+    if (text == NULL || chdir(FOLDER) != 0) {
+        printf("program: error=\"%s: %s\"\n", text == NULL ? COMMANDS : FOLDER, strerror(errno));
+        return 1;
+    }
+    status = run_commands(text);
+    hand_over_all();
+    return status;
+}
