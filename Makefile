@@ -62,7 +62,7 @@ GNU_EFI_LIB ?= $(patsubst %/crt0-efi-x86_64.o,%,$(firstword $(wildcard \
     /usr/lib/crt0-efi-x86_64.o /usr/lib/x86_64-linux-gnu/gnuefi/crt0-efi-x86_64.o)))
 
 WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
-CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
+CFLAGS = -std=c11 -O2 -g $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
 # Only boot/ knows firmware.
@@ -106,7 +106,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 $(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,NASM,$<)
-	$(Q)$(NASM) -f elf64 -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
+	$(Q)$(NASM) -f elf64 -g -F dwarf -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
 
 # Offsets of C structs for NASM, read from the compiler's own assembly output, which is no valid
 # assembly: clang must not look at it.

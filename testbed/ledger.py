@@ -7,10 +7,36 @@ schema is in README.md, "Ledger".
 """
 
 import argparse
+import functools
 import json
+import os
+import re
 import sys
 
 SCHEMA = 1
+MSR_HEADER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "msr.h")
+# Each counter's is the next one (pmu/pmu_registers.c); of so many the names are said.
+NUMBERED = ("IA32_PMC0", "IA32_PERFEVTSEL0", "IA32_FIXED_CTR0")
+NUMBERED_COUNT = 4
+
+
+@functools.lru_cache(None)
+def msr_names():
+    """{index: name} of the MSRs that the hypervisor's header names."""
+    with open(MSR_HEADER, encoding="utf-8") as header:
+        found = re.findall(r"^#define ((?:IA32|MSR)_\w+) (0x[0-9a-f]+)u?\b", header.read(), re.MULTILINE)
+    names = {int(index, 16): name for name, index in found}
+    for name, index in found:
+        for more in range(1, NUMBERED_COUNT if name in NUMBERED else 1):
+            names.setdefault(int(index, 16) + more, f"{name[:-1]}{more}")
+    return names
+
+
+def msr_rows(counts):
+    """Rows of an exit's MSRs, by count."""
+    for index, count in sorted(counts.get("msrs", {}).items(), key=lambda item: (-item[1], int(item[0]))):
+        name = msr_names().get(int(index), "")
+        yield ["", f"  {int(index):#x} {name}".rstrip(), str(count), *[""] * 6]
 
 
 def average(spread):
@@ -53,17 +79,21 @@ def exit_rows(tally):
             average(accesses),
             *bounds(accesses),
         ]
+        yield from msr_rows(counts)
 
 
-def tally_lines(tally, indent):
-    """Lines for the run's total or for one region."""
+def tally_lines(tally, indent, of, printed, what=""):
+    """Lines for the run's total or for one region, `of`; `what` is said of root mode. `printed`: whose
+    table there was already, by its rows; none is printed twice."""
     total = sum(counts["count"] for counts in tally["exits"].values())
-    if total:
-        yield from table(list(exit_rows(tally)), indent)
-    yield f"{indent}exits: {total}"
+    rows = list(exit_rows(tally))
+    before = printed.setdefault(tuple(map(tuple, rows)), of)
+    if total and before == of:
+        yield from table(rows, indent)
+    yield f"{indent}exits: {total}" + (f", as in {before}" if total and before != of else "")
     root, nonroot, nmi, pmi = (tally[key] for key in ("root", "nonroot", "nmi", "pmi"))
     yield (
-        f"{indent}root mode: {root['instructions']} instructions, {root['vmread']} VMREAD, "
+        f"{indent}root mode{what}: {root['instructions']} instructions, {root['vmread']} VMREAD, "
         f"{root['vmwrite']} VMWRITE, {root['rdmsr']} RDMSR, {root['wrmsr']} WRMSR, "
         f"{root['cpuid']} CPUID"
     )
@@ -84,7 +114,11 @@ def tally_lines(tally, indent):
 def ledger_lines(ledger):
     """All lines of a ledger."""
     yield f"end of the run: {ledger['end']}, processors: {ledger['cpus']}"
-    yield from tally_lines(ledger, "")
+    # Without a hypervisor there is neither.
+    printed = {}
+    yield from tally_lines(ledger, "", "the whole run", printed,
+                           ", with PMUvisor's start and its report at the end"
+                           if ledger["root"]["instructions"] else "")
     scheduled = ledger["scheduled_nmis"]
     if scheduled["fired"] or scheduled["missed"]:
         yield f"scheduled NMIs: {scheduled['fired']} came, {scheduled['missed']} were too late"
@@ -92,7 +126,7 @@ def ledger_lines(ledger):
         state = ", still open" if region["open"] else ""
         yield ""
         yield f"region {name}, marked {region['begins']} times{state}"
-        yield from tally_lines(region, "  ")
+        yield from tally_lines(region, "  ", f"region {name}", printed)
 
 
 def main():

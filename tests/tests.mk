@@ -2,7 +2,11 @@
 #
 # Targets that run something or write outside build/; included by the Makefile.
 #
-#   make run         installs what is missing, builds, boots the guest, prints its report and ledger
+#   make run         installs what is missing, builds, boots the guest, prints its report, what happened
+#                    in one sentence, and the ledger. CONFIG="k=v ...": options of PMUvisor.
+#                    PROGRAM="FILE WORDS" [PERF="record ..."]: your own program (docs/program.md)
+#   make exit-lines [REASON=CPUID] [CONFIG="k=v ..."]   the root instructions of one exit, by function
+#                    and line, in the emulator
 #   make check       installs what is missing, builds, runs all tests; results: build/junit.xml too.
 #                    What a boot left is kept by all that went into it (testbed/store.py); FRESH=1: not
 #   make e2e         end-to-end tests alone; T="word a/b" runs those with the word in file, name or
@@ -22,9 +26,15 @@
 GUEST ?= cloud
 export GUEST
 T ?=
-RUN_LEDGER = $(BUILD)/run-ledger.json
+CONFIG ?=
+PROGRAM ?=
+PERF ?=
+REASON ?= CPUID
+# What a run leaves.
+RUN = $(BUILD)/run
+RUN_LEDGER = $(RUN)/ledger.json
 
-.PHONY: run check built e2e same run-guest check-all test-machine lines analyse
+.PHONY: run exit-lines exit-lines-run check built e2e same run-guest check-all test-machine lines analyse
 
 # What only the tests of FULL=1 need.
 FULL_GROUP = $(if $(filter 1,$(FULL)),full)
@@ -35,11 +45,27 @@ run:
 	@$(MAKE) --no-print-directory run-guest
 
 run-guest: $(EFI) $(LAB)
-	@rm -f $(RUN_LEDGER)
-	@if [ "$$(./run-qemu.sh --probe 2> /dev/null)" = kvm ]; then ./run-qemu.sh --backend auto; \
-	else \
-	    ./run-qemu.sh --ledger $(RUN_LEDGER) && testbed/ledger.py $(RUN_LEDGER); \
-	fi
+	@rm -rf $(RUN) && mkdir -p $(RUN)
+	@set -- --config '$(CONFIG)' --serial $(RUN)/console.txt; \
+	[ "$$(./run-qemu.sh --probe 2> /dev/null)" = kvm ] || \
+	    set -- "$$@" --ledger $(RUN_LEDGER) --files $(RUN)/files; \
+	[ -z '$(PROGRAM)' ] || set -- "$$@" --program '$(PROGRAM)' --perf '$(PERF)'; \
+	status=0; ./run-qemu.sh "$$@" || status=$$?; \
+	/usr/bin/python3 -B testbed/sentence.py $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) --files $(RUN)/files; \
+	[ $$status -eq 4 ] || [ ! -s $(RUN_LEDGER) ] || testbed/ledger.py $(RUN_LEDGER); exit $$status
+
+exit-lines:
+	@testbed/deps.sh build run
+	@$(MAKE) --no-print-directory exit-lines-run
+
+# The job cpuid has a hundred exits more of the commonest way.
+exit-lines-run: $(EFI) $(LAB)
+	@mkdir -p $(RUN)
+	@./run-qemu.sh --backend emulator --config '$(CONFIG)' --append pmv.run=a1,cpuid --knob 'exit_paths on' \
+	    --serial $(RUN)/console.txt --ledger $(RUN)/exit_paths.json > $(RUN)/exit_paths.log 2>&1 || \
+	    { tail -n 1 $(RUN)/exit_paths.log; exit 1; } >&2
+	@image=$$(testbed/image.sh '$(CONFIG)' $(BUILD)); \
+	testbed/exit_lines.py $(if $(PAGE),--page $(PAGE)) $(RUN)/exit_paths.json "$${image%.efi}.elf" '$(REASON)'
 
 check:
 	@testbed/deps.sh build run check bench $(FULL_GROUP)

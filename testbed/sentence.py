@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# sentence.py: says in one sentence what happened in a run of run-qemu.sh, from its exit status, the
+# guest's console and, where the emulator has written one, the ledger. `make run` calls it.
+# Usage: sentence.py STATUS CONSOLE [--ledger FILE] [--files FOLDER]
+import argparse
+import json
+import os
+import re
+
+from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, STATUS_TIMEOUT, exit_count
+
+REFUSAL = "PMUvisor refuses to start:"
+REGIONS_WITHOUT, REGIONS_WITH = ("1",), ("2", "3", "4")  # of A.1 (programs/payload/payload.h)
+REGION_INIT = "100"
+
+
+def plain(text):
+    """Without a terminal's control sequences, in lines."""
+    return re.sub(r"\x1b\[[0-9;=?]*[A-Za-z]", "", text).replace("\r", "")
+
+
+def listed(words):
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def last_words(console):
+    lines = [line.strip() for line in console.splitlines() if line.strip()]
+    return f"the last line on its console: {lines[-1][:160]}" if lines else "its console is empty"
+
+
+def refusal_of(console):
+    """What PMUvisor said when it did not start. Firmware breaks long lines at its screen's end, and GRUB
+    says behind it that there was an error."""
+    found = re.search(re.escape(REFUSAL) + r"([^\x00-\x1f]*?)(?:error: |[\x00-\x1f]|$)",
+                      console.replace("\n", ""))
+    return found[1].strip() if found else None
+
+
+def exits_of(ledger):
+    """What was said of A.1's PMIs and exits: those of the runs that have PMIs, less those of the one that
+    has none, which each of them has as well."""
+    regions = ledger.get("regions", {})
+    if not all(name in regions for name in REGIONS_WITHOUT + REGIONS_WITH):
+        return ""
+    pmis = sum(regions[name]["pmi"]["raised"] for name in REGIONS_WITH)
+    exits = sum(exit_count(regions[name]) for name in REGIONS_WITH) - \
+        len(REGIONS_WITH) * exit_count(regions[REGIONS_WITHOUT[0]])
+    if pmis == 0:
+        return ""
+    each = f"{exits / pmis:.3g}"
+    return ", and no exit was taken for one" if exits == 0 else \
+        f", and each took {each} exit{'' if each == '1' else 's'}"
+
+
+def of_pmis(console, ledger):
+    """What became of program A.1, where it ran."""
+    rows = re.findall(r"^a1: .* expected=(\d+) pmis=(\d+) ", console, re.MULTILINE)
+    if not rows:
+        return []
+    wanted, came = (sum(map(int, column)) for column in zip(*rows))
+    if came != wanted:
+        return [f"{came} PMIs came where {wanted} were wanted"]
+    return [f"{came} PMIs came" + (exits_of(ledger) if ledger else "; only the emulator counts exits")]
+
+
+def of_program(console, ledger, files):
+    """What became of somebody's own program, where one ran."""
+    commands = [(line.split(), status) for status, line in
+                re.findall(r"^program: status=(\d+) command=(.*)$", console, re.MULTILINE)]
+    if not commands:
+        return []
+    # perf's own status is that of the program which it has run.
+    said = [f"{os.path.basename(words[words.index('--') + 1 if '--' in words else 0])} ended with status "
+            f"{status}" for words, status in commands if (words, status) == commands[0] or status != "0"]
+    for name, region in sorted((ledger or {}).get("regions", {}).items(), key=lambda one: int(one[0])):
+        if name != REGION_INIT:
+            said.append(f"its region {name} has {exit_count(region)} exits")
+    if files:
+        said.append(f"it left {listed(files)}")
+    return said
+
+
+def sentence(status, console, ledger=None, files=()):
+    """`ledger`: None where none was written."""
+    console = plain(console)
+    refusal = refusal_of(console)
+    if refusal and status in (STATUS_REFUSED, STATUS_RESET):
+        return f"PMUvisor refused to start, and the guest did not run: {refusal}"
+    if status == STATUS_TIMEOUT:
+        return f"The guest did not end in time; {last_words(console)}"
+    end = re.search(r"^init: done failed=(\d+) end=(\w+)", console, re.MULTILINE)
+    if not end or status not in (STATUS_POWEROFF, STATUS_RESET) or \
+            (status == STATUS_RESET) != (end[2] == "reboot"):
+        how = {STATUS_POWEROFF: "The machine was switched off", STATUS_RESET: "The machine was reset"}
+        return f"{how.get(status, f'The run failed with exit status {status}')} before the guest " \
+               f"had come to its end; {last_words(console)}"
+    failed = [f"the job {name} failed with status {code}" for name, code in
+              re.findall(r"^job: name=(\S+) status=(\d+)", console, re.MULTILINE) if code != "0"]
+    said = failed + of_pmis(console, ledger) + of_program(console, ledger, files)
+    return f"The guest ran to its end{', but ' if failed else ': ' if said else ''}" \
+           f"{'; '.join(said)}."
+
+
+def main():
+    parser = argparse.ArgumentParser(description="What happened in a run, in one sentence.")
+    parser.add_argument("status", type=int, help="the exit status of run-qemu.sh")
+    parser.add_argument("console", help="what its --serial has written")
+    parser.add_argument("--ledger", help="what its --ledger has written; may be missing")
+    parser.add_argument("--files", help="the folder of its --files; may be missing")
+    given = parser.parse_args()
+    console, ledger, files = "", None, []
+    if os.path.exists(given.console):
+        with open(given.console, encoding="utf-8", errors="replace") as source:
+            console = source.read()
+    if given.ledger and os.path.exists(given.ledger) and os.path.getsize(given.ledger):
+        with open(given.ledger, encoding="utf-8") as source:
+            ledger = json.load(source)
+    if given.files and os.path.isdir(given.files):
+        files = [os.path.join(given.files, name) for name in sorted(os.listdir(given.files))]
+    print(f"\n{sentence(given.status, console, ledger, files)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_sentence.py: what `make run` says at its end, of boots of each kind, and of ends that no boot here
+# comes to.
+import re
+
+import pytest
+import ledger as ledgers
+from machine import STATUS_LIMIT, STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT, STATUS_REFUSED
+from sentence import sentence
+
+END = "init: done failed={} end=poweroff\n"
+ROW = "a1: region={} N=100000 M=100 expected={} pmis={} nmis=0 count=100005 ns=5\n"
+
+
+def region(exits, pmis):
+    return {"exits": {"10": {"count": exits}}, "pmi": {"raised": pmis}}
+
+
+def said(boot):
+    return sentence(boot.status, boot.console, boot.ledger)
+
+
+@pytest.mark.parametrize("policy, each", [
+    ("msr+nmi", "and no exit was taken for one"), ("msr", "and each took 1 exit"),
+    ("intercept", "and each took 8 exits")])
+def test_policy(lab, policy, each):
+    """Of boots: the PMIs, and how many exits one took."""
+    boot = lab.emulator(f"sentence-{policy}", entry=policy, jobs="a1,report")
+    assert said(boot) == f"The guest ran to its end: 1110 PMIs came, {each}."
+    # And the ledger says it in no other place.
+    assert sentence(boot.status, boot.console) == \
+        "The guest ran to its end: 1110 PMIs came; only the emulator counts exits."
+    return said(boot)
+
+
+def test_reboot(lab):
+    boot = lab.emulator("sentence-reboot", jobs="report", end="reboot", append="reboot=acpi")
+    assert boot.status == STATUS_RESET and said(boot) == "The guest ran to its end."
+    assert sentence(STATUS_POWEROFF, boot.console).startswith("The machine was switched off before")
+
+
+def test_failed_job(lab):
+    boot = lab.emulator("sentence-failed", jobs="absent,perf")
+    assert said(boot).startswith("The guest ran to its end, but the job absent failed with status 127; "
+                                 "the job perf failed with status 1"), said(boot)
+
+
+def test_refused(lab):
+    boot = lab.emulator("sentence-refused", config="tick=soon")
+    assert said(boot).startswith("PMUvisor refused to start, and the guest did not run: ") and \
+        "found 'soon'" in said(boot) and said(boot).endswith("correct or remove it"), said(boot)
+
+
+def test_no_end(lab):
+    """Cut off, as a run whose guest hangs is."""
+    boot = lab.emulator("sentence-limit", jobs="a1,report", limit=1200, fork=False)
+    assert boot.status == STATUS_LIMIT
+    text = said(boot)
+    assert text.startswith("The run failed with exit status 5 before the guest had come to its end"), text
+    text = sentence(STATUS_TIMEOUT, boot.console)
+    assert text.startswith("The guest did not end in time; the last line on its console: "), text
+
+
+def test_others():
+    """PMIs that did not come, a machine that resets, programs of one's own, no word at all."""
+    lost = sentence(STATUS_POWEROFF, ROW.format(4, 1000, 900) + "job: name=a1 status=1\n" + END.format(1))
+    assert lost == "The guest ran to its end, but the job a1 failed with status 1; 900 PMIs came where " \
+                   "1000 were wanted."
+    assert sentence(STATUS_RESET, "Kernel panic\n") == \
+        "The machine was reset before the guest had come to its end; the last line on its console: " \
+        "Kernel panic"
+    assert sentence(1, "").endswith("its console is empty")
+    assert sentence(STATUS_REFUSED, "\x1b[0mPMUvisor refuses to start: no VM\r\nX here\x00") == \
+        "PMUvisor refused to start, and the guest did not run: no VMX here"
+    own = "program: status={} command=/program/mine 3\njob: name=program status={}\n" + END
+    ledger = {"regions": {"7": region(3, 0), "100": region(9, 0)}}
+    assert sentence(STATUS_POWEROFF, own.format(0, 0, 0), ledger, ["out/a", "out/b"]) == \
+        "The guest ran to its end: mine ended with status 0; its region 7 has 3 exits; it left out/a " \
+        "and out/b."
+    assert sentence(STATUS_POWEROFF, own.format(2, 2, 1)).startswith(
+        "The guest ran to its end, but the job program failed with status 2; mine ended with status 2")
+    perf = "program: status=0 command=/usr/bin/perf record -o perf.data -- /program/mine 3\n" \
+           "program: status=0 command=/usr/bin/perf report -i perf.data --stdio\n" + END.format(0)
+    assert sentence(STATUS_POWEROFF, perf) == "The guest ran to its end: mine ended with status 0."
+    few = {"regions": {**{name: region(5, 0) for name in "123"}, "4": region(2005, 1000)}}
+    assert sentence(STATUS_POWEROFF, ROW.format(4, 1000, 1000) + END.format(0), few).endswith(
+        "1000 PMIs came, and each took 2 exits.")
+
+
+def test_ledger_names_msrs(lab):
+    """The exits of RDMSR and WRMSR by MSR add up, each table is there once, and root mode says what is in
+    it; a run without PMUvisor has none."""
+    boot = lab.emulator("sentence-intercept", entry="intercept", jobs="a1,report")
+    for reason in ("31", "32"):
+        row = boot.ledger["exits"][reason]
+        assert sum(row["msrs"].values()) == row["count"] > 0, row
+    assert "msrs" not in boot.ledger["exits"]["10"]
+    text = "\n".join(ledgers.ledger_lines(boot.ledger))
+    # What Linux's handler writes for each PMI.
+    assert re.search(r"^ +0x186 IA32_PERFEVTSEL0 +[1-9]\d* *$", text, re.MULTILINE), text
+    assert len(re.findall(r"with PMUvisor's start and its report at the end", text)) == 1
+    native = lab.emulator("sentence-native", entry="native", jobs="a1,report")
+    assert "PMUvisor" not in "\n".join(ledgers.ledger_lines(native.ledger))
+    assert said(native).endswith("1110 PMIs came, and no exit was taken for one.")
