@@ -4,7 +4,8 @@
 #
 #   make docs        asks before it installs what is missing; option pages from boot/option_table.h,
 #                    figures from docs/figures.ini, the table of kernels from tests/e2e/kernels.py,
-#                    pictures from their texts
+#                    pictures from their texts, the list of an exit in docs/tour.md from a run
+#                    in the emulator
 
 .PHONY: docs
 docs:
@@ -13,3 +14,4 @@ docs:
 	@docs/figures_page.py
 	@docs/differences.py
 	@docs/pictures.py
+	@$(MAKE) --no-print-directory exit-lines REASON=CPUID PAGE=docs/tour.md

@@ -15,7 +15,7 @@ CODE = (".c", ".h", ".asm", ".cc", ".py")
 # Names that are no files of the tree: what is built, measured or installed, and the guest's.
 MADE = {"build", "bench/out", "bench/build.txt", "boot/grub", "boot/efi"}
 NAMED = {"pmuvisor.cfg", "local.cfg", "custom.cfg", "results.json", "report.html", "part.json",
-         "columns.cfg", "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
+         "columns.cfg", "mine.c", "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
 # Folders that may be taken away, each with the pages of docs/ that are of it alone.
 REMOVABLE = {"metal": {"docs/metal.md"}, "experiments": set()}
 # The index, and the groups that it has.
@@ -32,7 +32,8 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FUNCTION = re.compile(r"(?:([\w./-]+):)?(\w+)\(\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-PROGRAMS = {"git", "apt", "apt-get", "cd", "dd", "man", "openssl", "pytest", "sudo"}   # of the system
+PROGRAMS = {"git", "apt", "apt-get", "cat", "cd", "dd", "gcc", "man", "openssl", "pytest",
+            "sudo"}  # of the system
 
 
 def tree_files():
