@@ -339,6 +339,7 @@ def test_round_trip(tmp_path):
     """What is read is written the same."""
     file = tmp_path / "whole.dump"
     whole = with_line(emulator(), "framebuffer 80000000 300000 400 300 400\nconfig tick=0\n"
+                                  "image_signed on\n"
                                   "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df")
     file.write_text(whole, encoding="ascii")
     status, text, _ = run("--from", str(file), "--dump")
