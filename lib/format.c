@@ -125,10 +125,10 @@ static void put_conversion(struct output *out, const struct directive *d, char c
         put_number(out, d, value, conversion == 'x' ? 16 : 10, false);
         break;
     }
-    default: /* not ours: shown as it stands, so that it is seen */
+    default: /* "%%"; what is not ours is shown as it stands, so that it is seen */
         put(out, '%');
-        put(out, conversion);
-        break;
+        if (conversion != '%')
+            put(out, conversion);
     }
 }
 

@@ -123,7 +123,7 @@ def ledger_lines(ledger):
     if scheduled["fired"] or scheduled["missed"]:
         yield f"scheduled NMIs: {scheduled['fired']} came, {scheduled['missed']} were too late"
     for name, region in sorted(ledger["regions"].items(), key=lambda item: int(item[0])):
-        state = ", still open" if region["open"] else ""
+        state = ", and open to the end of the run" if region["open"] else ""
         yield ""
         yield f"region {name}, marked {region['begins']} times{state}"
         yield from tally_lines(region, "  ", f"region {name}", printed)

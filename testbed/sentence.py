@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # sentence.py: says in one sentence what happened in a run of run-qemu.sh, from its exit status, the
-# guest's console and, where the emulator has written one, the ledger. `make run` calls it.
+# guest's console and, where the emulator has written one, the ledger. `make run` calls it. Its own
+# exit status is 1 where a job of the guest's has failed.
 # Usage: sentence.py STATUS CONSOLE [--ledger FILE] [--files FOLDER]
 import argparse
 import json
 import os
 import re
+import sys
 
 from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, STATUS_TIMEOUT, exit_count
 
@@ -61,7 +63,20 @@ def of_pmis(console, ledger):
     wanted, came = (sum(map(int, column)) for column in zip(*rows))
     if came != wanted:
         return [f"{came} PMIs came where {wanted} were wanted"]
-    return [f"{came} PMIs came" + (exits_of(ledger) if ledger else "; only the emulator counts exits")]
+    return [f"program A.1 got its {came} PMIs" + (exits_of(ledger) if ledger else "; only the emulator counts exits")]
+
+
+def of_command(words, status):
+    """The program that ran; with perf, whose own status is the program's, but where perf itself has
+    failed."""
+    name = os.path.basename(words[words.index("--") + 1 if "--" in words else 0])
+    return name if "--" not in words or status == "0" else f"perf {words[1]} of {name}"
+
+
+def failed_jobs(console):
+    """[(job, status)] of those that did not end well."""
+    return [(name, code) for name, code in
+            re.findall(r"^job: name=(\S+) status=(\d+)", console, re.MULTILINE) if code != "0"]
 
 
 def of_program(console, ledger, files):
@@ -70,9 +85,8 @@ def of_program(console, ledger, files):
                 re.findall(r"^program: status=(\d+) command=(.*)$", console, re.MULTILINE)]
     if not commands:
         return []
-    # perf's own status is that of the program which it has run.
-    said = [f"{os.path.basename(words[words.index('--') + 1 if '--' in words else 0])} ended with status "
-            f"{status}" for words, status in commands if (words, status) == commands[0] or status != "0"]
+    said = [f"{of_command(words, status)} ended with status {status}"
+            for words, status in commands if (words, status) == commands[0] or status != "0"]
     for name, region in sorted((ledger or {}).get("regions", {}).items(), key=lambda one: int(one[0])):
         if name != REGION_INIT:
             said.append(f"its region {name} has {exit_count(region)} exits")
@@ -95,8 +109,7 @@ def sentence(status, console, ledger=None, files=()):
         how = {STATUS_POWEROFF: "The machine was switched off", STATUS_RESET: "The machine was reset"}
         return f"{how.get(status, f'The run failed with exit status {status}')} before the guest " \
                f"had come to its end; {last_words(console)}"
-    failed = [f"the job {name} failed with status {code}" for name, code in
-              re.findall(r"^job: name=(\S+) status=(\d+)", console, re.MULTILINE) if code != "0"]
+    failed = [f"the job {name} failed with status {code}" for name, code in failed_jobs(console)]
     said = failed + of_pmis(console, ledger) + of_program(console, ledger, files)
     return f"The guest ran to its end{', but ' if failed else ': ' if said else ''}" \
            f"{'; '.join(said)}."
@@ -119,6 +132,7 @@ def main():
     if given.files and os.path.isdir(given.files):
         files = [os.path.join(given.files, name) for name in sorted(os.listdir(given.files))]
     print(f"\n{sentence(given.status, console, ledger, files)}\n")
+    sys.exit(1 if failed_jobs(plain(console)) else 0)
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ def said(boot):
 def test_policy(lab, policy, each):
     """Of boots: the PMIs, and how many exits one took."""
     boot = lab.emulator(f"sentence-{policy}", entry=policy, jobs="a1,report")
-    assert said(boot) == f"The guest ran to its end: 1110 PMIs came, {each}."
+    assert said(boot) == f"The guest ran to its end: program A.1 got its 1110 PMIs, {each}."
     # And the ledger says it in no other place.
     assert sentence(boot.status, boot.console) == \
-        "The guest ran to its end: 1110 PMIs came; only the emulator counts exits."
+        "The guest ran to its end: program A.1 got its 1110 PMIs; only the emulator counts exits."
     return said(boot)
 
 
@@ -82,9 +82,11 @@ def test_others():
     perf = "program: status=0 command=/usr/bin/perf record -o perf.data -- /program/mine 3\n" \
            "program: status=0 command=/usr/bin/perf report -i perf.data --stdio\n" + END.format(0)
     assert sentence(STATUS_POWEROFF, perf) == "The guest ran to its end: mine ended with status 0."
+    wrong = "program: status=129 command=/usr/bin/perf recrod -- /program/mine 3\n" + END.format(0)
+    assert sentence(STATUS_POWEROFF, wrong).endswith("perf recrod of mine ended with status 129.")
     few = {"regions": {**{name: region(5, 0) for name in "123"}, "4": region(2005, 1000)}}
     assert sentence(STATUS_POWEROFF, ROW.format(4, 1000, 1000) + END.format(0), few).endswith(
-        "1000 PMIs came, and each took 2 exits.")
+        "program A.1 got its 1000 PMIs, and each took 2 exits.")
 
 
 def test_ledger_names_msrs(lab):
@@ -101,4 +103,4 @@ def test_ledger_names_msrs(lab):
     assert len(re.findall(r"with PMUvisor's start and its report at the end", text)) == 1
     native = lab.emulator("sentence-native", entry="native", jobs="a1,report")
     assert "PMUvisor" not in "\n".join(ledgers.ledger_lines(native.ledger))
-    assert said(native).endswith("1110 PMIs came, and no exit was taken for one.")
+    assert said(native).endswith("program A.1 got its 1110 PMIs, and no exit was taken for one.")

@@ -46,12 +46,13 @@ run:
 
 run-guest: $(EFI) $(LAB)
 	@rm -rf $(RUN) && mkdir -p $(RUN)
-	@set -- --config '$(CONFIG)' --serial $(RUN)/console.txt; \
+	@set -- --config "$$CONFIG" --serial $(RUN)/console.txt; \
 	[ "$$(./run-qemu.sh --probe 2> /dev/null)" = kvm ] || \
 	    set -- "$$@" --ledger $(RUN_LEDGER) --files $(RUN)/files; \
-	[ -z '$(PROGRAM)' ] || set -- "$$@" --program '$(PROGRAM)' --perf '$(PERF)'; \
+	[ -z "$$PROGRAM" ] || set -- "$$@" --program "$$PROGRAM" --perf "$$PERF"; \
 	status=0; ./run-qemu.sh "$$@" || status=$$?; \
-	/usr/bin/python3 -B testbed/sentence.py $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) --files $(RUN)/files; \
+	/usr/bin/python3 -B testbed/sentence.py $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) --files $(RUN)/files || \
+	    [ $$status -ne 0 ] || status=1; \
 	[ $$status -eq 4 ] || [ ! -s $(RUN_LEDGER) ] || testbed/ledger.py $(RUN_LEDGER); exit $$status
 
 exit-lines:

@@ -96,6 +96,8 @@ static void hand_over_all(void)
         if (stat(entry->d_name, &about) == 0 && S_ISREG(about.st_mode)) {
             printf("program: file=%s bytes=%lld%s\n", entry->d_name, (long long)about.st_size,
                    hand_over(entry->d_name) ? "" : " error=\"cannot be read\"");
+        } else if (entry->d_name[0] != '.') {
+            printf("program: file=%s error=\"no file, so it stays in the guest\"\n", entry->d_name);
         }
     }
     if (folder != NULL) {

@@ -36,6 +36,7 @@ static void test_like_the_hosts(void **state)
     SAME("%s|%8s|%-8s|%2s", "abc", "abc", "abc", "abc");
     SAME("%.*s|%.*s|%6.*s", 3, "abcdef", 9, "abc", 2, "abcdef");
     SAME("%c%c", 'o', 'k');
+    SAME("%d0%%|%%", 9);
 }
 
 static void test_no_string(void **state)
