@@ -2,10 +2,12 @@
 # test_sentence.py: what `make run` says at its end, of boots of each kind, and of ends that no boot here
 # comes to.
 import re
+import subprocess
+import sys
 
 import pytest
 import ledger as ledgers
-from machine import STATUS_LIMIT, STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT, STATUS_REFUSED
+from machine import STATUS_LIMIT, STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT, STATUS_REFUSED, path
 from sentence import sentence
 
 END = "init: done failed={} end=poweroff\n"
@@ -59,6 +61,16 @@ def test_no_end(lab):
     assert text.startswith("The run failed with exit status 5 before the guest had come to its end"), text
     text = sentence(STATUS_TIMEOUT, boot.console)
     assert text.startswith("The guest did not end in time; the last line on its console: "), text
+
+
+def test_exit_status(tmp_path):
+    """What `make run` ends with where the machine has ended well: 1 if a job has not."""
+    console = tmp_path / "console"
+    for status in (0, 139):
+        console.write_text(f"job: name=program status={status}\n" + END.format(int(status != 0)), encoding="utf-8")
+        done = subprocess.run([sys.executable, path("testbed", "sentence.py"), str(STATUS_POWEROFF), console],
+                              check=False, stdout=subprocess.PIPE)
+        assert done.returncode == int(status != 0)
 
 
 def test_others():
