@@ -39,3 +39,18 @@ $(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) progra
 IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
     papi/tests=$(COUNTERS_TOOLS)/papi.txt .=$(BUILD)/papi
 IMAGE_multiplex = $(IMAGE_tools) jobs/multiplex=$(COUNTERS_TOOLS)/multiplex.sh
+
+# The job tool, with the cases of one row of tools.ini: IMAGE_NAME = ... $(call TOOL_JOB,ROW) and a tree.
+PROGRAM_leave = $(COUNTERS_TOOLS)/leave.c experiments/shared/guest/hand_over.c
+$(BUILD)/programs/leave: PROGRAM_LDFLAGS = -s
+TOOL_JOB = busybox etc/ root/ jobs/tool=$(COUNTERS_TOOLS)/tool.sh workloads/common.sh=programs/workloads/common.sh \
+    tool/marked=$(BUILD)/programs/marked tool/leave=$(BUILD)/programs/leave \
+    tool/name=$(BUILD)/tool/$(1)/name tool/cases=$(BUILD)/tool/$(1)/cases
+$(BUILD)/tool/%/name $(BUILD)/tool/%/cases: FORCE
+	$(Q)$(COUNTERS_TOOLS)/cases.py $(BUILD)/tool/$* $*
+
+PACKAGES_rr = rr dash gzip sqlite3
+$(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py programs/payload/parts.sh $(BUILD)/payload/packages-rr.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_GUEST)/rr/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-rr.txt)"
+IMAGE_rr = $(IMAGE_initrd) $(call TOOL_JOB,rr) .=$(BUILD)/rr
