@@ -25,6 +25,7 @@ import tools_table  # noqa: E402
 from lab import Lab  # noqa: E402
 
 PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
+SHOWN = 6  # differences of one column that the page shows
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Tools that people use, in every column
 
@@ -38,12 +39,12 @@ it reads otherwise, exits as ever. A tool that fails natively as well is the sam
 """
 
 
-def line(cells):
-    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n"
+def row_of(texts):
+    return f"| {' | '.join(text.replace('|', '&#124;') for text in texts)} |\n"
 
 
 def table(heads, rows):
-    return line(heads) + "|" + "---|" * len(heads) + "\n" + "".join(map(line, rows)) + "\n"
+    return row_of(heads) + "|" + "---|" * len(heads) + "\n" + "".join(map(row_of, rows)) + "\n"
 
 
 def overview(rows, found, titles):
@@ -105,12 +106,29 @@ def page(rows, found):
             "".join(section(tool, found[row], titles) for row, tool in rows.items())).rstrip("\n") + "\n"
 
 
+def cell(tool, native, boot):
+    """Of one boot, beside {case: Case} of native's (None: it is native's)."""
+    found = tools.cases_of(boot, tool)
+    base = native if native is not None else found
+    wrong = tools.differences(tool, base, found) if native is not None else []
+    numbers = [one.part for one in wrong if one.part is not None]
+    pmu, every, pmis = tools.exits_of(boot, found)
+    return {"cases": len(base), "ended": sum(case.status >= 0 for case in found.values()),
+            "good": sum(case.status == 0 for case in found.values()),
+            "alike": sum(name in found and found[name].status == case.status for name, case in base.items()),
+            "lines": sum(len(tools.said(tool, case.lines)) for case in base.values()),
+            "numbers": len(numbers), "part": max(numbers, default=0.0),
+            "others": len(wrong) - len(numbers),
+            "shown": [[one.case, one.native, one.found] for one in wrong[:SHOWN]],
+            "pmu": pmu, "exits": every, "pmis": pmis, "end": boot.status, "seconds": boot.seconds}
+
+
 def one_cell(lab, tool, column):
     """Of one boot; broken off and called again until that and native's are there (testbed/lab.py)."""
     native, boot = (tools.boot_of(lab, tool, name) for name in (tools.NATIVE, column))
     if column == tools.NATIVE:
-        return tools_results.cell(tool, None, native.wait())
-    return tools_results.cell(tool, tools.cases_of(native.wait(), tool), boot.wait())
+        return cell(tool, None, native.wait())
+    return cell(tool, tools.cases_of(native.wait(), tool), boot.wait())
 
 
 def measure(lab, rows, only):
