@@ -9,6 +9,9 @@
 job=rr
 # shellcheck source=programs/workloads/common.sh
 . /workloads/common.sh
+# All files are in memory here, which rr takes for files that come and go, and would compress each library into
+# each recording.
+export RR_TRUST_TEMP_FILES=1
 trace=/tmp/rr-$CASE
 kept=/tmp/kept
 seconds=5 # of Linux's, each many instructions in the emulator: what diverges may not end
