@@ -2,7 +2,8 @@
 #
 # Included by the Makefile, so paths are from the top. The jobs accuracy and, of the same program,
 # scenarios; real programs, of which the measurements have two in their image; and tools that people use.
-COUNTERS_GUEST = experiments/counters/guest
+COUNTERS = experiments/counters
+COUNTERS_GUEST = $(COUNTERS)/guest
 PROGRAM_accuracy = $(sort $(wildcard $(COUNTERS_GUEST)/accuracy/*.c)) programs/command_line.c \
     programs/measure/statistics.c $(COUNTERS_GUEST)/accuracy/measured.asm
 $(BUILD)/programs/$(COUNTERS_GUEST)/accuracy/%.o: private PROGRAM_CFLAGS += -fno-builtin -pthread
@@ -39,3 +40,30 @@ $(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) progra
 IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
     papi/tests=$(COUNTERS_TOOLS)/papi.txt .=$(BUILD)/papi
 IMAGE_multiplex = $(IMAGE_tools) jobs/multiplex=$(COUNTERS_TOOLS)/multiplex.sh
+
+# The job tool, with the cases of one row of tools.ini: IMAGE_NAME = ... $(call TOOL_JOB,ROW) and a tree.
+PROGRAM_leave = $(COUNTERS_TOOLS)/leave.c experiments/shared/guest/hand_over.c
+$(BUILD)/programs/leave: PROGRAM_LDFLAGS = -s
+TOOL_JOB = busybox etc/ root/ jobs/tool=$(COUNTERS_TOOLS)/tool.sh workloads/common.sh=programs/workloads/common.sh \
+    tool/marked=$(BUILD)/programs/marked tool/leave=$(BUILD)/programs/leave \
+    tool/name=$(BUILD)/tool/$(1)/name tool/cases=$(BUILD)/tool/$(1)/cases
+$(BUILD)/tool/%/name $(BUILD)/tool/%/cases: FORCE
+	$(Q)$(COUNTERS_TOOLS)/cases.py $(BUILD)/tool/$* $*
+
+PACKAGES_rr = rr dash gzip sqlite3
+$(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py programs/payload/parts.sh $(BUILD)/payload/packages-rr.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_GUEST)/rr/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-rr.txt)"
+IMAGE_rr = $(IMAGE_initrd) $(call TOOL_JOB,rr) .=$(BUILD)/rr
+
+# make tools [ONLY=WORD,..] [COLUMNS=C,..] [JOBS=N]: tools that people use, in every column: TOOLS.md, and a
+# table of the report.
+.PHONY: tools tools-all
+COLUMNS ?=
+tools:
+	@testbed/deps.sh build run check
+	@$(MAKE) --no-print-directory tools-all
+
+tools-all: $(EFI) $(LAB) test-machine
+	@$(COUNTERS)/analysis/tools_page.py $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
+	    $(if $(JOBS),--jobs $(JOBS))

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use, and in
+# which columns they are run. Touches nothing.
+import configparser
+import os
+import re
+from typing import NamedTuple
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
+NAME = re.compile(r"[a-z0-9_+-]+")
+KINDS = ("case", "differs", "leave", "never", "expect")
+PLAIN = ("title", "version", "image", "job", "words", "knobs", "memory", "cpus", "limit", "also", "quick",
+         "what", "of", "only", "takes")
+MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
+
+
+class Rule(NamedTuple):
+    """What may differ: an expression, and why."""
+    name: str
+    expression: re.Pattern
+    reason: str
+
+
+class Tool:
+    """One row."""
+
+    def __init__(self, name, settings):
+        self.name, self.settings = name, {}
+        self.cases, self.differs, self.left_out, self.never, self.expect = {}, [], [], {}, {}
+        for key, text in settings.items():
+            kind, _, what = key.partition(" ")
+            if not what and kind in PLAIN:
+                self.settings[kind] = " ".join(text.split())
+            elif kind in KINDS and NAME.fullmatch(what):
+                self.add(kind, what, text)
+            else:
+                raise ValueError(f"tools.ini: [tool {name}]: found '{key}', wanted one of "
+                                 f"{', '.join(PLAIN)}, or of {', '.join(KINDS)} with a name")
+
+    def add(self, kind, what, text):
+        lines = text.strip().splitlines()
+        if kind in ("differs", "leave"):
+            if len(lines) < 2:
+                raise ValueError(f"tools.ini: [tool {self.name}]: {kind} {what}: wanted an expression, "
+                                 "and its reason in the lines after it")
+            rules = self.differs if kind == "differs" else self.left_out
+            rules.append(Rule(what, re.compile(lines[0]), " ".join(" ".join(lines[1:]).split())))
+        else:
+            {"case": self.cases, "never": self.never, "expect": self.expect}[kind][what] = \
+                " ".join(text.split())
+
+    def get(self, key, default=""):
+        return self.settings.get(key, default)
+
+    def number(self, key, default):
+        return int(self.settings.get(key, default))
+
+    def like(self, other):
+        """Takes from another row what is not its own: of = ROW."""
+        self.settings = {**{key: text for key, text in other.settings.items() if key not in ("also", "quick")},
+                         **self.settings}
+        only = self.words_of("only") or other.cases
+        self.cases = {**{name: other.cases[name] for name in only if name in other.cases}, **self.cases}
+        self.differs, self.left_out = other.differs + self.differs, other.left_out + self.left_out
+        self.never = {**other.never, **self.never}
+
+    @property
+    def said_by(self):
+        """The name that its image's job prints: of the row whose cases these are."""
+        return self.get("of") or self.name
+
+    @property
+    def rules(self):
+        return [*self.differs, *self.left_out]
+
+    def words_of(self, key):
+        return self.get(key).split()
+
+
+class Extra(NamedTuple):
+    """A column that is another one of bench/measurements.ini with more options."""
+    column: str
+    options: str
+    title: str
+
+
+def parse(path=TABLE):
+    """The sections, as configparser has them."""
+    parser = configparser.ConfigParser(delimiters="=", comment_prefixes=";", interpolation=None)
+    parser.optionxform = str
+    with open(path, encoding="ascii") as source:
+        parser.read_file(source)
+    return parser
+
+
+def read(path=TABLE):
+    """{name: Tool}, in the table's order."""
+    parser = parse(path)
+    found = {name: Tool(name, dict(parser[f"tool {name}"])) for name in
+             (section.removeprefix("tool ") for section in parser.sections() if section != "columns")}
+    for tool in found.values():
+        if tool.get("of"):
+            tool.like(found[tool.get("of")])
+    return found
+
+
+def extras(path=TABLE):
+    """{name: Extra}."""
+    return {name: Extra(*text.split(maxsplit=2)) for name, text in parse(path)["columns"].items()}
