@@ -39,3 +39,11 @@ $(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) progra
 IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
     papi/tests=$(COUNTERS_TOOLS)/papi.txt .=$(BUILD)/papi
 IMAGE_multiplex = $(IMAGE_tools) jobs/multiplex=$(COUNTERS_TOOLS)/multiplex.sh
+
+# Tools that read the platform's registers, and perf.
+PACKAGES_platform = likwid lua5.3 bash pcm linux-cpupower hwloc-nox
+$(BUILD)/platform: $(COUNTERS_TOOLS)/platform_tree.sh programs/payload/parts.sh \
+    $(BUILD)/payload/packages-platform.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_TOOLS)/platform_tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-platform.txt)"
+IMAGE_platform = $(WITH_PERF) busybox rapl.ko intel-cstate.ko etc/ jobs/platform=$(COUNTERS_TOOLS)/platform.sh .=$(BUILD)/platform

@@ -405,6 +405,8 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         *error = std::string("knobs of the PMU: wanted ") + wanted;
         return false;
     }
+    if (knobs->tsc_hz != 0)
+        knobs->platform.ratio = std::clamp(knobs->tsc_hz / RATIO_HZ, 1u, RATIO_MAX);
     if (!knobs->platform.ratios.empty() && !knobs->platform.on) {
         *error = "knob ratios: wanted platform on";
         return false;

@@ -105,11 +105,13 @@ bool is_extra(uint32_t index)
 }
 
 constexpr Bit32u CPUID_FEATURES = 1;
+constexpr Bit32u CPUID_POWER = 6;
 constexpr Bit32u CPUID_PERFMON = 0xa;
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr Bit32u CPUID_FREQUENCY = 0x16;
 constexpr Bit32u CPUID_EXTENDED = 0x80000000; // EAX: the highest extended leaf
 constexpr Bit32u FEATURES_ECX_PDCM = 1u << 15;
+constexpr Bit32u POWER_EAX_TURBO = 1u << 1;
 
 // What Bochs takes an answer for.
 constexpr int BOCHS_FAULT = 0;
@@ -165,6 +167,8 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
     for (const ExtraCpuid &extra : knobs().cpuid)
         if (extra.leaf == function && extra.subleaf == subfunction)
             *regs[extra.reg] |= extra.bits;
+    if (function == CPUID_POWER && knobs().platform.on && knobs().platform.turbo())
+        leaf->eax |= POWER_EAX_TURBO;
     if (knobs().tsc_hz != 0) {
         // Crystal and TSC run at the same rate, the one that Bochs' clock really has.
         if (function == CPUID_TSC)

@@ -4,6 +4,8 @@
 // meaning here is not there: PP0, uncore ratios, C3 and C7, productive performance.
 #include "platform.h"
 
+#include <algorithm>
+
 #include "msr_index.h"
 
 namespace {
@@ -23,6 +25,9 @@ constexpr uint64_t power_info(uint64_t watts)
 {
     return watts * WATT | (watts / 2 * WATT) << 16 | (watts * WATT) << 32;
 }
+constexpr uint64_t POWER_LIMIT_4 = 2 * PACKAGE_WATTS * WATT | bit(31); // locked
+// MSR_PKGCx_IRTL: valid, unit and limit of the time that an interrupt may wait.
+constexpr uint64_t RESPONSE_TIME = 0x9fff;
 constexpr uint64_t LIMIT_LOCK = bit(63), MEMORY_LIMIT_LOCK = bit(31);
 // One unit of energy for so many of them.
 constexpr uint64_t TICKS_OF_UNIT = 1024, INSTRUCTIONS_OF_UNIT = 256;
@@ -33,6 +38,8 @@ constexpr uint64_t DEGREES_BELOW = 60, READOUT_SHIFT = 16, RESOLUTION = uint64_t
 constexpr uint32_t HINT_C6 = 2;
 constexpr unsigned HINT_SHIFT = 4, HINT_STATE = 0xf;
 constexpr unsigned RATIO_BITS = 8;
+constexpr unsigned RATIO_SHIFT = 8; // MSR_PLATFORM_INFO, IA32_PERF_STATUS
+constexpr unsigned EFFICIENT_RATIO = 12;
 constexpr unsigned EFFICIENT_RATIO_SHIFT = 40;
 
 struct Constant {
@@ -44,19 +51,21 @@ struct Constant {
 constexpr Constant constants[] = {
     {MSR_SMI_COUNT, 0, 0},
     {MSR_PKG_CST_CONFIG_CONTROL, CST_LIMIT_C6 | CST_LOCK, CST_DEMOTION},
+    {MSR_VR_CURRENT_CONFIG, POWER_LIMIT_4, 0},
     {MSR_RAPL_POWER_UNIT, RAPL_UNITS, 0},
+    {MSR_PKGC3_IRTL, 0, RESPONSE_TIME},
+    {MSR_PKGC6_IRTL, 0, RESPONSE_TIME},
+    {MSR_PKGC7_IRTL, 0, RESPONSE_TIME},
     {MSR_PKG_POWER_LIMIT, PACKAGE_WATTS * WATT, ANY},
     {MSR_PKG_PERF_STATUS, 0, 0},
     {MSR_PKG_POWER_INFO, power_info(PACKAGE_WATTS), 0},
     {MSR_DRAM_POWER_LIMIT, 0, ENERGY},
     {MSR_DRAM_PERF_STATUS, 0, 0},
     {MSR_DRAM_POWER_INFO, power_info(MEMORY_WATTS), 0},
-    {MSR_CONFIG_TDP_NOMINAL, RATIO, 0},
     {MSR_CONFIG_TDP_LEVEL1, 0, 0},
     {MSR_CONFIG_TDP_LEVEL2, 0, 0},
     {MSR_CONFIG_TDP_CONTROL, bit(31), 0},
     {MSR_TURBO_ACTIVATION_RATIO, bit(31), 0},
-    {MSR_CORE_PERF_LIMIT_REASONS, 0, 0},
 };
 
 const Constant *find(uint32_t index)
@@ -73,7 +82,7 @@ uint64_t turbo(const PlatformShape &shape, bool cores)
     uint64_t value = 0;
 
     if (shape.ratios.empty())
-        return cores ? RATIO_MAX : RATIO;
+        return cores ? RATIO_MAX : shape.ratio;
     for (unsigned n = 0; n < shape.ratios.size(); n++)
         value |= uint64_t{cores ? n + 1 : shape.ratios[n]} << n * RATIO_BITS;
     return value;
@@ -118,6 +127,16 @@ MsrResult Platform::read_msr(const PlatformShape &shape, uint32_t index, const P
     case MSR_TURBO_RATIO_LIMIT:
     case MSR_TURBO_RATIO_LIMIT_CORES:
         *value = turbo(shape, index == MSR_TURBO_RATIO_LIMIT_CORES);
+        return MSR_DONE;
+    case MSR_PLATFORM_INFO:
+        *value = uint64_t{shape.ratio} << RATIO_SHIFT |
+                 uint64_t{std::min(shape.ratio, EFFICIENT_RATIO)} << EFFICIENT_RATIO_SHIFT;
+        return MSR_DONE;
+    case IA32_PERF_STATUS:
+        *value = uint64_t{shape.ratio} << RATIO_SHIFT;
+        return MSR_DONE;
+    case MSR_CONFIG_TDP_NOMINAL:
+        *value = shape.ratio;
         return MSR_DONE;
     case MSR_PKG_ENERGY_STATUS:
         *value = (ticks / TICKS_OF_UNIT +
@@ -167,8 +186,6 @@ uint64_t Platform::also(const PlatformShape &shape, uint32_t index) const
 {
     if (!shape.on)
         return 0;
-    if (index == MSR_PLATFORM_INFO)
-        return uint64_t{RATIO_LEAST} << EFFICIENT_RATIO_SHIFT;
     if (index == IA32_THERM_STATUS || index == IA32_PACKAGE_THERM_STATUS)
         return DEGREES_BELOW << READOUT_SHIFT | (index == IA32_THERM_STATUS ? RESOLUTION : 0);
     return 0;

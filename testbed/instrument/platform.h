@@ -16,10 +16,17 @@
 /* Limits by the number of active cores: the first of one core, the second of two, ... */
 constexpr unsigned TURBO_RATIOS_MAX = 8;
 constexpr unsigned RATIO_MAX = 0xff;
+/* Of 100 MHz, without turbo: as the model's name says. */
+constexpr unsigned RATIO = 35;
+constexpr unsigned RATIO_HZ = 100000000;
 
 struct PlatformShape {
     bool on = false;
     std::vector<unsigned> ratios; /* empty: that without turbo for all */
+    unsigned ratio = RATIO;
+
+    /* CPUID.06H:EAX[1] */
+    bool turbo() const { return !ratios.empty() && ratios[0] > ratio; }
 };
 
 /* Since power-on: ticks of the machine's clock, and instructions of all processors. */
@@ -27,9 +34,6 @@ struct PlatformTime {
     uint64_t ticks = 0;
     uint64_t instructions = 0;
 };
-
-constexpr unsigned RATIO = 35; /* of 100 MHz, as the model's name says */
-constexpr unsigned RATIO_LEAST = 12;
 
 /* What one package shares: how many of its processors are in C6, and how long all of them were. */
 class Package {

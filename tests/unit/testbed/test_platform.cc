@@ -45,7 +45,6 @@ TEST(platform_is_a_knob)
                            MSR_PKG_ENERGY_STATUS, MSR_CORE_C6_RESIDENCY})
         CHECK(m.absent(index));
     CHECK_EQUAL(m.platform.also(m.shape, IA32_THERM_STATUS), 0u);
-    CHECK_EQUAL(m.platform.also(m.shape, MSR_PLATFORM_INFO), 0u);
 }
 
 TEST(platform_without_a_meaning_is_absent)
@@ -62,10 +61,18 @@ TEST(turbo_ratios)
     Machine m;
     CHECK_EQUAL(m.read(MSR_TURBO_RATIO_LIMIT), 35u);
     CHECK_EQUAL(m.read(MSR_TURBO_RATIO_LIMIT_CORES), 255u);
+    CHECK_EQUAL(m.read(MSR_PLATFORM_INFO), uint64_t{12} << 40 | 35 << 8);
+    m.shape.ratio = 5;
+    CHECK_EQUAL(m.read(MSR_TURBO_RATIO_LIMIT), 5u);
+    CHECK_EQUAL(m.read(MSR_PLATFORM_INFO), uint64_t{5} << 40 | 5 << 8);
+    CHECK_EQUAL(m.read(IA32_PERF_STATUS), 5u << 8);
     m.shape.ratios = {40, 40, 38};
     CHECK_EQUAL(m.read(MSR_TURBO_RATIO_LIMIT), 0x262828u);
     CHECK_EQUAL(m.read(MSR_TURBO_RATIO_LIMIT_CORES), 0x030201u);
     CHECK_EQUAL(m.write(MSR_TURBO_RATIO_LIMIT, 35), MSR_FAULT);
+    CHECK(m.shape.turbo());
+    m.shape.ratios = {5, 4};
+    CHECK(!m.shape.turbo());
 }
 
 TEST(energy_counts)
@@ -133,32 +140,40 @@ TEST(locked_bits_stay)
     m.platform.reset(m.now);
     CHECK_EQUAL(m.read(MSR_PKG_POWER_LIMIT), 800u);
     CHECK_EQUAL(m.write(MSR_SMI_COUNT, 0), MSR_FAULT);
+    CHECK_EQUAL(m.write(MSR_VR_CURRENT_CONFIG, 0), MSR_FAULT);
+    CHECK_EQUAL(m.write(MSR_PKGC6_IRTL, 0x8c01), MSR_DONE);
+    CHECK_EQUAL(m.read(MSR_PKGC6_IRTL), 0x8c01u);
+    CHECK_EQUAL(m.write(MSR_PKGC6_IRTL, 0x2000), MSR_FAULT);
 }
 
 TEST(bits_of_the_models_own_registers)
 {
     Machine m;
-    CHECK_EQUAL(m.platform.also(m.shape, MSR_PLATFORM_INFO) >> 40 & 0xff, 12u);
     CHECK_EQUAL(m.platform.also(m.shape, IA32_THERM_STATUS) >> 16 & 0x7f, 60u);
     CHECK_EQUAL(m.platform.also(m.shape, IA32_PACKAGE_THERM_STATUS) >> 16 & 0x7f, 60u);
     CHECK_EQUAL(m.platform.also(m.shape, IA32_MISC_ENABLE), 0u);
 }
 
-bool reads(const char *text)
+bool reads(const std::string &text, Knobs *knobs)
 {
     std::istringstream in(text);
-    Knobs knobs;
     std::string error;
-    return knobs_parse(in, &knobs, &error);
+    *knobs = Knobs();
+    return knobs_parse(in, knobs, &error);
 }
 
 TEST(knobs_of_the_platform)
 {
-    CHECK(reads("platform on\nratios 40,39,39\n"));
-    CHECK(!reads("ratios 40\n"));
-    CHECK(!reads("platform yes\n"));
+    Knobs knobs;
+    CHECK(reads("platform on\nratios 40,39,39\n", &knobs));
+    CHECK_EQUAL(knobs.platform.ratios.size(), 3u);
+    CHECK_EQUAL(knobs.platform.ratio, 35u);
+    CHECK(reads("platform on\ntsc_hz 500000000\n", &knobs));
+    CHECK_EQUAL(knobs.platform.ratio, 5u);
+    CHECK(!reads("ratios 40\n", &knobs));
+    CHECK(!reads("platform yes\n", &knobs));
     for (const char *bad : {"39,40", "0", "256", "40,", "", "9,8,7,6,5,4,3,2,1"})
-        CHECK(!reads((std::string("platform on\nratios ") + bad + "\n").c_str()));
+        CHECK(!reads(std::string("platform on\nratios ") + bad + "\n", &knobs));
 }
 
 }  // namespace
