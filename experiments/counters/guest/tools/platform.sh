@@ -5,7 +5,7 @@
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.platform=quick     which: quick, full (quick ones, too), or NAME/CASE with commas
-#   pmv.platform_only=     of these, the tools of that NAME alone
+#   pmv.platform_part=     of these, likwid's alone, or others' alone: likwid, others
 # Prints "tool: name=NAME case=CASE status=STATUS seconds=SECONDS", and each line of output (also of errors)
 # as "tool-said: NAME/CASE: LINE".
 PATH=/bin:/sbin:/usr/bin:/usr/sbin
@@ -20,7 +20,12 @@ word() { # word KEY FALLBACK
 
 wanted() { # wanted NAME/CASE WHEN
     case $which in
-        full) [ -z "$only" ] || [ "${1%%/*}" = "$only" ] ;;
+        full)
+            case $part/$1 in
+                likwid/likwid* | others/[!l]* | others/lstopo* | /*) true ;;
+                *) false ;;
+            esac
+            ;;
         quick) [ "$2" = quick ] ;;
         *) echo ",$which," | grep -q ",$1," ;;
     esac
@@ -48,7 +53,7 @@ perfctr() { # perfctr CASE WHEN EVENTS-OR-GROUP COMMAND...
 }
 
 which=$(word pmv.platform quick)
-only=$(word pmv.platform_only '')
+part=$(word pmv.platform_part '')
 count=0
 echo -1 > /proc/sys/kernel/perf_event_paranoid
 echo 0 > /proc/sys/kernel/nmi_watchdog
@@ -61,17 +66,14 @@ cd /tmp || exit 1
 tool likwid-topology plain full likwid-topology
 tool likwid-topology caches full likwid-topology -c
 perfctr events quick INSTR_RETIRED_ANY:FIXC0,BR_INST_RETIRED_ALL_BRANCHES:PMC0 /loop
-for group in BRANCH CLOCK ENERGY TMA UOPS_ISSUE UOPS_RETIRE MEM; do
+for group in ENERGY TMA MEM; do
     perfctr $group full $group /loop
 done
-for group in DATA L2 L2CACHE L3 CACHES; do
-    perfctr $group full $group /access
-done
+perfctr DATA full DATA /access
 perfctr FLOPS_DP full FLOPS_DP likwid-bench -t triad -w S0:100kB:1 -i 10
 tool likwid-perfctr groups full likwid-perfctr -a
 tool likwid-perfctr info full likwid-perfctr -i
 tool likwid-bench copy full likwid-bench -t copy -w S0:100kB:1 -i 10
-tool likwid-bench triad full likwid-bench -t triad -w S0:100kB:1 -i 10
 tool likwid-bench peakflops full likwid-bench -t peakflops_avx -w S0:20kB:1 -i 10
 tool likwid-powermeter info full likwid-powermeter -i
 tool likwid-powermeter run full likwid-powermeter /loop
