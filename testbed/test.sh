@@ -6,8 +6,8 @@
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-pure=(events exit_paths floating guest_files pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch ledger
-    ledger_json lines inject knobs)
+pure=(events exit_paths floating guest_files platform pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch
+    topdown ledger ledger_json lines inject knobs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

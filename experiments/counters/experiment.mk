@@ -67,3 +67,11 @@ tools:
 tools-all: $(EFI) $(LAB) test-machine
 	@$(COUNTERS)/analysis/tools_page.py $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
 	    $(if $(JOBS),--jobs $(JOBS))
+
+# Tools that read the platform's registers, and perf.
+PACKAGES_platform = likwid lua5.3 bash pcm linux-cpupower hwloc-nox
+$(BUILD)/platform: $(COUNTERS_TOOLS)/platform_tree.sh programs/payload/parts.sh \
+    $(BUILD)/payload/packages-platform.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_TOOLS)/platform_tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-platform.txt)"
+IMAGE_platform = $(WITH_PERF) busybox rapl.ko intel-cstate.ko etc/ jobs/platform=$(COUNTERS_TOOLS)/platform.sh .=$(BUILD)/platform

@@ -22,6 +22,7 @@
 #include "knobs.h"
 #include "msr_index.h"
 #include "part.h"
+#include "pc_system.h"
 #include "processor.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
@@ -271,8 +272,15 @@ void Handlers::sleep(bxInstruction_c *i)
     bool mwait = i->getIaOpcode() == BX_IA_MWAIT;
 
     original(i);
-    if (activity_state != BX_ACTIVITY_STATE_ACTIVE)
-        tell_parts(&Part::sleeps, processor(bx_cpuid), mwait);
+    if (activity_state == BX_ACTIVITY_STATE_ACTIVE)
+        return;
+    tell_parts(&Part::sleeps, processor(bx_cpuid), mwait);
+    if (!mwait || !knobs().platform.on)
+        return;
+    processor(bx_cpuid).platform.sleeps(EAX, bx_pc_system.time_ticks());
+    // The next instruction says that it is over.
+    if (processor(bx_cpuid).platform.asleep())
+        tb_hot[bx_cpuid].watch |= TB_WATCH_EVENT;
 }
 
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))

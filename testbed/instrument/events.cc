@@ -2,10 +2,12 @@
 //
 // Event selection: which occurrences a counter takes. One instruction or one REP iteration is one
 // cycle here, so an event happens at most once per cycle and CMASK has three meanings: 0 and 1
-// count occurrences, more counts nothing (or, inverted, every cycle).
+// count occurrences, more counts nothing (or, inverted, every cycle). Events of slots happen more often
+// in a cycle (topdown.h).
 #include "events.h"
 
 #include "msr_index.h"
+#include "topdown.h"
 
 namespace {
 
@@ -31,6 +33,7 @@ constexpr EventCode codes[] = {
     {0xc0, 0x01, EVENT_INSTRUCTIONS},  // INST_RETIRED.PREC_DIST
     {0x3c, 0x00, EVENT_CYCLES},
     {0x3c, 0x01, EVENT_REF_CYCLES},
+    {0x3c, 0x02, EVENT_REF_CYCLES},  // ONE_THREAD_ACTIVE: a core has no other thread
     {0xc4, 0x00, EVENT_BRANCHES, ALL_BRANCHES},
     {0xc5, 0x00, EVENT_BRANCH_MISSES, ALL_BRANCHES},
     // Not architectural: the events of this model that Linux's generalized ones stand for.
@@ -169,8 +172,8 @@ uint64_t of_classes(const uint64_t (&counts)[CLASSES][MODE_COUNT], unsigned clas
 
 bool Selector::per_instruction() const
 {
-    return event == EVENT_INSTRUCTIONS || is_cycle_event(event) || shape == SHAPE_COMPLEMENT ||
-           shape == SHAPE_CYCLES;
+    return event == EVENT_INSTRUCTIONS || is_cycle_event(event) || event == EVENT_UOPS_ISSUED ||
+           shape == SHAPE_COMPLEMENT || shape == SHAPE_CYCLES;
 }
 
 Selector selector_of_evtsel(uint64_t evtsel, const uint64_t (&offcore_rsp)[OFFCORE_RSPS])
@@ -182,6 +185,7 @@ Selector selector_of_evtsel(uint64_t evtsel, const uint64_t (&offcore_rsp)[OFFCO
     bool inverted = evtsel & PERFEVTSEL_INV;
 
     select_event(event, umask, offcore_rsp, &selector);
+    cmask = topdown_select(event, umask, cmask, &selector);
     selector.user = evtsel & PERFEVTSEL_USR;
     selector.kernel = evtsel & PERFEVTSEL_OS;
     // INV has no meaning without a threshold.
@@ -237,6 +241,10 @@ uint64_t EventCounts::in_mode(const Selector &selector, unsigned mode) const
         return of_classes(fp, selector.offcore, mode);
     case EVENT_INTERRUPTS:
         return interrupts[mode];
+    case EVENT_UOPS_ISSUED:
+    case EVENT_FETCH_BUBBLES:
+    case EVENT_REDIRECTS:
+        return topdown_count(*this, selector.event, mode);
     case EVENT_NONE:
         break;
     }
@@ -280,7 +288,10 @@ uint64_t EventCounts::pending(const Selector &selector) const
         return selector.event == EVENT_INSTRUCTIONS || is_cycle_event(selector.event) ? 0 : 1;
     if (selector.shape == SHAPE_CYCLES)
         return 1;
-    return selector.event == EVENT_INSTRUCTIONS || is_cycle_event(selector.event) ? 1 : 0;
+    return selector.event == EVENT_INSTRUCTIONS || is_cycle_event(selector.event) ||
+                   selector.event == EVENT_UOPS_ISSUED
+               ? 1
+               : 0;
 }
 
 uint64_t EventCounts::instructions_in(bool root) const

@@ -26,6 +26,9 @@ enum Event {
     EVENT_LOAD_SOURCES, /* instructions that load, by where the data was; Selector says where */
     EVENT_FP,          /* floating-point arithmetic of the classes that Selector names */
     EVENT_INTERRUPTS,  /* external interrupts */
+    EVENT_UOPS_ISSUED, /* of slots: topdown.h */
+    EVENT_FETCH_BUBBLES,
+    EVENT_REDIRECTS,
     EVENT_NONE
 };
 
@@ -114,8 +117,8 @@ struct EventCounts {
     /* Instructions so far: in all modes, and in root mode or outside it. */
     uint64_t instructions() const;
     uint64_t instructions_in(bool root) const;
+    uint64_t cycles(unsigned mode) const { return retired[mode] + iterations[mode]; }
 
 private:
     uint64_t in_mode(const Selector &selector, unsigned mode) const;
-    uint64_t cycles(unsigned mode) const { return retired[mode] + iterations[mode]; }
 };

@@ -18,6 +18,7 @@
 #include "mwait_wake.h"
 #include "msr_index.h"
 #include "part.h"
+#include "pc_system.h"
 #include "precise.h"
 #include "processor.h"
 #include "vmx_caps.h"
@@ -221,6 +222,8 @@ void tb_on_mode(unsigned cpu, unsigned user)
         hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
     }
     hot.mode = hot.world | user;
+    if (p.platform.asleep())
+        p.platform.wakes(bx_pc_system.time_ticks());
     if (p.event_memory) {
         p.event_memory = false;
         processor_untouched(p);

@@ -152,6 +152,23 @@ const char *parse_pmu(const std::string &name, const std::string &value, PmuShap
     return nullptr;
 }
 
+// "40,39,38": falling, and none of them 0.
+bool parse_ratios(const std::string &text, std::vector<unsigned> *ratios)
+{
+    std::istringstream list(text);
+    std::string one;
+
+    ratios->clear();
+    while (std::getline(list, one, ',')) {
+        unsigned ratio;
+        if (!parse_unsigned(one, &ratio) || ratio == 0 || ratio > RATIO_MAX ||
+            (!ratios->empty() && ratio > ratios->back()))
+            return false;
+        ratios->push_back(ratio);
+    }
+    return !ratios->empty() && ratios->size() <= TURBO_RATIOS_MAX && text.back() != ',';
+}
+
 // What no processor of that version could say of itself. Null if there is nothing.
 const char *pmu_impossible(const PmuShape &shape)
 {
@@ -199,8 +216,8 @@ bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "cpuid", "exit_lines", "exit_paths",
                              "feature_control", "guest_files", "hide_control", "hide_cpuid", "hide_msr",
-                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "pmi_skid", "pmu",
-                             "regions_of_all", "reset_button", "unknown_msrs"})
+                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "platform",
+                             "pmi_skid", "pmu", "ratios", "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
     return part_knob(name) != nullptr;
@@ -289,6 +306,11 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_unsigned(value, &knobs->pebs_late) ? nullptr : "a number of instructions";
     if (name == "tsc_hz")
         return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
+    if (name == "platform")
+        return parse_switch(value, &knobs->platform.on);
+    if (name == "ratios")
+        return parse_ratios(value, &knobs->platform.ratios) ? nullptr
+                                                            : "up to 8 falling ratios of 1 to 255";
     if (name == "pmu")
         return parse_switch(value, &knobs->pmu);
     if (name == "arch_lbr")
@@ -334,9 +356,9 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     }
     return every_name("allow_resets, arch_lbr, cpuid, exit_lines, exit_paths, feature_control, guest_files, "
                       "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
-                      "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, pmi_skid, pmi_status, "
-                      "pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, pmu_version, "
-                      "regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
+                      "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, platform, pmi_skid, "
+                      "pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
+                      "pmu_version, ratios, regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
 }
 
 }  // namespace
@@ -381,6 +403,12 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
     }
     if (const char *wanted = pmu_impossible(knobs->pmu_shape)) {
         *error = std::string("knobs of the PMU: wanted ") + wanted;
+        return false;
+    }
+    if (knobs->tsc_hz != 0)
+        knobs->platform.ratio = std::clamp(knobs->tsc_hz / RATIO_HZ, 1u, RATIO_MAX);
+    if (!knobs->platform.ratios.empty() && !knobs->platform.on) {
+        *error = "knob ratios: wanted platform on";
         return false;
     }
     return true;

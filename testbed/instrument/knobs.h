@@ -13,6 +13,7 @@
 
 #include "inject.h"
 #include "pebs.h"
+#include "platform.h"
 #include "pmu.h"
 
 enum FeatureControl {
@@ -59,6 +60,8 @@ struct Knobs {
     /* The processor has a PMU, and which counters. */
     bool pmu = true;
     PmuShape pmu_shape;
+    /* It has the package's registers. */
+    PlatformShape platform;
     /* Its branch records are the architectural ones. */
     bool arch_lbr = false;
     /* PEBS and BTS; and how many instructions late a record is stored, wherever that is then. */

@@ -10,6 +10,7 @@
 #include "knobs.h"
 #include "model.h"
 #include "msr_index.h"
+#include "pc_system.h"
 #include "pmu_cpuid.h"
 
 namespace {
@@ -28,7 +29,7 @@ constexpr uint64_t ANY = ~uint64_t{0};
 // half.
 constexpr uint64_t MICROCODE_REVISION = uint64_t{0x2000065} << 32;
 // Maximum non-turbo ratio 35, as the model's name says.
-constexpr uint64_t PLATFORM_INFO_RATIO = uint64_t{35} << 8;
+constexpr uint64_t PLATFORM_INFO_RATIO = uint64_t{RATIO} << 8;
 constexpr uint64_t MISC_ENABLE_RESET = MISC_ENABLE_FAST_STRINGS | MISC_ENABLE_TCC |
                                        MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAIL |
                                        MISC_ENABLE_PEBS_UNAVAIL | MISC_ENABLE_EIST |
@@ -45,8 +46,8 @@ constexpr StoredMsr stored_msrs[] = {
     {MSR_PLATFORM_INFO, PLATFORM_INFO_RATIO, 0},
     {IA32_MCG_CAP, 0, 0},
     {IA32_MCG_STATUS, 0, 7},
-    {IA32_PERF_STATUS, uint64_t{35} << 8, 0},
-    {IA32_PERF_CTL, uint64_t{35} << 8, bit(32) | 0xffff},
+    {IA32_PERF_STATUS, uint64_t{RATIO} << 8, 0},
+    {IA32_PERF_CTL, uint64_t{RATIO} << 8, bit(32) | 0xffff},
     {IA32_CLOCK_MODULATION, 0, 0x1f},
     {IA32_THERM_INTERRUPT, 0, 0x1ffff1f},
     {IA32_THERM_STATUS, THERM_STATUS_VALID, 0xaaa},
@@ -84,6 +85,16 @@ bool is_hidden(uint32_t index)
     return false;
 }
 
+PlatformTime platform_now()
+{
+    PlatformTime now;
+
+    now.ticks = bx_pc_system.time_ticks();
+    for (unsigned n = 0; n < processor_count(); n++)
+        now.instructions += processor(n).events.instructions();
+    return now;
+}
+
 // The knobs' registers, which the model itself does not have.
 bool is_extra(uint32_t index)
 {
@@ -94,11 +105,13 @@ bool is_extra(uint32_t index)
 }
 
 constexpr Bit32u CPUID_FEATURES = 1;
+constexpr Bit32u CPUID_POWER = 6;
 constexpr Bit32u CPUID_PERFMON = 0xa;
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr Bit32u CPUID_FREQUENCY = 0x16;
 constexpr Bit32u CPUID_EXTENDED = 0x80000000; // EAX: the highest extended leaf
 constexpr Bit32u FEATURES_ECX_PDCM = 1u << 15;
+constexpr Bit32u POWER_EAX_TURBO = 1u << 1;
 
 // What Bochs takes an answer for.
 constexpr int BOCHS_FAULT = 0;
@@ -154,6 +167,8 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
     for (const ExtraCpuid &extra : knobs().cpuid)
         if (extra.leaf == function && extra.subleaf == subfunction)
             *regs[extra.reg] |= extra.bits;
+    if (function == CPUID_POWER && knobs().platform.on && knobs().platform.turbo())
+        leaf->eax |= POWER_EAX_TURBO;
     if (knobs().tsc_hz != 0) {
         // Crystal and TSC run at the same rate, the one that Bochs' clock really has.
         if (function == CPUID_TSC)
@@ -193,8 +208,12 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
         value = p_.events.instructions() + p_.storage[index];
         known = MSR_DONE;
     }
+    if (known == MSR_ABSENT && knobs().platform.on && !is_extra(index))
+        known = p_.platform.read_msr(knobs().platform, index, platform_now(), &value);
     if (known == MSR_ABSENT && (find_stored(index) || is_extra(index))) {
         value = p_.storage[index];
+        if (!is_extra(index))
+            value |= p_.platform.also(knobs().platform, index);
         if (index == IA32_MISC_ENABLE && p_.pebs.format() != PEBS_OFF)
             value &= ~(MISC_ENABLE_BTS_UNAVAIL | MISC_ENABLE_PEBS_UNAVAIL);
         known = MSR_DONE;
@@ -246,7 +265,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         return BOCHS_DONE;
     }
     if (!stored)
-        return BOCHS_UNKNOWN;
+        return to_bochs(p_.platform.write_msr(knobs().platform, index, value));
     // SDM Vol. 2, "WRMSR": canonical, and by the width that the processor has, in use or not.
     if (index == IA32_DS_AREA &&
         !IsCanonicalToWidth(value, cpu->is_cpu_extension_supported(BX_ISA_LA57) ? 57 : 48))
@@ -276,6 +295,7 @@ void model_reset(Processor &p)
     p.lbr.reset();
     p.arch_lbr.reset();
     p.pebs.reset();
+    p.platform.reset(platform_now());
     p.debugctl = 0;
     for (const StoredMsr &msr : stored_msrs)
         p.storage[msr.index] = msr.reset;

@@ -19,8 +19,11 @@
 namespace {
 
 std::vector<std::unique_ptr<Processor>> processors;
+Package package;
 
-constexpr unsigned BRANCH_EVENTS = 1u << EVENT_BRANCHES | 1u << EVENT_BRANCH_MISSES;
+constexpr unsigned BRANCH_EVENTS = 1u << EVENT_BRANCHES | 1u << EVENT_BRANCH_MISSES |
+                                   1u << EVENT_UOPS_ISSUED | 1u << EVENT_FETCH_BUBBLES |
+                                   1u << EVENT_REDIRECTS;
 constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES |
                                    1u << EVENT_LOAD_LATENCY | 1u << EVENT_LOAD_SOURCES;
 constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
@@ -29,7 +32,7 @@ constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
     : id(number), pmu(events, knobs().pmu_shape), pebs(PEBS_OFF, knobs().pmu_shape),
-      ledger(retired)
+      platform(package), ledger(retired)
 {
     events.retired = retired;
     events.iterations = iterations;
@@ -111,7 +114,7 @@ void processor_plan(Processor &p)
     if (knobs().exit_paths && p.ledger.in_exit())
         watch |= TB_WATCH_EVENT;
     unsigned counted = p.pmu.counted();
-    if (p.event_branch || p.event_memory)
+    if (p.event_branch || p.event_memory || p.platform.asleep())
         watch |= TB_WATCH_EVENT;
     if (processor_records(p) || (counted & BRANCH_EVENTS) ||
         processor_stores_branches(p) || p.pebs.counters() != 0 || (p.debugctl & DEBUGCTL_BTF))

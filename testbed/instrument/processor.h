@@ -20,6 +20,7 @@
 #include "lines.h"
 #include "microarch.h"
 #include "pebs.h"
+#include "platform.h"
 #include "pmu.h"
 
 /* Bits of Processor::touched. */
@@ -61,6 +62,7 @@ struct Processor {
     Precise precise;
     BranchPredictor predictor;
     Cache cache;
+    Platform platform;
     Ledger ledger;
     Injector injector;
     LineLog lines;
