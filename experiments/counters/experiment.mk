@@ -75,3 +75,49 @@ $(BUILD)/platform: $(COUNTERS_TOOLS)/platform_tree.sh programs/payload/parts.sh 
 	$(call say,FILL,$@)
 	$(Q)$(COUNTERS_TOOLS)/platform_tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-platform.txt)"
 IMAGE_platform = $(WITH_PERF) busybox rapl.ko intel-cstate.ko etc/ jobs/platform=$(COUNTERS_TOOLS)/platform.sh .=$(BUILD)/platform
+
+# Rows of tools that are Debian's programs as they are: of PACKAGES_ROW what DEBIAN_ROW lists (debian.sh).
+$(BUILD)/debian/%: $(COUNTERS_TOOLS)/debian.sh programs/payload/parts.sh $(BUILD)/payload/packages-%.txt
+	$(call say,FILL,$@)
+	$(Q)$(COUNTERS_TOOLS)/debian.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-$*.txt)" $(DEBIAN_$*)
+
+# perf, whose annotate wants objdump, and loads of it.
+PACKAGES_perf = binutils-x86-64-linux-gnu
+DEBIAN_perf = usr/bin/x86_64-linux-gnu-objdump
+PROGRAM_sharing = $(COUNTERS_GUEST)/perf/sharing.c
+$(BUILD)/programs/sharing: PROGRAM_LDFLAGS = -pthread
+PERF_ROW = $(WITH_PERF) $(call TOOL_JOB,$(1)) tool/perf.sh=$(COUNTERS_GUEST)/perf/perf.sh \
+    tool/sharing=$(BUILD)/programs/sharing .=$(BUILD)/debian/perf usr/bin/objdump@x86_64-linux-gnu-objdump
+IMAGE_tool-perf = $(call PERF_ROW,perf)
+IMAGE_tool-perf-mem = $(call PERF_ROW,perf-mem)
+IMAGE_tool-perf-test = $(call PERF_ROW,perf-test)
+IMAGE_tool-perf-trace = $(call PERF_ROW,perf-trace)
+
+# Other tools, and servers and a JIT compiler under perf.
+OTHERS = $(COUNTERS_GUEST)/others
+OTHERS_ROW = $(WITH_PERF) $(call TOOL_JOB,$(1)) tool/others.sh=$(OTHERS)/others.sh .=$(BUILD)/debian/$(1)
+PACKAGES_stress-ng = stress-ng
+DEBIAN_stress-ng = usr/bin/stress-ng
+IMAGE_tool-stress-ng = $(call OTHERS_ROW,stress-ng)
+PACKAGES_bpftrace = bpftrace
+DEBIAN_bpftrace = usr/bin/bpftrace
+IMAGE_tool-bpftrace = $(call OTHERS_ROW,bpftrace)
+PACKAGES_gdb = gdb-minimal
+DEBIAN_gdb = usr/bin/gdb
+IMAGE_tool-gdb = $(call OTHERS_ROW,gdb) $(foreach name,bts reverse pt,tool/$(name).gdb=$(OTHERS)/$(name).gdb)
+PACKAGES_libpfm4 = libpfm4-dev
+DEBIAN_libpfm4 = also:$(OTHERS)/examples.sh
+IMAGE_tool-libpfm4 = $(IMAGE_initrd) $(call TOOL_JOB,libpfm4) .=$(BUILD)/debian/libpfm4
+IMAGE_tool-nginx = $(WITH_PERF) $(call TOOL_JOB,nginx) deb:usr/sbin/nginx deb:usr/bin/wrk $(WORKLOADS) \
+    tool/others.sh=$(OTHERS)/others.sh
+PACKAGES_postgres = postgresql-15 postgresql-client-15
+DEBIAN_postgres = $(foreach name,postgres initdb psql,usr/lib/postgresql/15/bin/$(name)) data:usr/share/postgresql/15 \
+    $(foreach name,plpgsql dict_snowball,data:usr/lib/postgresql/15/lib/$(name).so) \
+    also:$(OTHERS)/cluster.sh
+IMAGE_tool-postgres = $(call OTHERS_ROW,postgres) $(WORKLOADS) usr/bin/psql@../lib/postgresql/15/bin/psql \
+    tool/prepare=$(OTHERS)/prepare.sh $(foreach name,single server,tool/$(name).sql=$(OTHERS)/$(name).sql)
+PACKAGES_php = php8.2-cli php8.2-opcache
+DEBIAN_php = usr/bin/php8.2 data:usr/lib/php/20220829/opcache.so
+IMAGE_tool-php = $(call OTHERS_ROW,php) tool/jit.php=$(OTHERS)/jit.php
+$(BUILD)/debian/libpfm4: $(OTHERS)/examples.sh
+$(BUILD)/debian/postgres: $(OTHERS)/cluster.sh

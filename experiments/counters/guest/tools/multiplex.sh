@@ -4,6 +4,8 @@
 # counters, so that Linux lets them take turns and scales what they counted. The load has phases, so
 # that a scaled count depends on whose turn it was when; the runs begin at different offsets of the
 # turns. Before, the same events in groups that fit: what they would count alone. Run by busybox sh.
+# A turn is one millisecond, the least that Linux has, and the load is some thousand of them: a scaled
+# count is off by a part of a turn for each change of phase.
 # Prints "multiplex: run=OFFSET event=NAME count=COUNT running=PERCENT"; the offset "alone" is the
 # runs in groups. All events are of user mode.
 PATH=/bin:/usr/bin
@@ -17,10 +19,10 @@ third=L1-dcache-load-misses:u,cache-references:u,LLC-loads:u,branch-loads:u
 
 # Phases: a loop, sums over a file, copies, many small steps of a shell.
 load() {
-    echo "dd if=/dev/zero of=/dev/null bs=1 count=$1 2> /dev/null; /listing2 200000 0 > /dev/null;
-        md5sum /bin/busybox > /dev/null; /listing2 100000 0 > /dev/null;
-        head -c 100000 /bin/busybox | gzip -c > /dev/null; sort /proc/kallsyms > /dev/null;
-        /listing2 200000 0 > /dev/null"
+    echo "dd if=/dev/zero of=/dev/null bs=1 count=$1 2> /dev/null; /listing2 1000000 0 > /dev/null;
+        md5sum /bin/busybox > /dev/null; /listing2 500000 0 > /dev/null;
+        head -c 500000 /bin/busybox | gzip -c > /dev/null; sort /tmp/lines > /dev/null;
+        /listing2 1000000 0 > /dev/null"
 }
 
 measure() { # measure OFFSET NAME EVENTS
@@ -30,6 +32,8 @@ measure() { # measure OFFSET NAME EVENTS
 }
 
 [ -c /proc/kallsyms ] || mount -o bind /dev/null /proc/kallsyms
+echo 1 > /sys/bus/event_source/devices/cpu/perf_event_mux_interval_ms
+seq 1000 4000 | sed 's/\(.\)\(.*\)/\2\1/' > /tmp/lines
 for events in $first $second $third; do
     measure 1 alone "$events"
 done

@@ -5,6 +5,7 @@
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.papi=quick     which: quick, full (quick ones, too), or names with commas
+#   pmv.papi_seconds=  the guest's seconds that each may take, in place of the table's
 #   pmv.papi_said=0    that many of the last lines that each test printed, too
 # Prints "papi: test=NAME result=RESULT status=STATUS", and for what did not pass why.
 PATH=/bin:/usr/bin
@@ -39,6 +40,15 @@ reason() {
          END { print found && said != "" ? said : last }' "$output" | tr -d '"' | cut -c 1-160
 }
 
+# Of a test that was ended, what it has started goes on.
+end_the_rest() {
+    for place in /proc/[0-9]*; do
+        case $(readlink "$place/exe") in
+            /papi/*) kill -s KILL "${place#/proc/}" ;;
+        esac
+    done
+}
+
 wanted() { # wanted NAME WHEN
     case $which in
         full) [ "$2" = quick ] || [ "$2" = full ] ;;
@@ -49,6 +59,7 @@ wanted() { # wanted NAME WHEN
 
 which=$(word pmv.papi quick)
 said=$(word pmv.papi_said 0)
+limit=$(word pmv.papi_seconds '')
 count=0
 # Debian's own 3 is a value that PAPI takes for "no events", root or not.
 echo -1 > /proc/sys/kernel/perf_event_paranoid
@@ -65,8 +76,9 @@ while read -r name source _ arguments seconds when _; do
     before=$(awk '{ print $1 }' /proc/uptime)
     status=0
     # shellcheck disable=SC2046 # words
-    timeout -s KILL "$seconds" "$program" $(echo "$arguments" | tr ',' ' ') > "$output" 2>&1 \
+    timeout -s KILL "${limit:-$seconds}" "$program" $(echo "$arguments" | tr ',' ' ') > "$output" 2>&1 \
         < /dev/null || status=$?
+    [ $status -ne 137 ] || end_the_rest
     is=$(result $status)
     took=$(awk -v before="$before" '{ print $1 - before }' /proc/uptime)
     case $is in

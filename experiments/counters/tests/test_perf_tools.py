@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_perf_tools.py: perf and other tools that people use, servers and a JIT compiler under perf record, as
+# Debian packages them: each case of the rows of guest/tools/tools.ini ends as natively, prints the same lines but
+# for what the table lets differ, and takes no exit for the PMU. Each check runs a few cases of perf; FULL=1: all.
+import os
+
+import pytest
+import tools
+import tools_table
+
+FULL = os.environ.get("FULL") == "1"
+TABLE = tools_table.read()
+PERF = TABLE["perf"]
+QUICK = PERF.words_of("quick")
+ROWS = ("perf", "perf-mem", "perf-test", "perf-bench", "stress-ng", "bpftrace", "gdb", "libpfm4", "nginx",
+        "postgres", "php")
+# Rows of which no PMI is wanted: nothing of them is sampled.
+NO_PMIS = ("gdb", "libpfm4", "perf-mem", "stress-ng", "perf-bench")
+
+
+def check_as_natively(lab, tool, cases=()):
+    """What a row's cases did under msr+nmi and natively: {case: Case}, and the ledger's figures."""
+    native, done = (tools.boot_of(lab, tool, column, cases) for column in ("native", "msr+nmi"))
+    wanted, found = (tools.ended(boot, tool, cases) for boot in (native, done))
+    wrong = tools.differences(tool, wanted, found)
+    assert not wrong, f"{len(wrong)} lines differ: {wrong[:4]}"
+    empty = [name for name, case in found.items() if not case.lines]
+    assert not empty, f"nothing printed: {empty}"
+    exits, _, pmis = tools.exits_of(done, found)
+    assert exits == 0, exits
+    return found, pmis
+
+
+def lines(found):
+    return sum(len(case.lines) for case in found.values())
+
+
+def test_perf_quick(lab):
+    """A count, a profile, an annotation and a trace are the native ones to the last digit."""
+    found, pmis = check_as_natively(lab, PERF, QUICK)
+    assert pmis > 0 and all(case.status == 0 for case in found.values()), found
+    return f"{lines(found)} lines of {len(found)} cases, {pmis} PMIs, no exit for the PMU"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("row", ROWS)
+def test_row(lab, row):
+    """All cases of a row."""
+    found, pmis = check_as_natively(lab, TABLE[row])
+    assert pmis > 0 or row in NO_PMIS, pmis
+    failed = {name: case.lines[-1] for name, case in found.items() if case.status != 0}
+    return f"{lines(found)} lines of {len(found)} cases, {pmis} PMIs, no exit for the PMU; " \
+        f"fail natively, too: {failed or 'none'}"
