@@ -21,7 +21,7 @@ VARIABLES = "/usr/share/OVMF/OVMF_VARS_4M.{}.fd"  # with keys in them: snakeoil'
 FIRST = "policymsr+nmi"  # PMUvisor's first line has its name, its version and this
 REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"
 DOWN, ENTER = b"\x1b[B", b"\r"
-SIGN, SHIM, INSTALL, USB = (path("metal", name) for name in ("sign.sh", "shim.sh", "install.sh", "usb.sh"))
+SIGN, SHIM, INSTALL, USB = (path("metal", f"{name}.sh") for name in ("sign", "shim", "install", "usb"))
 
 
 def need_tools():
