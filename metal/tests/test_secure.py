@@ -3,6 +3,7 @@
 # signature is rejected, what `make install` and `make usb` have signed comes to PMUvisor's own lines.
 # Its keys are the "snakeoil" of Debian's package ovmf, which signs for tests alone; or Microsoft's,
 # as a bought machine has them, and the stick's owner enrols a new one at its first start.
+import functools
 import os
 import shutil
 import tempfile
@@ -20,13 +21,19 @@ VARIABLES = "/usr/share/OVMF/OVMF_VARS_4M.{}.fd"  # with keys in them: snakeoil'
 FIRST = "policymsr+nmi"  # PMUvisor's first line has its name, its version and this
 REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"
 DOWN, ENTER = b"\x1b[B", b"\r"
-SIGN, INSTALL, USB = (path("metal", name) for name in ("sign.sh", "install.sh", "usb.sh"))
+SIGN, SHIM, INSTALL, USB = (path("metal", f"{name}.sh") for name in ("sign", "shim", "install", "usb"))
 
 
 def need_tools():
     for name in ("sbsign", "openssl"):
         if shutil.which(name) is None:
             raise Skip(f"{name} is missing; run: testbed/deps.sh check")
+
+
+@functools.lru_cache(None)
+def need_shim():
+    """What usb.sh says of fetching it is no part of what a test waits for."""
+    tool([SHIM])
 
 
 def snakeoil(work):
@@ -274,6 +281,7 @@ REFUSED = {
 def test_refused(name):
     """One line, and nothing is installed or replaced."""
     key, certificate, fragments = REFUSED[name]
+    need_shim()
     with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.") as work:
         new_key(work, "other")
         os.rename(new_key(work, "new")[0], os.path.join(work, "key"))
