@@ -151,3 +151,4 @@ def test_page_made(rows):
                                          for column in tools.columns_of(tool)} for name, tool in rows.items()})
     assert not complaints(text, rows), complaints(text, rows)
     assert "1 of 4 lines differ; 0 exits" in text and "one &#124; line" in text
+    assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text

@@ -7,6 +7,7 @@
 import argparse
 import functools
 import glob
+import html
 import os
 import sys
 import time
@@ -25,6 +26,7 @@ import tools_table  # noqa: E402
 from lab import Lab  # noqa: E402
 
 PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
+NOT_RUN = "not run"
 SHOWN = 6  # differences of one column that the page shows
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Tools that people use, in every column
@@ -49,10 +51,10 @@ def table(heads, rows):
 
 def overview(rows, found, titles):
     """The one table."""
-    used = [name for name in titles if any(name in found[row] for row in rows)]
+    used = [name for name in titles if any(name in tools.columns_of(tool) for tool in rows.values())]
     return table(["tool", *(titles[name] for name in used)],
                  [[f"[{tool.get('title')}](#{anchor(tool)})",
-                   *(cell_text(tool, name, found[row].get(name)) for name in used)]
+                   *(cell_text(tool, name, found.get(row, {}).get(name)) for name in used)]
                   for row, tool in rows.items()])
 
 
@@ -64,7 +66,7 @@ def cell_text(tool, column, one):
     if column in tool.never:
         return "cannot run, see below"
     if one is None:
-        return "-"
+        return NOT_RUN if column in tools.columns_of(tool) else "-"
     if column == tools.NATIVE:
         return f"{one['good']} of {one['cases']} end well"
     return tools_results.short(one)
@@ -72,8 +74,17 @@ def cell_text(tool, column, one):
 
 def quoted(text):
     """A tool's own line in a table's cell."""
-    text = text.strip()[:tools.SAID_MAX].replace("`", "'")
-    return f"`{text}`" if text else "no line"
+    text = html.escape(text.strip()[:tools.SAID_MAX], quote=False)
+    return f"<code>{text}</code>" if text else "no line"
+
+
+def figures(tool, column, one):
+    """A row of a tool's own table, after the column's title."""
+    if one is None:
+        return [NOT_RUN, "", "", "", "", ""]
+    native = column == tools.NATIVE
+    return [tools_results.ran(one), "" if native else tools_results.compared(one), f"{one['pmu']:,}",
+            f"{one['exits']:,}", f"{one['pmis']:,}", "" if native else tools_results.noticed(tool, column, one)]
 
 
 def section(tool, cells, titles):
@@ -81,17 +92,14 @@ def section(tool, cells, titles):
     text = f"## {tool.get('title')}\n\n{tool.get('version')}. {tool.get('what')}\n\n"
     text += table(["column", "cases as natively", "lines and counts", "exits for the PMU", "all exits", "PMIs",
                    "its user notices"],
-                  [[titles[name], tools_results.ran(one), "" if name == tools.NATIVE else
-                    tools_results.compared(one), f"{one['pmu']:,}", f"{one['exits']:,}", f"{one['pmis']:,}",
-                    "" if name == tools.NATIVE else tools_results.noticed(tool, name, one)]
-                   for name, one in cells.items()])
+                  [[titles[name], *figures(tool, name, cells.get(name))] for name in tools.columns_of(tool)])
     for name, sentence in tool.never.items():
         text += f"{titles.get(name, name)}: cannot run. {sentence}\n\n"
     if tool.rules:
         text += "Not compared:\n\n" + table(["what", "expression", "why"], [
             [rule.name, quoted(rule.expression.pattern), rule.reason] for rule in tool.rules])
     shown = [[titles[name], case, quoted(native), quoted(other)]
-             for name, one in cells.items() for case, native, other in one["shown"]]
+             for name, one in cells.items() if name in titles for case, native, other in one["shown"]]
     if shown:
         text += "Lines that differ, the first of each column:\n\n" + \
             table(["column", "case", "natively", "here"], shown)
@@ -103,7 +111,7 @@ def section(tool, cells, titles):
 def page(rows, found):
     titles = tools.titles()
     return (HEAD + overview(rows, found, titles) +
-            "".join(section(tool, found[row], titles) for row, tool in rows.items())).rstrip("\n") + "\n"
+            "".join(section(tool, found.get(row, {}), titles) for row, tool in rows.items())).rstrip("\n") + "\n"
 
 
 def cell(tool, native, boot):
@@ -148,7 +156,8 @@ def main():
     parser.add_argument("--only", default="", metavar="WORD,WORD", help="rows that have one of these words")
     parser.add_argument("--columns", default="", metavar="C,C", help="default: all; native's always")
     parser.add_argument("--jobs", type=int, metavar="N", help="boots at once; default: the processors")
-    parser.add_argument("--out", default=PAGE, metavar="FILE")
+    parser.add_argument("--out", default="", metavar="FILE",
+                        help="default: TOOLS.md, of a part build/tools/TOOLS.md")
     arguments = parser.parse_args()
     began = time.monotonic()
     words = [word for word in arguments.only.split(",") if word]
@@ -159,11 +168,15 @@ def main():
         found = measure(lab, rows, [name for name in arguments.columns.split(",") if name])
     finally:
         lab.close()
+    # A part of it adds to what was there before, and leaves the page to a whole run.
     whole = not words and not arguments.columns
-    tools_results.keep(found if whole else {**tools_results.kept(), **found})
-    with open(arguments.out, "w", encoding="ascii") as out:
-        out.write(page(rows, found))
-    print(f"{arguments.out}: {len(found)} tools, {len(lab.booted)} boots made, "
+    there = {} if whole else tools_results.kept()
+    found = {**there, **{row: {**there.get(row, {}), **cells} for row, cells in found.items()}}
+    tools_results.keep(found)
+    target = arguments.out or (PAGE if whole else os.path.join(TOP, "build", "tools", "TOOLS.md"))
+    with open(target, "w", encoding="ascii") as out:
+        out.write(page(tools_table.read(), found))
+    print(f"{target}: {len(found)} tools, {len(lab.booted)} boots made, "
           f"{(time.monotonic() - began) / 60:.1f} minutes")
 
 

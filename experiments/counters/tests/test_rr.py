@@ -96,10 +96,10 @@ def test_elsewhere_is_another(lab):
 
 @pytest.mark.full
 def test_inexact(lab):
-    """rr is seen to refuse, or to fail, where the hypervisor loses bits of counters."""
+    """A replay is seen to part from its recording where the hypervisor loses bits of counters: the signals
+    are not found again. A program without any counts as little in its replay as before."""
     done = boot(lab, "intercept", cases=["plain", "signals"], name="-inexact",
                 efi=path("build", "mutants", "inexact.efi"))
-    found = tools.ended(done, TOOL, ["plain", "signals"])
-    good = [name for name, case in found.items() if case.status == 0]
-    assert not good, f"{good} went well"
-    return " ".join(found["signals"].lines)[:200]
+    case = tools.cases_of(done, TOOL)["signals"]
+    assert case.status != 0, case.lines
+    return case.lines[-1]

@@ -190,7 +190,10 @@ def pmu_exits(account):
 
 
 def accounts(boot, found):
-    """The ledger's regions of these cases; the whole boot's where a job has marked none."""
+    """The ledger's regions of these cases; the whole boot's where a job has marked none; none of a run
+    that has left no ledger."""
+    if not boot.ledger:
+        return []
     regions = [boot.ledger["regions"][case.region] for case in found.values()
                if case.region in boot.ledger["regions"]]
     return regions or [boot.ledger]
