@@ -2,8 +2,8 @@
 //
 // Event selection: which occurrences a counter takes. One instruction or one REP iteration is one
 // cycle here, so an event happens at most once per cycle and CMASK has three meanings: 0 and 1
-// count occurrences, more counts nothing (or, inverted, every cycle). Events of slots happen more often
-// in a cycle (topdown.h).
+// count occurrences, more counts nothing (or, inverted, every cycle). Events of slots happen more
+// often in a cycle (topdown.h).
 #include "events.h"
 
 #include "msr_index.h"

@@ -216,8 +216,9 @@ bool is_late(const std::string &name)
 {
     for (const char *late : {"allow_resets", "cpuid", "exit_lines", "exit_paths",
                              "feature_control", "guest_files", "hide_control", "hide_cpuid", "hide_msr",
-                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs", "pebs_late", "platform",
-                             "pmi_skid", "pmu", "ratios", "regions_of_all", "reset_button", "unknown_msrs"})
+                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
+                             "pebs_late", "platform", "pmi_skid", "pmu", "ratios",
+                             "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
     return part_knob(name) != nullptr;
@@ -358,7 +359,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
                       "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
                       "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, platform, pmi_skid, "
                       "pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
-                      "pmu_version, ratios, regions_of_all, reset_button, show_control, tsc_hz or unknown_msrs");
+                      "pmu_version, ratios, regions_of_all, reset_button, show_control, tsc_hz or "
+                      "unknown_msrs");
 }
 
 }  // namespace

@@ -12,11 +12,13 @@ namespace {
 
 constexpr uint64_t ANY = ~uint64_t{0};
 
-// MSR_PKG_CST_CONFIG_CONTROL: C6 without retention, and bits 15:0 are locked. Demotion is software's.
+// MSR_PKG_CST_CONFIG_CONTROL: C6 without retention, and bits 15:0 are locked. Demotion is
+// software's.
 constexpr uint64_t CST_LIMIT_C6 = 2;
 constexpr uint64_t CST_LOCK = bit(15);
 constexpr uint64_t CST_DEMOTION = bit(25) | bit(26) | bit(27) | bit(28);
-// MSR_RAPL_POWER_UNIT: 1/8 W, 1/2^14 J, 1/1024 s. The energy of memory is in 1/2^16 J whatever it says.
+// MSR_RAPL_POWER_UNIT: 1/8 W, 1/2^14 J, 1/1024 s. The energy of memory is in 1/2^16 J whatever it
+// says.
 constexpr uint64_t RAPL_UNITS = 3 | 14 << 8 | 10 << 16;
 constexpr unsigned WATT = 8;
 constexpr uint64_t PACKAGE_WATTS = 100, MEMORY_WATTS = 20;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The knob platform: MSRs of the package that tools read and that count no events: ratios, RAPL energy,
- * residencies of C-states, temperature, SMIs. README.md, "Platform registers", defines what counts.
- * Knows no Bochs. SDM Vol. 4, the tables of Skylake server and those that they refer to; Vol. 3,
- * "Platform Specific Power Management Support".
+ * The knob platform: MSRs of the package that tools read and that count no events: ratios, RAPL
+ * energy, residencies of C-states, temperature, SMIs. README.md, "Platform registers", defines what
+ * counts. Knows no Bochs. SDM Vol. 4, the tables of Skylake server and those that they refer to;
+ * Vol. 3, "Platform Specific Power Management Support".
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Codes are those of perf's and libpfm4's events of Skylake-X. INT_MISC.RECOVERY_CYCLES counts nothing:
-// a misprediction takes no cycle of its own here.
+// Codes are those of perf's and likwid's events of Skylake-X. INT_MISC.RECOVERY_CYCLES counts
+// nothing: a misprediction takes no cycle of its own here.
 #include "topdown.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.platform=quick     which: quick, full (quick ones, too), or NAME/CASE with commas
-#   pmv.platform_part=     of these, likwid's alone, or others' alone: likwid, others
+#   pmv.platform_part=0/1  of these, numbers 0, 1, 2, ...; 2/4 would be numbers 2, 6, 10, ...
 # Prints "tool: name=NAME case=CASE status=STATUS seconds=SECONDS", and each line of output (also of errors)
 # as "tool-said: NAME/CASE: LINE".
 PATH=/bin:/sbin:/usr/bin:/usr/sbin
@@ -20,12 +20,7 @@ word() { # word KEY FALLBACK
 
 wanted() { # wanted NAME/CASE WHEN
     case $which in
-        full)
-            case $part/$1 in
-                likwid/likwid* | others/[!l]* | others/lstopo* | /*) true ;;
-                *) false ;;
-            esac
-            ;;
+        full) true ;;
         quick) [ "$2" = quick ] ;;
         *) echo ",$which," | grep -q ",$1," ;;
     esac
@@ -36,6 +31,7 @@ tool() { # tool NAME CASE WHEN COMMAND...
     wanted "$1/$2" "$3" || return 0
     shift 3
     count=$((count + 1))
+    [ $(((count - 1) % ${part#*/})) -eq "${part%/*}" ] || return 0
     before=$(awk '{ print $1 }' /proc/uptime)
     status=0
     # The limit is for what hangs, in seconds of the machine.
@@ -53,7 +49,7 @@ perfctr() { # perfctr CASE WHEN EVENTS-OR-GROUP COMMAND...
 }
 
 which=$(word pmv.platform quick)
-part=$(word pmv.platform_part '')
+part=$(word pmv.platform_part 0/1)
 count=0
 echo -1 > /proc/sys/kernel/perf_event_paranoid
 echo 0 > /proc/sys/kernel/nmi_watchdog
@@ -66,17 +62,14 @@ cd /tmp || exit 1
 tool likwid-topology plain full likwid-topology
 tool likwid-topology caches full likwid-topology -c
 perfctr events quick INSTR_RETIRED_ANY:FIXC0,BR_INST_RETIRED_ALL_BRANCHES:PMC0 /loop
-for group in ENERGY TMA MEM; do
-    perfctr $group full $group /loop
-done
+perfctr ENERGY full ENERGY /loop
+perfctr TMA full TMA /loop
 perfctr DATA full DATA /access
 perfctr FLOPS_DP full FLOPS_DP likwid-bench -t triad -w S0:100kB:1 -i 10
 tool likwid-perfctr groups full likwid-perfctr -a
-tool likwid-perfctr info full likwid-perfctr -i
 tool likwid-bench copy full likwid-bench -t copy -w S0:100kB:1 -i 10
 tool likwid-bench peakflops full likwid-bench -t peakflops_avx -w S0:20kB:1 -i 10
 tool likwid-powermeter info full likwid-powermeter -i
-tool likwid-powermeter run full likwid-powermeter /loop
 
 event=cpu/umask=0x00,event=0xc4,name=branches/
 tool pcm twice full pcm 0.05 -i=2
@@ -104,7 +97,8 @@ tool lstopo console full lstopo-no-graphics --of console
 tool lstopo xml full lstopo-no-graphics --of xml
 tool hwloc-info depths full hwloc-info
 
-tool perf topdown quick perf stat -M TopdownL1 /loop
+# Long enough for all of its events to have turns.
+tool perf topdown quick perf stat -M TopdownL1 sh -c '/loop; /loop; /loop; /loop; /loop; /loop'
 tool perf topdown_all full perf stat --topdown -a /loop
 tool perf slots full perf stat -x , -e \
     cpu/event=0xe,umask=0x1/u,cpu/event=0xc2,umask=0x2/u,cpu/event=0x9c,umask=0x1/u,cycles:u /loop
