@@ -31,7 +31,7 @@ AUTO_IMAGES += $(if $(filter 0,$(REAL)),,real)
 
 # PAPI as Debian packages it, and its own tests; and the job multiplex, which wants perf.
 COUNTERS_TOOLS = $(COUNTERS_GUEST)/tools
-PACKAGES_papi = papi-tools papi-examples libgomp1
+PACKAGES_papi = papi-tools papi-examples libgomp1 libcrypt1
 $(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) programs/payload/parts.sh \
     $(BUILD)/payload/packages-papi.txt
 	$(call say,FILL,$@)
