@@ -2,7 +2,8 @@
 #
 # Included by the Makefile, so paths are from the top. The jobs accuracy and, of the same program,
 # scenarios; real programs, of which the measurements have two in their image; and tools that people use.
-COUNTERS_GUEST = experiments/counters/guest
+COUNTERS = experiments/counters
+COUNTERS_GUEST = $(COUNTERS)/guest
 PROGRAM_accuracy = $(sort $(wildcard $(COUNTERS_GUEST)/accuracy/*.c)) programs/command_line.c \
     programs/measure/statistics.c $(COUNTERS_GUEST)/accuracy/measured.asm
 $(BUILD)/programs/$(COUNTERS_GUEST)/accuracy/%.o: private PROGRAM_CFLAGS += -fno-builtin -pthread
@@ -100,3 +101,15 @@ DEBIAN_php = usr/bin/php8.2 data:usr/lib/php/20220829/opcache.so
 IMAGE_tool-php = $(call OTHERS_ROW,php) tool/jit.php=$(OTHERS)/jit.php
 $(BUILD)/debian/libpfm4: $(OTHERS)/examples.sh
 $(BUILD)/debian/postgres: $(OTHERS)/cluster.sh
+
+# make tools [ONLY=WORD,..] [COLUMNS=C,..] [JOBS=N]: tools that people use, in every column: TOOLS.md, and a
+# table of the report.
+.PHONY: tools tools-all
+COLUMNS ?=
+tools:
+	@testbed/deps.sh build run check
+	@$(MAKE) --no-print-directory tools-all
+
+tools-all: $(EFI) $(LAB) test-machine
+	@$(COUNTERS)/analysis/tools_page.py $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
+	    $(if $(JOBS),--jobs $(JOBS))

@@ -3,6 +3,7 @@
 import accuracy_tables
 import perfctr_published
 import perfctr_tables
+import tools_report
 from accuracy_figure import accuracy_figure
 from added import Drawn, OnPage, Section
 
@@ -21,7 +22,8 @@ def parts(machine):
                 accuracy_tables.errors(machine))),
             accuracy_tables.short_table(machine), OnPage(perfctr_sentence()),
             accuracy_tables.reads_table(machine), accuracy_tables.modes_table(machine),
-            OnPage(accuracy_tables.long_table(machine)), *perfctr_tables.all_tables(machine)]
+            OnPage(accuracy_tables.long_table(machine)), *perfctr_tables.all_tables(machine),
+            *filter(None, [tools_report.tools_table(machine)])]
 
 
 def sentence(machine):

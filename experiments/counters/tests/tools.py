@@ -2,15 +2,18 @@
 # tools.py: the tools of guest/tools/tools.ini: their boots, in every column; what each case printed, beside
 # what it printed natively; and its exits for PMU work. For the tests and for the page (make tools).
 import difflib
+import os
 import re
 from typing import NamedTuple
 
 import boots
 import columns
-from machine import STATUS_POWEROFF, exit_count
+import tools_table
+from machine import STATUS_POWEROFF, exit_count, made
 from tools_table import LIMIT, MEMORY, extras
 
-NATIVE = "native"
+NATIVE, OTHER = "native", "msr+nmi"
+FOLDER = "guest"     # of what the guest leaves, by the knob guest_files
 KVM_MEMORY = 512     # MiB, of a guest under the emulator's KVM
 KVM_SLOWER = 3       # so many times the instructions of the other columns
 # KVM's own kernel has its mitigations off, as PMUvisor has; its guest's stay the other columns'.
@@ -57,12 +60,14 @@ def options_of(tool, column, cases=(), config="", **more):
     extra = extras().get(column)
     base = extra.column if extra else column
     job = tool.get("job", "tool")
+    cases = cases or tool.words_of("only")
     words = " ".join([*([f"pmv.cases={','.join(cases)}"] if cases else []), tool.get("words")]).strip()
     knobs = "".join(f"{knob.strip()}\n" for knob in tool.get("knobs").split("/") if knob.strip())
     found = {"entry": base if columns.is_pmuvisor(base) else NATIVE, "jobs": f"{job},nmilog",
              "append": words, "knobs": knobs or None, "memory": tool.number("memory", MEMORY),
              "cpus": tool.number("cpus", 1), "limit": tool.number("limit", LIMIT),
              "initrd": boots.initrd(name=tool.get("image"))}
+    files = more.pop("files", None)
     if columns.is_pmuvisor(base):
         found["config"] = " ".join(["console=none", *([extra.options] if extra else []), config]).strip()
     elif columns.is_kvm(base):
@@ -72,11 +77,38 @@ def options_of(tool, column, cases=(), config="", **more):
                      memory=found["memory"] + KVM_MEMORY, limit=KVM_SLOWER * found["limit"],
                      append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog "
                             f"pmv.mediated={columns.option(base, 'mediated') or 0}".strip())
+    if files:
+        found["initrd"] = with_files(found["initrd"], boots.initrd(name=tool.get("image")), files)
     return {**found, **more}
+
+
+def with_files(initrd, guest, files):
+    """The initial RAM disk with more files, {path: bytes}; KVM's guest has its own inside."""
+    if initrd == guest:
+        return initrd, files
+    return initrd, {"kvm/initrd": boots.bytes_of((made(guest), files))}
+
+
+def left(boot):
+    """The files that its guest left with the emulator: {name: bytes}."""
+    folder = boot.path(FOLDER)
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return {name: boot.read(os.path.join("files", FOLDER, name)) for name in names}
+
+
+def taken(lab, tool, column, cases=()):
+    """What a row with `takes` finds in that folder of its guest: the files that native left of the row
+    that it is of; native itself has those of msr+nmi."""
+    other = tools_table.read()[tool.get("of")]
+    boot = boot_of(lab, other, OTHER if column == NATIVE else NATIVE, cases)
+    boot.expect_status(STATUS_POWEROFF)
+    return {f"{tool.get('takes')}/{name}": data for name, data in left(boot).items()}
 
 
 def boot_of(lab, tool, column, cases=(), name="", **more):
     """A row's boot in a column; `more`: of lab.emulator()'s, over the row's own."""
+    if tool.get("takes"):
+        more = {"files": taken(lab, tool, column, cases), **more}
     return lab.emulator(f"tool-{tool.name}{name}-{column}", **options_of(tool, column, cases, **more))
 
 
@@ -96,11 +128,11 @@ def cases_of(boot, tool):
     """{case: Case}; a case that began and did not end has no status of its own: -1."""
     lines = {}
     for line in boot.console.splitlines():
-        match = re.match(rf"tool-said: {re.escape(tool.name)}/([^:]+): ?(.*)", line)
+        match = re.match(rf"tool-said: {re.escape(tool.said_by)}/([^:]+): ?(.*)", line)
         if match:
             lines.setdefault(match[1], []).append(match[2])
     ended = {row["case"]: row for row in boot.lines("tool") if "case" in row and
-             row.get("name") == tool.name}
+             row.get("name") == tool.said_by}
     return {name: Case(int(ended[name]["status"]) if name in ended else -1, lines.get(name, []),
                        ended.get(name, {}).get("region", "")) for name in [*ended, *(
                            name for name in lines if name not in ended)]}
@@ -158,7 +190,10 @@ def pmu_exits(account):
 
 
 def accounts(boot, found):
-    """The ledger's regions of these cases; the whole boot's where a job has marked none."""
+    """The ledger's regions of these cases; the whole boot's where a job has marked none; none of a run
+    that has left no ledger."""
+    if not boot.ledger:
+        return []
     regions = [boot.ledger["regions"][case.region] for case in found.values()
                if case.region in boot.ledger["regions"]]
     return regions or [boot.ledger]

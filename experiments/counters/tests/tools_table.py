@@ -11,7 +11,7 @@ TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
 NAME = re.compile(r"[a-z0-9_+-]+")
 KINDS = ("case", "differs", "leave", "never", "expect")
 PLAIN = ("title", "version", "image", "job", "words", "knobs", "memory", "cpus", "limit", "also", "quick",
-         "what")
+         "what", "of", "only", "takes")
 MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 
@@ -56,6 +56,20 @@ class Tool:
     def number(self, key, default):
         return int(self.settings.get(key, default))
 
+    def like(self, other):
+        """Takes from another row what is not its own: of = ROW."""
+        self.settings = {**{key: text for key, text in other.settings.items() if key not in ("also", "quick")},
+                         **self.settings}
+        only = self.words_of("only") or other.cases
+        self.cases = {**{name: other.cases[name] for name in only if name in other.cases}, **self.cases}
+        self.differs, self.left_out = other.differs + self.differs, other.left_out + self.left_out
+        self.never = {**other.never, **self.never}
+
+    @property
+    def said_by(self):
+        """The name that its image's job prints: of the row whose cases these are."""
+        return self.get("of") or self.name
+
     @property
     def rules(self):
         return [*self.differs, *self.left_out]
@@ -83,8 +97,12 @@ def parse(path=TABLE):
 def read(path=TABLE):
     """{name: Tool}, in the table's order."""
     parser = parse(path)
-    return {name: Tool(name, dict(parser[f"tool {name}"])) for name in
-            (section.removeprefix("tool ") for section in parser.sections() if section != "columns")}
+    found = {name: Tool(name, dict(parser[f"tool {name}"])) for name in
+             (section.removeprefix("tool ") for section in parser.sections() if section != "columns")}
+    for tool in found.values():
+        if tool.get("of"):
+            tool.like(found[tool.get("of")])
+    return found
 
 
 def extras(path=TABLE):

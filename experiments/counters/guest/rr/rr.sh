@@ -1,18 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # rr.sh: one case: records a program with rr and replays it, and says whether both printed the same. Run
-# by busybox sh as the guest's root, with the case's name in CASE. Usage:
-#   rr.sh [OPTION OF rr record ...] -- PROGRAM [WORD ...]
-#   rr.sh --keep ...      the same; the recording is handed over as rr-CASE.tar.gz, its output with it
-#   rr.sh --replay CASE   replays what lies in /rr/in, where another boot recorded it
+# by busybox sh as the guest's root, with the case's name in CASE.
+# Usage: rr.sh [OPTION OF rr record ...] -- PROGRAM [WORD ...]
+# The recording is left with the emulator as rr-CASE.tar. With the word pmv.rr=replay of the kernel's command
+# line nothing is recorded: what is replayed lies in /rr/in, where another boot has recorded it.
 # What a program prints is printed, then "rr: recorded=STATUS replayed=STATUS same=yes|no".
+job=rr
+# shellcheck source=programs/workloads/common.sh
+. /workloads/common.sh
+# All files are in memory here, which rr takes for files that come and go, and would compress each library into
+# each recording.
+export RR_TRUST_TEMP_FILES=1
 trace=/tmp/rr-$CASE
 kept=/tmp/kept
+seconds=5 # of Linux's, each many instructions in the emulator: what diverges may not end
 
 record() { # record [OPTION...] -- PROGRAM [WORD...]
     recorded=0
     # Linux decides by the terminal whether a program's output is of lines; neither has one.
-    rr record -o "$trace" "$@" > /tmp/recorded 2> /tmp/record.log || recorded=$?
+    timeout -s KILL $seconds rr record -o "$trace" "$@" > /tmp/recorded 2> /tmp/record.log || recorded=$?
     cat /tmp/recorded
     grep -v '^rr: Saving execution to trace directory' /tmp/record.log
 }
@@ -20,7 +27,7 @@ record() { # record [OPTION...] -- PROGRAM [WORD...]
 replay() {
     replayed=0
     same=no
-    rr replay -a "$trace" > /tmp/replayed 2> /tmp/replay.log || replayed=$?
+    timeout -s KILL $seconds rr replay -a "$trace" > /tmp/replayed 2> /tmp/replay.log || replayed=$?
     if cmp -s /tmp/recorded /tmp/replayed; then
         same=yes
     else
@@ -28,8 +35,7 @@ replay() {
     fi
     # The recorded program's own errors are replayed, too.
     head -n 40 /tmp/replay.log
-    echo "rr: recorded=$recorded replayed=$replayed same=$same events=$(rr dump -s "$trace" 2> /dev/null |
-        wc -l) lines=$(wc -l < /tmp/recorded)"
+    echo "rr: recorded=$recorded replayed=$replayed same=$same lines=$(wc -l < /tmp/recorded)"
     [ $same = yes ] && [ "$replayed" = "$recorded" ]
 }
 
@@ -39,35 +45,23 @@ hand_over() {
     cp -r "$trace" $kept/trace
     cp /tmp/recorded $kept/recorded
     echo "$recorded" > $kept/status
-    tar -C $kept -czf "/tmp/rr-$CASE.tar.gz" .
-    /tool/leave "rr-$CASE.tar.gz" "/tmp/rr-$CASE.tar.gz"
-    rm -r $kept "/tmp/rr-$CASE.tar.gz"
+    tar -C $kept -cf "/tmp/rr-$CASE.tar" .
+    /tool/leave "rr-$CASE.tar" "/tmp/rr-$CASE.tar"
+    rm -r $kept "/tmp/rr-$CASE.tar"
 }
 
-case $1 in
-    --replay)
-        mkdir -p $kept
-        tar -C $kept -xzf "/rr/in/rr-$2.tar.gz" || exit 1
-        trace=$kept/trace
-        cp $kept/recorded /tmp/recorded
-        recorded=$(cat $kept/status)
-        cat /tmp/recorded
-        replay
-        status=$?
-        rm -r $kept
-        exit $status
-        ;;
-    --keep)
-        shift
-        record "$@"
-        hand_over
-        replay
-        ;;
-    *)
-        record "$@"
-        replay
-        ;;
-esac
+if [ "$(word pmv.rr record)" = replay ]; then
+    mkdir -p $kept
+    tar -C $kept -xf "/rr/in/rr-$CASE.tar" || exit 1
+    trace=$kept/trace
+    cp $kept/recorded /tmp/recorded
+    recorded=$(cat $kept/status)
+    cat /tmp/recorded
+else
+    record "$@"
+    hand_over
+fi
+replay
 status=$?
-rm -rf "$trace"
+rm -rf "$trace" $kept
 exit $status

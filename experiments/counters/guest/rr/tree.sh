@@ -34,6 +34,9 @@ for name in dash gzip; do
     [ -e "$root/bin/$name" ] || mv "$root/usr/bin/$name" "$root/bin/$name"
 done
 
+# rr takes a file that can be executed for one that stays as it is.
+chmod 755 "$root"/lib/x86_64-linux-gnu/* "$root"/usr/lib/rr/*
+
 flags=(-std=gnu11 -O1 -Wall -Wextra -Werror -pthread)
 "$cc" "${flags[@]}" -o "$root/rr/programs" "$here"/*.c || fail "cannot compile the programs"
 "$cc" "${flags[@]}" -static -o "$root/rr/static" "$here"/*.c || fail "cannot compile the static programs"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_tools_page.py: what is compared of a tool's output, what counts as an exit for the PMU, and that the
+# page TOOLS.md is of the rows of tools.ini. Boots nothing.
+import re
+
+import cells
+import pytest
+import tools
+import tools_page
+import tools_report
+import tools_results
+import tools_table
+from tools import Case
+
+ROW = """[columns]
+[tool some]
+title = Some
+version = some 1
+what = Counts.
+case a = some -a
+case b = some -b
+differs time = \\d+ s\\b
+    Time is another each time.
+leave place = ^at 0x
+    An address.
+never kvm = It has no PMU.
+expect msr = Fewer lines.
+[tool more]
+of = some
+title = More
+only = b
+"""
+CELL = {"cases": 2, "ended": 2, "good": 2, "alike": 2, "lines": 4, "numbers": 0, "part": 0.0, "others": 0,
+        "shown": [], "pmu": 0, "exits": 7, "pmis": 3, "end": 0, "seconds": 1.0}
+
+
+@pytest.fixture(name="rows")
+def fixture_rows(tmp_path):
+    path = tmp_path / "tools.ini"
+    path.write_text(ROW)
+    return tools_table.read(path)
+
+
+def test_rows(rows):
+    some, more = rows["some"], rows["more"]
+    assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {"kvm": "It has no PMU."}
+    assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
+    assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
+
+
+@pytest.mark.parametrize("old, new", [("what =", "where ="), ("    Time is another each time.\n", ""),
+                                      ("case a", "case A b")], ids=["key", "reason", "name"])
+def test_wrong_rows(tmp_path, old, new):
+    path = tmp_path / "tools.ini"
+    path.write_text(ROW.replace(old, new, 1))
+    with pytest.raises(ValueError):
+        tools_table.read(path)
+
+
+def test_differences(rows):
+    """A rule's match and a line that is left out are no difference; numbers have their part."""
+    tool = rows["some"]
+
+    def found(*lines, status=0):
+        return {"a": Case(status, list(lines), "1")}
+    native = found("took 12 s", "at 0x1", "count 1,000 of it", "end")
+    assert not tools.differences(tool, native, found("took 9 s", "count 1,000 of it", "at 0x2", "end"))
+    one, = tools.differences(tool, native, found("took 9 s", "count 990 of it", "end"))
+    assert one.part == pytest.approx(0.01)
+    one, = tools.differences(tool, native, found("took 9 s", "count none", "end"))
+    assert one.part is None and one.found == "count none"
+    assert len(tools.differences(tool, native, found("took 9 s", "end", status=1))) == 2
+    assert tools.differences(tool, native, {})[0].found == "did not run"
+
+
+def account(msrs=None, rdpmc=0, pmis=0, nmis=0):
+    exits = {"31": {"count": sum((msrs or {}).values()), "msrs": msrs or {}}, "10": {"count": 5}}
+    if rdpmc:
+        exits["15"] = {"count": rdpmc}
+    return {"exits": exits, "pmi": {"exits": pmis, "raised": pmis}, "nmi": {"exits": nmis}}
+
+
+def test_pmu_exits():
+    """Accesses to its registers, RDPMC, PMIs; not CPUID, nor another MSR."""
+    assert tools.pmu_exits(account({str(0x1b): 9, str(0x10): 1})) == 0
+    assert tools.pmu_exits(account({str(0x38f): 2, str(0xc1): 3, str(0x834): 1})) == 6
+    assert tools.pmu_exits(account(rdpmc=4, pmis=3, nmis=3)) == 7
+
+
+def test_cell_texts(rows):
+    tool = rows["some"]
+    assert tools_results.short(CELL) == "same; 0 exits" and tools_results.noticed(tool, "msr", CELL) == "nothing"
+    worse = {**CELL, "numbers": 1, "part": 0.02, "others": 1}
+    assert tools_results.compared(worse) == "1 of 4 lines differ, 1 counts by at most 2 %"
+    assert tools_results.noticed(tool, "msr", worse) == "Fewer lines."
+    assert "status 5" in tools_results.short({**CELL, "end": 5})
+    assert tools_results.ran({**CELL, "alike": 1}) == "1 of 2 cases end otherwise"
+
+
+def test_report_table(monkeypatch):
+    """Of what was kept, in the emulator's report alone."""
+    kept = {"some": {"native": CELL, "kvm": {**CELL, "pmu": 1200}, "msr": {**CELL, "end": 5}}}
+    monkeypatch.setattr(tools_results, "kept", lambda: kept)
+
+    class Machine:
+        results = {"environment": {"kind": "emulator"}}
+    table = tools_report.tools_table(Machine)
+    assert isinstance(table, cells.Table)
+    texts = [one.text for one in table.rows[0].cells]
+    assert sorted(texts) == ["0", "1,200", "fails"], texts
+    Machine.results = {"environment": {"kind": "metal"}}
+    assert tools_report.tools_table(Machine) is None
+
+
+def sections(text):
+    """{heading: its text} of the page."""
+    parts = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def complaints(text, rows):
+    """What the page has not of the rows: sections, columns, reasons, cases, sentences."""
+    found, titles = sections(text), tools.titles()
+    wrong = [f"no section {tool.get('title')}" for tool in rows.values() if tool.get("title") not in found]
+    for tool in rows.values():
+        part = found.get(tool.get("title"), "")
+        wanted = [f"| {titles[name]} |" for name in tools.columns_of(tool)] + \
+            [*tool.never.values(), *(rule.reason for rule in tool.rules), *(f"`{case}`" for case in tool.cases)]
+        wrong += [f"{tool.name}: no {text}" for text in wanted if text not in part]
+    return wrong + [f"section {title} is of no row" for title in found
+                    if title not in [tool.get("title") for tool in rows.values()]]
+
+
+def test_page_is_of_the_rows():
+    """TOOLS.md has each row, each of its columns and each reason. Without one of them it is seen."""
+    with open(tools_page.PAGE, encoding="ascii") as source:
+        text = source.read()
+    rows = tools_table.read()
+    wrong = complaints(text, rows)
+    assert not wrong, f"TOOLS.md is not of tools.ini: make tools ({wrong[:4]})"
+    name, tool = next(iter(rows.items()))
+    assert complaints(text, {**rows, name: tools_table.Tool(name, {**dict(tool.settings), "title": "None"})})
+    assert complaints(text.replace(f"| {tools.titles()['msr+nmi']} |", "| |", 1), rows) or \
+        complaints(text.replace(f"| {tools.titles()['msr+nmi']} |", "| |"), rows)
+
+
+def test_page_made(rows):
+    """Of cells that are given: the one table, and what differs."""
+    worse = {**CELL, "others": 1, "shown": [["a", "one | line", "another"]]}
+    text = tools_page.page(rows, {name: {column: CELL if column == "native" else worse
+                                         for column in tools.columns_of(tool)} for name, tool in rows.items()})
+    assert not complaints(text, rows), complaints(text, rows)
+    assert "1 of 4 lines differ; 0 exits" in text and "one &#124; line" in text
+    assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# tools_results.py: what make tools keeps: of each tool in each column what it did, as JSON can say it, and the
+# sentences of the page and of the report's table. Touches only its own file.
+import json
+import os
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
+FILE = os.path.join(TOP, "build", "tools", "results.json")
+POWEROFF = 0  # as testbed/machine.py has it, which a report does not need
+
+
+def ended_well(one):
+    return one["end"] == POWEROFF and one["alike"] == one["cases"]
+
+
+def ran(one):
+    """What it did, in a few words."""
+    if one["end"] != POWEROFF:
+        return f"the run ended with status {one['end']} after {one['ended']} of {one['cases']} cases"
+    if one["alike"] != one["cases"]:
+        return f"{one['cases'] - one['alike']} of {one['cases']} cases end otherwise"
+    return f"{one['cases']} of {one['cases']}"
+
+
+def compared(one):
+    """Its lines and counts beside native's."""
+    if not one["numbers"] and not one["others"]:
+        return "same"
+    said = []
+    if one["others"]:
+        said.append(f"{one['others']} of {one['lines']} lines differ")
+    if one["numbers"]:
+        said.append(f"{one['numbers']} counts by at most {100 * one['part']:.2g} %")
+    return ", ".join(said)
+
+
+def noticed(tool, column, one):
+    """What its user notices: by the table, where it says so and there is something to notice."""
+    differs = one["others"] or not ended_well(one)
+    if column in tool.expect and (differs or one["numbers"]):
+        return tool.expect[column]
+    if differs:
+        return "see below"
+    return f"counts that are {100 * one['part']:.2g} % off" if one["numbers"] else "nothing"
+
+
+def short(one):
+    """A cell of the one table: did it work, and what the PMU cost."""
+    if not ended_well(one):
+        return ran(one)
+    return f"{compared(one)}; {one['pmu']:,} exits"
+
+
+def keep(rows):
+    """{tool: {column: cell or sentence}} into the file."""
+    os.makedirs(os.path.dirname(FILE), exist_ok=True)
+    with open(f"{FILE}.part", "w", encoding="ascii") as out:
+        json.dump(rows, out, indent=1, sort_keys=True)
+    os.replace(f"{FILE}.part", FILE)
+
+
+def kept():
+    """The same; {}: make tools has not run."""
+    try:
+        with open(FILE, encoding="ascii") as source:
+            return json.load(source)
+    except (OSError, ValueError):
+        return {}
