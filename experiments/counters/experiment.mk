@@ -32,7 +32,7 @@ AUTO_IMAGES += $(if $(filter 0,$(REAL)),,real)
 
 # PAPI as Debian packages it, and its own tests; and the job multiplex, which wants perf.
 COUNTERS_TOOLS = $(COUNTERS_GUEST)/tools
-PACKAGES_papi = papi-tools papi-examples libgomp1
+PACKAGES_papi = papi-tools papi-examples libgomp1 libcrypt1
 $(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) programs/payload/parts.sh \
     $(BUILD)/payload/packages-papi.txt
 	$(call say,FILL,$@)
@@ -121,3 +121,15 @@ DEBIAN_php = usr/bin/php8.2 data:usr/lib/php/20220829/opcache.so
 IMAGE_tool-php = $(call OTHERS_ROW,php) tool/jit.php=$(OTHERS)/jit.php
 $(BUILD)/debian/libpfm4: $(OTHERS)/examples.sh
 $(BUILD)/debian/postgres: $(OTHERS)/cluster.sh
+
+# make tools [ONLY=WORD,..] [COLUMNS=C,..] [JOBS=N]: tools that people use, in every column: TOOLS.md, and a
+# table of the report.
+.PHONY: tools tools-all
+COLUMNS ?=
+tools:
+	@testbed/deps.sh build run check
+	@$(MAKE) --no-print-directory tools-all
+
+tools-all: $(EFI) $(LAB) test-machine
+	@$(COUNTERS)/analysis/tools_page.py $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
+	    $(if $(JOBS),--jobs $(JOBS))

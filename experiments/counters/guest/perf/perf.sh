@@ -67,10 +67,12 @@ case $case in
         ;;
     record-branches)
         record -b -e branches:u -c $period /listing2 $work 0
-        table --sort symbol_from,symbol_to -n
+        # perf report of these ends with a segmentation fault, here and elsewhere.
+        perf script -i "$data" -F brstack 2> "$log" | tr ' ' '\n' | cut -d / -f 1-3 | grep / | sort | uniq -c |
+            sort -k 1,1nr -k 2 | head -n 30
         ;;
-    record-misses)
-        record -e branches:u,branch-misses:u -c 1009 sh -c 'head -c 50000 /bin/busybox | gzip -c > /dev/null'
+    record-two)
+        record -e branches:u,L1-dcache-loads:u -c 1009 sh -c 'head -c 50000 /bin/busybox | gzip -c > /dev/null'
         table --sort dso -n
         ;;
     script)

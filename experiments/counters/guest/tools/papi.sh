@@ -4,7 +4,7 @@
 # are, and says how each ended, by PAPI's own words. Run by busybox sh as the guest's root.
 #
 # Words of the kernel's command line, with what is taken without them:
-#   pmv.papi=quick     which: quick, full (quick ones, too), or names with commas
+#   pmv.papi=quick     which: quick, full (quick ones, too), long, or names with commas
 #   pmv.papi_seconds=  the guest's seconds that each may take, in place of the table's
 #   pmv.papi_said=0    that many of the last lines that each test printed, too
 # Prints "papi: test=NAME result=RESULT status=STATUS", and for what did not pass why.
@@ -52,7 +52,7 @@ end_the_rest() {
 wanted() { # wanted NAME WHEN
     case $which in
         full) [ "$2" = quick ] || [ "$2" = full ] ;;
-        quick) [ "$2" = quick ] ;;
+        quick | long) [ "$2" = "$which" ] ;;
         *) echo ",$which," | grep -q ",$1," ;;
     esac
 }
@@ -88,7 +88,7 @@ while read -r name source _ arguments seconds when _; do
     [ "$said" = 0 ] || tail -n "$said" "$output" | sed "s/^/papi-said: $name: /"
 done < /papi/tests
 if [ $count -eq 0 ]; then
-    echo "papi: error=\"pmv.papi=$which, wanted quick, full, or names of" \
+    echo "papi: error=\"pmv.papi=$which, wanted quick, full, long, or names of" \
         "experiments/counters/guest/tools/papi.txt\""
     exit 1
 fi

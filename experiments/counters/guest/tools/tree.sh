@@ -61,11 +61,13 @@ for program in "$packages"/usr/bin/papi_*; do
     [ "$(head -c 2 "$program")" = '#!' ] ||
         add_program "$root" "$packages" "usr/bin/${program##*/}"
 done
-for library in libm.so.6 libgomp.so.1 libdl.so.2 libpthread.so.0; do
+for library in libm.so.6 libgomp.so.1 libdl.so.2 libpthread.so.0 libgcc_s.so.1 libcrypt.so.1; do
     for place in "$libraries" "$packages/lib/x86_64-linux-gnu"; do
         [ ! -e "$place/$library" ] || cp -L "$place/$library" "$root/lib/x86_64-linux-gnu/"
     done
 done
+# A test asks for it by the name that it has for the linker.
+ln -s libcrypt.so.1 "$root/lib/x86_64-linux-gnu/libcrypt.so"
 cp -r "$packages/usr/share/papi" "$root/usr/share/"
 for mode in overflow migrate; do
     printf '%s\n' '#!/bin/sh' 'echo 2 > /proc/sys/kernel/perf_event_paranoid' \
