@@ -56,18 +56,6 @@ $(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py progr
 	$(Q)$(COUNTERS_GUEST)/rr/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-rr.txt)"
 IMAGE_rr = $(IMAGE_initrd) $(call TOOL_JOB,rr) .=$(BUILD)/rr
 
-# make tools [ONLY=WORD,..] [COLUMNS=C,..] [JOBS=N]: tools that people use, in every column: TOOLS.md, and a
-# table of the report.
-.PHONY: tools tools-all
-COLUMNS ?=
-tools:
-	@testbed/deps.sh build run check
-	@$(MAKE) --no-print-directory tools-all
-
-tools-all: $(EFI) $(LAB) test-machine
-	@$(COUNTERS)/analysis/tools_page.py $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
-	    $(if $(JOBS),--jobs $(JOBS))
-
 # Tools that read the platform's registers, and perf.
 PACKAGES_platform = likwid lua5.3 bash pcm linux-cpupower hwloc-nox
 $(BUILD)/platform: $(COUNTERS_TOOLS)/platform_tree.sh programs/payload/parts.sh \
