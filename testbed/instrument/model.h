@@ -7,6 +7,9 @@
 
 #include "processor.h"
 
+/* Maximum non-turbo ratio, as the model's name says. */
+constexpr unsigned MODEL_RATIO = 35;
+
 /* Puts the model in front of Bochs' CPUID and MSRs of this processor. */
 void model_install(Processor &p);
 
