@@ -20,6 +20,10 @@ PROGRAM_CFLAGS = -std=gnu11 -O2 -static $(WARNINGS) -DLOOP_ROUNDS=1000000 -DACCE
     -DACCESS_FLUSHES=1000 -Iprograms -Iprograms/payload -Iprograms/measure -Iinclude -I. \
     $(EXPERIMENT_INCLUDES)
 
+# Addresses are in its trace: it is not PIE.
+PROGRAM_traced = programs/trace/traced.c
+$(PROGRAMS)/programs/trace/%.o: private PROGRAM_CFLAGS += -fno-pie
+
 PROGRAM_init = $(sort $(wildcard programs/payload/*.c)) programs/command_line.c programs/measure/statistics.c
 # The checks of a kernel file are the hypervisor's own.
 PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
@@ -31,6 +35,7 @@ IMAGE_initrd = dev/ proc/ sys/ tmp/ init=$(PROGRAMS)/init loop=$(PROGRAMS)/loop 
 IMAGE_tools = $(WITH_PERF) busybox $(WORKLOADS) \
     $(foreach name,$(MODULES),lib/modules/$(name).ko=$(BUILD)/module/%/$(name).ko)
 IMAGE_perf = $(WITH_PERF) intel-cstate.ko intel-uncore.ko
+IMAGE_pt = $(IMAGE_tools) jobs/pt=programs/workloads/pt.sh traced=$(PROGRAMS)/traced
 IMAGE_kexec = $(IMAGE_initrd) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/initrd-%.img
 IMAGE_kvm = $(WITH_KVM) kernel.bzImage=$(TEST_KERNEL)
 WITH_PERF = $(IMAGE_initrd) listing2=$(PROGRAMS)/listing2 deb:usr/bin/perf

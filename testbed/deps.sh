@@ -18,9 +18,9 @@ lz4 zstd python3 patch"
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
     # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
-    # the browser that opens the traces' pages, signatures.
+    # the browser that opens the traces' pages, signatures, the decoder of Intel PT.
     [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone python3-matplotlib
-        qemu-system-x86 e2fsprogs sbsigntool openssl spin clang
+        qemu-system-x86 e2fsprogs sbsigntool openssl spin clang libipt-dev
         libclang-rt-dev
         clang-tidy clang-format cppcheck
         chromium"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Builds the emulator's self-test (an EFI application), boots it in the emulator without any
-# operating system, once more with a skid, and once with another PMU. Looks at the files and words of
-# the first boot, too. Touches only a temporary folder. Exit status 0: every
+# operating system, once more with a skid, once with another PMU, and once with Intel PT. Looks at the
+# files and words of the first boot, too. Touches only a temporary folder. Exit status 0: every
 # check holds.
 set -euo pipefail
 
@@ -89,3 +89,6 @@ boot skid "$work/skid_knobs"
 echo "ok skid"
 boot shape "$work/shape_knobs" --model sapphire_rapids
 echo "ok shape"
+echo "pt on" >"$work/pt_knobs"
+boot pt "$work/pt_knobs"
+echo "ok pt"

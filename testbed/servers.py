@@ -13,8 +13,8 @@ from machine import SCRATCH, TOP, environment, path
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
 LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "exit_paths", "feature_control", "guest_files",
               "hide_control", "hide_cpuid", "hide_msr", "mov_ss_ignored", "msr", "nmi_handler",
-              "nmi_root", "pebs", "pebs_late", "platform", "pmi_skid", "pmu", "ratios", "regions_of_all",
-              "reset_button", "unknown_msrs"}
+              "nmi_root", "pebs", "pebs_late", "platform", "pmi_skid", "pmu", "pt", "pt_overflow",
+              "ratios", "regions_of_all", "reset_button", "unknown_msrs"}
 # Of these, the ones that nothing asks for before the guest's init; and those whose file begins with
 # the kernel, which no server at init takes.
 OWN_KNOBS = {"guest_files"}

@@ -7,7 +7,7 @@ set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 pure=(events exit_paths floating guest_files platform pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch
-    topdown ledger ledger_json lines inject knobs)
+    topdown ledger ledger_json lines inject knobs pt pt_msrs pt_output pt_packets pt_time)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -28,5 +28,5 @@ done
 "${CXX:-g++}" -std=c++17 -O1 -g -Wall -Wextra -Werror -fsanitize=address,undefined \
     -fno-sanitize-recover=all -I "$top/testbed/instrument" -I "$top/tests/unit/testbed" -I "$work" \
     -idirafter "$top/include" "${experiments[@]}" \
-    -o "$work/test" "${sources[@]}"
+    -o "$work/test" "${sources[@]}" -lipt
 timeout 21600 "$work/test"

@@ -24,6 +24,7 @@
 #include "part.h"
 #include "pc_system.h"
 #include "processor.h"
+#include "pt_machine.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
 
@@ -53,6 +54,7 @@ public:
     void counted(bxInstruction_c *i);
     void rdmsr(bxInstruction_c *i);
     void vmx_onoff(bxInstruction_c *i);
+    void vmptrld(bxInstruction_c *i);
     void vm_entry(bxInstruction_c *i);
     void bulk_string(bxInstruction_c *i);
     void floating(bxInstruction_c *i);
@@ -212,14 +214,14 @@ void Handlers::counted(bxInstruction_c *i)
     original(i);
 }
 
-// One bit of IA32_VMX_MISC is a knob's, and Bochs has that MSR as a constant.
+// Bits of IA32_VMX_MISC are knobs', and Bochs has that MSR as a constant.
 void Handlers::rdmsr(bxInstruction_c *i)
 {
-    if (vmx_caps_wait_for_sipi() || ECX != IA32_VMX_MISC || CPL != 0 || in_vmx_guest)
+    if (ECX != IA32_VMX_MISC || CPL != 0 || in_vmx_guest || vmx_caps_misc(VMX_MSR_MISC) == VMX_MSR_MISC)
         return counted(i);
     if (in_vmx)
         processor(bx_cpuid).ledger.root_instruction(ROOT_RDMSR);
-    Bit64u value = VMX_MSR_MISC & ~(Bit64u{1} << VMX_MISC_WAIT_FOR_SIPI);
+    Bit64u value = vmx_caps_misc(VMX_MSR_MISC);
     RAX = GET32L(value);
     RDX = GET32H(value);
     BX_NEXT_INSTR(i);
@@ -229,6 +231,18 @@ void Handlers::vmx_onoff(bxInstruction_c *i)
 {
     // Whether it succeeds shows at the next instruction.
     tb_hot[bx_cpuid].world = TB_WORLD_UNKNOWN;
+    original(i);
+}
+
+// Whether it succeeds shows at the next instruction.
+void Handlers::vmptrld(bxInstruction_c *i)
+{
+    Processor &p = processor(bx_cpuid);
+
+    if (pt_on(p)) {
+        p.pt->vmptrld_begins();
+        tb_hot[bx_cpuid].watch |= TB_WATCH_EVENT;
+    }
     original(i);
 }
 
@@ -330,6 +344,10 @@ void decode_instruction(bxInstruction_c *i)
     case BX_IA_VMXON_Mq:
     case BX_IA_VMXOFF:
         replace(i, &Handlers::vmx_onoff);
+        break;
+    case BX_IA_VMPTRLD_Mq:
+        if (knobs().pt != PT_OFF)
+            replace(i, &Handlers::vmptrld);
         break;
     case BX_IA_HLT:
     case BX_IA_MWAIT:

@@ -34,6 +34,7 @@
 #include "model.h"
 #include "part.h"
 #include "processor.h"
+#include "pt_machine.h"
 #include "vmx_caps.h"
 
 namespace {
@@ -396,6 +397,7 @@ void become(const Job &job)
     for (unsigned n = 0; n < processor_count() && !at_init(); n++) {
         processor_take_knobs(processor(n));
         vmx_caps_apply(n);
+        pt_take_knobs(processor(n));
         vmx_caps_reset(n);
         model_reset_extra(processor(n));
     }

@@ -21,6 +21,8 @@
 #include "pc_system.h"
 #include "precise.h"
 #include "processor.h"
+#include "pt_machine.h"
+#include "pt_vmx.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
 
@@ -108,6 +110,8 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
 {
     processor_untouched(p);
     precise_forget(p);
+    if (pt_on(p))
+        p.pt->trace.event_from(rip);
     if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
         tb_hot[p.id].watch |= TB_WATCH_EVENT;
@@ -169,6 +173,15 @@ void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsi
         processor_touches(p, TOUCHED_SLOW);
 }
 
+void moves_cr3(Processor &p)
+{
+    tell_parts(&Part::loads_cr3, p, BX_CPU(p.id)->cr3);
+    if (!pt_on(p))
+        return;
+    p.pt->trace.mov_cr3(BX_CPU(p.id)->gen_reg[BX_64BIT_REG_RIP].rrx);
+    tb_hot[p.id].deadline = 0;
+}
+
 }  // namespace
 
 void tb_init_env(void)
@@ -192,6 +205,7 @@ void tb_initialize(unsigned cpu)
     processor_create(cpu);
     vmx_caps_apply(cpu);
     model_install(processor(cpu));
+    pt_take_knobs(processor(cpu));
 }
 
 void tb_reset(unsigned cpu, unsigned type)
@@ -219,6 +233,8 @@ void tb_on_mode(unsigned cpu, unsigned user)
     if (hot.world == TB_WORLD_UNKNOWN) {
         if (bochs->in_vmx)
             model_firmware_done();
+        if (bochs->in_vmx && p.pt)
+            p.pt->vmxon();
         hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
     }
     hot.mode = hot.world | user;
@@ -243,6 +259,12 @@ void tb_on_mode(unsigned cpu, unsigned user)
         return;
     }
     processor_plan(p);
+    if (p.pt) {
+        p.pt->executes();
+        if (p.pt->wants_boundary())
+            p.pt->boundary();
+        processor_plan(p);
+    }
 }
 
 void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
@@ -255,14 +277,27 @@ void tb_on_opcode(unsigned, bxInstruction_c *i)
     decode_instruction(i);
 }
 
-void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken)
+void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken,
+                  unsigned length)
 {
-    branch(processor(cpu), kind_of(what), from, to, taken);
+    Processor &p = processor(cpu);
+
+    branch(p, kind_of(what), from, to, taken);
+    if (!pt_on(p))
+        return;
+    if (what == TB_BRANCH_CONDITIONAL)
+        p.pt->trace.conditional(taken, taken ? to : BX_CPU(cpu)->gen_reg[BX_64BIT_REG_RIP].rrx);
+    else
+        p.pt->branch(what, to, length);
 }
 
-void tb_on_far_branch(unsigned cpu, unsigned, Bit64u from, Bit64u to)
+void tb_on_far_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to)
 {
-    branch(processor(cpu), BRANCH_FAR, from, to, true);
+    Processor &p = processor(cpu);
+
+    branch(p, BRANCH_FAR, from, to, true);
+    if (pt_on(p))
+        p.pt->far_branch(what, from, to);
 }
 
 void tb_on_exception(unsigned cpu, unsigned vector)
@@ -354,7 +389,14 @@ void tb_on_committed(unsigned cpu)
 
 void tb_on_event_delivered(unsigned cpu)
 {
-    tell_parts(&Part::complete, processor(cpu));
+    Processor &p = processor(cpu);
+
+    if (tb_hot[cpu].watch & TB_WATCH_LOG)
+        tell_parts(&Part::complete, p);
+    if (pt_on(p)) {
+        p.pt->trace.event_to(BX_CPU(cpu)->gen_reg[BX_64BIT_REG_RIP].rrx);
+        tb_hot[cpu].deadline = 0;
+    }
 }
 
 void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr)
@@ -375,6 +417,11 @@ bool tb_on_init_signal(unsigned cpu)
 void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
 {
     model_wrmsr_seen(index);
+}
+
+void tb_on_vmentry(unsigned cpu)
+{
+    pt_entered(processor(cpu));
 }
 
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
@@ -406,5 +453,5 @@ void tb_on_tlb_control(unsigned cpu, unsigned what)
     if (what == BX_INSTR_CONTEXT_SWITCH)
         vmx_state_loaded(processor(cpu));
     else if (what == BX_INSTR_MOV_CR3)
-        tell_parts(&Part::loads_cr3, processor(cpu), BX_CPU(cpu)->cr3);
+        moves_cr3(processor(cpu));
 }

@@ -30,6 +30,7 @@ enum tb_mode {
 #define TB_WATCH_EVENT 4u
 #define TB_WATCH_LINES 8u
 #define TB_WATCH_LOG 16u
+#define TB_WATCH_TRACE 32u
 /* The page of the local APIC's registers, as it comes out of reset. */
 #define TB_APIC_PAGE 0xfee00u
 
@@ -51,7 +52,8 @@ void tb_reset(unsigned cpu, unsigned type);
 void tb_on_mode(unsigned cpu, unsigned user);
 void tb_on_deadline(unsigned cpu, bxInstruction_c *i);
 void tb_on_opcode(unsigned cpu, bxInstruction_c *i);
-void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken);
+void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken,
+                  unsigned length);
 void tb_on_far_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to);
 void tb_on_exception(unsigned cpu, unsigned vector);
 void tb_on_interrupt(unsigned cpu, unsigned vector);
@@ -67,6 +69,7 @@ void tb_on_committed(unsigned cpu);
 void tb_on_event_delivered(unsigned cpu);
 void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr);
 void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw);
+void tb_on_vmentry(unsigned cpu);
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
 void tb_on_tlb_control(unsigned cpu, unsigned what);
 void tb_on_step_begins(unsigned cpu);
@@ -114,15 +117,16 @@ bool tb_on_step_traps(unsigned cpu);
 
 #define BX_INSTR_CNEAR_BRANCH_TAKEN(cpu_id, from, to) do { \
         if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
-            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, to, 1); \
+            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, to, 1, 0); \
     } while (0)
 #define BX_INSTR_CNEAR_BRANCH_NOT_TAKEN(cpu_id, from) do { \
         if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
-            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, 0, 0); \
+            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, 0, 0, 0); \
     } while (0)
+/* `i` is the handler's own. */
 #define BX_INSTR_UCNEAR_BRANCH(cpu_id, what, from, to) do { \
         if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
-            tb_on_branch(cpu_id, what, from, to, 1); \
+            tb_on_branch(cpu_id, what, from, to, 1, i->ilen()); \
     } while (0)
 #define BX_INSTR_FAR_BRANCH(cpu_id, what, prev_cs, from, new_cs, to) do { \
         if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
@@ -156,9 +160,11 @@ bool tb_on_step_traps(unsigned cpu);
 /* Of ours (testbed/patches/). True: the INIT is delivered later. */
 #define BX_INSTR_INIT_SIGNAL(cpu_id) tb_on_init_signal(cpu_id)
 #define BX_INSTR_VMEXIT(cpu_id, reason, qualification) tb_on_vmexit(cpu_id, reason, qualification)
+/* The guest's state and MSRs are loaded, no event is injected yet. */
+#define BX_INSTR_VMENTRY(cpu_id) tb_on_vmentry(cpu_id)
 /* An event's delivery is complete, its frame is on the stack. */
 #define BX_INSTR_EVENT_DELIVERED(cpu_id) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
+        if (tb_hot[cpu_id].watch & (TB_WATCH_LOG | TB_WATCH_TRACE)) \
             tb_on_event_delivered(cpu_id); \
     } while (0)
 /* RFLAGS.TF is set as an instruction begins; is it to trap, now that it is complete? */

@@ -217,7 +217,7 @@ bool is_late(const std::string &name)
     for (const char *late : {"allow_resets", "cpuid", "exit_lines", "exit_paths",
                              "feature_control", "guest_files", "hide_control", "hide_cpuid", "hide_msr",
                              "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
-                             "pebs_late", "platform", "pmi_skid", "pmu", "ratios",
+                             "pebs_late", "platform", "pmi_skid", "pmu", "pt", "pt_overflow", "ratios",
                              "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
@@ -272,6 +272,14 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "cpuid" ? knobs->cpuid : knobs->hide_cpuid).push_back(extra);
         return nullptr;
     }
+    if (name == "pt_overflow") {
+        std::string branches;
+        words >> value >> branches;
+        return parse_unsigned(value, &knobs->pt_overflow_every) &&
+                       parse_unsigned(branches, &knobs->pt_overflow_branches) &&
+                       knobs->pt_overflow_every > 0 && knobs->pt_overflow_branches > 0
+                   ? nullptr : "BYTES BRANCHES";
+    }
     if (const PartKnob *part = part_knob(name)) {
         std::getline(words >> std::ws, value);
         knobs->parts[name] = value;
@@ -301,6 +309,12 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         knobs->pebs = choice == 0   ? PEBS_OFF
                       : choice == 1 ? PEBS_FORMAT_SKYLAKE
                                     : PEBS_FORMAT_ADAPTIVE;
+        return nullptr;
+    }
+    if (name == "pt") {
+        if (!parse_choice(value, {"off", "on", "ptwrite"}, &choice))
+            return "off, on or ptwrite";
+        knobs->pt = static_cast<PtKnob>(choice);
         return nullptr;
     }
     if (name == "pebs_late")
@@ -359,8 +373,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
                       "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
                       "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, platform, pmi_skid, "
                       "pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
-                      "pmu_version, ratios, regions_of_all, reset_button, show_control, tsc_hz or "
-                      "unknown_msrs");
+                      "pmu_version, pt, pt_overflow, ratios, regions_of_all, reset_button, "
+                      "show_control, tsc_hz or unknown_msrs");
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ struct ExtraCpuid {
     uint32_t bits;
 };
 
+/* Intel PT. */
+enum PtKnob { PT_OFF, PT_ON, PT_WITH_PTWRITE };
+
 /* Knobs::pmi_status beside a bit's number */
 constexpr unsigned PMI_STATUS_OWN = 64;
 constexpr unsigned PMI_STATUS_NONE = 65;
@@ -67,6 +70,10 @@ struct Knobs {
     /* PEBS and BTS; and how many instructions late a record is stored, wherever that is then. */
     PebsFormat pebs = PEBS_OFF;
     unsigned pebs_late = 0;
+    PtKnob pt = PT_OFF;
+    /* After so many bytes of trace so many branches are lost; 0: none are. */
+    unsigned pt_overflow_every = 0;
+    unsigned pt_overflow_branches = 0;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */

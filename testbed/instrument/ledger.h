@@ -31,6 +31,8 @@ enum Stored {
     STORED_PEBS_FULL,    /* no room */
     STORED_PEBS_DROPPED, /* late, and its counter is enabled no more */
     STORED_BTS,          /* instructions whose branches were stored */
+    STORED_PT,           /* bytes of traces of Intel PT */
+    STORED_PT_ROOT,      /* in root mode */
     STORED_KINDS
 };
 

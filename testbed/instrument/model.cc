@@ -12,6 +12,7 @@
 #include "msr_index.h"
 #include "pc_system.h"
 #include "pmu_cpuid.h"
+#include "pt_machine.h"
 
 namespace {
 
@@ -28,8 +29,7 @@ constexpr uint64_t ANY = ~uint64_t{0};
 // Below 0x2000014 Linux gives up the TSC-deadline timer of this model. The revision is the high
 // half.
 constexpr uint64_t MICROCODE_REVISION = uint64_t{0x2000065} << 32;
-// Maximum non-turbo ratio 35, as the model's name says.
-constexpr uint64_t PLATFORM_INFO_RATIO = uint64_t{RATIO} << 8;
+constexpr uint64_t PLATFORM_INFO_RATIO = uint64_t{MODEL_RATIO} << 8;
 constexpr uint64_t MISC_ENABLE_RESET = MISC_ENABLE_FAST_STRINGS | MISC_ENABLE_TCC |
                                        MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAIL |
                                        MISC_ENABLE_PEBS_UNAVAIL | MISC_ENABLE_EIST |
@@ -46,8 +46,8 @@ constexpr StoredMsr stored_msrs[] = {
     {MSR_PLATFORM_INFO, PLATFORM_INFO_RATIO, 0},
     {IA32_MCG_CAP, 0, 0},
     {IA32_MCG_STATUS, 0, 7},
-    {IA32_PERF_STATUS, uint64_t{RATIO} << 8, 0},
-    {IA32_PERF_CTL, uint64_t{RATIO} << 8, bit(32) | 0xffff},
+    {IA32_PERF_STATUS, uint64_t{MODEL_RATIO} << 8, 0},
+    {IA32_PERF_CTL, uint64_t{MODEL_RATIO} << 8, bit(32) | 0xffff},
     {IA32_CLOCK_MODULATION, 0, 0x1f},
     {IA32_THERM_INTERRUPT, 0, 0x1ffff1f},
     {IA32_THERM_STATUS, THERM_STATUS_VALID, 0xaaa},
@@ -138,6 +138,13 @@ public:
     int wrmsr(Bit32u index, Bit64u value) override;
 
 private:
+    // The instruction at hand began in the other world: this is by an MSR list of VMX.
+    bool in_msr_list() const
+    {
+        const struct tb_hot &hot = tb_hot[p_.id];
+        return hot.world != TB_WORLD_UNKNOWN && (hot.mode & TB_WORLD_ROOT) != hot.world;
+    }
+
     bx_cpuid_t *inner_;
     Processor &p_;
 };
@@ -159,6 +166,8 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
         pmu_cpuid(knobs().pmu_shape, first.eax, function, subfunction, &result);
     if (knobs().arch_lbr)
         arch_lbr_cpuid(first.eax, extended.eax, function, subfunction, &result);
+    if (knobs().pt != PT_OFF)
+        pt_cpuid(knobs().pt == PT_WITH_PTWRITE, function, subfunction, &result);
     get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
     Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
     for (const ExtraCpuid &hidden : knobs().hide_cpuid)
@@ -197,6 +206,8 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
     }
     if (known == MSR_ABSENT && (knobs().pmu || knobs().arch_lbr))
         known = p_.records().read_msr(index, &value);
+    if (known == MSR_ABSENT && p_.pt)
+        known = p_.pt->read_msr(index, &value);
     if (knobs().arch_lbr && index == IA32_PERF_CAPABILITIES)
         value |= PERF_CAP_LBR_FMT;
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
@@ -231,7 +242,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     if (knobs().pmu) {
         // Not an instruction of its own, but the MSR list of a VM entry, which retires in root mode.
         const struct tb_hot &hot = tb_hot[p_.id];
-        bool entry = (hot.mode & TB_WORLD_ROOT) && hot.world == 0;
+        bool entry = in_msr_list() && hot.world == 0;
         p_.events.entering = entry ? hot.mode : MODE_COUNT;
         p_.pmu.look(p_.events.instructions());
         known = p_.pmu.write_msr(index, value);
@@ -242,6 +253,8 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     }
     if (known == MSR_ABSENT && (knobs().pmu || knobs().arch_lbr))
         known = p_.records().write_msr(index, value);
+    if (known == MSR_ABSENT && p_.pt)
+        known = p_.pt->write_msr(index, value, in_msr_list());
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
         if (value & ~DEBUGCTL_VALID)
             return BOCHS_FAULT;
@@ -296,6 +309,8 @@ void model_reset(Processor &p)
     p.arch_lbr.reset();
     p.pebs.reset();
     p.platform.reset(platform_now());
+    if (p.pt)
+        p.pt->trace.reset();
     p.debugctl = 0;
     for (const StoredMsr &msr : stored_msrs)
         p.storage[msr.index] = msr.reset;

@@ -59,6 +59,13 @@ constexpr uint32_t MSR_PKG_C6_RESIDENCY = 0x3f9;
 constexpr uint32_t MSR_CORE_C6_RESIDENCY = 0x3fd;
 constexpr uint32_t IA32_VMX_MISC = 0x485;
 constexpr uint32_t IA32_A_PMC0 = 0x4c1;
+/* Intel PT */
+constexpr uint32_t IA32_RTIT_OUTPUT_BASE = 0x560;
+constexpr uint32_t IA32_RTIT_OUTPUT_MASK_PTRS = 0x561;
+constexpr uint32_t IA32_RTIT_CTL = 0x570;
+constexpr uint32_t IA32_RTIT_STATUS = 0x571;
+constexpr uint32_t IA32_RTIT_CR3_MATCH = 0x572;
+constexpr uint32_t IA32_RTIT_ADDR0_A = 0x580; /* then ADDR0_B, ADDR1_A, ... */
 constexpr uint32_t IA32_DS_AREA = 0x600;
 constexpr uint32_t MSR_VR_CURRENT_CONFIG = 0x601;
 constexpr uint32_t MSR_RAPL_POWER_UNIT = 0x606;
@@ -181,8 +188,38 @@ constexpr uint64_t DEBUGCTL_FREEZE_LBRS_ON_PMI = bit(11);
 constexpr uint64_t DEBUGCTL_FREEZE_PERFMON_ON_PMI = bit(12);
 constexpr uint64_t DEBUGCTL_VALID = 0x7fc3;
 
-/* IA32_VMX_MISC: the number of a bit. */
+/* IA32_RTIT_CTL */
+constexpr uint64_t RTIT_CTL_TRACEEN = bit(0);
+constexpr uint64_t RTIT_CTL_CYCEN = bit(1);
+constexpr uint64_t RTIT_CTL_OS = bit(2);
+constexpr uint64_t RTIT_CTL_USER = bit(3);
+constexpr uint64_t RTIT_CTL_FUPONPTW = bit(5);
+constexpr uint64_t RTIT_CTL_CR3FILTER = bit(7);
+constexpr uint64_t RTIT_CTL_TOPA = bit(8);
+constexpr uint64_t RTIT_CTL_MTCEN = bit(9);
+constexpr uint64_t RTIT_CTL_TSCEN = bit(10);
+constexpr uint64_t RTIT_CTL_DISRETC = bit(11);
+constexpr uint64_t RTIT_CTL_PTWEN = bit(12);
+constexpr uint64_t RTIT_CTL_BRANCHEN = bit(13);
+constexpr unsigned RTIT_CTL_MTCFREQ_SHIFT = 14; /* and the other fields of four bits */
+constexpr unsigned RTIT_CTL_CYCTHRESH_SHIFT = 19;
+constexpr unsigned RTIT_CTL_PSBFREQ_SHIFT = 24;
+constexpr unsigned RTIT_CTL_ADDR0_CFG_SHIFT = 32; /* ADDR1_CFG, ... follow */
+constexpr unsigned RTIT_CTL_FIELD_BITS = 4;
+constexpr uint64_t RTIT_CTL_FIELD = 0xf;
+
+/* IA32_RTIT_STATUS */
+constexpr uint64_t RTIT_STATUS_FILTEREN = bit(0);
+constexpr uint64_t RTIT_STATUS_CONTEXTEN = bit(1);
+constexpr uint64_t RTIT_STATUS_TRIGGEREN = bit(2);
+constexpr uint64_t RTIT_STATUS_ERROR = bit(4);
+constexpr uint64_t RTIT_STATUS_STOPPED = bit(5);
+constexpr unsigned RTIT_STATUS_BYTECNT_SHIFT = 32;
+constexpr uint64_t RTIT_STATUS_BYTECNT = 0x1ffff;
+
+/* IA32_VMX_MISC: the numbers of bits. */
 constexpr unsigned VMX_MISC_WAIT_FOR_SIPI = 8;
+constexpr unsigned VMX_MISC_PT_IN_VMX = 14;
 
 /* IA32_MISC_ENABLE */
 constexpr uint64_t MISC_ENABLE_FAST_STRINGS = bit(0);

@@ -17,13 +17,13 @@
 constexpr unsigned TURBO_RATIOS_MAX = 8;
 constexpr unsigned RATIO_MAX = 0xff;
 /* Of 100 MHz, without turbo: as the model's name says. */
-constexpr unsigned RATIO = 35;
+constexpr unsigned MODEL_RATIO = 35;
 constexpr unsigned RATIO_HZ = 100000000;
 
 struct PlatformShape {
     bool on = false;
     std::vector<unsigned> ratios; /* empty: that without turbo for all */
-    unsigned ratio = RATIO;
+    unsigned ratio = MODEL_RATIO;
 
     /* CPUID.06H:EAX[1] */
     bool turbo() const { return !ratios.empty() && ratios[0] > ratio; }

@@ -15,6 +15,7 @@
 #include "part.h"
 #include "precise.h"
 #include "processor.h"
+#include "pt_machine.h"
 
 namespace {
 
@@ -38,6 +39,8 @@ Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *i
     events.iterations = iterations;
     processor_take_knobs(*this);
 }
+
+Processor::~Processor() = default;
 
 BranchRecords &Processor::records()
 {
@@ -119,12 +122,19 @@ void processor_plan(Processor &p)
     if (processor_records(p) || (counted & BRANCH_EVENTS) ||
         processor_stores_branches(p) || p.pebs.counters() != 0 || (p.debugctl & DEBUGCTL_BTF))
         watch |= TB_WATCH_BRANCH;
+    if (pt_on(p))
+        watch |= TB_WATCH_BRANCH | TB_WATCH_TRACE;
     if (counted & (ACCESS_EVENTS | CACHE_EVENTS))
         watch |= TB_WATCH_MEMORY;
     p.counts_accesses = counted & ACCESS_EVENTS;
     p.counts_fp = counted & 1u << EVENT_FP;
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
+    // Tracing was enabled, which takes effect after the instruction at hand.
+    if (p.pt && p.pt->trace.starting()) {
+        hot.deadline = 0;
+        watch |= TB_WATCH_EVENT;
+    }
     hot.watch = watch;
 }
 
@@ -147,6 +157,10 @@ void processor_look(Processor &p, bxInstruction_c *i)
         apic_pmi(p);
     processor_inject(p, tb_hot[p.id].mode & MODE_ROOT_BIT);
     processor_plan(p);
+    if (p.pt && p.pt->wants_boundary()) {
+        p.pt->boundary();
+        processor_plan(p);
+    }
 }
 
 void processor_touches(Processor &p, unsigned how)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "arch_lbr.h"
@@ -29,6 +30,7 @@ constexpr unsigned TOUCHED_STORE = 2;
 constexpr unsigned TOUCHED_SLOW = 4; /* a load of more than the latency that is asked for */
 
 class bxInstruction_c;
+class PtMachine;
 
 /* A PEBS record that is made and not stored yet. */
 struct PebsRecord {
@@ -49,6 +51,7 @@ struct Precise {
 
 struct Processor {
     Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations);
+    ~Processor();
 
     const unsigned id;
     EventCounts events;
@@ -60,6 +63,8 @@ struct Processor {
     Pebs pebs;
     Bts bts;
     Precise precise;
+    /* Null: it has no Intel PT. */
+    std::unique_ptr<PtMachine> pt;
     BranchPredictor predictor;
     Cache cache;
     Platform platform;

@@ -16,7 +16,7 @@
 
 namespace {
 
-enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, TERTIARY, EPT_VPID, ACTIVITY };
+enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, TERTIARY, EPT_VPID, MISC };
 
 struct Control {
     const char *name;
@@ -56,7 +56,9 @@ constexpr Control controls[] = {
     {"pause_loop_exiting", SECONDARY, 10, BX_VMX_PAUSE_LOOP_EXITING},
     {"enable_invpcid", SECONDARY, 12, 0},
     {"enable_pml", SECONDARY, 17, BX_VMX_PML},
+    {"conceal_vmx_from_pt", SECONDARY, 19, 0},
     {"enable_xsaves", SECONDARY, 20, 0},
+    {"pt_uses_guest_physical_addresses", SECONDARY, 24, 0},
     {"use_tsc_scaling", SECONDARY, 25, BX_VMX_TSC_SCALING},
     {"pebs_uses_guest_physical_addresses", TERTIARY, 12, 0},
     {"load_global_ctrl_at_exit", EXIT, 12, 0},
@@ -66,11 +68,15 @@ constexpr Control controls[] = {
     {"save_efer", EXIT, 20, 0},
     {"load_efer_at_exit", EXIT, 21, 0},
     {"save_vmx_preemption_timer", EXIT, 22, 0},
+    {"conceal_vm_exits_from_pt", EXIT, 24, 0},
+    {"clear_rtit_ctl", EXIT, 25, 0},
     {"clear_lbr_ctl", EXIT, 26, 0},
     {"save_global_ctrl", EXIT, 30, 0},
     {"load_global_ctrl_at_entry", ENTRY, 13, 0},
     {"load_pat_at_entry", ENTRY, 14, 0},
     {"load_efer_at_entry", ENTRY, 15, 0},
+    {"conceal_vm_entries_from_pt", ENTRY, 17, 0},
+    {"load_rtit_ctl", ENTRY, 18, 0},
     {"load_cet_state", ENTRY, 20, 0},
     {"load_lbr_ctl", ENTRY, 21, 0},
     {"ept_walk_length_4", EPT_VPID, 6, 0},
@@ -78,7 +84,8 @@ constexpr Control controls[] = {
     {"ept_2m_pages", EPT_VPID, 16, 0},
     {"ept_1g_pages", EPT_VPID, 17, 0},
     {"ept_accessed_dirty", EPT_VPID, 21, BX_VMX_EPT_ACCESS_DIRTY},
-    {"wait_for_sipi", ACTIVITY, VMX_MISC_WAIT_FOR_SIPI, 0},
+    {"wait_for_sipi", MISC, VMX_MISC_WAIT_FOR_SIPI, 0},
+    {"pt_in_vmx", MISC, VMX_MISC_PT_IN_VMX, 0},
 };
 
 // What an i7-7800X offers (allowed-1 halves of its capability MSRs), as Bochs' model of it
@@ -91,7 +98,8 @@ constexpr Bit32u SKYLAKE_X_EXIT = 0x01ffffff;
 constexpr Bit32u SKYLAKE_X_ENTRY = 0x0003ffff;
 constexpr Bit64u SKYLAKE_X_EPT_VPID = BX_CONST64(0x0f0106734141);
 
-bool wait_for_sipi = true;
+// Bits of IA32_VMX_MISC, which Bochs has as a constant, as the processor shows them.
+Bit64u misc_shown = bit(VMX_MISC_WAIT_FOR_SIPI);
 
 constexpr Bit64u FEATURE_CONTROL_LOCK = 1u << 0;
 constexpr Bit64u FEATURE_CONTROL_VMX_OUTSIDE_SMX = 1u << 2;
@@ -116,8 +124,8 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
                        &cap.vmx_vmexec_ctrl2_supported_bits, &cap.vmx_vmexit_ctrl1_supported_bits,
                        &cap.vmx_vmentry_ctrl_supported_bits};
 
-    if (control.word == ACTIVITY) {
-        wait_for_sipi = on;
+    if (control.word == MISC) {
+        misc_shown = (misc_shown & ~bit(control.bit)) | (on ? bit(control.bit) : 0);
         return;
     }
     if (control.word == EPT_VPID || control.word == TERTIARY) {
@@ -175,6 +183,14 @@ void vmx_caps_apply(unsigned number)
         cap.vmx_vmexit_ctrl1_supported_bits |= VMX_VMEXIT_CTRL1_CLEAR_IA32_LBR_CTRL;
         cap.vmx_vmentry_ctrl_supported_bits |= VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL;
     }
+    // All that an Ice Lake-SP has of PT: SDM Vol. 3, "Intel Processor Trace", section 5.1, and what
+    // came later.
+    if (knobs().pt != PT_OFF) {
+        for (const char *name : {"conceal_vmx_from_pt", "pt_uses_guest_physical_addresses",
+                                 "conceal_vm_exits_from_pt", "clear_rtit_ctl",
+                                 "conceal_vm_entries_from_pt", "load_rtit_ctl", "pt_in_vmx"})
+            set_bit(cap, find_control(name), true);
+    }
     for (const std::string &name : knobs().show_controls)
         set_bit(cap, find_control(name), true);
     for (const std::string &name : knobs().hide_controls)
@@ -192,6 +208,10 @@ void vmx_caps_apply(unsigned number)
         cpu->vmcs_map->clear_mapping(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL);
     map_field(*cpu->vmcs_map, VMX_GUEST_IA32_LBR_CTL, VMCS_64BIT_GUEST_IA32_DEBUGCTL,
               cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL);
+    // SDM Vol. 3, "Guest Register State": where there is either of the two controls.
+    map_field(*cpu->vmcs_map, VMCS_64BIT_GUEST_IA32_RTIT_CTL, VMCS_64BIT_GUEST_IA32_DEBUGCTL,
+              (cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_RTIT_CTRL) ||
+                  (cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_CLEAR_IA32_RTIT_CTRL));
     map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_TERTIARY_VMEXEC_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
               cap.vmx_vmexec_ctrl3_supported_bits != 0);
     // Bochs removes the fields that do not exist from the first processor's map alone.
@@ -201,7 +221,17 @@ void vmx_caps_apply(unsigned number)
 
 bool vmx_caps_wait_for_sipi()
 {
-    return wait_for_sipi;
+    return misc_shown & bit(VMX_MISC_WAIT_FOR_SIPI);
+}
+
+bool vmx_caps_pt_in_vmx()
+{
+    return misc_shown & bit(VMX_MISC_PT_IN_VMX);
+}
+
+uint64_t vmx_caps_misc(uint64_t misc)
+{
+    return (misc & ~(bit(VMX_MISC_WAIT_FOR_SIPI) | bit(VMX_MISC_PT_IN_VMX))) | misc_shown;
 }
 
 void vmx_caps_reset(unsigned number)

@@ -19,3 +19,7 @@ void vmx_caps_reset(unsigned cpu);
 
 /* The processor offers the activity state wait-for-SIPI (IA32_VMX_MISC bit 8). */
 bool vmx_caps_wait_for_sipi();
+/* Intel PT can be used in VMX operation (bit 14). */
+bool vmx_caps_pt_in_vmx();
+/* What it shows of Bochs' IA32_VMX_MISC. */
+uint64_t vmx_caps_misc(uint64_t misc);

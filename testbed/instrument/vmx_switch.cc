@@ -11,6 +11,8 @@
 #include "msr_index.h"
 #include "part.h"
 #include "precise.h"
+#include "pt_machine.h"
+#include "pt_vmx.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
 
@@ -41,7 +43,7 @@ bool guest_state_bad(BX_CPU_C *cpu)
     VmxVmentryControls entry(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_CONTROLS) &
                              cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits);
 
-    return activity_state_bad(cpu) ||
+    return activity_state_bad(cpu) || pt_guest_state_bad(cpu) ||
            (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
             !processor(cpu->bx_cpuid)
                  .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
@@ -65,7 +67,9 @@ void restore_spoiled(Processor &p)
 {
     BX_CPU_C *cpu = BX_CPU(p.id);
 
-    if (p.spoiled_field == VMCS_GUEST_RFLAGS)
+    if (p.spoiled_field == VMCS_32BIT_CONTROL_CR3_TARGET_COUNT)
+        cpu->VMwrite32(VMCS_32BIT_CONTROL_CR3_TARGET_COUNT, static_cast<Bit32u>(p.spoiled_value));
+    else if (p.spoiled_field == VMCS_GUEST_RFLAGS)
         cpu->VMwrite64(VMCS_GUEST_RFLAGS, p.spoiled_value);
     else if (p.spoiled_field == VMCS_16BIT_HOST_TR_SELECTOR)
         cpu->VMwrite16(VMCS_16BIT_HOST_TR_SELECTOR, static_cast<Bit16u>(p.spoiled_value));
@@ -90,6 +94,7 @@ void host_state_loaded(Processor &p)
                                  EPT_VIOLATION_ASYNCHRONOUS);
     p.async_exit = false;
     restore_spoiled(p);
+    pt_host_state_loaded(p, p.exit_reason & EXIT_REASON_ENTRY_FAILED);
     p.debugctl = 0;
     // SDM Vol. 3, "Saving Control Registers, Debug Registers, and MSRs": where the processor has
     // the control that loads it, used or not.
@@ -117,6 +122,7 @@ void guest_state_loaded(Processor &p)
         p.debugctl = cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & DEBUGCTL_VALID;
     if (controls.LOAD_GUEST_LBR())
         p.arch_lbr.set_ctl(cpu->VMread64(VMX_GUEST_IA32_LBR_CTL));
+    pt_guest_state_loaded(p);
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL));
     p.events.entering = MODE_COUNT;
@@ -145,7 +151,11 @@ void vmx_entry_begins(Processor &p)
 
     if (!cpu->in_vmx || cpu->in_vmx_guest || cpu->vmcsptr == BX_INVALID_VMCSPTR)
         return;
-    if (host_msrs_bad(cpu)) {
+    if (pt_controls_bad(cpu)) {
+        p.spoiled_field = VMCS_32BIT_CONTROL_CR3_TARGET_COUNT;
+        p.spoiled_value = cpu->VMread32(VMCS_32BIT_CONTROL_CR3_TARGET_COUNT);
+        cpu->VMwrite32(VMCS_32BIT_CONTROL_CR3_TARGET_COUNT, ~0u);
+    } else if (host_msrs_bad(cpu)) {
         p.spoiled_field = VMCS_16BIT_HOST_TR_SELECTOR;
         p.spoiled_value = cpu->VMread16(VMCS_16BIT_HOST_TR_SELECTOR);
         cpu->VMwrite16(VMCS_16BIT_HOST_TR_SELECTOR, 0);
@@ -173,7 +183,7 @@ void vmx_exit_begins(Processor &p, uint32_t reason)
     if (!tb_on_step_traps(p.id))
         cpu->debug_trap &= ~BX_DEBUG_SINGLE_STEP_BIT;
     p.injecting = false;
-    p.async_exit = p.precise.storing;
+    p.async_exit = p.precise.storing || (p.pt && p.pt->translating());
     precise_forget(p);
     p.exiting = true;
     p.exit_reason = reason;

@@ -36,12 +36,29 @@ void check_that(const char *what, bool holds) {
     check_equal(what, holds, true);
 }
 
+#define CPUID_FEATURES 7
+
+static void finish(void) {
+    print("selftest: passed ");
+    print_number(passed);
+    print(" failed ");
+    print_number(failed);
+    print("\n");
+    power_off();
+}
+
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table);
 
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
     (void)image;
     (void)table;
     machine_init();
+    if (cpuid(CPUID_FEATURES, 0).b & BIT(25)) {
+        test_pt();
+        vmx_begin();
+        test_pt_guest();
+        finish();
+    }
     test_apic();
     test_timer();
     test_debug();
@@ -58,11 +75,6 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
         test_shape();
         test_step();
     }
-    print("selftest: passed ");
-    print_number(passed);
-    print(" failed ");
-    print_number(failed);
-    print("\n");
-    power_off();
+    finish();
     return EFI_SUCCESS;
 }

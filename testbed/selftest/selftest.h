@@ -171,6 +171,10 @@ uint64_t *large_page(uint64_t address);
 uint64_t vmx_read(uint64_t field);
 void vmx_write(uint64_t field, uint64_t value);
 uint64_t vmx_run(void (*job)(void));
+/* The VM-instruction error of an entry that is refused before the guest's state is loaded. */
+uint64_t vmx_refusal(void (*job)(void));
+/* VMX operation, and a VMCS of such a guest. */
+void vmx_begin(void);
 
 /* Put before the names of the checks that follow. */
 void check_about(const char *what, const char *more);
@@ -194,3 +198,6 @@ void test_lbr(void);
 void test_vmx(void);
 /* Those of the guest that test_vmx() makes. */
 void test_inject(void);
+/* On a processor with Intel PT, and these alone; then of a guest that vmx_begin() makes. */
+void test_pt(void);
+void test_pt_guest(void);

@@ -122,6 +122,11 @@ uint64_t vmx_run(void (*job)(void)) {
     return reason;
 }
 
+uint64_t vmx_refusal(void (*job)(void)) {
+    guest_job = job;
+    return enter() == FAIL_VALID ? vmx_read(VMCS_INSTRUCTION_ERROR) : 0;
+}
+
 static uint64_t adjust(uint32_t capability, uint64_t wanted) {
     uint64_t allowed = rdmsr(capability);
 
@@ -314,10 +319,14 @@ static void test_pmi(void) {
     check_equal("NMI exiting: no NMI through the IDT", nmis, 1);
 }
 
-void test_vmx(void) {
+void vmx_begin(void) {
     vmx_on();
     write_controls();
     write_state();
+}
+
+void test_vmx(void) {
+    vmx_begin();
     test_global_ctrl();
     test_debugctl_and_lists();
     test_refusals();

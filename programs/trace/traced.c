@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * traced.c: what Intel PT's test has traced: branches of all kinds, in a region of the emulator's
+ * ledger. And it hands a file over to the emulator.
+ * Usage: traced work REGION ROUNDS | traced hand FILE NAME
+ */
+#include "programs/guest_file.h"
+#include "programs/measure/region.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NUMBERS 64
+#define DEEP 100 /* more calls than the stack of returns has */
+
+static volatile unsigned caught;
+
+static void on_signal(int number)
+{
+    caught += (unsigned)number;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static __attribute__((noinline)) unsigned deep(unsigned n)
+{
+    return n == 0 ? 0 : 1 + deep(n - 1);
+}
+
+static unsigned twice(unsigned n)
+{
+    return 2 * n;
+}
+
+static unsigned half(unsigned n)
+{
+    return n / 2;
+}
+
+static unsigned (*volatile choices[])(unsigned) = {twice, half, deep};
+
+/* Sorting, deep recursion, pointers to functions, system calls, page faults, signals, a return that
+ * does not go to its call. */
+static unsigned work(unsigned rounds)
+{
+    unsigned sum = 0, seed = 1;
+
+    for (unsigned round = 0; round < rounds; round++) {
+        int numbers[NUMBERS];
+        for (unsigned n = 0; n < NUMBERS; n++) {
+            seed = seed * 1103515245 + 12345;
+            numbers[n] = (int)(seed >> 8 & 0xffff);
+        }
+        qsort(numbers, NUMBERS, sizeof(numbers[0]), by_value);
+        sum += (unsigned)numbers[round % NUMBERS];
+        sum += choices[numbers[0] % 3](DEEP);
+        sum += (unsigned)syscall(SYS_getppid);
+        if (round % 8 == 0) {
+            char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            page[0] = 1;
+            munmap(page, 4096);
+            raise(SIGUSR1);
+        }
+        __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
+                         "subq $128, %%rsp\n\t"
+                         "pushq %%rax\n\t"
+                         "ret\n"
+                         "1:\n\t"
+                         "addq $128, %%rsp" : : : "rax", "memory", "cc");
+    }
+    return sum;
+}
+
+static int hand(const char *path, const char *name)
+{
+    static char piece[GUEST_FILE_PIECE];
+    FILE *file = fopen(path, "re");
+    size_t got;
+
+    if (file == NULL)
+        return 1;
+    do {
+        got = fread(piece, 1, sizeof(piece), file);
+        guest_file(name, piece, got);
+    } while (got == sizeof(piece));
+    fclose(file);
+    return 0;
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc == 4 && strcmp(argv[1], "hand") == 0)
+        return hand(argv[2], argv[3]);
+    if (argc != 4 || strcmp(argv[1], "work") != 0)
+        return 2;
+    unsigned region = (unsigned)atoi(argv[2]);
+    signal(SIGUSR1, on_signal);
+    region_mark(region, true);
+    unsigned sum = work((unsigned)atoi(argv[3]));
+    region_mark(region, false);
+    printf("pt: case=work region=%u sum=%u signals=%u\n", region, sum, caught);
+    return 0;
+}

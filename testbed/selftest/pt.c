@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ * pt.c: Intel PT on a processor that has it (the knob `pt`): registers and faults, a trace in a single
+ * range and in tables with the PMI of a full one; then a guest's, by its own physical addresses, and
+ * what VM entry checks. SDM Vol. 3, "Intel Processor Trace", "VM Entries", "VM Exits".
+ */
+#include "selftest.h"
+
+#include "vmcs.h"
+
+#define IA32_RTIT_OUTPUT_BASE 0x560
+#define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
+#define IA32_RTIT_CTL 0x570
+#define IA32_RTIT_STATUS 0x571
+#define IA32_RTIT_CR3_MATCH 0x572
+#define IA32_RTIT_ADDR0_A 0x580
+#define IA32_VMX_MISC 0x485
+#define IA32_VMX_PROCBASED_CTLS2 0x48b
+#define MISC_PT_IN_VMX BIT(14)
+
+#define TRACEEN BIT(0)
+#define OS BIT(2)
+#define TOPA BIT(8)
+#define BRANCHEN BIT(13)
+#define STATUS_TRIGGEREN BIT(2)
+#define STATUS_ERROR BIT(4)
+#define STATUS_STOPPED BIT(5)
+#define TOPA_END BIT(0)
+#define TOPA_INT BIT(2)
+#define TOPA_STOP BIT(4)
+#define STATUS_TOPA_PMI BIT(55)
+
+#define PAGE UINT64_C(4096)
+#define BUFFER_PAGES 4
+#define EPT_ALL UINT64_C(7)
+#define EPT_WRITE_BACK (UINT64_C(6) << 3)
+#define EPT_LARGE BIT(7)
+#define EPTP_WALK_4 (UINT64_C(3) << 3)
+#define VIOLATION_WRITE BIT(1)
+#define VIOLATION_LINEAR BIT(7)
+#define VIOLATION_ASYNCHRONOUS BIT(16)
+#define VALID_NMI 0x80000202u
+
+/* Packets by their first bytes; a TIP.PGD without an IP is one byte. */
+#define PACKET_PIP 0x4302
+#define PACKET_TIP_PGD 0x01
+
+static uint8_t buffer[BUFFER_PAGES * 4096] __attribute__((aligned(16384)));
+static uint64_t table[512] __attribute__((aligned(4096)));
+
+static uint64_t address_of(const void *object) {
+    return (uint64_t)(uintptr_t)object;
+}
+
+static __attribute__((noinline)) void branches(unsigned count) {
+    for (volatile unsigned n = 0; n < count; n++)
+        ;
+}
+
+static void single_range(uint64_t base) {
+    wrmsr(IA32_RTIT_OUTPUT_BASE, base);
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, sizeof(buffer) - 1);
+    wrmsr(IA32_RTIT_STATUS, 0);
+    for (unsigned n = 0; n < sizeof(buffer); n++)
+        buffer[n] = 0;
+}
+
+/* Bytes that the trace has. */
+static uint64_t written(void) {
+    return rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS) >> 32;
+}
+
+static bool begins_with_psb(const uint8_t *at) {
+    for (unsigned n = 0; n < 16; n++)
+        if (at[n] != (n & 1 ? 0x82 : 0x02))
+            return false;
+    return true;
+}
+
+static unsigned pips(uint64_t bytes) {
+    unsigned count = 0;
+
+    for (uint64_t n = 0; n + 1 < bytes; n++)
+        count += (buffer[n] | buffer[n + 1] << 8) == PACKET_PIP;
+    return count;
+}
+
+static void test_registers(void) {
+    struct cpuid_result leaf = cpuid(0x14, 0), more = cpuid(0x14, 1);
+
+    check_equal("leaf 14H: EBX", leaf.b, 0xf);
+    check_equal("leaf 14H: ECX", leaf.c, 7);
+    check_equal("leaf 14H.1: EAX", more.a, 0x02490002);
+    check_equal("leaf 14H.1: EBX", more.b, 0x003f1fff);
+    check_that("CTL bit 4 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(4)));
+    check_that("CTL bit 12 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(12)));
+    check_that("MTCFreq 1 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(14)));
+    check_that("ADDR0_CFG 3 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(32) | BIT(33)));
+    check_that("STATUS bit 3 faults", wrmsr_faults(IA32_RTIT_STATUS, BIT(3)));
+    check_that("CR3_MATCH bit 4 faults", wrmsr_faults(IA32_RTIT_CR3_MATCH, BIT(4)));
+    check_that("OUTPUT_BASE bit 6 faults", wrmsr_faults(IA32_RTIT_OUTPUT_BASE, BIT(6)));
+    check_that("ADDR0_A takes canonical addresses", wrmsr_faults(IA32_RTIT_ADDR0_A, BIT(62)));
+    check_that("there is no ADDR2_A", rdmsr_faults(IA32_RTIT_ADDR0_A + 4));
+    single_range(address_of(buffer));
+    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
+    check_equal("TriggerEn", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, STATUS_TRIGGEREN);
+    check_that("STATUS faults while TraceEn is set", wrmsr_faults(IA32_RTIT_STATUS, 0));
+    check_that("so does CTL", wrmsr_faults(IA32_RTIT_CTL, TRACEEN | OS));
+    check_that("but for the same value", !wrmsr_faults(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN));
+    wrmsr(IA32_RTIT_CTL, 0);
+    check_equal("TriggerEn after it", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, 0);
+}
+
+static void test_ranges(void) {
+    single_range(address_of(buffer));
+    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
+    branches(100);
+    wrmsr(IA32_RTIT_CTL, 0);
+    check_that("PSB is first", begins_with_psb(buffer));
+    check_equal("TIP.PGD is last", buffer[written() - 1], PACKET_TIP_PGD);
+    check_that("some bytes", written() > 40 && written() < 400);
+
+    /* Two regions of 4 KiB: the first interrupts, the second stops. */
+    table[0] = address_of(buffer) | TOPA_INT;
+    table[1] = (address_of(buffer) + PAGE) | TOPA_STOP;
+    table[2] = address_of(table) | TOPA_END;
+    wrmsr(IA32_RTIT_OUTPUT_BASE, address_of(table));
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
+    wrmsr(IA32_RTIT_STATUS, 0);
+    nmis = 0;
+    lvtpc_write(LVT_NMI);
+    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | TOPA);
+    branches(100000);
+    wrmsr(IA32_RTIT_CTL, 0);
+    check_equal("one PMI", nmis, 1);
+    check_equal("it says why", rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_TOPA_PMI);
+    check_equal("stopped", rdmsr(IA32_RTIT_STATUS) & (STATUS_STOPPED | STATUS_ERROR), STATUS_STOPPED);
+    check_equal("at the end of the second", rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS), PAGE << 32 | BIT(7) | 0x7f);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_TOPA_PMI);
+    check_equal("and is cleared", rdmsr(IA32_PERF_GLOBAL_STATUS), 0);
+
+    table[0] = address_of(buffer) | BIT(1);
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
+    wrmsr(IA32_RTIT_STATUS, 0);
+    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | TOPA);
+    check_equal("a bad entry is an error", rdmsr(IA32_RTIT_STATUS) & (STATUS_ERROR | STATUS_TRIGGEREN), STATUS_ERROR);
+    wrmsr(IA32_RTIT_CTL, 0);
+}
+
+/* ---- a guest ---- */
+
+static uint64_t ept_pml4[512] __attribute__((aligned(4096)));
+static uint64_t ept_pdpt[512] __attribute__((aligned(4096)));
+static uint64_t ept_directory[4][512] __attribute__((aligned(4096)));
+static uint64_t ept_pages[512] __attribute__((aligned(4096)));
+/* Guest-physical addresses that are other ones: the buffer as the guest has it. */
+#define GUEST_BUFFER (UINT64_C(3) << 30)
+
+static void job_branches(void) {
+    branches(100);
+}
+
+static void job_traces(void) {
+    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
+    branches(100);
+}
+
+static void ept_make(void) {
+    ept_pml4[0] = address_of(ept_pdpt) | EPT_ALL;
+    for (uint64_t n = 0; n < 4; n++) {
+        ept_pdpt[n] = address_of(ept_directory[n]) | EPT_ALL;
+        for (uint64_t k = 0; k < 512; k++)
+            ept_directory[n][k] = (n << 30 | k << 21) | EPT_ALL | EPT_WRITE_BACK | EPT_LARGE;
+    }
+    ept_directory[GUEST_BUFFER >> 30][0] = address_of(ept_pages) | EPT_ALL;
+    for (uint64_t k = 0; k < BUFFER_PAGES; k++)
+        ept_pages[k] = (address_of(buffer) + k * PAGE) | EPT_ALL | EPT_WRITE_BACK;
+}
+
+static void controls(uint64_t secondary, uint64_t entry, uint64_t exit) {
+    uint64_t primary = vmx_read(VMCS_PRIMARY_CONTROLS) & ~PRIMARY_SECONDARY;
+
+    vmx_write(VMCS_PRIMARY_CONTROLS, primary | (secondary != 0 ? PRIMARY_SECONDARY : 0));
+    vmx_write(VMCS_SECONDARY_CONTROLS, secondary);
+    vmx_write(VMCS_ENTRY_CONTROLS, (vmx_read(VMCS_ENTRY_CONTROLS) & ~ENTRY_OF_PT) | entry);
+    vmx_write(VMCS_EXIT_CONTROLS, (vmx_read(VMCS_EXIT_CONTROLS) & ~EXIT_OF_PT) | exit);
+}
+
+static void all_controls(void) {
+    controls(SECONDARY_OF_PT | SECONDARY_EPT, ENTRY_OF_PT, EXIT_OF_PT);
+}
+
+static void test_offer(void) {
+    check_equal("PT in VMX operation", rdmsr(IA32_VMX_MISC) & MISC_PT_IN_VMX, MISC_PT_IN_VMX);
+    check_equal("secondary controls", rdmsr(IA32_VMX_PROCBASED_CTLS2) >> 32 & SECONDARY_OF_PT, SECONDARY_OF_PT);
+    check_equal("entry controls", rdmsr(IA32_VMX_TRUE_ENTRY_CTLS) >> 32 & ENTRY_OF_PT, ENTRY_OF_PT);
+    check_equal("exit controls", rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_OF_PT, EXIT_OF_PT);
+}
+
+static void test_checks(void) {
+    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    controls(SECONDARY_PT_GPA | SECONDARY_EPT, 0, EXIT_CLEAR_RTIT_CTL);
+    check_equal("guest addresses without the load control", vmx_refusal(job_branches), ERROR_CONTROLS);
+    controls(SECONDARY_PT_GPA | SECONDARY_EPT, ENTRY_LOAD_RTIT_CTL, 0);
+    check_equal("without the clear control", vmx_refusal(job_branches), ERROR_CONTROLS);
+    controls(SECONDARY_PT_GPA, ENTRY_LOAD_RTIT_CTL, EXIT_CLEAR_RTIT_CTL);
+    check_equal("without EPT", vmx_refusal(job_branches), ERROR_CONTROLS);
+    all_controls();
+    single_range(address_of(buffer));
+    wrmsr(IA32_RTIT_CTL, TRACEEN);
+    check_equal("TraceEn with the load control", vmx_refusal(job_branches), ERROR_CONTROLS);
+    wrmsr(IA32_RTIT_CTL, 0);
+    vmx_write(VMCS_GUEST_RTIT_CTL, BIT(18));
+    check_equal("a reserved bit in the field", vmx_run(job_branches), REASON_ENTRY_GUEST_STATE);
+    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    single_range(address_of(buffer));
+    check_equal("good again", vmx_run(job_branches), REASON_VMCALL);
+    check_equal("nothing is written", written(), 0);
+}
+
+static void test_guest_trace(void) {
+    uint64_t ctl = TRACEEN | OS | BRANCHEN, first, second;
+
+    single_range(GUEST_BUFFER);
+    vmx_write(VMCS_GUEST_RTIT_CTL, ctl);
+    check_equal("traced: exit reason", vmx_run(job_branches), REASON_VMCALL);
+    check_equal("CTL is clear", rdmsr(IA32_RTIT_CTL), 0);
+    check_equal("and saved", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
+    first = written();
+    check_that("through EPT", first > 40 && begins_with_psb(buffer));
+    check_equal("TIP.PGD is last", buffer[first - 1], PACKET_TIP_PGD);
+    check_equal("no PIP but that of PSB+", pips(first), 1);
+    branches(1000);
+    check_equal("root mode has no packets", written(), first);
+    /* Without the last control the host's CR3 is in the guest's trace. */
+    controls(SECONDARY_OF_PT | SECONDARY_EPT, ENTRY_OF_PT, EXIT_CLEAR_RTIT_CTL);
+    vmx_run(job_branches);
+    second = written();
+    check_that("more is written", second > first);
+    check_equal("PIP of an exit that is not concealed", pips(second), 2);
+    all_controls();
+    /* Traced in both worlds, by no control. */
+    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    controls(SECONDARY_EPT, 0, 0);
+    single_range(address_of(buffer));
+    wrmsr(IA32_RTIT_CTL, ctl);
+    vmx_run(job_branches);
+    wrmsr(IA32_RTIT_CTL, 0);
+    check_equal("PIPs of PSB+, entry and exit", pips(written()), 3);
+    all_controls();
+}
+
+static void hide(uint64_t page, bool hidden) {
+    ept_pages[page] = hidden ? 0 : (address_of(buffer) + page * PAGE) | EPT_ALL | EPT_WRITE_BACK;
+    __asm__ volatile("invept %0, %1" : : "m"((uint64_t[2]){0, 0}), "r"(UINT64_C(2)) : "cc", "memory");
+}
+
+static void check_violation(uint64_t page) {
+    uint64_t qualification = vmx_read(VMCS_EXIT_QUALIFICATION);
+
+    check_equal("a write", qualification & VIOLATION_WRITE, VIOLATION_WRITE);
+    check_equal("asynchronous", qualification & VIOLATION_ASYNCHRONOUS, VIOLATION_ASYNCHRONOUS);
+    check_equal("no linear address", qualification & VIOLATION_LINEAR, 0);
+    check_equal("the page", vmx_read(VMCS_GUEST_PHYSICAL_ADDRESS), GUEST_BUFFER + page * PAGE);
+}
+
+static void test_violations(void) {
+    uint64_t ctl = TRACEEN | OS | BRANCHEN, rip;
+
+    /* At the entry: nothing of the guest is executed, an event is not delivered. */
+    single_range(GUEST_BUFFER);
+    hide(0, true);
+    vmx_write(VMCS_GUEST_RTIT_CTL, ctl);
+    rip = vmx_read(VMCS_GUEST_RIP);
+    vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, VALID_NMI);
+    check_equal("hidden: exit reason", vmx_run(job_branches), REASON_EPT_VIOLATION);
+    check_violation(0);
+    check_equal("RIP stays", vmx_read(VMCS_GUEST_RIP), rip);
+    check_equal("the event was to be delivered", vmx_read(VMCS_IDT_VECTORING_INFO), VALID_NMI);
+    check_equal("CTL is saved", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
+    check_equal("nothing is written", written(), 0);
+    vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, 0);
+    hide(0, false);
+    check_equal("shown: exit reason", vmx_run(job_branches), REASON_VMCALL);
+    check_that("and written", written() > 40);
+
+    /* WRMSR sets TraceEn: the exit is after it. */
+    single_range(GUEST_BUFFER);
+    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    hide(0, true);
+    check_equal("by WRMSR: exit reason", vmx_run(job_traces), REASON_EPT_VIOLATION);
+    check_violation(0);
+    rip = vmx_read(VMCS_GUEST_RIP);
+    check_that("after the instruction", ((const uint8_t *)rip)[-2] == 0x0f && ((const uint8_t *)rip)[-1] == 0x30);
+    check_equal("TraceEn is set", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
+    hide(0, false);
+    check_equal("and it goes on", vmx_run(job_traces), REASON_VMCALL);
+    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+
+    /* The page after the one at hand, before that is full: its bytes are all there. */
+    single_range(GUEST_BUFFER);
+    hide(1, true);
+    vmx_write(VMCS_GUEST_RTIT_CTL, ctl);
+    check_equal("the next page: exit reason", vmx_run(job_branches), REASON_EPT_VIOLATION);
+    check_violation(1);
+    hide(1, false);
+    check_equal("shown: exit reason", vmx_run(job_branches), REASON_VMCALL);
+    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+}
+
+void test_pt(void) {
+    check_about("PT: ", "");
+    wrmsr(IA32_LSTAR, 0);
+    test_registers();
+    test_ranges();
+}
+
+void test_pt_guest(void) {
+    check_about("PT, guest: ", "");
+    ept_make();
+    vmx_write(VMCS_EPT_POINTER, address_of(ept_pml4) | EPTP_WALK_4 | 6);
+    vmx_write(VMCS_GUEST_GLOBAL_CTRL, 0);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    test_offer();
+    test_checks();
+    test_guest_trace();
+    test_violations();
+}

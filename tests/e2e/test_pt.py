@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_pt.py: Intel PT in the emulator (the knob `pt`): Linux's driver finds it, and Debian's own perf
+# records and decodes. Each branch that perf says is one of the emulator's own list, and the other way.
+import struct
+
+from machine import STATUS_POWEROFF, path
+
+REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304, "small": 3305}
+# The emulator's list: testbed/README.md, "Knobs".
+RECORD = struct.Struct("<QQQBBBBI")
+CONDITIONAL, FAR, EVENT, BEGIN, END = 0, 6, 16, 17, 18
+USER_BEFORE, USER_AFTER = 2, 4
+NONE = 0
+CASES = ["user", "noretcomp", "cyc", "small", "kernel", "both"]
+LEAF = {"topa_output": "1", "topa_multiple_entries": "1", "single_range_output": "1", "mtc": "1",
+        "psb_cyc": "1", "ip_filtering": "1", "cr3_filtering": "1", "num_address_ranges": "2",
+        "mtc_periods": "249", "cycle_thresholds": "1fff", "psb_periods": "3f", "ptwrite": "0"}
+LIMIT = 60_000  # millions of instructions
+
+
+def boot(lab, name, cases, entry="native", knobs="", append="", **more):
+    return lab.emulator(f"pt-{name}", entry=entry, initrd=path("build/payload/pt-cloud.img"),
+                        jobs="pt", knobs=f"pt on\nbranch_trace 3300-3399 branches\n"
+                                         f"guest_files guest\n{knobs}",
+                        append=f"norandmaps pmv.pt={','.join(cases)} {append}", config="console=none",
+                        limit=LIMIT, **more)
+
+
+def exact(done, region):
+    """The emulator's own list of a region: (from, to, kind, flags) of each."""
+    inside, found = False, []
+    with open(done.path("branches"), "rb") as source:
+        for at, to, _, kind, flags, _, _, _ in RECORD.iter_unpack(source.read()):
+            if kind in (BEGIN, END):
+                if at == region:
+                    inside = kind == BEGIN
+            elif inside:
+                found.append((at, to, kind, flags))
+    return found
+
+
+def in_user_mode(records):
+    """As a trace of user mode alone has it: where it leaves, the target is hidden, and where it comes
+    back, the origin."""
+    for at, to, _, flags in records:
+        before, after = flags & USER_BEFORE, flags & USER_AFTER
+        if before or after:
+            yield (at if before else NONE, to if after else NONE)
+
+
+def decoded(done, case):
+    """perf's list: (from, to) of each branch."""
+    found = []
+    with open(done.path(f"guest/{case}.list"), encoding="utf-8") as source:
+        for line in source:
+            words = line.split()
+            # "branches: FROM ADDR" with the address first or last, by perf's version.
+            numbers = [int(word, 16) for word in words if all(c in "0123456789abcdef" for c in word)]
+            assert len(numbers) == 2, line
+            found.append(tuple(numbers))
+    return found
+
+
+def compare(found, wanted, what):
+    """`wanted` is within `found`, without a gap."""
+    assert wanted, what
+    start = next((n for n in range(len(found)) if found[n:n + 8] == wanted[:8]), None)
+    assert start is not None, f"{what}: {[tuple(map(hex, pair)) for pair in wanted[:8]]} is not there"
+    for number, pair in enumerate(wanted):
+        got = found[start + number] if start + number < len(found) else None
+        assert got == pair, f"{what}: branch {number} of {len(wanted)}: perf has {got}, wanted {pair}"
+    return len(wanted)
+
+
+def row(done, case):
+    found = [line for line in done.lines("pt") if line.get("case") == case and "branches" in line]
+    assert len(found) == 1, f"{case}: {done.lines('pt')[-5:]}; last line: {done.last_line()}"
+    return found[0]
+
+
+def test_driver(lab):
+    """Linux finds what leaf 14H says."""
+    done = boot(lab, "native", CASES, append="pmv.rounds=6")
+    done.expect_status(STATUS_POWEROFF)
+    shown = {line["capability"]: line["value"] for line in done.lines("pt") if "capability" in line}
+    assert {name: shown.get(name) for name in LEAF} == LEAF, shown
+
+
+def test_user(lab):
+    """perf record -e intel_pt//u: every branch of user mode."""
+    done = boot(lab, "native", CASES, append="pmv.rounds=6")
+    assert row(done, "user")["errors"] == "0", row(done, "user")
+    count = compare(decoded(done, "user"), list(in_user_mode(exact(done, REGIONS["user"]))), "user")
+    return f"{count} branches"
