@@ -107,8 +107,8 @@ def taken(lab, tool, column, cases=()):
 
 def boot_of(lab, tool, column, cases=(), name="", **more):
     """A row's boot in a column; `more`: of lab.emulator()'s, over the row's own."""
-    if tool.get("takes"):
-        more = {"files": taken(lab, tool, column, cases), **more}
+    if tool.get("takes") and "files" not in more:
+        more = {**more, "files": taken(lab, tool, column, cases)}
     return lab.emulator(f"tool-{tool.name}{name}-{column}", **options_of(tool, column, cases, **more))
 
 
