@@ -35,27 +35,25 @@ OWN = "likwid's own work in user mode, which is on that processor, too"
 WHOLE = "all that ran on the processor, Linux's own work too"
 ENERGY = "energy, which counts all instructions since power-on"
 MEMORY = "memory, of which PMUvisor keeps some"
-HIDDEN = "features of CPUID that the guest does not have"
 # What a line that differs may be: a pattern for NAME/CASE, one for the line, both natively and in the
 # guest, and why; of some lines which part alone. Counts of events in them are of the whole processor.
 DIFFER = [
     (r"likwid-topology/.*|lstopo/console", r"(Free|Total) memory:|\d+MB", MEMORY),
     (r"lstopo/xml", r"local_memory|<page_type ", MEMORY),
-    (r"lstopo/xml", r"(CommandLine|Hostname|OSVersion|OSRelease|ProcessName)", TIME),
-    (r"likwid-perfctr/info", r"^CPU features:", HIDDEN),
     (r"likwid-bench/.*|likwid-perfctr/FLOPS_DP",
      r"^(CPU|Cycle) Clock:|^(Time|MFlops/s|MByte/s|Cycles|Cycles per):?", TIME),
-    (r"likwid-.*", r"(Runtime|Clock|bandwidth|MFLOP/s|Power|Time)\b.*\|?$", TIME),
+    (r"likwid-.*", r"(Runtime|Clock|MFLOP/s|Power|Time)\b.*\|?$", TIME),
     (r"likwid-.*", r"Energy|_ENERGY ", ENERGY),
     (r"likwid-perfctr/.*", r"\|  FIXC\d  \|", OWN),
     (r"likwid-perfctr/(events|TMA|DATA)", r"\|   PMC\d  \||Slots|Bubbles|\[%\]|ratio", OWN),
     (r"pcm.*", r"hypervisor/virtualization|AWS|programmable\) counters|^ L2(MISS|HIT)", BIT),
-    (r"pcm/csv", r",", BIT),
+    (r"pcm/csv", r"^(System|Date),", BIT),
+    (r"pcm/csv", r"^\d{4}-", WHOLE),
     (r"pcm.*", r"^ *(Core \(SKT\)|SKT|TOTAL|\d+ |Core \|)|^ *\*|residency|distribution|IPC  |nominal CPU cycle", WHOLE),
-    (r"pcm.*", r"Time elapsed|^Date|launched with PID", TIME),
+    (r"pcm.*", r"Time elapsed|launched with PID", TIME),
     (r"turbostat/.*", r"^Kernel command line", "the kernel's command line"),
     (r"turbostat/.*", r"^\s*([\d.-]+\t)+[\d.-]+$", WHOLE),
-    (r"turbostat/.*", r"sec$|THERM_STATUS", TIME),
+    (r"turbostat/.*", r"^[\d.]+ sec$", TIME),
     (r"cpupower/monitor", r"took|^ *0\|", TIME),
     (r"perf/.*", r"elapsed|seconds (user|sys)|Joules", TIME),
     # Of these the counts are the same: what differs is how long they were counted.
@@ -249,8 +247,8 @@ def test_platform_shares(lab):
 
 
 @pytest.mark.full
-def test_platform_energy(lab):
-    """Energy is not 0 and the tools agree that the platform's registers are there."""
+def test_platform_registers(lab):
+    """turbostat, likwid and pcm come to their ends and have read the platform's registers; energy counts."""
     said = cases(boots(lab, "msr+nmi"))
     assert table_value(said["likwid-perfctr/ENERGY"][1], "Energy [J]") > 0
     assert any("pkg-cstate-limit=2" in line for line in said["turbostat/debug"][1])
