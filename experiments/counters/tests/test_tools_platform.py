@@ -73,11 +73,12 @@ SILENT = ("pcm/twice", "pcm/csv", "pcm/program", "pcm-core/events", "pcm-core/pr
           "cpupower/frequency", "cpupower/monitor", "lstopo/console", "perf/energy", "perf/residency")
 
 
-def boots(lab, entry, which="full" if FULL else "quick", parts=PARTS, config="console=none", name=""):
+def boots(lab, entry, which="full" if FULL else "quick", parts=PARTS, config="console=none", name="",
+          knobs=KNOBS):
     """The cases, in so many boots: some take long."""
     found = [lab.emulator(f"platform-{name or which}-{entry}-{part}", entry=entry, jobs="platform,nmilog",
                           config=config, append=f"pmv.platform={which} pmv.platform_part={part}/{parts}",
-                          initrd=path("build/payload/platform-cloud.img"), knobs=KNOBS, limit=LIMIT,
+                          initrd=path("build/payload/platform-cloud.img"), knobs=knobs, limit=LIMIT,
                           memory=1024) for part in range(parts)]
     for boot in found:
         boot.expect_status(STATUS_POWEROFF)
@@ -244,6 +245,17 @@ def test_platform_shares(lab):
         assert abs(likwid[2] - 37.5) < 1, likwid
         told.append(f"{entry}: perf " + " ".join(map(str, perf)) + ", likwid " + " ".join(map(str, likwid)))
     return "; ".join(told)
+
+
+@pytest.mark.full
+def test_platform_off(lab):
+    """Without the knob turbostat ends at a register that is not there, and likwid finds no energy."""
+    said = cases(boots(lab, "msr+nmi", "turbostat/debug,likwid-powermeter/info", 1, name="off",
+                       knobs=KNOBS.split("\n")[-2] + "\n"))
+    status, lines = said["turbostat/debug"]
+    assert status != 0 and "msr offset 0xe2 read failed" in lines[-1], (status, lines)
+    assert not any("RAPL domain" in line for line in said["likwid-powermeter/info"][1]), said
+    return lines[-1]
 
 
 @pytest.mark.full
