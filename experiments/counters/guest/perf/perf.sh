@@ -72,7 +72,8 @@ case $case in
             sort -k 1,1nr -k 2 | head -n 30
         ;;
     record-two)
-        record -e branches:u,L1-dcache-loads:u -c 1009 sh -c 'head -c 50000 /bin/busybox | gzip -c > /dev/null'
+        head -c 50000 /bin/busybox > /tmp/part
+        record -e branches:u,L1-dcache-loads:u -c 1009 gzip -k -f /tmp/part
         table --sort dso -n
         ;;
     script)
