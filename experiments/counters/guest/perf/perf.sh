@@ -48,14 +48,14 @@ case $case in
         perf stat -e instructions:u,branches:u,cycles:u,ref-cycles:u /loop 2>&1
         ;;
     stat-repeat)
-        perf stat -r 3 -x ';' -e branches:u,branch-misses:u,L1-dcache-loads:u,L1-dcache-stores:u \
-            /listing2 $work 0 2>&1 > /dev/null
+        { perf stat -r 3 -x ';' -e branches:u,branch-misses:u,L1-dcache-loads:u,L1-dcache-stores:u \
+            /listing2 $work 0 > /dev/null; } 2>&1
         ;;
     stat-detailed)
-        perf stat --all-user -d -d -d /listing2 $work 0 2>&1 > /dev/null
+        { perf stat --all-user -d -d -d /listing2 $work 0 > /dev/null; } 2>&1
         ;;
     stat-metric)
-        perf stat --all-user -M IpCall,IpBranch -x ';' /listing2 $work 0 2>&1 > /dev/null
+        { perf stat --all-user -M IpCall,IpBranch -x ';' /listing2 $work 0 > /dev/null; } 2>&1
         ;;
     record)
         record -e branches:u -c $period /listing2 $work 0
