@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * sharing.c: the load of perf c2c and perf lock: two threads, each on a processor of its own where there are
- * two, add to counters, or map memory. Usage: sharing shared|apart|maps: the counters are in one cache line, or
- * each in its own.
+ * sharing.c: the load of perf c2c and perf lock: two threads, each on a processor of its own where
+ * there are two, add to counters, or map memory. Usage: sharing shared|apart|maps: the counters are
+ * in one cache line, or each in its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -35,7 +35,8 @@ static void stay_on(unsigned processor)
 static void map_and_unmap(void)
 {
     for (int i = 0; i < MAPS; i++) {
-        void *place = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        void *place = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
         if (place != MAP_FAILED) {
             munmap(place, PAGE);
