@@ -101,6 +101,8 @@ def sentence(status, console, ledger=None, files=()):
     refusal = refusal_of(console)
     if refusal and status in (STATUS_REFUSED, STATUS_RESET):
         return f"PMUvisor refused to start, and the guest did not run: {refusal}"
+    if status not in (STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT) and not console.strip():
+        return f"The run did not begin, exit status {status}: a line above says why."
     if status == STATUS_TIMEOUT:
         return f"The guest did not end in time; {last_words(console)}"
     end = re.search(r"^init: done failed=(\d+) end=(\w+)", console, re.MULTILINE)

@@ -81,7 +81,8 @@ def test_others():
     assert sentence(STATUS_RESET, "Kernel panic\n") == \
         "The machine was reset before the guest had come to its end; the last line on its console: " \
         "Kernel panic"
-    assert sentence(1, "").endswith("its console is empty")
+    assert sentence(1, "") == "The run did not begin, exit status 1: a line above says why."
+    assert sentence(STATUS_TIMEOUT, "").endswith("its console is empty")
     assert sentence(STATUS_REFUSED, "\x1b[0mPMUvisor refuses to start: no VM\r\nX here\x00") == \
         "PMUvisor refused to start, and the guest did not run: no VMX here"
     own = "program: status={} command=/program/mine 3\njob: name=program status={}\n" + END

@@ -112,6 +112,8 @@ int job_program(void)
 
     perf_lift_limits();
     setenv("PAGER", "cat", 1);
+    /* GRUB's word, which PMUvisor's loader does not say: a program's start reads its environment. */
+    unsetenv("BOOT_IMAGE");
     mkdir(FOLDER, 0755);
     text = read_text(COMMANDS);
     if (text == NULL || chdir(FOLDER) != 0) {
