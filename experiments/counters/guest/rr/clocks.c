@@ -89,12 +89,15 @@ int run_random(char **words)
 {
     uint64_t bytes[2];
     int fd = open("/dev/urandom", O_RDONLY);
+    void *place;
     const uint64_t *given = (const uint64_t *)getauxval(AT_RANDOM);
 
     must(getrandom(&bytes[0], sizeof(bytes[0]), 0) == sizeof(bytes[0]), "getrandom");
     must(read(fd, &bytes[1], sizeof(bytes[1])) == sizeof(bytes[1]), "read");
     varies("bytes %016lx %016lx %016lx", bytes[0], bytes[1], given[0]);
-    varies("addresses %p %p %p", (void *)words, (void *)run_random, malloc(10));
+    place = malloc(sizeof(bytes));
+    varies("addresses %p %p %p", (void *)words, (void *)run_random, place);
+    free(place);
     varies("process %d of %d", getpid(), getppid());
     printf("random: %u\n", work((uint32_t)bytes[0], (unsigned)(bytes[0] % 1000)) != 0);
     return 0;
