@@ -151,4 +151,5 @@ def test_page_made(rows):
                                          for column in tools.columns_of(tool)} for name, tool in rows.items()})
     assert not complaints(text, rows), complaints(text, rows)
     assert "1 of 4 lines differ; 0 exits" in text and "one &#124; line" in text
+    assert "| 1 of 1 (1 not run) |" in tools_page.page(rows, {"some": {"native": {**CELL, "cases": 1, "alike": 1}}})
     assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text
