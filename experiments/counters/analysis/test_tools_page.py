@@ -29,6 +29,10 @@ expect msr = Fewer lines.
 of = some
 title = More
 only = b
+[tool less]
+of = some
+title = Less
+without = b
 """
 CELL = {"cases": 2, "ended": 2, "good": 2, "alike": 2, "lines": 4, "numbers": 0, "part": 0.0, "others": 0,
         "shown": [], "pmu": 0, "exits": 7, "pmis": 3, "end": 0, "seconds": 1.0}
@@ -44,6 +48,7 @@ def fixture_rows(tmp_path):
 def test_rows(rows):
     some, more = rows["some"], rows["more"]
     assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {"kvm": "It has no PMU."}
+    assert rows["less"].cases == {"a": "some -a"}
     assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
     assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
 
