@@ -29,6 +29,10 @@ expect msr = Fewer lines.
 of = some
 title = More
 only = b
+[tool less]
+of = some
+title = Less
+without = b
 """
 CELL = {"cases": 2, "ended": 2, "good": 2, "alike": 2, "lines": 4, "numbers": 0, "part": 0.0, "others": 0,
         "shown": [], "pmu": 0, "exits": 7, "pmis": 3, "end": 0, "seconds": 1.0}
@@ -44,6 +48,7 @@ def fixture_rows(tmp_path):
 def test_rows(rows):
     some, more = rows["some"], rows["more"]
     assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {"kvm": "It has no PMU."}
+    assert rows["less"].cases == {"a": "some -a"}
     assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
     assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
 
@@ -151,4 +156,5 @@ def test_page_made(rows):
                                          for column in tools.columns_of(tool)} for name, tool in rows.items()})
     assert not complaints(text, rows), complaints(text, rows)
     assert "1 of 4 lines differ; 0 exits" in text and "one &#124; line" in text
+    assert "| 1 of 1 (1 not run) |" in tools_page.page(rows, {"some": {"native": {**CELL, "cases": 1, "alike": 1}}})
     assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text

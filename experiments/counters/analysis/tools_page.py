@@ -83,8 +83,11 @@ def figures(tool, column, one):
     if one is None:
         return [NOT_RUN, "", "", "", "", ""]
     native = column == tools.NATIVE
-    return [tools_results.ran(one), "" if native else tools_results.compared(one), f"{one['pmu']:,}",
-            f"{one['exits']:,}", f"{one['pmis']:,}", "" if native else tools_results.noticed(tool, column, one)]
+    left = len(tool.cases) - one["cases"]
+    return [tools_results.ran(one) + (f" ({left} {NOT_RUN})" if left > 0 else ""),
+            "" if native else tools_results.compared(one),
+            f"{one['pmu']:,}", f"{one['exits']:,}", f"{one['pmis']:,}",
+            "" if native else tools_results.noticed(tool, column, one)]
 
 
 def section(tool, cells, titles):

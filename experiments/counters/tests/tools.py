@@ -60,7 +60,8 @@ def options_of(tool, column, cases=(), config="", **more):
     extra = extras().get(column)
     base = extra.column if extra else column
     job = tool.get("job", "tool")
-    cases = cases or tool.words_of("only")
+    if not cases and (tool.get("only") or tool.get("without")):
+        cases = tool.cases
     words = " ".join([*([f"pmv.cases={','.join(cases)}"] if cases else []), tool.get("words")]).strip()
     knobs = "".join(f"{knob.strip()}\n" for knob in tool.get("knobs").split("/") if knob.strip())
     found = {"entry": base if columns.is_pmuvisor(base) else NATIVE, "jobs": f"{job},nmilog",

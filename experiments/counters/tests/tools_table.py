@@ -11,7 +11,7 @@ TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
 NAME = re.compile(r"[a-z0-9_+-]+")
 KINDS = ("case", "differs", "leave", "never", "expect")
 PLAIN = ("title", "version", "image", "job", "words", "knobs", "memory", "cpus", "limit", "also", "quick",
-         "what", "of", "only", "takes")
+         "what", "of", "only", "without", "takes")
 MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 
@@ -60,7 +60,7 @@ class Tool:
         """Takes from another row what is not its own: of = ROW."""
         self.settings = {**{key: text for key, text in other.settings.items() if key not in ("also", "quick")},
                          **self.settings}
-        only = self.words_of("only") or other.cases
+        only = self.words_of("only") or [name for name in other.cases if name not in self.words_of("without")]
         self.cases = {**{name: other.cases[name] for name in only if name in other.cases}, **self.cases}
         self.differs, self.left_out = other.differs + self.differs, other.left_out + self.left_out
         self.never = {**other.never, **self.never}

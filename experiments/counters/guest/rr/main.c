@@ -13,8 +13,9 @@ static const struct program programs[] = {
     {"signals", run_signals}, {"faults", run_faults},   {"queued", run_queued},
     {"fork", run_fork},       {"exec", run_exec},       {"spawn", run_spawn},
     {"unix", run_unix},       {"tcp", run_tcp},         {"timers", run_timers},
-    {"clocks", run_clocks},   {"selfmod", run_selfmod}, {"shared", run_shared},
-    {"files", run_files},     {"events", run_events},   {"random", run_random},
+    {"clocks", run_clocks},   {"cpuid", run_cpuid},     {"selfmod", run_selfmod},
+    {"shared", run_shared},   {"files", run_files},     {"events", run_events},
+    {"random", run_random},
 };
 
 void must(int good, const char *what)

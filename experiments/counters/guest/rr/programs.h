@@ -26,6 +26,7 @@ int run_unix(char **words);
 int run_tcp(char **words);
 int run_timers(char **words);
 int run_clocks(char **words);
+int run_cpuid(char **words);
 int run_selfmod(char **words);
 int run_shared(char **words);
 int run_files(char **words);

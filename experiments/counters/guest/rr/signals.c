@@ -86,7 +86,7 @@ int run_faults(char **words)
         pages[i * PAGE + i] = (char)i;
     number = sigsetjmp(out, 1);
     if (number == 0)
-        *(volatile int *)(uintptr_t)zero = 1; /* NULL, which nobody is to know */
+        *(volatile int *)(uintptr_t)PAGE = 1;
     printf("faults: %u pages made, then %s\n", made, strsignal(number));
     number = sigsetjmp(out, 1);
     if (number == 0)
