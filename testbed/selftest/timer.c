@@ -126,8 +126,8 @@ static void test_disarm(void) {
     check_equal("periodic to one-shot disarms", timer_interrupts, 0);
 }
 
-/* The instructions of a block in which the timer fires once: that many ticks from now. Backwards, so that
- * Bochs stores byte by byte. */
+/* The instructions of a block in which the timer fires once: that many ticks from now. Backwards,
+ * so that Bochs stores byte by byte. */
 static uint64_t instructions_with_interrupt(uint64_t ticks) {
     static uint8_t bytes[STORES];
     uint8_t *to = bytes + STORES - 1;
@@ -147,7 +147,7 @@ static uint64_t instructions_with_interrupt(uint64_t ticks) {
     return rdmsr(IA32_A_PMC0);
 }
 
-/* SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ": a repeating string operation can be suspended by an interrupt. */
+/* SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ": an interrupt can suspend a repeating string operation. */
 static void test_split(void) {
     uint64_t before;
 
