@@ -272,6 +272,14 @@ void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
     processor_look(processor(cpu), i);
 }
 
+// An interrupt splits a REP instruction: it has not retired, and what it has touched so far counts
+// with the rest.
+void tb_on_split(unsigned cpu)
+{
+    tb_hot[cpu].retired[tb_hot[cpu].mode]--;
+    processor_untouched(processor(cpu));
+}
+
 void tb_on_opcode(unsigned, bxInstruction_c *i)
 {
     decode_instruction(i);

@@ -51,6 +51,7 @@ void tb_initialize(unsigned cpu);
 void tb_reset(unsigned cpu, unsigned type);
 void tb_on_mode(unsigned cpu, unsigned user);
 void tb_on_deadline(unsigned cpu, bxInstruction_c *i);
+void tb_on_split(unsigned cpu);
 void tb_on_opcode(unsigned cpu, bxInstruction_c *i);
 void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken,
                   unsigned length);
@@ -112,6 +113,9 @@ bool tb_on_step_traps(unsigned cpu);
         if (hot_.deadline) \
             hot_.deadline--; \
     } while (0)
+
+/* Of ours (testbed/patches/): what follows is BX_INSTR_AFTER_EXECUTION() all the same. */
+#define BX_INSTR_REPEAT_SPLIT(cpu_id, i) tb_on_split(cpu_id)
 
 #define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64) tb_on_opcode(cpu_id, i)
 

@@ -14,6 +14,7 @@
 #define PERIODIC (1u << 17)
 #define DEADLINE (1u << 18)
 #define SOON 1000u
+#define STORES 100000u
 /* Far more than the wait and everything in it. */
 #define LATER 100000u
 #define FAR UINT64_C(1000000000000)
@@ -125,6 +126,41 @@ static void test_disarm(void) {
     check_equal("periodic to one-shot disarms", timer_interrupts, 0);
 }
 
+/* The instructions of a block in which the timer fires once: that many ticks from now. Backwards,
+ * so that Bochs stores byte by byte. */
+static uint64_t instructions_with_interrupt(uint64_t ticks) {
+    static uint8_t bytes[STORES];
+    uint8_t *to = bytes + STORES - 1;
+    uint64_t count = STORES;
+
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN);
+    wrmsr(IA32_A_PMC0, 0);
+    timer_interrupts = 0;
+    arm(rdtsc() + ticks);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
+    __asm__ volatile("sti; nop; std; rep stosb; cld; cli"
+                     : "+D"(to), "+c"(count) : "a"(0) : "memory", "cc");
+    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
+    check_equal("the interrupt", timer_interrupts, 1);
+    wrmsr(IA32_PERFEVTSEL0, 0);
+    return rdmsr(IA32_A_PMC0);
+}
+
+/* SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ": an interrupt can suspend a repeating string operation. */
+static void test_split(void) {
+    uint64_t before;
+
+    if ((cpuid(CPUID_PERFMON, 0).a & 0xff) != 4)
+        return;
+    set_mode(DEADLINE);
+    check_about("a REP instruction: ", "");
+    before = instructions_with_interrupt(1);
+    check_equal("split, it retires once", instructions_with_interrupt(STORES / 2), before);
+    check_about("", "");
+    timer_interrupts = 0;
+}
+
 void test_timer(void) {
     uint64_t deadline;
 
@@ -143,6 +179,7 @@ void test_timer(void) {
     check_equal("and is kept", rdmsr(IA32_TSC_DEADLINE), ~UINT64_C(0));
     test_tsc_written();
     test_disarm();
+    test_split();
 
     set_mode(DEADLINE | LVT_MASKED);
     arm(rdtsc() + SOON);

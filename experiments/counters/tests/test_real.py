@@ -23,9 +23,6 @@ FIRST_REGION = 2700
 CPUID = "CPUID"
 SHARES = 5      # at least so many functions have a row
 NAMED = 0.1     # of all samples in them: a compiler has very many functions of less than 1 %
-# Longer programs were seen with one instruction more or less than their CPUIDs explain, with the
-# same branches; why is not known. None of the everyday ones was.
-UNEXPLAINED = 1
 
 
 def boot(lab, column, name="", efi=None):
@@ -89,8 +86,7 @@ def test_real_instructions(lab):
                  for entry in done.region(FIRST_REGION + at)["exits"].values()}
         assert set(exits) == {CPUID}, f"{name}: {exits}"
         less = native[f"{name}.instructions", "count"] - found[f"{name}.instructions", "count"]
-        assert abs(less - exits[CPUID]) <= (0 if name in SMALL else UNEXPLAINED), \
-            f"{name}: {less} instructions less, {exits}"
+        assert less == exits[CPUID], f"{name}: {less} instructions less, {exits}"
         missing.add(f"{name} {less:.0f} of {exits[CPUID]}")
     return "instructions less, CPUID exits: " + ", ".join(sorted(missing))
 

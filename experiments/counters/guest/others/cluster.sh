@@ -17,7 +17,8 @@ if [ "$(id -u)" -eq 0 ]; then
     chown $nobody:$nobody "$work/data"
 fi
 cd "$work/data"
-LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu:$packages/lib/x86_64-linux-gnu \
+# The guest has no files of time zones.
+TZ=GMT LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu:$packages/lib/x86_64-linux-gnu \
     "${other[@]}" "$work/root/usr/lib/postgresql/15/bin/initdb" --no-sync --locale=C --encoding=UTF8 \
     --auth=trust --username=www-data --wal-segsize=1 -D "$work/data" > "$work/log" 2>&1 || {
     cat "$work/log" >&2

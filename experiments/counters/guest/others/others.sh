@@ -62,7 +62,7 @@ start_nginx() {
     nginx -c /workloads/nginx.conf -g 'daemon off;' > $log 2>&1 &
     server=$!
     until_it_does pages 1
-    worker=$(pgrep -P $server)
+    worker=$(awk -v parent=$server '$4 == parent { print $1 }' /proc/[0-9]*/stat 2> /dev/null)
 }
 
 postgres=/usr/lib/postgresql/15/bin

@@ -101,8 +101,8 @@ case $case in
         [ "$case" = top-system ] || options="$options $load"
         # Its keyboard is a pipe that stays open, as long as it may run.
         # shellcheck disable=SC2086 # words
-        sleep 4 | timeout -s INT 2 perf top --stdio -d 1 $options 2>&1 |
-            sed 's/\x1b\[[0-9;?]*[A-Za-z]//g' > "$log"
+        sleep 8 | timeout -s INT 6 perf top --stdio -d 2 $options 2>&1 |
+            tr -d '\033' | sed 's/\[[0-9;?]*[A-Zm]//g' > "$log"
         kill $load
         grep -o 'listing2 .*\[\.\] [a-z]*' "$log" | sort -u | grep . || head -n 20 "$log"
         ;;
