@@ -35,7 +35,7 @@ try() { # try NAME REGION RECORD...
         give_up "$name: $(tail -n 1 $log)"
     after=$(pmis)
     grep '^pt:' $log
-    perf script -i $data --itrace=bei0ns -F event,ip,addr > $list 2> $log ||
+    perf script -i $data --itrace=be -F event,ip,addr > $list 2> $log ||
         give_up "$name: $(tail -n 1 $log)"
     errors=$(grep -c 'instruction trace error' $log)
     echo "pt: case=$name branches=$(grep -c . $list) errors=$errors pmis=$((after - before))" \

@@ -4,6 +4,7 @@
 import struct
 
 from machine import STATUS_POWEROFF, path
+import pytest
 
 REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304, "small": 3305}
 # The emulator's list: testbed/README.md, "Knobs".
@@ -39,11 +40,12 @@ def exact(done, region):
     return found
 
 
-def in_user_mode(records):
-    """As a trace of user mode alone has it: where it leaves, the target is hidden, and where it comes
+def in_mode(records, user, kernel):
+    """As a trace of these modes has it: where it leaves them, the target is hidden, and where it comes
     back, the origin."""
     for at, to, _, flags in records:
-        before, after = flags & USER_BEFORE, flags & USER_AFTER
+        before = user if flags & USER_BEFORE else kernel
+        after = user if flags & USER_AFTER else kernel
         if before or after:
             yield (at if before else NONE, to if after else NONE)
 
@@ -54,10 +56,9 @@ def decoded(done, case):
     with open(done.path(f"guest/{case}.list"), encoding="utf-8") as source:
         for line in source:
             words = line.split()
-            # "branches: FROM ADDR" with the address first or last, by perf's version.
-            numbers = [int(word, 16) for word in words if all(c in "0123456789abcdef" for c in word)]
-            assert len(numbers) == 2, line
-            found.append(tuple(numbers))
+            if words[0].startswith("branches"):
+                assert words[2] == "=>", line
+                found.append((int(words[1], 16), int(words[3], 16)))
     return found
 
 
@@ -86,9 +87,29 @@ def test_driver(lab):
     assert {name: shown.get(name) for name in LEAF} == LEAF, shown
 
 
-def test_user(lab):
-    """perf record -e intel_pt//u: every branch of user mode."""
+@pytest.mark.parametrize("case", CASES)
+def test_branches(lab, case):
+    """What perf decodes is the emulator's own list, branch by branch: of user mode with and without
+    return compression, with CYC, with a buffer that fills; of the kernel; of both."""
     done = boot(lab, "native", CASES, append="pmv.rounds=6")
-    assert row(done, "user")["errors"] == "0", row(done, "user")
-    count = compare(decoded(done, "user"), list(in_user_mode(exact(done, REGIONS["user"]))), "user")
-    return f"{count} branches"
+    found = row(done, case)
+    assert found["errors"] == "0", found
+    user, kernel = case != "kernel", case in ("kernel", "both")
+    records = exact(done, REGIONS[case])
+    count = compare(decoded(done, case), list(in_mode(records, user, kernel)), case)
+    # A branch too many in the list, or too few, is found.
+    wanted = list(in_mode(records, user, kernel))
+    for wrong in (wanted[:9] + wanted[10:], wanted[:9] + wanted[8:]):
+        with pytest.raises(AssertionError):
+            compare(decoded(done, case), wrong, case)
+    if case == "small":
+        assert int(found["pmis"]) > 0, found
+    return f"{count} branches, {found['pmis']} PMIs, {found['bytes']} bytes"
+
+
+def test_off(lab):
+    """Without the knob there is no such PMU, and no byte of a trace."""
+    done = lab.emulator("pt-off", entry="native", initrd=path("build/payload/pt-cloud.img"),
+                        jobs="pt", append="pmv.pt=user")
+    assert "no intel_pt" in done.console, done.last_line()
+    assert "pt" not in done.ledger.get("stored", {}), done.ledger["stored"]
