@@ -69,7 +69,8 @@ def cell_text(tool, column, one):
         return NOT_RUN if column in tools.columns_of(tool) else "-"
     if column == tools.NATIVE:
         return f"{one['good']} of {one['cases']} end well"
-    return tools_results.short(one)
+    part = f"{one['cases']} of {len(tool.cases)} cases: " if one["cases"] < len(tool.cases) else ""
+    return part + tools_results.short(one)
 
 
 def quoted(text):
