@@ -259,6 +259,16 @@ def test_platform_off(lab):
 
 
 @pytest.mark.full
+def test_platform_exits_seen(lab):
+    """Under intercept, where the PMU's registers exit, the search for such exits finds them."""
+    guest = boots(lab, "intercept", "perf/slots", 1, name="intercept")
+    with pytest.raises(AssertionError):
+        check_exits(guest)
+    said = cases(guest)["perf/slots"][1]
+    return f"seen; counts: {', '.join(line.split(',')[0] for line in said if ',' in line)}"
+
+
+@pytest.mark.full
 def test_platform_registers(lab):
     """turbostat, likwid and pcm come to their ends and have read the platform's registers; energy counts."""
     said = cases(boots(lab, "msr+nmi"))
