@@ -128,7 +128,7 @@ case $case in
         mkdir -p /run/postgresql
         chmod 777 /run/postgresql
         as_postgres "$postgres/postgres -D /postgres" > $log 2>&1 &
-        until_it_does as_postgres psql -h 127.0.0.1 -c 'select 1' template1
+        until_it_does as_postgres "psql -h 127.0.0.1 -c 'select 1' template1"
         sampled -a -- su -s /bin/sh www-data -c "psql -h 127.0.0.1 -f $here/server.sql template1"
         cat $log
         as_postgres "kill -INT \$(head -n 1 /postgres/postmaster.pid)"
