@@ -49,19 +49,13 @@ trace() { # trace PROGRAM: of bpftrace, which attaches before it starts the load
     BPFTRACE_STRLEN=64 bpftrace -e "$1" -c "$2" 2>&1 | grep -v '^$'
 }
 
-pages() {
-    for _ in $(seq "$1"); do
-        wget -q -O - http://127.0.0.1/ | wc -c
-    done
-}
-
 start_nginx() {
     loopback
     mkdir -p /srv /run /var/log/nginx /var/lib/nginx
     head -c 80700 /dev/zero | tr '\0' x > /srv/index.html
     nginx -c /workloads/nginx.conf -g 'daemon off;' > $log 2>&1 &
     server=$!
-    until_it_does pages 1
+    until_it_does wget -q -O /dev/null http://127.0.0.1/
     worker=$(awk -v parent=$server '$4 == parent { print $1 }' /proc/[0-9]*/stat 2> /dev/null)
 }
 
@@ -134,7 +128,7 @@ case $case in
         mkdir -p /run/postgresql
         chmod 777 /run/postgresql
         as_postgres "$postgres/postgres -D /postgres" > $log 2>&1 &
-        until_it_does as_postgres psql -h 127.0.0.1 -c 'select 1' template1
+        until_it_does as_postgres "psql -h 127.0.0.1 -c 'select 1' template1"
         sampled -a -- su -s /bin/sh www-data -c "psql -h 127.0.0.1 -f $here/server.sql template1"
         cat $log
         as_postgres "kill -INT \$(head -n 1 /postgres/postmaster.pid)"
