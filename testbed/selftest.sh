@@ -89,6 +89,8 @@ boot skid "$work/skid_knobs"
 echo "ok skid"
 boot shape "$work/shape_knobs" --model sapphire_rapids
 echo "ok shape"
-echo "pt on" >"$work/pt_knobs"
-boot pt "$work/pt_knobs"
-echo "ok pt"
+for pt in on ptwrite; do
+    echo "pt $pt" >"$work/pt_knobs"
+    boot "pt_$pt" "$work/pt_knobs"
+    echo "ok pt $pt"
+done

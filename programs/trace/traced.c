@@ -64,7 +64,8 @@ static unsigned work(unsigned rounds)
         sum += choices[numbers[0] % 3](DEEP);
         sum += (unsigned)syscall(SYS_getppid);
         if (round % 8 == 0) {
-            char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                              -1, 0);
             page[0] = 1;
             munmap(page, 4096);
             raise(SIGUSR1);

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# pt.sh: the job `pt`: Debian's own perf traces /traced by Intel PT, decodes what it has recorded, and
-# hands both over. Run by busybox sh in the guest.
+# pt.sh: the job `pt`: Debian's own perf traces /traced by Intel PT, decodes what it has recorded,
+# and hands both over. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line:
-#   pmv.pt="CASE ..."  separated by commas: user, kernel, both, filter, snapshot, single; default user
+#   pmv.pt=CASE,...    user, kernel, both, noretcomp, cyc, small (a buffer that fills); default user
 #   pmv.rounds=20      of /traced
 set -u
 export job=pt
@@ -26,7 +26,7 @@ pmis() {
     awk '$1 == "PMI:" { print $2 }' /proc/interrupts
 }
 
-# One `perf record` of /traced in a region; its branches as perf decodes them, where there are files.
+# One `perf record` of /traced in a region, and its branches as perf decodes them.
 try() { # try NAME REGION RECORD...
     name=$1 region=$2
     shift 2

@@ -217,7 +217,8 @@ void Handlers::counted(bxInstruction_c *i)
 // Bits of IA32_VMX_MISC are knobs', and Bochs has that MSR as a constant.
 void Handlers::rdmsr(bxInstruction_c *i)
 {
-    if (ECX != IA32_VMX_MISC || CPL != 0 || in_vmx_guest || vmx_caps_misc(VMX_MSR_MISC) == VMX_MSR_MISC)
+    if (ECX != IA32_VMX_MISC || CPL != 0 || in_vmx_guest ||
+        vmx_caps_misc(VMX_MSR_MISC) == VMX_MSR_MISC)
         return counted(i);
     if (in_vmx)
         processor(bx_cpuid).ledger.root_instruction(ROOT_RDMSR);

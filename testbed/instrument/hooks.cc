@@ -427,6 +427,13 @@ void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
     model_wrmsr_seen(index);
 }
 
+bool tb_on_ptwrite(unsigned cpu, Bit64u value, unsigned bytes)
+{
+    if (pt_on(processor(cpu)))
+        processor(cpu).pt->trace.ptwrite(value, bytes, BX_CPU(cpu)->prev_rip);
+    return knobs().pt == PT_WITH_PTWRITE;
+}
+
 void tb_on_vmentry(unsigned cpu)
 {
     pt_entered(processor(cpu));

@@ -70,6 +70,7 @@ void tb_on_committed(unsigned cpu);
 void tb_on_event_delivered(unsigned cpu);
 void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr);
 void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw);
+bool tb_on_ptwrite(unsigned cpu, Bit64u value, unsigned bytes);
 void tb_on_vmentry(unsigned cpu);
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
 void tb_on_tlb_control(unsigned cpu, unsigned what);
@@ -164,6 +165,8 @@ bool tb_on_step_traps(unsigned cpu);
 /* Of ours (testbed/patches/). True: the INIT is delivered later. */
 #define BX_INSTR_INIT_SIGNAL(cpu_id) tb_on_init_signal(cpu_id)
 #define BX_INSTR_VMEXIT(cpu_id, reason, qualification) tb_on_vmexit(cpu_id, reason, qualification)
+/* False: this processor has no PTWRITE. */
+#define BX_INSTR_PTWRITE(cpu_id, value, bytes) tb_on_ptwrite(cpu_id, value, bytes)
 /* The guest's state and MSRs are loaded, no event is injected yet. */
 #define BX_INSTR_VMENTRY(cpu_id) tb_on_vmentry(cpu_id)
 /* An event's delivery is complete, its frame is on the stack. */

@@ -92,8 +92,8 @@ bool PtMachine::find(uint64_t address, bool writes, uint64_t *physical)
     if (known == pages_.end() || (writes && !(known->second & WRITTEN))) {
         if (!translating_)
             return false;
-        bx_phy_address found = cpu->translate_guest_physical(page, 0, false, false, false, false, false,
-                                                             writes ? BX_WRITE : BX_READ);
+        bx_phy_address found = cpu->translate_guest_physical(page, 0, false, false, false, false,
+                                                             false, writes ? BX_WRITE : BX_READ);
         known = pages_.insert_or_assign(page, (found & ~PAGE_MASK) | (writes ? WRITTEN : 0)).first;
     }
     *physical = (known->second & ~PAGE_MASK) | (address & PAGE_MASK);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Intel PT of one of Bochs' processors: what pt.h asks of the processor and of memory, and what the
- * hooks tell it. Output by guest-physical addresses goes through EPT by translations that were made
- * ahead, at an instruction boundary: a VM exit for one finds the packets before it written, and room
- * for its own. SDM Vol. 3, "Translation of Guest-Physical Addresses Used by Intel Processor Trace",
- * "Trace-Address Pre-Translation (TAPT)".
+ * Intel PT of one of Bochs' processors: what pt.h asks of the processor and of memory, and what
+ * the hooks tell it. Output by guest-physical addresses goes through EPT by translations that were
+ * made ahead, at an instruction boundary: a VM exit for one finds the packets before it written,
+ * and room for its own. SDM Vol. 3, "Translation of Guest-Physical Addresses Used by Intel
+ * Processor Trace", "Trace-Address Pre-Translation (TAPT)".
  */
 #pragma once
 
@@ -33,7 +33,10 @@ public:
     void far_branch(unsigned what, uint64_t from, uint64_t to);
 
     /* RDMSR and WRMSR. `list`: by an MSR list of VMX. */
-    MsrResult read_msr(uint32_t index, uint64_t *value) const { return trace.read_msr(index, value); }
+    MsrResult read_msr(uint32_t index, uint64_t *value) const
+    {
+        return trace.read_msr(index, value);
+    }
     MsrResult write_msr(uint32_t index, uint64_t value, bool list);
     /* VMXON has succeeded. */
     void vmxon();

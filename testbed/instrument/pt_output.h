@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Where the bytes of a trace go: a single range that is written in a circle, or the regions of
- * tables of physical addresses (ToPA) with STOP, INT and END. Moves the pointers in the registers as
- * it writes. Knows no Bochs. SDM Vol. 3, "Intel Processor Trace", "Trace Output" (section 2.6).
+ * tables of physical addresses (ToPA) with STOP, INT and END. Moves the pointers in the registers
+ * as it writes. Knows no Bochs. SDM Vol. 3, "Intel Processor Trace", "Trace Output" (section 2.6).
  */
 #pragma once
 

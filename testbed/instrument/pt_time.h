@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The packets of time: TSC, TMA, MTC, CYC, CBR, and when each is due. The crystal's clock (ART) is
- * the TSC divided as CPUID leaf 15H says; a cycle is an instruction. An MTC that becomes due is sent
- * before the next other packet. Knows no Bochs. SDM Vol. 3, "Intel Processor Trace", sections 3.6
+ * the TSC divided as CPUID leaf 15H says; a cycle is an instruction. An MTC that becomes due is
+ * sent before the next other packet. Knows no Bochs. SDM Vol. 3, "Intel Processor Trace", sections 3.6
  * and 4.2.10 to 4.2.14.
  */
 #pragma once

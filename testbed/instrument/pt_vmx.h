@@ -14,7 +14,7 @@
 bool pt_controls_bad(BX_CPU_C *cpu);
 bool pt_guest_state_bad(BX_CPU_C *cpu);
 
-/* The guest's state is loaded; then the MSRs are as well, and the processor is in non-root operation. */
+/* The guest's state is loaded; then the MSRs are as well, and this is non-root operation. */
 void pt_guest_state_loaded(Processor &p);
 void pt_entered(Processor &p);
 

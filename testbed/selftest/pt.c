@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * pt.c: Intel PT on a processor that has it (the knob `pt`): registers and faults, a trace in a single
- * range and in tables with the PMI of a full one; then a guest's, by its own physical addresses, and
- * what VM entry checks. SDM Vol. 3, "Intel Processor Trace", "VM Entries", "VM Exits".
+ * pt.c: Intel PT on a processor that has it (the knob `pt`): registers and faults, a trace in a
+ * single range and in tables with the PMI of a full one; then a guest's, by its own physical
+ * addresses, and what VM entry checks. SDM Vol. 3, "Intel Processor Trace", "VM Entries", "VM Exits".
  */
 #include "selftest.h"
 
@@ -19,7 +19,9 @@
 
 #define TRACEEN BIT(0)
 #define OS BIT(2)
+#define FUPONPTW BIT(5)
 #define TOPA BIT(8)
+#define PTWEN BIT(12)
 #define BRANCHEN BIT(13)
 #define STATUS_TRIGGEREN BIT(2)
 #define STATUS_ERROR BIT(4)
@@ -28,6 +30,8 @@
 #define TOPA_INT BIT(2)
 #define TOPA_STOP BIT(4)
 #define STATUS_TOPA_PMI BIT(55)
+
+#define LEAF_PTWRITE 0x10u
 
 #define PAGE UINT64_C(4096)
 #define BUFFER_PAGES 4
@@ -87,12 +91,13 @@ static unsigned pips(uint64_t bytes) {
 static void test_registers(void) {
     struct cpuid_result leaf = cpuid(0x14, 0), more = cpuid(0x14, 1);
 
-    check_equal("leaf 14H: EBX", leaf.b, 0xf);
+    check_equal("leaf 14H: EBX", leaf.b & ~LEAF_PTWRITE, 0xf);
     check_equal("leaf 14H: ECX", leaf.c, 7);
     check_equal("leaf 14H.1: EAX", more.a, 0x02490002);
     check_equal("leaf 14H.1: EBX", more.b, 0x003f1fff);
     check_that("CTL bit 4 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(4)));
-    check_that("CTL bit 12 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(12)));
+    check_equal("CTL bit 12 faults", wrmsr_faults(IA32_RTIT_CTL, PTWEN),
+                (leaf.b & LEAF_PTWRITE) == 0);
     check_that("MTCFreq 1 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(14)));
     check_that("ADDR0_CFG 3 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(32) | BIT(33)));
     check_that("STATUS bit 3 faults", wrmsr_faults(IA32_RTIT_STATUS, BIT(3)));
@@ -108,6 +113,30 @@ static void test_registers(void) {
     check_that("but for the same value", !wrmsr_faults(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN));
     wrmsr(IA32_RTIT_CTL, 0);
     check_equal("TriggerEn after it", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, 0);
+}
+
+/* PTWRITE of a register and of memory, each with a FUP. */
+static void test_ptwrite(void) {
+    static const uint8_t packets[] = {0x02, 0x92, 0x44, 0x33, 0x22, 0x11};
+    uint64_t value = UINT64_C(0x8877665544332211), bytes;
+    bool first = false, second = false;
+
+    single_range(address_of(buffer));
+    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | PTWEN | FUPONPTW);
+    __asm__ volatile(".byte 0xf3, 0x0f, 0xae, 0xe0" : : "a"(0x11223344));
+    __asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0xae, 0x20" : : "a"(&value), "m"(value));
+    wrmsr(IA32_RTIT_CTL, 0);
+    bytes = written();
+    for (uint64_t n = 0; n + 16 < bytes; n++) {
+        bool same = true;
+        for (unsigned k = 0; k < sizeof(packets); k++)
+            same &= buffer[n + k] == packets[k];
+        first |= same;
+        second |= buffer[n] == 0x02 && buffer[n + 1] == 0xb2 && buffer[n + 2] == 0x11 &&
+                  buffer[n + 9] == 0x88;
+    }
+    check_that("PTWRITE of a register", first);
+    check_that("PTWRITE of memory", second);
 }
 
 static void test_ranges(void) {
@@ -133,8 +162,10 @@ static void test_ranges(void) {
     wrmsr(IA32_RTIT_CTL, 0);
     check_equal("one PMI", nmis, 1);
     check_equal("it says why", rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_TOPA_PMI);
-    check_equal("stopped", rdmsr(IA32_RTIT_STATUS) & (STATUS_STOPPED | STATUS_ERROR), STATUS_STOPPED);
-    check_equal("at the end of the second", rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS), PAGE << 32 | BIT(7) | 0x7f);
+    check_equal("stopped", rdmsr(IA32_RTIT_STATUS) & (STATUS_STOPPED | STATUS_ERROR),
+                STATUS_STOPPED);
+    check_equal("at the end of the second", rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS),
+                PAGE << 32 | BIT(7) | 0x7f);
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_TOPA_PMI);
     check_equal("and is cleared", rdmsr(IA32_PERF_GLOBAL_STATUS), 0);
 
@@ -142,7 +173,8 @@ static void test_ranges(void) {
     wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
     wrmsr(IA32_RTIT_STATUS, 0);
     wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | TOPA);
-    check_equal("a bad entry is an error", rdmsr(IA32_RTIT_STATUS) & (STATUS_ERROR | STATUS_TRIGGEREN), STATUS_ERROR);
+    check_equal("a bad entry is an error",
+                rdmsr(IA32_RTIT_STATUS) & (STATUS_ERROR | STATUS_TRIGGEREN), STATUS_ERROR);
     wrmsr(IA32_RTIT_CTL, 0);
 }
 
@@ -191,8 +223,10 @@ static void all_controls(void) {
 
 static void test_offer(void) {
     check_equal("PT in VMX operation", rdmsr(IA32_VMX_MISC) & MISC_PT_IN_VMX, MISC_PT_IN_VMX);
-    check_equal("secondary controls", rdmsr(IA32_VMX_PROCBASED_CTLS2) >> 32 & SECONDARY_OF_PT, SECONDARY_OF_PT);
-    check_equal("entry controls", rdmsr(IA32_VMX_TRUE_ENTRY_CTLS) >> 32 & ENTRY_OF_PT, ENTRY_OF_PT);
+    check_equal("secondary controls", rdmsr(IA32_VMX_PROCBASED_CTLS2) >> 32 & SECONDARY_OF_PT,
+                SECONDARY_OF_PT);
+    check_equal("entry controls", rdmsr(IA32_VMX_TRUE_ENTRY_CTLS) >> 32 & ENTRY_OF_PT,
+                ENTRY_OF_PT);
     check_equal("exit controls", rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_OF_PT, EXIT_OF_PT);
 }
 
@@ -290,7 +324,8 @@ static void test_violations(void) {
     check_equal("by WRMSR: exit reason", vmx_run(job_traces), REASON_EPT_VIOLATION);
     check_violation(0);
     rip = vmx_read(VMCS_GUEST_RIP);
-    check_that("after the instruction", ((const uint8_t *)rip)[-2] == 0x0f && ((const uint8_t *)rip)[-1] == 0x30);
+    check_that("after the instruction",
+               ((const uint8_t *)rip)[-2] == 0x0f && ((const uint8_t *)rip)[-1] == 0x30);
     check_equal("TraceEn is set", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
     hide(0, false);
     check_equal("and it goes on", vmx_run(job_traces), REASON_VMCALL);
@@ -312,6 +347,8 @@ void test_pt(void) {
     wrmsr(IA32_LSTAR, 0);
     test_registers();
     test_ranges();
+    if (cpuid(0x14, 0).b & LEAF_PTWRITE)
+        test_ptwrite();
 }
 
 void test_pt_guest(void) {

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_pt.py: Intel PT in the emulator (the knob `pt`): Linux's driver finds it, and Debian's own perf
-# records and decodes. Each branch that perf says is one of the emulator's own list, and the other way.
+# test_pt.py: Intel PT in the emulator (the knob `pt`): Linux's driver finds it, and Debian's own
+# perf records and decodes. Each branch that perf says is one of the emulator's own list, and the
+# other way.
 import struct
 
 from machine import STATUS_POWEROFF, path
 import pytest
 
-REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304, "small": 3305}
+REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304,
+           "small": 3305}
 # The emulator's list: testbed/README.md, "Knobs".
 RECORD = struct.Struct("<QQQBBBBI")
 CONDITIONAL, FAR, EVENT, BEGIN, END = 0, 6, 16, 17, 18
@@ -23,8 +25,8 @@ def boot(lab, name, cases, entry="native", knobs="", append="", **more):
     return lab.emulator(f"pt-{name}", entry=entry, initrd=path("build/payload/pt-cloud.img"),
                         jobs="pt", knobs=f"pt on\nbranch_trace 3300-3399 branches\n"
                                          f"guest_files guest\n{knobs}",
-                        append=f"norandmaps pmv.pt={','.join(cases)} {append}", config="console=none",
-                        limit=LIMIT, **more)
+                        append=f"norandmaps pmv.pt={','.join(cases)} {append}",
+                        config="console=none", limit=LIMIT, **more)
 
 
 def exact(done, region):
@@ -41,8 +43,8 @@ def exact(done, region):
 
 
 def in_mode(records, user, kernel):
-    """As a trace of these modes has it: where it leaves them, the target is hidden, and where it comes
-    back, the origin."""
+    """As a trace of these modes has it: where it leaves them, the target is hidden, and where it
+    comes back, the origin."""
     for at, to, _, flags in records:
         before = user if flags & USER_BEFORE else kernel
         after = user if flags & USER_AFTER else kernel
@@ -69,12 +71,13 @@ def compare(found, wanted, what):
     assert start is not None, f"{what}: {[tuple(map(hex, pair)) for pair in wanted[:8]]} is not there"
     for number, pair in enumerate(wanted):
         got = found[start + number] if start + number < len(found) else None
-        assert got == pair, f"{what}: branch {number} of {len(wanted)}: perf has {got}, wanted {pair}"
+        assert got == pair, f"{what}: branch {number} of {len(wanted)}: {got}, wanted {pair}"
     return len(wanted)
 
 
 def row(done, case):
-    found = [line for line in done.lines("pt") if line.get("case") == case and "branches" in line]
+    found = [line for line in done.lines("pt")
+             if line.get("case") == case and "branches" in line]
     assert len(found) == 1, f"{case}: {done.lines('pt')[-5:]}; last line: {done.last_line()}"
     return found[0]
 
@@ -83,7 +86,8 @@ def test_driver(lab):
     """Linux finds what leaf 14H says."""
     done = boot(lab, "native", CASES, append="pmv.rounds=6")
     done.expect_status(STATUS_POWEROFF)
-    shown = {line["capability"]: line["value"] for line in done.lines("pt") if "capability" in line}
+    shown = {line["capability"]: line["value"]
+             for line in done.lines("pt") if "capability" in line}
     assert {name: shown.get(name) for name in LEAF} == LEAF, shown
 
 

@@ -66,7 +66,8 @@ struct Traced {
     }
     void stop(uint64_t ip)
     {
-        CHECK_EQUAL(pt.write_msr(IA32_RTIT_CTL, get(IA32_RTIT_CTL) & ~RTIT_CTL_TRACEEN, &ip), MSR_DONE);
+        uint64_t ctl = get(IA32_RTIT_CTL) & ~RTIT_CTL_TRACEEN;
+        CHECK_EQUAL(pt.write_msr(IA32_RTIT_CTL, ctl, &ip), MSR_DONE);
     }
     /* What was written since the last call. */
     std::vector<uint8_t> take()

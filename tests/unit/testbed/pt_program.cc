@@ -11,10 +11,10 @@ constexpr int INT3_OPCODE = 0xcc;
 TracedProgram::TracedProgram(Traced &traced, unsigned seed, bool moves_cr3)
     : traced_(traced), random_(seed)
 {
-    static constexpr Kind user[] = {JCC, JCC, JCC, JCC, JMP, CALL, CALL, CALL_RAX, JMP_RAX, RET, RET, RET,
-                                    SYSCALL, INT3};
-    static constexpr Kind kernel[] = {JCC, JCC, JCC, JMP, CALL, RET, RET, JMP_RAX, SYSRET, IRET, IRET,
-                                      MOV_CR3};
+    static constexpr Kind user[] = {JCC, JCC, JCC, JCC, JMP, CALL, CALL, CALL_RAX,
+                                    JMP_RAX, RET, RET, RET, SYSCALL, INT3};
+    static constexpr Kind kernel[] = {JCC, JCC, JCC, JMP, CALL, RET, RET, JMP_RAX,
+                                      SYSRET, IRET, IRET, MOV_CR3};
 
     wanted = [](unsigned, uint64_t, uint64_t) { return true; };
     for (unsigned side = 0; side < 2; side++) {

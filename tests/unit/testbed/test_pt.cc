@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Which packets what the processor does sends, in their order: the cases of the SDM's Table 36-50, the
-// filters, PSB+, TraceStop, overflow, PTWRITE, VM entries and exits. The decoder's witness is
+// Which packets what the processor does sends, in their order: the cases of the SDM's Table 36-50,
+// the filters, PSB+, TraceStop, overflow, PTWRITE, VM entries and exits. The decoder's witness is
 // test_pt_libipt.cc.
 #include "pt_memory.h"
 

@@ -140,10 +140,10 @@ TEST(libipt_follows_one_cr3)
 TEST(libipt_follows_time)
 {
     for (unsigned seed = 5; seed <= 6; seed++) {
-        check({OS | USER | BRANCHEN | RTIT_CTL_TSCEN | RTIT_CTL_MTCEN, all}, seed);
-        check({OS | USER | BRANCHEN | RTIT_CTL_TSCEN | RTIT_CTL_MTCEN | uint64_t{3} << 14 | RTIT_CTL_CYCEN,
-               all}, seed);
-        check({OS | USER | BRANCHEN | RTIT_CTL_CYCEN | uint64_t{6} << 19 | uint64_t{2} << 24, all}, seed);
+        uint64_t both = OS | USER | BRANCHEN, time = RTIT_CTL_TSCEN | RTIT_CTL_MTCEN;
+        check({both | time, all}, seed);
+        check({both | time | uint64_t{3} << 14 | RTIT_CTL_CYCEN, all}, seed);
+        check({both | RTIT_CTL_CYCEN | uint64_t{6} << 19 | uint64_t{2} << 24, all}, seed);
     }
 }
 

@@ -35,11 +35,11 @@ TEST(pt_ctl_reserved_bits)
 {
     Traced traced;
     for (uint64_t good : {bit(1), bit(2), bit(3), bit(7), bit(8), bit(9), bit(10), bit(11), bit(13),
-                          uint64_t{3} << 14, uint64_t{6} << 14, uint64_t{9} << 14,
-                          uint64_t{12} << 19, uint64_t{5} << 24, bit(32), bit(33), bit(36), bit(37)})
+                          uint64_t{3} << 14, uint64_t{6} << 14, uint64_t{9} << 14, bit(32),
+                          uint64_t{12} << 19, uint64_t{5} << 24, bit(33), bit(36), bit(37)})
         CHECK_EQUAL(write(traced, CTL, good), MSR_DONE);
-    for (uint64_t bad : {bit(4), bit(5), bit(6), bit(12), bit(18), bit(23), bit(28), bit(31), bit(40),
-                         bit(55), bit(63), bit(14), uint64_t{15} << 14, uint64_t{13} << 19,
+    for (uint64_t bad : {bit(4), bit(5), bit(6), bit(12), bit(18), bit(23), bit(28), bit(31),
+                         bit(40), bit(55), bit(63), bit(14), uint64_t{15} << 14, uint64_t{13} << 19,
                          uint64_t{6} << 24, uint64_t{3} << 32, uint64_t{3} << 36})
         CHECK_EQUAL(write(traced, CTL, bad), MSR_FAULT);
     Traced with({true, 39, 48});
@@ -63,8 +63,9 @@ TEST(pt_other_registers)
 {
     Traced traced;
     uint64_t value;
-    CHECK_EQUAL(write(traced, STATUS, bit(0) | bit(1) | bit(2) | bit(4) | bit(5) | bit(48)), MSR_DONE);
-    CHECK_EQUAL(traced.get(STATUS), bit(4) | bit(5) | bit(48));
+    uint64_t written = bit(4) | bit(5) | bit(48);
+    CHECK_EQUAL(write(traced, STATUS, bit(0) | bit(1) | bit(2) | written), MSR_DONE);
+    CHECK_EQUAL(traced.get(STATUS), written);
     for (unsigned n : {3, 6, 31, 49, 63})
         CHECK_EQUAL(write(traced, STATUS, bit(n)), MSR_FAULT);
     CHECK_EQUAL(write(traced, CR3_MATCH, ~uint64_t{0x1f}), MSR_DONE);

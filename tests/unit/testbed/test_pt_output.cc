@@ -91,8 +91,8 @@ TEST(pt_topa_stop)
 
 TEST(pt_topa_errors)
 {
-    for (uint64_t bad : {uint64_t{0x200002}, uint64_t{0x200008}, uint64_t{0x200020}, uint64_t{0x200400},
-                         uint64_t{0x200800}, uint64_t{0x201000 | 1 << 6}, bit(39) | 0x200000,
+    for (uint64_t bad : {uint64_t{0x200002}, uint64_t{0x200008}, uint64_t{0x200020},
+                         uint64_t{0x200400}, uint64_t{0x200800}, uint64_t{0x201000 | 1 << 6}, bit(39) | 0x200000,
                          TABLE | END}) {
         Traced traced;
         with_topa(traced, {{TABLE, bad}, {TABLE + 8, TABLE | END}});
