@@ -122,7 +122,7 @@ def test_off(lab):
 @pytest.mark.full
 def test_many(lab):
     """A longer run, which perf writes piece by piece."""
-    done = boot(lab, "many", ["user"], append="pmv.rounds=200")
+    done = boot(lab, "many", ["user"], append="pmv.rounds=540")
     assert row(done, "user")["errors"] == "0", row(done, "user")
     count = compare(decoded(done, "user"),
                     list(in_mode(exact(done, REGIONS["user"]), True, False)), "user")
