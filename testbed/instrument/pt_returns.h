@@ -2,8 +2,8 @@
  *
  * The stack of calls that a decoder has seen, for returns that need no TIP. SDM Vol. 3, "Intel
  * Processor Trace", section 4.2.2, "Indirect Transfer Compression for Returns (RET)": 64 calls. A
- * return that does not go to its call empties it, which a processor may do: decoders differ in
- * whether such a return takes a call from their own stack.
+ * return that does not go to its call empties it, which a processor may do: whether a decoder takes
+ * a call off its own stack then makes no difference.
  */
 #pragma once
 

@@ -117,3 +117,13 @@ def test_off(lab):
                         jobs="pt", append="pmv.pt=user")
     assert "no intel_pt" in done.console, done.last_line()
     assert "pt" not in done.ledger.get("stored", {}), done.ledger["stored"]
+
+
+@pytest.mark.full
+def test_many(lab):
+    """A longer run, which perf writes piece by piece."""
+    done = boot(lab, "many", ["user"], append="pmv.rounds=540")
+    assert row(done, "user")["errors"] == "0", row(done, "user")
+    count = compare(decoded(done, "user"),
+                    list(in_mode(exact(done, REGIONS["user"]), True, False)), "user")
+    return f"{count} branches, {row(done, 'user')['bytes']} bytes"
