@@ -92,5 +92,5 @@ echo "ok shape"
 for pt in on ptwrite; do
     echo "pt $pt" >"$work/pt_knobs"
     boot "pt_$pt" "$work/pt_knobs"
-    echo "ok pt $pt"
 done
+echo "ok pt"

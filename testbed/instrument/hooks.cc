@@ -273,9 +273,11 @@ void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
 }
 
 // An interrupt splits a REP instruction: it has not retired, and what it has touched so far counts
-// with the rest.
+// with the rest. A step in it, by TF or by the monitor trap flag, retires each time, as before.
 void tb_on_split(unsigned cpu)
 {
+    if (BX_CPU(cpu)->get_TF() || BX_CPU(cpu)->is_pending(BX_EVENT_VMX_MONITOR_TRAP_FLAG))
+        return;
     tb_hot[cpu].retired[tb_hot[cpu].mode]--;
     processor_untouched(processor(cpu));
 }
