@@ -112,9 +112,6 @@ int job_program(void)
 
     perf_lift_limits();
     setenv("PAGER", "cat", 1);
-    /* The menu's native_words; Linux 6.1 takes one that it does not know for a variable, and the start
-     * of a program reads its environment. */
-    unsetenv("fred");
     mkdir(FOLDER, 0755);
     text = read_text(COMMANDS);
     if (text == NULL || chdir(FOLDER) != 0) {
