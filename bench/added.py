@@ -2,33 +2,35 @@
 # added.py: what experiments bring to the measurements. bench/ names none of them: each that is there
 # has its part in experiments/*/analysis/, in files of these names:
 #   bench_tables.py   SECTIONS: sections of the report
+# and in experiments/*/tests/
+#   report_tables.py  MEASURED: tables that are made of boots, and kept in the results (kept.py)
 # What is measured of them is a measurements.ini in the experiment's folder (measurements.py).
-import dataclasses
 import functools
 import glob
 import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-@dataclasses.dataclass
+@dataclass
 class OnPage:
     """A table or a text that the page has, and the console has not."""
     what: object
     style: str = ""
 
 
-@dataclasses.dataclass
+@dataclass
 class Drawn:
     """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None where
     its data is missing."""
     draw: Callable
 
 
-@dataclasses.dataclass
+@dataclass
 class Section:
     """One section of the report."""
     key: str
@@ -42,14 +44,31 @@ class Section:
     short: str = ""      # its name in the contents; default: its title
 
 
+@dataclass
+class Measured:
+    """A table of an experiment that is made of boots."""
+    key: str
+    title: str
+    command: str           # what shows it by itself
+    # (testbed/lab.py's Lab, cells.Machine of the measurements) -> cells.Table; AssertionError: why not
+    table: Callable
+    quick: bool = True     # whether a quick run has it
+    experiment: str = ""   # its folder; filled in here
+
+
+# What the files of experiments import beside each other.
+NEEDED = ("experiments/*/tests", "experiments/*/analysis", "tests/e2e", "testbed")
+
+
 @functools.lru_cache(None)
-def modules(name):
-    """The files of this name, in the order of the experiments' names."""
+def modules(name, part="analysis"):
+    """The files of this name in that folder of each experiment, in the order of the experiments' names."""
+    for pattern in NEEDED:
+        sys.path += [folder for folder in sorted(glob.glob(os.path.join(TOP, pattern)))
+                     if folder not in sys.path]
     found = []
-    for path in sorted(glob.glob(os.path.join(TOP, "experiments", "*", "analysis", f"{name}.py"))):
+    for path in sorted(glob.glob(os.path.join(TOP, "experiments", "*", part, f"{name}.py"))):
         folder = os.path.dirname(path)
-        if folder not in sys.path:
-            sys.path.append(folder)
         experiment = os.path.basename(os.path.dirname(folder))
         spec = importlib.util.spec_from_file_location(f"{experiment}_{name}", path)
         module = importlib.util.module_from_spec(spec)
@@ -62,3 +81,9 @@ def sections(before=None):
     """All of them, or those before the section of this key."""
     return [section for module in modules("bench_tables") for section in module.SECTIONS
             if before in (None, section.before)]
+
+
+def measured():
+    """All tables that are made of boots."""
+    return [replace(one, experiment=os.path.basename(os.path.dirname(os.path.dirname(module.__file__))))
+            for module in modules("report_tables", "tests") for one in module.MEASURED]

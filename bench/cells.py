@@ -84,6 +84,7 @@ class Table:
     notes: list = field(default_factory=list)
     reading: list = field(default_factory=list)   # sentences above the table
     theirs: list = field(default_factory=list)    # columns of ours beside which something was published
+    command: str = ""         # what makes it
 
     def add(self, label, cells, kind="main"):
         """A row; where cells lack at its end they are empty, as nothing was published."""

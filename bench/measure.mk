@@ -4,14 +4,15 @@
 #
 #   make bench [QUICK=1] [JOBS=N] [ONLY=WORD,..] [BOOTS=N]
 #                                                  measures, prints the tables, writes bench/out/
-#   make report RESULTS="a.json b.json"            the report of one or more runs
+#   make report                                    docs/results.md and its pictures, of results/
+#   make report RESULTS="a.json b.json"            the HTML report of one or more runs
 
 QUICK ?=
 JOBS ?=
 ONLY ?=
 BOOTS ?=
 BENCH_OUT ?= bench/out
-RESULTS ?= $(BENCH_OUT)/results.json
+RESULTS ?=
 BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
     $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) \
     $(if $(BOOTS),--boots $(BOOTS))
@@ -41,4 +42,4 @@ report:
 	@$(MAKE) --no-print-directory report-all
 
 report-all:
-	@bench/report.py --out $(BENCH_OUT)/report.html $(RESULTS)
+	@$(if $(RESULTS),bench/report.py --out $(BENCH_OUT)/report.html $(RESULTS),bench/results_page.py)

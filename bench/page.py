@@ -13,7 +13,7 @@ STYLE = """
   --band: #1e2329; --line: #39414b; --grid: #4a535e; --link: #7cb7f5; --theirs: #27241b;
   --good: #6fd08c; --bad: #ff9d8f; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 68rem; color: var(--ink); background: var(--page);
+body { margin: 0 auto; padding: 1rem; max-width: 78rem; color: var(--ink); background: var(--page);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: .5rem 0 .25rem; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-top: .5rem;
@@ -31,9 +31,10 @@ dd { margin: 0; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; margin: .3rem 0 .2rem; }
 .scroll:focus-visible { outline: 2px solid var(--link); }
 table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .16rem .6rem; text-align: right; white-space: nowrap; }
+th, td { padding: .16rem .4rem; text-align: right; white-space: nowrap; }
 th[scope=row], th.text { text-align: left; }
-thead th { border-bottom: 1px solid var(--line); vertical-align: bottom; font-weight: 600; }
+thead th { border-bottom: 1px solid var(--line); vertical-align: bottom; font-weight: 600;
+  white-space: normal; }
 thead tr.groups th { text-align: left; color: var(--soft); font-weight: 400; }
 tbody th { font-weight: 600; }
 tr.main > * { border-top: 1px solid var(--line); }
@@ -46,7 +47,16 @@ tr.group th { text-align: left; padding-top: .7rem; }
 .notes { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; padding-left: 1.6rem;
   max-width: 60rem; overflow-wrap: anywhere; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
+td.range { white-space: normal; min-width: 4rem; }
 td.wrap { white-space: normal; text-align: left; min-width: 11rem; }
+summary > h3 { display: inline; }
+details { margin: .6rem 0; }
+details > .scroll { margin-top: .6rem; }
+code { font-size: .84rem; overflow-wrap: anywhere; }
+.leads { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 1.5rem; }
+.leads h3 { margin: .6rem 0 .3rem; } .leads p { font-size: .9rem; margin: .3rem 0; }
+.leads svg { width: 100%; height: auto; display: block; }
+.leads svg text { font-family: "DejaVu Sans", Verdana, sans-serif !important; }
 figure { margin: .8rem 0 1.2rem; }
 figcaption { font-weight: 600; margin-bottom: .3rem; font-size: .95rem; }
 figure svg text { font-family: "DejaVu Sans", Verdana, sans-serif !important; }
@@ -55,7 +65,8 @@ figure svg { display: block; width: 100%; min-width: 34rem; max-width: 52rem; he
   h1 { font-size: 1.35rem; } body { padding: .75rem; } }
 @media print { :root { color-scheme: light; }
   body { max-width: none; font-size: 9.5pt; padding: 0; }
-  nav { display: none; } .scroll { overflow: visible; } table { font-size: 6.6pt; }
+  nav { display: none; } details::details-content { content-visibility: visible; }
+  .scroll { overflow: visible; } table { font-size: 6.6pt; }
   th, td { padding: .1rem .25rem; } figure, tr { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   figure svg { min-width: 0; max-width: 100%; } }
@@ -90,7 +101,7 @@ def span_classes(table):
 
 
 def cell_html(table, name, cell, style):
-    kinds = " ".join(word for word in (style, "missing" if cell.kind == "missing" else "") if word)
+    kinds = " ".join(word for word in (style, cell.kind if cell.kind in ("missing", "range") else "") if word)
     note = f'<sup><a href="#{name}-n{cell.note}">{cell.note}</a></sup>' if cell.note else ""
     attribute = f' class="{kinds}"' if kinds else ""
     return f"<td{attribute}>{escape(cell.text)}{note}</td>"
@@ -114,10 +125,11 @@ def table_html(table, prefix=""):
     """A table with its reading and its notes."""
     name = prefix + table.key
     styles = span_classes(table)
-    out = [f'<h3 id="{name}">{escape(table.title)}</h3>']
+    out = [f'<details><summary><h3 id="{name}">{escape(table.title)}</h3></summary>']
     out += [paragraph(text) for text in table.reading]
+    out += [f"<p><code>{escape(table.command)}</code></p>"] if table.command else []
     if not table.rows:
-        return "".join(out) + paragraph("Not run.", "missing")
+        return "".join(out) + ("" if table.reading else paragraph("Not run.", "missing")) + "</details>"
     out.append(f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>')
     out.append(head_html(table, styles))
     out.append("<tbody>")
@@ -135,11 +147,11 @@ def table_html(table, prefix=""):
         out += [f'<li id="{name}-n{at}">{linked(note)}</li>'
                 for at, note in enumerate(table.notes, 1)]
         out.append("</ol>")
-    return "\n".join(out)
+    return "\n".join(out) + "</details>"
 
 
 def facts_html(facts, name):
-    out = [f'<h3 id="{name}">What must hold</h3>',
+    out = [f'<details><summary><h3 id="{name}">What must hold</h3></summary>',
            f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>',
            '<thead><tr><th scope="col" class="text">what</th>'
            '<th scope="col" class="text">wanted</th><th scope="col" class="text">found</th>'
@@ -150,13 +162,22 @@ def facts_html(facts, name):
         out.append(f'<tr class="main"><td class="wrap">{escape(what)}</td><td class="wrap">'
                    f'{escape(wanted)}</td><td class="wrap">{escape(found)}</td>'
                    f'<td class="{style}">{escape(verdict)}</td></tr>')
-    return "\n".join(out) + "</tbody></table></div>"
+    return "\n".join(out) + "</tbody></table></div></details>"
 
 
 def figure_html(figure):
     return (f'<figure><figcaption>{escape(figure.title)}</figcaption>'
             f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(figure.title)}">'
             f"{figure.svg}</div></figure>")
+
+
+def leads_html(leads):
+    """leads: (plots.Figure or None, sentence, command)."""
+    out = ['<div class="leads">']
+    for figure, text, command in leads:
+        out.append(f"<section><h3>{escape(figure.title)}</h3>{figure.svg}{paragraph(text)}"
+                   f"<p><code>{escape(command)}</code></p></section>" if figure else "")
+    return "\n".join(out) + "</div>"
 
 
 def pairs_html(pairs):

@@ -59,8 +59,13 @@ def library():
     return pyplot
 
 
-def svg_of(key, title, desc, figure, pyplot):
-    """The figure as an element of a page: no prologue, no fixed size, ids of its own."""
+# What a picture that stands alone has in place of the page's colours.
+ALONE = ("<style>svg{color:#1b1f24;--grid:#c3cad2;font-family:'DejaVu Sans',Verdana,sans-serif}"
+         "@media(prefers-color-scheme:dark){svg{color:#e6e9ed;--grid:#4a535e}}</style>")
+
+
+def svg_of(key, title, desc, figure, pyplot, alone=False):
+    """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a file."""
     pyplot.rcParams["svg.hashsalt"] = key
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None})
@@ -79,7 +84,7 @@ def svg_of(key, title, desc, figure, pyplot):
                'xmlns:xlink="http://www.w3.org/1999/xlink" '
                f'viewBox="{box}" role="img" aria-labelledby="{key}-title {key}-desc">'
                f'<title id="{key}-title">{escape(title)}</title>'
-               f'<desc id="{key}-desc">{escape(desc)}</desc>')
+               f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else ""))
     return Figure(key, title, desc, opening + text[len(head):].strip())
 
 
@@ -160,6 +165,27 @@ def cost_figure(key, title, costs):
         stacked(axes, names, parts, colours, heading)
     figure.subplots_adjust(hspace=0.8, wspace=0.34)
     return svg_of(key, title, sentence(names, costs, COST_WORDS), figure, pyplot)
+
+
+def bars_figure(key, title, values, text, alone=False):
+    """values: one for each column that ran, whose text is text(value). `alone`: as a file of its own."""
+    names = [name for name in COLUMNS if name in values]
+    if not names:
+        return None
+    pyplot = library()
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.26 * len(names) + 0.3))
+    axes.barh(range(len(names)), [values[name] for name in names], height=0.66,
+              color=[COLUMN_COLOURS[name] for name in names])
+    for place, name in enumerate(names):
+        axes.annotate(text(values[name]), (max(values[name], 0), place), xytext=(4, 0),
+                      textcoords="offset points", va="center")
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xticks([])
+    axes.set_xlim(0, (max(values.values()) or 1) * 1.35)
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    return svg_of(key, title, "; ".join(f"{name}: {text(values[name])}" for name in names), figure, pyplot, alone)
 
 
 def lines_figure(key, title, series):

@@ -14,6 +14,7 @@ import config_table  # noqa: E402
 import estimate  # noqa: E402
 import events_table  # noqa: E402
 import figures  # noqa: E402
+import leads  # noqa: E402
 import machine_table  # noqa: E402
 import more_tables  # noqa: E402
 import page  # noqa: E402
@@ -199,21 +200,27 @@ def html_of(machines, notes=()):
     prefixes = [f"m{at}-" for at in range(1, len(machines) + 1)]
     body = [f"<h1>{page.escape(TITLE)}</h1>"]
     body += [page.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes]
-    for machine in machines:
+    for prefix, machine in zip(prefixes, machines):
         if len(machines) > 1:
             body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
         body.append(page.paragraph(summary.where(machine)))
         body += [page.paragraph(text) for text in summary.unlike(machine)]
-        body.append(page.pairs_html(summary.results_of(machine)))
+        body.append(page.leads_html([(one.draw(f"{prefix}lead-"), one.sentence, one.command)
+                                     for one in leads.leads(machine)]))
     entries = []
     for prefix, machine in zip(prefixes, machines):
         number = f", set {machine.number}" if machine.number else ""
         kind = f" ({machine.environment['kind']}{number})" if len(machines) > 1 else ""
         entries += [(prefix + section.key, f"{section.short or section.title}{kind}")
                     for section in sections()]
-    body.append(page.contents_html([*entries, ("environment", "Environment"),
+    body.append(page.contents_html([("in-sentences", "In sentences"), *entries, ("environment", "Environment"),
                                     ("sources", "Published figures")]))
     body.append(page.paragraph(SUMMED, "lead"))
+    body.append('<h2 id="in-sentences">In sentences</h2>')
+    for machine in machines:
+        if len(machines) > 1:
+            body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
+        body.append(page.pairs_html(summary.results_of(machine)))
     body.append('<h2 id="environment">Environment and versions</h2>')
     for machine in machines:
         body.append(f"<h3>{page.escape(name_of(machine))}</h3>")

@@ -72,8 +72,9 @@ SHAPES = {
     "measurement": {**CELL_SHAPE, "metric": TEXT, "unit": one_of(UNITS), "value": NUMBER,
                     "exact": FLAG, "n": WHOLE},
     "skipped": {**CELL_SHAPE, "why": TEXT},
+    "tables": {"experiment": TEXT, "key": TEXT, "title": TEXT, "command": TEXT, "why": TEXT, "table": ANY},
 }
-OPTIONAL = {"results": {"run": ANY}, "measurement": dict.fromkeys(("min", "p95", "max"), NUMBER)}
+OPTIONAL = {"results": {"run": ANY, "tables": LIST}, "measurement": dict.fromkeys(("min", "p95", "max"), NUMBER)}
 
 
 def check(entry, kind, where):
@@ -133,6 +134,10 @@ def validate(results):
         seen.add(name)
     for at, entry in enumerate(results["skipped"]):
         check(entry, "skipped", f"skipped[{at}]")
+    for at, entry in enumerate(results.get("tables", [])):
+        check(entry, "tables", f"tables[{at}]")
+        need((entry["table"] is None) == bool(entry["why"]), f"tables[{at}].why", entry["why"],
+             "the reason why there is no table, where there is none")
     return results
 
 
@@ -249,6 +254,14 @@ def merge(parts):
             for key in ("measurements", "skipped"):
                 merged[key] = [entry for entry in merged[key] if entry["column"] != name] + \
                     [entry for entry in part[key] if entry["column"] == name]
+    # A table that was made wins over one that was not, and the later over the earlier.
+    tables = {}
+    for part in parts:
+        for entry in part.get("tables", []):
+            if entry["table"] or entry["key"] not in tables:
+                tables[entry["key"]] = entry
+    if tables:
+        merged["tables"] = list(tables.values())
     for key in BY_COLUMN:
         value = by_column(parts, key)
         if value:

@@ -1,7 +1,8 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # run.py: measures every column on this machine, or imports what was measured elsewhere, and writes
 # bench/out/results.json. README.md beside it says what is in there; report.py makes the tables.
+# Debian's Python, for pytest, whose tests make tables of experiments.
 import argparse
 import os
 import signal
@@ -14,8 +15,10 @@ sys.path[:0] = [HERE, os.path.join(TOP, "testbed")]
 # The folder of the sources stays clean.
 sys.dont_write_bytecode = True
 
+import added  # noqa: E402
 import environment  # noqa: E402
 import importer  # noqa: E402
+import kept  # noqa: E402
 import launch  # noqa: E402
 import plan  # noqa: E402
 import pool  # noqa: E402
@@ -24,6 +27,7 @@ import schedule  # noqa: E402
 import tables  # noqa: E402
 from cells import Machine  # noqa: E402
 from columns import PEERS, is_pmuvisor  # noqa: E402
+from lab import Lab  # noqa: E402
 
 RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
@@ -48,7 +52,7 @@ def parse_arguments():
     parser.add_argument("--columns", default=",".join(results.COLUMNS), metavar="C,C",
                         help=f"default: {','.join(results.COLUMNS)}")
     parser.add_argument("--only", default="", metavar="WORD,WORD",
-                        help="boots whose name has one of these words")
+                        help="boots and tables whose name has one of these words")
     parser.add_argument("--out", default=os.path.join(HERE, "out"), metavar="DIR")
     parser.add_argument("--kind", choices=("auto", "emulator", "nested"), default="auto",
                         help="where to run (default: what this machine can)")
@@ -174,18 +178,27 @@ def measure(arguments):
     columns = [name for name in arguments.columns if name not in impossible]
     only = [word for word in arguments.only.split(",") if word]
     boots = plan.make(kind, columns, arguments.quick, only, arguments.boots)
+    # Those of experiments want the columns that they want, so all.
+    measured = [one for one in added.measured() if not only or any(word in one.key for word in only)] \
+        if kind == "emulator" and set(arguments.columns) == set(results.COLUMNS) else []
     if arguments.plan:
         for boot in boots:
             say(f"{boot.name:24} {boot.column:9} {boot.title}: {', '.join(boot.cells)}")
+        for one in measured:
+            say(f"{one.key:24} {'table':9} {one.title}: {one.command}")
         return None, STATUS_OK
-    if not boots:
-        raise results.Trouble("no boot has one of these words in its name: " + arguments.only)
+    if not boots and not measured:
+        raise results.Trouble("no boot or table has one of these words in its name: " + arguments.only)
     jobs = arguments.jobs or (environment.boots_at_once() if kind == "emulator" else 1)
     launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"), jobs)
     outcomes, interrupted = schedule.run(launcher, boots, kind, say)
+    found = assemble(kind, arguments, outcomes, launcher, impossible)
+    failed = []
+    if measured and not interrupted:
+        found["tables"], failed, interrupted = kept.gather(
+            Lab(launcher.lab.keep, jobs), measured, Machine(found), arguments.quick, say)
     # From here on it is a matter of moments, and nothing of it shall be lost.
     ignore()
-    found = assemble(kind, arguments, outcomes, launcher, impossible)
     found["run"] = {"seconds": round(time.monotonic() - begun, 1), "jobs": jobs,
                     "processors": len(os.sched_getaffinity(0)),
                     "whole": is_whole(arguments) and not interrupted}
@@ -193,6 +206,9 @@ def measure(arguments):
     bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]
     if bad:
         say(f"bench: {len(bad)} of {len(boots)} boots have errors: {', '.join(bad)}")
+    if failed:
+        say(f"bench: {len(failed)} of {len(measured)} tables are not there: {', '.join(failed)}")
+    bad += failed
     status = STATUS_INTERRUPTED if interrupted else STATUS_FAILED if bad else STATUS_OK
     return found, status
 

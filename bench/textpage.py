@@ -86,8 +86,9 @@ def lines_of(table):
     out = [table.title, "=" * len(table.title)]
     for text in table.reading:
         out += textwrap.wrap(text, WIDTH)
+    out += [table.command] if table.command else []
     if not table.rows:
-        return out + ["Not run."]
+        return out if table.reading else [*out, "Not run."]
     label, columns = widths_of(table)
     gap, parts = parts_of(table, label, columns)
     for part in parts:

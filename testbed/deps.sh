@@ -27,7 +27,7 @@ lz4 zstd python3 patch"
     # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
     [sign]="sbsigntool"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
-    [bench]="python3-matplotlib"
+    [bench]="python3-matplotlib python3-pytest"
     # Traces as CTF, written and read; operands of traced instructions, pictures.
     [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-matplotlib"
     # Tests that FULL=1 alone runs: a new Debian of each release, firmware from Debian's source.

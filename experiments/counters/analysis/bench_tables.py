@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bench_tables.py: this experiment's section of the report, for bench/added.py.
 import accuracy_tables
+import kept
 import perfctr_published
 import perfctr_tables
-import tools_report
 from accuracy_figure import accuracy_figure
 from added import Drawn, OnPage, Section
 
@@ -23,7 +23,7 @@ def parts(machine):
             accuracy_tables.short_table(machine), OnPage(perfctr_sentence()),
             accuracy_tables.reads_table(machine), accuracy_tables.modes_table(machine),
             OnPage(accuracy_tables.long_table(machine)), *perfctr_tables.all_tables(machine),
-            *filter(None, [tools_report.tools_table(machine)])]
+            *kept.parts("counters")(machine)]
 
 
 def sentence(machine):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tools_report.py: the report's table of tools that people use, of what make tools has kept. Of the emulator
-# alone.
+# tools_report.py: the report's table of tools that people use, of what make tools has kept.
 import columns
 import tools_results
 from cells import NONE, Cell, Table
+from machine import Skip
 
 SAME = "same"
 
@@ -17,11 +17,10 @@ def cell(table, one):
     return Cell("fails", "missing", table.note(tools_results.ran(one)))
 
 
-def tools_table(machine):
-    """None: make tools has not run, or this is another machine's report."""
+def tools_table(_lab, _machine):
     kept = tools_results.kept()
-    if not kept or machine.results["environment"]["kind"] != "emulator":
-        return None
+    if not kept:
+        raise Skip("make tools has not run")
     names = [name for name in columns.NAMES if any(name in row for row in kept.values())]
     table = Table("tools", "Tools that people use: exits for work on the PMU", "count", names, [("", len(names))],
                   reading=["Each tool ran its cases in each column, and printed what it prints natively but for "

@@ -111,16 +111,19 @@ def test_other_way(lab):
     return said
 
 
-def test_reads(lab):
-    """A load that is traced is one record, and with memtrace=all each access is."""
+def reads_of(lab):
+    """The same of the jobs with memtrace=all."""
     words = memory_cost.words(memory_cost.READS)
     done = kernel.run(lab, f"{memory_cost.PREFIX}all", Plan().add(*words), config="memtrace=all")
     expect_ok(done, words)
-    jobs = [memory_cost.counts_of(done.region(str(memory_cost.REGION + n)))
-            for n in range(len(words))]
     _, _, u, rounds = memory_cost.READS[memory_cost.LOADS]
     assert memory_cost.records(done.console) == [0, u * rounds] * 2
-    said = []
+    return [memory_cost.counts_of(done.region(str(memory_cost.REGION + n))) for n in range(len(words))]
+
+
+def test_reads(lab):
+    """A load that is traced is one record, and with memtrace=all each access is."""
+    jobs, said = reads_of(lab), []
     for costs in memory_cost.read_costs(jobs):
         assert costs["exits"] == 2 and costs["guest"] == 0, costs
         said.append(f"{costs['instructions']:.1f} and {memory_cost.vmcs(costs):.2f}")

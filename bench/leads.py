@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# leads.py: the first screen of the report: three questions, each with a picture, a sentence and the
+# command that measures it. Every number is of the results or of published.py.
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import plots
+import published
+from cells import number, percent, ratio
+from results import COLUMNS
+from tables import extra, profile_overhead, published_extra
+
+LAST = "m100"
+PMIS = published.TABLE_4_2_PMIS[LAST]
+
+
+@dataclass
+class Lead:
+    key: str
+    title: str
+    values: dict             # of the columns that ran
+    text: Callable           # how a value looks
+    sentence: str
+    command: str
+
+    def draw(self, prefix, alone=False):
+        """A plots.Figure; None where nothing was measured. `alone`: as a file of its own."""
+        return plots.bars_figure(prefix + self.key, self.title, self.values, self.text, alone)
+
+
+def ran(ask):
+    found = {name: ask(name) for name in COLUMNS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def beside(values):
+    """Each column's figure as times native's."""
+    return ", ".join(f"{name} {ratio(value, values['native'])}" for name, value in values.items()
+                     if name != "native")
+
+
+def pmi(machine):
+    unit = "instructions" if machine.exact else "ns"
+
+    def of(name):
+        value = extra(machine, "a1", LAST, name)
+        return None if value is None else value / PMIS
+    values, theirs = ran(of), published_extra(LAST)
+    sentence = "" if "native" not in values else \
+        (f"A PMI that Linux handles takes {number(values['native'])} {unit} natively: {beside(values)}. "
+         "The thesis, in time: " + ", ".join(f"{name} {ratio(value, theirs['native'])}" for name, value in
+                                             theirs.items() if name != "native") + ".")
+    return Lead("pmi", f"One PMI of program A.1 under Linux ({unit})", values, number, sentence,
+                "make bench ONLY=a1")
+
+
+def switch(machine):
+    unit = "instructions" if machine.exact else "ns"
+    metric = "instructions" if machine.exact else "time"
+    values = ran(lambda name: machine.value(name, "context_switch", "counted", metric))
+    sentence = "" if "native" not in values else \
+        (f"A switch between two processes that count takes {number(values['native'])} {unit} more than one "
+         f"between two that do not, natively: {beside(values)}.")
+    return Lead("switch", f"Four counters at a switch of processes ({unit})", values, number, sentence,
+                "make bench ONLY=a1")
+
+
+def record(machine):
+    values = ran(lambda name: profile_overhead(machine, name))
+    theirs = published.TABLE_4_5_OVERHEAD
+    sentence = "" if "native" not in values else \
+        ("perf record adds " + ", ".join(f"{percent(value, 2)} {name}" for name, value in values.items()) +
+         f". The thesis, in time: {theirs['native']} % bare, {theirs['kvm']} % KVM, {theirs['msr+nmi']} % passed "
+         "through.")
+    return Lead("record", "What perf record adds (%)", values, lambda value: percent(value, 2), sentence,
+                "make bench ONLY=profile")
+
+
+def leads(machine):
+    return [pmi(machine), switch(machine), record(machine)]

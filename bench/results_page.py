@@ -1,0 +1,172 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+# results_page.py: docs/results.md and its pictures, of the files of results in results/. No boot, no figure
+# that is not in them. Usage: results_page.py [--check]   --check: says whether the page is current.
+import glob
+import hashlib
+import html
+import os
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)
+sys.path[:0] = [HERE, os.path.join(TOP, "testbed")]
+
+import leads  # noqa: E402
+import plots  # noqa: E402
+import report  # noqa: E402
+import results  # noqa: E402
+import summary  # noqa: E402
+import tables  # noqa: E402
+from cells import Table  # noqa: E402
+
+FILES = os.path.join(TOP, "results", "*.json")
+PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "docs", "results")
+HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
+# Results
+
+What was measured, of each machine in [results/](../results/README.md): three pictures, then all tables, folded.
+`make report` makes this page of those files, in seconds and without a boot. `make bench` makes such a file.
+
+"""
+
+
+def escaped(text):
+    return html.escape(text, quote=False).replace("|", "&#124;").replace("\n", " ")
+
+
+def row_of(texts):
+    return f"| {' | '.join(texts)} |"
+
+
+def heads_of(table):
+    """Markdown has one line of heads: each group's name goes into its own."""
+    heads, at = [], 0
+    for text, span in table.groups:
+        heads += [f"{escaped(text)}: {escaped(head)}" if text else escaped(head)
+                  for head in table.heads[at:at + span]]
+        at += span
+    return heads
+
+
+def cell_of(cell):
+    text = escaped(cell.text)
+    return (f"*{text}*" if cell.kind in ("missing", "published") and text.strip("- ") else text) + \
+        (f" <sup>{cell.note}</sup>" if cell.note else "")
+
+
+def table_lines(table):
+    yield f"<details><summary>{escaped(table.title)}</summary>"
+    yield ""
+    yield from (escaped(text) + "\n" for text in table.reading)
+    if table.command:
+        yield f"`{table.command}`\n"
+    if table.rows:
+        yield row_of(["", *heads_of(table)])
+        yield "|---|" + "--:|" * len(table.heads)
+        for row in table.rows:
+            label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
+            yield row_of([label, *(map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads))])
+        yield ""
+        yield from (f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1))
+    elif not table.reading:
+        yield "Not run."
+    yield ""
+    yield "</details>"
+    yield ""
+
+
+def fact_lines(facts):
+    yield "<details><summary>What must hold</summary>\n"
+    yield row_of(["what", "wanted", "found", "verdict"])
+    yield "|---|---|---|---|"
+    yield from (row_of(map(escaped, fact)) for fact in facts)
+    yield "\n</details>\n"
+
+
+def lead_lines(name, machine):
+    for one in leads.leads(machine):
+        if one.values:
+            yield f"![{one.title}](results/{name}-{one.key}.svg)\n"
+            yield f"{escaped(one.sentence)} `{one.command}`\n"
+
+
+def machine_lines(name, machine):
+    yield f"## {report.name_of(machine)}\n"
+    yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
+    yield from (f"{text}\n" for text in summary.unlike(machine))
+    yield from lead_lines(name, machine)
+    for section in report.sections():
+        yield f"### {section.title.format(report.name_of(machine))}\n"
+        for part in section.parts(machine):
+            if isinstance(part, report.OnPage):
+                part = part.what
+            if isinstance(part, str):
+                yield f"{escaped(part)}\n"
+            elif isinstance(part, tables.Facts):
+                yield from fact_lines(part)
+            elif isinstance(part, Table):
+                yield from table_lines(part)
+    yield "<details><summary>Environment and versions</summary>\n"
+    yield from (f"- {what}: {escaped(text)}" for what, text in report.environment_pairs(machine))
+    yield "\n</details>\n"
+
+
+def load():
+    """{name: Machine}, in the order of the names."""
+    return {os.path.basename(file).removesuffix(".json"): report.Machine(results.load(file))
+            for file in sorted(glob.glob(FILES))}
+
+
+def text_of(machines):
+    return HEAD + "\n".join(line for name, machine in machines.items() for line in machine_lines(name, machine))
+
+
+def mark(one):
+    """Of which values a picture was made: matplotlib's versions draw differently."""
+    source = repr((one.title, sorted(one.values.items())))
+    return f"<!-- made from sha256:{hashlib.sha256(source.encode()).hexdigest()} -->"
+
+
+def pictures(machines):
+    """(path, Lead) of each picture that there has to be."""
+    return [(os.path.join(PICTURES, f"{name}-{one.key}.svg"), one)
+            for name, machine in machines.items() for one in leads.leads(machine) if one.values]
+
+
+def stale(machines):
+    """What is not as the files of results have it, each in one line."""
+    wrong = []
+    for file, wanted in ((PAGE, text_of(machines)), *((file, mark(one)) for file, one in pictures(machines))):
+        try:
+            with open(file, encoding="utf-8") as source:
+                found = source.read()
+        except OSError:
+            found = ""
+        if wanted not in found or (file == PAGE and wanted != found):
+            wrong.append(f"{os.path.relpath(file, TOP)}: found another text than results/ gives; wanted that of "
+                         "make report")
+    return wrong
+
+
+def main():
+    try:
+        machines = load()
+        if "--check" in sys.argv[1:]:
+            wrong = stale(machines)
+            print("\n".join(wrong), end="\n" if wrong else "")
+            return 1 if wrong else 0
+        os.makedirs(PICTURES, exist_ok=True)
+        for file, one in pictures(machines):
+            report.write(file, one.draw("", alone=True).svg + "\n" + mark(one) + "\n")
+        report.write(PAGE, text_of(machines))
+    except (results.Trouble, plots.NoPlots) as trouble:
+        print(f"results_page: {trouble}", file=sys.stderr)
+        return 1
+    print(f"report: {os.path.relpath(PAGE)}, of {', '.join(machines)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

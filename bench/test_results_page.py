@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_results_page.py: each file of results/ is as the schema wants it, docs/results.md is made of them, and
+# the report of them looks as it should in a browser.
+import os
+
+import pytest
+
+import leads
+import report
+import results
+import results_page
+from browser import Page
+
+WIDTHS = (1300, 700)
+# Of an open page: tables whose columns cannot all be seen, and pictures in which nothing is drawn.
+CLIPPED = """[...document.querySelectorAll("table")].filter((table) => {
+  const box = table.closest(".scroll"), style = getComputedStyle(box);
+  return table.getBoundingClientRect().width > box.clientWidth + 1 &&
+    !(%s && ["auto", "scroll"].includes(style.overflowX) && box.scrollWidth >= table.offsetWidth);
+}).map((table) => table.closest(".scroll").getAttribute("aria-labelledby"))"""
+EMPTY = """[...document.querySelectorAll("svg")].filter((svg) => {
+  const box = svg.getBoundingClientRect();
+  const drawn = [...svg.querySelectorAll("path, use")].filter((path) => {
+    const one = path.getBoundingClientRect();
+    return one.width > 1 && one.height > 1;
+  });
+  return box.width < 100 || box.height < 30 || drawn.length < 2;
+}).map((svg) => svg.querySelector("title").textContent)"""
+OVER = """[...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll") && !one.closest("svg") &&
+  one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def machines():
+    found = results_page.load()
+    assert found, "results/ has no file"
+    return found
+
+
+def test_files_and_page_are_current(machines):
+    assert not results_page.stale(machines), "make report"
+    return f"{', '.join(machines)}"
+
+
+def test_an_old_page_is_seen(machines, tmp_path, monkeypatch):
+    """One figure of one file changed, the page has to be made again."""
+    machine = next(iter(machines.values()))
+    monkeypatch.setattr(leads, "leads", lambda one: [])
+    assert results_page.stale({name: machine for name in machines})
+
+
+def test_no_figure_without_a_command(machines):
+    for machine in machines.values():
+        assert all(one.command.startswith(("make ", "FULL=1 make ", "pytest ")) for one in leads.leads(machine))
+        assert all(one["command"] for one in machine.results.get("tables", []))
+
+
+@pytest.mark.parametrize("harm", ["schema", "cell"])
+def test_a_wrong_file_is_seen(machines, harm):
+    found = {**next(iter(machines.values())).results}
+    if harm == "schema":
+        found["schema"] = 0
+    else:
+        found["measurements"] = [{**found["measurements"][0], "value": "much"}]
+    with pytest.raises(results.Trouble):
+        results.validate(found)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    page = Page(tmp_path_factory.mktemp("browser"))
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_in_a_browser(machines, browser, tmp_path, width):
+    """No column is clipped, no picture is empty, nothing is wider than the window; the first screen has the
+    three pictures."""
+    file = tmp_path / "report.html"
+    file.write_text(report.html_of(list(machines.values())), encoding="utf-8")
+    with browser.opened(str(file), width):
+        assert browser.value("document.querySelectorAll('.leads svg').length") == 3 * len(machines)
+        assert browser.value("document.querySelector('.leads').getBoundingClientRect().top") < 600
+        assert browser.value("document.querySelectorAll('details[open]').length") == 0
+        browser.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        browser.settle()
+        assert browser.value(EMPTY) == [] and browser.value(OVER) == []
+        # On a narrow one a wide table has a scroll bar of its own.
+        assert browser.value(CLIPPED % str(width < WIDTHS[0]).lower()) == []
+        count = browser.value("document.querySelectorAll('table').length")
+    return f"{count} tables at {width} pixels"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of its tests.
+from added import Measured
+from cells import NONE, Cell, Table, number, percent
+
+import chen_published as published
+import test_branchtrace as branches
+from branchtrace import price, tell_fuzz
+from machine import exit_count
+
+ENTRIES = ("native", "msr+nmi")
+POLICIES = (*ENTRIES, "msr")
+
+
+def of_lists(lab, _machine):
+    table = Table("branches-lists", "Complete lists of taken branches", "count",
+                  ["branches", "missing", "invented", "PMIs", "exits"], [("emulator", 5)],
+                  reading=["Six lists against the emulator's own, branch by branch."])
+    for entry in ENTRIES:
+        done, counts = branches.check_good(lab, entry)
+        pmis = sum(int(branches.row(done, region)["pmis"]) for region in branches.GOOD)
+        exits = sum(exit_count(done.region(region)) for region in branches.GOOD)
+        table.add(entry, [Cell(number(value)) for value in (sum(counts.values()), 0, 0, pmis, exits)])
+    return table
+
+
+def of_readout(lab, _machine):
+    table = Table("branches-readout", "One PMI that reads the branch records", "instructions",
+                  ["by the module", "by perf"], [("emulator", 2)])
+    for entry in ENTRIES:
+        done = branches.lists(lab, entry)
+        table.add(entry, [Cell(number(round(price(done, region, branches.UNTRACED, int(
+            branches.row(done, region)["pmis"]))))) for region in (branches.PRICED, branches.PERF)])
+    return table
+
+
+def of_fuzzing(lab, _machine):
+    table = Table("branches-fuzzing", "Table 4.8: fuzzing with branch records", "percent", [*POLICIES, "published"],
+                  [("emulator, fewer executions", len(POLICIES)), ("", 1)], theirs=[0],
+                  reading=["Theirs: system calls to kernel drivers in three hours, each a new test of Agamotto's. "
+                           "Ours: parsers in user mode of some 300 instructions an input, so that a readout weighs more."])
+    told = {entry: tell_fuzz(branches.fuzzed(lab, entry)) for entry in POLICIES}
+    for number_of, one in enumerate(told["native"]):
+        table.add(one.row["target"], [Cell(percent(told[entry][number_of].deduction, 2)) for entry in POLICIES])
+    table.add("average", [Cell(percent(sum(one.deduction for one in found) / len(found), 2))
+                          for found in told.values()] + [Cell(f"{published.AVERAGE} %", "published")])
+    for driver, (plain, traced) in published.TABLE_4_8.items():
+        table.add(f"theirs: {driver}", [Cell(NONE)] * len(POLICIES) +
+                  [Cell(f"{100 * (1 - traced / plain):.1f} %", "published")])
+    return table
+
+
+MEASURED = (
+    Measured("branches-lists", "Complete lists", "make e2e T=branchtrace/", of_lists),
+    Measured("branches-readout", "A readout", "make e2e T=branchtrace/price", of_readout),
+    Measured("branches-fuzzing", "Table 4.8", "FULL=1 make e2e T=branchtrace/fuzzing", of_fuzzing, quick=False),
+)
