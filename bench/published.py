@@ -101,3 +101,16 @@ KVM_2017 = {
     "machine": "not named; kvm-unit-tests, before the mitigations for Spectre",
     "cycles": {"cpuid": 1291, "vmcall": 1181, "inl": 2339, "outl": 1391},
 }
+
+# Overhead in percent of perf record -F 1000 -a --overwrite with six and with ten events `instructions`, in a
+# guest: the emulated vPMU, the mediated one with its filter of events, and all registers passed through.
+MEDIATED = {
+    "name": "Linux commit bf2c3138ae36",
+    "source": "Merge tag 'kvm-x86-pmu-6.20', KVM mediated PMU support for 6.20, Linux commit "
+              "bf2c3138ae3694d4687cbe451c774c288ae2ad06, 2026",
+    "machine": "Sapphire Rapids, one socket of 56 cores, no SMT; SPECint 2017",
+    "overhead": {"six": {"kvm-new": "33.62", "kvm-mediated": "6.21", "msr+nmi": "4.24"},
+                 "ten": {"kvm-new": "79.32", "kvm-mediated": "10.45", "msr+nmi": "7.34"}},
+}
+MEDIATED_COLUMNS = {"kvm-new": "emulated vPMU", "kvm-mediated": "mediated, with filter",
+                    "msr+nmi": "all passed through"}

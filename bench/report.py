@@ -22,6 +22,7 @@ import plots  # noqa: E402
 import predict  # noqa: E402
 import published  # noqa: E402
 import results  # noqa: E402
+import sampled_table  # noqa: E402
 import summary  # noqa: E402
 import tables  # noqa: E402
 import textpage  # noqa: E402
@@ -91,7 +92,8 @@ def main_tables(machine):
         estimate.with_ratios(linux, machine) if machine.exact else linux,
         tables.table_4_2(machine, "a1k", "test kernel"), figures.extra_figure(machine),
         tables.table_4_3(machine), more_tables.table_4_4(machine), more_tables.table_4_5(machine),
-        more_tables.table_4_6(machine), more_tables.table_4_7(machine)]
+        more_tables.table_4_6(machine), more_tables.table_4_7(machine),
+        sampled_table.sampled_table(machine)]
 
 
 def costs(machine):
@@ -190,7 +192,7 @@ def machine_html(machine, prefix):
 def sources_html():
     quoted = [source for section in added.sections() for source in section.sources]
     pairs = [(source["name"], f"{source['source']}. Machine: {source['machine']}.")
-             for source in (published.THESIS, *quoted, published.KVM_2017)]
+             for source in (published.THESIS, *quoted, published.KVM_2017, published.MEDIATED)]
     return ['<h2 id="sources">Published figures</h2>', page.paragraph(
         "Quoted as published. Ratios of them, and what PMIs add over the run without any, are "
         "calculated here from the published figures."), page.pairs_html(pairs)]

@@ -41,7 +41,7 @@ IMAGE_kvm = $(WITH_KVM) kernel.bzImage=$(TEST_KERNEL)
 WITH_PERF = $(IMAGE_initrd) listing2=$(PROGRAMS)/listing2 deb:usr/bin/perf
 WITH_KVM = $(IMAGE_initrd) irqbypass.ko kvm.ko kvm-intel.ko launch=$(PROGRAMS)/launch
 WORKLOADS = etc/passwd=$(IMAGES)/passwd etc/group=$(IMAGES)/group jobs/profile=programs/workloads/profile.sh \
-    jobs/nginx=programs/workloads/nginx.sh \
+    jobs/nginx=programs/workloads/nginx.sh jobs/sampled=programs/workloads/sampled.sh \
     $(foreach name,common.sh nginx.conf wrk.lua,workloads/$(name)=programs/workloads/$(name))
 MODULES = pmuvisor pmuvisor_nmi pmuvisor_measure pmuvisor_stuck
 # And the words that experiments have added.
