@@ -23,6 +23,7 @@ SINCE = ("apic", "microcode", "bios", "processors")
 ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick",
                "mitigations", "root_mitigations") + BY_COLUMN
 NOT_RUN = "not run"
+OLDER = "these results are older than this column"
 # Of a column on a machine under KVM: what its figures have below them.
 ONE_LEVEL = "one level of virtualisation, the host's KVM"
 TWO_LEVELS = "two levels of virtualisation, PMUvisor on the host's KVM"
@@ -166,6 +167,9 @@ def load(name):
     if isinstance(results, dict) and isinstance(results.get("environment"), dict):
         for key in SINCE:
             results["environment"].setdefault(key, "")
+    if isinstance(results, dict) and isinstance(results.get("columns"), dict):
+        for name in COLUMNS:
+            results["columns"].setdefault(name, {"status": NOT_RUN, "why": OLDER, "detail": ""})
     try:
         return validate(results)
     except Trouble as trouble:

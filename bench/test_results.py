@@ -122,6 +122,15 @@ class Files(unittest.TestCase):
                 json.dump(old, out)
             self.assertEqual(results.load(name), good())
 
+    def test_files_from_before_a_column(self):
+        made = good()
+        del made["columns"]["msr"]
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "results.json")
+            with open(name, "w", encoding="utf-8") as out:
+                json.dump(made, out)
+            self.assertEqual(results.load(name)["columns"]["msr"]["why"], results.OLDER)
+
     def test_one_text_or_one_for_each_column(self):
         for value, several in (("", False), ("on", False), ("V 1; of 2024", False),
                                ("native: on; msr: off", True), ("kvm, msr: on; native: off", True)):
