@@ -168,8 +168,8 @@ def load(name):
         for key in SINCE:
             results["environment"].setdefault(key, "")
     if isinstance(results, dict) and isinstance(results.get("columns"), dict):
-        for name in COLUMNS:
-            results["columns"].setdefault(name, {"status": NOT_RUN, "why": OLDER, "detail": ""})
+        for column in COLUMNS:
+            results["columns"].setdefault(column, {"status": NOT_RUN, "why": OLDER, "detail": ""})
     try:
         return validate(results)
     except Trouble as trouble:
