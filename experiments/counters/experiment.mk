@@ -56,14 +56,6 @@ $(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py progr
 	$(Q)$(COUNTERS_GUEST)/rr/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-rr.txt)"
 IMAGE_rr = $(IMAGE_initrd) $(call TOOL_JOB,rr) .=$(BUILD)/rr
 
-# Tools that read the platform's registers, and perf.
-PACKAGES_platform = likwid lua5.3 bash pcm linux-cpupower hwloc-nox
-$(BUILD)/platform: $(COUNTERS_TOOLS)/platform_tree.sh programs/payload/parts.sh \
-    $(BUILD)/payload/packages-platform.txt
-	$(call say,FILL,$@)
-	$(Q)$(COUNTERS_TOOLS)/platform_tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-platform.txt)"
-IMAGE_platform = $(WITH_PERF) busybox rapl.ko intel-cstate.ko etc/ jobs/platform=$(COUNTERS_TOOLS)/platform.sh .=$(BUILD)/platform
-
 # Rows of tools that are Debian's programs as they are: of PACKAGES_ROW what DEBIAN_ROW lists (debian.sh).
 $(BUILD)/debian/%: $(COUNTERS_TOOLS)/debian.sh programs/payload/parts.sh $(BUILD)/payload/packages-%.txt
 	$(call say,FILL,$@)
@@ -107,6 +99,24 @@ IMAGE_tool-postgres = $(call OTHERS_ROW,postgres) $(WORKLOADS) usr/bin/psql@../l
 PACKAGES_php = php8.2-cli php8.2-opcache
 DEBIAN_php = usr/bin/php8.2 data:usr/lib/php/20220829/opcache.so
 IMAGE_tool-php = $(call OTHERS_ROW,php) tool/jit.php=$(OTHERS)/jit.php
+# Tools that read the platform's registers, and perf, which has counters for the same.
+PLATFORM_ROW = $(WITH_PERF) rapl.ko intel-cstate.ko $(call TOOL_JOB,$(1)) \
+    tool/prepare=$(COUNTERS_TOOLS)/prepare.sh $(if $(2),.=$(BUILD)/debian/$(2))
+PACKAGES_likwid = likwid lua5.3 bash
+DEBIAN_likwid = bin/bash usr/bin/lua5.3 usr/bin/likwid-bench usr/sbin/likwid-accessD also:$(COUNTERS_TOOLS)/likwid.sh
+IMAGE_tool-likwid = $(call PLATFORM_ROW,likwid,likwid)
+PACKAGES_pcm = pcm
+DEBIAN_pcm = $(addprefix usr/sbin/,pcm pcm-core pcm-msr)
+IMAGE_tool-pcm = $(call PLATFORM_ROW,pcm,pcm)
+PACKAGES_turbostat = linux-cpupower
+DEBIAN_turbostat = usr/sbin/turbostat usr/bin/cpupower
+IMAGE_tool-turbostat = $(call PLATFORM_ROW,turbostat,turbostat)
+PACKAGES_hwloc = hwloc-nox
+DEBIAN_hwloc = usr/bin/lstopo-no-graphics usr/bin/hwloc-info
+IMAGE_tool-hwloc = $(call PLATFORM_ROW,hwloc,hwloc)
+IMAGE_tool-topdown = $(call PLATFORM_ROW,topdown)
+IMAGE_tool-residency = $(call PLATFORM_ROW,residency)
+$(BUILD)/debian/likwid: $(COUNTERS_TOOLS)/likwid.sh
 $(BUILD)/debian/libpfm4: $(OTHERS)/examples.sh
 $(BUILD)/debian/postgres: $(OTHERS)/cluster.sh
 
