@@ -178,8 +178,8 @@ def config_boots(config, kind, quick):
         yield dataclasses.replace(
             boot, name=f"config-{name}-{boot.name.split('-')[0]}", config_name=name,
             efi=row.efi, title=f"{row.title}, {boot.title}", cells={"config": items},
-            append=boot.append.replace(HOST_MITIGATIONS, row.options).replace(",context_switch", "")
-            if kvm else boot.append,
+            append=boot.append.replace(HOST_MITIGATIONS, host_words(row.options))
+            .replace(",context_switch", "") if kvm else boot.append,
             config=boot.config if kvm else f"{boot.config} {row.options}".strip(),
             jobs=tuple(job for job in boot.jobs if job != "context_switch"),
             inner=tuple(job for job in boot.inner if job != "context_switch"),
@@ -190,7 +190,12 @@ def config_boots(config, kind, quick):
 def kvm_words(column):
     """How KVM is loaded (programs/payload/kvm.c)."""
     mediated = columns.option(column, "mediated")
-    return f"pmv.apicv=0 {HOST_MITIGATIONS}" + (f" pmv.mediated={mediated}" if mediated else "")
+    return HOST_MITIGATIONS + (f" pmv.mediated={mediated}" if mediated else "")
+
+
+def host_words(options):
+    """Words of KVM's own kernel in another configuration."""
+    return options if "mitigations=" in options else f"{HOST_MITIGATIONS} {options}"
 
 
 def inside_kvm(boot):

@@ -227,10 +227,7 @@ bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, st
     struct kvm_regs regs = {.rip = entry->eip, .rsi = entry->esi, .rflags = RFLAGS_RESERVED_1};
     struct kvm_sregs sregs;
 
-    /* TR and LDTR stay as they are after reset. x2APIC mode is what Linux takes under KVM. Where
-     * KVM runs without APIC virtualization, as it must in the emulator, it passes each access in
-     * xAPIC mode through its instruction emulator, which on a processor with APIC virtualization
-     * nobody pays. */
+    /* TR and LDTR stay as they are after reset. x2APIC mode is what Linux takes under KVM. */
     if (!ASK(vm->vcpu, KVM_GET_SREGS, &sregs, r))
         return false;
     if (x2apic)

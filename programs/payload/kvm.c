@@ -3,7 +3,7 @@
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
- * pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
+ * pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
  * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there,
  * and with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
@@ -40,9 +40,7 @@
 #define TIME_LIMIT "900"
 #define EXIT_NO_EXEC 127
 
-/* In the order of their dependencies. The parameters of the last are for a processor that does not
- * take KVM's posted-interrupt descriptor, which comes with APIC virtualization. Without them KVM is
- * as it is by default. */
+/* In the order of their dependencies. Without parameters of the last KVM is as it is by default. */
 static const char *const modules[] = {"irqbypass", "kvm", "kvm-intel"};
 
 static const char *const settings[] = {

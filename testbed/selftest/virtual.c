@@ -141,15 +141,15 @@ static void clean(const char *what, bool interrupts) {
 static void check_arrivals(unsigned first, unsigned second) {
     unsigned count = (first != 0) + (second != 0);
 
-    check_equal(": virtual interrupts", arrivals, count);
+    check_equal("virtual interrupts", arrivals, count);
     if (count > 0)
-        check_equal(": the first", came[0].vector, first);
+        check_equal("the first", came[0].vector, first);
     if (count > 1)
-        check_equal(": the second", came[1].vector, second);
+        check_equal("the second", came[1].vector, second);
 }
 
 static void check_run(void (*job)(void), uint64_t reason) {
-    check_equal(": exit reason", vmx_run(job), reason);
+    check_equal("exit reason", vmx_run(job), reason);
 }
 
 static void job_nothing(void) {
@@ -168,7 +168,7 @@ static void job_self_ipi(void) {
 static void job_lower_priority(void) {
     uint64_t none = 0;
 
-    check_equal(": none below the priority", arrivals, 0);
+    check_equal("none below the priority", arrivals, 0);
     __asm__ volatile("mov %0, %%cr8" : : "r"(none) : "memory");
 }
 
@@ -183,64 +183,64 @@ static void job_halt_for_good(void) {
 static void test_checks(void) {
     uint64_t address = address_of(DESCRIPTOR), exit = vmx_read(VMCS_EXIT_CONTROLS);
 
-    clean("checks", false);
-    check_that(": the descriptor is not at a page", (address & 0xfff) != 0);
+    clean("checks: ", false);
+    check_that("the descriptor is not at a page", (address & 0xfff) != 0);
     check_run(job_nothing, REASON_VMCALL);
     for (unsigned bit = 0; bit < 6; bit++) {
         vmx_write(VMCS_POSTED_DESCRIPTOR, address | BIT(bit));
-        check_equal(": a descriptor out of line", vmx_refusal(job_nothing), ERROR_CONTROLS);
+        check_equal("a descriptor out of line", vmx_refusal(job_nothing), ERROR_CONTROLS);
     }
     vmx_write(VMCS_POSTED_DESCRIPTOR, address | BIT(52));
-    check_equal(": a descriptor out of reach", vmx_refusal(job_nothing), ERROR_CONTROLS);
+    check_equal("a descriptor out of reach", vmx_refusal(job_nothing), ERROR_CONTROLS);
     vmx_write(VMCS_POSTED_DESCRIPTOR, address);
     vmx_write(VMCS_POSTED_VECTOR, 0x100 | NOTIFY);
-    check_equal(": a vector of nine bits", vmx_refusal(job_nothing), ERROR_CONTROLS);
+    check_equal("a vector of nine bits", vmx_refusal(job_nothing), ERROR_CONTROLS);
     vmx_write(VMCS_POSTED_VECTOR, NOTIFY);
     vmx_write(VMCS_EXIT_CONTROLS, exit & ~EXIT_ACKNOWLEDGE_INTERRUPT);
-    check_equal(": without acknowledging at exits", vmx_refusal(job_nothing), ERROR_CONTROLS);
+    check_equal("without acknowledging at exits", vmx_refusal(job_nothing), ERROR_CONTROLS);
     vmx_write(VMCS_EXIT_CONTROLS, exit);
     check_run(job_nothing, REASON_VMCALL);
 }
 
 /* Those that the entry finds requested. */
 static void test_delivery(void) {
-    clean("at the entry", true);
+    clean("at the entry: ", true);
     request(LOW);
     request(HIGH);
     set_status(HIGH);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(HIGH, LOW);
-    check_equal(": before any instruction", came[0].rip, home_rip);
-    check_equal(": the status", status(), 0);
-    check_equal(": none requested", *vector_word(VIRR, LOW) | *vector_word(VIRR, HIGH), 0);
-    check_equal(": none in service", *vector_word(VISR, LOW) | *vector_word(VISR, HIGH), 0);
+    check_equal("before any instruction", came[0].rip, home_rip);
+    check_equal("the status", status(), 0);
+    check_equal("none requested", *vector_word(VIRR, LOW) | *vector_word(VIRR, HIGH), 0);
+    check_equal("none in service", *vector_word(VISR, LOW) | *vector_word(VISR, HIGH), 0);
 
-    clean("IF = 0", false);
+    clean("IF = 0: ", false);
     request(LOW);
     set_status(LOW);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(0, 0);
-    check_equal(": the status", status(), LOW);
+    check_equal("the status", status(), LOW);
     /* The host's, which exits all the same. */
     wrmsr(X2APIC_SELF_IPI, OTHER);
     check_run(job_nothing, REASON_EXTERNAL_INTERRUPT);
-    check_equal(": the host's interrupt", vmx_read(VMCS_EXIT_INTERRUPTION_INFO),
+    check_equal("the host's interrupt", vmx_read(VMCS_EXIT_INTERRUPTION_INFO),
                 INTERRUPTION_VALID | OTHER);
     wrmsr(X2APIC_EOI, 0);
     check_arrivals(0, 0);
-    check_equal(": and the status stays", status(), LOW);
+    check_equal("and the status stays", status(), LOW);
     check_run(job_enable, REASON_VMCALL);
     check_arrivals(LOW, 0);
 
-    clean("blocked by STI", true);
+    clean("blocked by STI: ", true);
     request(LOW);
     set_status(LOW);
     vmx_write(VMCS_GUEST_INTERRUPTIBILITY, BIT(0));
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(LOW, 0);
-    check_that(": after an instruction", came[0].rip != home_rip);
+    check_that("after an instruction", came[0].rip != home_rip);
 
-    clean("the interrupt window", true);
+    clean("the interrupt window: ", true);
     request(LOW);
     set_status(LOW);
     vmx_write(VMCS_PRIMARY_CONTROLS, vmx_read(VMCS_PRIMARY_CONTROLS) | PRIMARY_INTERRUPT_WINDOW);
@@ -252,112 +252,112 @@ static void test_delivery(void) {
 }
 
 static void test_priority(void) {
-    clean("the task's priority", true);
+    clean("the task's priority: ", true);
     *virtual_register(VTPR) = LOW;
     request(LOW);
     set_status(LOW);
     check_run(job_lower_priority, REASON_VMCALL);
     check_arrivals(LOW, 0);
-    check_equal(": the processor's priority", *virtual_register(VPPR), 0);
+    check_equal("the processor's priority", *virtual_register(VPPR), 0);
 
-    clean("one in service", true);
+    clean("one in service: ", true);
     *vector_word(VISR, HIGH) = 1u << HIGH % 32;
     request(LOW);
     set_status(HIGH << 8 | LOW);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(0, 0);
-    check_equal(": the processor's priority", *virtual_register(VPPR), HIGH & 0xf0);
-    check_equal(": the status", status(), HIGH << 8 | LOW);
+    check_equal("the processor's priority", *virtual_register(VPPR), HIGH & 0xf0);
+    check_equal("the status", status(), HIGH << 8 | LOW);
 
-    clean("self-IPI", false);
+    clean("self-IPI: ", false);
     check_run(job_self_ipi, REASON_VMCALL);
     check_arrivals(HIGH, LOW);
 }
 
 static void test_eoi(void) {
-    clean("EOI-exit bitmap", true);
+    clean("EOI-exit bitmap: ", true);
     vmx_write(VMCS_EOI_EXIT_BITMAP + 2 * (LOW / 64), BIT(LOW % 64));
     request(LOW);
     request(HIGH);
     set_status(HIGH);
     check_run(job_nothing, REASON_EOI);
-    check_equal(": the vector", vmx_read(VMCS_EXIT_QUALIFICATION), LOW);
+    check_equal("the vector", vmx_read(VMCS_EXIT_QUALIFICATION), LOW);
     check_arrivals(HIGH, LOW);
-    check_equal(": none in service", status(), 0);
+    check_equal("none in service", status(), 0);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(HIGH, LOW);
 }
 
 /* An exit from a virtual interrupt's delivery, and an entry whose own event faults. */
 static void test_faults(void) {
-    clean("an exit from the delivery", true);
+    clean("an exit from the delivery: ", true);
     request(LOW);
     set_status(LOW);
     gate_present(LOW, false);
     vmx_write(VMCS_EXCEPTION_BITMAP, BIT(VECTOR_NP));
     check_run(job_nothing, REASON_EXCEPTION_OR_NMI);
-    check_equal(": IDT-vectoring information", vmx_read(VMCS_IDT_VECTORING_INFO),
+    check_equal("IDT-vectoring information", vmx_read(VMCS_IDT_VECTORING_INFO),
                 INTERRUPTION_VALID | LOW);
-    check_equal(": the status", status(), LOW << 8);
+    check_equal("the status", status(), LOW << 8);
     vmx_write(VMCS_EXCEPTION_BITMAP, 0);
     gate_present(LOW, true);
 
-    clean("an injected event that faults", true);
+    clean("an injected event that faults: ", true);
     request(LOW);
     set_status(LOW);
     gate_present(OTHER, false);
     vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID | OTHER);
     check_run(job_nothing, REASON_VMCALL);
-    check_equal(": the fault", not_present, 1);
+    check_equal("the fault", not_present, 1);
     check_arrivals(LOW, 0);
     gate_present(OTHER, true);
 }
 
 static void test_posted(void) {
-    clean("posted", true);
+    clean("posted: ", true);
     post(LOW);
     post(HIGH);
     wrmsr(X2APIC_SELF_IPI, NOTIFY);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(HIGH, LOW);
-    check_equal(": ON alone is clear", DESCRIPTOR->on, OTHERS_BITS);
-    check_equal(": no requests", DESCRIPTOR->requests[LOW / 32] | DESCRIPTOR->requests[HIGH / 32], 0);
-    check_equal(": the notification is over", rdmsr(X2APIC_ISR + NOTIFY / 32), 0);
-    check_equal(": and was no interrupt", host_notifications, 0);
+    check_equal("ON alone is clear", DESCRIPTOR->on, OTHERS_BITS);
+    check_equal("no requests", DESCRIPTOR->requests[LOW / 32] | DESCRIPTOR->requests[HIGH / 32], 0);
+    check_equal("the notification is over", rdmsr(X2APIC_ISR + NOTIFY / 32), 0);
+    check_equal("and was no interrupt", host_notifications, 0);
 
-    clean("posted with IF = 0", false);
+    clean("posted with IF = 0: ", false);
     post(LOW);
     request(HIGH);
     set_status(HIGH);
     wrmsr(X2APIC_SELF_IPI, NOTIFY);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(0, 0);
-    check_equal(": the higher one stays", status(), HIGH);
+    check_equal("the higher one stays", status(), HIGH);
     check_run(job_enable, REASON_VMCALL);
     check_arrivals(HIGH, LOW);
 
-    clean("nothing posted", false);
+    clean("nothing posted: ", false);
     wrmsr(X2APIC_SELF_IPI, NOTIFY);
     check_run(job_nothing, REASON_VMCALL);
-    check_equal(": none is requested", status(), 0);
+    check_equal("none is requested", status(), 0);
     request(LOW);
     wrmsr(X2APIC_SELF_IPI, NOTIFY);
     check_run(job_nothing, REASON_VMCALL);
-    check_equal(": nor one of VIRR alone", status(), 0);
+    check_equal("nor one of VIRR alone", status(), 0);
 
-    clean("another vector", true);
+    clean("another vector: ", true);
     post(LOW);
     wrmsr(X2APIC_SELF_IPI, OTHER);
     check_run(job_nothing, REASON_EXTERNAL_INTERRUPT);
     wrmsr(X2APIC_EOI, 0);
-    check_equal(": ON stays", DESCRIPTOR->on, OTHERS_BITS | ON);
+    check_equal("ON stays", DESCRIPTOR->on, OTHERS_BITS | ON);
 
-    clean("in root mode", true);
+    clean("in root mode: ", true);
     post(LOW);
     wrmsr(X2APIC_SELF_IPI, NOTIFY);
     __asm__ volatile("sti; nop; nop; cli");
-    check_equal(": an interrupt as any", host_notifications, 1);
-    check_equal(": ON stays", DESCRIPTOR->on, OTHERS_BITS | ON);
+    check_equal("an interrupt as any", host_notifications, 1);
+    check_equal("ON stays", DESCRIPTOR->on, OTHERS_BITS | ON);
     check_run(job_nothing, REASON_VMCALL);
     check_arrivals(0, 0);
 }
@@ -370,31 +370,31 @@ static void timer(unsigned vector) {
 }
 
 static void test_halted(void) {
-    clean("posted to a halted guest", false);
+    clean("posted to a halted guest: ", false);
     post(LOW);
     timer(NOTIFY);
     check_run(job_halt, REASON_VMCALL);
     check_arrivals(LOW, 0);
-    check_equal(": it is awake", after_halt, 1);
+    check_equal("it is awake", after_halt, 1);
 
-    clean("a notification of nothing", false);
+    clean("a notification of nothing: ", false);
     timer(NOTIFY);
     check_run(job_halt, REASON_PREEMPTION_TIMER);
-    check_equal(": it has come", vmx_read(VMCS_GUEST_ACTIVITY) << 8 | (DESCRIPTOR->on & 0xff),
+    check_equal("it has come", vmx_read(VMCS_GUEST_ACTIVITY) << 8 | (DESCRIPTOR->on & 0xff),
                 HALTED << 8 | (OTHERS_BITS & 0xff & ~ON));
-    check_equal(": it sleeps on", after_halt, 0);
+    check_equal("it sleeps on", after_halt, 0);
 
-    clean("halted with IF = 0", false);
+    clean("halted with IF = 0: ", false);
     post(LOW);
     timer(NOTIFY);
     check_run(job_halt_for_good, REASON_PREEMPTION_TIMER);
-    check_equal(": it is processed", status(), LOW);
-    check_equal(": it sleeps on", after_halt, 0);
+    check_equal("it is processed", status(), LOW);
+    check_equal("it sleeps on", after_halt, 0);
     timer(OTHER);
     check_run(job_nothing, REASON_EXTERNAL_INTERRUPT);
     wrmsr(X2APIC_EOI, 0);
 
-    clean("entered halted", true);
+    clean("entered halted: ", true);
     request(LOW);
     set_status(LOW);
     vmx_write(VMCS_GUEST_ACTIVITY, HALTED);

@@ -58,7 +58,7 @@ def initrd_of_kvm():
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
     return lab.emulator(name, entry="native", initrd=initrd or initrd_of_kvm(), jobs="kvm",
-                        knobs=knobs, append=f"pmv.apicv=0 pmv.tests={bench}", limit=LIMIT)
+                        knobs=knobs, append=f"pmv.tests={bench}", limit=LIMIT)
 
 
 def measured(lab):
@@ -101,7 +101,7 @@ def test_settings(lab):
     lines = [line for line in boot.lines("kvm") if "release" in line]
     assert len(lines) == 1, lines
     release = os.path.basename(kernel()).removeprefix("vmlinuz-")
-    for key, wanted in {"release": release, "enable_pmu": "Y", "enable_apicv": "N", "ept": "Y",
+    for key, wanted in {"release": release, "enable_pmu": "Y", "enable_apicv": "Y", "ept": "Y",
                         "nmi_watchdog": "0", "perf_cpu_time_max_percent": "0"}.items():
         assert lines[0].get(key) == wanted, f"{key}={lines[0].get(key)}, wanted {wanted}"
     launch = boot.lines("launch")[0]
@@ -214,7 +214,7 @@ def cost_of_pmi(base, most, pmis, others):
 def linux(lab):
     return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
                         initrd=initrd_file(name="kvm-small"),
-                        append="pmv.apicv=0 pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
+                        append="pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
                         limit=LIMIT)
 
 
@@ -362,7 +362,7 @@ FILTERED = ("rdmsr_evtsel", "wrmsr_evtsel", "wrmsr_evtsel_change")
 
 def peer(lab, mediated):
     image = initrd_file(name=f"kvm-{PEER_SUITE}")
-    words = f"pmv.apicv=0 pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
+    words = f"pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
     return lab.emulator(f"kvm-peer-{mediated}", entry="native", jobs="kvm", append=words,
                         kernel=kernel("cloud", PEER_SUITE), initrd=image, limit=LIMIT)
 

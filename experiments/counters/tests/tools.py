@@ -17,7 +17,7 @@ FOLDER = "guest"     # of what the guest leaves, by the knob guest_files
 KVM_MEMORY = 512     # MiB, of a guest under the emulator's KVM
 KVM_SLOWER = 3       # so many times the instructions of the other columns
 # KVM's own kernel has its mitigations off, as PMUvisor has; its guest's stay the other columns'.
-KVM_WORDS = "pmv.apicv=0 mitigations=off pmv.inner_mitigations=auto pmv.seconds=86400"
+KVM_WORDS = "mitigations=off pmv.inner_mitigations=auto pmv.seconds=86400"
 RDMSR, WRMSR, RDPMC = "31", "32", "15"  # basic exit reasons
 # Of the PMU, as SDM Vol. 4, "Architectural MSRs" and Linux's msr-index.h number them, and its local
 # vector in x2APIC mode: the registers of pmu/pmu_registers.c, and LVTPC.
