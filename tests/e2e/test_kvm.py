@@ -211,10 +211,10 @@ def cost_of_pmi(base, most, pmis, others):
     return f"{sum(EXITS_PER_PMI.values())} exits and {root:.0f} root instructions for each PMI"
 
 
-def linux(lab):
-    return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
+def linux(lab, name="kvm-linux", words=""):
+    return lab.emulator(name, entry="native", jobs="kvm", memory=LINUX_MEMORY,
                         initrd=initrd_file(name="kvm-small"),
-                        append="pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
+                        append=f"{words}pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
                         limit=LIMIT)
 
 
@@ -254,6 +254,17 @@ def test_linux_a1(lab):
         count = counts(most).get(name, 0) - counts(base).get(name, 0) - each * pmis
         assert 0 <= count <= LINUX_EXITS_MAX, f"{name}: {count} exits beside {pmis} PMIs' {each}"
     return cost_of_pmi(base, most, pmis, LINUX_EXITS_MAX)
+
+
+@pytest.mark.full
+def test_linux_apicv(lab):
+    """Without APIC virtualization Linux's interrupts wait for the interrupt window, which exits; with it,
+    as everywhere else, the processor delivers them."""
+    for boot, wanted in ((linux(lab), "Y"), (linux(lab, "kvm-linux-no-apicv", "pmv.apicv=0 "), "N")):
+        settings = [line for line in boot.lines("kvm") if "release" in line][0]
+        assert settings["enable_apicv"] == wanted, settings
+        windows = counts(boot.ledger).get("interrupt window", 0)
+        assert (windows > 0) == (wanted == "N"), f"enable_apicv={wanted}: {windows} exits"
 
 
 @pytest.mark.full
