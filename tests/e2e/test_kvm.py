@@ -31,6 +31,7 @@ EXITS = {
 SKIPPED = {("msr", "rdmsr_lbr_from"), ("msr", "wrmsr_lbr_from"), ("msr", "read_lbrs"),
            ("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
+TSC = "tsc_hz 500000000\n"  # of several processors
 LINUX_MEMORY = 1024  # MiB, half of them its guest's
 # A PMI, of the test kernel as of Linux: the NMI's exit and the handler's accesses, LVTPC's among
 # the WRMSRs (x2APIC).
@@ -265,6 +266,23 @@ def test_linux_apicv(lab):
         assert settings["enable_apicv"] == wanted, settings
         windows = counts(boot.ledger).get("interrupt window", 0)
         assert (windows > 0) == (wanted == "N"), f"enable_apicv={wanted}: {windows} exits"
+@pytest.mark.parametrize("cpus", (2, 4))
+def test_linux_processors(lab, cpus):
+    """Linux under Linux with as many processors as the machine has: all online, nothing complained
+    of, and A.1 has its N/M PMIs on each."""
+    boot = lab.emulator(f"kvm-linux-{cpus}", entry="native", jobs="kvm", memory=LINUX_MEMORY,
+                        initrd=initrd_file(name="kvm-small"), cpus=cpus, knobs=TSC,
+                        append=f"pmv.kvm_cpus={cpus} pmv.kvm=smp,a1smp,smp pmv.a1_runs=1", limit=LIMIT)
+    boot.expect_status(STATUS_POWEROFF)
+    for job in ("smp", "a1smp", "kvm"):
+        assert boot.job_status(job) == 0, boot.console[-400:]
+    seen = [line for line in boot.lines("smp") if "processors" in line]
+    assert [line["processors"] for line in seen] == [str(cpus)] * 2, seen
+    assert [line["complaints"] for line in boot.lines("smp") if "complaints" in line] == ["0", "0"]
+    rows = [line for line in boot.lines("a1smp") if "pmis" in line]
+    assert {(row["cpu"], row["M"], row["pmis"]) for row in rows} == \
+        {(str(cpu), str(period), str(A1_BRANCHES // period))
+         for cpu in range(cpus) for period in A1_PERIODS.values()}, rows
 
 
 @pytest.mark.full
@@ -327,6 +345,7 @@ def test_launcher_options():
             (["--colour", "blue"], ["--colour", "--help"]),
             (["--kernel"], ["--kernel", "no value"]),
             (["--kernel", "x", "--memory", "5"], ["--memory", "found '5'", "wanted 32 to 2048"]),
+            (["--kernel", "x", "--cpus", "0"], ["--cpus", "found '0'", "wanted 1 to 16"]),
             (["--kernel", "x", "--apic", "apic"], ["--apic", "found 'apic'", "xapic or x2apic"]),
             (["--kernel", "x", "--timeout", "-1"], ["--timeout", "found '-1'", "wanted 1 to"])):
         done = scripts.run(launcher, *arguments)
