@@ -266,6 +266,9 @@ def test_linux_apicv(lab):
         assert settings["enable_apicv"] == wanted, settings
         windows = counts(boot.ledger).get("interrupt window", 0)
         assert (windows > 0) == (wanted == "N"), f"enable_apicv={wanted}: {windows} exits"
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("cpus", (2, 4))
 def test_linux_processors(lab, cpus):
     """Linux under Linux with as many processors as the machine has: all online, nothing complained

@@ -76,7 +76,7 @@ def options_of(tool, column, cases=(), config="", **more):
         image = "-".join(["kvm", tool.get("image"), *([host] if host else [])])
         found.update(jobs="kvm", initrd=boots.initrd(name=image), kernel=boots.kernel("cloud", host),
                      memory=found["memory"] + KVM_MEMORY, limit=KVM_SLOWER * found["limit"],
-                     append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog "
+                     append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog pmv.kvm_cpus={found['cpus']} "
                             f"pmv.mediated={columns.option(base, 'mediated') or 0}".strip())
     if files:
         found["initrd"] = with_files(found["initrd"], boots.initrd(name=tool.get("image")), files)
