@@ -52,7 +52,8 @@ def config_table(machine):
         "sides, PMUvisor's and the host kernel's of KVM, and Linux's own are alike in all columns. "
         "In the rows mitigations=auto they are as each takes them by itself for this processor model; "
         "they are not the same measures. apic=trap is the thesis's configuration: the local APIC's "
-        "page exits, so that each PMI's write of LVTPC does.")
+        "page exits, so that each PMI's write of LVTPC does. KVM virtualizes the APIC as it does by default; "
+        "with enable_apicv=0 it does not.")
     table.reading.append(
         f"\"{columns.CONFIGS['naive'].title}\" switches by software: every register that counting needs "
         "is saved at each exit, loaded with the host's, and back at the entry. The thesis argues against "

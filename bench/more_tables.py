@@ -5,10 +5,10 @@ import plan
 import pool
 import published
 from cells import NONE, Cell, Table, millions, number, percent, signed
-from columns import VARIANTS, is_kvm
+from columns import VARIANTS
 from measurements import ALL
 from results import COLUMNS
-from tables import (BASE, PERIODS, Values, asked, block, count_row, difference, levels, new_table,
+from tables import (BASE, PERIODS, asked, block, count_row, difference, levels, new_table,
                     of_items, overhead, profile_overhead, published_cells, range_rows, value_cells)
 
 SPARSER = 10  # times as densely do samples come here as in the thesis
@@ -25,7 +25,6 @@ FEW_RUNS = (f"The figure is the median of {{runs}} runs; fewer than {pool.FEWEST
 MORE_RUNS = ("The figure is the median of {runs} runs; below it are the least and the 95th percentile, "
              "which of fewer than 20 runs is the most. Two columns differ where each median lies outside "
              "the other's range, and they are more than {batch} apart.")
-ONE_PROCESSOR = "the guest of the emulator's KVM has one processor"
 TWO_PROCESSORS = "two processors, as in the thesis"
 UNITS_OF_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 UNITS_OF_SIZE = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -119,8 +118,6 @@ def runs_reading(machine, experiment, item, where=""):
 def per_request(table, machine, experiment, item):
     """What a request executes, with the range over the runs."""
     values = asked(machine, experiment, item, "instructions")
-    if experiment == plan.TWO:
-        values = Values(values, lambda name, why=values.why: ONE_PROCESSOR if is_kvm(name) else why(name))
     block(table, "instructions/request", values)
     range_rows(table, machine, experiment, item, "instructions")
     count_row(table, machine, "exits", experiment, item, "exits")

@@ -24,7 +24,7 @@ HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000"
 # does what it does on a bare machine. Experiment a1 of such a boot is experiment a1_bare.
 BARE = "a1_bare"
 BARE_OPTIONS = {"native": "", "msr+nmi": "hypervisor_bit=off"}
-# The same job with two processors, as in the thesis, in the emulator. KVM's guest there has one.
+# The same job with two processors, as in the thesis, in the emulator.
 TWO = "nginx_2"
 
 # Exits at which the bookkeeping has something to do. The emulator sends the NMIs, some of them before
@@ -73,7 +73,7 @@ class Boot:
     host: str = ""             # the suite whose kernel is booted; empty: this machine's
     append: str = ""
     memory: int = 512
-    cpus: int = 1              # in the emulator; under its KVM the launcher's guest has one
+    cpus: int = 1              # in the emulator; under its KVM the launcher's guest has as many
 
 
 def kernel_words(experiments, runs, operations):
@@ -117,12 +117,18 @@ def events_boot(variant):
 
 
 def linux_boot(column, name, kind, quick):
+    boot = linux_alone(column, name, kind, quick)
+    return inside_kvm(boot) if columns.is_kvm(column) and kind == "emulator" else boot
+
+
+def linux_alone(column, name, kind, quick):
+    """Without a Linux below it."""
     what, emulated = ALL.experiments[name], kind == "emulator"
     together = [what, *(other for other in ALL.of_program("linux") if other.get("with") == name)]
     quickly = what.get("quick", what.get("words"))
     knobs = (what.get("knobs"), HYPERVISOR_BIT if column == "native" else "")
     # Hypercalls of a program; and the hypervisor is silent, so that the guest's lines stay whole.
-    boot = Boot(name=f"{name}-{column}", column=column, title=f"Linux {name}",
+    return Boot(name=f"{name}-{column}", column=column, title=f"Linux {name}",
                 cells={one.name: ALL.names(one.name) for one in together}, program="linux",
                 jobs=tuple(one.get("job", one.name) for one in together),
                 image=what.get("image"), memory=int(what.get("memory", 512)),
@@ -132,7 +138,6 @@ def linux_boot(column, name, kind, quick):
                 knobs=tuple(filter(None, knobs)) if emulated else (),
                 limit=int(what.get("limit")),
                 estimate=int(what.get("estimate").split()[1 if quick else 0]))
-    return inside_kvm(boot) if columns.is_kvm(column) and emulated else boot
 
 
 def bare_boot(column, quick):
@@ -146,11 +151,12 @@ def bare_boot(column, quick):
 
 def two_boot(column):
     """nginx and wrk with a processor for each of them."""
-    boot, what = linux_boot(column, "nginx", "emulator", False), ALL.experiments[TWO]
-    return dataclasses.replace(boot, name=f"two-{column}", title="Linux nginx, 2 processors",
+    boot, what = linux_alone(column, "nginx", "emulator", False), ALL.experiments[TWO]
+    boot = dataclasses.replace(boot, name=f"two-{column}", title="Linux nginx, 2 processors",
                                append=what.get("words"), estimate=2 * boot.estimate,
                                cells={TWO: ALL.names(TWO)}, rename={"nginx": TWO}, cpus=2,
                                memory=2 * boot.memory, knobs=(*boot.knobs, what.get("knobs")))
+    return inside_kvm(boot) if columns.is_kvm(column) else boot
 
 
 def again(boots, times):
@@ -178,8 +184,8 @@ def config_boots(config, kind, quick):
         yield dataclasses.replace(
             boot, name=f"config-{name}-{boot.name.split('-')[0]}", config_name=name,
             efi=row.efi, title=f"{row.title}, {boot.title}", cells={"config": items},
-            append=boot.append.replace(HOST_MITIGATIONS, row.options).replace(",context_switch", "")
-            if kvm else boot.append,
+            append=boot.append.replace(HOST_MITIGATIONS, host_words(row.options))
+            .replace(",context_switch", "") if kvm else boot.append,
             config=boot.config if kvm else f"{boot.config} {row.options}".strip(),
             jobs=tuple(job for job in boot.jobs if job != "context_switch"),
             inner=tuple(job for job in boot.inner if job != "context_switch"),
@@ -190,17 +196,24 @@ def config_boots(config, kind, quick):
 def kvm_words(column):
     """How KVM is loaded (programs/payload/kvm.c)."""
     mediated = columns.option(column, "mediated")
-    return f"pmv.apicv=0 {HOST_MITIGATIONS}" + (f" pmv.mediated={mediated}" if mediated else "")
+    return HOST_MITIGATIONS + (f" pmv.mediated={mediated}" if mediated else "")
+
+
+def host_words(options):
+    """Words of KVM's own kernel in another configuration."""
+    return options if "mitigations=" in options else f"{HOST_MITIGATIONS} {options}"
 
 
 def inside_kvm(boot):
     """The same under the KVM of a Linux in the emulator, by its job kvm. Samples are ten times as
     dense there as on hardware, and each costs KVM so much that perf would leave some out."""
     words = f"{kvm_words(boot.column)} pmv.kvm={','.join(boot.jobs)} {boot.append} {NO_PERF_LIMIT}"
+    if boot.cpus > 1:
+        words += f" pmv.kvm_cpus={boot.cpus}"
     return dataclasses.replace(
         boot, jobs=("kvm",), inner=boot.jobs, image=f"kvm-{boot.image or 'small'}",
         host=columns.option(boot.column, "host"),
-        append=words, memory=boot.memory + KVM_GUEST_MEMORY, cpus=1, limit=boot.limit * KVM_SLOWER,
+        append=words, memory=boot.memory + KVM_GUEST_MEMORY, limit=boot.limit * KVM_SLOWER,
         estimate=boot.estimate * KVM_SLOWER)
 
 
@@ -214,7 +227,7 @@ def make(kind, names, quick=False, only=(), times=1):
     if kind == "emulator":
         boots += [bare_boot(column, quick) for column in BARE_OPTIONS if column in names]
     if kind == "emulator" and not quick:
-        boots += [two_boot(column) for column in names if not columns.is_kvm(column)]
+        boots += [two_boot(column) for column in names]
     if kind == "emulator":
         boots += [boot for config, row in columns.CONFIGS.items() if row.on in names
                   for boot in config_boots(config, kind, quick)]

@@ -104,12 +104,15 @@ class Boots(unittest.TestCase):
         boots = plan.make("emulator", ("native",), only=("nginx-native-2",), times=5)
         self.assertEqual([boot.name for boot in boots], ["nginx-native-2"])
 
-    def test_two_processors_are_not_kvms_nor_quick(self):
-        boots = plan.make("emulator", ("native", "kvm", "kvm-new"))
-        self.assertEqual([boot.knobs for boot in boots if plan.TWO in boot.cells],
-                         [(plan.HYPERVISOR_BIT, ALL.experiments[plan.TWO].get("knobs"))])
-        self.assertEqual([boot.append.count("pmv.nginx_ms=400 ") for boot in boots
-                          if plan.TWO in boot.cells], [1])
-        self.assertEqual([boot.column for boot in boots if plan.TWO in boot.cells], ["native"])
+    def test_two_processors_are_not_quick(self):
+        boots = [boot for boot in plan.make("emulator", ("native", "kvm", "kvm-new"))
+                 if plan.TWO in boot.cells]
+        knob = ALL.experiments[plan.TWO].get("knobs")
+        self.assertEqual([boot.knobs for boot in boots],
+                         [(plan.HYPERVISOR_BIT, knob), (knob,), (knob,)])
+        self.assertEqual([boot.append.count("pmv.nginx_ms=400 ") for boot in boots], [1] * 3)
+        self.assertEqual([boot.append.count("pmv.kvm_cpus=2") for boot in boots], [0, 1, 1])
+        self.assertEqual([boot.column for boot in boots], ["native", "kvm", "kvm-new"])
+        self.assertEqual([boot.cpus for boot in boots], [2] * 3)
         self.assertFalse([boot for boot in plan.make("emulator", ("native",), quick=True)
                           if plan.TWO in boot.cells])

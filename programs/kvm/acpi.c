@@ -15,7 +15,7 @@
 #define MADT_REVISION 5
 #define LOCAL_APIC_ADDRESS 0xfee00000u
 #define IO_APIC_ADDRESS 0xfec00000u
-#define IO_APIC_ID 1
+#define IO_APIC_ID ACPI_CPUS_MAX /* none of a local APIC */
 #define ALL_PROCESSORS 0xff
 #define LINT1 1
 
@@ -49,10 +49,6 @@ struct madt {
     struct header header;
     uint32_t local_apic_address, flags;
     struct {
-        uint8_t type, length, processor, apic;
-        uint32_t flags;
-    } __attribute__((packed)) local_apic;
-    struct {
         uint8_t type, length, id, reserved;
         uint32_t address, first_interrupt;
     } __attribute__((packed)) io_apic;
@@ -61,6 +57,11 @@ struct madt {
         uint16_t flags;
         uint8_t input;
     } __attribute__((packed)) nmi;
+    /* As many as there are processors: the table ends with them. */
+    struct {
+        uint8_t type, length, processor, apic;
+        uint32_t flags;
+    } __attribute__((packed)) local_apics[ACPI_CPUS_MAX];
 } __attribute__((packed));
 #define MADT_PCAT_COMPAT 1 /* there are PICs as well */
 #define MADT_LOCAL_APIC 0
@@ -95,23 +96,29 @@ static void place(uint8_t *memory, uint32_t address, const char *signature, uint
     memcpy(memory + address, table, size);
 }
 
-void acpi_place(uint8_t *memory)
+void acpi_place(uint8_t *memory, unsigned cpus)
 {
     struct rsdp rsdp = {.revision = RSDP_REVISION_2, .length = sizeof(rsdp), .xsdt = XSDT_ADDRESS};
     struct xsdt xsdt = {.madt = MADT_ADDRESS};
     struct madt madt = {
         .local_apic_address = LOCAL_APIC_ADDRESS,
         .flags = MADT_PCAT_COMPAT,
-        .local_apic = {MADT_LOCAL_APIC, sizeof(madt.local_apic), 0, 0, LOCAL_APIC_ENABLED},
         .io_apic = {MADT_IO_APIC, sizeof(madt.io_apic), IO_APIC_ID, 0, IO_APIC_ADDRESS, 0},
         .nmi = {MADT_LOCAL_APIC_NMI, sizeof(madt.nmi), ALL_PROCESSORS, 0, LINT1},
     };
 
+    for (uint8_t i = 0; i < cpus; i++) {
+        madt.local_apics[i].type = MADT_LOCAL_APIC;
+        madt.local_apics[i].length = sizeof(madt.local_apics[i]);
+        madt.local_apics[i].processor = madt.local_apics[i].apic = i;
+        madt.local_apics[i].flags = LOCAL_APIC_ENABLED;
+    }
     memcpy(rsdp.signature, "RSD PTR ", sizeof(rsdp.signature));
     memcpy(rsdp.oem, "PMUV  ", sizeof(rsdp.oem));
     rsdp.checksum = checksum(&rsdp, RSDP_REVISION_0_SIZE);
     rsdp.extended_checksum = checksum(&rsdp, sizeof(rsdp));
     memcpy(memory + ACPI_ADDRESS, &rsdp, sizeof(rsdp));
     place(memory, XSDT_ADDRESS, "XSDT", XSDT_REVISION, &xsdt.header, sizeof(xsdt));
-    place(memory, MADT_ADDRESS, "APIC", MADT_REVISION, &madt.header, sizeof(madt));
+    place(memory, MADT_ADDRESS, "APIC", MADT_REVISION, &madt.header,
+          (uint32_t)(offsetof(struct madt, local_apics) + cpus * sizeof(madt.local_apics[0])));
 }

@@ -11,6 +11,8 @@
 /* Of the RSDP, where operating systems look for it: the BIOS's area. */
 #define ACPI_ADDRESS 0xf0000u
 
-/* Writes the tables into the memory, which begins at guest-physical address 0: one processor, its
- * local APIC, and an I/O APIC. Pure. */
-void acpi_place(uint8_t *memory);
+#define ACPI_CPUS_MAX 16u
+
+/* Writes the tables into the memory, which begins at guest-physical address 0: so many processors,
+ * whose local APICs' IDs count from 0, and an I/O APIC. Pure. */
+void acpi_place(uint8_t *memory, unsigned cpus);

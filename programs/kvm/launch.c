@@ -35,13 +35,14 @@ enum status {
 
 struct launch_options {
     const char *kernel, *initrd, *append;
-    unsigned long memory, seconds;
+    unsigned long memory, seconds, cpus;
     bool x2apic;
 };
 
 static const char usage[] =
     "usage: launch --kernel FILE [--initrd FILE] [--append S] [--memory MIB] [--timeout SECONDS]\n"
     "              [--apic xapic|x2apic]    the mode that the local APIC starts in\n"
+    "              [--cpus N]               its processors\n"
     "exit status: 0 the guest reset the machine, 3 triple fault, 4 no KVM on VMX here,\n"
     "             124 timeout, 1 other\n";
 
@@ -90,6 +91,8 @@ static bool read_options(int count, char **words, struct launch_options *o, stru
             o->append = value;
         else if (strcmp(option, "--memory") == 0)
             good = number(option, value, MEMORY_MIN, MEMORY_MAX, &o->memory, r);
+        else if (strcmp(option, "--cpus") == 0)
+            good = number(option, value, 1, VM_CPUS_MAX, &o->cpus, r);
         else if (strcmp(option, "--apic") == 0)
             good = apic_mode(option, value, &o->x2apic, r);
         else if (strcmp(option, "--timeout") == 0)
@@ -129,8 +132,8 @@ static int run(struct vm *vm, const struct launch_options *o)
 {
     struct refusal r;
 
-    printf("launch: memory=%lu apic=%s pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
-           o->x2apic ? "x2apic" : "xapic", vm->pmu_version,
+    printf("launch: memory=%lu cpus=%lu apic=%s pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
+           o->cpus, o->x2apic ? "x2apic" : "xapic", vm->pmu_version,
            (unsigned long)vm->perf_capabilities);
     switch (vm_run(vm, (unsigned)o->seconds, &r)) {
     case VM_END_RESET:
@@ -148,7 +151,8 @@ static int run(struct vm *vm, const struct launch_options *o)
 int main(int count, char **words)
 {
     struct launch_options o = {
-        .append = "", .memory = MEMORY_DEFAULT, .seconds = SECONDS_DEFAULT, .x2apic = true};
+        .append = "", .memory = MEMORY_DEFAULT, .seconds = SECONDS_DEFAULT, .cpus = 1,
+        .x2apic = true};
     struct image_entry entry;
     struct kvm_host host;
     struct refusal r;
@@ -166,10 +170,10 @@ int main(int count, char **words)
     struct image_file kernel = {.name = o.kernel}, initrd = {.name = o.initrd};
     if (!map_file("--kernel", &kernel, &r) ||
         (o.initrd != NULL && !map_file("--initrd", &initrd, &r)) ||
-        !vm_make(&vm, o.memory << 20, &r) ||
+        !vm_make(&vm, o.memory << 20, (unsigned)o.cpus, &r) ||
         !image_place(vm.memory, vm.memory_size, &kernel, &initrd, o.append, &entry, &r) ||
         !vm_enter_at(&vm, &entry, o.x2apic, &r))
         return say(STATUS_ERROR, r.line);
-    acpi_place(vm.memory);
+    acpi_place(vm.memory, vm.cpus);
     return run(&vm, &o);
 }

@@ -26,6 +26,7 @@
 #define CPUID_1_ECX_TSC_DEADLINE BIT(24)
 #define CPUID_1_ECX_HYPERVISOR BIT(31)
 #define CPUID_1_EBX_APIC_ID 0xff000000u
+#define CPUID_1_EBX_APIC_ID_SHIFT 24
 #define LEAF_PMU 0x0a
 #define PMU_VERSION_MASK 0xff
 #define PERF_CAP_LBR_FMT BITS(5, 0)
@@ -77,28 +78,28 @@ static bool make_devices(struct vm *vm, struct refusal *r)
            ASK(vm->fd, KVM_CREATE_IRQCHIP, 0, r) && ASK(vm->fd, KVM_CREATE_PIT2, &pit, r);
 }
 
-static void edit_leaf(struct vm *vm, struct kvm_cpuid_entry2 *leaf)
+static void edit_leaf(struct vm *vm, uint32_t id, struct kvm_cpuid_entry2 *leaf)
 {
     switch (leaf->function) {
     case LEAF_VERSION:
         leaf->ecx |= (uint32_t)CPUID_1_ECX_HYPERVISOR;
         if (ioctl(vm->kvm, KVM_CHECK_EXTENSION, KVM_CAP_TSC_DEADLINE_TIMER) > 0)
             leaf->ecx |= (uint32_t)CPUID_1_ECX_TSC_DEADLINE;
-        leaf->ebx &= ~CPUID_1_EBX_APIC_ID;
+        leaf->ebx = (leaf->ebx & ~CPUID_1_EBX_APIC_ID) | id << CPUID_1_EBX_APIC_ID_SHIFT;
         break;
     case LEAF_PMU:
         vm->pmu_version = leaf->eax & PMU_VERSION_MASK;
         break;
     case LEAF_TOPOLOGY:
     case LEAF_TOPOLOGY_V2:
-        leaf->edx = 0; /* x2APIC ID: of the host's processor, otherwise */
+        leaf->edx = id; /* x2APIC ID: of the host's processor, otherwise */
         break;
     default:
         break;
     }
 }
 
-static bool set_cpuid(struct vm *vm, struct refusal *r)
+static bool set_cpuid(struct vm *vm, uint32_t id, struct refusal *r)
 {
     struct kvm_cpuid2 *table = calloc(1, sizeof(*table) +
                                       CPUID_ENTRIES_MAX * sizeof(table->entries[0]));
@@ -109,8 +110,8 @@ static bool set_cpuid(struct vm *vm, struct refusal *r)
     table->nent = CPUID_ENTRIES_MAX;
     if (ASK(vm->kvm, KVM_GET_SUPPORTED_CPUID, table, r)) {
         for (uint32_t i = 0; i < table->nent; i++)
-            edit_leaf(vm, &table->entries[i]);
-        done = ASK(vm->vcpu, KVM_SET_CPUID2, table, r);
+            edit_leaf(vm, id, &table->entries[i]);
+        done = ASK(vm->vcpus[id].fd, KVM_SET_CPUID2, table, r);
     }
     free(table);
     return done;
@@ -144,54 +145,56 @@ static bool set_msr(int fd, uint32_t index, uint64_t value)
 
 /* KVM has the MSR among its features only where the guest's PMU has something of it. LBRs are for
  * those who ask for them, as in QEMU, because KVM then has more to do at every VM entry. */
-static void set_perf_capabilities(struct vm *vm)
+static void set_perf_capabilities(struct vm *vm, int vcpu)
 {
     uint64_t value;
 
     if (!get_msr(vm->kvm, IA32_PERF_CAPABILITIES, &value))
         return;
     value &= ~PERF_CAP_LBR_FMT;
-    if (set_msr(vm->vcpu, IA32_PERF_CAPABILITIES, value))
+    if (set_msr(vcpu, IA32_PERF_CAPABILITIES, value))
         vm->perf_capabilities = value;
 }
 
 /* Where the bit is 0, Linux gives REP MOVS up and copies word by word: a user of QEMU, which sets
  * it, does not pay that. (SDM Vol. 4, "IA32_MISC_ENABLE".) */
-static bool set_fast_strings(struct vm *vm, struct refusal *r)
+static bool set_fast_strings(int vcpu, struct refusal *r)
 {
     uint64_t value;
 
-    if (get_msr(vm->vcpu, IA32_MISC_ENABLE, &value) &&
-        set_msr(vm->vcpu, IA32_MISC_ENABLE, value | MISC_ENABLE_FAST_STRINGS))
+    if (get_msr(vcpu, IA32_MISC_ENABLE, &value) &&
+        set_msr(vcpu, IA32_MISC_ENABLE, value | MISC_ENABLE_FAST_STRINGS))
         return true;
     return refuse(r, REFUSE_UNSUPPORTED, "KVM: IA32_MISC_ENABLE cannot be set (%s); use a later "
                   "kernel", strerror(errno));
 }
 
-static bool make_vcpu(struct vm *vm, struct refusal *r)
+static bool make_vcpu(struct vm *vm, uint32_t id, struct refusal *r)
 {
-    vm->vcpu = ioctl(vm->fd, KVM_CREATE_VCPU, 0);
-    if (vm->vcpu < 0)
+    struct vcpu *vcpu = &vm->vcpus[id];
+
+    vcpu->fd = ioctl(vm->fd, KVM_CREATE_VCPU, id);
+    if (vcpu->fd < 0)
         return refuse(r, REFUSE_UNSUPPORTED, "KVM: KVM_CREATE_VCPU failed (%s); see the kernel log",
                       strerror(errno));
     int size = ioctl(vm->kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
-    if (size < (int)sizeof(*vm->run))
+    if (size < (int)sizeof(*vcpu->run))
         return refuse(r, REFUSE_UNSUPPORTED,
                       "KVM: KVM_GET_VCPU_MMAP_SIZE: found %d, wanted at least %lu; use a later "
-                      "kernel", size, (unsigned long)sizeof(*vm->run));
-    vm->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, vm->vcpu, 0);
-    if (vm->run == MAP_FAILED)
+                      "kernel", size, (unsigned long)sizeof(*vcpu->run));
+    vcpu->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
+    if (vcpu->run == MAP_FAILED)
         return refuse(r, REFUSE_NO_MEMORY, "KVM: the processor's run area cannot be mapped (%s)",
                       strerror(errno));
-    if (!set_cpuid(vm, r))
+    if (!set_cpuid(vm, id, r))
         return false;
-    set_perf_capabilities(vm);
-    return set_fast_strings(vm, r);
+    set_perf_capabilities(vm, vcpu->fd);
+    return set_fast_strings(vcpu->fd, r);
 }
 
-bool vm_make(struct vm *vm, uint64_t memory_size, struct refusal *r)
+bool vm_make(struct vm *vm, uint64_t memory_size, unsigned cpus, struct refusal *r)
 {
-    *vm = (struct vm){.kvm = open(KVM_DEVICE, O_RDWR | O_CLOEXEC)};
+    *vm = (struct vm){.kvm = open(KVM_DEVICE, O_RDWR | O_CLOEXEC), .cpus = cpus};
     if (vm->kvm < 0)
         return refuse(r, REFUSE_NOT_FOUND, "KVM: " KVM_DEVICE " does not open (%s)",
                       strerror(errno));
@@ -206,7 +209,12 @@ bool vm_make(struct vm *vm, uint64_t memory_size, struct refusal *r)
                       "KVM: KVM_CREATE_VM failed (%s); is another hypervisor using VMX? See the "
                       "kernel log", strerror(errno));
     /* KVM wants its devices before the first processor. */
-    return make_memory(vm, memory_size, r) && make_devices(vm, r) && make_vcpu(vm, r);
+    if (!make_memory(vm, memory_size, r) || !make_devices(vm, r))
+        return false;
+    for (uint32_t id = 0; id < cpus; id++)
+        if (!make_vcpu(vm, id, r))
+            return false;
+    return true;
 }
 
 static struct kvm_segment flat(uint16_t selector, uint8_t type)
@@ -227,11 +235,8 @@ bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, st
     struct kvm_regs regs = {.rip = entry->eip, .rsi = entry->esi, .rflags = RFLAGS_RESERVED_1};
     struct kvm_sregs sregs;
 
-    /* TR and LDTR stay as they are after reset. x2APIC mode is what Linux takes under KVM. Where
-     * KVM runs without APIC virtualization, as it must in the emulator, it passes each access in
-     * xAPIC mode through its instruction emulator, which on a processor with APIC virtualization
-     * nobody pays. */
-    if (!ASK(vm->vcpu, KVM_GET_SREGS, &sregs, r))
+    /* TR and LDTR stay as they are after reset. x2APIC mode is what Linux takes under KVM. */
+    if (!ASK(vm->vcpus[0].fd, KVM_GET_SREGS, &sregs, r))
         return false;
     if (x2apic)
         sregs.apic_base |= APIC_BASE_EXTD;
@@ -240,12 +245,13 @@ bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, st
     sregs.gdt.limit = entry->gdt_limit;
     sregs.cs = flat(LINUX_BOOT_CS, SEGMENT_CODE);
     sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = flat(LINUX_BOOT_DS, SEGMENT_DATA);
-    return ASK(vm->vcpu, KVM_SET_SREGS, &sregs, r) && ASK(vm->vcpu, KVM_SET_REGS, &regs, r);
+    return ASK(vm->vcpus[0].fd, KVM_SET_SREGS, &sregs, r) &&
+           ASK(vm->vcpus[0].fd, KVM_SET_REGS, &regs, r);
 }
 
 bool vm_x2apic(const struct vm *vm)
 {
     struct kvm_sregs sregs;
 
-    return ioctl(vm->vcpu, KVM_GET_SREGS, &sregs) == 0 && (sregs.apic_base & APIC_BASE_EXTD) != 0;
+    return ioctl(vm->vcpus[0].fd, KVM_GET_SREGS, &sregs) == 0 && (sregs.apic_base & APIC_BASE_EXTD) != 0;
 }

@@ -3,7 +3,7 @@
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
- * pmv.apicv=0 leaves out APIC virtualization, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
+ * pmv.kvm_cpus=N gives the guest N processors; pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
  * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there,
  * and with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
@@ -40,9 +40,7 @@
 #define TIME_LIMIT "900"
 #define EXIT_NO_EXEC 127
 
-/* In the order of their dependencies. The parameters of the last are for a processor that does not
- * take KVM's posted-interrupt descriptor, which comes with APIC virtualization. Without them KVM is
- * as it is by default. */
+/* In the order of their dependencies. Without parameters of the last KVM is as it is by default. */
 static const char *const modules[] = {"irqbypass", "kvm", "kvm-intel"};
 
 static const char *const settings[] = {
@@ -127,11 +125,12 @@ static int run_around(char *when)
     return *name == '\0' ? 0 : run(arguments);
 }
 
-static int launch_test_kernel(char *seconds)
+static int launch_test_kernel(char *cpus, char *seconds)
 {
     char tests[WORD_MAX], append[WORD_MAX + sizeof("tests=")];
     char *const arguments[] = {LAUNCHER, "--kernel", TEST_KERNEL, "--append", append,
-                               "--memory", TEST_KERNEL_MEMORY, "--timeout", seconds, NULL};
+                               "--memory", TEST_KERNEL_MEMORY, "--cpus", cpus,
+                               "--timeout", seconds, NULL};
 
     command_line_word("pmv.tests", "", tests, sizeof(tests));
     snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "tests=" : "", tests);
@@ -140,12 +139,12 @@ static int launch_test_kernel(char *seconds)
 
 /* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
  * guest's to ask for. */
-static int launch_linux(const char *jobs, char *seconds)
+static int launch_linux(const char *jobs, char *cpus, char *seconds)
 {
     char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX];
     char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
                                "--append", append, "--memory", LINUX_MEMORY, "--apic", LINUX_APIC,
-                               "--timeout", seconds, NULL};
+                               "--cpus", cpus, "--timeout", seconds, NULL};
 
     command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
     command_line_text(line, sizeof(line));
@@ -170,11 +169,12 @@ static void set_parameters(char *text, size_t size)
 int job_kvm(void)
 {
     const size_t count = sizeof(modules) / sizeof(modules[0]);
-    char jobs[WORD_MAX], seconds[WORD_MAX], parameters[WORD_MAX];
+    char jobs[WORD_MAX], cpus[WORD_MAX], seconds[WORD_MAX], parameters[WORD_MAX];
     const char *kernel;
     int status;
 
     command_line_word("pmv.kvm", "", jobs, sizeof(jobs));
+    command_line_word("pmv.kvm_cpus", "1", cpus, sizeof(cpus));
     command_line_word("pmv.seconds", TIME_LIMIT, seconds, sizeof(seconds));
     kernel = *jobs != '\0' ? LINUX_KERNEL : TEST_KERNEL;
     if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
@@ -195,7 +195,7 @@ int job_kvm(void)
     if (run_around("begin") != 0) {
         return 1;
     }
-    status = *jobs != '\0' ? launch_linux(jobs, seconds) : launch_test_kernel(seconds);
+    status = *jobs != '\0' ? launch_linux(jobs, cpus, seconds) : launch_test_kernel(cpus, seconds);
     run_around("end");
     printf("kvm: launcher_status=%d\n", status);
     return status;

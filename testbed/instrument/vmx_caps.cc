@@ -177,6 +177,9 @@ void vmx_caps_apply(unsigned number)
         cpu->vmx_extensions_bitmask &= ~find_control(name).extension;
     cap = VMX_CAP();
     cpu->init_vmx_capabilities();
+    // A processor has them whether or not CPUID shows MONITOR and MWAIT, and KVM wants them.
+    cap.vmx_proc_vmexec_ctrl_supported_bits |=
+        VMX_VM_EXEC_CTRL1_MWAIT_VMEXIT | VMX_VM_EXEC_CTRL1_MONITOR_VMEXIT;
     if (std::strcmp(cpu->cpuid->get_name(), SKYLAKE_X) == 0)
         hide_what_skylake_lacks(cap);
     if (knobs().arch_lbr) {

@@ -76,7 +76,7 @@ exec < /dev/console > /dev/console 2>&1
 dmesg -c > /dev/null
 insmod /lib/modules/irqbypass.ko
 insmod /lib/modules/kvm.ko halt_poll_ns=0
-insmod /lib/modules/kvm-intel.ko nested=1 enable_apicv=0
+insmod /lib/modules/kvm-intel.ko nested=1
 echo 0 > /proc/sys/kernel/nmi_watchdog
 echo "outer: release=$(uname -r) nested=$(cat /sys/module/kvm_intel/parameters/nested)"
 cp /pmuvisor/grub.img /tmp/grub.img

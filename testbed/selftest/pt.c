@@ -48,7 +48,10 @@
 #define PACKET_PIP 0x4302
 #define PACKET_TIP_PGD 0x01
 
-static uint8_t buffer[BUFFER_PAGES * 4096] __attribute__((aligned(16384)));
+/* Of its own size's alignment, which the firmware does not give a program. */
+#define BUFFER_SIZE (BUFFER_PAGES * PAGE)
+static uint8_t room[2 * BUFFER_SIZE];
+static uint8_t *buffer;
 static uint64_t table[512] __attribute__((aligned(4096)));
 
 static uint64_t address_of(const void *object) {
@@ -62,9 +65,9 @@ static __attribute__((noinline)) void branches(unsigned count) {
 
 static void single_range(uint64_t base) {
     wrmsr(IA32_RTIT_OUTPUT_BASE, base);
-    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, sizeof(buffer) - 1);
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, BUFFER_SIZE - 1);
     wrmsr(IA32_RTIT_STATUS, 0);
-    for (unsigned n = 0; n < sizeof(buffer); n++)
+    for (unsigned n = 0; n < BUFFER_SIZE; n++)
         buffer[n] = 0;
 }
 
@@ -344,6 +347,7 @@ static void test_violations(void) {
 
 void test_pt(void) {
     check_about("PT: ", "");
+    buffer = (uint8_t *)(uintptr_t)((address_of(room) + BUFFER_SIZE - 1) & ~(BUFFER_SIZE - 1));
     wrmsr(IA32_LSTAR, 0);
     test_registers();
     test_ranges();

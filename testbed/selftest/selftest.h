@@ -198,6 +198,8 @@ void test_lbr(void);
 void test_vmx(void);
 /* Those of the guest that test_vmx() makes. */
 void test_inject(void);
+/* In x2APIC mode. */
+void test_virtual(void);
 /* On a processor with Intel PT, and these alone; then of a guest that vmx_begin() makes. */
 void test_pt(void);
 void test_pt_guest(void);

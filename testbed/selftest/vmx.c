@@ -331,5 +331,6 @@ void test_vmx(void) {
     test_debugctl_and_lists();
     test_refusals();
     test_inject();
+    test_virtual();
     test_pmi();
 }

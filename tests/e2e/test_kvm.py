@@ -31,6 +31,7 @@ EXITS = {
 SKIPPED = {("msr", "rdmsr_lbr_from"), ("msr", "wrmsr_lbr_from"), ("msr", "read_lbrs"),
            ("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
+TSC = "tsc_hz 500000000\n"  # of several processors
 LINUX_MEMORY = 1024  # MiB, half of them its guest's
 # A PMI, of the test kernel as of Linux: the NMI's exit and the handler's accesses, LVTPC's among
 # the WRMSRs (x2APIC).
@@ -58,7 +59,7 @@ def initrd_of_kvm():
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
     return lab.emulator(name, entry="native", initrd=initrd or initrd_of_kvm(), jobs="kvm",
-                        knobs=knobs, append=f"pmv.apicv=0 pmv.tests={bench}", limit=LIMIT)
+                        knobs=knobs, append=f"pmv.tests={bench}", limit=LIMIT)
 
 
 def measured(lab):
@@ -101,7 +102,7 @@ def test_settings(lab):
     lines = [line for line in boot.lines("kvm") if "release" in line]
     assert len(lines) == 1, lines
     release = os.path.basename(kernel()).removeprefix("vmlinuz-")
-    for key, wanted in {"release": release, "enable_pmu": "Y", "enable_apicv": "N", "ept": "Y",
+    for key, wanted in {"release": release, "enable_pmu": "Y", "enable_apicv": "Y", "ept": "Y",
                         "nmi_watchdog": "0", "perf_cpu_time_max_percent": "0"}.items():
         assert lines[0].get(key) == wanted, f"{key}={lines[0].get(key)}, wanted {wanted}"
     launch = boot.lines("launch")[0]
@@ -211,10 +212,10 @@ def cost_of_pmi(base, most, pmis, others):
     return f"{sum(EXITS_PER_PMI.values())} exits and {root:.0f} root instructions for each PMI"
 
 
-def linux(lab):
-    return lab.emulator("kvm-linux", entry="native", jobs="kvm", memory=LINUX_MEMORY,
+def linux(lab, name="kvm-linux", words=""):
+    return lab.emulator(name, entry="native", jobs="kvm", memory=LINUX_MEMORY,
                         initrd=initrd_file(name="kvm-small"),
-                        append="pmv.apicv=0 pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
+                        append=f"{words}pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
                         limit=LIMIT)
 
 
@@ -254,6 +255,37 @@ def test_linux_a1(lab):
         count = counts(most).get(name, 0) - counts(base).get(name, 0) - each * pmis
         assert 0 <= count <= LINUX_EXITS_MAX, f"{name}: {count} exits beside {pmis} PMIs' {each}"
     return cost_of_pmi(base, most, pmis, LINUX_EXITS_MAX)
+
+
+@pytest.mark.full
+def test_linux_apicv(lab):
+    """Without APIC virtualization Linux's interrupts wait for the interrupt window, which exits; with it,
+    as everywhere else, the processor delivers them."""
+    for boot, wanted in ((linux(lab), "Y"), (linux(lab, "kvm-linux-no-apicv", "pmv.apicv=0 "), "N")):
+        settings = [line for line in boot.lines("kvm") if "release" in line][0]
+        assert settings["enable_apicv"] == wanted, settings
+        windows = counts(boot.ledger).get("interrupt window", 0)
+        assert (windows > 0) == (wanted == "N"), f"enable_apicv={wanted}: {windows} exits"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cpus", (2, 4))
+def test_linux_processors(lab, cpus):
+    """Linux under Linux with as many processors as the machine has: all online, nothing complained
+    of, and A.1 has its N/M PMIs on each."""
+    boot = lab.emulator(f"kvm-linux-{cpus}", entry="native", jobs="kvm", memory=LINUX_MEMORY,
+                        initrd=initrd_file(name="kvm-small"), cpus=cpus, knobs=TSC,
+                        append=f"pmv.kvm_cpus={cpus} pmv.kvm=smp,a1smp,smp pmv.a1_runs=1", limit=LIMIT)
+    boot.expect_status(STATUS_POWEROFF)
+    for job in ("smp", "a1smp", "kvm"):
+        assert boot.job_status(job) == 0, boot.console[-400:]
+    seen = [line for line in boot.lines("smp") if "processors" in line]
+    assert [line["processors"] for line in seen] == [str(cpus)] * 2, seen
+    assert [line["complaints"] for line in boot.lines("smp") if "complaints" in line] == ["0", "0"]
+    rows = [line for line in boot.lines("a1smp") if "pmis" in line]
+    assert {(row["cpu"], row["M"], row["pmis"]) for row in rows} == \
+        {(str(cpu), str(period), str(A1_BRANCHES // period))
+         for cpu in range(cpus) for period in A1_PERIODS.values()}, rows
 
 
 @pytest.mark.full
@@ -316,6 +348,7 @@ def test_launcher_options():
             (["--colour", "blue"], ["--colour", "--help"]),
             (["--kernel"], ["--kernel", "no value"]),
             (["--kernel", "x", "--memory", "5"], ["--memory", "found '5'", "wanted 32 to 2048"]),
+            (["--kernel", "x", "--cpus", "0"], ["--cpus", "found '0'", "wanted 1 to 16"]),
             (["--kernel", "x", "--apic", "apic"], ["--apic", "found 'apic'", "xapic or x2apic"]),
             (["--kernel", "x", "--timeout", "-1"], ["--timeout", "found '-1'", "wanted 1 to"])):
         done = scripts.run(launcher, *arguments)
@@ -362,7 +395,7 @@ FILTERED = ("rdmsr_evtsel", "wrmsr_evtsel", "wrmsr_evtsel_change")
 
 def peer(lab, mediated):
     image = initrd_file(name=f"kvm-{PEER_SUITE}")
-    words = f"pmv.apicv=0 pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
+    words = f"pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
     return lab.emulator(f"kvm-peer-{mediated}", entry="native", jobs="kvm", append=words,
                         kernel=kernel("cloud", PEER_SUITE), initrd=image, limit=LIMIT)
 

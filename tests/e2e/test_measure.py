@@ -51,7 +51,7 @@ def boot_of(lab, column):
     if column == "kvm":
         initrd = path("build/payload/kvm-cloud.img")
         return lab.emulator("measure-kvm", entry="native", jobs="kvm", initrd=initrd, memory=1024,
-                            append=f"pmv.apicv=0 pmv.tests={WORD}", limit=KVM_LIMIT)
+                            append=f"pmv.tests={WORD}", limit=KVM_LIMIT)
     return run(lab, f"measure-{column}", Plan().add(WORD), entry=column)
 
 

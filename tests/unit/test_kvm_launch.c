@@ -245,13 +245,13 @@ static void expect_sum_zero(const uint8_t *at, uint64_t size)
 }
 
 /* From the pointer on, as an operating system goes. */
-static void test_acpi(void **state)
+static void expect_tables(unsigned cpus)
 {
     const uint8_t *rsdp = memory + ACPI_ADDRESS, *xsdt, *madt;
-    unsigned seen = 0;
+    unsigned seen = 0, local_apics = 0;
 
-    (void)state;
-    acpi_place(memory);
+    memset(memory + ACPI_ADDRESS, 0, 0x10000);
+    acpi_place(memory, cpus);
     assert_memory_equal(rsdp, "RSD PTR ", 8);
     assert_int_equal(rsdp[15], 2);
     expect_sum_zero(rsdp, 20);
@@ -270,9 +270,12 @@ static void test_acpi(void **state)
         const uint8_t *structure = madt + at;
         if (structure[0] == 0) {
             assert_int_equal(structure[1], 8);
+            assert_int_equal(structure[2], local_apics);
+            assert_int_equal(structure[3], local_apics++);
             assert_int_equal(number(structure + 4, 4), 1);
         } else if (structure[0] == 1) {
             assert_int_equal(structure[1], 12);
+            assert_true(structure[2] >= cpus);
             assert_int_equal(number(structure + 4, 4), 0xfec00000);
         } else {
             assert_int_equal(structure[0], 4);
@@ -284,6 +287,15 @@ static void test_acpi(void **state)
     }
     assert_int_equal(at, length);
     assert_int_equal(seen, 0x13);
+    assert_int_equal(local_apics, cpus);
+}
+
+static void test_acpi(void **state)
+{
+    (void)state;
+    expect_tables(1);
+    expect_tables(2);
+    expect_tables(ACPI_CPUS_MAX);
 }
 
 /* ---- uart.c ---- */

@@ -135,7 +135,7 @@ def test_real_inexact(lab):
 def test_real_kvm(lab):
     """Under Debian's KVM the same programs; how far its counts are off is a figure, no demand."""
     done = lab.emulator("real-kvm", entry="native", jobs="kvm", memory=KVM_MEMORY, limit=KVM_LIMIT,
-                        initrd=path("build/payload/kvm-real-cloud.img"), append=f"pmv.apicv=0 pmv.kvm=real {WORDS}")
+                        initrd=path("build/payload/kvm-real-cloud.img"), append=f"pmv.kvm=real {WORDS}")
     native, found = cells(boot(lab, "native")), cells(done)
     wrong = wrong_branches(native, found)
     return f"{len(wrong)} of {len(PROGRAMS)} programs' branches differ, " \

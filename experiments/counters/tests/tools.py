@@ -17,7 +17,7 @@ FOLDER = "guest"     # of what the guest leaves, by the knob guest_files
 KVM_MEMORY = 512     # MiB, of a guest under the emulator's KVM
 KVM_SLOWER = 3       # so many times the instructions of the other columns
 # KVM's own kernel has its mitigations off, as PMUvisor has; its guest's stay the other columns'.
-KVM_WORDS = "pmv.apicv=0 mitigations=off pmv.inner_mitigations=auto pmv.seconds=86400"
+KVM_WORDS = "mitigations=off pmv.inner_mitigations=auto pmv.seconds=86400"
 RDMSR, WRMSR, RDPMC = "31", "32", "15"  # basic exit reasons
 # Of the PMU, as SDM Vol. 4, "Architectural MSRs" and Linux's msr-index.h number them, and its local
 # vector in x2APIC mode: the registers of pmu/pmu_registers.c, and LVTPC.
@@ -76,7 +76,7 @@ def options_of(tool, column, cases=(), config="", **more):
         image = "-".join(["kvm", tool.get("image"), *([host] if host else [])])
         found.update(jobs="kvm", initrd=boots.initrd(name=image), kernel=boots.kernel("cloud", host),
                      memory=found["memory"] + KVM_MEMORY, limit=KVM_SLOWER * found["limit"],
-                     append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog "
+                     append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog pmv.kvm_cpus={found['cpus']} "
                             f"pmv.mediated={columns.option(base, 'mediated') or 0}".strip())
     if files:
         found["initrd"] = with_files(found["initrd"], boots.initrd(name=tool.get("image")), files)

@@ -58,7 +58,7 @@ def boot(lab, name, jobs="pair", append=""):
     """Linux under Debian's KVM, with a trace of it."""
     return lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, limit=LIMIT,
                         initrd=path("build/payload/kvm-flowloads-cloud.img"),
-                        append=f"pmv.apicv=0 pmv.kvm={jobs} pmv.kvm_around=ktrace "
+                        append=f"pmv.kvm={jobs} pmv.kvm_around=ktrace "
                                f"{probe_word(lab)} {append}")
 
 
