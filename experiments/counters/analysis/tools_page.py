@@ -9,6 +9,7 @@ import functools
 import glob
 import html
 import os
+import signal
 import sys
 import time
 
@@ -167,6 +168,8 @@ def main():
     words = [word for word in arguments.only.split(",") if word]
     rows = {name: tool for name, tool in tools_table.read().items()
             if not words or any(word in name for word in words)}
+    # Ended by another program, it ends its boots.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     lab = Lab(os.path.join(TOP, "build", "tools", "boots"), arguments.jobs)
     try:
         found = measure(lab, rows, [name for name in arguments.columns.split(",") if name])
