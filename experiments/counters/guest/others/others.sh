@@ -28,13 +28,14 @@ loopback() {
     ip addr show dev lo | grep -q 'inet 127\.' || ip addr add 127.0.0.1/8 dev lo
 }
 
-# Waits until a command succeeds.
+# Waits until a command succeeds; what a server has said is the reason where it does not.
 until_it_does() {
     for _ in $(seq 100); do
-        ! "$@" > /dev/null 2>&1 || return 0
+        ! "$@" > /tmp/others.tried 2>&1 || return 0
         sleep 0.1
     done
-    echo "others.sh: not in time: $*"
+    echo "others.sh: not in time: $*: $(cat /tmp/others.tried)"
+    cat $log
     exit 1
 }
 
