@@ -62,7 +62,8 @@ def options_of(tool, column, cases=(), config="", **more):
     job = tool.get("job", "tool")
     if not cases and (tool.get("only") or tool.get("without")):
         cases = tool.cases
-    words = " ".join([*([f"pmv.cases={','.join(cases)}"] if cases else []), tool.get("words")]).strip()
+    words = " ".join([*([f"pmv.cases={','.join(cases)}"] if cases else []), tool.get("words"),
+                      tool.get("leaves") if column in (NATIVE, OTHER) else ""]).strip()
     knobs = "".join(f"{knob.strip()}\n" for knob in tool.get("knobs").split("/") if knob.strip())
     found = {"entry": base if columns.is_pmuvisor(base) else NATIVE, "jobs": f"{job},nmilog",
              "append": words, "knobs": knobs or None, "memory": tool.number("memory", MEMORY),

@@ -11,7 +11,8 @@ TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
 NAME = re.compile(r"[a-z0-9_+-]+")
 KINDS = ("case", "differs", "leave", "never", "expect")
 PLAIN = ("title", "version", "image", "job", "words", "knobs", "memory", "cpus", "limit", "also", "quick",
-         "what", "of", "only", "without", "takes")
+         "what", "of", "only", "without", "takes", "leaves")
+OWN = ("also", "quick", "leaves")  # of no row that is `of` this one
 MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 
@@ -58,7 +59,7 @@ class Tool:
 
     def like(self, other):
         """Takes from another row what is not its own: of = ROW."""
-        self.settings = {**{key: text for key, text in other.settings.items() if key not in ("also", "quick")},
+        self.settings = {**{key: text for key, text in other.settings.items() if key not in OWN},
                          **self.settings}
         only = self.words_of("only") or [name for name in other.cases if name not in self.words_of("without")]
         self.cases = {**{name: other.cases[name] for name in only if name in other.cases}, **self.cases}

@@ -3,8 +3,8 @@
 # rr.sh: one case: records a program with rr and replays it, and says whether both printed the same. Run
 # by busybox sh as the guest's root, with the case's name in CASE.
 # Usage: rr.sh [OPTION OF rr record ...] -- PROGRAM [WORD ...]
-# The recording is left with the emulator as rr-CASE.tar. With the word pmv.rr=replay of the kernel's command
-# line nothing is recorded: what is replayed lies in /rr/in, where another boot has recorded it.
+# With the word pmv.rr=leave of the kernel's command line the recording is left with the emulator as rr-CASE.tar;
+# with pmv.rr=replay nothing is recorded: what is replayed lies in /rr/in, where another boot has recorded it.
 # What a program prints is printed, then "rr: recorded=STATUS replayed=STATUS same=yes|no".
 job=rr
 # shellcheck source=programs/workloads/common.sh
@@ -50,7 +50,8 @@ hand_over() {
     rm -r $kept "/tmp/rr-$CASE.tar"
 }
 
-if [ "$(word pmv.rr record)" = replay ]; then
+how=$(word pmv.rr record)
+if [ "$how" = replay ]; then
     mkdir -p $kept
     tar -C $kept -xf "/rr/in/rr-$CASE.tar" || exit 1
     trace=$kept/trace
@@ -59,7 +60,7 @@ if [ "$(word pmv.rr record)" = replay ]; then
     cat /tmp/recorded
 else
     record "$@"
-    hand_over
+    [ "$how" != leave ] || hand_over
 fi
 replay
 status=$?

@@ -4,11 +4,11 @@
 trap 'echo "script: trapped"' USR1
 count=0
 for word in one two three; do
-    count=$((count + $(echo "$word" | wc -c)))
+    count=$((count + ${#word}))
 done
 echo "script: count $count"
 kill -USR1 $$
-seq 1 50 | sort -r | awk '{ sum += $1 * NR } END { print "script: sum " sum }'
+seq 1 50 | awk '{ sum += $1 * NR } END { print "script: sum " sum }'
 (echo "script: a subshell"; exit 4)
 echo "script: status $?"
 echo "varies: process $$"

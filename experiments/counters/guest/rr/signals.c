@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define SIGNALS 5
-#define EVERY_US 5000
+#define EVERY_US 1000
 #define PAGE 4096u
 #define PAGES 16u
 #define VALUES 20

@@ -12,7 +12,7 @@
 #define NUMBERS 3000
 #define THREADS 3
 #define TURNS 300
-#define STEPS 200
+#define STEPS 50
 #define ROUNDS 400
 
 static int by_value(const void *one, const void *other)
