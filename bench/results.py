@@ -176,6 +176,15 @@ def load(name):
         raise Trouble(f"{name}: {trouble}") from None
 
 
+def text_of(results):
+    """As a file has it: an entry of a list a line, so that two files can be compared."""
+    parts = []
+    for key, value in results.items():
+        text = "[\n" + ",\n".join(map(json.dumps, value)) + "\n]" if isinstance(value, list) else json.dumps(value)
+        parts.append(f"{json.dumps(key)}: {text}")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
 def save(results, name):
     """Validated first, and never half written."""
     validate(results)
@@ -183,8 +192,7 @@ def save(results, name):
     try:
         os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
         with open(new, "w", encoding="utf-8") as out:
-            json.dump(results, out, indent=1)
-            out.write("\n")
+            out.write(text_of(results))
             out.flush()
             os.fsync(out.fileno())
         os.replace(new, name)

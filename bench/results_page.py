@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# results_page.py: docs/results.md and its pictures, of the files of results in results/. No boot, no figure
-# that is not in them. Usage: results_page.py [--check]   --check: says whether the page is current.
+# results_page.py: docs/results.md, a page for each section of each machine beside its pictures in docs/results/,
+# of the files of results in results/. No boot, no figure that is not in them.
+# Usage: results_page.py [--check]   --check: says whether the pages are current.
 import glob
 import hashlib
 import html
@@ -26,10 +27,12 @@ PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "doc
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Results
 
-What was measured, of each machine in [results/](../results/README.md): three pictures, then all tables, folded.
-`make report` makes this page of those files, in seconds and without a boot. `make bench` makes such a file.
+What was measured, of each machine in [results/](../results/README.md): three pictures, then a page for each part, with its
+tables folded. `make report` makes all of it of those files, in seconds and without a boot. `make bench` makes such a
+file.
 
 """
+LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"
 
 
 def escaped(text):
@@ -92,25 +95,45 @@ def lead_lines(name, machine):
             yield f"{escaped(one.sentence)} `{one.command}`\n"
 
 
+def part_lines(part):
+    if isinstance(part, report.OnPage):
+        part = part.what
+    if isinstance(part, str):
+        yield f"{escaped(part)}\n"
+    elif isinstance(part, tables.Facts):
+        yield from fact_lines(part)
+    elif isinstance(part, Table):
+        yield from table_lines(part)
+
+
+def section_text(machine, section):
+    """A section's page."""
+    lines = [f"{LICENSE}# {section.title.format('the thesis')}\n",
+             f"{escaped(report.name_of(machine))}; [all parts](../results.md).\n"]
+    lines += [line for part in section.parts(machine) for line in part_lines(part)]
+    return "\n".join(lines)
+
+
+def environment_text(machine):
+    return "\n".join([f"{LICENSE}# Environment and versions\n",
+                      f"{escaped(report.name_of(machine))}; [all parts](../results.md).\n",
+                      *(f"- {what}: {escaped(text)}" for what, text in report.environment_pairs(machine)), ""])
+
+
+def parts_of(name, machine):
+    """(file, title, text) of each page."""
+    for section in report.sections():
+        yield f"{name}-{section.key}.md", section.title.format("the thesis"), section_text(machine, section)
+    yield f"{name}-environment.md", "Environment and versions", environment_text(machine)
+
+
 def machine_lines(name, machine):
     yield f"## {report.name_of(machine)}\n"
     yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
     yield from (f"{text}\n" for text in summary.unlike(machine))
     yield from lead_lines(name, machine)
-    for section in report.sections():
-        yield f"### {section.title.format(report.name_of(machine))}\n"
-        for part in section.parts(machine):
-            if isinstance(part, report.OnPage):
-                part = part.what
-            if isinstance(part, str):
-                yield f"{escaped(part)}\n"
-            elif isinstance(part, tables.Facts):
-                yield from fact_lines(part)
-            elif isinstance(part, Table):
-                yield from table_lines(part)
-    yield "<details><summary>Environment and versions</summary>\n"
-    yield from (f"- {what}: {escaped(text)}" for what, text in report.environment_pairs(machine))
-    yield "\n</details>\n"
+    yield from (f"- [{title}](results/{file})" for file, title, _ in parts_of(name, machine))
+    yield ""
 
 
 def load():
@@ -129,6 +152,13 @@ def mark(one):
     return f"<!-- made from sha256:{hashlib.sha256(source.encode()).hexdigest()} -->"
 
 
+def pages_of(machines):
+    """(path, text) of all pages."""
+    yield PAGE, text_of(machines)
+    for name, machine in machines.items():
+        yield from ((os.path.join(PICTURES, file), text) for file, _, text in parts_of(name, machine))
+
+
 def pictures(machines):
     """(path, Lead) of each picture that there has to be."""
     return [(os.path.join(PICTURES, f"{name}-{one.key}.svg"), one)
@@ -138,13 +168,13 @@ def pictures(machines):
 def stale(machines):
     """What is not as the files of results have it, each in one line."""
     wrong = []
-    for file, wanted in ((PAGE, text_of(machines)), *((file, mark(one)) for file, one in pictures(machines))):
+    for file, wanted in (*pages_of(machines), *((file, mark(one)) for file, one in pictures(machines))):
         try:
             with open(file, encoding="utf-8") as source:
                 found = source.read()
         except OSError:
             found = ""
-        if wanted not in found or (file == PAGE and wanted != found):
+        if wanted not in found or (file.endswith(".md") and wanted != found):
             wrong.append(f"{os.path.relpath(file, TOP)}: found another text than results/ gives; wanted that of "
                          "make report")
     return wrong
@@ -160,7 +190,8 @@ def main():
         os.makedirs(PICTURES, exist_ok=True)
         for file, one in pictures(machines):
             report.write(file, one.draw("", alone=True).svg + "\n" + mark(one) + "\n")
-        report.write(PAGE, text_of(machines))
+        for file, text in pages_of(machines):
+            report.write(file, text)
     except (results.Trouble, plots.NoPlots) as trouble:
         print(f"results_page: {trouble}", file=sys.stderr)
         return 1

@@ -109,7 +109,7 @@ def groups(pages):
 
 def unreachable(pages, wanted):
     """Pages of `wanted` that no way of links leads to: from README.md to the index, from one of its
-    groups on. A page of docs/ is in a group itself, and in one alone."""
+    groups on. A page of docs/ itself is in a group, and in one alone."""
     out = []
     found = groups(pages)
     if INDEX not in {target for target, _ in links("README.md", pages["README.md"])}:
@@ -121,7 +121,7 @@ def unreachable(pages, wanted):
     ways = set().union(*(reached(others, targets) for targets in found.values()))
     for page in wanted:
         count = sum(page in targets for targets in found.values())
-        if page.startswith("docs/") and count != 1:
+        if os.path.dirname(page) == "docs" and count != 1:
             out.append(f"{page}: is in {count} groups of {INDEX}, wanted in one")
         elif page not in ways:
             out.append(f"{page}: no group of {INDEX} leads to it")
