@@ -92,7 +92,7 @@ def test_in_a_browser(machines, browser, tmp_path, width):
         browser.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         browser.settle()
         assert browser.value(EMPTY) == [] and browser.value(OVER) == []
-        # On a narrow one a wide table has a scroll bar of its own.
-        assert browser.value(CLIPPED % str(width < WIDTHS[0]).lower()) == []
+        # On a narrow one a wide table has a scroll bar of its own; so has one with a column more than was measured.
+        assert browser.value(CLIPPED % str(width < WIDTHS[0] or is_older(machines)).lower()) == []
         count = browser.value("document.querySelectorAll('table').length")
     return f"{count} tables at {width} pixels"

@@ -36,8 +36,9 @@ def text_of(name):
 
 
 def outside():
+    """All but pages and what was measured, which is no code: its tables have the titles that experiments gave."""
     return {name: text_of(name) for name in tracked()
-            if not name.startswith("experiments/") and not name.endswith(PROSE)}
+            if not name.startswith(("experiments/", "results/")) and not name.endswith(PROSE)}
 
 
 def folders():

@@ -67,7 +67,7 @@ def scores(lab, cpus):
     processes = truth.match_processes(truth.our_processors(timeline(source)), true)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
     lines = [("trace=flow", timeline(source)),
-             ("the paper: no loads of CR3", timeline(truth.as_kvm(source))),
+             ("the same exits, no loads of CR3", timeline(truth.as_kvm(source))),
              ("the same exits, read backwards", timeline(truth.as_kvm(source), by_next=True)),
              ("trace=exits", timeline(truth.as_exits(source)))]
     by_both = [[(name, truth.score(line, switches, processes=processes)) for name, line in lines]
