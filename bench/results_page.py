@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # results_page.py: docs/results.md, a page for each section of each machine beside its pictures in docs/results/,
 # of the files of results in results/. No boot, no figure that is not in them.
-# Usage: results_page.py [--check]   --check: says whether the pages are current.
+# Usage: results_page.py
 import glob
 import hashlib
 import html
@@ -183,10 +183,6 @@ def stale(machines):
 def main():
     try:
         machines = load()
-        if "--check" in sys.argv[1:]:
-            wrong = stale(machines)
-            print("\n".join(wrong), end="\n" if wrong else "")
-            return 1 if wrong else 0
         os.makedirs(PICTURES, exist_ok=True)
         for file, one in pictures(machines):
             report.write(file, one.draw("", alone=True).svg + "\n" + mark(one) + "\n")
