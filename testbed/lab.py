@@ -463,6 +463,7 @@ class Lab:
                 raise KeyboardInterrupt
             seconds = round(time.monotonic() - began, 1)
             if wanted.boot:
+                self.check_ended(wanted.name, about["status"], seconds)
                 about["seconds"] = seconds
             kept = self.store.keep(wanted.key, folder, about)
         with self.lock:
@@ -470,6 +471,14 @@ class Lab:
             if wanted.boot:
                 self.booted.append(wanted.name)
         return about, kept
+
+    @staticmethod
+    def check_ended(name, status, seconds):
+        """A boot that the clock or a signal has ended would end elsewhere the next time: it is not kept."""
+        if status == machine.STATUS_TIMEOUT or status < 0:
+            how = "the clock" if status == machine.STATUS_TIMEOUT else f"signal {-status}"
+            raise AssertionError(f"boot {name}: ended by {how} after {seconds:.0f} seconds, wanted its own end or "
+                                 "its limit of instructions; it is not kept")
 
     def make_targets(self, names):
         """All at once, so that make sees what they share."""

@@ -18,6 +18,7 @@ class Fake:
     log: list = dataclasses.field(repr=False)
     fails: bool = False
     words: str = ""
+    status: int = 0
 
     def targets(self):
         return []
@@ -35,7 +36,7 @@ class Fake:
         with open(f"{folder}/console", "wb") as out:
             out.write(self.name.encode())
         with open(f"{folder}/errors", "wb"):
-            return {"status": 0}
+            return {"status": self.status}
 
 
 @pytest.fixture(name="lab")
@@ -127,6 +128,18 @@ def test_failure(lab):
         with pytest.raises(AssertionError, match="no disk"):
             call.future.result(60)
     assert calls[2].future.result(60) == "good" and len(log) == 2
+
+
+@pytest.mark.parametrize("status, how", [(124, "the clock"), (-9, "signal 9")])
+def test_ended_from_outside(lab, status, how):
+    """A boot that the clock or a signal has ended is no result, and is made again."""
+    log = []
+    for name in ("one", "two"):
+        call, = lab.plan([functools.partial(lambda name: lab.boot(
+            Fake(name, "same", log, status=status)).console, name)])
+        with pytest.raises(AssertionError, match=f"ended by {how} after"):
+            call.future.result(60)
+    assert len(log) == 2
 
 
 def fake_servers(at_init, ended):
