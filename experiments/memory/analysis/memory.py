@@ -168,7 +168,10 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         size = size or size_by(found, flags)
         if found.family:
             kind = "xstate"
-            size, gla, gpa, pieces, why = of_area(found.family, gla, gpa, detail, state & MASK48, xcr0)
+            if flags & WRITE:
+                size, gla, gpa, pieces, why = of_area(found.family, gla, gpa, detail, state & MASK48, xcr0)
+            else:
+                why = f"{text.split()[0]}: which part of the area it reads first"
         elif not size and not why:
             why = f"{text.split()[0]}: not its operand"
     if reads and not flags & READ:

@@ -3,7 +3,10 @@
 # memory_truth.py: a trace of memory accesses against the emulator's own list of the same run, one by
 # one and in order: what was missed, what was invented, and what of an access is wrong. What one
 # record is to be, what the list has in pieces is put together to: an instruction's writes, the frame
-# of an event up to a page's end, the bulk of a REP, both bits of one update of a page table.
+# of an event up to a page's end, the bulk of a REP, both bits of one update of a page table. Of a trace of reads
+# the writes alone are left out. Reads of a page from the record on that a page walk has opened it are a class of
+# their own: they are not seen. MONITOR, which the processor checks as a read of its address (SDM Vol. 2, "MONITOR"),
+# reads nothing, and is not in the list.
 import collections
 import dataclasses
 import sys
@@ -24,8 +27,8 @@ WRONG = ("size", "value", "rip", "cr3", "gla", "gpa", "direction", "retired")
 
 # What one record is to be. pieces: [(lin, phy, bytes, value)] in the list's order, at least one.
 # root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list. tsc: the last
-# piece's.
-Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root tsc")
+# piece's. elements: bytes of a vector, which the emulator reads from the last to the first, a processor at once.
+Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root tsc elements", defaults=(False,))
 
 
 @dataclasses.dataclass
@@ -38,6 +41,9 @@ class Truth:
     invented: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     order: int = 0                       # records that are there, elsewhere
     wrong: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # by field
+    unseen: int = 0                      # reads of pages that page walks have opened
+    opened: int = 0                      # such pages
+    monitored: int = 0                   # records of MONITOR
     raced: int = 0                       # records of the value that another processor stored next
     stood: int = 0                       # records after a time at which the lent counter stood still
     unknown: int = 0                     # records whose size the reader says it does not know
@@ -60,7 +66,8 @@ class Truth:
             return f"{sum(counter.values())} ({parts})" if counter else "0"
         return (f"{self.units} accesses, {self.records} records, {self.same} the same "
                 f"[{by(self.kinds)}], missed {by(self.missed)}, invented {by(self.invented)}, out of "
-                f"order {self.order}, wrong {by(self.wrong)}, size not known {self.unknown}, counter "
+                f"order {self.order}, wrong {by(self.wrong)}, reads of {self.opened} pages of page tables that were "
+                f"not seen {self.unseen}, of MONITOR {self.monitored}, size not known {self.unknown}, counter "
                 f"behind in {self.stood}, values of another processor's next store {self.raced}")
 
 
@@ -74,13 +81,37 @@ def compare(accesses, entries, wanted=lambda entry: True):
     result = Truth()
     windows = memory_log.traced(entries)
     disputed = []  # (processor, unit, record), where the value differs
+    opened = opened_pages(accesses)
+    result.opened = len(opened)
     for processor in sorted(set(windows) | set(accesses.processors)):
-        units = []
+        units, reads = [], False
         for mode, found in windows.get(processor, ()):
             units += units_of([entry for entry in found if wanted(entry)], mode)
-        compare_processor(result, processor, units, accesses.processors.get(processor, []), disputed)
+            reads = mode == memory.MEMTRACE_READS
+        records = [record for record in accesses.processors.get(processor, []) if not is_opening(record) and
+                   not is_monitor(record) and (record.flags & READ or not reads)]
+        result.monitored += sum(map(is_monitor, accesses.processors.get(processor, [])))
+        compare_processor(result, processor, units, records, disputed, opened)
     settle(result, disputed, entries)
     return result
+
+
+def is_opening(record):
+    """Of a page walk that reads: from now on the page may be read."""
+    return record.kind == "walk" and not record.flags & WRITE
+
+
+def is_monitor(record):
+    return record.text.split()[:1] == ["monitor"]
+
+
+def opened_pages(accesses):
+    """{page: when it was opened}."""
+    found = {}
+    for record in accesses.ordered():
+        if is_opening(record):
+            found.setdefault(record.gpa // PAGE, record.tsc)
+    return found
 
 
 def settle(result, disputed, entries):
@@ -196,7 +227,14 @@ def units_of_instruction(entries, wanted):
                     first.tsc)
     if wanted & READ and found[0].rw == READ:
         reads = [entry for entry in found if entry.rw == READ]
-        yield unit(READ, joined(pieces_of(reads))[:1])
+        downwards = len(reads) > 1 and all(one.len == 1 and one.lin == reads[0].lin - at
+                                           for at, one in enumerate(reads))
+        pieces = pieces_of(reversed(reads) if downwards else reads)
+        if downwards:
+            pieces = [(*pieces[0][:2], len(pieces), pieces[0][3])]
+        yield unit(READ, joined(pieces)[:1])._replace(elements=downwards)
+    elif wanted == READ:
+        yield unit(READ | WRITE, joined(pieces_of([entry for entry in found if entry.rw == READ | WRITE])))
     writes = [entry for entry in found if entry.rw & WRITE]
     if writes and wanted & WRITE:
         direction = WRITE | (READ if writes[0].rw & READ else 0)
@@ -229,7 +267,8 @@ def by_page(pieces):
 
 # ---- unit by unit ----
 
-def compare_processor(result, processor, units, records, disputed):
+def compare_processor(result, processor, units, records, disputed, opened=()):
+    """`opened`: {page: TSC}, from when on its reads are not seen."""
     result.units += len(units)
     result.records += len(records)
     behind = Behind(units[0].retired - records[0].retired if units and records else 0)
@@ -250,9 +289,17 @@ def compare_processor(result, processor, units, records, disputed):
         ours += invented
     missing += range(true, len(units))
     extra += range(ours, len(records))
+    unseen = [at for at in missing if is_unseen(units[at], opened)] if opened else []
+    result.unseen += len(unseen)
+    missing = sorted(set(missing) - set(unseen))
     differ(result, processor, [(at, units[at]) for at in missing],
            [(at, records[at]) for at in extra])
     result.stood += behind.records
+
+
+def is_unseen(unit, opened):
+    return unit.direction == READ and any(unit.tsc >= opened.get(phy // PAGE, unit.tsc + 1)
+                                          for _, phy, _, _ in unit.pieces)
 
 
 class Behind:
@@ -379,6 +426,8 @@ def recorded_ranges(record):
 def right_size(unit, record, _):
     if not record.bytes:
         return True  # counted as not known
+    if unit.elements:
+        return record.bytes == unit.pieces[0][2]
     if unit.root:
         return record.bytes == sum(size for _, _, size, _ in unit.pieces)
     if record.kind == "walk":
@@ -402,13 +451,13 @@ def right_gla(unit, record, _):
         return True
     if record.kind == "walk":
         return unit.pieces[0][0] // PAGE == record.gla // PAGE
-    if not record.bytes:
+    if not record.bytes or unit.elements:
         return any(lin <= record.gla < lin + size for lin, _, size, _ in unit.pieces)
     return [lin for lin, _ in ranges(unit)] == [lin for lin, _ in recorded_ranges(record)]
 
 
 def right_gpa(unit, record, _):
-    if not unit.root and record.kind != "walk" and not record.bytes:
+    if not unit.root and record.kind != "walk" and (unit.elements or not record.bytes):
         return True
     return any(phy == record.gpa for _, phy, _, _ in unit.pieces)
 

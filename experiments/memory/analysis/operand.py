@@ -23,14 +23,16 @@ STACK = 8            # of 64-bit mode, whatever REX.W says
 # Of one operand where capstone has none or another: mnemonic -> bytes.
 SIZES = {
     "xlatb": 1, "comiss": 4, "ucomiss": 4, "vcomiss": 4, "vucomiss": 4, "comisd": 8, "ucomisd": 8,
-    "vcomisd": 8, "vucomisd": 8, "fnstsw": 2, "lar": 2, "lsl": 2, "verr": 2, "verw": 2, "sldt": 2,
+    "vcomisd": 8, "vucomisd": 8, "fnstsw": 2, "sldt": 2,
     "str": 2, "smsw": 2, "lmsw": 2, "lldt": 2, "ltr": 2, "sgdt": 10, "sidt": 10, "lgdt": 10,
     "lidt": 10, "invpcid": 16, "invept": 16, "invvpid": 16}
 FAR = ("lcall", "ljmp", "lss", "lfs", "lgs")
+IRET = ("iret", "iretd", "iretq")
 # Segment registers' loads set the accessed bit of a descriptor: its size the processor does not say.
-LOADS_SEGMENTS = (*FAR, "retf", "retfq", "iret", "iretd", "iretq", "ltr")
+LOADS_SEGMENTS = (*FAR, "retf", "retfq", *IRET, "ltr")
+# These read a descriptor, and a selector before it where that is not in a register.
+OF_SELECTOR, DESCRIPTOR = ("lar", "lsl", "verr", "verw"), 8
 CACHE = ("clflush", "clflushopt", "clwb", "cldemote", "prefetch")
-IRET_WORDS = 5
 FPU_ENVIRONMENT, FPU_STATE = (28, 14), (108, 94)  # SDM Vol. 1, "x87 FPU Control Instructions"
 ENVIRONMENT = ("fnstenv", "fldenv")
 STATE = ("fnsave", "frstor")
@@ -114,6 +116,8 @@ def several(found, name):
         return f"{name}: no data"
     if name == "enter" and found.operands[1].imm & 31:
         return "enter: several words"
+    if name in IRET:
+        return f"{name}: its frame, whose words a processor reads in an order of its own"
     return None
 
 
@@ -130,8 +134,6 @@ def sizes(found, name):
     short = found.prefix[2] == PREFIX_OPERAND
     memory = [operand.size for operand in found.operands if operand.type == const.X86_OP_MEM]
     word = 2 if short and name not in ("call", "ret") else STACK
-    if name in ("iret", "iretd", "iretq"):
-        return IRET_WORDS * (8 if name == "iretq" else 2 if short else 4), 0
     if name in FAR:
         return (far_bytes(found) if memory else 0), 0
     if name in ENVIRONMENT or name in STATE:
@@ -144,6 +146,8 @@ def sizes(found, name):
     if name == "mov" and any(operand.type == const.X86_OP_REG and operand.reg in segments
                              for operand in found.operands):
         return (2, 2) if memory else (0, 0)
+    if name in OF_SELECTOR:
+        return (2 if memory else DESCRIPTOR), 0
     size = SIZES.get(name, memory[0] if memory else 0)
     if name == "punpckldq" or name == "punpcklwd" or name == "punpcklbw":
         size = min(size, 4) if "mm" in found.op_str and "xmm" not in found.op_str else size

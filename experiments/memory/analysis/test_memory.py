@@ -68,7 +68,7 @@ def test_every_field():
     ("ff30", READ, 8), ("ff30", WRITE, 8), ("66ff30", WRITE, 2), ("8f00", WRITE, 8),
     ("e800000000", WRITE, 8), ("ff10", WRITE, 8), ("ff10", READ, 8), ("c3", READ, 8),
     ("c9", READ, 8), ("9c", WRITE, 8), ("669c", WRITE, 2), ("9d", READ, 8), ("c8100000", WRITE, 8),
-    ("48cf", READ, 40), ("cf", READ, 20), ("a4", WRITE, 1), ("a5", READ, 4), ("48a5", WRITE, 8),
+    ("480f03c0", READ, 8), ("0f0307", READ, 2), ("a4", WRITE, 1), ("a5", READ, 4), ("48a5", WRITE, 8),
     ("48a7", READ, 8), ("d7", READ, 1), ("0f2f06", READ, 4), ("660f2f06", READ, 8),
     ("db3f", WRITE, 10), ("d937", WRITE, 28), ("dd37", WRITE, 108), ("dd27", READ, 108),
     ("f0480fc70f", READ | WRITE, 16), ("0fc70f", WRITE, 8), ("f00fb10f", READ | WRITE, 4),
@@ -85,7 +85,8 @@ def test_sizes(code, flags, size):
     ("660ff7c1", WRITE, "maskmovdqu: masked"), ("c4e2798e07", WRITE, "vpmaskmovd: masked"),
     ("62f17c491107", WRITE, "vmovups: masked"), ("c8100002", WRITE, "enter: several words"),
     ("0fae3f", READ, "clflush: no data"), ("4889e5", WRITE, "mov: no operand in memory"),
-    ("8ed8", WRITE, "mov: no operand in memory"), ("48cf", WRITE, "iretq: not its operand"),
+    ("8ed8", WRITE, "mov: no operand in memory"), ("48cf", READ, "iretq: its frame, whose words a processor reads in an order of its own"),
+    ("0fae2f", READ, "xrstor: which part of the area it reads first"),
     # Decoded by capstone from version 5 on, which names it by what it compares for.
     ("62f375223f0e00", READ, "vpcmpb: masked" if CAPSTONE < 5 else "vpcmpeqb: masked"),
     ("0f0b", WRITE, "ud2: no operand in memory"), ("06", WRITE, "not decoded")])

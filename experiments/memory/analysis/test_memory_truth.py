@@ -217,3 +217,52 @@ def test_bad_file(tmp_path, data, text):
     file.write_bytes(data)
     with pytest.raises(memory_log.BadMemoryLog, match=text):
         list(memory_log.entries(file))
+
+
+def reads_pair():
+    """The same of a trace of reads: a load, what reads and writes, a store, MONITOR, a walk that opens a page, a
+    load from there before and after it, a vector that the emulator reads by its bytes."""
+    entries = [
+        call(memory.MEMTRACE_READS),
+        entry(0x1000, rw=READ),
+        entry(0x2000, 4, 5, rw=READ | WRITE, retired=501, rip=0x1003),
+        entry(0x3000, retired=502, rip=0x1006),
+        entry(0x9000, rw=READ, retired=503, rip=0x1009)._replace(tsc=8),
+        entry(0x9000, rw=READ, retired=504, rip=0x100c)._replace(tsc=20),
+        *(entry(0x401f - at, 1, at, rw=READ, retired=505, rip=0x100f)._replace(tsc=21) for at in range(32)),
+        call(0),
+    ]
+    vector = bytes([0]) + bytes(15)
+    records = [
+        record(0x1000, flags=READ),
+        record(0x2000, 4, 5, flags=READ | WRITE, rip=0x1003, retired=1),
+        record(0x3000, rip=0x1006, retired=2),
+        record(0x5000, 0, flags=READ, rip=0x1008, retired=2)._replace(text="monitor"),
+        record(0x9000, flags=READ, rip=0x1009, retired=3),
+        record(0x9000, 8, 0, "walk", flags=READ, rip=0x100b, retired=4)._replace(tsc=10),
+        record(0x401f, 32, vector, flags=READ, rip=0x100f, retired=5)._replace(tsc=22),
+    ]
+    return entries, records
+
+
+def test_reads_agree():
+    result = compared(*reads_pair())
+    assert result.true, result.faults
+    assert (result.same, result.unseen, result.opened, result.monitored) == (4, 1, 1, 1)
+
+
+def test_reads_not_seen():
+    """Without the record of the walk the same load is missed; and so is one before it."""
+    entries, records = reads_pair()
+    result = compared(entries, [one for one in records if one.kind != "walk"])
+    assert result.missed == {"instruction": 1} and not result.unseen, result.faults
+    result = compared(entries, [one for one in records if one.rip != 0x1009])
+    assert result.missed == {"instruction": 1} and result.unseen == 1, result.faults
+
+
+@pytest.mark.parametrize("rip, change, fields", [
+    (0x1003, {"flags": WRITE}, "missed"), (0x100f, {"bytes": 16}, "size"), (0x100f, {"gla": 0x5000}, "gla")])
+def test_reads_wrong(rip, change, fields):
+    entries, records = reads_pair()
+    result = compared(entries, [one._replace(**change) if one.rip == rip else one for one in records])
+    assert not result.true and (fields == "missed" and result.missed or result.wrong[fields]), result.faults

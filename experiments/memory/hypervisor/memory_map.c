@@ -132,7 +132,7 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
     return memory_at(physical);
 }
 
-void memory_map_let_read(struct cpu *cpu, uint64_t physical)
+bool memory_map_let_read(struct cpu *cpu, uint64_t physical)
 {
     uint64_t *table = (uint64_t *)(memory_of(cpu)->closed & EPT_ADDRESS);
 
@@ -140,11 +140,12 @@ void memory_map_let_read(struct cpu *cpu, uint64_t physical)
         uint64_t entry = table[entry_index(physical, level)];
 
         if (entry & EPT_PAGE || !(entry & EPT_RWX))
-            return; /* not reached: what may not be read is in small pages */
+            return false; /* not reached: what may not be read is in small pages */
         table = (uint64_t *)(entry & EPT_ADDRESS);
     }
     uint64_t before = __atomic_fetch_or(&table[entry_index(physical, 1)], EPT_READ,
                                         __ATOMIC_RELAXED);
     if (!(before & EPT_READ))
         trace_of(cpu)->ring->unread++;
+    return !(before & EPT_READ);
 }

@@ -5,7 +5,7 @@
  * begins again and finds it set. Nothing tells which of the two the walk wants. Where A is clear,
  * root mode sets A. It leaves an entry with A alone once, because another processor may have set A
  * just now. Where the walk comes back for the entry, it wants D. Where a walk reads a page that may
- * not be read, the page is opened for reads for good.
+ * not be read, the page is opened for reads for good, and a record says so: no read of it is seen any more.
  * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
@@ -33,12 +33,19 @@ static bool may_be_dirty(uint64_t entry, enum memory_entry place)
            (entry & PTE_RW || !(vmcs_read_natural(VMCS_GUEST_CR0) & CR0_WP));
 }
 
+static void record_walk(struct cpu *cpu, uint32_t direction, uint64_t gla, uint64_t address)
+{
+    memory_record_begin(cpu, direction | TRACE_WALK, gla, address)->bytes = sizeof(uint64_t);
+    memory_record_publish(cpu);
+}
+
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa)
 {
     uint64_t address = gpa & ~(uint64_t)(sizeof(uint64_t) - 1), *entry = memory_at(address);
 
     if (!(qualification & EPT_VIOLATION_WRITE)) {
-        memory_map_let_read(cpu, address);
+        if (memory_map_let_read(cpu, address))
+            record_walk(cpu, TRACE_READ, gla, address);
         return true;
     }
     uint64_t was = __atomic_load_n(entry, __ATOMIC_RELAXED), now = was | PTE_A;
@@ -56,9 +63,6 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
     if (!__atomic_compare_exchange_n(entry, &was, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
         memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->cr3 != 0)
         return true; /* of linear addresses: where an entry has one is not known */
-    struct trace_memory *record =
-        memory_record_begin(cpu, TRACE_WRITE | TRACE_WALK, gla, address);
-    record->bytes = sizeof(*entry);
-    memory_record_publish(cpu);
+    record_walk(cpu, TRACE_WRITE, gla, address);
     return true;
 }

@@ -58,6 +58,20 @@ def test_writes(lab, cpus, rounds, ring, least):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("cpus,mode,rounds,ring,least", [
+    pytest.param(1, "reads", 1, 100, 400_000, id="reads_1"),
+    pytest.param(1, "all", 1, 150, 500_000, id="all_1"),
+    pytest.param(4, "all", 1, 100, 1_500_000, id="all_4")])
+def test_reads(lab, cpus, mode, rounds, ring, least):
+    """All reads, and all accesses: none missed but reads of pages of page tables, from the record on that says
+    so; none invented, each as it was."""
+    result = truth(boot(lab, cpus, mode, rounds, ring))
+    assert result.true, result.summary()
+    assert result.same >= least and result.unseen * 50 < result.units, result.summary()
+    return f"{cpus} processors, {mode}: {result.summary()}"
+
+
+@pytest.mark.full
 def test_counter(lab):
     """While the guest leaves the PMU alone, each record has the exact count of instructions."""
     result = truth(boot(lab, 1, "writes", 1, 32, samples=0))
