@@ -37,18 +37,22 @@ $(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) progra
     $(BUILD)/payload/packages-papi.txt
 	$(call say,FILL,$@)
 	$(Q)$(COUNTERS_TOOLS)/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-papi.txt)"
+$(BUILD)/papi-tests.txt: $(COUNTERS_TOOLS)/papi.txt
+	$(Q)awk '!/^#/ { print $$1, $$2, $$3, $$4, $$6 == "slow" ? "-" : $$5, $$6 }' $< > $@
 IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
-    papi/tests=$(COUNTERS_TOOLS)/papi.txt .=$(BUILD)/papi
+    papi/tests=$(BUILD)/papi-tests.txt .=$(BUILD)/papi
+IMAGE_tool-papi = $(IMAGE_papi) $(call TOOL_JOB,papi)
 IMAGE_multiplex = $(IMAGE_tools) jobs/multiplex=$(COUNTERS_TOOLS)/multiplex.sh
 
-# The job tool, with the cases of one row of tools.ini: IMAGE_NAME = ... $(call TOOL_JOB,ROW) and a tree.
+# The job tool, with the cases of one row of tools.ini and of those in its boot: IMAGE_NAME = ...
+# $(call TOOL_JOB,ROW) and a tree.
 PROGRAM_leave = $(COUNTERS_TOOLS)/leave.c experiments/shared/guest/hand_over.c
 $(BUILD)/programs/leave: PROGRAM_LDFLAGS = -s
 TOOL_JOB = busybox etc/ root/ jobs/tool=$(COUNTERS_TOOLS)/tool.sh workloads/common.sh=programs/workloads/common.sh \
     tool/marked=$(BUILD)/programs/marked tool/leave=$(BUILD)/programs/leave \
-    tool/name=$(BUILD)/tool/$(1)/name tool/cases=$(BUILD)/tool/$(1)/cases
-$(BUILD)/tool/%/name $(BUILD)/tool/%/cases: FORCE
-	$(Q)$(COUNTERS_TOOLS)/cases.py $(BUILD)/tool/$* $*
+    tool/cases=$(BUILD)/tool/$(1)/cases
+$(BUILD)/tool/%/cases: FORCE
+	$(Q)$(COUNTERS_TOOLS)/cases.py $@ $*
 
 PACKAGES_rr = rr dash gzip sqlite3
 $(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py programs/payload/parts.sh $(BUILD)/payload/packages-rr.txt
@@ -66,56 +70,42 @@ PACKAGES_perf = binutils-x86-64-linux-gnu
 DEBIAN_perf = usr/bin/x86_64-linux-gnu-objdump
 PROGRAM_sharing = $(COUNTERS_GUEST)/perf/sharing.c
 $(BUILD)/programs/sharing: PROGRAM_LDFLAGS = -pthread
-PERF_ROW = $(WITH_PERF) $(call TOOL_JOB,$(1)) tool/perf.sh=$(COUNTERS_GUEST)/perf/perf.sh \
-    tool/sharing=$(BUILD)/programs/sharing .=$(BUILD)/debian/perf usr/bin/objdump@x86_64-linux-gnu-objdump
-IMAGE_tool-perf = $(call PERF_ROW,perf)
-IMAGE_tool-perf-mem = $(call PERF_ROW,perf-mem)
-IMAGE_tool-perf-test = $(call PERF_ROW,perf-test)
-IMAGE_tool-perf-trace = $(call PERF_ROW,perf-trace)
-
-# Other tools, and servers and a JIT compiler under perf.
+# Other tools, and servers and a JIT compiler under perf. A row's boot has the programs of all rows in it.
 OTHERS = $(COUNTERS_GUEST)/others
-OTHERS_ROW = $(WITH_PERF) $(call TOOL_JOB,$(1)) tool/others.sh=$(OTHERS)/others.sh .=$(BUILD)/debian/$(1)
 PACKAGES_stress-ng = stress-ng
 DEBIAN_stress-ng = usr/bin/stress-ng
-IMAGE_tool-stress-ng = $(call OTHERS_ROW,stress-ng)
-PACKAGES_bpftrace = bpftrace
-DEBIAN_bpftrace = usr/bin/bpftrace
-IMAGE_tool-bpftrace = $(call OTHERS_ROW,bpftrace)
-PACKAGES_gdb = gdb-minimal
-DEBIAN_gdb = usr/bin/gdb
-IMAGE_tool-gdb = $(call OTHERS_ROW,gdb) $(foreach name,bts reverse pt,tool/$(name).gdb=$(OTHERS)/$(name).gdb)
 PACKAGES_libpfm4 = libpfm4-dev
 DEBIAN_libpfm4 = also:$(OTHERS)/examples.sh
-IMAGE_tool-libpfm4 = $(IMAGE_initrd) $(call TOOL_JOB,libpfm4) .=$(BUILD)/debian/libpfm4
-IMAGE_tool-nginx = $(WITH_PERF) $(call TOOL_JOB,nginx) deb:usr/sbin/nginx deb:usr/bin/wrk $(WORKLOADS) \
-    tool/others.sh=$(OTHERS)/others.sh
 PACKAGES_postgres = postgresql-15 postgresql-client-15
 DEBIAN_postgres = $(foreach name,postgres initdb psql,usr/lib/postgresql/15/bin/$(name)) data:usr/share/postgresql/15 \
     $(foreach name,plpgsql dict_snowball,data:usr/lib/postgresql/15/lib/$(name).so) \
     also:$(OTHERS)/cluster.sh
-IMAGE_tool-postgres = $(call OTHERS_ROW,postgres) $(WORKLOADS) usr/bin/psql@../lib/postgresql/15/bin/psql \
-    tool/prepare=$(OTHERS)/prepare.sh $(foreach name,single server,tool/$(name).sql=$(OTHERS)/$(name).sql)
 PACKAGES_php = php8.2-cli php8.2-opcache
 DEBIAN_php = usr/bin/php8.2 data:usr/lib/php/20220829/opcache.so
-IMAGE_tool-php = $(call OTHERS_ROW,php) tool/jit.php=$(OTHERS)/jit.php
+PACKAGES_gdb = gdb-minimal
+DEBIAN_gdb = usr/bin/gdb
+PACKAGES_bpftrace = bpftrace
+DEBIAN_bpftrace = usr/bin/bpftrace
+debian = $(foreach name,$(1),.=$(BUILD)/debian/$(name))
+TOOL_ROW = $(WITH_PERF) $(call TOOL_JOB,$(1)) tool/perf.sh=$(COUNTERS_GUEST)/perf/perf.sh tool/others.sh=$(OTHERS)/others.sh
+IMAGE_tool-perf = $(call TOOL_ROW,perf) $(call debian,perf) usr/bin/objdump@x86_64-linux-gnu-objdump
+IMAGE_tool-others = $(call TOOL_ROW,stress-ng) $(call debian,stress-ng libpfm4 postgres php) \
+    deb:usr/sbin/nginx deb:usr/bin/wrk $(WORKLOADS) usr/bin/psql@../lib/postgresql/15/bin/psql \
+    tool/prepare=$(OTHERS)/prepare.sh $(foreach name,single.sql server.sql jit.php,tool/$(name)=$(OTHERS)/$(name))
+IMAGE_tool-perf-mem = $(call TOOL_ROW,perf-mem) $(call debian,gdb) tool/sharing=$(BUILD)/programs/sharing \
+    $(foreach name,bts reverse pt,tool/$(name).gdb=$(OTHERS)/$(name).gdb)
+IMAGE_tool-bpftrace = $(call TOOL_ROW,bpftrace) $(call debian,bpftrace)
 # Tools that read the platform's registers, and perf, which has counters for the same.
-PLATFORM_ROW = $(WITH_PERF) rapl.ko intel-cstate.ko $(call TOOL_JOB,$(1)) \
-    tool/prepare=$(COUNTERS_TOOLS)/prepare.sh $(if $(2),.=$(BUILD)/debian/$(2))
 PACKAGES_likwid = likwid lua5.3 bash
 DEBIAN_likwid = bin/bash usr/bin/lua5.3 usr/bin/likwid-bench usr/sbin/likwid-accessD also:$(COUNTERS_TOOLS)/likwid.sh
-IMAGE_tool-likwid = $(call PLATFORM_ROW,likwid,likwid)
 PACKAGES_pcm = pcm
 DEBIAN_pcm = $(addprefix usr/sbin/,pcm pcm-core pcm-msr)
-IMAGE_tool-pcm = $(call PLATFORM_ROW,pcm,pcm)
 PACKAGES_turbostat = linux-cpupower
 DEBIAN_turbostat = usr/sbin/turbostat usr/bin/cpupower
-IMAGE_tool-turbostat = $(call PLATFORM_ROW,turbostat,turbostat)
 PACKAGES_hwloc = hwloc-nox
 DEBIAN_hwloc = usr/bin/lstopo-no-graphics usr/bin/hwloc-info
-IMAGE_tool-hwloc = $(call PLATFORM_ROW,hwloc,hwloc)
-IMAGE_tool-topdown = $(call PLATFORM_ROW,topdown)
-IMAGE_tool-residency = $(call PLATFORM_ROW,residency)
+IMAGE_tool-likwid = $(WITH_PERF) $(call TOOL_JOB,likwid) $(call debian,likwid pcm turbostat hwloc) \
+    rapl.ko intel-cstate.ko tool/prepare=$(COUNTERS_TOOLS)/prepare.sh
 $(BUILD)/debian/likwid: $(COUNTERS_TOOLS)/likwid.sh
 $(BUILD)/debian/libpfm4: $(OTHERS)/examples.sh
 $(BUILD)/debian/postgres: $(OTHERS)/cluster.sh

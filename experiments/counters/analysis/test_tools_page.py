@@ -16,6 +16,7 @@ from tools import Case
 ROW = """[columns]
 [tool some]
 title = Some
+image = tool-some
 version = some 1
 what = Counts.
 case a = some -a
@@ -34,6 +35,11 @@ only = b
 of = some
 title = Less
 without = b
+[tool guest]
+with = some
+title = Guest
+columns = native msr
+case c = guest -c
 """
 CELL = {"cases": 2, "ended": 2, "good": 2, "alike": 2, "lines": 4, "numbers": 0, "part": 0.0, "others": 0,
         "shown": [], "pmu": 0, "exits": 7, "pmis": 3, "end": 0, "seconds": 1.0}
@@ -52,10 +58,28 @@ def test_rows(rows):
     assert rows["less"].cases == {"a": "some -a"}
     assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
     assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
+    guest = rows["guest"]
+    assert guest.host == "some" and guest.get("image") == "tool-some" and guest.said_by == "guest"
+    assert tools.columns_of(guest) == ["native", "msr"] and tools_table.in_boot(rows, "some") == [some, guest]
+
+
+def test_chosen(rows, monkeypatch):
+    """What a boot is told to run: all, but for a row that never runs in that column."""
+    monkeypatch.setattr(tools_table, "read", lambda: rows)
+    some, more, guest = (rows[name] for name in ("some", "more", "guest"))
+    assert tools.chosen(some, "native", ()) == [] and tools.chosen(some, "msr+nmi", ()) == ["some/*"]
+    assert tools.chosen(more, "native", ()) == ["some/b"]
+    assert tools.chosen(guest, "native", ["c", "some/a"]) == ["guest/c", "some/a"]
+    assert tools_page.part_of_boot({"guest": guest}, guest, "native") == ["guest/c"]
+    assert tools_page.part_of_boot({"some": some, "guest": guest}, guest, "native") == []
+    some.settings["fewer"] = "b"
+    assert tools.cases_in(some, "native") == ["a", "b"] and tools.cases_in(some, "msr") == ["b"]
+    assert tools.chosen(some, "msr", ()) == ["some/b", "guest/*"] and tools.chosen(some, "msr+nmi", ()) == ["some/*"]
 
 
 @pytest.mark.parametrize("old, new", [("what =", "where ="), ("    Time is another each time.\n", ""),
-                                      ("case a", "case A b")], ids=["key", "reason", "name"])
+                                      ("case a", "case A b"), ("with = some", "with = some\nimage = other")],
+                         ids=["key", "reason", "name", "boot"])
 def test_wrong_rows(tmp_path, old, new):
     path = tmp_path / "tools.ini"
     path.write_text(ROW.replace(old, new, 1))

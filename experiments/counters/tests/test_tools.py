@@ -2,7 +2,7 @@
 # test_tools.py: tools that people use, unchanged, natively and in the guest (experiments/counters/guest/tools/):
 # PAPI's utilities and its own tests end alike, an overflow reaches the thread that caused it, a
 # count by RDPMC stays whole when its thread moves, and scaled counts are as natively.
-# FULL=1: more of PAPI's tests, multiplexing, and the other policies.
+# FULL=1: all of PAPI's tests, multiplexing, and the other policies.
 import os
 import re
 
@@ -31,14 +31,14 @@ BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes
 
 
 def table():
-    """{test: (when, wanted result)} of experiments/counters/guest/tools/papi.txt."""
+    """{test: (when, wanted result, seconds)} of experiments/counters/guest/tools/papi.txt."""
     found = {}
     with open(path("experiments", "counters", "guest", "tools", "papi.txt"), encoding="ascii") as rows:
         for row in rows:
             words = row.split()
             if words and not row.startswith("#"):
                 assert words[6] in WAYS_TO_END, row
-                found[words[0]] = words[5], words[6]
+                found[words[0]] = words[5], words[6], words[4]
     return found
 
 
@@ -56,6 +56,17 @@ def papi_boot(lab, entry, name="tools-papi", efi=None, which=WHICH):
     return boot
 
 
+def slow_boot(lab, test, entry):
+    """One of PAPI's tests of up to thousands of millions of instructions, alone. It is ended after its seconds
+    in the table, each of 100 million instructions. Those that attach to a processor want two."""
+    boot = lab.emulator(f"tools-papi-{test}-{entry}", entry=entry, jobs="papi,nmilog", config="console=none",
+                        append=f"pmv.papi={test} pmv.papi_seconds={table()[test][2]} pmv.papi_said=12",
+                        knobs=SLOW_KNOBS, limit=LIMIT, initrd=path("build/payload/papi-cloud.img"), memory=1024,
+                        cpus=2 if test.startswith("attach_cpu") else 1)
+    boot.expect_status(STATUS_POWEROFF)
+    return boot
+
+
 def results(boot):
     """{test: (result, why)}; a test that PAPI has and that is not in the table is an error."""
     assert boot.job_status("papi") == 0, boot.last_line()
@@ -68,7 +79,7 @@ def results(boot):
 def check_table(lab, entry, which=WHICH):
     """Each test ends as papi.txt says; how the tests ended."""
     found = results(papi_boot(lab, entry, which=which))
-    wanted = {name: result for name, (when, result) in table().items()
+    wanted = {name: result for name, (when, result, _) in table().items()
               if when == which or (which == "full" and when == "quick")}
     wrong = {name: (found.get(name), result) for name, result in wanted.items()
              if name not in found or found[name][0] != result}
@@ -111,6 +122,17 @@ def test_papi_long(lab):
     ledger = papi_boot(lab, "msr+nmi", which="long").ledger
     assert NMI not in ledger["exits"] and RDPMC not in ledger["exits"], ledger["exits"]
     return f"{said}; {ledger['pmi']['raised']} PMIs"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("test", [name for name, (when, *_) in table().items() if when == "slow"])
+def test_papi_slow(lab, test):
+    """The rest, each in a boot of its own."""
+    native, done = (slow_boot(lab, test, entry) for entry in ("native", "msr+nmi"))
+    assert results(native)[test][0] == table()[test][1], results(native)
+    assert results(done) == results(native), (results(native), results(done))
+    assert NMI not in done.ledger["exits"] and RDPMC not in done.ledger["exits"], done.ledger["exits"]
+    return f"{results(done)[test][0]}; {done.ledger['pmi']['raised']} PMIs"
 
 
 @pytest.mark.full

@@ -52,16 +52,36 @@ def titles():
 
 def columns_of(tool):
     """Those that a row is run in."""
-    return [name for name in [*columns.COLUMNS, *tool.words_of("also")] if name not in tool.never]
+    names = tool.words_of("columns") or [*columns.COLUMNS, *tool.words_of("also")]
+    return [name for name in names if name not in tool.never]
+
+
+def cases_in(tool, column):
+    """The cases that a row runs in a column."""
+    fewer = [] if column in (NATIVE, OTHER, *tool.words_of("also")) else tool.words_of("fewer")
+    return fewer or list(tool.cases)
+
+
+def chosen(tool, column, cases):
+    """What the job is told to run: cases of this row, or ROW/CASE of those in its boot, or ROW/* for all of a
+    row. Without any, what all rows in this boot run in that column; nothing: all that the image has."""
+    if cases:
+        return [case if "/" in case else f"{tool.said_by}/{case}" for case in cases]
+    if tool.get("only") or tool.get("without"):
+        return [f"{tool.said_by}/{case}" for case in tool.cases]
+    rows = tools_table.in_boot(tools_table.read(), tool.host)
+    runs = [run for row in rows if column in columns_of(row) for run in (
+        [f"{row.name}/*"] if len(cases_in(row, column)) == len(row.cases) else
+        [f"{row.name}/{case}" for case in cases_in(row, column)])]
+    return [] if runs == [f"{row.name}/*" for row in rows] else runs
 
 
 def options_of(tool, column, cases=(), config="", **more):
-    """lab.emulator()'s for a row in a column."""
+    """lab.emulator()'s for a row's boot in a column."""
     extra = extras().get(column)
     base = extra.column if extra else column
     job = tool.get("job", "tool")
-    if not cases and (tool.get("only") or tool.get("without")):
-        cases = tool.cases
+    cases = chosen(tool, column, cases)
     words = " ".join([*([f"pmv.cases={','.join(cases)}"] if cases else []), tool.get("words"),
                       tool.get("leaves") if column in (NATIVE, OTHER) else ""]).strip()
     knobs = "".join(f"{knob.strip()}\n" for knob in tool.get("knobs").split("/") if knob.strip())
@@ -108,10 +128,11 @@ def taken(lab, tool, column, cases=()):
 
 
 def boot_of(lab, tool, column, cases=(), name="", **more):
-    """A row's boot in a column; `more`: of lab.emulator()'s, over the row's own."""
+    """A row's boot in a column, in which others may run as well; `more`: of lab.emulator()'s, over the row's
+    own."""
     if tool.get("takes") and "files" not in more:
         more = {**more, "files": taken(lab, tool, column, cases)}
-    return lab.emulator(f"tool-{tool.name}{name}-{column}", **options_of(tool, column, cases, **more))
+    return lab.emulator(f"tool-{tool.host}{name}-{column}", **options_of(tool, column, cases, **more))
 
 
 def said(tool, lines):

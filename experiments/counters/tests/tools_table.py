@@ -11,8 +11,9 @@ TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
 NAME = re.compile(r"[a-z0-9_+-]+")
 KINDS = ("case", "differs", "leave", "never", "expect")
 PLAIN = ("title", "version", "image", "job", "words", "knobs", "memory", "cpus", "limit", "also", "quick",
-         "what", "of", "only", "without", "takes", "leaves")
-OWN = ("also", "quick", "leaves")  # of no row that is `of` this one
+         "what", "of", "only", "without", "takes", "leaves", "with", "columns", "fewer")
+OWN = ("also", "quick", "leaves", "columns", "fewer")  # of no row that is `of` this one
+BOOT = ("image", "job", "words", "knobs", "memory", "cpus", "limit")  # of the row whose boot it is
 MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 
@@ -66,6 +67,19 @@ class Tool:
         self.differs, self.left_out = other.differs + self.differs, other.left_out + self.left_out
         self.never = {**other.never, **self.never}
 
+    def in_boot_of(self, other):
+        """Its cases are run in another row's boot: with = ROW."""
+        own = [key for key in BOOT if key in self.settings]
+        if own:
+            raise ValueError(f"tools.ini: [tool {self.name}]: found {own[0]}, wanted it in [tool {other.name}], whose "
+                             "boot it is")
+        self.settings.update({key: other.settings[key] for key in BOOT if key in other.settings})
+
+    @property
+    def host(self):
+        """The row whose boot it is."""
+        return self.get("with") or self.name
+
     @property
     def said_by(self):
         """The name that its image's job prints: of the row whose cases these are."""
@@ -103,7 +117,14 @@ def read(path=TABLE):
     for tool in found.values():
         if tool.get("of"):
             tool.like(found[tool.get("of")])
+        if tool.get("with"):
+            tool.in_boot_of(found[tool.get("with")])
     return found
+
+
+def in_boot(rows, host):
+    """The rows that are run in that one's boot, itself among them, in the table's order."""
+    return [tool for tool in rows.values() if tool.host == host]
 
 
 def extras(path=TABLE):

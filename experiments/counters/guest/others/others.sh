@@ -98,10 +98,6 @@ case $case in
     bpf-profile)
         trace 'profile:hz:999 { @[comm] = count(); }' '/listing2 2000000 0'
         ;;
-    bpf-stacks)
-        trace 'hardware:branches:1000000 /comm == "listing2"/ { @[usym(reg("ip"))] = count(); }' \
-            '/listing2 2000000 0'
-        ;;
     gdb-*)
         gdb_script "${case#gdb-}.gdb" /listing2 3 0
         ;;
@@ -128,7 +124,7 @@ case $case in
         loopback
         mkdir -p /run/postgresql
         chmod 777 /run/postgresql
-        as_postgres "$postgres/postgres -D /postgres" > $log 2>&1 &
+        as_postgres "$postgres/postgres -D /postgres -c listen_addresses=127.0.0.1" > $log 2>&1 &
         until_it_does as_postgres "psql -h 127.0.0.1 -c 'select 1' template1"
         sampled -a -- su -s /bin/sh www-data -c "psql -h 127.0.0.1 -f $here/server.sql template1"
         cat $log

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# cases.py: makes a folder for the guest's /tool of one row of tools.ini: its name, and its cases, one a
-# line: the name and the command. A file that would stay the same is left as it is, so that other
-# words of the table make no image anew. Usage: cases.py FOLDER ROW
+# cases.py: makes the file /tool/cases for the guest, of one row of tools.ini and those in its boot: a case a line,
+# its row, its name and the command. A file that would stay the same is left as it is, so that other words of the
+# table make no image anew. Usage: cases.py FILE ROW
 import os
 import sys
 
@@ -23,12 +23,10 @@ def write(path, text):
 
 
 def main():
-    folder, name = sys.argv[1:]
-    row = tools_table.read()[name]
-    os.makedirs(folder, exist_ok=True)
-    write(os.path.join(folder, "name"), f"{name}\n")
-    write(os.path.join(folder, "cases"),
-          "".join(f"{case} {command}\n" for case, command in row.cases.items()))
+    path, name = sys.argv[1:]
+    rows = [row for row in tools_table.in_boot(tools_table.read(), name) if not row.get("of")]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write(path, "".join(f"{row.name} {case} {command}\n" for row in rows for case, command in row.cases.items()))
 
 
 if __name__ == "__main__":

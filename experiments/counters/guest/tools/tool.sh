@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# tool.sh: the job `tool`: runs the cases of one row of tools.ini as they are (/tool/cases, made by
-# cases.py), each as a region of the emulator's ledger. Run by busybox sh as the guest's root.
+# tool.sh: the job `tool`: runs the cases of rows of tools.ini as they are (/tool/cases, made by cases.py),
+# each as a region of the emulator's ledger. Run by busybox sh as the guest's root.
 #
 # Words of the kernel's command line, with what is taken without them:
-#   pmv.cases=NAME,...   which cases; without: all of the image's
+#   pmv.cases=ROW/CASE,...   which cases, ROW/* for all of a row; without: all of the image's
 # Prints "tool: name=ROW case=CASE status=STATUS region=REGION seconds=SECONDS", and before it each line
 # that the case has printed as "tool-said: ROW/CASE: LINE". /tool/prepare, where it is there, runs first.
 job=tool
@@ -20,14 +20,13 @@ now() {
 }
 
 only=$(word pmv.cases '')
-name=$(cat /tool/name)
 ran=0
 mkdir -p /root
-[ ! -x /tool/prepare ] || /tool/prepare || give_up "$name: /tool/prepare failed"
-while read -r one command; do
+[ ! -x /tool/prepare ] || /tool/prepare || give_up "/tool/prepare failed"
+while read -r name one command; do
     region=$((region + 1))
     case ",$only," in
-        ,, | *",$one,"*) ;;
+        ,, | *",$name/$one,"* | *",$name/*,"*) ;;
         *) continue ;;
     esac
     ran=$((ran + 1))
@@ -41,5 +40,5 @@ while read -r one command; do
     tr -d '\r' < $output | tr -c '\n\t -~' '?' | sed "s|^|tool-said: $name/$one: |"
     echo "tool: name=$name case=$one status=$status region=$region seconds=$seconds"
 done < /tool/cases
-[ $ran -gt 0 ] || give_up "$name: pmv.cases=$only, wanted of: $(cut -d ' ' -f 1 /tool/cases | tr '\n' ' ')"
-echo "tool: name=$name cases=$ran"
+[ $ran -gt 0 ] || give_up "pmv.cases=$only, wanted ROW/CASE of: $(cut -d ' ' -f 1,2 /tool/cases | tr ' \n' '/ ')"
+echo "tool: cases=$ran"
