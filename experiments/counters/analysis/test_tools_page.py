@@ -27,6 +27,7 @@ leave place = ^at 0x
     An address.
 never kvm = It has no PMU.
 expect msr = Fewer lines.
+expect kvm = None.
 [tool more]
 of = some
 title = More
@@ -123,6 +124,7 @@ def test_cell_texts(rows):
     worse = {**CELL, "numbers": 1, "part": 0.02, "others": 1}
     assert tools_results.compared(worse) == "1 of 4 lines differ, 1 counts by at most 2 %"
     assert tools_results.noticed(tool, "msr", worse) == "Fewer lines."
+    assert tools_results.noticed(tool, "kvm-new", worse) == "None."
     assert "status 5" in tools_results.short({**CELL, "end": 5})
     assert tools_results.ran({**CELL, "alike": 1}) == "1 of 2 cases end otherwise"
 

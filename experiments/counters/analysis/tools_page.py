@@ -38,7 +38,9 @@ beside native's. `make tools` runs them and writes this page ([the rows](guest/t
 "Same": every line that a case prints is native's, but for what the tool's section lists. "Exits": those for work
 on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that exited. What a case waits for, and what
 it reads otherwise, exits as ever. A tool that fails natively as well is the same. Columns that are neither native nor
-PMUvisor's default run fewer cases, where all would take hours.
+PMUvisor's default run fewer cases, where all would take hours. KVM's guest has what this project's small launcher
+gives it (programs/kvm): a processor, memory and a console, no platform of QEMU's. What a tool misses there that is no
+counter may be the launcher's doing.
 
 """
 

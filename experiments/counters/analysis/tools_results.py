@@ -37,8 +37,9 @@ def compared(one):
 def noticed(tool, column, one):
     """What its user notices: by the table, where it says so and there is something to notice."""
     differs = one["others"] or not ended_well(one)
-    if column in tool.expect and (differs or one["numbers"]):
-        return tool.expect[column]
+    expected = tool.expect.get(column) or tool.expect.get(column.partition("-")[0])
+    if expected and (differs or one["numbers"]):
+        return expected
     if differs:
         return "see below"
     return f"counts that are {100 * one['part']:.2g} % off" if one["numbers"] else "nothing"
