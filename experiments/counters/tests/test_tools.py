@@ -42,29 +42,25 @@ def table():
     return found
 
 
-def papi_boot(lab, entry, name="tools-papi", efi=None, which=WHICH):
-    if which == "long":
-        boot = lab.emulator(f"{name}-long-{entry}", entry=entry, jobs="papi,nmilog", config="console=none",
-                            append="pmv.papi=long pmv.papi_said=12", knobs=SLOW_KNOBS, limit=LIMIT,
-                            initrd=path("build/payload/papi-cloud.img"), memory=1024)
-        boot.expect_status(STATUS_POWEROFF)
-        return boot
-    boot = lab.emulator(f"{name}-{entry}", entry=entry, jobs="papi,overflow,nmilog",
-                        config="console=none", append=f"pmv.papi={which} pmv.papi_said=12",
-                        initrd=path("build/payload/papi-cloud.img"), knobs=KNOBS, limit=LIMIT, memory=1024, efi=efi)
+def ended(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
+    """A boot that runs what `which` names of PAPI's tests, and ends well."""
+    boot = lab.emulator(name, jobs=jobs, config="console=none", append=f"pmv.papi={which} pmv.papi_said=12",
+                        knobs=knobs, limit=LIMIT, initrd=path("build/payload/papi-cloud.img"), memory=1024, **more)
     boot.expect_status(STATUS_POWEROFF)
     return boot
+
+
+def papi_boot(lab, entry, which=WHICH):
+    if which == "long":
+        return ended(lab, f"tools-papi-long-{entry}", which, entry=entry)
+    return ended(lab, f"tools-papi-{entry}", which, "papi,overflow,nmilog", KNOBS, entry=entry)
 
 
 def slow_boot(lab, test, entry):
     """One of PAPI's tests of up to thousands of millions of instructions, alone. It is ended after its seconds
     in the table, each of 100 million instructions. Those that attach to a processor want two."""
-    boot = lab.emulator(f"tools-papi-{test}-{entry}", entry=entry, jobs="papi,nmilog", config="console=none",
-                        append=f"pmv.papi={test} pmv.papi_seconds={table()[test][2]} pmv.papi_said=12",
-                        knobs=SLOW_KNOBS, limit=LIMIT, initrd=path("build/payload/papi-cloud.img"), memory=1024,
-                        cpus=2 if test.startswith("attach_cpu") else 1)
-    boot.expect_status(STATUS_POWEROFF)
-    return boot
+    return ended(lab, f"tools-papi-{test}-{entry}", f"{test} pmv.papi_seconds={table()[test][2]}", entry=entry,
+                 cpus=2 if test.startswith("attach_cpu") else 1)
 
 
 def results(boot):
@@ -74,6 +70,12 @@ def results(boot):
              if "test" in row}
     assert found, boot.last_line()
     return found
+
+
+def without_exits(boot):
+    """Its ledger, which has no exit for an NMI or RDPMC."""
+    assert NMI not in boot.ledger["exits"] and RDPMC not in boot.ledger["exits"], boot.ledger["exits"]
+    return boot.ledger
 
 
 def check_table(lab, entry, which=WHICH):
@@ -108,8 +110,7 @@ def test_papi_msr_nmi(lab):
     said = check_table(lab, "msr+nmi")
     if FULL:
         said += "; " + check_same(lab, "msr+nmi")
-    ledger = papi_boot(lab, "msr+nmi").ledger
-    assert NMI not in ledger["exits"] and RDPMC not in ledger["exits"], ledger["exits"]
+    ledger = without_exits(papi_boot(lab, "msr+nmi"))
     assert ledger["pmi"]["nonroot"] == ledger["pmi"]["raised"] > 0, ledger["pmi"]
     return f"{said}; {ledger['pmi']['raised']} PMIs"
 
@@ -119,8 +120,7 @@ def test_papi_long(lab):
     """More of PAPI's tests, of some hundred million instructions each: natively as papi.txt says, and under
     msr+nmi as natively."""
     said = check_table(lab, "native", "long") + "; " + check_same(lab, "msr+nmi", "long")
-    ledger = papi_boot(lab, "msr+nmi", which="long").ledger
-    assert NMI not in ledger["exits"] and RDPMC not in ledger["exits"], ledger["exits"]
+    ledger = without_exits(papi_boot(lab, "msr+nmi", "long"))
     return f"{said}; {ledger['pmi']['raised']} PMIs"
 
 
@@ -131,8 +131,7 @@ def test_papi_slow(lab, test):
     native, done = (slow_boot(lab, test, entry) for entry in ("native", "msr+nmi"))
     assert results(native)[test][0] == table()[test][1], results(native)
     assert results(done) == results(native), (results(native), results(done))
-    assert NMI not in done.ledger["exits"] and RDPMC not in done.ledger["exits"], done.ledger["exits"]
-    return f"{results(done)[test][0]}; {done.ledger['pmi']['raised']} PMIs"
+    return f"{results(done)[test][0]}; {without_exits(done)['pmi']['raised']} PMIs"
 
 
 @pytest.mark.full

@@ -2,6 +2,7 @@
 # tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use, and in
 # which columns they are run. Touches nothing.
 import configparser
+import functools
 import os
 import re
 from typing import NamedTuple
@@ -109,6 +110,7 @@ def parse(path=TABLE):
     return parser
 
 
+@functools.lru_cache(None)
 def read(path=TABLE):
     """{name: Tool}, in the table's order."""
     parser = parse(path)

@@ -84,13 +84,14 @@ def compare(accesses, entries, wanted=lambda entry: True):
     opened = opened_pages(accesses)
     result.opened = len(opened)
     for processor in sorted(set(windows) | set(accesses.processors)):
-        units, reads = [], False
+        units, modes = [], set()
         for mode, found in windows.get(processor, ()):
             units += units_of([entry for entry in found if wanted(entry)], mode)
-            reads = mode == memory.MEMTRACE_READS
-        records = [record for record in accesses.processors.get(processor, []) if not is_opening(record) and
-                   not is_monitor(record) and (record.flags & READ or not reads)]
-        result.monitored += sum(map(is_monitor, accesses.processors.get(processor, [])))
+            modes.add(mode)
+        all_records = accesses.processors.get(processor, [])
+        result.monitored += sum(map(is_monitor, all_records))
+        records = [record for record in all_records if not is_opening(record) and not is_monitor(record) and
+                   (record.flags & READ or modes != {memory.MEMTRACE_READS})]
         compare_processor(result, processor, units, records, disputed, opened)
     settle(result, disputed, entries)
     return result
@@ -267,7 +268,7 @@ def by_page(pieces):
 
 # ---- unit by unit ----
 
-def compare_processor(result, processor, units, records, disputed, opened=()):
+def compare_processor(result, processor, units, records, disputed, opened):
     """`opened`: {page: TSC}, from when on its reads are not seen."""
     result.units += len(units)
     result.records += len(records)
@@ -289,10 +290,9 @@ def compare_processor(result, processor, units, records, disputed, opened=()):
         ours += invented
     missing += range(true, len(units))
     extra += range(ours, len(records))
-    unseen = [at for at in missing if is_unseen(units[at], opened)] if opened else []
-    result.unseen += len(unseen)
-    missing = sorted(set(missing) - set(unseen))
-    differ(result, processor, [(at, units[at]) for at in missing],
+    missed = [at for at in missing if not is_unseen(units[at], opened)]
+    result.unseen += len(missing) - len(missed)
+    differ(result, processor, [(at, units[at]) for at in missed],
            [(at, records[at]) for at in extra])
     result.stood += behind.records
 

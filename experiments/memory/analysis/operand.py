@@ -28,8 +28,6 @@ SIZES = {
     "lidt": 10, "invpcid": 16, "invept": 16, "invvpid": 16}
 FAR = ("lcall", "ljmp", "lss", "lfs", "lgs")
 IRET = ("iret", "iretd", "iretq")
-# Segment registers' loads set the accessed bit of a descriptor: its size the processor does not say.
-LOADS_SEGMENTS = (*FAR, "retf", "retfq", *IRET, "ltr")
 # These read a descriptor, and a selector before it where that is not in a register.
 OF_SELECTOR, DESCRIPTOR = ("lar", "lsl", "verr", "verw"), 8
 CACHE = ("clflush", "clflushopt", "clwb", "cldemote", "prefetch")

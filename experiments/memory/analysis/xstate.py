@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# xstate.py: which bytes of an area the instructions of the XSAVE family read or write, from what a
-# record of memory has: the instruction, EAX, and XSTATE_BV and XCOMP_BV after it. SDM Vol. 1,
-# "Managing State Using the XSAVE Feature Set": "XSAVE Area" and "Operation of XSAVE" to "... XRSTORS".
+# xstate.py: which bytes of an area the instructions of the XSAVE family write, from what a record of memory
+# has: the instruction, EAX, and XSTATE_BV and XCOMP_BV after it. What a restore reads first no record tells.
+# SDM Vol. 1, "Managing State Using the XSAVE Feature Set": "XSAVE Area" and "Operation of XSAVE" to "... XSAVES".
 import collections
 
 AREA_ALIGNMENT = 64
@@ -39,7 +39,7 @@ def family(mnemonic):
 
 def base_of(name, gla):
     """Gives the area's address from that of the byte that was accessed first. Raises NotKnown."""
-    if name in ("fxsave", "fxrstor") or gla % AREA_ALIGNMENT == 0:
+    if name == "fxsave" or gla % AREA_ALIGNMENT == 0:
         return gla
     if gla % AREA_ALIGNMENT == MXCSR:
         return gla - MXCSR
@@ -70,32 +70,22 @@ def legacy(bits, mxcsr):
 
 
 def pieces(name, mask, state, xcr0=None):
-    """Takes what family() gave, EAX, the record's `xstate` word and XCR0 (None: not known). Gives
+    """Takes what family() gave of a save, EAX, the record's `xstate` word and XCR0 (None: not known). Gives
     [(offset in the area, bytes)] in rising order, adjoining ones as one. XSAVEOPT and XSAVES need not
     write what has not changed: for them it is what may be written. Raises NotKnown."""
-    if name in ("fxsave", "fxrstor"):
+    if name == "fxsave":
         return [(0, FXSAVE_BYTES)]
     bv, comp = state & 0xffffff, state >> 24 & 0x7fffff
     compacted = bool(state >> 47 & 1)
-    if name in ("xsavec", "xsaves") and not compacted:
+    short = name in ("xsavec", "xsaves")  # in the compacted format
+    if short and not compacted:
         raise NotKnown(f"{name}: XCOMP_BV is not there")
     if name == "xsave" and xcr0 is None:
         raise NotKnown("xsave: XCR0")
-    enabled = ~0 if xcr0 is None else xcr0
-    if name == "xsave":
-        saved = mask & enabled
-    elif name in ("xsavec", "xsaves"):
-        saved = bv
-    else:
-        saved = bv & mask & enabled
-    if name == "xsave" or name == "xsaveopt":
-        mxcsr, header = bool(mask & enabled & (SSE | AVX)), 8
-    elif name in SAVES:
-        mxcsr, header = bool(saved & SSE), 16
-    else:
-        mxcsr = bool(saved & SSE) if compacted else bool(mask & enabled & (SSE | AVX))
-        header = 64
-    found = legacy(saved, mxcsr) + [(HEADER, header)]
+    asked = mask if xcr0 is None else mask & xcr0
+    saved = bv if short else asked if name == "xsave" else asked & bv
+    mxcsr = bool(saved & SSE) if short else bool(asked & (SSE | AVX))
+    found = legacy(saved, mxcsr) + [(HEADER, 16 if short else 8)]
     found += [(at, count) for bit, at, count in
               extended(comp if compacted else saved, compacted) if saved >> bit & 1]
     return joined(found)

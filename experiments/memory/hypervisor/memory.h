@@ -96,7 +96,8 @@ static inline void *memory_at(uint64_t physical)
 {
     return (void *)(EPT_COPY_HOST_LIMIT + physical);
 }
-/* From now on the closed map lets the page be read, because page walks read it. False: it did before. */
+/* From now on the closed map lets the page be read, because page walks read it. False: it did
+ * before. */
 bool memory_map_let_read(struct cpu *cpu, uint64_t physical);
 
 /* ---- memory_record.c ---- */

@@ -145,7 +145,8 @@ bool memory_map_let_read(struct cpu *cpu, uint64_t physical)
     }
     uint64_t before = __atomic_fetch_or(&table[entry_index(physical, 1)], EPT_READ,
                                         __ATOMIC_RELAXED);
-    if (!(before & EPT_READ))
-        trace_of(cpu)->ring->unread++;
-    return !(before & EPT_READ);
+    bool opened = !(before & EPT_READ);
+
+    trace_of(cpu)->ring->unread += opened;
+    return opened;
 }

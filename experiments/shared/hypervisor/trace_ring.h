@@ -97,8 +97,9 @@ struct trace_record {
 /* flags */
 #define TRACE_READ 1u    /* with TRACE_WRITE: the processor said both, or it is XCHG's kind */
 #define TRACE_WRITE 2u
-#define TRACE_WALK 4u    /* an accessed or dirty bit, set by a page walk; without TRACE_WRITE: from now on reads of
-                          * this page are not seen, because page walks read it */
+/* An accessed or dirty bit, set by a page walk. Without TRACE_WRITE: from now on reads of this page
+ * are not seen, because page walks read it. */
+#define TRACE_WALK 4u
 #define TRACE_EVENT 8u   /* the frame that the delivery of an event pushed */
 #define TRACE_CHUNK 16u  /* iterations of a REP that root mode has done at once */
 #define TRACE_INEXACT 32u /* a frame pushed outside of 64-bit mode: its size is not known */
