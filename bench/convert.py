@@ -7,7 +7,7 @@ from results import Trouble, check_unit
 # Of values that a program prints: quotients of a time, which do not repeat from machine to machine.
 RATES = ("rate", "transfer")
 ROOT_COUNTERS = (("vmread", "vmread"), ("vmwrite", "vmwrite"), ("root_rdmsr", "rdmsr"),
-                 ("root_wrmsr", "wrmsr"))
+                 ("root_wrmsr", "wrmsr"), ("root_listed", "listed"))
 
 
 def per_operation(total, ops):

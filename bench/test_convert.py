@@ -19,7 +19,7 @@ def region(root=0, nonroot=0, exits=(), begins=1, is_open=False, vmread=0, vmwri
                                 "vmcs_accesses": spread(accesses, count)}
                       for at, (name, count, total, accesses) in enumerate(exits)},
             "root": {"instructions": root, "vmread": vmread, "vmwrite": vmwrite, "rdmsr": 7,
-                     "wrmsr": 0, "cpuid": 0},
+                     "wrmsr": 0, "cpuid": 0, "listed": 0},
             "nonroot": {"instructions": nonroot, "kernel": nonroot, "user": 0}}
 
 

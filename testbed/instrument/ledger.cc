@@ -112,6 +112,12 @@ void Ledger::root_instruction(RootInstruction kind)
     update([=](Tally &tally) { tally.root[kind]++; });
 }
 
+void Ledger::listed(uint64_t msrs)
+{
+    if (msrs != 0)
+        update([=](Tally &tally) { tally.root[ROOT_LISTED] += msrs; });
+}
+
 void Ledger::nmi(Arrival where)
 {
     update([=](Tally &tally) { tally.nmi[where]++; });

@@ -13,8 +13,17 @@
 #include "events.h"
 #include "exit_paths.h"
 
-/* Instructions that are counted where they run in root mode. */
-enum RootInstruction { ROOT_VMREAD, ROOT_VMWRITE, ROOT_RDMSR, ROOT_WRMSR, ROOT_CPUID, ROOT_KINDS };
+/* Instructions that are counted where they run in root mode, and one that is none: an MSR that VM
+ * exit or entry stores or loads by a list of the VMCS. */
+enum RootInstruction {
+    ROOT_VMREAD,
+    ROOT_VMWRITE,
+    ROOT_RDMSR,
+    ROOT_WRMSR,
+    ROOT_CPUID,
+    ROOT_LISTED,
+    ROOT_KINDS
+};
 
 /* Where an NMI or a PMI arrives. */
 enum Arrival {
@@ -82,6 +91,7 @@ public:
     /* Before it: the way of the exit; empty: not known. */
     void exit_path(const Path &path);
     void root_instruction(RootInstruction kind);
+    void listed(uint64_t msrs);
     void nmi(Arrival where);
     void nmi_injected();
     void pmi_raised(bool masked);

@@ -146,7 +146,8 @@ void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
         << ", \"vmread\": " << tally.root[ROOT_VMREAD]
         << ", \"vmwrite\": " << tally.root[ROOT_VMWRITE]
         << ", \"rdmsr\": " << tally.root[ROOT_RDMSR] << ", \"wrmsr\": " << tally.root[ROOT_WRMSR]
-        << ", \"cpuid\": " << tally.root[ROOT_CPUID] << "},\n";
+        << ", \"cpuid\": " << tally.root[ROOT_CPUID]
+        << ", \"listed\": " << tally.root[ROOT_LISTED] << "},\n";
     out << indent << "\"nonroot\": {\"instructions\": " << kernel + user
         << ", \"kernel\": " << kernel << ", \"user\": " << user << "},\n";
     out << indent << "\"nmi\": {\"root\": " << tally.nmi[ARRIVAL_ROOT]

@@ -81,7 +81,9 @@ void host_state_loaded(Processor &p)
     BX_CPU_C *cpu = BX_CPU(p.id);
     const auto &controls = cpu->vmcs.vmexit_ctrls1;
 
+    p.ledger.listed(cpu->VMread32(VMCS_32BIT_CONTROL_VMEXIT_MSR_LOAD_COUNT));
     if (!(p.exit_reason & EXIT_REASON_ENTRY_FAILED)) {
+        p.ledger.listed(cpu->VMread32(VMCS_32BIT_CONTROL_VMEXIT_MSR_STORE_COUNT));
         if (controls.SAVE_DBG_CTRLS())
             cpu->VMwrite64(VMCS_64BIT_GUEST_IA32_DEBUGCTL, p.debugctl);
         if (controls.SAVE_PERF_GLOBAL_CTRL())
@@ -116,6 +118,7 @@ void guest_state_loaded(Processor &p)
     const auto &controls = cpu->vmcs.vmentry_ctrls;
     Bit32u injected = cpu->vmcs.vmentry_interr_info;
 
+    p.ledger.listed(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_MSR_LOAD_COUNT));
     // VMLAUNCH or VMRESUME retires after this and is the host's.
     p.events.entering = tb_hot[p.id].mode;
     if (controls.LOAD_DBG_CTRLS())

@@ -28,7 +28,7 @@ def ledger():
         regions[str(memory_cost.REGION + n)] = {
             "exits": {"37": {"count": writes}, "48": {"count": writes}},
             "root": {"instructions": writes * INSTRUCTIONS, "vmread": writes * READS,
-                     "vmwrite": writes * WRITES, "rdmsr": 0, "wrmsr": 0, "cpuid": 0},
+                     "vmwrite": writes * WRITES, "rdmsr": 0, "wrmsr": 0, "cpuid": 0, "listed": 0},
             "nonroot": {"instructions": memory_paper.instructions(u, rounds)}}
     return {"regions": regions}
 
