@@ -15,7 +15,8 @@ from store import digest
 
 # An emulated second has 50 million cycles of the TSC (README.md): with this the outer system's time
 # goes four times as slow, and it does less beside its guest.
-KNOBS = "tsc_hz 200000000\n"
+TSC_HZ = 200_000_000
+KNOBS = f"tsc_hz {TSC_HZ}\n"
 MEMORY = 1024  # MiB
 # Of the volume's first FAT, for the mark of a volume that was not closed: UEFI's driver, twice.
 FIRMWARE_READS = 1

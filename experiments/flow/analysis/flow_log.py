@@ -8,11 +8,12 @@ import struct
 MAGIC = b"PMUflow1"
 RECORD = struct.Struct("<QQQQBB6x")  # testbed/instrument/flow_log.h: struct FlowRecord
 # enum FlowKind
-KINDS = {1: "cr3", 2: "hlt", 3: "mwait", 4: "wake", 5: "interrupt", 6: "nmi", 7: "exit", 8: "entry"}
+KINDS = {1: "cr3", 2: "hlt", 3: "mwait", 4: "wake", 5: "interrupt", 6: "nmi", 7: "exit", 8: "entry",
+         9: "offset"}
 AT_ONCE = 4096 * RECORD.size
 
-# kind is one of KINDS' words. value: the new CR3, the vector, the exit reason, or the VM-entry
-# interruption information; else 0.
+# kind is one of KINDS' words. value: the new CR3, the vector, the exit reason, the VM-entry
+# interruption information, or the offset of the guest's TSC; else 0.
 Event = collections.namedtuple("Event", "tsc processor kind value rip cr3")
 
 

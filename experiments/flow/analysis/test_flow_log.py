@@ -14,12 +14,12 @@ def test_events(tmp_path):
     """Each event has its fields, in the file's order."""
     count = 5000  # more than what is read at once
     data = flow_log.MAGIC + b"".join(
-        flow_log.RECORD.pack(n, n + 1, n + 2, n + 3, n % 8 + 1, n % 4) for n in range(count))
+        flow_log.RECORD.pack(n, n + 1, n + 2, n + 3, n % 9 + 1, n % 4) for n in range(count))
     found = list(flow_log.events(written(tmp_path, data)))
     assert len(found) == count
     assert found[4] == flow_log.Event(4, 0, "interrupt", 7, 5, 6)
-    assert [event.kind for event in found[:8]] == ["cr3", "hlt", "mwait", "wake", "interrupt", "nmi",
-                                                   "exit", "entry"]
+    assert [event.kind for event in found[:9]] == ["cr3", "hlt", "mwait", "wake", "interrupt", "nmi",
+                                                   "exit", "entry", "offset"]
 
 
 def test_table_changes():
@@ -36,7 +36,7 @@ def test_table_changes():
                          argvalues=[
     (b"", "at its start"), (b"PMUtrcfl", "at its start"),
     (flow_log.MAGIC + bytes(39), "within a record"),
-    (flow_log.MAGIC + flow_log.RECORD.pack(0, 0, 0, 0, 9, 0), "kind 9")])
+    (flow_log.MAGIC + flow_log.RECORD.pack(0, 0, 0, 0, 10, 0), "kind 10")])
 def test_refused(tmp_path, data, wanted):
     """What is no flow log, or not a whole one, is said."""
     with pytest.raises(flow_log.BadFlowLog, match=wanted):

@@ -58,6 +58,7 @@ private:
     void event(Processor &p, FlowKind kind, uint64_t with);
 
     FlowLog logs_[TB_MAX_CPUS];
+    uint64_t offsets_[TB_MAX_CPUS] = {};
 };
 
 void FlowPart::write(Processor &p, const FlowRecord &record)
@@ -94,9 +95,16 @@ void FlowPart::vm_entry(Processor &p)
 {
     BX_CPU_C *cpu = BX_CPU(p.id);
     Bit32u injected = cpu->vmcs.vmentry_interr_info;
+    // Bochs takes it over only after this.
+    uint64_t offset = cpu->vmcs.vmexec_ctrls1.TSC_OFFSET()
+                          ? cpu->VMread64(VMCS_64BIT_CONTROL_TSC_OFFSET)
+                          : 0;
 
     if (!model_firmware_is_done())
         return;
+    if (offset != offsets_[p.id])
+        write(p, FLOW_OFFSET, offset);
+    offsets_[p.id] = offset;
     write(p, FLOW_ENTRY, injected);
     if (!(injected & INTERRUPTION_VALID)) {
         if (cpu->VMread32(VMCS_32BIT_GUEST_ACTIVITY_STATE) ==

@@ -2,7 +2,7 @@
  * main.c: runs the load under PMUvisor's flow trace and under the kernel's own trace of its
  * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to the
  * emulator (testbed/README.md, "Files of the guest").
- * Wants user_hypercalls=1. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.
+ * Wants user_hypercalls=1; under another hypervisor there are no rings. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -108,6 +108,8 @@ int main(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     int memory = open("/dev/mem", O_RDONLY);
+    uint64_t ring, bytes;
+    bool rings;
 
     if (memory < 0)
         return fail("/dev/mem");
@@ -127,12 +129,13 @@ int main(void)
         return fail("load_run");
     if (!put("tracing_on", "0"))
         return 1;
-    for (int i = 0; i < (int)processors && i < PROCESSORS_MAX; i++)
+    rings = hypercall_trace(TRACE_ASK, &ring, &bytes) >= 0;
+    for (int i = 0; i < (int)processors && i < PROCESSORS_MAX && rings; i++)
         if (!hand_over_ring(memory, i))
             return 1;
     if (!hand_over_file("sched", TRACEFS "trace") ||
         !hand_over_file("tgid", TRACEFS "saved_tgids") || !hand_over_processes())
         return 1;
-    printf("flowtruth: processors=%ld\n", processors);
+    printf("flowtruth: processors=%ld rings=%s\n", processors, rings ? "yes" : "no");
     return load_end() != 0;
 }

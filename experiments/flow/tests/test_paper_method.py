@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_paper_method.py: the paper's own method (002: GTA and NSD of exits with CR3) on what its module reads:
+# each exit of KVM with the VMCS's CR3, on one level of virtualization and, with PMUvisor under KVM, on two.
+# The emulator's flow log has them. Truth is the guest's own scheduler, as in test_trace_truth.py. Both
+# tables are in the folder of the boots, paper-method-N.txt.
+import os
+
+import handed_over
+import kvm_traces
+import pytest
+import sched_text
+import truth
+import flow_log
+import seen_by_host
+from identity import Identity
+from inner import expect_quiet
+from machine import STATUS_POWEROFF, path
+import nested
+from states import timeline
+
+MIN_SWITCHES = 1000
+IDLE_ERROR_MAX = 0.01
+WRONG_MIN = 0.05  # of the processes' time: what the method cannot see is not little
+KNOBS = f"guest_files {handed_over.FOLDER}\nflow_log log\n"
+
+
+def one_level(lab):
+    done = lab.emulator("flowtruth-kvm", entry="native", jobs="kvm", memory=kvm_traces.MEMORY,
+                        limit=kvm_traces.LIMIT, initrd=path("build/payload/kvm-flowtruth-cloud.img"),
+                        append="pmv.kvm=flowtruth nmi_watchdog=0", knobs=f"tsc_hz {handed_over.TSC_HZ}\n{KNOBS}")
+    done.expect_status(STATUS_POWEROFF)
+    return done
+
+
+def two_levels(lab):
+    done = nested.boot(lab, "flowtruth-nested", jobs="flowtruth", append="nmi_watchdog=0", limit=kvm_traces.LIMIT,
+                       initrd=path("build/payload/flowtruth-cloud.img"), config="console=none", knobs=KNOBS)
+    done.expect_status(STATUS_POWEROFF)
+    expect_quiet(done)
+    return done
+
+
+LEVELS = {1: (one_level, handed_over.TSC_HZ), 2: (two_levels, nested.TSC_HZ)}
+
+
+def run(lab, level):
+    """What the module has of the guest of that level, who ran by its scheduler and the loads of CR3, and
+    {key: process}."""
+    make, hz = LEVELS[level]
+    done = make(lab)
+    found = {}
+    for name in ("sched", "tgid", "processes"):
+        with open(os.path.join(done.path(handed_over.FOLDER), name), encoding="utf-8") as file:
+            found[name] = file.read()
+    switches = sched_text.switches(found["sched"])
+    who = (sched_text.pairs(found["tgid"]), sched_text.kernel_threads(found["processes"], found["sched"]))
+    events = list(seen_by_host.guest_time(flow_log.events(done.path("log"))))
+    stays = list(seen_by_host.stays(events))
+    if level > 1:
+        stays = seen_by_host.of_level(stays, level)
+    source = seen_by_host.source(stays, hz // 1000)
+    key = Identity(source.processors).key
+    loads = flow_log.table_changes(events, (0,), key)
+    at_loads = truth.build(truth.at_loads(switches, {0: [load for _, load in loads[0]]}, *who), *who)
+    processes = truth.match_processes({0: seen_by_host.tables(events, key)}, at_loads)
+    assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
+    return source, at_loads, processes
+
+
+def scores_of(lab, level):
+    """(name, Score) of the paper's rules, and of the same exits read backwards."""
+    source, true, processes = run(lab, level)
+    return [(name, truth.score(timeline(source, by_next=by_next), true, processes=processes))
+            for name, by_next in (("the paper's rules", False), ("read backwards", True))]
+
+
+@pytest.mark.parametrize("level", [pytest.param(1, id="one_level"),
+                                   pytest.param(2, id="two_levels", marks=pytest.mark.full)])
+def test_paper_method(lab, level):
+    """Of the switches it finds few, and gives much of the time to the wrong process; read backwards, less."""
+    scores = scores_of(lab, level)
+    with open(os.path.join(lab.keep, f"paper-method-{level}.txt"), "w", encoding="utf-8") as out:
+        out.write("\n".join(truth.table(scores)) + "\n")
+    (_, paper), (_, backwards) = scores
+    assert paper.switches >= MIN_SWITCHES, paper.switches
+    assert paper.found < paper.switches and paper.wrong_share() > WRONG_MIN, (paper.found, paper.wrong_share())
+    assert backwards.found > paper.found and backwards.wrong_share() < paper.wrong_share(), backwards
+    assert paper.idle_error() < IDLE_ERROR_MAX, paper.idle_error()
+    return "; ".join(f"{name}: {score.found} of {score.switches} switches in place, {len(score.invented)} not, "
+                     f"wrong process {100 * score.wrong_share():.1f} %, idle off by "
+                     f"{100 * score.idle_error():.2f} %" for name, score in scores)
