@@ -29,7 +29,7 @@ PROGRAM_flowcost = $(FLOW_LOADS)/flowcost.c $(addprefix programs/payload/,proces
     programs/command_line.c
 PROGRAM_pair = $(FLOW_LOADS)/pair.c programs/payload/support.c
 PROGRAM_ktrace = $(FLOW_LOADS)/ktrace.c programs/payload/support.c programs/command_line.c
-IMAGE_flowloads = $(IMAGE_initrd) $(foreach name,flowcost pair,jobs/$(name)=$(BUILD)/programs/$(name))
+IMAGE_flowloads = $(IMAGE_initrd) disk:ata_piix disk:sd_mod $(foreach name,flowcost pair,jobs/$(name)=$(BUILD)/programs/$(name))
 KVM_flowloads = jobs/ktrace=$(BUILD)/programs/ktrace
 
 # The jobs flowdemo, with the guest's tool, and flowtruth.

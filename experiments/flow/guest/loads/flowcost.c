@@ -2,8 +2,9 @@
  * flowcost.c: the job `flowcost`, whose loads the flow trace is priced by: a program that only
  * computes, one that calls the kernel, two that hand each other the processor, the same while the
  * kernel itself traces each switch (paper 002, section V.B, compares with that), one that sleeps, and
- * one that reads the disk past the page cache. Each is a region of the ledger; the last line of each
- * says how much work it was. Pinned to one processor, so that a switch is one.
+ * the kinds of its Table VII: memory, files and network. A file is one of the disk, read past the page
+ * cache; network is TCP over the loopback device. Each is a region of the ledger; the last line of
+ * each says how much work it was. Pinned to one processor, so that a switch is one.
  */
 #define _GNU_SOURCE
 #include "payload.h"
@@ -11,10 +12,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,6 +35,8 @@ enum {
     REGION_FLOW_SWITCHES = 73,
     REGION_FLOW_DISK = 74,
     REGION_FLOW_TRACED = 76,
+    REGION_FLOW_MEMORY = 77,
+    REGION_FLOW_NET = 78,
 };
 
 #define TRACEFS "/sys/kernel/tracing"
@@ -37,7 +46,11 @@ enum {
 #define SLEEPS 20
 #define SLEEP_NS 1000000L
 #define READS 64
+#define DISK_WAITS 200
 #define READ_BYTES 4096
+#define MEMORY_BYTES (16UL << 20)
+#define MESSAGES 500
+#define MESSAGE_BYTES 1400
 
 static void compute(void)
 {
@@ -54,6 +67,23 @@ static void call(void)
     for (int i = 0; i < CALLS; i++) {
         (void)syscall(SYS_getppid);
     }
+}
+
+/* Takes pages, writes and reads them, and gives them back. */
+static void use_memory(void)
+{
+    char *at = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long sum = 0;
+
+    if (at == MAP_FAILED) {
+        return;
+    }
+    memset(at, 1, MEMORY_BYTES);
+    for (size_t i = 0; i < MEMORY_BYTES; i += sizeof(long)) {
+        sum += *(unsigned long *)(at + i);
+    }
+    __asm__ volatile("" : : "r"(sum));
+    munmap(at, MEMORY_BYTES);
 }
 
 static void rest(void)
@@ -125,6 +155,92 @@ static int ping_pong_traced(void)
     return failed | (write_text(TRACEFS "/events/sched/sched_switch/enable", "0") != 0);
 }
 
+/* One asks, the other answers, each message over TCP. */
+static int talk(int connection, bool first)
+{
+    static char message[MESSAGE_BYTES];
+
+    for (int i = 0; i < 2 * MESSAGES; i++) {
+        bool sends = (i % 2 == 0) == first;
+
+        if (sends ? send(connection, message, sizeof(message), 0) != sizeof(message)
+                  : recv(connection, message, sizeof(message), MSG_WAITALL) != sizeof(message)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int loopback_up(void)
+{
+    struct ifreq request = {.ifr_name = "lo"};
+    int control = socket(AF_INET, SOCK_DGRAM, 0);
+    int failed = ioctl(control, SIOCGIFFLAGS, &request);
+
+    request.ifr_flags |= IFF_UP;
+    failed |= ioctl(control, SIOCSIFFLAGS, &request);
+    close(control);
+    return failed;
+}
+
+static int over_network(void)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(here);
+    int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), status;
+
+    if (loopback_up() != 0 || bind(server, (struct sockaddr *)&here, size) != 0 ||
+        listen(server, 1) != 0 || getsockname(server, (struct sockaddr *)&here, &size) != 0) {
+        printf("flowcost: load=net error=\"%s\"\n", strerror(errno));
+        return 1;
+    }
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(connect(client, (struct sockaddr *)&here, size) != 0 || talk(client, true) != 0);
+    }
+    int connection = accept(server, NULL, NULL);
+    region_begin(REGION_FLOW_NET);
+    int failed = talk(connection, false);
+    region_end(REGION_FLOW_NET);
+    printf("flowcost: load=net region=%d messages=%d\n", REGION_FLOW_NET, 2 * MESSAGES);
+    failed |= waitpid(child, &status, 0) != child || status != 0;
+    close(connection);
+    close(client);
+    close(server);
+    return failed;
+}
+
+/* What the image has of the disk's drivers, in the order in which they need each other
+ * (programs/payload/pack.sh). */
+static void load_drivers(void)
+{
+    FILE *order = fopen("/lib/modules/storage.order", "re");
+    char name[64];
+
+    while (order != NULL && fscanf(order, "%63s", name) == 1) {
+        (void)load_module(name);
+    }
+    if (order != NULL) {
+        fclose(order);
+    }
+}
+
+/* The disk is there some time after its driver. */
+static int open_disk(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = SLEEP_NS};
+    int file = -1;
+
+    for (int i = 0; i < DISK_WAITS && file < 0; i++) {
+        file = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+        if (file < 0) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    return file;
+}
+
 /* No disk is no failure: there may be none that this kernel knows. */
 static int read_disk(void)
 {
@@ -132,8 +248,9 @@ static int read_disk(void)
     char path[64];
     int reads = 0;
 
+    load_drivers();
     command_line_word("pmv.disk", "/dev/sda", path, sizeof(path));
-    int file = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    int file = open_disk(path);
     if (file < 0) {
         printf("flowcost: load=disk path=%s reads=0\n", path);
         return 0;
@@ -163,5 +280,7 @@ int main(void)
     measured("compute", REGION_FLOW_COMPUTE, compute, COMPUTE_ROUNDS);
     measured("calls", REGION_FLOW_CALLS, call, CALLS);
     measured("sleeps", REGION_FLOW_SLEEPS, rest, SLEEPS);
-    return ping_pong("switches", REGION_FLOW_SWITCHES) | ping_pong_traced() | read_disk();
+    measured("memory", REGION_FLOW_MEMORY, use_memory, MEMORY_BYTES);
+    return ping_pong("switches", REGION_FLOW_SWITCHES) | ping_pong_traced() | over_network() |
+           read_disk();
 }
