@@ -6,6 +6,7 @@
 
 #include "experiments/flow/hypervisor/level.h"
 #include "experiments/flow/hypervisor/options.h"
+#include "experiments/flow/hypervisor/ports.h"
 #include "lib/refusal.h"
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};

@@ -4,6 +4,7 @@
  * controls. A level that is off has none of them, so no exit tests for it.
  */
 #include "experiments/flow/hypervisor/level.h"
+#include "experiments/flow/hypervisor/ports.h"
 
 #include "experiment.h"
 #include "hypercall.h"
@@ -16,6 +17,7 @@ void trace_set_level(struct cpu *cpu, uint32_t level)
     trace_rows_off(cpu);
     if (level == TRACE_FLOW)
         trace_flow_rows(cpu);
+    trace_ports(cpu, level != TRACE_OFF);
     if (level != TRACE_OFF)
         trace_exits_rows(cpu);
     if (ring_options.exits == TRACE_FLOW)
@@ -61,5 +63,6 @@ void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
     if (ring_options.exits == TRACE_FLOW && !trace_flow_gates())
         hypervisor_fault("the page pool is used up by the trace's IDT");
     hypercall_offer(cpu, HYPERCALL_TRACE, trace_call);
+    trace_ports_setup(cpu);
     trace_set_level(cpu, ring_options.exits);
 }

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The option of the flow trace. The rows are as those of boot/option_table.h.
+ * The options of the flow trace. The rows are as those of boot/option_table.h.
  */
 #pragma once
+
+#define PORTS_NONE 0
+#define PORTS_DEFAULT 8
+#define PORTS_MAX 64
 
 #define EXPERIMENT_OPTIONS(OPTION)                                                                 \
     OPTION(trace, CHOICE, ring_options.exits, TRACE_OFF, "off, exits or flow",                     \
            VALUES(NAME("off", TRACE_OFF), NAME("exits", TRACE_EXITS), NAME("flow", TRACE_FLOW)),   \
            "Which exits are recorded in rings that the guest can read. exits: those that there "   \
            "are. flow: HLT, loads of CR3 and external interrupts exit as well, and MONITOR and "   \
-           "MWAIT are hidden. off costs nothing.")
+           "MWAIT are hidden. off costs nothing.")                                                 \
+    OPTION(trace_port, PORT, port_options.first, PORTS_NONE, "none or an I/O port such as 0x1f0",  \
+           VALUES(NAME("none", PORTS_NONE)),                                                       \
+           "With trace=: the first I/O port of a device whose ports exit, too, and are recorded. " \
+           "A string instruction opens its port to the guest again.")                              \
+    OPTION(trace_ports, NUMBER, port_options.count, PORTS_DEFAULT, "how many ports, from 0 to 64", \
+           VALUES(NAME(NULL, PORTS_MAX)), "How many ports there are from trace_port= on.")

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_trace_cost.py: what the flow trace costs: a CPUID exit, and Linux's loads (the job
 # flowcost) at each level, in instructions of root mode and of the guest. Emulator counts.
+import collections
 
 from guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, REGION_CPUID
 from machine import STATUS_POWEROFF, exit_count, path
 import kvm_traces
 import pytest
+import records
 
 LEVELS = ("off", "exits", "flow")
 RECORD_INSTRUCTIONS = 32 # over the bare exit, and
 RECORD_VMCS_ACCESSES = 2
 # guest/loads/flowcost.c
-LOADS = {"compute": 70, "calls": 71, "sleeps": 72, "switches": 73}
+LOADS = {"compute": 70, "calls": 71, "sleeps": 72, "switches": 73, "disk": 74, "memory": 77, "net": 78}
 TRACED = 76
 COMPUTE_PERCENT = 0.1
 NGINX_PERCENT = 5
 NGINX_PLAIN = 2330 # programs/workloads/nginx.sh
 TURNS = 1000 # guest/loads/flowcost.c
-CR_ACCESS, HLT = "28", "12"
+READS = 64
+CR_ACCESS, HLT, IO = "28", "12", "30"
+DISK_PORT, DISK_PORTS = 0x1f0, 8  # ATA's command block
 
 
 def boot(lab, level):
@@ -122,3 +126,25 @@ def test_tick(lab):
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("hosttick") == 0, boot.last_line()
     assert "host work at the tick: " in boot.console, "the tick did not come"
+
+
+def test_ports(lab):
+    """trace_port=: the disk's ports exit, each access is a record with its port, and the reads are what they
+    are without. Its data port is read by string instructions, which pass after the first."""
+    ports = lab.emulator("trace-ports", jobs="flowcost", initrd=kvm_traces.LOADS, knobs="trace_rings rings\n",
+                         config=f"trace=exits trace_ring=8 trace_port={DISK_PORT:#x} trace_ports={DISK_PORTS}")
+    ports.expect_status(STATUS_POWEROFF)
+    assert ports.lines("flowcost")[-1]["reads"] == boot(lab, "exits").lines("flowcost")[-1]["reads"] == str(READS)
+    assert IO not in boot(lab, "exits").region(LOADS["disk"])["exits"]
+    counted = ports.region(LOADS["disk"])["exits"][IO]["count"]
+    trace = records.read(ports.path("rings"))
+    seen = collections.Counter(record.detail >> 16 for record in trace.processors[0] if record.reason == int(IO))
+    of_disk = {port: count for port, count in seen.items() if DISK_PORT <= port < DISK_PORT + DISK_PORTS}
+    # The power-off that ends the run has no record.
+    assert trace.lost == 0 and sum(seen.values()) + 1 == ports.ledger["exits"][IO]["count"], seen
+    # A command is a write of the last port, and the interrupt's handler reads the status there.
+    assert of_disk[DISK_PORT + DISK_PORTS - 1] >= 2 * READS and counted >= 8 * READS, of_disk
+    assert of_disk.get(DISK_PORT, 0) <= 2, of_disk
+    assert "a string instruction at port 0x1f0" in ports.console
+    return f"{counted} exits for {READS} reads; " + ", ".join(
+        f"{count} of port {port:#x}" for port, count in sorted(of_disk.items()))

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The ports of one device. Root mode executes the guest's IN or OUT, as for any port that exits
+ * (vmx/exit/io.c). String instructions access memory with the guest's rights, which only the
+ * processor itself does right: the first one opens its port to the guest for the rest of the trace.
+ * Ports that the policy watches stay as they are. SDM Vol. 3, "I/O-Bitmap Addresses"; "Exit
+ * Qualification for I/O Instructions".
+ */
+#include "experiments/flow/hypervisor/ports.h"
+
+#include "experiments/flow/hypervisor/options.h"
+#include "vmx/exit/exit.h"
+#include "vmx/exit/report.h"
+
+struct port_options port_options;
+
+static uint64_t own; /* by the distance from the first; the same on all processors */
+
+static uint8_t *byte_of(struct cpu *cpu, unsigned port) { return (uint8_t *)cpu->io_bitmaps + port / 8; }
+
+void trace_ports_setup(struct cpu *cpu)
+{
+    uint64_t found = 0;
+
+    for (unsigned i = 0; i < port_options.count && port_options.first + i <= UINT16_MAX; i++)
+        if (!(*byte_of(cpu, port_options.first + i) & 1u << (port_options.first + i) % 8))
+            found |= BIT(i);
+    own = port_options.first == PORTS_NONE ? 0 : found;
+}
+
+/* Gives whether one of these ports' bits changed. */
+static bool watch(struct cpu *cpu, unsigned first, unsigned count, bool on)
+{
+    bool changed = false;
+
+    for (unsigned port = first; port < first + count; port++) {
+        unsigned at = port - port_options.first;
+        uint8_t bit = (uint8_t)(1u << port % 8);
+
+        if (at >= PORTS_MAX || !(own & BIT(at)) || !!(*byte_of(cpu, port) & bit) == on)
+            continue;
+        *byte_of(cpu, port) ^= bit;
+        changed = true;
+    }
+    return changed;
+}
+
+static void traced_io(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    unsigned port = (uint16_t)(qualification >> IO_PORT_SHIFT);
+    unsigned bytes = (unsigned)(qualification & IO_SIZE_MASK) + 1;
+
+    if (!(qualification & IO_STRING) || !watch(cpu, port, bytes, false)) {
+        exit_io(cpu);
+        return;
+    }
+    if (worth_a_line(cpu))
+        log_printf("pmuvisor: trace_port=: a string instruction at port 0x%x, which passes from now on\n",
+                   port);
+    execute_again();
+}
+
+void trace_ports(struct cpu *cpu, bool on)
+{
+    if (own == 0)
+        return;
+    (void)watch(cpu, port_options.first, port_options.count, on);
+    if (on)
+        cpu->handlers[EXIT_REASON_IO_INSTRUCTION] = traced_io;
+}
