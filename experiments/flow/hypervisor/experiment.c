@@ -9,6 +9,8 @@
 #include "experiments/flow/hypervisor/ports.h"
 #include "lib/refusal.h"
 
+struct port_options port_options;
+
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 /* The controls that it turns on have to be allowed, and what is no control has to be there. */

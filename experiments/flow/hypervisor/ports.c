@@ -12,8 +12,6 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 
-struct port_options port_options;
-
 static uint64_t own; /* by the distance from the first; the same on all processors */
 
 static uint8_t *byte_of(struct cpu *cpu, unsigned port) { return (uint8_t *)cpu->io_bitmaps + port / 8; }

@@ -12,12 +12,12 @@ import records
 import xstate
 
 FRAMES = 3
-MEMTRACE_READS = 2
+MEMTRACE_READS, MEMTRACE_DEVICES = 2, 4
 FIRST = struct.Struct("<QQQII")          # tsc, rip, cr3 and reason, detail, bytes
 SECOND = struct.Struct("<QQQ8s")         # gla, gpa, retired and reason, value's first bytes
 THIRD = struct.Struct("<15sBQ8s")        # code, how many of it, xstate and reason, value's others
 MEMORY, MORE = 0xf0, 0xff                # TRACE_REASON_*
-READ, WRITE, WALK, EVENT, CHUNK, INEXACT, XSTATE = (1 << bit for bit in range(7))
+READ, WRITE, WALK, EVENT, CHUNK, INEXACT, XSTATE, DEVICE = (1 << bit for bit in range(8))
 ACCESSED, DIRTY = 1 << 5, 1 << 6         # of a page table's entry
 PAGE = 4096
 VALUE_BYTES = 16
@@ -28,7 +28,7 @@ KINDS = ("instruction", "walk", "event", "chunk", "xstate", "sample")
 class Access(collections.namedtuple("Access", (
         "processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces"))):
     """One access. `bytes` 0: the size is not known. `value`: bytes of memory after the access, of
-    its first 16, in the first page. `gla` of a walk is the address that was translated; what was
+    its first 16, in the first page; of a device's none. `gla` of a walk is the address that was translated; what was
     written is at `gpa`. `pieces`: [(offset from gla, bytes)] where they are several, else ()."""
     __slots__ = ()
 
@@ -134,7 +134,7 @@ def whole(frames, gaps, others):
             lost = 0
             at += FRAMES
             continue
-        if reason in (MEMORY, MORE) and index < 128:
+        if reason == MEMORY or reason == MORE and index < 128:
             lost += 1
         else:
             others[reason] += 1
@@ -178,7 +178,7 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         return None
     if why:
         unknown[why] += 1
-    known = min(size, VALUE_BYTES, PAGE - gpa % PAGE)
+    known = 0 if flags & DEVICE else min(size, VALUE_BYTES, PAGE - gpa % PAGE)
     return Access(processor, tsc, retired & MASK48, word & MASK48, rip, gla, gpa, kind, flags, size,
                   (value + more)[:known], code, text, detail, pieces)
 

@@ -160,7 +160,7 @@ def with_store(unit, entry):
 
 def units_of(entries, mode):
     """Takes a processor's entries while it was traced, and MEMTRACE_*; gives [Unit] in order."""
-    wanted = (0, WRITE, READ, READ | WRITE)[mode]
+    wanted = (0, WRITE, READ, READ | WRITE, READ | WRITE)[mode]
     units = []
     at = 0
     while at < len(entries):
@@ -168,7 +168,9 @@ def units_of(entries, mode):
         end = at + 1
         while end < len(entries) and is_one(entries[end - 1], entries[end], entry):
             end += 1
-        units += unit_of(entries[at:end], wanted)
+        found = list(unit_of(entries[at:end], wanted))
+        # The step lets the device's second operand pass: nothing may access the first one twice.
+        units += found[:1] if mode == memory.MEMTRACE_DEVICES else found
         at = end
     return units
 

@@ -22,6 +22,7 @@ enum MemoryKind : uint8_t {
 
 constexpr uint8_t MEMORY_READ = 1;
 constexpr uint8_t MEMORY_WRITE = 2;
+constexpr uint8_t MEMORY_DEVICE = 4; /* not of a record: what is no memory is wanted */
 
 /* The file's records, in the processor's own byte order, after MEMORY_MAGIC. */
 struct MemoryRecord {

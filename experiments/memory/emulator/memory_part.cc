@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Fills the memory log's records. What is listed: the guest's (or, natively, the machine's) accesses
-// to RAM, and of root mode its writes through linear addresses that are not the physical ones: what
+// to RAM (and, where they are asked for, to devices), and of root mode its writes through linear addresses that are not the physical ones: what
 // a hypervisor has for itself is mapped one to one, its way to the guest's memory is not. The hole
 // below 1 MiB is a device's, and so is what lies past the RAM's end.
 #include "bochs.h"
@@ -30,7 +30,8 @@ uint64_t value_at(uint64_t phy, uint32_t len)
     Bit8u bytes[8] = {};
     uint64_t value = 0;
 
-    BX_MEM(0)->readPhysicalPage(nullptr, phy, len, bytes);
+    if (is_ram(phy)) // reading anything else might do something
+        BX_MEM(0)->readPhysicalPage(nullptr, phy, len, bytes);
     for (unsigned i = 0; i < len; i++)
         value |= uint64_t{bytes[i]} << 8 * i;
     return value;
@@ -63,7 +64,7 @@ public:
     void vm_exit(Processor &p, uint32_t reason) override;
 
 private:
-    // MEMORY_READ, MEMORY_WRITE: what the marker has asked for, of all processors.
+    // MEMORY_READ, MEMORY_WRITE, MEMORY_DEVICE: what the marker has asked for, of all processors.
     uint32_t listed_ = 0;
     MemoryLog logs_[TB_MAX_CPUS];
 };
@@ -72,7 +73,7 @@ void MemoryPart::marker(uint32_t what, uint32_t argument)
 {
     if (what != MARKER_MEMORY_LOG)
         return;
-    listed_ = argument & (MEMORY_READ | MEMORY_WRITE);
+    listed_ = argument & (MEMORY_READ | MEMORY_WRITE | MEMORY_DEVICE);
     for (unsigned n = 0; n < processor_count(); n++) {
         logs_[n].forget();
         processor_plan(processor(n));
@@ -89,8 +90,10 @@ void MemoryPart::access(Processor &p, const Access &access)
                   : write                      ? MEMORY_WRITE
                                                : MEMORY_READ;
 
-    if (!(how & listed_) || !is_ram(access.phy) ||
-        (processor_in_root(p) && (!write || access.lin == access.phy)))
+    bool ram = is_ram(access.phy);
+
+    if (!(ram ? how & listed_ : listed_ & MEMORY_DEVICE) ||
+        (processor_in_root(p) && (!ram || !write || access.lin == access.phy)))
         return;
     // All that a delivery reads is tables, all that it writes is its frame.
     MemoryRecord record = record_of(p, !delivering ? MEMORY_INSTRUCTION

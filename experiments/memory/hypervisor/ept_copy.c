@@ -56,7 +56,7 @@ static bool copy_table(struct ept_copy *c, const uint64_t *from, uint64_t *to, u
         if (!(entry & EPT_RWX) || (c->as == EPT_COPY_HOST && address >= EPT_COPY_HOST_LIMIT))
             continue;
         bool leaf = level == 1 || entry & EPT_PAGE;
-        bool inside = ept_is_memory(entry) && address <= c->last &&
+        bool inside = ept_is_memory(entry) != c->devices && address <= c->last &&
                       address + entry_span(level) - 1 >= c->first;
         if (leaf && !has_to_split(c, level, address, inside)) {
             to[i] = copied(c, entry, level, inside);

@@ -14,6 +14,7 @@ enum ept_copy_as {
 struct ept_copy {
     enum ept_copy_as as;
     uint64_t deny;        /* of EPT_RWX, in the memory from `first` to `last` */
+    bool devices;         /* and not there, but in all that is no memory */
     uint64_t first, last;
     bool page_1g;         /* EPT_COPY_HOST: root mode can have pages of 1 GiB */
     uint64_t *next, *end; /* table pages: the next one to be taken, and the end */

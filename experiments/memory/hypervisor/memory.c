@@ -72,8 +72,9 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     return 0;
 }
 
-/* Whole pages, at least one, which end where addresses do. False: it is no range of memory. */
-static bool take_range(struct cpu *cpu, uint64_t first, uint64_t bytes, uint64_t cr3)
+/* Whole pages, at least one, which end where addresses do. False: it is no range of memory, or of
+ * what devices may have. */
+static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes, uint64_t cr3)
 {
     struct cpu_memory *m = memory_of(cpu);
     uint64_t last = first + (bytes - 1);
@@ -90,7 +91,7 @@ static bool take_range(struct cpu *cpu, uint64_t first, uint64_t bytes, uint64_t
     m->first = first & ~(PAGE_SIZE - 1);
     m->bytes = (last | (PAGE_SIZE - 1)) - m->first + 1;
     return last >= first && m->bytes != 0 &&
-           (m->cr3 != 0 || m->first < cpu->boot->memory_top);
+           (m->cr3 != 0 || devices || m->first < cpu->boot->memory_top);
 }
 
 /* SDM Vol. 3, "Exit Qualification for EPT Violations": undefined where the processor writes its own
@@ -108,6 +109,14 @@ static bool debug_store_on(struct cpu *cpu)
     return true;
 }
 
+/* Of memory the less with the more, of devices where reads can be denied. */
+static bool is_offered(const struct cpu_memory *m, uint64_t mode)
+{
+    if (mode == MEMTRACE_DEVICES)
+        return m->most >= MEMTRACE_READS;
+    return mode <= m->most && (m->most != MEMTRACE_DEVICES || mode == MEMTRACE_OFF);
+}
+
 int64_t memory_call(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -115,14 +124,14 @@ int64_t memory_call(struct cpu *cpu)
     uint32_t was = m->mode;
     int64_t result = 0;
 
-    if (mode != TRACE_ASK && mode > MEMTRACE_ALL)
+    if (mode != TRACE_ASK && mode > MEMTRACE_DEVICES)
         return HYPERCALL_E_ARGUMENT;
-    if (mode != TRACE_ASK && (mode > m->most || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
+    if (mode != TRACE_ASK && (!is_offered(m, mode) || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
         return HYPERCALL_E_SUPPORT;
     if (mode != TRACE_ASK && was != MEMTRACE_OFF)
         stop(cpu);
     if (mode != TRACE_ASK && mode != MEMTRACE_OFF) {
-        if (!take_range(cpu, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->gpr[GPR_RSI])) {
+        if (!take_range(cpu, mode == MEMTRACE_DEVICES, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->gpr[GPR_RSI])) {
             if (worth_a_line(cpu))
                 log_printf("pmuvisor: memory trace of 0x%lx, %lu bytes: no range of memory, which "
                            "ends at 0x%lx; nothing is traced\n", cpu->gpr[GPR_RCX],
@@ -169,7 +178,10 @@ static void memory_init(struct cpu *cpu)
 static void timed_violation(struct cpu *cpu)
 {
     if (rdtsc() < memory_of(cpu)->ends) {
-        memory_violation(cpu);
+        if (memory_of(cpu)->mode == MEMTRACE_DEVICES)
+            memory_device_violation(cpu);
+        else
+            memory_violation(cpu);
         return;
     }
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
@@ -187,7 +199,9 @@ static void set_rows(struct cpu *cpu)
 
     trace_rows_off(cpu);
     row[EXIT_REASON_INIT_SIGNAL] = memory_init;
-    row[EXIT_REASON_EPT_VIOLATION] = m->ends == ~0ULL ? memory_violation : timed_violation;
+    row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL               ? timed_violation
+                                     : m->mode == MEMTRACE_DEVICES ? memory_device_violation
+                                                                   : memory_violation;
     if (m->cr3 != 0)
         row[EXIT_REASON_CR_ACCESS] = memory_cr_access;
     m->row = under;
@@ -224,14 +238,15 @@ static void start_at_once(struct cpu *cpu)
                    "ask for the memory trace\n", memory_options.ms);
         return;
     }
-    (void)take_range(cpu, 0, 0, 0);
+    (void)take_range(cpu, false, 0, 0, 0);
     if (start(cpu, ring_options.memory, rdtsc() + (uint64_t)memory_options.ms * cpu->tsc_khz) != 0)
         log_printf("pmuvisor: memtrace_ms=%u: not enough pages for the maps; nothing is traced\n",
                    memory_options.ms);
 }
 
 static const char *const mode_names[] = {
-    [MEMTRACE_WRITES] = "writes", [MEMTRACE_READS] = "reads", [MEMTRACE_ALL] = "all accesses"};
+    [MEMTRACE_WRITES] = "writes", [MEMTRACE_READS] = "reads", [MEMTRACE_ALL] = "all accesses",
+    [MEMTRACE_DEVICES] = "accesses to devices"};
 
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {

@@ -142,6 +142,10 @@ static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t informati
  * one. */
 void memory_close(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;
+/* An instruction's own access: its record, and the step, whose exits `row` handles. `flags`: of the
+ * record, beside those of the access. */
+void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
+                             uint64_t gpa, const exit_handler *row);
 extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 void memory_step_setup(void); /* once or more */
 /* A step under this map, whose exits these handle; and its end, with the closed map again. */
@@ -156,6 +160,10 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
 }
+
+/* memory_device.c: the same of a device's registers or memory, with memtrace=devices. */
+exit_function memory_device_violation;
+void memory_device_setup(void); /* once or more */
 
 /* memory_event.c: an event whose delivery violated the closed map is delivered again, under the
  * open one, and its frame recorded. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The maps of the memory trace: copies of the guest's own map that deny accesses, and root mode's
- * own view of the guest's memory, all of pages of the pool that are set aside at the start. Only
- * write-back memory is ever denied: reading a device's register for its value would do something.
+ * own view of the guest's memory, all of pages of the pool that are set aside at the start. A map
+ * denies write-back memory or, with MEMTRACE_DEVICES, all else.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
@@ -21,6 +21,8 @@ static struct {
 } maps;
 
 static bool denies_reads(uint32_t mode) { return mode != MEMTRACE_WRITES; }
+/* Page walks read memory, so its pages open one by one. */
+static bool in_small_pages(uint32_t mode) { return mode == MEMTRACE_READS || mode == MEMTRACE_ALL; }
 
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
 {
@@ -32,7 +34,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     if (ring_options.memory == MEMTRACE_OFF)
         return 0;
     uint64_t view = tables + gibs, writes = tables + ends;
-    return view + writes + (denies_reads(ring_options.memory) ? tables + ends + small : 0);
+    return view + writes + (in_small_pages(ring_options.memory) ? tables + ends + small : 0);
 }
 
 bool memory_map_setup(const struct cpu *cpu)
@@ -56,10 +58,13 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
 {
     const struct cpu_memory *m = memory_of(cpu);
     bool linear = m->cr3 != 0;
-    struct ept_copy c = {.as = as, .deny = deny, .next = maps.next, .end = maps.end,
-                         .first = linear ? 0 : m->first, .last = m->first + (m->bytes - 1)};
+    bool devices = m->mode == MEMTRACE_DEVICES;
+    struct ept_copy c = {.as = as, .deny = deny, .devices = devices,
+                         .next = maps.next, .end = maps.end,
+                         .first = linear ? 0 : m->first,
+                         .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
 
-    if (linear || c.last >= cpu->boot->memory_top)
+    if (!devices && c.last >= cpu->boot->memory_top)
         c.last = cpu->boot->memory_top - 1; /* after it MTRRs may say write-back for nothing */
     uint64_t root = ept_copy(cpu->ept_root, &c);
 
@@ -76,10 +81,13 @@ static bool new_maps(const struct cpu *cpu)
     maps.first = memory_of(cpu)->first;
     maps.bytes = memory_of(cpu)->bytes;
     maps.cr3 = memory_of(cpu)->cr3;
-    maps.half_open = mode == MEMTRACE_READS ? memory_of(cpu)->open
-                                            : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
-    maps.closed =
-        denies_reads(mode) ? new_map(cpu, EPT_READ | EPT_WRITE, EPT_COPY_SMALL) : maps.half_open;
+    maps.half_open = mode == MEMTRACE_READS || mode == MEMTRACE_DEVICES
+                         ? memory_of(cpu)->open
+                         : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
+    maps.closed = denies_reads(mode)
+                      ? new_map(cpu, EPT_READ | EPT_WRITE,
+                                in_small_pages(mode) ? EPT_COPY_SMALL : EPT_COPY_AS_IT_IS)
+                      : maps.half_open;
     return maps.closed != 0 && maps.half_open != 0;
 }
 

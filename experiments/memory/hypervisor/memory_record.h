@@ -167,7 +167,10 @@ static inline void memory_record_publish(struct cpu *cpu)
     struct cpu_trace *trace = trace_of(cpu);
 
     for (unsigned begun = memory_of(cpu)->begun; begun > 0; begun--) {
-        memory_record_finish(cpu, (struct trace_memory *)trace->record);
+        struct trace_memory *record = (struct trace_memory *)trace->record;
+
+        if (__builtin_expect(!(record->flags & TRACE_DEVICE), 1))
+            memory_record_finish(cpu, record);
         trace->record += TRACE_MEMORY_FRAMES;
         if (__builtin_expect(trace->record == trace->end, 0))
             trace->record = trace->first;

@@ -201,9 +201,8 @@ static void step_violation(struct cpu *cpu)
     block(cpu, qualification);
 }
 
-/* An instruction's own access: its record, and the step. `flags` beside those of the access. */
-static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags,
-                                     uint64_t gla, uint64_t gpa)
+void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
+                             uint64_t gpa, const exit_handler *row)
 {
     struct cpu_memory *m = memory_of(cpu);
     uint32_t recorded = (uint32_t)(qualification & m->recorded);
@@ -211,12 +210,11 @@ static void violation_of_instruction(struct cpu *cpu, uint64_t qualification, ui
     if (memory_wanted(cpu, gla, gpa) && recorded != 0)
         memory_record_begin(cpu, recorded | flags, gla, gpa);
     m->rsi = cpu->gpr[GPR_RSI];
-    m->by_exits = memory_options.exits || flags != 0 ||
+    m->by_exits = memory_options.exits || flags & TRACE_INEXACT ||
                   !(qualification & EPT_VIOLATION_WRITE) ||
                   vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF;
     block(cpu, qualification);
-    memory_begin_step(cpu, qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open,
-                      memory_step_row);
+    memory_begin_step(cpu, qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open, row);
 }
 
 void memory_violation(struct cpu *cpu)
@@ -238,7 +236,7 @@ void memory_violation(struct cpu *cpu)
     } else if (vectoring & INTERRUPTION_VALID) {
         memory_event(cpu, vectoring, gla, gpa);
     } else {
-        violation_of_instruction(cpu, qualification, flags, gla, gpa);
+        memory_step_instruction(cpu, qualification, flags, gla, gpa, memory_step_row);
     }
 }
 
@@ -251,4 +249,5 @@ void memory_step_setup(void)
     memory_step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
     memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = give_up;
     memory_event_setup();
+    memory_device_setup();
 }

@@ -7,12 +7,14 @@
 #define MEMTRACE_MAX_MS 10000
 
 #define EXPERIMENT_OPTIONS(OPTION)                                                                 \
-    OPTION(memtrace, CHOICE, ring_options.memory, MEMTRACE_OFF, "off, writes, reads or all",       \
+    OPTION(memtrace, CHOICE, ring_options.memory, MEMTRACE_OFF, "off, writes, reads, all or devices", \
            VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
-                  NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL)),                       \
+                  NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL),                        \
+                  NAME("devices", MEMTRACE_DEVICES)),                                              \
            "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
-           "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. Not "   \
-           "with trace=. off costs nothing.")                                                      \
+           "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. "       \
+           "devices: those to devices' registers and memory alone. Not with trace=. off costs "    \
+           "nothing.")                                                      \
     OPTION(memtrace_step, CHOICE, memory_options.exits, false, "blocked or exits",                 \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \

@@ -15,6 +15,7 @@ import pytest
 # and a timer's interrupt must not take as long as its period.
 TSC_HZ = 2_000_000_000
 MILLION = 1_000_000
+DEVICES_LEAST = 100
 
 
 @functools.cache
@@ -69,6 +70,16 @@ def test_reads(lab, cpus, mode, rounds, ring, least):
     assert result.true, result.summary()
     assert result.same >= least and result.unseen * 50 < result.units, result.summary()
     return f"{cpus} processors, {mode}: {result.summary()}"
+
+
+@pytest.mark.parametrize("cpus,least", [pytest.param(1, DEVICES_LEAST, id="devices_1"),
+                                        pytest.param(4, 4 * DEVICES_LEAST, id="devices_4", marks=pytest.mark.full)])
+def test_devices(lab, cpus, least):
+    """All accesses to devices: none missed, none invented, address and size as they were."""
+    result = truth(boot(lab, cpus, "devices", 1, 8))
+    assert result.true, result.summary()
+    assert result.same >= least and not result.unknown, result.summary()
+    return f"{cpus} processors: {result.summary()}"
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@
 # each address had; and the shares of the functions of /br_instr. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line:
-#   pmv.pebs=some|all    all: also branch records, call chains, data accesses of all kinds, BTS
+#   pmv.pebs=few|some|all    few: no data addresses, no branch records; all: also branch records, call chains, data accesses of all kinds, BTS
 #   pmv.rounds=40000     of /br_instr
 set -u
 export job=pebs
@@ -45,9 +45,10 @@ by_address() {
         awk -v name="$name" '{ print "pebs: case=" name " event=" $2 " ip=" $3 " records=" $1 }'
 }
 
-case $(word pmv.pebs some) in
-    some | all) ;;
-    *) give_up "pmv.pebs=$(word pmv.pebs some), wanted some or all" ;;
+which=$(word pmv.pebs some)
+case $which in
+    few | some | all) ;;
+    *) give_up "pmv.pebs=$which, wanted few, some or all" ;;
 esac
 rounds=$(whole pmv.rounds 40000) || exit 1
 hide_kernel_symbols
@@ -58,8 +59,9 @@ dmesg | sed -n 's/.*Performance Events: /pebs: driver="/p' | sed 's/$/"/'
 
 try loop event,ip -e instructions:uppp,branches:upp,cycles:upp -c 10007 /loop
 by_address
-try access event,ip,addr -d -e instructions:uppp,cpu/mem-loads,ldlat=30/upp,cpu/mem-stores/upp \
-    -c 101 /access
+[ "$which" = few ] ||
+    try access event,ip,addr -d -e instructions:uppp,cpu/mem-loads,ldlat=30/upp,cpu/mem-stores/upp \
+        -c 101 /access
 /br_instr "$rounds" $region_plain
 /region $region_record begin
 try br_instr event,ip,sym -e instructions:uppp,branches:upp -c 10007 \
@@ -71,9 +73,9 @@ awk '$1 == "instructions:uppp:" { n++; of[$3]++ }
         for (f in of)
             printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n
     }' $list | sort
-try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
+[ "$which" = few ] || try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
 
-if [ "$(word pmv.pebs some)" = all ]; then
+if [ "$which" = all ]; then
     try brstack ip,brstack -b -e instructions:uppp -c 100003 /br_instr "$rounds"
     try prec_dist event,ip -e cpu/event=0xc0,umask=1/uppp -c 10007 /br_instr "$rounds"
     try callgraph ip,sym --call-graph lbr -e instructions:upp -c 100003 /br_instr "$rounds"

@@ -18,15 +18,16 @@ LOOP_RECORDS = {"instructions": 199, "cycles": 199, "branches": 99}
 FUNCTIONS = ("lfsr_cond", "cmp_end", "start")
 # Adaptive PEBS: PMU and model of Ice Lake.
 ADAPTIVE = ["pebs 4", "pmu_version 5", "pmu_general_mask 0xff", "pmu_fixed_mask 0xf"]
-ICE_LAKE = "corei7_icelake_u"
+ICE_LAKE, SAPPHIRE_RAPIDS = "corei7_icelake_u", "sapphire_rapids"
+FEW = {"loop", "br_instr"}
 CASES = {"loop", "access", "br_instr", "each"}
 CASES_ALL = CASES | {"brstack", "prec_dist", "callgraph", "weight", "registers", "mem", "bts"}
 
 
-def sampled(lab, entry, knobs=("pebs 3",), model=None, how="some", name=""):
+def sampled(lab, entry, knobs=("pebs 3",), model=None, how="some", name="", more=""):
     boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, initrd=path("build/payload/precise-cloud.img"), jobs="pebs",
                         knobs="\n".join(knobs) + "\n", model=model, limit=LIMIT,
-                        config="console=none", append=f"norandmaps pmv.pebs={how}")
+                        config="console=none", append=f"norandmaps pmv.pebs={how}{more}")
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("pebs") == 0, boot.lines("pebs")
     return boot
@@ -172,3 +173,23 @@ def test_kvm_offers_none(lab, column):
     boot.expect_status(STATUS_POWEROFF)
     drivers = [line for line in boot.console.splitlines() if "Performance Events:" in line]
     assert len(drivers) == 2 and "PEBS fmt3+" in drivers[0] and "PEBS" not in drivers[1], drivers
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("column", KVMS, ids=[f"kvm_own_{column}" for column in KVMS])
+def test_kvm_own(lab, column):
+    """KVM's own guest PEBS, on a processor that it offers it on: the records of the machine."""
+    suite, words = KVMS[column]
+    host = f"{suite}-" if suite else ""
+    native, ours = (sampled(lab, entry, ADAPTIVE, SAPPHIRE_RAPIDS, "few", "-sapphire", " no5lvl")
+                    for entry in ("native", "msr+nmi"))
+    boot = lab.emulator(f"pebs-own-{column}", entry="native", jobs="kvm", memory=1024,
+                        kernel=lab.kernel("cloud", suite), model=SAPPHIRE_RAPIDS,
+                        initrd=path(f"build/payload/kvm-precise-{host}cloud.img"),
+                        knobs="\n".join(ADAPTIVE) + "\n",
+                        append=f"{words}norandmaps no5lvl pmv.kvm=pebs pmv.pebs=few", limit=LIMIT)
+    boot.expect_status(STATUS_POWEROFF)
+    print([r.get("digest") for r in native.lines("pebs")], [r.get("digest") for r in ours.lines("pebs")])
+    found = cases(boot)
+    said = f"PMUvisor: as the machine, 0 exits; KVM: {exit_count(boot.region(REGION_RECORD))} exits"
+    return said + "; " + str([row for row in boot.lines("pebs")][:3]) + str(boot.ledger["stored"]) + str(found)

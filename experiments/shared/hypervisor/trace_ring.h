@@ -85,6 +85,7 @@ struct trace_record {
 #define MEMTRACE_WRITES 1
 #define MEMTRACE_READS 2
 #define MEMTRACE_ALL 3
+#define MEMTRACE_DEVICES 4 /* accesses to what is no memory, reads and writes */
 
 #define TRACE_REASON_MEMORY 0xf0u
 #define TRACE_REASON_MORE 0xffu
@@ -104,6 +105,7 @@ struct trace_record {
 #define TRACE_CHUNK 16u  /* iterations of a REP that root mode has done at once */
 #define TRACE_INEXACT 32u /* a frame pushed outside of 64-bit mode: its size is not known */
 #define TRACE_XSTATE 64u /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
+#define TRACE_DEVICE 128u /* of a device: there is no value */
 
 struct trace_memory {
     uint64_t tsc; /* at the violation; of EVENT after the delivery */

@@ -8,6 +8,7 @@
 #include "load.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #define PAGE 4096
 #define PAGES 4
+#define VGA_MEMORY 0xa0000
 #define STORES 400
 #define CALLS 20
 #define SLEEPS 2
@@ -120,14 +122,25 @@ static long sampled(uint8_t *area)
     return bytes;
 }
 
-int load_run(int rounds, bool with_samples)
+/* Memory of a device that no driver has by now: VGA's. */
+static uint8_t *device(void)
+{
+    int memory = open("/dev/mem", O_RDWR | O_CLOEXEC);
+    void *area = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, VGA_MEMORY);
+
+    close(memory);
+    return area;
+}
+
+int load_run(int rounds, bool with_samples, bool of_device)
 {
     long samples = 0;
 
     for (int i = 0; i < rounds; i++) {
         /* New pages each time: their faults are part of it. */
-        uint8_t *area = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *area = of_device ? device()
+                                  : mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (area == MAP_FAILED)
             return fail("mmap");
         stores(area);

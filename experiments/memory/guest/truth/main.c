@@ -2,7 +2,7 @@
  *
  * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
  * (emulator/README.md). One process for each processor, pinned to it; all trace at
- * once. Words, of the environment: pmv.mem.mode=writes|reads|all, pmv.mem.rounds=N,
+ * once. Words, of the environment: pmv.mem.mode=writes|reads|all|devices, pmv.mem.rounds=N,
  * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
  */
 #define _GNU_SOURCE
@@ -31,7 +31,7 @@ static struct {
     int ready, go, done;
 } *shared;
 
-/* 1 reads, 2 writes, 3 both, 0 none. */
+/* 1 reads, 2 writes, 3 both, 4 devices' alone, 0 none. */
 static void list(uint32_t which)
 {
     __asm__ volatile("xchg %%bx, %%bx" : : "a"(which), "c"(MARKER_MEMORY_LOG) : "memory");
@@ -65,7 +65,7 @@ static int worker(int processor, uint64_t mode, bool user, int rounds, bool samp
         printf("memtruth: error=\"processor %d: the hypercall gave %ld\"\n", processor, (long)was);
         return 1;
     }
-    int failed = load_run(rounds, samples);
+    int failed = load_run(rounds, samples, mode == MEMTRACE_DEVICES);
     was = memtrace(MEMTRACE_OFF, 0, 0, 0);
     return failed != 0 || was != (int64_t)mode;
 }
@@ -79,9 +79,10 @@ int main(int argc, char **argv)
     command_line_word("pmv.mem.rounds", "1", rounds_word, sizeof(rounds_word));
     command_line_word("pmv.mem.samples", "1", samples_word, sizeof(samples_word));
     command_line_word("pmv.mem.range", "all", range, sizeof(range));
-    uint64_t mode = strcmp(name, "all") == 0     ? MEMTRACE_ALL
-                    : strcmp(name, "reads") == 0 ? MEMTRACE_READS
-                                                 : MEMTRACE_WRITES;
+    uint64_t mode = strcmp(name, "all") == 0       ? MEMTRACE_ALL
+                    : strcmp(name, "reads") == 0   ? MEMTRACE_READS
+                    : strcmp(name, "devices") == 0 ? MEMTRACE_DEVICES
+                                                   : MEMTRACE_WRITES;
     int rounds = atoi(rounds_word);
     bool samples = atoi(samples_word) != 0, user = strcmp(range, "user") == 0;
     int processors = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0, status;
@@ -95,7 +96,8 @@ int main(int argc, char **argv)
             _exit(worker(i, mode, user, rounds, samples));
     while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < processors)
         sched_yield();
-    list(mode == MEMTRACE_WRITES ? 2 : mode == MEMTRACE_READS ? 1 : 3);
+    static const uint32_t lists[] = {0, 2, 1, 3, 4};
+    list(lists[mode]);
     __atomic_store_n(&shared->go, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < processors; i++)
         failed |= wait(&status) < 0 || status != 0;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * memtrace=devices: accesses to what the guest's map has and that is no memory: registers of devices
+ * and their memory. Root mode never touches it, because a read may do something. So a record has no
+ * value, both steps are under the open map, where an instruction accesses the device once, and a REP
+ * is stepped from end to end. What the guest's own map denies stays denied.
+ */
+#include "experiments/memory/hypervisor/memory_record.h"
+
+#include "vmx/exit/exit.h"
+
+static exit_handler device_row[EXIT_REASON_COUNT + 1];
+
+static void device_trap(struct cpu *cpu)
+{
+    memory_step_trapped(cpu);
+    memory_record_publish(cpu);
+}
+
+void memory_device_setup(void)
+{
+    for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++)
+        device_row[reason] = memory_step_row[reason];
+    device_row[EXIT_REASON_MONITOR_TRAP_FLAG] = device_trap;
+    device_row[EXIT_REASON_EPT_VIOLATION] = memory_step_row[EXIT_REASON_COUNT]; /* as any other */
+}
+
+/* The closed map alone denies it: it is a read or write that the guest may make. */
+static bool is_ours(const struct cpu *cpu, uint64_t qualification, uint64_t gpa)
+{
+    uint64_t bytes, entry = ept_lookup(cpu->ept_root, gpa, &bytes);
+    uint64_t access = qualification & (EPT_VIOLATION_READ | EPT_VIOLATION_WRITE);
+
+    return access != 0 && !ept_is_memory(entry) && !(access & ~entry);
+}
+
+void memory_device_violation(struct cpu *cpu)
+{
+    uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
+    uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
+    uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
+
+    if (!is_ours(cpu, qualification, gpa))
+        exit_ept_violation(cpu);
+    else if (vectoring & INTERRUPTION_VALID)
+        memory_event(cpu, vectoring, gla, gpa);
+    else
+        memory_step_instruction(cpu, qualification, TRACE_DEVICE, gla, gpa, device_row);
+}
