@@ -30,6 +30,7 @@
 #define LEAF_PMU 0x0a
 #define PMU_VERSION_MASK 0xff
 #define PERF_CAP_LBR_FMT BITS(5, 0)
+#define PERF_CAP_PEBS_FMT BITS(11, 8)
 #define MISC_ENABLE_FAST_STRINGS BIT(0)
 #define LEAF_TOPOLOGY 0x0b
 #define LEAF_TOPOLOGY_V2 0x1f
@@ -156,14 +157,18 @@ static void set_perf_capabilities(struct vm *vm, int vcpu)
         vm->perf_capabilities = value;
 }
 
-/* Where the bit is 0, Linux gives REP MOVS up and copies word by word: a user of QEMU, which sets
- * it, does not pay that. (SDM Vol. 4, "IA32_MISC_ENABLE".) */
-static bool set_fast_strings(int vcpu, struct refusal *r)
+/* Without fast strings Linux gives REP MOVS up and copies word by word: a user of QEMU, which sets
+ * the bit, does not pay that. And where KVM has PEBS for its guest, it leaves it to its user to say so.
+ * (SDM Vol. 4, "IA32_MISC_ENABLE".) */
+static bool set_misc_enable(const struct vm *vm, int vcpu, struct refusal *r)
 {
-    uint64_t value;
+    uint64_t value = 0;
+    bool good = get_msr(vcpu, IA32_MISC_ENABLE, &value);
 
-    if (get_msr(vcpu, IA32_MISC_ENABLE, &value) &&
-        set_msr(vcpu, IA32_MISC_ENABLE, value | MISC_ENABLE_FAST_STRINGS))
+    value |= MISC_ENABLE_FAST_STRINGS;
+    if (vm->perf_capabilities & PERF_CAP_PEBS_FMT)
+        value &= ~MISC_ENABLE_PEBS_UNAVAILABLE;
+    if (good && set_msr(vcpu, IA32_MISC_ENABLE, value))
         return true;
     return refuse(r, REFUSE_UNSUPPORTED, "KVM: IA32_MISC_ENABLE cannot be set (%s); use a later "
                   "kernel", strerror(errno));
@@ -189,7 +194,7 @@ static bool make_vcpu(struct vm *vm, uint32_t id, struct refusal *r)
     if (!set_cpuid(vm, id, r))
         return false;
     set_perf_capabilities(vm, vcpu->fd);
-    return set_fast_strings(vcpu->fd, r);
+    return set_misc_enable(vm, vcpu->fd, r);
 }
 
 bool vm_make(struct vm *vm, uint64_t memory_size, unsigned cpus, struct refusal *r)

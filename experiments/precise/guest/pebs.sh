@@ -6,7 +6,8 @@
 # each address had; and the shares of the functions of /br_instr. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line:
-#   pmv.pebs=few|some|all    few: no data addresses, no branch records; all: also branch records, call chains, data accesses of all kinds, BTS
+#   pmv.pebs=few|some|all    few: instructions alone, which all that have PEBS sample; all: also branch records,
+#                        call chains, data accesses of all kinds, BTS
 #   pmv.rounds=40000     of /br_instr
 set -u
 export job=pebs
@@ -47,7 +48,8 @@ by_address() {
 
 which=$(word pmv.pebs some)
 case $which in
-    few | some | all) ;;
+    few) also= shares=cpu/event=0xc0/upp ;;
+    some | all) also=,branches:upp shares=instructions:uppp ;;
     *) give_up "pmv.pebs=$which, wanted few, some or all" ;;
 esac
 rounds=$(whole pmv.rounds 40000) || exit 1
@@ -57,24 +59,26 @@ echo 1000000 > /proc/sys/kernel/perf_event_max_sample_rate
 echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
 dmesg | sed -n 's/.*Performance Events: /pebs: driver="/p' | sed 's/$/"/'
 
-try loop event,ip -e instructions:uppp,branches:upp,cycles:upp -c 10007 /loop
+try loop event,ip -e instructions:uppp$also${also:+,cycles:upp} -c 10007 /loop
 by_address
 [ "$which" = few ] ||
     try access event,ip,addr -d -e instructions:uppp,cpu/mem-loads,ldlat=30/upp,cpu/mem-stores/upp \
         -c 101 /access
 /br_instr "$rounds" $region_plain
 /region $region_record begin
-try br_instr event,ip,sym -e instructions:uppp,branches:upp -c 10007 \
+try br_instr event,ip,sym -e $shares$also -c 10007 \
     /br_instr "$rounds" $region_large
 /region $region_record end
 # Shares, in percent of the samples of the first event.
-awk '$1 == "instructions:uppp:" { n++; of[$3]++ }
+awk -v of_event="$shares:" '$1 == of_event { n++; of[$3]++ }
     END {
         for (f in of)
             printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n
     }' $list | sort
 [ "$which" = few ] || try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
 
+# IA32_PEBS_ENABLE, where a hypervisor refuses a counter that it offers.
+dmesg | sed -n 's/.*unchecked MSR access error: WRMSR to 0x3f1 (tried to write \(0x[0-9a-f]*\)).*/pebs: refused=\1/p'
 if [ "$which" = all ]; then
     try brstack ip,brstack -b -e instructions:uppp -c 100003 /br_instr "$rounds"
     try prec_dist event,ip -e cpu/event=0xc0,umask=1/uppp -c 10007 /br_instr "$rounds"
