@@ -107,7 +107,7 @@ def section(tool, cells, titles):
         text += "Not compared:\n\n" + table(["what", "expression", "why"], [
             [rule.name, quoted(rule.expression.pattern), rule.reason] for rule in tool.rules])
     shown = [[titles[name], case, quoted(native), quoted(other)]
-             for name, one in cells.items() if name in titles for case, native, other in one["shown"]]
+             for name in titles if name in cells for case, native, other in cells[name]["shown"]]
     if shown:
         text += "Lines that differ, the first of each column:\n\n" + \
             table(["column", "case", "natively", "here"], shown)
