@@ -166,13 +166,16 @@ def check_overflows(rows):
 
 def test_overflow_threads(lab):
     """Each overflow of four threads on one processor reaches the thread that caused it, and none is
-    missing; with FULL=1 the counts are seen to be the native ones."""
+    missing; with FULL=1 the counts are seen to be the native ones: all four together, because one of the threads,
+    which one is a matter of time, executes 120 branches more, natively too."""
     found = overflows(papi_boot(lab, "msr+nmi"))
     check_overflows(found)
     if FULL:
         native = overflows(papi_boot(lab, "native"))
         check_overflows(native)
-        assert found == native, (native, found)
+        for what in ("overflows", "expected", "work"):
+            assert [row[what] for row in found] == [row[what] for row in native], (native, found)
+        assert sum(row["count"] for row in found) == sum(row["count"] for row in native), (native, found)
     return f"{sum(row['overflows'] for row in found)} overflows"
 
 

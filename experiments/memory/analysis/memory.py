@@ -22,7 +22,7 @@ ACCESSED, DIRTY = 1 << 5, 1 << 6         # of a page table's entry
 PAGE = 4096
 VALUE_BYTES = 16
 MASK48 = (1 << 48) - 1
-KINDS = ("instruction", "walk", "event", "chunk", "xstate", "sample")
+KINDS = ("instruction", "walk", "event", "chunk", "xstate", "page", "sample")
 
 
 class Access(collections.namedtuple("Access", (
@@ -155,10 +155,10 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
     code = code[:min(count, operand.CODE_BYTES)]
     kind, text, pieces, why = "instruction", "", (), None
     if flags & (WALK | EVENT | CHUNK):
-        kind = "walk" if flags & WALK else "event" if flags & EVENT else "chunk"
-        if flags & CHUNK:
+        kind = "walk" if flags & WALK else "event" if flags & EVENT else "page" if flags & DEVICE else "chunk"
+        if kind == "chunk":
             text = operand.decode(code, rip).text
-        if flags & INEXACT:
+        if flags & INEXACT and kind != "page":
             why = f"{kind}: outside of 64-bit mode"
     else:
         found = operand.decode(code, rip)

@@ -12,7 +12,7 @@ READ, WRITE = 1, 2
 INSTRUCTION, WALK, EVENT, SYSTEM, VMCALL = range(5)
 GUEST, ROOT = 0, 1
 HYPERCALL_MEMTRACE = 20                  # include/hypercall.h
-MEMTRACE_OFF, MEMTRACE_DEVICES, TRACE_ASK = 0, 4, (1 << 64) - 1
+MEMTRACE_OFF, MEMTRACE_PAGES, TRACE_ASK = 0, 5, (1 << 64) - 1
 
 # Of VMCALL lin, phy and value are RAX, RBX and RCX. value: a number, at most 8 bytes.
 Entry = collections.namedtuple("Entry", "tsc rip lin phy value cr3 len cpu rw kind mode retired")
@@ -60,7 +60,7 @@ def traced(source):
         if entry.kind == VMCALL:
             if entry.lin == HYPERCALL_MEMTRACE and entry.phy != TRACE_ASK:
                 open_now.pop(entry.cpu, None)
-                if MEMTRACE_OFF < entry.phy <= MEMTRACE_DEVICES:
+                if MEMTRACE_OFF < entry.phy <= MEMTRACE_PAGES:
                     open_now[entry.cpu] = []
                     found[entry.cpu].append((entry.phy, open_now[entry.cpu]))
         elif entry.cpu in open_now:

@@ -97,6 +97,18 @@ def compare(accesses, entries, wanted=lambda entry: True):
     return result
 
 
+def pages(accesses, entries):
+    """Of a trace of pages: the sets of pages that it has, that the list has as written meanwhile, and of these
+    those that hold page tables."""
+    if accesses.lost:
+        raise ValueError(f"{accesses.lost} records were lost; wanted a larger ring or a shorter run")
+    logged = {record.gpa // PAGE for found in accesses.processors.values() for record in found if record.kind == "page"}
+    listed = [entry for found in memory_log.traced(entries).values() for _, window in found for entry in window
+              if entry.rw & WRITE]
+    written = {(entry.phy + at) // PAGE for entry in listed for at in (0, entry.len - 1)}
+    return logged, written, {entry.phy // PAGE for entry in listed if entry.kind == WALK}
+
+
 def is_opening(record):
     """Of a page walk that reads: from now on the page may be read."""
     return record.kind == "walk" and not record.flags & WRITE

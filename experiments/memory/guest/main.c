@@ -24,8 +24,8 @@
 #define USER_BYTES (1ULL << 47) /* the half of the addresses that is user space's, with 4 levels */
 
 static const char usage[] =
-    "usage: memtrace [--writes|--reads|--all|--devices] [RANGE] [--processor N] -o FILE -- PROGRAM ARGUMENTS\n"
-    "       memtrace [--writes|--reads|--all|--devices] --physical A-B --seconds N -o FILE\n"
+    "usage: memtrace [--writes|--reads|--all|--devices|--pages] [RANGE] [--processor N] -o FILE -- PROGRAM ARGUMENTS\n"
+    "       memtrace [--writes|--reads|--all|--devices|--pages] --physical A-B --seconds N -o FILE\n"
     "       memtrace --stores PERIOD -o FILE -- PROGRAM ARGUMENTS\n"
     "RANGE: --range A-B      of the program's addresses; without it, all of its user space\n"
     "       --kernel         the kernel's accesses for it as well\n"
@@ -100,6 +100,8 @@ static bool take_option(struct wanted *w, char **argv, int *at)
         w->mode = MEMTRACE_ALL;
     else if (strcmp(name, "--devices") == 0)
         w->mode = MEMTRACE_DEVICES;
+    else if (strcmp(name, "--pages") == 0)
+        w->mode = MEMTRACE_PAGES;
     else if (strcmp(name, "--kernel") == 0)
         w->kernel = true;
     else {

@@ -35,6 +35,8 @@ static void stop(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
+    if (m->mode == MEMTRACE_PAGES)
+        memory_pages_stop(cpu);
     m->begun = 0;
     vmcs_write_64(VMCS_EPT_POINTER, m->open);
     if (m->cr3 != 0)
@@ -61,7 +63,9 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
         m->mode = MEMTRACE_OFF;
         return result;
     }
-    m->counter = pmu_lend_counter(cpu);
+    m->counter = mode == MEMTRACE_PAGES ? TRACE_COUNTER_NONE : pmu_lend_counter(cpu);
+    if (mode == MEMTRACE_PAGES)
+        memory_pages_start(cpu);
     set_rows(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(true);
@@ -109,12 +113,17 @@ static bool debug_store_on(struct cpu *cpu)
     return true;
 }
 
-/* Of memory the less with the more, of devices where reads can be denied. */
+/* Of accesses to memory the less with the more, of devices where reads can be denied, of pages where
+ * there are small ones. */
 static bool is_offered(const struct cpu_memory *m, uint64_t mode)
 {
+    bool small = m->most == MEMTRACE_READS || m->most == MEMTRACE_ALL;
+
     if (mode == MEMTRACE_DEVICES)
-        return m->most >= MEMTRACE_READS;
-    return mode <= m->most && (m->most != MEMTRACE_DEVICES || mode == MEMTRACE_OFF);
+        return small || m->most == MEMTRACE_DEVICES;
+    if (mode == MEMTRACE_PAGES)
+        return m->by_pages && (small || m->most == MEMTRACE_PAGES);
+    return mode == MEMTRACE_OFF || (mode <= m->most && m->most <= MEMTRACE_ALL);
 }
 
 int64_t memory_call(struct cpu *cpu)
@@ -124,7 +133,7 @@ int64_t memory_call(struct cpu *cpu)
     uint32_t was = m->mode;
     int64_t result = 0;
 
-    if (mode != TRACE_ASK && mode > MEMTRACE_DEVICES)
+    if (mode != TRACE_ASK && mode > MEMTRACE_PAGES)
         return HYPERCALL_E_ARGUMENT;
     if (mode != TRACE_ASK && (!is_offered(m, mode) || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
         return HYPERCALL_E_SUPPORT;
@@ -138,7 +147,7 @@ int64_t memory_call(struct cpu *cpu)
                            cpu->gpr[GPR_RDX], cpu->boot->memory_top);
             return HYPERCALL_E_ARGUMENT;
         }
-        if (debug_store_on(cpu))
+        if (mode != MEMTRACE_PAGES && debug_store_on(cpu))
             return HYPERCALL_E_STATE;
         result = start(cpu, (uint32_t)mode, ~0ULL);
     }
@@ -192,6 +201,20 @@ static void timed_violation(struct cpu *cpu)
     stop(cpu);
 }
 
+/* The processor's log of pages is full; what it was about to log it does again. */
+static void pages_full(struct cpu *cpu)
+{
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
+
+    if (vectoring & INTERRUPTION_VALID)
+        deliver_again(cpu, vectoring);
+    else
+        memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    memory_pages_flush(cpu);
+    if (rdtsc() >= memory_of(cpu)->ends)
+        stop(cpu);
+}
+
 static void set_rows(struct cpu *cpu)
 {
     exit_handler *row = cpu->handlers, *under = trace_of(cpu)->under;
@@ -199,9 +222,12 @@ static void set_rows(struct cpu *cpu)
 
     trace_rows_off(cpu);
     row[EXIT_REASON_INIT_SIGNAL] = memory_init;
-    row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL               ? timed_violation
-                                     : m->mode == MEMTRACE_DEVICES ? memory_device_violation
-                                                                   : memory_violation;
+    if (m->mode == MEMTRACE_PAGES)
+        row[EXIT_REASON_PAGE_MODIFICATION_LOG_FULL] = pages_full;
+    else
+        row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL               ? timed_violation
+                                         : m->mode == MEMTRACE_DEVICES ? memory_device_violation
+                                                                       : memory_violation;
     if (m->cr3 != 0)
         row[EXIT_REASON_CR_ACCESS] = memory_cr_access;
     m->row = under;
@@ -215,6 +241,11 @@ static void set_rows(struct cpu *cpu)
 
 /* ---- the start ---- */
 
+static bool logs_pages(const struct vmx_capability *c)
+{
+    return vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_PML) && c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
+}
+
 /* NULL: nothing is missing. */
 static const char *lacking(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
@@ -224,7 +255,10 @@ static const char *lacking(const struct vmx_capability *c, uint64_t top, bool ca
         return "memory above 64 TiB";
     if (!can_trap)
         return "no NMI exiting with virtual NMIs";
-    if (ring_options.memory != MEMTRACE_WRITES && !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
+    if (ring_options.memory == MEMTRACE_PAGES && !logs_pages(c))
+        return "no page-modification logging (IA32_VMX_PROCBASED_CTLS2 bit 49, IA32_VMX_EPT_VPID_CAP bit 21)";
+    if (ring_options.memory != MEMTRACE_WRITES && ring_options.memory != MEMTRACE_PAGES &&
+        !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
         return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
     return NULL;
 }
@@ -246,7 +280,7 @@ static void start_at_once(struct cpu *cpu)
 
 static const char *const mode_names[] = {
     [MEMTRACE_WRITES] = "writes", [MEMTRACE_READS] = "reads", [MEMTRACE_ALL] = "all accesses",
-    [MEMTRACE_DEVICES] = "accesses to devices"};
+    [MEMTRACE_DEVICES] = "accesses to devices", [MEMTRACE_PAGES] = "written pages"};
 
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
@@ -274,6 +308,8 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     }
     memory_of(cpu)->most = ring_options.memory;
     memory_of(cpu)->by_cr3 = targets >= CR3_TARGETS;
+    memory_of(cpu)->log = page_alloc(1);
+    memory_of(cpu)->by_pages = logs_pages(c) && memory_of(cpu)->log != NULL;
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)

@@ -41,6 +41,8 @@ struct cpu_memory {
     uint32_t exceptions, step_exceptions; /* that exit without a trace; and in a step */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
     bool by_cr3;                      /* a range may be one process's */
+    bool by_pages;                    /* the processor logs pages, to: */
+    uint64_t *log;
     uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
     uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
     uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
@@ -164,6 +166,11 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
 /* memory_device.c: the same of a device's registers or memory, with memtrace=devices. */
 exit_function memory_device_violation;
 void memory_device_setup(void); /* once or more */
+
+/* memory_pages.c: the processor's log of written pages: on, to the ring, off. */
+void memory_pages_start(struct cpu *cpu);
+void memory_pages_flush(struct cpu *cpu);
+void memory_pages_stop(struct cpu *cpu);
 
 /* memory_event.c: an event whose delivery violated the closed map is delivered again, under the
  * open one, and its frame recorded. */

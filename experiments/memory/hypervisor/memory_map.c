@@ -20,9 +20,15 @@ static struct {
     int lock;
 } maps;
 
-static bool denies_reads(uint32_t mode) { return mode != MEMTRACE_WRITES; }
-/* Page walks read memory, so its pages open one by one. */
-static bool in_small_pages(uint32_t mode) { return mode == MEMTRACE_READS || mode == MEMTRACE_ALL; }
+static bool denies_reads(uint32_t mode)
+{
+    return mode != MEMTRACE_WRITES && mode != MEMTRACE_PAGES;
+}
+/* Page walks read memory, so its pages open one by one; and a log of pages has each. */
+static bool in_small_pages(uint32_t mode)
+{
+    return mode == MEMTRACE_READS || mode == MEMTRACE_ALL || mode == MEMTRACE_PAGES;
+}
 
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
 {
@@ -34,7 +40,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     if (ring_options.memory == MEMTRACE_OFF)
         return 0;
     uint64_t view = tables + gibs, writes = tables + ends;
-    return view + writes + (in_small_pages(ring_options.memory) ? tables + ends + small : 0);
+    return ring_count(bi) + view + writes + (in_small_pages(ring_options.memory) ? tables + ends + small : 0);
 }
 
 bool memory_map_setup(const struct cpu *cpu)
@@ -88,6 +94,10 @@ static bool new_maps(const struct cpu *cpu)
                       ? new_map(cpu, EPT_READ | EPT_WRITE,
                                 in_small_pages(mode) ? EPT_COPY_SMALL : EPT_COPY_AS_IT_IS)
                       : maps.half_open;
+    if (mode == MEMTRACE_PAGES) {
+        maps.closed = new_map(cpu, 0, EPT_COPY_SMALL);
+        maps.half_open = maps.closed |= maps.closed != 0 ? EPTP_ACCESSED_DIRTY : 0;
+    }
     return maps.closed != 0 && maps.half_open != 0;
 }
 

@@ -7,14 +7,14 @@
 #define MEMTRACE_MAX_MS 10000
 
 #define EXPERIMENT_OPTIONS(OPTION)                                                                 \
-    OPTION(memtrace, CHOICE, ring_options.memory, MEMTRACE_OFF, "off, writes, reads, all or devices", \
+    OPTION(memtrace, CHOICE, ring_options.memory, MEMTRACE_OFF, "off, writes, reads, all, devices or pages", \
            VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
                   NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL),                        \
-                  NAME("devices", MEMTRACE_DEVICES)),                                              \
+                  NAME("devices", MEMTRACE_DEVICES), NAME("pages", MEMTRACE_PAGES)),               \
            "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
            "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. "       \
-           "devices: those to devices' registers and memory alone. Not with trace=. off costs "    \
-           "nothing.")                                                      \
+           "devices: those to devices' registers and memory alone. pages: which pages are "        \
+           "written, by the processor's own log. Not with trace=. off costs nothing.")                                                      \
     OPTION(memtrace_step, CHOICE, memory_options.exits, false, "blocked or exits",                 \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \

@@ -9,6 +9,8 @@
 
 /* IA32_VMX_EPT_VPID_CAP, and the exit qualification of an EPT violation */
 #define EPT_CAP_EXECUTE_ONLY BIT(0)
+#define EPT_CAP_ACCESSED_DIRTY BIT(21)
+#define EPTP_ACCESSED_DIRTY BIT(6)
 #define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_PAGE BITS(5, 3) /* what the page allows: EPT_READ and so on, shifted */
 #define EPT_VIOLATION_PAGE_SHIFT 3
@@ -17,6 +19,11 @@
 
 /* Interruption information */
 #define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; those above are of an instruction, too */
+
+/* Page-modification logging. VMCS fields: see vmx/vmcs_fields.h */
+#define SECONDARY_ENABLE_PML BIT(17)
+#define VMCS_PML_ADDRESS 0x200e
+#define VMCS_GUEST_PML_INDEX 0x0812
 
 #define CR4_PKS BIT(24)
 #define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)

@@ -16,6 +16,9 @@ import pytest
 TSC_HZ = 2_000_000_000
 MILLION = 1_000_000
 DEVICES_LEAST = 100
+LOG_PAGES = 2 * 512  # the log is full, and exits, twice
+SERVER = "show_control enable_pml"  # which the default model, a desktop's, has not
+TABLES_READ_MAX = 200  # pages that hold page tables, of some processes and the kernel
 
 
 @functools.cache
@@ -80,6 +83,19 @@ def test_devices(lab, cpus, least):
     assert result.true, result.summary()
     assert result.same >= least and not result.unknown, result.summary()
     return f"{cpus} processors: {result.summary()}"
+
+
+@pytest.mark.parametrize("cpus", [pytest.param(1, id="pages_1"), pytest.param(4, id="pages_4", marks=pytest.mark.full)])
+def test_pages(lab, cpus):
+    """The processor's log has each page that was written. What it has besides are tables that page walks read,
+    which count as written (SDM Vol. 3, "Accessed and Dirty Flags for EPT")."""
+    rings, log = boot(lab, cpus, "pages", 1, 8, knobs=SERVER)
+    logged, written, tables = memory_truth.pages(memory.read(rings), memory_log.Log(log))
+    assert written and not written - logged, f"{len(written - logged)} of {len(written)} pages are not logged"
+    assert len(logged - written) <= TABLES_READ_MAX * cpus, len(logged - written)
+    assert len(written) > LOG_PAGES, len(written)
+    return f"{cpus} processors: {len(written)} pages written, {len(written & logged)} logged, of them {len(tables)} " \
+           f"tables; {len(logged - written)} logged besides"
 
 
 @pytest.mark.full

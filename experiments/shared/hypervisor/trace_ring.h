@@ -86,6 +86,7 @@ struct trace_record {
 #define MEMTRACE_READS 2
 #define MEMTRACE_ALL 3
 #define MEMTRACE_DEVICES 4 /* accesses to what is no memory, reads and writes */
+#define MEMTRACE_PAGES 5   /* pages that are written, each once */
 
 #define TRACE_REASON_MEMORY 0xf0u
 #define TRACE_REASON_MORE 0xffu
@@ -106,6 +107,9 @@ struct trace_record {
 #define TRACE_INEXACT 32u /* a frame pushed outside of 64-bit mode: its size is not known */
 #define TRACE_XSTATE 64u /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
 #define TRACE_DEVICE 128u /* of a device: there is no value */
+/* With TRACE_WRITE: a page that was written, once or more, until this time. Who wrote, and at which
+ * linear address, is not known. */
+#define TRACE_PAGE (TRACE_CHUNK | TRACE_INEXACT | TRACE_DEVICE)
 
 struct trace_memory {
     uint64_t tsc; /* at the violation; of EVENT after the delivery */

@@ -132,6 +132,18 @@ static uint8_t *device(void)
     return area;
 }
 
+int load_touch(unsigned pages)
+{
+    uint8_t *area = mmap(NULL, (size_t)pages * PAGE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (area == MAP_FAILED)
+        return fail("mmap");
+    for (unsigned i = 0; i < pages; i++)
+        *(volatile uint8_t *)(area + (size_t)i * PAGE) = 1;
+    return munmap(area, (size_t)pages * PAGE);
+}
+
 int load_run(int rounds, bool with_samples, bool of_device)
 {
     long samples = 0;

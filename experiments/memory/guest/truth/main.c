@@ -2,7 +2,7 @@
  *
  * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
  * (emulator/README.md). One process for each processor, pinned to it; all trace at
- * once. Words, of the environment: pmv.mem.mode=writes|reads|all|devices, pmv.mem.rounds=N,
+ * once. Words, of the environment: pmv.mem.mode=writes|reads|all|devices|pages, pmv.mem.rounds=N,
  * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
  */
 #define _GNU_SOURCE
@@ -24,6 +24,7 @@
 
 #define MARKER_MEMORY_LOG 5 /* testbed/instrument/decode.cc */
 #define WORD_MAX 64
+#define MORE_THAN_A_LOG 1200 /* pages: the processor's log has 512 */
 #define LINEAR_END (1UL << 47)
 
 /* What all processes wait for: in shared memory. */
@@ -66,6 +67,8 @@ static int worker(int processor, uint64_t mode, bool user, int rounds, bool samp
         return 1;
     }
     int failed = load_run(rounds, samples, mode == MEMTRACE_DEVICES);
+    if (mode == MEMTRACE_PAGES)
+        failed |= load_touch(MORE_THAN_A_LOG);
     was = memtrace(MEMTRACE_OFF, 0, 0, 0);
     return failed != 0 || was != (int64_t)mode;
 }
@@ -82,6 +85,7 @@ int main(int argc, char **argv)
     uint64_t mode = strcmp(name, "all") == 0       ? MEMTRACE_ALL
                     : strcmp(name, "reads") == 0   ? MEMTRACE_READS
                     : strcmp(name, "devices") == 0 ? MEMTRACE_DEVICES
+                    : strcmp(name, "pages") == 0   ? MEMTRACE_PAGES
                                                    : MEMTRACE_WRITES;
     int rounds = atoi(rounds_word);
     bool samples = atoi(samples_word) != 0, user = strcmp(range, "user") == 0;
@@ -96,7 +100,7 @@ int main(int argc, char **argv)
             _exit(worker(i, mode, user, rounds, samples));
     while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < processors)
         sched_yield();
-    static const uint32_t lists[] = {0, 2, 1, 3, 4};
+    static const uint32_t lists[] = {0, 2, 1, 3, 4, 2};
     list(lists[mode]);
     __atomic_store_n(&shared->go, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < processors; i++)
