@@ -8,6 +8,7 @@ import pytest
 
 REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
 EXIT_CPUID = "10"
+LARGE_SHARE, SHARE_POINTS = 5, 1  # percent; of a hundred, between two runs: the kernel has timers
 FIXED_COUNTER_0 = "0x0000000100000000"  # of IA32_PEBS_ENABLE
 LIMIT = 60_000  # millions of instructions
 # In points. Sampled by the full buffer the program ends before the kernel's next tick, sampled one by
@@ -48,11 +49,11 @@ def expect_cases(boot, wanted):
 
 def same_records(native, guest, wanted):
     """Each case: as many records, at the same addresses in the same order, by as many PMIs. But for
-    perf mem, which samples by frequency, and the kernel too."""
+    perf mem, which samples by frequency, and what samples the kernel too."""
     rows = []
     for boot in (native, guest):
         expect_cases(boot, wanted)
-        rows.append([row for row in boot.lines("pebs") if row.get("case") != "mem"])
+        rows.append([row for row in boot.lines("pebs") if row.get("case") not in ("mem", "kernel")])
     differing = [pair for pair in zip(*rows) if pair[0] != pair[1]]
     assert len(rows[0]) == len(rows[1]) and not differing, differing[:2]
     return f"{sum(int(row['records']) for row in cases(guest).values())} records"
@@ -130,6 +131,21 @@ def test_all_ways(lab):
     """Branch stacks, call chains, weights, registers, precise distribution, perf mem, BTS."""
     return same_records(*(sampled(lab, entry, how="all") for entry in ("native", "msr+nmi")),
                         CASES_ALL)
+
+
+@pytest.mark.full
+def test_kernel_symbols(lab):
+    """Shares of the kernel's functions, by name: those natively."""
+    native, guest = ({(row["mode"], row["function"]): float(row["share"])
+                      for row in sampled(lab, entry, how="all").lines("pebs") if row.get("case") == "kernel"}
+                     for entry in ("native", "msr+nmi"))
+    large = {name for found in (native, guest) for name, share in found.items() if share >= LARGE_SHARE}
+    assert len([name for name in large if name[0] == "k"]) >= 3, native
+    far = {name: (native.get(name), guest.get(name)) for name in large
+           if abs(native.get(name, 0) - guest.get(name, 0)) > SHARE_POINTS}
+    assert not far, far
+    return ", ".join(f"{name} {guest[mode, name]} % ({native[mode, name]} %)"
+                     for mode, name in sorted(large, key=lambda one: -native[one])[:5])
 
 
 @pytest.mark.full
