@@ -55,7 +55,7 @@ esac
 rounds=$(whole pmv.rounds 40000) || exit 1
 # The letter's report has the kernel's functions, too: those of a program that hardly leaves it.
 if [ "$which" = all ]; then
-    perf record -N -o $data -e instructions:ppp -c 20011 dd if=/dev/zero of=/dev/null bs=4096 count=4000 \
+    perf record -N -o $data -e instructions:ppp -c 2003 dd if=/dev/zero of=/dev/null bs=4096 count=4000 \
         > $log 2>&1 || give_up "kernel: $(tail -n 1 $log)"
     perf report -i $data --stdio --sort symbol -F overhead,symbol --percent-limit 1 2> /dev/null |
         awk '$1 ~ /%$/ { sub(/%/, "", $1); print "pebs: case=kernel mode=" $2 " function=" $3 " share=" $1 }' |
