@@ -20,10 +20,13 @@ def parts(machine):
     return [Drawn(lambda prefix: accuracy_figure(
                 f"{prefix}errors", "Relative error of counts, by event",
                 accuracy_tables.errors(machine))),
-            accuracy_tables.short_table(machine), OnPage(perfctr_sentence()),
+            accuracy_tables.short_table(machine),
             accuracy_tables.reads_table(machine), accuracy_tables.modes_table(machine),
-            OnPage(accuracy_tables.long_table(machine)), *perfctr_tables.all_tables(machine),
-            *kept.parts("counters")(machine)]
+            OnPage(accuracy_tables.long_table(machine))]
+
+
+def paper_parts(machine):
+    return [OnPage(perfctr_sentence()), *perfctr_tables.all_tables(machine), *kept.parts("counters")(machine)]
 
 
 def sentence(machine):
@@ -41,4 +44,6 @@ def sentence(machine):
 
 
 SECTIONS = (Section("accuracy-of", "Accuracy", "validity", parts,
-                    lambda machine: [("Accuracy", sentence(machine))], (perfctr_published.PAPER,)),)
+                    lambda machine: [("Accuracy", sentence(machine))]),
+            Section("threads-of", "Counters of threads and programs, and tools", "validity", paper_parts,
+                    sources=(perfctr_published.PAPER,), short="Threads, programs, tools"))
