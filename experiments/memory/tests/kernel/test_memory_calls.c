@@ -49,9 +49,12 @@ static bool refuses(const char *what, int64_t found, int64_t wanted)
 static bool refusals(uint64_t most)
 {
     uint64_t here = fuzz_physical(memory_area);
-    bool good = refuses("a mode that is none", memory_trace(MEMTRACE_ALL + 1, here, MEMORY_PAGE, 0),
+    bool good = refuses("a mode that is none", memory_trace(MEMTRACE_PAGES + 1, here, MEMORY_PAGE, 0),
                         HYPERCALL_E_ARGUMENT);
 
+    if (most == MEMTRACE_WRITES)
+        good &= refuses("devices, whose reads it cannot deny",
+                        memory_trace(MEMTRACE_DEVICES, here, MEMORY_PAGE, 0), HYPERCALL_E_SUPPORT);
     if (most < MEMTRACE_ALL)
         good &= refuses("more than memtrace= allows",
                         memory_trace(most + 1, here, MEMORY_PAGE, 0), HYPERCALL_E_SUPPORT);
