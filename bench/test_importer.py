@@ -197,7 +197,7 @@ class Import(unittest.TestCase):
         found, notes, status = self.run_on(text)
         self.assertEqual(status, 1)
         self.assertIn("no ledger", notes[0])
-        count = {"instructions": 20, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0}
+        count = {"instructions": 20, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0, "listed": 0}
         ledger = {"regions": {str(number): {"begins": 1, "open": False, "exits": {}, "root": count,
                                             "nonroot": {"instructions": number}}
                               for number in (2001, 2002)}}
@@ -212,7 +212,7 @@ class Import(unittest.TestCase):
         text = 'env: kind="emulator"\nenv: column="msr"\n' + "".join(
             f"bench: experiment=nginx item=plain{run} region={number} ops=10\n"
             for number, run in enumerate(("", ".2", ".3"), 1)) + "end: column=msr status=0\n"
-        count = {"instructions": 0, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0}
+        count = {"instructions": 0, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0, "listed": 0}
         regions = {str(number): {"begins": 1, "open": False, "exits": {}, "root": count,
                                  "nonroot": {"instructions": 1000 * number}}
                    for number in range(1, 4)}
