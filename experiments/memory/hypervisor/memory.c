@@ -182,6 +182,17 @@ static void memory_init(struct cpu *cpu)
     exit_init(cpu);
 }
 
+/* What the exit broke off goes on at the next entry: an event's delivery, or the access. */
+static void go_on(struct cpu *cpu)
+{
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
+
+    if (vectoring & INTERRUPTION_VALID)
+        deliver_again(cpu, vectoring);
+    else
+        memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+}
+
 /* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the
  * event is delivered once more. */
 static void timed_violation(struct cpu *cpu)
@@ -193,23 +204,14 @@ static void timed_violation(struct cpu *cpu)
             memory_violation(cpu);
         return;
     }
-    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
-    if (vectoring & INTERRUPTION_VALID)
-        deliver_again(cpu, vectoring);
-    else
-        memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    go_on(cpu);
     stop(cpu);
 }
 
 /* The processor's log of pages is full; what it was about to log it does again. */
 static void pages_full(struct cpu *cpu)
 {
-    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
-
-    if (vectoring & INTERRUPTION_VALID)
-        deliver_again(cpu, vectoring);
-    else
-        memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    go_on(cpu);
     memory_pages_flush(cpu);
     if (rdtsc() >= memory_of(cpu)->ends)
         stop(cpu);
