@@ -122,7 +122,7 @@ static bool is_offered(const struct cpu_memory *m, uint64_t mode)
     if (mode == MEMTRACE_DEVICES)
         return small || m->most == MEMTRACE_DEVICES;
     if (mode == MEMTRACE_PAGES)
-        return m->by_pages && (small || m->most == MEMTRACE_PAGES);
+        return m->log != NULL && (small || m->most == MEMTRACE_PAGES);
     return mode == MEMTRACE_OFF || (mode <= m->most && m->most <= MEMTRACE_ALL);
 }
 
@@ -310,8 +310,7 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     }
     memory_of(cpu)->most = ring_options.memory;
     memory_of(cpu)->by_cr3 = targets >= CR3_TARGETS;
-    memory_of(cpu)->log = page_alloc(1);
-    memory_of(cpu)->by_pages = logs_pages(c) && memory_of(cpu)->log != NULL;
+    memory_of(cpu)->log = logs_pages(c) ? page_alloc(1) : NULL;
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)

@@ -41,8 +41,7 @@ struct cpu_memory {
     uint32_t exceptions, step_exceptions; /* that exit without a trace; and in a step */
     uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
     bool by_cr3;                      /* a range may be one process's */
-    bool by_pages;                    /* the processor logs pages, to: */
-    uint64_t *log;
+    uint64_t *log;                    /* of pages that are written; NULL: the processor has none */
     uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
     uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
     uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */

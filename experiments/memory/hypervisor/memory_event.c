@@ -32,7 +32,8 @@ static void record_frame(struct cpu *cpu)
     uint64_t rsp = vmcs_read_natural(VMCS_GUEST_RSP);
     uint32_t bytes = FRAME_WORDS * WORD;
 
-    if (memory_of(cpu)->mode == MEMTRACE_READS)
+    /* Of a device root mode may read nothing, and so has no frame. */
+    if (memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->mode == MEMTRACE_DEVICES)
         return;
     if (memory_of(cpu)->event & INTERRUPTION_ERROR_CODE)
         bytes += WORD;

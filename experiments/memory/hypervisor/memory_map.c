@@ -40,7 +40,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     if (ring_options.memory == MEMTRACE_OFF)
         return 0;
     uint64_t view = tables + gibs, writes = tables + ends;
-    return ring_count(bi) + view + writes + (in_small_pages(ring_options.memory) ? tables + ends + small : 0);
+    return view + writes + (in_small_pages(ring_options.memory) ? tables + ends + small : 0);
 }
 
 bool memory_map_setup(const struct cpu *cpu)
