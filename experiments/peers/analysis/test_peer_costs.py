@@ -18,7 +18,8 @@ VALUE = "bench: experiment=a1 item=m1000 metric=pmis unit=count value={}\n"
 def region(root, nonroot, exits=()):
     """`exits`: (name, count, sum, min, max) of each reason."""
     return {"begins": 1, "open": 0, "nonroot": {"instructions": nonroot},
-            "root": {"instructions": root, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0},
+            "root": {"instructions": root, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0,
+                     "listed": 0},
             "exits": {str(number): {
                 "name": name, "count": count, "vmcs_accesses": {"sum": 0},
                 "root_instructions": {"samples": count, "sum": total, "min": low, "max": high}}
