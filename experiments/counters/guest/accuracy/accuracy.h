@@ -96,6 +96,8 @@ void measured(struct measured *m);
 #define LOOP_BRANCHES(rounds) ((rounds) + 1)
 uint64_t loop_rounds(uint64_t rounds);
 uint64_t loop_run(void *rounds);
+/* One addition of doubles (ADDSD) for each of the rounds, at least 1. */
+void fp_rounds(uint64_t rounds);
 
 /* counters.c */
 struct counters {

@@ -23,6 +23,7 @@
         global measured
         global loop_run
         global loop_rounds
+        global fp_rounds
         section .text
 
 ; void measured(struct measured *m)
@@ -65,6 +66,17 @@ loop_rounds:
         lea     rax, [rax + rax * 4 + 1]
         xor     rax, rdi
         dec     rdi
+        jnz     .round
+        ret
+
+; void fp_rounds(uint64_t rounds): an addition of doubles in each round, and four instructions.
+        align   16
+fp_rounds:
+        xorps   xmm0, xmm0
+.round:
+        addsd   xmm0, xmm0
+        lea     rdi, [rdi - 1]
+        test    rdi, rdi
         jnz     .round
         ret
 
