@@ -10,6 +10,8 @@ text (perf script --ns -F time,event,addr,ip). experiments/memory/memtrace.md sa
   page   TRACE FILE     addresses over time, working sets and sums, as one HTML page
   ctf    TRACE FOLDER   CTF 1.8, for babeltrace2 and Trace Compass
   feed   TRACE FILE     for cache simulators: Valgrind's lackey format, or Dinero's
+  cache  TRACE          misses of a cache, by Valgrind's cachegrind
+  doubles TRACE         what a system call reads twice of its process's memory
 
 Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2, --elf binutils.
 """
@@ -20,7 +22,9 @@ import sys
 
 import memory_path  # noqa: F401, first of all
 import memory
+import memory_cache
 import memory_ctf
+import memory_doubles
 import memory_feed
 import memory_filter
 import memory_page
@@ -92,25 +96,40 @@ def do_feed(options, found, accesses, start):
         memory_feed.write(accesses, out, options.format, options.by == "physical")
 
 
+def do_cache(options, found, accesses, start):
+    each = memory_cache.misses(accesses, options.cache, physical=options.by == "physical")["all"]
+    print(f"{each.reads} reads, {each.read_misses} of them misses; {each.writes} writes, {each.write_misses} misses")
+
+
+def do_doubles(options, found, accesses, start):
+    for (first, second), count, double in memory_doubles.counted(memory_doubles.find(accesses)):
+        print(f"{count} times {double.bytes} bytes, as at {double.gla:x}: rip {first:x} {options.names.text(first)}, "
+              f"then {second:x} {options.names.text(second)}".rstrip())
+
+
 def parser():
     made = argparse.ArgumentParser(description=__doc__,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     for name, function, out in (("print", do_print, None), ("sums", do_sums, None),
                                 ("page", do_page, "FILE"), ("ctf", do_ctf, "FOLDER"),
-                                ("feed", do_feed, "FILE")):
+                                ("feed", do_feed, "FILE"), ("cache", do_cache, None),
+                                ("doubles", do_doubles, None)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("trace", metavar="TRACE")
         if out:
             command.add_argument("out", metavar=out)
-        if name in ("page", "feed"):
+        if name in ("page", "feed", "cache"):
             command.add_argument("--by", choices=("linear", "physical"), default="linear",
                                  help="addresses; walks have physical ones alone")
         if name == "page":
             command.add_argument("--title", default="Memory accesses of a guest")
             traces_page.add_where(command)
-        if name in ("print", "sums", "page"):
+        if name == "cache":
+            command.add_argument("--cache", metavar="BYTES,WAYS,LINE", default="32768,8,64",
+                                 help="as valgrind's --D1 has it; default: %(default)s")
+        if name in ("print", "sums", "page", "doubles"):
             command.add_argument("--elf", metavar="FILE[@ADDRESS]", action="append",
                                  help="names of functions, of the program and of what it loads; "
                                  "ADDRESS is where a position-independent one was loaded")
@@ -136,7 +155,7 @@ def main():
         options.function(options, found, accesses, start)
     except BrokenPipeError:  # `head` has seen enough
         sys.stderr.close()
-    except (records.BadRecords, operand.NoDecoder, plots.NoPlots, CannotWrite,
+    except (records.BadRecords, operand.NoDecoder, plots.NoPlots, CannotWrite, memory_cache.NoCachegrind,
             symbols.NoSymbols, ValueError, OSError) as error:
         sys.exit(f"memory_tool.py: {error}")
 

@@ -10,10 +10,12 @@ import subprocess
 import pytest
 
 import boots
-from machine import STATUS_POWEROFF
+from machine import STATUS_POWEROFF, path
 import demos
 import memdemo
 import memory
+import memory_cache
+import memory_doubles
 import memory_samples
 
 SIDE = 64
@@ -22,6 +24,12 @@ CELLS = SIDE * SIDE
 BY_ROWS = [(8 * cell, cell + 1) for cell in range(CELLS)]
 BY_COLUMNS = [(8 * cell, ~cell & (1 << 64) - 1)
               for column in range(SIDE) for cell in range(column, CELLS, SIDE)]
+
+
+# A quarter of the matrix: by columns each store is to a line that has left.
+SMALL_CACHE = "8192,2,64"
+SIZE_BYTES = 4 # of the structures' field `size`
+OWN_MISSES_MAX = 8 # other stores of main
 
 
 @functools.cache
@@ -64,6 +72,34 @@ def test_all(lab):
     assert len(reads) > 1000 and all("masked" in why for why in found.unknown), found.unknown
     assert sum(not access.bytes for access in found.processors[0]) == sum(found.unknown.values())
     return f"{len(found.processors[0])} accesses, {len(reads)} reads, {dict(found.unknown)}"
+
+
+def test_cachegrind(lab):
+    """The trace in Valgrind's cache simulator: the matrix's stores miss as often as those of the program itself,
+    which nobody traces, in the same simulator."""
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed")
+    done, found = recorded(lab, "all", "--all", "memtrace=all trace_ring=16")
+    row = next(row for row in done.lines("matrix") if "first" in row)
+    first, count = int(row["first"], 16), int(row["bytes"])
+    fed = memory_cache.misses(found.ordered(), SMALL_CACHE,
+                              lambda access: "matrix" if first <= access.gla < first + count else "rest")["matrix"]
+    own = memory_cache.simulate([path("build", "programs", "matrix")], SMALL_CACHE)["main"]
+    assert fed.writes == 2 * CELLS and fed.write_misses == CELLS // 8 + CELLS, fed
+    assert abs(own.write_misses - fed.write_misses) <= OWN_MISSES_MAX, (own, fed)
+    return f"{fed.write_misses} of {fed.writes} stores miss, {own.write_misses} untraced"
+
+
+def test_doubles(lab):
+    """Linux reads the size of two structures twice, and a buffer once."""
+    done, file = memdemo.boot(lab, "memtrace-doubles", "--all", "memtrace=all trace_ring=16", program="fetches")
+    row = next(row for row in done.lines("fetches") if "perf" in row)
+    at = {name: int(row[name], 16) for name in ("perf", "sched", "once")}
+    found = list(memory_doubles.find(memory.read(file).ordered()))
+    for name in ("perf", "sched"):
+        assert sum(double.bytes for double in found if at[name] <= double.gla < at[name] + SIZE_BYTES) == SIZE_BYTES, name
+    assert not any(at["once"] <= double.gla < at["once"] + 64 for double in found), found
+    return f"{len(found)} reads of what was read before, by {len(memory_doubles.counted(found))} pairs of instructions"
 
 
 @pytest.mark.full

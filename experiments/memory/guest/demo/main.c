@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * main.c: the job `memdemo`: the program `matrix` with its memory accesses traced by memtrace, and
+ * main.c: the job `memdemo`: a program with its memory accesses traced by memtrace, and
  * what came of it handed over, to the emulator or on the console.
  *
  * Words of the kernel's command line:
  *   pmv.memtrace=--writes   what memtrace is asked for: words with commas between them
+ *   pmv.program=matrix      what is traced: of /jobs
  *   pmv.print=0             1: the file goes to the console as text, for QEMU
  */
 #define _GNU_SOURCE
@@ -19,11 +20,10 @@
 #include "print_file.h"
 
 #define TOOL "/jobs/memtrace"
-#define PROGRAM "/jobs/matrix"
 #define TRACE_FILE "/tmp.ptrace"
 #define WORDS_MAX 32
 
-static int run(char *wanted)
+static int run(char *wanted, char *program)
 {
     char *words[WORDS_MAX] = {TOOL}, *rest = NULL;
     int count = 1, status = -1;
@@ -34,7 +34,7 @@ static int run(char *wanted)
     words[count++] = "-o";
     words[count++] = TRACE_FILE;
     words[count++] = "--";
-    words[count] = PROGRAM;
+    words[count] = program;
     pid_t child = fork();
     if (child == 0) {
         execv(TOOL, words);
@@ -46,11 +46,13 @@ static int run(char *wanted)
 
 int main(void)
 {
-    char wanted[512], print[8];
+    char wanted[512], print[8], name[32], program[64];
 
     command_line_word("pmv.memtrace", "--writes", wanted, sizeof(wanted));
     command_line_word("pmv.print", "0", print, sizeof(print));
-    int status = run(wanted);
+    command_line_word("pmv.program", "matrix", name, sizeof(name));
+    snprintf(program, sizeof(program), "/jobs/%s", name);
+    int status = run(wanted, program);
     printf("memdemo: memtrace=%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
     fflush(stdout);
     bool good = strcmp(print, "1") == 0 ? print_file("ptrace", TRACE_FILE)
