@@ -136,6 +136,9 @@ long long interrupt_count(const char *name);
 
 /* Loads /lib/modules/NAME.ko; 0 also when it is already there; -errno. */
 int load_module(const char *name);
+/* Those that the image's words disk:NAME brought, in their order (pack.sh). One that cannot be loaded is no
+ * failure: the kernel may have it built in. */
+void load_drivers(void);
 
 /* Prints the kernel log's lines that contain one of the words. Returns how many. */
 int print_kernel_log(const char *prefix, const char *const words[], size_t count);

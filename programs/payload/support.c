@@ -131,6 +131,19 @@ int load_module(const char *name)
     return error;
 }
 
+void load_drivers(void)
+{
+    FILE *order = fopen("/lib/modules/storage.order", "re");
+    char name[64];
+
+    while (order != NULL && fscanf(order, "%63s", name) == 1) {
+        (void)load_module(name);
+    }
+    if (order != NULL) {
+        fclose(order);
+    }
+}
+
 int print_kernel_log(const char *prefix, const char *const words[], size_t count)
 {
     char *log = malloc(KERNEL_LOG_MAX);
