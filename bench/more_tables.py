@@ -213,7 +213,8 @@ def apic_modes(machine):
 
 def other_tables(machine):
     """The tables of measurements.ini that are not the thesis's."""
-    made = [of_items(machine, key) for key in ALL.of_kind("table") if key not in published.TABLES]
+    made = [of_items(machine, key) for key, what in ALL.of_kind("table").items()
+            if key not in published.TABLES and not (machine.exact and what.get("metal") == "yes")]
     for table in made:
         table.reading += apic_modes(machine) if table.key == "pmi" else []
     return made

@@ -40,6 +40,16 @@ try() { # try NAME FIELDS RECORD...
         "digest=$(md5sum < $list | cut -c 1-16)"
 }
 
+# timed ITEM COMMAND...: what it took, perf's start and end with it; for machines: in the emulator it is no time.
+timed() {
+    item=$1
+    shift
+    began=$(/region tsc)
+    "$@"
+    took=$(($(/region tsc) - began))
+    say "$item" "ops=1 metric=time unit=tsc n=1 min=$took median=$took p95=$took"
+}
+
 # What each address had: "event: address".
 by_address() {
     sort $list | uniq -c |
@@ -72,9 +82,9 @@ by_address
 [ "$which" = few ] ||
     try access event,ip,addr -d -e instructions:uppp,cpu/mem-loads,ldlat=30/upp,cpu/mem-stores/upp \
         -c 101 /access
-/br_instr "$rounds" $region_plain
+timed plain /br_instr "$rounds" $region_plain
 /region $region_record begin
-try br_instr event,ip,sym -e $shares$also -c 10007 \
+timed large try br_instr event,ip,sym -e $shares$also -c 10007 \
     /br_instr "$rounds" $region_large
 /region $region_record end
 # Shares, in percent of the samples of the first event.
@@ -83,7 +93,7 @@ awk -v of_event="$shares:" '$1 == of_event { n++; of[$3]++ }
         for (f in of)
             printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n
     }' $list | sort
-[ "$which" = few ] || try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
+[ "$which" = few ] || timed each try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
 
 # IA32_PEBS_ENABLE, where a hypervisor refuses a counter that it offers.
 dmesg | sed -n 's/.*unchecked MSR access error: WRMSR to 0x3f1 (tried to write \(0x[0-9a-f]*\)).*/pebs: refused=\1/p'

@@ -95,6 +95,23 @@ static void rest(void)
     }
 }
 
+static uint64_t began; /* TSC */
+
+static void begin(unsigned region)
+{
+    began = time_stamp();
+    region_begin(region);
+}
+
+/* The time is for machines: in the emulator it is none. */
+static void end(const char *name, unsigned region)
+{
+    region_end(region);
+    unsigned long took = time_stamp() - began;
+    printf("bench: experiment=flowcost item=%s region=%u ops=1 metric=time unit=tsc n=1 min=%lu median=%lu "
+           "p95=%lu\n", name, region, took, took, took);
+}
+
 /* Sends a byte and waits for its answer, or the other way round. */
 static int take_turns(int in, int out, bool first)
 {
@@ -129,9 +146,9 @@ static int ping_pong(const char *name, unsigned region)
         _exit(take_turns(there[0], back[1], false));
     }
     long before = switches();
-    region_begin(region);
+    begin(region);
     int failed = take_turns(back[0], there[1], true);
-    region_end(region);
+    end(name, region);
     printf("flowcost: load=%s region=%u turns=%d waits=%ld\n", name, region, TURNS,
            switches() - before);
     failed |= waitpid(child, &status, 0) != child || status != 0;
@@ -200,30 +217,15 @@ static int over_network(void)
         _exit(connect(client, (struct sockaddr *)&here, size) != 0 || talk(client, true) != 0);
     }
     int connection = accept(server, NULL, NULL);
-    region_begin(REGION_FLOW_NET);
+    begin(REGION_FLOW_NET);
     int failed = talk(connection, false);
-    region_end(REGION_FLOW_NET);
+    end("net", REGION_FLOW_NET);
     printf("flowcost: load=net region=%d messages=%d\n", REGION_FLOW_NET, 2 * MESSAGES);
     failed |= waitpid(child, &status, 0) != child || status != 0;
     close(connection);
     close(client);
     close(server);
     return failed;
-}
-
-/* What the image has of the disk's drivers, in the order in which they need each other
- * (programs/payload/pack.sh). */
-static void load_drivers(void)
-{
-    FILE *order = fopen("/lib/modules/storage.order", "re");
-    char name[64];
-
-    while (order != NULL && fscanf(order, "%63s", name) == 1) {
-        (void)load_module(name);
-    }
-    if (order != NULL) {
-        fclose(order);
-    }
 }
 
 /* The disk is there some time after its driver. */
@@ -255,11 +257,11 @@ static int read_disk(void)
         printf("flowcost: load=disk path=%s reads=0\n", path);
         return 0;
     }
-    region_begin(REGION_FLOW_DISK);
+    begin(REGION_FLOW_DISK);
     while (reads < READS && pread(file, buffer, READ_BYTES, (off_t)reads * READ_BYTES) == READ_BYTES) {
         reads++;
     }
-    region_end(REGION_FLOW_DISK);
+    end("disk", REGION_FLOW_DISK);
     close(file);
     printf("flowcost: load=disk region=%d path=%s reads=%d\n", REGION_FLOW_DISK, path, reads);
     return reads != READS;
@@ -268,9 +270,9 @@ static int read_disk(void)
 static void measured(const char *name, unsigned region, void (*load)(void), long work)
 {
     load(); /* once, so that its pages are there */
-    region_begin(region);
+    begin(region);
     load();
-    region_end(region);
+    end(name, region);
     printf("flowcost: load=%s region=%u work=%ld\n", name, region, work);
 }
 
