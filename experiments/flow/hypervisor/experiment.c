@@ -4,12 +4,14 @@
  */
 #include "experiment.h"
 
+#include "experiments/flow/hypervisor/dump.h"
 #include "experiments/flow/hypervisor/level.h"
 #include "experiments/flow/hypervisor/options.h"
 #include "experiments/flow/hypervisor/ports.h"
 #include "lib/refusal.h"
 
 struct port_options port_options;
+uint32_t dump_records;
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 

@@ -3,6 +3,7 @@
  * The trace levels, and how the guest changes them. A level is rows over the table of handlers, and
  * controls. A level that is off has none of them, so no exit tests for it.
  */
+#include "experiments/flow/hypervisor/dump.h"
 #include "experiments/flow/hypervisor/level.h"
 #include "experiments/flow/hypervisor/ports.h"
 
@@ -56,7 +57,10 @@ static void say_level(void)
 
 void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 {
-    if (ring_options.exits == TRACE_OFF || !ring_setup(cpu))
+    if (ring_options.exits == TRACE_OFF)
+        return;
+    trace_dump_row(cpu);
+    if (!ring_setup(cpu))
         return;
     if (cpu == processor_cpu(0))
         say_level();

@@ -7,6 +7,7 @@
 #define PORTS_NONE 0
 #define PORTS_DEFAULT 8
 #define PORTS_MAX 64
+#define DUMP_MAX 65536
 
 #define EXPERIMENT_OPTIONS(OPTION)                                                                 \
     OPTION(trace, CHOICE, ring_options.exits, TRACE_OFF, "off, exits or flow",                     \
@@ -19,4 +20,9 @@
            "With trace=: the first I/O port of a device whose ports exit, too, and are recorded. " \
            "A string instruction opens its port to the guest again.")                              \
     OPTION(trace_ports, NUMBER, port_options.count, PORTS_DEFAULT, "how many ports, from 0 to 64", \
-           VALUES(NAME(NULL, PORTS_MAX)), "How many ports there are from trace_port= on.")
+           VALUES(NAME(NULL, PORTS_MAX)), "How many ports there are from trace_port= on.")         \
+    OPTION(trace_dump, NUMBER, dump_records, 0, "records from 0 to 65536",                         \
+           VALUES(NAME(NULL, DUMP_MAX)),                                                           \
+           "With trace=: where the guest switches the machine off, the last so many records of "   \
+           "each ring are printed with the log, by console=serial for another machine. 1000 take " \
+           "7 seconds there.")

@@ -8,6 +8,7 @@
  */
 #include "experiments/flow/hypervisor/ports.h"
 
+#include "experiments/flow/hypervisor/level.h"
 #include "experiments/flow/hypervisor/options.h"
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
@@ -50,7 +51,7 @@ static void traced_io(struct cpu *cpu)
     unsigned bytes = (unsigned)(qualification & IO_SIZE_MASK) + 1;
 
     if (!(qualification & IO_STRING) || !watch(cpu, port, bytes, false)) {
-        exit_io(cpu);
+        trace_of(cpu)->untraced[EXIT_REASON_IO_INSTRUCTION](cpu);
         return;
     }
     if (worth_a_line(cpu))

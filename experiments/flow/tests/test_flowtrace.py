@@ -6,13 +6,16 @@ import functools
 import json
 
 import flowdemo
-from machine import exit_count
+import kvm_traces
+from machine import STATUS_POWEROFF, exit_count
 import records
+import rings_on_console
 
 REGION_READ = 75 # guest/demo/main.c
 CPUID, EXTERNAL_INTERRUPT, HLT, CR_ACCESS = 10, 1, 12, 28
 CAPACITY = 32768 # of 1 MiB
 EXITS = 50000
+DUMPED = 200 # records
 
 
 @functools.cache
@@ -80,3 +83,17 @@ def test_refused(lab):
                           ("exits", "above that of the option trace=")):
         done, _ = flowdemo.boot(lab, f"flowtrace-refused-{option}", "flow", option=option, status=1)
         assert words in done.squeezed() or words in done.console, done.last_line()
+
+
+def test_dump(lab):
+    """trace_dump=: the rings' last records are on the serial line at the guest's end, as they are in memory."""
+    done = lab.emulator("flowtrace-dump", config=f"trace=flow trace_dump={DUMPED}", jobs="pair", cpus=2,
+                        initrd=kvm_traces.LOADS, knobs="trace_rings rings\n")
+    done.expect_status(STATUS_POWEROFF)
+    source = rings_on_console.rings(done.console)
+    whole = records.read(done.path("rings"))
+    assert sorted(source.processors) == sorted(whole.processors) == [0, 1] and whole.lost == 0
+    for number, found in source.processors.items():
+        first = sum(source.gaps[number].values())
+        assert len(found) == DUMPED and found == whole.processors[number][first:first + DUMPED], number
+    return f"{DUMPED} of each processor's {', '.join(str(len(found)) for found in whole.processors.values())}"
