@@ -5,8 +5,8 @@
 import collections
 import struct
 
-MAGIC = b"PMUflow1"
-RECORD = struct.Struct("<QQQQBB6x")  # testbed/instrument/flow_log.h: struct FlowRecord
+MAGIC = b"PMUflow2"
+RECORD = struct.Struct("<QQQQQQBB6x")  # emulator/flow_log.h: struct FlowRecord
 # enum FlowKind
 KINDS = {1: "cr3", 2: "hlt", 3: "mwait", 4: "wake", 5: "interrupt", 6: "nmi", 7: "exit", 8: "entry",
          9: "offset"}
@@ -14,7 +14,7 @@ AT_ONCE = 4096 * RECORD.size
 
 # kind is one of KINDS' words. value: the new CR3, the vector, the exit reason, the VM-entry
 # interruption information, or the offset of the guest's TSC; else 0.
-Event = collections.namedtuple("Event", "tsc processor kind value rip cr3")
+Event = collections.namedtuple("Event", "tsc processor kind value rip cr3 rsp eptp")
 
 
 class BadFlowLog(Exception):
@@ -48,8 +48,8 @@ def events(path):
         while data := source.read(AT_ONCE):
             if len(data) % RECORD.size:
                 raise BadFlowLog(f"{path}: ends within a record: the run did not end by itself")
-            for tsc, rip, cr3, value, kind, processor in RECORD.iter_unpack(data):
+            for tsc, rip, rsp, cr3, eptp, value, kind, processor in RECORD.iter_unpack(data):
                 if kind not in KINDS:
                     raise BadFlowLog(f"{path}: found an event of kind {kind}, wanted 1 to "
                                      f"{max(KINDS)}")
-                yield Event(tsc, processor, KINDS[kind], value, rip, cr3)
+                yield Event(tsc, processor, KINDS[kind], value, rip, cr3, rsp, eptp)

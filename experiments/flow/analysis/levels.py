@@ -197,6 +197,27 @@ def times(intervals):
     return found
 
 
+def wake_ups(intervals):
+    """Takes the intervals of a thread; gives of each wake-up, until the innermost level of all runs, {layer: time}:
+    WAIT is the host's scheduler, ROOT its root mode, a number a level below the innermost."""
+    top = max((each.level for each in intervals if each.state == RUNNING), default=None)
+    found, now = [], None
+    for before, each in zip([None, *intervals], intervals):
+        if each.state == WAIT and before is not None and before.state == IDLE:
+            now = {}
+        if now is None:
+            continue
+        if each.state == RUNNING and each.level == top:
+            found.append(now)
+            now = None
+        elif each.state in (WAIT, ROOT, RUNNING):
+            layer = each.level if each.state == RUNNING else each.state
+            now[layer] = now.get(layer, 0) + each.end - each.start
+        else:
+            now = None  # it went to sleep again
+    return found
+
+
 def of_records(records, mask=TABLE_MASK):
     """Takes the records of one processor (trace_ring.h) by time; gives a finished Vcpu.
     CR3 of an entry is that of the next exit. A record has no RIP of its entry."""

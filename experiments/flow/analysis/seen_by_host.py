@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # seen_by_host.py: a run under a hypervisor as the paper's module has it: each exit with its reason, RIP
-# and CR3, and the entry after it. The module reads them from the VMCS; here they are of the emulator's
+# and CR3, and the entry after it, with its SP. The module reads them from the VMCS; here they are of the emulator's
 # own list (the knob flow_log). Times are the guest's TSC. For a machine of one processor.
 import collections
 
@@ -14,7 +14,7 @@ REASON = 0xffff
 TSC = (1 << 64) - 1
 
 # Outside root mode, from an entry to the next exit; `vector`: of the first interrupt in it.
-Stay = collections.namedtuple("Stay", "start end reason rip cr3 entry_rip entry_cr3 vector")
+Stay = collections.namedtuple("Stay", "start end reason rip cr3 entry_rip entry_cr3 vector entry_rsp eptp")
 
 
 def guest_time(events):
@@ -37,7 +37,8 @@ def stays(events):
         elif event.kind == "interrupt":
             vector = vector or event.value
         elif event.kind == "exit" and entry is not None:
-            yield Stay(entry.tsc, event.tsc, event.value & REASON, event.rip, event.cr3, entry.rip, entry.cr3, vector)
+            yield Stay(entry.tsc, event.tsc, event.value & REASON, event.rip, event.cr3, entry.rip, entry.cr3, vector,
+                       entry.rsp, entry.eptp)
             entry = None
 
 

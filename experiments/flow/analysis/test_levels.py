@@ -63,6 +63,14 @@ def test_figure_6():
     assert times["running", 1] == 80 and times["running", 2] == 40 and times["idle", None] == 10
 
 
+def test_wake_ups():
+    """From the end of the sleep to the innermost level, by layer; one that sleeps again is none."""
+    vcpu, _ = play([("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2), ("exit", levels.HLT), ("sched_out",),
+                    ("wake_up",), ("sched_in",), ("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2),
+                    ("exit", levels.HLT), ("sched_out",), ("wake_up",), ("sched_in",), ("sched_out", False)])
+    assert levels.wake_ups(vcpu.intervals) == [{"waiting": 10, "root": 20, 1: 10}]
+
+
 def as_printed(events, store_last_cr3=False):
     """Algorithm 1, lines 23 to 39 and 44 to 50, word for word; the level of each entry. A CR3 that
     HashMap.get does not know is taken for level 0, and an empty stack gives nothing. Line 16

@@ -26,14 +26,16 @@ enum FlowKind : uint8_t {
 struct FlowRecord {
     uint64_t tsc;
     uint64_t rip;
+    uint64_t rsp;
     uint64_t cr3;
+    uint64_t eptp; /* the EPT pointer of the VMCS in use; natively and without EPT 0 */
     uint64_t value;
     uint8_t kind;
     uint8_t processor;
     uint8_t unused[6];
 };
 
-constexpr char FLOW_MAGIC[] = "PMUflow1"; /* without its final 0 */
+constexpr char FLOW_MAGIC[] = "PMUflow2"; /* without its final 0 */
 
 /* One processor's part of the list: it knows whether the processor sleeps. */
 class FlowLog {

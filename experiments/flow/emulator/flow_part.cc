@@ -25,8 +25,15 @@ FlowRecord record_of(const Processor &p, FlowKind kind, uint64_t value)
     BX_CPU_C *cpu = BX_CPU(p.id);
 
     // As RDTSC would read it in root mode and natively: no offset.
-    return {cpu->get_TSC(), cpu->gen_reg[BX_64BIT_REG_RIP].rrx, cpu->cr3, value, kind,
-            static_cast<uint8_t>(p.id), {}};
+    return {cpu->get_TSC(),
+            cpu->gen_reg[BX_64BIT_REG_RIP].rrx,
+            cpu->speculative_rsp ? cpu->prev_rsp : cpu->gen_reg[BX_64BIT_REG_RSP].rrx,
+            cpu->cr3,
+            cpu->in_vmx_guest && cpu->vmcs.vmexec_ctrls2.EPT_ENABLE() ? cpu->vmcs.eptptr : 0,
+            value,
+            kind,
+            static_cast<uint8_t>(p.id),
+            {}};
 }
 
 class FlowPart : public Part {

@@ -3,6 +3,7 @@
 # each exit of KVM with the VMCS's CR3, on one level of virtualization and, with PMUvisor under KVM, on two.
 # The emulator's flow log has them. Truth is the guest's own scheduler, as in test_trace_truth.py. Both
 # tables are in the folder of the boots, paper-method-N.txt.
+import functools
 import os
 
 import handed_over
@@ -12,6 +13,7 @@ import sched_text
 import truth
 import flow_log
 import seen_by_host
+import stacks_seen
 from identity import Identity
 from inner import expect_quiet
 from machine import STATUS_POWEROFF, path
@@ -43,9 +45,10 @@ def two_levels(lab):
 LEVELS = {1: (one_level, handed_over.TSC_HZ), 2: (two_levels, nested.TSC_HZ)}
 
 
+@functools.cache
 def run(lab, level):
-    """What the module has of the guest of that level, who ran by its scheduler and the loads of CR3, and
-    {key: process}."""
+    """What the module has of the guest of that level, who ran by its scheduler and the loads of CR3,
+    {key: process}, and what it has of threads."""
     make, hz = LEVELS[level]
     done = make(lab)
     found = {}
@@ -64,12 +67,12 @@ def run(lab, level):
     at_loads = truth.build(truth.at_loads(switches, {0: [load for _, load in loads[0]]}, *who), *who)
     processes = truth.match_processes({0: seen_by_host.tables(events, key)}, at_loads)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
-    return source, at_loads, processes
+    return source, at_loads, processes, stacks_seen.score(stacks_seen.seen(stays, key), at_loads)
 
 
 def scores_of(lab, level):
     """(name, Score) of the paper's rules, and of the same exits read backwards."""
-    source, true, processes = run(lab, level)
+    source, true, processes, _ = run(lab, level)
     return [(name, truth.score(timeline(source, by_next=by_next), true, processes=processes))
             for name, by_next in (("the paper's rules", False), ("read backwards", True))]
 
@@ -89,3 +92,15 @@ def test_paper_method(lab, level):
     return "; ".join(f"{name}: {score.found} of {score.switches} switches in place, {len(score.invented)} not, "
                      f"wrong process {100 * score.wrong_share():.1f} %, idle off by "
                      f"{100 * score.idle_error():.2f} %" for name, score in scores)
+
+
+@pytest.mark.parametrize("level", [pytest.param(1, id="threads_one_level"),
+                                   pytest.param(2, id="threads_two_levels", marks=pytest.mark.full)])
+def test_threads(lab, level):
+    """Threads by the stack pointer (GTA): the stacks tell them apart, and few of their switches are seen."""
+    score = run(lab, level)[3]
+    assert score.switches > 0 and score.found < score.switches, score
+    assert score.right < score.right_process < score.time, score
+    return f"{score.found} of {score.switches} switches between threads of a process in place; " \
+        f"{100 * (1 - score.right / score.time):.1f} % of the time given to another thread, " \
+        f"{100 * (1 - score.right_process / score.time):.1f} % to another process; {score.stacks} stacks"

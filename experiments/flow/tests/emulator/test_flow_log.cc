@@ -14,7 +14,7 @@
 
 namespace {
 
-static_assert(sizeof(FlowRecord) == 40, "flow_log.py");
+static_assert(sizeof(FlowRecord) == 56, "flow_log.py");
 
 struct TemporaryFile {
     TemporaryFile() { close(mkstemp(name)); }
