@@ -9,12 +9,16 @@ EXPERIMENT_UNIT_SOURCES += experiments/branches/guest/list.c experiments/branche
 BRANCHES_GUEST = experiments/branches/guest
 PROGRAM_branchtrace = $(sort $(wildcard $(BRANCHES_GUEST)/*.c)) programs/command_line.c $(BRANCHES_GUEST)/stretch.asm
 PROGRAM_branchfuzz = $(addprefix $(BRANCHES_GUEST)/,list.c output.c trace.c) \
-    $(sort $(wildcard $(BRANCHES_GUEST)/fuzz/*.c)) programs/command_line.c $(BRANCHES_GUEST)/stretch.asm
+    $(sort $(wildcard $(BRANCHES_GUEST)/fuzz/*.c)) programs/command_line.c programs/payload/support.c \
+    $(BRANCHES_GUEST)/stretch.asm
 $(BUILD)/programs/$(BRANCHES_GUEST)/%.o: private PROGRAM_CFLAGS += -g -fno-pie -I$(BRANCHES_GUEST)
 $(BUILD)/branchtrace/%/branchtrace.ko: $(wildcard $(BRANCHES_GUEST)/module/*) $(BRANCHES_GUEST)/abi.h \
     programs/measure/region.h $(BUILD)/payload/kernel-%.txt
 	$(kbuild)
 IMAGE_branchtrace = $(IMAGE_initrd) jobs/branchtrace=$(BUILD)/programs/branchtrace \
     jobs/branchfuzz=$(BUILD)/programs/branchfuzz lib/modules/branchtrace.ko=$(BUILD)/branchtrace/%/branchtrace.ko
+# The same with drivers, which the fuzzer's own image has besides.
+IMAGE_branchdrivers = $(IMAGE_branchtrace) jobs/branchdrivers@branchfuzz \
+    $(foreach name,tun loop fuse cuse uhid dm-mod,disk:$(name))
 # The measurements have it all, too.
-IMAGE_bench += $(filter jobs/% lib/%,$(IMAGE_branchtrace))
+IMAGE_bench += $(filter jobs/% lib/% disk:%,$(IMAGE_branchdrivers))

@@ -20,12 +20,12 @@ Branch = collections.namedtuple("Branch", "source target mispredicted cycles")
 REGIONS = "3100-3199"
 
 
-def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", **more):
+def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", image="branchtrace", **more):
     """One boot with the job branchtrace; `runs` are its command lines. nokaslr: kernel and user
     branches share the slots of the model's predictor, and which do must not be the boot's luck."""
     words = "/".join(run.replace(" ", "_") for run in runs)
     return lab.emulator(
-        name, entry=entry, jobs=job, config="console=none", initrd=boots.initrd(name="branchtrace"),
+        name, entry=entry, jobs=job, config="console=none", initrd=boots.initrd(name=image),
         append=f"nokaslr pmv.branchtrace={words} {append}",
         knobs=f"{knobs}branch_trace {REGIONS} branches\nguest_files guest\n", **more)
 
@@ -122,14 +122,14 @@ def price(done, region, untraced, readouts):
 Fuzzed = collections.namedtuple("Fuzzed", "row deduction with_rate without_rate exits")
 
 
-def tell_fuzz(done):
+def tell_fuzz(done, job="branchfuzz"):
     """Of each target: its line, the deduction in percent, executions per million instructions with
     and without branch records, and exits."""
     told = []
-    for row in done.lines("branchfuzz"):
+    for row in done.lines(job):
         traced_region, plain = (done.region(int(row["region"]) + n) for n in (0, 1))
         cost = [instructions(region) / int(row["executions"]) for region in (traced_region, plain)]
         told.append(Fuzzed(row, 100 * (1 - cost[1] / cost[0]), 1e6 / cost[0], 1e6 / cost[1],
                            exit_count(traced_region)))
-    assert told and done.job_status("branchfuzz") == 0, done.last_line()
+    assert told and done.job_status(job) == 0, done.last_line()
     return told

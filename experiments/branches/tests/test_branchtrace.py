@@ -7,6 +7,7 @@ from branchtrace import (Branch, boot, branches_of, check_list, listed, price, t
                          traced)
 from machine import STATUS_POWEROFF, exit_count
 
+DRIVERS = 7
 USER, USER_FAR, BOTH, KERNEL, SLEEP, CALL = 3100, 3101, 3102, 3103, 3104, 3105
 LONG, SKEWED, DROPPED, STUCK, SKID, SMALL = 3106, 3107, 3108, 3109, 3110, 3111
 PERF, UNTRACED, PRICED = 3112, 3113, 3114
@@ -188,6 +189,27 @@ def test_fuzzing(lab):
                 for side in (native, guest, trapped)]
     return "deduction {:.2f} % natively, {:.2f} % under msr+nmi, {:.2f} % under msr".format(
         *averages)
+
+
+def driven(lab, entry):
+    return boot(lab, f"branchdrivers-{entry}", entry, (), job="branchdrivers", image="branchdrivers",
+                append="pmv.branchfuzz=500")
+
+
+@pytest.mark.full
+def test_drivers(lab):
+    """System calls to seven drivers of Debian's kernel, with the kernel's branches as feedback: each list is
+    complete, without an exit, and dearer by the same share as natively to a point."""
+    native, guest = (tell_fuzz(driven(lab, entry), "branchdrivers") for entry in ("native", "msr+nmi"))
+    assert len(native) == len(guest) == DRIVERS
+    for one, other in zip(native, guest):
+        for each in (one, other):
+            assert int(each.row["calls"]) > int(each.row["executions"]) and int(each.row["corpus"]) > 1, each
+        assert abs(one.deduction - other.deduction) <= 1, (one, other)
+        assert other.exits == 0, other
+    averages = [sum(each.deduction for each in side) / DRIVERS for side in (native, guest)]
+    return "deduction {:.1f} % natively, {:.1f} % under msr+nmi; {} system calls".format(
+        *averages, sum(int(each.row["calls"]) for each in guest))
 
 
 def check_million(lab, entry):

@@ -5,7 +5,10 @@
  * feedback. Regions of the emulator's ledger: 3200 + 2 * target with, 3201 + 2 * target without.
  * Usage: branchfuzz [LIMIT [SEED]]; the kernel command line's word pmv.branchfuzz=LIMIT is taken
  * where there is no argument. LIMIT: executions of each target, at most.
+ * By the name branchdrivers it is the same with system calls to seven drivers, and their branches in the kernel:
+ * LIMIT inputs each, from region 3220 on, and no run without feedback, because there is no bug to reach.
  */
+#include "drivers.h"
 #include "fuzz.h"
 #include "output.h"
 #include "trace.h"
@@ -18,6 +21,8 @@
 #include <string.h>
 
 #define REGION 3200u
+#define REGION_DRIVERS 3220u
+#define DRIVERS_NAME "branchdrivers"
 #define WORD "pmv.branchfuzz"
 #define WORD_MAX 32
 #define LIMIT_DEFAULT "20000"
@@ -26,16 +31,26 @@
 #define PERIOD 32u
 #define RECORDS 8192u
 #define READOUTS 1024u
+#define KERNEL_RECORDS (1u << 18)
+#define KERNEL_READOUTS (1u << 14)
 
 static uint8_t kept[LIMIT_MAX / 8 + 1]; /* a bit for each execution that was kept */
 
 static struct fuzz fuzz;
 
+struct series {
+    const struct target *targets;
+    unsigned count;
+    uint32_t region;
+    bool bugs; /* planted ones, which an input may reach */
+};
+
 struct outcome {
     unsigned executions; /* the last one reached the bug, if it was reached */
     bool reached;
     unsigned corpus;
-    uint64_t digest, branches, pmis;
+    uint64_t digest, branches, pmis, calls;
+    uint64_t began, ticks; /* of the TSC, while the region was open */
 };
 
 static void remember(unsigned execution)
@@ -54,6 +69,7 @@ static void finish(struct outcome *outcome, unsigned executions)
     outcome->reached = fuzz.reached;
     outcome->corpus = fuzz.corpus_size;
     outcome->digest = fuzz_digest(&fuzz);
+    outcome->calls = driver_calls;
 }
 
 /* False: a trace was not complete, or could not be made. */
@@ -118,24 +134,57 @@ static void without_feedback(const struct target *target, uint64_t seed, unsigne
     finish(outcome, n);
 }
 
-static bool one_target(struct tracer *tracer, unsigned number, uint64_t seed, unsigned limit)
+static void begin(struct outcome *outcome, uint32_t region)
 {
-    const struct target *target = &targets[number];
-    uint32_t region = REGION + 2 * number;
+    outcome->began = __builtin_ia32_rdtsc();
+    region_mark(region, true);
+}
+
+static void end(struct outcome *outcome, uint32_t region)
+{
+    region_mark(region, false);
+    outcome->ticks = __builtin_ia32_rdtsc() - outcome->began;
+}
+
+/* The time is for machines: in the emulator it is none. */
+static void print_time(const struct series *series, const char *target, const char *way, uint32_t region,
+                       const struct outcome *outcome)
+{
+    unsigned long long ticks = outcome->ticks;
+
+    printf("bench: experiment=%s item=%s_%s region=%u ops=%u metric=time unit=tsc n=1 min=%llu median=%llu "
+           "p95=%llu\n", series->bugs ? "branchfuzz" : DRIVERS_NAME, target, way, region, outcome->executions,
+           ticks, ticks, ticks);
+}
+
+static bool one_target(struct tracer *tracer, const struct series *series, unsigned number, uint64_t seed,
+                       unsigned limit)
+{
+    const struct target *target = &series->targets[number];
+    uint32_t region = series->region + 2 * number;
     struct outcome with = {0}, replay = {0}, blind = {0};
     bool done;
 
-    region_mark(region, true);
+    driver_calls = 0;
+    begin(&with, region);
     done = with_feedback(tracer, target, seed, limit, &with);
-    region_mark(region, false);
+    end(&with, region);
     if (!done) {
         return false;
     }
-    region_mark(region + 1, true);
+    begin(&replay, region + 1);
     again(target, seed, with.executions, &replay);
-    region_mark(region + 1, false);
+    end(&replay, region + 1);
     if (replay.digest != with.digest || replay.reached != with.reached) {
         return complain("target %s: the same inputs gave another corpus", target->name);
+    }
+    print_time(series, target->name, "traced", region, &with);
+    print_time(series, target->name, "plain", region + 1, &replay);
+    if (!series->bugs) {
+        printf(DRIVERS_NAME ": target=%s region=%u executions=%u calls=%llu corpus=%u branches=%llu pmis=%llu\n",
+               target->name, region, with.executions, (unsigned long long)with.calls, with.corpus,
+               (unsigned long long)with.branches, (unsigned long long)with.pmis);
+        return true;
     }
     without_feedback(target, seed, limit, &blind);
     printf("branchfuzz: target=%s region=%u executions=%u reached=%d corpus=%u digest=%016llx "
@@ -148,8 +197,13 @@ static bool one_target(struct tracer *tracer, unsigned number, uint64_t seed, un
 
 int main(int argc, char **argv)
 {
-    static const struct branchtrace_setup setup = {
+    static const struct branchtrace_setup user = {
         .flags = BRANCHTRACE_USER, .period = PERIOD, .records = RECORDS, .readouts = READOUTS};
+    static const struct branchtrace_setup kernel = {
+        .flags = BRANCHTRACE_KERNEL | BRANCHTRACE_FAR | BRANCHTRACE_INSERTS, .period = PERIOD,
+        .records = KERNEL_RECORDS, .readouts = KERNEL_READOUTS};
+    const char *name = strrchr(argv[0], '/') != NULL ? strrchr(argv[0], '/') + 1 : argv[0];
+    struct series series = {.targets = targets, .count = TARGETS, .region = REGION, .bugs = true};
     char word[WORD_MAX];
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : SEED_DEFAULT;
     struct tracer tracer;
@@ -163,9 +217,15 @@ int main(int argc, char **argv)
         return complain("found limit %lu and seed %llu, wanted 1 to %u, and not 0", limit,
                         (unsigned long long)seed, LIMIT_MAX) ? 0 : 2;
     }
-    done = tracer_open(&tracer, &setup);
-    for (unsigned n = 0; done && n < TARGETS; n++) {
-        done = one_target(&tracer, n, seed, (unsigned)limit);
+    if (strcmp(name, DRIVERS_NAME) == 0) {
+        series = (struct series){.targets = drivers, .count = DRIVERS, .region = REGION_DRIVERS};
+        if (!drivers_open()) {
+            return 1;
+        }
+    }
+    done = tracer_open(&tracer, series.bugs ? &user : &kernel);
+    for (unsigned n = 0; done && n < series.count; n++) {
+        done = one_target(&tracer, &series, n, seed, (unsigned)limit);
     }
     tracer_close(&tracer);
     return done ? 0 : 1;
