@@ -30,6 +30,8 @@ PROGRAM_flowcost = $(FLOW_LOADS)/flowcost.c $(addprefix programs/payload/,proces
 PROGRAM_pair = $(FLOW_LOADS)/pair.c programs/payload/support.c
 PROGRAM_ktrace = $(FLOW_LOADS)/ktrace.c programs/payload/support.c programs/command_line.c
 IMAGE_flowloads = $(IMAGE_initrd) disk:ata_piix disk:sd_mod $(foreach name,flowcost pair,jobs/$(name)=$(BUILD)/programs/$(name))
+# The measurements on a bare machine have its loads, too.
+IMAGE_bench += jobs/flowcost=$(BUILD)/programs/flowcost
 KVM_flowloads = jobs/ktrace=$(BUILD)/programs/ktrace
 
 # The jobs flowdemo, with the guest's tool, and flowtruth.
@@ -42,3 +44,5 @@ PROGRAM_flowtruth = $(sort $(wildcard $(FLOW_GUEST)/truth/*.c)) \
     $(addprefix experiments/shared/guest/,hypervisor.c hand_over.c)
 IMAGE_flowdemo = $(IMAGE_initrd) $(foreach name,flowtrace flowdemo,jobs/$(name)=$(BUILD)/programs/$(name))
 IMAGE_flowtruth = $(IMAGE_initrd) jobs/flowtruth=$(BUILD)/programs/flowtruth
+# KVM in KVM in KVM: the test kernel is the guest's guest's guest (pmv.kvm=kvm+kvm).
+IMAGE_flowdeep = $(WITH_KVM) kvm/vmlinuz=$(IMAGES)/vmlinuz-% kvm/initrd=$(IMAGES)/kvm-%.img

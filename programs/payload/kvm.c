@@ -3,6 +3,8 @@
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
+ * pmv.kvm=kvm runs this job in the guest, whose guest is the test kernel; pmv.kvm=kvm+JOBS runs these jobs
+ * in the guest's guest, and so on.
  * pmv.kvm_cpus=N gives the guest N processors; pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
  * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there,
  * and with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
@@ -28,7 +30,8 @@
 #define WORD_MAX 512
 #define LINE_MAX_LENGTH 2048
 #define TEST_KERNEL_MEMORY "256" /* MiB */
-#define LINUX_MEMORY "512" /* as the other columns have it */
+#define LINUX_MEMORY 512 /* as the other columns have it */
+#define ITSELF "kvm"
 /* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
 #define LINUX_APIC "xapic"
 /* There is no ACPI to say how the machine ends; this takes the reset port, which the launcher has.
@@ -139,17 +142,30 @@ static int launch_test_kernel(char *cpus, char *seconds)
 
 /* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
  * guest's to ask for. */
-static int launch_linux(const char *jobs, char *cpus, char *seconds)
+static int launch_linux(char *jobs, char *cpus, char *seconds)
 {
-    char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX];
+    char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX], memory[WORD_MAX];
     char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
-                               "--append", append, "--memory", LINUX_MEMORY, "--apic", LINUX_APIC,
+                               "--append", append, "--memory", memory, "--apic", LINUX_APIC,
                                "--cpus", cpus, "--timeout", seconds, NULL};
 
+    /* Each machine has twice the memory of the one in it. */
+    unsigned mib = LINUX_MEMORY;
+    char *deeper = NULL;
+
+    for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++) {
+        mib *= 2;
+    }
+    snprintf(memory, sizeof(memory), "%u", mib);
+    if (strcmp(jobs, ITSELF) == 0 || strncmp(jobs, ITSELF "+", strlen(ITSELF "+")) == 0) {
+        deeper = jobs + strlen(ITSELF);
+        deeper += *deeper == '+' ? 1 : 0;
+    }
     command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
     command_line_text(line, sizeof(line));
-    snprintf(append, sizeof(append), "%s " LINUX_WORDS "%s%s pmv.words=none pmv.run=%s", line,
-             *mitigations != '\0' ? " mitigations=" : "", mitigations, jobs);
+    snprintf(append, sizeof(append), "%s " LINUX_WORDS "%s%s pmv.words=none pmv.run=%s%s%s", line,
+             *mitigations != '\0' ? " mitigations=" : "", mitigations, deeper != NULL ? ITSELF : jobs,
+             deeper != NULL ? " pmv.kvm=" : "", deeper != NULL ? deeper : "");
     return run(arguments);
 }
 
