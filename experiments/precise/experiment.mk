@@ -10,5 +10,7 @@ $(BUILD)/programs/experiments/precise/guest/br_instr.o: private PROGRAM_CFLAGS +
     -fno-stack-protector -fcf-protection=none -fno-asynchronous-unwind-tables
 IMAGE_precise = $(IMAGE_tools) jobs/pebs=experiments/precise/guest/pebs.sh \
     $(foreach name,region br_instr,$(name)=$(BUILD)/programs/$(name))
+# KVM's host, which samples at the same time.
+KVM_precise = deb:usr/bin/perf busybox jobs/pebs_host=experiments/precise/guest/pebs_host.sh
 # The measurements have it all, too.
 IMAGE_bench += $(filter-out $(IMAGE_tools),$(IMAGE_precise))

@@ -192,16 +192,17 @@ def test_kvm_offers_none(lab, column):
     assert len(drivers) == 2 and "PEBS fmt3+" in drivers[0] and "PEBS" not in drivers[1], drivers
 
 
-def on_sapphire_rapids(lab, column):
-    """The boot of the job with the few cases, on the model whose PEBS KVM offers to its guest."""
+def on_sapphire_rapids(lab, column, around=""):
+    """The boot of the job with the few cases, on the model whose PEBS KVM offers to its guest. `around`: what its
+    host does meanwhile."""
     if column not in KVMS:
         return sampled(lab, column, ADAPTIVE, SAPPHIRE_RAPIDS, "few", "-sapphire", " no5lvl")
     suite, words = KVMS[column]
-    boot = lab.emulator(f"pebs-own-{column}", entry="native", jobs="kvm", memory=1024,
+    boot = lab.emulator(f"pebs-own-{column}{around and '-'}{around}", entry="native", jobs="kvm", memory=1024,
                         kernel=lab.kernel("cloud", suite), model=SAPPHIRE_RAPIDS,
                         initrd=path(f"build/payload/kvm-precise-{suite}{'-' if suite else ''}cloud.img"),
                         knobs="\n".join(ADAPTIVE) + "\n", limit=LIMIT,
-                        append=f"{words}norandmaps no5lvl pmv.kvm=pebs pmv.pebs=few")
+                        append=f"{words}norandmaps no5lvl pmv.kvm=pebs pmv.pebs=few{around and ' pmv.kvm_around='}{around}")
     boot.expect_status(STATUS_POWEROFF)
     return boot
 
@@ -223,3 +224,13 @@ def test_kvm_own(lab):
     records, exits = int(own["br_instr"]["pmis"]), exit_count(theirs.region(REGION_RECORD))
     assert records == int(machines["br_instr"]["records"]) and exits > 5 * records, (records, exits)
     return f"{records} records, each a PMI, {exits} exits; fixed counter: {machines['loop']['records']} natively, 0"
+
+
+@pytest.mark.full
+def test_kvm_host_too(lab):
+    """Host and guest exclude each other: while KVM's host samples precisely, its guest has no record."""
+    alone, both = (on_sapphire_rapids(lab, "kvm-new", around) for around in ("", "pebs_host"))
+    own = int(cases(alone)["br_instr"]["records"])
+    guest, host = int(cases(both)["br_instr"]["records"]), int(both.lines("pebs_host")[0]["records"])
+    assert own > 0 and guest == 0 and host > 0, (own, guest, host)
+    return f"guest alone {own} records; with the host's {host} the guest has {guest}"
