@@ -32,11 +32,17 @@ static void put_repeated(struct output *out, char c, size_t n)
         put(out, c);
 }
 
-static void put_text(struct output *out, const struct directive *d, const char *text, size_t length)
+/* With a minus before it, which stands before the zeros and behind the blanks. */
+static void put_text(struct output *out, const struct directive *d, bool minus, const char *text,
+                     size_t length)
 {
-    size_t padding = d->width > length ? d->width - length : 0;
-    if (!d->left)
+    size_t padding = d->width > minus + length ? d->width - minus - length : 0;
+
+    if (!d->left && !d->zeros)
         put_repeated(out, ' ', padding);
+    put_repeated(out, '-', minus);
+    if (!d->left && d->zeros)
+        put_repeated(out, '0', padding);
     for (size_t i = 0; i < length; i++)
         put(out, text[i]);
     if (d->left)
@@ -46,25 +52,13 @@ static void put_text(struct output *out, const struct directive *d, const char *
 static void put_number(struct output *out, const struct directive *d, unsigned long value,
                        unsigned base, bool minus)
 {
-    char digits[24];
-    size_t count = 0;
+    char digits[24], *first = digits + sizeof(digits);
 
     do {
-        digits[count++] = "0123456789abcdef"[value % base];
+        *--first = "0123456789abcdef"[value % base];
         value /= base;
     } while (value != 0);
-
-    size_t length = minus + count;
-    size_t padding = d->width > length ? d->width - length : 0;
-    if (!d->left && !d->zeros)
-        put_repeated(out, ' ', padding);
-    put_repeated(out, '-', minus);
-    if (!d->left && d->zeros)
-        put_repeated(out, '0', padding);
-    while (count > 0)
-        put(out, digits[--count]);
-    if (d->left)
-        put_repeated(out, ' ', padding);
+    put_text(out, d, minus, first, (size_t)(digits + sizeof(digits) - first));
 }
 
 static size_t bounded_length(const char *text, size_t limit)
@@ -104,12 +98,12 @@ static void put_conversion(struct output *out, const struct directive *d, char c
         const char *text = va_arg(*arguments, const char *);
         if (text == NULL)
             text = "(null)";
-        put_text(out, d, text, bounded_length(text, d->precision));
+        put_text(out, d, false, text, bounded_length(text, d->precision));
         break;
     }
     case 'c': {
         char c = (char)va_arg(*arguments, int);
-        put_text(out, d, &c, 1);
+        put_text(out, d, false, &c, 1);
         break;
     }
     case 'd': {
