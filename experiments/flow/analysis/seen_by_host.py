@@ -38,7 +38,7 @@ def stays(events):
             vector = vector or event.value
         elif event.kind == "exit" and entry is not None:
             yield Stay(entry.tsc, event.tsc, event.value & REASON, event.rip, event.cr3, entry.rip, entry.cr3, vector,
-                       entry.rsp, entry.eptp)
+                       entry.rsp, event.eptp)
             entry = None
 
 

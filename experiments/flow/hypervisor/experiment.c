@@ -10,8 +10,6 @@
 #include "experiments/flow/hypervisor/ports.h"
 #include "lib/refusal.h"
 
-struct port_options port_options;
-uint32_t dump_records;
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 

@@ -220,3 +220,22 @@ def test_levels(lab):
             assert wrong(host, True, False) == 0
     assert re.search("^job: name=pair status=0$", boot.console, re.M)
     return "; ".join(said)
+
+
+def wake_ups(lab):
+    """(name, wake-ups by layer) of both: KVM's guest, and the guest of PMUvisor under KVM."""
+    return (("KVM", levels.wake_ups(one(kvm_traces.host(plain(lab))).levels.intervals)),
+            ("PMUvisor above KVM", levels.wake_ups(one(kvm_traces.host(nested(lab), "pair")).levels.intervals)))
+
+
+def test_wake_ups(lab):
+    """Each sleep of the guest's ends in the host's scheduler, its root mode, and then the guest; PMUvisor has no part
+    in it: its guest's HLT and interrupts are the host's."""
+    (_, plainly), (_, through) = wake_ups(lab)
+    sleeps = ledger_counts(plain(lab))["HLT"]
+    assert len(plainly) == sleeps and len(through) > 0, (len(plainly), sleeps, len(through))
+    for found in (*plainly, *through):
+        assert found[levels.WAIT] > 0 and found[levels.ROOT] > 0, found
+    return "; ".join(f"{len(side)} wake-ups, mean ticks: " + ", ".join(
+        f"{layer} {sum(found.get(layer, 0) for found in side) / len(side):.0f}"
+        for layer in (levels.WAIT, levels.ROOT, 1)) for side in (plainly, through))
