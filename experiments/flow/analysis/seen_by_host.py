@@ -42,14 +42,19 @@ def stays(events):
             entry = None
 
 
-def of_level(found, level):
-    """Takes Stays; gives those of one level of virtualization, as levels.py tells them. What is between
-    them, the hypervisors below too, is not their time."""
+def levels_of(found):
+    """Takes Stays; gives the level of virtualization of each, as levels.py tells them."""
     vcpu = Vcpu()
     for stay in found:
         vcpu.entry(stay.start, stay.entry_cr3, stay.entry_rip)
         vcpu.exit(stay.end, stay.reason, stay.rip)
-    return [stay for stay, run in zip(found, vcpu.runs) if run.level == level]
+    return [run.level for run in vcpu.runs]
+
+
+def of_level(found, level):
+    """Takes Stays; gives those of one level of virtualization. What is between them, the hypervisors below too, is
+    not their time."""
+    return [stay for stay, of in zip(found, levels_of(found)) if of == level]
 
 
 def source(found, tsc_khz=0):

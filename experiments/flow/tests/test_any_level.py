@@ -6,7 +6,6 @@
 import collections
 
 import flow_log
-import levels
 import pytest
 import seen_by_host
 from machine import STATUS_POWEROFF, path
@@ -31,19 +30,10 @@ def stays(lab):
     return list(seen_by_host.stays(seen_by_host.guest_time(flow_log.events(done.path("log")))))
 
 
-def found_levels(found):
-    """The level that levels.py gives each stay."""
-    vcpu = levels.Vcpu()
-    for stay in found:
-        vcpu.entry(stay.start, stay.entry_cr3, stay.entry_rip)
-        vcpu.exit(stay.end, stay.reason, stay.rip)
-    return [run.level for run in vcpu.runs]
-
-
 def test_three_levels(lab):
     """Each of the three is found, and each stay is of the level whose map it has."""
     found = stays(lab)
-    given = found_levels(found)
+    given = seen_by_host.levels_of(found)
     of_map = collections.defaultdict(collections.Counter)
     for stay, level in zip(found, given):
         of_map[stay.eptp][level] += 1
