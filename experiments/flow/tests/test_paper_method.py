@@ -48,7 +48,7 @@ LEVELS = {1: (one_level, handed_over.TSC_HZ), 2: (two_levels, nested.TSC_HZ)}
 @functools.cache
 def run(lab, level):
     """What the module has of the guest of that level, who ran by its scheduler and the loads of CR3,
-    {key: process}, and what it has of threads."""
+    {key: process}, and what it has of threads: by their stacks, and without."""
     make, hz = LEVELS[level]
     done = make(lab)
     found = {}
@@ -67,7 +67,9 @@ def run(lab, level):
     at_loads = truth.build(truth.at_loads(switches, {0: [load for _, load in loads[0]]}, *who), *who)
     processes = truth.match_processes({0: seen_by_host.tables(events, key)}, at_loads)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
-    return source, at_loads, processes, stacks_seen.score(stacks_seen.seen(stays, key), at_loads)
+    threads = stacks_seen.seen(stays, key)
+    blind = [(start, end, (table, 0)) for start, end, (table, _) in threads]
+    return source, at_loads, processes, [stacks_seen.score(one, at_loads) for one in (threads, blind)]
 
 
 def scores_of(lab, level):
@@ -98,7 +100,8 @@ def test_paper_method(lab, level):
                                    pytest.param(2, id="threads_two_levels", marks=pytest.mark.full)])
 def test_threads(lab, level):
     """Threads by the stack pointer (GTA): the stacks tell them apart, and few of their switches are seen."""
-    score = run(lab, level)[3]
+    score, blind = run(lab, level)[3]
+    assert score.stacks > blind.stacks and score.found > blind.found and score.right > blind.right, (score, blind)
     assert score.switches > 0 and score.found < score.switches, score
     assert score.right < score.right_process < score.time, score
     return f"{score.found} of {score.switches} switches between threads of a process in place; " \
