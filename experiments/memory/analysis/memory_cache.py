@@ -47,16 +47,10 @@ def moved(address):
     return PLACE + (address & PLACE_MASK)
 
 
-def sized(name, number=None):
-    """The lines that end a function, without which Valgrind does not know it."""
-    return [] if name is None else [f".size _{name}, .-_{name}" if number is None else
-                                    f".size {name}_{number}, .-{name}_{number}"]
-
-
 def program(accesses, group, physical=False):
     """Takes accesses and the function from one to its group's name, a C identifier; gives the program as GNU
     assembler's text. A function's name is its group's, and a number. ValueError: two pages become one."""
-    pages, body, last, functions = {}, [], None, 0
+    pages, body, last, functions, label = {}, [], None, 0, "_start"
     for access in accesses:
         for address, size in pieces(access, physical):
             for page in range(address // PAGE, (address + size - 1) // PAGE + 1):
@@ -64,16 +58,17 @@ def program(accesses, group, physical=False):
                     raise ValueError(f"the pages 0x{page * PAGE:x} and 0x{pages[moved(page * PAGE)] * PAGE:x} have one place")
             name = group(access)
             if name != last:
-                body += sized(last, functions)
                 last, functions = name, functions + 1
-                body += [f".type {name}_{functions},@function", f"{name}_{functions}:"]
+                # Without its size Valgrind does not know a function.
+                body += [f".size {label}, .-{label}", f".type {name}_{functions},@function", f"{name}_{functions}:"]
+                label = f"{name}_{functions}"
             kinds = BOTH if access.read and access.write else WRITES if access.write else READS
             body += [f"movabs ${moved(address):#x},%rdi", kinds[size]]
     setup = []
     for page in sorted(pages):
         setup += [f"mov ${MMAP},%eax", f"movabs ${page:#x},%rdi", f"mov ${PAGE},%esi", f"mov ${READ_WRITE},%edx",
                   f"mov ${PRIVATE_FIXED_ANONYMOUS},%r10d", "mov $-1,%r8", "xor %r9d,%r9d", "syscall"]
-    return "\n".join([".globl _start", ".type _start,@function", "_start:", *setup, *sized("start"), *body, *sized(last, functions),
+    return "\n".join([".globl _start", ".type _start,@function", "_start:", *setup, *body, f".size {label}, .-{label}",
                       "mov %rax,%r12",  # used
                       f"mov ${EXIT},%eax", "xor %edi,%edi", "syscall",
                       # Without a writable segment Valgrind reads no names.
