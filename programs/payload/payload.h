@@ -136,6 +136,8 @@ long long interrupt_count(const char *name);
 
 /* Loads /lib/modules/NAME.ko; 0 also when it is already there; -errno. */
 int load_module(const char *name);
+/* A time that was taken once, in ticks of the TSC, as a line of bench/README.md. In the emulator it is none. */
+void print_ticks(const char *experiment, const char *item, unsigned region, unsigned ops, uint64_t ticks);
 /* Those that the image's words disk:NAME brought, in their order (pack.sh). One that cannot be loaded is no
  * failure: the kernel may have it built in. */
 void load_drivers(void);

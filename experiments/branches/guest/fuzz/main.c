@@ -13,6 +13,7 @@
 #include "output.h"
 #include "trace.h"
 
+#include "payload.h"
 #include "programs/command_line.h"
 #include "programs/measure/region.h"
 
@@ -25,6 +26,7 @@
 #define DRIVERS_NAME "branchdrivers"
 #define WORD "pmv.branchfuzz"
 #define WORD_MAX 32
+#define ITEM_MAX 32
 #define LIMIT_DEFAULT "20000"
 #define LIMIT_MAX 1000000u
 #define SEED_DEFAULT 20240601ull
@@ -146,15 +148,13 @@ static void end(struct outcome *outcome, uint32_t region)
     outcome->ticks = __builtin_ia32_rdtsc() - outcome->began;
 }
 
-/* The time is for machines: in the emulator it is none. */
 static void print_time(const struct series *series, const char *target, const char *way, uint32_t region,
                        const struct outcome *outcome)
 {
-    unsigned long long ticks = outcome->ticks;
+    char item[ITEM_MAX];
 
-    printf("bench: experiment=%s item=%s_%s region=%u ops=%u metric=time unit=tsc n=1 min=%llu median=%llu "
-           "p95=%llu\n", series->bugs ? "branchfuzz" : DRIVERS_NAME, target, way, region, outcome->executions,
-           ticks, ticks, ticks);
+    snprintf(item, sizeof(item), "%s_%s", target, way);
+    print_ticks(series->bugs ? "branchfuzz" : DRIVERS_NAME, item, region, outcome->executions, outcome->ticks);
 }
 
 static bool one_target(struct tracer *tracer, const struct series *series, unsigned number, uint64_t seed,

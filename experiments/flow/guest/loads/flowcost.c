@@ -103,13 +103,10 @@ static void begin(unsigned region)
     region_begin(region);
 }
 
-/* The time is for machines: in the emulator it is none. */
 static void end(const char *name, unsigned region)
 {
     region_end(region);
-    unsigned long took = time_stamp() - began;
-    printf("bench: experiment=flowcost item=%s region=%u ops=1 metric=time unit=tsc n=1 min=%lu median=%lu "
-           "p95=%lu\n", name, region, took, took, took);
+    print_ticks("flowcost", name, region, 1, time_stamp() - began);
 }
 
 /* Sends a byte and waits for its answer, or the other way round. */
