@@ -142,7 +142,7 @@ static int launch_test_kernel(char *cpus, char *seconds)
 
 /* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
  * guest's to ask for. */
-static int launch_linux(char *jobs, char *cpus, char *seconds)
+static int launch_linux(const char *jobs, char *cpus, char *seconds)
 {
     char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX], memory[WORD_MAX];
     char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
@@ -151,7 +151,7 @@ static int launch_linux(char *jobs, char *cpus, char *seconds)
 
     /* Each machine has twice the memory of the one in it. */
     unsigned mib = LINUX_MEMORY;
-    char *deeper = NULL;
+    const char *deeper = NULL;
 
     for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++) {
         mib *= 2;

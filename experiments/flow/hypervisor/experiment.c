@@ -10,7 +10,6 @@
 #include "experiments/flow/hypervisor/ports.h"
 #include "lib/refusal.h"
 
-
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 /* The controls that it turns on have to be allowed, and what is no control has to be there. */
