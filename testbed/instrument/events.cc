@@ -176,6 +176,15 @@ bool Selector::per_instruction() const
            shape == SHAPE_COMPLEMENT || shape == SHAPE_CYCLES;
 }
 
+unsigned Selector::per_occasion() const
+{
+    if (shape != SHAPE_PLAIN || event == EVENT_INSTRUCTIONS || is_cycle_event(event) || event == EVENT_NONE)
+        return 0;
+    if (event == EVENT_UOPS_ISSUED || event == EVENT_FETCH_BUBBLES)
+        return SLOTS - 1;
+    return event == EVENT_FP ? FP_COUNTS_MAX : 1;
+}
+
 Selector selector_of_evtsel(uint64_t evtsel, const uint64_t (&offcore_rsp)[OFFCORE_RSPS])
 {
     Selector selector;

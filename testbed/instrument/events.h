@@ -77,6 +77,8 @@ struct Selector {
     bool takes(unsigned mode) const { return mode & MODE_USER_BIT ? user : kernel; }
     /* Advances with each instruction, so that its overflow can be foreseen. */
     bool per_instruction() const;
+    /* By how much it advances at most where its event happens apart from that; 0: it does not. */
+    unsigned per_occasion() const;
     bool operator==(const Selector &other) const
     {
         return event == other.event && offcore == other.offcore && branches == other.branches &&

@@ -21,9 +21,12 @@ enum FpClass {
     FP_CLASSES
 };
 
+/* A fused operation or a dot product counts twice. */
+constexpr unsigned FP_COUNTS_MAX = 2;
+
 /* What an opcode is before its vector's length is known. */
 struct FpOpcode {
-    uint8_t counts = 0; /* 0: it is none of these; fused operations and dot products count twice */
+    uint8_t counts = 0; /* at most FP_COUNTS_MAX; 0: it is none of these */
     bool scalar = false;
     bool single = false;
 };

@@ -78,7 +78,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 
     if (processor_records(p) && p.records().record(branch)) {
         p.events.lbr_inserts[tb_hot[p.id].mode]++;
-        tb_hot[p.id].deadline = 0;
+        processor_happens(p);
     }
     if (processor_stores_branches(p))
         p.bts.branch(p.debugctl, from, to, user, mispredicted);
@@ -91,8 +91,7 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 
     p.events.branches[branch_class(kind, taken)][hot.mode]++;
     p.events.branch_misses[branch_class(kind, taken)][hot.mode] += miss;
-    // Whether a counter has overflowed is seen when the instruction is complete.
-    hot.deadline = 0;
+    processor_happens(p);
     if (!taken)
         return;
     p.step_branched = true;
@@ -139,7 +138,7 @@ CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
         return outcome;
     p.events.l1_misses[hot.mode]++;
     p.events.offcore[kinds[outcome - CACHE_NEAR][load]][hot.mode]++;
-    hot.deadline = 0;
+    processor_happens(p);
     return outcome;
 }
 
@@ -345,7 +344,7 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
         tell_parts(&Part::interrupt, p, vector);
         apic_vector_arrived(p, vector, where);
         p.events.interrupts[tb_hot[cpu].mode]++;
-        tb_hot[cpu].deadline = 0;
+        processor_happens(p);
     }
     event_from(p, rip, vector);
 }

@@ -6,6 +6,8 @@
 // Skylake-SP").
 #include "pmu.h"
 
+#include <algorithm>
+
 #include "msr_index.h"
 
 namespace {
@@ -430,8 +432,27 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
             !selectors_[n].per_instruction())
             continue;
         uint64_t left = armed_ & pebs_ & bit(global_bit(n)) ? 1 : counters_[n].left(now_of(n));
+        // Half is for occasions.
+        if (selectors_[n].per_occasion() != 0)
+            left = (left + 1) / 2;
         if (left < least)
             least = left;
+    }
+    return least;
+}
+
+uint64_t Pmu::occasions() const
+{
+    uint64_t least = PMU_NEVER;
+
+    for (unsigned n : present_) {
+        unsigned each = selectors_[n].per_occasion();
+        if (!counters_[n].running() || each == 0)
+            continue;
+        uint64_t left = counters_[n].left(now_of(n));
+        if (selectors_[n].per_instruction())
+            left = std::max(left / 2, uint64_t{1});
+        least = std::min(least, (left - 1) / each);
     }
     return least;
 }

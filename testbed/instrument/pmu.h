@@ -103,8 +103,10 @@ public:
     uint64_t on_pmi(uint64_t debugctl);
 
     bool lbr_frozen() const;
-    /* Instructions in `mode` that may run before look() or take_pmi() has to. */
+    /* Instructions in `mode` that may run before look() or take_pmi() has to; and how often, until
+     * then, events may happen that are not of every instruction. */
     uint64_t budget(unsigned mode, uint64_t now) const;
+    uint64_t occasions() const;
     /* The events that counters take, a bit for each. */
     unsigned counted() const;
 

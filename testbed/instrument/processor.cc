@@ -29,6 +29,25 @@ constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES |
                                    1u << EVENT_LOAD_LATENCY | 1u << EVENT_LOAD_SOURCES;
 constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 
+// Iterations are no instructions, and bring the deadline nearer.
+void as_planned(const Processor &p)
+{
+    struct tb_hot &hot = tb_hot[p.id];
+
+    hot.deadline = p.look_at == PMU_NEVER ? PMU_NEVER : p.look_at - hot.iterations[hot.mode];
+}
+
+// Only now it is known that the instruction has retired.
+void count_retired(Processor &p, unsigned mode)
+{
+    p.events.loads[mode] += (p.touched & TOUCHED_LOAD) != 0;
+    p.events.stores[mode] += (p.touched & TOUCHED_STORE) != 0;
+    p.events.slow_loads[mode] += (p.touched & TOUCHED_SLOW) != 0;
+    p.events.load_sources[p.load_source][mode] += p.loaded;
+    p.events.fp[p.fp_class][mode] += p.fp_counts;
+    processor_untouched(p);
+}
+
 }  // namespace
 
 Processor::Processor(unsigned number, const uint64_t *retired, const uint64_t *iterations)
@@ -111,7 +130,10 @@ void processor_plan(Processor &p)
                                 p.injector.budget(root, p.events.instructions_in(root)),
                                 precise_budget(p)});
 
-    hot.deadline = budget == PMU_NEVER ? PMU_NEVER : hot.retired[hot.mode] + budget;
+    p.look_at = budget == PMU_NEVER ? PMU_NEVER : p.events.cycles(hot.mode) + budget;
+    // Records and packets are made of each event.
+    p.occasions = p.pebs.format() == PEBS_OFF && !p.pt ? p.pmu.occasions() : 0;
+    as_planned(p);
 
     unsigned watch = parts_watch(p, root);
     if (knobs().exit_paths && p.ledger.in_exit())
@@ -140,16 +162,15 @@ void processor_plan(Processor &p)
 
 void processor_look(Processor &p, bxInstruction_c *i)
 {
-    uint64_t now = p.events.instructions();
-
-    // Only now it is known that the instruction has retired.
     unsigned mode = tb_hot[p.id].mode;
-    p.events.loads[mode] += (p.touched & TOUCHED_LOAD) != 0;
-    p.events.stores[mode] += (p.touched & TOUCHED_STORE) != 0;
-    p.events.slow_loads[mode] += (p.touched & TOUCHED_SLOW) != 0;
-    p.events.load_sources[p.load_source][mode] += p.loaded;
-    p.events.fp[p.fp_class][mode] += p.fp_counts;
-    processor_untouched(p);
+
+    count_retired(p, mode);
+    if (p.occasions > 0 && p.events.cycles(mode) < p.look_at) {
+        p.occasions--;
+        as_planned(p);
+        return;
+    }
+    uint64_t now = p.events.instructions();
     p.pmu.look(now);
     if (p.pebs.format() != PEBS_OFF)
         precise_retired(p, i);
@@ -161,6 +182,14 @@ void processor_look(Processor &p, bxInstruction_c *i)
         p.pt->boundary();
         processor_plan(p);
     }
+}
+
+void processor_happens(Processor &p)
+{
+    if (p.occasions > 0)
+        p.occasions--;
+    else
+        tb_hot[p.id].deadline = 0;
 }
 
 void processor_touches(Processor &p, unsigned how)

@@ -72,6 +72,9 @@ struct Processor {
     Injector injector;
     LineLog lines;
     PathLog paths;
+    /* The plan: all cycles of its mode at the next look, and how often events may happen before. */
+    uint64_t look_at = PMU_NEVER;
+    uint64_t occasions = 0;
     uint64_t debugctl = 0;
     /* RFLAGS.TF was set as the instruction at hand began, and it has branched since. */
     bool stepping = false;
@@ -138,6 +141,10 @@ void processor_plan(Processor &p);
 
 /* `i` has just retired and the plan says to look. */
 void processor_look(Processor &p, bxInstruction_c *i);
+
+/* An event has happened that is not of every instruction: looks when this one is complete, where
+ * the plan has no room for it. */
+void processor_happens(Processor &p);
 
 /* The instruction at hand does this to memory (TOUCHED_*), while some counter watches memory. */
 void processor_touches(Processor &p, unsigned how);
