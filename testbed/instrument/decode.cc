@@ -19,6 +19,7 @@
 #include "decoder/ia_opcodes.h"
 #include "fork_server.h"
 #include "guest_files.h"
+#include "hot.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "part.h"
@@ -99,7 +100,7 @@ void Handlers::region(bool begins)
     Processor &p = processor(bx_cpuid);
 
     if (begins)
-        p.ledger.region_begin(EAX, tb_hot[bx_cpuid].mode);
+        p.ledger.region_begin(EAX, hot_of(bx_cpuid).mode);
     else
         p.ledger.region_end(EAX);
     for (unsigned n = 0; knobs().regions_of_all && n < processor_count(); n++)
@@ -209,7 +210,7 @@ RootInstruction root_kind(unsigned opcode)
 
 void Handlers::counted(bxInstruction_c *i)
 {
-    if (tb_hot[bx_cpuid].mode & TB_WORLD_ROOT)
+    if (hot_of(bx_cpuid).mode & TB_WORLD_ROOT)
         processor(bx_cpuid).ledger.root_instruction(root_kind(i->getIaOpcode()));
     original(i);
 }
@@ -231,7 +232,7 @@ void Handlers::rdmsr(bxInstruction_c *i)
 void Handlers::vmx_onoff(bxInstruction_c *i)
 {
     // Whether it succeeds shows at the next instruction.
-    tb_hot[bx_cpuid].world = TB_WORLD_UNKNOWN;
+    hot_set_world(hot_of(bx_cpuid), TB_WORLD_UNKNOWN);
     original(i);
 }
 
@@ -242,7 +243,7 @@ void Handlers::vmptrld(bxInstruction_c *i)
 
     if (pt_on(p)) {
         p.pt->vmptrld_begins();
-        tb_hot[bx_cpuid].watch |= TB_WATCH_EVENT;
+        hot_watch_next(hot_of(bx_cpuid));
     }
     original(i);
 }
@@ -262,7 +263,7 @@ void Handlers::bulk_string(bxInstruction_c *i)
 {
     Bit64u count = i->as64L() ? RCX : i->as32L() ? ECX : CX;
 
-    if ((tb_hot[bx_cpuid].watch & TB_WATCH_MEMORY) && (count != 0 || !i->repUsedL()))
+    if ((hot_of(bx_cpuid).watch & TB_WATCH_MEMORY) && (count != 0 || !i->repUsedL()))
         processor_touches(processor(bx_cpuid), string_touches(i->getIaOpcode()));
     original(i);
 }
@@ -276,7 +277,7 @@ void Handlers::floating(bxInstruction_c *i)
         const FpOpcode &opcode = fp_opcodes[i->getIaOpcode()];
         p.fp_counts = opcode.counts;
         p.fp_class = fp_class(opcode, i->getVL());
-        tb_hot[bx_cpuid].deadline = 0;
+        processor_look_soon(p);
     }
     original(i);
 }
@@ -295,7 +296,7 @@ void Handlers::sleep(bxInstruction_c *i)
     processor(bx_cpuid).platform.sleeps(EAX, bx_pc_system.time_ticks());
     // The next instruction says that it is over.
     if (processor(bx_cpuid).platform.asleep())
-        tb_hot[bx_cpuid].watch |= TB_WATCH_EVENT;
+        hot_watch_next(hot_of(bx_cpuid));
 }
 
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))

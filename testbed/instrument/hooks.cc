@@ -12,6 +12,7 @@
 #include "decode.h"
 #include "decoder/ia_opcodes.h"
 #include "fork_server.h"
+#include "hot.h"
 #include "knobs.h"
 #include "machine.h"
 #include "model.h"
@@ -25,8 +26,6 @@
 #include "pt_vmx.h"
 #include "vmx_caps.h"
 #include "vmx_switch.h"
-
-struct tb_hot tb_hot[TB_MAX_CPUS];
 
 namespace {
 
@@ -77,7 +76,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
     const Branch branch = {kind, from, to, user, mispredicted, cycles};
 
     if (processor_records(p) && p.records().record(branch)) {
-        p.events.lbr_inserts[tb_hot[p.id].mode]++;
+        p.events.lbr_inserts[hot_of(p.id).mode]++;
         processor_happens(p);
     }
     if (processor_stores_branches(p))
@@ -86,7 +85,7 @@ void record(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool mispredi
 
 void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
 {
-    struct tb_hot &hot = tb_hot[p.id];
+    struct tb_hot &hot = hot_of(p.id);
     bool miss = p.predictor.miss(kind, from, to, taken);
 
     p.events.branches[branch_class(kind, taken)][hot.mode]++;
@@ -111,9 +110,9 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
     precise_forget(p);
     if (pt_on(p))
         p.pt->trace.event_from(rip);
-    if (tb_hot[p.id].watch & TB_WATCH_MEMORY) {
+    if (hot_of(p.id).watch & TB_WATCH_MEMORY) {
         p.event_memory = true;
-        tb_hot[p.id].watch |= TB_WATCH_EVENT;
+        hot_watch_next(hot_of(p.id));
     }
     if (!processor_records(p) && !parts_want_branches(p) && !processor_stores_branches(p))
         return;
@@ -122,12 +121,12 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
     p.event_vector = vector;
     // Not by the mode of the last instruction, which may have been a return to user mode.
     p.event_user = in_user_mode(p);
-    tb_hot[p.id].watch |= TB_WATCH_EVENT;
+    hot_watch_next(hot_of(p.id));
 }
 
 CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
 {
-    struct tb_hot &hot = tb_hot[p.id];
+    struct tb_hot &hot = hot_of(p.id);
     CacheOutcome outcome = p.cache.access(paddr);
 
     static constexpr Offcore kinds[][2] = {
@@ -178,7 +177,64 @@ void moves_cr3(Processor &p)
     if (!pt_on(p))
         return;
     p.pt->trace.mov_cr3(BX_CPU(p.id)->gen_reg[BX_64BIT_REG_RIP].rrx);
-    tb_hot[p.id].deadline = 0;
+    processor_look_soon(p);
+}
+
+// The next instruction is of the mode that the last one was of, and nobody wants to hear of it.
+bool as_before(unsigned cpu)
+{
+    const struct tb_hot &hot = hot_of(cpu);
+
+    return (hot.world | unsigned{in_user_mode(processor(cpu))}) == hot.mode &&
+           !(hot.watch & TB_WATCH_EVENT);
+}
+
+// An instruction begins that is not.
+void begins(Processor &p, bool user)
+{
+    struct tb_hot &hot = hot_of(p.id);
+    BX_CPU_C *bochs = BX_CPU(p.id);
+
+    tell_parts(&Part::executes, p);
+    if (knobs().exit_paths && p.ledger.in_exit())
+        p.paths.step(bochs->gen_reg[BX_64BIT_REG_RIP].rrx, p.events.instructions_in(true),
+                     p.ledger.vmcs_accesses());
+    if (hot.world == TB_WORLD_UNKNOWN) {
+        if (bochs->in_vmx)
+            model_firmware_done();
+        if (bochs->in_vmx && p.pt)
+            p.pt->vmxon();
+        hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
+    }
+    hot.mode = hot.world | user;
+    hot.count = &hot.retired[hot.mode];
+    if (p.platform.asleep())
+        p.platform.wakes(bx_pc_system.time_ticks());
+    if (p.event_memory) {
+        p.event_memory = false;
+        processor_untouched(p);
+    }
+    if (p.event_branch) {
+        p.event_branch = false;
+        processor_plan(p);
+        uint64_t to = bochs->gen_reg[BX_64BIT_REG_RIP].rrx;
+        if (parts_want_branches(p))
+            tell_parts(&Part::branch, p,
+                       TracedBranch{p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
+                                    p.event_user, in_user_mode(p), true, p.event_vector});
+        record(p, BRANCH_FAR, p.event_from, to, false);
+        precise_delivered(p);
+        // What these have made due is seen when the handler's first instruction is complete.
+        processor_look_soon(p);
+        return;
+    }
+    processor_plan(p);
+    if (p.pt) {
+        p.pt->executes();
+        if (p.pt->wants_boundary())
+            p.pt->boundary();
+        processor_plan(p);
+    }
 }
 
 }  // namespace
@@ -209,7 +265,7 @@ void tb_initialize(unsigned cpu)
 
 void tb_reset(unsigned cpu, unsigned type)
 {
-    tb_hot[cpu].world = TB_WORLD_UNKNOWN;
+    hot_set_world(hot_of(cpu), TB_WORLD_UNKNOWN);
     // The MSRs of the model survive an INIT.
     if (!machine_is_reset(type == BX_RESET_HARDWARE))
         return;
@@ -219,56 +275,29 @@ void tb_reset(unsigned cpu, unsigned type)
         machine_reset();
 }
 
-void tb_on_mode(unsigned cpu, unsigned user)
+void tb_on_mode(unsigned cpu)
 {
-    struct tb_hot &hot = tb_hot[cpu];
-    Processor &p = processor(cpu);
-    BX_CPU_C *bochs = BX_CPU(cpu);
+    struct tb_hot &hot = hot_of(cpu);
 
-    tell_parts(&Part::executes, p);
-    if (knobs().exit_paths && p.ledger.in_exit())
-        p.paths.step(bochs->gen_reg[BX_64BIT_REG_RIP].rrx, p.events.instructions_in(true),
-                     p.ledger.vmcs_accesses());
-    if (hot.world == TB_WORLD_UNKNOWN) {
-        if (bochs->in_vmx)
-            model_firmware_done();
-        if (bochs->in_vmx && p.pt)
-            p.pt->vmxon();
-        hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
-    }
-    hot.mode = hot.world | user;
-    if (p.platform.asleep())
-        p.platform.wakes(bx_pc_system.time_ticks());
-    if (p.event_memory) {
-        p.event_memory = false;
-        processor_untouched(p);
-    }
-    if (p.event_branch) {
-        p.event_branch = false;
-        processor_plan(p);
-        uint64_t to = bochs->gen_reg[BX_64BIT_REG_RIP].rrx;
-        if (parts_want_branches(p))
-            tell_parts(&Part::branch, p,
-                       TracedBranch{p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
-                                    p.event_user, in_user_mode(p), true, p.event_vector});
-        record(p, BRANCH_FAR, p.event_from, to, false);
-        precise_delivered(p);
-        // What these have made due is seen when the handler's first instruction is complete.
-        hot.deadline = 0;
-        return;
-    }
-    processor_plan(p);
-    if (p.pt) {
-        p.pt->executes();
-        if (p.pt->wants_boundary())
-            p.pt->boundary();
-        processor_plan(p);
-    }
+    if (!as_before(cpu))
+        begins(processor(cpu), in_user_mode(processor(cpu)));
+    hot.rpl = as_before(cpu) ? BX_CPU(cpu)->sregs[BX_SEG_REG_CS].selector.rpl : TB_RPL_NONE;
 }
 
 void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
 {
-    processor_look(processor(cpu), i);
+    struct tb_hot &hot = hot_of(cpu);
+    Processor &p = processor(cpu);
+
+    if (hot.watch & TB_WATCH_LOG) {
+        // Before it counts.
+        --*hot.count;
+        tb_on_committed(cpu);
+        ++*hot.count;
+        if (!processor_is_due(p))
+            return;
+    }
+    processor_look(p, i);
 }
 
 // An interrupt splits a REP instruction: it has not retired, and what it has touched so far counts
@@ -277,7 +306,7 @@ void tb_on_split(unsigned cpu)
 {
     if (BX_CPU(cpu)->get_TF() || BX_CPU(cpu)->is_pending(BX_EVENT_VMX_MONITOR_TRAP_FLAG))
         return;
-    tb_hot[cpu].retired[tb_hot[cpu].mode]--;
+    hot_of(cpu).retired[hot_of(cpu).mode]--;
     processor_untouched(processor(cpu));
 }
 
@@ -343,7 +372,7 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     } else {
         tell_parts(&Part::interrupt, p, vector);
         apic_vector_arrived(p, vector, where);
-        p.events.interrupts[tb_hot[cpu].mode]++;
+        p.events.interrupts[hot_of(cpu).mode]++;
         processor_happens(p);
     }
     event_from(p, rip, vector);
@@ -351,7 +380,7 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
 
 void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
 {
-    struct tb_hot &hot = tb_hot[cpu];
+    struct tb_hot &hot = hot_of(cpu);
     Processor &p = processor(cpu);
 
     if (p.precise.storing)
@@ -400,11 +429,11 @@ void tb_on_event_delivered(unsigned cpu)
 {
     Processor &p = processor(cpu);
 
-    if (tb_hot[cpu].watch & TB_WATCH_LOG)
+    if (hot_of(cpu).watch & TB_WATCH_LOG)
         tell_parts(&Part::complete, p);
     if (pt_on(p)) {
         p.pt->trace.event_to(BX_CPU(cpu)->gen_reg[BX_64BIT_REG_RIP].rrx);
-        tb_hot[cpu].deadline = 0;
+        processor_look_soon(p);
     }
 }
 

@@ -34,22 +34,27 @@ enum tb_mode {
 /* The page of the local APIC's registers, as it comes out of reset. */
 #define TB_APIC_PAGE 0xfee00u
 
-/* The part of a processor's state that every instruction touches. */
+/* A value of `rpl` that no CS has. */
+#define TB_RPL_NONE 0xffu
+
+/* The part of a processor's state that every instruction touches: a member of Bochs' processor
+ * (testbed/patches/). */
 struct tb_hot {
-    Bit64u retired[TB_MODES];  /* instructions completed, by the mode they started in */
-    Bit64u iterations[TB_MODES];  /* further iterations of REP-prefixed instructions */
-    Bit64u deadline;  /* tb_on_deadline() runs once retired[mode] reaches it */
-    unsigned mode;
-    unsigned world;
-    unsigned watch;
+    Bit64u deadline = 0;  /* tb_on_deadline() runs once *count reaches it */
+    Bit64u *count = retired;  /* retired[mode] */
+    unsigned rpl = TB_RPL_NONE;  /* tb_on_mode() runs where CS.RPL is another */
+    unsigned watch = 0;
+    unsigned mode = 0;
+    unsigned world = TB_WORLD_UNKNOWN;
+    Bit64u retired[TB_MODES] = {};  /* instructions completed, by the mode they started in */
+    Bit64u iterations[TB_MODES] = {};  /* further iterations of REP-prefixed instructions */
 };
-extern struct tb_hot tb_hot[TB_MAX_CPUS];
 
 void tb_init_env(void);
 void tb_exit_env(void);
 void tb_initialize(unsigned cpu);
 void tb_reset(unsigned cpu, unsigned type);
-void tb_on_mode(unsigned cpu, unsigned user);
+void tb_on_mode(unsigned cpu);
 void tb_on_deadline(unsigned cpu, bxInstruction_c *i);
 void tb_on_split(unsigned cpu);
 void tb_on_opcode(unsigned cpu, bxInstruction_c *i);
@@ -92,22 +97,17 @@ bool tb_on_step_traps(unsigned cpu);
 
 /* Both run inside a member of BX_CPU_C, which BX_CPU_THIS_PTR names. */
 #define BX_INSTR_BEFORE_EXECUTION(cpu_id, i) do { \
-        struct tb_hot &hot_ = tb_hot[cpu_id]; \
-        unsigned user_ = BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl == 3; \
-        if ((hot_.world | user_) != hot_.mode || (hot_.watch & TB_WATCH_EVENT)) \
-            tb_on_mode(cpu_id, user_); \
+        if (BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl != BX_CPU_THIS_PTR tb.rpl) \
+            tb_on_mode(cpu_id); \
     } while (0)
 
 #define BX_INSTR_AFTER_EXECUTION(cpu_id, i) do { \
-        struct tb_hot &hot_ = tb_hot[cpu_id]; \
-        if (hot_.watch & TB_WATCH_LOG) \
-            tb_on_committed(cpu_id); \
-        if (++hot_.retired[hot_.mode] >= hot_.deadline) \
+        if (++*BX_CPU_THIS_PTR tb.count >= BX_CPU_THIS_PTR tb.deadline) \
             tb_on_deadline(cpu_id, i); \
     } while (0)
 
 #define BX_INSTR_REPEAT_ITERATION(cpu_id, i) do { \
-        struct tb_hot &hot_ = tb_hot[cpu_id]; \
+        struct tb_hot &hot_ = BX_CPU_THIS_PTR tb; \
         hot_.iterations[hot_.mode]++; \
         if (hot_.watch & TB_WATCH_LOG) \
             tb_on_committed(cpu_id); \
@@ -121,20 +121,20 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64) tb_on_opcode(cpu_id, i)
 
 #define BX_INSTR_CNEAR_BRANCH_TAKEN(cpu_id, from, to) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
             tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, to, 1, 0); \
     } while (0)
 #define BX_INSTR_CNEAR_BRANCH_NOT_TAKEN(cpu_id, from) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
             tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, 0, 0, 0); \
     } while (0)
 /* `i` is the handler's own. */
 #define BX_INSTR_UCNEAR_BRANCH(cpu_id, what, from, to) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
             tb_on_branch(cpu_id, what, from, to, 1, i->ilen()); \
     } while (0)
 #define BX_INSTR_FAR_BRANCH(cpu_id, what, prev_cs, from, new_cs, to) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_BRANCH) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
             tb_on_far_branch(cpu_id, what, from, to); \
     } while (0)
 
@@ -147,12 +147,12 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_CACHE_CNTRL(cpu_id, what) tb_on_cache_control(cpu_id)
 #define BX_INSTR_TLB_CNTRL(cpu_id, what, new_cr3) tb_on_tlb_control(cpu_id, what)
 #define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_MEMORY) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_MEMORY) \
             tb_on_prefetch(cpu_id); \
     } while (0)
 
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
-        if (tb_hot[cpu_id].watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG)) \
+        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG)) \
             tb_on_memory(cpu_id, lin, paddr, len, rw); \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
@@ -171,7 +171,7 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_VMENTRY(cpu_id) tb_on_vmentry(cpu_id)
 /* An event's delivery is complete, its frame is on the stack. */
 #define BX_INSTR_EVENT_DELIVERED(cpu_id) do { \
-        if (tb_hot[cpu_id].watch & (TB_WATCH_LOG | TB_WATCH_TRACE)) \
+        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_LOG | TB_WATCH_TRACE)) \
             tb_on_event_delivered(cpu_id); \
     } while (0)
 /* RFLAGS.TF is set as an instruction begins; is it to trap, now that it is complete? */
@@ -179,12 +179,12 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_STEP_TRAPS(cpu_id) tb_on_step_traps(cpu_id)
 /* A page walk for laddr has set a bit of the entry at paddr. */
 #define BX_INSTR_WALK_UPDATE(cpu_id, laddr, paddr) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_LOG) \
             tb_on_walk_update(cpu_id, laddr, paddr); \
     } while (0)
 /* A string instruction moves so many bytes of a page at once; the translation is in the TLB. */
 #define BX_INSTR_STRING_ACCESS(cpu_id, laddr, len, rw) do { \
-        if (tb_hot[cpu_id].watch & TB_WATCH_LOG) \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_LOG) \
             tb_on_string(cpu_id, laddr, \
                          BX_DTLB_ENTRY_OF(laddr, 0)->ppf | PAGE_OFFSET(laddr), len, rw); \
     } while (0)

@@ -7,6 +7,7 @@
 #include "cpu.h"
 
 #include "cpuid.h"
+#include "hot.h"
 #include "knobs.h"
 #include "model.h"
 #include "msr_index.h"
@@ -141,7 +142,7 @@ private:
     // The instruction at hand began in the other world: this is by an MSR list of VMX.
     bool in_msr_list() const
     {
-        const struct tb_hot &hot = tb_hot[p_.id];
+        const struct tb_hot &hot = hot_of(p_.id);
         return hot.world != TB_WORLD_UNKNOWN && (hot.mode & TB_WORLD_ROOT) != hot.world;
     }
 
@@ -241,7 +242,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         return BOCHS_UNKNOWN;
     if (knobs().pmu) {
         // Not an instruction of its own, but the MSR list of a VM entry, which retires in root mode.
-        const struct tb_hot &hot = tb_hot[p_.id];
+        const struct tb_hot &hot = hot_of(p_.id);
         bool entry = in_msr_list() && hot.world == 0;
         p_.events.entering = entry ? hot.mode : MODE_COUNT;
         p_.pmu.look(p_.events.instructions());

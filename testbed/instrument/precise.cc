@@ -4,6 +4,7 @@
 #include "cpu.h"
 
 #include "decoder/ia_opcodes.h"
+#include "hot.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "precise.h"
@@ -92,7 +93,7 @@ PebsState state_of(Processor &p, bxInstruction_c *i)
 
 bool in_root(const Processor &p)
 {
-    return tb_hot[p.id].mode & MODE_ROOT_BIT;
+    return hot_of(p.id).mode & MODE_ROOT_BIT;
 }
 
 // Reset values first: a fault in any of these accesses leaves counters and index as they are.

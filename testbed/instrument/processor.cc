@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apic_pmi.h"
+#include "hot.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "part.h"
@@ -29,12 +30,15 @@ constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES |
                                    1u << EVENT_LOAD_LATENCY | 1u << EVENT_LOAD_SOURCES;
 constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 
-// Iterations are no instructions, and bring the deadline nearer.
-void as_planned(const Processor &p)
+// Iterations are no instructions, and bring the deadline nearer. A log has all instructions.
+void as_planned(Processor &p)
 {
-    struct tb_hot &hot = tb_hot[p.id];
+    struct tb_hot &hot = hot_of(p.id);
 
-    hot.deadline = p.look_at == PMU_NEVER ? PMU_NEVER : p.look_at - hot.iterations[hot.mode];
+    p.look_soon = false;
+    hot.deadline = hot.watch & TB_WATCH_LOG ? 0
+                   : p.look_at == PMU_NEVER ? PMU_NEVER
+                                            : p.look_at - hot.iterations[hot.mode];
 }
 
 // Only now it is known that the instruction has retired.
@@ -99,12 +103,11 @@ Processor &processor(unsigned cpu)
 
 void processor_create(unsigned cpu)
 {
-    struct tb_hot &hot = tb_hot[cpu];
+    struct tb_hot &hot = hot_of(cpu);
 
     static_assert(sizeof(Bit64u) == sizeof(uint64_t), "Bochs' 64-bit type");
     static_assert(TB_MODE_USER == MODE_USER_BIT && TB_WORLD_ROOT == MODE_ROOT_BIT, "mode bits");
-    hot.world = TB_WORLD_UNKNOWN;
-    hot.deadline = PMU_NEVER;
+    hot_set_world(hot, TB_WORLD_UNKNOWN);
     processors.push_back(
         std::make_unique<Processor>(cpu, reinterpret_cast<const uint64_t *>(hot.retired),
                                     reinterpret_cast<const uint64_t *>(hot.iterations)));
@@ -123,7 +126,7 @@ bool processor_stores_branches(const Processor &p)
 
 void processor_plan(Processor &p)
 {
-    struct tb_hot &hot = tb_hot[p.id];
+    struct tb_hot &hot = hot_of(p.id);
     uint64_t now = p.events.instructions();
     bool root = hot.mode & MODE_ROOT_BIT;
     uint64_t budget = std::min({p.pmu.budget(hot.mode, now),
@@ -133,7 +136,6 @@ void processor_plan(Processor &p)
     p.look_at = budget == PMU_NEVER ? PMU_NEVER : p.events.cycles(hot.mode) + budget;
     // Records and packets are made of each event.
     p.occasions = p.pebs.format() == PEBS_OFF && !p.pt ? p.pmu.occasions() : 0;
-    as_planned(p);
 
     unsigned watch = parts_watch(p, root);
     if (knobs().exit_paths && p.ledger.in_exit())
@@ -153,16 +155,29 @@ void processor_plan(Processor &p)
     if (knobs().exit_lines && p.ledger.in_exit())
         watch |= TB_WATCH_LINES;
     // Tracing was enabled, which takes effect after the instruction at hand.
-    if (p.pt && p.pt->trace.starting()) {
-        hot.deadline = 0;
-        watch |= TB_WATCH_EVENT;
-    }
+    bool starting = p.pt && p.pt->trace.starting();
     hot.watch = watch;
+    as_planned(p);
+    if (starting)
+        processor_look_soon(p);
+    if (starting || (watch & TB_WATCH_EVENT))
+        hot_watch_next(hot);
+}
+
+void processor_look_soon(Processor &p)
+{
+    p.look_soon = true;
+    hot_of(p.id).deadline = 0;
+}
+
+bool processor_is_due(const Processor &p)
+{
+    return p.look_soon || p.events.cycles(hot_of(p.id).mode) >= p.look_at;
 }
 
 void processor_look(Processor &p, bxInstruction_c *i)
 {
-    unsigned mode = tb_hot[p.id].mode;
+    unsigned mode = hot_of(p.id).mode;
 
     count_retired(p, mode);
     if (p.occasions > 0 && p.events.cycles(mode) < p.look_at) {
@@ -176,7 +191,7 @@ void processor_look(Processor &p, bxInstruction_c *i)
         precise_retired(p, i);
     if (p.pmu.take_pmi(now))
         apic_pmi(p);
-    processor_inject(p, tb_hot[p.id].mode & MODE_ROOT_BIT);
+    processor_inject(p, hot_of(p.id).mode & MODE_ROOT_BIT);
     processor_plan(p);
     if (p.pt && p.pt->wants_boundary()) {
         p.pt->boundary();
@@ -189,7 +204,7 @@ void processor_happens(Processor &p)
     if (p.occasions > 0)
         p.occasions--;
     else
-        tb_hot[p.id].deadline = 0;
+        processor_look_soon(p);
 }
 
 void processor_touches(Processor &p, unsigned how)
@@ -197,7 +212,7 @@ void processor_touches(Processor &p, unsigned how)
     if (!p.counts_accesses)
         return;
     p.touched |= how;
-    tb_hot[p.id].deadline = 0;
+    processor_look_soon(p);
 }
 
 void processor_untouched(Processor &p)

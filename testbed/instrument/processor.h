@@ -75,6 +75,8 @@ struct Processor {
     /* The plan: all cycles of its mode at the next look, and how often events may happen before. */
     uint64_t look_at = PMU_NEVER;
     uint64_t occasions = 0;
+    /* Whatever the plan says. */
+    bool look_soon = false;
     uint64_t debugctl = 0;
     /* RFLAGS.TF was set as the instruction at hand began, and it has branched since. */
     bool stepping = false;
@@ -141,6 +143,11 @@ void processor_plan(Processor &p);
 
 /* `i` has just retired and the plan says to look. */
 void processor_look(Processor &p, bxInstruction_c *i);
+
+/* Looks when the instruction at hand is complete. */
+void processor_look_soon(Processor &p);
+/* A look is due. */
+bool processor_is_due(const Processor &p);
 
 /* An event has happened that is not of every instruction: looks when this one is complete, where
  * the plan has no room for it. */

@@ -5,6 +5,7 @@
 #include "memory/memory-bochs.h"
 
 #include "cpuid.h"
+#include "hot.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "platform.h"
@@ -117,14 +118,14 @@ void PtMachine::write(uint64_t address, uint8_t byte)
     if (!find(address, true, &physical))
         return;
     BX_MEM(0)->writePhysicalPage(BX_CPU(p_.id), physical, 1, &byte);
-    p_.ledger.stored(tb_hot[p_.id].world == TB_WORLD_ROOT ? STORED_PT_ROOT : STORED_PT);
+    p_.ledger.stored(hot_of(p_.id).world == TB_WORLD_ROOT ? STORED_PT_ROOT : STORED_PT);
 }
 
 // Section 2.6.2, "ToPA PMI".
 void PtMachine::interrupt()
 {
     p_.pmu.raise(GLOBAL_STATUS_TRACE_TOPA_PMI, p_.events.instructions() + 1);
-    tb_hot[p_.id].deadline = 0;
+    processor_look_soon(p_);
 }
 
 void PtMachine::boundary()

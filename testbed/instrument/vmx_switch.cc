@@ -7,6 +7,7 @@
 #include "cpu.h"
 
 #include "apic_pmi.h"
+#include "hot.h"
 #include "knobs.h"
 #include "msr_index.h"
 #include "part.h"
@@ -108,7 +109,7 @@ void host_state_loaded(Processor &p)
     p.event_branch = false;
     if (controls.LOAD_PERF_GLOBAL_CTRL_MSR())
         p.pmu.set_global_ctrl(cpu->VMread64(VMCS_64BIT_HOST_IA32_PERF_GLOBAL_CTRL));
-    tb_hot[p.id].world = TB_WORLD_ROOT;
+    hot_set_world(hot_of(p.id), TB_WORLD_ROOT);
     processor_inject(p, true);
 }
 
@@ -120,7 +121,7 @@ void guest_state_loaded(Processor &p)
 
     p.ledger.listed(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_MSR_LOAD_COUNT));
     // VMLAUNCH or VMRESUME retires after this and is the host's.
-    p.events.entering = tb_hot[p.id].mode;
+    p.events.entering = hot_of(p.id).mode;
     if (controls.LOAD_DBG_CTRLS())
         p.debugctl = cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & DEBUGCTL_VALID;
     if (controls.LOAD_GUEST_LBR())
@@ -139,7 +140,7 @@ void guest_state_loaded(Processor &p)
     p.injector.vm_entry();
     if ((injected & INTERRUPTION_VALID) && (injected & INTERRUPTION_TYPE) == INTERRUPTION_NMI)
         p.ledger.nmi_injected();
-    tb_hot[p.id].world = 0;
+    hot_set_world(hot_of(p.id), 0);
     // Hardware whose entries do not keep it: what is pending comes before the first instruction.
     if (knobs().mov_ss_ignored && cpu->interrupts_inhibited(BX_INHIBIT_INTERRUPTS_BY_MOVSS))
         cpu->inhibit_mask = 0;

@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "memory/memory-bochs.h"
 
+#include "hot.h"
 #include "memory_log.h"
 #include "part.h"
 #include "processor.h"
@@ -40,7 +41,7 @@ uint64_t value_at(uint64_t phy, uint32_t len)
 MemoryRecord record_of(const Processor &p, MemoryKind kind)
 {
     BX_CPU_C *cpu = BX_CPU(p.id);
-    const struct tb_hot &hot = tb_hot[p.id];
+    const struct tb_hot &hot = hot_of(p.id);
     MemoryRecord record = {};
 
     record.tsc = cpu->get_TSC();
