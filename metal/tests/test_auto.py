@@ -14,8 +14,9 @@ import time
 
 import pytest
 
+from auto_disk import clean_environment, make_disk, put, read_console, read_folder, run
 from boots import image, initrd, kernel
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_TEXT, TOP, made, path, tool
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, TOP, made, path
 
 sys.path.append(path("bench"))
 import columns as table  # noqa: E402
@@ -33,9 +34,6 @@ CUTS = [("column=native job=exit attempt=1", 1), ("column=native job=accuracy st
         ("column=kvm job=exit attempt=1", 200), ("column=intercept job=pmi attempt=1", 30),
         ("column=msr job=accuracy status=0 kept", 10)]
 TORN = "bench/native/exit.txt"
-RESETS = 30
-LIMIT = 600_000  # millions of instructions
-MEMORY_MIB = 1024
 # A processor that counts its SMIs, and had three before anybody looked.
 SMI_COUNT = "msr 0x34 3\n"
 
@@ -51,13 +49,6 @@ class Chain:
         return "\n".join(self.consoles)
 
 
-def clean_environment(**more):
-    """Of a make that this runs under, nothing."""
-    kept = {key: value for key, value in os.environ.items()
-            if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
-    return {**kept, **more}
-
-
 def command(*arguments):
     return subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, env=clean_environment(),
@@ -70,77 +61,6 @@ def expect_line(done, *fragments):
     assert done.returncode != 0 and len(lines) == 1, f"status {done.returncode}: {lines}"
     for fragment in fragments:
         assert fragment in lines[0], f"'{fragment}' is not in: {lines[0]}"
-
-
-def install(lab, esp, columns, words):
-    os.makedirs(os.path.join(esp, "EFI"))
-    done = subprocess.run(
-        ["make", "-C", path(), "--no-print-directory", "install", f"ESP={esp}", "BENCH=auto",
-         "GUEST=cloud", f"KERNEL={kernel()}", f"INITRD={made(initrd())}"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=clean_environment(REAL="0"), timeout=BACKSTOP_SECONDS, check=False)
-    assert done.returncode == 0, f"make install: {done.stdout.strip().splitlines()[-1:]}"
-    assert "make collect" in done.stdout, "make install does not say how to see the results"
-    with open(os.path.join(esp, "EFI", "pmuvisor", "local.cfg"), "a", encoding="ascii") as local:
-        local.write(f'set timeout=0\nset bench_end=poweroff\nset bench_columns="{columns}"\n'
-                    f'set bench_words="{words}"\n')
-
-
-def read_folder(disk, work, number):
-    """{name: bytes} of EFI/pmuvisor/bench's results on the disk."""
-    target = os.path.join(work, f"bench{number}")
-    os.mkdir(target)
-    subprocess.run(["mcopy", "-s", "-n", "-i", disk, "::/EFI/pmuvisor/bench", target], check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
-    found = {}
-    for folder, _, names in os.walk(target):
-        for name in names:
-            if name.endswith((".txt", ".ok")):
-                with open(os.path.join(folder, name), "rb") as source:
-                    found[os.path.relpath(os.path.join(folder, name), target)] = source.read()
-    return found
-
-
-def put(disk, work, name, text):
-    """Writes a file of EFI/pmuvisor on the disk."""
-    source = os.path.join(work, "put")
-    with open(source, "w", encoding="ascii") as out:
-        out.write(text)
-    subprocess.run(["mcopy", "-o", "-i", disk, source, f"::/EFI/pmuvisor/{name}"], check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                   env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
-
-
-def run(disk, knobs, work, console_file, cut, cpus=1):
-    """One run, to its end or to the cut; its exit status, None when it was cut."""
-    command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs, "--memory",
-               str(MEMORY_MIB), "--cpus", str(cpus), "--timeout", str(BACKSTOP_SECONDS),
-               "--limit", str(LIMIT)]
-    if cut:
-        command += ["--until", cut[0], "--after", str(cut[1])]
-    with open(console_file, "wb") as console:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=console,
-                              stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": work},
-                              check=False)
-    return None if done.returncode == STATUS_TEXT else done.returncode
-
-
-def make_disk(lab, work, columns, words, knobs="", cpus=1):
-    """(disk image, knobs file): what `make install` fills, on a disk that the emulator boots."""
-    esp, acpi = os.path.join(work, "esp"), os.path.join(work, "acpi")
-    disk, knobs_file = os.path.join(work, "disk.img"), os.path.join(work, "knobs")
-    install(lab, esp, columns, words)
-    tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
-    tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, "--tree", esp])
-    with open(knobs_file, "w", encoding="ascii") as out:
-        out.write(f"allow_resets {RESETS}\n{knobs}")
-    return disk, knobs_file
-
-
-def read_console(name):
-    with open(name, encoding="utf-8", errors="replace") as console:
-        return console.read().replace("\r", "")
 
 
 def whole(data):
