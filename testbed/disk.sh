@@ -164,13 +164,14 @@ step=$((128 * cylinder))
 cylinders=$(((bytes + 15 * 1024 * 1024 + step - 1) / step * 128))
 image=$work/disk.img
 format=(-g 16/63)
-# Large clusters: GRUB looks each one up.
-[ $gpt -eq 1 ] || format+=(-s 64)
 if [ $gpt -eq 1 ]; then
     # Some firmware takes FAT32 alone from a stick. The volume begins after the first MiB, and
     # gpt.py adds another one at the end: the disk has whole cylinders.
     image=$work/volume.img
     format+=(-F 32 -h 2048)
+else
+    # Large clusters: GRUB looks each one up.
+    format+=(-s 64)
 fi
 [ -z "$volume" ] || format+=(-R "$volume")
 if [ -n "$size" ]; then

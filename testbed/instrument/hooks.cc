@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Where Bochs' calls arrive: each hook goes to the parts that want it, in an order that matters and
-// is written down here. Holds no state but the hot one.
+// is written down here. Holds no state.
 #include "bochs.h"
 #include "cpu.h"
 
@@ -306,7 +306,7 @@ void tb_on_split(unsigned cpu)
 {
     if (BX_CPU(cpu)->get_TF() || BX_CPU(cpu)->is_pending(BX_EVENT_VMX_MONITOR_TRAP_FLAG))
         return;
-    hot_of(cpu).retired[hot_of(cpu).mode]--;
+    --*hot_of(cpu).count;
     processor_untouched(processor(cpu));
 }
 

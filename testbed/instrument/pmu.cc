@@ -432,9 +432,6 @@ uint64_t Pmu::budget(unsigned mode, uint64_t now) const
             !selectors_[n].per_instruction())
             continue;
         uint64_t left = armed_ & pebs_ & bit(global_bit(n)) ? 1 : counters_[n].left(now_of(n));
-        // Half is for occasions.
-        if (selectors_[n].per_occasion() != 0)
-            left = (left + 1) / 2;
         if (left < least)
             least = left;
     }
@@ -449,10 +446,9 @@ uint64_t Pmu::occasions() const
         unsigned each = selectors_[n].per_occasion();
         if (!counters_[n].running() || each == 0)
             continue;
-        uint64_t left = counters_[n].left(now_of(n));
-        if (selectors_[n].per_instruction())
-            left = std::max(left / 2, uint64_t{1});
-        least = std::min(least, (left - 1) / each);
+        // What instructions bring nearer, too, has no room for both.
+        uint64_t room = selectors_[n].per_instruction() ? 0 : (counters_[n].left(now_of(n)) - 1) / each;
+        least = std::min(least, room);
     }
     return least;
 }

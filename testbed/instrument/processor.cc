@@ -41,9 +41,17 @@ void as_planned(Processor &p)
                                             : p.look_at - hot.iterations[hot.mode];
 }
 
-// Only now it is known that the instruction has retired.
-void count_retired(Processor &p, unsigned mode)
+// The look that is planned is due.
+bool is_planned(const Processor &p)
 {
+    return p.events.cycles(hot_of(p.id).mode) >= p.look_at;
+}
+
+// Only now it is known that the instruction has retired.
+void count_retired(Processor &p)
+{
+    unsigned mode = hot_of(p.id).mode;
+
     p.events.loads[mode] += (p.touched & TOUCHED_LOAD) != 0;
     p.events.stores[mode] += (p.touched & TOUCHED_STORE) != 0;
     p.events.slow_loads[mode] += (p.touched & TOUCHED_SLOW) != 0;
@@ -103,11 +111,10 @@ Processor &processor(unsigned cpu)
 
 void processor_create(unsigned cpu)
 {
-    struct tb_hot &hot = hot_of(cpu);
+    const struct tb_hot &hot = hot_of(cpu);
 
     static_assert(sizeof(Bit64u) == sizeof(uint64_t), "Bochs' 64-bit type");
     static_assert(TB_MODE_USER == MODE_USER_BIT && TB_WORLD_ROOT == MODE_ROOT_BIT, "mode bits");
-    hot_set_world(hot, TB_WORLD_UNKNOWN);
     processors.push_back(
         std::make_unique<Processor>(cpu, reinterpret_cast<const uint64_t *>(hot.retired),
                                     reinterpret_cast<const uint64_t *>(hot.iterations)));
@@ -157,11 +164,11 @@ void processor_plan(Processor &p)
     // Tracing was enabled, which takes effect after the instruction at hand.
     bool starting = p.pt && p.pt->trace.starting();
     hot.watch = watch;
+    if (starting || (watch & TB_WATCH_EVENT))
+        hot_watch_next(hot);
     as_planned(p);
     if (starting)
         processor_look_soon(p);
-    if (starting || (watch & TB_WATCH_EVENT))
-        hot_watch_next(hot);
 }
 
 void processor_look_soon(Processor &p)
@@ -172,15 +179,13 @@ void processor_look_soon(Processor &p)
 
 bool processor_is_due(const Processor &p)
 {
-    return p.look_soon || p.events.cycles(hot_of(p.id).mode) >= p.look_at;
+    return p.look_soon || is_planned(p);
 }
 
 void processor_look(Processor &p, bxInstruction_c *i)
 {
-    unsigned mode = hot_of(p.id).mode;
-
-    count_retired(p, mode);
-    if (p.occasions > 0 && p.events.cycles(mode) < p.look_at) {
+    count_retired(p);
+    if (p.occasions > 0 && !is_planned(p)) {
         p.occasions--;
         as_planned(p);
         return;
