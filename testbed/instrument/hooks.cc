@@ -5,12 +5,10 @@
 #include "bochs.h"
 #include "cpu.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "apic_pmi.h"
 #include "decode.h"
-#include "decoder/ia_opcodes.h"
 #include "fork_server.h"
 #include "hot.h"
 #include "knobs.h"
@@ -122,53 +120,6 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
     // Not by the mode of the last instruction, which may have been a return to user mode.
     p.event_user = in_user_mode(p);
     hot_watch_next(hot_of(p.id));
-}
-
-CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
-{
-    struct tb_hot &hot = hot_of(p.id);
-    CacheOutcome outcome = p.cache.access(paddr);
-
-    static constexpr Offcore kinds[][2] = {
-        {NEAR_OWN_HIT, NEAR_READ_HIT}, {OFFCORE_OWN_HIT, OFFCORE_READ_HIT},
-        {OFFCORE_OWN_MISS, OFFCORE_READ_MISS}};
-
-    if (outcome == CACHE_L1)
-        return outcome;
-    p.events.l1_misses[hot.mode]++;
-    p.events.offcore[kinds[outcome - CACHE_NEAR][load]][hot.mode]++;
-    processor_happens(p);
-    return outcome;
-}
-
-void counted_access(Processor &p, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
-{
-    // Bit 2 stands for shadow stacks.
-    bool load = (rw & BX_RW) != BX_WRITE;
-    bool store = rw & BX_WRITE;
-    Bit64u last = paddr + (len > 0 ? len - 1 : 0);
-
-    processor_touches(p, (load ? TOUCHED_LOAD : 0) | (store ? TOUCHED_STORE : 0));
-    // The local APIC's registers are in no cache.
-    if (paddr >> 12 == TB_APIC_PAGE)
-        return;
-    // What is going to be written is asked for as such.
-    CacheOutcome outcome = one_line(p, paddr, !store);
-    if (last / Cache::LINE_BYTES != paddr / Cache::LINE_BYTES)
-        outcome = std::max(outcome, one_line(p, last, !store));
-    if (load) {
-        p.loaded = true;
-        p.load_source = std::max(p.load_source, static_cast<LoadSource>(outcome));
-    }
-    if (p.pebs.format() == PEBS_OFF)
-        return;
-    if (store)
-        precise_store(p, laddr, outcome);
-    if (!load)
-        return;
-    precise_load(p, laddr, outcome);
-    if (p.precise.load.latency > p.pebs.load_latency())
-        processor_touches(p, TOUCHED_SLOW);
 }
 
 void moves_cr3(Processor &p)
@@ -378,43 +329,6 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     event_from(p, rip, vector);
 }
 
-void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
-{
-    struct tb_hot &hot = hot_of(cpu);
-    Processor &p = processor(cpu);
-
-    if (p.precise.storing)
-        return;
-    if (hot.watch & TB_WATCH_LOG)
-        tell_parts(&Part::access, p, Access{laddr, paddr, len, rw});
-    // Each processor has registers of its own in the APIC's page.
-    if ((hot.watch & TB_WATCH_LINES) && paddr >> 12 != TB_APIC_PAGE)
-        p.lines.access(paddr, len, rw != BX_READ);
-    if (hot.watch & TB_WATCH_MEMORY)
-        counted_access(p, laddr, paddr, len, rw);
-}
-
-void tb_on_clflush(bxInstruction_c *i, Bit64u paddr)
-{
-    // CLWB may leave the line where it is. SDM Vol. 2, "CLWB".
-    if (i->getIaOpcode() == BX_IA_CLWB)
-        return;
-    // From the caches of all processors, counted or not.
-    for (unsigned n = 0; n < processor_count(); n++)
-        processor(n).cache.evict(paddr);
-}
-
-void tb_on_cache_control(unsigned cpu)
-{
-    processor(cpu).cache.clear();
-}
-
-void tb_on_prefetch(unsigned cpu)
-{
-    // MEM_INST_RETIRED.ALL_LOADS has software prefetches in it.
-    processor_touches(processor(cpu), TOUCHED_LOAD);
-}
-
 void tb_on_outp(Bit16u port, unsigned len, unsigned value)
 {
     machine_outp(port, len, value);
@@ -435,16 +349,6 @@ void tb_on_event_delivered(unsigned cpu)
         p.pt->trace.event_to(BX_CPU(cpu)->gen_reg[BX_64BIT_REG_RIP].rrx);
         processor_look_soon(p);
     }
-}
-
-void tb_on_walk_update(unsigned cpu, Bit64u laddr, Bit64u paddr)
-{
-    tell_parts(&Part::walk, processor(cpu), laddr, paddr);
-}
-
-void tb_on_string(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw)
-{
-    tell_parts(&Part::access, processor(cpu), Access{laddr, paddr, len, rw});
 }
 
 bool tb_on_init_signal(unsigned cpu)
