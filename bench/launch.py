@@ -23,7 +23,7 @@ KNOBS = "tsc_hz 500000000\n"
 
 def knobs_of(boot):
     own = "".join(f"{text}\n" for text in boot.knobs)
-    return own + (KNOBS if boot.cpus > 1 else "") or None
+    return (KNOBS if boot.cpus > 1 else "") + own or None  # the last one of a name holds
 
 
 def kernel_append(boot):

@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKE_UP_NANOSECONDS 50000
-#define WAKE_UPS_PER_MOVE 4u
+#define WAKE_UP_NANOSECONDS 200000
+#define WAKE_UPS_PER_MOVE 1u
 #define PRIORITY_OF_TURN 1
 #define PRIORITY_OF_WAKER 2
 #define MOVES_SEED 0x13198a2e03707344u
