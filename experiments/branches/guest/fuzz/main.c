@@ -34,7 +34,7 @@
 #define RECORDS 8192u
 #define READOUTS 1024u
 #define KERNEL_RECORDS (1u << 18)
-#define KERNEL_READOUTS (1u << 14)
+#define KERNEL_READOUTS (1u << 16)
 
 static uint8_t kept[LIMIT_MAX / 8 + 1]; /* a bit for each execution that was kept */
 
@@ -92,8 +92,8 @@ static bool with_feedback(struct tracer *tracer, const struct target *target, ui
             return false;
         }
         if (!list_complete(&list) || tracer->result.cut != 0) {
-            return complain("target %s, execution %u: %lld branches lost, wanted none",
-                            target->name, n, (long long)list.lost);
+            return complain("target %s, execution %u: %lld branches lost of %zu, list cut for reason %u, wanted a "
+                            "whole list", target->name, n, (long long)list.lost, list.count, tracer->result.cut);
         }
         outcome->branches += list.count;
         outcome->pmis += tracer->result.pmis;
