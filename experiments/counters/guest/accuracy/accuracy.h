@@ -173,6 +173,8 @@ struct thread_work {
     bool done;
 };
 
+/* How long a turn is where threads share a processor, and a moved thread stays; 50 us without this. */
+void threads_take_turns_of(unsigned nanoseconds);
 /* Called by the work of each thread, once, when it is ready: goes on when all are. */
 void threads_meet(void);
 /* How often the calling thread has given the processor to another one. */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKE_UP_NANOSECONDS 200000
+#define WAKE_UP_NANOSECONDS 50000
 #define WAKE_UPS_PER_MOVE 1u
 #define PRIORITY_OF_TURN 1
 #define PRIORITY_OF_WAKER 2
@@ -32,6 +32,13 @@ static atomic_uint running;
 static atomic_int ids[THREADS_MAX]; /* 0: the thread has ended, or not begun */
 /* The processors that the process had before anything was bound. */
 static unsigned usable[PROCESSORS_MAX], usable_count;
+
+static struct timespec pause_of_waker = {.tv_nsec = WAKE_UP_NANOSECONDS};
+
+void threads_take_turns_of(unsigned nanoseconds)
+{
+    pause_of_waker.tv_nsec = nanoseconds;
+}
 
 void threads_meet(void)
 {
@@ -138,7 +145,6 @@ static void *thread_main(void *argument)
 
 bool threads_run(struct thread_work *work, unsigned count, enum place place, uint32_t region)
 {
-    static const struct timespec pause = {.tv_nsec = WAKE_UP_NANOSECONDS};
     bool turns = place == PLACE_SHARED || usable_count == 1;
     unsigned turn = 0;
     pthread_t thread[THREADS_MAX];
@@ -170,7 +176,7 @@ bool threads_run(struct thread_work *work, unsigned count, enum place place, uin
         if (turns) {
             turn = next_turn(turn, count);
         }
-        nanosleep(&pause, NULL);
+        nanosleep(&pause_of_waker, NULL);
         if (place == PLACE_MIGRATED && n % WAKE_UPS_PER_MOVE == 0) {
             move_threads(count, &random);
         }
