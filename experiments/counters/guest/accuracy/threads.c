@@ -20,8 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKE_UP_NANOSECONDS 50000
-#define WAKE_UPS_PER_MOVE 1u
+#define TURN_NANOSECONDS 50000
 #define PRIORITY_OF_TURN 1
 #define PRIORITY_OF_WAKER 2
 #define MOVES_SEED 0x13198a2e03707344u
@@ -32,12 +31,12 @@ static atomic_uint running;
 static atomic_int ids[THREADS_MAX]; /* 0: the thread has ended, or not begun */
 /* The processors that the process had before anything was bound. */
 static unsigned usable[PROCESSORS_MAX], usable_count;
-
-static struct timespec pause_of_waker = {.tv_nsec = WAKE_UP_NANOSECONDS};
+/* How long the one that gives turns, and moves threads, sleeps in between. */
+static struct timespec turn_length = {.tv_nsec = TURN_NANOSECONDS};
 
 void threads_take_turns_of(unsigned nanoseconds)
 {
-    pause_of_waker.tv_nsec = nanoseconds;
+    turn_length.tv_nsec = nanoseconds;
 }
 
 void threads_meet(void)
@@ -172,12 +171,12 @@ bool threads_run(struct thread_work *work, unsigned count, enum place place, uin
     pthread_barrier_wait(&ready);
     region_mark(region, true);
     pthread_barrier_wait(&start);
-    for (unsigned n = 1; atomic_load(&running) > 0; n++) {
+    while (atomic_load(&running) > 0) {
         if (turns) {
             turn = next_turn(turn, count);
         }
-        nanosleep(&pause_of_waker, NULL);
-        if (place == PLACE_MIGRATED && n % WAKE_UPS_PER_MOVE == 0) {
+        nanosleep(&turn_length, NULL);
+        if (place == PLACE_MIGRATED) {
             move_threads(count, &random);
         }
     }
