@@ -29,8 +29,7 @@ enum place { PLACE_LOWEST, PLACE_HIGHEST };
 /* What a block of memory has to be. */
 struct need {
     const char *what, *path; /* for the refusal; the latter may be "" */
-    uint64_t size;
-    uint64_t alignment;
+    uint64_t size, alignment;
     uint64_t least, limit; /* addresses, the second exclusive */
 };
 

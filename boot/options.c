@@ -83,35 +83,23 @@ static bool read_names(const struct parser *p, const struct option_row *option,
     return true;
 }
 
+/* A number, or the port behind 0x: 0 is none. */
 static bool read_number(const struct parser *p, const struct option_row *option,
                         struct text value, uint32_t *out)
 {
-    uint64_t number = value.length == 0 ? UINT64_MAX : 0;
+    bool port = option->kind == PORT;
+    uint64_t most = port ? CONSOLE_PORT_MAX : option->choices[0].value;
+    uint64_t first = port ? 2 : 0, base = port ? 16 : 10;
+    uint64_t number = value.length == first ? UINT64_MAX : 0;
 
-    for (uint64_t i = 0; i < value.length && number <= option->choices[0].value; i++) {
-        bool digit = value.start[i] >= '0' && value.start[i] <= '9';
-        number = digit ? number * 10 + (uint64_t)(value.start[i] - '0') : UINT64_MAX;
+    for (uint64_t i = first; i < value.length && number <= most; i++) {
+        unsigned char c = (unsigned char)value.start[i];
+        unsigned letter = (c | 0x20u) - 'a';
+        unsigned digit = c <= '9' ? c - (unsigned)'0' : letter < 26 ? letter + 10 : 36;
+        number = digit < base ? number * base + digit : UINT64_MAX;
     }
     *out = (uint32_t)number;
-    return number <= option->choices[0].value || bad_value(p, option, value);
-}
-
-static bool read_port(const struct parser *p, const struct option_row *option,
-                      struct text value, uint32_t *out)
-{
-    uint32_t port = 0;
-
-    if (value.length < 3 || value.start[0] != '0' || value.start[1] != 'x')
-        return read_names(p, option, value, out);
-    for (uint64_t i = 2; i < value.length && port <= CONSOLE_PORT_MAX; i++) {
-        char c = value.start[i];
-        bool letter = (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-        if (!letter && (c < '0' || c > '9'))
-            return bad_value(p, option, value);
-        port = port * 16 + (((uint32_t)c & 0xf) + (letter ? 9 : 0));
-    }
-    *out = port;
-    return (port != 0 && port <= CONSOLE_PORT_MAX) || bad_value(p, option, value);
+    return (number <= most && !(port && number == 0)) || bad_value(p, option, value);
 }
 
 static bool set_option(const struct parser *p, const struct option_row *option, struct text value)
@@ -120,8 +108,9 @@ static bool set_option(const struct parser *p, const struct option_row *option, 
     uint32_t number = 0;
 
     if (option->kind != TEXT && option->kind != REST) {
-        if (!(option->kind == NUMBER ? read_number
-              : option->kind == PORT ? read_port : read_names)(p, option, value, &number))
+        bool digits = option->kind == NUMBER ||
+                      (option->kind == PORT && value.length > 1 && memcmp(value.start, "0x", 2) == 0);
+        if (!(digits ? read_number : read_names)(p, option, value, &number))
             return false;
         memcpy(field, &number, option->size); /* little-endian: the low bytes come first */
         return true;

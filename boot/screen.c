@@ -61,8 +61,7 @@ struct hii_image {
     EFI_GRAPHICS_OUTPUT_BLT_PIXEL *bitmap;
 };
 struct hii_font {
-    void *string_to_image;
-    void *string_id_to_image;
+    void *string_to_image, *string_id_to_image;
     EFI_STATUS(EFIAPI *get_glyph)(const struct hii_font *font, CHAR16 character,
                                   const void *string_info, struct hii_image **image,
                                   UINTN *baseline);
@@ -75,14 +74,13 @@ static EFI_GUID hii_font_guid = {
 static void convert(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
                     struct glyphs *glyphs, uint8_t *rows)
 {
-    for (uint32_t y = 0; y < image->height && y < glyphs->height; y++) {
+    for (uint32_t y = 0; y < image->height && y < glyphs->height; y++)
         for (uint32_t x = 0; x < image->width && x < glyphs->width; x++) {
             EFI_GRAPHICS_OUTPUT_BLT_PIXEL p = image->bitmap[y * image->width + x];
             if (p.Red != background.Red || p.Green != background.Green ||
                 p.Blue != background.Blue)
                 rows[y] |= (uint8_t)(1u << x);
         }
-    }
 }
 
 void screen_glyphs(struct glyphs *glyphs)

@@ -25,10 +25,9 @@ static volatile uint32_t *pixel(uint32_t x, uint32_t y)
 static void clear_row(uint32_t row)
 {
     uint32_t top = row * console.glyphs.height;
-    for (uint32_t y = top; y < top + console.glyphs.height; y++) {
+    for (uint32_t y = top; y < top + console.glyphs.height; y++)
         for (uint32_t x = 0; x < console.screen.width; x++)
             *pixel(x, y) = 0;
-    }
 }
 
 static void new_line(void)
@@ -50,10 +49,9 @@ static void draw(char c)
         new_line();
     uint32_t left = console.column * console.glyphs.width;
     uint32_t top = console.row * console.glyphs.height;
-    for (uint32_t y = 0; y < console.glyphs.height; y++) {
+    for (uint32_t y = 0; y < console.glyphs.height; y++)
         for (uint32_t x = 0; x < console.glyphs.width; x++)
             *pixel(left + x, top + y) = rows[y] >> x & 1 ? ink : 0;
-    }
     console.column++;
 }
 

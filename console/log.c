@@ -34,10 +34,9 @@ void log_take_over(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED)
 
 void log_add_sink(log_sink sink)
 {
-    for (size_t i = 0; i < LOG_SINKS; i++) {
+    for (size_t i = 0; i < LOG_SINKS; i++)
         if (sinks[i] == sink)
             return;
-    }
     for (size_t i = 0; i < LOG_SINKS; i++) {
         if (sinks[i] == NULL) {
             sinks[i] = sink;
@@ -48,10 +47,9 @@ void log_add_sink(log_sink sink)
 
 void log_remove_sink(log_sink sink)
 {
-    for (size_t i = 0; i < LOG_SINKS; i++) {
+    for (size_t i = 0; i < LOG_SINKS; i++)
         if (sinks[i] == sink)
             sinks[i] = NULL;
-    }
 }
 
 void log_printf(const char *format, ...)
@@ -65,10 +63,9 @@ void log_printf(const char *format, ...)
 
     lock();
     kept_append(ring, line, length);
-    for (size_t i = 0; i < LOG_SINKS; i++) {
+    for (size_t i = 0; i < LOG_SINKS; i++)
         if (sinks[i] != NULL)
             sinks[i](line, length);
-    }
     unlock();
 }
 

@@ -32,8 +32,7 @@
 /* The parts of guest_setup, in order; the ACPI copies have pages of their own. */
 struct setup_layout {
     uint64_t acpi, acpi_size, boot_params, command_line, page_tables, gdt, stack_end;
-    uint64_t e820_extra; /* a struct setup_data */
-    uint64_t size;
+    uint64_t e820_extra, size; /* the former a struct setup_data */
 };
 
 static uint64_t page_up(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
@@ -125,19 +124,16 @@ static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
 {
     if (fb->base == 0)
         return;
-    s->orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER;
+    uint32_t line = fb->pixels_per_line * (uint32_t)sizeof(uint32_t);
     /* These are firmware's own numbers: better than Linux's list of known machines. */
-    s->capabilities = VIDEO_CAPABILITY_SKIP_QUIRKS;
-    s->lfb_width = (__u16)fb->width;
-    s->lfb_height = (__u16)fb->height;
-    s->lfb_depth = 32;
-    s->lfb_linelength = (__u16)(fb->pixels_per_line * sizeof(uint32_t));
-    s->lfb_base = (__u32)fb->base;
-    s->ext_lfb_base = (__u32)(fb->base >> 32);
-    if (s->ext_lfb_base != 0)
-        s->capabilities |= VIDEO_CAPABILITY_64BIT_BASE;
-    s->lfb_size = (__u32)s->lfb_linelength * s->lfb_height;
-    s->pages = 1;
+    *s = (struct screen_info){
+        .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER, .lfb_width = (__u16)fb->width,
+        .lfb_height = (__u16)fb->height, .lfb_depth = 32, .lfb_linelength = (__u16)line,
+        .lfb_base = (__u32)fb->base, .ext_lfb_base = (__u32)(fb->base >> 32),
+        .lfb_size = line * fb->height, .pages = 1,
+        .capabilities = VIDEO_CAPABILITY_SKIP_QUIRKS |
+                        (fb->base >> 32 != 0 ? VIDEO_CAPABILITY_64BIT_BASE : 0),
+    };
     tell_colour(fb->red_mask, &s->red_size, &s->red_pos);
     tell_colour(fb->green_mask, &s->green_size, &s->green_pos);
     tell_colour(fb->blue_mask, &s->blue_size, &s->blue_pos);

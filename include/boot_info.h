@@ -21,15 +21,13 @@ struct range {
  * "EFI_BOOT_SERVICES.GetMemoryMap"). The buffer lies in EfiLoaderData and is handed on to Linux. */
 struct efi_map {
     void *entries;
-    uint64_t size;            /* bytes in use */
-    uint64_t descriptor_size; /* stride, larger than the struct itself */
+    uint64_t size, descriptor_size; /* bytes in use; the stride, larger than the struct itself */
     uint32_t descriptor_version;
     uint64_t system_table;    /* physical address of EFI_SYSTEM_TABLE */
 };
 
 struct framebuffer {
-    uint64_t base;
-    uint64_t size;
+    uint64_t base, size;
     uint32_t width, height;      /* pixels */
     uint32_t pixels_per_line;
     uint32_t red_mask, green_mask, blue_mask, reserved_mask; /* 32-bit pixels */
@@ -37,8 +35,7 @@ struct framebuffer {
 
 /* ACPI generic address (ACPI specification, "Generic Address Structure"), the fields used here. */
 struct acpi_address {
-    uint8_t space_id; /* 0 system memory, 1 system I/O, 2 PCI configuration */
-    uint8_t bit_width;
+    uint8_t space_id, bit_width; /* 0 system memory, 1 system I/O, 2 PCI configuration */
     uint64_t address;
 };
 
@@ -53,9 +50,7 @@ struct acpi_facts {
     uint64_t rsdp;            /* 0: none found */
     uint32_t processors;      /* in the MADT and enabled; 0 without a MADT */
     uint32_t apic_id[PROCESSORS_MAX]; /* of the first so many of them */
-    uint16_t pm1a_control;    /* I/O port, 0: none */
-    uint16_t pm1b_control;
-    uint16_t pm_timer;        /* I/O port, 0: none */
+    uint16_t pm1a_control, pm1b_control, pm_timer; /* I/O ports, 0: none */
     uint8_t s5_type[2];       /* what power-off writes to PM1 control as SLP_TYP */
     bool reset_supported;     /* FADT flag RESET_REG_SUP */
     struct acpi_address reset_register;

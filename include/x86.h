@@ -79,12 +79,8 @@
 
 struct tss {
     uint32_t reserved_0;
-    uint64_t rsp[3];
-    uint64_t reserved_1;
-    uint64_t ist[7];
-    uint64_t reserved_2;
-    uint16_t reserved_3;
-    uint16_t io_map_base;
+    uint64_t rsp[3], reserved_1, ist[7], reserved_2;
+    uint16_t reserved_3, io_map_base;
 } __attribute__((packed));
 _Static_assert(sizeof(struct tss) == 104, "SDM: the 64-bit TSS has 104 bytes");
 

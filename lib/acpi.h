@@ -20,11 +20,9 @@ struct acpi_rsdp {
     uint8_t checksum;  /* over the first 20 bytes */
     char oem_id[6];
     uint8_t revision; /* 0: the fields below are not there */
-    uint32_t rsdt;
-    uint32_t length;
+    uint32_t rsdt, length;
     uint64_t xsdt;
-    uint8_t extended_checksum;
-    uint8_t reserved[3];
+    uint8_t extended_checksum, reserved[3];
 } __attribute__((packed));
 #define ACPI_RSDP_V1_LENGTH 20
 _Static_assert(sizeof(struct acpi_rsdp) == 36, "RSDP of ACPI 2.0");
@@ -33,10 +31,8 @@ _Static_assert(offsetof(struct acpi_rsdp, length) == ACPI_RSDP_V1_LENGTH, "RSDP 
 struct acpi_header {
     char signature[4];
     uint32_t length; /* of the whole table */
-    uint8_t revision;
-    uint8_t checksum; /* makes the sum of all bytes 0 */
-    char oem_id[6];
-    char oem_table_id[8];
+    uint8_t revision, checksum; /* makes the sum of all bytes 0 */
+    char oem_id[6], oem_table_id[8];
     uint32_t oem_revision;
     char creator_id[4];
     uint32_t creator_revision;
@@ -44,10 +40,7 @@ struct acpi_header {
 _Static_assert(sizeof(struct acpi_header) == 36, "ACPI table header");
 
 struct acpi_generic_address {
-    uint8_t space_id;
-    uint8_t bit_width;
-    uint8_t bit_offset;
-    uint8_t access_size;
+    uint8_t space_id, bit_width, bit_offset, access_size;
     uint64_t address;
 } __attribute__((packed));
 #define ACPI_SPACE_MEMORY 0
@@ -57,16 +50,10 @@ struct acpi_generic_address {
 /* The FADT up to the end of what is used here. */
 struct acpi_fadt {
     struct acpi_header header;
-    uint32_t firmware_control;
-    uint32_t dsdt;
+    uint32_t firmware_control, dsdt;
     uint8_t before_pm1a_control[20];
-    uint32_t pm1a_control;
-    uint32_t pm1b_control;
-    uint32_t pm2_control;
-    uint32_t pm_timer;
-    uint8_t before_pm_timer_length[11];
-    uint8_t pm_timer_length;
-    uint8_t before_flags[20];
+    uint32_t pm1a_control, pm1b_control, pm2_control, pm_timer;
+    uint8_t before_pm_timer_length[11], pm_timer_length, before_flags[20];
     uint32_t flags;
     struct acpi_generic_address reset_register;
     uint8_t reset_value;
@@ -79,10 +66,7 @@ struct acpi_fadt_wide {
     uint8_t before_x_dsdt[11];
     uint64_t x_dsdt;
     uint8_t before_x_pm1a_control[24];
-    struct acpi_generic_address x_pm1a_control;
-    struct acpi_generic_address x_pm1b_control;
-    struct acpi_generic_address x_pm2_control;
-    struct acpi_generic_address x_pm_timer;
+    struct acpi_generic_address x_pm1a_control, x_pm1b_control, x_pm2_control, x_pm_timer;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_fadt, pm1a_control) == 64, "FADT PM1a_CNT_BLK");
 _Static_assert(offsetof(struct acpi_fadt, pm_timer) == 76, "FADT PM_TMR_BLK");
@@ -101,21 +85,18 @@ _Static_assert(sizeof(struct acpi_fadt_wide) == 220, "FADT through X_PM_TMR_BLK"
 
 struct acpi_madt {
     struct acpi_header header;
-    uint32_t local_apic_address;
-    uint32_t flags;
+    uint32_t local_apic_address, flags;
     uint8_t entries[];
 } __attribute__((packed));
 
 struct acpi_madt_entry {
-    uint8_t type;
-    uint8_t length;
+    uint8_t type, length;
 } __attribute__((packed));
 
 #define ACPI_MADT_LOCAL_APIC 0
 struct acpi_madt_local_apic {
     struct acpi_madt_entry entry;
-    uint8_t processor_uid;
-    uint8_t apic_id;
+    uint8_t processor_uid, apic_id;
     uint32_t flags;
 } __attribute__((packed));
 
@@ -123,9 +104,7 @@ struct acpi_madt_local_apic {
 struct acpi_madt_local_x2apic {
     struct acpi_madt_entry entry;
     uint16_t reserved;
-    uint32_t x2apic_id;
-    uint32_t flags;
-    uint32_t processor_uid;
+    uint32_t x2apic_id, flags, processor_uid;
 } __attribute__((packed));
 /* Types of e820 entries (ACPI specification, "Address Range Types"; Linux, asm/e820/types.h). */
 #define E820_RAM 1
@@ -145,11 +124,9 @@ struct acpi_madt_local_x2apic {
 /* Where firmware's own console is (Microsoft, "Serial Port Console Redirection Table"). */
 struct acpi_spcr {
     struct acpi_header header;
-    uint8_t interface_type;
-    uint8_t reserved[3];
+    uint8_t interface_type, reserved[3];
     struct acpi_generic_address base;
-    uint8_t before_baud_rate[6];
-    uint8_t baud_rate;
+    uint8_t before_baud_rate[6], baud_rate;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Baud Rate");
 #define SPCR_16450 1 /* without the FIFO's register */
@@ -187,8 +164,7 @@ struct dmar_rmrr {
 /* The list of tables: an XSDT (8-byte entries) or an RSDT (4-byte entries). */
 struct acpi_list {
     struct acpi_header *table;
-    uint32_t entry_size;
-    uint32_t count;
+    uint32_t entry_size, count;
 };
 
 /* The sum of `length` bytes, 0 for a whole table that is in order. */

@@ -13,8 +13,7 @@ struct output {
 };
 
 struct directive {
-    bool left;     /* `-` */
-    bool zeros;    /* `0` */
+    bool left, zeros; /* `-`, `0` */
     size_t width;
     size_t precision; /* of %s; SIZE_MAX: none */
 };
@@ -73,13 +72,9 @@ static size_t bounded_length(const char *text, size_t limit)
 static const char *read_directive(const char *p, struct directive *d, va_list *arguments)
 {
     *d = (struct directive){.precision = SIZE_MAX};
-    for (;; p++) {
-        if (*p == '-')
-            d->left = true;
-        else if (*p == '0')
-            d->zeros = true;
-        else
-            break;
+    for (; *p == '-' || *p == '0'; p++) {
+        d->left |= *p == '-';
+        d->zeros |= *p == '0';
     }
     for (; *p >= '0' && *p <= '9'; p++)
         d->width = d->width * 10 + (size_t)(*p - '0');

@@ -49,12 +49,6 @@ void mtrr_read(struct mtrr_state *m)
     }
 }
 
-/* The answer for what was looked at so far: one type, or nothing looked at yet. */
-struct answer {
-    bool known;
-    enum memory_type type;
-};
-
 /* No MTRR can hold a reserved encoding; UC is the type that is never wrong, only slow. */
 static enum memory_type checked_type(uint64_t encoding)
 {
@@ -74,11 +68,12 @@ static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
 }
 
 /* Adds one more part of a range; false when its type is not that of the others. */
-static bool agree(struct answer *a, enum memory_type type)
+#define NOTHING_SEEN (-1)
+static bool agree(int *so_far, enum memory_type type)
 {
-    if (!a->known)
-        *a = (struct answer){true, type};
-    return a->type == type;
+    if (*so_far == NOTHING_SEEN)
+        *so_far = (int)type;
+    return *so_far == (int)type;
 }
 
 static uint64_t address_mask(const struct mtrr_state *m)
@@ -94,7 +89,7 @@ static uint64_t address_mask(const struct mtrr_state *m)
  * the number of pairs, not on the size of the set, and a mask with holes, which the SDM allows,
  * needs no special care. */
 static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free,
-                          struct answer *answer)
+                          int *answer)
 {
     enum memory_type all = checked_type(m->default_type & MTRR_TYPE); /* without any pair */
     bool any_matches_all = false, matters = false;
@@ -155,7 +150,7 @@ static uint64_t aligned_block(uint64_t address, uint64_t end)
 bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type)
 {
     uint64_t limit = address_mask(m) + 1, address = base, end = base + size;
-    struct answer answer = {.known = false};
+    int answer = NOTHING_SEEN;
 
     if (size == 0 || base >= limit || size > limit - base)
         return false;
@@ -176,6 +171,6 @@ bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum me
             return false;
         address += block;
     }
-    *type = answer.type;
+    *type = (enum memory_type)answer;
     return true;
 }

@@ -9,8 +9,7 @@
 #include "mm/mm.h"
 
 static struct {
-    uint64_t next; /* first address not given away */
-    uint64_t end;  /* both are multiples of PAGE_SIZE */
+    uint64_t next, end; /* first address not given away; both are multiples of PAGE_SIZE */
 } pool;
 
 void page_pool_init(struct range range)

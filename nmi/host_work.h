@@ -11,13 +11,11 @@
 #define STATUS_COUNTER_0 BIT(0)
 
 struct host_work {
-    uint64_t branches;
-    uint64_t period;  /* branches from one PMI to the next */
+    uint64_t branches, period; /* the latter from one PMI to the next */
     const struct branch_records *records; /* on meanwhile; NULL: none */
     bool counting;    /* from the counter's start to its stop */
     /* What came of it. */
-    uint64_t pmis;    /* taken */
-    uint64_t counted; /* branches that the counter saw */
+    uint64_t pmis, counted; /* taken; branches that the counter saw */
     unsigned own;     /* of the branch records at the end, how many are the workload's */
 };
 

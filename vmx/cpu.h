@@ -36,8 +36,7 @@ enum global_ctrl_switch {
 
 /* An entry of an MSR area (SDM Vol. 3, "VM-Exit Controls for MSRs"). */
 struct msr_entry {
-    uint32_t index;
-    uint32_t reserved;
+    uint32_t index, reserved;
     uint64_t value;
 } __attribute__((aligned(16)));
 _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
@@ -56,8 +55,7 @@ struct cpu_pmu {
     uint64_t global_ctrl_valid;      /* bits that the processor has, for policy=intercept */
     uint64_t global_ctrl_loaded;     /* the value the VMCS will load at the next entry */
     struct pmu_registers *registers; /* which ones a full switch takes, see pmu/pmu_context.c */
-    struct pmu_context *guest;       /* where the guest's PMU is while the host uses it */
-    struct pmu_context *host;
+    struct pmu_context *guest, *host; /* where the PMU of one is while the other uses it */
     bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
     bool can_work;                   /* the registers that host work writes are all there */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
@@ -82,21 +80,17 @@ struct cpu_nmi {
     bool can_trap;    /* the processor has NMI exiting, virtual NMIs and NMI-window exiting */
     bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
     bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
-    bool hold;        /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
-    bool held;
+    bool hold, held;  /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
 
     uint32_t notes;        /* everything that is under way: NOTE_* in nmi/notes.h */
     /* What an exit looks at; a bit is 0 where its step is switched off. */
-    uint32_t notes_mask;   /* of notes */
-    uint32_t unblock_mask; /* of the guest's interruptibility state */
+    uint32_t notes_mask, unblock_mask; /* of notes; of the guest's interruptibility state */
 
     bool guest_started;    /* false before the first entry, and while it waits for a SIPI */
     uint64_t before_guest; /* NMIs in root mode meanwhile: nobody's */
 
-    uint64_t exits;     /* NMIs that exited */
-    uint64_t injected;  /* virtual NMIs given to the guest */
-    uint64_t root;      /* NMIs taken in root mode */
-    uint64_t forwarded; /* of these, made pending again in hardware for the guest */
+    uint64_t exits, injected; /* NMIs that exited; virtual NMIs given to the guest */
+    uint64_t root, forwarded; /* NMIs taken in root mode; of these, sent to the guest again */
     uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled or stuck */
     uint64_t unblocked; /* exits with NMIs blocked, ended by the IRET helper */
     struct nmi_source_count source[SOURCE_COUNT];
@@ -159,15 +153,10 @@ struct cpu {
     bool starting; /* by another one: a fault ends this one alone */
     bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
     uint32_t sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
-    uint64_t ept_root;
-    uint64_t host_cr3;
-    void *vmxon_region;
-    void *vmcs;
-    void *msr_bitmap;
-    void *io_bitmaps;
-    uint64_t root_stack; /* the tops of its stacks, each of STACK_PAGES with a guard page below */
-    uint64_t fault_stack;
-    uint64_t nmi_stack;
+    uint64_t ept_root, host_cr3;
+    void *vmxon_region, *vmcs, *msr_bitmap, *io_bitmaps;
+    /* The tops of its stacks, each of STACK_PAGES with a guard page below. */
+    uint64_t root_stack, fault_stack, nmi_stack;
 
     struct cpu_pmu pmu;
     struct cpu_nmi nmi;

@@ -22,6 +22,7 @@
 
 /* The last argument: which bit of GLOBAL_STATUS the emulator sets (knob `pmi_status`). */
 #define STATUS_NONE 64
+#define DEBUGCTL_TR BIT(6)    /* branch trace messages, with BTS into the DS area's buffer */
 #define BRANCH_TRACE (DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT)
 
 static uint64_t pmis, status_bits;

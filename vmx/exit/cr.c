@@ -28,32 +28,6 @@ void exit_cpuid_for_trap(struct cpu *cpu)
     exit_cpuid(cpu);
 }
 
-/* What CPUID hides is refused before anything changes. The rest the guest executes again with the
- * tracked bits its own: the processor does all of the MOV, or refuses all of it. The monitor trap
- * comes next; where VMX has none, the next CPUID sees to it: exit_cpuid_for_trap(). */
-static void guest_writes_cr4(struct cpu *cpu, uint64_t value)
-{
-    if (value & cpu->cr4_refused) {
-        inject_gp();
-        return;
-    }
-    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
-    cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
-    execute_again();
-}
-
-/* CR0.NE stays 1 in VMX operation; the guest sees what it wrote. With the shadow changed the MOV
- * that is executed again does not exit, and the processor does, or refuses, the rest of it. */
-static void guest_writes_cr0(struct cpu *cpu, uint64_t value)
-{
-    cpu->cr0_asked = value;
-    cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
-    vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
-    execute_again();
-}
-
 /* After the guest's next instruction, or the delivery of what came in its place, and before all
  * else but an INIT. A MOV to CR0 or CR4 has been done by then, or nothing of it has. SDM Vol. 3,
  * "Monitor Trap Flag". */
@@ -66,6 +40,11 @@ void exit_monitor_trap(struct cpu *cpu)
     cpuid_follow_cr4(cpu);
 }
 
+/* The guest executes the MOV again, and the processor does all of it, or refuses all of it. CR4: what
+ * CPUID hides is refused before anything changes; the tracked bits are the guest's own meanwhile. The
+ * monitor trap comes next; where VMX has none, the next CPUID sees to it: exit_cpuid_for_trap(). CR0:
+ * NE stays 1 in VMX operation, and the guest sees what it wrote; with its shadow changed the MOV does
+ * not exit again. */
 void exit_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -76,10 +55,20 @@ void exit_cr_access(struct cpu *cpu)
     if (type != CR_ACCESS_MOV_TO || (number != 0 && number != 4))
         hypervisor_fault("control-register access 0x%lx exited, which no control asks for",
                          qualification);
-    if (number == 4)
-        guest_writes_cr4(cpu, cr_operand(cpu, qualification));
-    else
-        guest_writes_cr0(cpu, cr_operand(cpu, qualification));
+    uint64_t value = cr_operand(cpu, qualification);
+    if (number == 4 && value & cpu->cr4_refused) {
+        inject_gp();
+        return;
+    }
+    cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
+    if (number == 4) {
+        vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
+    } else {
+        cpu->cr0_asked = value;
+        vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
+    }
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
+    execute_again();
 }
 
 void exit_xsetbv(struct cpu *cpu)

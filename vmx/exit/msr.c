@@ -124,6 +124,7 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access};
 
 #define ONE(index) (index), (index)
+#define FROM(first, count) (first), (first) + (count) - 1
 /* The rows' words: the register is not there; it is read, and each write is refused; a write may
  * not change it; writes, or reads, are a function's; each access exits and is done. */
 #define ABSENT(when) FAULT, FAULT, when, NULL
@@ -142,28 +143,28 @@ static const struct msr_rule rules[] = {
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
     /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
-    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, WRITES_UNCHANGED},
-    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, WRITES_UNCHANGED},
-    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, WRITES_UNCHANGED},
-    {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, ABSENT(ALWAYS)},
-    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, WRITES_UNCHANGED},
+    {FROM(IA32_SMRR_PHYSBASE, 4), WRITES_UNCHANGED},
+    {FROM(MSR_PRMRR_BASE_0, 8), WRITES_UNCHANGED},
+    {FROM(MSR_UNCORE_PRMRR_PHYSBASE, 2), WRITES_UNCHANGED},
+    {FROM(MSR_SMM_FEATURE_CONTROL, 4), ABSENT(ALWAYS)},
+    {FROM(IA32_SEAMRR_PHYSBASE, 2), WRITES_UNCHANGED},
     /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
      * hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
-    {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
-    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, ABSENT(ALWAYS)},
-    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_THREAD_CONFIG, ABSENT(ALWAYS)},
+    {FROM(MSR_RAR_CONTROL, 4), ABSENT(ALWAYS)},
+    {FROM(IA32_RTIT_OUTPUT_BASE, 0x28), ABSENT(ALWAYS)},
+    {FROM(IA32_HW_FEEDBACK_PTR, 5), ABSENT(ALWAYS)},
     /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
-    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
+    {FROM(MSR_KVM_WALL_CLOCK, 2), ABSENT(ALWAYS)},
     /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
      * undervolting, cache as RAM, self-tests, encryption, probes. */
     {ONE(MSR_OC_MAILBOX), WRITES_REFUSED},
     {ONE(MSR_NO_EVICT_MODE), WRITES_UNCHANGED},
     {ONE(MSR_ARRAY_BIST), WRITES_REFUSED},
-    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, WRITES_REFUSED},
-    {MSR_SAF_CTRL, MSR_SBFT_CTRL, WRITES_REFUSED},
-    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
+    {FROM(MSR_COPY_SBFT_HASHES, 0x20), WRITES_REFUSED},
+    {FROM(MSR_SAF_CTRL, 9), WRITES_REFUSED},
+    {FROM(IA32_TME_ACTIVATE, 3), WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
     {ONE(MSR_MEMORY_CTRL), WRITES_BY(but_one_bit)},
     {ONE(IA32_MISC_ENABLE), WRITES_BY(but_one_bit)},

@@ -25,7 +25,6 @@ _Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(p
 /* What fault.asm leaves on the stack, lowest address first. */
 struct exception_frame {
     uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax;
-    uint64_t vector;
-    uint64_t error_code; /* 0 where the exception has none */
+    uint64_t vector, error_code; /* the latter 0 where the exception has none */
     uint64_t rip, cs, rflags, rsp, ss; /* pushed by the processor */
 };
