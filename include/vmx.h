@@ -105,6 +105,7 @@
 #define INTERRUPTION_TYPE BITS(10, 8)
 #define INTERRUPTION_TYPE_NMI 2
 #define INTERRUPTION_TYPE_HARDWARE_EXCEPTION 3
+#define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; those above are of an instruction, too */
 #define INTERRUPTION_ERROR_CODE BIT(11)
 #define INTERRUPTION_VALID BIT(31)
 
@@ -113,6 +114,7 @@
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
 #define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
+#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* to the instruction: the output of PT or PEBS */
 
 /* Exit qualification of a control-register access */
 #define CR_ACCESS_NUMBER BITS(3, 0)

@@ -57,6 +57,27 @@ void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
         pend(met);
 }
 
+/* ---- the next entry delivers it ---- */
+
+void inject_event(uint32_t information, uint32_t error_code)
+{
+    if (information & INTERRUPTION_ERROR_CODE)
+        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, error_code);
+    if (interruption_type(information) >= INTERRUPTION_TYPE_SOFTWARE)
+        vmcs_write_32(VMCS_ENTRY_INSTRUCTION_LENGTH, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
+    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION,
+                  information & (uint32_t)(INTERRUPTION_VALID | BITS(11, 0)));
+}
+
+void deliver_again(struct cpu *cpu, uint32_t vectoring)
+{
+    /* The NMI that was under way blocked others; so does its injection. */
+    if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+                      cpu->blocking & ~(uint32_t)BLOCKING_BY_NMI);
+    inject_event(vectoring, vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
+}
+
 /* ---- refused ---- */
 
 static void inject_exception(uint8_t vector, bool has_error_code)

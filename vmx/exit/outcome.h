@@ -42,6 +42,12 @@ static inline void skip_instruction(const struct cpu *cpu)
  * "Checks on Guest Non-Register State": in a shadow a single step has to be pending. */
 void execute_again(void);
 
+/* The next entry delivers this event, which the guest's own processor had begun to deliver: as an
+ * exit's interruption information or IDT-vectoring information says, and with this error code. */
+void inject_event(uint32_t information, uint32_t error_code);
+/* The event whose delivery an exit broke off, by its IDT-vectoring information. */
+void deliver_again(struct cpu *cpu, uint32_t vectoring);
+
 /* Data breakpoints (or I/O breakpoints, where CR4.DE allows them) on what an instruction has
  * accessed that root mode completes: they trap behind it. `kinds`: a bit for each value of DR7's
  * R/W fields. SDM Vol. 3, "Debug Registers"; "Pending Debug Exceptions" in "Guest Non-Register

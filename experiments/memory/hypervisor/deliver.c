@@ -9,25 +9,6 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/outcome.h"
 
-static void inject(uint32_t information, uint32_t error_code)
-{
-    if (information & INTERRUPTION_ERROR_CODE)
-        vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, error_code);
-    if (interruption_type(information) >= INTERRUPTION_TYPE_SOFTWARE)
-        vmcs_write_32(VMCS_ENTRY_INSTRUCTION_LENGTH, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
-    vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION,
-                  information & (uint32_t)(INTERRUPTION_VALID | BITS(11, 0)));
-}
-
-void deliver_again(struct cpu *cpu, uint32_t vectoring)
-{
-    /* The NMI that was under way blocked others; so does its injection. */
-    if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
-        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-                      cpu->blocking & ~(uint32_t)BLOCKING_BY_NMI);
-    inject(vectoring, vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
-}
-
 /* What becomes of an exception that comes in the delivery of another. */
 static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
 {
@@ -52,5 +33,5 @@ void deliver_exception(struct cpu *cpu)
     if (fault == DELIVERY_DOUBLE_FAULT)
         inject_df();
     else
-        inject(information, vmcs_read_32(VMCS_EXIT_INTERRUPTION_ERROR_CODE));
+        inject_event(information, vmcs_read_32(VMCS_EXIT_INTERRUPTION_ERROR_CODE));
 }

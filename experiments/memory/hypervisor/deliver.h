@@ -6,9 +6,6 @@
 
 #include "vmx/cpu.h"
 
-/* The event whose delivery an exit broke off, by its IDT-vectoring information: the next entry
- * delivers it. */
-void deliver_again(struct cpu *cpu, uint32_t vectoring);
 /* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
  * in the delivery of another. */
 void deliver_exception(struct cpu *cpu);

@@ -14,11 +14,7 @@
 #define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_PAGE BITS(5, 3) /* what the page allows: EPT_READ and so on, shifted */
 #define EPT_VIOLATION_PAGE_SHIFT 3
-#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* not the instruction's: PEBS, Processor Trace */
 #define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
-
-/* Interruption information */
-#define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; those above are of an instruction, too */
 
 /* Page-modification logging. VMCS fields: see vmx/vmcs_fields.h */
 #define SECONDARY_ENABLE_PML BIT(17)
