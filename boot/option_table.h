@@ -55,6 +55,9 @@
     OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off starts on a processor without an architectural PMU, and hides one that is there. " \
            "LBRs and IA32_DEBUGCTL belong to debugging and stay.")                                 \
+    OPTION(pt, CHOICE, pt, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),        \
+           "Intel PT for the guest, where VMX has all that keeps root mode out of its traces. off " \
+           "hides it.")                                                                            \
     OPTION(hypervisor_bit, CHOICE, hypervisor_bit, true, "on or off",                              \
            VALUES(NAME("on", true), NAME("off", false)),                                           \
            "CPUID.1:ECX[31]. off: Linux takes the machine for a bare one, and does all that it "   \

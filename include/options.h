@@ -42,6 +42,7 @@ struct options {
     bool apic_trap;     /* apic=trap was asked for; what holds is in struct settings */
     bool hypervisor_bit; /* CPUID.1:ECX[31] is 1 */
     bool pmu;           /* pmu=on: without an architectural PMU the start is refused */
+    bool pt;            /* the guest has Intel PT where VMX keeps root mode out of it */
     bool stats_cycles;  /* stats=cycles: RDTSC around every exit */
     bool user_hypercalls; /* VMCALL at CPL 1 to 3 is served too */
     bool unblock_lazy;    /* root mode stays NMI-blocked with the guest, but before host work */

@@ -107,6 +107,9 @@ struct table_register {
 #define CPUID_LEAF_EXTENDED 7
 #define CPUID_LEAF_PMU 0xa
 #define CPUID_LEAF_XSAVE 0xd
+#define CPUID_LEAF_PT 0x14
+#define CPUID_14_ECX_SINGLE_RANGE BIT(2)
+#define CPUID_14_ECX_OUTPUTS BITS(3, 2) /* that one, and to a trace transport subsystem */
 #define CPUID_LEAF_TSC 0x15
 #define CPUID_LEAF_FREQUENCY 0x16
 #define CPUID_LEAF_PMU_EXTENDED 0x23

@@ -33,6 +33,10 @@ void vmx_capability_read(struct vmx_capability *c)
 {
     c->basic = rdmsr(IA32_VMX_BASIC);
     c->misc = rdmsr(IA32_VMX_MISC);
+    /* Output to a trace transport subsystem would have no guest-physical address. */
+    if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT) ||
+        (cpuid(CPUID_LEAF_PT, 0).ecx & CPUID_14_ECX_OUTPUTS) != CPUID_14_ECX_SINGLE_RANGE)
+        c->misc &= ~VMX_MISC_PT;
 
     bool true_controls = c->basic & VMX_BASIC_TRUE_CONTROLS;
     c->allowed[SET_PIN] = rdmsr(true_controls ? IA32_VMX_TRUE_PINBASED_CTLS : IA32_VMX_PINBASED_CTLS);

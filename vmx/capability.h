@@ -10,9 +10,7 @@
 enum control_set { SET_PIN, SET_PRIMARY, SET_SECONDARY, SET_EXIT, SET_ENTRY, SET_COUNT };
 
 struct vmx_capability {
-    uint64_t basic;
-    uint64_t misc;
-    uint64_t ept_vpid;
+    uint64_t basic, misc, ept_vpid;
     uint64_t allowed[SET_COUNT]; /* low half: bits that must be 1; high half: bits that may be 1 */
     uint64_t cr0_fixed0, cr0_fixed1, cr4_fixed0, cr4_fixed1;
     uint32_t physical_address_bits;

@@ -17,6 +17,7 @@ enum need {
     WANT,    /* on where the processor has it */
     FOR_PMU, /* the same, only with pmu=on */
     TO_TRAP, /* used while NMIs are trapped: must be allowed for policies msr and intercept */
+    FOR_PT,  /* on with pt=on where the processor has all of them */
     OFF,     /* refused where it cannot be 0 */
 };
 
@@ -67,6 +68,13 @@ static const struct control_row rows[] = {
     {"NMI exiting", SET_PIN, TO_TRAP, PIN_NMI_EXITING, 0},
     {"virtual NMIs", SET_PIN, TO_TRAP, PIN_VIRTUAL_NMIS, 0},
     {"NMI-window exiting", SET_PRIMARY, TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
+
+    {"PT uses guest-physical addresses", SET_SECONDARY, FOR_PT, SECONDARY_PT_GUEST_PHYSICAL, 0},
+    {"conceal VMX from PT", SET_SECONDARY, FOR_PT, SECONDARY_CONCEAL_VMX_FROM_PT, 0},
+    {"clear IA32_RTIT_CTL", SET_EXIT, FOR_PT, EXIT_CLEAR_RTIT_CTL, 0},
+    {"conceal exits from PT", SET_EXIT, FOR_PT, EXIT_CONCEAL_FROM_PT, 0},
+    {"load IA32_RTIT_CTL", SET_ENTRY, FOR_PT, ENTRY_LOAD_RTIT_CTL, 0},
+    {"conceal entries from PT", SET_ENTRY, FOR_PT, ENTRY_CONCEAL_FROM_PT, 0},
 
     {"external-interrupt exiting", SET_PIN, OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
     {"NMI exiting", SET_PIN, OFF, PIN_NMI_EXITING, 0},
@@ -126,10 +134,20 @@ static bool row_available(const struct vmx_capability *c, const struct control_r
     return row->partner == 0 || vmx_allows(c, other, row->partner);
 }
 
+/* Without one of them root mode would be in the guest's traces, or a trace written past the EPT. */
+static bool pt_is_whole(const struct vmx_capability *c, const struct options *o)
+{
+    bool whole = o->pt && o->pmu && c->misc & VMX_MISC_PT;
+
+    for (unsigned i = 0; i < LENGTH_OF(rows); i++)
+        whole &= rows[i].need != FOR_PT || vmx_allows(c, rows[i].set, rows[i].bit);
+    return whole;
+}
+
 static bool row_wanted(const struct vmx_capability *c, const struct options *o,
                        const struct control_row *row)
 {
-    return row->need == MUST ||
+    return row->need == MUST || (row->need == FOR_PT && pt_is_whole(c, o)) ||
            ((row->need == WANT || (row->need == FOR_PMU && o->pmu)) && row_available(c, row));
 }
 
@@ -208,9 +226,10 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
     static const char *const titles[] = {[MUST] = "needed, all there:",
                                          [WANT] = "optional (CPUID hides what needs a missing one):",
                                          [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
-                                         [TO_TRAP] = "for NMIs that are not passed through:"};
+                                         [TO_TRAP] = "for NMIs that are not passed through:",
+                                         [FOR_PT] = "for Intel PT:"};
 
-    for (enum need need = MUST; need <= TO_TRAP; need++) {
+    for (enum need need = MUST; need <= FOR_PT; need++) {
         log_printf("VMX controls %s", titles[need]);
         for (unsigned i = 0, first = 1; i < LENGTH_OF(rows); i++) {
             if (rows[i].need != need)
@@ -221,7 +240,8 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
         }
         log_printf("\n");
     }
-    log_printf("EPT pages: 4 KiB, 2 MiB%s; physical addresses: %u bits; PMU version %u\n",
+    log_printf("EPT pages: 4 KiB, 2 MiB%s; physical addresses: %u bits; PMU version %u; PT %s%s\n",
                c->ept_vpid & EPT_CAP_PAGE_1G ? ", 1 GiB" : "", c->physical_address_bits,
-               c->pmu_version);
+               c->pmu_version, pt_is_whole(c, o) ? "is the guest's" : "is hidden",
+               c->misc & VMX_MISC_PT ? "" : " (CPUID leaf 14H, or IA32_VMX_MISC bit 14)");
 }

@@ -22,7 +22,8 @@
     X(GUEST_PHYSICAL_ADDRESS, 0x2400)                                                              \
     X(VMCS_LINK_POINTER, 0x2800) X(GUEST_IA32_DEBUGCTL, 0x2802) X(GUEST_IA32_PAT, 0x2804)          \
     X(GUEST_IA32_EFER, 0x2806) X(GUEST_IA32_PERF_GLOBAL_CTRL, 0x2808)                              \
-    X(GUEST_IA32_BNDCFGS, 0x2812) X(GUEST_IA32_LBR_CTL, 0x2816) X(HOST_IA32_PAT, 0x2c00)           \
+    X(GUEST_IA32_BNDCFGS, 0x2812) X(GUEST_IA32_RTIT_CTL, 0x2814) X(GUEST_IA32_LBR_CTL, 0x2816)      \
+    X(HOST_IA32_PAT, 0x2c00)                                                                       \
     X(HOST_IA32_EFER, 0x2c02) X(HOST_IA32_PERF_GLOBAL_CTRL, 0x2c04)
 
 #define VMCS_FIELDS_32(X)                                                                          \

@@ -56,6 +56,17 @@ static const struct control alone[] = {
     {SET_PRIMARY, 17, "PEBS uses guest-physical addresses"},
 };
 
+/* For Intel PT: all of them, and bit 14 of IA32_VMX_MISC, or none. */
+static const struct control for_pt[] = {
+    {SET_SECONDARY, 19, "conceal VMX from PT"},
+    {SET_SECONDARY, 24, "PT uses guest-physical addresses"},
+    {SET_EXIT, 24, "conceal exits from PT"},
+    {SET_EXIT, 25, "clear IA32_RTIT_CTL"},
+    {SET_ENTRY, 17, "conceal entries from PT"},
+    {SET_ENTRY, 18, "load IA32_RTIT_CTL"},
+};
+#define MISC_PT (UINT64_C(1) << 14)
+
 /* One that loads the guest's state at entry, and one that takes it away at exit. */
 static const struct pair {
     unsigned entry, exit;
@@ -101,6 +112,7 @@ static struct vmx_capability full_machine(void)
     struct vmx_capability c = {.ept_vpid = UINT64_MAX,
                                .pmu_version = 4,
                                .basic = BASIC_WRITE_BACK,
+                               .misc = MISC_PT,
                                .execute_disable = true};
 
     for (unsigned set = 0; set < SET_COUNT; set++)
@@ -121,6 +133,7 @@ static struct options options_with(bool pmu)
     memset(&o, 0, sizeof(o));
     o.policy = POLICY_MSR_NMI;
     o.pmu = pmu;
+    o.pt = true;
     return o;
 }
 
@@ -211,6 +224,8 @@ static void test_full_machine(void **state)
         expected[needed[i].set] |= BIT_OF(needed[i].bit);
     for (unsigned i = 0; i < COUNT(alone); i++)
         expected[alone[i].set] |= BIT_OF(alone[i].bit);
+    for (unsigned i = 0; i < COUNT(for_pt); i++)
+        expected[for_pt[i].set] |= BIT_OF(for_pt[i].bit);
     for (unsigned i = 0; i < COUNT(pairs); i++) {
         expected[SET_ENTRY] |= BIT_OF(pairs[i].entry);
         expected[SET_EXIT] |= BIT_OF(pairs[i].exit);
@@ -297,6 +312,39 @@ static void test_each_optional_control(void **state)
             uint32_t gone = set == alone[i].set ? BIT_OF(alone[i].bit) : 0;
             assert_int_equal(less.value[set], all.value[set] & ~gone);
         }
+    }
+}
+
+/* How many of Intel PT's controls are on. */
+static unsigned pt_controls(const struct vmx_capability *c, bool pt)
+{
+    struct options o = options_with(true);
+    struct vmx_controls controls;
+    struct refusal r = {.line = ""};
+    unsigned on = 0;
+
+    o.pt = pt;
+    if (!vmx_controls_choose(c, &o, &controls, &r))
+        fail_msg("refused: %s", r.line);
+    for (unsigned i = 0; i < COUNT(for_pt); i++)
+        on += is_on(&controls, for_pt[i].set, for_pt[i].bit);
+    return on;
+}
+
+/* One less, and root mode would be in a trace, or a trace past the EPT. */
+static void test_pt_whole_or_not(void **state)
+{
+    struct vmx_capability c = full_machine();
+
+    (void)state;
+    assert_int_equal(pt_controls(&c, true), COUNT(for_pt));
+    assert_int_equal(pt_controls(&c, false), 0);
+    c.misc = ~MISC_PT;
+    assert_int_equal(pt_controls(&c, true), 0);
+    for (unsigned i = 0; i < COUNT(for_pt); i++) {
+        c = full_machine();
+        take_away(&c, for_pt[i].set, for_pt[i].bit);
+        assert_int_equal(pt_controls(&c, true), 0);
     }
 }
 
@@ -435,14 +483,12 @@ static void test_pmu_off(void **state)
     (void)state;
     choose(&c, true, &on);
     choose(&c, false, &off);
-    assert_int_equal(off.value[SET_ENTRY],
-                     on.value[SET_ENTRY] & ~BIT_OF(ENTRY_LOAD_GLOBAL_CTRL_BIT));
-    assert_int_equal(off.value[SET_EXIT], on.value[SET_EXIT] &
-                                              ~(BIT_OF(EXIT_LOAD_GLOBAL_CTRL_BIT) |
-                                                BIT_OF(EXIT_SAVE_GLOBAL_CTRL_BIT)));
-    assert_int_equal(off.value[SET_PIN], on.value[SET_PIN]);
-    assert_int_equal(off.value[SET_PRIMARY], on.value[SET_PRIMARY]);
-    assert_int_equal(off.value[SET_SECONDARY], on.value[SET_SECONDARY]);
+    on.value[SET_ENTRY] &= ~BIT_OF(ENTRY_LOAD_GLOBAL_CTRL_BIT);
+    on.value[SET_EXIT] &= ~(BIT_OF(EXIT_LOAD_GLOBAL_CTRL_BIT) | BIT_OF(EXIT_SAVE_GLOBAL_CTRL_BIT));
+    for (unsigned i = 0; i < COUNT(for_pt); i++) /* its PMI would show in a register that is hidden */
+        on.value[for_pt[i].set] &= ~BIT_OF(for_pt[i].bit);
+    for (unsigned set = 0; set < SET_COUNT; set++)
+        assert_int_equal(off.value[set], on.value[set]);
 }
 
 int main(void)
@@ -457,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_each_control_that_must_be_off),
         cmocka_unit_test(test_old_capability_msrs),
         cmocka_unit_test(test_each_optional_control),
+        cmocka_unit_test(test_pt_whole_or_not),
         cmocka_unit_test(test_pairs_only_together),
         cmocka_unit_test(test_save_global_ctrl),
         cmocka_unit_test(test_pmu_off),

@@ -238,6 +238,10 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
 }
+bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    return pmu_access(cpu, index, value, write);
+}
 bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
 {
     return mode == (APIC_BASE_EN | APIC_BASE_EXTD) && command == destination;
@@ -250,9 +254,9 @@ _Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
     abort();
 }
 
-static uint8_t *bitmap_with(bool pmu, enum policy policy, uint32_t primary)
+static uint8_t *bitmap_with(bool pmu, enum policy policy, uint32_t primary, uint32_t entry)
 {
-    const uint32_t controls[SET_COUNT] = {[SET_PRIMARY] = primary};
+    const uint32_t controls[SET_COUNT] = {[SET_PRIMARY] = primary, [SET_ENTRY] = entry};
     struct boot_info *boot = test_calloc(1, sizeof(*boot));
     struct cpu *cpu = test_calloc(1, sizeof(*cpu));
 
@@ -270,13 +274,13 @@ static uint8_t *bitmap_with(bool pmu, enum policy policy, uint32_t primary)
 /* Where VMX translates what architectural PEBS writes (tertiary controls, of which only that is used). */
 static uint8_t *bitmap_of(bool pmu, enum policy policy)
 {
-    return bitmap_with(pmu, policy, 1u << 17);
+    return bitmap_with(pmu, policy, 1u << 17, 0);
 }
 
 /* Without, a write of the buffer's address, IA32_PEBS_BASE, exits; nothing else does. */
 static void test_pebs_past_the_ept(void **state)
 {
-    uint8_t *with = bitmap_of(true, POLICY_MSR_NMI), *without = bitmap_with(true, POLICY_MSR_NMI, 0);
+    uint8_t *with = bitmap_of(true, POLICY_MSR_NMI), *without = bitmap_with(true, POLICY_MSR_NMI, 0, 0);
 
     (void)state;
     assert_false(msr_bitmap_exits(with, 0x3f4, true));
@@ -284,6 +288,29 @@ static void test_pebs_past_the_ept(void **state)
     assert_memory_equal(with, without, BITMAP_BYTES);
     test_free(with);
     test_free(without);
+}
+
+/* Intel PT's registers are the guest's where the VM entry loads IA32_RTIT_CTL; else they exit, as with
+ * policy=intercept. */
+static void test_pt(void **state)
+{
+    uint8_t *absent = bitmap_of(true, POLICY_MSR_NMI);
+    uint8_t *given = bitmap_with(true, POLICY_MSR_NMI, 1u << 17, 1u << 18);
+    uint8_t *trapped = bitmap_with(true, POLICY_INTERCEPT, 1u << 17, 1u << 18);
+
+    (void)state;
+    for (uint32_t index = 0x55f; index <= 0x588; index++)
+        for (unsigned write = 0; write < 2; write++) {
+            bool is_pt = index >= 0x560 && index <= 0x587;
+            assert_int_equal(msr_bitmap_exits(absent, index, write), is_pt);
+            assert_int_equal(msr_bitmap_exits(trapped, index, write), is_pt);
+            assert_false(msr_bitmap_exits(given, index, write));
+        }
+    model_range(given, 0x560, 0x587, true, true);
+    assert_memory_equal(given, absent, BITMAP_BYTES);
+    test_free(absent);
+    test_free(given);
+    test_free(trapped);
 }
 
 /* By number: what has to fault without a PMU, and neighbours and others that must not. */
@@ -355,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_ranges_add_up),
         cmocka_unit_test(test_pmu_by_number),
         cmocka_unit_test(test_pebs_past_the_ept),
+        cmocka_unit_test(test_pt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,7 +248,7 @@ static void test_refusals(void **state)
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "wait fault start pmu hypervisor_bit stats tick processors vtd user_hypercalls unblock "
+           "wait fault start pmu pt hypervisor_bit stats tick processors vtd user_hypercalls unblock "
            "platform_nmi mitigations bookkeeping; correct or remove it, or, where it is an "
            "experiment's, start a pmuvisor-lab.efi that has it", "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");

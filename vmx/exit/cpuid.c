@@ -79,16 +79,16 @@ static const struct cpuid_row rows[] = {
     /* ARCH_LBR: else root-mode branches would be recorded in the guest's LBR stack. */
     {7, 0, {0, 0, 0, BIT(19)}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
     {WHOLE_LEAF(0x1c), SET_ENTRY, ENTRY_LOAD_LBR_CTL},
-    /* Intel PT: where VMX allows it at all, tracing records root mode and writes past the EPT,
-     * unless three controls are used together, which no machine at hand could test. */
-    {7, 0, {0, BIT(25), 0, 0}, ALWAYS},
-    {WHOLE_LEAF(0x14), ALWAYS},
+    /* Intel PT: else root mode would be traced, and the trace written past the EPT. */
+    {7, 0, {0, CPUID_7_EBX_PT, 0, 0}, SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
+    {WHOLE_LEAF(CPUID_LEAF_PT), SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
     /* KL, UINTR: state that VMX has no fields for, and CR4 bits that are not given to the guest
      * (cr.c). OSPKE follows the guest's CR4. */
     {7, 0, {0, 0, BIT(23) | CPUID_7_ECX_OSPKE, BIT(5)}, ALWAYS},
     {WHOLE_LEAF(0x19), ALWAYS},
     /* Supervisor state of hidden features, which XRSTORS would load past the MSR bitmap. */
-    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT | XSS_UINTR, 0}, ALWAYS},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_UINTR, 0}, ALWAYS},
+    {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT, 0}, SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
     /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: their exits have reasons of their own
@@ -106,12 +106,6 @@ struct cpuid_filter {
 _Static_assert(1 + CPUID_SUBLEAVES * LENGTH_OF(rows) <=
                    FILTER_PAGES * PAGE_SIZE / sizeof(struct cpuid_filter),
                "the filters have room even where no two rows share one");
-
-uint64_t cpuid_hidden_xss(const uint32_t *controls)
-{
-    return XSS_PT | XSS_UINTR | (controls[SET_ENTRY] & ENTRY_LOAD_CET ? 0 : XSS_CET) |
-           (controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL ? 0 : XSS_LBR);
-}
 
 /* The table's entry for a leaf that has a place. Subleaves 0 and 1 have filters of their own, all
  * others share one. */
@@ -133,6 +127,11 @@ static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t s
         memset((*filter)->keep, 0xff, sizeof((*filter)->keep));
     }
     return *filter;
+}
+
+uint64_t cpuid_hidden_xss(struct cpu *cpu)
+{
+    return (uint32_t)~filter_of(cpu, CPUID_LEAF_XSAVE, 1)->keep[ECX];
 }
 
 /* Past the highest leaf the processor gives the data of the highest basic one. */

@@ -3,8 +3,8 @@
  * EPT violations: the guest touched what is not mapped for it. That is the hypervisor's own
  * memory, or an address past the map; one page of the former is the reset doorbell.
  *
- * Nothing that the exit interrupted is delivered again: the map never changes, so its delivery
- * would exit for ever. Where an IRET caused the violation and NMIs were blocked, the saved blocking
+ * Nothing that the exit interrupted is delivered again, but for a trace's: the map never changes, so its
+ * delivery would exit for ever. Where an IRET caused the violation and NMIs were blocked, the saved blocking
  * is right already: it is gone, as after an IRET that faults without VMX. SDM Vol. 3, "EPT
  * Violations", "Exit Qualification for EPT Violations".
  */
@@ -21,7 +21,8 @@ void exit_ept_violation(struct cpu *cpu)
     if (cpu->apic.page != 0 && address - cpu->apic.page < PAGE_SIZE &&
         apic_trap_access(cpu, address, qualification))
         return;
-    if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && qualification & EPT_VIOLATION_WRITE) {
+    uint64_t kind = qualification & (EPT_VIOLATION_WRITE | EPT_VIOLATION_ASYNCHRONOUS);
+    if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && kind == EPT_VIOLATION_WRITE) {
         log_printf("\npmuvisor: the guest asked for a reset\n");
         log_finish();
         machine_end(cpu);
@@ -32,5 +33,6 @@ void exit_ept_violation(struct cpu *cpu)
                    : qualification & EPT_VIOLATION_FETCH ? "execution"
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
-    (void)inject_refusal(cpu);
+    if (!(qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_output_refused(cpu, qualification)))
+        (void)inject_refusal(cpu);
 }

@@ -59,12 +59,22 @@ extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guard
 void hypercall_setup(struct cpu *cpu);
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls);
 void msr_setup(struct cpu *cpu, const uint32_t *controls);
-/* Bits of IA32_XSS that belong to what cpuid_setup() hides with these controls. */
-uint64_t cpuid_hidden_xss(const uint32_t *controls);
+/* Bits of IA32_XSS that belong to what cpuid_setup() has hidden. */
+uint64_t cpuid_hidden_xss(struct cpu *cpu);
 void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 /* Leaves host work to the next tick. False: there is no tick. */
 bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
+
+/* ---- pt.c: the guest's Intel PT ---- */
+
+/* An access to one of the registers of Intel PT that exits: with policy=intercept, or where the guest
+ * has none. False: #GP. */
+bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
+/* An EPT violation that is asynchronous to the guest's instruction, with this qualification: where it is
+ * the output of a trace, that ends in its error, and what was under way goes on. False: it is nobody's
+ * trace. SDM Vol. 3, "Trace-Address Pre-Translation (TAPT)" of "VM Entries". */
+bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
 
 /* ---- cr.c: which bits of CR4 the guest may not have, and which are watched. SDM Vol. 3, "Control
  * Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4". ---- */

@@ -27,8 +27,9 @@
 /* Also what a processor may not have. */
 static const uint16_t zero_at_init[] = {
     VMCS_GUEST_RSP, VMCS_GUEST_GDTR_BASE, VMCS_GUEST_IDTR_BASE, VMCS_CR0_READ_SHADOW, VMCS_GUEST_CR3,
-    VMCS_CR4_READ_SHADOW, VMCS_GUEST_IA32_EFER, VMCS_GUEST_IA32_BNDCFGS, VMCS_GUEST_IA32_S_CET,
-    VMCS_GUEST_SSP, VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE, VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
+    VMCS_CR4_READ_SHADOW, VMCS_GUEST_IA32_EFER, VMCS_GUEST_IA32_BNDCFGS, VMCS_GUEST_IA32_RTIT_CTL,
+    VMCS_GUEST_IA32_S_CET, VMCS_GUEST_SSP, VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE,
+    VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
     VMCS_GUEST_INTERRUPTIBILITY_STATE, VMCS_GUEST_ACTIVITY_STATE,
 };
 
@@ -142,6 +143,7 @@ void exit_init(struct cpu *cpu)
     nmi_forget_due(cpu);
     apic_software_disable();
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* as VM entries want it for this state */
+    vmcs_zero(VMCS_GUEST_IA32_RTIT_CTL); /* else an entry would translate for a trace */
     await_sipi(cpu);
 }
 

@@ -24,7 +24,7 @@ enum action {
 };
 
 /* From APIC_TRAP on the processor itself judges. */
-enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, PEBS_PAST_EPT, APIC_TRAP, PMU_TRAP, NO_RULE };
+enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, PEBS_PAST_EPT, APIC_TRAP, PMU_TRAP, PT_TRAP, NO_RULE };
 
 struct msr_rule {
     uint32_t first, last;
@@ -148,12 +148,11 @@ static const struct msr_rule rules[] = {
     {FROM(MSR_UNCORE_PRMRR_PHYSBASE, 2), WRITES_UNCHANGED},
     {FROM(MSR_SMM_FEATURE_CONTROL, 4), ABSENT(ALWAYS)},
     {FROM(IA32_SEAMRR_PHYSBASE, 2), WRITES_UNCHANGED},
-    /* Physical addresses to which the processor writes past the EPT: trace, remote action requests,
+    /* Physical addresses to which the processor writes past the EPT: trace hub, remote action requests,
      * hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
     {FROM(MSR_RAR_CONTROL, 4), ABSENT(ALWAYS)},
-    {FROM(IA32_RTIT_OUTPUT_BASE, 0x28), ABSENT(ALWAYS)},
     {FROM(IA32_HW_FEEDBACK_PTR, 5), ABSENT(ALWAYS)},
     /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
     {FROM(MSR_KVM_WALL_CLOCK, 2), ABSENT(ALWAYS)},
@@ -185,6 +184,7 @@ static const struct msr_rule rules[] = {
     /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
     {ONE(X2APIC_ICR), DO, CUSTOM, APIC_TRAP, x2apic_icr},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
+    {FROM(IA32_RTIT_OUTPUT_BASE, 0x28), CUSTOM, CUSTOM, PT_TRAP, pt_access},
     {ONE(IA32_XSS), WRITES_BY(xss_write)},
     /* CPUID shows CET and architectural LBRs only where VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
@@ -202,6 +202,8 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [ALWAYS] = true,
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
+        [PT_TRAP] = !(controls[SET_ENTRY] & ENTRY_LOAD_RTIT_CTL) ||
+                    cpu->boot->options.policy == POLICY_INTERCEPT,
         [APIC_TRAP] = cpu->boot->settings.apic_trap,
         [PEBS_PAST_EPT] = !(controls[SET_PRIMARY] & PRIMARY_TERTIARY_CONTROLS),
     };

@@ -49,8 +49,8 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
     return s;
 }
 
-/* The guest, which sees no Intel PT, could not stop a trace that firmware left running, and its
- * buffer is the guest's memory from now on. */
+/* That firmware left running: root mode is not traced, and the buffer is the guest's memory from now
+ * on. */
 static void stop_trace(void)
 {
     uint64_t control;

@@ -84,7 +84,7 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     vmcs_write_64(VMCS_EPT_POINTER, cpu->ept_root | EPTP_WALK_4 | EPTP_MEMORY_WB);
     vmcs_write_16(VMCS_VPID, GUEST_VPID);
     if (secondary & SECONDARY_ENABLE_XSAVES)
-        vmcs_write_64(VMCS_XSS_EXITING_BITMAP, cpuid_hidden_xss(controls->value));
+        vmcs_write_64(VMCS_XSS_EXITING_BITMAP, cpuid_hidden_xss(cpu));
     if (secondary & SECONDARY_ENCLS_EXITING)
         vmcs_write_64(VMCS_ENCLS_EXITING_BITMAP, ~0ULL);
 

@@ -99,17 +99,18 @@ static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t b
 }
 
 /* SDM Vol. 3, "Exit Qualification for EPT Violations": undefined where the processor writes its own
- * records of branches (BTS) or PEBS to a page that is closed. */
-static bool debug_store_on(struct cpu *cpu)
+ * records of branches (BTS), PEBS or Intel PT to a page that is closed. */
+static bool processor_writes(struct cpu *cpu)
 {
-    uint64_t pebs;
+    uint64_t pebs, pt;
 
     if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTS) &&
-        !(pmu_access(cpu, IA32_PEBS_ENABLE, &pebs, false) && pebs != 0))
+        !(pmu_access(cpu, IA32_PEBS_ENABLE, &pebs, false) && pebs != 0) &&
+        !(pt_access(cpu, IA32_RTIT_CTL, &pt, false) && pt & RTIT_CTL_TRACE_EN))
         return false;
     if (worth_a_line(cpu))
-        log_printf("pmuvisor: memory trace: PEBS or BTS is on, wanted both off: their buffer may be in "
-                   "a closed page; nothing is traced\n");
+        log_printf("pmuvisor: memory trace: PEBS, BTS or Intel PT is on, wanted all off: their buffer may "
+                   "be in a closed page; nothing is traced\n");
     return true;
 }
 
@@ -147,7 +148,7 @@ int64_t memory_call(struct cpu *cpu)
                            cpu->gpr[GPR_RDX], cpu->boot->memory_top);
             return HYPERCALL_E_ARGUMENT;
         }
-        if (mode != MEMTRACE_PAGES && debug_store_on(cpu))
+        if (mode != MEMTRACE_PAGES && processor_writes(cpu))
             return HYPERCALL_E_STATE;
         result = start(cpu, (uint32_t)mode, ~0ULL);
     }

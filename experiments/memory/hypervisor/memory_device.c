@@ -41,6 +41,8 @@ void memory_device_violation(struct cpu *cpu)
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
 
+    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_output_refused(cpu, qualification))
+        return;
     if (!is_ours(cpu, qualification, gpa))
         exit_ept_violation(cpu);
     else if (vectoring & INTERRUPTION_VALID)

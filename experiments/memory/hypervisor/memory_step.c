@@ -226,7 +226,9 @@ void memory_violation(struct cpu *cpu)
     bool walk = !(qualification & EPT_VIOLATION_TRANSLATED);
     uint32_t flags = walk || qualification & EPT_VIOLATION_ASYNCHRONOUS ? TRACE_INEXACT : 0;
 
-    if (memory_of_guest(cpu, gpa) == NULL) {
+    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_output_refused(cpu, qualification)) {
+        return;
+    } else if (memory_of_guest(cpu, gpa) == NULL) {
         exit_ept_violation(cpu);
     } else if (walk && memory_walk(cpu, qualification, gla, gpa)) {
         if (vectoring & INTERRUPTION_VALID)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The guest's Intel PT, where it exits. IA32_RTIT_CTL is cleared by each exit and loaded by each entry:
+ * what the guest has in it is in the VMCS, and root mode is never traced. SDM Vol. 3, "IA32_RTIT_CTL
+ * MSR", "IA32_RTIT_STATUS MSR"; "Virtualization of Guest Output Packet Streams".
+ */
+#include "vmx/exit/exit.h"
+
+#include "vmx/root/fault.h"
+
+static bool given(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
+
+/* Which bits there are the register itself says, without TraceEn. While that is set, nothing else
+ * may change, of all registers. */
+bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    if (!given())
+        return false;
+    uint64_t control = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
+    if (!write) {
+        bool there = rdmsr_safe(index, value);
+        *value = index == IA32_RTIT_CTL ? control : *value;
+        return there;
+    }
+    if (index != IA32_RTIT_CTL)
+        return !(control & RTIT_CTL_TRACE_EN) && wrmsr_safe(index, *value);
+    if (control & *value & RTIT_CTL_TRACE_EN)
+        return control == *value;
+    if (!wrmsr_safe(IA32_RTIT_CTL, *value & ~RTIT_CTL_TRACE_EN))
+        return false;
+    wrmsr(IA32_RTIT_CTL, 0);
+    vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, *value);
+    return true;
+}
+
+/* Only the translation that an entry makes ahead has no linear address. Under an error there are no
+ * packets, but the next entry translates all the same: then the trace is off. */
+bool pt_output_refused(struct cpu *cpu, uint64_t qualification)
+{
+    bool trace = given() && !(qualification & EPT_VIOLATION_LINEAR_VALID);
+    uint64_t control = trace ? vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL) : 0;
+
+    if (!(control & RTIT_CTL_TRACE_EN))
+        return false;
+    uint64_t status = rdmsr(IA32_RTIT_STATUS);
+    if (status & RTIT_STATUS_ERROR)
+        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
+    wrmsr(IA32_RTIT_STATUS, status | RTIT_STATUS_ERROR);
+    uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
+    if (vectoring & INTERRUPTION_VALID)
+        deliver_again(cpu, vectoring);
+    if (cpu->blocking & BLOCKING_ENDS_BEHIND) /* an entry wants a single step pending there */
+        execute_again();
+    return true;
+}
