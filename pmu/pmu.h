@@ -20,7 +20,7 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 
 #define PMU_FIXED_MAX 16 /* with indices below 0x1900 */
 #define PMU_VERSION_NAMES 6 /* the first with the indices from 0x1900 on */
-#define PMU_CONTEXT_MAX 500 /* more registers than the table has with 32 counters of each kind */
+#define PMU_CONTEXT_MAX 511 /* more registers than the table has with 32 counters of each kind */
 
 /* From CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES (0: there is none). */
 struct pmu_facts {

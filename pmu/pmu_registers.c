@@ -3,7 +3,8 @@
  * Which MSRs are the PMU's, and which are branch records: one table, which both the policy
  * (vmx/exit/msr.c) and the full switch (pmu_context.c) read, and what CPUID says about them. A new
  * register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance
- * Monitoring", "Last Branch Records"; Linux's msr-index.h for the two blocks of reload values.
+ * Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for the two blocks
+ * of reload values.
  */
 #include "pmu/pmu.h"
 #include "vmx/msr_bitmap.h"
@@ -31,7 +32,8 @@ enum purpose {
     COUNT,       /* what counts, and what has to be off meanwhile */
     SAMPLE,      /* only who samples precisely needs it */
     RECORD,      /* branch records: debugging's, so they are there without a PMU, too */
-    RECORD_ARCH  /* the architectural ones, where CPUID may show them */
+    RECORD_ARCH, /* the architectural ones, where CPUID may show them */
+    TRACE        /* Intel PT: exits by rules of its own */
 };
 
 static const struct block {
@@ -73,6 +75,9 @@ static const struct block {
     {RECORD_ARCH, IA32_LBR_FROM0, IA32_LBR_FROM0 + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD_ARCH, IA32_LBR_TO0, IA32_LBR_TO0 + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD_ARCH, IA32_LBR_INFO0, IA32_LBR_INFO0 + LBR_RECORDS - 1, ALL, ANY, 1},
+    {TRACE, IA32_RTIT_OUTPUT_BASE, IA32_RTIT_OUTPUT_BASE + 1, ALL, ANY, 1},
+    {TRACE, IA32_RTIT_STATUS, IA32_RTIT_STATUS + 1, ALL, ANY, 1},
+    {TRACE, IA32_RTIT_ADDR0_A, IA32_RTIT_ADDR0_A + 7, ALL, ANY, 1},
 };
 
 bool pmu_is_trapped(const struct cpu *cpu, uint32_t index)
@@ -86,13 +91,11 @@ bool pmu_is_trapped(const struct cpu *cpu, uint32_t index)
 void pmu_trap_setup(struct cpu *cpu, bool arch_lbr)
 {
     enum purpose last = !cpu->boot->options.pmu ? SAMPLE : arch_lbr ? RECORD_ARCH : RECORD;
-    unsigned i = 0;
 
     if (cpu->boot->options.pmu && cpu->boot->options.policy != POLICY_INTERCEPT)
         return;
-    for (; i < LENGTH_OF(blocks) && blocks[i].purpose <= last; i++)
+    for (unsigned i = 0; i < LENGTH_OF(blocks) && blocks[i].purpose <= last; cpu->pmu.trapped = ++i)
         msr_bitmap_set(cpu->msr_bitmap, blocks[i].first, blocks[i].last, true, true);
-    cpu->pmu.trapped = i;
 }
 
 static enum names names_of(const struct pmu_facts *facts)

@@ -13,6 +13,7 @@
 #include "x86.h"
 
 #define LEAF_PMU 0x0a
+#define IA32_RTIT_CR3_MATCH 0x572
 #define WITHOUT_SWITCH 1
 #define WORK_BRANCHES 5500 /* none of the last 32 is near a PMI */
 #define WORK_PERIOD 1000
@@ -45,6 +46,10 @@ static const struct {
     {IA32_LBR_TO0, LBR_RECORDS, 0x404000, 0xffffffff81004000, 0},
     {IA32_LBR_INFO0, LBR_RECORDS, 0x300, 0x400, 0},
     {IA32_LBR_DEPTH, 1, 8, 16, 0}, /* behind them: the other guest keeps its depth */
+    {IA32_RTIT_OUTPUT_BASE, 1, 0x100000, 0x200000, 0},
+    {IA32_RTIT_OUTPUT_BASE + 1, 1, 0xfff, 0x1fff, 0},
+    {IA32_RTIT_CR3_MATCH, 1, 0x300000, 0x400000, 0},
+    {IA32_RTIT_ADDR0_A, 8, 0x405000, 0xffffffff81005000, 0},
     {IA32_PMC_GP0_CTR, 32, 0x1fedcba98765, 0x66789abcdef0, 3},
     {IA32_PMC_GP0_CTR + 1, 32, 0x4100c0, 0x4200c4, 3},
     {IA32_PMC_FX0_CTR, 32, 0x2fedcba98765, 0x76789abcdef0, 3},
