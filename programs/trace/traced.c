@@ -2,17 +2,20 @@
  *
  * traced.c: what Intel PT's test has traced: branches of all kinds, in a region of the emulator's
  * ledger. And it hands a file over to the emulator.
- * Usage: traced work REGION ROUNDS | traced hand FILE NAME
+ * Usage: traced work|each REGION ROUNDS | traced hand FILE NAME
+ * `each`: on all processors at once, one process on each.
  */
 #include "programs/guest_file.h"
 #include "programs/measure/region.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define NUMBERS 64
@@ -47,6 +50,14 @@ static unsigned half(unsigned n)
 
 static unsigned (*volatile choices[])(unsigned) = {twice, half, deep};
 
+/* In a guest an exit, and no branch. */
+static void cpuid_at_user(void)
+{
+    unsigned eax = 0, ebx, ecx = 0, edx;
+
+    __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+}
+
 /* Sorting, deep recursion, pointers to functions, system calls, page faults, signals, a return that
  * does not go to its call. */
 static unsigned work(unsigned rounds)
@@ -70,6 +81,7 @@ static unsigned work(unsigned rounds)
             munmap(page, 4096);
             raise(SIGUSR1);
         }
+        cpuid_at_user();
         __asm__ volatile("leaq 1f(%%rip), %%rax\n\t"
                          "subq $128, %%rsp\n\t"
                          "pushq %%rax\n\t"
@@ -78,6 +90,24 @@ static unsigned work(unsigned rounds)
                          "addq $128, %%rsp" : : : "rax", "memory", "cc");
     }
     return sum;
+}
+
+/* Gives the number of processes that worked to their end. */
+static unsigned work_on_each(unsigned rounds)
+{
+    unsigned count = (unsigned)sysconf(_SC_NPROCESSORS_ONLN), done = 0;
+    int status;
+
+    for (unsigned n = 0; n < count; n++)
+        if (fork() == 0) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(n, &one);
+            _exit(sched_setaffinity(0, sizeof(one), &one) != 0 || work(rounds) == 0);
+        }
+    for (unsigned n = 0; n < count; n++)
+        done += wait(&status) > 0 && status == 0;
+    return done;
 }
 
 static int hand(const char *path, const char *name)
@@ -100,12 +130,13 @@ int main(int argc, char *argv[])
 {
     if (argc == 4 && strcmp(argv[1], "hand") == 0)
         return hand(argv[2], argv[3]);
-    if (argc != 4 || strcmp(argv[1], "work") != 0)
+    bool each = argc == 4 && strcmp(argv[1], "each") == 0;
+    if (argc != 4 || (!each && strcmp(argv[1], "work") != 0))
         return 2;
     unsigned region = (unsigned)atoi(argv[2]);
     signal(SIGUSR1, on_signal);
     region_mark(region, true);
-    unsigned sum = work((unsigned)atoi(argv[3]));
+    unsigned rounds = (unsigned)atoi(argv[3]), sum = each ? work_on_each(rounds) : work(rounds);
     region_mark(region, false);
     printf("pt: case=work region=%u sum=%u signals=%u\n", region, sum, caught);
     return 0;

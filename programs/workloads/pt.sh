@@ -4,7 +4,8 @@
 # and hands both over. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line:
-#   pmv.pt=CASE,...    user, kernel, both, noretcomp, cyc, small (a buffer that fills); default user
+#   pmv.pt=CASE,...    user, kernel, both, noretcomp, cyc, small (a buffer that fills), each (all
+#                      processors); default user
 #   pmv.rounds=20      of /traced
 set -u
 export job=pt
@@ -27,15 +28,16 @@ pmis() {
 }
 
 # One `perf record` of /traced in a region, and its branches as perf decodes them.
+what=work fields=event,ip,addr
 try() { # try NAME REGION RECORD...
     name=$1 region=$2
     shift 2
     before=$(pmis)
-    perf record -N -B -o $data "$@" /traced work "$region" "$rounds" > $log 2>&1 ||
+    perf record -N -B -o $data "$@" /traced $what "$region" "$rounds" > $log 2>&1 ||
         give_up "$name: $(tail -n 1 $log)"
     after=$(pmis)
     grep '^pt:' $log
-    perf script -i $data --itrace=be -F event,ip,addr > $list 2> $log ||
+    perf script -i $data --itrace=be -F $fields > $list 2> $log ||
         give_up "$name: $(tail -n 1 $log)"
     errors=$(grep -c 'instruction trace error' $log)
     echo "pt: case=$name branches=$(grep -c . $list) errors=$errors pmis=$((after - before))" \
@@ -52,7 +54,12 @@ for case in $(word pmv.pt user | tr ',' ' '); do
         both) try both 3302 -e intel_pt// ;;
         noretcomp) try noretcomp 3303 -e intel_pt/noretcomp/u ;;
         cyc) try cyc 3304 -e intel_pt/cyc/u ;;
-        small) try small 3305 -m ,4 -e intel_pt//u ;;
+        each)
+            what=each fields=cpu,event,ip,addr
+            try each 3306 -a -m ,512 -e intel_pt//u
+            what=work fields=event,ip,addr
+            ;;
+        small) try small 3305 -m ,8 -e intel_pt//u ;;
         *) give_up "pmv.pt: $case" ;;
     esac
 done

@@ -4,11 +4,15 @@
 # other way.
 import struct
 
-from machine import STATUS_POWEROFF, path
+import kernel
+from machine import STATUS_POWEROFF, STATUS_TEXT, path
 import pytest
 
+from policies import NMI
+from test_kernel import expect_sweep, path_length
+
 REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304,
-           "small": 3305}
+           "small": 3305, "each": 3306}
 # The emulator's list: testbed/README.md, "Knobs".
 RECORD = struct.Struct("<QQQBBBBI")
 CONDITIONAL, FAR, EVENT, BEGIN, END = 0, 6, 16, 17, 18
@@ -18,7 +22,14 @@ CASES = ["user", "noretcomp", "cyc", "small", "kernel", "both"]
 LEAF = {"topa_output": "1", "topa_multiple_entries": "1", "single_range_output": "1", "mtc": "1",
         "psb_cyc": "1", "ip_filtering": "1", "cr3_filtering": "1", "num_address_ranges": "2",
         "mtc_periods": "249", "cycle_thresholds": "1fff", "psb_periods": "3f", "ptwrite": "0"}
+INSTRUCTION_MAX = 15  # bytes
+REGION_CPUID = 1001  # tests/kernel/kernel.h
+ACCESSES = ("vmread", "vmwrite", "rdmsr", "wrmsr")
 LIMIT = 60_000  # millions of instructions
+
+
+ENTRIES = ["native", "msr+nmi", *(pytest.param(policy, marks=pytest.mark.full)
+                                 for policy in ("msr", "intercept"))]
 
 
 def boot(lab, name, cases, entry="native", knobs="", append="", **more):
@@ -29,15 +40,15 @@ def boot(lab, name, cases, entry="native", knobs="", append="", **more):
                         config="console=none", limit=LIMIT, **more)
 
 
-def exact(done, region):
-    """The emulator's own list of a region: (from, to, kind, flags) of each."""
+def exact(done, region, processor=None):
+    """The emulator's own list of a region: (from, to, kind, flags) of each, on one processor or on all."""
     inside, found = False, []
     with open(done.path("branches"), "rb") as source:
-        for at, to, _, kind, flags, _, _, _ in RECORD.iter_unpack(source.read()):
+        for at, to, _, kind, flags, _, where, _ in RECORD.iter_unpack(source.read()):
             if kind in (BEGIN, END):
                 if at == region:
                     inside = kind == BEGIN
-            elif inside:
+            elif inside and processor in (None, where):
                 found.append((at, to, kind, flags))
     return found
 
@@ -52,12 +63,14 @@ def in_mode(records, user, kernel):
             yield (at if before else NONE, to if after else NONE)
 
 
-def decoded(done, case):
+def decoded(done, case, processor=None):
     """perf's list: (from, to) of each branch."""
     found = []
     with open(done.path(f"guest/{case}.list"), encoding="utf-8") as source:
         for line in source:
             words = line.split()
+            if processor is not None and words.pop(0) != f"[{processor:03}]":
+                continue
             if words[0].startswith("branches"):
                 assert words[2] == "=>", line
                 found.append((int(words[1], 16), int(words[3], 16)))
@@ -65,14 +78,27 @@ def decoded(done, case):
 
 
 def compare(found, wanted, what):
-    """`wanted` is within `found`, without a gap."""
+    """`wanted` is within `found`, without a gap but for exits, where a guest's trace ends and begins again: the
+    number of branches, and of exits."""
     assert wanted, what
     start = next((n for n in range(len(found)) if found[n:n + 8] == wanted[:8]), None)
     assert start is not None, f"{what}: {[tuple(map(hex, pair)) for pair in wanted[:8]]} is not there"
+    exits = 0
     for number, pair in enumerate(wanted):
-        got = found[start + number] if start + number < len(found) else None
+        got = found[start] if start < len(found) else None
+        while got != pair and is_exit(found[start:start + 2]):
+            exits += 1
+            start += 2
+            got = found[start] if start < len(found) else None
         assert got == pair, f"{what}: branch {number} of {len(wanted)}: {got}, wanted {pair}"
-    return len(wanted)
+        start += 1
+    return len(wanted), exits
+
+
+def is_exit(pairs):
+    """The trace ends, and goes on at the same instruction, or at the next."""
+    (at, none), (_, back) = pairs if len(pairs) == 2 else ((0, 1), (0, 0))
+    return none == NONE and pairs[1][0] == NONE and 0 <= back - at <= INSTRUCTION_MAX
 
 
 def row(done, case):
@@ -82,33 +108,38 @@ def row(done, case):
     return found[0]
 
 
-def test_driver(lab):
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_driver(lab, entry):
     """Linux finds what leaf 14H says."""
-    done = boot(lab, "native", CASES, append="pmv.rounds=6")
+    done = boot(lab, entry, CASES, entry, append="pmv.rounds=6")
     done.expect_status(STATUS_POWEROFF)
     shown = {line["capability"]: line["value"]
              for line in done.lines("pt") if "capability" in line}
     assert {name: shown.get(name) for name in LEAF} == LEAF, shown
 
 
+@pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("case", CASES)
-def test_branches(lab, case):
+def test_branches(lab, case, entry):
     """What perf decodes is the emulator's own list, branch by branch: of user mode with and without
     return compression, with CYC, with a buffer that fills; of the kernel; of both."""
-    done = boot(lab, "native", CASES, append="pmv.rounds=6")
+    done = boot(lab, entry, CASES, entry, append="pmv.rounds=6")
     found = row(done, case)
     assert found["errors"] == "0", found
     user, kernel = case != "kernel", case in ("kernel", "both")
     records = exact(done, REGIONS[case])
-    count = compare(decoded(done, case), list(in_mode(records, user, kernel)), case)
-    # A branch too many in the list, or too few, is found.
     wanted = list(in_mode(records, user, kernel))
+    count, exits = compare(decoded(done, case), wanted, case)
+    # A branch too many in the list, or too few, is found.
     for wrong in (wanted[:9] + wanted[10:], wanted[:9] + wanted[8:]):
         with pytest.raises(AssertionError):
             compare(decoded(done, case), wrong, case)
     if case == "small":
         assert int(found["pmis"]) > 0, found
-    return f"{count} branches, {found['pmis']} PMIs, {found['bytes']} bytes"
+    assert (exits > 0) == (entry != "native" and user), exits  # of CPUID, at CPL 3
+    if entry == "msr+nmi":
+        assert NMI not in done.ledger["exits"], done.ledger["exits"]
+    return f"{count} branches, {exits} exits, {found['pmis']} PMIs, {found['bytes']} bytes"
 
 
 def test_off(lab):
@@ -119,11 +150,127 @@ def test_off(lab):
     assert "pt" not in done.ledger.get("stored", {}), done.ledger["stored"]
 
 
+PROCESSORS = 4
+
+
 @pytest.mark.full
-def test_many(lab):
+@pytest.mark.parametrize("entry", ["native", "msr+nmi"])
+@pytest.mark.parametrize("processor", range(PROCESSORS))
+def test_processors(lab, entry, processor):
+    """`perf record -a` of the same work on four processors at once."""
+    done = boot(lab, f"each-{entry}", ["each"], entry, append="pmv.rounds=60", cpus=PROCESSORS, memory=1024,
+                knobs="tsc_hz 500000000\n")
+    assert row(done, "each")["errors"] == "0", row(done, "each")
+    wanted = list(in_mode(exact(done, REGIONS["each"], processor), True, False))
+    count, exits = compare(decoded(done, "each", processor), wanted, f"processor {processor}")
+    return f"{count} branches, {exits} exits"
+
+
+KERNEL = ["pt-exits", "pt-hidden", "pt-pmi"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_kernel(lab, entry):
+    """A guest's trace ends at each exit, and says nothing of VMX; none goes to hidden memory; each full region is
+    one NMI, with skids of up to 64 instructions over the exits."""
+    done = kernel.run(lab, f"pt-kernel-{entry}", kernel.Plan("pt on", f"pmi_skid sweep/{kernel.SKIDS}").add(*KERNEL),
+                      entry=entry)
+    kernel.expect_ok(done, KERNEL)
+    rows = {line["name"]: line for line in done.lines("pt") if "name" in line}
+    assert int(rows["pt-hidden"]["pages"]) > (500 if entry != "native" else -1), rows
+    assert done.ledger["stored"].get("pt_root", 0) == 0, done.ledger["stored"]
+    pmi = done.ledger["pmi"]
+    if entry != "native":
+        assert pmi["raised"] - pmi["nonroot"] > 0, f"none came in root mode: {pmi}"
+    if entry == "msr+nmi":
+        assert NMI not in done.ledger["exits"], done.ledger["exits"]
+    return f"{rows['pt-hidden']['pages']} pages, {rows['pt-pmi']['nmis']} PMIs, {pmi}"
+
+
+CONTEXT = 7  # registers: the output's two, CR3_MATCH, and two for each of two address ranges
+
+
+def test_context(lab):
+    """The full switch has them: of host work that records, and of a second guest; without it each has the second
+    guest's value."""
+    names = ["context:records", "context:guest", "context:bare"]
+    found = {}
+    for pt in ("on", "off"):
+        done = kernel.run(lab, f"pt-context-{pt}", kernel.Plan("pt on").add(*names), config=f"pt={pt}",
+                          efi=path("build", "test", "pmuvisor.efi"))
+        rows = {line["name"]: line for line in done.lines("context")}
+        found[pt] = [{key: int(rows[name][key]) for key in ("checked", "kept", "others")} for name in names]
+        for one in found[pt][:2]:
+            assert one["kept"] == one["checked"] > 0, f"{found}; {kernel.notes(done)}"
+        assert found[pt][2]["others"] == found[pt][2]["checked"], found
+    more = {on["checked"] - off["checked"] for on, off in zip(found["on"], found["off"])}
+    assert more == {CONTEXT}, found
+    return f"{CONTEXT} registers more than the {found['off'][0]['checked']} without Intel PT"
+
+
+def sweep_boot(lab, name="on", words=("pt-on",)):
+    plan = kernel.Plan("pt on").add(*words, "cpuid")
+    plan.sweep("sweep", *kernel.KINDS).sweep("sweep-blocked", *kernel.KINDS)
+    return kernel.run(lab, f"pt-sweep-{name}", plan.add(*(["pt-still-on"] if words else [])))
+
+
+@pytest.mark.parametrize("kind", kernel.KINDS)
+@pytest.mark.parametrize("test", ["sweep", "sweep-blocked"])
+def test_sweep(lab, test, kind):
+    """One NMI at each root instruction of an exit, while the guest is traced."""
+    done = sweep_boot(lab)
+    kernel.expect_ok(done, ["pt-on", "pt-still-on"])
+    assert done.ledger["stored"]["pt"] > 0 and done.ledger["stored"].get("pt_root", 0) == 0
+    return expect_sweep(done, test, kind, 1)
+
+
+def test_exit_path(lab):
+    """An exit with the guest traced costs what it costs without."""
+    traced, plain = sweep_boot(lab), sweep_boot(lab, "off", ())
+    costs = []
+    for done in (traced, plain):
+        lengths = [path_length(done, test, kind) for test in ("sweep", "sweep-blocked")
+                   for kind in kernel.KINDS]
+        root = done.region(REGION_CPUID)["root"]
+        costs.append((lengths, {name: root[name] for name in ACCESSES}))
+    assert costs[0] == costs[1], costs
+    assert costs[0][0][0] == kernel.CPUID_COST[0], costs
+    return f"{costs[0][0]} instructions; {costs[0][1]}"
+
+
+# A bit for each of tests/mutants/pt_less.c: which is left out, and what is seen then.
+LESS = {"conceal": 1, "guest_physical": 2, "clear_alone": 8, "load_alone": 32, "clear": 2 + 8,
+        "conceal_exits": 2 + 4 + 8, "conceal_entries": 2 + 8 + 16}
+STOPPED_TEXT = "---- stopped ----"
+
+
+@pytest.mark.parametrize("what", LESS)
+def test_left_out(lab, what):
+    """Without one of VMX's controls for it something else comes of these tests, or of the machine."""
+    done = kernel.run(lab, f"pt-less-{what}", kernel.Plan("pt on", f"msr 0xfff {LESS[what]}").add("pt-exits", "pt-hidden"),
+                      efi=path("build", "mutants", "pt_less.efi"), until=STOPPED_TEXT)
+    stored = done.ledger.get("stored", {})
+    seen = [word for word, found in
+            (("the start fails", STOPPED_TEXT in done.console), ("pt-exits", "not ok 1" in done.console),
+             ("pt-hidden", "not ok 2" in done.console), ("root mode is traced", stored.get("pt_root", 0) > 0),
+             ("the hypervisor is overwritten", done.status not in (STATUS_POWEROFF, STATUS_TEXT)))
+            if found]
+    assert seen, done.console[-600:]
+    return ", ".join(seen)
+
+
+def test_nothing_left_out(lab):
+    done = kernel.run(lab, "pt-less-nothing", kernel.Plan("pt on", "msr 0xfff 0").add("pt-exits", "pt-hidden"),
+                      efi=path("build", "mutants", "pt_less.efi"))
+    kernel.expect_ok(done, ["pt-exits", "pt-hidden"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("entry", ["native", "msr+nmi"])
+def test_many(lab, entry):
     """A longer run, which perf writes piece by piece."""
-    done = boot(lab, "many", ["user"], append="pmv.rounds=540")
+    done = boot(lab, f"many-{entry}", ["user"], entry, append="pmv.rounds=540")
     assert row(done, "user")["errors"] == "0", row(done, "user")
-    count = compare(decoded(done, "user"),
-                    list(in_mode(exact(done, REGIONS["user"]), True, False)), "user")
-    return f"{count} branches, {row(done, 'user')['bytes']} bytes"
+    count, exits = compare(decoded(done, "user"),
+                           list(in_mode(exact(done, REGIONS["user"]), True, False)), "user")
+    return f"{count} branches, {exits} exits, {row(done, 'user')['bytes']} bytes"

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * A hypervisor that leaves out those of Intel PT's controls that an MSR of the emulator says, a bit for
+ * each: the guest's trace, or the machine, must be seen to be another one without.
+ */
+#include "vmx/capability.h"
+#include "vmx.h"
+#include "x86.h"
+
+#define MSR_LEFT_OUT 0xfff
+
+typedef const struct vmx_capability *capability;
+typedef const struct options *asked; /* short, because a __wrap_ stands on one line */
+typedef struct vmx_controls *chosen;
+typedef struct refusal *refused;
+
+bool __real_vmx_controls_choose(capability c, asked o, chosen out, refused r);
+bool __wrap_vmx_controls_choose(capability c, asked o, chosen out, refused r);
+
+static const struct {
+    enum control_set set;
+    uint64_t bit;
+} controls[] = {
+    {SET_SECONDARY, SECONDARY_CONCEAL_VMX_FROM_PT}, {SET_SECONDARY, SECONDARY_PT_GUEST_PHYSICAL},
+    {SET_EXIT, EXIT_CONCEAL_FROM_PT},               {SET_EXIT, EXIT_CLEAR_RTIT_CTL},
+    {SET_ENTRY, ENTRY_CONCEAL_FROM_PT},             {SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
+};
+
+bool __wrap_vmx_controls_choose(capability c, asked o, chosen out, refused r)
+{
+    bool good = __real_vmx_controls_choose(c, o, out, r);
+    uint64_t left_out = rdmsr(MSR_LEFT_OUT);
+
+    for (unsigned i = 0; i < LENGTH_OF(controls); i++)
+        if (left_out >> i & 1)
+            out->value[controls[i].set] &= ~(uint32_t)controls[i].bit;
+    return good;
+}
