@@ -94,6 +94,12 @@ $(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
 
 all built: $(STACK_MUTANTS)
 
+# Intel's decoder of Intel PT, for a test's lists.
+$(BUILD)/libipt_branches: tests/e2e/libipt_branches.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -o $@ $< -lipt
+
 lines:
 	@tests/static/code_lines.py --max $(CODE_LINES_MAX)
 

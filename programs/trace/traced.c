@@ -2,9 +2,10 @@
  *
  * traced.c: what Intel PT's test has traced: branches of all kinds, in a region of the emulator's
  * ledger. And it hands a file over to the emulator.
- * Usage: traced work|each REGION ROUNDS | traced hand FILE NAME
- * `each`: on all processors at once, one process on each.
+ * Usage: traced work|each|exec REGION ROUNDS | traced hand FILE NAME
+ * `each`: on all processors at once, one process on each; `exec`: and each is started anew, as `work`.
  */
+#define _GNU_SOURCE
 #include "programs/guest_file.h"
 #include "programs/measure/region.h"
 
@@ -92,8 +93,17 @@ static unsigned work(unsigned rounds)
     return sum;
 }
 
-/* Gives the number of processes that worked to their end. */
-static unsigned work_on_each(unsigned rounds)
+static unsigned work_in(unsigned region, unsigned rounds)
+{
+    region_mark(region, true);
+    unsigned sum = work(rounds);
+    region_mark(region, false);
+    return sum;
+}
+
+/* One process on each, which does what these say, in a program of its own with `exec`. Gives the number of
+ * those that worked to their end. */
+static unsigned work_on_each(char *argv[], bool exec)
 {
     unsigned count = (unsigned)sysconf(_SC_NPROCESSORS_ONLN), done = 0;
     int status;
@@ -103,7 +113,11 @@ static unsigned work_on_each(unsigned rounds)
             cpu_set_t one;
             CPU_ZERO(&one);
             CPU_SET(n, &one);
-            _exit(sched_setaffinity(0, sizeof(one), &one) != 0 || work(rounds) == 0);
+            if (sched_setaffinity(0, sizeof(one), &one) != 0)
+                _exit(1);
+            if (exec)
+                execl(argv[0], argv[0], "work", argv[2], argv[3], (char *)NULL);
+            _exit(work_in((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3])) == 0);
         }
     for (unsigned n = 0; n < count; n++)
         done += wait(&status) > 0 && status == 0;
@@ -130,14 +144,13 @@ int main(int argc, char *argv[])
 {
     if (argc == 4 && strcmp(argv[1], "hand") == 0)
         return hand(argv[2], argv[3]);
+    bool exec = argc == 4 && strcmp(argv[1], "exec") == 0;
     bool each = argc == 4 && strcmp(argv[1], "each") == 0;
-    if (argc != 4 || (!each && strcmp(argv[1], "work") != 0))
+    if (argc != 4 || (!each && !exec && strcmp(argv[1], "work") != 0))
         return 2;
     unsigned region = (unsigned)atoi(argv[2]);
     signal(SIGUSR1, on_signal);
-    region_mark(region, true);
-    unsigned rounds = (unsigned)atoi(argv[3]), sum = each ? work_on_each(rounds) : work(rounds);
-    region_mark(region, false);
+    unsigned sum = each || exec ? work_on_each(argv, exec) : work_in(region, (unsigned)atoi(argv[3]));
     printf("pt: case=work region=%u sum=%u signals=%u\n", region, sum, caught);
     return 0;
 }

@@ -5,7 +5,8 @@
 #
 # Words of the kernel's command line:
 #   pmv.pt=CASE,...    user, kernel, both, noretcomp, cyc, small (a buffer that fills), each (all
-#                      processors); default user
+#                      processors), exec (the same by processes of its own that are started there);
+#                      default user
 #   pmv.rounds=20      of /traced
 set -u
 export job=pt
@@ -57,6 +58,11 @@ for case in $(word pmv.pt user | tr ',' ' '); do
         each)
             what=each fields=cpu,event,ip,addr
             try each 3306 -a -m ,512 -e intel_pt//u
+            what=work fields=event,ip,addr
+            ;;
+        exec)
+            what=exec fields=cpu,event,ip,addr
+            try exec 3307 -m ,512 -e intel_pt//u
             what=work fields=event,ip,addr
             ;;
         small) try small 3305 -m ,8 -e intel_pt//u ;;

@@ -100,6 +100,17 @@ void branch(Processor &p, BranchKind kind, Bit64u from, Bit64u to, bool taken)
     record(p, kind, from, to, miss);
 }
 
+void await_handler(Processor &p, Bit64u rip, unsigned vector, bool injected)
+{
+    p.event_branch = true;
+    p.event_from = rip;
+    p.event_vector = vector;
+    // Not by the mode of the last instruction, which may have been a return to user mode.
+    p.event_user = in_user_mode(p);
+    p.event_injected = injected;
+    hot_watch_next(hot_of(p.id));
+}
+
 // An event is delivered: what it interrupted has not retired, and its own accesses are nobody's.
 // Remembers where it came from; its handler's address is known at the next instruction.
 void event_from(Processor &p, Bit64u rip, unsigned vector)
@@ -112,14 +123,8 @@ void event_from(Processor &p, Bit64u rip, unsigned vector)
         p.event_memory = true;
         hot_watch_next(hot_of(p.id));
     }
-    if (!processor_records(p) && !parts_want_branches(p) && !processor_stores_branches(p))
-        return;
-    p.event_branch = true;
-    p.event_from = rip;
-    p.event_vector = vector;
-    // Not by the mode of the last instruction, which may have been a return to user mode.
-    p.event_user = in_user_mode(p);
-    hot_watch_next(hot_of(p.id));
+    if (processor_records(p) || parts_want_branches(p) || processor_stores_branches(p))
+        await_handler(p, rip, vector, false);
 }
 
 void moves_cr3(Processor &p)
@@ -173,8 +178,10 @@ void begins(Processor &p, bool user)
             tell_parts(&Part::branch, p,
                        TracedBranch{p.event_from, to, p.events.instructions(), BRANCH_FAR, false,
                                     p.event_user, in_user_mode(p), true, p.event_vector});
-        record(p, BRANCH_FAR, p.event_from, to, false);
-        precise_delivered(p);
+        if (!p.event_injected) {
+            record(p, BRANCH_FAR, p.event_from, to, false);
+            precise_delivered(p);
+        }
         // What these have made due is seen when the handler's first instruction is complete.
         processor_look_soon(p);
         return;
@@ -301,6 +308,8 @@ void tb_on_interrupt(unsigned cpu, unsigned vector)
     // that a VM entry injects does not ("Details of Vectored-Event Injection").
     bool injected = processor(cpu).injecting;
     processor(cpu).injecting = false;
+    if (injected && parts_want_branches(processor(cpu)))
+        await_handler(processor(cpu), BX_CPU(cpu)->gen_reg[BX_64BIT_REG_RIP].rrx, vector, true);
     if (vector == VECTOR_DB && !injected) {
         processor(cpu).debugctl &= ~(DEBUGCTL_LBR | DEBUGCTL_BTF);
         processor(cpu).arch_lbr.debug_exception();

@@ -117,6 +117,7 @@ struct Processor {
     uint64_t event_from = 0;
     unsigned event_vector = 0;
     bool event_user = false;
+    bool event_injected = false;
 };
 
 Processor &processor(unsigned cpu);

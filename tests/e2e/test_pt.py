@@ -9,10 +9,11 @@ from machine import STATUS_POWEROFF, STATUS_TEXT, path
 import pytest
 
 from policies import NMI
+import pt_decoders
 from test_kernel import expect_sweep, path_length
 
 REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304,
-           "small": 3305, "each": 3306}
+           "small": 3305, "each": 3306, "exec": 3307}
 # The emulator's list: testbed/README.md, "Knobs".
 RECORD = struct.Struct("<QQQBBBBI")
 CONDITIONAL, FAR, EVENT, BEGIN, END = 0, 6, 16, 17, 18
@@ -63,20 +64,6 @@ def in_mode(records, user, kernel):
             yield (at if before else NONE, to if after else NONE)
 
 
-def decoded(done, case, processor=None):
-    """perf's list: (from, to) of each branch."""
-    found = []
-    with open(done.path(f"guest/{case}.list"), encoding="utf-8") as source:
-        for line in source:
-            words = line.split()
-            if processor is not None and words.pop(0) != f"[{processor:03}]":
-                continue
-            if words[0].startswith("branches"):
-                assert words[2] == "=>", line
-                found.append((int(words[1], 16), int(words[3], 16)))
-    return found
-
-
 def compare(found, wanted, what):
     """`wanted` is within `found`, without a gap but for exits, where a guest's trace ends and begins again: the
     number of branches, and of exits."""
@@ -101,6 +88,15 @@ def is_exit(pairs):
     return none == NONE and pairs[1][0] == NONE and 0 <= back - at <= INSTRUCTION_MAX
 
 
+def both_decoders(done, case, wanted, scratch, processor=None):
+    """Compares with the list of each; `scratch` None: of perf alone."""
+    found = compare(pt_decoders.perf(done, case, processor), wanted, f"{case}, perf")
+    if scratch is not None:
+        other = compare(pt_decoders.libipt(done, case, scratch, processor or 0), wanted, f"{case}, libipt")
+        assert other == found, f"libipt: {other}, perf: {found}"
+    return found
+
+
 def row(done, case):
     found = [line for line in done.lines("pt")
              if line.get("case") == case and "branches" in line]
@@ -120,20 +116,21 @@ def test_driver(lab, entry):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("case", CASES)
-def test_branches(lab, case, entry):
+def test_branches(lab, case, entry, tmp_path):
     """What perf decodes is the emulator's own list, branch by branch: of user mode with and without
-    return compression, with CYC, with a buffer that fills; of the kernel; of both."""
+    return compression, with CYC, with a buffer that fills; of the kernel; of both. So is what libipt decodes
+    of user mode."""
     done = boot(lab, entry, CASES, entry, append="pmv.rounds=6")
     found = row(done, case)
     assert found["errors"] == "0", found
     user, kernel = case != "kernel", case in ("kernel", "both")
     records = exact(done, REGIONS[case])
     wanted = list(in_mode(records, user, kernel))
-    count, exits = compare(decoded(done, case), wanted, case)
+    count, exits = both_decoders(done, case, wanted, None if kernel else tmp_path)
     # A branch too many in the list, or too few, is found.
     for wrong in (wanted[:9] + wanted[10:], wanted[:9] + wanted[8:]):
         with pytest.raises(AssertionError):
-            compare(decoded(done, case), wrong, case)
+            compare(pt_decoders.perf(done, case), wrong, case)
     if case == "small":
         assert int(found["pmis"]) > 0, found
     assert (exits > 0) == (entry != "native" and user), exits  # of CPUID, at CPL 3
@@ -156,13 +153,16 @@ PROCESSORS = 4
 @pytest.mark.full
 @pytest.mark.parametrize("entry", ["native", "msr+nmi"])
 @pytest.mark.parametrize("processor", range(PROCESSORS))
-def test_processors(lab, entry, processor):
-    """`perf record -a` of the same work on four processors at once."""
-    done = boot(lab, f"each-{entry}", ["each"], entry, append="pmv.rounds=60", cpus=PROCESSORS, memory=1024,
+@pytest.mark.parametrize("case", ["each", "exec"])
+def test_processors(lab, case, entry, processor, tmp_path):
+    """The same work on four processors at once, each 100,000 branches: `perf record -a`, and of one program's
+    processes alone, which fork and exec. libipt has no list of the former: all that ran is in that trace."""
+    done = boot(lab, f"{case}-{entry}", [case], entry, append="pmv.rounds=60", cpus=PROCESSORS, memory=1024,
                 knobs="tsc_hz 500000000\n")
-    assert row(done, "each")["errors"] == "0", row(done, "each")
-    wanted = list(in_mode(exact(done, REGIONS["each"], processor), True, False))
-    count, exits = compare(decoded(done, "each", processor), wanted, f"processor {processor}")
+    assert row(done, case)["errors"] == "0", row(done, case)
+    wanted = list(in_mode(exact(done, REGIONS[case], processor), True, False))
+    count, exits = both_decoders(done, case, wanted, tmp_path if case == "exec" else None, processor)
+    assert count >= 100_000, count
     return f"{count} branches, {exits} exits"
 
 
@@ -267,10 +267,12 @@ def test_nothing_left_out(lab):
 
 @pytest.mark.full
 @pytest.mark.parametrize("entry", ["native", "msr+nmi"])
-def test_many(lab, entry):
-    """A longer run, which perf writes piece by piece."""
+def test_many(lab, entry, tmp_path):
+    """A million branches, which perf writes piece by piece, by both decoders."""
     done = boot(lab, f"many-{entry}", ["user"], entry, append="pmv.rounds=540")
     assert row(done, "user")["errors"] == "0", row(done, "user")
-    count, exits = compare(decoded(done, "user"),
-                           list(in_mode(exact(done, REGIONS["user"]), True, False)), "user")
+    count, exits = both_decoders(done, "user", list(in_mode(exact(done, REGIONS["user"]), True, False)), tmp_path)
+    assert count >= 1_000_000, count
+    if entry == "msr+nmi":
+        assert NMI not in done.ledger["exits"], done.ledger["exits"]
     return f"{count} branches, {exits} exits, {row(done, 'user')['bytes']} bytes"
