@@ -5,7 +5,8 @@
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
  * pmv.kvm=kvm runs this job in the guest, whose guest is the test kernel; pmv.kvm=kvm+JOBS runs these jobs
  * in the guest's guest, and so on.
- * pmv.kvm_cpus=N gives the guest N processors; pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU;
+ * pmv.kvm_cpus=N gives the guest N processors; pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT,
+ * pmv.mediated=1 mediates the vPMU, pmv.pt_mode=1 asks for Intel PT in the guest;
  * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there,
  * and with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
  * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
@@ -55,6 +56,7 @@ static const char *const settings[] = {
     "kvm_intel/parameters/unrestricted_guest",
     "kvm_intel/parameters/vmentry_l1d_flush",
     "kvm_intel/parameters/enable_mediated_pmu",
+    "kvm_intel/parameters/pt_mode",
 };
 
 static int load(const char *file, const char *parameters)
@@ -169,17 +171,19 @@ static int launch_linux(const char *jobs, char *cpus, char *seconds)
     return run(arguments);
 }
 
-/* Of kvm-intel: without APIC virtualization, without EPT, with the mediated vPMU. */
+/* Of kvm-intel: without APIC virtualization, without EPT, with the mediated vPMU, with Intel PT. */
 static void set_parameters(char *text, size_t size)
 {
-    char apicv[WORD_MAX], ept[WORD_MAX], mediated[WORD_MAX];
+    char apicv[WORD_MAX], ept[WORD_MAX], mediated[WORD_MAX], pt_mode[WORD_MAX];
 
     command_line_word("pmv.apicv", "", apicv, sizeof(apicv));
     command_line_word("pmv.ept", "", ept, sizeof(ept));
     command_line_word("pmv.mediated", "", mediated, sizeof(mediated));
-    snprintf(text, size, "%s%s%s", strcmp(apicv, "0") == 0 ? "enable_apicv=0 " : "",
+    command_line_word("pmv.pt_mode", "", pt_mode, sizeof(pt_mode));
+    snprintf(text, size, "%s%s%s%s", strcmp(apicv, "0") == 0 ? "enable_apicv=0 " : "",
              strcmp(ept, "0") == 0 ? "ept=0 " : "",
-             strcmp(mediated, "1") == 0 ? "enable_mediated_pmu=1" : "");
+             strcmp(mediated, "1") == 0 ? "enable_mediated_pmu=1 " : "",
+             strcmp(pt_mode, "1") == 0 ? "pt_mode=1" : "");
 }
 
 int job_kvm(void)
