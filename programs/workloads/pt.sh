@@ -17,6 +17,7 @@ devices=/sys/bus/event_source/devices/intel_pt
 log=/tmp/pt.log
 data=/tmp/pt.data
 list=/tmp/pt.list
+stat=/tmp/pt.stat
 rounds=$(whole pmv.rounds 20) || exit 1
 
 [ -e $devices/type ] || give_up "no intel_pt: $(dmesg | grep -i 'pt:' | tail -n 1)"
@@ -38,16 +39,18 @@ try() { # try NAME REGION RECORD...
         give_up "$name: $(tail -n 1 $log)"
     after=$(pmis)
     grep '^pt:' $log
-    perf script -i $data --itrace=be -F $fields > $list 2> $log ||
+    perf stat -x , -o $stat -e instructions:u perf script -i $data --itrace=be -F $fields > $list 2> $log ||
         give_up "$name: $(tail -n 1 $log)"
     errors=$(grep -c 'instruction trace error' $log)
     echo "pt: case=$name branches=$(grep -c . $list) errors=$errors pmis=$((after - before))" \
-        "bytes=$(wc -c < $data)"
+        "bytes=$(wc -c < $data) decoding=$(grep instructions $stat | cut -d , -f 1)"
     [ "$errors" = 0 ] || echo "pt: case=$name error=\"$(grep -m 1 'trace error' $log)\""
     /traced hand $data "$name.data"
     /traced hand $list "$name.list"
 }
 
+# What all cases are compared with: the same work, not traced.
+/traced work 3308 "$rounds" > $log || give_up "untraced: $(tail -n 1 $log)"
 for case in $(word pmv.pt user | tr ',' ' '); do
     case $case in
         user) try user 3300 -e intel_pt//u ;;

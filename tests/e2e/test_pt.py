@@ -13,7 +13,7 @@ import pt_decoders
 from test_kernel import expect_sweep, path_length
 
 REGIONS = {"user": 3300, "kernel": 3301, "both": 3302, "noretcomp": 3303, "cyc": 3304,
-           "small": 3305, "each": 3306, "exec": 3307}
+           "small": 3305, "each": 3306, "exec": 3307, "untraced": 3308}
 # The emulator's list: testbed/README.md, "Knobs".
 RECORD = struct.Struct("<QQQBBBBI")
 CONDITIONAL, FAR, EVENT, BEGIN, END = 0, 6, 16, 17, 18
@@ -102,6 +102,24 @@ def row(done, case):
              if line.get("case") == case and "branches" in line]
     assert len(found) == 1, f"{case}: {done.lines('pt')[-5:]}; last line: {done.last_line()}"
     return found[0]
+
+
+def instructions(region):
+    return region["nonroot"]["instructions"] + region["root"]["instructions"]
+
+
+def prices(done, case):
+    """Of a branch: bytes; instructions to record it, all that the same work does more than untraced; and of user
+    mode to decode it by perf."""
+    found, more = row(done, case), instructions(done.region(REGIONS[case])) - instructions(done.region(REGIONS["untraced"]))
+    count = int(found["branches"])
+    return {"bytes": round(int(found["bytes"]) / count, 2), "recording": round(more / count, 2),
+            "decoding": round(int(found["decoding"]) / count)}
+
+
+def compare_user(done, scratch=None):
+    """The case user of a boot: the number of branches, and of exits."""
+    return both_decoders(done, "user", list(in_mode(exact(done, REGIONS["user"]), True, False)), scratch)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -265,17 +283,21 @@ def test_nothing_left_out(lab):
     kernel.expect_ok(done, ["pt-exits", "pt-hidden"])
 
 
+def many(lab, entry):
+    return boot(lab, f"many-{entry}", ["user"], entry, append="pmv.rounds=540")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("entry", ["native", "msr+nmi"])
 def test_many(lab, entry, tmp_path):
     """A million branches, which perf writes piece by piece, by both decoders."""
-    done = boot(lab, f"many-{entry}", ["user"], entry, append="pmv.rounds=540")
+    done = many(lab, entry)
     assert row(done, "user")["errors"] == "0", row(done, "user")
-    count, exits = both_decoders(done, "user", list(in_mode(exact(done, REGIONS["user"]), True, False)), tmp_path)
+    count, exits = compare_user(done, tmp_path)
     assert count >= 1_000_000, count
     if entry == "msr+nmi":
         assert NMI not in done.ledger["exits"], done.ledger["exits"]
-    return f"{count} branches, {exits} exits, {row(done, 'user')['bytes']} bytes"
+    return f"{count} branches, {exits} exits, {prices(done, 'user')}"
 
 
 # KVM of these kernels, and what its module is asked for.

@@ -5,6 +5,7 @@ from cells import NONE, Cell, Table, number, percent
 
 import chen_published as published
 import test_branchtrace as branches
+import test_pt as pt
 from branchtrace import price, tell_fuzz
 from machine import exit_count
 
@@ -31,6 +32,20 @@ def of_readout(lab, _machine):
         done = branches.lists(lab, entry)
         table.add(entry, [Cell(number(round(price(done, region, branches.UNTRACED, int(
             branches.row(done, region)["pmis"]))))) for region in (branches.PRICED, branches.PERF)])
+    return table
+
+
+def of_pt(lab, _machine):
+    table = Table("branches-pt", "A list of a million branches by Intel PT", "each branch",
+                  ["branches", "bytes", "instructions to record", "to decode", "exits"], [("emulator", 5)],
+                  reading=["perf records and decodes; libipt finds the same list. The exits are the load's own CPUIDs. "
+                           "A readout of 32 branch records is a table of its own."])
+    for entry in ENTRIES:
+        done = pt.many(lab, entry)
+        count, exits = pt.compare_user(done)
+        of = pt.prices(done, "user")
+        table.add(entry, [Cell(number(count)), Cell(f"{of['bytes']:.2f}"), Cell(f"{of['recording']:.2f}"),
+                          Cell(number(of["decoding"])), Cell(number(exits))])
     return table
 
 
@@ -67,6 +82,7 @@ def of_drivers(lab, _machine):
 MEASURED = (
     Measured("branches-lists", "Complete lists", "make e2e T=branchtrace/", of_lists),
     Measured("branches-readout", "A readout", "make e2e T=branchtrace/price", of_readout),
+    Measured("branches-pt", "By Intel PT", "FULL=1 make e2e T=pt/many", of_pt, quick=False),
     Measured("branches-fuzzing", "Table 4.8", "FULL=1 make e2e T=branchtrace/fuzzing", of_fuzzing, quick=False),
     Measured("branches-drivers", "Table 4.8: drivers", "FULL=1 make e2e T=branchtrace/drivers", of_drivers, quick=False),
 )
