@@ -18,6 +18,8 @@ JOBS = [name for name in ALL.experiments if ALL.items(name) and
         all(METAL.intersection(item.tables) for item in ALL.items(name))]
 # A processor with PEBS, where a second has few instructions.
 KNOBS = "pebs 3\ntsc_hz 100000000\n"
+# Of 20,000 inputs of each target, which take minutes on a machine.
+SHORT = "pmv.branchfuzz=1000"
 
 
 @pytest.mark.full
@@ -26,7 +28,7 @@ def test_jobs_of_bare_machines(lab):
     assert len(JOBS) >= 4, JOBS
     console_file = os.path.join(lab.keep, "auto-experiments.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(lab, work, " ".join(COLUMNS), f"pmv.jobs={','.join(JOBS)} pmv.runs=1", KNOBS)
+        disk, knobs = make_disk(lab, work, " ".join(COLUMNS), f"pmv.jobs={','.join(JOBS)} pmv.runs=1 {SHORT}", KNOBS)
         status = run(disk, knobs, work, console_file, None)
         kept = read_folder(disk, work, 0)
     console = read_console(console_file)

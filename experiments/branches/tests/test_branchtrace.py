@@ -205,6 +205,7 @@ def test_drivers(lab):
     for one, other in zip(native, guest):
         for each in (one, other):
             assert int(each.row["calls"]) > int(each.row["executions"]) and int(each.row["corpus"]) > 1, each
+            assert each.row["cut"] == "0", each
         assert abs(one.deduction - other.deduction) <= 1, (one, other)
         assert other.exits == 0, other
     averages = [sum(each.deduction for each in side) / DRIVERS for side in (native, guest)]
