@@ -2,7 +2,7 @@
  * main.c: runs the load under PMUvisor's flow trace and under the kernel's own trace of its
  * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to the
  * emulator (testbed/README.md, "Files of the guest").
- * Wants user_hypercalls=1; under another hypervisor there are no rings. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.
+ * Wants user_hypercalls=1; under another hypervisor, and under none, there are no rings. Linux, Documentation/trace/ftrace.rst, has the files of tracefs.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -129,7 +129,7 @@ int main(void)
         return fail("load_run");
     if (!put("tracing_on", "0"))
         return 1;
-    rings = hypercall_trace(TRACE_ASK, &ring, &bytes) >= 0;
+    rings = pmuvisor_there() && hypercall_trace(TRACE_ASK, &ring, &bytes) >= 0;
     for (int i = 0; i < (int)processors && i < PROCESSORS_MAX && rings; i++)
         if (!hand_over_ring(memory, i))
             return 1;
