@@ -205,6 +205,7 @@ def test_kernel(lab, entry):
     return f"{rows['pt-hidden']['pages']} pages, {rows['pt-pmi']['nmis']} PMIs, {pmi}"
 
 
+HIDDEN_POSITIONS, HIDDEN_MIN = 260, 350  # longer than the path; NMIs
 CONTEXT = 7  # registers: the output's two, CR3_MATCH, and two for each of two address ranges
 
 
@@ -224,6 +225,31 @@ def test_context(lab):
     more = {on["checked"] - off["checked"] for on, off in zip(found["on"], found["off"])}
     assert more == {CONTEXT}, found
     return f"{CONTEXT} registers more than the {found['off'][0]['checked']} without Intel PT"
+
+
+# Policy, reason and how often a page has such an exit: an EPT violation when it is read, at the first packet, and at the
+# entry after that; a WRMSR for each register where these exit, the last but one of which turns the trace on.
+HIDDEN = {"msr+nmi": (48, 3), "msr": (48, 3), "intercept": (48, 3), "intercept-wrmsr": (32, 5)}
+
+
+def hidden_nmis(lab, name, **more):
+    """NMIs at each root instruction of these exits, and how many the guest had. Of two without an instruction
+    between them it would have one, so they are further apart than the exits of a page."""
+    reason, each = HIDDEN[name]
+    plan = kernel.Plan("pt on", *(f"nmi_root reason={reason} exits={1 + (each + 1) * n} position={1 + n // each}"
+                                  for n in range(each * HIDDEN_POSITIONS)))
+    done = kernel.run(lab, f"pt-hidden-nmis-{name}", plan.add(*["pt-hidden"] * 2), entry=name.split("-")[0], **more)
+    nmis = sum(int(line["nmis"]) for line in done.lines("pt") if "name" in line)
+    return done, done.ledger["scheduled_nmis"]["fired"], nmis
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_nmis(lab, name):
+    """The next entry is to deliver the NMI, and may meet the refused page first. Each comes once."""
+    done, fired, nmis = hidden_nmis(lab, name)
+    kernel.expect_ok(done, ["pt-hidden"])
+    assert nmis == fired > HIDDEN_MIN, (nmis, done.ledger["scheduled_nmis"])
+    return f"{fired} NMIs"
 
 
 def sweep_boot(lab, name="on", words=("pt-on",)):

@@ -180,7 +180,7 @@ static bool output_refused(uint64_t page)
  * table, one that lies there and one that leads there. */
 void test_pt_hidden(const struct job *job)
 {
-    uint64_t base, size, value, pages = 0, refused = 0, last = 0;
+    uint64_t base, size, value, pages = 0, refused = 0, last = 0, nmis = nmi.count;
 
     if (!offered(job))
         return;
@@ -205,7 +205,7 @@ void test_pt_hidden(const struct job *job)
         pages++;
     }
     bool own = !under_pmuvisor() || pages != 0;
-    log_printf("pt: name=%s pages=%lu refused=%lu\n", job->name, pages, refused);
+    log_printf("pt: name=%s pages=%lu refused=%lu nmis=%lu\n", job->name, pages, refused, nmi.count - nmis);
     tap_result(own && refused == pages, job->name, NULL);
 }
 
