@@ -252,6 +252,17 @@ def test_hidden_nmis(lab, name):
     return f"{fired} NMIs"
 
 
+@pytest.mark.parametrize("entry", ["msr+nmi", "msr"])
+def test_injected(lab, entry):
+    """The entry meets the refused page before it injects an NMI: that is delivered by the next one, once."""
+    done = kernel.run(lab, f"pt-injected-{entry}", kernel.Plan("pt on").add("pt-inject"), entry=entry,
+                      efi=path("build", "test", "pmuvisor.efi"))
+    kernel.expect_ok(done, ["pt-inject"])
+    found = next(line for line in done.lines("pt") if "name" in line)
+    assert int(found["pages"]) > 500, found
+    return f"{found['pages']} NMIs"
+
+
 def sweep_boot(lab, name="on", words=("pt-on",)):
     plan = kernel.Plan("pt on").add(*words, "cpuid")
     plan.sweep("sweep", *kernel.KINDS).sweep("sweep-blocked", *kernel.KINDS)

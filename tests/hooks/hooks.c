@@ -10,6 +10,7 @@
 #include "tests/hooks/hooks.h"
 #include "tests/hooks/other_guest.h"
 #include "vmx/cpu.h"
+#include "vmx/exit/outcome.h"
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 #include "x86.h"
@@ -125,6 +126,13 @@ static int64_t test_fault(struct cpu *cpu)
     return HYPERCALL_E_ARGUMENT;
 }
 
+static int64_t test_trace(struct cpu *cpu)
+{
+    vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->gpr[GPR_RBX]);
+    inject_event(INTERRUPTION_VALID | INTERRUPTION_TYPE_NMI << INTERRUPTION_TYPE_SHIFT | VECTOR_NMI, 0);
+    return 0;
+}
+
 static void offer(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 {
     hypercall_offer(cpu, HYPERCALL_TEST_REQUEST_WORD, test_request_word);
@@ -134,6 +142,7 @@ static void offer(struct cpu *cpu, UNUSED const struct vmx_capability *c)
     hypercall_offer(cpu, HYPERCALL_TEST_FAULT, test_fault);
     hypercall_offer(cpu, HYPERCALL_TEST_MSR, test_msr);
     hypercall_offer(cpu, HYPERCALL_TEST_SPIN, test_spin);
+    hypercall_offer(cpu, HYPERCALL_TEST_TRACE, test_trace);
 }
 
 /* They come as those of an experiment do. */

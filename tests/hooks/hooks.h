@@ -22,4 +22,5 @@
 #define HYPERCALL_TEST_FAULT 28        /* RBX = kind: a fault in root mode; does not return */
 #define HYPERCALL_TEST_MSR 29          /* RBX = MSR -> RAX = 0, RBX = what the hardware has in it */
 #define HYPERCALL_TEST_SPIN 30         /* stays in root mode for ever */
-#define HYPERCALL_TEST_LAST HYPERCALL_TEST_SPIN
+#define HYPERCALL_TEST_TRACE 31        /* RBX = IA32_RTIT_CTL: the entry that loads it injects an NMI */
+#define HYPERCALL_TEST_LAST HYPERCALL_TEST_TRACE

@@ -3,14 +3,16 @@
  * Intel PT of the guest's: what a trace has of exits, an output that is not the guest's memory, and
  * PMIs of a table of regions over exits. SDM Vol. 3, "Intel Processor Trace".
  */
-#include "kernel.h"
+#include "host.h"
 
 #include <string.h>
 
 #include "boot_info.h"
 #include "console/log.h"
 #include "fuzz.h"
+#include "hypercall.h"
 #include "msr.h"
+#include "tests/hooks/hooks.h"
 #include "x86.h"
 
 #define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
@@ -207,6 +209,30 @@ void test_pt_hidden(const struct job *job)
     bool own = !under_pmuvisor() || pages != 0;
     log_printf("pt: name=%s pages=%lu refused=%lu nmis=%lu\n", job->name, pages, refused, nmi.count - nmis);
     tap_result(own && refused == pages, job->name, NULL);
+}
+
+/* `pt-inject`: the entry that turns a trace on injects an NMI. The page of the trace is translated before that; where it
+ * is refused the NMI's delivery is broken off, and it comes all the same, once. */
+void test_pt_inject(const struct job *job)
+{
+    uint64_t base, size, value, pages = 0, right = 0;
+
+    if (!offered(job) || !hypervisor_offers(job, HYPERCALL_TEST_TRACE))
+        return;
+    for (unsigned n = 0; machine_reserved(n, &base, &size); n++)
+        for (uint64_t at = base; at < base + size; at += PAGE_SIZE) {
+            if (read_try(at, &value))
+                continue;
+            uint64_t nmis = nmi.count;
+            trace_to(at, PAGE_SIZE);
+            (void)hypercall_all(HYPERCALL_TEST_TRACE, TRACING, 0, 0);
+            work(ROUNDS, false);
+            wrmsr(IA32_RTIT_CTL, 0);
+            pages++;
+            right += nmi.count == nmis + 1 && rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR;
+        }
+    log_printf("pt: name=%s pages=%lu right=%lu\n", job->name, pages, right);
+    tap_result(pages != 0 && right == pages, job->name, NULL);
 }
 
 /* `pt-pmi`: two regions of 4 KiB, the first of which interrupts, while the work exits: one NMI for each
