@@ -4,6 +4,8 @@
 #
 #   make bench [QUICK=1] [JOBS=N] [ONLY=WORD,..] [BOOTS=N]
 #                                                  measures, prints the tables, writes bench/out/
+#   make answers [QUICK=1]                         of these only the tables that answer a question of an
+#                                                  experiment's own: their keys begin with answer-
 #   make report                                    docs/results.md and its pictures, of results/
 #   make report RESULTS="a.json b.json"            the HTML report of one or more runs
 
@@ -20,7 +22,7 @@ BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
 # The images of their own that rows of the table have.
 BENCH_IMAGES = $(sort $(shell sed -n '/^;/d; s/.*[ /]image=\([a-z_]*\).*/\1.efi/p' bench/measurements.ini))
 
-.PHONY: bench bench-all report report-all
+.PHONY: bench bench-all answers report report-all
 
 # Earlier results stay until a run has its own, and are not reported as if they were new.
 # Two steps, so that the second make sees the packages that the first one installed.
@@ -36,6 +38,9 @@ bench-all: $(EFI) $(LAB) $(TEST_KERNEL) test-hypervisor test-machine \
 	    bench/report.py --text $(BENCH_OUT)/results.json && \
 	    bench/report.py --out $(BENCH_OUT)/report.html $(BENCH_OUT)/results.json || status=1; fi; \
 	exit $$status
+
+answers:
+	@$(MAKE) --no-print-directory bench ONLY=answer-
 
 report:
 	@testbed/deps.sh bench

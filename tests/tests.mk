@@ -18,7 +18,7 @@
 #   make lines       counts the hypervisor's lines of code, which have a limit
 #   what experiments have: see experiments/*/experiment.mk
 #   make build/payload/NAME-FLAVOUR.img   an initial RAM disk, see programs/images.mk
-#   make bench [QUICK=1], make report [RESULTS="a.json b.json"]   see bench/measure.mk
+#   make bench [QUICK=1], make answers, make report [RESULTS="a.json b.json"]   see bench/measure.mk
 #   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see metal/metal.mk
 #   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
