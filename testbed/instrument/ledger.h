@@ -42,6 +42,7 @@ enum Stored {
     STORED_BTS,          /* instructions whose branches were stored */
     STORED_PT,           /* bytes of traces of Intel PT */
     STORED_PT_ROOT,      /* in root mode */
+    STORED_PT_LOST,      /* to a page that the model had not translated: its own fault */
     STORED_KINDS
 };
 

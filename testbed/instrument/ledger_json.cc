@@ -121,7 +121,7 @@ void put_stored(std::ostream &out, const Tally &tally, const std::string &indent
 {
     static constexpr const char *names[STORED_KINDS] = {"pebs", "pebs_root", "pebs_full",
                                                         "pebs_dropped", "bts", "pt",
-                                                        "pt_root"};
+                                                        "pt_root", "pt_lost"};
     const char *comma = "";
 
     if (std::all_of(tally.stored, tally.stored + STORED_KINDS, [](uint64_t n) { return n == 0; }))

@@ -115,8 +115,10 @@ void PtMachine::write(uint64_t address, uint8_t byte)
 {
     uint64_t physical;
 
-    if (!find(address, true, &physical))
+    if (!find(address, true, &physical)) {
+        p_.ledger.stored(STORED_PT_LOST);
         return;
+    }
     BX_MEM(0)->writePhysicalPage(BX_CPU(p_.id), physical, 1, &byte);
     p_.ledger.stored(hot_of(p_.id).world == TB_WORLD_ROOT ? STORED_PT_ROOT : STORED_PT);
 }
@@ -145,9 +147,12 @@ void PtMachine::boundary()
         }
         translating_ = false;
     }
+    uint64_t page = trace.output().page();
     if (starts)
         trace.start(BX_CPU(p_.id)->gen_reg[BX_64BIT_REG_RIP].rrx);
-    trace.output().moved();
+    // Where its packets went on to the next page, the one after that is not translated yet.
+    if (trace.output().page() == page)
+        trace.output().moved();
 }
 
 void PtMachine::branch(unsigned what, uint64_t to, unsigned length)

@@ -46,10 +46,12 @@ def exact(done, region, processor=None):
     inside, found = False, []
     with open(done.path("branches"), "rb") as source:
         for at, to, _, kind, flags, _, where, _ in RECORD.iter_unpack(source.read()):
+            if processor not in (None, where):
+                continue
             if kind in (BEGIN, END):
                 if at == region:
                     inside = kind == BEGIN
-            elif inside and processor in (None, where):
+            elif inside:
                 found.append((at, to, kind, flags))
     return found
 
@@ -90,6 +92,7 @@ def is_exit(pairs):
 
 def both_decoders(done, case, wanted, scratch, processor=None):
     """Compares with the list of each; `scratch` None: of perf alone."""
+    assert "pt_lost" not in done.ledger["stored"], done.ledger["stored"]
     found = compare(pt_decoders.perf(done, case, processor), wanted, f"{case}, perf")
     if scratch is not None:
         other = compare(pt_decoders.libipt(done, case, scratch, processor or 0), wanted, f"{case}, libipt")
