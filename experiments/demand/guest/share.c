@@ -5,7 +5,7 @@
  * the ledger, marked around all its sessions.
  *
  * Words: pmv.share=0,50,100 (percent), pmv.share_freq=1000 (samples a second), pmv.share_sessions=4,
- * pmv.share_work=20 (millions of rounds of two instructions, a session).
+ * pmv.share_work=20000 (thousands of rounds of two instructions, a session).
  * SDM Vol. 3, "Performance Monitoring".
  */
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@
 #define RING_BYTES ((1 + 8) * 4096ul)
 #define NANOSECONDS_PER_SECOND 1000000000ll
 #define PERCENT 100
-#define MILLION 1000000ul
+#define THOUSAND 1000ul
 
 static unsigned long number(const char *key, const char *fallback)
 {
@@ -99,7 +99,7 @@ int main(void)
     char shares[WORD_MAX], *rest = NULL;
     unsigned long frequency = number("pmv.share_freq", "1000");
     unsigned long sessions = number("pmv.share_sessions", "4");
-    unsigned long rounds = number("pmv.share_work", "20") * MILLION;
+    unsigned long rounds = number("pmv.share_work", "20000") * THOUSAND;
     int failed = perf_lift_limits();
 
     command_line_word("pmv.share", "0,50,100", shares, sizeof(shares));
