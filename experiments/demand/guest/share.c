@@ -100,7 +100,10 @@ int main(void)
     unsigned long frequency = number("pmv.share_freq", "1000");
     unsigned long sessions = number("pmv.share_sessions", "4");
     unsigned long rounds = number("pmv.share_work", "20000") * THOUSAND;
-    int failed = perf_lift_limits();
+    bool watchdog = nmi_watchdog_runs();
+    int failed = perf_lift_limits(); /* which ends the watchdog */
+
+    nmi_watchdog_set(watchdog);
 
     command_line_word("pmv.share", "0,50,100", shares, sizeof(shares));
     for (char *one = strtok_r(shares, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest)) {
