@@ -3,9 +3,9 @@
 # (trap), they pass always and each switch between virtual machines takes them along (pass), or they pass while the
 # guest counts (demand). Unit costs are of boots (tests/demand_boots.py); the rest is arithmetic.
 #
-# With s the share of time that the guest profiles, f samples a second while it does, p sessions a second, v switches
-# between virtual machines a second, k ticks a second:
-#   trap   = p * trap.session + s * (f * trap.sample + trap.rest)
+# With s the share of time that the guest profiles, f samples a second while it does, g switches a second between
+# processes that count, p sessions a second, v switches between virtual machines a second, k ticks a second:
+#   trap   = p * trap.session + s * (f * trap.sample + trap.rest + g * trap.process)
 #   pass   = v * switch
 #   demand = p * demand.session + s * k * demand.look + open * v * switch,  open = s + p * tail / k, at most 1
 # tail: ticks from the end of a session until accesses exit again. It closes at the second tick that finds nothing,
@@ -32,6 +32,7 @@ class Units:
     trap_sample: float       # all exits of one PMI
     trap_session: float      # a counter turned on and off
     trap_rest: float         # a second of profiling, without its PMIs: the kernel's own ticks
+    trap_process: float      # a switch of the guest's between processes that count, four counters each
     demand_session: float    # on and off, with both openings, until accesses exit again
     demand_look: float       # a tick that finds it counting
     switch: dict             # by what it takes along: the PMU from one user to the next, once
@@ -78,14 +79,17 @@ def units(cases, weights=Weights()):
     little, whole = of(demand, LEAST_SHARE), of(demand, ALL)
     opened = (spent(demand, LEAST_SHARE) - idle["demand"] * seconds(little)) / demand["sessions"]
     look = (spent(demand, ALL) - idle["demand"] * seconds(whole) - opened) / whole["ticks"]
+    by_process = cases["trap-processes"]["processes"]
+    process = (cost(by_process["counted"], tick, weights) - cost(by_process["plain"], tick, weights)) / by_process["switches"]
     there_and_back = {name: spent(cases[f"pass-{name}"], 0) / of(cases[f"pass-{name}"], 0)["ticks"]
                       for name in SECOND_USERS}
-    return Units(tick, sample, session, rest, opened, look, {name: each / 2 for name, each in there_and_back.items()},
+    return Units(tick, sample, session, rest, process, opened, look, {name: each / 2 for name, each in there_and_back.items()},
                  idle, of(trap, LEAST_SHARE)["pmis"])
 
 
-def trap(u, share, frequency, sessions):
-    return sessions * u.trap_session + share * (frequency * u.trap_sample + u.trap_rest)
+def trap(u, share, frequency, sessions, processes=0):
+    return sessions * u.trap_session + share * (
+        frequency * u.trap_sample + u.trap_rest + processes * u.trap_process)
 
 
 def always(u, switches, what):
@@ -101,9 +105,9 @@ def demand(u, share, switches, sessions, ticks, what, tail=TAIL):
             open_share(share, sessions, ticks, tail) * switches * u.switch[what])
 
 
-def beats_trap_below(u, share, frequency, sessions, ticks, what):
+def beats_trap_below(u, share, frequency, sessions, ticks, what, processes=0):
     """Switches a second up to which demand costs less than trap; 0: at none."""
-    left = trap(u, share, frequency, sessions) - demand(u, share, 0, sessions, ticks, what)
+    left = trap(u, share, frequency, sessions, processes) - demand(u, share, 0, sessions, ticks, what)
     return max(0.0, left / (open_share(share, sessions, ticks) * u.switch[what]))
 
 

@@ -8,14 +8,15 @@ import demand_cost
 import pytest
 from demand_cost import Weights, always, demand, trap, units
 
-TICK, SAMPLE, SESSION, REST, OPENED, LOOK, SWITCH = 80, 1000, 700, 90_000, 900, 40, {"counting": 300, "whole": 2500}
+TICK, SAMPLE, SESSION, REST, PROCESS, OPENED, LOOK = 80, 1000, 700, 90_000, 2000, 900, 40
+SWITCH = {"counting": 300, "whole": 2500}
 NS, TICKS, SESSIONS, PMIS = 50_000_000, 50, 4, {0: 0, 1: 6, 50: 31, 100: 56}
 AT = {"ticks": 10, "sessions": 0.1, "frequency": 1000}
 
 
 def account(extra, pmis=0):
     return {"instructions": TICKS * TICK + extra, "rdmsr": 3, "wrmsr": 4, "exits": TICKS + 5, "ticks": TICKS,
-            "tick_least": TICK, "guest": 10 ** 8, "ns": NS, "pmis": pmis}
+            "guest": 10 ** 8, "ns": NS, "pmis": pmis}
 
 
 def case(policy, second, extra):
@@ -38,12 +39,14 @@ def cases():
             "demand": case("demand", "off", on_demand)}
     for what, each in SWITCH.items():
         made[f"pass-{what}"] = case("msr+nmi", what, lambda share, each=each: 2 * each * TICKS)
+    made["trap-processes"] = {"processes": {"switches": 400, "plain": account(0), "counted": account(400 * PROCESS)}}
     return made
 
 
 def test_units(cases):
     u = units(cases)
     assert (u.tick, u.trap_sample, u.demand_session, u.switch) == (TICK, SAMPLE, OPENED, SWITCH)
+    assert u.trap_process == PROCESS
     assert u.trap_session == pytest.approx(SESSION) and u.trap_rest == pytest.approx(REST)
     assert u.demand_look == pytest.approx(LOOK) and u.idle == {"trap": 0, "demand": 0}
     for name in ("trap", "pass-counting"):

@@ -38,13 +38,21 @@ def case(lab, name):
                    config=f"tick={tick} second_user={second}")
 
 
+def processes(lab, policy):
+    """The job context_switch: two processes hand each other a byte, without counters and with four each."""
+    boot = boot_of(lab, f"processes-{policy}", policy, jobs="context_switch", words="pmv.switch_runs=1")
+    boot.expect_status(STATUS_POWEROFF)
+    rows = {row["item"]: row for row in boot.lines("bench") if row["experiment"] == "context_switch"}
+    return {"policy": policy, "processes": {"switches": int(rows["plain"]["ops"]), **{
+        item: account(boot.region(rows[item]["region"])) for item in ("plain", "counted")}}}
+
+
 def account(region):
     """Of one region: what root mode did, and what of it was ticks."""
-    timer = region["exits"].get(TIMER, {"count": 0, "root_instructions": {"sum": 0, "min": 0}})
+    timer = region["exits"].get(TIMER, {"count": 0})
     return {"instructions": region["root"]["instructions"], "rdmsr": region["root"]["rdmsr"],
             "wrmsr": region["root"]["wrmsr"], "exits": sum(one["count"] for one in region["exits"].values()),
-            "ticks": timer["count"], "tick_least": timer["root_instructions"]["min"],
-            "guest": region["nonroot"]["instructions"]}
+            "ticks": timer["count"], "guest": region["nonroot"]["instructions"]}
 
 
 def measured(lab, name):
@@ -58,3 +66,9 @@ def measured(lab, name):
     pmis, plain = (account(boot.region(number)) for number in (REGION_A1_PMIS, REGION_A1_PLAIN))
     return {"policy": policy, "second_user": second, "tick_ms": tick, "frequency": frequency, "sessions": SESSIONS,
             "shares": shares, "a1": {"pmis": A1_PMIS, "with": pmis, "without": plain}}
+
+
+def all_measured(lab):
+    """All cases, and the switches between processes."""
+    found = {name: measured(lab, name) for name in CASES}
+    return {**found, "trap-processes": processes(lab, "intercept"), "demand-processes": processes(lab, "demand")}

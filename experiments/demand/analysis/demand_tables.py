@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# demand_tables.py: the answer as a table, of the cases that were measured.
+import demand_cost as cost
+from cells import Cell, Table, number
+from demand_cost import Weights
+
+FREQUENCIES = (100, 1000, 4000)
+SHARES = (0.01, 0.1, 0.5, 0.9)
+SESSIONS, TICKS = 0.1, 10       # a session each 10 s; tick=100, the default
+# Not measured: what it would be if an exit and an access cost more than one instruction.
+HEAVY = Weights(exit=1000, msr=100)
+
+
+def crossovers(cases, weights=Weights()):
+    """{(frequency, share): [(from, to) in switches a second, for each second user]}."""
+    u = cost.units(cases, weights)
+    return {(frequency, share): [(cost.beats_pass_above(u, share, SESSIONS, TICKS, what),
+                                  cost.beats_trap_below(u, share, frequency, SESSIONS, TICKS, what))
+                                 for what in cost.SECOND_USERS]
+            for frequency in FREQUENCIES for share in SHARES}
+
+
+def answer(cases):
+    table = Table("answer-demand", "On demand costs least between so many switches a second", "count",
+                  [f"{what}: {side}" for what in cost.SECOND_USERS for side in ("from", "to")] +
+                  [f"{what}, weighed: {side}" for what in cost.SECOND_USERS for side in ("from", "to")],
+                  [("emulator, by instructions of root mode", 4), ("with weights that nobody measured", 4)],
+                  reading=["Below `from` the registers had better pass always, above `to` each access had better exit. "
+                           "A switch is one from a virtual machine to another. counting: the registers that counting "
+                           "needs; whole: precise sampling's and branch records, too. One session in 10 s.",
+                           f"Weighed: an exit counts {HEAVY.exit:,} instructions more, an access to an MSR in root mode "
+                           f"{HEAVY.msr}."])
+    plain, heavy = crossovers(cases), crossovers(cases, HEAVY)
+    for frequency in FREQUENCIES:
+        table.group(f"{frequency:,} samples a second")
+        for share in SHARES:
+            pairs = plain[frequency, share] + heavy[frequency, share]
+            table.add(f"{100 * share:g} % of the time profiled", [Cell(number(float(f"{value:.3g}")))
+                                                                  for pair in pairs for value in pair])
+    return table
+
+
+def unit_rows(cases):
+    """[(what, instructions)] of the unit costs."""
+    u = cost.units(cases)
+    return [("trap: one PMI, 8 exits", u.trap_sample), ("trap: a counter on and off", u.trap_session),
+            ("trap: a second of profiling, without its PMIs", u.trap_rest),
+            ("trap: a switch between two processes that count", u.trap_process),
+            ("on demand: on, off, and exits again", u.demand_session),
+            ("on demand: a tick that finds it counting", u.demand_look),
+            *((f"a switch of the PMU, {what}", u.switch[what]) for what in cost.SECOND_USERS)]
+
+
+def main():
+    """Prints what the README has."""
+    import demand_picture
+    cases = demand_picture.read()["cases"]
+    for what, value in unit_rows(cases):
+        print(f"| {what} | {number(round(value, 1))} |")
+    table = answer(cases)
+    for row in table.rows:
+        print("| " + " | ".join([row.label, *(cell.text for cell in row.cells)]) + " |")
+    u = cost.units(cases)
+    for name, case in cases.items():
+        for share, found, wanted in cost.checks(u, case) if "shares" in case else ():
+            print(f"| {name} | {share} | {number(round(found))} | {number(round(wanted))} |")
+
+
+if __name__ == "__main__":
+    main()
