@@ -36,7 +36,7 @@ class Units:
     demand_session: float    # on and off, with both openings, until accesses exit again
     demand_look: float       # a tick that finds it counting
     switch: dict             # by what it takes along: the PMU from one user to the next, once
-    idle: dict               # by policy: a second in which an event is open and off, and nobody profiles
+    idle: dict               # by policy: a second in which an event is open and off, and accesses exit
     first_samples: float     # that an event takes before Linux has found its period
 
 
@@ -78,7 +78,7 @@ def units(cases, weights=Weights()):
     session = (found[0] - rest * times[0]) / trap["sessions"]
     little, whole = of(demand, LEAST_SHARE), of(demand, ALL)
     opened = (spent(demand, LEAST_SHARE) - idle["demand"] * seconds(little)) / demand["sessions"]
-    look = (spent(demand, ALL) - idle["demand"] * seconds(whole) - opened) / whole["ticks"]
+    look = (spent(demand, ALL) - opened) / whole["ticks"]
     by_process = cases["trap-processes"]["processes"]
     process = (cost(by_process["counted"], tick, weights) - cost(by_process["plain"], tick, weights)) / by_process["switches"]
     there_and_back = {name: spent(cases[f"pass-{name}"], 0) / of(cases[f"pass-{name}"], 0)["ticks"]
@@ -138,12 +138,15 @@ def predicted(u, case, share):
                 samples * u.trap_sample)
     if case["policy"] != "demand":
         return switches * u.switch[what]
-    # At all of the time there is no pause that closes. A tick closes first: the last one has no switch.
-    sessions = 1 if share == ALL else sessions
+    # The exit that opens begins the hypervisor's tick anew, so a session has whole ticks; and at the last but one of
+    # its pause the PMU still passes. At all of the time there is no pause that closes.
+    sessions = min(sessions, 1) if share == ALL else sessions
+    in_session = part * time / case["sessions"] * 1000 // case["tick_ms"]
+    open_ticks = one["ticks"] if share == ALL else sessions * (in_session + 1)
+    looks = one["ticks"] if share == ALL else sessions * in_session
     each = switches / one["ticks"]
-    open_ticks = min(part * one["ticks"] + sessions, one["ticks"])
-    return (u.idle["demand"] * time + sessions * u.demand_session + part * one["ticks"] * u.demand_look +
-            (open_ticks * each * u.switch[what] if share else 0))
+    return (u.idle["demand"] * time * (1 - min(1, open_ticks / one["ticks"])) + sessions * u.demand_session +
+            looks * u.demand_look + open_ticks * each * u.switch[what])
 
 
 def checks(u, case, weights=Weights()):

@@ -6,6 +6,7 @@ from demand_cost import Weights
 
 FREQUENCIES = (100, 1000, 4000)
 SHARES = (0.01, 0.1, 0.5, 0.9)
+CHECKED = (25, 50, 75)          # percent
 SESSIONS, TICKS = 0.1, 10       # a session each 10 s; tick=100, the default
 # Not measured: what it would be if an exit and an access cost more than one instruction.
 HEAVY = Weights(exit=1000, msr=100)
@@ -32,11 +33,10 @@ def answer(cases):
                            f"{HEAVY.msr}."])
     plain, heavy = crossovers(cases), crossovers(cases, HEAVY)
     for frequency in FREQUENCIES:
-        table.group(f"{frequency:,} samples a second")
         for share in SHARES:
             pairs = plain[frequency, share] + heavy[frequency, share]
-            table.add(f"{100 * share:g} % of the time profiled", [Cell(number(float(f"{value:.3g}")))
-                                                                  for pair in pairs for value in pair])
+            table.add(f"{frequency:,} samples a second, {100 * share:g} % of the time",
+                      [Cell(f"{float(f'{value:.2g}'):,g}") for pair in pairs for value in pair])
     return table
 
 
@@ -51,20 +51,22 @@ def unit_rows(cases):
             *((f"a switch of the PMU, {what}", u.switch[what]) for what in cost.SECOND_USERS)]
 
 
-def main():
-    """Prints what the README has."""
-    import demand_picture
-    cases = demand_picture.read()["cases"]
-    for what, value in unit_rows(cases):
-        print(f"| {what} | {number(round(value, 1))} |")
-    table = answer(cases)
-    for row in table.rows:
-        print("| " + " | ".join([row.label, *(cell.text for cell in row.cells)]) + " |")
-    u = cost.units(cases)
-    for name, case in cases.items():
-        for share, found, wanted in cost.checks(u, case) if "shares" in case else ():
-            print(f"| {name} | {share} | {number(round(found))} | {number(round(wanted))} |")
+def points(cases):
+    """[(second user, switches a second, share, {way: (found, by the formula)})]: what boots spent, without their
+    ticks, where the units were not taken from."""
+    u, out = cost.units(cases), []
+    for what, slow, switches in (("counting", "", 2000), ("counting", "-slow", 500), ("whole", "", 2000)):
+        names = {"trap": "trap", "pass": f"pass-{what}{slow}", "demand": f"demand-{what}{slow}"}
+        found = {way: {share: pair for share, *pair in cost.checks(u, cases[name])} for way, name in names.items()}
+        out += [(what, switches, share, {way: found[way][share] for way in names}) for share in CHECKED]
+    return out
 
 
-if __name__ == "__main__":
-    main()
+def page(cases):
+    """The lines of the README's tables."""
+    yield from (f"| {what} | {number(round(value))} |" for what, value in unit_rows(cases))
+    yield from (f"| {row.label} | " + " | ".join(cell.text for cell in row.cells) + " |"
+                for row in answer(cases).rows)
+    for what, switches, share, ways in points(cases):
+        yield f"| {what}, {switches:,} | {share} % | " + " | ".join(
+            f"{number(round(found))} ({number(round(wanted))})" for found, wanted in ways.values()) + " |"
