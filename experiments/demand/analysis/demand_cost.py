@@ -80,11 +80,11 @@ def units(cases, weights=Weights()):
     opened = (spent(demand, LEAST_SHARE) - idle["demand"] * seconds(little)) / demand["sessions"]
     look = (spent(demand, ALL) - opened) / whole["ticks"]
     by_process = cases["trap-processes"]["processes"]
-    process = (cost(by_process["counted"], tick, weights) - cost(by_process["plain"], tick, weights)) / by_process["switches"]
+    counted, plain = (cost(by_process[item], tick, weights) for item in ("counted", "plain"))
     there_and_back = {name: spent(cases[f"pass-{name}"], 0) / of(cases[f"pass-{name}"], 0)["ticks"]
                       for name in SECOND_USERS}
-    return Units(tick, sample, session, rest, process, opened, look, {name: each / 2 for name, each in there_and_back.items()},
-                 idle, of(trap, LEAST_SHARE)["pmis"])
+    return Units(tick, sample, session, rest, (counted - plain) / by_process["switches"], opened, look,
+                 {name: each / 2 for name, each in there_and_back.items()}, idle, of(trap, LEAST_SHARE)["pmis"])
 
 
 def trap(u, share, frequency, sessions, processes=0):

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # demand_picture.py: draws demand.svg of results/answers/demand.json, without a boot: what the three ways cost in a
 # second, over the share of time that the guest profiles, and which is the cheapest at how many switches between
@@ -33,7 +33,8 @@ def below(axes):
 
 
 def costs(axes, u):
-    axes.plot(SHARES, [cost.trap(u, s, FREQUENCY, SESSIONS) / 1000 for s in SHARES], color=COLOURS["trap"], label="trap")
+    axes.plot(SHARES, [cost.trap(u, s, FREQUENCY, SESSIONS) / 1000 for s in SHARES], color=COLOURS["trap"],
+              label="trap")
     for what, line in LINES.items():
         axes.plot(SHARES, [cost.always(u, SWITCHES, what) / 1000] * len(SHARES), line, color=COLOURS["pass"],
                   label=f"pass, {what}")

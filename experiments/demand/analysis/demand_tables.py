@@ -29,8 +29,8 @@ def answer(cases):
                   reading=["Below `from` the registers had better pass always, above `to` each access had better exit. "
                            "A switch is one from a virtual machine to another. counting: the registers that counting "
                            "needs; whole: precise sampling's and branch records, too. One session in 10 s.",
-                           f"Weighed: an exit counts {HEAVY.exit:,} instructions more, an access to an MSR in root mode "
-                           f"{HEAVY.msr}."])
+                           f"Weighed: an exit counts {HEAVY.exit:,} instructions more, an access to an MSR in root "
+                           f"mode {HEAVY.msr}."])
     plain, heavy = crossovers(cases), crossovers(cases, HEAVY)
     for frequency in FREQUENCIES:
         for share in SHARES:
@@ -41,14 +41,20 @@ def answer(cases):
 
 
 def unit_rows(cases):
-    """[(what, instructions)] of the unit costs."""
-    u = cost.units(cases)
-    return [("trap: one PMI, 8 exits", u.trap_sample), ("trap: a counter on and off", u.trap_session),
-            ("trap: a second of profiling, without its PMIs", u.trap_rest),
-            ("trap: a switch between two processes that count", u.trap_process),
-            ("on demand: on, off, and exits again", u.demand_session),
-            ("on demand: a tick that finds it counting", u.demand_look),
-            *((f"a switch of the PMU, {what}", u.switch[what]) for what in cost.SECOND_USERS)]
+    """[(what, instructions, exits, accesses to MSRs)] of the unit costs. Exits and accesses are what a weight of 1
+    adds."""
+    plain = unit_values(cost.units(cases))
+    more = [unit_values(cost.units(cases, weights)) for weights in (Weights(exit=1), Weights(msr=1))]
+    return [(what, value, *(other[what] - value for other in more)) for what, value in plain.items()]
+
+
+def unit_values(u):
+    return {"trap: one PMI": u.trap_sample, "trap: a counter on and off": u.trap_session,
+            "trap: a second of profiling, without its PMIs": u.trap_rest,
+            "trap: a switch between two processes that count": u.trap_process,
+            "on demand: on, off, and exits again": u.demand_session,
+            "on demand: a tick that finds it counting": u.demand_look,
+            **{f"a switch of the PMU, {what}": u.switch[what] for what in cost.SECOND_USERS}}
 
 
 def points(cases):
@@ -64,7 +70,8 @@ def points(cases):
 
 def page(cases):
     """The lines of the README's tables."""
-    yield from (f"| {what} | {number(round(value))} |" for what, value in unit_rows(cases))
+    yield from (f"| {what} | " + " | ".join(number(round(value, 1)) for value in values) + " |"
+                for what, *values in unit_rows(cases))
     yield from (f"| {row.label} | " + " | ".join(cell.text for cell in row.cells) + " |"
                 for row in answer(cases).rows)
     for what, switches, share, ways in points(cases):

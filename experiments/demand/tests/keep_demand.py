@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # keep_demand.py: makes the boots and writes results/answers/demand.json, of which the table and the picture are
 # made. One boot at a time. FRESH=1 makes them anew.

@@ -88,6 +88,7 @@ def test_watchdog(lab):
 def test_processors(lab):
     """Each processor has its own: profiled on one, with two."""
     boot = boot_of(lab, "two", "demand", jobs="share,a1smp", cpus=2, knobs="tsc_hz 500000000\n",
-                   words=f"pmv.share=0,50,100 pmv.share_sessions={SESSIONS}", append="nmi_watchdog=0 tsc_early_khz=500000")
+                   words=f"pmv.share=0,50,100 pmv.share_sessions={SESSIONS}",
+                   append="nmi_watchdog=0 tsc_early_khz=500000")
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("a1smp") == 0 and turned_on(boot, 50) >= SESSIONS, boot.last_line()

@@ -25,7 +25,7 @@ def far_off(u, found):
 def test_formula(lab):
     found = cases(lab)
     assert not far_off(cost.units(found), found)
-    return "; ".join(f"{what}: {value:,.0f}" for what, value in demand_tables.unit_rows(found))
+    return "; ".join(f"{what}: {value:,.0f}" for what, value, *_ in demand_tables.unit_rows(found))
 
 
 @pytest.mark.full

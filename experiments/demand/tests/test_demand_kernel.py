@@ -22,7 +22,8 @@ def sweep(lab, name, kinds=KINDS, positions=POSITIONS, second="off", **more):
     for kind in kinds:
         reason, stride = KINDS[kind]
         for position in range(1, positions + 1):
-            plan.knobs.append(f"nmi_root reason={reason} exits={FIRST[kind] + (position - 1) * stride} position={position}")
+            at = FIRST[kind] + (position - 1) * stride
+            plan.knobs.append(f"nmi_root reason={reason} exits={at} position={position}")
         plan.add(f"demand-sweep:{kind}:{FIRST[kind]}:{positions}:{TICK}")
     return kernel.run(lab, f"demand-{name}", plan, config=f"policy=demand tick=1 second_user={second}", **more)
 
