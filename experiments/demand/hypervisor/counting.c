@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * When a guest counts. A counter has two switches: its enable bit in IA32_PERFEVTSELx, or its field of
- * IA32_FIXED_CTR_CTRL, and its bit of IA32_PERF_GLOBAL_CTRL. The first is what tells. Linux sets all
- * bits of GLOBAL_CTRL after each change of its events, also where it has none left, and clears them for
- * the time of a PMI's handler (arch/x86/events/core.c, x86_pmu_enable()). It sets an enable bit only for
- * a counter that is to count, right before it sets GLOBAL_CTRL. A kernel that keeps its enable bits and
- * switches by GLOBAL_CTRL alone is seen at that write.
+ * When a guest counts. A counter has two switches: its enable bit in IA32_PERFEVTSELx, or its
+ * field of IA32_FIXED_CTR_CTRL, and its bit of IA32_PERF_GLOBAL_CTRL. The first is what tells.
+ * Linux sets all bits of GLOBAL_CTRL after each change of its events, also where it has none
+ * left, and clears them for the time of a PMI's handler (arch/x86/events/core.c,
+ * x86_pmu_enable()). It sets an enable bit only for a counter that is to count, right before it
+ * sets GLOBAL_CTRL. A kernel that keeps its enable bits and switches by GLOBAL_CTRL alone is seen
+ * at that write.
  *
- * These functions only read; nothing counts in root mode, so an NMI changes nothing that they read but
- * for a freeze, which is no bit of theirs.
+ * These functions only read; nothing counts in root mode, so an NMI changes nothing that they
+ * read but for a freeze, which is no bit of theirs.
  * SDM Vol. 3, "Architectural Performance Monitoring Version 2", "Version 6".
  */
 #include "experiments/demand/hypervisor/demand.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * policy=demand: the guest's PMU passes only while it counts. At the start each access exits, as with
- * policy=intercept, whose handlers do them. The write that turns a counter on is not done: the registers
- * are let through, and the guest executes it again. At ticks it is looked whether anything still counts;
- * after IDLE_TICKS in a row at which nothing did, accesses exit again. Thesis, chapter 6, "Fine-Grained
- * MSR Passthrough". The guest takes its own NMIs all the time, as with msr+nmi, so that none changes
- * hands where the registers do.
+ * policy=demand: the guest's PMU passes only while it counts. At the start each access exits, as
+ * with policy=intercept, whose handlers do them. The write that turns a counter on is not done:
+ * the registers are let through, and the guest executes it again. At ticks it is looked whether
+ * anything still counts; after IDLE_TICKS in a row at which nothing did, accesses exit again.
+ * Thesis, chapter 6, "Fine-Grained MSR Passthrough". The guest takes its own NMIs all the time,
+ * as with msr+nmi, so that none changes hands where the registers do.
  *
- * Whether they pass is two things of the VMCS: the address of the MSR bitmap, of which there are two, and
- * RDPMC exiting. Registers keep what they hold. So an NMI may come at any instruction here: before,
- * between and after these writes the guest's next access finds the same value, by an exit or without
- * one. What the NMI handler itself needs of the VMCS is neither. An NMI of the guest's that comes while
- * its write is being looked at is delivered at the entry, before the write is executed again: its
- * handler runs before the write, as natively for an NMI before it.
+ * Whether they pass is two things of the VMCS: the address of the MSR bitmap, of which there are
+ * two, and RDPMC exiting. Registers keep what they hold. So an NMI may come at any instruction
+ * here: before, between and after these writes the guest's next access finds the same value, by
+ * an exit or without one. What the NMI handler itself needs of the VMCS is neither. An NMI of the
+ * guest's that comes while its write is being looked at is delivered at the entry, before the
+ * write is executed again: its handler runs before the write, as natively for an NMI before it.
  * SDM Vol. 3, "MSR-Bitmap Address"; "Processor-Based VM-Execution Controls".
  */
 #include "experiment.h"

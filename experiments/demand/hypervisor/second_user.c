@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * second_user=: what a switch to another virtual machine and back does with the PMU, at each tick, so
- * that a boot with one guest has its price. The second user does nothing with it. As host work
- * (nmi/host_work.c): the guest's NMIs are held meanwhile, since the status that tells a PMI is the
- * second user's; nmi_release() lets the guest have them when its registers are back. LVTPC is not
- * touched. Nothing counts in root mode. Thesis, section 3.1.
+ * second_user=: what a switch to another virtual machine and back does with the PMU, at each
+ * tick, so that a boot with one guest has its price. The second user does nothing with it. As
+ * host work (nmi/host_work.c): the guest's NMIs are held meanwhile, since the status that tells a
+ * PMI is the second user's; nmi_release() lets the guest have them when its registers are back.
+ * LVTPC is not touched. Nothing counts in root mode. Thesis, section 3.1.
  */
 #include "experiments/demand/hypervisor/demand.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A sweep as in sweep.c, over the exits of policy=demand: one NMI at each root-mode instruction of the
- * exit in which the PMU begins to pass, of the tick that finds nothing counting, and of the one after
- * which accesses exit again. `demand-sweep:KIND:FIRST:POSITIONS:TICK`: KIND is open, look or close, TICK
- * the ticks of the TSC from one tick of the hypervisor's to the next. Each round is these three exits, in
- * this order, and no other WRMSR that exits: that is checked, too.
+ * A sweep as in sweep.c, over the exits of policy=demand: one NMI at each root-mode instruction of
+ * the exit in which the PMU begins to pass, of the tick that finds nothing counting, and of the one
+ * after which accesses exit again. `demand-sweep:KIND:FIRST:POSITIONS:TICK`: KIND is open, look or
+ * close, TICK the ticks of the TSC from one tick of the hypervisor's to the next. Each round is these
+ * three exits, in this order, and no other WRMSR that exits: that is checked, too.
  */
 #include "kernel.h"
 
@@ -33,7 +33,7 @@ static void step_open(void)
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN);
 }
 
-/* One tick: the timer begins anew at each entry, and there is none before the half of the next one. */
+/* One tick: the timer begins anew at each entry, and this ends at half of the next one. */
 static void step_tick(uint64_t tick)
 {
     for (uint64_t start = rdtsc(); rdtsc() - start < tick + tick / 2;)
@@ -67,7 +67,7 @@ void test_demand_sweep(const struct job *job)
     uint64_t delivered = 0, silent = 0, wrong = 0;
     unsigned kind = job->word[0] == 'o' ? OPEN : job->word[0] == 'l' ? LOOK : CLOSE;
     unsigned reason = kind == OPEN ? EXIT_REASON_WRMSR : EXIT_REASON_PREEMPTION_TIMER;
-    uint64_t before = kind == CLOSE; /* exits of this reason in a round before the one that is meant */
+    uint64_t before = kind == CLOSE; /* exits of this reason in a round, before it */
 
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     step_tick(tick);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A policy=demand that always finds something counting: accesses must be seen to pass after the profile.
+ * A policy=demand that always finds something counting: accesses must be seen to pass after the
+ * profile.
  */
 #include "experiments/demand/hypervisor/demand.h"
 

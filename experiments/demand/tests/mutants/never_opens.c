@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A policy=demand that takes no write for one that turns a counter on: accesses must be seen to exit while the
- * guest profiles.
+ * A policy=demand that takes no write for one that turns a counter on: accesses must be seen to exit
+ * while the guest profiles.
  */
 #include "experiments/demand/hypervisor/demand.h"
 
