@@ -9,11 +9,12 @@
 #   pass   = v * switch
 #   demand = p * demand.session + s * k * demand.look + open * v * switch,  open = s + p * tail / k, at most 1
 # tail: ticks from the end of a session until accesses exit again. It closes at the second tick that finds nothing,
-# which is one and a half ticks on average.
+# which is one and a half ticks on average. Where open is 1 it never closes, and p is 0.
 from dataclasses import dataclass
 
 NANOSECOND = 1e-9
-TAIL = 1.5
+IDLE_TICKS = 2               # hypervisor/experiment.c
+TAIL = IDLE_TICKS - 0.5
 LEAST_SHARE, ALL = 1, 100    # of the shares that were measured: the two that give the unit costs
 SECOND_USERS = ("counting", "whole")
 
@@ -101,8 +102,9 @@ def open_share(share, sessions, ticks, tail=TAIL):
 
 
 def demand(u, share, switches, sessions, ticks, what, tail=TAIL):
-    return (sessions * u.demand_session + share * ticks * u.demand_look +
-            open_share(share, sessions, ticks, tail) * switches * u.switch[what])
+    part = open_share(share, sessions, ticks, tail)
+    return ((sessions * u.demand_session if part < 1 else 0) + share * ticks * u.demand_look +
+            part * switches * u.switch[what])
 
 
 def beats_trap_below(u, share, frequency, sessions, ticks, what, processes=0):
@@ -139,11 +141,11 @@ def predicted(u, case, share):
     if case["policy"] != "demand":
         return switches * u.switch[what]
     # The exit that opens begins the hypervisor's tick anew, so a session has whole ticks; and at the last but one of
-    # its pause the PMU still passes. At all of the time there is no pause that closes.
-    sessions = min(sessions, 1) if share == ALL else sessions
-    in_session = part * time / case["sessions"] * 1000 // case["tick_ms"]
-    open_ticks = one["ticks"] if share == ALL else sessions * (in_session + 1)
-    looks = one["ticks"] if share == ALL else sessions * in_session
+    # its pause the PMU still passes. Where the pauses are too short it opens once.
+    in_session, in_pause = (span * time / case["sessions"] * 1000 // case["tick_ms"] for span in (part, 1 - part))
+    open_ticks, looks = sessions * (in_session + 1), sessions * in_session
+    if in_pause < IDLE_TICKS:
+        sessions, open_ticks, looks = 1, one["ticks"], one["ticks"]
     each = switches / one["ticks"]
     return (u.idle["demand"] * time * (1 - min(1, open_ticks / one["ticks"])) + sessions * u.demand_session +
             looks * u.demand_look + open_ticks * each * u.switch[what])
