@@ -40,7 +40,7 @@ def costs(axes, u):
                   label=f"pass, {what}")
         axes.plot(SHARES, [cost.demand(u, s, SWITCHES, SESSIONS, TICKS, what) / 1000 for s in SHARES], line,
                   color=COLOURS["demand"], label=f"on demand, {what}")
-    axes.set_title(f"Cost at {SWITCHES:,} switches a second", loc="left")
+    axes.set_title(f"Cost at {SWITCHES:,} switches a second (emulator)", loc="left")
     axes.set_ylabel("root-mode instructions a second, thousands")
     below(axes)
 
@@ -58,7 +58,7 @@ def crossovers(axes, u):
                               color=COLOURS["demand"], alpha=0.15, linewidth=0)
     axes.set_yscale("log")
     axes.set_ylim(LEAST, MOST)
-    axes.set_title("Which costs least", loc="left")
+    axes.set_title("Which costs least (emulator)", loc="left")
     axes.set_ylabel("switches between virtual machines a second")
     axes.text(0.5, 60, "on demand", ha="center", color=COLOURS["demand"])
     axes.text(0.5, 12_000, "trap", ha="center", color=COLOURS["trap"])

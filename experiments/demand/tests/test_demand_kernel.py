@@ -43,6 +43,7 @@ def expect(boot, kinds=KINDS):
     return ", ".join(found)
 
 
+@pytest.mark.full
 def test_nmis(lab):
     return expect(sweep(lab, "nmis"))
 
@@ -53,6 +54,7 @@ def test_nmis_second_user(lab):
     return expect(sweep(lab, "nmis-second-user", ["look"], SWITCH_POSITIONS, "counting"), ["look"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["never_opens", "never_closes"])
 def test_mutant(lab, name):
     """Rounds are not what they should be: more writes exit, or none."""
@@ -61,7 +63,17 @@ def test_mutant(lab, name):
     return kernel.notes(boot)
 
 
+@pytest.mark.full
 def test_as_elsewhere(lab):
     """What the test kernel tests of the PMU and of NMIs, with a tick."""
     boot = kernel.run(lab, "demand-kernel", Plan().add(*WORDS, "x2apic", *WORDS), config="policy=demand tick=1")
     expect_ok(boot, [*WORDS, "x2apic"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", [3, 6])
+def test_version(lab, version):
+    """A PMU whose freeze is another one, and one with the names from 1900H on."""
+    boot = kernel.run(lab, f"demand-version-{version}", Plan(f"pmu_version {version}").add(*WORDS),
+                      config="policy=demand tick=1")
+    expect_ok(boot, WORDS)
