@@ -17,7 +17,7 @@ DATA = os.path.join(TOP, "results", "answers", "demand.json")
 PICTURE = os.path.join(TOP, "experiments", "demand", "demand.svg")
 FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10    # a session each 10 s; tick=100, the default
 SWITCHES = 1000                               # of the left panel
-SHARES = [n / 1000 for n in range(1, 1000)]
+SHARES = [n / 250 for n in range(1, 250)]
 COLOURS = {"trap": plots.COLUMN_COLOURS["intercept"], "pass": plots.COLUMN_COLOURS["msr+nmi"], "demand": "#009E73"}
 LINES = {"counting": "-", "whole": "--"}
 LEAST, MOST = 0.01, 100_000                  # switches a second, of the right panel
