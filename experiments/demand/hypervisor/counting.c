@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * When a guest counts. A counter has two switches: its enable bit in IA32_PERFEVTSELx, or its
+ * field of IA32_FIXED_CTR_CTRL, and its bit of IA32_PERF_GLOBAL_CTRL. The first is what tells.
+ * Linux sets all bits of GLOBAL_CTRL after each change of its events, also where it has none
+ * left, and clears them for the time of a PMI's handler (arch/x86/events/core.c,
+ * x86_pmu_enable()). It sets an enable bit only for a counter that is to count, right before it
+ * sets GLOBAL_CTRL. A kernel that keeps its enable bits and switches by GLOBAL_CTRL alone is seen
+ * at that write.
+ *
+ * These functions only read; nothing counts in root mode, so an NMI changes nothing that they
+ * read but for a freeze, which is no bit of theirs.
+ * SDM Vol. 3, "Architectural Performance Monitoring Version 2", "Version 6".
+ */
+#include "experiments/demand/hypervisor/demand.h"
+
+#define LEGACY_SELECTS 10 /* with indices below 1900H */
+#define SELECTS_MAX 32
+#define FIXED_FIELD 4
+#define FIXED_ENABLED 3ull               /* of a field: rings 0 and above */
+#define ALL_FIXED_ENABLED 0x3333333333333333ull
+
+static bool is_select(uint32_t index)
+{
+    return index - IA32_PERFEVTSEL0 < LEGACY_SELECTS ||
+           (index - IA32_PMC_GP0_CTR < SELECTS_MAX * PMC_STEP &&
+            (index - IA32_PMC_GP0_CTR) % PMC_STEP == 1);
+}
+
+/* Bits as GLOBAL_CTRL has them. */
+static uint64_t enabled(const struct pmu_facts *facts)
+{
+    bool new_names = facts->version >= PMU_VERSION_NAMES;
+    uint64_t fields = rdmsr(IA32_FIXED_CTR_CTRL), bits = 0;
+
+    for (uint32_t left = facts->general; left != 0; left &= left - 1) {
+        uint32_t n = (uint32_t)__builtin_ctz(left);
+
+        if (rdmsr(new_names ? IA32_PMC_GP0_CTR + n * PMC_STEP + 1 : IA32_PERFEVTSEL0 + n) &
+            EVTSEL_EN)
+            bits |= BIT(n);
+    }
+    for (uint32_t n = 0; fields != 0; n++, fields >>= FIXED_FIELD)
+        if (fields & FIXED_ENABLED)
+            bits |= BIT(n) << GLOBAL_CTRL_FIXED_SHIFT;
+    return bits;
+}
+
+bool demand_turns_on(const struct cpu *cpu, uint32_t index, uint64_t value)
+{
+    if (is_select(index))
+        return value & EVTSEL_EN;
+    if (index == IA32_FIXED_CTR_CTRL)
+        return value & ALL_FIXED_ENABLED;
+    return index == IA32_PERF_GLOBAL_CTRL && value != 0 && value & enabled(&demand_of(cpu)->facts);
+}
+
+bool demand_counts(const struct cpu *cpu)
+{
+    uint64_t global_ctrl = pmu_global_ctrl(cpu);
+
+    return global_ctrl != 0 && (global_ctrl & enabled(&demand_of(cpu)->facts)) != 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * policy=demand: the guest's PMU passes only while it counts. At the start each access exits, as
+ * with policy=intercept, whose handlers do them. The write that turns a counter on is not done:
+ * the registers are let through, and the guest executes it again. At ticks it is looked whether
+ * anything still counts; after IDLE_TICKS in a row at which nothing did, accesses exit again.
+ * Thesis, chapter 6, "Fine-Grained MSR Passthrough". The guest takes its own NMIs all the time,
+ * as with msr+nmi, so that none changes hands where the registers do.
+ *
+ * Whether they pass is two things of the VMCS: the address of the MSR bitmap, of which there are
+ * two, and RDPMC exiting. Registers keep what they hold. So an NMI may come at any instruction
+ * here: before, between and after these writes the guest's next access finds the same value, by
+ * an exit or without one. What the NMI handler itself needs of the VMCS is neither. An NMI of the
+ * guest's that comes while its write is being looked at is delivered at the entry, before the
+ * write is executed again: its handler runs before the write, as natively for an NMI before it.
+ * SDM Vol. 3, "MSR-Bitmap Address"; "Processor-Based VM-Execution Controls".
+ */
+#include "experiment.h"
+
+#include "experiments/demand/hypervisor/demand.h"
+#include "experiments/demand/hypervisor/options.h"
+#include "nmi/nmi.h"
+#include "vmx/exit/exit.h"
+#include "vmx/msr_bitmap.h"
+#include "vmx/root/end.h"
+#include "vmx/root/fault.h"
+
+#define IDLE_TICKS 2
+#define PART_WRITE 2048 /* of the bitmap: where writes begin */
+
+uint32_t second_user;
+static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
+
+static uint64_t place;
+
+struct cpu_demand *demand_of(const struct cpu *cpu)
+{
+    return (struct cpu_demand *)((uintptr_t)cpu + place);
+}
+
+static void let(struct cpu *cpu, bool pass)
+{
+    struct cpu_demand *d = demand_of(cpu);
+
+    d->passes = pass;
+    d->idle = 0;
+    vmcs_write_64(VMCS_MSR_BITMAPS, (uint64_t)(pass ? d->open : cpu->msr_bitmap));
+    if (!d->rdpmc_exits)
+        vmcs_exit_on(PRIMARY_RDPMC_EXITING, !pass);
+}
+
+/* While they pass, what still exits here is none of the PMU's. */
+static void demand_wrmsr(struct cpu *cpu)
+{
+    struct cpu_demand *d = demand_of(cpu);
+    uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
+
+    if (d->passes || !demand_turns_on(cpu, (uint32_t)cpu->gpr[GPR_RCX], value)) {
+        d->wrmsr(cpu);
+        return;
+    }
+    let(cpu, true);
+    execute_again();
+}
+
+static void demand_tick(struct cpu *cpu)
+{
+    struct cpu_demand *d = demand_of(cpu);
+
+    if (d->passes) {
+        if (demand_counts(cpu))
+            d->idle = 0;
+        else if (++d->idle == IDLE_TICKS)
+            let(cpu, false);
+    }
+    d->tick(cpu);
+}
+
+/* The other bitmap: what the core lets exit for the PMU's sake passes, all else is the same. The
+ * buffer of architectural PEBS stays trapped: its address has to be looked at (vmx/exit/msr.c). */
+static void open_bitmap(const struct cpu *cpu, uint8_t *open)
+{
+    const uint8_t *closed = cpu->msr_bitmap;
+
+    for (uint32_t i = 0; i < PAGE_SIZE; i++)
+        open[i] = closed[i];
+    for (uint32_t index = 0; index < MSR_BITMAP_RANGE; index++)
+        if (pmu_is_trapped(cpu, index)) {
+            open[index / 8] &= (uint8_t)~(1u << index % 8);
+            open[PART_WRITE + index / 8] &= (uint8_t)~(1u << index % 8);
+        }
+    msr_bitmap_set(open, IA32_PEBS_BASE, IA32_PEBS_BASE, false, true);
+}
+
+static void rows(struct cpu *cpu)
+{
+    struct cpu_demand *d = demand_of(cpu);
+
+    if (!cpu->boot->options.pmu)
+        return;
+    d->open = page_alloc(1);
+    if (d->open == NULL)
+        hypervisor_fault("the page pool is used up by policy=demand");
+    open_bitmap(cpu, d->open);
+    d->facts = pmu_facts();
+    d->rdpmc_exits = (uint32_t)rdmsr(IA32_VMX_PROCBASED_CTLS) & PRIMARY_RDPMC_EXITING;
+    d->wrmsr = cpu->handlers[EXIT_REASON_WRMSR];
+    d->tick = cpu->handlers[EXIT_REASON_PREEMPTION_TIMER];
+    cpu->handlers[EXIT_REASON_WRMSR] = demand_wrmsr;
+    cpu->handlers[EXIT_REASON_PREEMPTION_TIMER] = demand_tick;
+    (void)nmi_set_passthrough(cpu, true);
+    if (!cpu->ticking && cpu == processor_cpu(0))
+        log_printf("pmuvisor: policy demand: without a tick the PMU passes for good once it has "
+                   "counted; tick=1 to tick=10000 in pmuvisor.cfg is one\n");
+}
+
+/* A bitmap of each processor. */
+static uint64_t pages(const struct boot_info *bi, UNUSED uint64_t tables)
+{
+    return bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
+}
+
+static void setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
+{
+    second_user_setup(cpu);
+}
+
+static const struct experiment demand = {
+    .name = "demand",
+    .options = options, .option_count = LENGTH_OF(options),
+    .policy = {"demand", POLICY_INTERCEPT}, .rows = rows,
+    .pages = pages, .place = &place, .state_bytes = sizeof(struct cpu_demand),
+    .setup = setup,
+};
+EXPERIMENT(demand);
