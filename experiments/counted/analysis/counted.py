@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-2-Clause
+def rows(lines, regions):
+    return lines
