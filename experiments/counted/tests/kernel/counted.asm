@@ -88,6 +88,9 @@ counted_%1:
     OPERATION_OF vmcall, vmcall
     OPERATION_OF nop, db 0x0f, 0x1f, 0x00 ; as long as VMCALL
     OPERATION_OF cr3, mov cr3, rdi
+    OPERATION_OF stos, rep stosb
+    OPERATION_OF icebp, db 0xf1 ; INT1
+    OPERATION_OF int3, int3
 
 global counted_empty
 counted_empty:
@@ -97,6 +100,20 @@ global counted_read
 counted_read:
     mov eax, [rdi]
 .behind:
+    ret
+
+; To a RET, whose address is read.
+global counted_jump
+counted_jump:
+    jmp [rdi]
+
+; IA32_PERF_GLOBAL_CTRL, off and on again.
+global counted_stop_start
+counted_stop_start:
+    wrmsr
+    mov eax, esi
+    mov edx, edi
+    wrmsr
     ret
 
 global counted_loop

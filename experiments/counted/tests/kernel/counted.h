@@ -38,6 +38,8 @@ void counted_ins(void), counted_read(void), counted_xsetbv(void), counted_invd(v
 void counted_wbinvd(void), counted_vmcall(void), counted_nop(void), counted_cr3(void);
 void counted_loop(void), counted_halt(void), counted_open(void), counted_string(void);
 void counted_step(void), counted_step_cpuid(void), counted_icr(void);
+void counted_stos(void), counted_icebp(void), counted_int3(void), counted_jump(void);
+void counted_stop_start(void);
 void counted_user_empty(void), counted_user_call(void), counted_user_cpuid(void);
 extern const char counted_string_here[];
 

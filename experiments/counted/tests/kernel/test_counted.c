@@ -8,6 +8,7 @@
 #include "counted.h"
 
 #include "console/log.h"
+#include "hypercall.h"
 #include "kernel.h"
 #include "msr.h"
 #include "x86.h"
@@ -46,6 +47,11 @@
 #define BYTES_SHORT 16
 #define BYTES_LONG 2048
 #define IO_APIC 0xfec00000ULL
+#define BUS 0xf0000000ULL  /* nobody's */
+#define LANDING 0x40ULL
+#define OPCODE_RET 0xc3
+#define KVM_SIGNATURE 0x4b4d564bu /* "KVMK" */
+#define IA32_TSC_DEADLINE 0x6e0
 #define FRESH 0x8000000ULL /* memory that nothing has touched, and steps of one EPT entry */
 #define FRESH_STEP 0x200000ULL
 #define NOT_PRESENT (1ULL << 46)
@@ -97,6 +103,16 @@ static bool strings_to(struct counted_registers *r, uint16_t port, uint64_t coun
     return true;
 }
 
+/* What is written to it is what it holds. */
+static bool outs_kernel(struct counted_registers *r)
+{
+    uint8_t value = inb(PORT_KERNEL);
+
+    for (unsigned i = 0; i < BYTES_SHORT; i++)
+        bytes[i] = value;
+    return strings_to(r, PORT_KERNEL, BYTES_SHORT);
+}
+
 static bool outs_bus(struct counted_registers *r) { return strings_to(r, PORT_BUS, BYTES_SHORT); }
 static bool ins_kernel(struct counted_registers *r)
 {
@@ -116,6 +132,11 @@ static bool msr_register(struct counted_registers *r, uint32_t index)
 }
 
 static bool msr_feature(struct counted_registers *r) { return msr_register(r, IA32_FEATURE_CONTROL); }
+static bool msr_deadline(struct counted_registers *r)
+{
+    *r = (struct counted_registers){.rcx = IA32_TSC_DEADLINE};
+    return true;
+}
 static bool msr_misc(struct counted_registers *r) { return msr_register(r, IA32_MISC_ENABLE); }
 static bool msr_status(struct counted_registers *r)
 {
@@ -160,6 +181,36 @@ static bool address_fresh(struct counted_registers *r)
 static bool address_device(struct counted_registers *r)
 {
     r->rdi = IO_APIC;
+    return true;
+}
+
+static bool string_to_bus(struct counted_registers *r)
+{
+    *r = (struct counted_registers){.rdi = BUS, .rcx = BYTES_SHORT};
+    return true;
+}
+
+/* Under KVM the pointer is a register of its I/O APIC, so that KVM executes the jump; elsewhere this register has
+ * no 64 bits to read, and it is in memory. */
+static bool pointer(struct counted_registers *r)
+{
+    static uint64_t in_memory;
+
+    in_memory = (uintptr_t)counted_empty;
+    r->rdi = (uintptr_t)&in_memory;
+    if (cpuid(CPUID_HV_SIGNATURE, 0).ebx == KVM_SIGNATURE) {
+        __asm__ volatile("movb %0, (%1)" : : "q"((uint8_t)OPCODE_RET), "r"(LANDING) : "memory");
+        *(volatile uint32_t *)IO_APIC = LANDING;
+        r->rdi = IO_APIC;
+    }
+    return true;
+}
+
+static bool stop_start(struct counted_registers *r)
+{
+    *r = (struct counted_registers){.rcx = IA32_PERF_GLOBAL_CTRL,
+                                    .rsi = (uint32_t)(COUNTERS_ON | FIXED_COUNTER_0),
+                                    .rdi = (COUNTERS_ON | FIXED_COUNTER_0) >> 32};
     return true;
 }
 
@@ -249,6 +300,7 @@ static const struct row rows[] = {
     {"cpuid", counted_cpuid, NULL, NULL, 0},
     {"rdmsr", counted_rdmsr, msr_feature, NULL, 0},
     {"wrmsr", counted_wrmsr, msr_misc, NULL, 0},
+    {"wrmsr_deadline", counted_wrmsr, msr_deadline, NULL, 0},
     {"rdmsr_status", counted_rdmsr, msr_status, NULL, 0},
     {"wrmsr_selector", counted_wrmsr, msr_selector, NULL, 0},
     {"rdpmc", counted_rdpmc, NULL, NULL, 0},
@@ -256,6 +308,7 @@ static const struct row rows[] = {
     {"in_user", counted_in, port_elsewhere, NULL, 0},
     {"out_user", counted_out, port_bus, NULL, 0},
     {"outs_user", counted_outs, outs_bus, NULL, 0},
+    {"outs_kernel", counted_outs, outs_kernel, NULL, 0},
     {"ins_kernel", counted_ins, ins_kernel, NULL, 0},
     {"ins_kernel_long", counted_ins, ins_kernel_long, NULL, 0},
     {"xsetbv", counted_xsetbv, xcr0, NULL, 0},
@@ -266,6 +319,8 @@ static const struct row rows[] = {
     {"page_fault", counted_read, address_absent, NULL, 1},
     {"ept_violation", counted_read, address_fresh, NULL, 0},
     {"device_read", counted_read, address_device, NULL, 0},
+    {"device_stos", counted_stos, string_to_bus, NULL, 0},
+    {"device_jump", counted_jump, pointer, NULL, 0},
     {"ipi", counted_icr, icr_fixed, take_interrupt, 0},
     {"interrupt", counted_open, interrupt_pending, acknowledge, 1},
     {"hlt", counted_halt, interrupt_pending, acknowledge, 1},
@@ -276,6 +331,9 @@ static const struct row rows[] = {
     {"string_split", counted_string, string_and_timer, timer_over, 1},
     {"step", counted_step, NULL, NULL, 6},
     {"step_cpuid", counted_step_cpuid, NULL, NULL, 6},
+    {"int3", counted_int3, NULL, NULL, 1},
+    {"int1", counted_icebp, NULL, NULL, 1},
+    {"stop_start", counted_stop_start, stop_start, NULL, 0},
     {"user_empty", counted_user_empty, NULL, NULL, 0},
     {"syscall", counted_user_call, NULL, NULL, 0},
     {"user_cpuid", counted_user_cpuid, NULL, NULL, 0},
@@ -359,6 +417,7 @@ static void setup(void)
     cpu_gate_smp(VECTOR, counted_interrupt, 0);
     cpu_gate_smp(VECTOR_NMI, counted_interrupt, 0);
     cpu_gate_smp(VECTOR_DB, counted_interrupt, 0);
+    cpu_gate_smp(VECTOR_BP, counted_interrupt, 0);
     cpu_gate_smp(VECTOR_PF, counted_fault, 0);
     cpu_handlers(false);
     apic_software_enable(true);
