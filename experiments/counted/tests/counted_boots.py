@@ -21,10 +21,10 @@ def boot(lab, column):
                         initrd=initrd(name="kvm" if suite is None else f"kvm-{suite}"), **more)
 
 
-def rows(lab, column):
-    """The rows of a column, as counted.py has them."""
+def counts(lab, column):
+    """A column, as counted.py has it."""
     done = boot(lab, column)
     done.expect_status(STATUS_POWEROFF)
     results = done.lines("results")
     assert len(results) == 1 and results[0]["failed"] == "0", f"{column}: {kernel.notes(done)} {results}"
-    return counted.rows(done.lines(WORD), done.ledger["regions"])
+    return counted.counts(done.lines(WORD), done.ledger["regions"])
