@@ -12,7 +12,7 @@ PANELS = {"counted, less native's": counted.COLUMNS[1:], "counted, less what ret
 LABEL, CELL_WIDTH, ROW, HEAD, GAP, MARGIN, FOOT = 250, 44, 17, 104, 26, 10, 40
 STYLE = ("text{font-size:11px;fill:currentColor}.head{font-weight:bold}.zero{fill:var(--grid)}"
          ".less{fill:#0072B2}.more{fill:#D55E00}.on{fill:#fff}.line{stroke:var(--grid)}")
-FAINTEST, DEEPEST = 0.55, 17  # opacity of a difference of 1; what has all colour
+FAINTEST, DEEPEST = 0.75, 17  # opacity of a difference of 1; what has all colour
 
 
 def text(x, y, words, name="", more=""):
@@ -70,9 +70,9 @@ def picture(cells):
         x += CELL_WIDTH * len(columns) + GAP
     body = [line for (at, _), (title, columns) in zip(starts, PANELS.items()) for line in heads(at, title, columns)]
     rows, y = lines_of(cells, starts)
-    width, height = starts[-1][1] + MARGIN + 30, y + FOOT
-    body += rows + [text(MARGIN, y + 18, "Instructions of kernel and user mode, for one operation; blue: too few, red: too "
-                                         "many. * and as many branches. – not in the ledger."),
+    width, height = starts[-1][1] + MARGIN + 50, y + FOOT
+    body += rows + [text(MARGIN, y + 18, "Instructions of kernel and user mode, for one operation; blue: too few, orange: "
+                                         "too many. * and as many branches. – not in the ledger."),
                     text(MARGIN, 16, TITLE, "head")]
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '

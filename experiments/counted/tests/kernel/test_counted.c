@@ -76,7 +76,7 @@ struct row {
 };
 
 static uint64_t runs, fresh, timer;
-static uint8_t bytes[BYTES_LONG];
+static uint8_t bytes[BYTES_LONG] __attribute__((aligned(4096))); /* KVM reads ahead to its end */
 
 static bool port_kernel(struct counted_registers *r)
 {
