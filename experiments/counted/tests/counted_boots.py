@@ -33,3 +33,9 @@ def counts(lab, column, **how):
     results = done.lines("results")
     assert len(results) == 1 and results[0]["failed"] == "0", f"{column}: {kernel.notes(done)} {results}"
     return counted.counts(done.lines(TEST), done.ledger["regions"])
+
+
+def host(lab, column):
+    """What KVM the column's boot says that it has."""
+    line = next(line for line in boot(lab, column).lines("kvm") if "release" in line)
+    return " ".join(f"{key}={line[key]}" for key in ("release", "enable_mediated_pmu", "enable_apicv"))

@@ -52,6 +52,6 @@ def test_answer(lab):
     columns = {column: boots.counts(lab, column) for column in counted.COLUMNS}
     told = explained(counted.cells(columns), counted.COLUMNS)
     if os.environ.get("DRAW"):
-        kept.write(columns)
+        kept.write(columns, {column: boots.host(lab, column) for column in boots.KVMS})
     assert kept.columns() == columns, "results/answers/counted.json is of other boots: make counted"
     return told

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `counted[:RUNS[:LEFT_OUT]]`: instructions and branches that the counters count around one operation, by CPL. Everything is the
- * same natively, under PMUvisor and under KVM: the local APIC is in x2APIC mode, where all of them have it.
- * A line for each operation has the sums of RUNS runs; what belongs to the run alone is that of `empty`.
+ * `counted[:RUNS[:LEFT_OUT]]`: instructions and branches that the counters count around one
+ * operation, by CPL. Everything is the same natively, under PMUvisor and under KVM: the local APIC
+ * is in x2APIC mode, where all of them have it. A line for each operation has the sums of RUNS runs;
+ * what belongs to the run alone is that of `empty`. LEFT_OUT: setup().
  * SDM Vol. 3, "Architectural Performance Monitoring", "Local APIC", "APIC Timer".
  */
 #include "counted.h"
@@ -76,7 +77,7 @@ struct row {
 };
 
 static uint64_t runs, fresh, timer;
-static uint8_t bytes[BYTES_LONG] __attribute__((aligned(4096))); /* KVM reads ahead to its end */
+static uint8_t bytes[BYTES_LONG] __attribute__((aligned(4096))); /* KVM reads ahead in a page */
 
 static bool port_kernel(struct counted_registers *r)
 {
@@ -131,7 +132,11 @@ static bool msr_register(struct counted_registers *r, uint32_t index)
     return true;
 }
 
-static bool msr_feature(struct counted_registers *r) { return msr_register(r, IA32_FEATURE_CONTROL); }
+static bool msr_feature(struct counted_registers *r)
+{
+    return msr_register(r, IA32_FEATURE_CONTROL);
+}
+
 static bool msr_deadline(struct counted_registers *r)
 {
     *r = (struct counted_registers){.rcx = IA32_TSC_DEADLINE};
@@ -190,8 +195,8 @@ static bool string_to_bus(struct counted_registers *r)
     return true;
 }
 
-/* Under KVM the pointer is a register of its I/O APIC, so that KVM executes the jump; elsewhere this register has
- * no 64 bits to read, and it is in memory. */
+/* Under KVM the pointer is a register of its I/O APIC, so that KVM executes the jump; elsewhere
+ * this register has no 64 bits to read, and it is in memory. */
 static bool pointer(struct counted_registers *r)
 {
     static uint64_t in_memory;
@@ -384,7 +389,8 @@ static bool one_row(const struct row *row, unsigned number)
         }
     }
     if (done <= runs) {
-        log_printf("counted: row=%s skip=\"%u of %lu runs could be done\"\n", row->name, done, runs);
+        log_printf("counted: row=%s skip=\"%u runs, wanted %lu and one before them\"\n", row->name,
+                   done, runs);
         return true;
     }
     log_printf("counted: row=%s runs=%lu instructions=%ld branches=%ld user_instructions=%ld "
