@@ -57,6 +57,17 @@ def test_kept_is_explained(columns):
     assert {one[-1] for one in (*reasons.EXPECTED.values(), *reasons.RETIRED.values())} == set(reasons.REASONS)
 
 
+def test_ours_are_exits(columns):
+    """Under PMUvisor a count is short by just the exits that root mode completes; a NMI's exit completes nothing. Of the
+    two that stop and start the counters only the second would have been counted."""
+    cells, counted_exits = counted.cells(columns), {("stop_start", "intercept"): 1}
+    for name in reasons.OURS:
+        for row, count in columns[name].items():
+            completed = sum(number for exit, number in count.exits.items() if exit != "exception or NMI")
+            each = counted_exits.get((row, name), Fraction(completed, count.runs))
+            assert cells[row, name].instructions == -each, (row, name, count.exits)
+
+
 def test_no_reason_for_zero():
     """No reason stands at a cell that it says is 0."""
     assert all(one[0] or one[1] for one in reasons.EXPECTED.values())

@@ -31,6 +31,7 @@ def test_cheap(lab):
     return explained(cells(lab, CHEAP), CHEAP)
 
 
+@pytest.mark.full
 def test_event_left_out(lab):
     """The method without its event for instructions of CPL 0: the answer is another one, and is found out."""
     found = cells(lab, CHEAP, left_out=LEFT_OUT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the assembly of this experiment has: the operations that are counted, the run around each of
- * them, and the handlers of the events that come in the middle.
+ * What the assembly of this experiment has: the operations that are counted, the run around each
+ * of them, and the handlers of the events that come in the middle.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
  *
  * `counted[:RUNS[:LEFT_OUT]]`: instructions and branches that the counters count around one
  * operation, by CPL. Everything is the same natively, under PMUvisor and under KVM: the local APIC
- * is in x2APIC mode, where all of them have it. A line for each operation has the sums of RUNS runs;
- * what belongs to the run alone is that of `empty`. LEFT_OUT: setup().
+ * is in x2APIC mode, where all of them have it. A line for each operation has the sums of RUNS
+ * runs; what belongs to the run alone is that of `empty`. LEFT_OUT: setup().
  * SDM Vol. 3, "Architectural Performance Monitoring", "Local APIC", "APIC Timer".
  */
 #include "counted.h"
