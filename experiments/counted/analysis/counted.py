@@ -56,7 +56,7 @@ class Count:
 
 
 def counts(lines, regions):
-    """A column: {row: Count}, of the test kernel's lines and the ledger's regions; rows that it skipped are not there."""
+    """A column: {row: Count}, of the test kernel's lines and the ledger's regions, without rows that it skipped."""
     regions = {name: region for name, region in regions.items() if name != "0"}
     return {line["row"]: Count.of(line, regions) for line in lines if "row" in line and "skip" not in line}
 

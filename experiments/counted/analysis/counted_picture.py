@@ -16,7 +16,8 @@ FAINTEST, DEEPEST = 0.75, 17  # opacity of a difference of 1; what has all colou
 
 
 def text(x, y, words, name="", more=""):
-    return f'<text x="{x}" y="{y}"{f" class={chr(34)}{name}{chr(34)}" if name else ""}{more}>{plots.escape(words)}</text>'
+    kind = f' class="{name}"' if name else ""
+    return f'<text x="{x}" y="{y}"{kind}{more}>{plots.escape(words)}</text>'
 
 
 def number_of(value):
@@ -71,8 +72,8 @@ def picture(cells):
     body = [line for (at, _), (title, columns) in zip(starts, PANELS.items()) for line in heads(at, title, columns)]
     rows, y = lines_of(cells, starts)
     width, height = starts[-1][1] + MARGIN + 50, y + FOOT
-    body += rows + [text(MARGIN, y + 18, "Instructions of kernel and user mode, for one operation; blue: too few, orange: "
-                                         "too many. * and as many branches. – not in the ledger."),
+    body += rows + [text(MARGIN, y + 18, "Instructions of kernel and user mode, for one operation; blue: too few, "
+                                         "orange: too many. * and as many branches. – not in the ledger."),
                     text(MARGIN, 16, TITLE, "head")]
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '

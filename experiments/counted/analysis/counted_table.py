@@ -62,7 +62,8 @@ def wrapped(text, indent=""):
 
 def unlike(cells, column, sign):
     """How many operations count too much there (1), or too little (-1)."""
-    return sum(row in counted.LABELS and at == column and cell.instructions * sign > 0 for (row, at), cell in cells.items())
+    return sum(row in counted.LABELS and at == column and cell.instructions * sign > 0
+               for (row, at), cell in cells.items())
 
 
 def span_of(cells, columns, sign):

@@ -58,8 +58,8 @@ def test_kept_is_explained(columns):
 
 
 def test_ours_are_exits(columns):
-    """Under PMUvisor a count is short by just the exits that root mode completes; an NMI's exit completes nothing. Of the
-    two that stop and start the counters only the second would have been counted."""
+    """Under PMUvisor a count is short by just the exits that root mode completes; an NMI's exit completes nothing. Of
+    the two that stop and start the counters only the second would have been counted."""
     cells, counted_exits = counted.cells(columns), {("stop_start", "intercept"): 1}
     for name in reasons.OURS:
         for row, count in columns[name].items():

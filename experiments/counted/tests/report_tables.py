@@ -12,5 +12,6 @@ def of_answer(lab, _machine):
 
 
 MEASURED = (
-    Measured("answer-counted", "What do virtual PMUs count?", "FULL=1 make e2e T=counted/answer", of_answer, quick=False),
+    Measured("answer-counted", "What do virtual PMUs count?", "FULL=1 make e2e T=counted/answer", of_answer,
+             quick=False),
 )
