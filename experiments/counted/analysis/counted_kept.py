@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# counted_kept.py: keeps the answer in results/answers/counted.json, and makes of that the picture and the page's table.
+import dataclasses
+import json
+import os
+
+import counted
+import counted_picture
+import counted_table
+from machine import path, tool
+
+FILE = path("results", "answers", "counted.json")
+PICTURE = path("experiments", "counted", "counted.svg")
+PAGE = path("experiments", "counted", "README.md")
+
+
+def columns(file=FILE):
+    with open(file, encoding="ascii") as source:
+        kept = json.load(source)["columns"]
+    return {name: {row: counted.Count(**count) for row, count in column.items()} for name, column in kept.items()}
+
+
+def write(found, hosts):
+    """The file, the picture and the page's table, of boots; `hosts`: which KVM each of its columns has."""
+    about = {"kind": "emulator", "processor": "Skylake-X model, one processor", "kernel": "the test kernel",
+             "hosts": hosts, "commit": tool(["git", "-C", path(), "rev-parse", "--short", "HEAD"]).strip()}
+    rows = {name: {row: dataclasses.asdict(count) for row, count in column.items()} for name, column in found.items()}
+    os.makedirs(os.path.dirname(FILE), exist_ok=True)
+    with open(FILE, "w", encoding="ascii") as out:
+        lines = ",\n".join(f' {json.dumps(name)}: {{\n' + ",\n".join(
+            f"  {json.dumps(row)}: {json.dumps(count)}" for row, count in column.items()) + "}"
+            for name, column in rows.items())
+        out.write(f'{{"environment": {json.dumps(about)},\n"columns": {{\n{lines}}}}}\n')
+    draw()
+
+
+def draw():
+    """The picture and the page's table, of the file alone."""
+    cells = counted.cells(columns())
+    with open(PICTURE, "w", encoding="utf-8") as out:
+        out.write(counted_picture.picture(cells))
+    with open(PAGE, encoding="utf-8") as source:
+        page = source.read()
+    with open(PAGE, "w", encoding="utf-8") as out:
+        out.write(counted_table.put(page, cells))
+
+
+if __name__ == "__main__":
+    draw()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# counted_table.py: the answer as a table, of the report and of the page: the cells that differ, each with its reason.
+import textwrap
+
+from cells import NONE, Cell, Table, signed
+
+import counted
+import counted_reasons as reasons
+
+WIDTH = 118  # of the page's lines
+PLACES = {name: (f"<!-- made by counted_kept.py: {name} -->", f"<!-- the end of {name} -->")
+          for name in ("the answer", "the table", "the reasons")}
+SHOWN = counted.COLUMNS[1:]
+
+
+def text_of(cell):
+    """An operation's instructions less native's, and its branches where there are any."""
+    branches = f" ({signed(float(cell.branches))} branch)" if cell.branches else ""
+    return signed(float(cell.instructions)) + branches
+
+
+def differing(cells):
+    """The rows of which some cell is not 0, in the order of the groups."""
+    return [row for row in counted.LABELS if any(
+        (row, column) in cells and (cells[row, column].instructions or cells[row, column].branches)
+        for column in SHOWN)]
+
+
+def table(cells):
+    """For bench/report.py."""
+    made = Table("answer-counted", "What do virtual PMUs count?", "instructions per operation, less native's",
+                 list(SHOWN), [("emulator", len(SHOWN))], reading=[
+                     "Kernel and user mode together. Operations that are not here count everywhere as natively: "
+                     + ", ".join(label for row, label in counted.LABELS.items() if row not in differing(cells)) + "."])
+    for row in differing(cells):
+        line = []
+        for column in SHOWN:
+            if (row, column) not in cells:
+                line.append(Cell(NONE))
+                continue
+            cell = cells[row, column]
+            why = reasons.EXPECTED.get((row, column))
+            line.append(Cell(text_of(cell), note=made.note(reasons.REASONS[why[2]]) if why else 0))
+        made.add(counted.LABELS[row], line)
+    return made
+
+
+def markdown(cells):
+    lines = ["| an operation | " + " | ".join(f"`{column}`" for column in SHOWN) + " | why |",
+             "|---" * (len(SHOWN) + 2) + "|"]
+    for row in differing(cells):
+        why = {reasons.EXPECTED[row, column][2] for column in SHOWN if (row, column) in reasons.EXPECTED}
+        lines.append(f"| {counted.LABELS[row]} | " + " | ".join(
+            text_of(cells[row, column]) for column in SHOWN) + f" | {', '.join(sorted(why))} |")
+    return "\n".join(lines)
+
+
+def wrapped(text, indent=""):
+    return "\n".join(textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False,
+                                   break_on_hyphens=False))
+
+
+def unlike(cells, column, sign):
+    """How many operations count too much there (1), or too little (-1)."""
+    return sum(row in counted.LABELS and at == column and cell.instructions * sign > 0
+               for (row, at), cell in cells.items())
+
+
+def span_of(cells, columns, sign):
+    found = sorted({unlike(cells, column, sign) for column in columns})
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def answer(cells):
+    """The whole in two sentences."""
+    branches = sum(row in counted.LABELS and bool(cell.branches) for (row, column), cell in cells.items()
+                   if column == SHOWN[-1])
+    passed, kvms = ("`msr+nmi` and `msr`", reasons.KVMS)
+    return wrapped(
+        f"**Of {len(counted.LABELS)} operations in the emulator, {span_of(cells, ('msr+nmi', 'msr'), -1)} count too "
+        f"little under PMUvisor's {passed} ({unlike(cells, 'intercept', -1)} under `intercept`): one instruction, "
+        "which exited and which root mode completed. None counts too much. Under each of the three KVMs "
+        f"{span_of(cells, kvms, 1)} count too much, all of them REP strings at a device, by 1 to "
+        f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column in kvms)} instructions, and "
+        f"{span_of(cells, kvms, -1)} too little: INT1, which is not counted at all, with its {branches} branch.** "
+        "An emulator cannot say what a processor's own errata add at exits and interrupts.")
+
+
+def reason_list():
+    return "\n".join(wrapped(f"- **{key}**: {reason}", "  ") for key, reason in reasons.REASONS.items())
+
+
+def put(page, cells):
+    """The page with what is made in its places."""
+    for made, (begin, end) in zip((answer(cells), markdown(cells), reason_list()), PLACES.values()):
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = f"{before}{begin}\n{made}\n{end}{after}"
+    return page

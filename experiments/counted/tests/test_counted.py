@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_counted.py: what the counters of a guest count around each operation, against the bare machine and against the
+# emulator's ledger. DRAW=1: results/answers/counted.json, the picture and the page's table anew (make counted).
+import os
+
+import pytest
+
+import counted
+import counted_boots as boots
+import counted_kept as kept
+import counted_reasons as reasons
+
+CHEAP = ("native", "msr+nmi")
+LEFT_OUT = 1
+
+
+def explained(found, columns, **besides):
+    """Every cell of these columns is as its reason says."""
+    wrong = reasons.unexplained(found, columns, **besides)
+    assert not wrong, "\n".join(wrong)
+    return f"{sum(cell.instructions != 0 or cell.branches != 0 for cell in found.values())} of {len(found)} cells " \
+           "differ from the bare machine"
+
+
+def cells(lab, columns, **how):
+    return counted.cells({column: boots.counts(lab, column, **how) for column in columns})
+
+
+def test_cheap(lab):
+    """Natively and under msr+nmi: an instruction that root mode completes is not counted, all else is."""
+    return explained(cells(lab, CHEAP), CHEAP)
+
+
+@pytest.mark.full
+def test_event_left_out(lab):
+    """The method without its event for instructions of CPL 0: the answer is another one, and is found out."""
+    found = cells(lab, CHEAP, left_out=LEFT_OUT)
+    wrong = reasons.unexplained(found, CHEAP)
+    assert any(line.startswith("cpuid, msr+nmi") for line in wrong), wrong
+    return f"{len(wrong)} cells are not as explained"
+
+
+@pytest.mark.full
+def test_second_processor(lab):
+    """The same on the second of two processors: WBINVD exits there as well, and nothing else differs. With several
+    processors the emulator takes no interrupt in the middle of a string."""
+    return explained(cells(lab, CHEAP, cpus=2), CHEAP, besides=reasons.SECOND, without={"string_split"})
+
+
+@pytest.mark.full
+def test_answer(lab):
+    """Every column: each cell that is not 0 has its reason, and the page, the picture and the file are of it."""
+    columns = {column: boots.counts(lab, column) for column in counted.COLUMNS}
+    told = explained(counted.cells(columns), counted.COLUMNS)
+    if os.environ.get("DRAW"):
+        kept.write(columns, {column: boots.host(lab, column) for column in boots.KVMS})
+    assert kept.columns() == columns, "results/answers/counted.json is of other boots: make counted"
+    return told
