@@ -48,13 +48,24 @@ def short(one):
     return ", ".join(part for part in (exits, f"{one['hz']:,} Hz" if one["hz"] else "") if part) or "nothing else"
 
 
+def apart(line, cost):
+    """Those of a front whose names do not lie over each other."""
+    found = []
+    for one in line:
+        if not found or cost(one) > 4 * max(cost(found[-1]), LEAST) or 3 * right(one) < right(found[-1]):
+            found.append(one)
+    return found
+
+
 def draw(axes, heading, rows, cost):
     for one in rows:
         axes.plot([max(cost(one), LEAST)], [right(one)], "o", markersize=4.5, color=COLOURS[one["loads"]])
     line = inference.front([one for one in rows if one["loads"] != sights.PIP], cost, right)
     axes.plot([max(cost(one), LEAST) for one in line], [right(one) for one in line], drawstyle="steps-post",
               color=COLOURS[sights.TARGETS], linewidth=1.1, zorder=0)
-    for one in line + inference.front([one for one in rows if one["loads"] == sights.PIP], cost, right):
+    by_pt = inference.front([one for one in rows if one["loads"] == sights.PIP], cost, right)
+    fast = min((one for one in rows if one["hz"] == max(sights.HZ)), key=right)
+    for one in apart(line, cost) + by_pt + [fast]:
         axes.annotate(short(one), (max(cost(one), LEAST), right(one)), xytext=(5, 4), textcoords="offset points",
                       fontsize=7.5)
     axes.set_xscale("log")
@@ -96,7 +107,7 @@ def pair(values, text):
 
 
 def share(value):
-    return "-" if value is None else f"{100 * value:.3f} %" if value < 0.001 else f"{100 * value:.1f} %"
+    return "-" if value is None else f"{100 * value:.4f} %" if value < 0.001 else f"{100 * value:.1f} %"
 
 
 def cells(answer, rows):

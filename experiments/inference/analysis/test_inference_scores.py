@@ -2,6 +2,7 @@
 # test_inference_scores.py: the score of a host is what one computes by hand, and another one for records that are
 # not the run's; the front has who is not beaten.
 import inference
+import inference_picture
 import sights
 import truth
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT
@@ -114,3 +115,15 @@ def test_prices():
     spread = {"samples": 4, "sum": 50, "min": 5, "max": 20}
     ledger = {"exits": {"12": {"root_instructions": spread}, "10": {"root_instructions": dict(spread, samples=0)}}}
     assert inference.prices(ledger) == {"HLT": {"mean": 12.5, "least": 5, "most": 20, "exits": 4}}
+
+
+def test_kept():
+    """The picture and the page's table are those of the data that is kept."""
+    answer = inference_picture.read()
+    assert answer["environment"].startswith("emulator")
+    assert inference_picture.CURVE.read_text(encoding="utf-8") == inference_picture.curve(answer).svg + "\n", \
+        "experiments/inference/analysis/inference_picture.py --write draws it anew"
+    page = (inference_picture.CURVE.parent / "README.md").read_text(encoding="utf-8")
+    assert "\n".join(inference_picture.table(answer)) in page, "inference_picture.py prints the table"
+    answer["boots"]["kvm"]["rows"][0]["found"] += 1000
+    assert "\n".join(inference_picture.table(answer)) not in page
