@@ -50,8 +50,8 @@ def rounded(share):
 
 
 def rows(seen, truths, processes, key, pti, subsets, harm=whole):
-    """Takes a Run, its Truths by the loads and by the scheduler's events, {key: process}, and how CR3 is read; gives the
-    rows of these Subsets."""
+    """Takes a Run, its Truths by the loads and by the scheduler's events, {key: process}, and how CR3 is read; gives
+    the rows of these Subsets."""
     return [row(reading, *(truth.score(line, one, processes=processes) for one in truths),
                 sights.cost(seen, subset, truths[0].start, truths[0].end), subset)
             for subset in subsets for reading, line in lines(seen, subset, key, pti, harm).items()]

@@ -122,7 +122,8 @@ def cells(answer, rows):
                  if one["preempted_recall"] else "none"),
             pair(rows, lambda one: f"{inference.exits_of(one, False):.2f}"),
             pair(rows, lambda one: f"{inference.exits_of(one, True):.2f}"),
-            pair([number(round(inference.instructions_of(one, price, False))) for one, price in zip(rows, prices)], str),
+            pair([inference.instructions_of(one, price, False) for one, price in zip(rows, prices)],
+                 lambda value: number(round(value))),
             pair(whole, lambda value: "-" if value is None else number(round(value)))]
 
 

@@ -49,8 +49,8 @@ KVM = {"kvm": test_paper_method.one_level, "kvm, again": again}
 
 @functools.cache
 def read(lab, make):
-    """What there is to see of a boot, its Truths, whose table is whose, the function from CR3 to a key, whether there is
-    page-table isolation, and the prices of its exits."""
+    """What there is to see of a boot, its Truths, whose table is whose, the function from CR3 to a key, whether there
+    is page-table isolation, and the prices of its exits."""
     done = make(lab)
     found = {}
     for name in ("sched", "tgid", "processes"):
@@ -65,7 +65,8 @@ def read(lab, make):
     processes = truth.match_processes({0: seen_by_host.tables(events, identity.key)}, true)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
     seen = sights.run(events, handed_over.TSC_HZ, true.start - BEFORE_TICKS, true.end)
-    return seen, (true, truth.build(switches, *who)), processes, identity.key, identity.pti, inference.prices(done.ledger)
+    return (seen, (true, truth.build(switches, *who)), processes, identity.key, identity.pti,
+            inference.prices(done.ledger))
 
 
 def environment(lab):

@@ -116,7 +116,8 @@ def answer(lab):
             "boots": {which: {"rows": rows(lab, which, tuple(sights.SUBSETS)),
                               "prices": inference_boots.read(lab, make)[-1]}
                       for which, make in inference_boots.KVM.items()},
-            "prices": {reason: own[reason] for reason in ("HLT", "EXTERNAL_INTERRUPT", "CR_ACCESS", "PREEMPTION_TIMER")},
+            "prices": {reason: own[reason]
+                       for reason in ("HLT", "EXTERNAL_INTERRUPT", "CR_ACCESS", "PREEMPTION_TIMER")},
             "tick": inference.rows(*tick[:-1], [PAPER]), "checks": checks(lab)}
 
 
