@@ -12,7 +12,8 @@ def of_hosts(lab, _machine):
     table = Table("answer-inference", "What a host can tell of its guest, and for how much", "count",
                   list(inference_picture.HEADS[1:]), [("emulator; of two boots", len(inference_picture.HEADS) - 1)],
                   reading=["Who ran, against the guest's own scheduler. Exits and root instructions are for each "
-                           "switch of processes. KVM's: what looking adds; PMUvisor's: all exits. What PT costs is in bytes."])
+                           "switch of processes. KVM's: what looking adds; PMUvisor's: all exits. What PT costs is in "
+                           "bytes."])
     for name, rows in inference_picture.hosts(answer):
         table.add(name, [Cell(text) for text in inference_picture.cells(answer, rows)])
     return table
