@@ -9,6 +9,17 @@ TIMER = "236"  # Linux, LOCAL_TIMER_VECTOR
 REGION = 2900  # guest/main.c
 MILLION = 1_000_000
 
+# name: time in root mode is kept in the guest's clock or taken out of it, with an exit's price or as the emulator
+# counts, and how a write is stepped.
+WAYS = {
+    "left alone, instructions": ("kept", False, "blocked"),
+    "left alone, instructions, step by exits": ("kept", False, "exits"),
+    "left alone, cycles estimated": ("kept", True, "blocked"),
+    "left alone, cycles estimated, step by exits": ("kept", True, "exits"),
+    "TSC offset, cycles estimated": ("taken", True, "blocked"),
+    "retired instructions": ("taken", False, "blocked"),
+}
+
 
 @dataclass
 class Counts:
@@ -122,3 +133,13 @@ def price(pair, cycles_of):
     instructions do not say of them."""
     costs = pair.traced.costs()
     return round((cycles_of(costs) - costs["instructions"]) / costs["exits"])
+
+
+def percent_of(share):
+    return "never" if share is None else f"{100 * share:.2g} %"
+
+
+def said(name, pairs):
+    """In one sentence, where it begins to matter."""
+    clock, timer, misses = (percent_of(doubles_at(pairs, rate)) for rate in (clock_rate, timer_rate, miss_rate))
+    return f"{name}: doubled are time from {clock} on, timer interrupts from {timer}, misses from {misses}"
