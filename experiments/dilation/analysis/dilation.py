@@ -15,7 +15,6 @@ WAYS = {
     "left alone, instructions": ("kept", False, "blocked"),
     "left alone, instructions, step by exits": ("kept", False, "exits"),
     "left alone, cycles estimated": ("kept", True, "blocked"),
-    "left alone, cycles estimated, step by exits": ("kept", True, "exits"),
     "TSC offset, cycles estimated": ("taken", True, "blocked"),
     "retired instructions": ("taken", False, "blocked"),
 }

@@ -15,7 +15,6 @@ KEPT = TOP / "results" / "answers" / "dilation.json"
 PICTURE = pathlib.Path(__file__).parents[1] / "dilation.svg"
 LINES = {  # colour, style
     "left alone, cycles estimated": ("#D55E00", "-"),
-    "left alone, cycles estimated, step by exits": ("#D55E00", "--"),
     "left alone, instructions": ("#0072B2", "-"),
     "left alone, instructions, step by exits": ("#0072B2", "--"),
     "TSC offset, cycles estimated": ("#CC79A7", "-"),
