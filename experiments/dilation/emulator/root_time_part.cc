@@ -17,6 +17,18 @@
 
 namespace {
 
+constexpr Bit64u VMRESUME_TICK = 1; // it counts when it is complete, after the entry
+
+// Bochs counts instructions first, and has its clock follow some of them later.
+void clock_follows(BX_CPU_C *cpu)
+{
+    Bit32u behind = static_cast<Bit32u>(cpu->icount - cpu->icount_last_sync);
+
+    cpu->sync_icount();
+    if (behind != 0)
+        bx_pc_system.tickn(behind);
+}
+
 class RootTimePart : public Part {
 public:
     void region(Processor &, uint32_t, bool begins) override
@@ -43,6 +55,7 @@ void RootTimePart::vm_exit(Processor &p, uint32_t)
     stays_ = open_;
     if (!stays_ || !time_.taken)
         return;
+    clock_follows(cpu);
     tsc_ = cpu->get_TSC();
     deadline_ = cpu->lapic->get_tsc_deadline();
     if (deadline_ != 0)
@@ -60,7 +73,8 @@ void RootTimePart::vm_entry(Processor &p)
         bx_pc_system.tickn(time_.ticks);
         return;
     }
-    cpu->set_TSC(tsc_ + time_.ticks);
+    clock_follows(cpu);
+    cpu->set_TSC(tsc_ + time_.ticks - VMRESUME_TICK);
     if (deadline_ != 0)
         cpu->lapic->set_tsc_deadline(deadline_);
 }
