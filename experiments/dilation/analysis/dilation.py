@@ -118,7 +118,8 @@ def doubles_at(pairs, rate, factor=2):
     shares around it; None: none of them has."""
     before = None
     for pair in pairs:
-        share, here = pair.share, times(pair, rate)
+        # Nothing is traced at share 0: what differs there is the untraced run's own noise.
+        share, here = pair.share, times(pair, rate) if pair.traced.exits else 1
         if here >= factor:
             if before is None or before[1] >= factor:
                 return share
