@@ -79,5 +79,5 @@ def test_kept_run_is_whole():
         shares = [one.share for one in way["pairs"]]
         assert len(shares) >= 5 and shares[0] == 0 and shares == sorted(shares)
         assert dilation.from_json(dilation.to_json(way["pairs"])) == way["pairs"]
-        # Stepped by exits, an interrupt may be one more.
-        assert all(0 <= one.traced.exits - 2 * one.traced.writes <= one.traced.timer for one in way["pairs"])
+        # Stepped by exits, an interrupt may be up to two more.
+        assert all(0 <= one.traced.exits - 2 * one.traced.writes <= 2 * one.traced.timer for one in way["pairs"])
