@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+# dilation_picture.py: draws dilation.svg of results/answers/dilation.json, and keeps that file.
+# Usage: dilation_picture.py
+import json
+import pathlib
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+sys.path += [str(TOP / "bench"), str(TOP / "testbed"), str(pathlib.Path(__file__).parent)]
+import dilation
+import plots
+
+KEPT = TOP / "results" / "answers" / "dilation.json"
+PICTURE = pathlib.Path(__file__).parents[1] / "dilation.svg"
+LINES = {  # colour, style
+    "left alone, cycles estimated": ("#D55E00", "-"),
+    "left alone, instructions": ("#0072B2", "-"),
+    "left alone, instructions, step by exits": ("#0072B2", "--"),
+    "TSC offset, cycles estimated": ("#CC79A7", "-"),
+    "retired instructions": ("#009E73", "-"),
+}
+TITLE = "Timer interrupts for each million guest instructions, by the share of instructions that is traced"
+
+
+def keep(found, environment):
+    ways = {name: {**way, "pairs": dilation.to_json(way["pairs"])} for name, way in found.items()}
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps({"environment": environment, "ways": ways}, indent=1) + "\n", encoding="utf-8")
+    draw(found)
+
+
+def kept():
+    """The ways of the kept run, as dilation_boot.answer() gives them."""
+    data = json.loads(KEPT.read_text(encoding="utf-8"))["ways"]
+    return {name: {**way, "pairs": dilation.from_json(way["pairs"])} for name, way in data.items()}
+
+
+def draw(found):
+    pyplot = plots.library()
+    figure, axes = pyplot.subplots(figsize=(plots.WIDTH, 3.6))
+    for name, (colour, style) in LINES.items():
+        pairs = found[name]["pairs"]
+        axes.plot([100 * pair.share for pair in pairs], [dilation.timer_rate(pair.traced) for pair in pairs], style,
+                  color=colour, label=name, marker="o", markersize=3)
+    axes.set_xscale("symlog", linthresh=0.05)
+    axes.set_yscale("log")
+    axes.set_xticks([0, 0.05, 0.1, 0.3, 1, 3, 10], ["0", "0.05", "0.1", "0.3", "1", "3", "10"])
+    axes.set_xlabel("traced writes, % of the loop's instructions (0: none)")
+    axes.set_ylabel("timer interrupts per million")
+    axes.grid(True, which="major")
+    axes.legend(loc="upper left", fontsize=8)
+    desc = "; ".join(f"{name}: {dilation.timer_rate(found[name]['pairs'][-1].traced):.2f} at 10 %" for name in LINES)
+    made = plots.svg_of("dilation", TITLE, f"Emulator. {desc}.", figure, pyplot, alone=True)
+    PICTURE.write_text(made.svg + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    draw(kept())

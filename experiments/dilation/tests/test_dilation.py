@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_dilation.py: what a memory trace does to the run that it traces, by share of traced writes and by what the
+# guest's clock shows of root mode. With DRAW=1 the whole answer is written to results/answers/.
+import os
+import subprocess
+
+import dilation
+import dilation_boot
+import dilation_picture
+import pytest
+from machine import path
+
+ROUNDS = 400
+LATE = 2  # interrupts and switches between the guest's reading of its counters and the region
+
+
+def expect_true(pairs):
+    """What holds whatever the clock does: each write took two exits, or up to two more for an interrupt that ended its
+    step, the loop made the same accesses, and the guest's own counters say what the emulator counted."""
+    for pair in pairs:
+        assert not pair.untraced.exits, pair
+        assert 0 <= pair.traced.exits - 2 * pair.traced.writes <= 2 * pair.traced.timer, pair
+        assert pair.traced.own_accesses == pair.untraced.own_accesses, pair
+        for counts in (pair.untraced, pair.traced):
+            assert 0 <= counts.guest_timer - counts.timer <= LATE, counts
+            assert counts.guest_switches >= counts.switches, counts
+
+
+def test_left_alone(lab):
+    """Nothing is done about time: the guest's clock runs on in root mode."""
+    pairs = dilation_boot.boot(lab, "kept 0", "blocked", ROUNDS)
+    expect_true(pairs)
+    for pair in pairs:
+        # A tick is an instruction, of the guest or of root mode; halted the guest never is.
+        counts = pair.traced
+        assert abs(counts.ticks / (counts.guest + counts.root) - 1) < 0.01, counts
+    top = pairs[-1]
+    assert dilation.times(top, dilation.timer_rate) > 5, top
+    assert dilation.times(top, dilation.miss_rate) > 5, top
+    return f"{100 * top.share:.1f} % traced: {dilation.times(top, dilation.timer_rate):.1f} times the timer interrupts"
+
+
+@pytest.mark.full
+def test_answer(lab):
+    """All ways of time. Left alone each share has more; where the clock stands still in root mode it has not."""
+    found = dilation_boot.answer(lab)
+    for way in found.values():
+        expect_true(way["pairs"])
+    top = {name: way["pairs"][-1] for name, way in found.items()}
+    clock = {name: dilation.times(pair, dilation.clock_rate) for name, pair in top.items()}
+    assert clock["left alone, cycles estimated"] > clock["left alone, instructions"] > 10, clock
+    assert clock["TSC offset, cycles estimated"] < clock["left alone, cycles estimated"] / 1.5, clock
+    assert abs(clock["retired instructions"] - 1) < 0.01, clock
+    still = top["retired instructions"]
+    assert abs(still.traced.timer - still.untraced.timer) <= LATE, still
+    if os.environ.get("DRAW") == "1":
+        commit = subprocess.run(["git", "-C", path(), "log", "-1", "--format=%h"], capture_output=True, text=True,
+                                check=True).stdout.strip()
+        dilation_picture.keep(found, f"emulator, Debian's cloud kernel under pmuvisor-lab.efi, commit {commit}")
+    return "; ".join(dilation.said(name, way["pairs"]) for name, way in found.items())
