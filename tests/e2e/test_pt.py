@@ -114,7 +114,8 @@ def instructions(region):
 def prices(done, case):
     """Of a branch: bytes; instructions to record it, all that the same work does more than untraced; and of user
     mode to decode it by perf."""
-    found, more = row(done, case), instructions(done.region(REGIONS[case])) - instructions(done.region(REGIONS["untraced"]))
+    found = row(done, case)
+    more = instructions(done.region(REGIONS[case])) - instructions(done.region(REGIONS["untraced"]))
     count = int(found["branches"])
     return {"bytes": round(int(found["bytes"]) / count, 2), "recording": round(more / count, 2),
             "decoding": round(int(found["decoding"]) / count)}
@@ -230,8 +231,8 @@ def test_context(lab):
     return f"{CONTEXT} registers more than the {found['off'][0]['checked']} without Intel PT"
 
 
-# Policy, reason and how often a page has such an exit: an EPT violation when it is read, at the first packet, and at the
-# entry after that; a WRMSR for each register where these exit, the last but one of which turns the trace on.
+# Policy, reason and how often a page has such an exit: an EPT violation when it is read, at the first packet, and at
+# the entry after that; a WRMSR for each register where these exit, the last but one of which turns the trace on.
 HIDDEN = {"msr+nmi": (48, 3), "msr": (48, 3), "intercept": (48, 3), "intercept-wrmsr": (32, 5)}
 
 
@@ -305,7 +306,8 @@ STOPPED_TEXT = "---- stopped ----"
 @pytest.mark.parametrize("what", LESS)
 def test_left_out(lab, what):
     """Without one of VMX's controls for it something else comes of these tests, or of the machine."""
-    done = kernel.run(lab, f"pt-less-{what}", kernel.Plan("pt on", f"msr 0xfff {LESS[what]}").add("pt-exits", "pt-hidden"),
+    plan = kernel.Plan("pt on", f"msr 0xfff {LESS[what]}").add("pt-exits", "pt-hidden")
+    done = kernel.run(lab, f"pt-less-{what}", plan,
                       efi=path("build", "mutants", "pt_less.efi"), until=STOPPED_TEXT)
     stored = done.ledger.get("stored", {})
     seen = [word for word, found in

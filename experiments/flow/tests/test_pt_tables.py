@@ -28,8 +28,9 @@ WRONG_MAX = 0.002  # of the processes' time, as in test_trace_truth.py
 
 
 def boot(lab, entry):
-    done = lab.emulator(f"flowpt-{entry}", entry=entry, jobs="flowpt", memory=512, config="console=none user_hypercalls=1",
-                        initrd=path("build/payload/flowpt-cloud.img"), append="nmi_watchdog=0",
+    done = lab.emulator(f"flowpt-{entry}", entry=entry, jobs="flowpt", memory=512,
+                        config="console=none user_hypercalls=1", append="nmi_watchdog=0",
+                        initrd=path("build/payload/flowpt-cloud.img"),
                         knobs=f"pt on\ntsc_hz {handed_over.TSC_HZ}\nguest_files {handed_over.FOLDER}\nflow_log log\n")
     done.expect_status(STATUS_POWEROFF)
     return done
