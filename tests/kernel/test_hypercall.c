@@ -70,7 +70,7 @@ static void occupy(bool on)
 
 void test_hypercall(const struct job *job)
 {
-    static const uint64_t numbers[] = {0, 12, 31, (1ULL << 32) + HYPERCALL_STATISTICS, ~0ULL};
+    static const uint64_t numbers[] = {0, 12, 32, (1ULL << 32) + HYPERCALL_STATISTICS, ~0ULL};
 
     if (!hypervisor_offers(job, HYPERCALL_HOST_WORK))
         return;
