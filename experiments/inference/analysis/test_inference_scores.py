@@ -5,7 +5,8 @@ import inference
 import inference_picture
 import sights
 import truth
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT
+from exit_reasons import EXTERNAL_INTERRUPT, HLT
+from harms import dropped, shifted, swapped
 from sched_text import Switch
 from sights import NO_LOADS, PIP, Run, Subset
 from trace_source import Record
@@ -60,31 +61,13 @@ def test_without_halt():
     assert one["wrong_process"] == 0 and one["wrong"] == 0.2 and one["idle_off"] == 1, one
 
 
-def shifted(source):
-    records = source.processors[0]
-    source.processors[0] = records[:1] + [two._replace(cr3=one.cr3) for one, two in zip(records, records[1:])]
-    return source
-
-
-def swapped(source):
-    other = {HLT: EXTERNAL_INTERRUPT, EXTERNAL_INTERRUPT: HLT}
-    source.processors[0] = [each._replace(reason=other.get(each.reason, each.reason)) for each in source.processors[0]]
-    return source
-
-
-def without_one(source):
-    loads = [each for each in source.processors[0] if each.reason == CR_ACCESS]
-    source.processors[0].remove(loads[1])
-    return source
-
-
 def test_harm_is_seen():
     """CR3 of the record before, the reasons the other way round, a load that is missing: each is another score."""
     for subset, reading, harm, what in (
             (("KVM's", NO_LOADS, 0), inference.BACKWARDS, shifted, "wrong"),
             (("HLT", PIP, 0), inference.BY_LOADS, shifted, "wrong"),
             (("KVM's", NO_LOADS, 0), inference.BACKWARDS, swapped, "idle_off"),
-            (("HLT", PIP, 0), inference.BY_LOADS, without_one, "wrong")):
+            (("HLT", PIP, 0), inference.BY_LOADS, dropped, "wrong")):
         assert rows(*subset, harm=harm)[reading][what] > rows(*subset)[reading][what], (subset, harm)
 
 

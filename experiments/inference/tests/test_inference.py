@@ -10,7 +10,8 @@ import inference
 import inference_boots
 import pytest
 import sights
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, NUMBERS
+from exit_reasons import NUMBERS
+from harms import dropped, shifted, swapped
 from sights import NO_LOADS, PIP, TARGETS, Subset
 
 MIN_SWITCHES = 1000
@@ -53,28 +54,6 @@ def test_few(lab):
     return "; ".join(f"{inference.name(one)} ({one['reading']}): {one['found']} of {one['switches']}, wrong "
                      f"{100 * one['wrong']:.3f} %, {inference.exits_of(one, False):.2f} exits a switch"
                      for one in found)
-
-
-def shifted(source):
-    """Each record has the CR3 of the one before it."""
-    records = source.processors[0]
-    source.processors[0] = records[:1] + [two._replace(cr3=one.cr3) for one, two in zip(records, records[1:])]
-    return source
-
-
-def swapped(source):
-    """HLT is an interrupt, and an interrupt is HLT."""
-    other = {HLT: EXTERNAL_INTERRUPT, EXTERNAL_INTERRUPT: HLT}
-    source.processors[0] = [record._replace(reason=other.get(record.reason, record.reason))
-                            for record in source.processors[0]]
-    return source
-
-
-def dropped(source):
-    """One load is missing, in the middle."""
-    loads = [record for record in source.processors[0] if record.reason == CR_ACCESS]
-    source.processors[0].remove(loads[len(loads) // 2])
-    return source
 
 
 @pytest.mark.parametrize("harm, subset, reading, what", ids=("paper_shifted", "timer_shifted", "loads_shifted",
