@@ -15,6 +15,10 @@ KINDS = {"cpuid": (0, 10), "vmcall": (1, 18), "wrmsr": (2, 32), "wrmsr-fault": (
 
 BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss",
           "hlt"]
+# Without controls: of `msr 0xfff BITS` the bits say which (tests/mutants/controls_left_out.c).
+LEFT_OUT = path("build", "mutants", "controls_left_out.efi")
+LBR_CLEAR_LEFT_OUT = 1 << 6
+
 POSITIONS = 450   # more than any of these exits has instructions
 APART = 600       # exits from the first of one sweep to the first of the next
 TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes

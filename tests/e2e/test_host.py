@@ -301,8 +301,8 @@ def test_arch_lbr_context(lab):
 
 
 def test_arch_lbr_fails_without_clear(lab):
-    boot = run(lab, "host-arch-lbr-left", Plan(ARCH_LBR).add("lbr"),
-               efi=path("build", "mutants", "lbr_ctl_left.efi"))
+    boot = run(lab, "host-arch-lbr-left", Plan(ARCH_LBR, f"msr 0xfff {kernel.LBR_CLEAR_LEFT_OUT}").add("lbr"),
+               efi=kernel.LEFT_OUT)
     found = row(boot, "lbr", "lbr")
     assert not results(boot)["lbr"] and found["wrong"] >= LBR_ENTRIES - 1, found
 

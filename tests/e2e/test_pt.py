@@ -297,7 +297,7 @@ def test_exit_path(lab):
     return f"{costs[0][0]} instructions; {costs[0][1]}"
 
 
-# A bit for each of tests/mutants/pt_less.c: which is left out, and what is seen then.
+# A bit for each of kernel.LEFT_OUT: which is left out, and what is seen then.
 LESS = {"conceal": 1, "guest_physical": 2, "clear_alone": 8, "load_alone": 32, "clear": 2 + 8,
         "conceal_exits": 2 + 4 + 8, "conceal_entries": 2 + 8 + 16}
 STOPPED_TEXT = "---- stopped ----"
@@ -307,8 +307,7 @@ STOPPED_TEXT = "---- stopped ----"
 def test_left_out(lab, what):
     """Without one of VMX's controls for it something else comes of these tests, or of the machine."""
     plan = kernel.Plan("pt on", f"msr 0xfff {LESS[what]}").add("pt-exits", "pt-hidden")
-    done = kernel.run(lab, f"pt-less-{what}", plan,
-                      efi=path("build", "mutants", "pt_less.efi"), until=STOPPED_TEXT)
+    done = kernel.run(lab, f"pt-less-{what}", plan, efi=kernel.LEFT_OUT, until=STOPPED_TEXT)
     stored = done.ledger.get("stored", {})
     seen = [word for word, found in
             (("the start fails", STOPPED_TEXT in done.console), ("pt-exits", "not ok 1" in done.console),
@@ -321,7 +320,7 @@ def test_left_out(lab, what):
 
 def test_nothing_left_out(lab):
     done = kernel.run(lab, "pt-less-nothing", kernel.Plan("pt on", "msr 0xfff 0").add("pt-exits", "pt-hidden"),
-                      efi=path("build", "mutants", "pt_less.efi"))
+                      efi=kernel.LEFT_OUT)
     kernel.expect_ok(done, ["pt-exits", "pt-hidden"])
 
 

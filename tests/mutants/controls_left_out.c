@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that leaves out those of Intel PT's controls that an MSR of the emulator says, a bit for
- * each: the guest's trace, or the machine, must be seen to be another one without.
+ * A hypervisor that leaves out those of VMX's controls that an MSR of the emulator says, a bit for each.
+ * Of Intel PT's: the guest's trace, or the machine, must be seen to be another one without. Of
+ * architectural LBRs: the guest must be seen to find root mode's branches among its own.
  */
 #include "vmx/capability.h"
 #include "vmx.h"
@@ -24,6 +25,7 @@ static const struct {
     {SET_SECONDARY, SECONDARY_CONCEAL_VMX_FROM_PT}, {SET_SECONDARY, SECONDARY_PT_GUEST_PHYSICAL},
     {SET_EXIT, EXIT_CONCEAL_FROM_PT},               {SET_EXIT, EXIT_CLEAR_RTIT_CTL},
     {SET_ENTRY, ENTRY_CONCEAL_FROM_PT},             {SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
+    {SET_EXIT, EXIT_CLEAR_LBR_CTL},
 };
 
 bool __wrap_vmx_controls_choose(capability c, asked o, chosen out, refused r)
