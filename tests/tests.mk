@@ -95,10 +95,10 @@ $(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
 all built: $(STACK_MUTANTS)
 
 # Intel's decoder of Intel PT, for a test's lists.
-$(BUILD)/libipt_branches: tests/e2e/libipt_branches.c
+$(BUILD)/libipt_branches: tests/e2e/libipt_branches.c tests/e2e/libipt_trace.h
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -o $@ $< -lipt
+	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -I. -o $@ $< -lipt
 
 lines:
 	@tests/static/code_lines.py --max $(CODE_LINES_MAX)

@@ -47,9 +47,9 @@ IMAGE_flowtruth = $(IMAGE_initrd) jobs/flowtruth=$(BUILD)/programs/flowtruth
 # The same under perf's trace by Intel PT, and the decoder of it.
 IMAGE_flowpt = $(IMAGE_tools) traced=$(BUILD)/programs/traced jobs/flowtruth=$(BUILD)/programs/flowtruth \
     jobs/flowpt=$(FLOW_GUEST)/pt/flowpt.sh
-$(BUILD)/libipt_tables: experiments/flow/tests/libipt_tables.c
+$(BUILD)/libipt_tables: experiments/flow/tests/libipt_tables.c tests/e2e/libipt_trace.h
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -o $@ $< -lipt
+	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -I. -o $@ $< -lipt
 # KVM in KVM in KVM: the test kernel is the guest's guest's guest (pmv.kvm=kvm+kvm).
 IMAGE_flowdeep = $(WITH_KVM) kvm/vmlinuz=$(IMAGES)/vmlinuz-% kvm/initrd=$(IMAGES)/kvm-%.img

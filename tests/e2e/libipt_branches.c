@@ -2,23 +2,15 @@
  *
  * libipt_branches.c: the branches of a trace of Intel PT, as Intel's own decoder (libipt) finds them:
  * perf's, with which they are compared, is another one.
- * Usage: libipt_branches PROGRAM TRACE
- * PROGRAM: the ELF file of what was traced, not PIE. TRACE: the packets alone. Prints a line `FROM TO`
+ * Usage: libipt_branches TRACE PROGRAM
+ * PROGRAM: the ELF file of what was traced, not PIE. Prints a line `FROM TO`
  * for each taken branch, in hexadecimal; 0 where the trace ends or begins. An exit status of 1: a line on
  * stderr says which error came where.
  */
-#include <elf.h>
-#include <intel-pt.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/e2e/libipt_trace.h"
 
-static void give_up(const char *what, int error, uint64_t at)
-{
-    fprintf(stderr, "libipt_branches: %s: %s at 0x%lx\n", what, pt_errstr(pt_errcode(error)), at);
-    exit(1);
-}
+#include <elf.h>
+#include <stdbool.h>
 
 static struct pt_image *image_of(const char *path)
 {
@@ -41,22 +33,6 @@ static struct pt_image *image_of(const char *path)
     }
     fclose(file);
     return image;
-}
-
-static uint8_t *read_all(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "re");
-    uint8_t *bytes;
-
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0)
-        give_up(path, -pte_bad_file, 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    bytes = malloc(*size + 1);
-    if (bytes == NULL || fread(bytes, 1, *size, file) != *size)
-        give_up(path, -pte_nomem, *size);
-    fclose(file);
-    return bytes;
 }
 
 static void branch(uint64_t from, uint64_t to)
@@ -106,19 +82,15 @@ static void event(const struct pt_event *e)
 
 int main(int argc, char *argv[])
 {
-    struct pt_config config;
     struct pt_insn instruction;
     struct pt_event e;
-    size_t size;
 
     if (argc != 3)
         return 2;
-    pt_config_init(&config);
-    config.begin = read_all(argv[2], &size);
-    config.end = config.begin + size;
+    struct pt_config config = config_of(argv[1]);
     struct pt_insn_decoder *decoder = pt_insn_alloc_decoder(&config);
-    if (decoder == NULL || pt_insn_set_image(decoder, image_of(argv[1])) < 0)
-        give_up(argv[1], -pte_nomem, 0);
+    if (decoder == NULL || pt_insn_set_image(decoder, image_of(argv[2])) < 0)
+        give_up(argv[2], -pte_nomem, 0);
     last.iclass = ptic_other;
     int status = pt_insn_sync_forward(decoder);
     while (status >= 0) {

@@ -7,7 +7,6 @@ import subprocess
 from machine import path
 
 PROGRAM = path("build/programs/traced")
-LIBIPT = path("build/libipt_branches")
 # Linux, tools/perf/Documentation/perf.data-file-format.txt; tools/lib/perf/include/perf/event.h.
 FILE_HEADER = struct.Struct("<8s6Q")  # the data section's place and size come last
 RECORD_HEADER = struct.Struct("<IHH")
@@ -50,12 +49,17 @@ def packets(data, processor=0):
     return bytes(found)
 
 
+def listed(tool, trace, scratch, *arguments):
+    """What a program of build/, made of libipt, prints of a trace: lines of two hexadecimal numbers."""
+    (scratch / "trace").write_bytes(trace)
+    subprocess.run(["make", "-s", "-C", path(), f"build/{tool}"], check=True)
+    said = subprocess.run([path("build", tool), scratch / "trace", *arguments], capture_output=True, text=True,
+                          check=False)
+    assert said.returncode == 0, said.stderr
+    return [tuple(int(word, 16) for word in line.split()) for line in said.stdout.splitlines()]
+
+
 def libipt(done, case, scratch, processor=0):
     """libipt's list, of user mode of a program that is not PIE."""
     with open(done.path(f"guest/{case}.data"), "rb") as source:
-        trace = packets(source.read(), processor)
-    (scratch / "trace").write_bytes(trace)
-    subprocess.run(["make", "-s", "-C", path(), "build/libipt_branches"], check=True)
-    said = subprocess.run([LIBIPT, PROGRAM, scratch / "trace"], capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    return [tuple(int(word, 16) for word in line.split()) for line in said.stdout.splitlines()]
+        return listed("libipt_branches", packets(source.read(), processor), scratch, PROGRAM)

@@ -3,38 +3,23 @@
  * libipt_tables.c: the loads of CR3 in a trace of Intel PT without branches, with their times, by Intel's own
  * decoder (libipt).
  * Usage: libipt_tables TRACE EAX EBX RATIO PERIOD
- * TRACE: the packets alone, with TSC, MTC and CYC. EAX, EBX: of CPUID leaf 15H. RATIO: of the nominal
+ * TRACE: has TSC, MTC and CYC. EAX, EBX: of CPUID leaf 15H. RATIO: of the nominal
  * frequency to the bus clock. PERIOD: MTCFreq of IA32_RTIT_CTL. Prints a line `TSC CR3` for each PIP packet,
  * in hexadecimal. SDM Vol. 3, "Intel Processor Trace", "Paging Information Packet (PIP)". An exit
  * status of 1: a line on stderr.
  */
-#include <inttypes.h>
-#include <intel-pt.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "tests/e2e/libipt_trace.h"
 
-static int give_up(const char *what, int error)
-{
-    fprintf(stderr, "libipt_tables: %s: %s\n", what, pt_errstr(pt_errcode(error)));
-    return 1;
-}
+#include <inttypes.h>
 
 int main(int argc, char *argv[])
 {
-    struct pt_config config;
     struct pt_event event;
     uint64_t ip;
-    long size;
 
-    FILE *file = argc == 6 ? fopen(argv[1], "re") : NULL;
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (size = ftell(file)) <= 0)
-        return give_up("TRACE", -pte_bad_file);
-    pt_config_init(&config);
-    config.begin = malloc((size_t)size);
-    config.end = config.begin + size;
-    rewind(file);
-    if (config.begin == NULL || fread(config.begin, (size_t)size, 1, file) != 1)
-        return give_up("TRACE", -pte_bad_file);
+    if (argc != 6)
+        return 2;
+    struct pt_config config = config_of(argv[1]);
     config.cpuid_0x15_eax = (uint32_t)atoi(argv[2]);
     config.cpuid_0x15_ebx = (uint32_t)atoi(argv[3]);
     config.nom_freq = (uint8_t)atoi(argv[4]);
@@ -50,8 +35,9 @@ int main(int argc, char *argv[])
         else if (event.type == ptev_async_paging)
             printf("%" PRIx64 " %" PRIx64 "\n", event.tsc, event.variant.async_paging.cr3);
         else if (event.type == ptev_overflow)
-            return give_up("lost packets", -pte_overflow);
+            give_up("lost packets", -pte_overflow, event.tsc);
     }
-    fclose(file);
-    return status == -pte_eos ? 0 : give_up("TRACE", status);
+    if (status != -pte_eos)
+        give_up(argv[1], status, 0);
+    return 0;
 }

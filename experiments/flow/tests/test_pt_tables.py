@@ -2,8 +2,6 @@
 # test_pt_tables.py: who ran, from Intel PT: the guest's own trace of its loads of CR3, without branches. The load
 # and the truth are those of test_trace_truth.py. No exit is taken for it, where trace=flow takes one for each
 # load.
-import subprocess
-
 import flow_log
 import handed_over
 from machine import STATUS_POWEROFF, path
@@ -17,7 +15,6 @@ from states import Interval, Timeline
 
 ENTRIES = ["native", "msr+nmi"]
 CR_ACCESS = "28"
-LIBIPT = "build/libipt_tables"
 # Ticks from a load to its time in the trace: CYC comes with the next packet that has time.
 NEAR = 100
 # CPUID leaf 15H, EAX and EBX, the nominal frequency to the bus clock, MTCFreq: guest/pt/flowpt.sh.
@@ -40,17 +37,12 @@ def loads_of(done, scratch):
     """[(TSC, table)] of the trace, and its bytes."""
     with open(done.path(f"{handed_over.FOLDER}/pt.data"), "rb") as source:
         trace = pt_decoders.packets(source.read())
-    (scratch / "trace").write_bytes(trace)
-    subprocess.run(["make", "-s", "-C", path(), LIBIPT], check=True)
     clock = {line["name"]: line["value"] for line in done.lines("flowpt") if "name" in line}
     ratio, nominal = (clock[name] for name in CLOCK)
     # Linux writes EBX:EAX.
     ebx, eax = ratio.split(":")
-    said = subprocess.run([path(LIBIPT), scratch / "trace", eax, ebx, nominal, MTC_FREQUENCY],
-                          capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    return [(tsc, table(cr3)) for tsc, cr3 in (map(lambda word: int(word, 16), line.split())
-                                               for line in said.stdout.splitlines())], len(trace)
+    loads = pt_decoders.listed("libipt_tables", trace, scratch, eax, ebx, nominal, MTC_FREQUENCY)
+    return [(tsc, table(cr3)) for tsc, cr3 in loads], len(trace)
 
 
 def changes(loads):
