@@ -117,3 +117,8 @@ def firmware(name):
 
 def exit_count(account):
     return sum(entry["count"] for entry in account["exits"].values())
+
+
+def instructions(account):
+    """Of the guest and, where there is a hypervisor, of root mode."""
+    return account["nonroot"]["instructions"] + account["root"]["instructions"]

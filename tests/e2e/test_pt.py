@@ -5,7 +5,7 @@
 import struct
 
 import kernel
-from machine import STATUS_POWEROFF, STATUS_TEXT, path
+from machine import STATUS_POWEROFF, STATUS_TEXT, instructions, path
 import pytest
 
 from policies import NMI
@@ -105,10 +105,6 @@ def row(done, case):
              if line.get("case") == case and "branches" in line]
     assert len(found) == 1, f"{case}: {done.lines('pt')[-5:]}; last line: {done.last_line()}"
     return found[0]
-
-
-def instructions(region):
-    return region["nonroot"]["instructions"] + region["root"]["instructions"]
 
 
 def prices(done, case):

@@ -5,7 +5,7 @@ import collections
 import struct
 
 import boots
-from machine import exit_count
+from machine import exit_count, instructions
 
 TRACED = struct.Struct("<QQQBBBBI")  # branch_trace.h: struct TraceRecord
 LISTED = struct.Struct("<QQQ")  # abi.h: struct branchtrace_record
@@ -107,11 +107,6 @@ def check_list(done, region):
     assert len(found) == len(exact), f"region {region}: {len(found)} listed, {len(exact)} were"
     assert found, f"region {region}: nothing listed"
     return len(found)
-
-
-def instructions(region):
-    """Of the guest and, where there is a hypervisor, of root mode."""
-    return region["nonroot"]["instructions"] + region["root"]["instructions"]
 
 
 def price(done, region, untraced, readouts):

@@ -13,6 +13,7 @@ import kvm_traces
 import levels
 import virtflow_published as published
 from guest import EXIT_REASON_CPUID, REGION_CPUID
+from machine import instructions
 from states import timeline
 
 LOAD_TEXTS = {"compute": "computes", "calls": "calls of the system", "sleeps": "sleeps", "switches": "switches",
@@ -83,7 +84,7 @@ def of_own(lab, _machine):
                            "does not name."])
     plain = sum(cost.account(lab, "off", "switches")[:2])
     traced = cost.boot(lab, "off").region(cost.TRACED)
-    own = traced["nonroot"]["instructions"] + traced["root"]["instructions"]
+    own = instructions(traced)
     flow = sum(cost.account(lab, "flow", "switches")[:2])
     for text, value in (("sched_switch in the guest", own), ("trace=flow", flow)):
         table.add(text, [Cell(percent(100 * (value / plain - 1), 2))])

@@ -3,7 +3,7 @@
 # with PEBS (the emulator's knob `pebs`): the same records to the last address, no exit of the PMU,
 # the same overhead.
 # FULL=1: all of perf's ways to sample, adaptive PEBS, the other policies, Debian's KVM.
-from machine import STATUS_POWEROFF, exit_count, path
+from machine import STATUS_POWEROFF, exit_count, instructions, path
 import pytest
 
 REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
@@ -62,7 +62,7 @@ def same_records(native, guest, wanted):
 def work(boot, region):
     account = boot.region(region)
     assert account["begins"] == 1 and not account["open"], region
-    return account["nonroot"]["instructions"] + account["root"]["instructions"]
+    return instructions(account)
 
 
 def overhead(boot, region):
