@@ -3,7 +3,6 @@
 # under KVM has the emulator's list of all that decides who runs; each host sees a part of it. The whole answer is
 # written to the folder of the boots, inference.json: every host, by two boots.
 import functools
-import json
 import os
 
 import inference
