@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-COLUMNS = ("native", "msr+nmi", "msr", "intercept", "kvm", "kvm-new", "kvm-mediated")
+COLUMNS = ("native", "msr+nmi", "msr", "intercept", "kvm", "kvm-new", "kvm-mediated", "xen", "bitvisor")
 NATIVE, BASE = "native", "empty"
 # What an operation is called, by the groups of the table. Those of BASES are measured, and not shown.
 GROUPS = {
@@ -44,6 +44,7 @@ class Count:
     branches: dict
     retired: dict | None  # by level: what the ledger has; None: its region has more than these runs
     exits: dict  # by name
+    root: int | None = None  # root mode's instructions, where the ledger has the region
 
     @classmethod
     def of(cls, line, regions):
@@ -52,7 +53,8 @@ class Count:
                    {"kernel": int(line["instructions"]), "user": int(line["user_instructions"])},
                    {"kernel": int(line["branches"]), "user": int(line["user_branches"])},
                    region and {level: region["nonroot"][level] for level in LEVELS},
-                   {exit["name"]: exit["count"] for exit in region["exits"].values()} if region else {})
+                   {exit["name"]: exit["count"] for exit in region["exits"].values()} if region else {},
+                   region and region["root"]["instructions"])
 
 
 def counts(lines, regions):
@@ -75,10 +77,12 @@ def each(column, row, what, base=BASE, levels=LEVELS):
 
 @dataclass
 class Cell:
-    """One operation in one column: the count less the native one, and less what retired."""
+    """One operation in one column: the count less the native one, and less what retired; and root mode's
+    instructions there."""
     instructions: Fraction
     branches: Fraction
     retired: Fraction | None
+    root: Fraction | None = None
 
     def found(self):
         return self.instructions, self.branches, self.retired
@@ -95,5 +99,6 @@ def cells(columns, base=BASE):
                      for what in ("instructions", "branches")]
             retired = each(column, row, "retired", base)
             out[row, name] = Cell(*apart, None if retired is None else
-                                  each(column, row, "instructions", base) - retired)
+                                  each(column, row, "instructions", base) - retired,
+                                  None if column[row].root is None else Fraction(column[row].root, column[row].runs))
     return out

@@ -20,10 +20,15 @@ def columns(file=FILE):
     return {name: {row: counted.Count(**count) for row, count in column.items()} for name, column in kept.items()}
 
 
-def write(found, hosts):
-    """The file, the picture and the page's table, of boots; `hosts`: which KVM each of its columns has."""
+def hosts(file=FILE):
+    with open(file, encoding="ascii") as source:
+        return json.load(source)["environment"]["hosts"]
+
+
+def write(found, others):
+    """The file, the picture and the page's table, of boots; `others`: which hypervisor each column has that is not ours."""
     about = {"kind": "emulator", "processor": "Skylake-X model, one processor", "kernel": "the test kernel",
-             "hosts": hosts, "commit": tool(["git", "-C", path(), "rev-parse", "--short", "HEAD"]).strip()}
+             "hosts": others, "commit": tool(["git", "-C", path(), "rev-parse", "--short", "HEAD"]).strip()}
     rows = {name: {row: dataclasses.asdict(count) for row, count in column.items()} for name, column in found.items()}
     os.makedirs(os.path.dirname(FILE), exist_ok=True)
     with open(FILE, "w", encoding="ascii") as out:

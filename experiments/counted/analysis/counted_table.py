@@ -39,8 +39,8 @@ def table(cells):
                 line.append(Cell(NONE))
                 continue
             cell = cells[row, column]
-            why = reasons.EXPECTED.get((row, column))
-            line.append(Cell(text_of(cell), note=made.note(reasons.REASONS[why[2]]) if why else 0))
+            why = reasons.reason(row, column, cell)
+            line.append(Cell(text_of(cell), note=made.note(reasons.REASONS[why]) if why else 0))
         made.add(counted.LABELS[row], line)
     return made
 
@@ -49,9 +49,10 @@ def markdown(cells):
     lines = ["| an operation | " + " | ".join(f"`{column}`" for column in SHOWN) + " | why |",
              "|---" * (len(SHOWN) + 2) + "|"]
     for row in differing(cells):
-        why = {reasons.EXPECTED[row, column][2] for column in SHOWN if (row, column) in reasons.EXPECTED}
+        here = {column: cells[row, column] for column in SHOWN if (row, column) in cells}
+        why = {reasons.reason(row, column, cell) for column, cell in here.items()} - {None}
         lines.append(f"| {counted.LABELS[row]} | " + " | ".join(
-            text_of(cells[row, column]) for column in SHOWN) + f" | {', '.join(sorted(why))} |")
+            text_of(here[column]) if column in here else "stops" for column in SHOWN) + f" | {', '.join(sorted(why))} |")
     return "\n".join(lines)
 
 
@@ -74,7 +75,7 @@ def span_of(cells, columns, sign):
 def answer(cells):
     """The whole in two sentences."""
     branches = sum(row in counted.LABELS and bool(cell.branches) for (row, column), cell in cells.items()
-                   if column == SHOWN[-1])
+                   if column == reasons.KVMS[-1])
     passed, kvms = ("`msr+nmi` and `msr`", reasons.KVMS)
     return wrapped(
         f"**Of {len(counted.LABELS)} operations in the emulator, {span_of(cells, ('msr+nmi', 'msr'), -1)} count too "
@@ -83,6 +84,9 @@ def answer(cells):
         f"{span_of(cells, kvms, 1)} count too much, all of them REP strings at a device, by 1 to "
         f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column in kvms)} instructions, and "
         f"{span_of(cells, kvms, -1)} too little: INT1, which is not counted at all, with its {branches} branch.** "
+        f"Xen counts {unlike(cells, 'xen', -1)} too little, as PMUvisor does, and none too much. BitVisor counts "
+        f"{unlike(cells, 'bitvisor', 1)} too much: its own instructions, up to "
+        f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column == 'bitvisor')}. "
         "An emulator cannot say what a processor's own errata add at exits and interrupts.")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_counted.py: what the counters of a guest count around each operation, against the bare machine and against the
-# emulator's ledger. DRAW=1: results/answers/counted.json, the picture and the page's table anew (make counted).
+# emulator's ledger. DRAW=1: results/answers/counted.json, the picture and the page's table anew (make counted). The column of
+# BitVisor wants BITVISOR=FOLDER, of a BitVisor that was built by hand; without, it stays as it was kept.
 import os
 
 import pytest
@@ -50,9 +51,11 @@ def test_second_processor(lab):
 @pytest.mark.full
 def test_answer(lab):
     """Every column: each cell that is not 0 has its reason, and the page, the picture and the file are of it."""
-    columns = {column: boots.counts(lab, column) for column in counted.COLUMNS}
-    told = explained(counted.cells(columns), counted.COLUMNS)
+    columns, hosts = boots.all_counts(lab)
+    told = explained(counted.cells(columns), tuple(columns))
     if os.environ.get("DRAW"):
-        kept.write(columns, {column: boots.host(lab, column) for column in boots.KVMS})
-    assert kept.columns() == columns, "results/answers/counted.json is of other boots: make counted"
+        columns = {column: columns.get(column) or kept.columns()[column] for column in counted.COLUMNS}
+        kept.write(columns, {**kept.hosts(), **hosts})
+    was = kept.columns()
+    assert {column: was[column] for column in columns} == columns, "results/answers/counted.json is of other boots: make counted"
     return told
