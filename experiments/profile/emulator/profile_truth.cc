@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The file of the knob `profile_truth`.
+#include "profile_truth.h"
+
+#include <cinttypes>
+#include <cstdlib>
+#include <sstream>
+
+#include "knobs.h"
+
+namespace {
+
+/* The counters' bits; those of freezes and buffers are no overflow. */
+constexpr uint64_t STATUS_COUNTERS = 0x0000ffff0000ffff;
+
+}  // namespace
+
+bool truth_parse(const std::string &text, TruthKnob *knob)
+{
+    std::istringstream words(text);
+    std::string regions;
+    uint64_t first, last;
+
+    if (!(words >> regions) || !knob_range(regions, &first, &last) || last > UINT32_MAX ||
+        !std::getline(words >> std::ws, knob->path))
+        return false;
+    knob->first = static_cast<uint32_t>(first);
+    knob->last = static_cast<uint32_t>(last);
+    return true;
+}
+
+const char *profile_truth_wanted(const std::string &text)
+{
+    TruthKnob knob;
+
+    return truth_parse(text, &knob) ? nullptr : "REGION[-REGION] PATH";
+}
+
+bool Truth::region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t outside_root,
+                   uint64_t status)
+{
+    if (knob.path.empty() || id < knob.first || id > knob.last || begins == open_)
+        return false;
+    if (!file_)
+        file_ = std::fopen(knob.path.c_str(), "w");
+    if (!file_) {
+        std::fprintf(stderr, "testbed: %s: cannot write the truth of a profile\n", knob.path.c_str());
+        std::exit(EXIT_FAILURE);
+    }
+    if (!begins)
+        write_counts();
+    std::fprintf(file_, "%s %u\n", begins ? "begin" : "end", id);
+    open_ = begins;
+    outside_root_ = outside_root;
+    status_ = status;
+    last_ = {};
+    return true;
+}
+
+void Truth::status(uint64_t retired, uint64_t outside_root, uint64_t status)
+{
+    if ((status & ~status_ & STATUS_COUNTERS) != 0)
+        std::fprintf(file_, "overflow %" PRIx64 " %d %d %" PRIu64 " %" PRIu64 "\n", last_.rip, last_.user,
+                     last_.interrupts, retired, outside_root);
+    status_ = status;
+}
+
+void Truth::executes(const TruthPlace &place, uint64_t retired, uint64_t outside_root, uint64_t status)
+{
+    if (outside_root != outside_root_ && last_.rip != 0)
+        counts_[last_]++;
+    this->status(retired, outside_root, status);
+    last_ = place;
+    outside_root_ = outside_root;
+}
+
+void Truth::nmi(uint64_t from, bool user, uint64_t retired, uint64_t outside_root)
+{
+    std::fprintf(file_, "nmi %" PRIx64 " %d %" PRIu64 " %" PRIu64 "\n", from, user, retired, outside_root);
+}
+
+void Truth::write_counts()
+{
+    for (const auto &[place, count] : counts_)
+        std::fprintf(file_, "count %" PRIx64 " %d %d %" PRIu64 "\n", place.rip, place.user,
+                     place.interrupts, count);
+    counts_.clear();
+}

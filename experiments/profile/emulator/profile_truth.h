@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * What a profile of a region should be: how often each instruction has retired, and of each overflow of a
+ * counter where it was and where its NMI came. Format: README.md. Knows no Bochs.
+ */
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+
+struct TruthKnob {
+    std::string path;
+    uint32_t first = 0;
+    uint32_t last = 0;
+};
+
+/* Reads REGION[-REGION] PATH, as the knob has it; false: it is none. */
+bool truth_parse(const std::string &text, TruthKnob *knob);
+/* Null if it is good, else what is wanted. */
+const char *profile_truth_wanted(const std::string &text);
+
+struct TruthPlace {
+    uint64_t rip = 0;
+    bool user = false;
+    bool interrupts = false; /* RFLAGS.IF */
+
+    bool operator<(const TruthPlace &other) const
+    {
+        return rip != other.rip ? rip < other.rip
+                                : user != other.user ? user < other.user : interrupts < other.interrupts;
+    }
+};
+
+class Truth {
+public:
+    bool on() const { return file_ != nullptr && open_; }
+    /* True: the region is wanted. */
+    bool region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t outside_root, uint64_t status);
+    /* Before an instruction outside root mode: where it is, how many have retired, in all modes and outside
+     * root mode, and GLOBAL_STATUS. */
+    void executes(const TruthPlace &place, uint64_t retired, uint64_t outside_root, uint64_t status);
+    /* Before any: GLOBAL_STATUS, whose new bits are the last one's outside root mode. */
+    void status(uint64_t retired, uint64_t outside_root, uint64_t status);
+    /* An NMI interrupts at this address. */
+    void nmi(uint64_t from, bool user, uint64_t retired, uint64_t outside_root);
+
+private:
+    void write_counts();
+
+    FILE *file_ = nullptr;
+    bool open_ = false;
+    TruthPlace last_;
+    uint64_t outside_root_ = 0, status_ = 0;
+    std::map<TruthPlace, uint64_t> counts_;
+};
