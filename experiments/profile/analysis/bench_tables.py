@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# bench_tables.py: this experiment's section of the report, for bench/added.py.
+import kept
+from added import Section
+
+SECTIONS = (Section("profile-of", "How true is a profile?", "costs-of", kept.parts("profile"), short="Profiles"),)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The truth of a profile: what is counted, whose an overflow is, and the knob.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+#include "check.h"
+#include "knobs.h"
+#include "profile_truth.h"
+
+namespace {
+
+constexpr TruthPlace user_at(uint64_t rip)
+{
+    return {rip, true, true};
+}
+
+TEST(truth_of_a_region)
+{
+    char path[] = "/tmp/profile-truth.XXXXXX";
+    int fd = mkstemp(path);
+    TruthKnob knob{path, 10, 12};
+    Truth truth;
+    CHECK(fd >= 0);
+    CHECK(!truth.region(knob, 9, true, 0, 0));
+    CHECK(!truth.on());
+    CHECK(truth.region(knob, 10, true, 100, 1));
+    CHECK(truth.on());
+    truth.executes(user_at(0x10), 1100, 101, 1);
+    // 0x10 has retired, and is no overflow: the bit was set before.
+    truth.executes(user_at(0x20), 1101, 102, 1);
+    // It has exited, and begins again.
+    truth.executes(user_at(0x20), 1141, 102, 0);
+    truth.executes(user_at(0x10), 1142, 103, 2);
+    truth.nmi(0x10, true, 1142, 103);
+    // Seen in root mode, where 0x10 was the last one outside. No counter's bit: nothing.
+    truth.status(1150, 104, 2 | 1ull << 32);
+    truth.status(1151, 104, 2 | 1ull << 32 | 1ull << 62);
+    truth.executes({0xfff0, false, false}, 1160, 104, 0);
+    CHECK(truth.region(knob, 10, false, 104, 0));
+    CHECK(!truth.on());
+    std::fflush(nullptr);
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    CHECK_EQUAL(text.str(), "begin 10\n"
+                            "overflow 20 1 1 1142 103\n"
+                            "nmi 10 1 1142 103\n"
+                            "overflow 10 1 1 1150 104\n"
+                            "count 10 1 1 2\n"
+                            "count 20 1 1 1\n"
+                            "end 10\n");
+    close(fd);
+    unlink(path);
+}
+
+TEST(knob_of_the_truth)
+{
+    Knobs knobs;
+    std::string error;
+    std::istringstream good("profile_truth 3-9 /a b\n");
+    CHECK(knobs_parse(good, &knobs, &error));
+    TruthKnob knob;
+    CHECK(truth_parse(knobs.parts.at("profile_truth"), &knob));
+    CHECK_EQUAL(knob.path, "/a b");
+    CHECK_EQUAL(knob.first, 3u);
+    CHECK_EQUAL(knob.last, 9u);
+    for (const char *bad : {"profile_truth", "profile_truth 3", "profile_truth x /a", "profile_truth 9-3 /a"}) {
+        std::istringstream in(bad);
+        CHECK(!knobs_parse(in, &knobs, &error));
+    }
+}
+
+}  // namespace
