@@ -27,7 +27,8 @@ def draw(data):
     pyplot = plots.library()
     figure, (lines, bars) = pyplot.subplots(1, 2, figsize=(plots.WIDTH * 1.2, 3.4))
     for number, row in enumerate(rows):
-        lines.plot(*zip(*row["curve"]), marker=MARKS[number % len(MARKS)], markersize=4, linewidth=1, label=row["label"])
+        lines.plot(*zip(*row["curve"]), marker=MARKS[number % len(MARKS)], markersize=4, linewidth=1,
+                   label=row["label"])
     lines.plot(*zip(*data["chance"]), color=plots.INK, linestyle="--", linewidth=1, label="samples drawn at random")
     lines.set_xscale("log", base=2)
     lines.set_yscale("log")

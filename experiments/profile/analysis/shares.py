@@ -40,7 +40,8 @@ class Functions:
 
     def within(self, addresses):
         """The same by instruction."""
-        return collections.Counter({address: count for address, count in addresses.items() if self.of(address) is not None})
+        return collections.Counter({address: count for address, count in addresses.items()
+                                    if self.of(address) is not None})
 
 
 def of_stacks(stacks, instructions):

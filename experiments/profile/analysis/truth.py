@@ -66,19 +66,28 @@ class Ways:
     unasked: int = 0                               # NMIs without an overflow
 
 
-def ways(region):
-    """Each overflow with the next NMI."""
-    found, pending = Ways(), []
+def pairs(region):
+    """[(overflow, nmi)]: the first overflow since the last NMI, and the next NMI."""
+    found, first = [], None
     for event in region.events:
         if isinstance(event, Overflow):
-            pending.append(event)
-            continue
-        if not pending:
-            found.unasked += 1
-            continue
-        found.skids.append(event.outside_root - pending[0].outside_root)
-        found.distances.append(event.retired - pending[0].retired)
-        found.merged += len(pending) - 1
-        pending = []
-    found.lost = len(pending)
+            first = first or event
+        elif first:
+            found.append((first, event))
+            first = None
+    return found
+
+
+def ways(region):
+    """How the overflows became NMIs."""
+    matched = pairs(region)
+    overflows = sum(isinstance(event, Overflow) for event in region.events)
+    found = Ways(skids=[nmi.outside_root - overflow.outside_root for overflow, nmi in matched],
+                 distances=[nmi.retired - overflow.retired for overflow, nmi in matched],
+                 unasked=len(region.nmis()) - len(matched))
+    for event in reversed(region.events):
+        if isinstance(event, Nmi):
+            break
+        found.lost += 1
+    found.merged = overflows - len(matched) - found.lost
     return found

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# sampling.sh: the job `sampling`: Debian's own perf samples /listing2 in several ways, in user mode alone, so
+# sampling.sh: the job `sampling`: Debian's own perf samples a load in several ways, in user mode alone, so
 # that addresses are the same wherever the program runs. Hands over each list of samples. Run by busybox sh in
 # the guest.
 #
 # Words of the kernel's command line:
 #   pmv.sampling=nmi,...    ways: nmi, pebs, lbr (with the branch records), pt (Intel PT)
 #   pmv.periods=211,...     instructions from sample to sample; each has its own run
-#   pmv.iter=5000           ITER of Listing 2, 40 instructions each
+#   pmv.load=listing2       or shorts: what is sampled
+#   pmv.iter=5000           its rounds: ITER of Listing 2, 40 instructions each
 set -u
 export job=sampling
 # shellcheck source=programs/workloads/common.sh
@@ -16,6 +17,7 @@ export job=sampling
 data=/tmp/sampling.data
 log=/tmp/sampling.log
 list=/tmp/sampling.list
+load=$(word pmv.load listing2)
 iter=$(whole pmv.iter 5000) || exit 1
 hide_kernel_symbols
 # In this order: without a limit of time the rate cannot be set any more.
@@ -26,7 +28,7 @@ region=3400
 try() { # try NAME FIELDS OPTIONS_OF_SCRIPT RECORD...
     name=$1 fields=$2 script=$3
     shift 3
-    perf record -N -B -o $data "$@" /listing2 "$iter" $region > $log 2>&1 || give_up "$name: $(tail -n 1 $log)"
+    perf record -N -B -o $data "$@" "/$load" "$iter" $region > $log 2>&1 || give_up "$name: $(tail -n 1 $log)"
     # shellcheck disable=SC2086 # no word, or one
     perf script -i $data $script -F "$fields" > $list 2> $log || give_up "$name: $(tail -n 1 $log)"
     lost=$(perf report -i $data --stats 2> /dev/null | awk '/LOST|THROTTLE/ { n += $3 } END { print n + 0 }')

@@ -11,22 +11,21 @@ import sampling
 
 SKID = f"sweep/{sampling.SKIDS}"
 WAYS = (
-    # label, entry, the boot's ways, way, period, skid
-    ("native, NMI", "native", ("nmi",), "nmi", sampling.PERIOD, "0"),
-    ("native, NMI, skid", "native", ("nmi",), "nmi", sampling.PERIOD, SKID),
-    *((f"{entry}, NMI{', skid' if skid != '0' else ''}", entry, ("nmi",), "nmi", sampling.PERIOD, skid)
-      for entry in sampling.POLICIES for skid in ("0", SKID)),
-    *((f"native, {label}", "native", sampling.NATIVE_WAYS, way, sampling.PERIOD, "0") for label, way in (
+    # label, entry, the boot's ways, way, skid
+    *((f"{entry}, NMI{', skid' if skid != '0' else ''}", entry, ("nmi",), "nmi", skid)
+      for entry in ("native", *sampling.POLICIES) for skid in ("0", SKID)),
+    *((f"{entry}, NMI", entry, ("nmi",), "nmi", "0") for entry in sampling.KVMS),
+    *((f"native, {label}", "native", sampling.NATIVE_WAYS, way, "0") for label, way in (
         ("PEBS", "pebs"), ("LBR, last target", "lbr-target"), ("LBR, all blocks", "lbr-blocks"), ("Intel PT", "pt"))),
 )
-HEADS = ["samples", "by function", "by random samples", "by instruction", "skid, median", "largest",
-         "to the handler, median", "largest", "merged", "lost"]
+HEADS = ["samples", "by function", "by random samples", "by instruction", "in another function", "skid, median",
+         "largest", "to the handler, median", "largest", "merged", "lost"]
 
 
 def rows_of(lab):
     rows = []
-    for label, entry, ways, way, period, skid in WAYS:
-        found = sampling.answer(sampling.boot(lab, entry, ways, skid=skid), way, period)
+    for label, entry, ways, way, skid in WAYS:
+        found = sampling.answer(sampling.boot(lab, entry, ways, skid=skid), way)
         rows.append((label, way, found))
     return rows
 
@@ -34,7 +33,7 @@ def rows_of(lab):
 def kept(rows):
     """What the picture is drawn of."""
     largest = max(found.samples for _, _, found in rows)
-    return {"environment": "emulator", "period": sampling.PERIOD, "iter": sampling.ITER,
+    return {"environment": "emulator", "period": sampling.PERIOD, "iter": sampling.LOADS["listing2"][1],
             "chance": [[largest / step, round(rows[0][2].chance * (rows[0][2].samples * step / largest) ** 0.5, 6)]
                        for step in (1, 4, 16, 64)],
             "rows": [{"label": label, "samples": found.samples, "by_function": round(found.by_function, 6),
@@ -48,9 +47,10 @@ def of_answer(lab, _machine):
     rows = rows_of(lab)
     for label, way, found in rows:
         skids, ways = found.ways.skids, found.ways
-        of_nmis = [Cell(number(value)) for value in (sampling.middle(skids), max(skids), sampling.middle(ways.distances),
-                                                     max(ways.distances), ways.merged, ways.lost)] \
-            if way == "nmi" else [Cell(NONE)] * 6
+        values = [sampling.middle(skids), max(skids), sampling.middle(ways.distances), max(ways.distances),
+                  ways.merged, ways.lost] if way == "nmi" else []
+        of_nmis = [Cell(f"{found.elsewhere:.4f}"), *(Cell(number(value)) for value in values)] \
+            if values else [Cell(NONE)] * 7
         table.add(label, [Cell(number(found.samples)), Cell(f"{found.by_function:.4f}"), Cell(f"{found.chance:.4f}"),
                           Cell(f"{found.by_instruction:.4f}"), *of_nmis])
     if os.environ.get("DRAW"):
@@ -60,4 +60,5 @@ def of_answer(lab, _machine):
     return table
 
 
-MEASURED = (Measured("answer-profile", "How true is a profile?", "make bench ONLY=answer-profile", of_answer, quick=False),)
+MEASURED = (Measured("answer-profile", "How true is a profile?", "make bench ONLY=answer-profile", of_answer,
+                     quick=False),)

@@ -38,6 +38,24 @@ def test_skid(lab, entry):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("entry", ["native", *sampling.POLICIES])
+def test_short_functions(lab, entry):
+    """A skid moves many samples to another function. As it is the same at each instruction, the shares stay."""
+    found = sampling.answer(sampling.boot(lab, entry, skid=SKIDS[1], load="shorts"), "nmi", load="shorts")
+    assert found.elsewhere > 0.2 and found.by_function < MAX_APART, found
+    return f"{found.elsewhere:.2f} elsewhere, {found.by_function:.4f} by function"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("entry", sampling.KVMS)
+def test_kvm(lab, entry):
+    """KVM's emulated vPMU, and its mediated one."""
+    found = sampling.answer(sampling.boot(lab, entry), "nmi")
+    assert found.samples > 500 and found.by_function < MAX_APART, found
+    return f"{found.by_function:.4f} by function, {found.ways.merged} merged, {found.ways.lost} lost"
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["pebs", "lbr-blocks", "lbr-target", "pt"])
 def test_other_ways(lab, way):
     found = sampling.answer(sampling.boot(lab, "native", sampling.NATIVE_WAYS), way)
@@ -57,7 +75,7 @@ def test_round_period(lab):
 def test_mutant(lab):
     """Samples whose addresses are moved by a function's length are found to be wrong."""
     done = sampling.boot(lab, "native")
-    of = sampling.functions()
+    of = sampling.functions("listing2")
     found = sampling.samples(done, f"nmi-{sampling.PERIOD}")
     moved, right = {}, {}
     for at, _ in found:
