@@ -5,5 +5,6 @@
 PROGRAM_shorts = experiments/profile/guest/shorts.c
 $(BUILD)/programs/shorts: PROGRAM_LDFLAGS = -no-pie
 $(BUILD)/programs/experiments/profile/guest/shorts.o: private PROGRAM_CFLAGS += -fno-pie -fcf-protection=none
-IMAGE_profile = $(IMAGE_tools) $(foreach name,traced shorts,$(name)=$(BUILD)/programs/$(name)) \
+IMAGE_profile = $(WITH_PERF) busybox workloads/common.sh=programs/workloads/common.sh \
+    $(foreach name,traced shorts,$(name)=$(BUILD)/programs/$(name)) \
     jobs/sampling=experiments/profile/guest/sampling.sh
