@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define SHORT(name, count) \
-    __attribute__((noinline, used)) void name(void) \
+    static __attribute__((noipa)) void name(void) \
     { \
         __asm__ volatile(".rept " #count "\n\tnop\n.endr"); \
     }
