@@ -20,15 +20,15 @@ def distance(one, other):
 class Functions:
     """Of a program: which function an address is in."""
 
-    def __init__(self, symbols, wanted):
-        """`symbols`: [(address, size, name)]; `wanted`: the names that a profile is of."""
-        self.starts = sorted((start, start + size, name) for start, size, name in symbols if name in wanted)
-        assert {name for _, _, name in self.starts} == set(wanted), f"of {wanted} there are {self.starts}"
+    def __init__(self, symbols, wanted=None):
+        """`symbols`: [(first, end, name)]; `wanted`: the names that a profile is of, or all."""
+        self.ranges = sorted(one for one in symbols if wanted is None or one[2] in wanted)
+        assert not wanted or {name for _, _, name in self.ranges} == set(wanted), f"of {wanted} there are {self.ranges}"
 
     def of(self, address):
         """Its name; None: it is in none of those that are wanted."""
-        place = bisect.bisect_right(self.starts, (address, math.inf, "")) - 1
-        return self.starts[place][2] if place >= 0 and address < self.starts[place][1] else None
+        place = bisect.bisect_right(self.ranges, (address, math.inf, "")) - 1
+        return self.ranges[place][2] if place >= 0 and address < self.ranges[place][1] else None
 
     def counts(self, addresses):
         """`addresses`: {address: count}; {function: count}."""
@@ -79,5 +79,17 @@ def by_samples(samples, profile, true):
 
 
 def by_chance(true, samples):
-    """The mean distance of so many samples that are drawn at random (normal approximation)."""
-    return sum(math.sqrt(2 * p * (1 - p) / (math.pi * samples)) for p in true.values()) / 2
+    """The mean distance of so many samples that are drawn at random: of each share the mean deviation of a binomial
+    distribution (de Moivre's sum)."""
+    total = 0.0
+    for part in true.values():
+        if 0 < part < 1:
+            over = math.floor(part * samples) + 1
+            ways = math.lgamma(samples + 1) - math.lgamma(over + 1) - math.lgamma(samples - over + 1)
+            total += 2 * over * math.exp(ways + over * math.log(part) + (samples - over + 1) * math.log(1 - part))
+    return total / samples / 2
+
+
+def part_masked(addresses, masked):
+    """Of {address: count} the part that was with interrupts off, where {address: part} of the truth has it."""
+    return sum(count * masked.get(address, 0) for address, count in addresses.items()) / sum(addresses.values())

@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_shares.py: shares.py and truth.py on profiles that are made by hand, and mutants of the method.
+# test_shares.py: shares.py, mapped.py and profile_truth.py on profiles that are made by hand, and mutants of the method.
 import collections
+import os
 import random
+import sys
 
 import pytest
 
+import mapped
+import profile_truth as truth
 import shares
-import truth
 
-SYMBOLS = [(0x100, 0x10, "a"), (0x110, 0x20, "b"), (0x200, 0x10, "c")]
+SYMBOLS = [(0x100, 0x110, "a"), (0x110, 0x130, "b"), (0x200, 0x210, "c")]
+SPACE = 0x5000
 FILE = """begin 7
-overflow 104 1 1 1000 900
-nmi 108 1 1040 905
-overflow 112 1 1 2000 1500
-overflow 114 1 1 2002 1502
-nmi 118 1 2010 1504
-nmi 118 1 2030 1510
-overflow 118 1 1 3000 2000
-count 104 1 1 30
-count 118 1 1 70
-count ffffffff81000000 0 0 25
-count ffffffff81000000 0 1 75
+overflow 5000 104 1 1 1000 900
+interrupt 2 5000 108 1 1040 905
+overflow 5000 112 1 1 2000 1500
+overflow 5000 114 1 1 2002 1502
+interrupt 236 5000 116 1 2008 1503
+interrupt 2 5000 118 1 2010 1504
+interrupt 2 5000 118 1 2030 1510
+overflow 5000 118 1 1 3000 2000
+count 5000 104 1 1 30
+count 5000 118 1 1 70
+count 6000 104 1 1 900
+count 0 ffffffff81000000 0 0 25
+count 0 ffffffff81000000 0 1 75
 end 7
 """
 
@@ -42,8 +48,9 @@ def test_functions():
 
 def test_file():
     region = truth.read(FILE.splitlines())[7]
-    assert region.instructions() == {0x104: 30, 0x118: 70}
-    assert region.interrupts_off() == 0.25
+    assert region.sampled_space() == SPACE
+    assert region.instructions(SPACE) == {0x104: 30, 0x118: 70}
+    assert region.masked(truth.KERNEL) == {0xffffffff81000000: 0.25}
     found = truth.ways(region)
     assert (found.skids, found.distances) == ([5, 4], [40, 10])
     assert (found.merged, found.lost, found.unasked) == (1, 1, 1)
@@ -53,7 +60,7 @@ def test_file_mutant():
     """An overflow or an NMI dropped from the file changes the answer."""
     whole = truth.ways(truth.read(FILE.splitlines())[7])
     for number, line in enumerate(FILE.splitlines()):
-        if line.startswith(("overflow", "nmi")):
+        if line.startswith(("overflow", "interrupt 2 ")):
             lines = FILE.splitlines()
             del lines[number]
             assert truth.ways(truth.read(lines)[7]) != whole, line
@@ -85,3 +92,25 @@ def test_by_samples():
         assert 0.5 < apart / shares.by_chance(true, count) < 2, (count, apart)
     moved = ["b"] * len(good)  # all samples skid into the next function
     assert shares.by_samples(moved, profile, true)[0][1] == true["a"]
+
+
+def test_masked():
+    """Samples at an address stand for the part of its times that had interrupts off."""
+    assert shares.part_masked({0x10: 3, 0x20: 1}, {0x10: 0.0, 0x20: 1.0}) == 0.25
+
+
+def test_mappings():
+    """perf's records, and this Python's own file for one."""
+    line = "python3 123 0.000000: PERF_RECORD_MMAP2 123/123: [0x555555557000({size}) @ {offset} 08:01 12 0]: r-xp {file}"
+    path = os.path.realpath(sys.executable)
+    (offset, address, size), = mapped.segments(path)
+    lines = [line.format(size=hex(size), offset=hex(offset), file=path), "55555555", lines_of_data(path)]
+    (found,) = mapped.mappings(lines)
+    assert found == (0x555555557000, size, offset, path)
+    (added, first, end), symbols = mapped.placed(found, path), mapped.symbols([found], [""])
+    assert (added, first, end) == (0x555555557000 - address, address, address + size)
+    assert len(symbols) > 100 and all(found.start <= at < found.start + size for at, _, _ in symbols)
+
+
+def lines_of_data(path):
+    return f"python3 123 0.0: PERF_RECORD_MMAP2 123/123: [0x7000(0x1000) @ 0x9000 08:01 12 0]: r--p {path}"

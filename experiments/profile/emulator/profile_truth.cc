@@ -61,8 +61,8 @@ bool Truth::region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t out
 void Truth::status(uint64_t retired, uint64_t outside_root, uint64_t status)
 {
     if ((status & ~status_ & STATUS_COUNTERS) != 0)
-        std::fprintf(file_, "overflow %" PRIx64 " %d %d %" PRIu64 " %" PRIu64 "\n", last_.rip, last_.user,
-                     last_.interrupts, retired, outside_root);
+        std::fprintf(file_, "overflow %" PRIx64 " %" PRIx64 " %d %d %" PRIu64 " %" PRIu64 "\n", last_.cr3, last_.rip,
+                     last_.user, last_.interrupts, retired, outside_root);
     status_ = status;
 }
 
@@ -75,15 +75,16 @@ void Truth::executes(const TruthPlace &place, uint64_t retired, uint64_t outside
     outside_root_ = outside_root;
 }
 
-void Truth::nmi(uint64_t from, bool user, uint64_t retired, uint64_t outside_root)
+void Truth::interrupt(unsigned vector, const TruthPlace &from, uint64_t retired, uint64_t outside_root)
 {
-    std::fprintf(file_, "nmi %" PRIx64 " %d %" PRIu64 " %" PRIu64 "\n", from, user, retired, outside_root);
+    std::fprintf(file_, "interrupt %u %" PRIx64 " %" PRIx64 " %d %" PRIu64 " %" PRIu64 "\n", vector, from.cr3, from.rip,
+                 from.user, retired, outside_root);
 }
 
 void Truth::write_counts()
 {
     for (const auto &[place, count] : counts_)
-        std::fprintf(file_, "count %" PRIx64 " %d %d %" PRIu64 "\n", place.rip, place.user,
+        std::fprintf(file_, "count %" PRIx64 " %" PRIx64 " %d %d %" PRIu64 "\n", place.cr3, place.rip, place.user,
                      place.interrupts, count);
     counts_.clear();
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <tuple>
 
 struct TruthKnob {
     std::string path;
@@ -22,14 +23,14 @@ bool truth_parse(const std::string &text, TruthKnob *knob);
 const char *profile_truth_wanted(const std::string &text);
 
 struct TruthPlace {
+    uint64_t cr3 = 0; /* whose it is: 0 of the kernel's */
     uint64_t rip = 0;
     bool user = false;
     bool interrupts = false; /* RFLAGS.IF */
 
     bool operator<(const TruthPlace &other) const
     {
-        return rip != other.rip ? rip < other.rip
-                                : user != other.user ? user < other.user : interrupts < other.interrupts;
+        return std::tie(cr3, rip, user, interrupts) < std::tie(other.cr3, other.rip, other.user, other.interrupts);
     }
 };
 
@@ -43,8 +44,8 @@ public:
     void executes(const TruthPlace &place, uint64_t retired, uint64_t outside_root, uint64_t status);
     /* Before any: GLOBAL_STATUS, whose new bits are the last one's outside root mode. */
     void status(uint64_t retired, uint64_t outside_root, uint64_t status);
-    /* An NMI interrupts at this address. */
-    void nmi(uint64_t from, bool user, uint64_t retired, uint64_t outside_root);
+    /* An NMI, or an interrupt with this vector, interrupts here. */
+    void interrupt(unsigned vector, const TruthPlace &from, uint64_t retired, uint64_t outside_root);
 
 private:
     void write_counts();

@@ -12,7 +12,7 @@
 namespace {
 
 constexpr uint32_t MSR_GLOBAL_STATUS = 0x38e;
-constexpr unsigned VECTOR_OF_NMI = 2;
+constexpr unsigned VECTOR_OF_NMI = 2, FIRST_OF_INTERRUPTS = 32;
 constexpr unsigned USER = 3; /* CPL */
 
 uint64_t status_of(const Processor &p)
@@ -21,6 +21,12 @@ uint64_t status_of(const Processor &p)
 
     p.pmu.read_msr(MSR_GLOBAL_STATUS, &status);
     return status;
+}
+
+/* The address space: of the kernel there is one. */
+uint64_t space_of(const Processor &p, bool user)
+{
+    return user ? BX_CPU(p.id)->cr3 & ~0xfffull : 0;
 }
 
 class ProfileTruthPart : public Part {
@@ -44,9 +50,10 @@ public:
 
     void branch(Processor &p, const TracedBranch &branch) override
     {
-        if (truths_[p.id].on() && branch.event && branch.vector == VECTOR_OF_NMI)
-            truths_[p.id].nmi(branch.from, branch.user_before, branch.cycles,
-                              p.events.instructions_in(false));
+        if (truths_[p.id].on() && branch.event &&
+            (branch.vector == VECTOR_OF_NMI || branch.vector >= FIRST_OF_INTERRUPTS))
+            truths_[p.id].interrupt(branch.vector, {space_of(p, branch.user_before), branch.from, branch.user_before},
+                                    branch.cycles, p.events.instructions_in(false));
     }
 
 private:
@@ -65,9 +72,10 @@ void ProfileTruthPart::executes(Processor &p)
         truth.status(retired, outside_root, status_of(p));
         return;
     }
-    truth.executes({cpu->gen_reg[BX_64BIT_REG_RIP].rrx, cpu->sregs[BX_SEG_REG_CS].selector.rpl == USER,
-                    cpu->get_IF() != 0},
-                   retired, outside_root, status_of(p));
+    const bool user = cpu->sregs[BX_SEG_REG_CS].selector.rpl == USER;
+
+    truth.executes({space_of(p, user), cpu->gen_reg[BX_64BIT_REG_RIP].rrx, user, cpu->get_IF() != 0}, retired,
+                   outside_root, status_of(p));
 }
 
 }  // namespace

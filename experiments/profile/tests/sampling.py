@@ -1,97 +1,125 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# sampling.py: the boots whose job samples Listing 2, and each way's profile held against the emulator's own counts
-# of the same run.
+# sampling.py: the boots whose job samples loads, and each way's profile held against the emulator's own counts of
+# the same run.
 import collections
-import re
+import functools
 import statistics
-import subprocess
 from dataclasses import dataclass
 
 import boots
 from machine import STATUS_POWEROFF, path
+import mapped
+import profile_truth as truth
 import shares
-import truth
 
-LOADS = {  # the program, its functions, its rounds
-    "listing2": (("a", "aa", "b", "bb", "bbb", "c"), 5000),
-    "shorts": (("s4", "s8", "s16", "s32"), 3000),
+# The functions that a profile is of (None: all of the program's), the period, and rounds.
+Load = collections.namedtuple("Load", "functions period rounds")
+LOADS = {
+    "listing2": Load(("a", "aa", "b", "bb", "bbb", "c"), 211, 5000),
+    "shorts": Load(("s4", "s8", "s16", "s32"), 211, 3000),
+    "sqlite3": Load(None, 2003, None),
+    "glpsol": Load(None, 2003, None),
+    "nginx": Load(None, 307, 60),
+    "closed": Load(("open_32", "closed_12", "open_8", "closed_64", "work_rounds"), 4001, 30000),
 }
+KERNEL = "closed"   # the load that is the kernel's
+PROGRAMS = tuple(load for load in LOADS if load != KERNEL)
+VECTOR = 0xed       # guest/module/vector.c
 REGIONS = "3400-3499"
-LIMIT = 60_000  # millions of instructions
-PERIOD, ROUND = 211, 200  # instructions: a prime, and a multiple of a loop's four
-NATIVE_WAYS = ("nmi", "pebs", "lbr", "pt")
+LIMIT = 120_000     # millions of instructions
+MEMORY = 1024       # MiB
+ROUND = 200         # instructions: a multiple of a loop's four
 POLICIES = ("msr+nmi", "msr", "intercept")
-SKIDS = 24  # instructions; of the knob pmi_skid
+SKIDS = 24          # instructions; of the knob pmi_skid
 # Debian's suite of the host's kernel, and more words.
 KVMS = {"kvm": ("", ""), "kvm-new": ("trixie-backports", ""), "kvm-mediated": ("trixie-backports", "pmv.mediated=1 ")}
+# The ways of the job by load, of a boot; Intel PT is decoded in the guest, which takes too long for real programs.
+BY_NMI = {**{load: ("nmi",) for load in PROGRAMS}, KERNEL: ("nmi", "vector")}
+ALL = {**{load: ("nmi", "pebs", "lbr") for load in PROGRAMS}, KERNEL: ("nmi", "vector")}
+ALL |= {load: (*ALL[load], "pt") for load in ("listing2", "shorts")}
+WITH_SKID = {load: BY_NMI[load] for load in ("listing2", "shorts", KERNEL)}
+ROOTS = (path("build", "debian", "profile"), path("build", "programs"))
 
 
-def boot(lab, entry, ways=("nmi",), periods=(PERIOD,), skid="0", load="listing2"):
-    """One boot with the job; `entry`: native, a policy, or one of KVMS."""
+def listed(values):
+    return ",".join(f"{load}:{value}" for load, value in values.items())
+
+
+def boot(lab, entry, name, loads, skid="0", periods=()):
+    """One boot with the job; `entry`: native, a policy, or one of KVMS; `loads`: {load: ways}."""
+    ways = {way for of_load in loads.values() for way in of_load}
     knobs = f"pmi_skid {skid}\nprofile_truth {REGIONS} truth\nguest_files guest\n"
     knobs += "".join(f"{knob}\n" for way, knob in (("pebs", "pebs 3"), ("pt", "pt on")) if way in ways)
-    words = f"norandmaps nokaslr nmi_watchdog=0 pmv.sampling={','.join(ways)} pmv.load={load} " \
-            f"pmv.periods={','.join(map(str, periods))} pmv.iter={LOADS[load][1]}"
-    name = f"sampling-{load}-{entry}-{'-'.join(ways)}-{skid.replace('/', '-')}"
+    every = {load: LOADS[load].period for load in loads} | dict(periods)
+    rounds = {load: LOADS[load].rounds for load in loads if LOADS[load].rounds}
+    words = f"norandmaps nokaslr nmi_watchdog=0 pmv.loads={listed({load: '+'.join(loads[load]) for load in loads})} " \
+            f"pmv.periods={listed(every)} pmv.iter={listed(rounds)}"
+    name = f"sampling-{name}-{entry}"
     if entry in KVMS:
         suite, more = KVMS[entry]
         image = f"kvm-profile-{suite}" if suite else "kvm-profile"
-        done = lab.emulator(name, entry="native", jobs="kvm", memory=1024, kernel=lab.kernel("cloud", suite),
+        done = lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, kernel=lab.kernel("cloud", suite),
                             initrd=boots.initrd(name=image), knobs=knobs, limit=LIMIT,
                             append=f"{more}{words} pmv.kvm=sampling")
     else:
-        done = lab.emulator(name, entry=entry, jobs="sampling", initrd=boots.initrd(name="profile"), knobs=knobs,
-                            config="console=none", limit=LIMIT, append=words)
+        done = lab.emulator(name, entry=entry, jobs="sampling", memory=MEMORY, initrd=boots.initrd(name="profile"),
+                            knobs=knobs, config="console=none", limit=LIMIT, append=words)
     done.expect_status(STATUS_POWEROFF)
-    rows = [line for line in done.lines("sampling") if "records" in line]
-    assert len(rows) == len(ways) * len(periods), (done.lines("sampling")[-3:], done.last_line())
+    rows = rows_of(done)
+    assert len(rows) == sum(map(len, loads.values())), (done.lines("sampling")[-3:], done.last_line())
     return done
 
 
-def program(load):
-    return path("build", "programs", load)
+def rows_of(done):
+    return [line for line in done.lines("sampling") if "records" in line]
 
 
-def functions(load):
-    wanted = LOADS[load][0]
-    said = subprocess.run(["nm", "-S", program(load)], capture_output=True, text=True, check=True).stdout
-    symbols = [(int(at, 16), int(size, 16), name) for at, size, name in
-               re.findall(r"^([0-9a-f]+) ([0-9a-f]+) [Tt] (\w+)$", said, re.MULTILINE) if name in wanted]
-    return shares.Functions(symbols, wanted)
+@dataclass
+class List:
+    """What the job has handed over: of each sample its address and its branch records, the newest first; none without."""
+    samples: list
+    symbols: list
+    mappings: list
 
 
-def code(load):
-    """The addresses of all instructions of the program."""
-    said = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program(load)], capture_output=True, text=True,
-                          check=True).stdout
-    return sorted(int(at, 16) for at in re.findall(r"^ +([0-9a-f]+):\t", said, re.MULTILINE))
-
-
-def samples(done, name):
-    """Of each sample its address, and its branch records, the newest first; none without."""
-    found = []
-    with open(done.path(f"guest/{name}.list"), encoding="utf-8") as source:
+@functools.lru_cache(maxsize=4)
+def read(file):
+    samples, symbols, lines = [], [], []
+    with open(file, encoding="utf-8") as source:
         for line in source:
             words = line.split()
-            if words:
+            if "PERF_RECORD" in line:
+                lines.append(line.rstrip())
+            elif words and words[0] == "function":
+                symbols.append((int(words[2], 16), int(words[3], 16), words[1]))
+            elif words and words[0] != "dropped":
                 stack = [tuple(int(at, 16) for at in word.split("/")[:2]) for word in words[1:]]
-                found.append((int(words[0], 16), stack))
-    return found
+                samples.append((int(words[0], 16), stack))
+    return List(samples, symbols, mapped.mappings(lines))
+
+
+def functions(load, found):
+    if LOADS[load].functions is None:
+        return shares.Functions(mapped.symbols(found.mappings, ROOTS))
+    symbols = found.symbols or mapped.symbols(found.mappings, ROOTS)
+    return shares.Functions([(first, end, name.split(":")[-1]) for first, end, name in symbols], LOADS[load].functions)
 
 
 @dataclass
 class Answer:
-    """One way's profile."""
+    """One way's profile of one load."""
     samples: int
     outside: int             # of the samples: in none of the functions
     by_function: float       # distances from the truth
     by_instruction: float
-    chance: float            # that of as many random samples, by function
+    chance: float            # those of as many random samples
+    chance_by_instruction: float
     curve: list              # by function, by the number of samples
-    ways: truth.Ways
-    elsewhere: object        # the part of the overflows whose sample is in another function; None: no NMI
-    same_addresses: object   # whether perf's addresses are those that the NMIs interrupted; None: no NMI
-    interrupts_off: float    # of the kernel's instructions in the region
+    ways: object             # truth.Ways; None: no interrupt
+    elsewhere: object        # the part of the overflows whose sample is in another function; None: no interrupt
+    same_addresses: object   # whether the addresses are those that the interrupts came at; None: no interrupt
+    masked: float            # the part of the samples with interrupts off
+    truly_masked: float      # of the instructions
 
 
 def counts_of(way, found, instructions):
@@ -103,40 +131,57 @@ def counts_of(way, found, instructions):
     return collections.Counter(at for at, _ in found)
 
 
-def answer(done, way, period=PERIOD, load="listing2"):
+@functools.lru_cache(maxsize=2)
+def truths(file):
+    with open(file, encoding="ascii") as source:
+        return truth.read(source)
+
+
+def answer(done, load, way):
     """`way`: the job's, or lbr-blocks or lbr-target, which correct the samples of lbr."""
-    name = f"{way.split('-')[0]}-{period}"
-    row = next(line for line in done.lines("sampling") if line.get("way") == name)
+    job_way = way.split("-")[0]
+    row = next(line for line in rows_of(done) if (line["load"], line["way"]) == (load, job_way))
     assert row["lost"] == row["errors"] == "0", row
-    with open(done.path("truth"), encoding="ascii") as source:
-        region = truth.read(source)[int(row["region"])]
-    found, of, instructions = samples(done, name), functions(load), code(load)
-    assert len(found) == int(row["records"]) > 0, row
-    true = region.instructions()
+    region = truths(done.path("truth"))[int(row["region"])]
+    found = read(done.path(f"guest/{load}-{job_way}.list"))
+    # The sampler by a vector lists the functions, of the load that perf samples as well.
+    names = found if load != KERNEL else read(done.path(f"guest/{load}-vector.list"))
+    of = functions(load, names)
+    space = truth.KERNEL if load == KERNEL else region.sampled_space()
+    instructions = mapped.code(found.mappings, ROOTS) if way == "lbr-blocks" else []
+    assert len(found.samples) == int(row["records"]) > 0, row
+    true = region.instructions(space)
     true_functions, true_places = (shares.share(part(true)) for part in (of.counts, of.within))
 
     def profile(some):
         return shares.share(of.counts(counts_of(way, some, instructions)))
-    inside = [sample for sample in found if of.of(sample[0]) is not None]
-    addresses = counts_of(way, inside, instructions)
-    interrupted = [nmi.rip for nmi in region.nmis() if nmi.user]
-    listed = [at for at, _ in found]
-    start = next((n for n in range(len(listed)) if interrupted and listed[n:n + 3] == interrupted[:3]), None)
+    inside = [sample for sample in found.samples if of.of(sample[0]) is not None]
+    places = of.within(counts_of(way, inside, instructions))
+    vector = {"nmi": truth.NMI, "vector": VECTOR}.get(way)
+    masked = region.masked(space)
+    interrupted = [one.rip for one in region.by_vector(vector) if one.user == (load != KERNEL)] if vector else []
     return Answer(
-        samples=len(inside), outside=len(found) - len(inside),
+        samples=len(inside), outside=len(found.samples) - len(inside),
         by_function=shares.distance(profile(inside), true_functions),
-        by_instruction=shares.distance(shares.share(of.within(addresses)), true_places),
+        by_instruction=shares.distance(shares.share(places), true_places),
         chance=shares.by_chance(true_functions, len(inside)),
-        curve=shares.by_samples(inside, profile, true_functions), ways=truth.ways(region),
-        elsewhere=elsewhere(region, of),
-        same_addresses=None if not interrupted else
-        start is not None and listed[start:start + len(interrupted)] == interrupted,
-        interrupts_off=region.interrupts_off())
+        chance_by_instruction=shares.by_chance(true_places, len(inside)),
+        curve=shares.by_samples(inside, profile, true_functions), ways=truth.ways(region, vector) if vector else None,
+        elsewhere=elsewhere(region, of, vector) if vector else None,
+        same_addresses=within(interrupted, [at for at, _ in found.samples]) if vector else None,
+        masked=shares.part_masked(places, masked),
+        truly_masked=shares.part_masked(of.within(true), masked))
 
 
-def elsewhere(region, of):
-    """The part of the overflows in a function whose NMI came in another, or in none of them."""
-    pairs = [(of.of(overflow.rip), of.of(nmi.rip) if nmi.user else None) for overflow, nmi in truth.pairs(region)]
+def within(some, all_of_them):
+    """Whether the one list is a stretch of the other: before and behind a region perf has more."""
+    starts = [n for n, at in enumerate(all_of_them) if some and at == some[0]]
+    return any(all_of_them[start:start + len(some)] == some for start in starts)
+
+
+def elsewhere(region, of, vector):
+    """The part of the overflows in a function whose interrupt came in another, or in none of them."""
+    pairs = [(of.of(overflow.rip), of.of(after.rip)) for overflow, after in truth.pairs(region, vector)]
     there = [one != other for one, other in pairs if one is not None]
     return sum(there) / len(there) if there else None
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr TruthPlace user_at(uint64_t rip)
 {
-    return {rip, true, true};
+    return {0x5000, rip, true, true};
 }
 
 TEST(truth_of_a_region)
@@ -35,22 +35,22 @@ TEST(truth_of_a_region)
     // It has exited, and begins again.
     truth.executes(user_at(0x20), 1141, 102, 0);
     truth.executes(user_at(0x10), 1142, 103, 2);
-    truth.nmi(0x10, true, 1142, 103);
+    truth.interrupt(2, user_at(0x10), 1142, 103);
     // Seen in root mode, where 0x10 was the last one outside. No counter's bit: nothing.
     truth.status(1150, 104, 2 | 1ull << 32);
     truth.status(1151, 104, 2 | 1ull << 32 | 1ull << 62);
-    truth.executes({0xfff0, false, false}, 1160, 104, 0);
+    truth.executes({0, 0xfff0, false, false}, 1160, 104, 0);
     CHECK(truth.region(knob, 10, false, 104, 0));
     CHECK(!truth.on());
     std::fflush(nullptr);
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     CHECK_EQUAL(text.str(), "begin 10\n"
-                            "overflow 20 1 1 1142 103\n"
-                            "nmi 10 1 1142 103\n"
-                            "overflow 10 1 1 1150 104\n"
-                            "count 10 1 1 2\n"
-                            "count 20 1 1 1\n"
+                            "overflow 5000 20 1 1 1142 103\n"
+                            "interrupt 2 5000 10 1 1142 103\n"
+                            "overflow 5000 10 1 1 1150 104\n"
+                            "count 5000 10 1 1 2\n"
+                            "count 5000 20 1 1 1\n"
                             "end 10\n");
     close(fd);
     unlink(path);

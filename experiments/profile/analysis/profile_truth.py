@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# profile_truth.py: reads the file of the emulator's knob profile_truth (emulator/README.md): what a profile of a
+# region should be, and where each overflow and its interrupt were.
+import collections
+from dataclasses import dataclass, field
+
+NMI = 2
+KERNEL = 0  # its address space
+
+Overflow = collections.namedtuple("Overflow", "space rip user interrupts retired outside_root")
+Interrupt = collections.namedtuple("Interrupt", "vector space rip user retired outside_root")
+Place = collections.namedtuple("Place", "space rip user interrupts")
+
+
+@dataclass
+class Region:
+    counts: dict = field(default_factory=dict)  # Place: how often that instruction has retired
+    events: list = field(default_factory=list)  # Overflow and Interrupt, in their order
+
+    def by_vector(self, vector):
+        return [event for event in self.events if isinstance(event, Interrupt) and event.vector == vector]
+
+    def sampled_space(self):
+        """The program that is sampled: the one of most overflows in user mode; where no counter overflows, of most
+        instructions."""
+        found = collections.Counter(event.space for event in self.events if isinstance(event, Overflow) and event.user)
+        if not found:
+            for place, count in self.counts.items():
+                if place.user:
+                    found[place.space] += count
+        return found.most_common(1)[0][0]
+
+    def instructions(self, space):
+        """{address: how often}."""
+        found = collections.Counter()
+        for place, count in self.counts.items():
+            if place.space == space:
+                found[place.rip] += count
+        return found
+
+    def masked(self, space):
+        """{address: the part of its times with RFLAGS.IF = 0}."""
+        total, off = collections.Counter(), collections.Counter()
+        for place, count in self.counts.items():
+            if place.space == space:
+                total[place.rip] += count
+                off[place.rip] += 0 if place.interrupts else count
+        return {address: off[address] / count for address, count in total.items()}
+
+
+def read(lines):
+    """{region: Region}; a region that has not ended is none."""
+    found, now, number = {}, None, None
+    for line in lines:
+        what, *words = line.split()
+        if what == "begin":
+            now, number = Region(), int(words[0])
+        elif what == "end":
+            assert int(words[0]) == number, f"region {words[0]} ends, {number} had begun"
+            found[number] = now
+        elif what == "overflow":
+            space, rip, user, interrupts, retired, outside = words
+            now.events.append(Overflow(int(space, 16), int(rip, 16), user == "1", interrupts == "1", int(retired),
+                                       int(outside)))
+        elif what == "interrupt":
+            vector, space, rip, user, retired, outside = words
+            now.events.append(Interrupt(int(vector), int(space, 16), int(rip, 16), user == "1", int(retired),
+                                        int(outside)))
+        elif what == "count":
+            space, rip, user, interrupts, count = words
+            now.counts[Place(int(space, 16), int(rip, 16), user == "1", interrupts == "1")] = int(count)
+        else:
+            raise AssertionError(f"unknown line: {line}")
+    return found
+
+
+@dataclass
+class Ways:
+    """From overflows to interrupts."""
+    skids: list = field(default_factory=list)      # instructions outside root mode in between
+    distances: list = field(default_factory=list)  # of all modes
+    merged: int = 0                                # overflows whose interrupt was another's too
+    lost: int = 0                                  # that no interrupt followed
+    unasked: int = 0                               # interrupts without an overflow
+
+
+def pairs(region, vector=NMI):
+    """[(overflow, interrupt)]: the first overflow since the last interrupt, and the next one."""
+    found, first = [], None
+    for event in region.events:
+        if isinstance(event, Overflow):
+            first = first or event
+        elif first and event.vector == vector:
+            found.append((first, event))
+            first = None
+    return found
+
+
+def ways(region, vector=NMI):
+    """How the overflows became interrupts with this vector."""
+    matched = pairs(region, vector)
+    events = [event for event in region.events if isinstance(event, Overflow) or event.vector == vector]
+    overflows = sum(isinstance(event, Overflow) for event in events)
+    found = Ways(skids=[after.outside_root - overflow.outside_root for overflow, after in matched],
+                 distances=[after.retired - overflow.retired for overflow, after in matched],
+                 unasked=len(events) - overflows - len(matched))
+    for event in reversed(events):
+        if isinstance(event, Interrupt):
+            break
+        found.lost += 1
+    found.merged = overflows - len(matched) - found.lost
+    return found

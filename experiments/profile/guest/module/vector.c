@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * A sampler whose PMI is maskable: LVTPC gets a vector, whose gate is in this module's own copy of the IDT. The
+ * handler does nothing but note the address. For stretches of the kernel's own, with preemption off: the copy is
+ * not mapped where a program runs.
+ * SDM Vol. 3, "Local Vector Table", "64-Bit Mode IDT" and "Performance Monitoring Overview".
+ */
+#include <linux/errno.h>
+#include <linux/mm.h>
+#include <linux/string.h>
+
+#include <asm/apic.h>
+#include <asm/desc.h>
+#include <asm/msr.h>
+#include <asm/nmi.h>
+#include <asm/perf_event.h>
+#include <asm/segment.h>
+
+#include "closed.h"
+
+#define VECTOR 0xedu /* in the IDT's copy alone */
+#define INSTRUCTIONS 0xc0ull
+
+static gate_desc gates[IDT_ENTRIES] __aligned(PAGE_SIZE);
+static struct desc_ptr before;
+static struct vector_samples *samples;
+static u64 start_value;
+
+asmlinkage void vector_entry(void);
+asmlinkage __visible void vector_pmi(unsigned long at);
+
+/* Only the kernel is interrupted here, so that GS is the kernel's; what C may change is kept. The address is behind
+ * the nine registers. */
+asm(".pushsection .text\n"
+    ".type vector_entry, @function\nvector_entry:\n"
+    "cld\n"
+    "push %rax\npush %rcx\npush %rdx\npush %rsi\npush %rdi\n"
+    "push %r8\npush %r9\npush %r10\npush %r11\n"
+    "mov 72(%rsp), %rdi\n"
+    "call vector_pmi\n"
+    "pop %r11\npop %r10\npop %r9\npop %r8\n"
+    "pop %rdi\npop %rsi\npop %rdx\npop %rcx\npop %rax\n"
+    "iretq\n"
+    ".size vector_entry, . - vector_entry\n.popsection");
+
+static void count(bool on)
+{
+    wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, on ? 1 : 0);
+}
+
+/* Counts from start_value, which overflows after the period. */
+static void again(void)
+{
+    wrmsrl(MSR_IA32_PERFCTR0, start_value);
+    wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, 1);
+    count(true);
+}
+
+void vector_pmi(unsigned long at)
+{
+    count(false);
+    if (samples->count < VECTOR_SAMPLES_MAX)
+        samples->at[samples->count++] = at;
+    else
+        samples->dropped++;
+    /* A PMI masks the entry, and a delivery that no EOI ends keeps the next one off. */
+    apic_write(APIC_LVTPC, VECTOR);
+    ack_APIC_irq();
+    again();
+}
+
+int vector_start(struct vector_samples *to, u32 period)
+{
+    struct desc_ptr own = {.size = sizeof(gates) - 1, .address = (unsigned long)gates};
+
+    if (!reserve_perfctr_nmi(MSR_IA32_PERFCTR0))
+        return -EBUSY;
+    if (!reserve_evntsel_nmi(MSR_P6_EVNTSEL0)) {
+        release_perfctr_nmi(MSR_IA32_PERFCTR0);
+        return -EBUSY;
+    }
+    samples = to;
+    store_idt(&before);
+    memcpy(gates, (const void *)before.address, sizeof(gates));
+    pack_gate(&gates[VECTOR], GATE_INTERRUPT, (unsigned long)vector_entry, 0, 0, __KERNEL_CS);
+    load_idt(&own);
+    count(false);
+    wrmsrl(MSR_P6_EVNTSEL0, INSTRUCTIONS | ARCH_PERFMON_EVENTSEL_OS | ARCH_PERFMON_EVENTSEL_INT |
+                                ARCH_PERFMON_EVENTSEL_ENABLE);
+    /* The write takes 32 bits, and extends the sign. */
+    start_value = (u32)-period;
+    apic_write(APIC_LVTPC, VECTOR);
+    again();
+    return 0;
+}
+
+void vector_stop(void)
+{
+    count(false);
+    wrmsrl(MSR_P6_EVNTSEL0, 0);
+    wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, 1);
+    apic_write(APIC_LVTPC, APIC_DM_NMI);
+    load_idt(&before);
+    release_evntsel_nmi(MSR_P6_EVNTSEL0);
+    release_perfctr_nmi(MSR_IA32_PERFCTR0);
+}
