@@ -20,14 +20,12 @@ class Region:
     def by_vector(self, vector):
         return [event for event in self.events if isinstance(event, Interrupt) and event.vector == vector]
 
-    def sampled_space(self):
-        """The program that is sampled: the one of most overflows in user mode; where no counter overflows, of most
-        instructions."""
-        found = collections.Counter(event.space for event in self.events if isinstance(event, Overflow) and event.user)
-        if not found:
-            for place, count in self.counts.items():
-                if place.user:
-                    found[place.space] += count
+    def space_of(self, addresses):
+        """The address space that has executed most of these addresses: the program that was sampled. Not by the
+        overflows: with PEBS there are none."""
+        found = collections.Counter()
+        for place in self.counts:
+            found[place.space] += addresses.get(place.rip, 0)
         return found.most_common(1)[0][0]
 
     def instructions(self, space):

@@ -48,7 +48,7 @@ def test_functions():
 
 def test_file():
     region = truth.read(FILE.splitlines())[7]
-    assert region.sampled_space() == SPACE
+    assert region.space_of({0x118: 2}) == SPACE and region.space_of({0xffffffff81000000: 1}) == truth.KERNEL
     assert region.instructions(SPACE) == {0x104: 30, 0x118: 70}
     assert region.masked(truth.KERNEL) == {0xffffffff81000000: 0.25}
     found = truth.ways(region)

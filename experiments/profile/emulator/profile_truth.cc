@@ -52,7 +52,7 @@ bool Truth::region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t out
         write_counts();
     std::fprintf(file_, "%s %u\n", begins ? "begin" : "end", id);
     open_ = begins;
-    outside_root_ = outside_root;
+    outside_root_ = seen_ = outside_root;
     status_ = status;
     last_ = {};
     return true;
@@ -60,10 +60,12 @@ bool Truth::region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t out
 
 void Truth::status(uint64_t retired, uint64_t outside_root, uint64_t status)
 {
-    if ((status & ~status_ & STATUS_COUNTERS) != 0)
+    // Where nothing has retired outside root mode, root mode itself has set the bit: it hands a guest its own back.
+    if (outside_root != seen_ && (status & ~status_ & STATUS_COUNTERS) != 0)
         std::fprintf(file_, "overflow %" PRIx64 " %" PRIx64 " %d %d %" PRIu64 " %" PRIu64 "\n", last_.cr3, last_.rip,
                      last_.user, last_.interrupts, retired, outside_root);
     status_ = status;
+    seen_ = outside_root;
 }
 
 void Truth::executes(const TruthPlace &place, uint64_t retired, uint64_t outside_root, uint64_t status)

@@ -54,5 +54,6 @@ private:
     bool open_ = false;
     TruthPlace last_;
     uint64_t outside_root_ = 0, status_ = 0;
+    uint64_t seen_ = 0; /* outside root mode, when the status was looked at */
     std::map<TruthPlace, uint64_t> counts_;
 };

@@ -103,7 +103,10 @@ for each in $(word pmv.loads listing2:nmi | tr ',' ' '); do
     mode=u
     case $load in
         nginx) start_nginx ;;
-        closed) mode=k ;;
+        closed)
+            insmod /lib/modules/closed.ko || give_up "closed: the module cannot be loaded"
+            mode=k
+            ;;
     esac
     for way in $(echo "${each#*:}" | tr '+' ' '); do
         case $way in

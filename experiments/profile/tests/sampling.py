@@ -24,14 +24,18 @@ LOADS = {
 }
 KERNEL = "closed"   # the load that is the kernel's
 PROGRAMS = tuple(load for load in LOADS if load != KERNEL)
+KERNEL_ADDRESSES = 1 << 63
 VECTOR = 0xed       # guest/module/vector.c
 REGIONS = "3400-3499"
 LIMIT = 120_000     # millions of instructions
 MEMORY = 1024       # MiB
 ROUND = 200         # instructions: a multiple of a loop's four
 POLICIES = ("msr+nmi", "msr", "intercept")
+ENTRIES = ("native", *POLICIES)
 SKIDS = 24          # instructions; of the knob pmi_skid
 # Debian's suite of the host's kernel, and more words.
+# The limits of sampling that the job lifts in the guest are lifted in the host, too, in the same order.
+HOST_LIMITS = "sysctl.kernel.perf_event_max_sample_rate=10000000 sysctl.kernel.perf_cpu_time_max_percent=0"
 KVMS = {"kvm": ("", ""), "kvm-new": ("trixie-backports", ""), "kvm-mediated": ("trixie-backports", "pmv.mediated=1 ")}
 # The ways of the job by load, of a boot; Intel PT is decoded in the guest, which takes too long for real programs.
 BY_NMI = {**{load: ("nmi",) for load in PROGRAMS}, KERNEL: ("nmi", "vector")}
@@ -60,7 +64,7 @@ def boot(lab, entry, name, loads, skid="0", periods=()):
         image = f"kvm-profile-{suite}" if suite else "kvm-profile"
         done = lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, kernel=lab.kernel("cloud", suite),
                             initrd=boots.initrd(name=image), knobs=knobs, limit=LIMIT,
-                            append=f"{more}{words} pmv.kvm=sampling")
+                            append=f"{HOST_LIMITS} {more}{words} pmv.kvm=sampling")
     else:
         done = lab.emulator(name, entry=entry, jobs="sampling", memory=MEMORY, initrd=boots.initrd(name="profile"),
                             knobs=knobs, config="console=none", limit=LIMIT, append=words)
@@ -137,19 +141,30 @@ def truths(file):
         return truth.read(source)
 
 
-def answer(done, load, way):
-    """`way`: the job's, or lbr-blocks or lbr-target, which correct the samples of lbr."""
-    job_way = way.split("-")[0]
+def truly(done, load, way):
+    """The true shares by function, of the run that was sampled so."""
+    _, _, region, names, space = parts_of(done, load, way)
+    return shares.share(functions(load, names).counts(region.instructions(space)))
+
+
+def parts_of(done, load, job_way):
+    """(the job's line, the list, the region's truth, the list that names the functions, the address space)"""
     row = next(line for line in rows_of(done) if (line["load"], line["way"]) == (load, job_way))
     assert row["lost"] == row["errors"] == "0", row
     region = truths(done.path("truth"))[int(row["region"])]
     found = read(done.path(f"guest/{load}-{job_way}.list"))
     # The sampler by a vector lists the functions, of the load that perf samples as well.
     names = found if load != KERNEL else read(done.path(f"guest/{load}-vector.list"))
-    of = functions(load, names)
-    space = truth.KERNEL if load == KERNEL else region.sampled_space()
-    instructions = mapped.code(found.mappings, ROOTS) if way == "lbr-blocks" else []
+    space = region.space_of(collections.Counter(at for at, _ in found.samples))
     assert len(found.samples) == int(row["records"]) > 0, row
+    return row, found, region, names, space
+
+
+def answer(done, load, way):
+    """`way`: the job's, or lbr-blocks or lbr-target, which correct the samples of lbr."""
+    _, found, region, names, space = parts_of(done, load, way.split("-")[0])
+    of = functions(load, names)
+    instructions = mapped.code(found.mappings, ROOTS) if way == "lbr-blocks" else []
     true = region.instructions(space)
     true_functions, true_places = (shares.share(part(true)) for part in (of.counts, of.within))
 
@@ -159,7 +174,7 @@ def answer(done, load, way):
     places = of.within(counts_of(way, inside, instructions))
     vector = {"nmi": truth.NMI, "vector": VECTOR}.get(way)
     masked = region.masked(space)
-    interrupted = [one.rip for one in region.by_vector(vector) if one.user == (load != KERNEL)] if vector else []
+    interrupted = [one.rip for one in region.by_vector(vector) if one.space == space] if vector else []
     return Answer(
         samples=len(inside), outside=len(found.samples) - len(inside),
         by_function=shares.distance(profile(inside), true_functions),
@@ -168,7 +183,8 @@ def answer(done, load, way):
         chance_by_instruction=shares.by_chance(true_places, len(inside)),
         curve=shares.by_samples(inside, profile, true_functions), ways=truth.ways(region, vector) if vector else None,
         elsewhere=elsewhere(region, of, vector) if vector else None,
-        same_addresses=within(interrupted, [at for at, _ in found.samples]) if vector else None,
+        same_addresses=within(interrupted, [at for at, _ in found.samples if (at >= KERNEL_ADDRESSES) == (load == KERNEL)])
+        if vector else None,
         masked=shares.part_masked(places, masked),
         truly_masked=shares.part_masked(of.within(true), masked))
 

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_profile.py: how true is a profile? Each load by each way to sample, against the emulator's count of each
-# instruction of the same run. FULL=1: all loads, policies and KVMs.
+# instruction of the same run. FULL=1: all loads, policies and KVMs; with DRAW=1 the answer, its page and its
+# picture are made anew.
+import os
+
 import pytest
 
+import answers
+import profile_picture
+import profile_tables
 import sampling
+import sampling_answer
+from sampling_answer import whole, with_skid
 import shares
 
 # By function; with so many samples as there are, chance alone is nearer.
 MAX_APART = {"listing2": 0.02, "shorts": 0.02, "sqlite3": 0.1, "glpsol": 0.1, "nginx": 0.1, sampling.KERNEL: 0.06}
-SWEEP = f"sweep/{sampling.SKIDS}"
-ENTRIES = ("native", *sampling.POLICIES)
+ENTRIES = sampling.ENTRIES
 LOADS = tuple(sampling.LOADS)
-
-
-def whole(lab, entry):
-    """The boot with all loads; natively with all ways."""
-    return sampling.boot(lab, entry, "whole", sampling.ALL if entry == "native" else sampling.BY_NMI)
-
-
-def with_skid(lab, entry):
-    return sampling.boot(lab, entry, "skid", sampling.WITH_SKID, skid=SWEEP)
 
 
 def told(found):
@@ -46,7 +44,9 @@ def test_cheap(lab):
 def test_nmi(lab, entry, load):
     """Samples by NMI."""
     found = sampling.answer(whole(lab, entry), load, "nmi")
-    assert found.samples > 400 and found.by_function < MAX_APART[load] and set(found.ways.skids) == {0}, found
+    assert found.samples > 400 and found.by_function < MAX_APART[load], found
+    # An NMI that is due after STI waits for one instruction more.
+    assert set(found.ways.skids) <= ({0, 1} if load == sampling.KERNEL else {0}), found.ways
     return as_it_was(found)
 
 
@@ -119,3 +119,16 @@ def test_mutant(lab):
     apart = shares.distance(shares.share(of.counts(moved)), shares.share(of.counts(right)))
     assert apart > MAX_APART["listing2"], apart
     return f"moved by 48 bytes: {apart:.2f} apart"
+
+
+@pytest.mark.full
+def test_answer(lab):
+    """The kept answer, to the digit."""
+    found = sampling_answer.answer(lab)
+    if os.environ.get("DRAW"):
+        answers.keep("profile", sampling_answer.machine(), found)
+        profile_tables.write_page(found)
+        profile_picture.write(found)
+    kept = answers.kept("profile")
+    assert {key: kept[key] for key in found} == found, "results/answers/profile.json is of other boots: DRAW=1"
+    return f"{len(found['rows'])} rows, {len(found['interrupts'])} of interrupts"

@@ -28,7 +28,7 @@ struct vector_samples {
 };
 
 /* This processor's PMIs get a vector of their own, and counter 0 counts instructions of the kernel's, `period` from
- * one PMI to the next; until vector_stop(). Interrupts are on and preemption is off. Returns 0, or -EBUSY: the
+ * one PMI to the next and some more (vector.c); until vector_stop(). Interrupts are on and preemption is off. Returns 0, or -EBUSY: the
  * counter is perf's. SDM Vol. 3, "Local Vector Table" and "Performance Monitoring Overview". */
 int vector_start(struct vector_samples *samples, u32 period);
 void vector_stop(void);

@@ -20,11 +20,16 @@
 
 #define VECTOR 0xedu /* in the IDT's copy alone */
 #define INSTRUCTIONS 0xc0ull
+/* A linear congruential generator, so that each run has the same periods. */
+#define MULTIPLIER 1664525u
+#define ADDEND 1013904223u
+#define MIXED_SHIFT 16
+#define SPREAD 509u
 
 static gate_desc gates[IDT_ENTRIES] __aligned(PAGE_SIZE);
 static struct desc_ptr before;
 static struct vector_samples *samples;
-static u64 start_value;
+static u32 least, mixed;
 
 asmlinkage void vector_entry(void);
 asmlinkage __visible void vector_pmi(unsigned long at);
@@ -48,10 +53,13 @@ static void count(bool on)
     wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, on ? 1 : 0);
 }
 
-/* Counts from start_value, which overflows after the period. */
+/* Counts from a value that overflows after the period, and up to SPREAD - 1 instructions later: a sample that had to
+ * wait for the end of a masked stretch would otherwise set the time of the next one. The write takes 32 bits, and
+ * extends the sign. */
 static void again(void)
 {
-    wrmsrl(MSR_IA32_PERFCTR0, start_value);
+    mixed = mixed * MULTIPLIER + ADDEND;
+    wrmsrl(MSR_IA32_PERFCTR0, (u32)-(least + (mixed >> MIXED_SHIFT) % SPREAD));
     wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, 1);
     count(true);
 }
@@ -87,8 +95,8 @@ int vector_start(struct vector_samples *to, u32 period)
     count(false);
     wrmsrl(MSR_P6_EVNTSEL0, INSTRUCTIONS | ARCH_PERFMON_EVENTSEL_OS | ARCH_PERFMON_EVENTSEL_INT |
                                 ARCH_PERFMON_EVENTSEL_ENABLE);
-    /* The write takes 32 bits, and extends the sign. */
-    start_value = (u32)-period;
+    least = period;
+    mixed = 1;
     apic_write(APIC_LVTPC, VECTOR);
     again();
     return 0;

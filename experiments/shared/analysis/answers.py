@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# answers.py: what an experiment found out, kept as results/answers/NAME.json: the environment in words, and data of
+# which its page, its table and its picture are made without a boot.
+import json
+import os
+import subprocess
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+
+def file_of(name):
+    return os.path.join(TOP, "results", "answers", f"{name}.json")
+
+
+def environment(machine):
+    """`machine`: what was emulated, and the kernels. The commit is that of the boots."""
+    commit = subprocess.run(["git", "-C", TOP, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                            check=True).stdout.strip()
+    return f"emulator, {machine}; instructions, not cycles; commit {commit}"
+
+
+def keep(name, machine, data):
+    """`data`: a dictionary that JSON can have."""
+    os.makedirs(os.path.dirname(file_of(name)), exist_ok=True)
+    with open(file_of(name), "w", encoding="utf-8") as out:
+        json.dump({"environment": environment(machine), **data}, out, indent=1)
+        out.write("\n")
+
+
+def kept(name):
+    with open(file_of(name), encoding="utf-8") as source:
+        return json.load(source)
