@@ -52,7 +52,9 @@ class Measured:
     command: str           # what shows it by itself
     # (testbed/lab.py's Lab, cells.Machine of the measurements) -> cells.Table; AssertionError: why not
     table: Callable
-    quick: bool = True     # whether a quick run has it
+    quick: bool = True     # whether a quick run has it that was not asked for it by name
+    # -> the same of what results/answers/ has, without a boot; None: it keeps nothing there
+    kept: Callable | None = None
     experiment: str = ""   # its folder; filled in here
 
 

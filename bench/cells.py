@@ -111,6 +111,7 @@ class Machine:
         self.results = results
         self.environment = results["environment"]
         self.exact = self.environment["kind"] == "emulator"
+        self.quick = results["tool"]["quick"]
         self.number = 0  # of the sets of one processor, where there are several
         self.by_cell = {}
         for entry in results["measurements"]:

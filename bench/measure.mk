@@ -5,7 +5,8 @@
 #   make bench [QUICK=1] [JOBS=N] [ONLY=WORD,..] [BOOTS=N]
 #                                                  measures, prints the tables, writes bench/out/
 #   make answers [QUICK=1]                         of these only the tables that answer a question of an
-#                                                  experiment's own: their keys begin with answer-
+#                                                  experiment's own: their keys begin with answer-; QUICK=1: with
+#                                                  fewer or shorter boots, where there are many
 #   make report                                    docs/results.md and its pictures, of results/
 #   make report RESULTS="a.json b.json"            the HTML report of one or more runs
 

@@ -178,7 +178,7 @@ def measure(arguments):
     columns = [name for name in arguments.columns if name not in impossible]
     only = [word for word in arguments.only.split(",") if word]
     boots = plan.make(kind, columns, arguments.quick, only, arguments.boots)
-    # Those of experiments want the columns that they want, so all.
+    # Those of experiments want the columns that they want, so all. What was asked for by name a quick run has, too.
     measured = [one for one in added.measured() if not only or any(word in one.key for word in only)] \
         if kind == "emulator" and set(arguments.columns) == set(results.COLUMNS) else []
     if arguments.plan:
@@ -196,7 +196,7 @@ def measure(arguments):
     failed = []
     if measured and not interrupted:
         found["tables"], failed, interrupted = kept.gather(
-            Lab(launcher.lab.keep, jobs), measured, Machine(found), arguments.quick, say)
+            Lab(launcher.lab.keep, jobs), measured, Machine(found), arguments.quick and not only, say)
     # From here on it is a matter of moments, and nothing of it shall be lost.
     ignore()
     found["run"] = {"seconds": round(time.monotonic() - begun, 1), "jobs": jobs,

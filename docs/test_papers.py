@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 import pages  # noqa: E402
 
 CLAIMS = {"T": 35, "P": 27, "V": 29, "M": 24, "G": 14}
-VERDICTS = ("shown", "partly", "no", "one guest", "next", "hardware")
+VERDICTS = ("shown", "partly", "no", "one guest", "hardware")
 # What shows a claim: a command, or a page that has it.
 SHOWS = re.compile(r"`[^`]*(make|pytest) [^`]+`|\[[^]]+\]\([^)]+\)")
 

@@ -6,7 +6,7 @@ import predict
 from machine import STATUS_POWEROFF
 
 TSC_HZ = 2_000_000_000  # what Linux takes a tick of the emulator's clock for: one instruction a cycle
-ROUNDS = 2000           # of 10,000 instructions
+ROUNDS, ROUNDS_QUICK = 2000, 400  # of 10,000 instructions
 PRICED = 0.01           # the share of writes by which an exit's price is found
 
 

@@ -28,9 +28,13 @@ def row(label, load, found):
             "curve": [[count, round(apart, 6)] for count, apart in found.curve]}
 
 
-def rows_of(lab):
+ALL = (*sampling.ENTRIES, *sampling.KVMS)
+QUICK = ("native", "msr+nmi", "kvm-mediated")
+
+
+def rows_of(lab, entries):
     out = []
-    for entry in (*sampling.ENTRIES, *sampling.KVMS):
+    for entry in entries:
         out += [row(f"{entry}, NMI", load, sampling.answer(whole(lab, entry), load, "nmi")) for load in sampling.LOADS]
     native = whole(lab, "native")
     for way, label in CORRECTED.items():
@@ -55,21 +59,23 @@ def interrupts_of(done, label, loads, way):
             "masked": round(kernel.masked, 4), "truly_masked": round(kernel.truly_masked, 4)}
 
 
-def interrupts(lab):
+def interrupts(lab, entries):
     out = []
-    for entry in (*sampling.ENTRIES, *sampling.KVMS):
+    for entry in entries:
         out.append(interrupts_of(whole(lab, entry), f"{entry}, NMI", sampling.LOADS, "nmi"))
         out.append(interrupts_of(whole(lab, entry), f"{entry}, a vector", (sampling.KERNEL,), "vector"))
-    for entry in sampling.ENTRIES:
+    for entry in entries:
+        if entry in sampling.KVMS:
+            continue
         out.append(interrupts_of(with_skid(lab, entry), f"{entry}, NMI, skid", sampling.WITH_SKID, "nmi"))
     return out
 
 
-def answer(lab):
-    rows = rows_of(lab)
+def answer(lab, entries=ALL):
+    rows = rows_of(lab, entries)
     sqlite = next(one for one in rows if one["load"] == "sqlite3")
     native = sampling.truly(whole(lab, "native"), "sqlite3", "nmi")
-    return {"rows": rows, "interrupts": interrupts(lab),
+    return {"rows": rows, "interrupts": interrupts(lab, entries),
             "chance": [[count, round(shares.by_chance(native, round(count)), 6)] for count, _ in sqlite["curve"]]}
 
 

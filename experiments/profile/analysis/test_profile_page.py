@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_profile_page.py: page, picture and the report's tables are of results/answers/profile.json.
+import answers
+import profile_picture
+import profile_tables
+
+
+def test_page_and_picture():
+    answer = answers.kept("profile")
+    with open(profile_tables.PAGE, encoding="utf-8") as source:
+        page = source.read()
+    assert page == profile_tables.put(page, answer)
+    with open(profile_picture.PICTURE, encoding="utf-8") as source:
+        assert source.read() == profile_picture.draw(answer) + "\n"
+
+
+def test_as_many_as_asked_for():
+    """Eight ways of sampling at least, and five loads."""
+    rows = answers.kept("profile")["rows"]
+    assert len({row["label"] for row in rows}) >= 8 and len({row["load"] for row in rows}) >= 5
+
+
+def test_tables():
+    answer = answers.kept("profile")
+    for table in (profile_tables.of_distances(answer), profile_tables.of_interrupts(answer)):
+        assert all(len(row.cells) == len(table.heads) for row in table.rows)
+        assert sum(span for _, span in table.groups) == len(table.heads)
