@@ -5,11 +5,13 @@ those of the same keys. Its boots are then those of results/answers/, not of the
 
 Usage: put_kept.py RESULTS.json
 """
+import os
 import sys
 
-import added
-import kept
-import results
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testbed"))
+import added  # noqa: E402
+import kept  # noqa: E402
+import results  # noqa: E402
 
 
 def put(found):
@@ -17,7 +19,7 @@ def put(found):
     of_answers = [kept.entry(one, one.kept()) for one in added.measured() if one.kept]
     keys = {one["key"] for one in of_answers}
     others = [one for one in found["tables"] if one["key"] not in keys]
-    return {**found, "tables": sorted(others + of_answers, key=lambda one: (one["experiment"], one["key"]))}
+    return {**found, "tables": sorted(others + of_answers, key=lambda one: one["experiment"])}
 
 
 def main():

@@ -4,6 +4,7 @@ from added import Measured
 
 import counted
 import counted_boots
+import counted_kept
 import counted_table
 
 
@@ -14,5 +15,5 @@ def of_answer(lab, _machine):
 
 MEASURED = (
     Measured("answer-counted", "What do virtual PMUs count?", "FULL=1 make e2e T=counted/answer", of_answer,
-             quick=False),
+             quick=False, kept=lambda: counted_table.table(counted.cells(counted_kept.columns()))),
 )
