@@ -53,9 +53,9 @@ class Measured:
     # (testbed/lab.py's Lab, cells.Machine of the measurements) -> cells.Table; AssertionError: why not
     table: Callable
     quick: bool = True     # whether a quick run has it that was not asked for it by name
+    experiment: str = ""   # its folder; filled in here
     # -> the same of what results/answers/ has, without a boot; None: it keeps nothing there
     kept: Callable | None = None
-    experiment: str = ""   # its folder; filled in here
 
 
 # What the files of experiments import beside each other.
