@@ -3,17 +3,17 @@
 # demand_picture.py: draws demand.svg of results/answers/demand.json, without a boot: what the three ways cost in a
 # second, over the share of time that the guest profiles, and which is the cheapest at how many switches between
 # virtual machines a second. Prints the rows of the README's tables.
-import json
 import os
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path += [os.path.join(TOP, folder) for folder in ("bench", "testbed", "experiments/demand/analysis")]
+sys.path += [os.path.join(TOP, folder) for folder in (
+    "bench", "testbed", "experiments/demand/analysis", "experiments/shared/analysis")]
+import answers  # noqa: E402
 import demand_cost as cost  # noqa: E402
 import demand_tables  # noqa: E402
 import plots  # noqa: E402
 
-DATA = os.path.join(TOP, "results", "answers", "demand.json")
 PICTURE = os.path.join(TOP, "experiments", "demand", "demand.svg")
 FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10    # a session each 10 s; tick=100, the default
 SWITCHES = 1000                               # of the left panel
@@ -24,8 +24,7 @@ LEAST, MOST = 0.01, 100_000                  # switches a second, of the right p
 
 
 def read():
-    with open(DATA, encoding="utf-8") as source:
-        return json.load(source)
+    return answers.kept("demand")
 
 
 def below(axes):

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # dilation_picture.py: draws dilation.svg of results/answers/dilation.json, and keeps that file.
 # Usage: dilation_picture.py
-import json
 import pathlib
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
-sys.path += [str(TOP / "bench"), str(TOP / "testbed"), str(pathlib.Path(__file__).parent)]
+sys.path += [str(TOP / "bench"), str(TOP / "testbed"), str(TOP / "experiments" / "shared" / "analysis"),
+             str(pathlib.Path(__file__).parent)]
+import answers
 import dilation
 import plots
 
-KEPT = TOP / "results" / "answers" / "dilation.json"
 PICTURE = pathlib.Path(__file__).parents[1] / "dilation.svg"
 LINES = {  # colour, style
     "left alone, cycles estimated": ("#D55E00", "-"),
@@ -23,16 +23,15 @@ LINES = {  # colour, style
 TITLE = "Timer interrupts for each million guest instructions, by the share of instructions that is traced"
 
 
-def keep(found, environment):
+def keep(found):
     ways = {name: {**way, "pairs": dilation.to_json(way["pairs"])} for name, way in found.items()}
-    KEPT.parent.mkdir(exist_ok=True)
-    KEPT.write_text(json.dumps({"environment": environment, "ways": ways}, indent=1) + "\n", encoding="utf-8")
+    answers.keep("dilation", "Debian's cloud kernel under pmuvisor-lab.efi, one processor", {"ways": ways})
     draw(found)
 
 
 def kept():
     """The ways of the kept run, as dilation_boot.answer() gives them."""
-    data = json.loads(KEPT.read_text(encoding="utf-8"))["ways"]
+    data = answers.kept("dilation")["ways"]
     return {name: {**way, "pairs": dilation.from_json(way["pairs"])} for name, way in data.items()}
 
 

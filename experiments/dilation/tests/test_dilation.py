@@ -2,13 +2,11 @@
 # test_dilation.py: what a memory trace does to the run that it traces, by share of traced writes and by what the
 # guest's clock shows of root mode. With DRAW=1 the whole answer is written to results/answers/.
 import os
-import subprocess
 
 import dilation
 import dilation_boot
 import dilation_picture
 import pytest
-from machine import path
 
 LATE = 2  # interrupts and switches between the guest's reading of its counters and the region
 
@@ -63,7 +61,5 @@ def test_answer(lab):
     still = top["retired instructions"]
     assert abs(still.traced.timer - still.untraced.timer) <= LATE, still
     if os.environ.get("DRAW") == "1":
-        commit = subprocess.run(["git", "-C", path(), "log", "-1", "--format=%h"], capture_output=True, text=True,
-                                check=True).stdout.strip()
-        dilation_picture.keep(found, f"emulator, Debian's cloud kernel under pmuvisor-lab.efi, commit {commit}")
+        dilation_picture.keep(found)
     return "; ".join(dilation.said(name, way["pairs"]) for name, way in found.items())

@@ -4,5 +4,5 @@
 import pathlib
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "flow" / "analysis"))
+sys.path += [str(pathlib.Path(__file__).resolve().parents[2] / name / "analysis") for name in ("flow", "shared")]
 import flow_path  # noqa: E402,F401

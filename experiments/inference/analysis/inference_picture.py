@@ -4,17 +4,16 @@
 
 Usage: inference_picture.py [--write]     --write: curve.svg; else the table goes to standard output
 """
-import json
 import sys
 
 import inference_path  # noqa: F401, first of all
+import answers
 import inference
 import plots
 import sights
 from cells import number
 
 TOP = inference_path.pathlib.Path(__file__).resolve().parents[3]
-DATA = TOP / "results" / "answers" / "inference.json"
 CURVE = TOP / "experiments" / "inference" / "curve.svg"
 COLOURS = {sights.NO_LOADS: "#8a8a8a", sights.ALL_LOADS: "#D55E00", sights.TARGETS: "#0072B2", sights.PIP: "#009E73"}
 WORDS = {sights.NO_LOADS: "no loads seen", sights.ALL_LOADS: "each load of CR3 exits",
@@ -23,8 +22,7 @@ LEAST = 1  # instructions; what costs less is drawn there, and is called 0
 
 
 def read():
-    with open(DATA, encoding="utf-8") as file:
-        return json.load(file)
+    return answers.kept("inference")
 
 
 def right(one):
