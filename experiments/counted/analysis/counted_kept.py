@@ -4,10 +4,11 @@ import dataclasses
 import json
 import os
 
+import answers
 import counted
 import counted_picture
 import counted_table
-from machine import path, tool
+from machine import path
 
 FILE = path("results", "answers", "counted.json")
 PICTURE = path("experiments", "counted", "counted.svg")
@@ -26,9 +27,9 @@ def hosts(file=FILE):
 
 
 def write(found, others):
-    """The file, the picture and the page's table, of boots; `others`: which hypervisor each column has that is not ours."""
+    """The file, the picture and the page's table, of boots; `others`: the hypervisors of columns that have another."""
     about = {"kind": "emulator", "processor": "Skylake-X model, one processor", "kernel": "the test kernel",
-             "hosts": others, "commit": tool(["git", "-C", path(), "rev-parse", "--short", "HEAD"]).strip()}
+             "hosts": others, "commit": answers.commit()}
     rows = {name: {row: dataclasses.asdict(count) for row, count in column.items()} for name, column in found.items()}
     os.makedirs(os.path.dirname(FILE), exist_ok=True)
     with open(FILE, "w", encoding="ascii") as out:

@@ -49,8 +49,8 @@ NATIVE_APART = [
     ("device_stos", KVMS, 16, 0, "each store"), ("int1", KVMS + XEN, -1, -1, "icebp"),
     *((row, XEN, -1, 0, "completed") for row in
       ("cpuid", "rdmsr", "wrmsr", "wrmsr_deadline", "rdmsr_status", "wrmsr_selector", "in_kernel", "outs_kernel",
-       "ins_kernel", "ins_kernel_long", "xsetbv", "invd", "wbinvd", "vmcall", "device_read", "device_stos", "ipi", "hlt",
-       "nmi", "step_cpuid", "user_cpuid", "stop_start")),
+       "ins_kernel", "ins_kernel_long", "xsetbv", "invd", "wbinvd", "vmcall", "device_read", "device_stos", "ipi",
+       "hlt", "nmi", "step_cpuid", "user_cpuid", "stop_start")),
 ]
 # {row: (columns, instructions, reason)}: less what retired.
 RETIRED_APART = [
@@ -94,7 +94,7 @@ def by_ledger(row, cell):
     if row in NOT_IN_LEDGER:
         return cell.instructions, cell.branches, None
     completed = COMPLETED.get(row, (0, ""))[0]
-    branches = cell.branches if (cell.branches > 0) == (cell.root > 0) else None
+    branches = (cell.branches if cell.branches > 0 else None) if cell.root else 0
     return cell.root - completed, branches, cell.root + RETIRED.get((row, BITVISOR), (0, ""))[0]
 
 

@@ -51,8 +51,8 @@ def markdown(cells):
     for row in differing(cells):
         here = {column: cells[row, column] for column in SHOWN if (row, column) in cells}
         why = {reasons.reason(row, column, cell) for column, cell in here.items()} - {None}
-        lines.append(f"| {counted.LABELS[row]} | " + " | ".join(
-            text_of(here[column]) if column in here else "stops" for column in SHOWN) + f" | {', '.join(sorted(why))} |")
+        texts = [text_of(here[column]) if column in here else "stops" for column in SHOWN]
+        lines.append(f"| {counted.LABELS[row]} | {' | '.join(texts)} | {', '.join(sorted(why))} |")
     return "\n".join(lines)
 
 
@@ -84,7 +84,8 @@ def answer(cells):
         f"{span_of(cells, kvms, 1)} count too much, all of them REP strings at a device, by 1 to "
         f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column in kvms)} instructions, and "
         f"{span_of(cells, kvms, -1)} too little: INT1, which is not counted at all, with its {branches} branch.** "
-        f"Xen counts {unlike(cells, 'xen', -1)} too little, as PMUvisor does, and none too much. BitVisor counts "
+        f"Xen counts {unlike(cells, 'xen', -1)} too little, by one: INT1 and what its root mode completes, more than "
+        "PMUvisor's; and none too much. BitVisor counts "
         f"{unlike(cells, 'bitvisor', 1)} too much: its own instructions, up to "
         f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column == 'bitvisor')}. "
         "An emulator cannot say what a processor's own errata add at exits and interrupts.")

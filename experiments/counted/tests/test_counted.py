@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_counted.py: what the counters of a guest count around each operation, against the bare machine and against the
-# emulator's ledger. DRAW=1: results/answers/counted.json, the picture and the page's table anew (make counted). The column of
-# BitVisor wants BITVISOR=FOLDER, of a BitVisor that was built by hand; without, it stays as it was kept.
+# emulator's ledger. DRAW=1: results/answers/counted.json, the picture and the page's table anew (make counted). The
+# column of BitVisor wants BITVISOR=FOLDER, of a BitVisor that was built by hand; without, it stays as it was kept.
 import os
 
 import pytest
@@ -57,5 +57,5 @@ def test_answer(lab):
         columns = {column: columns.get(column) or kept.columns()[column] for column in counted.COLUMNS}
         kept.write(columns, {**kept.hosts(), **hosts})
     was = kept.columns()
-    assert {column: was[column] for column in columns} == columns, "results/answers/counted.json is of other boots: make counted"
+    assert {column: was[column] for column in columns} == columns, "counted.json is of other boots: make counted"
     return told

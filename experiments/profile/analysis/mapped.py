@@ -27,7 +27,7 @@ def said(*command):
 def segments(path):
     """[(offset, address, size)] of those with code."""
     return [tuple(int(word, 16) for word in one) for one in re.findall(
-        r"^ +LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+) 0x\w+ R E", said("readelf", "--wide", "--program-headers", path), re.M)]
+        r"^ +LOAD +(0x\w+) (0x\w+) 0x\w+ (0x\w+) 0x\w+ R E", said("readelf", "-W", "--program-headers", path), re.M)]
 
 
 @functools.cache

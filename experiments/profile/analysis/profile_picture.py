@@ -13,7 +13,7 @@ import plots  # noqa: E402
 from profile_tables import LOADS, TITLE  # noqa: E402
 
 PICTURE = os.path.join(os.path.dirname(HERE), "distance.svg")
-MARKS = "oDs^v*PX"
+MARKS = "oDs^v*PXhd"
 SHOWN = "sqlite3"
 KEY = "profile-distance"
 

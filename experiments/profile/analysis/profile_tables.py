@@ -16,7 +16,7 @@ PAGE = os.path.join(os.path.dirname(HERE), "README.md")
 LOADS = ("listing2", "shorts", "sqlite3", "glpsol", "nginx", "closed")
 CHANCE = "as many samples at random"
 TITLE, INTERRUPTS_TITLE = "How true is a profile?", "From an overflow to its sample"
-INTERRUPT_HEADS = ("samples", "skid, median", "largest", "to the handler, median", "largest", "in another function",
+INTERRUPT_HEADS = ("overflows", "skid, median", "largest", "to the handler, median", "largest", "in another function",
                    "merged", "lost", "of `closed` masked", "truly")
 
 
@@ -36,7 +36,7 @@ def interrupts(answer):
     def text(value):
         return NONE if value is None else number(value) if isinstance(value, int) else f"{value:.3f}"
     return [(row["label"], [text(row[key]) for key in (
-        "samples", "skid_median", "skid_largest", "handler_median", "handler_largest", "elsewhere", "merged", "lost",
+        "overflows", "skid_median", "skid_largest", "handler_median", "handler_largest", "elsewhere", "merged", "lost",
         "masked", "truly_masked")]) for row in answer["interrupts"]]
 
 
@@ -52,9 +52,10 @@ def of_distances(answer):
 
 def of_interrupts(answer):
     table = Table("answer-profile-interrupts", INTERRUPTS_TITLE, "instructions", list(INTERRUPT_HEADS),
-                  [("emulator, all loads", len(INTERRUPT_HEADS))],
-                  reading=["Skid: outside root mode. To the handler: of all modes. Masked: the part of `closed` with "
-                           "interrupts off, of the samples and in truth."])
+                  [("emulator", len(INTERRUPT_HEADS))],
+                  reading=["Of all loads; of a vector closed; with a skid listing2, shorts and closed. Skid: outside "
+                           "root mode. To the handler: of all modes. Masked: the part of closed with interrupts off, of the "
+                           "samples and in truth."])
     for label, texts in interrupts(answer):
         table.add(label, [Cell(text) for text in texts])
     return table

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_shares.py: shares.py, mapped.py and profile_truth.py on profiles that are made by hand, and mutants of the method.
+# test_shares.py: shares.py, mapped.py and profile_truth.py on profiles made by hand, and mutants of the method.
 import collections
 import os
 import random
@@ -78,7 +78,7 @@ def test_stacks():
 
 
 def test_by_samples():
-    """Random samples come as near as chance says, skidded ones do not come nearer."""
+    """Random samples come as near as chance says; those that all went to one function are as far as that says."""
     true = {"a": 0.25, "b": 0.75}
     rng = random.Random(1)
 
@@ -101,7 +101,7 @@ def test_masked():
 
 def test_mappings():
     """perf's records, and this Python's own file for one."""
-    line = "python3 123 0.000000: PERF_RECORD_MMAP2 123/123: [0x555555557000({size}) @ {offset} 08:01 12 0]: r-xp {file}"
+    line = "python3 123 0.0: PERF_RECORD_MMAP2 123/123: [0x555555557000({size}) @ {offset} 08:01 12 0]: r-xp {file}"
     path = os.path.realpath(sys.executable)
     (offset, address, size), = mapped.segments(path)
     lines = [line.format(size=hex(size), offset=hex(offset), file=path), "55555555", lines_of_data(path)]

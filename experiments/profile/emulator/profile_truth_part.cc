@@ -50,13 +50,26 @@ public:
 
     void branch(Processor &p, const TracedBranch &branch) override
     {
-        if (truths_[p.id].on() && branch.event &&
-            (branch.vector == VECTOR_OF_NMI || branch.vector >= FIRST_OF_INTERRUPTS))
-            truths_[p.id].interrupt(branch.vector, {space_of(p, branch.user_before), branch.from, branch.user_before},
-                                    branch.cycles, p.events.instructions_in(false));
+        if (branch.event && !processor_in_root(p))
+            delivered(p, branch.vector, branch.from, branch.user_before);
+    }
+
+    // Before its handler's first instruction, of which branch() would have been told. Where the delivery itself has
+    // exited, RIP is as it was.
+    void vm_exit(Processor &p, uint32_t) override
+    {
+        if (p.event_branch && BX_CPU(p.id)->gen_reg[BX_64BIT_REG_RIP].rrx != p.event_from)
+            delivered(p, p.event_vector, p.event_from, p.event_user);
     }
 
 private:
+    void delivered(const Processor &p, unsigned vector, uint64_t from, bool user)
+    {
+        if (truths_[p.id].on() && (vector == VECTOR_OF_NMI || vector >= FIRST_OF_INTERRUPTS))
+            truths_[p.id].interrupt(vector, {space_of(p, user), from, user}, p.events.instructions(),
+                                    p.events.instructions_in(false));
+    }
+
     Truth truths_[TB_MAX_CPUS];
 };
 

@@ -17,6 +17,7 @@ export job=sampling
 data=/tmp/sampling.data
 log=/tmp/sampling.log
 list=/tmp/sampling.list
+stats=/tmp/sampling.stats
 region=3400
 
 of_load() { # of_load WORD LOAD: a number
@@ -42,25 +43,25 @@ sample() { # sample FIELDS OPTIONS_OF_SCRIPT RECORD...
     # shellcheck disable=SC2086 # no word, or one
     perf script -i $data $script --show-mmap-events -F "$fields" > $list 2> $log ||
         give_up "$load, $way: $(tail -n 1 $log)"
-    said "$(perf report -i $data --stats 2> /dev/null | awk '/LOST|THROTTLE/ { n += $3 } END { print n + 0 }')" \
-        "$(grep -c 'trace error' $log)"
+    errors=$(grep -c 'trace error' $log)
+    perf report -i $data --stats > $stats 2> $log || give_up "$load, $way: $(tail -n 1 $log)"
+    said "$(awk '/LOST|THROTTLE/ { n += $3 } END { print n + 0 }' $stats)" "$errors"
 }
 
 # The load under perf record, with these words of perf's.
 run() {
     case $load in
-        listing2 | shorts) perf record "$@" "/$load" "$(of_load pmv.iter "$load")" $region ;;
+        listing2 | shorts) perf record "$@" "/$load" "$rounds" $region ;;
         sqlite3) perf record "$@" /marked $region /usr/bin/sqlite3 -batch :memory: < /in/sql ;;
         glpsol) perf record "$@" /marked $region /usr/bin/glpsol --mincost /in/flow ;;
         nginx) perf record "$@" -p "$(worker)" -- /marked $region /bin/sh /tmp/requests ;;
-        closed) perf record "$@" /bin/sh -c "echo $region $(of_load pmv.iter closed) 0 > /proc/closed" ;;
+        closed) perf record "$@" /bin/sh -c "echo $region $rounds 0 > /proc/closed" ;;
         *) give_up "pmv.loads: found '$load'" ;;
     esac
 }
 
 # The PMI is an interrupt; no perf runs.
 by_vector() {
-    rounds=$(of_load pmv.iter closed) && period=$(of_load pmv.periods closed) || exit 1
     echo "$region $rounds $period" > /proc/closed || give_up "$load, $way: the sampler failed"
     cat /proc/closed > $list
     said "$(sed -n 's/^dropped //p' $list)" 0
@@ -87,7 +88,7 @@ start_nginx() {
         sleep 0.1
     done
     [ -n "$(worker)" ] || give_up "nginx has no worker: $(tail -n 1 $log)"
-    for _ in $(seq "$(of_load pmv.iter nginx)"); do
+    for _ in $(seq "$rounds"); do
         echo "wget -q -O /dev/null http://127.0.0.1/ || exit 1"
     done > /tmp/requests
 }
@@ -100,7 +101,10 @@ echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
 for each in $(word pmv.loads listing2:nmi | tr ',' ' '); do
     load=${each%%:*}
     period=$(of_load pmv.periods "$load") || exit 1
-    mode=u
+    rounds=0 mode=u
+    case $load in
+        listing2 | shorts | nginx | closed) rounds=$(of_load pmv.iter "$load") || exit 1 ;;
+    esac
     case $load in
         nginx) start_nginx ;;
         closed)

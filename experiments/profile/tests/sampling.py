@@ -24,7 +24,6 @@ LOADS = {
 }
 KERNEL = "closed"   # the load that is the kernel's
 PROGRAMS = tuple(load for load in LOADS if load != KERNEL)
-KERNEL_ADDRESSES = 1 << 63
 VECTOR = 0xed       # guest/module/vector.c
 REGIONS = "3400-3499"
 LIMIT = 120_000     # millions of instructions
@@ -80,7 +79,7 @@ def rows_of(done):
 
 @dataclass
 class List:
-    """What the job has handed over: of each sample its address and its branch records, the newest first; none without."""
+    """What the job has handed over; of each sample the address and the branch records, the newest first, if any."""
     samples: list
     symbols: list
     mappings: list
@@ -104,7 +103,8 @@ def read(file):
 
 def functions(load, found):
     if LOADS[load].functions is None:
-        return shares.Functions(mapped.symbols(found.mappings, ROOTS))
+        # The program that starts the load is sampled before its region begins.
+        return shares.Functions(mapped.symbols([one for one in found.mappings if one.file != "/marked"], ROOTS))
     symbols = found.symbols or mapped.symbols(found.mappings, ROOTS)
     return shares.Functions([(first, end, name.split(":")[-1]) for first, end, name in symbols], LOADS[load].functions)
 
@@ -183,10 +183,14 @@ def answer(done, load, way):
         chance_by_instruction=shares.by_chance(true_places, len(inside)),
         curve=shares.by_samples(inside, profile, true_functions), ways=truth.ways(region, vector) if vector else None,
         elsewhere=elsewhere(region, of, vector) if vector else None,
-        same_addresses=within(interrupted, [at for at, _ in found.samples if (at >= KERNEL_ADDRESSES) == (load == KERNEL)])
+        same_addresses=within(interrupted, [at for at, _ in found.samples if of_kernel(at) == (load == KERNEL)])
         if vector else None,
         masked=shares.part_masked(places, masked),
         truly_masked=shares.part_masked(of.within(true), masked))
+
+
+def of_kernel(address):
+    return address >= 1 << 63
 
 
 def within(some, all_of_them):

@@ -36,6 +36,10 @@ def rows_of(lab, entries):
     out = []
     for entry in entries:
         out += [row(f"{entry}, NMI", load, sampling.answer(whole(lab, entry), load, "nmi")) for load in sampling.LOADS]
+    for entry in entries:
+        if entry in sampling.ENTRIES:
+            done = with_skid(lab, entry)
+            out += [row(f"{entry}, NMI, skid", load, sampling.answer(done, load, "nmi")) for load in sampling.WITH_SKID]
     native = whole(lab, "native")
     for way, label in CORRECTED.items():
         out += [row(label, load, sampling.answer(native, load, way)) for load, ways in sampling.ALL.items()
@@ -50,7 +54,8 @@ def interrupts_of(done, label, loads, way):
     skids = [skid for one in found.values() for skid in one.ways.skids]
     distances = [distance for one in found.values() for distance in one.ways.distances]
     kernel = found[sampling.KERNEL]
-    return {"label": label, "samples": sum(one.samples for one in found.values()),
+    overflows = sum(len(one.ways.skids) + one.ways.merged + one.ways.lost for one in found.values())
+    return {"label": label, "overflows": overflows,
             "skid_median": sampling.middle(skids), "skid_largest": max(skids),
             "handler_median": sampling.middle(distances), "handler_largest": max(distances),
             "elsewhere": round(found["shorts" if way == "nmi" else sampling.KERNEL].elsewhere, 4),

@@ -12,11 +12,17 @@ def file_of(name):
     return os.path.join(TOP, "results", "answers", f"{name}.json")
 
 
+def commit():
+    """That of the boots; and whether there is more than it has, results apart."""
+    def said(*words):
+        return subprocess.run(["git", "-C", TOP, *words], capture_output=True, text=True, check=True).stdout.strip()
+    changed = said("status", "--porcelain", "--", ".", ":!results", ":!docs", ":!*.svg", ":!*.md")
+    return said("rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
+
+
 def environment(machine):
-    """`machine`: what was emulated, and the kernels. The commit is that of the boots."""
-    commit = subprocess.run(["git", "-C", TOP, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
-                            check=True).stdout.strip()
-    return f"emulator, {machine}; instructions, not cycles; commit {commit}"
+    """`machine`: what was emulated, and the kernels."""
+    return f"emulator, {machine}; instructions, not cycles; commit {commit()}"
 
 
 def keep(name, machine, data):

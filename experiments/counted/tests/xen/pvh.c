@@ -10,6 +10,7 @@
 #define START_MAGIC 0x336ec578u
 #define LOADER_UNDEFINED 0xff
 #define SECTOR 512u
+#define SETUP_SECTORS 4u /* where the header says 0 */
 #define E820_MAX 128u
 
 struct start_info {
@@ -80,15 +81,17 @@ void pvh_main(const struct start_info *info)
 {
     const struct module *module = at(info->module_list);
 
-    if (info->magic == START_MAGIC && info->modules == 1) {
+    if (info->magic == START_MAGIC && info->version >= 1 && info->modules == 1) {
         const uint8_t *image = at(module->address);
         const struct boot_params *of_image = (const void *)image;
-        uint32_t setup = (of_image->hdr.setup_sects + 1u) * SECTOR;
+        uint32_t sectors = of_image->hdr.setup_sects != 0 ? of_image->hdr.setup_sects : SETUP_SECTORS;
+        uint32_t setup = (sectors + 1u) * SECTOR;
         uint32_t to = (uint32_t)of_image->hdr.pref_address;
 
         fill(info, &of_image->hdr);
         copy((void *)to, image + setup, (uint32_t)module->size - setup);
-        __asm__ volatile("jmp *%0" : : "r"(to), "S"(&params), "b"(0));
+        __asm__ volatile("xorl %%ebp, %%ebp\n\tjmp *%%eax"
+                         : : "a"(to), "S"(&params), "b"(0), "D"(0) : "memory");
     }
     for (;;)
         __asm__ volatile("hlt");

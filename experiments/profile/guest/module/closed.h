@@ -14,7 +14,6 @@ asmlinkage void work_rounds(unsigned int rounds);
 struct work_function {
     const char *name;
     unsigned long start, end;
-    bool masked; /* it runs with interrupts off */
 };
 
 /* The functions of the load; returns how many. */
@@ -27,8 +26,9 @@ struct vector_samples {
     unsigned long at[VECTOR_SAMPLES_MAX];
 };
 
-/* This processor's PMIs get a vector of their own, and counter 0 counts instructions of the kernel's, `period` from
- * one PMI to the next and some more (vector.c); until vector_stop(). Interrupts are on and preemption is off. Returns 0, or -EBUSY: the
- * counter is perf's. SDM Vol. 3, "Local Vector Table" and "Performance Monitoring Overview". */
+/* Until vector_stop() this processor's PMIs have a vector of their own. Counter 0 counts the kernel's instructions,
+ * from one PMI to the next `period`, up to 0x7fff0000, and some more (vector.c). Interrupts are on and preemption is
+ * off. Returns 0, or -EBUSY: the counter is perf's.
+ * SDM Vol. 3, "Local Vector Table" and "Performance Monitoring Overview". */
 int vector_start(struct vector_samples *samples, u32 period);
 void vector_stop(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * /proc/closed: a write of "REGION ROUNDS PERIOD" runs the load once, with the vector's sampler unless PERIOD is 0. A
- * read has a line "function NAME START END MASKED" of each function, "dropped N", and then a line for
+ * read has a line "function NAME START END" of each function, "dropped N", and then a line for
  * each sample.
  */
 #include <linux/module.h>
@@ -15,6 +15,7 @@
 #include "region.h"
 
 #define WORDS_MAX 64
+#define PERIOD_MAX 0x7fff0000u /* the counter takes 31 bits */
 
 static DEFINE_MUTEX(lock);
 static struct vector_samples samples;
@@ -48,7 +49,7 @@ static ssize_t closed_write(struct file *file, const char __user *from, size_t s
     if (copy_from_user(words, from, size))
         return -EFAULT;
     words[size] = '\0';
-    if (sscanf(words, "%u %u %u", &region, &rounds, &period) != 3)
+    if (sscanf(words, "%u %u %u", &region, &rounds, &period) != 3 || rounds == 0 || period > PERIOD_MAX)
         return -EINVAL;
     mutex_lock(&lock);
     error = run(region, rounds, period);
@@ -62,8 +63,8 @@ static int closed_show(struct seq_file *to, void *unused)
     unsigned int count = work_functions(&functions);
 
     for (unsigned int i = 0; i < count; i++)
-        seq_printf(to, "function %s %lx %lx %d\n", functions[i].name, functions[i].start,
-                   functions[i].end, functions[i].masked);
+        seq_printf(to, "function %s %lx %lx\n", functions[i].name, functions[i].start,
+                   functions[i].end);
     mutex_lock(&lock);
     seq_printf(to, "dropped %u\n", samples.dropped);
     for (unsigned int i = 0; i < samples.count; i++)

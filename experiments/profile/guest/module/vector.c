@@ -14,22 +14,26 @@
 #include <asm/msr.h>
 #include <asm/nmi.h>
 #include <asm/perf_event.h>
+#include <asm/processor.h>
 #include <asm/segment.h>
 
 #include "closed.h"
 
-#define VECTOR 0xedu /* in the IDT's copy alone */
+#define VECTOR 0xedu /* in the IDT's copy alone, in place of HYPERV_STIMER0_VECTOR */
 #define INSTRUCTIONS 0xc0ull
 /* A linear congruential generator, so that each run has the same periods. */
 #define MULTIPLIER 1664525u
 #define ADDEND 1013904223u
 #define MIXED_SHIFT 16
 #define SPREAD 509u
+#define SETTLE 100u
 
 static gate_desc gates[IDT_ENTRIES] __aligned(PAGE_SIZE);
 static struct desc_ptr before;
 static struct vector_samples *samples;
 static u32 least, mixed;
+static u64 global_ctrl; /* as it was */
+static bool stopping;
 
 asmlinkage void vector_entry(void);
 asmlinkage __visible void vector_pmi(unsigned long at);
@@ -53,6 +57,13 @@ static void count(bool on)
     wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, on ? 1 : 0);
 }
 
+/* Until a PMI that was due when the counter stopped has come: longer than any skid. */
+static void settle(void)
+{
+    for (unsigned int i = 0; i < SETTLE; i++)
+        cpu_relax();
+}
+
 /* Counts from a value that overflows after the period, and up to SPREAD - 1 instructions later: a sample that had to
  * wait for the end of a masked stretch would otherwise set the time of the next one. The write takes 32 bits, and
  * extends the sign. */
@@ -74,7 +85,8 @@ void vector_pmi(unsigned long at)
     /* A PMI masks the entry, and a delivery that no EOI ends keeps the next one off. */
     apic_write(APIC_LVTPC, VECTOR);
     ack_APIC_irq();
-    again();
+    if (!stopping)
+        again();
 }
 
 int vector_start(struct vector_samples *to, u32 period)
@@ -88,6 +100,8 @@ int vector_start(struct vector_samples *to, u32 period)
         return -EBUSY;
     }
     samples = to;
+    stopping = false;
+    rdmsrl(MSR_CORE_PERF_GLOBAL_CTRL, global_ctrl);
     store_idt(&before);
     memcpy(gates, (const void *)before.address, sizeof(gates));
     pack_gate(&gates[VECTOR], GATE_INTERRUPT, (unsigned long)vector_entry, 0, 0, __KERNEL_CS);
@@ -104,11 +118,15 @@ int vector_start(struct vector_samples *to, u32 period)
 
 void vector_stop(void)
 {
+    WRITE_ONCE(stopping, true);
     count(false);
+    settle();
     wrmsrl(MSR_P6_EVNTSEL0, 0);
+    wrmsrl(MSR_IA32_PERFCTR0, 0);
     wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, 1);
     apic_write(APIC_LVTPC, APIC_DM_NMI);
     load_idt(&before);
+    wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, global_ctrl);
     release_evntsel_nmi(MSR_P6_EVNTSEL0);
     release_perfctr_nmi(MSR_IA32_PERFCTR0);
 }

@@ -48,11 +48,11 @@ extern const char work_rounds_end[];
 unsigned int work_functions(const struct work_function **functions)
 {
     static struct work_function all[] = {
-        {"open_32", (unsigned long)open_32, (unsigned long)open_32_end, false},
-        {"closed_12", (unsigned long)closed_12, (unsigned long)closed_12_end, true},
-        {"open_8", (unsigned long)open_8, (unsigned long)open_8_end, false},
-        {"closed_64", (unsigned long)closed_64, (unsigned long)closed_64_end, true},
-        {"work_rounds", (unsigned long)work_rounds, (unsigned long)work_rounds_end, false},
+        {"open_32", (unsigned long)open_32, (unsigned long)open_32_end},
+        {"closed_12", (unsigned long)closed_12, (unsigned long)closed_12_end},
+        {"open_8", (unsigned long)open_8, (unsigned long)open_8_end},
+        {"closed_64", (unsigned long)closed_64, (unsigned long)closed_64_end},
+        {"work_rounds", (unsigned long)work_rounds, (unsigned long)work_rounds_end},
     };
 
     *functions = all;
