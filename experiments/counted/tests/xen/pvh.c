@@ -72,7 +72,8 @@ static void fill(const struct start_info *info, const struct setup_header *heade
     params.hdr.code32_start = (uint32_t)header->pref_address;
     params.hdr.cmd_line_ptr = (uint32_t)info->command_line;
     params.acpi_rsdp_addr = info->rsdp;
-    for (uint32_t i = 0; i < info->memory_entries && i < E820_MAX; i++)
+    /* Version 0, which Xen gives its dom0, has no memory map; the test kernel wants none. */
+    for (uint32_t i = 0; info->version >= 1 && i < info->memory_entries && i < E820_MAX; i++)
         params.e820_table[params.e820_entries++] =
             (struct boot_e820_entry){memory[i].address, memory[i].size, memory[i].type};
 }
@@ -81,7 +82,7 @@ void pvh_main(const struct start_info *info)
 {
     const struct module *module = at(info->module_list);
 
-    if (info->magic == START_MAGIC && info->version >= 1 && info->modules == 1) {
+    if (info->magic == START_MAGIC && info->modules == 1) {
         const uint8_t *image = at(module->address);
         const struct boot_params *of_image = (const void *)image;
         uint32_t sectors = of_image->hdr.setup_sects != 0 ? of_image->hdr.setup_sects : SETUP_SECTORS;
