@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_profile_page.py: page, picture and the report's tables are of results/answers/profile.json.
+# test_profile_page.py: page, picture and the report's tables are of results/answers/profile.json; and when another run
+# is the same.
+import copy
+
+import pytest
+
+import alike
 import answers
 import profile_picture
 import profile_tables
@@ -25,3 +31,22 @@ def test_tables():
     for table in (profile_tables.of_distances(answer), profile_tables.of_interrupts(answer)):
         assert all(len(row.cells) == len(table.heads) for row in table.rows)
         assert sum(span for _, span in table.groups) == len(table.heads)
+
+
+def test_alike():
+    answer = answers.kept("profile")
+    assert not alike.unlike(answer, copy.deepcopy(answer))
+
+
+@pytest.mark.parametrize("load, key, by", [
+    ("listing2", "by_function", 1e-6), ("closed", "by_function", 0.03), ("nginx", "samples", 100),
+    (None, "merged", 1), (None, "handler_median", 2), (None, "masked", 0.03)])
+def test_other_runs_are_found(load, key, by):
+    """A figure that moved by more than its interval, and a row that is missing."""
+    answer = answers.kept("profile")
+    changed = copy.deepcopy(answer)
+    rows = changed["rows" if load else "interrupts"]
+    next(row for row in rows if row.get("load") == load)[key] += by
+    assert len(alike.unlike(answer, changed)) == 1
+    rows.pop()
+    assert len(alike.unlike(answer, changed)) == 2
