@@ -22,8 +22,6 @@ V = 0
 .DEFAULT_GOAL = all
 EFI_SIZE_MAX = $(if $(filter 1,$(TEST)),$(LAB_SIZE_MAX),122880)
 LAB_SIZE_MAX = 163840
-# Of all that is linked into pmuvisor.efi. A fork that adds to it sets its own limit here.
-CODE_LINES_MAX = 9000
 
 EFI = $(BUILD)/pmuvisor.efi
 LAB = $(BUILD)/pmuvisor-lab.efi
