@@ -12,7 +12,7 @@
 #define HEADER_OFFSET 0x1f1 /* of struct setup_header in the file */
 #define HEADER_SIZE 0x7b    /* of all its fields up to protocol 2.15 */
 #define SETUP_CODE (HEADER_OFFSET + HEADER_SIZE)
-#define KERNEL_FILE_SIZE 0x40000 /* padded to this */
+#define PARAGRAPH 16 /* unit of the kernel's size in the header */
 
 /* ---- memory ---- */
 #define ENTRY_64 0x200      /* of the 64-bit entry in the kernel */
