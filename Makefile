@@ -63,6 +63,13 @@ WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshad
 CFLAGS = -std=c11 -O2 -g $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
+CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
+SMALL = -Os
+# clang unrolls loops at -O2 and inlines more at -Os than gcc, so its images were over their limits.
+ifneq ($(CLANG),)
+CFLAGS += -fno-unroll-loops
+SMALL = -Oz
+endif
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
               -DGNU_EFI_USE_MS_ABI -fshort-wchar
@@ -87,12 +94,12 @@ help:
 
 $(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS)
 # What runs once, before the guest, or writes the log, is small rather than fast.
-$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: private CFLAGS += -Os
+$(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: private CFLAGS += $(SMALL)
 $(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
     $(addprefix $(BUILD)/vmx/,capability.o control.o mitigations.o msr_bitmap.o settings.o) \
     $(addprefix $(BUILD)/vmx/exit/,init_sipi.o report.o triple_fault.o) \
     $(addprefix $(BUILD)/vmx/root/,descriptors.o end.o fault.o) \
-    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o: private CFLAGS += -Os
+    $(BUILD)/lib/acpi.o $(BUILD)/lib/format.o: private CFLAGS += $(SMALL)
 $(BUILD)/experiments/%.o: private CFLAGS += $(EXPERIMENT_INCLUDES)
 $(BUILD)/experiments/%.inc: private CFLAGS += $(EXPERIMENT_INCLUDES)
 
@@ -108,7 +115,7 @@ $(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
 
 # Offsets of C structs for NASM, read from the compiler's own assembly output, which is no valid
 # assembly: clang must not look at it.
-OFFSETS_CFLAGS = $(if $(findstring clang,$(shell $(CC) --version 2>&1)),-fno-integrated-as)
+OFFSETS_CFLAGS = $(if $(CLANG),-fno-integrated-as)
 # $(call offsets,SOURCE): makes $@ of it.
 define offsets
 	@mkdir -p $(@D)
