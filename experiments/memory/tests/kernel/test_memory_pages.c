@@ -187,7 +187,8 @@ void test_memory_pages(const struct job *job)
         return;
     write_cr0(read_cr0() | CR0_WP);
     window(true);
-    bool good = over_ends(job->number[0]) & walks(job->number[0]);
+    bool good = over_ends(job->number[0]);
+    good &= walks(job->number[0]);
     window(false);
     tap_result(good, job->name, NULL);
 }
