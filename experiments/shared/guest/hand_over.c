@@ -14,15 +14,18 @@ bool hand_over_file(const char *name, const char *path)
 {
     static char piece[GUEST_FILE_PIECE];
     FILE *file = fopen(path, "re");
-    size_t got;
-    bool good = file != NULL;
+    bool good = false;
 
-    do {
-        got = good ? fread(piece, 1, sizeof(piece), file) : 0;
-        good = good && !ferror(file);
-        if (good)
-            guest_file(name, piece, got);
-    } while (got == sizeof(piece));
+    if (file != NULL) {
+        size_t got;
+
+        do {
+            got = fread(piece, 1, sizeof(piece), file);
+            good = !ferror(file);
+            if (good)
+                guest_file(name, piece, got);
+        } while (good && got == sizeof(piece));
+    }
     if (!good)
         printf("hand_over: error=\"%s: %s\"\n", path, strerror(errno));
     if (file != NULL)

@@ -28,7 +28,7 @@
 #define SPREAD 509u
 #define SETTLE 100u
 
-static gate_desc gates[IDT_ENTRIES] __aligned(PAGE_SIZE);
+static gate_desc gates[IDT_ENTRIES] __attribute__((aligned(PAGE_SIZE)));
 static struct desc_ptr before;
 static struct vector_samples *samples;
 static u32 least, mixed;
