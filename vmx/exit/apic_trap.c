@@ -73,8 +73,7 @@ static bool guest_code_decode(struct cpu *cpu, uint64_t rip, struct instruction 
     uint8_t bytes[INSTRUCTION_BYTES_MAX];
     unsigned count = 0, more;
 
-    if (!(vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA) ||
-        !(vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG))
+    if (!guest_in_64_bit_mode())
         return false;
     /* The next page is looked at only where the instruction goes on there. */
     do {

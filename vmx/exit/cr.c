@@ -15,10 +15,8 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 {
     uint64_t number = qualification >> CR_ACCESS_REGISTER_SHIFT & CR_ACCESS_REGISTER_MASK;
     uint64_t value = number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number];
-    bool mode_64 = vmcs_read_64(VMCS_GUEST_IA32_EFER) & EFER_LMA &&
-                   vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG;
 
-    return mode_64 ? value : (uint32_t)value;
+    return guest_in_64_bit_mode() ? value : (uint32_t)value;
 }
 
 void exit_cpuid_for_trap(struct cpu *cpu)

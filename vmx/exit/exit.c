@@ -70,14 +70,13 @@ static const uint8_t undefined[] = {
 };
 
 /* After an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
- * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Seen to here, so that exits in
- * 64-bit mode pay nothing for it; an entry that failed has changed nothing. */
+ * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled here, so that exits from
+ * 64-bit mode pay nothing; an entry that failed has changed nothing. */
 static bool eip_wrapped(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
 
-    if (!(reason & EXIT_REASON_ENTRY_FAILURE) || rip <= UINT32_MAX ||
-        vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG)
+    if (!(reason & EXIT_REASON_ENTRY_FAILURE) || rip <= UINT32_MAX || guest_in_64_bit_mode())
         return false;
     vmcs_write_natural(VMCS_GUEST_RIP, (uint32_t)rip);
     return true;

@@ -12,6 +12,15 @@ static inline unsigned guest_cpl(void)
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
 }
 
+/* Whether the guest is in 64-bit mode. CS.L alone does not tell: outside IA-32e mode software may set the
+ * bit, and the processor keeps it and ignores it. SDM Vol. 3, "Segment Descriptors", "L (64-bit code
+ * segment) flag"; "Checks on Guest RIP, RFLAGS, and SSP", which asks for the same two bits. */
+static inline bool guest_in_64_bit_mode(void)
+{
+    return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_IA32E_MODE_GUEST &&
+           vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG;
+}
+
 /* Blocking that an instruction ends. */
 #define BLOCKING_ENDS_BEHIND (uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)
 /* Of skip_bytes(): what is rarely to be done. */

@@ -1,0 +1,308 @@
+; SPDX-License-Identifier: BSD-2-Clause
+;
+; Some bytes of code outside IA-32e mode: in protected mode, in virtual-8086 mode, in real-address mode,
+; or with PAE paging. A copy of this lies in a page below 1 MiB, mapped to itself. Whatever exception
+; comes first ends the code; the copy then holds it, with the registers, and is back in 64-bit mode.
+; test_entry.c fills struct legacy_run in. SDM Vol. 3, "Switching Out of IA-32e Mode Operation",
+; "Switching Modes", "Entering Virtual-8086 Mode".
+
+%include "registers.inc"
+
+%define AT(label) rbx + (label) - legacy_code
+%define AT_32(label) ebx + (label) - legacy_code
+%define AT_16(label) (label) - legacy_code
+; Of struct legacy_run's GDT
+%define DATA_SELECTOR 0x18
+%define CODE_32 0x20
+%define CODE_16 0x28
+%define DATA_16 0x30
+%define TSS_FIRST 0x38
+%define TSS_SECOND 0x40
+%define GDT_BYTES 12 * 8
+%define CODE_64 0x10
+%define KERNEL_TSS 0x20         ; of the kernel's own GDT
+%define BUSY 2
+; struct legacy_run's mode
+%define MODE_REAL 1
+%define MODE_PAE 2
+%define CR0_PE 1
+%define CR0_PG 0x80000000
+%define IA32_EFER 0xc0000080
+%define EFER_LME 0x100
+%define VECTORS 32
+%define INTERRUPT_GATE 0x8e00
+%define PUSH_ERROR_CODES 0x227d00 ; 8, 10 to 14, 17, 21
+%define PAGE 0x1000
+; In the copy alone: tables that are made there, then struct legacy_run.
+%define idt legacy_code + 0x480
+%define vectors idt + VECTORS * 8
+%define old_gdt vectors + VECTORS * 4
+%define old_idt old_gdt + 16
+%define old_stack old_idt + 16
+%define old_cr3 old_stack + 8
+%define mode legacy_code + 0x680
+%define new_cr3 mode + 4
+%define vector mode + 8
+%define error_code mode + 12
+%define gpr mode + 16
+%define gdt gpr + 8 * 4
+%define frame legacy_code + 0x800 ; what an exception of CPL 0 pushes comes here and below
+
+section .data align=16
+; void legacy_code(void), at the place of the copy
+global legacy_code
+legacy_code:
+bits 64
+default rel
+    PUSH_CALLEE_SAVED
+    lea rbx, [legacy_code]
+    mov [AT(old_stack)], rsp
+    sgdt [AT(old_gdt)]
+    sidt [AT(old_idt)]
+    mov rax, cr3
+    mov [AT(old_cr3)], eax
+    ; Gates and vectors: stubs of five bytes, and of three.
+    lea rdi, [AT(idt)]
+    lea rsi, [AT(vectors)]
+    lea eax, [AT(stubs)]
+    mov r8d, ebx
+    shr r8d, 4
+    mov edx, AT_16(stubs_16)
+    mov ecx, VECTORS
+.gate:
+    mov [rdi], ax
+    mov word [rdi + 2], CODE_32
+    mov [rdi + 4], eax
+    mov word [rdi + 4], INTERRUPT_GATE
+    mov [rsi], dx
+    mov [rsi + 2], r8w
+    add eax, 5
+    add edx, 3
+    add rdi, 8
+    add rsi, 4
+    loop .gate
+    lea eax, [AT(gdt)]
+    mov [AT(gdt_pointer) + 2], rax
+    lea eax, [AT(idt)]
+    mov [AT(idt_pointer) + 2], rax
+    lea eax, [AT(vectors)]
+    mov [AT(vectors_pointer) + 2], rax
+    lea eax, [AT(up)]
+    mov [AT(far_up)], eax
+    lea eax, [AT(from_real)]
+    mov [AT(far_from_real)], eax
+    mov [AT(far_real) + 2], r8w
+    lgdt [AT(gdt_pointer)]
+    push CODE_32
+    lea rax, [AT(protected)]
+    push rax
+    retfq
+
+bits 32
+protected:
+    mov ax, DATA_SELECTOR
+    mov ss, ax
+    mov ds, ax
+    mov es, ax
+    mov fs, ax
+    mov gs, ax
+    lea esp, [ebx + PAGE]
+    mov eax, cr0
+    and eax, ~CR0_PG
+    mov cr0, eax
+    mov ecx, IA32_EFER
+    rdmsr
+    and eax, ~EFER_LME
+    wrmsr
+    lidt [AT_32(idt_pointer)]
+    mov ax, TSS_FIRST
+    ltr ax
+    mov eax, [AT_32(mode)]
+    cmp eax, MODE_REAL
+    je to_real
+    cmp eax, MODE_PAE
+    jne .go
+    mov eax, [AT_32(new_cr3)]
+    mov cr3, eax
+    mov eax, cr0
+    or eax, CR0_PG
+    mov cr0, eax
+.go:
+    lea esp, [AT_32(frame)]
+    mov eax, [AT_32(gpr)]
+    mov ecx, [AT_32(gpr) + 4]
+    mov edx, [AT_32(gpr) + 8]
+    mov ebp, [AT_32(gpr) + 20]
+    mov esi, [AT_32(gpr) + 24]
+    mov edi, [AT_32(gpr) + 28]
+    mov ebx, [AT_32(gpr) + 12]
+    iretd
+
+stubs:
+%rep VECTORS
+    call exception
+%endrep
+exception:
+    pushad
+    mov ax, DATA_SELECTOR
+    mov ds, ax
+    mov es, ax
+    call .here
+.here:
+    pop ebx
+    sub ebx, .here - legacy_code
+    mov esi, esp
+    lea edi, [AT_32(gpr)]
+    mov ecx, 8
+    cld
+    rep movsd
+    lodsd                       ; where the stub's call came from
+    sub eax, ebx
+    sub eax, stubs + 5 - legacy_code
+    cdq
+    mov ecx, 5
+    div ecx
+    mov [AT_32(vector)], eax
+    mov ecx, eax
+    mov eax, PUSH_ERROR_CODES
+    bt eax, ecx
+    mov eax, -1
+    jnc .no_error_code
+    lodsd
+.no_error_code:
+    mov [AT_32(error_code)], eax
+    lea edi, [AT_32(frame)]
+    mov ecx, 3
+    rep movsd
+back:
+    lea esp, [ebx + PAGE]
+    mov eax, cr0
+    and eax, ~CR0_PG
+    mov cr0, eax
+    mov ax, TSS_SECOND
+    ltr ax
+    mov eax, [AT_32(old_cr3)]
+    mov cr3, eax
+    mov ecx, IA32_EFER
+    rdmsr
+    or eax, EFER_LME
+    wrmsr
+    mov eax, cr0
+    or eax, CR0_PG
+    mov cr0, eax
+    jmp far [AT_32(far_up)]
+
+to_real:
+    push CODE_16
+    push AT_16(real_16)
+    retf
+
+bits 16
+real_16:
+    mov ax, DATA_16
+    mov ds, ax
+    mov es, ax
+    mov ss, ax
+    mov fs, ax
+    mov gs, ax
+    mov eax, cr0
+    and eax, ~CR0_PE
+    mov cr0, eax
+    jmp far [AT_16(far_real)]
+real:
+    mov ax, cs
+    mov ds, ax
+    mov es, ax
+    mov ss, ax
+    mov fs, ax
+    mov gs, ax
+    o32 lidt [AT_16(vectors_pointer)]
+    mov esp, AT_16(frame)
+    mov eax, [AT_16(gpr)]
+    mov ecx, [AT_16(gpr) + 4]
+    mov edx, [AT_16(gpr) + 8]
+    mov ebx, [AT_16(gpr) + 12]
+    mov ebp, [AT_16(gpr) + 20]
+    mov esi, [AT_16(gpr) + 24]
+    mov edi, [AT_16(gpr) + 28]
+    iretd
+
+stubs_16:
+%rep VECTORS
+    call exception_16
+%endrep
+exception_16:
+    pushad
+    mov bp, sp
+    mov ax, cs
+    mov ds, ax
+    mov es, ax
+    xor ebx, ebx
+    mov bx, ax
+    shl ebx, 4
+    mov si, sp
+    mov di, AT_16(gpr)
+    mov cx, 8
+    cld
+    ss rep movsd
+    mov dword [AT_16(error_code)], -1
+    movzx eax, word [bp + 32]
+    sub ax, AT_16(stubs_16) + 3
+    mov cl, 3
+    div cl
+    movzx eax, al
+    mov [AT_16(vector)], eax
+    movzx eax, word [bp + 34]
+    mov [AT_16(frame)], eax
+    movzx eax, word [bp + 36]
+    mov [AT_16(frame) + 4], eax
+    movzx eax, word [bp + 38]
+    mov [AT_16(frame) + 8], eax
+    mov eax, cr0
+    or al, CR0_PE
+    mov cr0, eax
+    jmp dword far [AT_16(far_from_real)]
+
+bits 32
+from_real:
+    mov ax, DATA_SELECTOR
+    mov ss, ax
+    mov ds, ax
+    mov es, ax
+    jmp back
+
+bits 64
+up:
+    lgdt [AT(old_gdt)]
+    lidt [AT(old_idt)]
+    mov rax, [AT(old_gdt) + 2]
+    and byte [rax + KERNEL_TSS + 5], ~BUSY
+    mov ax, KERNEL_TSS
+    ltr ax
+    mov rsp, [AT(old_stack)]
+    POP_CALLEE_SAVED
+    ret
+
+align 8
+gdt_pointer:
+    dw GDT_BYTES - 1
+    dq 0
+idt_pointer:
+    dw VECTORS * 8 - 1
+    dq 0
+vectors_pointer:
+    dw VECTORS * 4 - 1
+    dq 0
+far_real:
+    dw AT_16(real)
+    dw 0
+far_up:
+    dd 0
+    dw CODE_64
+far_from_real:
+    dd 0
+    dw CODE_32
+global legacy_code_end
+legacy_code_end:
+
+section .note.GNU-stack noalloc noexec nowrite progbits
