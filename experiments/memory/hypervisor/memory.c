@@ -30,6 +30,7 @@ static void exits_of_cr3(bool on)
 }
 
 static void set_rows(struct cpu *cpu);
+static void end_load_of_cr3(struct cpu *cpu);
 
 static void stop(struct cpu *cpu)
 {
@@ -39,6 +40,8 @@ static void stop(struct cpu *cpu)
         memory_pages_stop(cpu);
     m->begun = 0;
     vmcs_write_64(VMCS_EPT_POINTER, m->open);
+    if (m->loads_cr3)
+        end_load_of_cr3(cpu);
     if (m->cr3 != 0)
         exits_of_cr3(false);
     trace_rows_off(cpu);
@@ -159,7 +162,8 @@ int64_t memory_call(struct cpu *cpu)
 
 /* ---- the rows ---- */
 
-/* As with trace=flow the guest executes the MOV again. */
+/* As with trace=flow the guest executes the MOV again. The processor may refuse the value, and only it
+ * knows: the map changes when the monitor trap flag tells that the MOV is over, one way or the other. */
 static void memory_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -168,10 +172,30 @@ static void memory_cr_access(struct cpu *cpu)
         exit_cr_access(cpu);
         return;
     }
-    uint64_t value = cr_operand(cpu, qualification);
-    trace_pass_loads_of(value);
-    memory_close(cpu, value);
+    trace_pass_loads_of(cr_operand(cpu, qualification));
+    memory_of(cpu)->loads_cr3 = true;
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
     execute_again();
+}
+
+static void end_load_of_cr3(struct cpu *cpu)
+{
+    memory_of(cpu)->loads_cr3 = false;
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
+}
+
+/* The list has what is loaded now: another value exits, also one that was refused before. */
+static void memory_monitor_trap(struct cpu *cpu)
+{
+    uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3);
+
+    if (!memory_of(cpu)->loads_cr3) {
+        exit_monitor_trap(cpu);
+        return;
+    }
+    end_load_of_cr3(cpu);
+    memory_close(cpu, cr3);
+    trace_pass_loads_of(cr3);
 }
 
 /* A processor that waits for a SIPI may do so for good, and keeps no range from the others. With
@@ -231,8 +255,10 @@ static void set_rows(struct cpu *cpu)
         row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL               ? timed_violation
                                          : m->mode == MEMTRACE_DEVICES ? memory_device_violation
                                                                        : memory_violation;
-    if (m->cr3 != 0)
+    if (m->cr3 != 0) {
         row[EXIT_REASON_CR_ACCESS] = memory_cr_access;
+        row[EXIT_REASON_MONITOR_TRAP_FLAG] = memory_monitor_trap;
+    }
     m->row = under;
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++) {
         under[reason] = row[reason];

@@ -45,6 +45,7 @@ struct cpu_memory {
     uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
     uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
     uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
+    bool loads_cr3;                   /* a MOV to CR3 is executed again: memory.c */
     uint32_t begun;                   /* records whose instruction has not retired */
     uint32_t event;                   /* being delivered again: its interruption information */
     uint64_t event_gla, event_gpa;    /* what its delivery touched */
@@ -152,7 +153,7 @@ void memory_step_setup(void); /* once or more */
 /* A step under this map, whose exits these handle; and its end, with the closed map again. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
-/* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or a SIPI wants,
+/* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or CR3 or a SIPI wants,
  * too. */
 void memory_step_trapped(struct cpu *cpu);
 /* Where an IRET had unblocked NMIs and is executed again, NMIs stay blocked until then. */

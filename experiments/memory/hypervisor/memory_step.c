@@ -82,7 +82,7 @@ void memory_step_trapped(struct cpu *cpu)
     memory_end_step(cpu);
     if (memory_of(cpu)->primary & PRIMARY_MONITOR_TRAP_FLAG) {
         memory_of(cpu)->primary &= ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG;
-        exit_monitor_trap(cpu);
+        trace_of(cpu)->under[EXIT_REASON_MONITOR_TRAP_FLAG](cpu);
     }
 }
 

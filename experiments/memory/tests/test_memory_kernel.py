@@ -139,6 +139,19 @@ def test_loads_of_cr3(lab):
     return f"{len(found[1])} rows"
 
 
+def test_refused_loads_of_cr3(lab):
+    """A MOV to CR3 that faults neither ends nor begins what is traced of one CR3."""
+    expect_ok(kernel.run(lab, "memory-cr3-faults", Plan(TSC).add("memory-cr3"),
+                         config="memtrace=writes"), ["memory-cr3"])
+
+
+def test_believed_loads_of_cr3(lab):
+    """What is asked for is taken for what is loaded: found out."""
+    said = mutant(lab, "cr3_believed", word="memory-cr3", start="# another CR3 refused")
+    assert said, "it was not seen"
+    return said[0]
+
+
 def test_off(lab):
     """memtrace=off: no hypercall."""
     expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])
@@ -191,14 +204,13 @@ def test_same_guest(lab):
     return f"{hashes[0]}"
 
 
-def mutant(lab, name):
-    """What the storm found, which has to fail, on a hypervisor with one thing broken."""
-    word = STORM[0]
+def mutant(lab, name, word=STORM[0], start="# record "):
+    """What the test found, which has to fail, on a hypervisor with one thing broken."""
     boot = kernel.run(lab, f"memory-mutant-{name}", Plan(TSC).add(word), config="memtrace=writes",
                       efi=path("build", "mutants", f"{name}.efi"), limit=LIMIT)
     found = [line for test, good, _, line in kernel.tap(boot) if test == word and not good]
     assert found, f"{name} passed {word}"
-    return [line for line in boot.console.splitlines() if line.startswith("# record ")]
+    return [line for line in boot.console.splitlines() if line.startswith(start)]
 
 
 # With each what it must be found out by: a frame pushed while the page is open leaves no record, so

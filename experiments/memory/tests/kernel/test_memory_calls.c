@@ -5,6 +5,8 @@
  */
 #include "memory.h"
 
+#include <string.h>
+
 #include "fuzz.h"
 #include "host.h"
 #include "hypercall.h"
@@ -114,6 +116,49 @@ void test_memory_instruction(const struct job *job)
                                          TRACE_THIS_CR3), 0);
     test_instruction(job);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+}
+
+/* MOV to CR3; false: it was refused. */
+static bool load_cr3(uint64_t cr3)
+{
+    uint64_t faults = fault_count;
+
+    __asm__ volatile("movq $1f, %0\n\tmov %1, %%cr3\n\tmovq $0, %0\n1:"
+                     : "=m"(fault_resume) : "r"(cr3) : "memory");
+    return fault_count == faults;
+}
+
+/* Loads of CR3 by this value are refused: what was traced before is traced, and nothing else. */
+static bool refused_load(const char *what, uint64_t cr3, uint64_t records)
+{
+    bool done = load_cr3(cr3);
+
+    if (done)
+        tap_note("%s: CR3 = 0x%lx was not refused", what, cr3);
+    return !done && leaves(what, records);
+}
+
+/* `memory-cr3`: the range is one CR3's: it is traced where a MOV has loaded that, and where one that the
+ * processor refuses has not. */
+void test_memory_cr3(const struct job *job)
+{
+    const uint64_t linear = (uint64_t)memory_area, own = read_cr3();
+    static uint64_t other[TABLE_ENTRIES] __attribute__((aligned(TABLE_ENTRIES * 8)));
+
+    if (!memory_offered(job))
+        return;
+    memcpy(other, (const void *)(own & PTE_ADDRESS), sizeof(other));
+    bool good = gives("this CR3", memory_trace(MEMTRACE_WRITES, linear, MEMORY_PAGE, TRACE_THIS_CR3), 0) &&
+                leaves("this CR3", 1);
+    good &= refused_load("another CR3 refused", fuzz_physical(other) | BIT(60), 1);
+    good &= refused_load("the same CR3 refused", own | BIT(60), 1);
+    good &= load_cr3(fuzz_physical(other)) && leaves("another CR3", 0);
+    good &= refused_load("this CR3 refused", own | BIT(60), 0);
+    good &= refused_load("no canonical CR3", own | BIT(63), 0);
+    good &= load_cr3(own) && leaves("back", 1);
+    good &= load_cr3(fuzz_physical(other)) && load_cr3(own) && leaves("back again", 1);
+    good &= gives("off", memory_trace(MEMTRACE_OFF, 0, 0, 0), MEMTRACE_WRITES) && leaves("off", 0);
+    tap_result(good, job->name, NULL);
 }
 
 /* `memory-pebs`: while PEBS is on nothing is traced, however it is switched for root mode. */
