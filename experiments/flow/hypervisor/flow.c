@@ -37,8 +37,29 @@ static void tick_if_due(struct cpu *cpu)
     }
 }
 
+/* Bits of CR3 that IA-32e mode reserves on this processor; with CR4.PCIDE bit 63 is none of them. SDM
+ * Vol. 2, "MOV - Move to/from Control Registers"; Vol. 3, "Linear-Address Masking". */
+static uint64_t reserved_bits;
+
+void trace_flow_setup(void)
+{
+    bool lam = cpuid(CPUID_LEAF_EXTENDED, 0).eax >= 1 &&
+               cpuid(CPUID_LEAF_EXTENDED, 1).eax & CPUID_7_1_EAX_LAM;
+
+    reserved_bits = BITS(63, cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff) & ~(lam ? CR3_LAM : 0);
+}
+
+static bool is_refused(uint64_t value)
+{
+    uint64_t wrong = value & reserved_bits;
+
+    return wrong != 0 &&
+           (wrong != CR3_NO_FLUSH || !(vmcs_read_natural(VMCS_GUEST_CR4) & CR4_PCIDE));
+}
+
 /* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
- * has to, or refuses the value. Nor does the guest exit where it goes between its two tables. */
+ * has to, or refuses the value. Then the record has the CR3 that stays. Nor does the guest exit where it
+ * goes between its two tables. */
 void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -50,7 +71,8 @@ void flow_cr_access(struct cpu *cpu)
         return;
     }
     uint64_t value = cr_operand(cpu, qualification);
-    trace_of(cpu)->record->cr3 = value & BITS(47, 0);
+    if (!is_refused(value))
+        trace_of(cpu)->record->cr3 = value & BITS(47, 0);
     trace_pass_loads_of(value);
     execute_again();
 }

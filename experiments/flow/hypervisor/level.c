@@ -68,5 +68,6 @@ void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
         hypervisor_fault("the page pool is used up by the trace's IDT");
     hypercall_offer(cpu, HYPERCALL_TRACE, trace_call);
     trace_ports_setup(cpu);
+    trace_flow_setup();
     trace_set_level(cpu, ring_options.exits);
 }

@@ -18,6 +18,7 @@ void trace_set_level(struct cpu *cpu, uint32_t level);
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
+void trace_flow_setup(void); /* flow.c: once or more, before a level */
 void trace_flow_rows(struct cpu *cpu); /* flow.c: puts the level's rows over the table of handlers */
 /* exit.c: puts those over it that record each exit. */
 void trace_exits_rows(struct cpu *cpu);

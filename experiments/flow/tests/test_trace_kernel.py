@@ -230,3 +230,10 @@ def test_mutant_unnoted(lab):
     said = mutant(lab, "unnoted", "trace")
     assert "reason is" in said or "detail is" in said, said
     return said
+
+
+def test_mutant_cr3(lab):
+    """A load of CR3 that is recorded though the processor refuses it is found out."""
+    said = mutant(lab, "recorded_as_asked", "trace-flow")
+    assert "a load that is refused" in said, said
+    return said

@@ -4,9 +4,6 @@
  */
 #include "experiments/shared/hypervisor/cr3.h"
 
-/* asm/processor-flags.h, X86_CR3_PCID_NOFLUSH */
-#define CR3_NO_FLUSH BIT(63)
-
 void trace_pass_loads_of(uint64_t value)
 {
     vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);

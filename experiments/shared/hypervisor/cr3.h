@@ -15,6 +15,8 @@
 /* How Linux changes CR3 inside of one process: between the table of the kernel and that of user
  * space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
 #define CR3_USER_SIDE 0x1800ULL
+/* asm/processor-flags.h, X86_CR3_PCID_NOFLUSH */
+#define CR3_NO_FLUSH BIT(63)
 static inline bool trace_is_load_of_cr3(uint64_t qualification)
 {
     const uint64_t fields = CR_ACCESS_NUMBER | CR_ACCESS_TYPE_MASK << CR_ACCESS_TYPE_SHIFT;

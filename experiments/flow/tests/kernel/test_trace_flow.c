@@ -63,13 +63,19 @@ static bool passes(const char *what, uint64_t value)
     return trace_no_more(what) && loaded(what, value);
 }
 
-/* The processor refuses it, as it does natively, and CR3 stays. */
+/* The processor refuses it, as it does natively, and CR3 stays: so it does in the record. */
 static bool refused(uint64_t value)
 {
-    uint64_t rip, before = read_cr3(), faults = fault_count;
+    uint64_t rip, rsp, before = read_cr3(), faults = fault_count;
 
-    __asm__ volatile("lea 1f(%%rip), %0\n\tmov %0, %1\n\tmov %2, %%cr3\n\tmovq $0, %1\n1:"
-                     : "=&r"(rip), "=m"(fault_resume) : "r"(value) : "memory");
+    trace_mark();
+    __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %2\n\tlea 1f(%%rip), %0\n\tmov %%rsp, %1\n"
+                     "1:\tmov %3, %%cr3\n\tmovq $0, %2\n2:"
+                     : "=&r"(rip), "=&r"(rsp), "=m"(fault_resume) : "r"(value) : "memory");
+    if (!trace_next("a load that is refused",
+                    (struct trace_wanted){.reason = EXIT_REASON_CR_ACCESS, .rip = rip,
+                                          .cr3 = before & BITS(47, 0), .detail = trace_stack(rsp)}))
+        return false;
     if (fault_count == faults + 1 && fault_vector == VECTOR_GP && read_cr3() == before)
         return true;
     tap_note("CR3 = 0x%lx: %lu faults, CR3 is 0x%lx then", value, fault_count - faults,
@@ -103,12 +109,11 @@ static bool cr3_loads(void)
     for (unsigned i = 0; i < 3; i++)
         memcpy(tables[i], (const void *)(own & BITS(51, 12)), sizeof(tables[i]));
     good = process(kernel, other, 0, 0);
-    trace_mark();
-    good = refused(kernel | RESERVED) && good;
+    good = refused(other | RESERVED) && refused(other | NO_FLUSH) && good;
     if (cpuid(1, 0).ecx & CPUID_1_ECX_PCID) {
         write_cr4(read_cr4() | CR4_PCIDE);
         good = process(kernel, other, 1, NO_FLUSH) && process(kernel, other, 5, 0) && good;
-        good = refused(kernel | RESERVED | 1) && good;
+        good = refused(other | RESERVED | 1) && refused(other | RESERVED | NO_FLUSH) && good;
         (void)load(kernel);
         write_cr4(read_cr4() & ~CR4_PCIDE);
     }
