@@ -26,24 +26,25 @@ static uint64_t *new_table(struct ept_copy *c)
     return table;
 }
 
+/* Of what is not `inside` root mode has nothing: of devices, and of what is past the end. */
 static uint64_t copied(const struct ept_copy *c, uint64_t leaf, unsigned level, bool inside)
 {
     if (c->as != EPT_COPY_HOST)
         return inside ? leaf & ~c->deny : leaf;
-    return ept_is_memory(leaf) ? (leaf & EPT_ADDRESS) | PTE_P | PTE_RW | PTE_A | PTE_D | PTE_XD |
-                                     (level > 1 ? PTE_PS : 0)
-                               : 0;
+    return inside ? (leaf & EPT_ADDRESS) | PTE_P | PTE_RW | PTE_A | PTE_D | PTE_XD |
+                        (level > 1 ? PTE_PS : 0)
+                  : 0;
 }
 
 static bool has_to_split(const struct ept_copy *c, unsigned level, uint64_t address, bool inside)
 {
     uint64_t last = address + entry_span(level) - 1;
 
-    if (level == 1)
+    if (level == 1 || !inside)
         return false;
     if (c->as == EPT_COPY_HOST)
         return level == LEVEL_1G && !c->page_1g;
-    return inside && (c->as == EPT_COPY_SMALL || address < c->first || last > c->last);
+    return c->as == EPT_COPY_SMALL || address < c->first || last > c->last;
 }
 
 /* `from` and `to` may be the same table. */

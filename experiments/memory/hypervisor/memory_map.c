@@ -45,7 +45,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
 
 bool memory_map_setup(const struct cpu *cpu)
 {
-    struct ept_copy view = {.as = EPT_COPY_HOST,
+    struct ept_copy view = {.as = EPT_COPY_HOST, .last = cpu->boot->memory_top - 1,
                             .page_1g = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx &
                                        CPUID_EXTENDED_1_EDX_PAGE_1G};
 

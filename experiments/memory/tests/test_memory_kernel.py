@@ -139,6 +139,15 @@ def test_loads_of_cr3(lab):
     return f"{len(found[1])} rows"
 
 
+def test_no_large_pages(lab):
+    """The EPT has pages of 1 GiB, and CPUID shows none for page tables: root mode's view is in smaller
+    ones."""
+    plan = Plan("hide_cpuid 0x80000001 0 edx 0x04000000").add(*WRITES)
+    boot = kernel.run(lab, "memory-no-1g", plan, config="memtrace=writes")
+    assert "not enough pages" not in boot.console, boot.console[-2000:]
+    expect_ok(boot, WRITES)
+
+
 def test_refused_loads_of_cr3(lab):
     """A MOV to CR3 that faults neither ends nor begins what is traced of one CR3."""
     expect_ok(kernel.run(lab, "memory-cr3-faults", Plan(TSC).add("memory-cr3"),

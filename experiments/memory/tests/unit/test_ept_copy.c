@@ -116,13 +116,13 @@ static void test_small(void **state)
     assert_int_equal(ept_lookup(copy, GIB, &bytes) & EPT_RWX, EPT_EXECUTE);
 }
 
-/* Root mode's tables: memory that may be written is there, and nothing else. */
-static void test_host(void **state)
+/* Root mode's tables: memory that may be written is there, up to the last byte, and nothing else. */
+static void check_host(bool page_1g, uint64_t last, uint64_t pages)
 {
     uint64_t host = (uint64_t)(uintptr_t)page_alloc(1);
+    struct ept_copy c = request(EPT_COPY_HOST, 0, 0, last, pages);
 
-    (void)state;
-    struct ept_copy c = request(EPT_COPY_HOST, 0, 0, ~0ULL, ept_tables(root) + 4);
+    c.page_1g = page_1g;
     assert_true(ept_copy_to_host(root, &c, host));
     for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         uint64_t bytes, at = EPT_COPY_HOST_LIMIT + places[i], entry = host;
@@ -132,14 +132,30 @@ static void test_host(void **state)
             level--;
             entry = ((uint64_t *)(uintptr_t)(entry & PTE_ADDRESS))[entry_index(at, level)];
         } while (entry & PTE_P && level > 1 && !(entry & PTE_PS));
-        if (!(entry & PTE_P) != !ept_is_memory(ept_lookup(root, places[i], &bytes)))
+        if (!(entry & PTE_P) != (places[i] > last ||
+                                 !ept_is_memory(ept_lookup(root, places[i], &bytes))))
             fail_msg("%#lx: entry %#lx", places[i], entry);
         if (entry & PTE_P) {
             assert_int_equal(entry & (PTE_RW | PTE_XD), PTE_RW | PTE_XD);
             assert_int_equal((entry & PTE_ADDRESS & ~(entry_span(level) - 1)) +
                                  places[i] % entry_span(level), places[i]);
+            assert_true(page_1g || level < TABLE_LEVELS - 1);
         }
     }
+}
+
+static void test_host(void **state)
+{
+    (void)state;
+    check_host(true, ~0ULL, ept_tables(root) + 4);
+}
+
+/* Where the EPT has pages of 1 GiB and root mode has none: one table for each GiB of memory, none for
+ * devices, nor for what is write-back beyond memory. */
+static void test_host_without_1g(void **state)
+{
+    (void)state;
+    check_host(false, 8 * GIB - 1, ept_tables(root) + 8);
 }
 
 static void test_too_few(void **state)
@@ -160,6 +176,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranges, start, stop),
         cmocka_unit_test_setup_teardown(test_small, start, stop),
         cmocka_unit_test_setup_teardown(test_host, start, stop),
+        cmocka_unit_test_setup_teardown(test_host_without_1g, start, stop),
         cmocka_unit_test_setup_teardown(test_too_few, start, stop),
     };
 
