@@ -23,6 +23,27 @@ def test_records(lab, entry):
     assert (refused > 0) == (entry != "native"), boot.console[-800:]
 
 
+def apic_page(lab, **more):
+    return kernel.run(lab, "pebs-apic", kernel.Plan("pebs 3").add("pebs-apic"), config="apic=trap", **more)
+
+
+def test_apic_page(lab):
+    """apic=trap, and the buffer is the APIC's page: a record is not taken for the next instruction's
+    store. (Natively the emulator ends there: a record's words have 8 bytes.)"""
+    boot = apic_page(lab)
+    kernel.expect_ok(boot, ["pebs-apic"])
+    assert boot.console.count("was refused: not its memory") == 1, boot.console[-800:]
+    return str(boot.lines("sampling")[0])
+
+
+def test_apic_page_mutant(lab):
+    """A record that is taken for it is found out: the store is lost, and the APIC has its value."""
+    boot = apic_page(lab, efi=path("build", "mutants", "taken_for_store.efi"))
+    row = boot.lines("sampling")[0]
+    assert not results(boot)["pebs-apic"] and int(row["misplaced"]) and row["priority"] == "0x20", row
+    return str(row)
+
+
 def late(lab, name, knobs, **more):
     return kernel.run(lab, f"pebs-late-{name}", kernel.Plan(*LATE, *knobs).add("pebs-late"), **more)
 

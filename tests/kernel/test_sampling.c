@@ -174,6 +174,41 @@ void test_pebs_faults(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+#define APIC_TPR 0x080
+#define APIC_PAGE 0xfee00000ULL
+#define STORES 60
+#define STORED 0x20 /* a priority, should it come there */
+
+/* `pebs-apic`, with apic=trap: the buffer is the local APIC's page. The record is refused, and is none of
+ * the stores around it: each is where it has to be, up to the #GP, and the APIC has none. */
+void test_pebs_apic(const struct job *job)
+{
+    static volatile uint32_t words[STORES];
+    uint64_t faults = fault_count, stored = 0, misplaced = 0;
+
+    if (!offered(job))
+        return;
+    sampling_on(APIC_PAGE + APIC_TPR);
+    __asm__ volatile("movq $1f, fault_resume(%%rip)\n\t"
+                     ".set at, 0\n\t"
+                     ".rept 60\n\tmovl %0, at(%1)\n\t.set at, at + 4\n\t.endr\n"
+                     "1:\tmovq $0, fault_resume(%%rip)"
+                     : : "a"(STORED), "D"(words) : "memory");
+    sampling_off();
+    while (stored < STORES && words[stored] == STORED)
+        stored++;
+    for (uint64_t i = stored; i < STORES; i++)
+        misplaced += words[i] != 0;
+    bool faulted = fault_count == faults + 1 && fault_vector == VECTOR_GP;
+    uint32_t priority = apic_read(APIC_TPR);
+    log_printf("sampling: name=%s stored=%lu misplaced=%lu faulted=%u priority=0x%x records=%lu\n",
+               job->name, stored, misplaced, faulted, priority, records());
+    apic_write(APIC_TPR, 0);
+    tap_result(stored > 0 && misplaced == 0 && faulted == (stored < STORES) && priority == 0 &&
+                   records() == 0,
+               job->name, NULL);
+}
+
 /* `pebs-late`: with the knob of that name a record may come in root mode; all that is asked here is
  * that nothing else happens. */
 void test_pebs_late(const struct job *job)
