@@ -117,11 +117,17 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
     return found;
 }
 
-/* The two kinds of a processor's entry; NULL for all others. */
+/* The three kinds of a processor's entry; NULL for all others. */
 static struct acpi_madt_local_apic *local_apic(const struct acpi_madt_entry *e)
 {
     bool is = e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic);
     return is ? (struct acpi_madt_local_apic *)e : NULL;
+}
+
+static struct acpi_madt_local_sapic *local_sapic(const struct acpi_madt_entry *e)
+{
+    bool is = e->type == ACPI_MADT_LOCAL_SAPIC && e->length >= sizeof(struct acpi_madt_local_sapic);
+    return is ? (struct acpi_madt_local_sapic *)e : NULL;
 }
 
 static struct acpi_madt_local_x2apic *local_x2apic(const struct acpi_madt_entry *e)
@@ -134,31 +140,46 @@ static struct acpi_madt_local_x2apic *local_x2apic(const struct acpi_madt_entry 
 bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
 {
     const struct acpi_madt_local_apic *apic = local_apic(entry);
+    const struct acpi_madt_local_sapic *sapic = local_sapic(entry);
     const struct acpi_madt_local_x2apic *x2apic = local_x2apic(entry);
+    uint32_t flags, none;
 
-    if (apic != NULL)
+    if (apic != NULL) {
         *apic_id = apic->apic_id;
-    else if (x2apic != NULL)
+        flags = apic->flags;
+        none = ACPI_NO_APIC_ID;
+    } else if (sapic != NULL) {
+        *apic_id = (uint32_t)sapic->id << 8 | sapic->eid;
+        flags = sapic->flags;
+        none = ACPI_NO_SAPIC_ID << 8 | ACPI_NO_SAPIC_ID;
+    } else if (x2apic != NULL) {
         *apic_id = x2apic->x2apic_id;
-    else
+        flags = x2apic->flags;
+        none = ACPI_NO_X2APIC_ID;
+    } else {
         return false;
-    /* Linux skips these as well, whatever their flags. */
-    if (*apic_id == (apic != NULL ? ACPI_NO_APIC_ID : ACPI_NO_X2APIC_ID))
-        return false;
-    return (apic != NULL ? apic->flags : x2apic->flags) & ACPI_MADT_ENABLED;
+    }
+    /* Linux skips those without an ID as well, whatever their flags. */
+    return *apic_id != none && flags & ACPI_MADT_ENABLED;
 }
 
 void acpi_madt_disable(struct acpi_madt_entry *entry)
 {
     const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
     struct acpi_madt_local_apic *apic = local_apic(entry);
+    struct acpi_madt_local_sapic *sapic = local_sapic(entry);
     struct acpi_madt_local_x2apic *x2apic = local_x2apic(entry);
 
     if (apic != NULL) {
         apic->flags &= ~usable;
         apic->apic_id = ACPI_NO_APIC_ID;
+    } else if (sapic != NULL) {
+        sapic->flags &= ~usable;
+        sapic->id = sapic->eid = ACPI_NO_SAPIC_ID;
     } else if (x2apic != NULL) {
         x2apic->flags &= ~usable;
         x2apic->x2apic_id = ACPI_NO_X2APIC_ID;
+    } else if (entry->type == ACPI_MADT_MP_WAKEUP) {
+        entry->type = ACPI_MADT_OEM;
     }
 }

@@ -100,12 +100,26 @@ struct acpi_madt_local_apic {
     uint32_t flags;
 } __attribute__((packed));
 
+/* Linux takes this kind on x86, too: the APIC ID is (id << 8 | eid) there. */
+#define ACPI_MADT_LOCAL_SAPIC 7
+struct acpi_madt_local_sapic {
+    struct acpi_madt_entry entry;
+    uint8_t processor_uid, id, eid, reserved[3];
+    uint32_t flags, uid_value;
+} __attribute__((packed));
+_Static_assert(offsetof(struct acpi_madt_local_sapic, flags) == 8, "Local SAPIC Flags");
+
 #define ACPI_MADT_LOCAL_X2APIC 9
 struct acpi_madt_local_x2apic {
     struct acpi_madt_entry entry;
     uint16_t reserved;
     uint32_t x2apic_id, flags, processor_uid;
 } __attribute__((packed));
+
+/* A mailbox by which an operating system wakes processors that wait in firmware. */
+#define ACPI_MADT_MP_WAKEUP 16
+#define ACPI_MADT_OEM 0xff /* from 80H on: reserved for OEMs, and skipped by Linux */
+
 /* Types of e820 entries (ACPI specification, "Address Range Types"; Linux, asm/e820/types.h). */
 #define E820_RAM 1
 #define E820_RESERVED 2
@@ -117,6 +131,7 @@ struct acpi_madt_local_x2apic {
 
 /* Ids that stand for no processor. */
 #define ACPI_NO_APIC_ID 0xff
+#define ACPI_NO_SAPIC_ID 0xff /* id and eid */
 #define ACPI_NO_X2APIC_ID 0xffffffffu
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
@@ -187,11 +202,12 @@ struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t lea
  * length does not fit. */
 struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry);
 
-/* Whether the entry is an enabled processor; *apic_id gets its local APIC's or local x2APIC's ID.
+/* Whether the entry is an enabled processor, of any of the three kinds; *apic_id gets its APIC ID.
  * One that is only "online capable" is not there yet. */
 bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
 /* Makes a processor's entry one of no processor, without an ID as well: Linux keeps room for a
- * disabled processor that has one, and the DSDT's _MAT could bring it back. */
+ * disabled processor that has one, and the DSDT's _MAT could bring it back. The mailbox's entry
+ * becomes an OEM's: no processor waits in firmware any more, and by INIT and SIPI they start. */
 void acpi_madt_disable(struct acpi_madt_entry *entry);
 
 /* The DSDT that the FADT names; NULL: none. lib/acpi_sleep.c */

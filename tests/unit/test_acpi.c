@@ -123,6 +123,24 @@ static void test_processor_ids(void **state)
     assert_int_equal(f.apic_id[1], 0x100);
 }
 
+/* Of type 7, whose ID has two bytes. */
+static const uint8_t sapic[16] = {7, 16, 9, 0x12, 0x34, 0, 0, 0, ACPI_MADT_ENABLED};
+
+static void test_sapic_is_a_processor(void **state)
+{
+    (void)state;
+    struct acpi_facts f;
+    memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 4);
+    assert_int_equal(f.apic_id[3], 0x1234);
+    memset((uint8_t *)&t->madt.x2apic[1] + 3, 0xff, 2);
+    seal_all();
+    acpi_facts_read(rsdp(), &f);
+    assert_int_equal(f.processors, 3);
+}
+
 /* ---- firmware's console ---- */
 
 static void test_serial(void **state)
@@ -222,6 +240,45 @@ static void test_edit_keeps_one_x2apic(void **state)
 {
     (void)state;
     check_edit(0x100, (const uint32_t[]){0, 0, 0, ACPI_MADT_ENABLED, 0});
+}
+
+/* The copy of the MADT's last entry but `back`. */
+static const uint8_t *edited_entry(uint32_t keeps, unsigned back)
+{
+    assert_true(guest_acpi_edit(rsdp(), keep(keeps), DOORBELL, area, AREA_SIZE).processors_limited);
+    const typeof(t->madt) *copy = (const void *)acpi_find(rsdp(), "APIC", 0);
+    return (const uint8_t *)&copy->x2apic[1 - back];
+}
+
+static void test_edit_sapic(void **state)
+{
+    uint8_t none[sizeof(sapic)] = {7, 16, 9, 0xff, 0xff};
+
+    (void)state;
+    memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
+    seal_all();
+    assert_memory_equal(edited_entry(2, 0), none, sizeof(none));
+}
+
+static void test_edit_keeps_sapic(void **state)
+{
+    (void)state;
+    memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
+    seal_all();
+    assert_memory_equal(edited_entry(0x1234, 0), sapic, sizeof(sapic));
+}
+
+/* The mailbox of type 10H, by which firmware wakes processors that it no longer has. */
+static void test_edit_wakeup(void **state)
+{
+    static const uint8_t wakeup[16] = {0x10, 16, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+    (void)state;
+    memcpy(&t->madt.x2apic[0], wakeup, sizeof(wakeup));
+    seal_all();
+    const uint8_t *entry = edited_entry(2, 1);
+    assert_int_equal(entry[0], 0xff); /* an OEM's: nobody's here */
+    assert_int_equal(entry[1], sizeof(wakeup));
 }
 
 static void test_edit_unknown_processor(void **state)
@@ -328,6 +385,10 @@ int main(void)
         CASE(test_no_reset_register),
         CASE(test_wide_pm1),
         CASE(test_processor_ids),
+        CASE(test_sapic_is_a_processor),
+        CASE(test_edit_sapic),
+        CASE(test_edit_keeps_sapic),
+        CASE(test_edit_wakeup),
         CASE(test_edit_keeps_one),
         CASE(test_edit_keeps_one_x2apic),
         CASE(test_edit_unknown_processor),
