@@ -94,3 +94,13 @@ def test_no_ipi(lab, name):
     boot = boot_of(lab, name)
     expect_ok(boot, [PAGE])
     assert "to MSR 0x8" not in boot.console, kernel.notes(boot)
+
+
+@pytest.mark.parametrize("entry", ["native", "msr+nmi"], ids=["mwait_user_native", "mwait_user"])
+def test_user(lab, entry):
+    """MWAIT by CPL 3 with interrupts off: it exits, and nothing halts where HLT is not for CPL 3."""
+    plan = Plan(*KNOBS, "msr 0x140 2").add("@mwait-user")
+    boot = run(lab, f"mwait-user-{entry}", plan, entry=entry, cpus=CPUS, limit=3000)
+    expect_ok(boot, ["mwait-user@1"])
+    if entry != "native":
+        assert boot.ledger["processors"][1]["exits"]["36"]["count"] == 1, boot.ledger["processors"][1]

@@ -2,6 +2,7 @@
  *
  * Exits and PMU registers without any NMI: loops inside marked regions, for the ledger to price.
  */
+#include "fuzz.h"
 #include "kernel.h"
 
 #include "console/log.h"
@@ -27,6 +28,8 @@
 #define FIXED_COUNTER_0 BIT(32)
 #define FIXED_OS 1
 #define LOOP_ROUNDS 100000
+#define MSR_MISC_FEATURES_ENABLES 0x140
+#define RING3_MWAIT BIT(1)
 
 static uint64_t rounds_of(const struct job *job)
 {
@@ -208,4 +211,34 @@ void test_count(const struct job *job)
         tap_note("counted %lu and %lu, wanted a difference of %lu", one, many, 2 * (rounds - 1));
     tap_result(many - one == 2 * (rounds - 1) && one <= 2 + COUNTED_OVERHEAD && one >= 2, job->name,
                NULL);
+}
+
+/* `@mwait-user`, with two processors: CPL 3 executes MONITOR and MWAIT with interrupts off. MWAIT lasts
+ * until the single step behind it. Xeon Phi lets CPL 3, by this register (Linux, cpu/intel.c). */
+void test_mwait_user(const struct job *job)
+{
+    struct fuzz_op op = {.cpl = 3};
+    uint64_t features = 0;
+
+    if (!rdmsr_try(MSR_MISC_FEATURES_ENABLES, &features) || !(features & RING3_MWAIT)) {
+        tap_skip(job->name, "MWAIT is not for CPL 3 here");
+        return;
+    }
+    fuzz_setup();
+    fuzz_begin(&op);
+    fuzz_in.gpr[RAX] = fuzz_data_address(&op);
+    fuzz_in.gpr[RCX] = fuzz_in.gpr[RDX] = 0;
+    CODE(&op, 0x0f, 0x01, 0xc8,                              /* monitor */
+         0x31, 0xc0,                                         /* xor eax, eax */
+         0x9c, 0x66, 0x81, 0x0c, 0x24, 0x00, 0x01, 0x9d,     /* TF is 1 from the next one on */
+         0x0f, 0x01, 0xc9);                                  /* mwait */
+    __asm__ volatile("cli\n\twbinvd"); /* from here on MWAITs exit */
+    bool ended = fuzz_go(&op);
+    uint64_t behind = op.length;
+    fuzz_end();
+    cpu_setup_other(1);
+    cpu_handlers(true);
+    tap_note("vector %lu at byte %lu of %lu", fuzz_out.vector, fuzz_out.rip - fuzz_in.rip, behind);
+    tap_result(!ended && fuzz_out.vector == VECTOR_DB && fuzz_out.rip == fuzz_in.rip + behind,
+               job->name, NULL);
 }

@@ -6,13 +6,14 @@
  * wait-for-SIPI state is lost. So such a sleep becomes a HLT: an INIT ends that as fast as the exit
  * itself takes.
  *
- * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX asks for no break. MWAIT exits
+ * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX asks for no break. It is an
+ * operating system's: at CPL 3, where Xeon Phi lets MWAIT, VM entries refuse the HLT state. MWAIT exits
  * only where such a one may come: after a WBINVD with IF = 0, by which an operating system writes
  * back its caches before such a sleep (Linux: mwait_play_dead()), and until another kind of MWAIT.
  * Two things differ: a store to the monitored line does not wake the processor, and an NMI does, as
  * it wakes from HLT.
  * SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing
- * Address-Range Monitoring"; Vol. 2, "MWAIT".
+ * Address-Range Monitoring"; "Checks on Guest Non-Register State"; Vol. 2, "MWAIT".
  */
 #include "vmx/exit/exit.h"
 
@@ -32,7 +33,7 @@ void exit_wbinvd(struct cpu *cpu)
 void exit_mwait(struct cpu *cpu)
 {
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF || (uint32_t)cpu->gpr[GPR_RCX] != 0 ||
-        !(vmcs_read_natural(VMCS_EXIT_QUALIFICATION) & MWAIT_ARMED)) {
+        !(vmcs_read_natural(VMCS_EXIT_QUALIFICATION) & MWAIT_ARMED) || guest_cpl() != 0) {
         vmcs_exit_on(PRIMARY_MWAIT_EXITING, false);
         execute_again();
         return;
