@@ -133,6 +133,7 @@ struct cpu {
     const struct boot_info *boot;
     uint64_t cr4_refused; /* bits that stay 0 for the guest, see CR4_HIDDEN */
     uint64_t cr0_asked, cr0_shadow; /* what the guest writes, and CR0's read shadow before: cr.c */
+    uint64_t rtit_ctl; /* the guest's IA32_RTIT_CTL, while it waits for a SIPI */
     bool sipi_taken; /* a SIPI has started it, and it has not executed an instruction since */
     uint8_t cpuid_count;        /* filters in use */
     uint8_t cpuid_highest;      /* place of the highest basic leaf's */

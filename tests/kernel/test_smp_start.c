@@ -9,7 +9,9 @@
 
 #include <string.h>
 
+#include "boot_info.h"
 #include "console/log.h"
+#include "fuzz.h"
 #include "msr.h"
 #include "x86.h"
 
@@ -27,6 +29,17 @@
 #define APIC_TIMER_DIVIDE 0x3e0
 #define APIC_VECTOR_FIRST 0x20
 #define PATTERN 0x5aa5
+#define IA32_UMWAIT_CONTROL 0x0e1
+#define IA32_SYSENTER_CS 0x174
+#define IA32_THERM_INTERRUPT 0x19b
+#define IA32_RTIT_CR3_MATCH 0x572
+#define IA32_PKRS 0x6e1
+#define IA32_STAR 0xc0000081
+#define IA32_LSTAR 0xc0000082
+#define IA32_CSTAR 0xc0000083
+#define IA32_FMASK 0xc0000084
+#define CET_PATTERN 3 /* SH_STK_EN, WR_SHSTK_EN */
+#define TRACING (RTIT_CTL_TRACE_EN | BIT(2) | BIT(13)) /* OS, BranchEn */
 #define PATTERN_ADDRESS 0xffff800012345000ULL
 #define FCW_DOUBLE 0x027f /* not what FINIT gives */
 #define LINGER 2000
@@ -95,6 +108,95 @@ static void spoil(struct processor *self)
     __asm__ volatile("fninit\n\tfld1\n\tfldcw %0" : : "m"(fcw));
     for (;;)
         self->alive++;
+}
+
+/* One of each group of MSRs, with a value that natively is taken. IA32_RTIT_CTL comes after what it
+ * uses: from there on the processor is traced. */
+static struct {
+    uint32_t index;
+    uint64_t spoilt, after;
+    bool there;
+} init_msrs[] = {
+    {IA32_SPEC_CTRL, 2, 0, false},
+    {IA32_UMWAIT_CONTROL, 0x5000, 0, false},
+    {IA32_SYSENTER_CS, 0x5a5a, 0, false},
+    {IA32_PERFEVTSEL0, 0xc0, 0, false},
+    {IA32_THERM_INTERRUPT, 2, 0, false},
+    {MSR_LBR_SELECT, 1, 0, false},
+    {IA32_DEBUGCTL, DEBUGCTL_BTF, 0, false},
+    {IA32_PAT, 0x0007050600070406ULL, 0, false},
+    {IA32_FIXED_CTR0, 0x1234, 0, false},
+    {IA32_DS_AREA, PATTERN_ADDRESS, 0, false},
+    {IA32_U_CET, CET_PATTERN, 0, false},
+    {IA32_S_CET, CET_PATTERN, 0, false},
+    {IA32_PL0_SSP, PATTERN_ADDRESS + 8, 0, false},
+    {IA32_PL0_SSP + 1, PATTERN_ADDRESS + 16, 0, false},
+    {IA32_PL0_SSP + 2, PATTERN_ADDRESS + 24, 0, false},
+    {IA32_PL0_SSP + 3, PATTERN_ADDRESS + 32, 0, false},
+    {IA32_INTERRUPT_SSP_TABLE_ADDR, PATTERN_ADDRESS + 40, 0, false},
+    {IA32_PKRS, 0x50, 0, false},
+    {IA32_XSS, XSS_CET, 0, false},
+    {IA32_LBR_CTL, 1 << 16, 0, false},
+    {IA32_STAR, 0x0013000800000000ULL, 0, false},
+    {IA32_LSTAR, PATTERN_ADDRESS, 0, false},
+    {IA32_CSTAR, PATTERN_ADDRESS, 0, false},
+    {IA32_FMASK, 0x40700, 0, false},
+    {IA32_RTIT_OUTPUT_BASE, 0, 0, false},
+    {IA32_RTIT_OUTPUT_BASE + 1, PAGE_SIZE - 1, 0, false},
+    {IA32_RTIT_CR3_MATCH, PAGE_SIZE, 0, false},
+    {IA32_RTIT_CTL, TRACING, 0, false},
+};
+#define INIT_MSRS (sizeof(init_msrs) / sizeof(init_msrs[0]))
+
+static uint8_t trace_page[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
+
+static void spoil_msrs(struct processor *self)
+{
+    for (unsigned i = 0; i < INIT_MSRS; i++) {
+        init_msrs[i].there = smp_rdmsr_try(init_msrs[i].index, &init_msrs[i].after);
+        if (init_msrs[i].there)
+            wrmsr(init_msrs[i].index, init_msrs[i].spoilt);
+    }
+    for (;;)
+        self->alive++;
+}
+
+static void keep_msrs(struct processor *self)
+{
+    (void)self;
+    for (unsigned i = INIT_MSRS; i-- > 0;)
+        if (init_msrs[i].there) {
+            init_msrs[i].after = rdmsr(init_msrs[i].index);
+            wrmsr(init_msrs[i].index, 0);
+        }
+    wrmsr(IA32_PAT, PAT_RESET);
+}
+
+/* `smp-init-msrs`: prints what an INIT has made of MSRs, where the processor has them. */
+void test_smp_init_msrs(const struct job *job)
+{
+    bool up = true;
+
+    wrmsr(IA32_LSTAR, rdmsr(IA32_LSTAR)); /* from here on the emulator's unknown MSRs fault */
+    for (unsigned n = 0; n < INIT_MSRS; n++)
+        if (init_msrs[n].index == IA32_RTIT_OUTPUT_BASE)
+            init_msrs[n].spoilt = fuzz_physical(trace_page);
+        else if (init_msrs[n].index == IA32_XSS)
+            init_msrs[n].spoilt = cpuid(CPUID_LEAF_XSAVE, 1).ecx & XSS_CET;
+    for (unsigned i = 1; i < processor_count; i++) {
+        struct processor *p = &processors[i];
+        uint64_t alive = p->alive;
+        smp_leave_with(p, spoil_msrs);
+        while (p->alive < alive + LINGER)
+            __asm__ volatile("pause");
+        up = smp_restart(p, smp_page(0)) && up;
+        smp_run_on(p, keep_msrs);
+        for (unsigned n = 0; n < INIT_MSRS; n++)
+            if (init_msrs[n].there)
+                log_printf("init: cpu=%u msr=0x%x spoilt=0x%lx after=0x%lx\n", i, init_msrs[n].index,
+                           init_msrs[n].spoilt, init_msrs[n].after);
+    }
+    tap_result(up, job->name, NULL);
 }
 
 static void say_state(const struct job *job, const struct processor *p, uint64_t page)

@@ -68,6 +68,8 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 
 /* ---- pt.c: the guest's Intel PT ---- */
 
+/* Whether the guest has Intel PT: IA32_RTIT_CTL is in the VMCS. */
+bool pt_given(void);
 /* An access to one of the registers of Intel PT that exits: with policy=intercept, or where the guest
  * has none. False: #GP. */
 bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);

@@ -15,6 +15,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 #include "vmx/root/end.h"
+#include "vmx/root/fault.h"
 
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12
@@ -33,8 +34,20 @@ static const uint16_t zero_at_init[] = {
     VMCS_GUEST_INTERRUPTIBILITY_STATE, VMCS_GUEST_ACTIVITY_STATE,
 };
 
+/* All MSRs that an INIT makes 0 and that are not in the VMCS; the others stay. Those of shadow stacks a
+ * processor may lack. */
+static void zero_cet(void)
+{
+    if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
+        return;
+    wrmsr(IA32_U_CET, 0);
+    for (uint32_t index = IA32_PL0_SSP; index < IA32_INTERRUPT_SSP_TABLE_ADDR; index++)
+        (void)wrmsr_safe(index, 0);
+}
+
 void guest_init_state(struct cpu *cpu)
 {
+    zero_cet();
     for (unsigned i = 0; i < LENGTH_OF(zero_at_init); i++)
         vmcs_zero(zero_at_init[i]);
     memset(cpu->gpr, 0, sizeof(cpu->gpr));
@@ -66,6 +79,8 @@ void guest_init_state(struct cpu *cpu)
 static void reset_and_start_at(struct cpu *cpu, uint64_t vector)
 {
     guest_init_state(cpu);
+    if (cpu->rtit_ctl != 0)
+        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->rtit_ctl);
     apic_init_state();
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
@@ -143,7 +158,11 @@ void exit_init(struct cpu *cpu)
     nmi_forget_due(cpu);
     apic_software_disable();
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* as VM entries want it for this state */
-    vmcs_zero(VMCS_GUEST_IA32_RTIT_CTL); /* else an entry would translate for a trace */
+    cpu->rtit_ctl = 0;
+    if (pt_given()) { /* else the entry would translate for a trace */
+        cpu->rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
+        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
+    }
     await_sipi(cpu);
 }
 

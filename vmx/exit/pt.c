@@ -8,13 +8,13 @@
 
 #include "vmx/root/fault.h"
 
-static bool given(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
+bool pt_given(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
 
 /* Which bits there are the register itself says, without TraceEn. While that is set, nothing else
  * may change, of all registers. */
 bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    if (!given())
+    if (!pt_given())
         return false;
     uint64_t control = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
     if (!write) {
@@ -37,7 +37,7 @@ bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
  * packets, but the next entry translates all the same: then the trace is off. */
 bool pt_output_refused(struct cpu *cpu, uint64_t qualification)
 {
-    bool trace = given() && !(qualification & EPT_VIOLATION_LINEAR_VALID);
+    bool trace = pt_given() && !(qualification & EPT_VIOLATION_LINEAR_VALID);
     uint64_t control = trace ? vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL) : 0;
 
     if (!(control & RTIT_CTL_TRACE_EN))
