@@ -69,6 +69,7 @@ static const struct job jobs[] = {
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */
     {"recordbranches", job_recordbranches}, /* perf record -b */
+    {"ptrace", job_ptrace}, /* a debugger and pieces of code */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"program", job_program}, /* somebody's own, of run-qemu.sh --program */

@@ -76,6 +76,7 @@ int job_hostwork(void);
 int job_module(void);
 int job_returned(void);
 int job_returnedall(void);
+int job_ptrace(void);
 int job_skid(void);
 int job_switch(void);
 int job_spin(void);

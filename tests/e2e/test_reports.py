@@ -7,6 +7,7 @@ import pytest
 
 ENTRIES = ("native", "msr+nmi")
 XSETBV_CASES = 17
+PTRACE_ROWS = 24 * 8  # pieces of code, modes
 
 
 def expect_same(rows, wanted):
@@ -29,3 +30,18 @@ def test_xsetbv(lab, model):
         expect_ok(boot, ["xsetbv"])
         rows.append(boot.lines("xsetbv"))
     return expect_same(rows, XSETBV_CASES)
+
+
+# With the words of a boot that other tests want, so that one server at init serves all of them.
+def linux(lab, name, entry, jobs, **more):
+    return lab.emulator(f"reports-{name}-{entry}", entry=entry, jobs=jobs, **more)
+
+
+def test_ptrace(lab):
+    """A debugger over pieces of code: where each stopped, why, and what DR6 said."""
+    rows = []
+    for entry in ENTRIES:
+        boot = linux(lab, "ptrace", entry, "ptrace")
+        assert boot.job_status("ptrace") == 0, boot.lines("ptrace")[-1:]
+        rows.append(boot.lines("ptrace"))
+    return expect_same(rows, PTRACE_ROWS)
