@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause ends.c: the jobs in which this kernel ends with several
  * processors: it starts Debian's kernel anew from memory (kexec), or it panics while no other
- * processor takes interrupts, so that only NMIs stop them. SDM Vol. 3, "Multiple-Processor (MP)
- * Initialization", "Nonmaskable Interrupt (NMI)".
+ * processor takes interrupts, so that only NMIs stop them (panic) or the NMI watchdog finds them
+ * (lockup). The job `rebootby` says by what and from which processor init resets the machine later.
+ * SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt (NMI)".
  */
 #include "payload.h"
 
@@ -30,6 +31,7 @@
 #define COMMAND_LINE_AT 0x82000
 #define KERNEL_AT 0x1000000
 #define INITRD_AT 0x8000000
+#define LOCKUP_SECONDS 10
 #define STUCK "/sys/module/pmuvisor_stuck/parameters/stuck"
 
 /* This kernel's words, with the value of pmv.kexec, if there is one, as the jobs. The emulator's are
@@ -152,6 +154,47 @@ int job_kexec(void)
     if (error == 0) {
         syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC, NULL);
         printf("kexec: error=\"reboot: %s\"\n", strerror(errno));
+    }
+    return 1;
+}
+
+/* Words: pmv.reboot=TYPE, as /sys/kernel/reboot/type has it, and pmv.reboot_cpu=N. */
+int job_rebootby(void)
+{
+    static const char *const keys[][2] = {{"pmv.reboot", "/sys/kernel/reboot/type"},
+                                          {"pmv.reboot_cpu", "/sys/kernel/reboot/cpu"}};
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char value[16];
+        int error;
+
+        command_line_word(keys[i][0], "", value, sizeof(value));
+        error = write_text(keys[i][1], value);
+        printf("rebootby: file=%s value=%s error=\"%s\"\n", keys[i][1], value, strerror(-error));
+        failed |= error != 0;
+    }
+    return failed;
+}
+
+/* The watchdog has to find processors that take no interrupts, and to panic. Returns only where it
+ * did not, after LOCKUP_SECONDS of the kernel's clock. */
+int job_lockup(void)
+{
+    static const struct {
+        const char *file, *text;
+    } settings[] = {{"/proc/sys/kernel/watchdog_thresh", "1\n"},
+                    {"/proc/sys/kernel/hardlockup_panic", "1\n"},
+                    {"/proc/sys/kernel/panic", "-1\n"}};
+    int error = load_module("pmuvisor_stuck");
+
+    for (size_t i = 0; error == 0 && i < sizeof(settings) / sizeof(settings[0]); i++) {
+        error = write_text(settings[i].file, settings[i].text);
+    }
+    printf("lockup: watchdog=%d error=\"%s\"\n", nmi_watchdog_runs(), strerror(-error));
+    usleep(20000);
+    if (error == 0 && write_text(STUCK, "1") == 0) {
+        sleep(LOCKUP_SECONDS);
     }
     return 1;
 }

@@ -62,8 +62,10 @@ static const struct job jobs[] = {
     {"switchall", job_switchall}, /* while each switches its NMI passthrough */
     {"watchdogs", job_watchdogs}, /* the NMI watchdog of each processor */
     {"sysrql", job_sysrql}, /* backtraces of all processors */
+    {"storm", job_storm}, /* the same while all exit and take PMIs */
     {"moves", job_moves}, /* a counting thread moved by its affinity */
     {"hotplug", job_hotplug}, /* processors off and on again */
+    {"hotplug0", job_hotplug0}, /* the first one off and on again */
     {"context_switch", job_context_switch}, /* the measurement of that name */
     {"loops", job_loops}, /* a program of known length on each processor */
     {"statall", job_statall}, /* perf stat -a */
@@ -71,6 +73,8 @@ static const struct job jobs[] = {
     {"recordbranches", job_recordbranches}, /* perf record -b */
     {"ptrace", job_ptrace}, /* a debugger and pieces of code */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
+    {"rebootby", job_rebootby}, /* by what and where the machine is reset later */
+    {"lockup", job_lockup}, /* the NMI watchdog panics; returns where it does not */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"program", job_program}, /* somebody's own, of run-qemu.sh --program */
     {"kvm", job_kvm}, /* the test kernel or Linux under KVM */

@@ -59,8 +59,9 @@ static int switch_processor(int cpu, bool on)
     return write_text(path, on ? "1" : "0");
 }
 
-/* The program runs pinned to the processor when that goes away; then again after its return. */
-static int unplug(int cpu, int round)
+/* The program runs pinned to the processor when that goes away; then again after its return. The job
+ * itself is on the processor `home` meanwhile. */
+static int unplug(int cpu, int home, int round)
 {
     struct counted during, after;
     struct a1_plan plan = {.period = HOTPLUG_PERIOD};
@@ -80,7 +81,7 @@ static int unplug(int cpu, int round)
         return error;
     }
     if ((error = pin(0, cpu)) != 0 || (error = a1_run(&plan, &pmis)) != 0 ||
-        (error = pin(0, 0)) != 0) {
+        (error = pin(0, home)) != 0) {
         return error;
     }
     printf("hotplug: round=%d cpu=%d off=%d on=%d expected=%lld during=%lld migrations=%lld "
@@ -93,14 +94,15 @@ static int unplug(int cpu, int round)
                : 1;
 }
 
-int job_hotplug(void)
+/* Each processor from `first` to `last`, round after round, from `home`. */
+static int unplug_all(int first, int last, int home)
 {
     int count = processors_online(), failed = perf_lift_limits() != 0;
 
-    pin(0, 0);
+    pin(0, home);
     for (int round = 0; round < HOTPLUG_ROUNDS; round++) {
-        for (int cpu = 1; cpu < count; cpu++) {
-            int error = unplug(cpu, round);
+        for (int cpu = first; cpu <= last; cpu++) {
+            int error = unplug(cpu, home, round);
 
             if (error < 0) {
                 printf("hotplug: round=%d cpu=%d error=\"%s\"\n", round, cpu, strerror(-error));
@@ -110,4 +112,16 @@ int job_hotplug(void)
     }
     printf("hotplug: processors=%d before=%d\n", processors_online(), count);
     return failed || processors_online() != count;
+}
+
+int job_hotplug(void)
+{
+    return unplug_all(1, processors_online() - 1, 0);
+}
+
+/* The first processor, where the kernel has the word cpu0_hotplug: it sleeps with interrupts off, and
+ * comes back by an NMI, not by INIT and SIPI. */
+int job_hotplug0(void)
+{
+    return unplug_all(0, 0, 1);
 }

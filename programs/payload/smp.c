@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * smp.c: the jobs that look at every processor: what is online and what the kernel complained of,
  * program A.1 on each, PMIs on all at once, the NMI watchdog of each, and the kernel's own NMIs
- * between processors (sysrq-l). SDM Vol. 3, "Local Vector Table", "Issuing Interprocessor
+ * between processors (sysrq-l), also while all of them exit and take PMIs (storm). SDM Vol. 3, "Local Vector Table", "Issuing Interprocessor
  * Interrupts".
  */
 #include "smp.h"
@@ -30,6 +30,8 @@
 #define WATCHDOG_ROUNDS 30000000ul
 #define SYSRQ_ROUNDS 20
 #define SYSRQ_MILLISECONDS 3000
+#define STORM_PERIOD 1000ul
+#define STORM_BRANCHES 50ul /* between two CPUIDs */
 #define ENDLESS (1ull << 60)
 #define LOG_BYTES (512 * 1024)
 #define SYSLOG_ACTION_READ_CLEAR 4
@@ -224,33 +226,47 @@ static bool all_seen(const bool seen[], int count)
     return true;
 }
 
-/* From each processor in turn: every other gets one NMI, and prints. */
+/* A backtrace of all processors, asked for on this one: every other gets one NMI, and prints. True when
+ * all of them did in time; adds lines that speak of an NMI nobody knows. */
+static bool backtrace_from(int cpu, int count, int *unknown)
+{
+    bool seen[PROCESSORS_MAX] = {false};
+
+    if (pin(0, cpu) != 0 || write_text("/proc/sysrq-trigger", "l") != 0) {
+        return false;
+    }
+    for (int waited = 0; waited < SYSRQ_MILLISECONDS; waited++) {
+        *unknown += take_backtraces(seen);
+        if (all_seen(seen, count)) {
+            return true;
+        }
+        usleep(1000);
+    }
+    return false;
+}
+
+/* What backtraces need. 0 or -errno. */
+static int backtraces_begin(void)
+{
+    nmi_watchdog_set(false);
+    klogctl(SYSLOG_ACTION_CLEAR, NULL, 0);
+    return write_text("/proc/sys/kernel/sysrq", "1\n");
+}
+
+/* From each processor in turn. */
 int job_sysrql(void)
 {
     long long nmis[2][PROCESSORS_MAX];
     pid_t busy[PROCESSORS_MAX];
-    int count = processors_online(), complete = 0, unknown = 0, failed = 0;
+    int count = processors_online(), complete = 0, unknown = 0, failed = backtraces_begin() != 0;
 
-    nmi_watchdog_set(false);
-    failed |= write_text("/proc/sys/kernel/sysrq", "1\n") != 0;
-    klogctl(SYSLOG_ACTION_CLEAR, NULL, 0);
     interrupt_counts("NMI", nmis[0]);
     for (int round = 0; round < SYSRQ_ROUNDS; round++) {
-        bool seen[PROCESSORS_MAX] = {false};
-
         /* Idle processors in the first half, busy ones in the second. */
         for (int cpu = 0; round == SYSRQ_ROUNDS / 2 && cpu < count; cpu++) {
             busy[cpu] = spin_on(cpu, ENDLESS);
         }
-        failed |= pin(0, round % count) != 0 || write_text("/proc/sysrq-trigger", "l") != 0;
-        for (int waited = 0; waited < SYSRQ_MILLISECONDS; waited++) {
-            unknown += take_backtraces(seen);
-            if (all_seen(seen, count)) {
-                complete++;
-                break;
-            }
-            usleep(1000);
-        }
+        complete += backtrace_from(round % count, count, &unknown);
     }
     for (int cpu = 0; cpu < count; cpu++) {
         kill(busy[cpu], SIGKILL);
@@ -262,4 +278,65 @@ int job_sysrql(void)
     print_growth("nmis", nmis[0], nmis[1], count);
     printf("\n");
     return failed || complete != SYSRQ_ROUNDS || unknown != 0;
+}
+
+/* In a child of the job `storm`: CPUIDs and sampled branches until told to end; never returns. */
+static void exit_and_sample(int cpu, const volatile bool *over, long long *count)
+{
+    int fd;
+
+    if (pin(0, cpu) != 0 || (fd = open_user_branches(STORM_PERIOD)) < 0) {
+        _exit(1);
+    }
+    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+    while (!*over) {
+        cpuid(0, 0);
+        branches(STORM_BRANCHES);
+    }
+    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    _exit(read(fd, count, sizeof(*count)) != sizeof(*count));
+}
+
+/* PMIs and backtraces' NMIs on processors that exit all the time, where an NMI that nobody knows is a
+ * panic: no NMI may be lost, or come once too often. */
+int job_storm(void)
+{
+    struct shared {
+        bool over;
+        long long counts[PROCESSORS_MAX];
+    } *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    long long pmis[2][PROCESSORS_MAX], none[PROCESSORS_MAX] = {0};
+    int count = processors_online(), complete = 0, unknown = 0, failed;
+
+    if (s == MAP_FAILED || perf_lift_limits() != 0 || backtraces_begin() != 0 ||
+        write_text("/proc/sys/kernel/unknown_nmi_panic", "1\n") != 0) {
+        printf("storm: error=\"cannot set the kernel up\"\n");
+        return 1;
+    }
+    interrupt_counts("PMI", pmis[0]);
+    fflush(stdout);
+    for (int cpu = 0; cpu < count; cpu++) {
+        if (fork() == 0) {
+            exit_and_sample(cpu, &s->over, &s->counts[cpu]);
+        }
+    }
+    for (int round = 0; round < SYSRQ_ROUNDS; round++) {
+        complete += backtrace_from(round % count, count, &unknown);
+    }
+    s->over = true;
+    failed = complete != SYSRQ_ROUNDS || unknown != 0;
+    for (int status; wait(&status) > 0;) {
+        failed |= status != 0;
+    }
+    interrupt_counts("PMI", pmis[1]);
+    for (int cpu = 0; cpu < count; cpu++) {
+        s->counts[cpu] /= STORM_PERIOD;
+        failed |= s->counts[cpu] == 0 || s->counts[cpu] != pmis[1][cpu] - pmis[0][cpu];
+    }
+    printf("storm: rounds=%d complete=%d unknown=%d", SYSRQ_ROUNDS, complete, unknown);
+    print_growth("expected", none, s->counts, count);
+    print_growth("pmis", pmis[0], pmis[1], count);
+    printf("\n");
+    munmap(s, sizeof(*s));
+    return failed;
 }
