@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Builds build/pmuvisor.efi (the default) and runs the unit tests.
+# Targets that only build; these and the targets of tests/tests.mk are what `make help` prints.
 #
-#   make             the EFI image: the policy alone
+#   make             build/pmuvisor.efi, the EFI image: the policy alone
 #   make lab         build/pmuvisor-lab.efi as well, the same with experiments:
 #                    all, or EXPERIMENTS="name ..."
 #   make unit        unit tests on the host, under AddressSanitizer and UBSan
 #   make clean       removes build/
 #   CC=gcc|clang     compiler       V=1   show commands
 #   TEST=1           hypercalls for tests in the image (use another BUILD= for it)
-# Targets that run something in the emulator or in QEMU are in tests/tests.mk.
 
 CC = gcc
 NASM = nasm
@@ -89,8 +88,9 @@ endif
 all: $(EFI)
 lab: $(EFI) $(LAB)
 
+# The heads of both files, up to the first line that is no comment.
 help:
-	@sed -n '3,12s/^# \{0,1\}//p' Makefile
+	@sed -ns '2,/^[^#]/s/^# \{0,1\}//p' $(wildcard tests/tests.mk) Makefile
 
 $(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS)
 # What runs once, before the guest, or writes the log, is small rather than fast.
@@ -218,3 +218,9 @@ clean:
 -include $(wildcard tests/tests.mk)
 -include $(OBJECTS:.o=.d) $(LAB_OBJECTS:.o=.d) $(UNIT_LIBRARY:.o=.d) $(BUILD)/offsets.d
 -include $(LAB_OFFSETS:.inc=.d) $(patsubst %.c,$(UNIT)/%.d,$(UNIT_TEST_SOURCES))
+
+# Last, when all targets are known: a word of the command line without a slash has to be a .PHONY target.
+WORDS = $(foreach goal,$(MAKECMDGOALS),$(if $(findstring /,$(goal)),,$(goal)))
+PHONY_TARGETS = $(shell sed -n 's/^\.PHONY://p' $(filter-out %.d,$(MAKEFILE_LIST)))
+$(foreach word,$(if $(WORDS),$(filter-out $(PHONY_TARGETS),$(WORDS))),\
+    $(error no target '$(word)'; make help lists the targets))

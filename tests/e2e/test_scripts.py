@@ -11,6 +11,14 @@ from machine import STATUS_LIMIT, STATUS_TIMEOUT, Skip, made, path
 from scripts import expect_line, run, run_qemu
 
 
+def test_make_help():
+    """make help names the commands; a word that is no target gets a hint, a missing file make's own words."""
+    text = run("make", "-s", "-C", path(), "help").stdout
+    for target in ("run", "check", "lab", "unit", "install", "clean"):
+        assert f"\n  make {target} " in text, f"make help does not name {target}: {text}"
+    expect_line(run("make", "-s", "-C", path(), "chekc"), "no target 'chekc'", "make help")
+
+
 def test_run_qemu_refuses():
     """run-qemu.sh: unknown options and bad values, each in one line."""
     image = made(image_of())
