@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
 # Usage: deps.sh [--ask] [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint] [sign]
-# Default: build run. --ask: not before somebody at the terminal says so.
+# Default: build run. --ask: not before somebody at the terminal says so. Either way a line says first
+# how many packages that is, and their size.
 # When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
 # Elsewhere than on Debian it says what is needed, and what is missing will say so itself.
 set -euo pipefail
@@ -56,6 +57,8 @@ for name in "$@"; do
     read -rd '' -a words <<< "${group[$name]}" || true
     wanted+=("${words[@]}")
 done
+# Groups share packages: each is named once.
+mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | awk '!seen[$0]++')
 
 if ! command -v dpkg-query > /dev/null; then
     echo "deps.sh: not a Debian system (no dpkg-query), so nothing is installed; needed are, by" \
@@ -88,20 +91,33 @@ if [ "$(id -u)" -ne 0 ]; then
         exit 1
     fi
 fi
+if [ $ask -eq 1 ] && [ ! -t 0 ]; then
+    echo "deps.sh: missing: ${missing[*]}; nobody is here to ask, so install them: apt-get" \
+        "install ${missing[*]}" >&2
+    exit 1
+fi
+# What apt would install and fetch, in a line; nothing where its lists do not know a package.
+cost() {
+    LC_ALL=C apt-get -o Debug::NoLocking=1 --assume-no --no-install-recommends install \
+        "${missing[@]}" 2> /dev/null | sed -n 's/^.* upgraded, \([0-9]* newly installed\).*/\1/p
+            s/^Need to get \(.*\) of archives.*/\1 to fetch/p
+            s/^After this operation, \(.*\) of additional.*/\1 on the disk/p' | paste -s -d , |
+        sed 's/,/, /g'
+}
+# The lists are fetched only when they cannot answer: a stale list is the usual reason of a failure.
+price=$(cost) || true
+if [ -z "$price" ]; then
+    "${as_root[@]}" apt-get update >&2
+    price=$(cost) || true
+fi
 if [ $ask -eq 1 ]; then
-    [ -t 0 ] || {
-        echo "deps.sh: missing: ${missing[*]}; nobody is here to ask, so install them: apt-get" \
-            "install ${missing[*]}" >&2
-        exit 1
-    }
-    read -rp "deps.sh: install ${missing[*]}? [y/N] " answer
+    read -rp "deps.sh: install ${missing[*]} (${price:-size unknown})? [y/N] " answer
     [[ $answer == [yY]* ]] || {
         echo "deps.sh: nothing is installed; missing: ${missing[*]}" >&2
         exit 1
     }
 fi
-echo "deps.sh: installing ${missing[*]}" >&2
-# The lists are fetched only when they cannot answer: a stale list is the usual reason of a failure.
+echo "deps.sh: installing (${price:-size unknown}) ${missing[*]}" >&2
 if ! "${as_root[@]}" "${install[@]}" >&2; then
     "${as_root[@]}" apt-get update >&2
     "${as_root[@]}" "${install[@]}" >&2

@@ -7,7 +7,8 @@
 #                    PROGRAM="FILE WORDS" [PERF="record ..."]: your own program (docs/program.md)
 #   make exit-lines [REASON=CPUID] [CONFIG="k=v ..."]   the root instructions of one exit, by function
 #                    and line, in the emulator
-#   make check       installs what is missing, builds, runs all tests; results: build/junit.xml too.
+#   make check       installs what is missing (at a terminal it asks first), builds, runs all tests;
+#                    results: build/junit.xml too.
 #                    What a boot left is kept by all that went into it (testbed/store.py); FRESH=1: not
 #   make e2e         end-to-end tests alone; T="word a/b" runs those with the word in file, name or
 #                    parameters, or with both a and b; builds what their boots need
@@ -68,8 +69,9 @@ exit-lines-run: $(EFI) $(LAB)
 	@image=$$(testbed/image.sh '$(CONFIG)' $(BUILD)); \
 	testbed/exit_lines.py $(if $(PAGE),--page $(PAGE)) $(RUN)/exit_paths.json "$${image%.efi}.elf" '$(REASON)'
 
+# Much is installed: whoever is at a terminal is asked.
 check:
-	@testbed/deps.sh build run check bench $(FULL_GROUP)
+	@testbed/deps.sh $$([ ! -t 0 ] || echo --ask) build run check bench $(FULL_GROUP)
 	@$(MAKE) --no-print-directory --jobs=$$(nproc) built
 	@$(MAKE) --no-print-directory check-all
 

@@ -100,8 +100,11 @@ def test_deps():
 
 @pytest.fixture(name="nothing")
 def without_packages(tmp_path):
-    """A PATH on which nothing is installed, and apt-get says what it was told."""
-    for name, does in (("dpkg-query", "true"), ("id", "echo 0"), ("apt-get", 'echo "$*"')):
+    """A PATH on which nothing is installed, and apt-get says what it was told, or what it would take."""
+    cost = "0 upgraded, 269 newly installed, 0 to remove.\nNeed to get 431 MB of archives.\n" \
+           "After this operation, 1402 MB of additional disk space will be used.\n"
+    for name, does in (("dpkg-query", "true"), ("id", "echo 0"), (
+            "apt-get", f'case "$*" in *assume-no*) printf "{cost}";; *) echo "$*";; esac')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / name).chmod(0o755)
     return f"{tmp_path}:{os.environ['PATH']}"
@@ -117,18 +120,40 @@ def test_make_docs_asks(nothing, answer, installs):
     # A terminal by util-linux.
     done = subprocess.run(["script", "-qec", command, "/dev/null"], text=True, check=False,
                           input=f"{answer}\n", capture_output=True, env={**os.environ, "PATH": nothing})
-    assert "install graphviz? [y/N]" in done.stdout, done
+    assert "install graphviz (269 newly installed, 431 MB to fetch, 1402 MB on the disk)? [y/N]" in done.stdout, done
     assert ("install -y --no-install-recommends graphviz" in done.stdout) == installs, done
     assert (done.returncode == 0) == installs, done
 
 
 def test_deps_asks_for_all(nothing):
     """deps.sh on a machine that has nothing: every package of the groups, of all their lines."""
-    done = run(path("testbed", "deps.sh"), "run", "check", PATH=nothing)
+    done = run(path("testbed", "deps.sh"), "run", "kvm", "check", PATH=nothing)
     asked = done.stderr.splitlines()[-1].split()
+    assert asked.count("ovmf") == asked.count("qemu-system-x86") == 1, f"named twice: {asked}"
     for package in ("ovmf", "ca-certificates", "libcmocka-dev", "qemu-system-x86", "spin", "cppcheck",
                     "chromium"):
         assert package in asked, f"{package} is not among {asked}"
+
+
+def test_deps_says_the_cost(nothing):
+    """deps.sh: how many packages and how large, before the first one is installed."""
+    done = run(path("testbed", "deps.sh"), "run", PATH=nothing)
+    said, installs = done.stderr.splitlines()
+    for word in ("269 newly installed", "431 MB", "1402 MB", "ovmf"):
+        assert word in said, f"'{word}' is not in: {said}"
+    assert "install -y" in installs, done
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_make_check_asks(nothing, terminal):
+    """make check asks before it installs where somebody is at a terminal; elsewhere it says what it does."""
+    command = path(run("make", "-s", "-n", "-C", path(), "check").stdout.splitlines()[0])
+    words = ["script", "-qec", command, "/dev/null"] if terminal else ["sh", "-c", command]
+    done = subprocess.run(words, text=True, check=False, input="n\n", capture_output=True, cwd=path(),
+                          env={**os.environ, "PATH": nothing})
+    said = done.stdout + done.stderr
+    assert ("[y/N]" in said) == terminal and ("install -y" in said) != terminal, said
+    assert "1402 MB" in said, said
 
 
 def test_kernel_flavour():
