@@ -110,12 +110,12 @@ fi
 # inside the virtual machine.
 kvm_obstacle() {
     local nested=/sys/module/kvm_intel/parameters/nested
-    if [ ! -e /dev/kvm ]; then
-        echo "there is no /dev/kvm (on a machine with VMX: modprobe kvm_intel)"
+    if ! grep -qw vmx /proc/cpuinfo; then
+        echo "the processor has no VMX, or firmware or an outer hypervisor has turned it off"
+    elif [ ! -e /dev/kvm ]; then
+        echo "there is no /dev/kvm (modprobe kvm_intel)"
     elif ! (exec 3<> /dev/kvm) 2> /dev/null; then
         echo "/dev/kvm cannot be opened (add yourself to its group: sudo usermod -aG kvm USER)"
-    elif ! grep -qw vmx /proc/cpuinfo; then
-        echo "/dev/kvm is there, but the processor offers no VMX"
     elif [ ! -e /sys/module/kvm_intel ]; then
         echo "/dev/kvm is there, but not by kvm_intel (modprobe kvm_intel)"
     elif [ "$guest" = direct ]; then

@@ -52,6 +52,17 @@ def test_run_qemu_backend():
     expect_line(run_qemu("--backend", "kvm"), "backend kvm cannot be used")
 
 
+def test_run_qemu_without_vmx():
+    """On a processor without VMX the reason is that, and nobody is asked to join a group or load a module."""
+    with open("/proc/cpuinfo", encoding="ascii") as source:
+        if " vmx" in source.read():
+            raise Skip("this processor has VMX")
+    # A user who may not open /dev/kvm, where this test is root.
+    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    said = run(*user, path("run-qemu.sh"), "--probe").stderr
+    assert "no VMX" in said and "usermod" not in said and "modprobe" not in said, said
+
+
 def test_run_qemu_knob():
     """--knob adds a line to the knobs of the emulator, which refuses one that it does not know."""
     words = ["--backend", "emulator", "--native", "--kernel", kernel(), "--initrd", made(initrd())]
