@@ -356,11 +356,11 @@ case $backend in
     emulator) run_emulator || status=$? ;;
     kvm | tcg) run_qemu || status=$? ;;
 esac
-# Firmware breaks long lines at the end of its screen.
-refusal=$(tr -d '\r\n' < "$serial" | grep -ao 'PMUvisor refuses to start:[^[:cntrl:]]*' |
-    sed -n 1p) || true
-if [ $status -ne 0 ] && [ -n "$refusal" ]; then
-    echo "run-qemu.sh: ${refusal}" >&2
-    exit 4
+if [ $status -ne 0 ]; then
+    refusal=$(/usr/bin/python3 -B "$top/testbed/sentence.py" --refusal "$serial")
+    if [ -n "$refusal" ]; then
+        echo "run-qemu.sh: $refusal" >&2
+        exit 4
+    fi
 fi
 exit $status

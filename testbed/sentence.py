@@ -3,7 +3,8 @@
 # sentence.py: says in one sentence what happened in a run of run-qemu.sh, from its exit status, the
 # guest's console and, where the emulator has written one, the ledger. `make run` calls it. Its own
 # exit status is 1 where a job of the guest's has failed.
-# Usage: sentence.py STATUS CONSOLE [--ledger FILE] [--files FOLDER]
+# Usage: sentence.py STATUS CONSOLE [--ledger FILE] [--files FOLDER] [--backend LINE]
+#        sentence.py --refusal CONSOLE   PMUvisor's refusal alone, nothing where it has started
 import argparse
 import json
 import os
@@ -15,6 +16,7 @@ from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, STATUS_TIMEOU
 REFUSAL = "PMUvisor refuses to start:"
 REGIONS_WITHOUT, REGIONS_WITH = ("1",), ("2", "3", "4")  # of A.1 (programs/payload/payload.h)
 REGION_INIT = "100"
+WHERE = {"emulator": "in the emulator", "kvm": "under KVM"}
 
 
 def plain(text):
@@ -95,8 +97,14 @@ def of_program(console, ledger, files):
     return said
 
 
-def sentence(status, console, ledger=None, files=()):
-    """`ledger`: None where none was written."""
+def of_backend(line):
+    """Where the run was and why there, of the line that run-qemu.sh --probe prints."""
+    found = re.search(r"backend (\w+): (.*)", line)
+    return f" It ran {WHERE.get(found[1], found[1])}: {found[2]}." if found else ""
+
+
+def sentence(status, console, ledger=None, files=(), backend=""):
+    """`ledger`: None where none was written. `backend`: see of_backend()."""
     console = plain(console)
     refusal = refusal_of(console)
     if refusal and status in (STATUS_REFUSED, STATUS_RESET):
@@ -114,26 +122,35 @@ def sentence(status, console, ledger=None, files=()):
     failed = [f"the job {name} failed with status {code}" for name, code in failed_jobs(console)]
     said = failed + of_pmis(console, ledger) + of_program(console, ledger, files)
     return f"The guest ran to its end{', but ' if failed else ': ' if said else ''}" \
-           f"{'; '.join(said)}."
+           f"{'; '.join(said)}.{of_backend(backend)}"
 
 
 def main():
     parser = argparse.ArgumentParser(description="What happened in a run, in one sentence.")
-    parser.add_argument("status", type=int, help="the exit status of run-qemu.sh")
-    parser.add_argument("console", help="what its --serial has written")
+    parser.add_argument("status", type=int, nargs="?", help="the exit status of run-qemu.sh")
+    parser.add_argument("console", nargs="?", help="what its --serial has written")
+    parser.add_argument("--refusal", metavar="CONSOLE", help="print PMUvisor's refusal alone")
+    parser.add_argument("--backend", default="", metavar="LINE", help="what run-qemu.sh --probe says")
     parser.add_argument("--ledger", help="what its --ledger has written; may be missing")
     parser.add_argument("--files", help="the folder of its --files; may be missing")
     given = parser.parse_args()
+    if (given.refusal is None) == (given.console is None):
+        parser.error("wanted STATUS and CONSOLE, or --refusal CONSOLE")
     console, ledger, files = "", None, []
-    if os.path.exists(given.console):
-        with open(given.console, encoding="utf-8", errors="replace") as source:
+    name = given.refusal or given.console
+    if os.path.exists(name):
+        with open(name, encoding="utf-8", errors="replace") as source:
             console = source.read()
+    if given.refusal:
+        refusal = refusal_of(plain(console))
+        print(f"{REFUSAL} {refusal}\n" if refusal else "", end="")
+        return
     if given.ledger and os.path.exists(given.ledger) and os.path.getsize(given.ledger):
         with open(given.ledger, encoding="utf-8") as source:
             ledger = json.load(source)
     if given.files and os.path.isdir(given.files):
         files = [os.path.join(given.files, name) for name in sorted(os.listdir(given.files))]
-    print(f"\n{sentence(given.status, console, ledger, files)}\n")
+    print(f"\n{sentence(given.status, console, ledger, files, given.backend)}\n")
     sys.exit(1 if failed_jobs(plain(console)) else 0)
 
 

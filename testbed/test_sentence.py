@@ -53,6 +53,26 @@ def test_refused(lab):
         "found 'soon'" in said(boot) and said(boot).endswith("correct or remove it"), said(boot)
 
 
+def test_refusal_alone(tmp_path):
+    """--refusal prints PMUvisor's sentence, without what GRUB says after it; nothing of another console."""
+    console = tmp_path / "console"
+    for text, wanted in (("\x1b[0mPMUvisor refuses to start: no VM\r\nX here\r\nerror: unknown error.\r\n\r\n   Fal",
+                          "PMUvisor refuses to start: no VMX here\n"), ("Welcome to GRUB!\n", "")):
+        console.write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, path("testbed", "sentence.py"), "--refusal", console],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        assert done.stdout == wanted, done.stdout
+
+
+def test_backend():
+    """The sentence says where the run was, and why there."""
+    for backend, wanted in (("emulator: no VMX", "It ran in the emulator: no VMX."), ("kvm: it works", "It ran under KVM: it works.")):
+        said = sentence(STATUS_POWEROFF, END.format(0), None, [], f"run-qemu.sh: backend {backend}\n")
+        assert said.startswith("The guest ran to its end") and \
+            said.endswith(wanted), said
+    assert sentence(1, "", None, [], "run-qemu.sh: backend emulator: no VMX").endswith("says why.")
+
+
 def test_no_end(lab):
     """Cut off, as a run whose guest hangs is."""
     boot = lab.emulator("sentence-limit", jobs="a1,report", limit=1200, fork=False)

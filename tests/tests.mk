@@ -2,8 +2,8 @@
 #
 # Targets that run something or write outside build/; included by the Makefile.
 #
-#   make run         installs what is missing, builds, boots the guest, prints its report, what happened
-#                    in one sentence, and the ledger. CONFIG="k=v ...": options of PMUvisor.
+#   make run         installs what is missing, builds, boots the guest, prints its report, the ledger,
+#                    and what happened in one sentence. CONFIG="k=v ...": options of PMUvisor.
 #                    PROGRAM="FILE WORDS" [PERF="record ..."]: your own program (docs/program.md)
 #   make exit-lines [REASON=CPUID] [CONFIG="k=v ..."]   the root instructions of one exit, by function
 #                    and line, in the emulator
@@ -42,19 +42,22 @@ FULL_GROUP = $(if $(filter 1,$(FULL)),full)
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
+	@[ -n "$$PROGRAM" ] || [ -z "$$PERF" ] || { echo "make run: found PERF=, wanted PROGRAM= with it:" \
+	    "perf runs a program of yours (docs/program.md)" >&2; exit 1; }
 	@testbed/deps.sh build run
 	@$(MAKE) --no-print-directory run-guest
 
 run-guest: $(EFI) $(LAB)
 	@rm -rf $(RUN) && mkdir -p $(RUN)
-	@set -- --config "$$CONFIG" --serial $(RUN)/console.txt; \
-	[ "$$(./run-qemu.sh --probe 2> /dev/null)" = kvm ] || \
-	    set -- "$$@" --ledger $(RUN_LEDGER) --files $(RUN)/files; \
+	@backend=$$(./run-qemu.sh --probe 2>&1 > /dev/null); \
+	set -- --config "$$CONFIG" --serial $(RUN)/console.txt; \
+	case "$$backend" in *" kvm: "*) ;; \
+	    *) set -- "$$@" --ledger $(RUN_LEDGER) --files $(RUN)/files ;; esac; \
 	[ -z "$$PROGRAM" ] || set -- "$$@" --program "$$PROGRAM" --perf "$$PERF"; \
 	status=0; ./run-qemu.sh "$$@" || status=$$?; \
-	/usr/bin/python3 -B testbed/sentence.py $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) --files $(RUN)/files || \
-	    [ $$status -ne 0 ] || status=1; \
-	[ $$status -eq 4 ] || [ ! -s $(RUN_LEDGER) ] || testbed/ledger.py $(RUN_LEDGER); exit $$status
+	[ $$status -eq 4 ] || [ ! -s $(RUN_LEDGER) ] || testbed/ledger.py $(RUN_LEDGER); \
+	/usr/bin/python3 -B testbed/sentence.py $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) \
+	    --files $(RUN)/files --backend "$$backend" || [ $$status -ne 0 ] || status=1; exit $$status
 
 exit-lines:
 	@testbed/deps.sh build run

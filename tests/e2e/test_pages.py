@@ -128,6 +128,7 @@ def test_own_program(lab):
     ends = re.findall(r"^The guest ran to its end: .*$", said, re.MULTILINE)
     assert len(ends) == 1 and f"its region {REGION} has {CPUIDS} exits" in ends[0] and \
         "perf.data" in ends[0], ends
-    assert said.index(ends[0]) < said.index(f"region {REGION}, marked")
+    assert said.index(ends[0]) > said.rindex("  PMIs: "), "the sentence is not the last that the run says"
+    assert "It ran in the emulator: " in ends[0], ends[0]
     assert re.fullmatch(r"highest leaf \d+", said.splitlines()[-1]), said[-200:]
     return f"spin has {share[1]} % of the samples; {ends[0]}"

@@ -244,4 +244,5 @@ def test_no_vmx_qemu(lab):
     assert boot.status == STATUS_REFUSED, f"exit status {boot.status}, wanted {STATUS_REFUSED}"
     lines = [line for line in boot.errors.splitlines() if "refuses to start" in line]
     assert len(lines) == 1 and "VMX" in lines[0], boot.errors
+    assert "error:" not in lines[0] and "Falling" not in lines[0], f"GRUB's words are in it: {lines[0]}"
     assert "Falling back" in boot.console[boot.console.find("PMUvisor"):], "GRUB did not come back"

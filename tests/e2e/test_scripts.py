@@ -19,6 +19,13 @@ def test_make_help():
     expect_line(run("make", "-s", "-C", path(), "chekc"), "no target 'chekc'", "make help")
 
 
+def test_make_run_refuses(nothing):
+    """make run PERF= without PROGRAM: before anything is installed."""
+    done = run("make", "-s", "-C", path(), "run", "PERF=stat", PATH=nothing)
+    assert done.returncode and "PERF=" in done.stderr.splitlines()[0] and "PROGRAM=" in \
+        done.stderr.splitlines()[0] and "install" not in done.stderr, done.stderr
+
+
 def test_run_qemu_refuses():
     """run-qemu.sh: unknown options and bad values, each in one line."""
     image = made(image_of())
