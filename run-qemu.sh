@@ -40,7 +40,7 @@ usage: run-qemu.sh [options]
   --qemu "S"                   words for QEMU's command line
   --probe                      print the backend that auto takes here, and end
 exit status: 0 the guest powered itself off, 124 timeout, 3 the guest reset the machine,
-             4 PMUvisor refused to start, 1 other
+             4 PMUvisor refused to start, 6 the guest's kernel panicked, 1 other
 USAGE
 }
 
@@ -54,6 +54,8 @@ backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' c
 program='' perf='' files=''
 cpus=1 memory=512 timeout=600
 serial='' ledger='' knobs='' knob_lines=() efi='' firmware=/usr/share/ovmf/OVMF.fd
+# Linux's last words after a panic, unless a crash kernel takes over or it resets the machine (panic=N).
+panic_end='---[ end Kernel panic - not syncing'
 # fred=off is the menu's for native, too. Linux 6.1 hands a word that it does not know to init's
 # environment, which a program's start reads: both sides have it.
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1 fred=off'
@@ -275,7 +277,7 @@ fi
 
 run_emulator() {
     local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
-        --serial "$serial" --firmware "$firmware")
+        --serial "$serial" --firmware "$firmware" --until "$panic_end" --after 1)
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     if [ ${#knob_lines[@]} -gt 0 ]; then
         cat "${knobs:-/dev/null}" > "$work/knobs"
@@ -317,6 +319,9 @@ run_qemu() {
     echo '{"execute": "qmp_capabilities"}' >&4
     cat "$work/qmp.out" > "$work/qmp.events" &
     events_pid=$!
+    # Both end with the reader of the events.
+    (grep -aqF -- "$panic_end" < <(tail --pid="$events_pid" --bytes=+1 --follow "$serial") &&
+        echo '{"execute": "quit"}' >&4) 2> /dev/null &
     timeout --foreground "$timeout" qemu-system-x86_64 "${machine[@]}" -smp "$cpus" -m "$memory" \
         "${source[@]}" -nodefaults -vga std -display none \
         -chardev "$console" -serial chardev:com1 -no-reboot \
@@ -337,6 +342,7 @@ run_qemu() {
         head -n 1 | cut -d '"' -f 4) || true
     case $reason in
         guest-shutdown) return 0 ;;
+        host-qmp-quit) return 6 ;;
         guest-reset)
             echo "run-qemu.sh: the guest reset the machine" >&2
             return 3
@@ -356,6 +362,7 @@ case $backend in
     emulator) run_emulator || status=$? ;;
     kvm | tcg) run_qemu || status=$? ;;
 esac
+[ $status -ne 6 ] || echo "run-qemu.sh: the guest's kernel panicked" >&2
 if [ $status -ne 0 ]; then
     refusal=$(/usr/bin/python3 -B "$top/testbed/sentence.py" --refusal "$serial")
     if [ -n "$refusal" ]; then

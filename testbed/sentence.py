@@ -16,6 +16,7 @@ from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, STATUS_TIMEOU
 REFUSAL = "PMUvisor refuses to start:"
 REGIONS_WITHOUT, REGIONS_WITH = ("1",), ("2", "3", "4")  # of A.1 (programs/payload/payload.h)
 REGION_INIT = "100"
+PANIC_LINES = 12
 WHERE = {"emulator": "in the emulator", "kvm": "under KVM"}
 
 
@@ -31,6 +32,13 @@ def listed(words):
 def last_words(console):
     lines = [line.strip() for line in console.splitlines() if line.strip()]
     return f"the last line on its console: {lines[-1][:160]}" if lines else "its console is empty"
+
+
+def panic_of(console):
+    """What the guest's kernel panicked of, with the console's last lines; none: no panic."""
+    found = re.search(r"Kernel panic - not syncing: (.*)", console)
+    lines = [line.rstrip() for line in console.splitlines() if line.strip()][-PANIC_LINES:]
+    return f"The guest's kernel panicked: {found[1]}; its last lines:\n    " + "\n    ".join(lines) if found else ""
 
 
 def refusal_of(console):
@@ -111,9 +119,11 @@ def sentence(status, console, ledger=None, files=(), backend=""):
         return f"PMUvisor refused to start, and the guest did not run: {refusal}"
     if status not in (STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT) and not console.strip():
         return f"The run did not begin, exit status {status}: a line above says why."
+    end = re.search(r"^init: done failed=(\d+) end=(\w+)", console, re.MULTILINE)
+    if not end and panic_of(console):
+        return panic_of(console)
     if status == STATUS_TIMEOUT:
         return f"The guest did not end in time; {last_words(console)}"
-    end = re.search(r"^init: done failed=(\d+) end=(\w+)", console, re.MULTILINE)
     if not end or status not in (STATUS_POWEROFF, STATUS_RESET) or \
             (status == STATUS_RESET) != (end[2] == "reboot"):
         how = {STATUS_POWEROFF: "The machine was switched off", STATUS_RESET: "The machine was reset"}

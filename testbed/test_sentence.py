@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import ledger as ledgers
-from machine import STATUS_LIMIT, STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT, STATUS_REFUSED, path
+from machine import STATUS_LIMIT, STATUS_POWEROFF, STATUS_RESET, STATUS_TEXT, STATUS_TIMEOUT, STATUS_REFUSED, path
 from sentence import sentence
 
 END = "init: done failed={} end=poweroff\n"
@@ -62,6 +62,19 @@ def test_refusal_alone(tmp_path):
         done = subprocess.run([sys.executable, path("testbed", "sentence.py"), "--refusal", console],
                               check=True, stdout=subprocess.PIPE, text=True)
         assert done.stdout == wanted, done.stdout
+
+
+def test_panic():
+    """A panic of the guest's kernel, with its last lines, whatever has ended the run; but for one after which
+    a crash kernel has come to its end."""
+    lines = [f"[    1.{number}] line {number}" for number in range(20)]
+    console = "\n".join([*lines, "[    2.0] Kernel panic - not syncing: No working init found.\r",
+                         "[    2.1] ---[ end Kernel panic - not syncing: No working init found. ]---\r"])
+    for status in (STATUS_TEXT, STATUS_RESET, STATUS_TIMEOUT):
+        said = sentence(status, console, None)
+        assert said.startswith("The guest's kernel panicked: No working init found.; its last lines:\n"), said
+        assert "line 19\n" in said and "line 2\n" not in said and said.endswith(" ]---"), said
+    assert sentence(STATUS_POWEROFF, console + "\n" + END.format(0)).startswith("The guest ran to its end")
 
 
 def test_backend():

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from boots import image as image_of, initrd, kernel
-from machine import STATUS_LIMIT, STATUS_TIMEOUT, Skip, made, path
+from machine import STATUS_LIMIT, STATUS_TEXT, STATUS_TIMEOUT, Skip, made, path
 from scripts import expect_line, run, run_qemu
 
 
@@ -98,6 +98,17 @@ def test_run_qemu_timeout():
     done = run_qemu("--backend", "emulator", "--native", "--timeout", "2",
                     "--kernel", kernel(), "--initrd", made(initrd()))
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
+
+
+@pytest.mark.parametrize("backend", ["emulator", "tcg"])
+def test_run_qemu_panic(lab, backend):
+    """A panic of the guest's kernel ends the run at once, with a line that says so."""
+    boot = lab.watch(f"run-qemu-panic-{backend}", [
+        path("run-qemu.sh"), "--backend", backend, "--native", "--kernel", kernel(),
+        "--initrd", made(initrd()), "--append", "rdinit=/absent", "--timeout", "600"])
+    assert boot.status == STATUS_TEXT, f"exit status {boot.status}: {boot.errors}"
+    assert boot.errors.splitlines()[-1] == "run-qemu.sh: the guest's kernel panicked", boot.errors
+    assert "---[ end Kernel panic" in boot.console, boot.last_line()
 
 
 def test_disk_refuses():
