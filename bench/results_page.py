@@ -4,7 +4,6 @@
 # of the files of results in results/. No boot, no figure that is not in them.
 # Usage: results_page.py
 import glob
-import hashlib
 import html
 import os
 import sys
@@ -146,12 +145,6 @@ def text_of(machines):
     return HEAD + "\n".join(line for name, machine in machines.items() for line in machine_lines(name, machine))
 
 
-def mark(one):
-    """Of which values a picture was made: matplotlib's versions draw differently."""
-    source = repr((one.title, sorted(one.values.items())))
-    return f"<!-- made from sha256:{hashlib.sha256(source.encode()).hexdigest()} -->"
-
-
 def pages_of(machines):
     """(path, text) of all pages."""
     yield PAGE, text_of(machines)
@@ -165,10 +158,15 @@ def pictures(machines):
             for name, machine in machines.items() for one in leads.leads(machine) if one.values]
 
 
+def drawing(one):
+    """A Lead's picture, as the text of a file."""
+    return one.draw("", alone=True).svg
+
+
 def stale(machines):
     """What is not as the files of results have it, each in one line."""
     wrong = []
-    for file, wanted in (*pages_of(machines), *((file, mark(one)) for file, one in pictures(machines))):
+    for file, wanted in (*pages_of(machines), *((file, plots.mark_of(drawing(one))) for file, one in pictures(machines))):
         try:
             with open(file, encoding="utf-8") as source:
                 found = source.read()
@@ -185,7 +183,7 @@ def main():
         machines = load()
         os.makedirs(PICTURES, exist_ok=True)
         for file, one in pictures(machines):
-            report.write(file, one.draw("", alone=True).svg + "\n" + mark(one) + "\n")
+            report.write(file, drawing(one) + "\n")
         for file, text in pages_of(machines):
             report.write(file, text)
     except (results.Trouble, plots.NoPlots) as trouble:

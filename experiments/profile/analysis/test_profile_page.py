@@ -7,6 +7,7 @@ import pytest
 
 import alike
 import answers
+import plots
 import profile_picture
 import profile_tables
 
@@ -17,7 +18,10 @@ def test_page_and_picture():
         page = source.read()
     assert page == profile_tables.put(page, answer)
     with open(profile_picture.PICTURE, encoding="utf-8") as source:
-        assert source.read() == profile_picture.draw(answer) + "\n"
+        kept = plots.mark_of(source.read())
+    assert kept and kept == plots.mark_of(profile_picture.draw(answer)), "profile_picture.py draws another one"
+    answer["rows"][0]["by_function"] *= 2
+    assert kept != plots.mark_of(profile_picture.draw(answer))
 
 
 def test_as_many_as_asked_for():
