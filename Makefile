@@ -84,7 +84,7 @@ Q = @
 say = @printf '  %-5s %s\n' $(1) $(2)
 endif
 
-.PHONY: all lab unit clean help
+.PHONY: all lab unit unit-programs clean help
 all: $(EFI)
 lab: $(EFI) $(LAB)
 
@@ -206,7 +206,8 @@ $(UNIT)/test_%: $(UNIT)/library.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(UNIT_CFLAGS) -o $@ $(filter %.o,$^) $(UNIT)/library.a -lcmocka
 
-unit: $(UNIT_TESTS)
+unit-programs: $(UNIT_TESTS)
+unit: unit-programs
 	@test -n "$(UNIT_TESTS)" || { echo "Makefile: no unit tests found" >&2; exit 1; }
 	@$(PYTEST) tests/unit/test_programs.py -k test_unit
 

@@ -10,6 +10,8 @@
 #   make check       installs what is missing (at a terminal it asks first), builds, runs all tests;
 #                    results: build/junit.xml too.
 #                    What a boot left is kept by all that went into it (testbed/store.py); FRESH=1: not
+#   make short       installs what is missing, builds all with gcc and with clang, and runs the tests that
+#                    make no boot, and ten that make one: what .ci/run does on a new Debian 13
 #   make e2e         end-to-end tests alone; T="word a/b" runs those with the word in file, name or
 #                    parameters, or with both a and b; builds what their boots need
 #   python3 -m pytest [-k WORD] [--boots] [--lf] [--durations=N] [FILE ...]   the same by hand
@@ -35,7 +37,7 @@ REASON ?= CPUID
 RUN = $(BUILD)/run
 RUN_LEDGER = $(RUN)/ledger.json
 
-.PHONY: run exit-lines exit-lines-run check built e2e same run-guest check-all test-machine lines analyse
+.PHONY: run exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse
 
 # What only the tests of FULL=1 need.
 FULL_GROUP = $(if $(filter 1,$(FULL)),full)
@@ -86,6 +88,27 @@ test-machine: $(BUILD)/payload/initrd-$(GUEST).img
 built: $(EFI) $(LAB) $(UNIT_TESTS) test-machine
 check-all: built lines
 	@$(PYTEST) --junitxml=$(BUILD)/junit.xml
+
+# Ten boots between them; experiments add theirs.
+SHORT_BOOTS += tests/e2e/test_guest.py::test_pmu_as_native tests/e2e/test_guest.py::test_cpuid_exit_budget \
+    $(foreach test,test_native test_guest,tests/e2e/test_kernel.py::$(test) tests/e2e/test_cet.py::$(test)) \
+    tests/e2e/test_smp_kernel.py::test_native tests/e2e/test_smp_kernel.py::test_starts
+# $(call short-builds,VARIABLES): usb makes the images again, so it runs after them, not beside them. Without
+# GUEST a stick has its own default kernel.
+define short-builds
+	@$(MAKE) --no-print-directory --jobs=$$(nproc) $(1) all lab test-kernel unit-programs
+	@$(if $(wildcard metal),env -u GUEST $(MAKE) --no-print-directory --jobs=$$(nproc) $(1) usb)
+endef
+
+short:
+	@testbed/deps.sh build run check bench
+	$(call short-builds)
+	$(call short-builds,CC=clang BUILD=$(BUILD)/clang)
+	@$(MAKE) --no-print-directory test-machine
+	@$(MAKE) --no-print-directory short-tests
+
+short-tests:
+	@$(PYTEST) tests/static tests/unit docs bench $(wildcard experiments/*/analysis) $(SHORT_BOOTS)
 
 # Hypervisors that stack.py must refuse; __wrap_F is called in the place of F.
 # bad.c is for the analysers alone: a compiler with -Werror refuses it.

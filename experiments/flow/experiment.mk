@@ -7,8 +7,9 @@
 
 NEEDS_flow = shared
 # What runs where a level changes.
-$(addprefix $(BUILD)/experiments/flow/hypervisor/,experiment.o level.o): private CFLAGS += -Os
+$(addprefix $(BUILD)/experiments/flow/hypervisor/,experiment.o level.o): private CFLAGS += $(SMALL)
 
+SHORT_BOOTS += experiments/flow/tests/test_trace_kernel.py::test_exits
 TRACE_CPUS ?= 1
 TRACE_OUT ?= $(BUILD)/trace-demo
 

@@ -8,8 +8,9 @@
 NEEDS_memory = shared
 # What runs where a trace begins.
 $(addprefix $(BUILD)/experiments/memory/hypervisor/,experiment.o memory.o memory_map.o ept_copy.o \
-    lend.o): private CFLAGS += -Os
+    lend.o): private CFLAGS += $(SMALL)
 
+SHORT_BOOTS += experiments/memory/tests/test_memory_kernel.py::test_writes
 MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
 
 .PHONY: memtrace memtrace-all

@@ -1,16 +1,22 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # distribution.py: runs commands on a Debian that debootstrap has just made, in a clone of this tree's HEAD. Of this
 # machine they see its processors, its kernel and $DISTFILES; packages, the guest's kernels and, without $DISTFILES,
 # the emulator's source come from the mirror that apt is configured with here.
+# Usage, as root: distribution.py RELEASE COMMAND ...   RELEASE: 12 or 13; its exit status is the command's
 #
 # What is mounted is so in a mount namespace that ends with the last process of the run, and nothing
 # of the machine's own is bound there: whatever ends the run, it leaves a plain folder.
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 
-from machine import BACKSTOP_SECONDS, TOP, path
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(TOP, "testbed")]
+from machine import BACKSTOP_SECONDS, path  # noqa: E402
 
 LOGS = path("build", "distribution")
 RELEASES = {"12": "bookworm", "13": "trixie"}
@@ -71,3 +77,27 @@ def folder(release):
     """A new folder for a root; at the end of the context it is gone."""
     os.makedirs(LOGS, exist_ok=True)
     return tempfile.TemporaryDirectory(prefix=f"debian-{release}.", dir=LOGS)
+
+
+def main():
+    release, *command = sys.argv[1:] or [""]
+    if release not in RELEASES or not command:
+        return f"usage: distribution.py {'|'.join(RELEASES)} COMMAND ..."
+    if os.geteuid() != 0:
+        return "distribution.py: debootstrap and chroot want root; run it as root"
+    # So that the folder goes then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if not shutil.which("debootstrap") and subprocess.run([path("testbed", "deps.sh"), "full"], check=False).returncode:
+        return "distribution.py: debootstrap is missing and could not be installed; see above"
+    with folder(release) as root:
+        name = os.path.join(LOGS, f"{release}-debootstrap.log")
+        try:
+            with open(name, "w", encoding="utf-8") as log:
+                new_root(root, RELEASES[release], log)
+        except (subprocess.SubprocessError, OSError) as trouble:
+            return f"distribution.py: no Debian {release}: {trouble}; see {name}"
+        return inside(root, None, *command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
