@@ -23,9 +23,17 @@ constexpr Bit32u EXIT_REASON_BASIC = 0xffff;
 constexpr Bit32u EXIT_REASON_ENTRY_FAILED = 1u << 31;
 constexpr Bit64u EPT_VIOLATION_ASYNCHRONOUS = 1u << 16;
 constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
+constexpr Bit32u INTERRUPTION_EXTERNAL = 0u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
+constexpr Bit32u INTERRUPTION_HARDWARE_EXCEPTION = 3u << 8;
 constexpr Bit32u INTERRUPTION_OTHER = 7u << 8; // a pending MTF VM exit, which is not delivered
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
+constexpr Bit32u INTERRUPTION_VECTOR = 0xff;
+constexpr Bit32u BLOCKING_BY_STI = 1u << 0;
+constexpr Bit32u BLOCKING_BY_STI_OR_MOV_SS = 3u << 0;
+constexpr Bit32u BLOCKING_BY_NMI = 1u << 3;
+constexpr Bit32u CS_LONG = 1u << 13;
+constexpr Bit64u DEBUGCTL_BTF = 1u << 1;
 
 // The guest's activity state is wait-for-SIPI, and a knob hides that one.
 bool activity_state_bad(BX_CPU_C *cpu)
@@ -34,7 +42,62 @@ bool activity_state_bad(BX_CPU_C *cpu)
                                             BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI;
 }
 
-// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry. A field that it does check
+// What may be injected into a processor that halts: SDM Vol. 3, "Checks on Guest Non-Register State".
+bool wakes_from_hlt(Bit32u event)
+{
+    Bit32u type = event & INTERRUPTION_TYPE, vector = event & INTERRUPTION_VECTOR;
+
+    return type == INTERRUPTION_EXTERNAL || type == INTERRUPTION_NMI ||
+           type == INTERRUPTION_OTHER ||
+           (type == INTERRUPTION_HARDWARE_EXCEPTION &&
+            (vector == BX_DB_EXCEPTION || vector == BX_MC_EXCEPTION));
+}
+
+// What an injected event and debug exceptions that are pending want of the rest; the same section. A
+// processor may want no blocking by STI for an NMI: this one does.
+bool events_bad(BX_CPU_C *cpu, Bit64u rflags)
+{
+    Bit32u event = cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_INTERRUPTION_INFO);
+    Bit32u blocking = cpu->VMread32(VMCS_32BIT_GUEST_INTERRUPTIBILITY_STATE);
+    bool hlt = cpu->VMread32(VMCS_32BIT_GUEST_ACTIVITY_STATE) == BX_CPU_C::BX_ACTIVITY_STATE_HLT;
+    VmxPinBasedVmexecControls pin(cpu->VMread32(VMCS_32BIT_CONTROL_PIN_BASED_EXEC_CONTROLS));
+
+    if (event & INTERRUPTION_VALID) {
+        bool nmi = (event & INTERRUPTION_TYPE) == INTERRUPTION_NMI;
+        if ((hlt && !wakes_from_hlt(event)) || (nmi && blocking & BLOCKING_BY_STI) ||
+            (nmi && blocking & BLOCKING_BY_NMI && pin.VIRTUAL_NMI()))
+            return true;
+    }
+    if (!hlt && !(blocking & BLOCKING_BY_STI_OR_MOV_SS))
+        return false;
+    bool step = rflags & EFlagsTFMask &&
+                !(cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF);
+    bool pending = cpu->VMread64(VMCS_GUEST_PENDING_DBG_EXCEPTIONS) & BX_DEBUG_SINGLE_STEP_BIT;
+    return step != pending;
+}
+
+// "Checks on Guest Control Registers, Debug Registers, and MSRs": CR0.PG in IA-32e mode; "Checks on
+// Guest RIP, RFLAGS, and SSP": RIP in 64-bit mode, RFLAGS.VM in real-address mode.
+bool mode_bad(BX_CPU_C *cpu, bool ia_32e, Bit64u rflags)
+{
+    Bit64u cr0 = cpu->VMread64(VMCS_GUEST_CR0);
+
+    if (rflags & EFlagsVMMask && !(cr0 & BX_CR0_PE_MASK))
+        return true;
+    if (!ia_32e)
+        return false;
+    // As Bochs keeps it in memory.
+    bool rotated = cpu->vmcs_map->get_access_rights_format() == VMCS_AR_ROTATE;
+    if (cpu->VMread32(VMCS_32BIT_GUEST_CS_ACCESS_RIGHTS) & (rotated ? CS_LONG << 8 : CS_LONG)) {
+        unsigned width = cpu->is_cpu_extension_supported(BX_ISA_LA57) ? 57 : 48;
+        Bit64s above = static_cast<Bit64s>(cpu->VMread64(VMCS_GUEST_RIP)) >> width;
+        if (above != 0 && above != -1)
+            return true;
+    }
+    return !(cr0 & BX_CR0_PG_MASK);
+}
+
+// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry, nor what is above. A field that it does check
 // is spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
 // Vol. 3, "Checks on Host Control Registers, MSRs, and SSP" and "Checks on Guest Control Registers,
 // Debug Registers, and MSRs".
@@ -44,7 +107,10 @@ bool guest_state_bad(BX_CPU_C *cpu)
     VmxVmentryControls entry(cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_CONTROLS) &
                              cpu->vmx_cap.vmx_vmentry_ctrl_supported_bits);
 
-    return activity_state_bad(cpu) || pt_guest_state_bad(cpu) ||
+    Bit64u rflags = cpu->VMread64(VMCS_GUEST_RFLAGS);
+
+    return activity_state_bad(cpu) || pt_guest_state_bad(cpu) || events_bad(cpu, rflags) ||
+           mode_bad(cpu, entry.X86_64_GUEST(), rflags) ||
            (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
             !processor(cpu->bx_cpuid)
                  .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||

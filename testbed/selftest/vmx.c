@@ -19,6 +19,14 @@
 #define DR7_FIXED BIT(10)
 #define GUEST_STACK 8192
 #define INTERRUPTION_VALID_NMI 0x80000202u
+#define INTERRUPTION_VALID_UD 0x80000306u
+#define RFLAGS_TF BIT(8)
+#define RFLAGS_IF BIT(9)
+#define BLOCKING_BY_STI BIT(0)
+#define BLOCKING_BY_MOV_SS BIT(1)
+#define DEBUGCTL_BTF BIT(1)
+#define PENDING_BS BIT(14)
+#define ACTIVITY_HLT 1
 
 struct msr_entry {
     uint32_t index, reserved;
@@ -278,6 +286,59 @@ static void test_debugctl_and_lists(void) {
     vmx_write(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
 }
 
+/* Fields that together are no state of a guest's. SDM Vol. 3, "Checks on the Guest State Area". */
+static const struct state {
+    const char *what;
+    bool refused;
+    struct {
+        uint32_t field;
+        uint64_t value; /* XORed with what is there */
+    } changes[4];
+} states[] = {
+    {"RIP outside the linear addresses", true, {{VMCS_GUEST_RIP, BIT(60)}}},
+    {"IA-32e mode without paging", true, {{VMCS_GUEST_CR0, BIT(31)}}},
+    {"a single step that is not pending, after STI", true,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_TF | RFLAGS_IF}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_STI}}},
+    {"a single step that is not pending, after MOV SS", true,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS}}},
+    {"a single step that is not pending, in HLT", true,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_ACTIVITY, ACTIVITY_HLT}}},
+    {"a pending step without TF", true,
+     {{VMCS_GUEST_PENDING_DEBUG, PENDING_BS}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS}}},
+    {"a pending step with BTF", true,
+     {{VMCS_GUEST_PENDING_DEBUG, PENDING_BS}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS},
+      {VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF}}},
+    {"#UD in HLT", true,
+     {{VMCS_GUEST_ACTIVITY, ACTIVITY_HLT}, {VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID_UD}}},
+    {"an NMI after STI", true,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_IF}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_STI},
+      {VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID_NMI}}},
+    {"MOV SS with BTF", false,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF},
+      {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS}}},
+};
+
+static void test_states(void) {
+    for (unsigned i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        uint64_t before[4] = {0};
+
+        for (unsigned n = 0; n < 4 && states[i].changes[n].field != 0; n++) {
+            before[n] = vmx_read(states[i].changes[n].field);
+            vmx_write(states[i].changes[n].field, before[n] ^ states[i].changes[n].value);
+        }
+        guest_rounds = 1;
+        check_equal(states[i].what, vmx_run(job_loop),
+                    states[i].refused ? REASON_ENTRY_GUEST_STATE : REASON_VMCALL);
+        for (unsigned n = 0; states[i].refused && n < 4 && states[i].changes[n].field != 0; n++) {
+            check_equal("the field is untouched", vmx_read(states[i].changes[n].field),
+                        before[n] ^ states[i].changes[n].value);
+            vmx_write(states[i].changes[n].field, before[n]);
+        }
+        vmx_write(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
+        vmx_write(VMCS_GUEST_DEBUGCTL, 0);
+    }
+}
+
 static void test_refusals(void) {
     vmx_write(VMCS_GUEST_GLOBAL_CTRL, BIT(5));
     check_equal("bad guest GLOBAL_CTRL", vmx_run(job_loop), REASON_ENTRY_GUEST_STATE);
@@ -292,6 +353,7 @@ static void test_refusals(void) {
     check_equal("its VM-instruction error", vmx_read(VMCS_INSTRUCTION_ERROR), ERROR_HOST_STATE);
     check_equal("TR's field is untouched", vmx_read(VMCS_HOST_TR_SELECTOR), SELECTOR_TSS);
     vmx_write(VMCS_HOST_GLOBAL_CTRL, 0);
+    test_states();
     guest_rounds = 1;
     check_equal("good again", vmx_run(job_loop), REASON_VMCALL);
     check_that("no save control of GLOBAL_CTRL",
