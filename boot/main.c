@@ -322,10 +322,11 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return status;
     }
     cli();
+    /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
+    write_cr4(read_cr4() & ~CR4_CET);
     /* The guest's ACPI tables are edited in place, on firmware's page tables: it may have mapped
-     * them read-only. CR0.WP comes back with VMX operation. (CET would forbid it.) */
-    if (!(read_cr4() & CR4_CET))
-        write_cr0(read_cr0() & ~CR0_WP);
+     * them read-only. CR0.WP comes back with VMX operation; CET would forbid it. */
+    write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
     hypervisor_start(&boot_info);
 }

@@ -160,14 +160,15 @@ def with_5_levels(lab, name, **more):
         "chainloader /EFI/pmuvisor/la57.efi\nboot\n"
     boot = lab.emulator(name, model="sapphire_rapids", menu=menu, limit=5000, append="no5lvl",
                         add={"/EFI/pmuvisor/la57.efi": path("build", "la57", "la57.efi")}, **more)
-    for said in ("la57: 5 levels", "warning: load options: found bytes that are no text",
+    for said in ("la57: 5 levels", "la57: CET, read-only tables", "warning: load options: found bytes that are no text",
                  "pmuvisor: firmware's 5-level paging is left", "pmuvisor: starting the guest"):
         assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
     return boot
 
 
 def test_5_levels(lab):
-    """Firmware with 5-level paging, and with load options that are no text: the guest starts."""
+    """Firmware with 5-level paging, CR4.CET, read-only ACPI tables, and with load options that are no
+    text: the guest starts."""
     boot = with_5_levels(lab, "la57", until="pmuvisor: starting the guest")
     boot.expect_status(STATUS_TEXT)
     assert boot.ledger["root"]["vmwrite"] > 0 and sum(

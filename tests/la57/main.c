@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An EFI application that starts PMUvisor as other firmware does: with 5-level paging on, and with load
- * options that are no text, as of a boot option that firmware made itself. The emulator's firmware
- * does neither.
+ * An EFI application that starts PMUvisor as other firmware does: with 5-level paging on, with load
+ * options that are no text, as of a boot option that firmware made itself, and with CR4.CET and ACPI
+ * tables that are mapped read-only. The emulator's firmware does none of that.
  */
 #include <efi.h>
 
 #include <stdbool.h>
 #include <string.h>
 
+#include "lib/acpi.h"
 #include "x86.h"
 
 #define IMAGE_PATH u"\\EFI\\pmuvisor\\pmuvisor.efi"
@@ -43,6 +44,66 @@ static bool switch_to_5_levels(void)
     top[0] = read_cr3() | PTE_P | PTE_RW;
     ((void (*)(uint64_t))(uintptr_t)code)((uintptr_t)top);
     return read_cr4() & CR4_LA57;
+}
+
+/* A table of `level` - 1 that maps what the leaf maps. */
+static bool split(uint64_t *leaf, unsigned level)
+{
+    uint64_t *below = (uint64_t *)(uintptr_t)page_below_4g(EfiBootServicesData);
+    uint64_t entry = level == 2 ? *leaf & ~PTE_PS : *leaf;
+
+    for (unsigned i = 0; below != NULL && i < TABLE_ENTRIES; i++)
+        below[i] = entry + ((uint64_t)i << (PAGE_SHIFT + TABLE_INDEX_BITS * (level - 2)));
+    if (below != NULL)
+        *leaf = (uintptr_t)below | PTE_P | PTE_RW | PTE_US;
+    return below != NULL;
+}
+
+static bool make_read_only(uint64_t address)
+{
+    uint64_t *entry = NULL, table = read_cr3();
+
+    for (unsigned level = TABLE_LEVELS + 1; level >= 1; level--) {
+        entry = &((uint64_t *)(uintptr_t)(table & PTE_ADDRESS))
+                     [address >> (PAGE_SHIFT + TABLE_INDEX_BITS * (level - 1)) & (TABLE_ENTRIES - 1)];
+        if (level > 1 && *entry & PTE_PS && !split(entry, level))
+            return false;
+        table = *entry;
+    }
+    *entry &= ~PTE_RW;
+    return true;
+}
+
+/* The emulator's firmware itself clears CR0.WP, which CR4.CET forbids: so CET comes when it is gone. */
+static EFI_EXIT_BOOT_SERVICES exit_boot_services;
+static EFIAPI EFI_STATUS exit_with_cet(EFI_HANDLE image, UINTN key)
+{
+    EFI_STATUS status = exit_boot_services(image, key);
+
+    if (!EFI_ERROR(status)) {
+        write_cr0(read_cr0() | CR0_WP);
+        write_cr4(read_cr4() | CR4_CET);
+    }
+    return status;
+}
+
+/* The lists of tables, which PMUvisor edits. */
+static bool protect_lists(void)
+{
+    static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID;
+    const struct acpi_rsdp *rsdp = NULL;
+
+    for (UINTN i = 0; i < system_table->NumberOfTableEntries; i++)
+        if (memcmp(&system_table->ConfigurationTable[i].VendorGuid, &acpi_20, sizeof(acpi_20)) == 0)
+            rsdp = system_table->ConfigurationTable[i].VendorTable;
+    write_cr0(read_cr0() & ~CR0_WP);
+    if (rsdp == NULL || !make_read_only(rsdp->xsdt) || !make_read_only(rsdp->rsdt))
+        return false;
+    write_cr3(read_cr3());
+    write_cr0(read_cr0() | CR0_WP);
+    exit_boot_services = system_table->BootServices->ExitBootServices;
+    system_table->BootServices->ExitBootServices = exit_with_cet;
+    return true;
 }
 
 /* The volume's path, the file's, the end. */
@@ -88,5 +149,8 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return EFI_NOT_FOUND;
     child->LoadOptions = mark;
     child->LoadOptionsSize = sizeof(mark);
+    if (!protect_lists())
+        return EFI_UNSUPPORTED;
+    system->ConOut->OutputString(system->ConOut, (CHAR16 *)u"la57: CET, read-only tables\r\n");
     return services->StartImage(handle, NULL, NULL);
 }

@@ -162,8 +162,6 @@ void hypervisor_start(const struct boot_info *bi)
 {
     struct refusal refusal;
 
-    /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
-    write_cr4(read_cr4() & ~CR4_CET);
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
     log_move(needed(page_alloc(LOG_PAGES))); /* the first of all: it is at POOL_LOG_OFFSET */
