@@ -39,6 +39,10 @@
 #define PKG_CST_IO_MWAIT_REDIRECTION BIT(10)
 #define MSR_PMG_IO_CAPTURE_BASE 0x0e4
 #define PMG_IO_CAPTURE_LVL_2 BITS(15, 0) /* the first port; those after it reach deeper */
+#define IA32_CORE_CAPABILITIES 0x0cf
+#define CORE_CAP_RAR BIT(1)
+#define CORE_CAP_INTEGRITY BIT(2)
+#define CORE_CAP_UC_LOCK_DISABLE BIT(4)
 #define MSR_RAR_CONTROL 0x0ed
 #define IA32_MTRRCAP 0x0fe
 #define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
@@ -56,6 +60,7 @@
 #define ARCH_CAP_FBSDP_NO BIT(14)
 #define ARCH_CAP_PSDP_NO BIT(15)
 #define ARCH_CAP_FB_CLEAR BIT(17)
+#define ARCH_CAP_FB_CLEAR_CTRL BIT(18)
 #define ARCH_CAP_RRSBA BIT(19)
 #define ARCH_CAP_XAPIC_DISABLE BIT(21)
 #define ARCH_CAP_PBRSB_NO BIT(24)
@@ -73,6 +78,8 @@
 #define EVTSEL_INT BIT(20)
 #define EVTSEL_EN BIT(22)
 #define IA32_MISC_ENABLE 0x1a0
+#define MISC_ENABLE_EMON BIT(7) /* there is a PMU; read-only, as the next two */
+#define MISC_ENABLE_BTS_UNAVAILABLE BIT(11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE BIT(12)
 #define MISC_ENABLE_XD_DISABLE BIT(34)
 #define MSR_OFFCORE_RSP_0 0x1a6
@@ -100,6 +107,7 @@
 #define IA32_PAT 0x277
 #define MSR_PRMRR_BASE_0 0x2a0
 #define MSR_COPY_SBFT_HASHES 0x2b8
+#define IA32_INTEGRITY_CAPABILITIES 0x2d9 /* Linux, MSR_INTEGRITY_CAPS */
 #define MSR_NO_EVICT_MODE 0x2e0 /* coreboot calls it MSR_EVICT_CTL */
 #define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
 #define IA32_MTRR_DEF_TYPE 0x2ff

@@ -117,6 +117,44 @@ def test_cpuid(lab):
     return wanted.strip()
 
 
+# Each enumeration of tests/kernel/test_contain_msr.c, with what it stands for.
+ENUMERATED = ["msr 0xcf 0x36", "msr 0x10a 0x40000", "msr 0xed 0", "msr 0x105 0", "msr 0x33 0",
+              "msr 0x123 0", "msr 0x8c 0", "msr 0x1c 0", "msr 0x1cc 0", "msr 0x985 0", "msr 0x17d0 0",
+              "cpuid 6 0 eax 0x80000", "cpuid 7 0 ecx 0x40000000", "cpuid 7 0 edx 0x60000020",
+              "cpuid 7 1 eax 0x20000", "cpuid 7 1 edx 0x48000", "cpuid 7 2 edx 0x40", "pt on",
+              "arch_lbr on", "pebs 4"]
+# What is always hidden; what comes of an option, or of a control that is missing.
+HIDDEN = {"vmx", "hfi", "sgx-lc", "uintr", "fred", "user-msr", "uc-lock", "rar", "integrity",
+          "uc-lock-core", "fb-clear-ctrl"}
+
+
+@pytest.mark.parametrize("name, config, knob, hidden", [
+    ("native", None, "", set()), ("default", "", "", HIDDEN),
+    ("no_pmu", "pmu=off", "", HIDDEN | {"pmu", "pdcm", "emon", "bts", "pebs", "pt"}),
+    ("no_cet", "", "hide_control load_cet_state", HIDDEN | {"cet-ss", "cet-ibt", "cet-sss"}),
+    ("no_pt", "", "hide_control load_rtit_ctl", HIDDEN | {"pt"}),
+    ("no_lbr", "", "hide_control load_lbr_ctl", HIDDEN | {"arch-lbr"})],
+    ids=["enumerations_native", "enumerations", "enumerations_no_pmu", "enumerations_no_cet",
+         "enumerations_no_pt", "enumerations_no_lbr"])
+def test_shown(lab, name, config, knob, hidden):
+    """CPUID and MSRs enumerate nothing that is absent, and all that is there."""
+    rows = {}
+    # Sapphire Rapids has CET, but its IA32_ARCH_CAPABILITIES is the model's own.
+    for model in ("sapphire_rapids", None):
+        boot = kernel.run(lab, f"contain-enumerations-{name}-{model}",
+                          Plan(*ENUMERATED, knob).add("enumerations"),
+                          entry="native" if config is None else "msr+nmi", config=config or "",
+                          **({"model": model} if model else {}))
+        for row in boot.lines("enumeration"):
+            if (row["name"] == "fb-clear-ctrl") == (model is None):
+                rows[row["name"]] = row["shown"] == "1", row["there"] == "1"
+    assert len(rows) == 23, rows
+    wrong = {name: row for name, row in rows.items()
+             if row[0] == (name in hidden) or (row[0] and not row[1])}
+    assert not wrong, wrong
+    return f"{len(rows) - len(hidden)} of {len(rows)}"
+
+
 def test_xcr0_apx(lab):
     """XCR0[19] is refused where the processor takes it."""
     boot = kernel.run(lab, "contain-apx", Plan().add("xcr0-apx"),

@@ -7,6 +7,7 @@
 #include "host.h"
 #include "kernel.h"
 
+#include "console/log.h"
 #include "hypercall.h"
 #include "msr.h"
 #include "tests/hooks/hooks.h"
@@ -217,4 +218,82 @@ void test_mitigations(const struct job *job)
     }
     wrmsr(IA32_SPEC_CTRL, 0);
     tap_result(good, job->name, NULL);
+}
+
+/* ---- what is shown, and what is there ---- */
+
+#define IN_MSR ~0u /* the bit is one of the MSR `leaf` */
+enum { EAX, EBX, ECX, EDX };
+
+/* Where these bits are (`shown`: which of them as 1), a register of the thing is there, of which these
+ * bits can be changed. SDM Vol. 2, "CPUID"; Vol. 4, "Architectural MSRs". */
+static const struct enumeration {
+    const char *name;
+    uint32_t leaf, subleaf, reg;
+    uint64_t bits, shown;
+    uint32_t index;
+    uint64_t changed;
+} enumerations[] = {
+    {"vmx", 1, 0, ECX, BIT(5), BIT(5), IA32_VMX_BASIC, 0},
+    {"pdcm", 1, 0, ECX, BIT(15), BIT(15), IA32_PERF_CAPABILITIES, 0},
+    {"hfi", 6, 0, EAX, BIT(19), BIT(19), IA32_HW_FEEDBACK_PTR, 0},
+    {"sgx-lc", 7, 0, ECX, BIT(30), BIT(30), IA32_SGXLEPUBKEYHASH0, 0},
+    {"cet-ss", 7, 0, ECX, BIT(7), BIT(7), IA32_PL0_SSP, BIT(3)},
+    {"cet-ibt", 7, 0, EDX, BIT(20), BIT(20), IA32_U_CET, BIT(2)},
+    {"cet-sss", 7, 1, EDX, BIT(18), BIT(18), IA32_S_CET, BIT(0)},
+    {"uintr", 7, 0, EDX, BIT(5), BIT(5), IA32_UINTR_RR, 0},
+    {"arch-lbr", 7, 0, EDX, BIT(19), BIT(19), IA32_LBR_CTL, BIT(1)},
+    {"pt", 7, 0, EBX, CPUID_7_EBX_PT, CPUID_7_EBX_PT, IA32_RTIT_CTL, BIT(2)},
+    {"fred", 7, 1, EAX, BIT(17), BIT(17), IA32_FRED_RSP0, 0},
+    {"user-msr", 7, 1, EDX, BIT(15), BIT(15), IA32_USER_MSR_CTL, 0},
+    {"uc-lock", 7, 2, EDX, BIT(6), BIT(6), MSR_MEMORY_CTRL, MEMORY_CTRL_UC_LOCK_DISABLE},
+    {"pmu", 0xa, 0, EAX, 0xff, 0xff, IA32_PERF_GLOBAL_CTRL, BIT(0)},
+    {"xsaves", CPUID_LEAF_XSAVE, 1, EAX, BIT(3), BIT(3), IA32_XSS, 0},
+    {"rar", IA32_CORE_CAPABILITIES, IN_MSR, 0, BIT(1), BIT(1), MSR_RAR_CONTROL, BIT(0)},
+    {"integrity", IA32_CORE_CAPABILITIES, IN_MSR, 0, BIT(2), BIT(2), MSR_ARRAY_BIST, BIT(0)},
+    {"uc-lock-core", IA32_CORE_CAPABILITIES, IN_MSR, 0, BIT(4), BIT(4), MSR_MEMORY_CTRL,
+     MEMORY_CTRL_UC_LOCK_DISABLE},
+    {"split-lock", IA32_CORE_CAPABILITIES, IN_MSR, 0, BIT(5), BIT(5), MSR_MEMORY_CTRL, BIT(29)},
+    {"fb-clear-ctrl", IA32_ARCH_CAPABILITIES, IN_MSR, 0, BIT(18), BIT(18), IA32_MCU_OPT_CTRL,
+     MCU_OPT_CTRL_FB_CLEAR_DIS},
+    {"emon", IA32_MISC_ENABLE, IN_MSR, 0, BIT(7), BIT(7), IA32_PERF_GLOBAL_CTRL, BIT(0)},
+    {"bts", IA32_MISC_ENABLE, IN_MSR, 0, BIT(11), 0, IA32_DS_AREA, BIT(4)},
+    {"pebs", IA32_MISC_ENABLE, IN_MSR, 0, BIT(12), 0, IA32_PEBS_ENABLE, BIT(0)},
+};
+
+static bool is_shown(const struct enumeration *e)
+{
+    struct cpuid_result leaf;
+    uint64_t value = 0;
+
+    if (e->subleaf == IN_MSR)
+        return rdmsr_try(e->leaf, &value) && (value & e->bits) == e->shown;
+    leaf = cpuid(e->leaf, e->subleaf);
+    value = e->reg == EAX ? leaf.eax : e->reg == EBX ? leaf.ebx : e->reg == ECX ? leaf.ecx : leaf.edx;
+    return value & e->bits & e->shown;
+}
+
+static bool is_there(const struct enumeration *e)
+{
+    uint64_t before, now;
+
+    if (!rdmsr_try(e->index, &before))
+        return false;
+    bool changed = wrmsr_try(e->index, before ^ e->changed) && rdmsr_try(e->index, &now) &&
+                   now == (before ^ e->changed);
+    (void)wrmsr_try(e->index, before);
+    return changed || e->changed == 0;
+}
+
+/* `enumerations`: nothing is shown that is not there. */
+void test_enumerations(const struct job *job)
+{
+    bool none_false = true;
+
+    for (unsigned i = 0; i < sizeof(enumerations) / sizeof(enumerations[0]); i++) {
+        bool shown = is_shown(&enumerations[i]), there = is_there(&enumerations[i]);
+        log_printf("enumeration: name=%s shown=%d there=%d\n", enumerations[i].name, shown, there);
+        none_false &= there || !shown;
+    }
+    tap_result(none_false, job->name, NULL);
 }

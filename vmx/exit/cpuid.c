@@ -74,8 +74,11 @@ static const struct cpuid_row rows[] = {
     {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
     {7, 0, {0, BIT(14), 0, 0}, SET_ENTRY, ENTRY_LOAD_BNDCFGS},
-    /* CET_SS, CET_IBT: S_CET, SSP and the SSP table are switched only by the CET controls. */
+    /* CET_SS, CET_IBT, CET_SSS: S_CET, SSP and the SSP table are switched only by the CET controls. */
     {7, 0, {0, 0, BIT(7), BIT(20)}, SET_ENTRY, ENTRY_LOAD_CET},
+    {7, 1, {0, 0, 0, BIT(18)}, SET_ENTRY, ENTRY_LOAD_CET},
+    /* UC-lock disable: that bit of MSR_MEMORY_CTRL stays (msr.c). */
+    {7, 2, {0, 0, 0, BIT(6)}, ALWAYS},
     /* ARCH_LBR: else root-mode branches would be recorded in the guest's LBR stack. */
     {7, 0, {0, 0, 0, BIT(19)}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
     {WHOLE_LEAF(0x1c), SET_ENTRY, ENTRY_LOAD_LBR_CTL},

@@ -24,7 +24,10 @@ enum action {
 };
 
 /* From APIC_TRAP on the processor itself judges. */
-enum when { ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, PEBS_PAST_EPT, APIC_TRAP, PMU_TRAP, PT_TRAP, NO_RULE };
+enum when {
+    ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITHOUT_PMU, PEBS_PAST_EPT,
+    APIC_TRAP, PMU_TRAP, PT_TRAP, NO_RULE
+};
 
 struct msr_rule {
     uint32_t first, last;
@@ -43,6 +46,19 @@ static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *va
     *value |= FEATURE_CONTROL_LOCK;
     return there;
 }
+
+/* What these say is there, and the rows below take away. */
+static bool capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, UNUSED bool write)
+{
+    bool there = rdmsr_safe(index, value);
+
+    *value &= ~(index == IA32_CORE_CAPABILITIES
+                    ? CORE_CAP_RAR | CORE_CAP_INTEGRITY | CORE_CAP_UC_LOCK_DISABLE
+                    : ARCH_CAP_FB_CLEAR_CTRL);
+    return there;
+}
+
+#define MISC_ENABLE_OF_PMU (MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE)
 
 static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
@@ -83,13 +99,24 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     uint64_t now, bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE
                         : index == MSR_MEMORY_CTRL ? MEMORY_CTRL_UC_LOCK_DISABLE
                                                    : MCU_OPT_CTRL_FB_CLEAR_DIS;
+    uint64_t kept = bit | (index == IA32_MISC_ENABLE ? MISC_ENABLE_OF_PMU : 0);
 
-    if (!write || !rdmsr_safe(index, &now) || !wrmsr_safe(index, (*value & ~bit) | (now & bit)))
+    if (!write || !rdmsr_safe(index, &now) || !wrmsr_safe(index, (*value & ~kept) | (now & kept)))
         return false;
     if ((now ^ *value) & bit && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
                    *value, index, bit);
     return true;
+}
+
+/* Read with pmu=off alone. */
+static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+{
+    if (write)
+        return but_one_bit(cpu, index, value, write);
+    bool there = rdmsr_safe(index, value);
+    *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE;
+    return there;
 }
 
 /* Changes of the APIC's mode are done on the hardware, a change of its base is refused. */
@@ -163,10 +190,14 @@ static const struct msr_rule rules[] = {
     {ONE(MSR_ARRAY_BIST), WRITES_REFUSED},
     {FROM(MSR_COPY_SBFT_HASHES, 0x20), WRITES_REFUSED},
     {FROM(MSR_SAF_CTRL, 9), WRITES_REFUSED},
+    {ONE(IA32_INTEGRITY_CAPABILITIES), ABSENT(ALWAYS)},
+    {ONE(IA32_CORE_CAPABILITIES), CUSTOM, PASS, ALWAYS, capabilities},
+    {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, capabilities},
     {FROM(IA32_TME_ACTIVATE, 3), WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
     {ONE(MSR_MEMORY_CTRL), WRITES_BY(but_one_bit)},
-    {ONE(IA32_MISC_ENABLE), WRITES_BY(but_one_bit)},
+    {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_PMU, misc_enable},
+    {ONE(IA32_MISC_ENABLE), WRITES_BY(misc_enable)},
     {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(but_one_bit)},
     /* The EPT holds the memory types that the MTRRs had at the start. */
     {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, WRITES_UNCHANGED},
@@ -202,6 +233,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [ALWAYS] = true,
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
+        [WITHOUT_PMU] = !cpu->boot->options.pmu,
         [PT_TRAP] = !(controls[SET_ENTRY] & ENTRY_LOAD_RTIT_CTL) ||
                     cpu->boot->options.policy == POLICY_INTERCEPT,
         [APIC_TRAP] = cpu->boot->settings.apic_trap,
