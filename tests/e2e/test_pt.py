@@ -184,7 +184,7 @@ def test_processors(lab, case, entry, processor, tmp_path):
     return f"{count} branches, {exits} exits"
 
 
-KERNEL = ["pt-exits", "pt-hidden", "pt-pmi"]
+KERNEL = ["pt-exits", "pt-hidden", "pt-breakpoint", "pt-pmi"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

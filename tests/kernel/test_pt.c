@@ -235,6 +235,40 @@ void test_pt_inject(const struct job *job)
     tap_result(pages != 0 && right == pages, job->name, NULL);
 }
 
+/* The trace begins by WRMSR, and a breakpoint is on the instruction behind it. */
+static bool breakpoint_behind_start(void)
+{
+    uint64_t behind;
+    bool passed;
+
+    __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %%dr0" : "=r"(behind));
+    __asm__ volatile("mov %0, %%dr7" : : "r"((uint64_t)DR7_RESET | 1));
+    __asm__ volatile("movq $1f, fault_resume(%%rip)\n\t"
+                     "movb $0, %0\n\twrmsr\n"
+                     "2: movb $1, %0\n"
+                     "1: movq $0, fault_resume(%%rip)"
+                     : "=&q"(passed)
+                     : "c"(IA32_RTIT_CTL), "a"(TRACING), "d"(0)
+                     : "memory");
+    __asm__ volatile("mov %0, %%dr7" : : "r"((uint64_t)DR7_RESET));
+    return !passed && fault_vector == VECTOR_DB;
+}
+
+/* `pt-breakpoint`: a page for the trace that is refused does not pass over the next breakpoint. */
+void test_pt_breakpoint(const struct job *job)
+{
+    uint64_t page = hidden_address() & ~(PAGE_SIZE - 1);
+
+    if (!offered(job))
+        return;
+    trace_to(page != 0 ? page : fuzz_physical(buffer), PAGE_SIZE);
+    bool came = breakpoint_behind_start();
+    wrmsr(IA32_RTIT_CTL, 0);
+    bool refused = rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR;
+    tap_note("refused %d, came %d", refused, came);
+    tap_result(came && refused == (page != 0), job->name, NULL);
+}
+
 /* `pt-pmi`: two regions of 4 KiB, the first of which interrupts, while the work exits: one NMI for each
  * time that it was full. With a skid they come in root mode as well. */
 void test_pt_pmi(const struct job *job)

@@ -30,11 +30,25 @@ void end_instruction(const struct cpu *cpu)
         pend(0);
 }
 
+/* In a shadow an entry wants a single step pending. */
+static void pend_in_shadow(void)
+{
+    if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND)
+        pend(0);
+}
+
 void execute_again(void)
 {
     vmcs_write_natural(VMCS_GUEST_RFLAGS, vmcs_read_natural(VMCS_GUEST_RFLAGS) | RFLAGS_RF);
-    if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND)
-        pend(0);
+    pend_in_shadow();
+}
+
+void execute_next(void)
+{
+    if (!(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID))
+        vmcs_write_natural(VMCS_GUEST_RFLAGS,
+                           vmcs_read_natural(VMCS_GUEST_RFLAGS) & ~(uint64_t)RFLAGS_RF);
+    pend_in_shadow();
 }
 
 void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)

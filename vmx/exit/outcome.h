@@ -50,6 +50,10 @@ static inline void skip_instruction(const struct cpu *cpu)
  * itself causes saves RF as 0, and its breakpoint, which came before the exit, would come again;
  * "Checks on Guest Non-Register State": in a shadow a single step has to be pending. */
 void execute_again(void);
+/* After an EPT violation between two instructions: the guest executes the next one, whose breakpoint has
+ * not come. Such an exit saves RF as 1; in the delivery of an event, as the event's frame has it. SDM
+ * Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
+void execute_next(void);
 
 /* The next entry delivers this event, which the guest's own processor had begun to deliver: as an
  * exit's interruption information or IDT-vectoring information says, and with this error code. */

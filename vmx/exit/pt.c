@@ -49,7 +49,6 @@ bool pt_output_refused(struct cpu *cpu, uint64_t qualification)
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
     if (vectoring & INTERRUPTION_VALID)
         deliver_again(cpu, vectoring);
-    if (cpu->blocking & BLOCKING_ENDS_BEHIND) /* an entry wants a single step pending there */
-        execute_again();
+    execute_next();
     return true;
 }
