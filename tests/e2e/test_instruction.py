@@ -104,3 +104,27 @@ def test_user(lab, entry):
     expect_ok(boot, ["mwait-user@1"])
     if entry != "native":
         assert boot.ledger["processors"][1]["exits"]["36"]["count"] == 1, boot.ledger["processors"][1]
+
+
+V86 = 31 * 8 - 4  # instructions in each way; one in single steps alone
+
+
+@pytest.mark.parametrize("name", ["default", "msr", "options", "tick"],
+                         ids=["v86", "v86_msr", "v86_options", "v86_tick"])
+def test_v86_mode(lab, name):
+    """Virtual-8086 mode: the first event of each run is the native one, with the same registers."""
+    found = {}
+    for which, (entry, config) in {"native": ("native", ""), name: {
+            "default": ("msr+nmi", ""), "msr": ("msr", ""), "options": ("intercept", OPTIONS),
+            "tick": ("msr+nmi", "tick=1")}[name]}.items():
+        boot = run(lab, f"v86-{which}", Plan("tsc_hz 500000000").add("v86"), entry=entry, config=config)
+        expect_ok(boot, ["v86"])
+        found[which] = {tuple(row.pop(key) for key in ("instruction", "iopl", "vme", "step")): row
+                        for row in boot.lines("v86")}
+    assert len(found["native"]) == V86, len(found["native"])
+    wrong = [f"{key}: {row}, natively {found['native'].get(key)}" for key, row in found[name].items()
+             if found["native"].get(key) != row]
+    assert found[name].keys() == found["native"].keys() and not wrong, f"{len(wrong)}: {wrong[:3]}"
+    vectors = {row["vector"] for row in found["native"].values()}
+    assert vectors >= {"1", "3", "6", "13", "20"}, vectors
+    return f"{V86} runs, vectors {sorted(vectors, key=int)}"
