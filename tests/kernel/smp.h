@@ -95,6 +95,13 @@ void smp_pmi_arm(struct processor *self, uint64_t period);
  * counted in `pmis`, with `unmasked`, and in `seen`. Gives SMP_NMI_*, 0 where nothing was there. */
 unsigned smp_nmi_acknowledge(struct processor *self);
 
+/* ---- smp_msrs.c ---- */
+
+/* Other processors' MSRs, as far as they are there: a value for each, drawn; what was taken, as a hash.
+ * And what they are, the same; `show`: each that is not 0 has a line. */
+uint64_t smp_fill_msrs(uint64_t random);
+uint64_t smp_read_msrs(bool show);
+
 /* test_smp_start.c: the APIC's registers as the processor found them. */
 void smp_keep_apic(const struct processor *self);
 

@@ -106,6 +106,8 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     if (verbose)
         log_printf("smp-sequence: number=%lu processor=%u spins=%d halts=%d lasts=%d\n", number,
                    p->number, work == spin, work == halt, work == lasting);
+    if (sequence_chance(&draw, 50))
+        hash = hash_word(hash, smp_fill_msrs(sequence_random(&draw)));
     place_code(0); /* where a SIPI may come before any other code is there */
     uint64_t alive = p->alive;
     if (work != NULL)
@@ -130,6 +132,7 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     smp_start_all(p, 1);
     bool up = smp_came_up(p);
     uint64_t again = act(p, 4, 0);
+    hash = hash_word(hash, smp_read_msrs(verbose));
     if (verbose)
         log_printf("smp-started: number=%lu processor=%u came_up=%d result=%ld\n", number,
                    p->number, up, (int64_t)again);
