@@ -28,10 +28,14 @@ STEP = 32        # sequence.c
 EVENTS_SHOWN = 3
 WORDS = 24       # of one command line, at most
 PARTS = 12       # sequence.h; and bits of `kept`
-SETUP = range(32, 42)
+SETUP = range(32, 43)
 ALL = (1 << 64) - 1
-MWAIT, USER_CALLS, BTF = 1, 2, 4  # enum sequence_variant
+MWAIT, USER_CALLS, BTF, CET = 1, 2, 4, 8  # enum sequence_variant
 X2, SMP = "x2apic", "smp"
+# Processors: the default one more often; each word of MACHINE is drawn with a third.
+MODELS = ["", "", "sapphire_rapids", "sapphire_rapids", "corei7_icelake_u", "arrow_lake"]
+CET_MODELS = ["sapphire_rapids"]
+MACHINE = {"no_1g": "hide_cpuid 0x80000001 0 edx 0x4000000\n"}
 CPUS = 2
 # Experiments' options of which a row has one, each with what is drawn beside it.
 OTHERS = [(row, experiment.beside) for experiment in EXPERIMENTS
@@ -50,26 +54,34 @@ SLOWER, FIRMWARE, SETUP_MILLIONS = 20, 700, 500
 class Row:
     """Options that a boot has, and what follows from them for the sequences."""
 
-    def __init__(self, policy, config, x2=False, smp=False):
+    def __init__(self, policy, config, x2=False, smp=False, model="", machine=()):
         self.policy, self.config, self.x2, self.smp = policy, config, x2, smp
+        self.model, self.machine = model, tuple(machine)
         self.kind = "smp-sequence" if smp else "sequence"
         options = dict(word.split("=", 1) for word in config.split())
         hidden = options.get("tick", "0") != "0" or \
                  any(word in all_of("hide_mwait") for word in config.split())
         self.variant = BTF | (0 if hidden else MWAIT) | \
-                       (USER_CALLS if options.get("user_hypercalls") == "1" else 0)
+                       (USER_CALLS if options.get("user_hypercalls") == "1" else 0) | \
+                       (CET if model in CET_MODELS else 0)
 
     def __str__(self):
         words = [f"policy={self.policy}"] + self.config.split()
-        return " ".join(words + ([X2] if self.x2 else []) + ([SMP] if self.smp else []))
+        words += [f"model={self.model}"] if self.model else []
+        return " ".join(words + list(self.machine) + [X2] * self.x2 + [SMP] * self.smp)
+
+    def knobs(self):
+        return (TSC if self.smp else PEBS) + "".join(MACHINE[word] for word in self.machine)
 
     @staticmethod
     def parse(text):
         words = text.split()
         policy = next((word[7:] for word in words if word.startswith("policy=")), "msr+nmi")
-        config = " ".join(word for word in words
-                          if word not in (X2, SMP) and not word.startswith("policy="))
-        return Row(policy, config, X2 in words, SMP in words)
+        model = next((word[6:] for word in words if word.startswith("model=")), "")
+        config = " ".join(word for word in words if word not in (X2, SMP) and word not in MACHINE
+                          and not word.startswith(("policy=", "model=")))
+        return Row(policy, config, X2 in words, SMP in words, model,
+                   [word for word in words if word in MACHINE])
 
     @staticmethod
     def draw(seed, smp=False):
@@ -96,7 +108,8 @@ class Row:
         option("unblock", "", "", "lazy")
         option("platform_nmi", "", "host")
         option("user_hypercalls", "", "1")
-        return Row(policy, " ".join(words), x2 and not smp, smp)
+        return Row(policy, " ".join(words), x2 and not smp, smp, pick(MODELS),
+                   [word for word in MACHINE if pick([False, False, True])])
 
 
 def boot(lab, name, row, words, native, **keywords):
@@ -105,7 +118,8 @@ def boot(lab, name, row, words, native, **keywords):
                         config="" if native else row.config, initrd=b"none\n",
                         kernel=path("build", "kernel.bzImage"),
                         append="tests=" + ",".join(words), panic="report",
-                        cpus=CPUS if row.smp else 1, knobs=TSC if row.smp else PEBS, **keywords)
+                        cpus=CPUS if row.smp else 1, model=row.model or None, knobs=row.knobs(),
+                        **keywords)
 
 
 def hashes(run):
@@ -121,7 +135,7 @@ def shown(run):
         elif line.startswith(("sequence: ", "smp-sequence: ")):
             found.append((line, before))
             before = []
-        elif found and re.match(r"(sequence-(event|end|after)|smp-(action|started)): ", line):
+        elif found and re.match(r"(sequence-(event|end|after)|smp-(action|started|msr)): ", line):
             found[-1][1].append(line)
     return found
 
@@ -214,7 +228,8 @@ def difference_lines(ours, there, run):
 
 
 def native(lab, seed, count, row):
-    name = f"{row.kind}-native-{seed}-{count}-{row.variant}-{int(row.x2)}"
+    name = "-".join([row.kind, "native", *map(str, (seed, count, row.variant, int(row.x2))),
+                     *filter(None, [row.model, *row.machine])])
     run = boot(lab, name, row, [f"{row.kind}:{seed}:0:{count}:{row.variant}"], True, limit=LIMIT)
     run.expect_status(STATUS_POWEROFF)
     return run

@@ -52,6 +52,7 @@ static const struct {
     [FUZZ_IRET] = {"iret", fuzz_iret, 15},
     [FUZZ_INT] = {"int", fuzz_int_n, 10},
     [FUZZ_DELIVERY] = {"delivery", fuzz_delivery, 25},
+    [FUZZ_LEGACY] = {"legacy", fuzz_legacy, 40},
 };
 
 bool fuzz_guest, fuzz_shown;

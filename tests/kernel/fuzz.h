@@ -17,7 +17,10 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 struct fuzz_state {
     uint64_t gpr[16]; /* RSP: the word below */
     uint64_t rip, cs, rflags, rsp, ss;
-    uint64_t vector, error, cr0, cr2, cr3, cr4; /* fuzz_out only; CRs as they were at the end */
+    uint64_t vector, error; /* fuzz_out only */
+    /* As they were at the end. Of fuzz_in, for shadow stacks: `cr4` 0, or with CET; `cr0` 1: CPL 0 has
+     * a stack that its IRET frees. */
+    uint64_t cr0, cr2, cr3, cr4;
 };
 extern struct fuzz_state fuzz_in, fuzz_out;
 extern struct {
@@ -130,6 +133,7 @@ enum fuzz_kind {
     FUZZ_IRET,
     FUZZ_INT,
     FUZZ_DELIVERY,
+    FUZZ_LEGACY,
     FUZZ_KINDS
 };
 
@@ -219,6 +223,8 @@ DECLARE_OP(far);
 DECLARE_OP(iret);
 DECLARE_OP(int_n);
 DECLARE_OP(delivery);
+/* fuzz_legacy.c */
+DECLARE_OP(legacy);
 
 /* ---- fuzz_differ.c: documented differences ---- */
 

@@ -278,6 +278,7 @@ void fuzz_setup(void)
     fuzz_base.cr0 = read_cr0();
     fuzz_base.cr3 = read_cr3();
     fuzz_base.cr4 = read_cr4();
+    __asm__ volatile("push %0\n\tpopfq" : : "i"(RFLAGS_FIXED) : "memory", "cc");
     __asm__ volatile("mov %0, %%ds\n\tmov %0, %%es" : : "r"(FUZZ_DATA_3 | 3));
 }
 

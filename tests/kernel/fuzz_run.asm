@@ -57,6 +57,15 @@ global fuzz_execute
 fuzz_execute:
     PUSH_CALLEE_SAVED
     mov [caller_rsp], rsp
+    ; Shadow stacks, which no RET may follow: CR4 with CET, and a stack of CPL 0 that is to be freed.
+    mov rax, [fuzz_in + CR_WORDS + 24]
+    test rax, rax
+    jz .no_cet
+    mov cr4, rax
+    cmp qword [fuzz_in + CR_WORDS], 0
+    je .no_cet
+    setssbsy
+.no_cet:
     mov rsp, fuzz_in + RIP_WORD
     mov rax, [fuzz_in + GPR(0)]
     mov rcx, [fuzz_in + GPR(1)]

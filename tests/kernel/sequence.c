@@ -101,6 +101,9 @@ static uint64_t state_hash(uint64_t hash, bool whole)
     hash = hash_word(hash, rdmsr(SEQUENCE_TSC_AUX));
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     hash = hash_word(hash, low);
+    FOR_EACH_AROUND(a)
+        hash = hash_word(hash, a->look());
+    hash = sequence_shadow_hash(&now, hash);
     return sequence_memory_hash(hash, whole);
 }
 
@@ -114,6 +117,7 @@ static uint64_t run(uint64_t hash, bool whole)
     counters_read();
     drain();
     hash = state_hash(hash, whole);
+    sequence_shadow_end(&now);
     mend();
     return hash;
 }
@@ -147,10 +151,10 @@ static uint64_t step_end(uint64_t hash, uint64_t end, bool verbose)
 static void print_sequence(void)
 {
     log_printf("sequence: number=%lu cpl=%u bits=%u data=0x%x hot=0x%x,0x%x dr7=0x%lx dr=0x%lx,"
-               "0x%lx,0x%lx,0x%lx rflags=0x%lx action=%u pending=%u pmi=%u,%u parts=",
+               "0x%lx,0x%lx,0x%lx rflags=0x%lx action=%u pending=%u pmi=%u,%u cet=%d parts=",
                now.number, now.cpl, now.bits, now.data, now.hot[0], now.hot[1], now.dr7, now.dr[0],
                now.dr[1], now.dr[2], now.dr[3], now.rflags, (unsigned)now.action, now.pending,
-               now.pmi, now.pmi_vector);
+               now.pmi, now.pmi_vector, now.cet);
     for (unsigned i = 0; i < SEQUENCE_PARTS; i++)
         log_printf("%s%s", i == 0 ? "" : ",", now.part[i] != NULL ? now.part[i] : "");
     log_printf(" table=");

@@ -17,6 +17,7 @@ enum sequence_variant {
     SEQUENCE_MWAIT = 1,          /* MONITOR and MWAIT are not hidden */
     SEQUENCE_USER_CALLS = 2,     /* VMCALL is served outside CPL 0 */
     SEQUENCE_BTF = 4,            /* the machine has single steps by branch */
+    SEQUENCE_CET = 8,            /* and shadow stacks */
 };
 
 /* ---- the world: sequence_world.c ---- */
@@ -25,6 +26,8 @@ enum sequence_variant {
 #define SEQUENCE_DATA (WINDOW + 0x400000u)      /* linear; of CPL 0 */
 #define SEQUENCE_DATA_USER (WINDOW + 0x410000u) /* the same pages */
 #define SEQUENCE_TABLE (WINDOW + 0x420000u)     /* the page table that maps all of these */
+#define SEQUENCE_SHADOW (WINDOW + 0x421000u)    /* shadow stacks of CPL 0, a token at the end of each */
+#define SEQUENCE_SHADOW_USER (WINDOW + 0x422000u)
 #define SEQUENCE_CODE 0x100u /* in a code page, behind what LANDING is for */
 #define SEQUENCE_CODE_END 0xe00u
 #define SEQUENCE_POOL 0xe00u /* far pointers; behind them again INT FUZZ_DONE */
@@ -63,6 +66,7 @@ enum {
     KEEP_TABLE,
     KEEP_HANDLER,
     KEEP_PENDING,
+    KEEP_CET,
 };
 
 enum sequence_action { HANDLER_PLAIN, HANDLER_CPUID, HANDLER_CR3, HANDLER_ACTIONS };
@@ -79,6 +83,7 @@ struct sequence {
     unsigned pending; /* an IPI that waits from the start on; 0: none */
     unsigned pmi;     /* branches until the PMI; 0: none */
     unsigned pmi_vector; /* 0: an NMI */
+    bool cet;            /* shadow stacks: of CPL 3 and of events, or as its parts switch them on */
     uint32_t ignored; /* a bit for each register that may hold time */
     /* Not compared: how many instructions or branches retired. One that exits and is not executed
      * again does not retire; nor does INT n, where a VM entry delivers what it began. */
@@ -92,6 +97,11 @@ struct sequence {
     uint8_t far[SEQUENCE_POOL_END - SEQUENCE_POOL]; /* far pointers */
     unsigned far_bytes;
 };
+
+/* Shadow stacks as they are after the sequence. */
+uint64_t sequence_shadow_hash(const struct sequence *s, uint64_t hash);
+/* Off again. */
+void sequence_shadow_end(const struct sequence *s);
 
 /* What an event was. */
 struct sequence_event {
@@ -113,6 +123,8 @@ struct sequence_around {
      * guest sees of it. */
     uint64_t (*begin)(uint64_t seed, uint64_t number);
     uint64_t (*end)(void);
+    /* After each sequence, with control registers as it left them; NULL: nothing. */
+    uint64_t (*look)(void);
     /* Pushes exit in this step: its sequences have no PMI, and do not count instructions. */
     bool (*watches_stacks)(uint64_t seed, uint64_t number);
     /* For several processors: begins something that lasts until an INIT; tries the same, and ends

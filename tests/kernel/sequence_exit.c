@@ -70,6 +70,20 @@ static void cr3_part(struct sequence *s)
     change_cr(s, 3, bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))]);
 }
 
+/* A bit that is reserved, or one of an address that the processor does not have: MOV RAX, CR3; BTC
+ * RAX, n; MOV CR3, RAX. */
+static void cr3_fault_part(struct sequence *s)
+{
+    static const uint8_t bits[] = {63, 62, 58, 52, 51, 51};
+
+    if (s->bits_now != 64)
+        return;
+    PUT(s, 0, 0x0f, 0x20, 0xd8);
+    PUT(s, WIDE, 0x0f, 0xba, 0xf8, bits[sequence_below(s, sizeof(bits))]);
+    PUT(s, 0, 0x0f, 0x22, 0xd8);
+    PUT(s, 0, 0x0f, 0x20, 0xdb); /* MOV RBX, CR3 */
+}
+
 static void cr_other_part(struct sequence *s)
 {
     switch (sequence_below(s, 4)) {
@@ -195,6 +209,39 @@ static void debugctl_part(struct sequence *s)
     sequence_load(s, RAX, value);
     PUT(s, OPERAND_32, 0x31, 0xd2);
     PUT(s, 0, 0x0f, 0x30);
+    s->exits = true;
+}
+
+/* SDM Vol. 2, "RDSSPD/RDSSPQ", "INCSSPD/INCSSPQ", "SETSSBSY"; a CALL that returns. */
+static void cet_part(struct sequence *s)
+{
+    if (!s->cet)
+        return;
+    switch (sequence_below(s, 5)) {
+    case 0:
+        sequence_load(s, RAX, 0);
+        PUT(s, REP, 0x0f, 0x1e, 0xc8);
+        return;
+    case 1:
+        sequence_load(s, RAX, 1);
+        PUT(s, REP, 0x0f, 0xae, 0xe8);
+        return;
+    case 2:
+        if (s->bits_now == 64) {
+            PUT(s, FAULT_ENDS, 0xe8, 2, 0, 0, 0);
+            PUT(s, 0, 0xeb, 1);
+            PUT(s, FAULT_ENDS, 0xc3);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    sequence_load(s, RCX, IA32_S_CET);
+    sequence_load(s, RAX, sequence_chance(s, 75));
+    PUT(s, OPERAND_32, 0x31, 0xd2);
+    PUT(s, 0, 0x0f, 0x30);
+    PUT(s, REP, 0x0f, 0x01, 0xe8);
     s->exits = true;
 }
 
@@ -326,6 +373,8 @@ const struct sequence_kind sequence_exits[] = {
     {"out", out_part, 25},       {"string-io", string_io_part, 15},
     {"xsetbv", xsetbv_part, 20}, {"vmcall", vmcall_part, 25}, {"rdmsr", rdmsr_part, 30},
     {"wrmsr", wrmsr_part, 25},   {"debugctl", debugctl_part, 15},
+    {"cr3-fault", cr3_fault_part, 15},
+    {"cet", cet_part, 25},
     {"time", time_part, 15},     {"cache", cache_part, 15},   {"mwait", mwait_part, 15},
     {"ipi", ipi_part, 25},       {"nmi", nmi_part, 25},       {"halt", halt_part, 10},
     {"apic", apic_part, 25},     {"x2apic", x2apic_part, 12}, {NULL, NULL, 0},

@@ -241,6 +241,8 @@ static void draw_events(struct sequence *s)
     }
     if (pending && keeps(s, KEEP_PENDING))
         s->pending = SEQUENCE_IPI_LAST - after;
+    if (s->variant & SEQUENCE_CET && sequence_chance(s, 60))
+        s->cet = keeps(s, KEEP_CET);
     if (action && keeps(s, KEEP_HANDLER))
         s->action = (enum sequence_action)sequence_below(s, HANDLER_ACTIONS);
 }

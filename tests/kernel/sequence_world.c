@@ -18,6 +18,12 @@
 #define PHYSICAL_PAGES 8 /* two of them have no address of a sequence */
 #define HOT_BYTES 256u   /* of a page's beginning, and of its end */
 #define STACKS 4
+#define ISTS 7
+#define SHADOW_WORDS 64u /* of one of CPL 0; its last is the token */
+#define SHADOW_FRAME 3u  /* CS, LIP, SSP, from there downwards */
+#define SHADOW_USER_WORD 256u /* where the user's begins */
+#define SHADOW_SHOWN 8u
+#define SH_STK_EN BIT(0)
 #define PTE_USER BIT(2)
 #define LOW_DIRECTORIES (2 * PAGE) /* in page_tables, see start.asm */
 #define IST_OF_NMI 2
@@ -41,6 +47,8 @@ static struct area {
     uint8_t data[PHYSICAL_PAGES][PAGE];
     uint64_t table[TABLE_ENTRIES];
     uint8_t stack[STACKS][PAGE];
+    uint64_t shadow[PAGE / 8], shadow_user[PAGE / 8]; /* in no range */
+    uint64_t tokens[ISTS + 1]; /* IA32_INTERRUPT_SSP_TABLE_ADDR */
 } area __attribute__((aligned(4096)));
 
 /* Page n of the data: never the one behind page n - 1. */
@@ -65,10 +73,75 @@ static void map(const struct sequence *s)
     }
     area.table[index_of(SEQUENCE_TABLE)] =
         fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_A | PTE_D;
+    /* Read-only and dirty is what makes a shadow stack. */
+    area.table[index_of(SEQUENCE_SHADOW)] = fuzz_physical(area.shadow) | PTE_P | PTE_A | PTE_D;
+    area.table[index_of(SEQUENCE_SHADOW_USER)] =
+        fuzz_physical(area.shadow_user) | PTE_P | PTE_USER | PTE_A | PTE_D;
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
         invlpg((const void *)(uintptr_t)(SEQUENCE_DATA + i * PAGE));
         invlpg((const void *)(uintptr_t)(SEQUENCE_DATA_USER + i * PAGE));
     }
+}
+
+/* ---- shadow stacks ---- */
+
+/* The token of IST n; n 0: of the stack that CPL 0 begins with. */
+static uint64_t token_of(unsigned n)
+{
+    return SEQUENCE_SHADOW + ((n + 1) * SHADOW_WORDS - 1) * sizeof(uint64_t);
+}
+
+static uint64_t *shadow_at(uint64_t linear)
+{
+    return &area.shadow[(linear - SEQUENCE_SHADOW) / sizeof(uint64_t)];
+}
+
+/* CPL 3 begins with both kinds on: an event's delivery marks its stack busy. At CPL 0 the sequence
+ * itself switches them on. */
+static void shadow_reset(const struct sequence *s)
+{
+    if (!s->cet)
+        return;
+    memset(area.shadow, 0, sizeof(area.shadow));
+    memset(area.shadow_user, 0, sizeof(area.shadow_user));
+    for (unsigned n = 0; n <= STACKS; n++)
+        *shadow_at(token_of(n)) = area.tokens[n] = token_of(n);
+    wrmsr(IA32_S_CET, s->cpl == 3 ? SH_STK_EN : 0);
+    wrmsr(IA32_U_CET, s->cpl == 3 ? SH_STK_EN : 0);
+    wrmsr(IA32_PL0_SSP, token_of(0));
+    wrmsr(IA32_PL0_SSP + 3, SEQUENCE_SHADOW_USER + SHADOW_USER_WORD * sizeof(uint64_t));
+    wrmsr(IA32_INTERRUPT_SSP_TABLE_ADDR, (uintptr_t)area.tokens);
+}
+
+uint64_t sequence_shadow_hash(const struct sequence *s, uint64_t hash)
+{
+    if (!s->cet)
+        return hash;
+    for (unsigned n = 0; n <= STACKS; n++)
+        for (unsigned i = 0; i <= SHADOW_FRAME; i++)
+            hash = hash_word(hash, *shadow_at(token_of(n) - i * sizeof(uint64_t)));
+    for (unsigned i = 0; i < 2 * SHADOW_SHOWN; i++)
+        hash = hash_word(hash, area.shadow_user[SHADOW_USER_WORD - SHADOW_SHOWN + i]);
+    hash = hash_word(hash, rdmsr(IA32_S_CET));
+    return hash_word(hash, rdmsr(IA32_PL0_SSP + 3));
+}
+
+void sequence_shadow_end(const struct sequence *s)
+{
+    if (!s->cet)
+        return;
+    wrmsr(IA32_S_CET, 0);
+    wrmsr(IA32_U_CET, 0);
+    wrmsr(IA32_INTERRUPT_SSP_TABLE_ADDR, 0);
+}
+
+/* Where the handler lets an interrupted CPL 0 go on: its shadow stack has to say so, too. */
+static void move_shadow(const struct trap_frame *f, uint64_t rip_before)
+{
+    if (!now->cet || f->cs & 3 || !(rdmsr(IA32_S_CET) & SH_STK_EN))
+        return;
+    unsigned ist = idt[f->vector].ist;
+    shadow_at(token_of(ist))[-2] += f->rip - rip_before;
 }
 
 void sequence_world_reset(const struct sequence *s)
@@ -83,6 +156,7 @@ void sequence_world_reset(const struct sequence *s)
                 at = PAGE - HOT_BYTES - sizeof(uint64_t);
     whole = false;
     map(s);
+    shadow_reset(s);
     memcpy(fuzz_code_page + SEQUENCE_CODE, s->code + SEQUENCE_CODE, s->length - SEQUENCE_CODE);
     memcpy(fuzz_code_page + SEQUENCE_POOL, s->far, sizeof(s->far));
     for (unsigned i = s->length; i < s->length + INT_DONE_BYTES * 8; i += INT_DONE_BYTES) {
@@ -114,7 +188,7 @@ void sequence_range(enum sequence_range n, uint64_t *first, uint64_t *bytes)
     if (n == RANGE_TABLE)
         *bytes = offsetof(struct area, stack);
     else if (n == RANGE_STACKS)
-        *bytes = sizeof(area);
+        *bytes = offsetof(struct area, shadow);
 }
 
 void sequence_world_setup(void)
@@ -137,7 +211,6 @@ void sequence_world_setup(void)
     for (unsigned i = 0; i < STACKS; i++)
         fuzz_spoil_ist(i + 1, (uintptr_t)area.stack[i] + PAGE);
     _Static_assert(IST_OF_DF == STACKS, "each has one");
-    __asm__ volatile("push %0\n\tpopfq" : : "i"(RFLAGS_FIXED) : "memory", "cc");
 }
 
 void sequence_world_end(void)
@@ -256,7 +329,9 @@ static bool handle(struct trap_frame *f)
 bool sequence_event(struct trap_frame *f)
 {
     sequence_count(false);
+    uint64_t rip = f->rip;
     bool goes_on = handle(f);
+    move_shadow(f, rip);
     if (goes_on && (!(f->rip & KERNEL_BIT) || f->cs & 3))
         sequence_count(true);
     return goes_on;
@@ -280,10 +355,13 @@ void sequence_execute(const struct sequence *s)
     fuzz_in.ss = data[user] | s->cpl;
     fuzz_in.rsp = s->data + SEQUENCE_STACK;
     fuzz_in.rflags = s->rflags;
+    fuzz_in.cr4 = s->cet ? fuzz_base.cr4 | CR4_CET : 0;
+    fuzz_in.cr0 = s->cet && s->cpl == 3;
     __asm__ volatile("mov %0, %%dr0\n\tmov %1, %%dr1\n\tmov %2, %%dr2\n\tmov %3, %%dr3"
                      : : "r"(s->dr[0]), "r"(s->dr[1]), "r"(s->dr[2]), "r"(s->dr[3]));
     __asm__ volatile("mov %0, %%dr6\n\tmov %1, %%dr7" : : "r"(DR6_NONE), "r"(s->dr7));
     __asm__ volatile("fninit\n\tldmxcsr %0\n\txorps %%xmm0, %%xmm0" : : "m"(mxcsr_reset));
     sequence_count(true);
     fuzz_execute();
+    fuzz_in.cr4 = fuzz_in.cr0 = 0;
 }

@@ -19,9 +19,11 @@
 #define MISC_ENABLE_NO_PEBS BIT(12)
 #define PEBS_OF_COUNTER_0 1ULL
 
+#define STEADY (SEQUENCE_STACK / MEMORY_PAGE * MEMORY_PAGE + MEMORY_PAGE / 2)
 #define LASTING_PAGES 2 /* one more than the trace that may be there */
 
 static uint64_t lent;
+static bool by_cr3;
 
 static bool offered(void)
 {
@@ -91,8 +93,14 @@ static uint64_t begin(uint64_t seed, uint64_t number)
 
     sequence_range(drawn(seed, number, &mode), &first, &bytes);
     pebs = pebs_refuses(traces, first, bytes);
-    if (traces && memory_trace(mode, first, bytes, 0) < 0)
-        (void)memory_trace(MEMTRACE_WRITES, first, bytes, 0);
+    by_cr3 = number / SEQUENCE_STEP % 3 == 0;
+    if (by_cr3) { /* of linear addresses */
+        first = SEQUENCE_DATA;
+        bytes = SEQUENCE_TABLE - SEQUENCE_DATA;
+    }
+    uint64_t cr3 = by_cr3 ? TRACE_THIS_CR3 : 0;
+    if (traces && memory_trace(mode, first, bytes, cr3) < 0)
+        (void)memory_trace(MEMTRACE_WRITES, first, bytes, cr3);
     take_counter(number / SEQUENCE_STEP);
     return pebs;
 }
@@ -102,6 +110,19 @@ static uint64_t end(void)
     if (offered())
         (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     return give_counter();
+}
+
+/* With this CR3 an access is recorded, whatever the sequence did to CR3 in vain. The page is one of
+ * those that stay as they are. */
+static uint64_t look(void)
+{
+    volatile uint64_t *word = (volatile uint64_t *)(uintptr_t)(SEQUENCE_DATA + STEADY);
+
+    if (!by_cr3)
+        return 0;
+    uint64_t before = offered() ? memory_records() : 0;
+    __asm__ volatile("addq $1, %0" : "+m"(*word));
+    return !offered() || memory_records() > before;
 }
 
 static bool watches_stacks(uint64_t seed, uint64_t number)
@@ -131,6 +152,7 @@ static int64_t try_lasting(void)
 static const struct sequence_around around = {
     .begin = begin,
     .end = end,
+    .look = look,
     .watches_stacks = watches_stacks,
     .begin_lasting = begin_lasting,
     .try_lasting = try_lasting,
