@@ -18,7 +18,8 @@ LIMIT = 200_000 if FULL else 30_000  # millions of instructions
 MUTANT_SEED = 10  # its first FINE_STEP operations have CPUID leaf 1 and no hypercall 16
 LINES_MAX = 40  # of the hypervisor's, from the guest's start to its end
 X2 = "x2apic"
-KNOBS = "msr 0x2000 0x1234\n"  # a register that the MSR bitmap cannot name
+# A register that the MSR bitmap cannot name; PEBS.
+KNOBS = "msr 0x2000 0x1234\npebs 3\n"
 
 
 def boot(lab, name, words, entry="native", **keywords):

@@ -3,7 +3,7 @@
  * The fuzzer: random operations that a hostile or broken guest may do, each of which must neither
  * hurt the hypervisor nor give the guest something else than the processor would, but for the
  * documented differences (fuzz_differ.c). `fuzz:SEED:FIRST:COUNT` prints a hash of every STEP
- * operations; `fuzz:fine:...` for the last STEP of them one of every FINE_STEP, `fuzz:verbose:...`
+ * operations (with a fourth number 1 the APIC's page is trapped); `fuzz:fine:...` for the last STEP of them one of every FINE_STEP, `fuzz:verbose:...`
  * the last FINE_STEP themselves.
  */
 #include "fuzz.h"
@@ -53,6 +53,7 @@ static const struct {
     [FUZZ_INT] = {"int", fuzz_int_n, 10},
     [FUZZ_DELIVERY] = {"delivery", fuzz_delivery, 25},
     [FUZZ_LEGACY] = {"legacy", fuzz_legacy, 40},
+    [FUZZ_RECORD] = {"record", fuzz_record, 15},
 };
 
 bool fuzz_guest, fuzz_shown;
@@ -153,6 +154,7 @@ void test_fuzz(const struct job *job)
     struct fuzz_op op;
 
     fuzz_guest = under_pmuvisor();
+    fuzz_apic_trapped = job->number[3] & 1;
     fuzz_setup();
     for (uint64_t i = first; i < end; i++) {
         fuzz_shown = verbose && i + FINE_STEP >= end;

@@ -134,6 +134,7 @@ enum fuzz_kind {
     FUZZ_INT,
     FUZZ_DELIVERY,
     FUZZ_LEGACY,
+    FUZZ_RECORD,
     FUZZ_KINDS
 };
 
@@ -185,6 +186,7 @@ void fuzz_keep(struct fuzz_op *op, bool outputs);
 /* Linear address of the operation's data for its privilege level. */
 uint64_t fuzz_data_address(const struct fuzz_op *op);
 extern bool fuzz_guest; /* under PMUvisor */
+extern bool fuzz_apic_trapped; /* the APIC's page, for this guest */
 extern bool fuzz_shown; /* each execution is printed before it runs */
 void fuzz_show(const struct fuzz_op *op);
 
@@ -225,6 +227,9 @@ DECLARE_OP(int_n);
 DECLARE_OP(delivery);
 /* fuzz_legacy.c */
 DECLARE_OP(legacy);
+/* fuzz_record.c */
+DECLARE_OP(record);
+bool fuzz_has_pt(void);
 
 /* ---- fuzz_differ.c: documented differences ---- */
 
