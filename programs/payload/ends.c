@@ -5,6 +5,7 @@
  * SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt (NMI)".
  */
 #include "payload.h"
+#include "smp.h"
 
 #include <asm/bootparam.h>
 #include <errno.h>
@@ -177,8 +178,8 @@ int job_rebootby(void)
     return failed;
 }
 
-/* The watchdog has to find processors that take no interrupts, and to panic. Returns only where it
- * did not, after LOCKUP_SECONDS of the kernel's clock. */
+/* The watchdog has to find that all processors but the first take no interrupts, and to panic. Returns
+ * only where it did not, after LOCKUP_SECONDS of the kernel's clock. */
 int job_lockup(void)
 {
     static const struct {
@@ -188,6 +189,9 @@ int job_lockup(void)
                     {"/proc/sys/kernel/panic", "-1\n"}};
     int error = load_module("pmuvisor_stuck");
 
+    if (error == 0) {
+        error = pin(0, 0);
+    }
     for (size_t i = 0; error == 0 && i < sizeof(settings) / sizeof(settings[0]); i++) {
         error = write_text(settings[i].file, settings[i].text);
     }

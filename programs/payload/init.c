@@ -71,6 +71,7 @@ static const struct job jobs[] = {
     {"statall", job_statall}, /* perf stat -a */
     {"recordall", job_recordall}, /* perf record -a */
     {"recordbranches", job_recordbranches}, /* perf record -b */
+    {"resctrl", job_resctrl}, /* a group with a cache mask of its own */
     {"ptrace", job_ptrace}, /* a debugger and pieces of code */
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"rebootby", job_rebootby}, /* by what and where the machine is reset later */

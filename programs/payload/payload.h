@@ -80,6 +80,7 @@ int job_ptrace(void);
 int job_storm(void);
 int job_hotplug0(void);
 int job_rebootby(void);
+int job_resctrl(void);
 int job_lockup(void);
 int job_skid(void);
 int job_switch(void);

@@ -3,7 +3,7 @@
 # same in both. docs/limits.md has the table, with the situations that other files test.
 import kernel
 from kernel import Plan, expect_ok
-from machine import STATUS_RESET
+from machine import STATUS_RESET, Skip
 import pytest
 
 ENTRIES = ("native", "msr+nmi")
@@ -13,6 +13,16 @@ SMP = {"cpus": 4, "knobs": "tsc_hz 50000000\n", "limit": 40_000}
 GUEST_OPTION = {"native": {}, "msr+nmi": {"config": "user_hypercalls=1"}}
 CPUID, TRIPLE_FAULT, EPT_VIOLATION = "10", "2", "48"
 ROUNDS = "20"
+REBOOT_LIMIT = 5_000  # millions of instructions; a reset comes after some 2,000
+LOCKUP_LIMIT = 8_000
+HOTPLUG_ROUNDS = 5
+LOOP_INSTRUCTIONS = "2000004"  # of programs/payload/loop.asm
+# A processor with 16 classes of service, masks of 15 bits and 128 RMIDs. IA32_QM_EVTSEL, IA32_QM_CTR
+# with 5 units of 64 KiB, IA32_PQR_ASSOC and the masks of two classes are storage.
+RDT = "\n".join(["cpuid 7 0 ebx 0x9000", "cpuid 0xf 0 ebx 0x7f", "cpuid 0xf 0 edx 2", "cpuid 0xf 1 ebx 0x10000",
+                 "cpuid 0xf 1 ecx 0x7f", "cpuid 0xf 1 edx 1", "cpuid 0x10 0 ebx 2", "cpuid 0x10 1 eax 14",
+                 "cpuid 0x10 1 edx 15", "msr 0xc8d 0", "msr 0xc8e 5", "msr 0xc8f 0"] +
+                [f"msr {index:#x} 0x7fff" for index in range(0xc90, 0xca0)]) + "\n"
 
 
 def expect_same(rows, wanted):
@@ -89,10 +99,55 @@ def test_reboot(lab, kind):
     """The machine is reset by each of Linux's ways, from that processor."""
     cpu, reason = REBOOTS[kind]
     for entry in ENTRIES:
-        boot = four(lab, f"reboot-{kind}", entry, "rebootby", end="reboot",
+        boot = four(lab, f"reboot-{kind}", entry, "rebootby", end="reboot", limit=REBOOT_LIMIT,
                     append=f"pmv.reboot={kind} pmv.reboot_cpu={cpu}")
         assert boot.job_status("rebootby") == 0, boot.lines("rebootby")
         boot.expect_status(STATUS_RESET)
     for exit_reason in (TRIPLE_FAULT, EPT_VIOLATION):
         found = [n for n, count in enumerate(exits_of(boot, exit_reason)) if count]
         assert found == ([cpu] if exit_reason == reason else []), (exit_reason, found)
+
+
+@pytest.mark.full
+def test_lockup(lab):
+    """The hard-lockup watchdog finds a processor that takes no interrupts, and panics."""
+    for entry in ENTRIES:
+        boot = linux(lab, "lockup", entry, "lockup", cpus=2, knobs=SMP["knobs"], limit=LOCKUP_LIMIT,
+                     tools=True, end="reboot")
+        boot.expect_status(STATUS_RESET)
+        for said in ("Watchdog detected hard LOCKUP on cpu 1", "RIP: 0010:stick",
+                     "Kernel panic - not syncing: Hard LOCKUP"):
+            assert said in boot.console, f"{boot.name}: nothing says '{said}': {boot.last_line()}"
+        assert boot.lines("lockup") == [{"watchdog": "1", "error": "Success"}], boot.lines("lockup")
+
+
+@pytest.mark.full
+def test_hotplug_first(lab):
+    """The first processor goes and comes back, by an NMI that ends its HLT with interrupts off."""
+    for entry in ENTRIES:
+        boot = linux(lab, "hotplug", entry, "hotplug0,sysrql,smp", cpus=2, knobs=SMP["knobs"],
+                     limit=SMP["limit"], append="cpu0_hotplug")
+        found = boot.lines("hotplug")
+        if any(row.get("error") == "No such file or directory" for row in found):
+            raise Skip("this kernel does not switch off its first processor")
+        assert boot.job_status("hotplug0") == boot.job_status("sysrql") == 0, found
+        rows = [row for row in found if "round" in row]
+        assert len(rows) == HOTPLUG_ROUNDS and all(
+            row["cpu"] == "0" and row["off"] == row["on"] == "1" and
+            row["during"] == row["after"] == LOOP_INSTRUCTIONS and row["pmis"] == row["of"]
+            for row in rows), rows
+        assert boot.lines("smp")[0]["online"] == "0-1" and boot.lines("smp")[-1]["complaints"] == "0"
+
+
+@pytest.mark.full
+def test_resctrl(lab):
+    """Resource control on Sapphire Rapids: a group's mask and class are in the MSRs, as natively."""
+    rows = []
+    for entry in ENTRIES:
+        boot = linux(lab, "resctrl", entry, "resctrl", model="sapphire_rapids", append="no5lvl", knobs=RDT)
+        assert boot.job_status("resctrl") == 0, boot.lines("resctrl")
+        rows.append(boot.lines("resctrl"))
+    inside = rows[0][-2]
+    assert inside["msr_c91"] == "3" and inside["msr_c90"] == "7fff", inside
+    assert int(inside["msr_c8f"], 16) >> 32 == 1, inside
+    return expect_same(rows, 5)
