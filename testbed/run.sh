@@ -191,13 +191,18 @@ else
     configure
     run=("$bochs" -q -f "$work/bochsrc")
 fi
+# Bochs' own last complaint.
+panic_line() {
+    grep -ahF '>>PANIC<<' "$work/log" "$work/out" 2>/dev/null | tail -n 1
+}
+
 if [ -n "$serve" ]; then
     # Until its standard input ends.
     export TB_SERVER=$serve TB_SERVER_DISK=$disk TB_SERVER_LOG=$work/log
     [ -z "$own" ] || export TB_SERVER_OWN=$own
     [ -z "$at" ] || export TB_SERVER_AT=$at TB_SERVER_UNUSED=$work/unused
     "${run[@]}" 3>&1 4<&0 >"$work/out" 2>&1 </dev/null 8<&- ||
-        die "the server ended: $(grep -a testbed: "$work/out" | head -n 1)"
+        die "the server ended: $(grep -a testbed: "$work/out" | head -n 1) $(panic_line)"
     exit 0
 fi
 
@@ -216,7 +221,7 @@ case $status in
     # The library's own line, else Bochs' last complaint, else the last thing that it said.
     {
         grep -aE '^testbed: ' "$work/out" | grep -av "$ignored" | head -n 1 | sed 's/^testbed: //'
-        grep -ahE '>>PANIC<<' "$work/log" "$work/out" | tail -n 1
+        panic_line
         grep -avE "^=*$|$ignored" "$work/out" | tail -n 1
     } >"$work/line" 2>/dev/null || true
     die "Bochs ended with status $status: $(head -n 1 "$work/line")"

@@ -93,6 +93,15 @@ def test_disk_for_several_processors(tmp_path):
                    "--disk", disk).returncode == STATUS_LIMIT
 
 
+def test_server_that_died(tmp_path):
+    """A server of boots whose machine died says what the emulator said."""
+    disk, firmware = tmp_path / "disk.img", tmp_path / "firmware"
+    disk.write_bytes(bytes(1 << 20))
+    firmware.write_bytes(bytes(8 << 20))  # Bochs panics: its ROM has at most 4 MiB
+    done = run(path("testbed", "run.sh"), "--serve", tmp_path / "socket", "--disk", disk, "--firmware", firmware)
+    expect_line(done, "the server ended: ", ">>PANIC<< ROM: ROM image too large")
+
+
 def test_run_qemu_timeout():
     """A run that is not over in time ends with status 124."""
     done = run_qemu("--backend", "emulator", "--native", "--timeout", "2",
