@@ -35,6 +35,7 @@ folder=$esp/EFI/pmuvisor/bench
 [ -d "$folder" ] ||
     no_results "'$folder' is not there; was it installed? make install ESP=$esp BENCH=auto"
 top=$(cd "$(dirname "$0")/.." && pwd)
+"$top/testbed/deps.sh" bench
 # shellcheck disable=SC2034 # measurements.sh reads it
 measurements_top=$top
 # shellcheck source=bench/measurements.sh

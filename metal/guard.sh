@@ -25,7 +25,7 @@ unit=pmuvisor-up.service
 
 what=up
 case ${1:-} in
-    --help) echo "$usage" && exit 0 ;;
+    -h | --help) echo "$usage" && exit 0 ;;
     --again | --install | --remove)
         what=${1#--}
         shift

@@ -12,6 +12,7 @@ usage="usage: install.sh [options] ESP IMAGE [KERNEL [INITRD]]
   --key KEY --cert CERT   the image is signed with them (sign.sh)
   --append WORDS  the kernel's command line (default: the running system's own)
   --root DIR      another system than the running one: its newest kernel is taken
+  --check         only say what is wrong with ESP
   --quiet         say nothing of how to go on"
 
 fail() {
@@ -19,16 +20,17 @@ fail() {
     exit 1
 }
 
-bench='' auto=0 root='' append='' quiet=0 key='' cert=''
-while [[ ${1:-} == --* ]]; do
+bench='' auto=0 root='' append='' check=0 quiet=0 key='' cert=''
+while [[ ${1:-} == -* ]]; do
     case $1 in
-        --help) echo "$usage" && exit 0 ;;
+        -h | --help) echo "$usage" && exit 0 ;;
         --bench | --append | --root | --key | --cert)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
             printf -v "${1#--}" '%s' "$2"
             shift
             ;;
         --auto) auto=1 ;;
+        --check) check=1 ;;
         --quiet) quiet=1 ;;
         *) fail "unknown option '$1', wanted --bench or --auto (see --help)" ;;
     esac
@@ -48,6 +50,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ -d "$esp/EFI" ] || [ -d "$esp/efi" ] ||
     fail "ESP: '$esp' has no folder EFI, so it is no EFI system partition;" \
         "usual places: /boot/efi, /efi"
+[ -w "$esp/EFI" ] || [ -w "$esp/efi" ] || fail "ESP: '$esp' cannot be written; run as root"
+[ $check -eq 0 ] || exit 0
 [ -r "$image" ] || fail "cannot read '$image'; build it first: make"
 [ -z "$key$cert" ] || "$here/sign.sh" "$key" "$cert" || exit 1
 [ -z "$root" ] || [ -d "$root" ] || fail "--root: '$root' is not a folder"
@@ -72,7 +76,6 @@ if [ -z "$initrd" ]; then
             "the kernel is '$kernel'; $name_one"
 fi
 [ -r "$initrd" ] || fail "cannot read the initrd '$initrd'; be root, or $name_one"
-[ -w "$esp/EFI" ] || [ -w "$esp/efi" ] || fail "ESP: '$esp' cannot be written; run as root"
 [ -n "$bench" ] || [ $auto -eq 0 ] || fail "--auto wants --bench DIR, too (see --help)"
 
 target=$esp/EFI/pmuvisor

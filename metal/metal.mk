@@ -67,6 +67,7 @@ install:
 	@[ -n "$(APT)" ] || [ "$(BENCH)" = none ] || { echo "make install: BENCH=$(BENCH) wants" \
 	    "Debian's packages, and this is another system; make usb on a Debian machine makes a stick that" \
 	    "measures" >&2; exit 1; }
+	@metal/install.sh --check "$(ESP)"
 	@testbed/deps.sh $(INSTALL_DEPENDENCIES)
 	$(SIGN_CHECK)
 	@$(MAKE) --no-print-directory install-parts BENCH=$(BENCH) INSTALL_GUEST=$(INSTALL_GUEST)
@@ -89,5 +90,4 @@ usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:
-	@testbed/deps.sh bench
 	@metal/collect.sh "$(ESP)" "$(COLLECT_OUT)"

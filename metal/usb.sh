@@ -18,9 +18,9 @@ fail() {
 }
 
 auto=() sign=() bench='' tree='' out='' key='' cert=''
-while [[ ${1:-} == --* ]]; do
+while [[ ${1:-} == -* ]]; do
     case $1 in
-        --help) echo "$usage" && exit 0 ;;
+        -h | --help) echo "$usage" && exit 0 ;;
         --auto) auto=(--auto) ;;
         --bench | --tree | --out | --key | --cert)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)"

@@ -40,7 +40,7 @@ menu=$top/testbed/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
     case $1 in
-        --help) usage; exit 0 ;;
+        -h | --help) usage; exit 0 ;;
         --gpt) gpt=1; shift; continue ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --cpus | \
             --menu | --add | --tree | --size | --volume | --grub | --columns)

@@ -38,7 +38,7 @@ cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 firmware=${FIRMWARE:-/usr/share/ovmf/OVMF.fd}
 while [ $# -gt 0 ]; do
     case $1 in
-    --help)
+    -h | --help)
         echo "$usage"
         exit 0
         ;;

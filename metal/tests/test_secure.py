@@ -319,11 +319,12 @@ def without_sbsign(work):
 
 
 @pytest.mark.parametrize("goal", ["install", "usb"])
-def test_make(goal):
+def test_make(goal, tmp_path):
     """make gives key and certificate to the script, and says at its start what is wrong with them."""
     def make(*words):
-        return run("make", *words, "-C", path(), "--no-print-directory", goal, "ESP=/absent",
+        return run("make", *words, "-C", path(), "--no-print-directory", goal, f"ESP={tmp_path}",
                    MAKEFLAGS="", MAKELEVEL="")
+    os.mkdir(tmp_path / "EFI")
     done = make("-n", "SIGN_KEY=/a/key", "SIGN_CERT=/a/pem")
     assert '--key "/a/key" --cert "/a/pem"' in done.stdout, done
     assert "testbed/deps.sh build" in done.stdout and " sign\n" in done.stdout, done.stdout

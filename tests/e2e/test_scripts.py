@@ -19,6 +19,23 @@ def test_make_help():
     expect_line(run("make", "-s", "-C", path(), "chekc"), "no target 'chekc'", "make help")
 
 
+@pytest.mark.parametrize("target", ["install", "collect"])
+def test_make_wants_esp(nothing, target):
+    """Without an ESP, or with a wrong one: one line, before anything is installed."""
+    for words, fragment in (([], "no ESP given"), (["ESP=/absent"], "/absent")):
+        done = run("make", "-s", "-C", path(), target, *words, PATH=nothing)
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+        assert done.returncode and len(lines) == 1 and fragment in lines[0], done.stderr
+
+
+def test_short_help():
+    """-h is --help, in all scripts that have that."""
+    for names in (["run-qemu.sh"], ["testbed", "run.sh"], ["testbed", "disk.sh"], ["metal", "install.sh"],
+                  ["metal", "usb.sh"], ["metal", "guard.sh"]):
+        short, long = (run(path(*names), word) for word in ("-h", "--help"))
+        assert (short.returncode, short.stdout) == (0, long.stdout) and "usage" in long.stdout, (names, short)
+
+
 def test_make_run_refuses(nothing):
     """make run PERF= without PROGRAM: before anything is installed."""
     done = run("make", "-s", "-C", path(), "run", "PERF=stat", PATH=nothing)
