@@ -61,7 +61,7 @@ panic_end='---[ end Kernel panic - not syncing'
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1 fred=off'
 while [ $# -gt 0 ]; do
     case $1 in
-        --help) usage; exit 0 ;;
+        -h | --help) usage; exit 0 ;;
         --native) native=1; shift; continue ;;
         --probe) probe=1; shift; continue ;;
         --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
@@ -94,6 +94,9 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
+# Before a boot, which would end at such an option; an image of the user's own may have others.
+[ -n "$efi$disk" ] || [ -z "$config" ] || fault=$(/usr/bin/python3 -B "$top/docs/options.py" --check \
+    "$config" 2>&1) || fail "--config: $fault"
 : "${efi:=$("$top/testbed/image.sh" "$config")}"
 for number in "--cpus $cpus" "--memory $memory" "--timeout $timeout"; do
     [[ $number =~ \ [1-9][0-9]*$ ]] || fail "bad value: $number, wanted a positive number"

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # options.py: writes docs/options.md and the man page docs/pmuvisor.7 from boot/option_table.h,
 # which the C preprocessor turns into text that Python reads. Usage: options.py
+# options.py --check "k=v ...": what PMUvisor would refuse of these options, in one line with status 1
 import ast
 import glob
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -40,6 +42,9 @@ class Option:
     words: str                 # what is to be given
     default: str
     help: str
+    kind: str                  # enum option_kind of include/options.h
+    wanted: str                # as in the parser's errors
+    values: list               # [(name, value)], of a NUMBER [(None, its largest value)]
 
 
 def shown_default(kind, initial, names):
@@ -72,13 +77,55 @@ def read_table(top=TOP, file=CORE):
                           check=True)
     rows = ast.literal_eval(done.stdout.split("@ROWS", 1)[1].strip())
     return [Option(key, *shown_values(kind, wanted, names), shown_default(kind, initial, names),
-                   text) for key, kind, initial, wanted, names, text in rows]
+                   text, kind, wanted, names) for key, kind, initial, wanted, names, text in rows]
 
 
 def experiment_options(top=TOP):
     """Those of all experiments; only pmuvisor-lab.efi has them."""
     files = sorted(glob.glob("experiments/*/hypervisor/options.h", root_dir=top))
     return [option for file in files for option in read_table(top, file)]
+
+
+def experiment_policies(top=TOP):
+    """The values that experiments add to policy=."""
+    found = []
+    for file in sorted(glob.glob(os.path.join(top, "experiments/*/hypervisor/experiment.c"))):
+        with open(file, encoding="utf-8") as source:
+            found += re.findall(r"^ *\.policy = {\"([^\"]+)\"", source.read(), re.MULTILINE)
+    return found
+
+
+def value_fault(option, value, names):
+    """What is wrong with a value; "": nothing, or it is for PMUvisor itself to say (texts, ports)."""
+    wanted = option.wanted
+    if option.kind == "NUMBER":
+        wrong = [] if value.isdecimal() and int(value) <= int(option.values[0][1]) else [value]
+    elif option.kind in ("CHOICE", "STEPS"):
+        wrong = [word for word in (value.split(",") if option.kind == "STEPS" else [value]) if word not in names]
+        wanted = "one of: " + ", ".join(names)
+    else:
+        return ""
+    return f"option {option.key}: found '{wrong[0]}', wanted {wanted}; correct or remove it" if wrong else ""
+
+
+def fault_of(text, top=TOP):
+    """What the image with all experiments would refuse of these options, a sentence; "": nothing."""
+    options = {option.key: option for option in read_table(top) + experiment_options(top)}
+    for line in text.splitlines():
+        for word in [] if line.lstrip().startswith("#") else line.split():
+            key, equals, value = word.partition("=")
+            option = options.get(key)
+            if not option:
+                return f"unknown option '{key}', wanted one of: {' '.join(options)}; correct or remove it"
+            if not equals:
+                return f"option {key} has no value, wanted {key}=VALUE; correct or remove it"
+            if option.kind == "REST":
+                break
+            names = [name for name, _ in option.values] + (experiment_policies(top) if key == "policy" else [])
+            fault = value_fault(option, value, names)
+            if fault:
+                return fault
+    return ""
 
 
 SOURCES = """PMUvisor reads its options from `pmuvisor.cfg`, a file beside the image,
@@ -168,9 +215,13 @@ def pages(top=TOP):
 
 
 def main():
+    if sys.argv[1:2] == ["--check"]:
+        fault = fault_of(" ".join(sys.argv[2:]))
+        return fault or 0
     for name, text in pages().items():
         with open(os.path.join(HERE, name), "w", encoding="utf-8") as file:
             file.write(text)
+    return 0
 
 
 if __name__ == "__main__":

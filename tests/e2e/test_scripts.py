@@ -64,6 +64,18 @@ def test_run_qemu_refuses():
                              "--program", program), "--program", word)
 
 
+@pytest.mark.parametrize("config, fragments", [
+    ("tick=0 tikc=5", ["unknown option 'tikc'", "wanted one of", " tick"]),
+    ("policy", ["option policy has no value"]),
+    ("policy=mrs+nmi", ["option policy: found 'mrs+nmi'", "intercept, msr, msr+nmi", "demand"]),
+    ("memtrace=some", ["option memtrace: found 'some'", "writes"]),
+    ("bookkeeping=lost,skin", ["option bookkeeping: found 'skin'"]),
+    ("tick=10001", ["option tick: found '10001'", "0 (no tick) to 10000"])])
+def test_run_qemu_options(config, fragments):
+    """An option that PMUvisor would refuse is refused before a disk is made."""
+    expect_line(run_qemu("--backend", "emulator", "--timeout", "20", "--config", config), *fragments)
+
+
 def test_run_qemu_backend():
     """auto says which backend it takes and why; kvm without nested VMX is refused with reason."""
     made(image_of())
