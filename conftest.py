@@ -9,6 +9,7 @@ import functools
 import glob
 import inspect
 import os
+import signal
 import sys
 
 import pytest
@@ -84,6 +85,8 @@ def pytest_runtestloop(session):
     from lab import Lab
     from outcomes import Outcomes, tree
     option = session.config.option
+    # make passes it on; as after Ctrl-C, pytest_sessionfinish() ends what runs.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     lab = session.config.stash[LAB] = Lab(option.keep, option.jobs)
     # Who wants consoles and ledgers in another folder wants all of them there.
     outcomes = session.config.stash[OUTCOMES] = Outcomes(

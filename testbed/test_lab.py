@@ -3,10 +3,17 @@
 # there.
 import dataclasses
 import functools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
+import time
 
 import pytest
 from lab import Lab
+from machine import path
 from store import Store
 
 
@@ -140,6 +147,25 @@ def test_ended_from_outside(lab, status, how):
         with pytest.raises(AssertionError, match=f"ended by {how} after"):
             call.future.result(60)
     assert len(log) == 2
+
+
+def test_sigterm(tmp_path):
+    """A run of tests that is ended by SIGTERM, as make passes it on, leaves none of its boots running."""
+    pid = tmp_path / "pid"
+    with tempfile.TemporaryDirectory(prefix="sigterm.", dir=path("build")) as folder:
+        test = os.path.join(folder, "test_sleeps.py")
+        with open(test, "w", encoding="ascii") as out:
+            out.write(f"def test_sleeps(lab):\n    assert lab.watch('sleeps', ['sh', '-c', 'echo $$ > {pid}.part; "
+                      f"mv {pid}.part {pid}; exec sleep 1000']).status\n")
+        run = subprocess.Popen([sys.executable, "-m", "pytest", "--keep", tmp_path / "keep", test], cwd=path(),
+                               stdout=subprocess.DEVNULL)
+        while not pid.exists():
+            assert run.poll() is None, "the tests ended"
+            time.sleep(0.1)
+        run.terminate()
+        run.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def fake_servers(at_init, ended):
