@@ -4,6 +4,7 @@
  * under a running Linux, or of a dump. metal/check/README.md.
  */
 #define _GNU_SOURCE
+#include <cpuid.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -32,6 +33,17 @@ static int not_asked(const char *why)
 {
     fprintf(stderr, "pmuvisor-check: %s\n", why);
     return STATUS_NOT_ASKED;
+}
+
+/* The one thing that CPUID tells without root and without the kernel's module msr. */
+static const char *what_cpuid_tells(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+
+    __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+    return ecx & CPUID_1_ECX_VMX ? "this processor shows VMX (CPUID.1:ECX bit 5)"
+                                 : "this processor shows no VMX (CPUID.1:ECX bit 5), and PMUvisor "
+                                   "refuses to start without";
 }
 
 static void print_text(const char *indent, const char *text)
@@ -190,7 +202,8 @@ int main(int argc, char *argv[])
         if (!whole)
             return not_asked(why);
     } else if (!linux_read(&m, esp, why)) {
-        return not_asked(why);
+        fprintf(stderr, "pmuvisor-check: %s; %s\n", why, what_cpuid_tells());
+        return STATUS_NOT_ASKED;
     }
     if (dump) {
         dump_write(&m, stdout);

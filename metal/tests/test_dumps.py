@@ -57,6 +57,16 @@ def dump(name):
     return os.path.join(DUMPS, f"{name}.dump")
 
 
+def test_vmx_without_root():
+    """Who may not read MSRs is told what CPUID says of VMX, in the same line."""
+    user = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    done = subprocess.run([*user, path("build", "pmuvisor-check")], capture_output=True, text=True, check=False)
+    with open("/proc/cpuinfo", encoding="ascii") as source:
+        shown = "shows VMX" if " vmx" in source.read() else "shows no VMX"
+    assert done.returncode == NOT_ASKED and len(done.stderr.splitlines()) == 1, done
+    assert "wanted root" in done.stderr and shown in done.stderr, done.stderr
+
+
 def emulator():
     with open(dump("emulator"), encoding="ascii") as source:
         return source.read()
