@@ -88,6 +88,16 @@ prepare_tree() {
     touch "$tree/configured"
 }
 
+# Makes bochs in the tree $1; after each tenth of the files a line says how far that is.
+compile() {
+    local build=$1/build log=$1/build.log total
+    total=$(make --dry-run --directory "$build" bochs 2>/dev/null | grep -c ' -c ') || true
+    make --directory "$build" --jobs "$(nproc)" bochs 2>&1 | tee "$log" | awk -v total="$total" '
+        / -c / && total > 20 && ++files % int(total / 10) == 0 {
+            print "testbed: " files " of " total " files of Bochs are compiled" >"/dev/stderr"
+        }'
+}
+
 for tool in g++ patch; do
     command -v "$tool" >/dev/null ||
         die "$tool not found: install the packages that testbed/deps.sh lists"
@@ -123,7 +133,7 @@ if [ ! -x "$out/bochs" ]; then
         echo "testbed: building Bochs 3.0 with the instrumentation library" >&2
         # The archive's rule in Bochs looks at no source file.
         rm -f "$tree/build/$library/libinstrument.a" "$tree/build/bochs"
-        make --directory "$tree/build" --jobs "$(nproc)" bochs >"$tree/build.log" 2>&1 ||
+        compile "$tree" ||
             die "build of Bochs failed:" \
                 "$(grep -m 1 -E ' error: |undefined reference' "$tree/build.log" || true)" \
                 "(see $tree/build.log)"

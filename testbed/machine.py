@@ -5,6 +5,7 @@ import fcntl
 import functools
 import os
 import subprocess
+import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -73,6 +74,18 @@ def tool(arguments, timeout=BACKSTOP_SECONDS):
     return done.stdout
 
 
+def run_make(words, variables):
+    """Runs make, shows its lines on stderr while it works, and gives its exit status and the lines."""
+    process = subprocess.Popen(["make", "-C", TOP, "--no-print-directory", "-s", f"-j{os.cpu_count()}", *words],
+                               env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        print(line, end="", file=sys.__stderr__, flush=True)
+    return process.wait(), said
+
+
 @functools.lru_cache(None)
 def made(*targets):
     """The paths of these files, which make has made: one, or a list of several. A failure shows the
@@ -87,13 +100,9 @@ def made(*targets):
         for some, more in ((sorted(set(names) - set(tests)), []),
                            (tests, ["TEST=1", "BUILD=build/test"])):
             if some:
-                done = subprocess.run(["make", "-C", TOP, "--no-print-directory", "-s",
-                                       f"-j{os.cpu_count()}", *more, *some], env=variables,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True, check=False)
-                if done.returncode != 0:
-                    raise AssertionError(f"make {' '.join(some)[:80]}: "
-                                         f"{' '.join(done.stdout.strip().splitlines()[-2:])}")
+                status, said = run_make([*more, *some], variables)
+                if status != 0:
+                    raise AssertionError(f"make {' '.join(some)[:80]}: {' '.join(''.join(said).splitlines()[-2:])}")
     paths = [path(name) for name in names]
     return paths[0] if len(paths) == 1 else paths
 

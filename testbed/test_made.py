@@ -2,7 +2,9 @@
 # test_made.py: what make makes for tests (machine.py), and that an image is the same bytes for the same
 # files (programs/payload/pack.sh).
 import os
+import re
 import subprocess
+import sys
 
 import pytest
 from machine import made, path
@@ -13,6 +15,23 @@ def test_failure_is_one_line():
         made("build/payload/no-cloud.img")
     with pytest.raises(AssertionError, match="kernel.sh: unknown flavour 'red', wanted cloud or stock"):
         made("build/payload/kernel-red.txt")
+
+
+def test_progress(tmp_path):
+    """While make works its lines are on stderr; of the emulator's files, one line for each tenth."""
+    done = subprocess.run([sys.executable, "-c", "import machine, os; machine.run_make("
+                           f"['BUILD={tmp_path}', '{tmp_path}/programs/loop'], os.environ)"],
+                          cwd=path("testbed"), check=True, capture_output=True, text=True)
+    assert "programs/payload/loop.asm" in done.stderr, done
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "Makefile").write_text("bochs: " + " ".join(f"f{n}" for n in range(30)) +
+                                                 "\nf%:\n\t@: g++ -c $@.cc\n".replace("@:", ":"))
+    with open(path("testbed", "build.sh"), encoding="utf-8") as source:
+        compile_it = re.search(r"^compile\(\) {.*?^}", source.read(), re.MULTILINE | re.DOTALL)[0]
+    done = subprocess.run(["bash", "-c", f"set -euo pipefail\n{compile_it}\ncompile {tmp_path}"], check=True,
+                          capture_output=True, text=True)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 10 and lines[-1] == "testbed: 30 of 30 files of Bochs are compiled", done
 
 
 def test_made_once(tmp_path):
