@@ -16,7 +16,7 @@
 
 namespace {
 
-enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, TERTIARY, EPT_VPID, MISC };
+enum Word { PIN, PRIMARY, SECONDARY, EXIT, ENTRY, EXIT_SECONDARY, TERTIARY, EPT_VPID, MISC };
 
 struct Control {
     const char *name;
@@ -61,6 +61,7 @@ constexpr Control controls[] = {
     {"pt_uses_guest_physical_addresses", SECONDARY, 24, 0},
     {"use_tsc_scaling", SECONDARY, 25, BX_VMX_TSC_SCALING},
     {"pebs_uses_guest_physical_addresses", TERTIARY, 12, 0},
+    {"prematurely_busy_shadow_stack", EXIT_SECONDARY, 3, 0},
     {"load_global_ctrl_at_exit", EXIT, 12, 0},
     {"acknowledge_interrupt_on_exit", EXIT, 15, 0},
     {"save_pat", EXIT, 18, 0},
@@ -122,7 +123,7 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
     Bit32u *words[] = {&cap.vmx_pin_vmexec_ctrl_supported_bits,
                        &cap.vmx_proc_vmexec_ctrl_supported_bits,
                        &cap.vmx_vmexec_ctrl2_supported_bits, &cap.vmx_vmexit_ctrl1_supported_bits,
-                       &cap.vmx_vmentry_ctrl_supported_bits};
+                       &cap.vmx_vmentry_ctrl_supported_bits, &cap.vmx_vmexit_ctrl2_supported_bits};
 
     if (control.word == MISC) {
         misc_shown = (misc_shown & ~bit(control.bit)) | (on ? bit(control.bit) : 0);
@@ -200,6 +201,8 @@ void vmx_caps_apply(unsigned number)
         set_bit(cap, find_control(name), false);
     if (cap.vmx_vmexec_ctrl3_supported_bits != 0)
         cap.vmx_proc_vmexec_ctrl_supported_bits |= VMX_VM_EXEC_CTRL1_TERTIARY_CONTROLS;
+    if (cap.vmx_vmexit_ctrl2_supported_bits == 0)
+        cap.vmx_vmexit_ctrl1_supported_bits &= ~VMX_VMEXIT_CTRL1_ACTIVATE_SECONDARY_CTRLS;
     // The VM functions and the secondary word exist only where the control before them does.
     if (!(cap.vmx_proc_vmexec_ctrl_supported_bits & VMX_VM_EXEC_CTRL1_SECONDARY_CONTROLS)) {
         cap.vmx_vmexec_ctrl2_supported_bits = 0;
@@ -217,6 +220,8 @@ void vmx_caps_apply(unsigned number)
                   (cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_CLEAR_IA32_RTIT_CTRL));
     map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_TERTIARY_VMEXEC_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
               cap.vmx_vmexec_ctrl3_supported_bits != 0);
+    map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_SECONDARY_VMEXIT_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
+              cap.vmx_vmexit_ctrl2_supported_bits != 0);
     // Bochs removes the fields that do not exist from the first processor's map alone.
     if (number != 0)
         *cpu->vmcs_map = *BX_CPU(0)->vmcs_map;
