@@ -14,6 +14,7 @@ extern cet_ssp, cet_s_cet, cet_table, cet_send_nmis
 %define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
 %define SH_STK_EN 1
 %define ENDBR_EN 4
+%define CET_VECTOR 0x63         ; test_cet.c has it, too
 
 section .text
 
@@ -51,6 +52,7 @@ cet_work:
     SET_S_CET SH_STK_EN
     setssbsy
     KEEP_SSP 0
+    int CET_VECTOR              ; which stays on this shadow stack
     call .inner
     KEEP_SSP 3
     call cet_send_nmis
@@ -80,6 +82,12 @@ cet_work:
     CPUID_0
     KEEP_SSP 2
     ret
+
+align 16
+global cet_interrupt
+cet_interrupt:
+    endbr64
+    iretq
 
 ; Counts, with an exit on the NMI's own shadow stack.
 align 16

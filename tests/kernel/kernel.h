@@ -187,6 +187,20 @@ struct job {
     uint64_t number[ARGUMENTS_MAX]; /* 0 where none is given */
 };
 
+/* ---- test_cet.c: supervisor shadow stacks ---- */
+
+/* False, and the test is skipped: CPUID shows no CET. */
+bool cet_offered(const struct job *job);
+/* Makes this page of the kernel a shadow stack, or memory again. */
+void cet_protect(const void *page, bool on);
+/* The shadow stack of the work: one page, with its token at the end. */
+extern uint64_t cet_stack[];
+/* NMIs, in work with a shadow stack, that have one of their own, whose token lies there: on the first
+ * processor, with the IDT by processor. False, and lines say what is not as it has to be. */
+bool cet_nmis_on(const uint64_t *token);
+
+/* ---- all of them ---- */
+
 #define TEST(kind, function) void function(const struct job *job);
 #include "tests.inc"
 #include "experiments.inc"

@@ -16,6 +16,8 @@
 #define SH_STK_EN BIT(0)
 #define ENDBR_EN BIT(2)
 #define ERROR_ENDBRANCH 3
+#define VECTOR_CET 0x63 /* cet.asm has it, too */
+#define TOKEN_BUSY 1
 #define NMIS 20
 #define WAIT 100000
 #define WORDS (PAGE_SIZE / 8)
@@ -25,7 +27,7 @@
 
 void cet_work(void);
 void cet_send_nmis(void);
-extern const char cet_nmi[], cet_control_protection[];
+extern const char cet_nmi[], cet_control_protection[], cet_interrupt[];
 extern const uint64_t cet_unmarked;
 extern volatile uint64_t cet_nmis, cet_nmi_ssp, cet_faults, cet_error, cet_fault_rip;
 
@@ -33,7 +35,7 @@ extern volatile uint64_t cet_nmis, cet_nmi_ssp, cet_faults, cet_error, cet_fault
 uint64_t cet_ssp[6], cet_s_cet, cet_table;
 
 /* The shadow stacks of the work and of NMIs. */
-static uint64_t stack[WORDS] __attribute__((aligned(PAGE_SIZE)));
+uint64_t cet_stack[WORDS] __attribute__((aligned(PAGE_SIZE)));
 static uint64_t nmi_stack[WORDS] __attribute__((aligned(PAGE_SIZE)));
 static uint64_t table[TABLE_SSPS];
 
@@ -57,16 +59,13 @@ static uint64_t *entry_of(const void *page)
     return &((uint64_t *)(entry & PTE_ADDRESS))[(uint64_t)page >> PAGE_SHIFT & (TABLE_ENTRIES - 1)];
 }
 
-/* A token that is not busy at its end; read-only and dirty is what makes it a shadow stack. */
-static uint64_t shadow_stack(uint64_t *page, bool on)
+/* Read-only and dirty is what makes it a shadow stack. */
+void cet_protect(const void *page, bool on)
 {
-    uint64_t *entry = entry_of(page), *token = &page[WORDS - 1];
+    uint64_t *entry = entry_of(page);
 
-    if (on)
-        *token = (uint64_t)token;
     *entry = on ? (*entry & ~PTE_RW) | PTE_D : *entry | PTE_RW;
     invlpg(page);
-    return (uint64_t)token;
 }
 
 static bool expect(const char *what, uint64_t found, uint64_t wanted)
@@ -76,21 +75,28 @@ static bool expect(const char *what, uint64_t found, uint64_t wanted)
     return found == wanted;
 }
 
-void test_smp_cet(const struct job *job)
+bool cet_offered(const struct job *job)
 {
     struct cpuid_result leaf = cpuid(CPUID_LEAF_EXTENDED, 0);
-    uint64_t cr0 = read_cr0(), cr4 = read_cr4();
+
+    if (leaf.ecx & EXTENDED_ECX_CET_SS && leaf.edx & EXTENDED_EDX_CET_IBT)
+        return true;
+    tap_skip(job->name, "CPUID shows no CET");
+    return false;
+}
+
+bool cet_nmis_on(const uint64_t *token)
+{
+    uint64_t cr0 = read_cr0(), cr4 = read_cr4(), top = (uint64_t)&cet_stack[WORDS - 1];
     bool good = true;
 
-    if (!(leaf.ecx & EXTENDED_ECX_CET_SS) || !(leaf.edx & EXTENDED_EDX_CET_IBT)) {
-        tap_skip(job->name, "CPUID shows no CET");
-        return;
-    }
-    uint64_t top = shadow_stack(stack, true);
-    table[IST_NMI] = shadow_stack(nmi_stack, true);
+    cet_stack[WORDS - 1] = top;
+    cet_protect(cet_stack, true);
+    table[IST_NMI] = (uint64_t)token;
     cet_nmis = cet_faults = 0;
     cpu_gate_smp(VECTOR_NMI, cet_nmi, IST_NMI);
     cpu_gate_smp(VECTOR_CP, cet_control_protection, 0);
+    cpu_gate_smp(VECTOR_CET, cet_interrupt, 0);
     wrmsr(IA32_PL0_SSP, top);
     wrmsr(IA32_INTERRUPT_SSP_TABLE_ADDR, (uint64_t)table);
     write_cr0(cr0 | CR0_WP);
@@ -100,18 +106,32 @@ void test_smp_cet(const struct job *job)
     write_cr0(cr0);
     cpu_gate_smp(VECTOR_NMI, NULL, 0);
     cpu_gate_smp(VECTOR_CP, NULL, 0);
+    cpu_gate_smp(VECTOR_CET, NULL, 0);
     for (unsigned n = 0; n < sizeof(cet_ssp) / sizeof(cet_ssp[0]); n++)
         good &= expect("SSP", cet_ssp[n], n == 1 || n == 2 ? top - NOT_CALLED : top);
     good &= expect("S_CET", cet_s_cet, SH_STK_EN | ENDBR_EN);
     good &= expect("the SSP table", cet_table, (uint64_t)table);
     good &= expect("NMIs", cet_nmis, NMIS);
     good &= expect("SSP of an NMI", cet_nmi_ssp, table[IST_NMI] - FRAME_WORDS * 8);
-    good &= expect("the NMI's token", nmi_stack[WORDS - 1], table[IST_NMI]);
+    good &= expect("the work's token", cet_stack[WORDS - 1], top | TOKEN_BUSY);
+    good &= expect("the NMI's token", *token, table[IST_NMI]);
     good &= expect("#CP", cet_faults, 1);
     good &= expect("its error code", cet_error, ERROR_ENDBRANCH);
     good &= expect("its RIP", cet_fault_rip, cet_unmarked);
-    (void)shadow_stack(stack, false);
-    (void)shadow_stack(nmi_stack, false);
+    cet_protect(cet_stack, false);
     wrmsr(IA32_INTERRUPT_SSP_TABLE_ADDR, 0);
+    return good;
+}
+
+void test_smp_cet(const struct job *job)
+{
+    uint64_t *token = &nmi_stack[WORDS - 1];
+
+    if (!cet_offered(job))
+        return;
+    *token = (uint64_t)token;
+    cet_protect(nmi_stack, true);
+    bool good = cet_nmis_on(token);
+    cet_protect(nmi_stack, false);
     tap_result(good, job->name, NULL);
 }
