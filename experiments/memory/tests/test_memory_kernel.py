@@ -161,6 +161,24 @@ def test_believed_loads_of_cr3(lab):
     return said[0]
 
 
+@pytest.mark.parametrize("mode, word", [("writes", "memory-pt"), ("pages", "memory-pt:5")],
+                         ids=["processor_trace", "processor_trace_pages"])
+def test_processor_trace(lab, mode, word):
+    """Intel PT keeps a trace from beginning. One that begins later is whole, or ends in its own error,
+    and is never taken for the guest's store."""
+    expect_ok(kernel.run(lab, f"memory-pt-{mode}", Plan("pt on", "show_control enable_pml").add(word),
+                         config=f"memtrace={mode}"), [word])
+
+
+def test_processor_trace_mutant(lab):
+    """Its output, taken for the guest's access: found out."""
+    boot = kernel.run(lab, "memory-pt-mutant", Plan("pt on").add("memory-pt"), config="memtrace=writes",
+                      efi=path("build", "mutants", "output_taken_for_walk.efi"), limit=LIMIT)
+    said = [line for line in boot.console.splitlines() if line.startswith("# a closed buffer")]
+    assert said and "wanted an error" in said[0], boot.console[-2000:]
+    return said[0]
+
+
 def test_off(lab):
     """memtrace=off: no hypercall."""
     expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])

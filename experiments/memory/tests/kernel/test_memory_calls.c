@@ -180,6 +180,98 @@ void test_memory_pebs(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+#define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
+#define RTIT_CTL_OS BIT(2)
+#define RTIT_CTL_BRANCH_EN BIT(13)
+#define TRACING (RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN)
+#define BUFFER_BYTES (2 * MEMORY_PAGE)
+#define BRANCHES 12000 /* more than a page of packets, and less than two */
+
+/* The guest traces itself to two pages, from there on; with a store in between, to another page. */
+static bool processor_trace(const char *what, unsigned page, bool fails, uint64_t records)
+{
+    uint8_t *buffer = memory_area + page * MEMORY_PAGE;
+
+    memset(buffer, 0, BUFFER_BYTES);
+    wrmsr(IA32_RTIT_OUTPUT_BASE, fuzz_physical(buffer));
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, BUFFER_BYTES - 1);
+    wrmsr(IA32_RTIT_STATUS, 0);
+    uint64_t first = memory_records();
+    wrmsr(IA32_RTIT_CTL, TRACING);
+    for (volatile unsigned n = 0; n < BRANCHES; n++)
+        if (n % 100 == 0)
+            (void)cpuid(0, 0);
+    __asm__ volatile("movq $1, (%0)" : : "r"(memory_area + 64) : "memory");
+    wrmsr(IA32_RTIT_CTL, 0);
+    uint64_t status = rdmsr(IA32_RTIT_STATUS), written = 0, found = memory_records() - first;
+    for (unsigned i = 0; i < BUFFER_BYTES; i++)
+        written += buffer[i] != 0;
+    if (!(status & RTIT_STATUS_ERROR) == !fails && found == records && (fails || written > MEMORY_PAGE))
+        return true;
+    tap_note("%s: status 0x%lx, %lu bytes, %lu records, wanted %s and %lu", what, status, written, found,
+             fails ? "an error" : "none", records);
+    return false;
+}
+
+/* Of the area: two pages that are aligned to their size. */
+static unsigned buffer_page(void)
+{
+    return 8 + (fuzz_physical(memory_area) / MEMORY_PAGE & 1);
+}
+
+static bool traced(const char *what, unsigned page, unsigned pages, bool fails, uint64_t records)
+{
+    bool good = gives(what, memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area) + page * MEMORY_PAGE,
+                                         pages * MEMORY_PAGE, 0), 0) &&
+                processor_trace(what, buffer_page(), fails, records);
+
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    return good;
+}
+
+/* By the processor's own log nothing is denied: the trace is whole, and its pages are in the log. */
+static bool logged(void)
+{
+    uint64_t first = memory_records(), seen = 0, at = fuzz_physical(memory_area + buffer_page() * MEMORY_PAGE);
+    bool good = gives("pages", memory_trace(MEMTRACE_PAGES, at, BUFFER_BYTES, 0), 0) &&
+                processor_trace("pages", buffer_page(), false, 0);
+
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    for (uint64_t n = first; n < memory_records(); n++)
+        seen |= BIT((memory_record(n).gpa - at) / MEMORY_PAGE);
+    if (seen != 3)
+        tap_note("pages: %lu records, pages 0x%lx of the buffer", memory_records() - first, seen);
+    return good && seen == 3;
+}
+
+/* `memory-pt`: while Intel PT is on nothing is traced. What it writes later goes on where its pages are open.
+ * Where one is closed it ends in its error, and leaves no record; what instructions write does. `memory-pt:5`: under memtrace=pages. */
+void test_memory_pt(const struct job *job)
+{
+    if (!memory_offered(job))
+        return;
+    if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT)) {
+        tap_skip(job->name, "the processor has no Intel PT");
+        return;
+    }
+    bool good = processor_trace("without a trace", buffer_page(), false, 0);
+    if (job->number[0] == MEMTRACE_PAGES) {
+        tap_result(logged() && good, job->name, NULL);
+        return;
+    }
+    wrmsr(IA32_RTIT_CTL, TRACING);
+    good &= refuses("Intel PT on", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
+                    HYPERCALL_E_STATE) &&
+            !(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR);
+    wrmsr(IA32_RTIT_CTL, 0);
+    good &= traced("an open buffer", 0, 1, false, 1);
+    good &= traced("a closed buffer", 0, buffer_page() + 1, true, 1);
+    good &= traced("a closed buffer alone", buffer_page(), 1, true, 0);
+    good &= traced("the next page of the buffer closed", buffer_page() + 1, 1, true, 0);
+    good &= processor_trace("without a trace again", buffer_page(), false, 0) && leaves("without a trace", 0);
+    tap_result(good, job->name, NULL);
+}
+
 #define FIXED_0_FIELD 0xfULL
 #define FIXED_0_ALL_RINGS 3ULL
 
