@@ -29,6 +29,17 @@ static void exits_of_cr3(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
+/* Only while the rows are there: without them the reason of such an exit is nobody's. */
+static void tell_busy(const struct cpu *cpu, bool on)
+{
+    uint32_t controls = vmcs_read_32(VMCS_EXIT_CONTROLS) & ~(uint32_t)EXIT_SECONDARY_CONTROLS;
+
+    if (!memory_of(cpu)->tells_busy)
+        return;
+    vmcs_write_raw(VMCS_SECONDARY_EXIT_CONTROLS, on ? EXIT2_PREMATURELY_BUSY : 0);
+    vmcs_write_32(VMCS_EXIT_CONTROLS, on ? controls | EXIT_SECONDARY_CONTROLS : controls);
+}
+
 static void set_rows(struct cpu *cpu);
 static void end_load_of_cr3(struct cpu *cpu);
 
@@ -45,6 +56,7 @@ static void stop(struct cpu *cpu)
     if (m->cr3 != 0)
         exits_of_cr3(false);
     trace_rows_off(cpu);
+    tell_busy(cpu, false);
     if (m->counter == TRACE_COUNTER_LENT)
         pmu_give_counter_back(cpu);
     memory_map_leave();
@@ -70,6 +82,7 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     if (mode == MEMTRACE_PAGES)
         memory_pages_start(cpu);
     set_rows(cpu);
+    tell_busy(cpu, true);
     if (m->cr3 != 0)
         exits_of_cr3(true);
     memory_exit_setup(cpu);
@@ -213,7 +226,7 @@ static void go_on(struct cpu *cpu)
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
 
     if (vectoring & INTERRUPTION_VALID)
-        deliver_again(cpu, vectoring);
+        memory_deliver_again(cpu, vectoring);
     else
         memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
 }
@@ -270,9 +283,21 @@ static void set_rows(struct cpu *cpu)
 
 /* ---- the start ---- */
 
+static bool tells_busy(const struct vmx_capability *c)
+{
+    return vmx_allows(c, SET_EXIT, EXIT_SECONDARY_CONTROLS) &&
+           rdmsr(IA32_VMX_EXIT_CTLS2) & EXIT2_PREMATURELY_BUSY;
+}
+
 static bool logs_pages(const struct vmx_capability *c)
 {
     return vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_PML) && c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
+}
+
+/* An exit for a full log has a linear address only where it tells of a busy shadow stack. */
+static bool logs_safely(const struct vmx_capability *c)
+{
+    return !vmx_allows(c, SET_ENTRY, ENTRY_LOAD_CET) || tells_busy(c);
 }
 
 /* NULL: nothing is missing. */
@@ -286,6 +311,9 @@ static const char *lacking(const struct vmx_capability *c, uint64_t top, bool ca
         return "no NMI exiting with virtual NMIs";
     if (ring_options.memory == MEMTRACE_PAGES && !logs_pages(c))
         return "no page-modification logging (IA32_VMX_PROCBASED_CTLS2 bit 49, IA32_VMX_EPT_VPID_CAP bit 21)";
+    if (ring_options.memory == MEMTRACE_PAGES && !logs_safely(c))
+        return "CET without \"prematurely busy shadow stack\" (IA32_VMX_EXIT_CTLS2 bit 3 is 0): memtrace=writes "
+               "needs none";
     if (ring_options.memory != MEMTRACE_WRITES && ring_options.memory != MEMTRACE_PAGES &&
         !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
         return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
@@ -337,7 +365,8 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     }
     memory_of(cpu)->most = ring_options.memory;
     memory_of(cpu)->by_cr3 = targets >= CR3_TARGETS;
-    memory_of(cpu)->log = logs_pages(c) ? page_alloc(1) : NULL;
+    memory_of(cpu)->tells_busy = tells_busy(c);
+    memory_of(cpu)->log = logs_pages(c) && logs_safely(c) ? page_alloc(1) : NULL;
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)

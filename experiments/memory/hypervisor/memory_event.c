@@ -3,7 +3,14 @@
  * Events at closed pages. When the delivery of an event violates the map, the event is injected
  * again under the open map: what the delivery had already written is written again. The exit of the
  * monitor trap flag comes after the delivery, before the handler's first instruction. Then the
- * whole frame is there, and is recorded. SDM Vol. 3, "Information for VM Exits That Occur During
+ * whole frame is there, and is recorded.
+ *
+ * A delivery that switches to a shadow stack makes its token busy, and then pushes. An exit from a push
+ * leaves it so, and the second delivery would find it busy, which is a #GP. So root mode takes the busy bit
+ * back. Where the processor has "prematurely busy shadow stack" the exit reason says that it has to be;
+ * else the push itself does: it is right below a busy token, and not at the top of the stack that the guest
+ * has. (Told apart wrongly: a stack that is full to its last word, beside the other's token. Not told: a far
+ * CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That Occur During
  * Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment
  * Switching in 64-Bit Mode".
  */
@@ -11,6 +18,49 @@
 
 #define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP; and an error code */
 #define WORD 8
+#define SHADOW_WORDS 3 /* CS, LIP, SSP */
+
+static void free_shadow_stack(struct cpu *cpu, uint64_t push)
+{
+    for (uint64_t at = push + WORD; at <= push + SHADOW_WORDS * WORD; at += WORD) {
+        uint64_t physical, busy = at | SHADOW_STACK_TOKEN_BUSY;
+        uint64_t *token = at % WORD == 0 && memory_translate(cpu, at, &physical, NULL)
+                              ? memory_of_guest(cpu, physical) : NULL;
+
+        if (token != NULL && __atomic_compare_exchange_n(token, &busy, at, false, __ATOMIC_SEQ_CST,
+                                                         __ATOMIC_RELAXED))
+            return;
+    }
+}
+
+/* Without a switch the pushes are the words below the guest's SSP. */
+static bool has_switched(uint64_t push)
+{
+    return vmcs_read_natural(VMCS_GUEST_CR4) & CR4_CET &&
+           (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - push - WORD > (SHADOW_WORDS - 1) * WORD;
+}
+
+/* A page fault in a push, natively too, leaves the stack busy. */
+uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason)
+{
+    uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;
+
+    if (basic >= EXIT_REASON_COUNT)
+        return EXIT_REASON_COUNT;
+    if (basic != EXIT_REASON_EXCEPTION_OR_NMI)
+        free_shadow_stack(cpu, vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS));
+    return basic;
+}
+
+void memory_deliver_again(struct cpu *cpu, uint32_t vectoring)
+{
+    if (!memory_of(cpu)->tells_busy) {
+        uint64_t push = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
+        if (has_switched(push))
+            free_shadow_stack(cpu, push);
+    }
+    deliver_again(cpu, vectoring);
+}
 
 static void record_piece(struct cpu *cpu, uint64_t at, uint32_t bytes)
 {
@@ -66,7 +116,7 @@ static void event_other(struct cpu *cpu)
     memory_end_step(cpu);
     if (!(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID))
         record_frame(cpu);
-    trace_of(cpu)->under[exit_reason()](cpu);
+    trace_of(cpu)->under[memory_exit_reason(cpu)](cpu);
 }
 
 static void event_exception(struct cpu *cpu)
@@ -97,6 +147,6 @@ void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gp
     memory_of(cpu)->event = vectoring;
     memory_of(cpu)->event_gla = gla;
     memory_of(cpu)->event_gpa = gpa;
-    deliver_again(cpu, vectoring);
+    memory_deliver_again(cpu, vectoring);
     memory_begin_step(cpu, memory_of(cpu)->open, event_row);
 }

@@ -121,7 +121,7 @@ void memory_exit_other(struct cpu *cpu)
         m->begun = 1;
         m->stage = STAGE_WHOLE;
     }
-    m->row[exit_reason()](cpu);
+    m->row[memory_exit_reason(cpu)](cpu);
     if (m->row == trace_of(cpu)->under) /* no step is under way: a handler may have changed the controls */
         memory_exit_setup(cpu);
 }

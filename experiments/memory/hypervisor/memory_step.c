@@ -122,7 +122,7 @@ static void step_other(struct cpu *cpu)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
     }
-    trace_of(cpu)->under[exit_reason()](cpu);
+    trace_of(cpu)->under[memory_exit_reason(cpu)](cpu);
 }
 
 /* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c
@@ -232,7 +232,7 @@ void memory_violation(struct cpu *cpu)
         exit_ept_violation(cpu);
     } else if (walk && memory_walk(cpu, qualification, gla, gpa)) {
         if (vectoring & INTERRUPTION_VALID)
-            deliver_again(cpu, vectoring);
+            memory_deliver_again(cpu, vectoring);
         else
             memory_keep_nmi_blocked(cpu, qualification);
     } else if (vectoring & INTERRUPTION_VALID) {

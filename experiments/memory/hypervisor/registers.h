@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Bits that the memory trace uses, and the policy does not. SDM Vol. 3, "Control Registers"; Appendix
- * "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations; Vol. 2, "CPUID".
+ * "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations; "VM-Exit Controls"; "Basic VM-Exit
+ * Information"; Vol. 1, "Supervisor Shadow Stack Token"; Vol. 2, "CPUID".
  */
 #pragma once
 
@@ -20,6 +21,13 @@
 #define SECONDARY_ENABLE_PML BIT(17)
 #define VMCS_PML_ADDRESS 0x200e
 #define VMCS_GUEST_PML_INDEX 0x0812
+
+/* Secondary VM-exit controls, the exit reason's bit that one of them brings, and a shadow stack's token */
+#define EXIT_SECONDARY_CONTROLS BIT(31)
+#define VMCS_SECONDARY_EXIT_CONTROLS 0x2044
+#define EXIT2_PREMATURELY_BUSY BIT(3)
+#define EXIT_REASON_PREMATURELY_BUSY BIT(25)
+#define SHADOW_STACK_TOKEN_BUSY BIT(0)
 
 #define CR4_PKS BIT(24)
 #define CPUID_EXTENDED_1_EDX_PAGE_1G BIT(26)

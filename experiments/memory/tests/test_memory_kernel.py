@@ -179,6 +179,44 @@ def test_processor_trace_mutant(lab):
     return said[0]
 
 
+CET = "sapphire_rapids"
+# Whether an exit tells that it has left a shadow stack busy.
+TOLD = {"told": [], "not_told": ["hide_control prematurely_busy_shadow_stack"]}
+
+
+def cet(lab, mode, entry="msr+nmi", knobs=(), **more):
+    name, number = mode
+    return kernel.run(lab, f"memory-cet-{entry}-{name}", Plan(*knobs).add(f"smp-memory-cet:{number}"), model=CET,
+                      entry=entry, config=f"memtrace={name}", **more), [f"smp-memory-cet:{number}"]
+
+
+def test_cet_native(lab):
+    """The reference, without a trace."""
+    expect_ok(*cet(lab, ("off", 0), entry="native"))
+
+
+@pytest.mark.parametrize("mode", [("writes", 1), ("reads", 2), ("all", 3)], ids=lambda mode: f"cet_{mode[0]}")
+@pytest.mark.parametrize("knobs", TOLD.values(), ids=TOLD)
+def test_cet(lab, mode, knobs):
+    """An event's delivery that goes on in a closed page with the token of its shadow stack busy."""
+    expect_ok(*cet(lab, mode, knobs=knobs))
+
+
+@pytest.mark.parametrize("knobs", TOLD.values(), ids=TOLD)
+def test_cet_mutant(lab, knobs):
+    """The token stays busy: the guest shuts down in the second delivery."""
+    boot, _ = cet(lab, ("writes", 1), knobs=knobs, efi=path("build", "mutants", "stays_busy.efi"))
+    assert "shut down (triple fault)" in boot.console, boot.console[-2000:]
+
+
+def test_cet_pages(lab):
+    """memtrace=pages needs to be told: else a line says so, and the guest goes on without a trace."""
+    boot = kernel.run(lab, "memory-cet-pages", Plan(*TOLD["not_told"]).add("memory-none"), model=CET,
+                      config="memtrace=pages")
+    expect_ok(boot, ["memory-none"])
+    assert 'memtrace: found CET without "prematurely busy shadow stack"' in boot.console, boot.console[-2000:]
+
+
 def test_off(lab):
     """memtrace=off: no hypercall."""
     expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])
