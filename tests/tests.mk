@@ -16,6 +16,7 @@
 #                    parameters, or with both a and b; builds what their boots need
 #   python3 -m pytest [-k WORD] [--boots] [--lf] [--durations=N] [FILE ...]   the same by hand
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
+#   make campaign [MINUTES=60]   the test kernel's fuzzers over all options and models
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code
@@ -145,6 +146,11 @@ SELECTED = $(if $(T),-k "$(subst ~, ,$(WORD))")
 e2e:
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
 	@$(PYTEST) $(E2E) $(SELECTED)
+
+.PHONY: campaign
+MINUTES ?= 60
+campaign: built
+	@/usr/bin/python3 -B tests/e2e/campaign.py $(MINUTES)
 
 SAME = $(BUILD)/same
 same:

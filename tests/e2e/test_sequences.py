@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import campaign
 import sequences
 from experiment_rows import all_of
 from machine import STATUS_POWEROFF, path
@@ -72,7 +73,7 @@ def test_finds(lab):
 @pytest.mark.full
 def test_mutants(lab):
     """Which of the mutants are seen, the fuzzer not told which, and after how long."""
-    found = sequences.campaign(lab, [image(name) for name in MUTANTS], range(1, 1000),
+    found = campaign.campaign(lab, [image(name) for name in MUTANTS], range(1, 1000),
                                time.monotonic() + 60 * CAMPAIGN_MINUTES)
     said = ", ".join(f"{os.path.basename(name)[:-4]} after {seconds:.0f} s"
                      for name, (seconds, _) in found.items())
