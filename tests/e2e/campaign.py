@@ -92,7 +92,7 @@ def try_enumerations(lab, seed, image):
     return f"enumerations of seed {seed} under policy={policy} {config}: {' '.join(wrong) or boot.last_line()}"
 
 
-TRIES = [try_smp, try_sequences, try_operations, try_sequences, try_operations, try_enumerations,
+TRIES = [try_smp, try_sequences, try_operations, try_sequences, try_enumerations, try_operations,
          try_sequences]
 
 

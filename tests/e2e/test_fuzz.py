@@ -22,10 +22,10 @@ X2 = "x2apic"
 KNOBS = "msr 0x2000 0x1234\npebs 3\n"
 
 
-def boot(lab, name, words, entry="native", **keywords):
+def boot(lab, name, words, entry="native", limit=LIMIT, knobs=KNOBS, **keywords):
     return lab.emulator(name, entry=entry, kernel=path("build", "kernel.bzImage"), initrd=b"none\n",
-                        append="tests=" + ",".join(words), panic="report", limit=LIMIT,
-                        until=STOPPED, knobs=KNOBS, **keywords)
+                        append="tests=" + ",".join(words), panic="report", limit=limit,
+                        until=STOPPED, knobs=knobs, **keywords)
 
 
 def plan():
