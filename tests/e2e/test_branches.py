@@ -14,9 +14,8 @@ RDMSR, WRMSR = "31", "32"
 
 
 def branches(lab, entry, machine, name):
-    # no5lvl: the emulator cannot exit from five levels of paging to four.
     boot = lab.emulator(f"branches-{entry}-{name}", entry=entry, tools=True,
-                        jobs="recordbranches,nmilog", append="ignore_loglevel no5lvl", **machine)
+                        jobs="recordbranches,nmilog", append="ignore_loglevel", **machine)
     boot.expect_status(STATUS_POWEROFF)
     rows = boot.lines("recordbranches")
     assert rows, boot.last_line()

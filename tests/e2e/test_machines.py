@@ -153,12 +153,31 @@ def test_odd_tables(lab):
 
 # ---- paging ----
 
+LA57_MODEL = "sapphire_rapids"
+# Linux's word, and how many levels it uses then.
+LEVELS = {"guest_5_levels": ("", 5), "guest_4_levels": ("no5lvl", 4)}
+
+
+def expect_levels(boot, levels):
+    """Up to the guest's power-off, with A.1; Linux shows the flag where it uses five."""
+    boot.expect_status(STATUS_POWEROFF)
+    assert boot.job_status("a1") == 0 and "under PMUvisor" in boot.console, boot.last_line()
+    assert ("sees: flag la57" in boot.console) == (levels == 5), boot.last_line()
+
+
+@pytest.mark.parametrize("words, levels", LEVELS.values(), ids=LEVELS)
+def test_guest_levels(lab, words, levels):
+    """A guest with other page tables than root mode has, whose CR4.LA57 is 0, and with the same."""
+    expect_levels(lab.emulator(f"levels-{levels}", model=LA57_MODEL, jobs="a1,sees,report",
+                               append=words), levels)
+
+
 def with_5_levels(lab, name, **more):
     """One processor, because this firmware, which was switched behind its back, loses the others when
-    it ends. no5lvl: testbed/README.md, "Where Bochs 3.0 differs"."""
+    it ends."""
     menu = "search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg\n" \
         "chainloader /EFI/pmuvisor/la57.efi\nboot\n"
-    boot = lab.emulator(name, model="sapphire_rapids", menu=menu, limit=5000, append="no5lvl",
+    boot = lab.emulator(name, model=LA57_MODEL, menu=menu, limit=5000,
                         add={"/EFI/pmuvisor/la57.efi": path("build", "la57", "la57.efi")}, **more)
     for said in ("la57: 5 levels", "la57: CET, read-only tables", "warning: load options: found bytes that are no text",
                  "pmuvisor: firmware's 5-level paging is left", "pmuvisor: starting the guest"):
@@ -176,11 +195,10 @@ def test_5_levels(lab):
 
 
 @pytest.mark.full
-def test_5_levels_linux(lab):
-    """The same up to the guest's power-off, with A.1."""
-    boot = with_5_levels(lab, "la57-linux", jobs="a1,report")
-    boot.expect_status(STATUS_POWEROFF)
-    assert boot.job_status("a1") == 0 and "under PMUvisor" in boot.console, boot.last_line()
+@pytest.mark.parametrize("words, levels", LEVELS.values(), ids=[f"firmware_{name}" for name in LEVELS])
+def test_5_levels_linux(lab, words, levels):
+    """The same up to the guest's power-off."""
+    expect_levels(with_5_levels(lab, f"la57-linux-{levels}", jobs="a1,sees,report", append=words), levels)
 
 
 # ---- the serial line ----
