@@ -43,7 +43,7 @@ WITH_KVM = $(IMAGE_initrd) irqbypass.ko kvm.ko kvm-intel.ko launch=$(PROGRAMS)/l
 WORKLOADS = etc/passwd=$(IMAGES)/passwd etc/group=$(IMAGES)/group jobs/profile=programs/workloads/profile.sh \
     jobs/nginx=programs/workloads/nginx.sh jobs/sampled=programs/workloads/sampled.sh \
     $(foreach name,common.sh nginx.conf wrk.lua,workloads/$(name)=programs/workloads/$(name))
-MODULES = pmuvisor pmuvisor_nmi pmuvisor_measure pmuvisor_stuck
+MODULES = pmuvisor pmuvisor_nmi pmuvisor_measure pmuvisor_stuck pmuvisor_probed
 # And the words that experiments have added.
 IMAGE_bench := $(WITH_PERF) busybox deb:usr/sbin/nginx deb:usr/bin/wrk $(WORKLOADS) $(IMAGE_bench)
 
