@@ -26,7 +26,7 @@ $(PROGRAMS)/programs/trace/%.o: private PROGRAM_CFLAGS += -fno-pie
 
 PROGRAM_init = $(sort $(wildcard programs/payload/*.c)) programs/command_line.c programs/measure/statistics.c
 # Jobs of situations that users have reported (tests/e2e/test_situations.py).
-$(foreach name,probes keys,$(eval PROGRAM_$(name) = programs/situations/$(name).c \
+$(foreach name,probes keys crash,$(eval PROGRAM_$(name) = programs/situations/$(name).c \
     programs/payload/support.c programs/command_line.c))
 # The checks of a kernel file are the hypervisor's own.
 PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
@@ -40,8 +40,9 @@ IMAGE_tools = $(WITH_PERF) busybox $(WORKLOADS) \
 IMAGE_perf = $(WITH_PERF) intel-cstate.ko intel-uncore.ko
 IMAGE_pt = $(IMAGE_tools) jobs/pt=programs/workloads/pt.sh traced=$(PROGRAMS)/traced
 IMAGE_kexec = $(IMAGE_initrd) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/initrd-%.img
-IMAGE_situations = $(IMAGE_initrd) $(foreach name,probes keys,jobs/$(name)=$(PROGRAMS)/$(name)) \
-    lib/modules/pmuvisor_probed.ko=$(BUILD)/module/%/pmuvisor_probed.ko
+IMAGE_situations = $(IMAGE_initrd) $(foreach name,probes keys crash,jobs/$(name)=$(PROGRAMS)/$(name)) \
+    jobs/vmcore@crash jobs/nmi@crash lib/modules/pmuvisor_probed.ko=$(BUILD)/module/%/pmuvisor_probed.ko
+IMAGE_crash = $(IMAGE_situations) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/situations-%.img
 IMAGE_kvm = $(WITH_KVM) kernel.bzImage=$(TEST_KERNEL)
 WITH_PERF = $(IMAGE_initrd) listing2=$(PROGRAMS)/listing2 deb:usr/bin/perf
 WITH_KVM = $(IMAGE_initrd) irqbypass.ko kvm.ko kvm-intel.ko launch=$(PROGRAMS)/launch

@@ -62,6 +62,60 @@ def test_keys(lab):
     return f"{len(lines)} lines"
 
 
+@pytest.mark.parametrize("cpu", [0, 1])
+def test_vmcore(lab, cpu):
+    """A crash kernel reads all of /proc/vmcore, and finds what was in memory."""
+    boots = both(lab, f"vmcore-{cpu}", "crash", image="crash", cpus=2, knobs=TSC,
+                 append=f"crashkernel=128M pmv.target={cpu}")
+    for boot in boots:
+        row = boot.lines("vmcore")[0]
+        assert boot.job_status("vmcore") == 0 and row["marks"] == row["of"], row
+    return said(boots[1], "vmcore")[0]
+
+
+def panics(boot):
+    """What the kernel says of its panic, and of the machine check or NMI before it."""
+    words = re.compile(r"panic - not syncing|\[Hardware Error\]|unknown reason")
+    lines = [VARIES.sub("", line) for line in boot.console.splitlines()
+             if not line.startswith("mce: ") and words.search(line)]
+    assert any("panic - not syncing" in line for line in lines), boot.last_line()
+    return lines
+
+
+@pytest.mark.parametrize("cpu", [0, 1])
+def test_panic_by_nmi(lab, cpu):
+    """An NMI that nobody knows panics a kernel without a crash kernel: the machine is reset."""
+    boots = both(lab, f"nmi-{cpu}", "nmi", cpus=2, knobs=TSC, status=STATUS_RESET,
+                 append=f"unknown_nmi_panic panic=1 iomem=relaxed pmv.target={cpu}")
+    native, guest = map(panics, boots)
+    assert native == guest, (native, guest)
+    assert f"on CPU {cpu}" in native[0] and "NMI: Not continuing" in native[-1], native
+    assert same(boots, "nmi") == [f"nmi: target={cpu}"]
+    taken = boots[1].ledger["nmi"]
+    assert taken["exits"] == taken["injected"] == 0 and taken["nonroot"] >= 1, taken
+    return native[-1]
+
+
+def test_unknown_nmi(lab):
+    """Without that option the kernel logs the NMI and goes on."""
+    boots = both(lab, "nmi-known", "nmi,nmilog", append="iomem=relaxed")
+    lines = same(boots, "nmi", "nmilog")
+    assert boots[0].job_status("nmi") == 0 and len(lines) > 2, lines
+    return lines[1]
+
+
+@pytest.mark.parametrize("way", ["efi", "efi,smp1"], ids=["processor0", "processor1"])
+def test_reboot_by_efi(lab, way):
+    """reboot=efi, and from the second processor: the machine is reset."""
+    boots = both(lab, f"reboot-{way.replace(',', '-')}", "report", image="initrd", cpus=2,
+                 knobs=TSC, end="reboot", append=f"reboot={way}", status=STATUS_RESET)
+    for boot in boots:
+        assert boot.ledger["end"] == "reset", boot.ledger["end"]
+        assert "init: done failed=0" in boot.console, boot.last_line()
+    # PMUvisor would have seen ACPI's register.
+    assert "asked for a reset" not in boots[1].console, boots[1].last_line()
+
+
 @pytest.mark.parametrize("name", ["probes", "keys"])
 def test_fails_with_mutant(lab, name):
     """A hypervisor that loses single steps and PKRU at exits is seen."""
