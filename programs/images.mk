@@ -26,7 +26,7 @@ $(PROGRAMS)/programs/trace/%.o: private PROGRAM_CFLAGS += -fno-pie
 
 PROGRAM_init = $(sort $(wildcard programs/payload/*.c)) programs/command_line.c programs/measure/statistics.c
 # Jobs of situations that users have reported (tests/e2e/test_situations.py).
-$(foreach name,probes keys crash,$(eval PROGRAM_$(name) = programs/situations/$(name).c \
+$(foreach name,probes keys crash hibernate,$(eval PROGRAM_$(name) = programs/situations/$(name).c \
     programs/payload/support.c programs/command_line.c))
 # The checks of a kernel file are the hypervisor's own.
 PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
@@ -42,6 +42,7 @@ IMAGE_pt = $(IMAGE_tools) jobs/pt=programs/workloads/pt.sh traced=$(PROGRAMS)/tr
 IMAGE_kexec = $(IMAGE_initrd) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/initrd-%.img
 IMAGE_situations = $(IMAGE_initrd) $(foreach name,probes keys crash,jobs/$(name)=$(PROGRAMS)/$(name)) \
     jobs/vmcore@crash jobs/nmi@crash lib/modules/pmuvisor_probed.ko=$(BUILD)/module/%/pmuvisor_probed.ko
+IMAGE_hibernate = $(IMAGE_initrd) disk:ata_piix disk:sd_mod jobs/hibernate=$(PROGRAMS)/hibernate
 IMAGE_crash = $(IMAGE_situations) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/situations-%.img
 IMAGE_kvm = $(WITH_KVM) kernel.bzImage=$(TEST_KERNEL)
 WITH_PERF = $(IMAGE_initrd) listing2=$(PROGRAMS)/listing2 deb:usr/bin/perf

@@ -116,6 +116,24 @@ def test_reboot_by_efi(lab, way):
     assert "asked for a reset" not in boots[1].console, boots[1].last_line()
 
 
+def test_hibernation(lab):
+    """The kernel hibernates, the machine is reset, and the next start resumes from the image:
+    memory and both processors are as before, with exact counts and PMIs."""
+    boots = both(lab, "hibernation", "hibernate", image="hibernate", cpus=2,
+                 knobs=TSC + "allow_resets 1\n", append="loglevel=7")
+    lines = same(boots, "hibernate", "job")
+    for boot in boots:
+        assert boot.job_status("hibernate") == 0, lines
+        assert boot.console.count("Welcome to GRUB!") == 2, "the machine was not reset once"
+        assert "PM: Image loading progress: 100%" in boot.console, boot.last_line()
+        assert boot.console.count("hibernate: error=0 wrong=0") == 1, lines
+        rows = [row for row in boot.lines("hibernate") if row.get("when")]
+        assert [row["when"] for row in rows] == ["before"] * 2 + ["after"] * 2, rows
+        assert len({row["branches"] for row in rows}) == 1 and \
+            all(int(row["pmis"]) == int(row["branches"]) // PERIOD for row in rows), rows
+    return lines[-2]
+
+
 @pytest.mark.parametrize("name", ["probes", "keys"])
 def test_fails_with_mutant(lab, name):
     """A hypervisor that loses single steps and PKRU at exits is seen."""
