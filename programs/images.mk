@@ -42,6 +42,8 @@ IMAGE_pt = $(IMAGE_tools) jobs/pt=programs/workloads/pt.sh traced=$(PROGRAMS)/tr
 IMAGE_kexec = $(IMAGE_initrd) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/initrd-%.img
 IMAGE_situations = $(IMAGE_initrd) $(foreach name,probes keys crash,jobs/$(name)=$(PROGRAMS)/$(name)) \
     jobs/vmcore@crash jobs/nmi@crash lib/modules/pmuvisor_probed.ko=$(BUILD)/module/%/pmuvisor_probed.ko
+IMAGE_powercap = $(IMAGE_initrd) busybox disk:intel_rapl_msr jobs/powercap=programs/situations/powercap.sh
+IMAGE_mce = $(IMAGE_initrd) busybox mce-inject.ko jobs/mce=programs/situations/mce.sh
 IMAGE_hibernate = $(IMAGE_initrd) disk:ata_piix disk:sd_mod jobs/hibernate=$(PROGRAMS)/hibernate
 IMAGE_crash = $(IMAGE_situations) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/situations-%.img
 IMAGE_kvm = $(WITH_KVM) kernel.bzImage=$(TEST_KERNEL)

@@ -134,6 +134,32 @@ def test_hibernation(lab):
     return lines[-2]
 
 
+def test_powercap(lab):
+    """Linux's power capping: zones, limits that can be set, energy that counts."""
+    boots = both(lab, "powercap", "powercap", image="powercap", knobs="platform on\n")
+    lines = same(boots, "powercap", "job")
+    assert boots[0].job_status("powercap") == 0 and len(lines) == 6, lines
+    return lines[0]
+
+
+MCE_BANKS = 4
+# IA32_MCG_CAP and _STATUS, and the banks' four registers from IA32_MC0_CTL on (SDM Vol. 4,
+# "Architectural MSRs"), as storage: the emulator's processor has no bank.
+MCE_KNOBS = f"msr 0x179 {MCE_BANKS:#x}\nmsr 0x17a 0\n" + \
+    "".join(f"msr {0x400 + number:#x} 0\n" for number in range(4 * MCE_BANKS))
+
+
+def test_mce_inject(lab):
+    """mce-inject: corrected machine checks are logged, a fatal one panics the kernel."""
+    boots = both(lab, "mce", "mce", image="mce", flavour="stock", knobs=TSC + MCE_KNOBS,
+                 append="panic=1 mce=1", status=STATUS_RESET)
+    lines = same(boots, "mce")
+    assert lines[0] == f"mce: banks={MCE_BANKS}" and lines[-1].startswith("mce: flags=hw"), lines
+    native, guest = map(panics, boots)
+    assert native == guest, (native, guest)
+    return native[-1]
+
+
 @pytest.mark.parametrize("name", ["probes", "keys"])
 def test_fails_with_mutant(lab, name):
     """A hypervisor that loses single steps and PKRU at exits is seen."""
