@@ -5,7 +5,7 @@
 #
 #   make build/programs/NAME                 a static program, of the sources PROGRAM_NAME
 #   make build/payload/NAME-FLAVOUR.img      an image, of the words IMAGE_NAME (programs/payload/pack.sh);
-#                    FLAVOUR: cloud or stock, and a % in the words. Debian's kernel and packages are
+#                    FLAVOUR: cloud, stock or rt, and a % in the words. Debian's kernel and packages are
 #                    fetched into the cache, when they are not there
 #   make build/payload/kvm-NAME-FLAVOUR.img  KVM and the launcher, with the words KVM_NAME, and that image
 #                    for its guest
@@ -44,6 +44,8 @@ IMAGE_situations = $(IMAGE_initrd) $(foreach name,probes keys crash,jobs/$(name)
     jobs/vmcore@crash jobs/nmi@crash lib/modules/pmuvisor_probed.ko=$(BUILD)/module/%/pmuvisor_probed.ko
 IMAGE_powercap = $(IMAGE_initrd) busybox disk:intel_rapl_msr jobs/powercap=programs/situations/powercap.sh
 IMAGE_mce = $(IMAGE_initrd) busybox mce-inject.ko jobs/mce=programs/situations/mce.sh
+IMAGE_latency = $(IMAGE_initrd) busybox jobs/latency=programs/situations/latency.sh \
+    workloads/common.sh=programs/workloads/common.sh
 IMAGE_hibernate = $(IMAGE_initrd) disk:ata_piix disk:sd_mod jobs/hibernate=$(PROGRAMS)/hibernate
 IMAGE_crash = $(IMAGE_situations) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/situations-%.img
 IMAGE_kvm = $(WITH_KVM) kernel.bzImage=$(TEST_KERNEL)
@@ -94,7 +96,7 @@ define changed
 	@mkdir -p $(@D)
 	@said=$$($(1)) && { echo "$$said" | cmp -s - $@ || echo "$$said" > $@; }
 endef
-suite = $(patsubst %-$(lastword $(subst -, ,$(1))),--suite %,$(filter %-cloud %-stock,$(1)))
+suite = $(patsubst %-$(lastword $(subst -, ,$(1))),--suite %,$(filter %-cloud %-stock %-rt,$(1)))
 $(IMAGES)/kernel-%.txt: FORCE
 	$(call changed,programs/kernel.sh $(call suite,$*) $(lastword $(subst -, ,$*)))
 $(IMAGES)/packages-%.txt: FORCE
@@ -140,7 +142,7 @@ inner = $(WITH_KVM) $(KVM_$(1)) kvm/vmlinuz=$(IMAGES)/vmlinuz-% kvm/initrd=$(IMA
 $(foreach name,small $(GUEST_NAMES),$(eval IMAGE_kvm-$(name) = $(call inner,$(name))))
 IMAGE_NAMES = initrd kexec kvm kvm-small $(GUEST_NAMES) $(GUEST_NAMES:%=kvm-%)
 SUITES = bookworm- trixie- trixie-backports-
-$(foreach flavour,cloud stock,$(foreach name,$(IMAGE_NAMES),\
+$(foreach flavour,cloud stock rt,$(foreach name,$(IMAGE_NAMES),\
     $(foreach suite,$(if $(filter perf kvm%,$(name)),$(SUITES)) none,$(eval \
         $(call image_rule,$(name),$(suite:none=)$(flavour),$(flavour),$(subst %,$(flavour),$(IMAGE_$(name))))))))
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Fetches Debian's kernel package for the guest into the cache and prints two lines: the path of
 # vmlinuz and the path of its modules folder. The suite's own kernel is taken, unmodified.
-# Usage: kernel.sh [--suite NAME] [--update] [--headers] [cloud|stock]   (default: $GUEST, else cloud)
+# Usage: kernel.sh [--suite NAME] [--update] [--headers] [cloud|stock|rt]   (default: $GUEST, else cloud)
 # --suite: another one of Debian's than this machine's: bookworm, trixie, trixie-backports. Its lists
 # are in the cache; the machine's own are not touched.
 # --headers: prints the folder of the same kernel's headers instead, for building modules.
@@ -36,7 +36,8 @@ flavour=${1:-${GUEST:-cloud}}
 case $flavour in
     cloud) meta=linux-image-cloud-amd64 ;;
     stock) meta=linux-image-amd64 ;;
-    *) fail "unknown flavour '$flavour', wanted cloud or stock" ;;
+    rt) meta=linux-image-rt-amd64 ;;
+    *) fail "unknown flavour '$flavour', wanted cloud, stock or rt" ;;
 esac
 
 # shellcheck source=programs/suite.sh

@@ -142,6 +142,31 @@ def test_powercap(lab):
     return lines[0]
 
 
+def latency(lab, threshold, name="", **more):
+    """The rows of hwlat and osnoise, which Debian's kernel for real time has."""
+    boots = both(lab, f"latency{name}", "latency", image="latency", flavour="rt", knobs=TSC,
+                 append=f"pmv.threshold={threshold}", **more)
+    found = [{row["tracer"]: row for row in boot.lines("latency")} for boot in boots]
+    assert all(boot.job_status("latency") == 0 and rows["osnoise"]["samples"] == "1"
+               for boot, rows in zip(boots, found)), found
+    return found
+
+
+def test_latency(lab):
+    """hwlat and osnoise find nothing of the hypervisor above 10 microseconds of the emulator's
+    clock, which are 500 instructions, though the tick exits."""
+    native, guest = latency(lab, 10, config="tick=100")
+    assert native == guest, (native, guest)
+    assert native["hwlat"]["gaps"] == native["osnoise"]["hardware"] == "0", native
+
+
+def test_latency_finds_tick(lab):
+    """With a threshold of one microsecond hwlat finds exits of the tick."""
+    native, guest = latency(lab, 1, "-tick", config="tick=10")
+    assert native["hwlat"]["gaps"] == "0" and int(guest["hwlat"]["gaps"]) > 0, (native, guest)
+    return f"{guest['hwlat']['gaps']} gaps"
+
+
 MCE_BANKS = 4
 # IA32_MCG_CAP and _STATUS, and the banks' four registers from IA32_MC0_CTL on (SDM Vol. 4,
 # "Architectural MSRs"), as storage: the emulator's processor has no bank.
