@@ -7,6 +7,7 @@ import os
 import pytest
 import tools
 import tools_table
+from machine import STATUS_POWEROFF, path
 
 FULL = os.environ.get("FULL") == "1"
 TABLE = tools_table.read()
@@ -62,3 +63,22 @@ def test_row(lab, row):
     failed = {name: case.lines[-1] for name, case in found.items() if case.status != 0}
     return f"{lines(found)} lines of {len(found)} cases, {pmis} PMIs, no exit for the PMU; " \
         f"fail natively, too: {failed or 'none'}"
+
+
+@pytest.mark.full
+def test_bpftrace_probes(lab):
+    """bpftrace's uprobe on a CPUID, with other probes there, sees what it sees natively."""
+    row = TABLE["bpftrace"]
+    files = {"jobs/bpfprobes": path("experiments/counters/guest/others/probes.sh"),
+             "jobs/probes": path("build/programs/probes"),
+             "lib/modules/pmuvisor_probed.ko": path("build/module/cloud/pmuvisor_probed.ko")}
+    said = []
+    for column in ("native", "msr+nmi"):
+        options = tools.options_of(row, column)
+        boot = lab.emulator(f"bpftrace-probes-{column}", **{
+            **options, "jobs": "bpfprobes", "initrd": (options["initrd"], files)})
+        boot.expect_status(STATUS_POWEROFF)
+        said.append(sorted(line for line in boot.console.splitlines() if line.startswith(("bpf: ", "probes: "))))
+    counts = [line.rsplit(": ", 1)[1] for line in said[0] if line.startswith("bpf: ")]
+    assert said[0] == said[1] and counts and set(counts) == {"3"}, said
+    return f"{len(counts)} leaves"
