@@ -199,6 +199,11 @@ extern uint64_t cet_stack[];
  * processor, with the IDT by processor. False, and lines say what is not as it has to be. */
 bool cet_nmis_on(const uint64_t *token);
 
+/* ---- test_sampling.c: PEBS of each 24th instruction, into a buffer at this address; and off ---- */
+
+void sampling_on(uint64_t at);
+void sampling_off(void);
+
 /* ---- all of them ---- */
 
 #define TEST(kind, function) void function(const struct job *job);

@@ -52,7 +52,7 @@ static bool offered(const struct job *job)
     return false;
 }
 
-static void sampling_on(uint64_t at)
+void sampling_on(uint64_t at)
 {
     ds.base = ds.index = at;
     ds.maximum = at + sizeof(buffer);
@@ -68,7 +68,7 @@ static void sampling_on(uint64_t at)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
 }
 
-static void sampling_off(void)
+void sampling_off(void)
 {
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PEBS_ENABLE, 0);

@@ -170,6 +170,12 @@ def test_processor_trace(lab, mode, word):
                          config=f"memtrace={mode}"), [word])
 
 
+def test_pebs_begun(lab):
+    """A record of PEBS in the step of a load is not taken for a write of that instruction's."""
+    expect_ok(kernel.run(lab, "memory-pebs-begun", Plan("pebs 3").add("memory-pebs-begun"),
+                         config="memtrace=all"), ["memory-pebs-begun"])
+
+
 def test_processor_trace_mutant(lab):
     """Its output, taken for the guest's access: found out."""
     boot = kernel.run(lab, "memory-pt-mutant", Plan("pt on").add("memory-pt"), config="memtrace=writes",

@@ -180,6 +180,31 @@ void test_memory_pebs(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
+/* `memory-pebs-begun`, under memtrace=all: PEBS begins later, and stores a record in the step of a load. It
+ * is no write of an instruction's: the trace says that it is inexact. */
+void test_memory_pebs_begun(const struct job *job)
+{
+    const uint8_t *buffer = memory_area + 2 * MEMORY_PAGE;
+    uint64_t stores = 0, exact = 0;
+
+    if (!memory_offered(job))
+        return;
+    bool good = gives("all", memory_trace_physical(MEMTRACE_ALL, memory_area, sizeof(memory_area)), 0);
+    uint64_t first = memory_records();
+    sampling_on((uint64_t)buffer);
+    __asm__ volatile(".rept 60\n\tmovl 64(%0), %%eax\n\t.endr" : : "r"(memory_area) : "rax", "memory");
+    sampling_off();
+    (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
+    for (uint64_t n = first; n < memory_records(); n++)
+        if (memory_record(n).gla - (uint64_t)buffer < MEMORY_PAGE) {
+            stores++;
+            exact += !(memory_record(n).flags & TRACE_INEXACT);
+        }
+    if (stores == 0 || exact != 0)
+        tap_note("%lu stores of records, %lu of them taken for an instruction's", stores, exact);
+    tap_result(good && stores != 0 && exact == 0, job->name, NULL);
+}
+
 #define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
 #define RTIT_CTL_OS BIT(2)
 #define RTIT_CTL_BRANCH_EN BIT(13)
