@@ -24,12 +24,13 @@ def test_records(lab, entry):
 
 
 def apic_page(lab, **more):
-    return kernel.run(lab, "pebs-apic", kernel.Plan("pebs 3").add("pebs-apic"), config="apic=trap", **more)
+    return kernel.run(lab, "pebs-apic", kernel.Plan("pebs 3").add("pebs-apic"),
+                      config="apic=trap", **more)
 
 
 def test_apic_page(lab):
-    """apic=trap, and the buffer is the APIC's page: a record is not taken for the next instruction's
-    store. (Natively the emulator ends there: a record's words have 8 bytes.)"""
+    """apic=trap, and the buffer is the APIC's page: a record is not taken for the next
+    instruction's store. (Natively the emulator ends there: a record's words have 8 bytes.)"""
     boot = apic_page(lab)
     kernel.expect_ok(boot, ["pebs-apic"])
     assert boot.console.count("was refused: not its memory") == 1, boot.console[-800:]
@@ -40,7 +41,8 @@ def test_apic_page_mutant(lab):
     """A record that is taken for it is found out: the store is lost, and the APIC has its value."""
     boot = apic_page(lab, efi=path("build", "mutants", "taken_for_store.efi"))
     row = boot.lines("sampling")[0]
-    assert not results(boot)["pebs-apic"] and int(row["misplaced"]) and row["priority"] == "0x20", row
+    assert not results(boot)["pebs-apic"], row
+    assert int(row["misplaced"]) and row["priority"] == "0x20", row
     return str(row)
 
 

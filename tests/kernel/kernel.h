@@ -195,11 +195,12 @@ bool cet_offered(const struct job *job);
 void cet_protect(const void *page, bool on);
 /* The shadow stack of the work: one page, with its token at the end. */
 extern uint64_t cet_stack[];
-/* NMIs, in work with a shadow stack, that have one of their own, whose token lies there: on the first
- * processor, with the IDT by processor. False, and lines say what is not as it has to be. */
+/* NMIs, in work with a shadow stack, that have one of their own, whose token lies there: on the
+ * first processor, with the IDT by processor. False, and lines say what is not as it has to be. */
 bool cet_nmis_on(const uint64_t *token);
 
-/* ---- test_sampling.c: PEBS of each 24th instruction, into a buffer at this address; and off ---- */
+/* ---- test_sampling.c: PEBS of each 24th instruction, into a buffer at this address; and off ----
+ * */
 
 void sampling_on(uint64_t at);
 void sampling_off(void);

@@ -179,8 +179,9 @@ void test_pebs_faults(const struct job *job)
 #define STORES 60
 #define STORED 0x20 /* a priority, should it come there */
 
-/* `pebs-apic`, with apic=trap: the buffer is the local APIC's page. The record is refused, and is none of
- * the stores around it: each is where it has to be, up to the #GP, and the APIC has none. */
+/* `pebs-apic`, with apic=trap: the buffer is the local APIC's page. The record is refused, and is
+ * none of the stores around it: each is where it has to be, up to the #GP, and the APIC has none.
+ * */
 void test_pebs_apic(const struct job *job)
 {
     static volatile uint32_t words[STORES];

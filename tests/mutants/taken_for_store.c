@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that takes each access to the trapped APIC's page for the next instruction's: a record of
- * PEBS that goes there must be seen in that instruction's place.
+ * A hypervisor that takes each access to the trapped APIC's page for the next instruction's: a
+ * record of PEBS that goes there must be seen in that instruction's place.
  */
 #include "vmx/exit/apic_trap.h"
 #include "vmx/exit/exit.h"

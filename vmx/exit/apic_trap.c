@@ -140,9 +140,9 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
     struct instruction instruction;
 
-    /* A walk of the guest's page tables, an event's delivery through its IDT and stack, or a record that
-     * the processor stores of its own accord, has no instruction; and code is not fetched from
-     * registers. */
+    /* A walk of the guest's page tables, an event's delivery through its IDT and stack, or a
+     * record that the processor stores of its own accord, has no instruction; and code is not
+     * fetched from registers. */
     if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
             (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
         qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||

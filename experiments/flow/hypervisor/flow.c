@@ -37,8 +37,8 @@ static void tick_if_due(struct cpu *cpu)
     }
 }
 
-/* Bits of CR3 that IA-32e mode reserves on this processor; with CR4.PCIDE bit 63 is none of them. SDM
- * Vol. 2, "MOV - Move to/from Control Registers"; Vol. 3, "Linear-Address Masking". */
+/* Bits of CR3 that IA-32e mode reserves on this processor; with CR4.PCIDE bit 63 is none of them.
+ * SDM Vol. 2, "MOV - Move to/from Control Registers"; Vol. 3, "Linear-Address Masking". */
 static uint64_t reserved_bits;
 
 void trace_flow_setup(void)
@@ -58,8 +58,8 @@ static bool is_refused(uint64_t value)
 }
 
 /* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
- * has to, or refuses the value. Then the record has the CR3 that stays. Nor does the guest exit where it
- * goes between its two tables. */
+ * has to, or refuses the value. Then the record has the CR3 that stays. Nor does the guest exit
+ * where it goes between its two tables. */
 void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

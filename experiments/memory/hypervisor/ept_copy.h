@@ -13,7 +13,8 @@ enum ept_copy_as {
 };
 struct ept_copy {
     enum ept_copy_as as;
-    uint64_t deny;        /* of EPT_RWX, in the memory from `first` to `last`; EPT_COPY_HOST has that alone */
+    /* Of EPT_RWX, in the memory from `first` to `last`, which is all that EPT_COPY_HOST has. */
+    uint64_t deny;
     bool devices;         /* and not there, but in all that is no memory */
     uint64_t first, last;
     bool page_1g;         /* EPT_COPY_HOST: root mode can have pages of 1 GiB */

@@ -175,8 +175,9 @@ int64_t memory_call(struct cpu *cpu)
 
 /* ---- the rows ---- */
 
-/* As with trace=flow the guest executes the MOV again. The processor may refuse the value, and only it
- * knows: the map changes when the monitor trap flag tells that the MOV is over, one way or the other. */
+/* As with trace=flow the guest executes the MOV again. The processor may refuse the value, and
+ * only it knows: the map changes when the monitor trap flag tells that the MOV is over, one way or
+ * the other. */
 static void memory_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -312,8 +313,8 @@ static const char *lacking(const struct vmx_capability *c, uint64_t top, bool ca
     if (ring_options.memory == MEMTRACE_PAGES && !logs_pages(c))
         return "no page-modification logging (IA32_VMX_PROCBASED_CTLS2 bit 49, IA32_VMX_EPT_VPID_CAP bit 21)";
     if (ring_options.memory == MEMTRACE_PAGES && !logs_safely(c))
-        return "CET without \"prematurely busy shadow stack\" (IA32_VMX_EXIT_CTLS2 bit 3 is 0): memtrace=writes "
-               "needs none";
+        return "CET without \"prematurely busy shadow stack\" (IA32_VMX_EXIT_CTLS2 bit 3 is 0): "
+               "memtrace=writes needs none";
     if (ring_options.memory != MEMTRACE_WRITES && ring_options.memory != MEMTRACE_PAGES &&
         !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
         return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";

@@ -177,18 +177,20 @@ void memory_pages_stop(struct cpu *cpu);
  * open one, and its frame recorded. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
 void memory_event_setup(void); /* once or more */
-/* The event whose delivery this exit has broken off, once more: as deliver_again(), but that a shadow
- * stack which the delivery had switched to is free for it again. */
+/* The event whose delivery this exit has broken off, once more: as deliver_again(), but that a
+ * shadow stack which the delivery had switched to is free for it again. */
 void memory_deliver_again(struct cpu *cpu, uint32_t vectoring);
-/* The basic reason of an exit whose reason is past the table: where it has left a shadow stack busy, that
- * is free again. Else EXIT_REASON_COUNT. */
+/* The basic reason of an exit whose reason is past the table: where it has left a shadow stack
+ * busy, that is free again. Else EXIT_REASON_COUNT. */
 uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason);
 /* As exit_reason(). */
 static inline uint64_t memory_exit_reason(struct cpu *cpu)
 {
     uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    return __builtin_expect(reason >= EXIT_REASON_COUNT, 0) ? memory_busy_exit(cpu, reason) : reason;
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
+        return memory_busy_exit(cpu, reason);
+    return reason;
 }
 /* memory_walk.c: a page walk's own access to the guest's memory: it can be begun anew. False: it
  * would do the same again. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Events at closed pages. When the delivery of an event violates the map, the event is injected
- * again under the open map: what the delivery had already written is written again. The exit of the
- * monitor trap flag comes after the delivery, before the handler's first instruction. Then the
+ * again under the open map: what the delivery had already written is written again. The exit of
+ * the monitor trap flag comes after the delivery, before the handler's first instruction. Then the
  * whole frame is there, and is recorded.
  *
- * A delivery that switches to a shadow stack makes its token busy, and then pushes. An exit from a push
- * leaves it so, and the second delivery would find it busy, which is a #GP. So root mode takes the busy bit
- * back. Where the processor has "prematurely busy shadow stack" the exit reason says that it has to be;
- * else the push itself does: it is right below a busy token, and not at the top of the stack that the guest
- * has. (Told apart wrongly: a stack that is full to its last word, beside the other's token. Not told: a far
- * CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That Occur During
- * Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment
- * Switching in 64-Bit Mode".
+ * A delivery that switches to a shadow stack makes its token busy, and then pushes. An exit from a
+ * push leaves it so, and the second delivery would find it busy, which is a #GP. So root mode
+ * takes the busy bit back. Where the processor has "prematurely busy shadow stack" the exit reason
+ * says that it has to be; else the push itself does: it is right below a busy token, and not at
+ * the top of the stack that the guest has. (Told apart wrongly: a stack that is full to its last
+ * word, beside the other's token. Not told: a far CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack
+ * Updates"; "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
+ * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -36,8 +36,10 @@ static void free_shadow_stack(struct cpu *cpu, uint64_t push)
 /* Without a switch the pushes are the words below the guest's SSP. */
 static bool has_switched(uint64_t push)
 {
+    uint64_t last = (SHADOW_WORDS - 1) * WORD;
+
     return vmcs_read_natural(VMCS_GUEST_CR4) & CR4_CET &&
-           (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - push - WORD > (SHADOW_WORDS - 1) * WORD;
+           (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - WORD - push > last;
 }
 
 /* A page fault in a push, natively too, leaves the stack busy. */

@@ -182,8 +182,8 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 _Static_assert(TRACE_READ == EPT_VIOLATION_READ && TRACE_WRITE == EPT_VIOLATION_WRITE, "they are");
 
 /* The half-open map lets reads pass: this is the write of the same instruction. In any other way
- * another violation ends the step, and is what it would have been without: an event's, or what the processor
- * stores of its own accord. */
+ * another violation ends the step, and is what it would have been without: an event's, or what the
+ * processor stores of its own accord. */
 static void step_violation(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits that the memory trace uses, and the policy does not. SDM Vol. 3, "Control Registers"; Appendix
- * "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations; "VM-Exit Controls"; "Basic VM-Exit
- * Information"; Vol. 1, "Supervisor Shadow Stack Token"; Vol. 2, "CPUID".
+ * Bits that the memory trace uses, and the policy does not. SDM Vol. 3, "Control Registers";
+ * Appendix "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations;
+ * "VM-Exit Controls"; "Basic VM-Exit Information"; Vol. 1, "Supervisor Shadow Stack Token"; Vol.
+ * 2, "CPUID".
  */
 #pragma once
 
@@ -22,7 +23,8 @@
 #define VMCS_PML_ADDRESS 0x200e
 #define VMCS_GUEST_PML_INDEX 0x0812
 
-/* Secondary VM-exit controls, the exit reason's bit that one of them brings, and a shadow stack's token */
+/* Secondary VM-exit controls, the exit reason's bit that one of them brings, and a shadow stack's
+ * token */
 #define EXIT_SECONDARY_CONTROLS BIT(31)
 #define VMCS_SECONDARY_EXIT_CONTROLS 0x2044
 #define EXIT2_PREMATURELY_BUSY BIT(3)

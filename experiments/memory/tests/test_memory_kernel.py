@@ -140,8 +140,8 @@ def test_loads_of_cr3(lab):
 
 
 def test_no_large_pages(lab):
-    """The EPT has pages of 1 GiB, and CPUID shows none for page tables: root mode's view is in smaller
-    ones."""
+    """The EPT has pages of 1 GiB, and CPUID shows none for page tables: root mode's view is in
+    smaller ones."""
     plan = Plan("hide_cpuid 0x80000001 0 edx 0x04000000").add(*WRITES)
     boot = kernel.run(lab, "memory-no-1g", plan, config="memtrace=writes")
     assert "not enough pages" not in boot.console, boot.console[-2000:]
@@ -164,10 +164,10 @@ def test_believed_loads_of_cr3(lab):
 @pytest.mark.parametrize("mode, word", [("writes", "memory-pt"), ("pages", "memory-pt:5")],
                          ids=["processor_trace", "processor_trace_pages"])
 def test_processor_trace(lab, mode, word):
-    """Intel PT keeps a trace from beginning. One that begins later is whole, or ends in its own error,
-    and is never taken for the guest's store."""
-    expect_ok(kernel.run(lab, f"memory-pt-{mode}", Plan("pt on", "show_control enable_pml").add(word),
-                         config=f"memtrace={mode}"), [word])
+    """Intel PT keeps a trace from beginning. One that begins later is whole, or ends in its own
+    error, and is never taken for the guest's store."""
+    plan = Plan("pt on", "show_control enable_pml").add(word)
+    expect_ok(kernel.run(lab, f"memory-pt-{mode}", plan, config=f"memtrace={mode}"), [word])
 
 
 def test_pebs_begun(lab):
@@ -178,7 +178,8 @@ def test_pebs_begun(lab):
 
 def test_processor_trace_mutant(lab):
     """Its output, taken for the guest's access: found out."""
-    boot = kernel.run(lab, "memory-pt-mutant", Plan("pt on").add("memory-pt"), config="memtrace=writes",
+    boot = kernel.run(lab, "memory-pt-mutant", Plan("pt on").add("memory-pt"),
+                      config="memtrace=writes",
                       efi=path("build", "mutants", "output_taken_for_walk.efi"), limit=LIMIT)
     said = [line for line in boot.console.splitlines() if line.startswith("# a closed buffer")]
     assert said and "wanted an error" in said[0], boot.console[-2000:]
@@ -192,8 +193,9 @@ TOLD = {"told": [], "not_told": ["hide_control prematurely_busy_shadow_stack"]}
 
 def cet(lab, mode, entry="msr+nmi", knobs=(), **more):
     name, number = mode
-    return kernel.run(lab, f"memory-cet-{entry}-{name}", Plan(*knobs).add(f"smp-memory-cet:{number}"), model=CET,
-                      entry=entry, config=f"memtrace={name}", **more), [f"smp-memory-cet:{number}"]
+    word = f"smp-memory-cet:{number}"
+    return kernel.run(lab, f"memory-cet-{entry}-{name}", Plan(*knobs).add(word), model=CET,
+                      entry=entry, config=f"memtrace={name}", **more), [word]
 
 
 def test_cet_native(lab):
@@ -201,7 +203,8 @@ def test_cet_native(lab):
     expect_ok(*cet(lab, ("off", 0), entry="native"))
 
 
-@pytest.mark.parametrize("mode", [("writes", 1), ("reads", 2), ("all", 3)], ids=lambda mode: f"cet_{mode[0]}")
+@pytest.mark.parametrize("mode", [("writes", 1), ("reads", 2), ("all", 3)],
+                         ids=lambda mode: f"cet_{mode[0]}")
 @pytest.mark.parametrize("knobs", TOLD.values(), ids=TOLD)
 def test_cet(lab, mode, knobs):
     """An event's delivery that goes on in a closed page with the token of its shadow stack busy."""
@@ -216,11 +219,12 @@ def test_cet_mutant(lab, knobs):
 
 
 def test_cet_pages(lab):
-    """memtrace=pages needs to be told: else a line says so, and the guest goes on without a trace."""
-    boot = kernel.run(lab, "memory-cet-pages", Plan(*TOLD["not_told"]).add("memory-none"), model=CET,
-                      config="memtrace=pages")
+    """memtrace=pages needs to be told: else a line says so, and there is no trace."""
+    boot = kernel.run(lab, "memory-cet-pages", Plan(*TOLD["not_told"]).add("memory-none"),
+                      model=CET, config="memtrace=pages")
     expect_ok(boot, ["memory-none"])
-    assert 'memtrace: found CET without "prematurely busy shadow stack"' in boot.console, boot.console[-2000:]
+    said = 'memtrace: found CET without "prematurely busy shadow stack"'
+    assert said in boot.console, boot.console[-2000:]
 
 
 def test_off(lab):

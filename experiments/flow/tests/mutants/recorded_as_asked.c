@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that records each MOV to CR3 as a load, under trace=flow: one that the processor refuses
- * must be seen in the record. For one processor.
+ * A hypervisor that records each MOV to CR3 as a load, under trace=flow: one that the processor
+ * refuses must be seen in the record. For one processor.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/root/end.h"

@@ -138,8 +138,8 @@ static bool refused_load(const char *what, uint64_t cr3, uint64_t records)
     return !done && leaves(what, records);
 }
 
-/* `memory-cr3`: the range is one CR3's: it is traced where a MOV has loaded that, and where one that the
- * processor refuses has not. */
+/* `memory-cr3`: the range is one CR3's: it is traced where a MOV has loaded that, and where one
+ * that the processor refuses has not. */
 void test_memory_cr3(const struct job *job)
 {
     const uint64_t linear = (uint64_t)memory_area, own = read_cr3();
@@ -148,8 +148,8 @@ void test_memory_cr3(const struct job *job)
     if (!memory_offered(job))
         return;
     memcpy(other, (const void *)(own & PTE_ADDRESS), sizeof(other));
-    bool good = gives("this CR3", memory_trace(MEMTRACE_WRITES, linear, MEMORY_PAGE, TRACE_THIS_CR3), 0) &&
-                leaves("this CR3", 1);
+    int64_t result = memory_trace(MEMTRACE_WRITES, linear, MEMORY_PAGE, TRACE_THIS_CR3);
+    bool good = gives("this CR3", result, 0) && leaves("this CR3", 1);
     good &= refused_load("another CR3 refused", fuzz_physical(other) | BIT(60), 1);
     good &= refused_load("the same CR3 refused", own | BIT(60), 1);
     good &= load_cr3(fuzz_physical(other)) && leaves("another CR3", 0);
@@ -180,8 +180,8 @@ void test_memory_pebs(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-/* `memory-pebs-begun`, under memtrace=all: PEBS begins later, and stores a record in the step of a load. It
- * is no write of an instruction's: the trace says that it is inexact. */
+/* `memory-pebs-begun`, under memtrace=all: PEBS begins later, and stores a record in the step of a
+ * load. It is no write of an instruction's: the trace says that it is inexact. */
 void test_memory_pebs_begun(const struct job *job)
 {
     const uint8_t *buffer = memory_area + 2 * MEMORY_PAGE;
@@ -189,10 +189,12 @@ void test_memory_pebs_begun(const struct job *job)
 
     if (!memory_offered(job))
         return;
-    bool good = gives("all", memory_trace_physical(MEMTRACE_ALL, memory_area, sizeof(memory_area)), 0);
+    int64_t result = memory_trace_physical(MEMTRACE_ALL, memory_area, sizeof(memory_area));
+    bool good = gives("all", result, 0);
     uint64_t first = memory_records();
     sampling_on((uint64_t)buffer);
-    __asm__ volatile(".rept 60\n\tmovl 64(%0), %%eax\n\t.endr" : : "r"(memory_area) : "rax", "memory");
+    __asm__ volatile(".rept 60\n\tmovl 64(%0), %%eax\n\t.endr"
+                     : : "r"(memory_area) : "rax", "memory");
     sampling_off();
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     for (uint64_t n = first; n < memory_records(); n++)
@@ -231,10 +233,11 @@ static bool processor_trace(const char *what, unsigned page, bool fails, uint64_
     uint64_t status = rdmsr(IA32_RTIT_STATUS), written = 0, found = memory_records() - first;
     for (unsigned i = 0; i < BUFFER_BYTES; i++)
         written += buffer[i] != 0;
-    if (!(status & RTIT_STATUS_ERROR) == !fails && found == records && (fails || written > MEMORY_PAGE))
+    if (!(status & RTIT_STATUS_ERROR) == !fails && found == records &&
+        (fails || written > MEMORY_PAGE))
         return true;
-    tap_note("%s: status 0x%lx, %lu bytes, %lu records, wanted %s and %lu", what, status, written, found,
-             fails ? "an error" : "none", records);
+    tap_note("%s: status 0x%lx, %lu bytes, %lu records, wanted %s and %lu", what, status, written,
+             found, fails ? "an error" : "none", records);
     return false;
 }
 
@@ -246,18 +249,20 @@ static unsigned buffer_page(void)
 
 static bool traced(const char *what, unsigned page, unsigned pages, bool fails, uint64_t records)
 {
-    bool good = gives(what, memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area) + page * MEMORY_PAGE,
-                                         pages * MEMORY_PAGE, 0), 0) &&
+    const uint8_t *first = memory_area + page * MEMORY_PAGE;
+    bool good = gives(what, memory_trace_physical(MEMTRACE_WRITES, first, pages * MEMORY_PAGE), 0) &&
                 processor_trace(what, buffer_page(), fails, records);
 
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     return good;
 }
 
-/* By the processor's own log nothing is denied: the trace is whole, and its pages are in the log. */
+/* By the processor's own log nothing is denied: the trace is whole, and its pages are in the log.
+ * */
 static bool logged(void)
 {
-    uint64_t first = memory_records(), seen = 0, at = fuzz_physical(memory_area + buffer_page() * MEMORY_PAGE);
+    uint64_t first = memory_records(), seen = 0;
+    uint64_t at = fuzz_physical(memory_area + buffer_page() * MEMORY_PAGE);
     bool good = gives("pages", memory_trace(MEMTRACE_PAGES, at, BUFFER_BYTES, 0), 0) &&
                 processor_trace("pages", buffer_page(), false, 0);
 
@@ -269,8 +274,9 @@ static bool logged(void)
     return good && seen == 3;
 }
 
-/* `memory-pt`: while Intel PT is on nothing is traced. What it writes later goes on where its pages are open.
- * Where one is closed it ends in its error, and leaves no record; what instructions write does. `memory-pt:5`: under memtrace=pages. */
+/* `memory-pt`: while Intel PT is on nothing is traced. What it writes later goes on where its
+ * pages are open. Where one is closed it ends in its error, and leaves no record; what
+ * instructions write does. `memory-pt:5`: under memtrace=pages. */
 void test_memory_pt(const struct job *job)
 {
     if (!memory_offered(job))
@@ -293,7 +299,8 @@ void test_memory_pt(const struct job *job)
     good &= traced("a closed buffer", 0, buffer_page() + 1, true, 1);
     good &= traced("a closed buffer alone", buffer_page(), 1, true, 0);
     good &= traced("the next page of the buffer closed", buffer_page() + 1, 1, true, 0);
-    good &= processor_trace("without a trace again", buffer_page(), false, 0) && leaves("without a trace", 0);
+    good &= processor_trace("without a trace again", buffer_page(), false, 0) &&
+            leaves("without a trace", 0);
     tap_result(good, job->name, NULL);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace= and supervisor shadow stacks. An NMI's delivery makes the token of its shadow stack busy, and
- * pushes what it has to below it: on another page, which is closed, or whose entry a walk has to mark in a
- * closed table. Then the delivery comes twice, and finds the token as it was. SDM Vol. 1, "Supervisor Shadow
- * Stack Token"; Vol. 3, "Shadow-Stack Updates" of "Other Changes in VMX Non-Root Operation".
+ * memtrace= and supervisor shadow stacks. An NMI's delivery makes the token of its shadow stack
+ * busy, and pushes what it has to below it: on another page, which is closed, or whose entry a
+ * walk has to mark in a closed table. Then the delivery comes twice, and finds the token as it
+ * was. SDM Vol. 1, "Supervisor Shadow Stack Token"; Vol. 3, "Shadow-Stack Updates" of "Other
+ * Changes in VMX Non-Root Operation".
  */
 #include "memory.h"
 
@@ -31,7 +32,8 @@ static bool told(bool good, uint64_t mode, const char *what, unsigned word)
     return good;
 }
 
-/* The token lies in the page after the closed one, so that its first push is there, or the next one. */
+/* The token lies in the page after the closed one, so that its first push is there, or the next
+ * one. */
 static bool pushes(uint64_t mode, unsigned word)
 {
     uint64_t *token = (uint64_t *)(memory_area + PAGE) + word;
@@ -55,7 +57,8 @@ static bool walked(uint64_t first)
     return false;
 }
 
-/* The same by the window, where the table is closed and the entry of the first page has no A yet. */
+/* The same by the window, where the table is closed and the entry of the first page has no A yet.
+ * */
 static bool walks(uint64_t mode, unsigned word)
 {
     uint64_t *token = (uint64_t *)(memory_area + (WINDOW_PAGE + 1) * PAGE) + word;
@@ -64,14 +67,16 @@ static bool walks(uint64_t mode, unsigned word)
     *token = at;
     memory_window(SHADOW, SHADOW | PTE_A);
     uint64_t first = mode != MEMTRACE_OFF ? memory_records() : 0;
-    bool good = start(mode, memory_area + TABLE_PAGE * PAGE, PAGE) && cet_nmis_on((const uint64_t *)at);
+    bool good = start(mode, memory_area + TABLE_PAGE * PAGE, PAGE) &&
+                cet_nmis_on((const uint64_t *)at);
     memory_window_close();
-    good = good && (mode == MEMTRACE_OFF || mode == MEMTRACE_READS || word == PUSHED || walked(first));
+    if (word < PUSHED && (mode == MEMTRACE_WRITES || mode == MEMTRACE_ALL))
+        good = good && walked(first);
     return told(good, mode, "a walk", word);
 }
 
-/* The work's own shadow stack is closed: a push right below its token, which is busy, is one without a
- * switch. */
+/* The work's own shadow stack is closed: a push right below its token, which is busy, is one
+ * without a switch. */
 static bool stays(uint64_t mode)
 {
     uint64_t *token = (uint64_t *)(memory_area + PAGE) - 1;

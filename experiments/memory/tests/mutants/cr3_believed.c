@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that takes each MOV to CR3 for a load of what it asks for: one that the processor refuses
- * must be seen to change what is traced.
+ * A hypervisor that takes each MOV to CR3 for a load of what it asks for: one that the processor
+ * refuses must be seen to change what is traced.
  */
 #include "experiments/memory/hypervisor/memory.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that takes the output of Intel PT to a closed page for the guest's own access: it must be
- * seen in a record, and by the trace that has no error.
+ * A hypervisor that takes the output of Intel PT to a closed page for the guest's own access: it
+ * must be seen in a record, and by the trace that has no error.
  */
 #include "vmx/exit/exit.h"
 

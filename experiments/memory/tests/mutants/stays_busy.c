@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that delivers an event again and leaves the shadow stack busy that the delivery had switched
- * to: the guest must be seen to shut down.
+ * A hypervisor that delivers an event again and leaves the shadow stack busy that the delivery had
+ * switched to: the guest must be seen to shut down.
  */
 #include "experiments/memory/hypervisor/memory.h"
 

@@ -116,7 +116,8 @@ static void test_small(void **state)
     assert_int_equal(ept_lookup(copy, GIB, &bytes) & EPT_RWX, EPT_EXECUTE);
 }
 
-/* Root mode's tables: memory that may be written is there, up to the last byte, and nothing else. */
+/* Root mode's tables: memory that may be written is there, up to the last byte, and nothing else.
+ * */
 static void check_host(bool page_1g, uint64_t last, uint64_t pages)
 {
     uint64_t host = (uint64_t)(uintptr_t)page_alloc(1);
@@ -150,8 +151,8 @@ static void test_host(void **state)
     check_host(true, ~0ULL, ept_tables(root) + 4);
 }
 
-/* Where the EPT has pages of 1 GiB and root mode has none: one table for each GiB of memory, none for
- * devices, nor for what is write-back beyond memory. */
+/* Where the EPT has pages of 1 GiB and root mode has none: one table for each GiB of memory, none
+ * for devices, nor for what is write-back beyond memory. */
 static void test_host_without_1g(void **state)
 {
     (void)state;
