@@ -32,14 +32,17 @@ $(foreach name,probes keys crash hibernate,$(eval PROGRAM_$(name) = programs/sit
 PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
 $(PROGRAMS)/init $(PROGRAMS)/launch: PROGRAM_LDFLAGS = -s
 
-# Small; with what people use; with perf and drivers of more PMUs; for the job kexec; for measurements.
+# Small; with what people use; with perf and drivers of more PMUs; for the jobs kexec and kdump; for
+# measurements.
 IMAGE_initrd = dev/ proc/ sys/ tmp/ init=$(PROGRAMS)/init loop=$(PROGRAMS)/loop \
     access=$(PROGRAMS)/access msr.ko efivarfs.ko
 IMAGE_tools = $(WITH_PERF) busybox $(WORKLOADS) \
     $(foreach name,$(MODULES),lib/modules/$(name).ko=$(BUILD)/module/%/$(name).ko)
 IMAGE_perf = $(WITH_PERF) intel-cstate.ko intel-uncore.ko
 IMAGE_pt = $(IMAGE_tools) jobs/pt=programs/workloads/pt.sh traced=$(PROGRAMS)/traced
-IMAGE_kexec = $(IMAGE_initrd) kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/initrd-%.img
+IMAGE_kexec = $(IMAGE_initrd) $(NEXT_KERNEL)
+IMAGE_kdump = $(WITH_PERF) $(NEXT_KERNEL)
+NEXT_KERNEL = kexec/vmlinuz=$(IMAGES)/vmlinuz-% kexec/initrd=$(IMAGES)/initrd-%.img
 IMAGE_situations = $(IMAGE_initrd) $(foreach name,probes keys crash,jobs/$(name)=$(PROGRAMS)/$(name)) \
     jobs/vmcore@crash jobs/nmi@crash lib/modules/pmuvisor_probed.ko=$(BUILD)/module/%/pmuvisor_probed.ko
 IMAGE_powercap = $(IMAGE_initrd) busybox disk:intel_rapl_msr jobs/powercap=programs/situations/powercap.sh
@@ -136,11 +139,11 @@ $(IMAGES)/$(1)-$(2).img: $(foreach word,$(4),$(word 2,$(subst =, ,$(word)))) $(I
 	$$(Q)programs/payload/pack.sh $$@ "$$$$(sed -n 2p $(IMAGES)/kernel-$(2).txt)" \
 	    "$$$$(sed -n 1p $(IMAGES)/packages-guest.txt 2> /dev/null)" $(4)
 endef
-GUEST_NAMES := $(patsubst IMAGE_%,%,$(filter-out %_initrd %_kvm %_kexec,$(filter IMAGE_%,$(.VARIABLES))))
+GUEST_NAMES := $(patsubst IMAGE_%,%,$(filter-out %_initrd %_kvm %_kexec %_kdump,$(filter IMAGE_%,$(.VARIABLES))))
 # The small one is initrd-FLAVOUR.img as a file.
 inner = $(WITH_KVM) $(KVM_$(1)) kvm/vmlinuz=$(IMAGES)/vmlinuz-% kvm/initrd=$(IMAGES)/$(1:small=initrd)-%.img
 $(foreach name,small $(GUEST_NAMES),$(eval IMAGE_kvm-$(name) = $(call inner,$(name))))
-IMAGE_NAMES = initrd kexec kvm kvm-small $(GUEST_NAMES) $(GUEST_NAMES:%=kvm-%)
+IMAGE_NAMES = initrd kexec kdump kvm kvm-small $(GUEST_NAMES) $(GUEST_NAMES:%=kvm-%)
 SUITES = bookworm- trixie- trixie-backports-
 $(foreach flavour,cloud stock rt,$(foreach name,$(IMAGE_NAMES),\
     $(foreach suite,$(if $(filter perf kvm%,$(name)),$(SUITES)) none,$(eval \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * debugger.c: the job `ptrace`: a debugger and pieces of code, each run with watchpoints, breakpoints,
- * single steps, block steps and combinations of them. A line for each says where the code stopped, by
- * which signal and with which DR6. Some pieces exit to a hypervisor, some touch the watched word by
- * MOV SS, whose debug exception has to wait for the next instruction.
- * SDM Vol. 3, "Debug Registers"; "Single-Stepping on Branches"; "Masking Exceptions and Interrupts When
- * Switching Stacks". ptrace(2).
+ * debugger.c: the job `ptrace`: a debugger and pieces of code, each run with watchpoints,
+ * breakpoints, single steps, block steps and combinations of them. A line for each says where the
+ * code stopped, by which signal and with which DR6. Some pieces exit to a hypervisor. Some touch
+ * the watched word by MOV SS, whose debug exception has to wait for the next instruction.
+ * SDM Vol. 3, "Debug Registers"; "Single-Stepping on Branches"; "Masking Exceptions and Interrupts
+ * When Switching Stacks". ptrace(2).
  */
 #include "payload.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause ends.c: the jobs in which this kernel ends with several
- * processors: it starts Debian's kernel anew from memory (kexec), or it panics while no other
+ * processors. It starts Debian's kernel anew from memory (kexec). It panics while no other
  * processor takes interrupts, so that only NMIs stop them (panic) or the NMI watchdog finds them
- * (lockup). The job `rebootby` says by what and from which processor init resets the machine later.
- * SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt (NMI)".
+ * (lockup). An NMI that nobody knows ends it while perf samples all processors, and a crash kernel
+ * follows (kdump). The job `rebootby` says by what and from which processor init resets the
+ * machine later. SDM Vol. 3, "Multiple-Processor (MP) Initialization", "Nonmaskable Interrupt
+ * (NMI)".
  */
 #include "payload.h"
 #include "smp.h"
@@ -33,10 +35,18 @@
 #define KERNEL_AT 0x1000000
 #define INITRD_AT 0x8000000
 #define LOCKUP_SECONDS 10
+#define KDUMP_PERIOD "20011"
+#define KDUMP_PMIS 50
+#define KDUMP_WAITS 1000
+#define KDUMP_NMIS 10
+#define APIC_ICR 0x300u
+#define APIC_ICR_HIGH 0x310u
+#define APIC_LVT_PMI 0x340u
+#define ICR_NMI 0x4400u /* delivery mode NMI, level assert */
 #define STUCK "/sys/module/pmuvisor_stuck/parameters/stuck"
 
-/* This kernel's words, with the value of pmv.kexec, if there is one, as the jobs. The emulator's are
- * among them, and not asked for again. */
+/* This kernel's words, but those of a crash kernel's memory, with the value of pmv.kexec, if
+ * there is one, as the jobs. The emulator's are among them, and not asked for again. */
 static void next_command_line(char *line, size_t size)
 {
     char jobs[COMMAND_LINE_MAX / 2], text[2 * COMMAND_LINE_MAX];
@@ -47,7 +57,8 @@ static void next_command_line(char *line, size_t size)
     command_line_text(text, sizeof(text));
     for (char *w = strtok_r(text, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest)) {
         if (strncmp(w, "pmv.run=", 8) != 0 && strncmp(w, "pmv.kexec=", 10) != 0 &&
-            strncmp(w, "pmv.words=", 10) != 0 && used < size) {
+            strncmp(w, "pmv.words=", 10) != 0 && strncmp(w, "crashkernel=", 12) != 0 &&
+            used < size) {
             used += (size_t)snprintf(line + used, size - used, "%s ", w);
         }
     }
@@ -178,8 +189,8 @@ int job_rebootby(void)
     return failed;
 }
 
-/* The watchdog has to find that all processors but the first take no interrupts, and to panic. Returns
- * only where it did not, after LOCKUP_SECONDS of the kernel's clock. */
+/* The watchdog has to find that all processors but the first take no interrupts, and to panic.
+ * Returns only where it did not, after LOCKUP_SECONDS of the kernel's clock. */
 int job_lockup(void)
 {
     static const struct {
@@ -199,6 +210,72 @@ int job_lockup(void)
     usleep(20000);
     if (error == 0 && write_text(STUCK, "1") == 0) {
         sleep(LOCKUP_SECONDS);
+    }
+    return 1;
+}
+
+/* The kernel itself makes the crash kernel's parameters. The crash kernel has one processor. */
+static int load_crash_kernel(void)
+{
+    char line[COMMAND_LINE_MAX];
+    int kernel = open(KERNEL, O_RDONLY | O_CLOEXEC), initrd = open(INITRD, O_RDONLY | O_CLOEXEC);
+    size_t used;
+
+    next_command_line(line, sizeof(line));
+    used = strlen(line);
+    snprintf(line + used, sizeof(line) - used, " nr_cpus=1 reset_devices");
+    return syscall(SYS_kexec_file_load, kernel, initrd, strlen(line) + 1, line,
+                   KEXEC_FILE_ON_CRASH) == 0 ? 0 : -errno;
+}
+
+/* Samples all processors until it is killed. */
+static pid_t perf_record_all(void)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        execl("/usr/bin/perf", "perf", "record", "-a", "-e", "instructions", "-c", KDUMP_PERIOD,
+              "-o", "/tmp/samples", (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+/* An NMI that nobody knows, to the last processor, from the first one; needs iomem=relaxed.
+ * Returns only where no panic came. */
+int job_kdump(void)
+{
+    int last = processors_online() - 1, error = load_crash_kernel();
+    volatile uint32_t *lvtpc = map_lvtpc();
+    volatile uint32_t *icr =
+        lvtpc == NULL ? NULL : lvtpc - (APIC_LVT_PMI - APIC_ICR) / sizeof(*icr);
+    long long pmis[2];
+
+    if (error == 0 && icr == NULL) {
+        error = -ENOMEM;
+    }
+    if (error == 0 && (error = perf_lift_limits()) == 0) {
+        error = write_text("/proc/sys/kernel/unknown_nmi_panic", "1\n");
+    }
+    printf("kdump: cpu=%d error=\"%s\"\n", last, strerror(-error));
+    fflush(stdout);
+    if (error != 0 || pin(0, 0) != 0) {
+        return 1;
+    }
+    spin_on(last, ~0ull);
+    pmis[0] = pmis[1] = interrupt_count("PMI");
+    perf_record_all();
+    for (int i = 0; i < KDUMP_WAITS && pmis[1] - pmis[0] < KDUMP_PMIS; i++) {
+        usleep(10000);
+        pmis[1] = interrupt_count("PMI");
+    }
+    printf("kdump: sampling=%d\n", pmis[1] - pmis[0] >= KDUMP_PMIS);
+    usleep(20000);
+    /* One that comes together with a PMI is no unknown one. */
+    for (int i = 0; i < KDUMP_NMIS; i++) {
+        icr[(APIC_ICR_HIGH - APIC_ICR) / sizeof(*icr)] = (uint32_t)last << 24;
+        *icr = ICR_NMI;
+        usleep(10000);
     }
     return 1;
 }

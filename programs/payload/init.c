@@ -76,6 +76,7 @@ static const struct job jobs[] = {
     {"kexec", job_kexec}, /* Debian's kernel again, with the jobs pmv.kexec=; does not return */
     {"rebootby", job_rebootby}, /* by what and where the machine is reset later */
     {"lockup", job_lockup}, /* the NMI watchdog panics; returns where it does not */
+    {"kdump", job_kdump}, /* an unknown NMI, then a crash kernel with the jobs pmv.kexec= */
     {"panic", job_panic}, /* with all other processors stuck; does not return */
     {"program", job_program}, /* somebody's own, of run-qemu.sh --program */
     {"kvm", job_kvm}, /* the test kernel or Linux under KVM */

@@ -59,8 +59,8 @@ static int switch_processor(int cpu, bool on)
     return write_text(path, on ? "1" : "0");
 }
 
-/* The program runs pinned to the processor when that goes away; then again after its return. The job
- * itself is on the processor `home` meanwhile. */
+/* The program runs pinned to the processor when that goes away; then again after its return. The
+ * job itself is on the processor `home` meanwhile. */
 static int unplug(int cpu, int home, int round)
 {
     struct counted during, after;
@@ -119,8 +119,8 @@ int job_hotplug(void)
     return unplug_all(1, processors_online() - 1, 0);
 }
 
-/* The first processor, where the kernel has the word cpu0_hotplug: it sleeps with interrupts off, and
- * comes back by an NMI, not by INIT and SIPI. */
+/* The first processor, where the kernel has the word cpu0_hotplug: it sleeps with interrupts
+ * off, and comes back by an NMI, not by INIT and SIPI. */
 int job_hotplug0(void)
 {
     return unplug_all(0, 0, 1);

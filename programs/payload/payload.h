@@ -82,6 +82,7 @@ int job_hotplug0(void);
 int job_rebootby(void);
 int job_resctrl(void);
 int job_lockup(void);
+int job_kdump(void);
 int job_skid(void);
 int job_switch(void);
 int job_spin(void);

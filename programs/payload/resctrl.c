@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * resctrl.c: the job `resctrl`: a group of Linux's resource control with a cache mask of its own, this
- * process in it, and what the processor's MSRs hold meanwhile and afterwards. SDM Vol. 3, "Intel Resource
- * Director Technology (Intel RDT) Allocation Features". Linux, Documentation/x86/resctrl.rst.
+ * resctrl.c: the job `resctrl`: a group of Linux's resource control with a cache mask of its own
+ * and this process in it, and what the processor's MSRs hold meanwhile and afterwards. SDM Vol. 3,
+ * "Intel Resource Director Technology (Intel RDT) Allocation Features". Linux,
+ * Documentation/x86/resctrl.rst.
  */
 #define _GNU_SOURCE
 #include "payload.h"

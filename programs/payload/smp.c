@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * smp.c: the jobs that look at every processor: what is online and what the kernel complained of,
  * program A.1 on each, PMIs on all at once, the NMI watchdog of each, and the kernel's own NMIs
- * between processors (sysrq-l), also while all of them exit and take PMIs (storm). SDM Vol. 3, "Local Vector Table", "Issuing Interprocessor
- * Interrupts".
+ * between processors (sysrq-l), also while all of them exit and take PMIs (storm). SDM Vol. 3,
+ * "Local Vector Table", "Issuing Interprocessor Interrupts".
  */
 #include "smp.h"
 
@@ -226,8 +226,8 @@ static bool all_seen(const bool seen[], int count)
     return true;
 }
 
-/* A backtrace of all processors, asked for on this one: every other gets one NMI, and prints. True when
- * all of them did in time; adds lines that speak of an NMI nobody knows. */
+/* A backtrace of all processors, asked for on this one: every other gets one NMI, and prints.
+ * True when all of them did in time; adds lines that speak of an NMI nobody knows. */
 static bool backtrace_from(int cpu, int count, int *unknown)
 {
     bool seen[PROCESSORS_MAX] = {false};
@@ -297,8 +297,8 @@ static void exit_and_sample(int cpu, const volatile bool *over, long long *count
     _exit(read(fd, count, sizeof(*count)) != sizeof(*count));
 }
 
-/* PMIs and backtraces' NMIs on processors that exit all the time, where an NMI that nobody knows is a
- * panic: no NMI may be lost, or come once too often. */
+/* PMIs and backtraces' NMIs on processors that exit all the time, where an NMI that nobody knows
+ * is a panic: no NMI may be lost, or come once too often. */
 int job_storm(void)
 {
     struct shared {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_reports.py: situations of public bug reports about hypervisors, natively and in the guest: the
-# same in both. docs/limits.md has the table, with the situations that other files test.
+# test_reports.py: situations of public bug reports about hypervisors. They are the same natively
+# and in the guest. docs/guest.md has the table, with the situations that other files test.
 import kernel
 from kernel import Plan, expect_ok
-from machine import STATUS_RESET, Skip
+from machine import STATUS_POWEROFF, STATUS_RESET, Skip, path
+from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis
 import pytest
 
 ENTRIES = ("native", "msr+nmi")
@@ -15,13 +16,16 @@ CPUID, TRIPLE_FAULT, EPT_VIOLATION = "10", "2", "48"
 ROUNDS = "20"
 REBOOT_LIMIT = 5_000  # millions of instructions; a reset comes after some 2,000
 LOCKUP_LIMIT = 8_000
+KDUMP_LIMIT = 30_000  # Linux hashes the crash kernel, which is most of the 10,000 that a boot takes
+A1_ALL = sum(A1_BRANCHES // period for period in A1_PERIODS.values())
 HOTPLUG_ROUNDS = 5
 LOOP_INSTRUCTIONS = "2000004"  # of programs/payload/loop.asm
-# A processor with 16 classes of service, masks of 15 bits and 128 RMIDs. IA32_QM_EVTSEL, IA32_QM_CTR
-# with 5 units of 64 KiB, IA32_PQR_ASSOC and the masks of two classes are storage.
-RDT = "\n".join(["cpuid 7 0 ebx 0x9000", "cpuid 0xf 0 ebx 0x7f", "cpuid 0xf 0 edx 2", "cpuid 0xf 1 ebx 0x10000",
-                 "cpuid 0xf 1 ecx 0x7f", "cpuid 0xf 1 edx 1", "cpuid 0x10 0 ebx 2", "cpuid 0x10 1 eax 14",
-                 "cpuid 0x10 1 edx 15", "msr 0xc8d 0", "msr 0xc8e 5", "msr 0xc8f 0"] +
+# A processor with 16 classes of service, masks of 15 bits and 128 RMIDs. Storage: IA32_QM_EVTSEL,
+# IA32_QM_CTR with 5 units of 64 KiB, IA32_PQR_ASSOC, and the classes' masks.
+RDT = "\n".join(["cpuid 7 0 ebx 0x9000", "cpuid 0xf 0 ebx 0x7f", "cpuid 0xf 0 edx 2",
+                 "cpuid 0xf 1 ebx 0x10000", "cpuid 0xf 1 ecx 0x7f", "cpuid 0xf 1 edx 1",
+                 "cpuid 0x10 0 ebx 2", "cpuid 0x10 1 eax 14", "cpuid 0x10 1 edx 15",
+                 "msr 0xc8d 0", "msr 0xc8e 5", "msr 0xc8f 0"] +
                 [f"msr {index:#x} 0x7fff" for index in range(0xc90, 0xca0)]) + "\n"
 
 
@@ -47,8 +51,8 @@ def test_xsetbv(lab, model):
     return expect_same(rows, XSETBV_CASES)
 
 
-# As the boots of test_guest.py, test_native.py and test_smp_linux.py, but for the words: so one server
-# at init serves all of them.
+# As the boots of test_guest.py, test_native.py and test_smp_linux.py, except for the words: one
+# server at init serves all of them.
 def linux(lab, name, entry, jobs, **more):
     return lab.emulator(f"reports-{name}-{entry}", entry=entry, jobs=jobs, **more)
 
@@ -75,8 +79,8 @@ def test_ptrace(lab):
 @pytest.mark.full
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_storm(lab, entry):
-    """PMIs and backtraces on four processors that loop over CPUID, with unknown_nmi_panic: no NMI is
-    lost, and none is one too many. The skid takes PMIs into root mode."""
+    """PMIs and backtraces on four processors that loop over CPUID, with unknown_nmi_panic: each NMI
+    arrives, and no other one comes. The skid takes PMIs into root mode."""
     boot = four(lab, "storm", entry, "storm,nmilog", knobs=SMP["knobs"] + "pmi_skid sweep/160\n")
     assert boot.job_status("storm") == 0, boot.lines("storm")
     row = boot.lines("storm")[0]
@@ -136,18 +140,40 @@ def test_hotplug_first(lab):
             row["cpu"] == "0" and row["off"] == row["on"] == "1" and
             row["during"] == row["after"] == LOOP_INSTRUCTIONS and row["pmis"] == row["of"]
             for row in rows), rows
-        assert boot.lines("smp")[0]["online"] == "0-1" and boot.lines("smp")[-1]["complaints"] == "0"
+        smp = boot.lines("smp")
+        assert smp[0]["online"] == "0-1" and smp[-1]["complaints"] == "0", smp
 
 
 @pytest.mark.full
 def test_resctrl(lab):
-    """Resource control on Sapphire Rapids: a group's mask and class are in the MSRs, as natively."""
+    """Resource control on Sapphire Rapids: the MSRs have a group's mask and class, as natively."""
     rows = []
     for entry in ENTRIES:
-        boot = linux(lab, "resctrl", entry, "resctrl", model="sapphire_rapids", append="no5lvl", knobs=RDT)
+        boot = linux(lab, "resctrl", entry, "resctrl", model="sapphire_rapids", append="no5lvl",
+                     knobs=RDT)
         assert boot.job_status("resctrl") == 0, boot.lines("resctrl")
         rows.append(boot.lines("resctrl"))
     inside = rows[0][-2]
     assert inside["msr_c91"] == "3" and inside["msr_c90"] == "7fff", inside
     assert int(inside["msr_c8f"], 16) >> 32 == 1, inside
     return expect_same(rows, 5)
+
+
+@pytest.mark.full
+def test_kdump(lab):
+    """An NMI that nobody knows, while perf record -a samples all processors: the crash kernel
+    starts on the processor that took it, and there A.1 has its PMIs, and no NMI is unknown. In 512
+    MiB the guest's map has no room for the crash kernel between initrd and the hypervisor's
+    memory."""
+    for entry in ENTRIES:
+        boot = linux(lab, "kdump", entry, "kdump", cpus=2, knobs=SMP["knobs"], limit=KDUMP_LIMIT,
+                     memory=1024, initrd=path("build/payload/kdump-cloud.img"),
+                     append="crashkernel=128M iomem=relaxed pmv.kexec=a1,report,nmilog")
+        boot.expect_status(STATUS_POWEROFF)
+        said = boot.lines("kdump")
+        assert said == [{"cpu": "1", "error": "Success"}, {"sampling": "1"}], said
+        # Only the crash kernel runs a1 and nmilog.
+        pmis = [cpu["pmi"]["raised"] for cpu in boot.ledger["processors"]]
+        assert boot.job_status("a1") == 0 and pmis[0] < A1_ALL <= pmis[1], pmis
+        expect_a1_pmis(boot)
+        assert boot.lines("nmilog")[-1]["lines"] == "0", boot.lines("nmilog")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `xsetbv`: the instruction by value, index, privilege level and CR4.OSXSAVE: whether it completes, by
- * which exception it does not, and what XCR0 is afterwards. Reports of hypervisors that accept a value
- * which the processor refuses, or the reverse, are about these cases.
+ * `xsetbv`: the instruction by value, index, privilege level and CR4.OSXSAVE: whether it
+ * completes, by which exception it does not, and what XCR0 is afterwards. Reports of hypervisors
+ * that accept a value which the processor refuses, or the reverse, are about these cases.
  * SDM Vol. 2, "XSETBV"; Vol. 1, "Enabling the XSAVE Feature Set and XSAVE-Enabled Features".
  */
 #include "fuzz.h"
