@@ -23,6 +23,13 @@ usage: run-qemu.sh [options]
   --perf "WORDS"               with --program: it runs under Debian's perf, by these words of that, such
                                as "record -e cycles:u -c 10007"; perf.data is one of its files then
   --files DIR                  the folder for the guest's files (emulator only)
+  --model NAME                 the processor, a model of Bochs such as sapphire_rapids (emulator only;
+                               testbed/README.md)
+  --serve SOCKET               boot up to the guest's init, print "ready", and wait there until this is
+                               ended, for runs --from it (emulator only)
+  --from SOCKET                go on from there: seconds in place of a boot. --append has words for the
+                               guest's init then, such as "pmv.args=3,4" (docs/program.md); machine,
+                               disk and knobs are the server's
   --append S                   added to the kernel command line "console=ttyS0 quiet ..."
                                (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot;
                                the test kernel: tests=TESTS)
@@ -52,7 +59,7 @@ fail() {
 top=$(cd "$(dirname "$0")" && pwd)
 backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' config='' qemu=''
 program='' perf='' files=''
-cpus=1 memory=512 timeout=600
+cpus=1 memory=512 timeout=600 model='' serve='' from='' serve_limit=20000
 serial='' ledger='' knobs='' knob_lines=() efi='' firmware=/usr/share/ovmf/OVMF.fd
 # Linux's last words after a panic, unless a crash kernel takes over or it resets the machine (panic=N).
 panic_end='---[ end Kernel panic - not syncing'
@@ -66,7 +73,7 @@ while [ $# -gt 0 ]; do
         --probe) probe=1; shift; continue ;;
         --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
             --memory | --timeout | --serial | --ledger | --knobs | --knob | --efi | --firmware | \
-            --qemu | --program | --perf | --files)
+            --qemu | --program | --perf | --files | --model | --serve | --from)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
@@ -89,6 +96,9 @@ while [ $# -gt 0 ]; do
         --program) program=$2 ;;
         --perf) perf=$2 ;;
         --files) files=$2 ;;
+        --model) model=$2 ;;
+        --serve) serve=$2 ;;
+        --from) from=$2 ;;
         --efi) efi=$2 ;;
         --firmware) firmware=$2 ;;
     esac
@@ -146,9 +156,9 @@ case $backend in
         elif [ -n "$obstacle" ]; then
             backend=emulator
             say_backend emulator "$obstacle"
-        elif [ -n "$ledger$files${knob_lines[*]}" ]; then
+        elif [ -n "$ledger$files${knob_lines[*]}$model$serve$from" ]; then
             backend=emulator
-            say_backend emulator "only it has --ledger, --files and --knob"
+            say_backend emulator "only it has --ledger, --files, --knob, --model, --serve and --from"
         else
             backend=kvm
             say_backend kvm "/dev/kvm opens, the processor has VMX and nested VMX is on"
@@ -175,13 +185,19 @@ if [ -n "$ledger" ] && [ "$backend" != emulator ]; then
         "leave it out or use --backend emulator"
 fi
 
-for option in "--knobs $knobs" "--knob ${knob_lines[*]}" "--files $files"; do
+for option in "--knobs $knobs" "--knob ${knob_lines[*]}" "--files $files" "--model $model" \
+    "--serve $serve" "--from $from"; do
     [ -z "${option#* }" ] || [ "$backend" = emulator ] || fail "${option%% *} is the emulator's," \
         "the backend is $backend; leave it out or use --backend emulator"
 done
 [ -z "$knobs" ] || [ -r "$knobs" ] || fail "--knobs: cannot read $knobs"
 [ -z "$files" ] || knob_lines+=("guest_files $(realpath -m "$files")")
 [ -z "$perf" ] || [ -n "$program" ] || fail "--perf is for --program, which is not given"
+[ -z "$from" ] || [ -z "$program$disk$serve$config$model" ] ||
+    fail "--from takes up what the server has: give --program, --disk, --config and --model there"
+[ -z "$serve" ] || append+=" pmv.words=emulator"
+# The emulator ends at an exit from 5-level paging (testbed/README.md).
+[ "$model" != sapphire_rapids ] || append+=" no5lvl"
 [ -z "$program" ] || [ -z "$disk" ] || fail "--program is for a disk that is made, not for --disk"
 
 # What a disk of our own is made of, or direct's kernel and initramfs.
@@ -266,7 +282,9 @@ choose_entry() {
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 made=0
-if [ -z "$disk" ]; then
+if [ -n "$from" ]; then
+    [ -S "$from" ] || fail "--from: '$from' is no server's socket; start one: --serve $from"
+elif [ -z "$disk" ]; then
     find_files
     [ -z "$program" ] || add_program
     choose_entry
@@ -279,8 +297,10 @@ fi
 : "${serial:=$work/serial}"
 
 run_emulator() {
-    local options=(--disk "$disk" --cpus "$cpus" --memory "$memory" --timeout "$timeout" \
-        --serial "$serial" --firmware "$firmware" --until "$panic_end" --after 1)
+    local options=(--timeout "$timeout" --serial "$serial" --until "$panic_end" --after 1)
+    local machine=(--disk "$disk" --cpus "$cpus" --memory "$memory" --firmware "$firmware"
+        ${model:+--model "$model"})
+    [ -z "$from" ] || machine=(--from "$from" --words "$append")
     [ -z "$ledger" ] || options+=(--ledger "$ledger")
     if [ ${#knob_lines[@]} -gt 0 ]; then
         cat "${knobs:-/dev/null}" > "$work/knobs"
@@ -292,7 +312,13 @@ run_emulator() {
         "$top/testbed/disk.sh" --out "$disk" --entry "$entry" --cpus "$cpus" \
             "${disk_options[@]}" || exit 1
     fi
-    "$top/testbed/run.sh" "${options[@]}"
+    if [ -n "$serve" ]; then
+        # Its standard input ends with this script.
+        tail --pid=$$ --follow /dev/null | "$top/testbed/run.sh" --serve "$serve" --at init \
+            --limit "$serve_limit" "${machine[@]}" ${knobs:+--knobs "$knobs"}
+    else
+        "$top/testbed/run.sh" "${options[@]}" "${machine[@]}"
+    fi
 }
 
 # QEMU's exit status does not tell a power-off from a reset; its QMP events do. One pipe carries the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * program.c: the job `program`: somebody's own program, as run-qemu.sh's --program has put it into the
  * image. Runs the commands of /program/commands, one after the other, in an empty folder, and hands
- * the files that they leave there over to the emulator; elsewhere nobody gets them.
+ * the files that they leave there over to the emulator; elsewhere nobody gets them. The word
+ * pmv.args=A,B of the kernel's command line has more words for the first command.
  */
 #include "guest_file.h"
 #include "payload.h"
@@ -19,6 +20,19 @@
 #define COMMANDS "/program/commands"
 #define FOLDER "/out"
 #define WORDS_MAX 256
+#define ARGUMENTS_SIZE 2048 /* the emulator gives no more */
+
+/* Puts those of pmv.args at the end of the command. */
+static size_t add_arguments(char *words[], size_t count)
+{
+    static char text[ARGUMENTS_SIZE];
+
+    command_line_word("pmv.args", "", text, sizeof(text));
+    for (char *word = strtok(text, ","); word != NULL && count < WORDS_MAX; word = strtok(NULL, ",")) {
+        words[count++] = word;
+    }
+    return count;
+}
 
 /* Its exit status, or as a shell has it where a signal has ended it. */
 static int run_command(char *const words[])
@@ -45,6 +59,7 @@ static int run_commands(char *text)
 {
     char *words[WORDS_MAX + 1];
     size_t count = 0;
+    bool first = true;
     int status = 0;
 
     for (char *line = text; line != NULL && status == 0;) {
@@ -57,6 +72,8 @@ static int run_commands(char *text)
             words[count++] = line;
         }
         if ((line[0] == '\0' || end == NULL) && count > 0) {
+            count = first ? add_arguments(words, count) : count;
+            first = false;
             words[count] = NULL;
             count = 0;
             status = run_command(words);

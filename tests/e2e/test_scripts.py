@@ -2,6 +2,7 @@
 # test_scripts.py: the commands that a user types: what they accept, what they refuse and how they
 # say so. No boot is made, but for the one that shows the time limit.
 import os
+import re
 import subprocess
 
 import pytest
@@ -104,6 +105,37 @@ def test_run_qemu_knob():
     words = ["--backend", "emulator", "--native", "--kernel", kernel(), "--initrd", made(initrd())]
     expect_line(run_qemu(*words, "--knob", "pmi_skid 3", "--knob", "colour blue"), "knob in line 2",
                 "'colour blue'")
+
+
+def test_run_qemu_serves(tmp_path):
+    """--serve and --from: runs of one program with other arguments, each with its own ledger; the server
+    ends with its script."""
+    source, program, socket = tmp_path / "mine.c", tmp_path / "mine", tmp_path / "socket"
+    source.write_text('#include <stdio.h>\nint main(int c, char **v)'
+                      '{ for (int i = 1; i < c; i++) printf("arg %d: %s\\n", i, v[i]); return c > 3; }\n')
+    run("gcc", "-static", "-o", program, source)
+    with subprocess.Popen([path("run-qemu.sh"), "--backend", "emulator", "--program", f"{program} one",
+                           "--serve", socket], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout.readline() == "ready\n"
+        for arguments, failed in (("two", 0), ("two,three", 1)):
+            ledger = tmp_path / arguments
+            done = run_qemu("--from", socket, "--append", f"pmv.args={arguments}", "--ledger", ledger)
+            assert done.returncode == 0, done.stderr
+            said = re.findall(r"^arg \d: (\w+)", done.stdout, re.MULTILINE)
+            assert said == ["one", *arguments.split(",")], done.stdout[-500:]
+            assert f"init: done failed={failed}" in done.stdout and '"forked_at": 0' not in ledger.read_text()
+        server.terminate()
+        server.wait()
+        assert server.stdout.read() == "", "the server did not end"
+    expect_line(run_qemu("--from", tmp_path / "absent"), "no server's socket", "--serve")
+    expect_line(run_qemu("--from", socket, "--model", "corei7_icelake_u"), "--from", "--model")
+
+
+def test_run_qemu_model():
+    """--model: the guest sees that processor, and Linux is told what the emulator needs of it."""
+    done = run_qemu("--backend", "emulator", "--model", "sapphire_rapids", "--append", "pmv.run=cpuinfo")
+    assert done.returncode == 0 and "cpuinfo status=0" in done.stdout, done.stderr or done.stdout[-500:]
+    expect_line(run_qemu("--backend", "tcg", "--model", "sapphire_rapids"), "--model is the emulator's")
 
 
 def test_disk_for_several_processors(tmp_path):
