@@ -83,6 +83,21 @@ static void system_call(void) {
                      : "rax", "rcx", "rdx", "r11", "memory", "cc");
 }
 
+/* MOV SS from the watched word, SYSCALL to the label after it. */
+static void system_call_watched(void) {
+    events_clear();
+    write_dr7(DR7_WATCH_0);
+    __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"
+                     "mov %%rax, %%rdx\n\tshr $32, %%rdx\n\tmov %2, %%ecx\n\twrmsr\n\t"
+                     "mov %1, %%ss\n\t"
+                     "syscall\n\tud2\n"
+                     "1:\tnop"
+                     : "=m"(goes_on)
+                     : "m"(watched), "i"(IA32_LSTAR)
+                     : "rax", "rcx", "rdx", "r11", "memory", "cc");
+    write_dr7(DR7_FIXED);
+}
+
 static void test_system_call(void) {
     check_about("SYSCALL in single steps, TF masked", ": ");
     wrmsr(IA32_FMASK, RFLAGS_TF);
@@ -92,6 +107,10 @@ static void test_system_call(void) {
     wrmsr(IA32_FMASK, 0);
     system_call();
     check_steps();
+    check_about("MOV SS at a watchpoint, then SYSCALL", ": ");
+    system_call_watched();
+    check_events(1);
+    check_event(0, VECTOR_DB, goes_on, DR6_B0);
 }
 
 /* SYSRET with these RFLAGS to `user`, with a null SS before it; an event comes back. */

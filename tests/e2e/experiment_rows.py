@@ -5,6 +5,7 @@
 #   rows = OPTION=VALUE,... ...  one of all experiments' is drawn for a seed, then one of its values
 #   beside = OPTION=VALUE,...    drawn as well where the row is this experiment's
 #   hide_mwait = OPTION=VALUE    under this the guest has no MONITOR and MWAIT
+#   steps = OPTION=VALUE ...     under these an access may be stepped
 #   mutants = NAME ...           of its mutants, those that the fuzzer is to see
 #   [instructions]               for test_instruction.py
 #   options = OPTION=VALUE ...   under these more instructions exit
@@ -30,6 +31,7 @@ class Experiment:
         self.rows = choices(sequences.get("rows", ""))
         self.beside = choices(sequences.get("beside", ""))
         self.hide_mwait = sequences.get("hide_mwait", "").split()
+        self.steps = sequences.get("steps", "").split()
         self.mutants = sequences.get("mutants", "").split()
         self.options = parsed.get("instructions", "options", fallback="").split()
 

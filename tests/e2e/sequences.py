@@ -27,7 +27,7 @@ WORDS = 24       # of one command line, at most
 PARTS = 12       # sequence.h; and bits of `kept`
 SETUP = range(32, 43)
 ALL = (1 << 64) - 1
-MWAIT, USER_CALLS, BTF, CET = 1, 2, 4, 8  # enum sequence_variant
+MWAIT, USER_CALLS, BTF, CET, STEPPED = 1, 2, 4, 8, 16  # enum sequence_variant
 X2, SMP = "x2apic", "smp"
 # Processors: the default one more often; each word of MACHINE is drawn with a third.
 MODELS = ["", "", "sapphire_rapids", "sapphire_rapids", "corei7_icelake_u", "arrow_lake"]
@@ -62,7 +62,8 @@ class Row:
                  any(word in all_of("hide_mwait") for word in config.split())
         self.variant = BTF | (0 if hidden else MWAIT) | \
                        (USER_CALLS if options.get("user_hypercalls") == "1" else 0) | \
-                       (CET if model in CET_MODELS else 0)
+                       (CET if model in CET_MODELS else 0) | \
+                       (STEPPED if any(word in all_of("steps") for word in config.split()) else 0)
 
     def __str__(self):
         words = [f"policy={self.policy}"] + self.config.split()

@@ -18,6 +18,7 @@ enum sequence_variant {
     SEQUENCE_USER_CALLS = 2,     /* VMCALL is served outside CPL 0 */
     SEQUENCE_BTF = 4,            /* the machine has single steps by branch */
     SEQUENCE_CET = 8,            /* and shadow stacks */
+    SEQUENCE_STEPPED = 16,       /* an experiment may step an access */
 };
 
 /* ---- the world: sequence_world.c ---- */

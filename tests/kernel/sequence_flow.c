@@ -18,6 +18,21 @@
  * trace steps is followed by another instruction. */
 static void after_stepped(struct sequence *s) { PUT(s, 0, 0x90); }
 
+/* Otherwise also by what carries a data breakpoint that waits into its handler: INT3, INT n, SYSCALL. */
+static void after_loaded(struct sequence *s)
+{
+    uint64_t way = s->variant & SEQUENCE_STEPPED ? 0 : sequence_below(s, 5);
+
+    if (way == 1)
+        PUT(s, 0, 0xcc);
+    else if (way == 2)
+        PUT(s, 0, 0xcd, FUZZ_DONE + 2);
+    else if (way == 3 && s->bits_now == 64)
+        PUT(s, FAULT_ENDS, 0x0f, 0x05);
+    else
+        after_stepped(s);
+}
+
 /* The stack's own selector, by one of the ways that block behind. */
 static void shadow_part(struct sequence *s)
 {
@@ -33,7 +48,7 @@ static void shadow_part(struct sequence *s)
         sequence_load(s, RDI, sequence_hot(s));
         PUT(s, ADDRESS_32 | NARROW, 0x89, 0x1f); /* MOV [RDI], BX */
         PUT(s, ADDRESS_32, 0x8e, 0x17);          /* MOV SS, [RDI] */
-        after_stepped(s);
+        after_loaded(s);
         break;
     case 2:
         PUT(s, OPERAND_32, 0x53);
