@@ -20,6 +20,7 @@
 #define PEBS_OF_COUNTER_0 1ULL
 
 #define STEADY (SEQUENCE_STACK / MEMORY_PAGE * MEMORY_PAGE + MEMORY_PAGE / 2)
+#define BY_CR3 3 /* of so many steps one is */
 #define LASTING_PAGES 2 /* one more than the trace that may be there */
 
 static uint64_t lent;
@@ -38,6 +39,9 @@ static enum sequence_range drawn(uint64_t seed, uint64_t number, uint64_t *mode)
     *mode = 1 + sequence_below(&draw, MEMTRACE_ALL);
     return (enum sequence_range)sequence_below(&draw, SEQUENCE_RANGES);
 }
+
+/* Of linear addresses: all memory is closed, and what lies elsewhere is not recorded. */
+static bool is_by_cr3(uint64_t number) { return number / SEQUENCE_STEP % BY_CR3 == 0; }
 
 /* After the trace has begun: the guest may take the counter in any of its modes, and may set it. */
 static void take_counter(uint64_t random)
@@ -93,8 +97,8 @@ static uint64_t begin(uint64_t seed, uint64_t number)
 
     sequence_range(drawn(seed, number, &mode), &first, &bytes);
     pebs = pebs_refuses(traces, first, bytes);
-    by_cr3 = number / SEQUENCE_STEP % 3 == 0;
-    if (by_cr3) { /* of linear addresses */
+    by_cr3 = is_by_cr3(number);
+    if (by_cr3) {
         first = SEQUENCE_DATA;
         bytes = SEQUENCE_TABLE - SEQUENCE_DATA;
     }
@@ -129,7 +133,7 @@ static bool watches_stacks(uint64_t seed, uint64_t number)
 {
     uint64_t mode;
 
-    return drawn(seed, number, &mode) == RANGE_STACKS;
+    return is_by_cr3(number) || drawn(seed, number, &mode) == RANGE_STACKS;
 }
 
 static void begin_lasting(void)
