@@ -145,6 +145,18 @@ def test_pictures_are_current(name):
         assert svg == pictures.mark(source) + "\n" + maker(source)
 
 
+def test_options_check():
+    """--check takes each value of each option, experiments' too, and refuses another word in its place."""
+    for option in options.read_table() + options.experiment_options():
+        for value in option.names or ([option.default] if option.kind == "NUMBER" else []):
+            assert options.fault_of(f"{option.key}={value}") == "", option
+        if option.kind in ("CHOICE", "NUMBER", "STEPS"):
+            assert "found 'none-such'" in options.fault_of(f"{option.key}=none-such"), option
+    assert all(options.fault_of(f"policy={name}") == "" for name in options.experiment_policies())
+    assert "unknown option 'x'" in options.fault_of("tick=0\n# y=1\nx=1")
+    assert options.fault_of("tick=0 append=a b=c") == ""
+
+
 def test_options_have_help():
     """Each row is shown, with its default among its values."""
     table = options.read_table()
