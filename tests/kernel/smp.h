@@ -98,8 +98,8 @@ unsigned smp_nmi_acknowledge(struct processor *self);
 /* ---- smp_msrs.c ---- */
 
 /* Other processors' MSRs, as far as they are there: a value for each, drawn; what was taken, as a hash.
- * And what they are, the same; `show`: each that is not 0 has a line. */
-uint64_t smp_fill_msrs(uint64_t random);
+ * And what they are, the same; `show`: each has a line. */
+uint64_t smp_fill_msrs(uint64_t random, bool show);
 uint64_t smp_read_msrs(bool show);
 
 /* test_smp_start.c: the APIC's registers as the processor found them. */

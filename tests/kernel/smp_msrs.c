@@ -17,7 +17,7 @@
 #define CET_CONTROL (CANONICAL | BITS(1, 0)) /* the bitmap's address, WR_SHSTK_EN, SH_STK_EN */
 #define PAT_TYPES 0x0202020202020202ULL      /* on top of 4: WT or WB */
 #define PAT_BASE 0x0404040404040404ULL
-#define XCR0_MOST 7
+#define IA32_LSTAR 0xc0000082
 
 /* What counts or records stays off. */
 static const struct {
@@ -64,7 +64,7 @@ static const struct {
     {IA32_LBR_FROM0, 32, CANONICAL, 0},
     {IA32_LBR_TO0, 32, CANONICAL, 0},
     {0xc0000081, 1, BITS(63, 32), 0}, /* IA32_STAR, LSTAR, CSTAR, FMASK */
-    {0xc0000082, 2, CANONICAL, 0},
+    {IA32_LSTAR, 2, CANONICAL, 0},
     {0xc0000084, 1, BITS(31, 0), 0},
     {0xc0000100, 1, CANONICAL, 0}, /* IA32_FS_BASE */
     {0xc0000102, 1, CANONICAL, 0}, /* IA32_KERNEL_GS_BASE, IA32_TSC_AUX */
@@ -99,8 +99,12 @@ static void fill(const struct job *job)
     for (unsigned g = 0; g < GROUPS; g++) {
         uint64_t value = (sequence_random(&draw) & groups[g].mask) | groups[g].set, now;
         bool left_out = sequence_chance(&draw, 25);
-        for (uint32_t i = groups[g].first; !left_out && i < groups[g].first + groups[g].count; i++)
-            hash = hash_word(hash, rdmsr_try(i, &now) && wrmsr_try(i, value));
+        for (uint32_t i = groups[g].first; !left_out && i < groups[g].first + groups[g].count; i++) {
+            bool there = rdmsr_try(i, &now), taken = there && wrmsr_try(i, value);
+            if (shown && there)
+                log_printf("smp-msr: index=0x%x asked=0x%lx taken=%d\n", i, value, taken);
+            hash = hash_word(hash, there + taken);
+        }
     }
     uint32_t states = 1 | (sequence_random(&draw) & 2) | 4 * sequence_below(&draw, 2);
     states |= states >> 1 & 2; /* AVX wants SSE */
@@ -117,7 +121,7 @@ static void read(const struct job *job)
             uint64_t value = 0;
             bool there = rdmsr_try(i, &value);
             hash = hash_word(hash, value ^ there);
-            if (shown && value != 0)
+            if (shown && there)
                 log_printf("smp-msr: index=0x%x value=0x%lx\n", i, value);
         }
     if (xcr0(&states, false) && shown)
@@ -134,8 +138,11 @@ static uint64_t each(void (*run)(const struct job *job))
     return hash;
 }
 
-uint64_t smp_fill_msrs(uint64_t random)
+uint64_t smp_fill_msrs(uint64_t random, bool show)
 {
+    shown = show;
+    /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
+    wrmsr(IA32_LSTAR, 0);
     drawn = random;
     return each(fill);
 }

@@ -107,7 +107,7 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
         log_printf("smp-sequence: number=%lu processor=%u spins=%d halts=%d lasts=%d\n", number,
                    p->number, work == spin, work == halt, work == lasting);
     if (sequence_chance(&draw, 50))
-        hash = hash_word(hash, smp_fill_msrs(sequence_random(&draw)));
+        hash = hash_word(hash, smp_fill_msrs(sequence_random(&draw), verbose));
     place_code(0); /* where a SIPI may come before any other code is there */
     uint64_t alive = p->alive;
     if (work != NULL)
