@@ -9,6 +9,8 @@
 #   mutants = NAME ...           of its mutants, those that the fuzzer is to see
 #   [instructions]               for test_instruction.py
 #   options = OPTION=VALUE ...   under these more instructions exit
+#   [entries]                    for test_entry.py
+#   boots =                      options of a boot, one boot a line
 import configparser
 import glob
 import os
@@ -33,6 +35,7 @@ class Experiment:
         self.hide_mwait = sequences.get("hide_mwait", "").split()
         self.steps = sequences.get("steps", "").split()
         self.mutants = sequences.get("mutants", "").split()
+        self.entries = parsed.get("entries", "boots", fallback="").strip().splitlines()
         self.options = parsed.get("instructions", "options", fallback="").split()
 
 

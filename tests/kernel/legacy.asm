@@ -1,17 +1,17 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Some bytes of code outside IA-32e mode: in protected mode, in virtual-8086 mode, in real-address mode,
-; or with PAE paging. A copy of this lies in a page below 1 MiB, mapped to itself. Whatever exception
-; comes first ends the code; the copy then holds it, with the registers, and is back in 64-bit mode.
-; test_entry.c fills struct legacy_run in. SDM Vol. 3, "Switching Out of IA-32e Mode Operation",
-; "Switching Modes", "Entering Virtual-8086 Mode".
+; The way out of IA-32e mode and back. A copy of this lies in a page below 1 MiB, mapped to itself, in
+; struct page (legacy.c). It goes to the mode that the struct says, and begins the code by an IRET.
+; Whatever exception comes first ends the code. The copy then holds it, with the registers, and is back
+; in 64-bit mode. SDM Vol. 3, "Switching Out of IA-32e Mode Operation", "Switching Modes", "Entering
+; Virtual-8086 Mode".
 
 %include "registers.inc"
 
 %define AT(label) rbx + (label) - legacy_code
 %define AT_32(label) ebx + (label) - legacy_code
 %define AT_16(label) (label) - legacy_code
-; Of struct legacy_run's GDT
+; Of struct page's GDT
 %define DATA_SELECTOR 0x18
 %define CODE_32 0x20
 %define CODE_16 0x28
@@ -22,7 +22,7 @@
 %define CODE_64 0x10
 %define KERNEL_TSS 0x20         ; of the kernel's own GDT
 %define BUSY 2
-; struct legacy_run's mode
+; enum legacy_mode; all others begin in protected mode
 %define MODE_REAL 1
 %define MODE_PAE 2
 %define CR0_PE 1
@@ -31,9 +31,10 @@
 %define EFER_LME 0x100
 %define VECTORS 32
 %define INTERRUPT_GATE 0x8e00
+%define TASK_GATE 0x8500
 %define PUSH_ERROR_CODES 0x227d00 ; 8, 10 to 14, 17, 21
 %define PAGE 0x1000
-; In the copy alone: tables that are made there, then struct legacy_run.
+; In the copy alone: tables that are made there, then struct run.
 %define idt legacy_code + 0x480
 %define vectors idt + VECTORS * 8
 %define old_gdt vectors + VECTORS * 4
@@ -44,7 +45,8 @@
 %define new_cr3 mode + 4
 %define vector mode + 8
 %define error_code mode + 12
-%define gpr mode + 16
+%define task_gates mode + 16
+%define gpr mode + 20
 %define gdt gpr + 8 * 4
 %define frame legacy_code + 0x800 ; what an exception of CPL 0 pushes comes here and below
 
@@ -74,6 +76,12 @@ default rel
     mov word [rdi + 2], CODE_32
     mov [rdi + 4], eax
     mov word [rdi + 4], INTERRUPT_GATE
+    btr dword [AT(task_gates)], 0
+    jnc .no_task
+    mov dword [rdi], TSS_SECOND << 16
+    mov word [rdi + 4], TASK_GATE
+.no_task:
+    ror dword [AT(task_gates)], 1
     mov [rsi], dx
     mov [rsi + 2], r8w
     add eax, 5

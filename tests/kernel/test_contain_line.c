@@ -6,16 +6,15 @@
  * SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions"; "Task Switching".
  */
 #include "kernel.h"
-#include "fuzz.h"
 
+#include "legacy.h"
 #include "msr.h"
 #include "x86.h"
 
 #define LEAF_ADDRESS_SIZES 0x80000008u
-#define VECTOR_DF 8
 #define PAGE 0x1000
-
-uint64_t task_code(uint64_t physical, uint64_t by_event); /* task.asm */
+#define TASK_EBP 0x12345678 /* tests/e2e/test_kernel.py looks for it */
+#define MOV_BEYOND_TO_DS 0x66, 0xb8, 0xf8, 0xff, 0x8e, 0xd8 /* no such descriptor: #GP */
 
 /* Values of IA32_APIC_BASE that the processor refuses, more than there are lines for; then one that
  * only the hypervisor does. */
@@ -36,25 +35,27 @@ void test_apic_base_lines(const struct job *job)
     tap_result(wrong == 0, job->name, NULL);
 }
 
-/* At the address where it is mapped to itself, since paging goes off in it. `task:shutdown`: two such
- * tasks, one in the delivery of the other, end the guest. */
+/* A JMP to another task, and an event whose handler is one, outside IA-32e mode. `task:shutdown`: what
+ * comes of that has another task as its handler, too, which ends the guest. */
 void test_task(const struct job *job)
 {
-    uint64_t physical = fuzz_physical((const void *)(uintptr_t)task_code);
-    uint64_t (*try)(uint64_t, uint64_t) = (uint64_t(*)(uint64_t, uint64_t))physical;
+    static const struct legacy_case jump = {
+        .tried = {0xea, 0, 0, 0, 0, LEGACY_TASK, 0, 0x0f, 0x0b}};
+    struct legacy_case event = {.tried = {MOV_BEYOND_TO_DS}, .task_gates = BIT(VECTOR_GP), .ebp = TASK_EBP};
 
     if (!under_pmuvisor()) {
         tap_skip(job->name, "natively the task is switched");
         return;
     }
     if (job->word[0] != '\0') {
-        (void)try(physical, 2);
+        event.task_gates |= BIT(VECTOR_DF);
+        (void)legacy_execute(&event, PROTECTED);
         tap_result(false, job->name, "the processor did not shut down");
         return;
     }
-    uint64_t plain = try(physical, false), by_event = try(physical, true);
+    uint32_t plain = legacy_execute(&jump, PROTECTED).vector;
+    uint32_t by_event = legacy_execute(&event, PROTECTED).vector;
     if (plain != VECTOR_GP || by_event != VECTOR_DF)
-        tap_note("a JMP to a task gave vector %lu, an event %lu; wanted #GP and #DF", plain,
-                 by_event);
+        tap_note("a JMP to a task gave vector %u, an event %u; wanted #GP and #DF", plain, by_event);
     tap_result(plain == VECTOR_GP && by_event == VECTOR_DF, job->name, NULL);
 }

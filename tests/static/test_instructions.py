@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_instructions.py: docs/instructions.md, or a page of an experiment, has a row for each function of the hypervisor that completes
+# test_instructions.py: docs/entries.md has tests that exist in each row. docs/instructions.md, or a page of an experiment, has a row for each function of the hypervisor that completes
 # an instruction for the guest, lets the guest execute it again, or gives the guest an event, and no other;
 # and each row has tests that exist.
 import re
@@ -80,3 +80,38 @@ def test_each_place_has_a_row_with_tests():
         ["vmx/exit/cpuid.c:exit_cpuid() has a row, and does none of it"]
     assert complaints(found, page, tests - {"instruction/invd"}) == \
         ["exit_invd: there is no test instruction/invd"]
+
+
+ENTRIES = "docs/entries.md"
+# SDM Vol. 3, "Checks on the Guest State Area"; the last: of "Checks on VMX Controls".
+SECTIONS = ["Checks on Guest Control Registers, Debug Registers, and MSRs",
+            "Checks on Guest Segment Registers", "Checks on Guest Descriptor-Table Registers",
+            "Checks on Guest RIP, RFLAGS, and SSP", "Checks on Guest Non-Register State",
+            "Checks on Guest Page-Directory-Pointer-Table Entries", "VM-Entry Control Fields"]
+ANSWER = re.compile(r"no: |\*\*yes\*\*: ")
+
+
+def entry_complaints(page, tests):
+    """What is wrong with the table of what VM entries check."""
+    parts = re.split(r"^## (.*)\n", page, flags=re.MULTILINE)[1:]
+    out = [] if parts[::2] == SECTIONS else [f"the sections are {parts[::2]}, wanted {SECTIONS}"]
+    for title, text in zip(parts[::2], parts[1::2]):
+        rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][2:]
+        out += [f"{title}: no row"] if not rows else []
+        for row in rows:
+            if len(row) != 3 or not ANSWER.match(row[1]):
+                out.append(f"{title}: {row[0]}: wanted a check, yes or no with its reason, and tests")
+            elif not row[2].startswith("none: "):
+                out += [f"{row[0]}: there is no test {word}" for word in row[2].split() if word not in tests]
+    return out
+
+
+def test_each_check_of_entries_has_tests():
+    page, tests = pages.read(ENTRIES), set(pages.test_names())
+    assert not entry_complaints(page, tests), "\n".join(entry_complaints(page, tests))
+    # A test that is not there, a row without an answer, a section without a row.
+    assert entry_complaints(page, tests - {"entry/pdpte"}) == \
+        ["PDPTEs with PAE paging: reserved bits: there is no test entry/pdpte"]
+    assert len(entry_complaints(page.replace("**yes**", "perhaps"), tests)) == 1
+    assert entry_complaints(re.sub(r"^\| GDTR.*\n", "", page, flags=re.MULTILINE), tests) == \
+        ["Checks on Guest Descriptor-Table Registers: no row"]
