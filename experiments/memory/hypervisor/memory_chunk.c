@@ -82,7 +82,7 @@ void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t 
         stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
         !next_in_page(target, stepped->gla, s.size) ||
         (s.moves ? !next_in_page(source, rsi, s.size) : source != rsi) ||
-        !(vmcs_read_32(VMCS_GUEST_CS_ACCESS_RIGHTS) & ACCESS_LONG) ||
+        !guest_in_64_bit_mode() || /* the code may be of a page that was found in that mode */
         vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
         vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
         return;
