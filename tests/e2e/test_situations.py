@@ -2,6 +2,7 @@
 # test_situations.py: situations that users of hypervisors report faults in, natively and in the
 # guest: what the guest's programs print (programs/situations/) and how the machine ends is the
 # same.
+import errno
 import re
 
 import pytest
@@ -59,6 +60,9 @@ def test_keys(lab):
     boots = both(lab, "keys", "keys", model=SERVER, append="no5lvl")
     lines = same(boots, "keys", "job")
     assert boots[0].job_status("keys") == 0, lines
+    # PKRU restricts the kernel's accesses to user pages, too.
+    refused = [line for line in lines if "with=key rights=none access=kernel" in line]
+    assert refused and all(f"result={errno.EFAULT} " in line for line in refused), refused
     return f"{len(lines)} lines"
 
 
