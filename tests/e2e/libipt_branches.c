@@ -56,6 +56,9 @@ static void went_to(uint64_t ip)
 
 static void event(const struct pt_event *e)
 {
+    /* Since libipt 2.1 PSB+ has an event as well: it repeats that the trace is on, and nothing has branched. */
+    if (e->status_update)
+        return;
     switch (e->type) {
     case ptev_enabled:
         branch(0, e->variant.enabled.ip);
