@@ -41,8 +41,7 @@ def tag(image):
 def guests_policy(pick):
     """A policy, and options that change nothing which a single operation gives."""
     policy = pick(["msr+nmi", "msr+nmi", "msr", "intercept"])
-    words = [pick(["", "apic=trap"]), pick(["", "stats=cycles"]), pick(["", "unblock=lazy"]),
-             pick(["", "platform_nmi=host"])]
+    words = [pick(["", "apic=trap"]), pick(["", "stats=cycles"]), pick(["", "unblock=lazy"])]
     return policy, " ".join(filter(None, words))
 
 

@@ -158,7 +158,10 @@ static void trace(struct fuzz_op *op)
     (void)fuzz_go(op);
     if (on)
         wrmsr(IA32_RTIT_CTL, 0);
+    /* How much was written depends on the exits. */
     wrmsr(IA32_RTIT_STATUS, 0);
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, MASK_PTRS_LOWEST);
+    wrmsr(IA32_RTIT_OUTPUT_BASE, 0);
 }
 
 void fuzz_record(struct fuzz_op *op)
