@@ -50,7 +50,7 @@ __attribute__((noinline, noclone)) static struct cpuid_regs probed(uint32_t leaf
     struct cpuid_regs a = {.eax = leaf, .ecx = subleaf};
 
     __asm__ volatile(".globl probed_cpuid\n.type probed_cpuid, @function\n"
-                     "probed_cpuid: cpuid\n\tnop"
+                     "probed_cpuid: cpuid\n\tnop\n.size probed_cpuid, . - probed_cpuid"
                      : "+a"(a.eax), "=b"(a.ebx), "+c"(a.ecx), "=d"(a.edx));
     return a;
 }

@@ -76,7 +76,7 @@ def test_bpftrace_probes(lab):
     for column in ("native", "msr+nmi"):
         options = tools.options_of(row, column)
         boot = lab.emulator(f"bpftrace-probes-{column}", **{
-            **options, "jobs": "bpfprobes", "initrd": (options["initrd"], files)})
+            **options, "jobs": "bpfprobes", "initrd": (files, options["initrd"])})
         boot.expect_status(STATUS_POWEROFF)
         said.append(sorted(line for line in boot.console.splitlines() if line.startswith(("bpf: ", "probes: "))))
     counts = [line.rsplit(": ", 1)[1] for line in said[0] if line.startswith("bpf: ")]
