@@ -256,7 +256,7 @@ def test_make_check_asks(nothing, terminal):
 
 def test_kernel_flavour():
     """kernel.sh: an unknown flavour is refused."""
-    expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud or stock")
+    expect_line(run(path("programs", "kernel.sh"), "huge"), "huge", "cloud, stock or rt")
 
 
 def test_image_size():
