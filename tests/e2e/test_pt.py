@@ -24,6 +24,7 @@ LEAF = {"topa_output": "1", "topa_multiple_entries": "1", "single_range_output":
         "psb_cyc": "1", "ip_filtering": "1", "cr3_filtering": "1", "num_address_ranges": "2",
         "mtc_periods": "249", "cycle_thresholds": "1fff", "psb_periods": "3f", "ptwrite": "0"}
 INSTRUCTION_MAX = 15  # bytes
+PIE = 1 << 32
 REGION_CPUID = 1001  # tests/kernel/kernel.h
 ACCESSES = ("vmread", "vmwrite", "rdmsr", "wrmsr")
 LIMIT = 60_000  # millions of instructions
@@ -64,6 +65,13 @@ def in_mode(records, user, kernel):
         after = user if flags & USER_AFTER else kernel
         if before or after:
             yield (at if before else NONE, to if after else NONE)
+
+
+def of_traced(records):
+    """Without what other programs of the guest did in between: Linux may run perf when its buffer is half full. They
+    are PIE and lie above /traced, which is static and calls nothing of the vDSO's."""
+    return [(at, to, kind, flags) for at, to, kind, flags in records
+            if not (flags & USER_BEFORE and at >= PIE or flags & USER_AFTER and to >= PIE)]
 
 
 def compare(found, wanted, what):
@@ -142,7 +150,7 @@ def test_branches(lab, case, entry, tmp_path):
     found = row(done, case)
     assert found["errors"] == "0", found
     user, kernel = case != "kernel", case in ("kernel", "both")
-    records = exact(done, REGIONS[case])
+    records = of_traced(exact(done, REGIONS[case]))
     wanted = list(in_mode(records, user, kernel))
     count, exits = both_decoders(done, case, wanted, None if kernel else tmp_path)
     # A branch too many in the list, or too few, is found.
