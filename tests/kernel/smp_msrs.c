@@ -134,6 +134,8 @@ static uint64_t each(void (*run)(const struct job *job))
     static const struct job none = {.name = "msrs"};
 
     hash = HASH_BASIS;
+    /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
+    wrmsr(IA32_LSTAR, 0);
     smp_each(&none, run);
     return hash;
 }
@@ -141,8 +143,6 @@ static uint64_t each(void (*run)(const struct job *job))
 uint64_t smp_fill_msrs(uint64_t random, bool show)
 {
     shown = show;
-    /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
-    wrmsr(IA32_LSTAR, 0);
     drawn = random;
     return each(fill);
 }
