@@ -229,7 +229,8 @@ DECLARE_OP(delivery);
 DECLARE_OP(legacy);
 /* fuzz_record.c */
 DECLARE_OP(record);
-bool fuzz_has_pt(void);
+/* Whether this MSR has the processor write records or packets, or says where. */
+bool fuzz_writes_by_itself(uint32_t index);
 
 /* ---- fuzz_differ.c: documented differences ---- */
 

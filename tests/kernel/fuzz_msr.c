@@ -219,9 +219,9 @@ void fuzz_wrmsr(struct fuzz_op *op)
         fuzz_rdmsr(op);
         return;
     }
-    /* An output would go anywhere: fuzz_record() has its own. */
-    if (index >= IA32_RTIT_OUTPUT_BASE && index <= IA32_RTIT_STATUS && fuzz_has_pt())
-        index = IA32_RTIT_ADDR0_A;
+    /* What the processor writes of its own accord would go anywhere: fuzz_record() has its own. */
+    if (fuzz_writes_by_itself(index))
+        index = IA32_PAT;
     op->subject = index;
     execute_rdmsr(op, index);
     bool readable = fuzz_out.vector == FUZZ_DONE;

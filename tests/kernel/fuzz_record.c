@@ -48,9 +48,16 @@ static bool has_pebs(void)
     return cpuid(1, 0).edx & CPUID_1_EDX_DS && !(rdmsr(IA32_MISC_ENABLE) & MISC_ENABLE_NO_PEBS);
 }
 
-bool fuzz_has_pt(void)
+static bool has_pt(void)
 {
     return cpuid(0, 0).eax >= CPUID_LEAF_PT && cpuid(CPUID_LEAF_EXTENDED, 0).ebx & CPUID_7_EBX_PT;
+}
+
+bool fuzz_writes_by_itself(uint32_t index)
+{
+    if (index >= IA32_RTIT_OUTPUT_BASE && index <= IA32_RTIT_STATUS)
+        return has_pt();
+    return (index == IA32_DEBUGCTL || index == IA32_DS_AREA || index == IA32_PEBS_ENABLE) && has_pebs();
 }
 
 /* A physical page. Natively, and where the APIC's page is not trapped (the emulator's APIC ends the
@@ -116,6 +123,7 @@ static void pebs(struct fuzz_op *op)
 {
     bool elsewhere = fuzz_chance(op, 10), nothing = fuzz_chance(op, 10);
 
+    memset(plain, 0, sizeof(plain)); /* as a debug store it has no room */
     fuzz_map(pick_page(op) | PTE_P | PTE_RW | PTE_USER);
     uint64_t at = (nothing ? WINDOW_NOTHING : fuzz_chance(op, 10) ? WINDOW_READ_ONLY : WINDOW_TARGET) +
                   pick_offset(op);
@@ -168,7 +176,7 @@ void fuzz_record(struct fuzz_op *op)
 {
     bool packets = fuzz_chance(op, 50);
 
-    if (packets ? fuzz_has_pt() : has_pebs()) {
+    if (packets ? has_pt() : has_pebs()) {
         if (packets)
             trace(op);
         else

@@ -20,7 +20,7 @@
 #define PEBS_OF_COUNTER_0 1ULL
 
 #define STEADY (SEQUENCE_STACK / MEMORY_PAGE * MEMORY_PAGE + MEMORY_PAGE / 2)
-#define BY_CR3 3 /* of so many steps one is */
+#define BY_CR3 8 /* of so many steps one is */
 #define LASTING_PAGES 2 /* one more than the trace that may be there */
 
 static uint64_t lent;
