@@ -99,6 +99,7 @@ static uint64_t begin(uint64_t seed, uint64_t number)
     pebs = pebs_refuses(traces, first, bytes);
     by_cr3 = is_by_cr3(number);
     if (by_cr3) {
+        mode = MEMTRACE_WRITES; /* reads of all memory would be each a step */
         first = SEQUENCE_DATA;
         bytes = SEQUENCE_TABLE - SEQUENCE_DATA;
     }
