@@ -120,7 +120,7 @@
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
-#define EPT_VIOLATION_TRANSLATED BIT(8) /* of the access itself, not of a walk that it needed */
+#define EPT_VIOLATION_TRANSLATED BIT(8)    /* of the access itself, not of a walk that it needed */
 #define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* to the instruction: the output of PT or PEBS */
 
 /* Exit qualification of a control-register access */
@@ -169,23 +169,86 @@
 
 /* Basic exit reasons, X(name, number). */
 #define VMX_EXIT_REASONS(X)                                                                        \
-    X(EXCEPTION_OR_NMI, 0) X(EXTERNAL_INTERRUPT, 1) X(TRIPLE_FAULT, 2) X(INIT_SIGNAL, 3)           \
-    X(SIPI, 4) X(IO_SMI, 5) X(OTHER_SMI, 6) X(INTERRUPT_WINDOW, 7) X(NMI_WINDOW, 8)                \
-    X(TASK_SWITCH, 9) X(CPUID, 10) X(GETSEC, 11) X(HLT, 12) X(INVD, 13) X(INVLPG, 14)              \
-    X(RDPMC, 15) X(RDTSC, 16) X(RSM, 17) X(VMCALL, 18) X(VMCLEAR, 19) X(VMLAUNCH, 20)              \
-    X(VMPTRLD, 21) X(VMPTRST, 22) X(VMREAD, 23) X(VMRESUME, 24) X(VMWRITE, 25) X(VMXOFF, 26)       \
-    X(VMXON, 27) X(CR_ACCESS, 28) X(MOV_DR, 29) X(IO_INSTRUCTION, 30) X(RDMSR, 31) X(WRMSR, 32)    \
-    X(ENTRY_FAILURE_GUEST_STATE, 33) X(ENTRY_FAILURE_MSR_LOADING, 34) X(MWAIT, 36)                 \
-    X(MONITOR_TRAP_FLAG, 37) X(MONITOR, 39) X(PAUSE, 40) X(ENTRY_FAILURE_MACHINE_CHECK, 41)        \
-    X(TPR_BELOW_THRESHOLD, 43) X(APIC_ACCESS, 44) X(VIRTUALIZED_EOI, 45) X(GDTR_IDTR_ACCESS, 46)   \
-    X(LDTR_TR_ACCESS, 47) X(EPT_VIOLATION, 48) X(EPT_MISCONFIGURATION, 49) X(INVEPT, 50)           \
-    X(RDTSCP, 51) X(PREEMPTION_TIMER, 52) X(INVVPID, 53) X(WBINVD, 54) X(XSETBV, 55)               \
-    X(APIC_WRITE, 56) X(RDRAND, 57) X(INVPCID, 58) X(VMFUNC, 59) X(ENCLS, 60) X(RDSEED, 61)        \
-    X(PAGE_MODIFICATION_LOG_FULL, 62) X(XSAVES, 63) X(XRSTORS, 64) X(PCONFIG, 65)                  \
-    X(SPP_EVENT, 66) X(UMWAIT, 67) X(TPAUSE, 68) X(LOADIWKEY, 69) X(ENCLV, 70)                     \
-    X(ENQCMD_PASID, 72) X(ENQCMDS_PASID, 73) X(BUS_LOCK, 74) X(NOTIFY_WINDOW, 75) X(SEAMCALL, 76)  \
-    X(TDCALL, 77) X(RDMSRLIST, 78) X(WRMSRLIST, 79) X(URDMSR, 80) X(UWRMSR, 81)                    \
-    X(RDMSR_IMMEDIATE, 84) X(WRMSRNS_IMMEDIATE, 85)
+    X(EXCEPTION_OR_NMI, 0)                                                                         \
+    X(EXTERNAL_INTERRUPT, 1)                                                                       \
+    X(TRIPLE_FAULT, 2)                                                                             \
+    X(INIT_SIGNAL, 3)                                                                              \
+    X(SIPI, 4)                                                                                     \
+    X(IO_SMI, 5)                                                                                   \
+    X(OTHER_SMI, 6)                                                                                \
+    X(INTERRUPT_WINDOW, 7)                                                                         \
+    X(NMI_WINDOW, 8)                                                                               \
+    X(TASK_SWITCH, 9)                                                                              \
+    X(CPUID, 10)                                                                                   \
+    X(GETSEC, 11)                                                                                  \
+    X(HLT, 12)                                                                                     \
+    X(INVD, 13)                                                                                    \
+    X(INVLPG, 14)                                                                                  \
+    X(RDPMC, 15)                                                                                   \
+    X(RDTSC, 16)                                                                                   \
+    X(RSM, 17)                                                                                     \
+    X(VMCALL, 18)                                                                                  \
+    X(VMCLEAR, 19)                                                                                 \
+    X(VMLAUNCH, 20)                                                                                \
+    X(VMPTRLD, 21)                                                                                 \
+    X(VMPTRST, 22)                                                                                 \
+    X(VMREAD, 23)                                                                                  \
+    X(VMRESUME, 24)                                                                                \
+    X(VMWRITE, 25)                                                                                 \
+    X(VMXOFF, 26)                                                                                  \
+    X(VMXON, 27)                                                                                   \
+    X(CR_ACCESS, 28)                                                                               \
+    X(MOV_DR, 29)                                                                                  \
+    X(IO_INSTRUCTION, 30)                                                                          \
+    X(RDMSR, 31)                                                                                   \
+    X(WRMSR, 32)                                                                                   \
+    X(ENTRY_FAILURE_GUEST_STATE, 33)                                                               \
+    X(ENTRY_FAILURE_MSR_LOADING, 34)                                                               \
+    X(MWAIT, 36)                                                                                   \
+    X(MONITOR_TRAP_FLAG, 37)                                                                       \
+    X(MONITOR, 39)                                                                                 \
+    X(PAUSE, 40)                                                                                   \
+    X(ENTRY_FAILURE_MACHINE_CHECK, 41)                                                             \
+    X(TPR_BELOW_THRESHOLD, 43)                                                                     \
+    X(APIC_ACCESS, 44)                                                                             \
+    X(VIRTUALIZED_EOI, 45)                                                                         \
+    X(GDTR_IDTR_ACCESS, 46)                                                                        \
+    X(LDTR_TR_ACCESS, 47)                                                                          \
+    X(EPT_VIOLATION, 48)                                                                           \
+    X(EPT_MISCONFIGURATION, 49)                                                                    \
+    X(INVEPT, 50)                                                                                  \
+    X(RDTSCP, 51)                                                                                  \
+    X(PREEMPTION_TIMER, 52)                                                                        \
+    X(INVVPID, 53)                                                                                 \
+    X(WBINVD, 54)                                                                                  \
+    X(XSETBV, 55)                                                                                  \
+    X(APIC_WRITE, 56)                                                                              \
+    X(RDRAND, 57)                                                                                  \
+    X(INVPCID, 58)                                                                                 \
+    X(VMFUNC, 59)                                                                                  \
+    X(ENCLS, 60)                                                                                   \
+    X(RDSEED, 61)                                                                                  \
+    X(PAGE_MODIFICATION_LOG_FULL, 62)                                                              \
+    X(XSAVES, 63)                                                                                  \
+    X(XRSTORS, 64)                                                                                 \
+    X(PCONFIG, 65)                                                                                 \
+    X(SPP_EVENT, 66)                                                                               \
+    X(UMWAIT, 67)                                                                                  \
+    X(TPAUSE, 68)                                                                                  \
+    X(LOADIWKEY, 69)                                                                               \
+    X(ENCLV, 70)                                                                                   \
+    X(ENQCMD_PASID, 72)                                                                            \
+    X(ENQCMDS_PASID, 73)                                                                           \
+    X(BUS_LOCK, 74)                                                                                \
+    X(NOTIFY_WINDOW, 75)                                                                           \
+    X(SEAMCALL, 76)                                                                                \
+    X(TDCALL, 77)                                                                                  \
+    X(RDMSRLIST, 78)                                                                               \
+    X(WRMSRLIST, 79)                                                                               \
+    X(URDMSR, 80)                                                                                  \
+    X(UWRMSR, 81)                                                                                  \
+    X(RDMSR_IMMEDIATE, 84)                                                                         \
+    X(WRMSRNS_IMMEDIATE, 85)
 
 #define VMX_ENUMERATOR(name, number) EXIT_REASON_##name = (number),
 enum exit_reason { VMX_EXIT_REASONS(VMX_ENUMERATOR) EXIT_REASON_COUNT };
