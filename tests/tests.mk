@@ -18,6 +18,7 @@
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make campaign [MINUTES=60]   the test kernel's fuzzers over all options and models
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
+#   make format      lays out the hypervisor's C by clang-format
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code
 #   what experiments have: see experiments/*/experiment.mk
@@ -38,7 +39,7 @@ REASON ?= CPUID
 RUN = $(BUILD)/run
 RUN_LEDGER = $(RUN)/ledger.json
 
-.PHONY: run exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse
+.PHONY: run exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse format
 
 # What only the tests of FULL=1 need.
 FULL_GROUP = $(if $(filter 1,$(FULL)),full)
@@ -131,6 +132,9 @@ $(BUILD)/libipt_branches: tests/e2e/libipt_branches.c tests/e2e/libipt_trace.h
 
 lines:
 	@tests/static/code_lines.py
+
+format:
+	@tests/static/format.sh
 
 analyse: $(BUILD)/flags
 	@$(PYTEST) tests/static/test_analyse.py

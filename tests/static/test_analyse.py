@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_analyse.py: static analysis: cppcheck of all C sources and clang-tidy of the hypervisor's
-# with the flags of its build. Both have to see the bugs of bad.c, and nothing else. What they look
-# for is in cppcheck.txt and in .clang-tidy, with a reason for all that is left out.
+# test_analyse.py: static analysis: cppcheck of all C sources, clang-tidy of the hypervisor's with the
+# flags of its build, and the hypervisor's layout. Both analysers have to see the bugs of bad.c, and
+# nothing else. What they look for is in cppcheck.txt and in .clang-tidy, with a reason for all that
+# is left out.
 import concurrent.futures
 import glob
 import os
@@ -107,6 +108,12 @@ def test_cppcheck_others(lab):
 
 def test_clang_tidy(lab):
     return analysed(lab, "clang-tidy", tidy, *HYPERVISOR)
+
+
+def test_format():
+    """The formatter changes nothing, and no line is too long."""
+    status, text = run("tests/static/format.sh", "--check")
+    assert status == 0, text
 
 
 def test_cppcheck_sees_bugs():
