@@ -51,7 +51,8 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
         return;
     facts->reset_supported = true;
     facts->reset_register = (struct acpi_address){
-        .space_id = fadt->reset_register.space_id, .bit_width = fadt->reset_register.bit_width,
+        .space_id = fadt->reset_register.space_id,
+        .bit_width = fadt->reset_register.bit_width,
         .address = fadt->reset_register.address,
     };
     facts->reset_value = fadt->reset_value;
@@ -62,11 +63,14 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
 static void check_table(const char *name, const struct acpi_header *table)
 {
     if (table->length < sizeof(*table) || table->length > ACPI_TABLE_MAX)
-        log_printf("warning: ACPI table %s: found %u bytes, wanted %lu to %u: it counts as absent\n",
-                   name, table->length, sizeof(*table), ACPI_TABLE_MAX);
+        log_printf(
+            "warning: ACPI table %s: found %u bytes, wanted %lu to %u: it counts as absent\n", name,
+            table->length, sizeof(*table), ACPI_TABLE_MAX);
     else if (acpi_sum(table, table->length) != 0)
-        log_printf("warning: ACPI table %s: its checksum is wrong; it is used all the same, as Linux "
-                   "does\n", name);
+        log_printf(
+            "warning: ACPI table %s: its checksum is wrong; it is used all the same, as Linux "
+            "does\n",
+            name);
 }
 
 /* A list, and the tables in it that are used here. */
@@ -76,8 +80,8 @@ static void check_list(const char *name, const struct acpi_list *list)
 
     check_table(name, list->table);
     for (uint32_t i = 0; i < list->count; i++) {
-        const struct acpi_header *table =
-            (const struct acpi_header *)(uintptr_t)acpi_list_get(list, i);
+        const struct acpi_header *table = (const struct acpi_header *)(uintptr_t)acpi_list_get(list,
+                                                                                               i);
         if ((uintptr_t)table >= ACPI_ADDRESS_END)
             continue;
         for (unsigned k = 0; table != NULL && k < LENGTH_OF(used); k++)
@@ -104,9 +108,10 @@ void acpi_check(uint64_t rsdp)
 const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
 {
     /* Divisors of 115200 by the SPCR's number of a rate; the others are reserved. */
-    static const uint8_t divisors[] = {[SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
-    const struct acpi_spcr *spcr =
-        (const struct acpi_spcr *)acpi_find(rsdp, "SPCR", sizeof(struct acpi_spcr));
+    static const uint8_t divisors[] = {
+        [SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
+    const struct acpi_spcr *spcr = (const struct acpi_spcr *)acpi_find(rsdp, "SPCR",
+                                                                       sizeof(struct acpi_spcr));
 
     if (spcr == NULL || spcr->base.address == 0)
         return NULL;

@@ -57,8 +57,8 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key);
  * to memory below `limit`, or, where that is full, below `high` (0: refused then). `path` as the
  * user wrote it, `what` ("kernel", "initrd", "configuration") for the refusal. An empty file is a
  * range of size 0. */
-bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high,
-               struct range *out, struct refusal *r);
+bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high, struct range *out,
+               struct refusal *r);
 /* The image's own path on its volume; empty before the first file_load(). */
 const uint16_t *files_image_path(void);
 /* Writes these pieces as a new file, in the place of one of that name. `path` as above. False: the
@@ -79,8 +79,8 @@ bool platform_console_uses(uint16_t port);
 
 /* ---- last.c ---- */
 
-/* Writes the log of this start, which is refused, to that file, unless it has what a crash left. Under
- * boot services. */
+/* Writes the log of this start, which is refused, to that file, unless it has what a crash left.
+ * Under boot services. */
 void last_refused(void);
 /* Writes what the last start left, if it did not end as its guest asked for, to a file beside the
  * image, and says so. Before anything of this one takes the memory in which it lies. */

@@ -89,13 +89,15 @@ bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t 
     if (length >= LOAD_OPTIONS_MAX)
         return refuse(r, REFUSE_BAD_OPTION,
                       "load options: found %lu characters, wanted at most %u; move some to "
-                      "pmuvisor.cfg", length, LOAD_OPTIONS_MAX - 1);
+                      "pmuvisor.cfg",
+                      length, LOAD_OPTIONS_MAX - 1);
     for (uint64_t i = 0; i < length; i++) {
         uint16_t c = character(load_options, i);
         if (!is_text(c))
             return refuse(r, REFUSE_BAD_OPTION,
                           "load options: found character 0x%x at position %lu, wanted printable "
-                          "ASCII; write them as plain text", c, i);
+                          "ASCII; write them as plain text",
+                          c, i);
         out[i] = (char)c;
     }
     out[length] = '\0';

@@ -14,8 +14,8 @@
  * bytes of UTF-16, maybe terminated, maybe opened by the image's own name as the UEFI shell does,
  * which is left out; `image_path` is the image's path, for that. Writes ASCII, terminated, into
  * out[LOAD_OPTIONS_MAX]. Refuses what is too long or not ASCII; but what has neither text alone nor
- * any '=' is firmware's own mark, such as the GUID of a boot option that it made itself: *ignored is
- * true then, and `out` is empty. */
+ * any '=' is firmware's own mark, such as the GUID of a boot option that it made itself: *ignored
+ * is true then, and `out` is empty. */
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
                        char *out, bool *ignored, struct refusal *r);
 

@@ -16,9 +16,11 @@ static const struct {
     uint32_t leaf, subleaf;
     uint32_t known[4];
 } leaves[] = {
-    {CPUID_LEAF_EXTENDED, 1,
+    {CPUID_LEAF_EXTENDED,
+     1,
      {BITS(8, 0) | BITS(12, 10) | BITS(23, 17) | BITS(27, 26) | BITS(31, 30), BITS(1, 0) | BIT(3),
-      BITS(1, 0) | BIT(5), BITS(5, 4) | BIT(8) | BIT(10) | BITS(15, 13) | BITS(19, 17) | BITS(24, 21)}},
+      BITS(1, 0) | BIT(5),
+      BITS(5, 4) | BIT(8) | BIT(10) | BITS(15, 13) | BITS(19, 17) | BITS(24, 21)}},
     {CPUID_LEAF_EXTENDED, 2, {0, 0, 0, BITS(7, 0)}},
     /* EBX is a size; ECX, EDX: IA32_XSS. */
     {CPUID_LEAF_XSAVE, 1, {BITS(4, 0), BITS(31, 0), BIT(8) | BITS(16, 10), 0}},

@@ -8,7 +8,7 @@
 
 #define CHUNK MIB               /* bytes per read, and per step of the progress line */
 #define PROGRESS_FROM (4 * MIB) /* smaller files need no progress line */
-#define INFO_SIZE 1024            /* EFI_FILE_INFO with its name */
+#define INFO_SIZE 1024          /* EFI_FILE_INFO with its name */
 
 static EFI_FILE_HANDLE volume;
 static uint16_t image_path[MAX_PATH_CHARACTERS];
@@ -90,7 +90,8 @@ static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
             log_printf("\n");
             return refuse(r, REFUSE_BAD_FILE,
                           "%s %s: found only %lu of its %lu bytes readable (EFI status 0x%lx); "
-                          "check the volume and copy it again", what, path, done, to->size, status);
+                          "check the volume and copy it again",
+                          what, path, done, to->size, status);
         }
         done += chunk;
         for (; to->size >= PROGRESS_FROM && shown < done * 10 / to->size; shown++)
@@ -120,8 +121,8 @@ static bool load(EFI_FILE_HANDLE file, const char *what, const char *path, uint6
     return read_all(file, what, path, out, r);
 }
 
-bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high,
-               struct range *out, struct refusal *r)
+bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high, struct range *out,
+               struct refusal *r)
 {
     static uint16_t full[MAX_PATH_CHARACTERS];
     EFI_FILE_HANDLE file;
@@ -136,7 +137,8 @@ bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high
     if (status == EFI_NOT_FOUND)
         return refuse(r, REFUSE_NOT_FOUND,
                       "%s %s: not found on the volume of pmuvisor.efi; copy it there or correct "
-                      "the option", what, path);
+                      "the option",
+                      what, path);
     if (EFI_ERROR(status))
         return refuse(r, REFUSE_BAD_FILE,
                       "%s %s: cannot be opened (EFI status 0x%lx); check the volume", what, path,

@@ -54,8 +54,8 @@ static uint16_t console_port(uint32_t console)
     return port;
 }
 
-/* While firmware lives its text may go to the same UART: nothing is to come twice. False: there is no
- * UART. */
+/* While firmware lives its text may go to the same UART: nothing is to come twice. False: there is
+ * no UART. */
 static bool start_console(uint32_t console)
 {
     uint16_t port = console_port(console);
@@ -71,9 +71,10 @@ static void say_other_console(uint32_t console, bool found)
     if (console != CONSOLE_AUTO && !found)
         log_printf("warning: option console: found no UART at I/O port 0x%x\n", console);
     if (console == CONSOLE_AUTO && spcr != NULL && port == 0)
-        log_printf("console: ACPI's SPCR names a line of type %u at 0x%lx in address space %u, wanted "
-                   "a 16550 at an I/O port: COM1 is used; console= names another\n",
-                   spcr->interface_type, spcr->base.address, spcr->base.space_id);
+        log_printf(
+            "console: ACPI's SPCR names a line of type %u at 0x%lx in address space %u, wanted "
+            "a 16550 at an I/O port: COM1 is used; console= names another\n",
+            spcr->interface_type, spcr->base.address, spcr->base.space_id);
 }
 
 /* After firmware: the UART in any case, and the screen until the guest starts. */
@@ -97,7 +98,8 @@ static bool read_config(struct options *o, struct refusal *r)
     if (text.size > CONFIG_MAX)
         return refuse(r, REFUSE_BAD_OPTION,
                       "configuration " CONFIG_NAME ": found %lu bytes, wanted at most %u; "
-                      "shorten it", text.size, CONFIG_MAX);
+                      "shorten it",
+                      text.size, CONFIG_MAX);
     return options_parse(o, (const char *)(uintptr_t)text.base, text.size, CONFIG_NAME, r);
 }
 
@@ -123,8 +125,9 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
     log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", o->policy_name);
     say_other_console(o->console, found);
     if (ignored)
-        log_printf("warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "
-                   "are firmware's and were ignored\n");
+        log_printf(
+            "warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "
+            "are firmware's and were ignored\n");
     return true;
 }
 
@@ -152,7 +155,8 @@ static bool load_initrd(struct boot_info *bi, const struct linux_image *image, s
     return bi->initrd.size != 0 ||
            refuse(r, REFUSE_BAD_FILE,
                   "initrd %s: found an empty file, wanted an initramfs; copy it again, or say "
-                  "initrd= for none", path);
+                  "initrd= for none",
+                  path);
 }
 
 static bool check_command_line(const struct boot_info *bi, const struct linux_image *image,
@@ -164,7 +168,8 @@ static bool check_command_line(const struct boot_info *bi, const struct linux_im
         return true;
     return refuse(r, REFUSE_BAD_OPTION,
                   "option append: found %lu characters, wanted at most the %lu that kernel %s "
-                  "takes; shorten it", length, image->command_line_max, bi->options.kernel);
+                  "takes; shorten it",
+                  length, image->command_line_max, bi->options.kernel);
 }
 
 static bool load_files(struct boot_info *bi, struct linux_image *image, struct refusal *r)
@@ -206,10 +211,10 @@ static void collect_facts(struct boot_info *bi)
 static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
                             struct refusal *r)
 {
-    const struct need trampoline = {"a trampoline", "", PAGE_SIZE, PAGE_SIZE, PAGE_SIZE,
-                                    TRAMPOLINE_LIMIT};
+    const struct need trampoline = {"a trampoline", "",        PAGE_SIZE,
+                                    PAGE_SIZE,      PAGE_SIZE, TRAMPOLINE_LIMIT};
     const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
-                             image->alignment, image->preferred, BELOW_4G};
+                             image->alignment,           image->preferred,   BELOW_4G};
     struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
     struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, CALM, BELOW_4G};
 
@@ -240,8 +245,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
         return false;
     collect_facts(bi);
     features_print_unknown();
-    return hypervisor_check(bi, &bi->settings, r) &&
-           allocate_memory(bi, &image, r);
+    return hypervisor_check(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
 }
 
 /* From the first call of ExitBootServices on firmware's console may be gone: the screen's sink is
@@ -317,7 +321,8 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     if (EFI_ERROR(status)) {
         refuse(&refusal, REFUSE_UNSUPPORTED,
                "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
-               "ExitBootServices; update the firmware", status);
+               "ExitBootServices; update the firmware",
+               status);
         (void)give_up(&boot_info, &refusal, true);
         return status;
     }

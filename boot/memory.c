@@ -9,8 +9,8 @@
 #define ALLOCATIONS_MAX 10
 #define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */
 #define SNAPSHOT_TRIES 8 /* what else runs may add more than these */
-#define PLACES_MAX 4096 /* asked for, of one need */
-#define PATIENCE 8 /* refusals in a block, after which steps become longer */
+#define PLACES_MAX 4096  /* asked for, of one need */
+#define PATIENCE 8       /* refusals in a block, after which steps become longer */
 
 static struct range allocations[ALLOCATIONS_MAX];
 
@@ -20,8 +20,8 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
 {
     UINTN size = capacity, stride;
     UINT32 version;
-    EFI_STATUS status =
-        firmware.services->GetMemoryMap(&size, map->entries, key, &stride, &version);
+    EFI_STATUS status = firmware.services->GetMemoryMap(&size, map->entries, key, &stride,
+                                                        &version);
 
     if (EFI_ERROR(status))
         return status;
@@ -79,8 +79,7 @@ static bool survey(const struct need *n, enum place place, struct survey *out)
         const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
         uint64_t start = d->PhysicalStart, end = start + d->NumberOfPages * PAGE_SIZE;
 
-        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace &&
-            end > out->top)
+        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace && end > out->top)
             out->top = end;
         start = ((start > n->least ? start : n->least) + n->alignment - 1) & ~(n->alignment - 1);
         end = end < n->limit ? end : n->limit;
@@ -120,8 +119,7 @@ void memory_give_back(uint64_t address, uint64_t size)
     firmware.services->FreePages(address, EFI_SIZE_TO_PAGES(size));
 }
 
-uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
-                     bool (*is_it)(uint64_t address))
+uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it)(uint64_t address))
 {
     struct efi_map map;
     uint64_t found = 0;
@@ -213,8 +211,10 @@ static bool refuse_need(const struct need *n, uint64_t tried, EFI_STATUS status,
     if (tried == 0)
         format_text(found, sizeof(found), "%lu KiB as the largest free block", s.largest / KIB);
     else
-        format_text(found, sizeof(found), "that firmware gave none of %lu places tried (EFI status "
-                    "0x%lx)", tried, status);
+        format_text(found, sizeof(found),
+                    "that firmware gave none of %lu places tried (EFI status "
+                    "0x%lx)",
+                    tried, status);
     return refuse(r, REFUSE_NO_MEMORY,
                   "%s%s%s: found %s from 0x%lx to 0x%lx aligned to %lu KiB, wanted %lu KiB; %s a "
                   "machine with more memory, a smaller file or options that take less",

@@ -17,13 +17,14 @@
 #pragma once
 
 #define OPTIONS(OPTION)                                                                            \
-    OPTION(policy, CHOICE, policy, POLICY_MSR_NMI,                                                 \
-           "intercept, msr or msr+nmi, or an experiment's that a pmuvisor-lab.efi has",            \
-           VALUES(NAME("intercept", POLICY_INTERCEPT), NAME("msr", POLICY_MSR),                    \
-                  NAME("msr+nmi", POLICY_MSR_NMI)),                                                \
-           "What exits. intercept: each access to the PMU and to branch records (LBRs), and NMIs. " \
-           "msr: NMIs alone. msr+nmi: neither; the guest has the PMU and takes its own NMIs. "     \
-           "An experiment may add a policy: its page says so.")                                    \
+    OPTION(                                                                                        \
+        policy, CHOICE, policy, POLICY_MSR_NMI,                                                    \
+        "intercept, msr or msr+nmi, or an experiment's that a pmuvisor-lab.efi has",               \
+        VALUES(NAME("intercept", POLICY_INTERCEPT), NAME("msr", POLICY_MSR),                       \
+               NAME("msr+nmi", POLICY_MSR_NMI)),                                                   \
+        "What exits. intercept: each access to the PMU and to branch records (LBRs), and NMIs. "   \
+        "msr: NMIs alone. msr+nmi: neither; the guest has the PMU and takes its own NMIs. "        \
+        "An experiment may add a policy: its page says so.")                                       \
     OPTION(apic, CHOICE, apic_trap, false, "pass or trap",                                         \
            VALUES(NAME("pass", false), NAME("trap", true)),                                        \
            "trap makes each access to the local APIC exit, as in the thesis; pass makes none.")    \
@@ -32,7 +33,7 @@
            "begin with one of them starts in the image's folder.")                                 \
     OPTION(initrd, TEXT, initrd, "initrd.img", NULL, VALUES(NAME(NULL, 0)),                        \
            "The guest's initramfs, a path as kernel's. Empty: none.")                              \
-    OPTION(append, REST, append, {0}, NULL, VALUES(NAME(NULL, 0)),                                  \
+    OPTION(append, REST, append, {0}, NULL, VALUES(NAME(NULL, 0)),                                 \
            "The kernel's command line. It takes the rest of its line, so it comes last.")          \
     OPTION(console, PORT, console, CONSOLE_AUTO,                                                   \
            "auto, com1, com2, none or an I/O port such as 0x3e8",                                  \
@@ -49,15 +50,15 @@
            VALUES(NAME("halt", false), NAME("reset", true)),                                       \
            "What follows the report of a fault in root mode. reset: a countdown, and a reset of "  \
            "the machine. The next start writes the log to pmuvisor.log in either case.")           \
-    OPTION(start, CHOICE, start, true, "on or off",                                                \
-           VALUES(NAME("off", false), NAME("on", true)),                                           \
+    OPTION(start, CHOICE, start, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),  \
            "off writes what the last run left in memory to pmuvisor.log, and goes back.")          \
     OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off starts on a processor without an architectural PMU, and hides one that is there. " \
            "LBRs and IA32_DEBUGCTL belong to debugging and stay.")                                 \
-    OPTION(pt, CHOICE, pt, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),        \
-           "Intel PT for the guest, where VMX has all that keeps root mode out of its traces. off " \
-           "hides it.")                                                                            \
+    OPTION(                                                                                        \
+        pt, CHOICE, pt, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),           \
+        "Intel PT for the guest, where VMX has all that keeps root mode out of its traces. off "   \
+        "hides it.")                                                                               \
     OPTION(hypervisor_bit, CHOICE, hypervisor_bit, true, "on or off",                              \
            VALUES(NAME("on", true), NAME("off", false)),                                           \
            "CPUID.1:ECX[31]. off: Linux takes the machine for a bare one, and does all that it "   \

@@ -28,8 +28,14 @@ struct text {
 #define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
 
 #define ROW(key, kind, field, initial, wanted, values, help)                                       \
-    {#key, kind, offsetof(struct options, field), sizeof(((struct options *)0)->field), wanted,    \
-     {values}, NULL, 0},
+    {#key,                                                                                         \
+     kind,                                                                                         \
+     offsetof(struct options, field),                                                              \
+     sizeof(((struct options *)0)->field),                                                         \
+     wanted,                                                                                       \
+     {values},                                                                                     \
+     NULL,                                                                                         \
+     0},
 /* An initializer, of which {0} is one. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define INITIAL(key, kind, field, initial, wanted, values, help) .field = initial,
 #define SAY(key, kind, field, initial, wanted, values, help) " " #key
@@ -65,8 +71,8 @@ static const struct option_choice *find_choice(const struct option_row *option, 
     return NULL;
 }
 
-static bool read_names(const struct parser *p, const struct option_row *option,
-                       struct text value, uint32_t *out)
+static bool read_names(const struct parser *p, const struct option_row *option, struct text value,
+                       uint32_t *out)
 {
     for (uint64_t at = 0, end; at <= value.length; at = end + 1) {
         for (end = at; end < value.length; end++)
@@ -84,8 +90,8 @@ static bool read_names(const struct parser *p, const struct option_row *option,
 }
 
 /* A number, or the port behind 0x: 0 is none. */
-static bool read_number(const struct parser *p, const struct option_row *option,
-                        struct text value, uint32_t *out)
+static bool read_number(const struct parser *p, const struct option_row *option, struct text value,
+                        uint32_t *out)
 {
     bool port = option->kind == PORT;
     uint64_t most = port ? CONSOLE_PORT_MAX : option->choices[0].value;
@@ -108,8 +114,8 @@ static bool set_option(const struct parser *p, const struct option_row *option, 
     uint32_t number = 0;
 
     if (option->kind != TEXT && option->kind != REST) {
-        bool digits = option->kind == NUMBER ||
-                      (option->kind == PORT && value.length > 1 && memcmp(value.start, "0x", 2) == 0);
+        bool digits = option->kind == NUMBER || (option->kind == PORT && value.length > 1 &&
+                                                 memcmp(value.start, "0x", 2) == 0);
         if (!(digits ? read_number : read_names)(p, option, value, &number))
             return false;
         memcpy(field, &number, option->size); /* little-endian: the low bytes come first */
@@ -158,10 +164,12 @@ static bool parse_line(const struct parser *p, struct text line)
         struct text token = {line.start + at, end - at};
         const struct option_row *option = find_option((struct text){token.start, equal - at});
         if (option == NULL)
-            return refuse(p->refusal, REFUSE_BAD_OPTION,
-                          "%s: unknown option '%.*s', wanted one of:" OPTIONS(SAY)
-                          "; correct or remove it, or, where it is an experiment's, start a "
-                          "pmuvisor-lab.efi that has it", p->source, shown(token), token.start);
+            return refuse(
+                p->refusal, REFUSE_BAD_OPTION,
+                "%s: unknown option '%.*s', wanted one of:" OPTIONS(
+                    SAY) "; correct or remove it, or, where it is an experiment's, start a "
+                         "pmuvisor-lab.efi that has it",
+                p->source, shown(token), token.start);
         if (equal == end)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: option %s has no value, wanted %s=VALUE; correct or remove it",
@@ -187,14 +195,15 @@ static bool all_printable(const char *text, uint64_t length, const char *source,
         if ((c < ' ' && c != '\t' && c != '\n' && c != '\r') || c > '~')
             return refuse(r, REFUSE_BAD_OPTION,
                           "%s: found byte 0x%02x at offset %lu, wanted printable ASCII; write it "
-                          "as plain text", source, c, (unsigned long)i);
+                          "as plain text",
+                          source, c, (unsigned long)i);
     }
     return true;
 }
 
 void options_default(struct options *o)
 {
-    *o = (struct options){OPTIONS(INITIAL) .policy_name = "msr+nmi"};
+    *o = (struct options){OPTIONS(INITIAL).policy_name = "msr+nmi"};
     FOR_EACH_EXPERIMENT(e)
         for (uint32_t i = 0; i < e->option_count; i++)
             memcpy(e->options[i].field, &e->options[i].initial, e->options[i].size);

@@ -61,10 +61,14 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
         (mask->RedMask | mask->GreenMask | mask->BlueMask | mask->ReservedMask) != UINT32_MAX)
         return false;
     *fb = (struct framebuffer){
-        .base = gop->Mode->FrameBufferBase, .size = gop->Mode->FrameBufferSize,
-        .width = info->HorizontalResolution, .height = info->VerticalResolution,
-        .pixels_per_line = info->PixelsPerScanLine, .red_mask = mask->RedMask,
-        .green_mask = mask->GreenMask, .blue_mask = mask->BlueMask,
+        .base = gop->Mode->FrameBufferBase,
+        .size = gop->Mode->FrameBufferSize,
+        .width = info->HorizontalResolution,
+        .height = info->VerticalResolution,
+        .pixels_per_line = info->PixelsPerScanLine,
+        .red_mask = mask->RedMask,
+        .green_mask = mask->GreenMask,
+        .blue_mask = mask->BlueMask,
         .reserved_mask = mask->ReservedMask,
     };
     return true;
@@ -80,8 +84,7 @@ void platform_framebuffer(struct framebuffer *fb)
     bool shows_text = false;
 
     *fb = (struct framebuffer){0};
-    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &guid, NULL, &count,
-                                                        &handles)))
+    if (EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &guid, NULL, &count, &handles)))
         return;
     for (UINTN i = 0; i < count && !shows_text; i++) {
         EFI_GRAPHICS_OUTPUT_PROTOCOL *gop;

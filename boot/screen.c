@@ -77,8 +77,7 @@ static void convert(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL
     for (uint32_t y = 0; y < image->height && y < glyphs->height; y++)
         for (uint32_t x = 0; x < image->width && x < glyphs->width; x++) {
             EFI_GRAPHICS_OUTPUT_BLT_PIXEL p = image->bitmap[y * image->width + x];
-            if (p.Red != background.Red || p.Green != background.Green ||
-                p.Blue != background.Blue)
+            if (p.Red != background.Red || p.Green != background.Green || p.Blue != background.Blue)
                 rows[y] |= (uint8_t)(1u << x);
         }
 }

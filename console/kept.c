@@ -16,10 +16,7 @@ static uint64_t place(uint64_t position) { return position & (LOG_SIZE - 1); }
 
 static uint64_t weight(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
 
-static void flush(const void *line)
-{
-    __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
-}
+static void flush(const void *line) { __asm__ volatile("clflush (%0)" : : "r"(line) : "memory"); }
 
 /* The text from byte number `from` on, and last what says that it is there. */
 static void write_back(const struct log_ring *ring, uint64_t from)

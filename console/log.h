@@ -33,8 +33,8 @@ void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * when that is newer, and past what was copied. */
 size_t log_read(uint64_t *position, char *out, size_t size);
 
-/* From here on the ring is at `to`, page-aligned memory of the hypervisor's, with what it has so far:
- * where a start after a reset finds it (console/kept.h). */
+/* From here on the ring is at `to`, page-aligned memory of the hypervisor's, with what it has so
+ * far: where a start after a reset finds it (console/kept.h). */
 struct log_ring;
 void log_move(struct log_ring *to);
 /* Where it is now, for who writes it to a file (kept_text()). */

@@ -80,7 +80,8 @@ void serial_set_divisor(uint16_t of_115200) { divisor = of_115200; }
 
 bool serial_start(uint16_t port)
 {
-    static const uint8_t tests[] = {0x5a, 0xa5}; /* what a scratch register keeps, and nothing else does */
+    static const uint8_t tests[] = {
+        0x5a, 0xa5}; /* what a scratch register keeps, and nothing else does */
 
     for (size_t i = 0; i < sizeof(tests); i++) {
         outb(port + UART_SCR, tests[i]);

@@ -69,8 +69,10 @@ static bool disable_other_processors(struct acpi_madt *madt, const struct guest_
 static void watch_reset(struct acpi_fadt *fadt, uint64_t doorbell)
 {
     fadt->reset_register = (struct acpi_generic_address){
-        .space_id = ACPI_SPACE_MEMORY, .bit_width = RESET_WIDTH_BITS,
-        .access_size = ACPI_ACCESS_BYTE, .address = doorbell,
+        .space_id = ACPI_SPACE_MEMORY,
+        .bit_width = RESET_WIDTH_BITS,
+        .access_size = ACPI_ACCESS_BYTE,
+        .address = doorbell,
     };
 }
 
@@ -134,9 +136,8 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
     if (madt != NULL) {
         memcpy(next, madt, madt->length);
         /* A MADT without any processor would be worse than the firmware's. */
-        result.processors_limited =
-            disable_other_processors((struct acpi_madt *)next, kept) &&
-            replace(rsdp, (struct acpi_header *)next);
+        result.processors_limited = disable_other_processors((struct acpi_madt *)next, kept) &&
+                                    replace(rsdp, (struct acpi_header *)next);
         next += aligned(madt->length);
     }
     if (fadt != NULL) {

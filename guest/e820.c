@@ -17,8 +17,16 @@ _Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR versi
 
 /* EFI_MEMORY_TYPE. Only what is usable or has an e820 type of its own is named. */
 enum {
-    EFI_RESERVED, EFI_LOADER_CODE, EFI_LOADER_DATA, EFI_BOOT_SERVICES_CODE, EFI_BOOT_SERVICES_DATA,
-    EFI_CONVENTIONAL = 7, EFI_UNUSABLE, EFI_ACPI_RECLAIM, EFI_ACPI_NVS, EFI_PERSISTENT = 14,
+    EFI_RESERVED,
+    EFI_LOADER_CODE,
+    EFI_LOADER_DATA,
+    EFI_BOOT_SERVICES_CODE,
+    EFI_BOOT_SERVICES_DATA,
+    EFI_CONVENTIONAL = 7,
+    EFI_UNUSABLE,
+    EFI_ACPI_RECLAIM,
+    EFI_ACPI_NVS,
+    EFI_PERSISTENT = 14,
 };
 #define EFI_ATTRIBUTE_SPECIFIC_PURPOSE BIT(18)
 
@@ -49,8 +57,10 @@ static bool is_usable(uint32_t efi_type)
 
 static uint32_t e820_type(const struct efi_descriptor *d)
 {
-    static const uint8_t types[] = {[EFI_UNUSABLE] = E820_UNUSABLE, [EFI_ACPI_RECLAIM] = E820_ACPI,
-                                    [EFI_ACPI_NVS] = E820_NVS, [EFI_PERSISTENT] = E820_PMEM};
+    static const uint8_t types[] = {[EFI_UNUSABLE] = E820_UNUSABLE,
+                                    [EFI_ACPI_RECLAIM] = E820_ACPI,
+                                    [EFI_ACPI_NVS] = E820_NVS,
+                                    [EFI_PERSISTENT] = E820_PMEM};
 
     if (is_usable(d->type))
         return d->attribute & EFI_ATTRIBUTE_SPECIFIC_PURPOSE ? E820_SOFT_RESERVED : E820_RAM;

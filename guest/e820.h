@@ -8,7 +8,6 @@
 
 #include "lib/acpi.h"
 
-
 /* A range whose type is not the firmware's to say. */
 struct e820_overlay {
     struct range range;

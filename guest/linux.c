@@ -13,10 +13,10 @@
 #include "guest/e820.h"
 #include "x86.h"
 
-#define ENTRY_64_OFFSET 0x200     /* of startup_64 in the kernel */
-#define LOADER_UNDEFINED 0xff     /* type_of_loader of a loader without a number */
+#define ENTRY_64_OFFSET 0x200        /* of startup_64 in the kernel */
+#define LOADER_UNDEFINED 0xff        /* type_of_loader of a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
-#define HEADER_END_OFFSET 0x201   /* a byte that says how far after 0x202 the header reaches */
+#define HEADER_END_OFFSET 0x201      /* a byte that says how far after 0x202 the header reaches */
 #define HEADER_END_BASE 0x202
 
 #define IDENTITY_GIB 4ULL /* first page tables: guest_kernel and guest_setup lie below */
@@ -96,18 +96,21 @@ static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
     bp->acpi_rsdp_addr = bi->acpi.rsdp;
 }
 
-/* secure_boot stays "unset": nothing here looks at a kernel's signature. So where Secure Boot is on,
- * and this image is signed, the kernel does not lock itself down. */
+/* secure_boot stays "unset": nothing here looks at a kernel's signature. So where Secure Boot is
+ * on, and this image is signed, the kernel does not lock itself down. */
 static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
 {
     uint64_t entries = (uintptr_t)map->entries;
 
     bp->efi_info = (struct efi_info){
-        .efi_loader_signature = EFI_SIGNATURE_64, .efi_systab = (uint32_t)map->system_table,
+        .efi_loader_signature = EFI_SIGNATURE_64,
+        .efi_systab = (uint32_t)map->system_table,
         .efi_systab_hi = (uint32_t)(map->system_table >> 32),
         .efi_memdesc_size = (uint32_t)map->descriptor_size,
-        .efi_memdesc_version = map->descriptor_version, .efi_memmap = (uint32_t)entries,
-        .efi_memmap_hi = (uint32_t)(entries >> 32), .efi_memmap_size = (uint32_t)map->size,
+        .efi_memdesc_version = map->descriptor_version,
+        .efi_memmap = (uint32_t)entries,
+        .efi_memmap_hi = (uint32_t)(entries >> 32),
+        .efi_memmap_size = (uint32_t)map->size,
     };
 }
 
@@ -127,10 +130,15 @@ static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
     uint32_t line = fb->pixels_per_line * (uint32_t)sizeof(uint32_t);
     /* These are firmware's own numbers: better than Linux's list of known machines. */
     *s = (struct screen_info){
-        .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER, .lfb_width = (__u16)fb->width,
-        .lfb_height = (__u16)fb->height, .lfb_depth = 32, .lfb_linelength = (__u16)line,
-        .lfb_base = (__u32)fb->base, .ext_lfb_base = (__u32)(fb->base >> 32),
-        .lfb_size = line * fb->height, .pages = 1,
+        .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER,
+        .lfb_width = (__u16)fb->width,
+        .lfb_height = (__u16)fb->height,
+        .lfb_depth = 32,
+        .lfb_linelength = (__u16)line,
+        .lfb_base = (__u32)fb->base,
+        .ext_lfb_base = (__u32)(fb->base >> 32),
+        .lfb_size = line * fb->height,
+        .pages = 1,
         .capabilities = VIDEO_CAPABILITY_SKIP_QUIRKS |
                         (fb->base >> 32 != 0 ? VIDEO_CAPABILITY_64BIT_BASE : 0),
     };
@@ -163,8 +171,7 @@ static bool tell_memory(struct boot_params *bp, const struct boot_info *bi,
     if (*count > first) {
         uint64_t rest = (*count - first) * sizeof(*table);
         memmove(table, table + first, rest);
-        *extra = (struct setup_data){
-            .next = 0, .type = SETUP_E820_EXT, .len = (__u32)rest};
+        *extra = (struct setup_data){.next = 0, .type = SETUP_E820_EXT, .len = (__u32)rest};
         bp->hdr.setup_data = (uintptr_t)extra;
     }
     return true;
@@ -241,7 +248,8 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
     if (!tell_memory(bp, bi, &l, &e820_entries))
         return refuse(r, REFUSE_NO_MEMORY,
                       "guest: found a memory map that needs more e820 entries than there is room "
-                      "for in 0x%lx bytes; report this as a bug of PMUvisor", bi->guest_setup.size);
+                      "for in 0x%lx bytes; report this as a bug of PMUvisor",
+                      bi->guest_setup.size);
     efi_map_hide(&map, hidden, LENGTH_OF(hidden));
     if (!edit_acpi(bi, &l, processors, r))
         return false;
@@ -249,10 +257,14 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
     build_page_tables(at(bi, l.page_tables));
     build_gdt(at(bi, l.gdt));
     *entry = (struct guest_entry){
-        .rip = bi->guest_kernel.base + ENTRY_64_OFFSET, .rsi = (uintptr_t)bp,
-        .rsp = bi->guest_setup.base + l.stack_end, .cr3 = bi->guest_setup.base + l.page_tables,
-        .gdt_base = bi->guest_setup.base + l.gdt, .gdt_limit = GDT_ENTRIES * sizeof(uint64_t) - 1,
-        .cs = LINUX_BOOT_CS, .ds = LINUX_BOOT_DS,
+        .rip = bi->guest_kernel.base + ENTRY_64_OFFSET,
+        .rsi = (uintptr_t)bp,
+        .rsp = bi->guest_setup.base + l.stack_end,
+        .cr3 = bi->guest_setup.base + l.page_tables,
+        .gdt_base = bi->guest_setup.base + l.gdt,
+        .gdt_limit = GDT_ENTRIES * sizeof(uint64_t) - 1,
+        .cs = LINUX_BOOT_CS,
+        .ds = LINUX_BOOT_DS,
     };
     log_printf("guest: kernel at 0x%lx (%lu KiB), initrd at 0x%lx (%lu KiB), %lu e820 entries\n",
                bi->guest_kernel.base, image.kernel_size >> 10, bi->initrd.base,

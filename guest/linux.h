@@ -14,14 +14,14 @@
 
 /* What the setup header of a bzImage says. Sizes in bytes. */
 struct linux_image {
-    uint64_t setup_size;   /* real-mode part; the kernel proper follows it in the file */
+    uint64_t setup_size; /* real-mode part; the kernel proper follows it in the file */
     uint64_t kernel_size;
-    uint64_t init_size;    /* memory the kernel needs from its start on */
+    uint64_t init_size; /* memory the kernel needs from its start on */
     uint64_t alignment;
-    uint64_t preferred;    /* address it likes best, and the lowest one it runs at */
-    uint64_t initrd_max;   /* highest address of the initrd's last byte */
+    uint64_t preferred;        /* address it likes best, and the lowest one it runs at */
+    uint64_t initrd_max;       /* highest address of the initrd's last byte */
     uint64_t command_line_max; /* without the terminator */
-    uint16_t protocol;     /* major << 8 | minor */
+    uint16_t protocol;         /* major << 8 | minor */
 };
 
 /* Checks the file: a bzImage, protocol 2.12 or later, with a relocatable 64-bit kernel, whole.
@@ -37,13 +37,13 @@ uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_d
  * interrupts off, and flat segments of the descriptors in the GDT. Addresses are physical. */
 struct guest_entry {
     uint64_t rip;
-    uint64_t rsi;  /* boot_params */
+    uint64_t rsi; /* boot_params */
     uint64_t rsp;
     uint64_t cr3;
     uint64_t gdt_base;
     uint16_t gdt_limit;
     uint16_t cs;
-    uint16_t ds;   /* also ES, SS, FS, GS */
+    uint16_t ds; /* also ES, SS, FS, GS */
 };
 #define LINUX_BOOT_CS 0x10
 #define LINUX_BOOT_DS 0x18

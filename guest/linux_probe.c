@@ -15,8 +15,9 @@
 #define SECTOR 512u
 #define SETUP_SECTORS_DEFAULT 4 /* what setup_sects == 0 means */
 #define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
-#define HEADER_BYTES_WANTED 0x66 /* after 0x202, which protocol 2.12 has; `jump` leads past them */
-#define PARAGRAPH 16u           /* unit of syssize */
+/* After 0x202, which protocol 2.12 has; `jump` leads past them */
+#define HEADER_BYTES_WANTED 0x66
+#define PARAGRAPH 16u /* unit of syssize */
 #define INIT_SIZE_MAX (1ULL << 30)
 #define INITRD_MAX_LOW 0x37ffffffULL /* what initrd_addr_max == 0 means */
 
@@ -32,8 +33,7 @@ static bool check_size(uint64_t size, const char *name, struct refusal *r)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found %lu bytes, wanted at least the %lu of a setup header; "
                       "copy the kernel again",
-                      name, size,
-                      (HEADER_OFFSET + sizeof(struct setup_header)));
+                      name, size, (HEADER_OFFSET + sizeof(struct setup_header)));
     return true;
 }
 
@@ -47,20 +47,23 @@ static bool check_kind(const struct setup_header *h, const char *name, struct re
     if (h->version < PROTOCOL_WANTED)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found boot protocol %u.%02u, wanted 2.12 or later; use Linux "
-                      "3.8 or later", name, h->version >> 8, h->version & 0xff);
+                      "3.8 or later",
+                      name, h->version >> 8, h->version & 0xff);
     if (h->jump >> 8 < HEADER_BYTES_WANTED)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found a header of 0x%x bytes behind 0x202, wanted 0x%x of boot "
-                      "protocol 2.12; copy the kernel again", name, h->jump >> 8,
-                      HEADER_BYTES_WANTED);
+                      "protocol 2.12; copy the kernel again",
+                      name, h->jump >> 8, HEADER_BYTES_WANTED);
     if (!(h->xloadflags & XLF_KERNEL_64))
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found xloadflags 0x%x without the 64-bit entry (bit 0), wanted "
-                      "a 64-bit kernel; use an amd64 kernel", name, h->xloadflags);
+                      "a 64-bit kernel; use an amd64 kernel",
+                      name, h->xloadflags);
     if (!h->relocatable_kernel)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found a kernel that is not relocatable, wanted "
-                      "relocatable_kernel = 1; build it with CONFIG_RELOCATABLE=y", name);
+                      "relocatable_kernel = 1; build it with CONFIG_RELOCATABLE=y",
+                      name);
     return true;
 }
 
@@ -76,11 +79,13 @@ static bool check_numbers(const struct setup_header *h, const struct linux_image
     if (h->syssize == 0 || size < wanted)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found %lu bytes, wanted %lu: the file is truncated; copy the "
-                      "kernel again", name, size, wanted);
+                      "kernel again",
+                      name, size, wanted);
     if (alignment < PAGE_SIZE || alignment > INIT_SIZE_MAX || (alignment & (alignment - 1)) != 0)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found kernel_alignment 0x%lx, wanted a power of two from 4 KiB "
-                      "to 1 GiB; copy the kernel again", name, alignment);
+                      "to 1 GiB; copy the kernel again",
+                      name, alignment);
     if (image->init_size < image->kernel_size || image->init_size > INIT_SIZE_MAX)
         return refuse(r, REFUSE_BAD_FILE,
                       "kernel %s: found init_size 0x%lx for 0x%lx bytes of kernel, wanted at "
@@ -103,10 +108,14 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
     uint64_t sectors = h.setup_sects != 0 ? h.setup_sects : SETUP_SECTORS_DEFAULT;
     uint64_t setup_size = (sectors + 1) * SECTOR;
     *image = (struct linux_image){
-        .setup_size = setup_size, .kernel_size = (uint64_t)h.syssize * PARAGRAPH,
-        .init_size = h.init_size, .alignment = h.kernel_alignment, .preferred = h.pref_address,
+        .setup_size = setup_size,
+        .kernel_size = (uint64_t)h.syssize * PARAGRAPH,
+        .init_size = h.init_size,
+        .alignment = h.kernel_alignment,
+        .preferred = h.pref_address,
         .initrd_max = h.initrd_addr_max != 0 ? h.initrd_addr_max : INITRD_MAX_LOW,
-        .command_line_max = h.cmdline_size, .protocol = h.version,
+        .command_line_max = h.cmdline_size,
+        .protocol = h.version,
     };
     if (h.xloadflags & XLF_CAN_BE_LOADED_ABOVE_4G)
         image->initrd_max = UINT64_MAX;

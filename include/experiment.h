@@ -2,8 +2,8 @@
  *
  * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. It
  * names the core, and the core names none: what it adds is one struct below, which a row of the
- * section "experiments" points to. The start walks over them; no exit does. In pmuvisor.efi there is
- * none. docs/adding.md walks through one.
+ * section "experiments" points to. The start walks over them; no exit does. In pmuvisor.efi there
+ * is none. docs/adding.md walks through one.
  */
 #pragma once
 
@@ -31,8 +31,8 @@ struct experiment {
     struct option_choice policy;
     void (*rows)(struct cpu *cpu);
 
-    /* On each processor, before its VMCS: whether it can do what the options ask for. False: *r says
-     * what is missing. */
+    /* On each processor, before its VMCS: whether it can do what the options ask for. False: *r
+     * says what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);
     bool (*hides_monitor)(void); /* MONITOR and MWAIT are not shown: idle is HLT */
     bool (*needs_tsc)(void);     /* cpu->tsc_khz is looked for */
@@ -40,13 +40,13 @@ struct experiment {
     /* Pages of the pool that setup() takes at most on all processors; the guest's own map has
      * `tables` of them. */
     uint64_t (*pages)(const struct boot_info *bi, uint64_t tables);
-    /* Memory of the pool that the guest may read, in bytes: whole pages, on top of pages(). Where it
-     * is comes once, before the guest's map is built. */
+    /* Memory of the pool that the guest may read, in bytes: whole pages, on top of pages(). Where
+     * it is comes once, before the guest's map is built. */
     uint64_t (*readable)(const struct boot_info *bi);
     void (*reserve)(struct range readable);
 
-    /* State of its own, one of each processor, zeroed: *place is set to where it begins, counted from
-     * struct cpu. */
+    /* State of its own, one of each processor, zeroed: *place is set to where it begins, counted
+     * from struct cpu. */
     uint64_t *place;
     uint32_t state_bytes;
 

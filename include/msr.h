@@ -89,7 +89,7 @@
 #define IA32_FRED_RSP0 0x1cc /* .. 0x1d4, IA32_FRED_CONFIG */
 #define IA32_DEBUGCTL 0x1d9
 #define DEBUGCTL_LBR BIT(0)
-#define DEBUGCTL_BTF BIT(1)   /* RFLAGS.TF traps on branches only */
+#define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define DEBUGCTL_BTS BIT(7)
 #define DEBUGCTL_BTINT BIT(8) /* an interrupt through LVTPC when that buffer is full */
 #define DEBUGCTL_FREEZE_LBRS_ON_PMI BIT(11)
@@ -97,7 +97,7 @@
 #define IA32_SMRR_PHYSBASE 0x1f2
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
-#define MTRR_PHYSMASK_V BIT(11) /* this pair is in use */
+#define MTRR_PHYSMASK_V BIT(11)   /* this pair is in use */
 #define MTRR_ADDRESS BITS(63, 12) /* those of PHYSBASE and PHYSMASK */
 #define IA32_MTRR_FIX64K_00000 0x250
 #define IA32_MTRR_FIX16K_80000 0x258
@@ -108,10 +108,10 @@
 #define MSR_PRMRR_BASE_0 0x2a0
 #define MSR_COPY_SBFT_HASHES 0x2b8
 #define IA32_INTEGRITY_CAPABILITIES 0x2d9 /* Linux, MSR_INTEGRITY_CAPS */
-#define MSR_NO_EVICT_MODE 0x2e0 /* coreboot calls it MSR_EVICT_CTL */
+#define MSR_NO_EVICT_MODE 0x2e0           /* coreboot calls it MSR_EVICT_CTL */
 #define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
 #define IA32_MTRR_DEF_TYPE 0x2ff
-#define MTRR_TYPE BITS(7, 0)   /* in this register, in PHYSBASE, and in each byte of a fixed one */
+#define MTRR_TYPE BITS(7, 0) /* in this register, in PHYSBASE, and in each byte of a fixed one */
 #define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
 #define MTRR_DEF_TYPE_E BIT(11)
 #define IA32_FIXED_CTR0 0x309
@@ -195,7 +195,8 @@
 #define MSR_SNOOP_RSP_0 0x1328 /* then 1; as MSR_OMR_0 */
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define MSR_RELOAD_PMC0 0x14c1
-#define IA32_LBR_CTL 0x14ce /* bits: Linux, arch/x86/include/asm/msr-index.h, events/intel/lbr.c */
+/* Bits: Linux, arch/x86/include/asm/msr-index.h, events/intel/lbr.c */
+#define IA32_LBR_CTL 0x14ce
 #define LBR_CTL_ROOT_ALL (BIT(0) | BIT(1) | BITS(22, 16)) /* LBREn, OS, every kind of branch */
 #define IA32_LBR_DEPTH 0x14cf
 #define IA32_LBR_FROM0 0x1500

@@ -15,7 +15,8 @@
 #define CR0_NE BIT(5)
 #define CR0_WP BIT(16)
 #define CR0_PG BIT(31)
-#define CR0_IGNORED (CR0_ET | BITS(15, 6) | BIT(17) | BITS(28, 19)) /* by MOV; the high ones fault */
+/* By MOV; the high ones fault */
+#define CR0_IGNORED (CR0_ET | BITS(15, 6) | BIT(17) | BITS(28, 19))
 
 #define CR4_DE BIT(3)
 #define CR4_PAE BIT(5)
@@ -49,14 +50,14 @@
 
 /* Entries of page tables (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte
  * Page") */
-#define PTE_P BIT(0) /* present */
-#define PTE_RW BIT(1) /* writes allowed */
+#define PTE_P BIT(0)   /* present */
+#define PTE_RW BIT(1)  /* writes allowed */
 #define PTE_PWT BIT(3) /* page-level write-through */
 #define PTE_PCD BIT(4) /* page-level cache disable */
-#define PTE_US BIT(2) /* user-mode accesses may use it */
-#define PTE_A BIT(5) /* accessed */
-#define PTE_D BIT(6) /* dirty */
-#define PTE_PS BIT(7) /* page size: a leaf above the lowest level */
+#define PTE_US BIT(2)  /* user-mode accesses may use it */
+#define PTE_A BIT(5)   /* accessed */
+#define PTE_D BIT(6)   /* dirty */
+#define PTE_PS BIT(7)  /* page size: a leaf above the lowest level */
 #define PTE_XD BIT(63) /* execute-disable; needs IA32_EFER.NXE */
 #define PTE_ADDRESS BITS(51, 12)
 
@@ -74,7 +75,7 @@
 /* Descriptors, and what the registers of their tables hold (SDM Vol. 3, "Segment Descriptors"). */
 #define GDT_CODE_64 0x00af9b000000ffffULL
 #define GDT_DATA 0x00cf93000000ffffULL
-#define TSS_AVAILABLE 0x89ULL /* in bits 47:40 */
+#define TSS_AVAILABLE 0x89ULL  /* in bits 47:40 */
 #define GATE_INTERRUPT 0x8eULL /* present, DPL 0, 64-bit interrupt gate: IF off */
 
 struct tss {
@@ -147,13 +148,15 @@ struct cpuid_result {
 static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
 {
     struct cpuid_result r;
-    __asm__ volatile("cpuid" : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
-                             : "a"(leaf), "c"(subleaf));
+    __asm__ volatile("cpuid"
+                     : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+                     : "a"(leaf), "c"(subleaf));
     return r;
 }
 
-/* Leaf 7, subleaf 0: feature flags. All 0 where there is none, or firmware limits CPUID to fewer leaves
- * (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"): another leaf's bits would be in it. */
+/* Leaf 7, subleaf 0: feature flags. All 0 where there is none, or firmware limits CPUID to fewer
+ * leaves (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"): another leaf's bits would be in it.
+ */
 static inline struct cpuid_result cpuid_extended_features(void)
 {
     if (cpuid(0, 0).eax < CPUID_LEAF_EXTENDED)
@@ -172,8 +175,10 @@ static inline uint64_t rdmsr(uint32_t index)
 
 static inline void wrmsr(uint32_t index, uint64_t value)
 {
-    __asm__ volatile("wrmsr" : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
-                             : "memory");
+    __asm__ volatile("wrmsr"
+                     :
+                     : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+                     : "memory");
 }
 
 #define DEFINE_CR(n)                                                                               \

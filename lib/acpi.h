@@ -13,7 +13,7 @@
 #include "boot_info.h"
 
 #define ACPI_ADDRESS_END (1ULL << 47) /* what firmware maps to itself ends there, or before */
-#define ACPI_TABLE_MAX (16u << 20) /* a longer table than this counts as absent */
+#define ACPI_TABLE_MAX (16u << 20)    /* a longer table than this counts as absent */
 
 struct acpi_rsdp {
     char signature[8]; /* "RSD PTR " */
@@ -30,7 +30,7 @@ _Static_assert(offsetof(struct acpi_rsdp, length) == ACPI_RSDP_V1_LENGTH, "RSDP 
 
 struct acpi_header {
     char signature[4];
-    uint32_t length; /* of the whole table */
+    uint32_t length;            /* of the whole table */
     uint8_t revision, checksum; /* makes the sum of all bytes 0 */
     char oem_id[6], oem_table_id[8];
     uint32_t oem_revision;
@@ -216,8 +216,8 @@ struct acpi_header *acpi_dsdt(uint64_t rsdp);
  * \_S4 in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
-/* The serial line of firmware's console by the SPCR; NULL: it names none. *port gets its I/O port, 0:
- * it is no 16550 at one; *divisor that of its rate, 0: as firmware left it. boot/acpi.c */
+/* The serial line of firmware's console by the SPCR; NULL: it names none. *port gets its I/O port,
+ * 0: it is no 16550 at one; *divisor that of its rate, 0: as firmware left it. boot/acpi.c */
 const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
 /* Logs a line for each table used here whose length or checksum is wrong. boot/acpi.c */
 void acpi_check(uint64_t rsdp);

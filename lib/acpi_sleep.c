@@ -10,7 +10,7 @@
 #define AML_PACKAGE_OP 0x12
 #define AML_BYTE_PREFIX 0x0a
 #define AML_PACKAGE_LENGTH_SHIFT 6 /* number of further bytes of a PkgLength */
-#define LONGEST 14 /* bytes from the name to the end of the second value */
+#define LONGEST 14                 /* bytes from the name to the end of the second value */
 
 /* Small integers have a prefix, or are ZeroOp and OneOp: their own value. */
 static void read_types(const uint8_t *aml, uint8_t type[2])
@@ -29,7 +29,8 @@ static void scan(struct acpi_header *table, struct acpi_facts *facts)
     uint8_t *aml = (uint8_t *)table;
 
     for (uint32_t i = sizeof(*table) + 1; table != NULL && i + LONGEST <= table->length; i++) {
-        bool defined = aml[i - 1] == AML_NAME_OP || (aml[i - 1] == '\\' && aml[i - 2] == AML_NAME_OP);
+        bool defined = aml[i - 1] == AML_NAME_OP ||
+                       (aml[i - 1] == '\\' && aml[i - 2] == AML_NAME_OP);
         if (!defined || aml[i] != '_' || aml[i + 1] != 'S' || aml[i + 3] != '_')
             continue;
         if (facts != NULL && aml[i + 2] == '5')

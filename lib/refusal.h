@@ -9,10 +9,11 @@
 
 enum refusal_kind {
     REFUSE_UNSUPPORTED, /* the processor or the firmware lacks something   -> EFI_UNSUPPORTED */
-    REFUSE_BAD_OPTION,  /* an option is unknown, too long or has a bad value -> EFI_INVALID_PARAMETER */
-    REFUSE_NOT_FOUND,   /* a file is missing                               -> EFI_NOT_FOUND */
-    REFUSE_BAD_FILE,    /* a file is there but cannot be used              -> EFI_LOAD_ERROR */
-    REFUSE_NO_MEMORY,   /* memory does not suffice                         -> EFI_OUT_OF_RESOURCES */
+    REFUSE_BAD_OPTION, /* an option is unknown, too long or has a bad value -> EFI_INVALID_PARAMETER
+                        */
+    REFUSE_NOT_FOUND,  /* a file is missing                               -> EFI_NOT_FOUND */
+    REFUSE_BAD_FILE,   /* a file is there but cannot be used              -> EFI_LOAD_ERROR */
+    REFUSE_NO_MEMORY,  /* memory does not suffice                         -> EFI_OUT_OF_RESOURCES */
 };
 
 struct refusal {

@@ -15,8 +15,8 @@ static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
     if (d->unit_count == DMAR_UNITS_MAX || unit->registers == 0 ||
         unit->registers % PAGE_SIZE != 0 || (unit->registers & NO_ADDRESS) != 0)
         return false;
-    d->units[d->unit_count++] =
-        (struct range){unit->registers, PAGE_SIZE << (unit->size & DRHD_SIZE)};
+    d->units[d->unit_count++] = (struct range){unit->registers,
+                                               PAGE_SIZE << (unit->size & DRHD_SIZE)};
     return true;
 }
 
@@ -25,8 +25,8 @@ static bool add_reserved(struct dmar *d, const struct dmar_rmrr *region)
     if (d->reserved_count == DMAR_RESERVED_MAX || region->limit < region->base ||
         (region->limit & NO_ADDRESS) != 0)
         return false;
-    d->reserved[d->reserved_count++] =
-        (struct range){region->base, region->limit - region->base + 1};
+    d->reserved[d->reserved_count++] = (struct range){region->base,
+                                                      region->limit - region->base + 1};
     return true;
 }
 

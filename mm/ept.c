@@ -17,7 +17,7 @@
 
 #define LEVEL_2M 2
 #define LEVEL_1G 3
-#define REACH_MIN (4ULL << 30)      /* all that 32-bit devices can have */
+#define REACH_MIN (4ULL << 30)        /* all that 32-bit devices can have */
 #define REACH_2M_PAGES (512ULL << 30) /* costs 2 MiB of tables */
 
 /* One run over the map, for real or only to count the tables. */
@@ -77,8 +77,8 @@ static bool new_table(struct walk *w, uint64_t **table)
 
 /* Fills the table of `level` whose first entry translates `base`. `uniform` says that all of it is
  * known to be of `type`. False: out of pages. */
-static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base,
-                       bool uniform, enum memory_type type)
+static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base, bool uniform,
+                       enum memory_type type)
 {
     uint64_t span = entry_span(level);
 
@@ -89,8 +89,8 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             break;
 
         uint64_t size = span < w->reach - address ? span : w->reach - address;
-        enum overlap readable =
-            w->count_only ? OVERLAP_NONE : overlap_with(&w->q->readable, address, size);
+        enum overlap readable = w->count_only ? OVERLAP_NONE
+                                              : overlap_with(&w->q->readable, address, size);
         enum overlap hidden = readable == OVERLAP_NONE  ? hidden_part(w, address, size)
                               : readable == OVERLAP_ALL ? OVERLAP_NONE
                                                         : OVERLAP_SOME;
@@ -112,8 +112,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
         } else {
             uint64_t *lower;
 
-            if (!new_table(w, &lower) ||
-                !fill_table(w, lower, level - 1, address, one_type, type))
+            if (!new_table(w, &lower) || !fill_table(w, lower, level - 1, address, one_type, type))
                 return false;
             entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
         }
@@ -138,7 +137,7 @@ uint64_t ept_reach(const struct ept_request *q)
 
 uint64_t ept_build(const struct ept_request *q)
 {
-    struct walk w = { .q = q, .reach = ept_reach(q) };
+    struct walk w = {.q = q, .reach = ept_reach(q)};
     uint64_t *root;
 
     if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
@@ -151,7 +150,7 @@ uint64_t ept_build(const struct ept_request *q)
  * ends fall inside large pages; what lies between needs none. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
-    struct walk w = { .q = q, .reach = ept_reach(q), .count_only = true };
+    struct walk w = {.q = q, .reach = ept_reach(q), .count_only = true};
     uint64_t *root;
     uint64_t tables_per_end = 1 + (q->page_2m ? 1 : TABLE_ENTRIES);
 

@@ -47,10 +47,12 @@ void host_window_turn(struct host_window *window, uint64_t physical);
 enum memory_type { MEMORY_UC = 0, MEMORY_WC = 1, MEMORY_WT = 4, MEMORY_WP = 5, MEMORY_WB = 6 };
 #define MTRR_VARIABLE_MAX 32
 struct mtrr_state {
-    uint64_t capability;  /* IA32_MTRRCAP */
+    uint64_t capability;   /* IA32_MTRRCAP */
     uint64_t default_type; /* IA32_MTRR_DEF_TYPE */
-    uint64_t fixed[11];   /* 64K_00000, 16K_80000, 16K_A0000, 4K_C0000 .. 4K_F8000 */
-    struct { uint64_t base, mask; } variable[MTRR_VARIABLE_MAX];
+    uint64_t fixed[11];    /* 64K_00000, 16K_80000, 16K_A0000, 4K_C0000 .. 4K_F8000 */
+    struct {
+        uint64_t base, mask;
+    } variable[MTRR_VARIABLE_MAX];
     uint32_t variable_count;
     uint32_t physical_address_bits;
 };
@@ -65,10 +67,10 @@ struct ept_request {
     const struct mtrr_state *mtrr;
     const struct range *hidden; /* not mapped at all: the hypervisor's own memory */
     uint32_t hidden_count;
-    struct range readable;      /* whole pages of the hidden memory that are mapped read-only */
-    uint32_t address_bits;      /* MAXPHYADDR */
-    bool page_1g, page_2m;      /* IA32_VMX_EPT_VPID_CAP bits 17 and 16 */
-    uint64_t top;               /* end of what the memory map names; at least this much is mapped */
+    struct range readable; /* whole pages of the hidden memory that are mapped read-only */
+    uint32_t address_bits; /* MAXPHYADDR */
+    bool page_1g, page_2m; /* IA32_VMX_EPT_VPID_CAP bits 17 and 16 */
+    uint64_t top;          /* end of what the memory map names; at least this much is mapped */
 };
 /* Builds the identity map with the largest pages that types and hidden ranges allow; with 1 GiB
  * pages it reaches all of MAXPHYADDR (at most 48 bits). Gives the physical address of the PML4

@@ -29,8 +29,8 @@ static const struct fixed_group {
 
 void mtrr_read(struct mtrr_state *m)
 {
-    *m = (struct mtrr_state){
-        .physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff};
+    *m = (struct mtrr_state){.physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax &
+                                                      0xff};
     if (!(cpuid(1, 0).edx & CPUID_1_EDX_MTRR)) {
         /* Without MTRRs the paging structures alone set the type: the same as one type, WB. */
         m->default_type = MTRR_DEF_TYPE_E | MEMORY_WB;
@@ -88,8 +88,7 @@ static uint64_t address_mask(const struct mtrr_state *m)
  * where "some" matters the set is halved at an address bit of such a pair. So the work depends on
  * the number of pairs, not on the size of the set, and a mask with holes, which the SDM allows,
  * needs no special care. */
-static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free,
-                          int *answer)
+static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
 {
     enum memory_type all = checked_type(m->default_type & MTRR_TYPE); /* without any pair */
     bool any_matches_all = false, matters = false;
@@ -132,8 +131,8 @@ static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address,
         group++;
     uint64_t n = (address - group->start) / group->unit;
     *end = group->start + (n + 1) * group->unit;
-    return checked_type(m->fixed[group->first + n / TYPES_OF_REGISTER] >>
-                            n % TYPES_OF_REGISTER * 8 & MTRR_TYPE);
+    return checked_type(
+        m->fixed[group->first + n / TYPES_OF_REGISTER] >> n % TYPES_OF_REGISTER * 8 & MTRR_TYPE);
 }
 
 /* The largest aligned power of two that starts at `address` and does not pass `end`. */

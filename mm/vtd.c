@@ -27,7 +27,8 @@
 
 #define WAIT_READS 10000000 /* some seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */
-#define QUEUE_STATUS_WORD (TABLE_ENTRIES - 1) /* the last one of the queue's page, which has room */
+/* The last one of the queue's page, which has room */
+#define QUEUE_STATUS_WORD (TABLE_ENTRIES - 1)
 #define ENTRY_WORDS 2
 
 /* ---- what the units can ---- */
@@ -58,7 +59,8 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
     if (!dmar_read(table, &plan->dmar))
         return refuse(&plan->why, REFUSE_UNSUPPORTED,
                       "the ACPI table DMAR is damaged, or has no unit or more than %u units or "
-                      "regions", DMAR_UNITS_MAX);
+                      "regions",
+                      DMAR_UNITS_MAX);
     plan->cap = plan->ecap = UINT64_MAX;
     for (uint32_t i = 0; i < plan->dmar.unit_count; i++) {
         uint64_t unit = plan->dmar.units[i].base;
@@ -80,7 +82,8 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
     if (!(plan->cap & CAP_SAGAW) || !(plan->ecap & ECAP_QI))
         return refuse(&plan->why, REFUSE_UNSUPPORTED,
                       "the VT-d units have in common capabilities 0x%lx and 0x%lx, wanted tables "
-                      "of 3 or 4 levels and queued invalidation", plan->cap, plan->ecap);
+                      "of 3 or 4 levels and queued invalidation",
+                      plan->cap, plan->ecap);
     if (reach > entry_span(levels(plan) + 1))
         reach = entry_span(levels(plan) + 1);
     return top <= reach ||
@@ -154,9 +157,12 @@ static bool invalidate(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
     uint64_t status = (uint64_t)(uintptr_t)&queue[QUEUE_STATUS_WORD];
     const uint64_t commands[] = {
-        CONTEXT_INVALIDATE | INVALIDATE_GLOBAL, 0,
-        IOTLB_INVALIDATE | INVALIDATE_GLOBAL | (cap & CAP_DRAIN) >> CAP_DRAIN_SHIFT, 0,
-        INVALIDATE_WAIT | WAIT_STATUS_WRITE | 1ULL << WAIT_STATUS_SHIFT, status,
+        CONTEXT_INVALIDATE | INVALIDATE_GLOBAL,
+        0,
+        IOTLB_INVALIDATE | INVALIDATE_GLOBAL | (cap & CAP_DRAIN) >> CAP_DRAIN_SHIFT,
+        0,
+        INVALIDATE_WAIT | WAIT_STATUS_WRITE | 1ULL << WAIT_STATUS_SHIFT,
+        status,
     };
 
     for (unsigned i = 0; i < LENGTH_OF(commands); i++)
@@ -211,7 +217,8 @@ static void report_reserved(const struct dmar *d, const struct ept_request *q)
             if (d->reserved[i].base - q->hidden[j].base < q->hidden[j].size ||
                 q->hidden[j].base - d->reserved[i].base < d->reserved[i].size)
                 log_printf("pmuvisor: firmware's DMA region 0x%lx+0x%lx is hidden in part: devices "
-                           "that use it will fail\n", d->reserved[i].base, d->reserved[i].size);
+                           "that use it will fail\n",
+                           d->reserved[i].base, d->reserved[i].size);
 }
 
 /* Gives false with the reason. */

@@ -23,8 +23,8 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Clears the notes that are over. NMIs are not blocked while this runs; an exit calls it once, which
- * is the look that is meant below.
+/* Clears the notes that are over. NMIs are not blocked while this runs; an exit calls it once,
+ * which is the look that is meant below.
  *
  * FORWARDED: an NMI of the guest's was sent again. FRESH says that this happened after the last
  * look. It may have happened in this very stay, and the NMI may still wait for the entry. So the
@@ -33,8 +33,8 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
  * it sent it again, and FRESH is set again.
  *
  * OWED: an NMI of the host's may be with the guest. The guest is done with all of them when it is
- * out of its NMI handler and nobody is sending. A sender is done when apic_send() is back; in x2APIC
- * mode hardware does not confirm that the NMI has arrived by then.
+ * out of its NMI handler and nobody is sending. A sender is done when apic_send() is back; in
+ * x2APIC mode hardware does not confirm that the NMI has arrived by then.
  *
  * An NMI may come between any two lines here. If it forwards, it sets FRESH; the exchange then
  * fails, and the loop sees it. */
@@ -136,11 +136,12 @@ void nmi_report(const struct cpu *cpu)
     const struct cpu_nmi *nmi = &cpu->nmi;
 
     log_printf("NMIs: exits %lu, injected %lu; in root mode %lu, of these forwarded %lu, dropped "
-               "%lu; unblocked at %lu exits\n", nmi->exits, nmi->injected, nmi->root,
-               nmi->forwarded, nmi->dropped, nmi->unblocked);
+               "%lu; unblocked at %lu exits\n",
+               nmi->exits, nmi->injected, nmi->root, nmi->forwarded, nmi->dropped, nmi->unblocked);
     if (nmi->before_guest != 0)
-        log_printf("NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n",
-                   nmi->before_guest);
+        log_printf(
+            "NMIs before the guest's first instruction, or while it waited for a SIPI: %lu\n",
+            nmi->before_guest);
     log_printf("%-18s %8s %8s %10s %9s\n", "host NMI source", "raised", "in root", "recovered",
                "returned");
     for (unsigned s = 0; s < SOURCE_COUNT; s++) {

@@ -41,26 +41,26 @@ static void count(struct host_work *work)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     if (work->records != NULL)
         wrmsr(work->records->control, 0);
-    for (unsigned i = 0;
-         i < LATE_PMI_READS && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0; i++)
+    for (unsigned i = 0; i < LATE_PMI_READS && rdmsr(IA32_PERF_GLOBAL_STATUS) & STATUS_COUNTER_0;
+         i++)
         ;
     wrmsr(IA32_DEBUGCTL, 0);
-    work->counted = work->pmis * work->period +
-                    ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
+    work->counted = work->pmis * work->period + ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
     work->own = work->records != NULL ? records_from(work->records, address) : 0;
 }
 
 /* LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them raised
- * just before may still be on its way. When it comes, it masks LVTPC. That must be seen here, before
- * host work unmasks LVTPC. An overflow with LVTPC unmasked is the sign of such a PMI, and then this
- * waits for it. It waits in vain where the guest has dealt with the overflow in another way, or does
- * not want it. NMIs of the guest's are held meanwhile. */
+ * just before may still be on its way. When it comes, it masks LVTPC. That must be seen here,
+ * before host work unmasks LVTPC. An overflow with LVTPC unmasked is the sign of such a PMI, and
+ * then this waits for it. It waits in vain where the guest has dealt with the overflow in another
+ * way, or does not want it. NMIs of the guest's are held meanwhile. */
 static uint32_t guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();
 
     for (unsigned i = 0; i < LATE_PMI_READS && !(lvtpc & LVT_MASKED) &&
-                         rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_PMI; i++)
+                         rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_PMI;
+         i++)
         lvtpc = apic_lvtpc_read();
     return lvtpc;
 }
@@ -69,8 +69,9 @@ bool host_work_run(struct cpu *cpu, struct host_work *work)
 {
     if (!apic_software_enabled()) {
         if (worth_a_line(cpu))
-            log_printf("pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
-                   "0, wanted 1), so LVTPC cannot be unmasked; enable it in the guest\n");
+            log_printf(
+                "pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
+                "0, wanted 1), so LVTPC cannot be unmasked; enable it in the guest\n");
         return false;
     }
     bool mask_step = cpu->boot->options.bookkeeping & BOOKKEEPING_MASK;

@@ -13,9 +13,9 @@
  * It arrives once, because one NMI became one, and never nests. One more in the meantime merges
  * with it, as two NMIs natively do that come during one instruction: for the guest, an exit is one.
  *
- * Where an exit leaves the guest's own NMI handler, root mode begins with NMIs blocked, and one that
- * comes waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first thing, so
- * that it arrives here; the entry blocks again, and the guest has it after its IRET. With
+ * Where an exit leaves the guest's own NMI handler, root mode begins with NMIs blocked, and one
+ * that comes waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first
+ * thing, so that it arrives here; the entry blocks again, and the guest has it after its IRET. With
  * unblock=lazy it just waits.
  *
  * The send and its arrival are two things: where the ICR write retires first (x2APIC), the NMI

@@ -37,12 +37,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 /* A host source has claimed an NMI: whether one of the guest's merged with it. That is so when one
  * was forwarded and may still wait, or when the guest's PMU has raised a PMI (pmu_pmi_raised() has
  * the evidence).
- * It says no too rarely rather than too often. NOTE_FORWARDED stands up to the second exit after the
- * guest got that NMI; a PMI's evidence stands while the guest serves it. A host NMI meanwhile gives
- * the guest one NMI more, which nobody raised. (Whether LVTPC was masked at the exit proves nothing:
- * the PMI may have been on its way just before.)
- * It says no, and an NMI is lost, where one of the guest's that is no PMI merges with a host NMI, and
- * where one that was sent again is still on its way (x2APIC) at the second exit after it. */
+ * It says no too rarely rather than too often. NOTE_FORWARDED stands up to the second exit after
+ * the guest got that NMI; a PMI's evidence stands while the guest serves it. A host NMI meanwhile
+ * gives the guest one NMI more, which nobody raised. (Whether LVTPC was masked at the exit proves
+ * nothing: the PMI may have been on its way just before.) It says no, and an NMI is lost, where one
+ * of the guest's that is no PMI merges with a host NMI, and where one that was sent again is still
+ * on its way (x2APIC) at the second exit after it. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
 /* Sends an NMI of the guest's to this processor itself, so that hardware holds it for the guest,

@@ -5,11 +5,10 @@
  * each change is one atomic operation: nobody writes back a value that he has read before.
  *
  * Where an NMI waits, and the word for it:
- *   the guest's   pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last look)
- *                 in software, during host work                 cpu->nmi.held
- *                 in software, while NMIs exit (virtual.c)      cpu->nmi.due
- *   the host's    asked for, not answered yet                   ASKED (SENDING: maybe not sent yet)
- *                 answered, its own NMI maybe with the guest    OWED
+ *   the guest's   pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last
+ * look) in software, during host work                 cpu->nmi.held in software, while NMIs exit
+ * (virtual.c)      cpu->nmi.due the host's    asked for, not answered yet                   ASKED
+ * (SENDING: maybe not sent yet) answered, its own NMI maybe with the guest    OWED
  */
 #pragma once
 

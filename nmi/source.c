@@ -72,12 +72,12 @@ bool host_work_pause(const struct cpu *cpu)
     return work->counting;
 }
 
-/* A PMI comes some time after the overflow. When it comes, it masks LVTPC and freezes the counter. So
- * while LVTPC is not masked, an NMI is another one, and leaves the overflow alone: if it claimed the
- * overflow, nobody would claim the PMI's own NMI, and the guest would get it.
+/* A PMI comes some time after the overflow. When it comes, it masks LVTPC and freezes the counter.
+ * So while LVTPC is not masked, an NMI is another one, and leaves the overflow alone: if it claimed
+ * the overflow, nobody would claim the PMI's own NMI, and the guest would get it.
  *
- * LVTPC may also be masked by a late PMI of the guest's, whose overflow the guest has dealt with. It
- * freezes the host's counter as well. Both are undone here in either case. But the PMI is the
+ * LVTPC may also be masked by a late PMI of the guest's, whose overflow the guest has dealt with.
+ * It freezes the host's counter as well. Both are undone here in either case. But the PMI is the
  * host's only where the host's counter has overflowed. */
 static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
 {
@@ -126,9 +126,9 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
          * merged, the next exit finds what the other source wants. */
         if (s == SOURCE_HOST_PMI)
             break;
-        /* Its own NMI may still come: another one may have been taken for it. Nobody claims that one:
-         * the guest gets it, and may hand it back (nmi_returned()). An exit clears OWED when the guest
-         * is out of its NMI handler and nobody is sending. */
+        /* Its own NMI may still come: another one may have been taken for it. Nobody claims that
+         * one: the guest gets it, and may hand it back (nmi_returned()). An exit clears OWED when
+         * the guest is out of its NMI handler and nobody is sending. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;

@@ -14,10 +14,7 @@
 #include "apic/apic.h"
 #include "pmu/pmu.h"
 
-static bool vmcs_is_there(const struct cpu *cpu)
-{
-    return cpu->in_vmx && cpu->nmi.guest_started;
-}
+static bool vmcs_is_there(const struct cpu *cpu) { return cpu->in_vmx && cpu->nmi.guest_started; }
 
 bool pmu_pmi_raised(const struct cpu *cpu)
 {
@@ -32,9 +29,8 @@ bool pmu_pmi_raised(const struct cpu *cpu)
 /* SDM Vol. 3, "Architectural Performance Monitoring Version 4": the streamlined freeze. */
 static void freeze_by_status(uint64_t debugctl)
 {
-    uint64_t frozen =
-        (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI ? GLOBAL_STATUS_CTR_FRZ : 0) |
-        (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI ? GLOBAL_STATUS_LBR_FRZ : 0);
+    uint64_t frozen = (debugctl & DEBUGCTL_FREEZE_PERFMON_ON_PMI ? GLOBAL_STATUS_CTR_FRZ : 0) |
+                      (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI ? GLOBAL_STATUS_LBR_FRZ : 0);
 
     if (frozen != 0)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, frozen);

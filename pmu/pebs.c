@@ -20,12 +20,11 @@ static const struct {
     uint32_t microcode;
 } isolating[] = {
     {0x3c, 3, 3, 0x1f},       {0x45, 1, 1, 0x1e},       {0x46, 1, 1, 0x15}, /* Haswell */
-    {0x3f, 2, 2, 0x37},       {0x3f, 4, 4, 0x0a},
-    {0x3d, 4, 4, 0x23},       {0x47, 1, 1, 0x14},       {0x4f, 1, 1, 0x0b000014}, /* Broadwell */
+    {0x3f, 2, 2, 0x37},       {0x3f, 4, 4, 0x0a},       {0x3d, 4, 4, 0x23},
+    {0x47, 1, 1, 0x14},       {0x4f, 1, 1, 0x0b000014}, /* Broadwell */
     {0x56, 2, 2, 0x10},       {0x56, 3, 3, 0x07000009}, {0x56, 4, 4, 0x0f000009},
-    {0x56, 5, 5, 0x0e000002},
-    {SKYLAKE_X, 3, 3, 0x21},  {SKYLAKE_X, 4, 7, 0},     {SKYLAKE_X, 11, 11, 0},
-    {0x4e, 3, 3, 0x7c},       {0x5e, 3, 3, 0x7c}, /* Skylake */
+    {0x56, 5, 5, 0x0e000002}, {SKYLAKE_X, 3, 3, 0x21},  {SKYLAKE_X, 4, 7, 0},
+    {SKYLAKE_X, 11, 11, 0},   {0x4e, 3, 3, 0x7c},       {0x5e, 3, 3, 0x7c}, /* Skylake */
     {0x8e, 9, 12, 0x4e},      {0x9e, 9, 13, 0x4e}, /* Kaby Lake and its successors */
 };
 

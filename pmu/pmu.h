@@ -18,7 +18,7 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 
 /* ---- pmu_registers.c: which MSRs are the PMU's, and what CPUID says of this one ---- */
 
-#define PMU_FIXED_MAX 16 /* with indices below 0x1900 */
+#define PMU_FIXED_MAX 16    /* with indices below 0x1900 */
 #define PMU_VERSION_NAMES 6 /* the first with the indices from 0x1900 on */
 #define PMU_CONTEXT_MAX 511 /* more registers than the table has with 32 counters of each kind */
 

@@ -3,8 +3,8 @@
  * Which MSRs are the PMU's, and which are branch records: one table, which both the policy
  * (vmx/exit/msr.c) and the full switch (pmu_context.c) read, and what CPUID says about them. A new
  * register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance
- * Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for the two blocks
- * of reload values.
+ * Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for the two
+ * blocks of reload values.
  */
 #include "pmu/pmu.h"
 #include "vmx/msr_bitmap.h"
@@ -127,10 +127,7 @@ unsigned pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_C
     return count;
 }
 
-static uint32_t first_ones(unsigned count)
-{
-    return count >= 32 ? UINT32_MAX : (1u << count) - 1;
-}
+static uint32_t first_ones(unsigned count) { return count >= 32 ? UINT32_MAX : (1u << count) - 1; }
 
 struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
                               const struct cpuid_result *leaf_23_1, uint64_t capabilities)

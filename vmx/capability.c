@@ -39,9 +39,10 @@ void vmx_capability_read(struct vmx_capability *c)
         c->misc &= ~VMX_MISC_PT;
 
     bool true_controls = c->basic & VMX_BASIC_TRUE_CONTROLS;
-    c->allowed[SET_PIN] = rdmsr(true_controls ? IA32_VMX_TRUE_PINBASED_CTLS : IA32_VMX_PINBASED_CTLS);
-    c->allowed[SET_PRIMARY] =
-        rdmsr(true_controls ? IA32_VMX_TRUE_PROCBASED_CTLS : IA32_VMX_PROCBASED_CTLS);
+    c->allowed[SET_PIN] = rdmsr(true_controls ? IA32_VMX_TRUE_PINBASED_CTLS
+                                              : IA32_VMX_PINBASED_CTLS);
+    c->allowed[SET_PRIMARY] = rdmsr(true_controls ? IA32_VMX_TRUE_PROCBASED_CTLS
+                                                  : IA32_VMX_PROCBASED_CTLS);
     c->allowed[SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS);
     c->allowed[SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS);
 
@@ -66,8 +67,8 @@ void vmx_capability_read(struct vmx_capability *c)
      * the guest would reach the hypervisor's memory by another name (SDM Vol. 4,
      * "IA32_TME_ACTIVATE"). */
     if (cpuid_extended_features().ecx & CPUID_7_ECX_TME)
-        c->physical_address_bits -=
-            rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT & TME_ACTIVATE_KEYID_BITS;
+        c->physical_address_bits -= rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT &
+                                    TME_ACTIVATE_KEYID_BITS;
     c->pmu_version = pmu_version();
     c->execute_disable = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx & CPUID_EXTENDED_1_EDX_NX;
     c->global_ctrl_erratum = global_ctrl_erratum(cpuid(1, 0).eax);
@@ -76,9 +77,10 @@ void vmx_capability_read(struct vmx_capability *c)
 bool vmx_available(struct refusal *r)
 {
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_VMX))
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "this processor shows no VMX (CPUID.1:ECX bit 5 is 0, wanted 1): use an Intel "
-                      "processor with VT-x, or an outer hypervisor with nested virtualization on");
+        return refuse(
+            r, REFUSE_UNSUPPORTED,
+            "this processor shows no VMX (CPUID.1:ECX bit 5 is 0, wanted 1): use an Intel "
+            "processor with VT-x, or an outer hypervisor with nested virtualization on");
 
     uint64_t feature_control = rdmsr(IA32_FEATURE_CONTROL);
     if (feature_control & FEATURE_CONTROL_LOCK &&
@@ -103,8 +105,9 @@ bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct ref
 
     /* Some firmware only forgets the bit; a VMXON where VMX is truly in use would fail. */
     if (read_cr4() & CR4_VMXE)
-        log_printf("warning: firmware left CR4.VMXE on; should VMXON fail, turn off what uses VMX in "
-                   "the firmware setup\n");
+        log_printf(
+            "warning: firmware left CR4.VMXE on; should VMXON fail, turn off what uses VMX in "
+            "the firmware setup\n");
 
     if (o->pmu && capability.pmu_version < PMU_VERSION_NEEDED)
         return refuse(r, REFUSE_UNSUPPORTED,

@@ -96,7 +96,7 @@ static const uint32_t default1[SET_COUNT] = {
 };
 
 static const char *const set_msr[SET_COUNT] = {
-    [SET_PIN] = "IA32_VMX_PINBASED_CTLS",     [SET_PRIMARY] = "IA32_VMX_PROCBASED_CTLS",
+    [SET_PIN] = "IA32_VMX_PINBASED_CTLS",         [SET_PRIMARY] = "IA32_VMX_PROCBASED_CTLS",
     [SET_SECONDARY] = "IA32_VMX_PROCBASED_CTLS2", [SET_EXIT] = "IA32_VMX_EXIT_CTLS",
     [SET_ENTRY] = "IA32_VMX_ENTRY_CTLS",
 };
@@ -155,10 +155,11 @@ bool vmx_control_there(const struct vmx_capability *c, enum control_set set, uin
                        const char *name, struct refusal *r)
 {
     return vmx_allows(c, set, bit) ||
-           refuse(r, REFUSE_UNSUPPORTED,
-                  "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs it: use a "
-                  "processor, or an outer hypervisor, that has it",
-                  name, set_msr[set], (unsigned)__builtin_ctz(bit));
+           refuse(
+               r, REFUSE_UNSUPPORTED,
+               "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs it: use a "
+               "processor, or an outer hypervisor, that has it",
+               name, set_msr[set], (unsigned)__builtin_ctz(bit));
 }
 
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
@@ -185,10 +186,12 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
     for (unsigned set = 0; set < SET_COUNT; set++) {
         uint32_t forced = (uint32_t)c->allowed[set] & ~(want[set] | default1[set] | tolerated[set]);
         if (forced != 0)
-            return refuse(r, REFUSE_UNSUPPORTED,
-                          "a VMX control that PMUvisor does not handle cannot be turned off (%s bit "
-                          "%u must be 1, wanted 0): use a processor, or an outer hypervisor, that "
-                          "allows it", set_msr[set], (unsigned)__builtin_ctz(forced));
+            return refuse(
+                r, REFUSE_UNSUPPORTED,
+                "a VMX control that PMUvisor does not handle cannot be turned off (%s bit "
+                "%u must be 1, wanted 0): use a processor, or an outer hypervisor, that "
+                "allows it",
+                set_msr[set], (unsigned)__builtin_ctz(forced));
         out->value[set] = vmx_adjust(c->allowed[set], want[set]);
     }
 
@@ -196,11 +199,13 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
     if (memory_type != VMX_BASIC_MEMORY_TYPE_WB)
         return refuse(r, REFUSE_UNSUPPORTED,
                       "VMX wants its structures in memory of type %lu (IA32_VMX_BASIC bits 53:50, "
-                      "wanted 6, write-back): use another processor or outer hypervisor", memory_type);
+                      "wanted 6, write-back): use another processor or outer hypervisor",
+                      memory_type);
     if (!c->execute_disable)
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "Execute Disable is off (CPUID.80000001H:EDX bit 20 is 0, wanted 1): turn it on "
-                      "in the firmware setup (XD, NX or Execute Disable Bit)");
+        return refuse(
+            r, REFUSE_UNSUPPORTED,
+            "Execute Disable is off (CPUID.80000001H:EDX bit 20 is 0, wanted 1): turn it on "
+            "in the firmware setup (XD, NX or Execute Disable Bit)");
 
     static const struct {
         const char *name;
@@ -223,11 +228,12 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
 
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o)
 {
-    static const char *const titles[] = {[MUST] = "needed, all there:",
-                                         [WANT] = "optional (CPUID hides what needs a missing one):",
-                                         [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
-                                         [TO_TRAP] = "for NMIs that are not passed through:",
-                                         [FOR_PT] = "for Intel PT:"};
+    static const char *const titles[] = {
+        [MUST] = "needed, all there:",
+        [WANT] = "optional (CPUID hides what needs a missing one):",
+        [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
+        [TO_TRAP] = "for NMIs that are not passed through:",
+        [FOR_PT] = "for Intel PT:"};
 
     for (enum need need = MUST; need <= FOR_PT; need++) {
         log_printf("VMX controls %s", titles[need]);

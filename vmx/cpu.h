@@ -22,16 +22,31 @@
 /* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
  * Qualification for Control-Register Accesses"), so that a number from hardware is an index. */
 enum gpr {
-    GPR_RAX, GPR_RCX, GPR_RDX, GPR_RBX, GPR_RSP, GPR_RBP, GPR_RSI, GPR_RDI,
-    GPR_R8, GPR_R9, GPR_R10, GPR_R11, GPR_R12, GPR_R13, GPR_R14, GPR_R15, GPR_COUNT
+    GPR_RAX,
+    GPR_RCX,
+    GPR_RDX,
+    GPR_RBX,
+    GPR_RSP,
+    GPR_RBP,
+    GPR_RSI,
+    GPR_RDI,
+    GPR_R8,
+    GPR_R9,
+    GPR_R10,
+    GPR_R11,
+    GPR_R12,
+    GPR_R13,
+    GPR_R14,
+    GPR_R15,
+    GPR_COUNT
 };
 
 /* How IA32_PERF_GLOBAL_CTRL changes hands at exits and entries, best first. */
 enum global_ctrl_switch {
-    GLOBAL_CTRL_NONE,          /* pmu=off */
-    GLOBAL_CTRL_CONTROLS,      /* load and save controls: the processor does it all */
-    GLOBAL_CTRL_STORE_LIST,    /* load controls; the exit MSR-store list saves the guest's value */
-    GLOBAL_CTRL_LISTS,         /* no controls: MSR-load and MSR-store lists */
+    GLOBAL_CTRL_NONE,       /* pmu=off */
+    GLOBAL_CTRL_CONTROLS,   /* load and save controls: the processor does it all */
+    GLOBAL_CTRL_STORE_LIST, /* load controls; the exit MSR-store list saves the guest's value */
+    GLOBAL_CTRL_LISTS,      /* no controls: MSR-load and MSR-store lists */
 };
 
 /* An entry of an MSR area (SDM Vol. 3, "VM-Exit Controls for MSRs"). */
@@ -52,16 +67,16 @@ struct branch_records {
 
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
-    uint64_t global_ctrl_valid;      /* bits that the processor has, for policy=intercept */
-    uint64_t global_ctrl_loaded;     /* the value the VMCS will load at the next entry */
-    struct pmu_registers *registers; /* which ones a full switch takes, see pmu/pmu_context.c */
+    uint64_t global_ctrl_valid;       /* bits that the processor has, for policy=intercept */
+    uint64_t global_ctrl_loaded;      /* the value the VMCS will load at the next entry */
+    struct pmu_registers *registers;  /* which ones a full switch takes, see pmu/pmu_context.c */
     struct pmu_context *guest, *host; /* where the PMU of one is while the other uses it */
-    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
-    bool can_work;                   /* the registers that host work writes are all there */
-    struct host_work *host_work;     /* not NULL while the host uses the PMU */
-    unsigned trapped;                /* so many first rows of pmu/pmu_registers.c exit */
+    bool status_set;             /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
+    bool can_work;               /* the registers that host work writes are all there */
+    struct host_work *host_work; /* not NULL while the host uses the PMU */
+    unsigned trapped;            /* so many first rows of pmu/pmu_registers.c exit */
     const struct branch_records *records; /* NULL: none that are known here */
-    bool pebs_switched;              /* PEBS is not isolated, see pmu/pebs.c */
+    bool pebs_switched;                   /* PEBS is not isolated, see pmu/pebs.c */
     /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */
     struct msr_entry guest_list[PMU_LIST], host_list[PMU_LIST];
 };
@@ -70,7 +85,7 @@ struct cpu_pmu {
 enum nmi_source { SOURCE_HOST_PMI, SOURCE_BACKTRACE, SOURCE_PLATFORM, SOURCE_COUNT };
 
 struct nmi_source_count {
-    uint64_t raised;    /* by a sender here; what hardware raises is not known before it is handled */
+    uint64_t raised; /* by a sender here; what hardware raises is not known before it is handled */
     /* By enum nmi_found: claimed by the root NMI handler, or at an NMI exit; taken by the guest and
      * found at a later exit; handed back by the guest's hypercall. */
     uint64_t found[3];
@@ -80,9 +95,9 @@ struct cpu_nmi {
     bool can_trap;    /* the processor has NMI exiting, virtual NMIs and NMI-window exiting */
     bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
     bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
-    bool hold, held;  /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
+    bool hold, held; /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
 
-    uint32_t notes;        /* everything that is under way: NOTE_* in nmi/notes.h */
+    uint32_t notes; /* everything that is under way: NOTE_* in nmi/notes.h */
     /* What an exit looks at; a bit is 0 where its step is switched off. */
     uint32_t notes_mask, unblock_mask; /* of notes; of the guest's interruptibility state */
 
@@ -101,7 +116,7 @@ struct cpu_nmi {
 /* What apic=trap needs, see vmx/exit/apic_trap.c. */
 #define GUEST_WINDOWS 8
 struct cpu_apic {
-    uint64_t page;             /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
+    uint64_t page; /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
     struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code */
 };
 
@@ -118,42 +133,43 @@ struct cpuid_filter;
 
 /* What follows it in memory is the experiments' (experiment.h). */
 struct cpu {
-    struct cpu *self; /* GS:0 */
+    struct cpu *self;        /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
 
     exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
     uint64_t exits[EXIT_REASON_COUNT + 1];
     uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
-    uint64_t refused; /* what the guest tried in vain, see worth_a_line() */
+    uint64_t refused;                        /* what the guest tried in vain, see worth_a_line() */
 
     uint32_t mitigations; /* MITIGATION bits of hypercall.h */
     uint32_t spec_ctrl;   /* the guest's IA32_SPEC_CTRL, with MITIGATION_IBRS */
-    uint32_t blocking; /* the guest's interruptibility state at the last exit */
+    uint32_t blocking;    /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
-    uint64_t cr4_refused; /* bits that stay 0 for the guest, see CR4_HIDDEN */
+    uint64_t cr4_refused;           /* bits that stay 0 for the guest, see CR4_HIDDEN */
     uint64_t cr0_asked, cr0_shadow; /* what the guest writes, and CR0's read shadow before: cr.c */
-    uint64_t rtit_ctl; /* the guest's IA32_RTIT_CTL, while it waits for a SIPI */
-    bool sipi_taken; /* a SIPI has started it, and it has not executed an instruction since */
-    uint8_t cpuid_count;        /* filters in use */
-    uint8_t cpuid_highest;      /* place of the highest basic leaf's */
-    uint64_t cpuid_extended;    /* the number of the highest extended leaf, from 0 */
-    hypercall calls[32]; /* by number, a power of two of them; NULL: not offered */
-    uint32_t hypercalls;         /* of each that is offered a bit, as leaf 0x40000001 says */
-    uint32_t hypervisor_bit;    /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
+    uint64_t rtit_ctl;              /* the guest's IA32_RTIT_CTL, while it waits for a SIPI */
+    bool sipi_taken;       /* a SIPI has started it, and it has not executed an instruction since */
+    uint8_t cpuid_count;   /* filters in use */
+    uint8_t cpuid_highest; /* place of the highest basic leaf's */
+    uint64_t cpuid_extended; /* the number of the highest extended leaf, from 0 */
+    hypercall calls[32];     /* by number, a power of two of them; NULL: not offered */
+    uint32_t hypercalls;     /* of each that is offered a bit, as leaf 0x40000001 says */
+    uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
     struct cpuid_filter *cpuid_filters;
     /* Of each leaf and subleaf; a leaf's take a power of two, so that finding one takes a shift. */
     struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];
 
     bool ticking;
-    uint64_t tsc_khz; /* 0: not known, or nothing asks for it */
+    uint64_t tsc_khz;                    /* 0: not known, or nothing asks for it */
     uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
 
     uint32_t apic_id;
-    bool in_vmx; /* VMX operation */
+    bool in_vmx;   /* VMX operation */
     bool starting; /* by another one: a fault ends this one alone */
-    bool ended;  /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
-    uint32_t sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
+    bool ended;    /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
+    uint32_t
+        sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
     uint64_t ept_root, host_cr3;
     void *vmxon_region, *vmcs, *msr_bitmap, *io_bitmaps;
     /* The tops of its stacks, each of STACK_PAGES with a guard page below. */

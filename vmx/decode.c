@@ -17,7 +17,7 @@
 #define OPCODE_XCHG 0x87
 #define OPCODE_STORE 0x89
 #define OPCODE_LOAD 0x8b
-#define OPCODE_LOAD_OFFSET 0xa1  /* EAX, and an address without ModRM */
+#define OPCODE_LOAD_OFFSET 0xa1 /* EAX, and an address without ModRM */
 #define OPCODE_STORE_OFFSET 0xa3
 #define OPCODE_STORE_IMMEDIATE 0xc7 /* with a reg field of 0 */
 

@@ -42,9 +42,8 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
 void mitigations_setup(struct cpu *cpu)
 {
     if (!cpu->boot->options.mitigations_off)
-        cpu->mitigations =
-            (uint32_t)MITIGATIONS_AUTO |
-            mitigations_needed(cpuid_extended_features(), arch_capabilities());
+        cpu->mitigations = (uint32_t)MITIGATIONS_AUTO |
+                           mitigations_needed(cpuid_extended_features(), arch_capabilities());
 }
 
 void mitigations_print(const struct cpu *cpu)
@@ -52,9 +51,10 @@ void mitigations_print(const struct cpu *cpu)
     static const char *const names[] = {"RSB fill", "IBRS", "L1D flush", "VERW"};
     uint32_t on = cpu->mitigations;
 
-    log_printf("pmuvisor: mitigations:%s", on == 0                  ? " off"
-                                           : on == MITIGATIONS_AUTO ? " none needed, or none offered"
-                                                                    : "");
+    log_printf("pmuvisor: mitigations:%s", on == 0 ? " off"
+                                           : on == MITIGATIONS_AUTO
+                                               ? " none needed, or none offered"
+                                               : "");
     for (unsigned i = 0; i < LENGTH_OF(names); i++)
         if (on >> i & 1)
             log_printf("%s %s", on & ((1u << i) - 1) ? "," : "", names[i]);

@@ -17,8 +17,7 @@ static bool needs_apic_trap(uint32_t processors, uint64_t vmx_misc)
     return processors > 1 && !(vmx_misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI);
 }
 
-struct settings settings_derive(const struct options *asked, uint32_t processors,
-                                uint64_t vmx_misc)
+struct settings settings_derive(const struct options *asked, uint32_t processors, uint64_t vmx_misc)
 {
     uint32_t most = asked->processors != 0 ? asked->processors : PROCESSORS_MAX;
 
@@ -31,6 +30,6 @@ struct settings settings_derive(const struct options *asked, uint32_t processors
     bool hidden = asked->tick_ms != 0;
     FOR_EACH_EXPERIMENT(e)
         hidden |= e->hides_monitor != NULL && e->hides_monitor();
-    return (struct settings){.apic_trap = asked->apic_trap || needed, .monitor_hidden = hidden,
-                             .processors = most};
+    return (struct settings){
+        .apic_trap = asked->apic_trap || needed, .monitor_hidden = hidden, .processors = most};
 }

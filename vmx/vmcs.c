@@ -18,7 +18,7 @@ static const struct {
     uint16_t encoding;
     const char *name;
 } fields[] = {VMCS_FIELDS_16(VMCS_FIELD) VMCS_FIELDS_64(VMCS_FIELD) VMCS_FIELDS_32(VMCS_FIELD)
-              VMCS_FIELDS_NATURAL(VMCS_FIELD)};
+                  VMCS_FIELDS_NATURAL(VMCS_FIELD)};
 #undef VMCS_FIELD
 
 static const char *vmcs_field_name(uint32_t encoding)
@@ -63,8 +63,8 @@ void vmcs_access_failed(uint32_t encoding, bool write)
     /* Read without the checking accessor: with no current VMCS this fails too and leaves 0. */
     uint64_t error = 0;
     __asm__ volatile("vmread %1, %0" : "+r"(error) : "r"((uint64_t)VMCS_INSTRUCTION_ERROR) : "cc");
-    hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu", write ? "VMWRITE" : "VMREAD",
-                     vmcs_field_name(encoding), encoding, error);
+    hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu",
+                     write ? "VMWRITE" : "VMREAD", vmcs_field_name(encoding), encoding, error);
 }
 
 void flush_guest_translations(void)

@@ -29,8 +29,8 @@ _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
     "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \
     "1:\tmov %k[" #encoding "], %%edi\n"                                                           \
     "\tmov $" #write ", %%esi\n"                                                                   \
-    "\tand $-16, %%rsp\n"                                                                         \
-    "\tcall vmcs_access_failed\n"                                                                 \
+    "\tand $-16, %%rsp\n"                                                                          \
+    "\tcall vmcs_access_failed\n"                                                                  \
     "\t.popsection"
 
 static inline uint64_t vmcs_read_raw(uint32_t encoding)
@@ -78,7 +78,14 @@ void vmcs_zero_all(void);
 
 /* The guest's segment registers, in the order of their fields. */
 enum segment {
-    SEGMENT_ES, SEGMENT_CS, SEGMENT_SS, SEGMENT_DS, SEGMENT_FS, SEGMENT_GS, SEGMENT_LDTR, SEGMENT_TR
+    SEGMENT_ES,
+    SEGMENT_CS,
+    SEGMENT_SS,
+    SEGMENT_DS,
+    SEGMENT_FS,
+    SEGMENT_GS,
+    SEGMENT_LDTR,
+    SEGMENT_TR
 };
 /* Their fields have encodings 2 apart: SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
 #define SEGMENT_FIELD(field_of_es, segment) ((field_of_es) + 2 * (segment))

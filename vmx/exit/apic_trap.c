@@ -55,7 +55,8 @@ static const void *guest_byte(void *context, uint64_t address)
 /* Reads up to `count` bytes, to the end of the page at most. Gives their number. */
 static unsigned read_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
 {
-    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1 : TABLE_LEVELS;
+    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
+                                                                   : TABLE_LEVELS;
     uint64_t physical, left = PAGE_SIZE - linear % PAGE_SIZE;
 
     bool mapped = guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, guest_byte, cpu,
@@ -116,7 +117,8 @@ static bool taken_here(const volatile uint32_t *target, uint32_t command)
 {
     if ((uint64_t)target % PAGE_SIZE != APIC_ICR_LOW)
         return false;
-    uint32_t destination = target[(APIC_ICR_HIGH - APIC_ICR_LOW) / sizeof(*target)] >> XAPIC_ID_SHIFT;
+    uint32_t destination = target[(APIC_ICR_HIGH - APIC_ICR_LOW) / sizeof(*target)] >>
+                           XAPIC_ID_SHIFT;
     return guest_sends_ipi(APIC_BASE_EN, command,
                            destination == XAPIC_BROADCAST ? X2APIC_BROADCAST : destination);
 }
@@ -158,7 +160,8 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     if (worth_a_line(cpu))
         log_printf("pmuvisor: the guest's access to the local APIC by an instruction that "
                    "apic=trap does not know at RIP 0x%lx was refused: #GP; wanted a MOV or XCHG of "
-                   "32 bits in 64-bit mode, or apic=pass\n", rip);
+                   "32 bits in 64-bit mode, or apic=pass\n",
+                   rip);
     inject_gp();
     return true;
 }

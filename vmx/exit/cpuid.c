@@ -12,7 +12,8 @@
 #include "vmx/capability.h"
 #include "hypercall.h"
 
-/* Leaf 80000001H has the last place of the table; basic leaves past the one before have no filter. */
+/* Leaf 80000001H has the last place of the table; basic leaves past the one before have no filter.
+ */
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
 #define LEAVES_WITH_PLACE (CPUID_LEAVES - 1)
 #define ANY_SUBLEAF ~0u
@@ -37,8 +38,12 @@ struct cpuid_row {
 
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
-     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). The hypervisor bit is the option's. */
-    {1, ANY_SUBLEAF, {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0}, ALWAYS},
+     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). The hypervisor bit is the option's.
+     */
+    {1,
+     ANY_SUBLEAF,
+     {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0},
+     ALWAYS},
     /* pmu=off: no PDCM, DTES64, DS-CPL, DS, and empty leaves 0AH and 23H. */
     {1, ANY_SUBLEAF, {0, 0, BIT(15) | BIT(2) | BIT(4), BIT(21)}, UNLESS_PMU},
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
@@ -59,7 +64,11 @@ static const struct cpuid_row rows[] = {
     {7, 0, {0, BIT(10), 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_INVPCID},
     {7, 0, {0, 0, BIT(5), 0}, SET_SECONDARY, SECONDARY_ENABLE_USER_WAIT},
     {7, 0, {0, 0, BIT(22), 0}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
-    {CPUID_LEAF_EXTENDED_1, ANY_SUBLEAF, {0, 0, 0, BIT(27)}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
+    {CPUID_LEAF_EXTENDED_1,
+     ANY_SUBLEAF,
+     {0, 0, 0, BIT(27)},
+     SET_SECONDARY,
+     SECONDARY_ENABLE_RDTSCP},
     {CPUID_LEAF_XSAVE, 1, {BIT(3), 0, 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_XSAVES},
     /* "Enable PCONFIG" stays 0. */
     {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
@@ -74,7 +83,8 @@ static const struct cpuid_row rows[] = {
     {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
     {7, 0, {0, BIT(14), 0, 0}, SET_ENTRY, ENTRY_LOAD_BNDCFGS},
-    /* CET_SS, CET_IBT, CET_SSS: S_CET, SSP and the SSP table are switched only by the CET controls. */
+    /* CET_SS, CET_IBT, CET_SSS: S_CET, SSP and the SSP table are switched only by the CET controls.
+     */
     {7, 0, {0, 0, BIT(7), BIT(20)}, SET_ENTRY, ENTRY_LOAD_CET},
     {7, 1, {0, 0, 0, BIT(18)}, SET_ENTRY, ENTRY_LOAD_CET},
     /* UC-lock disable: that bit of MSR_MEMORY_CTRL stays (msr.c). */
@@ -122,8 +132,8 @@ static inline struct cpuid_filter **filter_at(struct cpu *cpu, uint64_t place, u
 /* The filter of (leaf, subleaf), made when it is not there yet. */
 static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
-    struct cpuid_filter **filter =
-        filter_at(cpu, leaf == CPUID_LEAF_EXTENDED_1 ? PLACE_EXTENDED_1 : leaf, subleaf);
+    struct cpuid_filter **filter = filter_at(
+        cpu, leaf == CPUID_LEAF_EXTENDED_1 ? PLACE_EXTENDED_1 : leaf, subleaf);
 
     if (*filter == cpu->cpuid_filters) {
         *filter = &cpu->cpuid_filters[cpu->cpuid_count++];
@@ -144,8 +154,8 @@ static void hide_past_the_highest(struct cpu *cpu)
 
     cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax - CPUID_LEAF_EXTENDED_HIGHEST;
     cpu->cpuid_highest = basic < LEAVES_WITH_PLACE ? (uint8_t)basic : 0; /* leaf 0 has no filter */
-    /* Firmware limits CPUID to leaves that have nothing hidden; the guest may end that, and then the
-     * others are there. */
+    /* Firmware limits CPUID to leaves that have nothing hidden; the guest may end that, and then
+     * the others are there. */
     if (basic < CPUID_LEAF_EXTENDED)
         return;
     for (uint64_t place = basic + 1ull; place < LEAVES_WITH_PLACE; place++)
@@ -156,7 +166,8 @@ static void hide_past_the_highest(struct cpu *cpu)
 bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
 {
     const struct options *o = &cpu->boot->options;
-    uint32_t options = (o->pmu ? OPTION_PMU : 0) | (cpu->boot->settings.monitor_hidden ? 0 : OPTION_MONITOR);
+    uint32_t options = (o->pmu ? OPTION_PMU : 0) |
+                       (cpu->boot->settings.monitor_hidden ? 0 : OPTION_MONITOR);
 
     cpu->cpuid_filters = page_alloc(FILTER_PAGES);
     if (cpu->cpuid_filters == NULL)
@@ -205,8 +216,8 @@ static inline bool hypervisor_leaf(struct cpu *cpu, uint64_t leaf)
     return true;
 }
 
-/* Hardware's answer through a filter; in 64-bit registers, of which CPUID clears the upper halves, so
- * that nothing is to be extended. */
+/* Hardware's answer through a filter; in 64-bit registers, of which CPUID clears the upper halves,
+ * so that nothing is to be extended. */
 static inline void answer_filtered(struct cpu *cpu, uint64_t leaf, uint64_t subleaf,
                                    const struct cpuid_filter *f)
 {
@@ -236,14 +247,15 @@ void exit_cpuid(struct cpu *cpu)
     if (__builtin_expect(leaf < LEAVES_WITH_PLACE, 1))
         answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, leaf, subleaf));
     else if (extended <= cpu->cpuid_extended)
-        answer_filtered(cpu, leaf, subleaf, extended == 1 ? *filter_at(cpu, PLACE_EXTENDED_1, 0)
-                                                          : cpu->cpuid_filters);
+        answer_filtered(cpu, leaf, subleaf,
+                        extended == 1 ? *filter_at(cpu, PLACE_EXTENDED_1, 0) : cpu->cpuid_filters);
     else if (!hypervisor_leaf(cpu, leaf))
         answer_filtered(cpu, leaf, subleaf, *filter_at(cpu, cpu->cpuid_highest, subleaf));
     skip_instruction(cpu);
 }
 
-/* What CPUID gives has root mode's bits of CR4. From here on a MOV that changes the guest's exits. */
+/* What CPUID gives has root mode's bits of CR4. From here on a MOV that changes the guest's exits.
+ */
 void cpuid_follow_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);

@@ -38,11 +38,11 @@ void exit_monitor_trap(struct cpu *cpu)
     cpuid_follow_cr4(cpu);
 }
 
-/* The guest executes the MOV again, and the processor does all of it, or refuses all of it. CR4: what
- * CPUID hides is refused before anything changes; the tracked bits are the guest's own meanwhile. The
- * monitor trap comes next; where VMX has none, the next CPUID sees to it: exit_cpuid_for_trap(). CR0:
- * NE stays 1 in VMX operation, and the guest sees what it wrote; with its shadow changed the MOV does
- * not exit again. */
+/* The guest executes the MOV again, and the processor does all of it, or refuses all of it. CR4:
+ * what CPUID hides is refused before anything changes; the tracked bits are the guest's own
+ * meanwhile. The monitor trap comes next; where VMX has none, the next CPUID sees to it:
+ * exit_cpuid_for_trap(). CR0: NE stays 1 in VMX operation, and the guest sees what it wrote; with
+ * its shadow changed the MOV does not exit again. */
 void exit_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Exit dispatch: a table from reason to handler, and the handlers that are one line. A new exit is a
- * row here; its number is in include/vmx.h, and the control that makes it exit a row in
+ * Exit dispatch: a table from reason to handler, and the handlers that are one line. A new exit is
+ * a row here; its number is in include/vmx.h, and the control that makes it exit a row in
  * vmx/control.c.
  * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
  */
@@ -61,17 +61,21 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
 /* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
  * them, so they are not there. */
 static const uint8_t undefined[] = {
-    EXIT_REASON_GETSEC, EXIT_REASON_VMCLEAR, EXIT_REASON_VMLAUNCH, EXIT_REASON_VMPTRLD,
-    EXIT_REASON_VMPTRST, EXIT_REASON_VMREAD, EXIT_REASON_VMRESUME, EXIT_REASON_VMWRITE,
-    EXIT_REASON_VMXOFF, EXIT_REASON_VMXON, EXIT_REASON_INVEPT, EXIT_REASON_INVVPID,
-    EXIT_REASON_VMFUNC, EXIT_REASON_ENCLS, EXIT_REASON_SEAMCALL, EXIT_REASON_TDCALL,
-    EXIT_REASON_URDMSR, EXIT_REASON_UWRMSR, EXIT_REASON_RDMSR_IMMEDIATE,
-    EXIT_REASON_WRMSRNS_IMMEDIATE,
+    EXIT_REASON_GETSEC,          EXIT_REASON_VMCLEAR,
+    EXIT_REASON_VMLAUNCH,        EXIT_REASON_VMPTRLD,
+    EXIT_REASON_VMPTRST,         EXIT_REASON_VMREAD,
+    EXIT_REASON_VMRESUME,        EXIT_REASON_VMWRITE,
+    EXIT_REASON_VMXOFF,          EXIT_REASON_VMXON,
+    EXIT_REASON_INVEPT,          EXIT_REASON_INVVPID,
+    EXIT_REASON_VMFUNC,          EXIT_REASON_ENCLS,
+    EXIT_REASON_SEAMCALL,        EXIT_REASON_TDCALL,
+    EXIT_REASON_URDMSR,          EXIT_REASON_UWRMSR,
+    EXIT_REASON_RDMSR_IMMEDIATE, EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
 /* After an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
- * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled here, so that exits from
- * 64-bit mode pay nothing; an entry that failed has changed nothing. */
+ * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled here, so that exits
+ * from 64-bit mode pay nothing; an entry that failed has changed nothing. */
 static bool eip_wrapped(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
@@ -94,9 +98,9 @@ void exit_unexpected(struct cpu *cpu)
     if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
         machine_check_report();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
-                     "0x%lx", reason, exit_reason_name(reason & EXIT_REASON_BASIC),
-                     vmcs_read_natural(VMCS_EXIT_QUALIFICATION),
-                     vmcs_read_natural(VMCS_GUEST_RIP));
+                     "0x%lx",
+                     reason, exit_reason_name(reason & EXIT_REASON_BASIC),
+                     vmcs_read_natural(VMCS_EXIT_QUALIFICATION), vmcs_read_natural(VMCS_GUEST_RIP));
 }
 
 void exit_setup(struct cpu *cpu)
@@ -114,8 +118,8 @@ void exit_setup(struct cpu *cpu)
 void exit_nmi_work(struct cpu *cpu)
 {
     if (cpu->blocking & cpu->nmi.unblock_mask) {
-        /* An NMI that waited for the guest's IRET, whoever's it is, arrives at the instruction after
-         * nmi_unblock()'s IRET. The entry blocks again. */
+        /* An NMI that waited for the guest's IRET, whoever's it is, arrives at the instruction
+         * after nmi_unblock()'s IRET. The entry blocks again. */
         cpu->nmi.unblocked++;
         nmi_unblock();
     }
@@ -130,8 +134,8 @@ static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
     count_and_handle(cpu);
 }
 
-/* The way of each exit: entry.asm, here, the handler in the table, entry.asm. nmi_after_exit() is one
- * test: whether root mode is to be unblocked, or a note is there. */
+/* The way of each exit: entry.asm, here, the handler in the table, entry.asm. nmi_after_exit() is
+ * one test: whether root mode is to be unblocked, or a note is there. */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);

@@ -11,15 +11,15 @@
 typedef void exit_function(struct cpu *cpu);
 /* In the files of these names: */
 exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
-exit_function exit_triple_fault;                  /* does not come back */
-exit_function exit_vmcall;                        /* hypercall.c */
+exit_function exit_triple_fault;                              /* does not come back */
+exit_function exit_vmcall;                                    /* hypercall.c */
 exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
 /* cr.c: in exit_cpuid()'s place where VMX has no monitor trap flag. */
 exit_function exit_cpuid_for_trap;
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
 exit_function exit_init, exit_sipi;               /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
-exit_function exit_unexpected;                    /* exit.c: a reason without a handler; ends it all */
+exit_function exit_unexpected; /* exit.c: a reason without a handler; ends it all */
 
 /* Copies the table of handlers to the processor, without holes. */
 void exit_setup(struct cpu *cpu);
@@ -70,12 +70,12 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 
 /* Whether the guest has Intel PT: IA32_RTIT_CTL is in the VMCS. */
 bool pt_given(void);
-/* An access to one of the registers of Intel PT that exits: with policy=intercept, or where the guest
- * has none. False: #GP. */
+/* An access to one of the registers of Intel PT that exits: with policy=intercept, or where the
+ * guest has none. False: #GP. */
 bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
-/* An EPT violation that is asynchronous to the guest's instruction, with this qualification: where it is
- * the output of a trace, that ends in its error, and what was under way goes on. False: it is nobody's
- * trace. SDM Vol. 3, "Trace-Address Pre-Translation (TAPT)" of "VM Entries". */
+/* An EPT violation that is asynchronous to the guest's instruction, with this qualification: where
+ * it is the output of a trace, that ends in its error, and what was under way goes on. False: it is
+ * nobody's trace. SDM Vol. 3, "Trace-Address Pre-Translation (TAPT)" of "VM Entries". */
 bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
 
 /* ---- cr.c: which bits of CR4 the guest may not have, and which are watched. SDM Vol. 3, "Control
@@ -92,4 +92,3 @@ bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
 void cpuid_follow_cr4(struct cpu *cpu);
 /* The operand of the MOV to a control register that exited with this qualification. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification);
-

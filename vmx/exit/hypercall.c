@@ -10,16 +10,17 @@
 #include "nmi/host_work.h"
 #include "nmi/nmi.h"
 
-#define HOST_WORK_MAX (1ULL << 32) /* branches: some seconds */
+#define HOST_WORK_MAX (1ULL << 32)      /* branches: some seconds */
 #define HOST_WORK_PMIS_MAX (1ULL << 20) /* the same, by some microseconds each */
-#define HOST_WORK_PERIOD_MIN 100 /* less would leave no time between PMIs */
+#define HOST_WORK_PERIOD_MIN 100        /* less would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 
 static int64_t host_work(struct cpu *cpu)
 {
     uint64_t when = cpu->gpr[GPR_RDX];
-    struct host_work work = {.branches = cpu->gpr[GPR_RBX], .period = cpu->gpr[GPR_RCX],
+    struct host_work work = {.branches = cpu->gpr[GPR_RBX],
+                             .period = cpu->gpr[GPR_RCX],
                              .records = when == HOST_WORK_RECORDS ? cpu->pmu.records : NULL};
 
     if (!cpu->boot->options.pmu || work.branches == 0 || work.branches > HOST_WORK_MAX ||
@@ -98,8 +99,8 @@ void exit_vmcall(struct cpu *cpu)
     uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(cpu->calls);
     int64_t result = HYPERCALL_E_NUMBER;
 
-    /* Masked, too, because a call past the check may be speculated; else the compiler knows that the
-     * check makes the mask needless. */
+    /* Masked, too, because a call past the check may be speculated; else the compiler knows that
+     * the check makes the mask needless. */
     __asm__("" : "+r"(index));
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;

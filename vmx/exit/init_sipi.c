@@ -27,15 +27,25 @@
 
 /* Also what a processor may not have. */
 static const uint16_t zero_at_init[] = {
-    VMCS_GUEST_RSP, VMCS_GUEST_GDTR_BASE, VMCS_GUEST_IDTR_BASE, VMCS_CR0_READ_SHADOW, VMCS_GUEST_CR3,
-    VMCS_CR4_READ_SHADOW, VMCS_GUEST_IA32_EFER, VMCS_GUEST_IA32_BNDCFGS, VMCS_GUEST_IA32_RTIT_CTL,
-    VMCS_GUEST_IA32_S_CET, VMCS_GUEST_SSP, VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE,
+    VMCS_GUEST_RSP,
+    VMCS_GUEST_GDTR_BASE,
+    VMCS_GUEST_IDTR_BASE,
+    VMCS_CR0_READ_SHADOW,
+    VMCS_GUEST_CR3,
+    VMCS_CR4_READ_SHADOW,
+    VMCS_GUEST_IA32_EFER,
+    VMCS_GUEST_IA32_BNDCFGS,
+    VMCS_GUEST_IA32_RTIT_CTL,
+    VMCS_GUEST_IA32_S_CET,
+    VMCS_GUEST_SSP,
+    VMCS_GUEST_IA32_INTERRUPT_SSP_TABLE,
     VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
-    VMCS_GUEST_INTERRUPTIBILITY_STATE, VMCS_GUEST_ACTIVITY_STATE,
+    VMCS_GUEST_INTERRUPTIBILITY_STATE,
+    VMCS_GUEST_ACTIVITY_STATE,
 };
 
-/* All MSRs that an INIT makes 0 and that are not in the VMCS; the others stay. Those of shadow stacks a
- * processor may lack. */
+/* All MSRs that an INIT makes 0 and that are not in the VMCS; the others stay. Those of shadow
+ * stacks a processor may lack. */
 static void zero_cet(void)
 {
     if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
@@ -63,8 +73,8 @@ void guest_init_state(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
     /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too.
      */
-    vmcs_write_natural(VMCS_GUEST_CR0, CR0_ET |
-                       (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
+    vmcs_write_natural(VMCS_GUEST_CR0,
+                       CR0_ET | (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
     write_cr2(0);
     cpuid_follow_cr4(cpu);

@@ -21,7 +21,8 @@ void io_setup(struct cpu *cpu)
     const struct acpi_facts *acpi = &cpu->boot->acpi;
 
     if (acpi->pm1a_control != 0 && acpi->s5_type[0] == SLP_TYP_UNKNOWN)
-        log_printf("warning: ACPI's tables define no \\_S5 that can be read: the guest's power-off will be "
+        log_printf("warning: ACPI's tables define no \\_S5 that can be read: the guest's power-off "
+                   "will be "
                    "refused, switch off by hand\n");
     if (acpi->pm1a_control != 0)
         watch(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);

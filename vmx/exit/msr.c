@@ -2,9 +2,9 @@
  *
  * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
  * bitmap cannot name (indices outside its two ranges) exits. From 2000H on that is done on the
- * hardware. From 4000H on no index is an Intel processor's register: it faults, since below an outer
- * hypervisor it may be one by which that one writes to memory.
- * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
+ * hardware. From 4000H on no index is an Intel processor's register: it faults, since below an
+ * outer hypervisor it may be one by which that one writes to memory. SDM Vol. 3, "MSR-Bitmap
+ * Address"; Vol. 4 for the registers.
  */
 #include "vmx/exit/exit.h"
 
@@ -25,8 +25,15 @@ enum action {
 
 /* From APIC_TRAP on the processor itself judges. */
 enum when {
-    ALWAYS, WITHOUT_CET, WITHOUT_ARCH_LBR, WITHOUT_PMU, PEBS_PAST_EPT,
-    APIC_TRAP, PMU_TRAP, PT_TRAP, NO_RULE
+    ALWAYS,
+    WITHOUT_CET,
+    WITHOUT_ARCH_LBR,
+    WITHOUT_PMU,
+    PEBS_PAST_EPT,
+    APIC_TRAP,
+    PMU_TRAP,
+    PT_TRAP,
+    NO_RULE
 };
 
 struct msr_rule {
@@ -58,14 +65,14 @@ static bool capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value
     return there;
 }
 
-#define MISC_ENABLE_OF_PMU (MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE)
+#define MISC_ENABLE_OF_PMU                                                                         \
+    (MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE)
 
 static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    return write &&
-           (guest_sends_ipi(APIC_BASE_EN | APIC_BASE_EXTD, (uint32_t)*value,
-                            (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
-            wrmsr_safe(index, *value));
+    return write && (guest_sends_ipi(APIC_BASE_EN | APIC_BASE_EXTD, (uint32_t)*value,
+                                     (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
+                     wrmsr_safe(index, *value));
 }
 
 /* Bits of components that CPUID does not show are as good as reserved; or all of the register. */
@@ -91,12 +98,12 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
 }
 
 /* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's
- * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW; with UC-lock disable
- * its locks would fault while the guest has CR0.CD set, which it keeps in root mode. Not refused,
- * because natively the write is taken, and is not all to be lost for that bit. */
+ * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW; with UC-lock
+ * disable its locks would fault while the guest has CR0.CD set, which it keeps in root mode. Not
+ * refused, because natively the write is taken, and is not all to be lost for that bit. */
 static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    uint64_t now, bit = index == IA32_MISC_ENABLE ? MISC_ENABLE_XD_DISABLE
+    uint64_t now, bit = index == IA32_MISC_ENABLE  ? MISC_ENABLE_XD_DISABLE
                         : index == MSR_MEMORY_CTRL ? MEMORY_CTRL_UC_LOCK_DISABLE
                                                    : MCU_OPT_CTRL_FB_CLEAR_DIS;
     uint64_t kept = bit | (index == IA32_MISC_ENABLE ? MISC_ENABLE_OF_PMU : 0);
@@ -115,7 +122,8 @@ static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     if (write)
         return but_one_bit(cpu, index, value, write);
     bool there = rdmsr_safe(index, value);
-    *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE;
+    *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE |
+             MISC_ENABLE_PEBS_UNAVAILABLE;
     return there;
 }
 
@@ -145,8 +153,9 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
 }
 
 /* The PMU's registers and branch records, which are a table of their own (pmu/pmu_registers.c):
- * with pmu=off the PMU's fault, as on a processor without one; with policy=intercept all of them are
- * done for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn records on, pass: the VMCS has them.
+ * with pmu=off the PMU's fault, as on a processor without one; with policy=intercept all of them
+ * are done for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn records on, pass: the VMCS has
+ * them.
  */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access};
 
@@ -175,8 +184,8 @@ static const struct msr_rule rules[] = {
     {FROM(MSR_UNCORE_PRMRR_PHYSBASE, 2), WRITES_UNCHANGED},
     {FROM(MSR_SMM_FEATURE_CONTROL, 4), ABSENT(ALWAYS)},
     {FROM(IA32_SEAMRR_PHYSBASE, 2), WRITES_UNCHANGED},
-    /* Physical addresses to which the processor writes past the EPT: trace hub, remote action requests,
-     * hardware feedback. */
+    /* Physical addresses to which the processor writes past the EPT: trace hub, remote action
+     * requests, hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
     {FROM(MSR_RAR_CONTROL, 4), ABSENT(ALWAYS)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a handler does with the guest's instruction: completes it, lets the guest execute it again, or
- * refuses it.
+ * What a handler does with the guest's instruction: completes it, lets the guest execute it again,
+ * or refuses it.
  */
 #pragma once
 
@@ -12,9 +12,10 @@ static inline unsigned guest_cpl(void)
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
 }
 
-/* Whether the guest is in 64-bit mode. CS.L alone does not tell: outside IA-32e mode software may set the
- * bit, and the processor keeps it and ignores it. SDM Vol. 3, "Segment Descriptors", "L (64-bit code
- * segment) flag"; "Checks on Guest RIP, RFLAGS, and SSP", which asks for the same two bits. */
+/* Whether the guest is in 64-bit mode. CS.L alone does not tell: outside IA-32e mode software may
+ * set the bit, and the processor keeps it and ignores it. SDM Vol. 3, "Segment Descriptors", "L
+ * (64-bit code segment) flag"; "Checks on Guest RIP, RFLAGS, and SSP", which asks for the same two
+ * bits. */
 static inline bool guest_in_64_bit_mode(void)
 {
     return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_IA32E_MODE_GUEST &&
@@ -50,9 +51,9 @@ static inline void skip_instruction(const struct cpu *cpu)
  * itself causes saves RF as 0, and its breakpoint, which came before the exit, would come again;
  * "Checks on Guest Non-Register State": in a shadow a single step has to be pending. */
 void execute_again(void);
-/* After an EPT violation between two instructions: the guest executes the next one, whose breakpoint has
- * not come. Such an exit saves RF as 1; in the delivery of an event, as the event's frame has it. SDM
- * Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
+/* After an EPT violation between two instructions: the guest executes the next one, whose
+ * breakpoint has not come. Such an exit saves RF as 1; in the delivery of an event, as the event's
+ * frame has it. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
 void execute_next(void);
 
 /* The next entry delivers this event, which the guest's own processor had begun to deliver: as an

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's Intel PT, where it exits. IA32_RTIT_CTL is cleared by each exit and loaded by each entry:
- * what the guest has in it is in the VMCS, and root mode is never traced. SDM Vol. 3, "IA32_RTIT_CTL
- * MSR", "IA32_RTIT_STATUS MSR"; "Virtualization of Guest Output Packet Streams".
+ * The guest's Intel PT, where it exits. IA32_RTIT_CTL is cleared by each exit and loaded by each
+ * entry: what the guest has in it is in the VMCS, and root mode is never traced. SDM Vol. 3,
+ * "IA32_RTIT_CTL MSR", "IA32_RTIT_STATUS MSR"; "Virtualization of Guest Output Packet Streams".
  */
 #include "vmx/exit/exit.h"
 

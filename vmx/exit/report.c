@@ -22,9 +22,9 @@ void report_exits(const struct cpu *cpu)
     const struct options *o = &cpu->boot->options;
     uint64_t total = 0, cycles = 0;
 
-    log_printf("\npmuvisor: exits of processor %u, policy %s\n", cpu->apic_id,
-               o->policy_name);
-    log_printf("%6s  %-28s %12s%s\n", "reason", "name", "count", o->stats_cycles ? "   TSC cycles" : "");
+    log_printf("\npmuvisor: exits of processor %u, policy %s\n", cpu->apic_id, o->policy_name);
+    log_printf("%6s  %-28s %12s%s\n", "reason", "name", "count",
+               o->stats_cycles ? "   TSC cycles" : "");
     for (uint32_t reason = 0; reason < EXIT_REASON_COUNT; reason++) {
         if (cpu->exits[reason] == 0)
             continue;
@@ -67,8 +67,8 @@ void report_guest(const struct cpu *cpu)
     log_printf("activity %x interruptibility %x event %08x entry controls %08x DEBUGCTL %lx\n",
                vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE),
                vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE),
-               vmcs_read_32(VMCS_ENTRY_INTERRUPTION_INFORMATION),
-               vmcs_read_32(VMCS_ENTRY_CONTROLS), vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL));
+               vmcs_read_32(VMCS_ENTRY_INTERRUPTION_INFORMATION), vmcs_read_32(VMCS_ENTRY_CONTROLS),
+               vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL));
 }
 
 void report_processors(void)

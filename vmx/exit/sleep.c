@@ -7,13 +7,13 @@
  * itself takes.
  *
  * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX asks for no break. It is an
- * operating system's: at CPL 3, where Xeon Phi lets MWAIT, VM entries refuse the HLT state. MWAIT exits
- * only where such a one may come: after a WBINVD with IF = 0, by which an operating system writes
- * back its caches before such a sleep (Linux: mwait_play_dead()), and until another kind of MWAIT.
- * Two things differ: a store to the monitored line does not wake the processor, and an NMI does, as
- * it wakes from HLT.
- * SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing
- * Address-Range Monitoring"; "Checks on Guest Non-Register State"; Vol. 2, "MWAIT".
+ * operating system's: at CPL 3, where Xeon Phi lets MWAIT, VM entries refuse the HLT state. MWAIT
+ * exits only where such a one may come: after a WBINVD with IF = 0, by which an operating system
+ * writes back its caches before such a sleep (Linux: mwait_play_dead()), and until another kind of
+ * MWAIT. Two things differ: a store to the monitored line does not wake the processor, and an NMI
+ * does, as it wakes from HLT. SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit
+ * Information"; "Clearing Address-Range Monitoring"; "Checks on Guest Non-Register State"; Vol. 2,
+ * "MWAIT".
  */
 #include "vmx/exit/exit.h"
 

@@ -27,7 +27,8 @@ static void say_where_it_stops(void)
         control & PKG_CST_IO_MWAIT_REDIRECTION && rdmsr_safe(MSR_PMG_IO_CAPTURE_BASE, &ports))
         log_printf("pmuvisor: the tick has no bound for a processor that idles by reads of I/O "
                    "ports from 0x%x on, where it stops as well; processor.max_cstate=1 in append= "
-                   "keeps Linux from that\n", (unsigned)(ports & PMG_IO_CAPTURE_LVL_2));
+                   "keeps Linux from that\n",
+                   (unsigned)(ports & PMG_IO_CAPTURE_LVL_2));
 }
 
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
@@ -41,8 +42,8 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
     if (!available || khz == 0) {
         if (first)
             log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",
-                   available ? "the TSC's frequency is not known"
-                             : "the processor has no VMX-preemption timer");
+                       available ? "the TSC's frequency is not known"
+                                 : "the processor has no VMX-preemption timer");
         return;
     }
     uint64_t value = ms * khz >> (vmx_misc & VMX_MISC_TIMER_RATE);
@@ -51,8 +52,10 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
                   vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
     cpu->ticking = true;
     if (first) {
-        log_printf("pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
-                   "C-states deeper than C2\n", ms);
+        log_printf(
+            "pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
+            "C-states deeper than C2\n",
+            ms);
         say_where_it_stops();
     }
 }

@@ -10,8 +10,9 @@
 
 void exit_triple_fault(struct cpu *cpu)
 {
-    log_printf("\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
-               cpu->apic_id);
+    log_printf(
+        "\npmuvisor: the guest's processor %u shut down (triple fault); resetting the machine\n",
+        cpu->apic_id);
     report_guest(cpu);
     processors_stop();
     report_places(cpu);

@@ -28,10 +28,9 @@ static struct idt_gate gate(const char *target, uint64_t ist)
 {
     uint64_t address = (uint64_t)target;
 
-    return (struct idt_gate){
-        (address & 0xffff) | ROOT_CS << 16 | ist << 32 | GATE_INTERRUPT << 40 |
-            (address >> 16 & 0xffff) << 48,
-        address >> 32};
+    return (struct idt_gate){(address & 0xffff) | ROOT_CS << 16 | ist << 32 | GATE_INTERRUPT << 40 |
+                                 (address >> 16 & 0xffff) << 48,
+                             address >> 32};
 }
 
 void descriptors_set_gate(void *idt, unsigned vector, const char *target)

@@ -23,7 +23,8 @@ struct descriptor_tables {
  * `nmi_entry`, on the NMI stack. Interrupts are off. False: the page pool is used up. */
 bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_tables *t);
 
-/* Writes the gate of a vector to an IDT: an interrupt gate to `target`, on the stack that there is. */
+/* Writes the gate of a vector to an IDT: an interrupt gate to `target`, on the stack that there is.
+ */
 void descriptors_set_gate(void *idt, unsigned vector, const char *target);
 
 /* Whether that was done on this processor, so that GS leads to its struct. Firmware's tables before

@@ -73,8 +73,8 @@ void machine_check_report(void)
             (void)rdmsr_safe(first + 1, &address);
         if (status & MC_STATUS_MISCV)
             (void)rdmsr_safe(first + 2, &more);
-        log_printf("machine-check bank %u: STATUS %016lx ADDR %lx MISC %lx\n", bank, status, address,
-                   more);
+        log_printf("machine-check bank %u: STATUS %016lx ADDR %lx MISC %lx\n", bank, status,
+                   address, more);
     }
 }
 
@@ -92,7 +92,9 @@ static const char *meaning(const struct exception_frame *f)
     for (unsigned i = 0; i < LENGTH_OF(stacks) && f->vector == VECTOR_PF; i++)
         if (read_cr2() - (stacks[i].top - (STACK_PAGES + 1) * PAGE_SIZE) < PAGE_SIZE)
             return stacks[i].text;
-    return f->vector == VECTOR_DF ? "double fault, " : f->vector == VECTOR_MC ? "machine check, " : "";
+    return f->vector == VECTOR_DF   ? "double fault, "
+           : f->vector == VECTOR_MC ? "machine check, "
+                                    : "";
 }
 
 /* Gives the address to go on at. */
@@ -126,5 +128,6 @@ uint64_t root_exception(const struct exception_frame *f)
     if (f->vector == VECTOR_MC)
         machine_check_report();
     hypervisor_fault("%sexception %lu, error code 0x%lx, at RIP 0x%lx (image offset 0x%lx)",
-                     meaning(f), f->vector, f->error_code, f->rip, f->rip - this_cpu()->boot->image.base);
+                     meaning(f), f->vector, f->error_code, f->rip,
+                     f->rip - this_cpu()->boot->image.base);
 }

@@ -14,7 +14,7 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-#define ENTRY_US 100     /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
+#define ENTRY_US 100 /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
 #define READY_US 1000000 /* from its first instruction here to readiness */
 
 static const struct start *first_start;
@@ -82,8 +82,10 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     s->cpu->tsc_khz = first_start->cpu->tsc_khz;
     trampoline_set(bi->trampoline.base, s, started);
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
-        log_printf("pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
-                   "the hypervisor if it starts it\n", apic_id);
+        log_printf(
+            "pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
+            "the hypervisor if it starts it\n",
+            apic_id);
         (void)settle(s, LOST);
         return;
     }
@@ -95,7 +97,8 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
             log_unlock_lost(); /* it has come to an end, wherever it was */
         }
         log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
-                   "which leaves the hypervisor if it starts it\n", apic_id);
+                   "which leaves the hypervisor if it starts it\n",
+                   apic_id);
     } else if (s->state == READY)
         processors_add(s->cpu);
     else if (s->refusal.line[0] != '\0')
@@ -125,7 +128,8 @@ void processors_start(const struct boot_info *bi, const struct start *first)
                    bi->acpi.processors,
                    bi->trampoline.size == 0 ? ": no free page below 640 KiB to start others"
                    : processors.count == bi->settings.processors && processors.count < known
-                       ? ", as processors= says; the others are hidden" : "");
+                       ? ", as processors= says; the others are hidden"
+                       : "");
 }
 
 void processors_go(void)

@@ -63,9 +63,14 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
         m->hidden[count++] = m->vtd.dmar.units[i];
     m->q = (struct ept_request){
-        .mtrr = &m->mtrr, .hidden = m->hidden, .hidden_count = count, .readable = readable,
-        .address_bits = c->physical_address_bits, .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
-        .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M, .top = bi->memory_top,
+        .mtrr = &m->mtrr,
+        .hidden = m->hidden,
+        .hidden_count = count,
+        .readable = readable,
+        .address_bits = c->physical_address_bits,
+        .page_1g = c->ept_vpid & EPT_CAP_PAGE_1G,
+        .page_2m = c->ept_vpid & EPT_CAP_PAGE_2M,
+        .top = bi->memory_top,
     };
 }
 
@@ -141,8 +146,9 @@ static void say_start(const struct cpu *cpu)
                cpu->nmi.passthrough ? "passed through" : "trapped",
                pmu_switch_name(cpu->pmu.global_ctrl));
     if (cpu->pmu.pebs_switched)
-        log_printf("pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
-                   "mode, by MSR lists; a newer microcode may make that needless\n");
+        log_printf(
+            "pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "
+            "mode, by MSR lists; a newer microcode may make that needless\n");
 }
 
 /* On the hypervisor's own page tables and stack. */

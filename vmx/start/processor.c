@@ -49,14 +49,14 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
     return s;
 }
 
-/* That firmware left running: root mode is not traced, and the buffer is the guest's memory from now
- * on. */
+/* That firmware left running: root mode is not traced, and the buffer is the guest's memory from
+ * now on. */
 static void stop_trace(void)
 {
     uint64_t control;
 
-    if (cpuid_extended_features().ebx & CPUID_7_EBX_PT &&
-        rdmsr_safe(IA32_RTIT_CTL, &control) && control & RTIT_CTL_TRACE_EN)
+    if (cpuid_extended_features().ebx & CPUID_7_EBX_PT && rdmsr_safe(IA32_RTIT_CTL, &control) &&
+        control & RTIT_CTL_TRACE_EN)
         wrmsr_safe(IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
 }
 
@@ -135,7 +135,7 @@ void processor_enter_vmx(struct start *s, bool first)
                          rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
                          was_on ? ": firmware seems to use VMX itself" : "");
     load_vmcs(s->cpu, &s->capability);
-    flush_guest_translations(); /* whoever used VMX before may have left some */
+    flush_guest_translations();     /* whoever used VMX before may have left some */
     if (!pmu_context_setup(s->cpu)) /* the emulator shows every MSR as there until now */
         needed(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);

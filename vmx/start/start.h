@@ -46,11 +46,11 @@ void processors_start(const struct boot_info *bi, const struct start *first);
 /* Lets them enter it. The trampoline is no longer mapped. */
 void processors_go(void);
 
-/* Writes the trampoline (apic/trampoline.asm) to a page: it leads to entry(s) on the processor's own
- * stack and the hypervisor's page tables. */
+/* Writes the trampoline (apic/trampoline.asm) to a page: it leads to entry(s) on the processor's
+ * own stack and the hypervisor's page tables. */
 void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s));
-/* Where paging has 5 levels: what leads to entry(s) as well, with 4 levels. Gives the address to go to
- * on tables *cr3, with RBX = *page, and logs a line. */
+/* Where paging has 5 levels: what leads to entry(s) as well, with 4 levels. Gives the address to go
+ * to on tables *cr3, with RBX = *page, and logs a line. */
 uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                         uint64_t *cr3);
 

@@ -12,8 +12,8 @@
 #include "console/log.h"
 
 #define INTERVALS_PER_SECOND 100
-#define MEASUREMENTS 5      /* an SMI or an outer hypervisor spoils one, not the middle one of five */
-#define STUCK_READS 10000   /* without a change: it does not count. A read takes 1 us and less */
+#define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, not the middle one of five */
+#define STUCK_READS 10000 /* without a change: it does not count. A read takes 1 us and less */
 #define READS_MAX 1000000
 
 #define PM_TIMER_HZ 3579545
@@ -89,8 +89,9 @@ uint64_t tsc_khz(uint16_t pm_timer)
     }
     khz = pm_timer != 0 ? tsc_measured_khz(&timer) : 0;
     if (khz != 0)
-        log_printf("pmuvisor: TSC: %lu kHz, measured by ACPI's PM timer, since CPUID does not tell\n",
-                   khz);
+        log_printf(
+            "pmuvisor: TSC: %lu kHz, measured by ACPI's PM timer, since CPUID does not tell\n",
+            khz);
     else
         log_printf("pmuvisor: TSC: CPUID does not tell its frequency, and no PM timer of ACPI's "
                    "counts\n");

@@ -57,7 +57,7 @@ static void host_state(const struct cpu *cpu, const struct descriptor_tables *ta
     vmcs_write_64(VMCS_HOST_IA32_EFER, rdmsr(IA32_EFER));
     vmcs_write_natural(VMCS_HOST_RSP, cpu->root_stack);
     vmcs_write_natural(VMCS_HOST_RIP,
-                       (uint64_t)(cpu->boot->options.stats_cycles             ? vmx_exit_entry_timed
+                       (uint64_t)(cpu->boot->options.stats_cycles        ? vmx_exit_entry_timed
                                   : cpu->mitigations & ~MITIGATIONS_AUTO ? vmx_exit_entry_guarded
                                                                          : vmx_exit_entry));
 }

@@ -17,7 +17,7 @@
 #define LEGACY_SELECTS 10 /* with indices below 1900H */
 #define SELECTS_MAX 32
 #define FIXED_FIELD 4
-#define FIXED_ENABLED 3ull               /* of a field: rings 0 and above */
+#define FIXED_ENABLED 3ull /* of a field: rings 0 and above */
 #define ALL_FIXED_ENABLED 0x3333333333333333ull
 
 static bool is_select(uint32_t index)

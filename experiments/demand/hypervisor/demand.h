@@ -12,10 +12,10 @@ extern uint32_t second_user;
 
 /* Of each processor. */
 struct cpu_demand {
-    uint8_t *open;            /* the bitmap with which the PMU passes; NULL: not this policy */
-    bool passes;              /* now */
-    bool rdpmc_exits;         /* in any case: this processor's VMX cannot turn it off */
-    unsigned idle;            /* ticks in a row at which nothing counted */
+    uint8_t *open;    /* the bitmap with which the PMU passes; NULL: not this policy */
+    bool passes;      /* now */
+    bool rdpmc_exits; /* in any case: this processor's VMX cannot turn it off */
+    unsigned idle;    /* ticks in a row at which nothing counted */
     struct pmu_facts facts;
     exit_handler wrmsr, tick; /* what the rows lie over */
     exit_handler under_second_user;

@@ -127,9 +127,13 @@ static void setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 
 static const struct experiment demand = {
     .name = "demand",
-    .options = options, .option_count = LENGTH_OF(options),
-    .policy = {"demand", POLICY_INTERCEPT}, .rows = rows,
-    .pages = pages, .place = &place, .state_bytes = sizeof(struct cpu_demand),
+    .options = options,
+    .option_count = LENGTH_OF(options),
+    .policy = {"demand", POLICY_INTERCEPT},
+    .rows = rows,
+    .pages = pages,
+    .place = &place,
+    .state_bytes = sizeof(struct cpu_demand),
     .setup = setup,
 };
 EXPERIMENT(demand);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * policy=status: as msr+nmi, but the guest's accesses to IA32_PERF_GLOBAL_STATUS exit: its reads, and
- * the writes that clear and set its bits. They are done on the hardware, so the guest sees what it
- * would without. This is what a hypervisor needs that shares the overflow bits with its guest.
+ * policy=status: as msr+nmi, but the guest's accesses to IA32_PERF_GLOBAL_STATUS exit: its reads,
+ * and the writes that clear and set its bits. They are done on the hardware, so the guest sees what
+ * it would without. This is what a hypervisor needs that shares the overflow bits with its guest.
  *
  * An NMI may come at any instruction here, a host's or a PMI of the guest's. Nothing counts in root
  * mode, so the register holds what the guest's instruction would have found, and each handler
- * accesses it once: an NMI before that access is one before the guest's instruction, one after it is
- * one after. pmu_pmi_raised() knows a PMI of the guest's by the same bits: before the write that
+ * accesses it once: an NMI before that access is one before the guest's instruction, one after it
+ * is one after. pmu_pmi_raised() knows a PMI of the guest's by the same bits: before the write that
  * clears them it finds them, and the guest gets its NMI. After that write the guest itself has said
  * that it is done with them. Neither write raises a PMI.
  * SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance Monitoring".
@@ -77,7 +77,9 @@ static void rows(struct cpu *cpu)
 
 static const struct experiment example = {
     .name = "example",
-    .policy = {"status", POLICY_MSR_NMI}, .rows = rows,
-    .place = &place, .state_bytes = sizeof(struct cpu_status),
+    .policy = {"status", POLICY_MSR_NMI},
+    .rows = rows,
+    .place = &place,
+    .state_bytes = sizeof(struct cpu_status),
 };
 EXPERIMENT(example);

@@ -21,8 +21,8 @@ static void dump_ring(const struct trace_ring *ring)
 
     if (count > dump_records)
         count = dump_records;
-    log_printf("trace_dump: ring apic_id=%u level=%u tsc_khz=%lu first=%lu records=%lu\n", ring->apic_id,
-               ring->level, ring->tsc_khz, ring->written - count, count);
+    log_printf("trace_dump: ring apic_id=%u level=%u tsc_khz=%lu first=%lu records=%lu\n",
+               ring->apic_id, ring->level, ring->tsc_khz, ring->written - count, count);
     for (uint64_t n = ring->written - count; n < ring->written; n++) {
         const uint64_t *record = words + n % ring->capacity * WORDS_OF_RECORD;
         log_printf("trace_dump: %lx %lx %lx %lx\n", record[0], record[1], record[2], record[3]);

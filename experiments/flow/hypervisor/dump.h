@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace_dump=: what the rings have at the end of the run goes to the console, so that nothing in the guest
- * has to read it.
+ * trace_dump=: what the rings have at the end of the run goes to the console, so that nothing in
+ * the guest has to read it.
  */
 #pragma once
 

@@ -31,11 +31,12 @@ static bool possible(const struct vmx_capability *c, struct refusal *r)
         if (!vmx_control_there(c, controls[i].set, controls[i].bit, controls[i].name, r))
             return false;
     if (targets < CR3_TARGETS || !(c->misc & VMX_MISC_ACTIVITY_HLT))
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "trace=flow: found %lu CR3-target values and %s HLT activity state "
-                      "(IA32_VMX_MISC is 0x%lx), wanted %u and one: use trace=exits, or a processor "
-                      "or outer hypervisor that has them",
-                      targets, c->misc & VMX_MISC_ACTIVITY_HLT ? "a" : "no", c->misc, CR3_TARGETS);
+        return refuse(
+            r, REFUSE_UNSUPPORTED,
+            "trace=flow: found %lu CR3-target values and %s HLT activity state "
+            "(IA32_VMX_MISC is 0x%lx), wanted %u and one: use trace=exits, or a processor "
+            "or outer hypervisor that has them",
+            targets, c->misc & VMX_MISC_ACTIVITY_HLT ? "a" : "no", c->misc, CR3_TARGETS);
     return true;
 }
 
@@ -49,8 +50,11 @@ static uint64_t pages(const struct boot_info *bi, UNUSED uint64_t tables)
 
 const struct experiment flow_experiment = {
     .name = "flow",
-    .options = options, .option_count = LENGTH_OF(options),
-    .possible = possible, .hides_monitor = hides_monitor,
-    .pages = pages, .setup = trace_setup,
+    .options = options,
+    .option_count = LENGTH_OF(options),
+    .possible = possible,
+    .hides_monitor = hides_monitor,
+    .pages = pages,
+    .setup = trace_setup,
 };
 EXPERIMENT(flow_experiment);

@@ -31,7 +31,8 @@ static void flow_hlt(struct cpu *cpu)
  * they look for it here. */
 static void tick_if_due(struct cpu *cpu)
 {
-    if (cpu->ticking && trace_of(cpu)->record->tsc - trace_of(cpu)->ticked >= trace_of(cpu)->tick_ticks) {
+    if (cpu->ticking &&
+        trace_of(cpu)->record->tsc - trace_of(cpu)->ticked >= trace_of(cpu)->tick_ticks) {
         trace_of(cpu)->ticked = trace_of(cpu)->record->tsc;
         exit_tick(cpu);
     }

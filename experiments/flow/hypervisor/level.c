@@ -49,7 +49,8 @@ int64_t trace_call(struct cpu *cpu)
 static void say_level(void)
 {
     log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
-               "guest; %s\n", ring_mib(),
+               "guest; %s\n",
+               ring_mib(),
                ring_options.exits == TRACE_FLOW
                    ? "HLT, loads of CR3 and external interrupts exit, MONITOR/MWAIT are hidden"
                    : "nothing more exits than without");

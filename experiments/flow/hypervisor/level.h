@@ -19,7 +19,8 @@ void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
 void trace_flow_setup(void); /* flow.c: once or more, before a level */
-void trace_flow_rows(struct cpu *cpu); /* flow.c: puts the level's rows over the table of handlers */
+void trace_flow_rows(
+    struct cpu *cpu); /* flow.c: puts the level's rows over the table of handlers */
 /* exit.c: puts those over it that record each exit. */
 void trace_exits_rows(struct cpu *cpu);
 void flow_cr_access(struct cpu *cpu); /* of flow.c's rows */

@@ -15,7 +15,10 @@
 
 static uint64_t own; /* by the distance from the first; the same on all processors */
 
-static uint8_t *byte_of(struct cpu *cpu, unsigned port) { return (uint8_t *)cpu->io_bitmaps + port / 8; }
+static uint8_t *byte_of(struct cpu *cpu, unsigned port)
+{
+    return (uint8_t *)cpu->io_bitmaps + port / 8;
+}
 
 void trace_ports_setup(struct cpu *cpu)
 {
@@ -55,8 +58,9 @@ static void traced_io(struct cpu *cpu)
         return;
     }
     if (worth_a_line(cpu))
-        log_printf("pmuvisor: trace_port=: a string instruction at port 0x%x, which passes from now on\n",
-                   port);
+        log_printf(
+            "pmuvisor: trace_port=: a string instruction at port 0x%x, which passes from now on\n",
+            port);
     execute_again();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace_port= and trace_ports=: the I/O ports of one device exit while the processor traces, so that
- * what the guest does there is recorded with all else. By default a device's ports take no exit.
+ * trace_port= and trace_ports=: the I/O ports of one device exit while the processor traces, so
+ * that what the guest does there is recorded with all else. By default a device's ports take no
+ * exit.
  */
 #pragma once
 

@@ -12,4 +12,4 @@
 #define CR3_LAM BITS(62, 61) /* linear-address masking, of 48 and of 57 bits */
 #define CPUID_7_1_EAX_LAM BIT(26)
 #define CPUID_1_EDX_MCA BIT(14) /* machine-check architecture */
-#define MCG_STATUS_MCIP BIT(2) /* machine check in progress */
+#define MCG_STATUS_MCIP BIT(2)  /* machine check in progress */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What becomes of an event that an exit of a step has kept from the guest: the next entry delivers it.
- * SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "Event Injection".
+ * What becomes of an event that an exit of a step has kept from the guest: the next entry delivers
+ * it. SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "Event Injection".
  */
 #include "experiments/memory/hypervisor/deliver.h"
 

@@ -8,14 +8,14 @@
 
 enum ept_copy_as {
     EPT_COPY_AS_IT_IS, /* with the leaves of the map; what is denied in part is split */
-    EPT_COPY_SMALL,    /* with 4 KiB pages where something is denied, to be changed one by one later */
-    EPT_COPY_HOST,     /* entries of root mode's own tables, for reads and writes of memory */
+    EPT_COPY_SMALL, /* with 4 KiB pages where something is denied, to be changed one by one later */
+    EPT_COPY_HOST,  /* entries of root mode's own tables, for reads and writes of memory */
 };
 struct ept_copy {
     enum ept_copy_as as;
     /* Of EPT_RWX, in the memory from `first` to `last`, which is all that EPT_COPY_HOST has. */
     uint64_t deny;
-    bool devices;         /* and not there, but in all that is no memory */
+    bool devices; /* and not there, but in all that is no memory */
     uint64_t first, last;
     bool page_1g;         /* EPT_COPY_HOST: root mode can have pages of 1 GiB */
     uint64_t *next, *end; /* table pages: the next one to be taken, and the end */

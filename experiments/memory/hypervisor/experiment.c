@@ -17,7 +17,8 @@ static uint64_t pages(const struct boot_info *bi, uint64_t tables)
 
 const struct experiment memory_experiment = {
     .name = "memory",
-    .options = options, .option_count = LENGTH_OF(options),
+    .options = options,
+    .option_count = LENGTH_OF(options),
     .pages = pages,
     .setup = memory_setup,
 };

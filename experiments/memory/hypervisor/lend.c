@@ -14,7 +14,7 @@
 #include "vmx/root/fault.h"
 
 #define COUNTER_FIELD 0xfULL /* of counter 0 in IA32_FIXED_CTR_CTRL */
-#define COUNTER_LOAN 0xbULL /* all rings, and a PMI at an overflow */
+#define COUNTER_LOAN 0xbULL  /* all rings, and a PMI at an overflow */
 #define COUNTER_ENABLE BIT(GLOBAL_CTRL_FIXED_SHIFT)
 
 enum pmu_lent pmu_lend_counter(struct cpu *cpu)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * IA32_FIXED_CTR0 counts the guest's retired instructions, from PMU_LENT_FROM on, for root mode, and
- * gets back what it had, where the guest did not use it before, nor began to. In an exit's handler.
+ * IA32_FIXED_CTR0 counts the guest's retired instructions, from PMU_LENT_FROM on, for root mode,
+ * and gets back what it had, where the guest did not use it before, nor began to. In an exit's
+ * handler.
  */
 #pragma once
 

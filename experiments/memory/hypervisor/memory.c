@@ -16,8 +16,8 @@
 #include "vmx/root/fault.h"
 
 _Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE_COUNTER_LENT &&
-                   PMU_COUNTER_IN_USE == TRACE_COUNTER_GUEST, "the ring has the numbers of lend.c");
-
+                   PMU_COUNTER_IN_USE == TRACE_COUNTER_GUEST,
+               "the ring has the numbers of lend.c");
 
 /* ---- on and off ---- */
 
@@ -125,13 +125,14 @@ static bool processor_writes(struct cpu *cpu)
         !(pt_access(cpu, IA32_RTIT_CTL, &pt, false) && pt & RTIT_CTL_TRACE_EN))
         return false;
     if (worth_a_line(cpu))
-        log_printf("pmuvisor: memory trace: PEBS, BTS or Intel PT is on, wanted all off: their buffer may "
-                   "be in a closed page; nothing is traced\n");
+        log_printf(
+            "pmuvisor: memory trace: PEBS, BTS or Intel PT is on, wanted all off: their buffer may "
+            "be in a closed page; nothing is traced\n");
     return true;
 }
 
-/* Of accesses to memory the less with the more, of devices where reads can be denied, of pages where
- * there are small ones. */
+/* Of accesses to memory the less with the more, of devices where reads can be denied, of pages
+ * where there are small ones. */
 static bool is_offered(const struct cpu_memory *m, uint64_t mode)
 {
     bool small = m->most == MEMTRACE_READS || m->most == MEMTRACE_ALL;
@@ -157,11 +158,12 @@ int64_t memory_call(struct cpu *cpu)
     if (mode != TRACE_ASK && was != MEMTRACE_OFF)
         stop(cpu);
     if (mode != TRACE_ASK && mode != MEMTRACE_OFF) {
-        if (!take_range(cpu, mode == MEMTRACE_DEVICES, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->gpr[GPR_RSI])) {
+        if (!take_range(cpu, mode == MEMTRACE_DEVICES, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX],
+                        cpu->gpr[GPR_RSI])) {
             if (worth_a_line(cpu))
                 log_printf("pmuvisor: memory trace of 0x%lx, %lu bytes: no range of memory, which "
-                           "ends at 0x%lx; nothing is traced\n", cpu->gpr[GPR_RCX],
-                           cpu->gpr[GPR_RDX], cpu->boot->memory_top);
+                           "ends at 0x%lx; nothing is traced\n",
+                           cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->boot->memory_top);
             return HYPERCALL_E_ARGUMENT;
         }
         if (mode != MEMTRACE_PAGES && processor_writes(cpu))
@@ -266,7 +268,7 @@ static void set_rows(struct cpu *cpu)
     if (m->mode == MEMTRACE_PAGES)
         row[EXIT_REASON_PAGE_MODIFICATION_LOG_FULL] = pages_full;
     else
-        row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL               ? timed_violation
+        row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL              ? timed_violation
                                          : m->mode == MEMTRACE_DEVICES ? memory_device_violation
                                                                        : memory_violation;
     if (m->cr3 != 0) {
@@ -292,7 +294,8 @@ static bool tells_busy(const struct vmx_capability *c)
 
 static bool logs_pages(const struct vmx_capability *c)
 {
-    return vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_PML) && c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
+    return vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_PML) &&
+           c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
 }
 
 /* An exit for a full log has a linear address only where it tells of a busy shadow stack. */
@@ -311,13 +314,15 @@ static const char *lacking(const struct vmx_capability *c, uint64_t top, bool ca
     if (!can_trap)
         return "no NMI exiting with virtual NMIs";
     if (ring_options.memory == MEMTRACE_PAGES && !logs_pages(c))
-        return "no page-modification logging (IA32_VMX_PROCBASED_CTLS2 bit 49, IA32_VMX_EPT_VPID_CAP bit 21)";
+        return "no page-modification logging (IA32_VMX_PROCBASED_CTLS2 bit 49, "
+               "IA32_VMX_EPT_VPID_CAP bit 21)";
     if (ring_options.memory == MEMTRACE_PAGES && !logs_safely(c))
         return "CET without \"prematurely busy shadow stack\" (IA32_VMX_EXIT_CTLS2 bit 3 is 0): "
                "memtrace=writes needs none";
     if (ring_options.memory != MEMTRACE_WRITES && ring_options.memory != MEMTRACE_PAGES &&
         !(c->ept_vpid & EPT_CAP_EXECUTE_ONLY))
-        return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs none";
+        return "no execute-only pages (IA32_VMX_EPT_VPID_CAP bit 0 is 0): memtrace=writes needs "
+               "none";
     return NULL;
 }
 
@@ -327,7 +332,8 @@ static void start_at_once(struct cpu *cpu)
         return;
     if (cpu->tsc_khz == 0) {
         log_printf("pmuvisor: memtrace_ms=%u: the TSC's frequency is not known; the guest has to "
-                   "ask for the memory trace\n", memory_options.ms);
+                   "ask for the memory trace\n",
+                   memory_options.ms);
         return;
     }
     (void)take_range(cpu, false, 0, 0, 0);
@@ -336,9 +342,11 @@ static void start_at_once(struct cpu *cpu)
                    memory_options.ms);
 }
 
-static const char *const mode_names[] = {
-    [MEMTRACE_WRITES] = "writes", [MEMTRACE_READS] = "reads", [MEMTRACE_ALL] = "all accesses",
-    [MEMTRACE_DEVICES] = "accesses to devices", [MEMTRACE_PAGES] = "written pages"};
+static const char *const mode_names[] = {[MEMTRACE_WRITES] = "writes",
+                                         [MEMTRACE_READS] = "reads",
+                                         [MEMTRACE_ALL] = "all accesses",
+                                         [MEMTRACE_DEVICES] = "accesses to devices",
+                                         [MEMTRACE_PAGES] = "written pages"};
 
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
@@ -350,18 +358,21 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
         return;
     if (ring_options.exits != TRACE_OFF) {
         if (first)
-            log_printf("pmuvisor: memtrace= is left out: there is a trace of exits, and one ring\n");
+            log_printf(
+                "pmuvisor: memtrace= is left out: there is a trace of exits, and one ring\n");
         return;
     }
     if (!ring_setup(cpu))
         return;
     if (first)
         log_printf("pmuvisor: memory trace of %s: a ring of %lu MiB for each processor, read-only "
-                   "for the guest\n", mode_names[ring_options.memory], ring_mib());
+                   "for the guest\n",
+                   mode_names[ring_options.memory], ring_mib());
     if (lack == NULL && !memory_map_setup(cpu))
         lack = "not enough pages for the maps";
     if (lack != NULL) {
-        log_printf("pmuvisor: memtrace: found %s; the guest goes on without a memory trace\n", lack);
+        log_printf("pmuvisor: memtrace: found %s; the guest goes on without a memory trace\n",
+                   lack);
         return;
     }
     memory_of(cpu)->most = ring_options.memory;

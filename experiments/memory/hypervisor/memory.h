@@ -39,21 +39,21 @@ struct cpu_memory {
     uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
     uint32_t primary, stepping;       /* the processor-based controls, and in the fast way's step */
     uint32_t exceptions, step_exceptions; /* that exit without a trace; and in a step */
-    uint32_t mode, most;              /* MEMTRACE_* now, and what may be asked for */
-    bool by_cr3;                      /* a range may be one process's */
-    bool tells_busy;                  /* an exit says that it has left a shadow stack busy */
-    uint64_t *log;                    /* of pages that are written; NULL: the processor has none */
-    uint64_t recorded;                /* TRACE_READ, TRACE_WRITE */
-    uint64_t first, bytes;            /* of the range; all memory: 0 and ~0 */
-    uint64_t cr3;                     /* the range is guest-linear of it; 0: guest-physical */
-    bool loads_cr3;                   /* a MOV to CR3 is executed again: memory.c */
-    uint32_t begun;                   /* records whose instruction has not retired */
-    uint32_t event;                   /* being delivered again: its interruption information */
-    uint64_t event_gla, event_gpa;    /* what its delivery touched */
-    uint64_t walked, walked_at;       /* the entry of the last walk, see memory_walk.c */
-    uint64_t rsi;                     /* before the step */
-    uint64_t ends;                    /* TSC; ~0: when the guest says so */
-    uint32_t counter;                 /* TRACE_COUNTER_* */
+    uint32_t mode, most;                  /* MEMTRACE_* now, and what may be asked for */
+    bool by_cr3;                          /* a range may be one process's */
+    bool tells_busy;                      /* an exit says that it has left a shadow stack busy */
+    uint64_t *log;                 /* of pages that are written; NULL: the processor has none */
+    uint64_t recorded;             /* TRACE_READ, TRACE_WRITE */
+    uint64_t first, bytes;         /* of the range; all memory: 0 and ~0 */
+    uint64_t cr3;                  /* the range is guest-linear of it; 0: guest-physical */
+    bool loads_cr3;                /* a MOV to CR3 is executed again: memory.c */
+    uint32_t begun;                /* records whose instruction has not retired */
+    uint32_t event;                /* being delivered again: its interruption information */
+    uint64_t event_gla, event_gpa; /* what its delivery touched */
+    uint64_t walked, walked_at;    /* the entry of the last walk, see memory_walk.c */
+    uint64_t rsi;                  /* before the step */
+    uint64_t ends;                 /* TSC; ~0: when the guest says so */
+    uint32_t counter;              /* TRACE_COUNTER_* */
     struct pmu_loan {
         uint64_t value; /* what the guest had in IA32_FIXED_CTR0 */
         bool enabled;   /* by IA32_PERF_GLOBAL_CTRL */
@@ -87,9 +87,9 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
 /* Takes these pages, once, and lets root mode reach the memory that the guest may write. False: the
  * pool is used up. */
 bool memory_map_setup(const struct cpu *cpu);
-/* Makes the maps for this processor's mode and range, or joins those that have them: gives 0, and the
- * maps. HYPERCALL_E_STATE: other processors use others; HYPERCALL_E_SUPPORT: they need more pages
- * than there are. */
+/* Makes the maps for this processor's mode and range, or joins those that have them: gives 0, and
+ * the maps. HYPERCALL_E_STATE: other processors use others; HYPERCALL_E_SUPPORT: they need more
+ * pages than there are. */
 int64_t memory_map_use(struct cpu *cpu);
 void memory_map_leave(void);
 /* Memory that the guest may write, where root mode has it. NULL: the guest may not. */

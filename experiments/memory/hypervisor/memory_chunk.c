@@ -46,16 +46,33 @@ static bool decode_string(const uint8_t *code, struct string *out)
 static void do_string(const struct string *s, void *to, const void *from, uint64_t count,
                       uint64_t rax)
 {
-#define DO(name) __asm__ volatile("rep " name : "+D"(to), "+S"(from), "+c"(count) : "a"(rax) : "memory")
+#define DO(name)                                                                                   \
+    __asm__ volatile("rep " name : "+D"(to), "+S"(from), "+c"(count) : "a"(rax) : "memory")
     switch (s->size | (s->moves ? 16 : 0)) {
-    case 1: DO("stosb"); break;
-    case 2: DO("stosw"); break;
-    case 4: DO("stosl"); break;
-    case 8: DO("stosq"); break;
-    case 16 | 1: DO("movsb"); break;
-    case 16 | 2: DO("movsw"); break;
-    case 16 | 4: DO("movsl"); break;
-    default: DO("movsq"); break;
+    case 1:
+        DO("stosb");
+        break;
+    case 2:
+        DO("stosw");
+        break;
+    case 4:
+        DO("stosl");
+        break;
+    case 8:
+        DO("stosq");
+        break;
+    case 16 | 1:
+        DO("movsb");
+        break;
+    case 16 | 2:
+        DO("movsw");
+        break;
+    case 16 | 4:
+        DO("movsl");
+        break;
+    default:
+        DO("movsq");
+        break;
     }
 #undef DO
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace=devices: accesses to what the guest's map has and that is no memory: registers of devices
- * and their memory. Root mode never touches it, because a read may do something. So a record has no
- * value, both steps are under the open map, where an instruction accesses the device once, and a REP
- * is stepped from end to end. What the guest's own map denies stays denied.
+ * memtrace=devices: accesses to what the guest's map has and that is no memory: registers of
+ * devices and their memory. Root mode never touches it, because a read may do something. So a
+ * record has no value, both steps are under the open map, where an instruction accesses the device
+ * once, and a REP is stepped from end to end. What the guest's own map denies stays denied.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

@@ -25,7 +25,8 @@ static void free_shadow_stack(struct cpu *cpu, uint64_t push)
     for (uint64_t at = push + WORD; at <= push + SHADOW_WORDS * WORD; at += WORD) {
         uint64_t physical, busy = at | SHADOW_STACK_TOKEN_BUSY;
         uint64_t *token = at % WORD == 0 && memory_translate(cpu, at, &physical, NULL)
-                              ? memory_of_guest(cpu, physical) : NULL;
+                              ? memory_of_guest(cpu, physical)
+                              : NULL;
 
         if (token != NULL && __atomic_compare_exchange_n(token, &busy, at, false, __ATOMIC_SEQ_CST,
                                                          __ATOMIC_RELAXED))
@@ -93,7 +94,8 @@ static void record_frame(struct cpu *cpu)
         const struct cpu_memory *m = memory_of(cpu);
 
         memory_record_begin(cpu, TRACE_WRITE | TRACE_EVENT | TRACE_INEXACT, m->event_gla,
-                            m->event_gpa)->detail = m->event & (uint32_t)BITS(11, 0);
+                            m->event_gpa)
+            ->detail = m->event & (uint32_t)BITS(11, 0);
         memory_record_publish(cpu);
         return;
     }

@@ -93,7 +93,9 @@ static inline void end(struct cpu *cpu)
         trace->record = trace->first;
     /* After the record: stores are seen in order. */
     __asm__ volatile("addq %1, %0"
-                     : "+m"(trace->ring->written) : "i"(TRACE_MEMORY_FRAMES) : "cc", "memory");
+                     : "+m"(trace->ring->written)
+                     : "i"(TRACE_MEMORY_FRAMES)
+                     : "cc", "memory");
 }
 
 /* The fast way is not for a processor whose NMIs are trapped: its controls change from exit to
@@ -107,8 +109,8 @@ void memory_exit_setup(struct cpu *cpu)
     m->exceptions = vmcs_read_32(VMCS_EXCEPTION_BITMAP);
     m->step_exceptions = m->exceptions | STEP_EXCEPTIONS;
     m->plain = m->mode == MEMTRACE_WRITES && m->cr3 == 0 && m->ends == ~0ULL &&
-               m->counter != TRACE_COUNTER_NONE && !memory_options.exits &&
-               cpu->nmi.passthrough && !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);
+               m->counter != TRACE_COUNTER_NONE && !memory_options.exits && cpu->nmi.passthrough &&
+               !(m->primary & PRIMARY_MONITOR_TRAP_FLAG);
     m->stage = m->plain ? STAGE_CLOSED : STAGE_WHOLE;
 }
 
@@ -122,7 +124,8 @@ void memory_exit_other(struct cpu *cpu)
         m->stage = STAGE_WHOLE;
     }
     m->row[memory_exit_reason(cpu)](cpu);
-    if (m->row == trace_of(cpu)->under) /* no step is under way: a handler may have changed the controls */
+    if (m->row ==
+        trace_of(cpu)->under) /* no step is under way: a handler may have changed the controls */
         memory_exit_setup(cpu);
 }
 

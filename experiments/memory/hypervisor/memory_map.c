@@ -10,7 +10,8 @@
 #include "mm/paging.h"
 
 #define LEVEL_1G 3
-#define SMALL_MOST (256ULL << 30) /* bytes in small pages: their tables take some second to write */
+/* Bytes in small pages: their tables take some second to write */
+#define SMALL_MOST (256ULL << 30)
 
 static struct {
     uint64_t *page, *next, *end; /* of the pool: the first one of the maps, the next one, the end */
@@ -45,7 +46,8 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
 
 bool memory_map_setup(const struct cpu *cpu)
 {
-    struct ept_copy view = {.as = EPT_COPY_HOST, .last = cpu->boot->memory_top - 1,
+    struct ept_copy view = {.as = EPT_COPY_HOST,
+                            .last = cpu->boot->memory_top - 1,
                             .page_1g = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx &
                                        CPUID_EXTENDED_1_EDX_PAGE_1G};
 
@@ -65,8 +67,11 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
     const struct cpu_memory *m = memory_of(cpu);
     bool linear = m->cr3 != 0;
     bool devices = m->mode == MEMTRACE_DEVICES;
-    struct ept_copy c = {.as = as, .deny = deny, .devices = devices,
-                         .next = maps.next, .end = maps.end,
+    struct ept_copy c = {.as = as,
+                         .deny = deny,
+                         .devices = devices,
+                         .next = maps.next,
+                         .end = maps.end,
                          .first = linear ? 0 : m->first,
                          .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
 
@@ -134,10 +139,7 @@ int64_t memory_map_use(struct cpu *cpu)
     return result;
 }
 
-void memory_map_leave(void)
-{
-    __atomic_fetch_sub(&maps.users, 1, __ATOMIC_RELEASE);
-}
+void memory_map_leave(void) { __atomic_fetch_sub(&maps.users, 1, __ATOMIC_RELEASE); }
 
 void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * memtrace=pages: which pages are written, each once, by the processor's own log. Its map is a copy
- * in small pages whose dirty flags are clear; the processor notes a page where it sets one, and exits
- * where its log is full, each 512 pages. Who wrote, where in the page and when it does not say. Page
- * walks count as writes to the tables that they read. SDM Vol. 3, "Accessed and Dirty Flags for EPT";
- * "Page-Modification Logging".
+ * in small pages whose dirty flags are clear; the processor notes a page where it sets one, and
+ * exits where its log is full, each 512 pages. Who wrote, where in the page and when it does not
+ * say. Page walks count as writes to the tables that they read. SDM Vol. 3, "Accessed and Dirty
+ * Flags for EPT"; "Page-Modification Logging".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

@@ -32,7 +32,8 @@ static const void *table_entry(void *context, uint64_t address)
 
 static bool walk(struct cpu *cpu, uint64_t linear, struct tables *tables, uint64_t *physical)
 {
-    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1 : TABLE_LEVELS;
+    unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
+                                                                   : TABLE_LEVELS;
 
     tables->cpu = cpu;
     tables->all = ~0ULL;
@@ -58,7 +59,9 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
     uint64_t physical;
     bool mapped = walk(cpu, linear, &tables, &physical);
 
-    return !tables.met ? ENTRY_OF_ANOTHER : mapped && tables.last == address ? ENTRY_LAST : ENTRY_ON_WAY;
+    return !tables.met                        ? ENTRY_OF_ANOTHER
+           : mapped && tables.last == address ? ENTRY_LAST
+                                              : ENTRY_ON_WAY;
 }
 
 /* SDM Vol. 3, "Determination of Access Rights". What a walk would set, and protection keys, are

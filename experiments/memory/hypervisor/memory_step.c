@@ -115,9 +115,9 @@ static void step_other(struct cpu *cpu)
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     give_up(cpu);
-    /* The access was the processor's own, of PEBS, while the guest was in HLT: blocking by MOV SS is
-     * not for that state (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early, and what
-     * comes next is stepped. */
+    /* The access was the processor's own, of PEBS, while the guest was in HLT: blocking by MOV SS
+     * is not for that state (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early, and
+     * what comes next is stepped. */
     if (reason & EXIT_REASON_ENTRY_FAILURE && vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) != 0) {
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
@@ -192,7 +192,8 @@ static void step_violation(struct cpu *cpu)
 
     if (vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
         (qualification & (EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_ASYNCHRONOUS)) !=
-            EPT_VIOLATION_TRANSLATED || memory_of_guest(cpu, gpa) == NULL) {
+            EPT_VIOLATION_TRANSLATED ||
+        memory_of_guest(cpu, gpa) == NULL) {
         give_up(cpu);
         memory_violation(cpu);
         return;

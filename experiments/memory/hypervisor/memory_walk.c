@@ -5,9 +5,8 @@
  * begins again and finds it set. Nothing tells which of the two the walk wants. Where A is clear,
  * root mode sets A. It leaves an entry with A alone once, because another processor may have set A
  * just now. Where the walk comes back for the entry, it wants D. Where a walk reads a page that may
- * not be read, the page is opened for reads for good, and a record says so: no read of it is seen any
- * more.
- * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
+ * not be read, the page is opened for reads for good, and a record says so: no read of it is seen
+ * any more. SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

@@ -7,20 +7,21 @@
 #define MEMTRACE_MAX_MS 10000
 
 #define EXPERIMENT_OPTIONS(OPTION)                                                                 \
-    OPTION(memtrace, CHOICE, ring_options.memory, MEMTRACE_OFF, "off, writes, reads, all, devices or pages", \
+    OPTION(memtrace, CHOICE, ring_options.memory, MEMTRACE_OFF,                                    \
+           "off, writes, reads, all, devices or pages",                                            \
            VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
                   NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL),                        \
                   NAME("devices", MEMTRACE_DEVICES), NAME("pages", MEMTRACE_PAGES)),               \
            "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
            "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. "       \
            "devices: those to devices' registers and memory alone. pages: which pages are "        \
-           "written, by the processor's own log. Not with trace=. off costs nothing.")                                                      \
+           "written, by the processor's own log. Not with trace=. off costs nothing.")             \
     OPTION(memtrace_step, CHOICE, memory_options.exits, false, "blocked or exits",                 \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \
            "blocked: the processor's blocking by MOV SS. exits: an exit, for a processor that "    \
            "does otherwise; a write then costs more. Reads take exits in any case.")               \
-    OPTION(memtrace_ms, NUMBER, memory_options.ms, 0, "milliseconds from 0 (at a hypercall) to 10000",\
-           VALUES(NAME(NULL, MEMTRACE_MAX_MS)),                                                    \
+    OPTION(memtrace_ms, NUMBER, memory_options.ms, 0,                                              \
+           "milliseconds from 0 (at a hypercall) to 10000", VALUES(NAME(NULL, MEMTRACE_MAX_MS)),   \
            "Records accesses to all memory from the start on, for so long. 0: the guest asks, by " \
            "a hypercall, for which memory and when.")

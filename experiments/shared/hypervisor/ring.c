@@ -50,10 +50,16 @@ bool ring_setup(struct cpu *cpu)
     if (ring_options.exits == TRACE_OFF) /* the end divides no record of memory */
         capacity -= capacity % TRACE_MEMORY_FRAMES;
 
-    *ring = (struct trace_ring){.level = TRACE_MEMORY, .magic = TRACE_RING_MAGIC, .version = TRACE_RING_VERSION,
-                                .record_bytes = sizeof(*first), .capacity = capacity,
-                                .apic_id = cpu->apic_id, .tsc_khz = cpu->tsc_khz};
-    *trace_of(cpu) = (struct cpu_trace){.record = first, .first = first, .end = first + capacity,
+    *ring = (struct trace_ring){.level = TRACE_MEMORY,
+                                .magic = TRACE_RING_MAGIC,
+                                .version = TRACE_RING_VERSION,
+                                .record_bytes = sizeof(*first),
+                                .capacity = capacity,
+                                .apic_id = cpu->apic_id,
+                                .tsc_khz = cpu->tsc_khz};
+    *trace_of(cpu) = (struct cpu_trace){.record = first,
+                                        .first = first,
+                                        .end = first + capacity,
                                         .ring = ring,
                                         .tick_ticks = cpu->boot->options.tick_ms * cpu->tsc_khz};
     memcpy(trace_of(cpu)->untraced, cpu->handlers, sizeof(cpu->handlers));

@@ -26,11 +26,12 @@ struct cpu_trace {
     struct trace_record *record;      /* the next one to be written */
     struct trace_record *first, *end; /* of the ring */
     struct trace_ring *ring;          /* NULL where nothing is recorded */
-    exit_handler untraced[EXIT_REASON_COUNT + 1]; /* the table, with a policy's rows and no trace's */
+    exit_handler
+        untraced[EXIT_REASON_COUNT + 1];       /* the table, with a policy's rows and no trace's */
     exit_handler under[EXIT_REASON_COUNT + 1]; /* what the trace's rows lie over */
     /* Of who fills the ring: one place for both takes one load less at an exit. */
     uint8_t filler[FILLER_BYTES] __attribute__((aligned(64)));
-    uint64_t ticked, tick_ticks;      /* when flow's exits looked for the tick last; how often, TSC */
+    uint64_t ticked, tick_ticks; /* when flow's exits looked for the tick last; how often, TSC */
 };
 extern uint64_t ring_place;
 static inline struct cpu_trace *trace_of(const struct cpu *cpu)

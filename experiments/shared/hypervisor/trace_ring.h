@@ -19,22 +19,21 @@
 
 /* What exits, and is recorded. HYPERCALL_TRACE takes these numbers. */
 #define TRACE_OFF 0
-#define TRACE_EXITS 1 /* what exits anyway */
-#define TRACE_FLOW 2  /* HLT, loads of CR3 and external interrupts as well */
+#define TRACE_EXITS 1  /* what exits anyway */
+#define TRACE_FLOW 2   /* HLT, loads of CR3 and external interrupts as well */
 #define TRACE_MEMORY 3 /* memory accesses alone: HYPERCALL_MEMTRACE turns it */
 
 /* ---- the hypercalls, as those of hypercall.h ---- */
 
-#define HYPERCALL_TRACE 19    /* RBX = TRACE_*, or TRACE_ASK -> RAX = what it was, of this processor;
-                               * RBX = its ring's physical address, RCX = its bytes. There with
-                               * trace=exits and trace=flow alone */
+/* RBX = TRACE_*, or TRACE_ASK -> RAX = what it was, of this processor; RBX = its ring's physical
+ * address, RCX = its bytes. There with trace=exits and trace=flow alone */
+#define HYPERCALL_TRACE 19
 #define TRACE_ASK (~0UL)
-#define HYPERCALL_MEMTRACE 20 /* RBX = MEMTRACE_*, or TRACE_ASK; RCX = first address,
-                               * RDX = bytes, widened to whole pages (0: all memory); RSI = 0:
-                               * guest-physical; TRACE_THIS_CR3: guest-linear of the caller's CR3;
-                               * else of that CR3 -> RAX = what it was, of this processor; RBX = its
-                               * ring's physical address, RCX = its bytes. There with memtrace=
-                               * alone. HYPERCALL_E_STATE: another processor traces another range */
+/* RBX = MEMTRACE_*, or TRACE_ASK; RCX = first address, RDX = bytes, widened to whole pages (0: all
+ * memory); RSI = 0: guest-physical; TRACE_THIS_CR3: guest-linear of the caller's CR3; else of that
+ * CR3 -> RAX = what it was, of this processor; RBX = its ring's physical address, RCX = its bytes.
+ * There with memtrace= alone. HYPERCALL_E_STATE: another processor traces another range */
+#define HYPERCALL_MEMTRACE 20
 #define TRACE_THIS_CR3 (~0UL)
 
 struct trace_ring {
@@ -44,11 +43,11 @@ struct trace_ring {
     uint64_t capacity; /* records */
     uint64_t written;  /* records since the start; the processor writes it after each record */
     uint32_t apic_id;
-    uint32_t level;    /* TRACE_* now */
-    uint64_t tsc_khz;  /* 0: not known */
-    uint32_t memory;   /* MEMTRACE_* now */
-    uint32_t counter;  /* TRACE_COUNTER_*: what counts retired instructions of memory records */
-    uint64_t unread;   /* pages that hold page tables: reads of them are not seen */
+    uint32_t level;   /* TRACE_* now */
+    uint64_t tsc_khz; /* 0: not known */
+    uint32_t memory;  /* MEMTRACE_* now */
+    uint32_t counter; /* TRACE_COUNTER_*: what counts retired instructions of memory records */
+    uint64_t unread;  /* pages that hold page tables: reads of them are not seen */
 };
 
 struct trace_record {
@@ -67,12 +66,10 @@ struct trace_record {
  *   VMCALL              the number (EAX)
  *   I/O instruction     bits 31:0 of the exit qualification: port in 31:16
  *   EPT violation       the guest-physical page: address >> 12, modulo 2^32
- *   external interrupt  bits 7:0 the vector that the guest gets with this entry; 0: it takes none yet,
- *                       and the interrupt window has it; the stack above
- *   interrupt window    the same
- *   HLT, CR access      the stack above
- *   others              0
- * The stack is in bits 31:8: RSP >> TRACE_STACK_SHIFT, modulo 2^24. */
+ *   external interrupt  bits 7:0 the vector that the guest gets with this entry; 0: it takes none
+ * yet, and the interrupt window has it; the stack above interrupt window    the same HLT, CR access
+ * the stack above others              0 The stack is in bits 31:8: RSP >> TRACE_STACK_SHIFT, modulo
+ * 2^24. */
 #define TRACE_ENDS 0x80u /* in flags: tracing is off after this record */
 #define TRACE_VECTOR 0xffu
 #define TRACE_STACK_SHIFT 12
@@ -93,19 +90,20 @@ struct trace_record {
 #define TRACE_MEMORY_FRAMES 3
 
 #define TRACE_COUNTER_NONE 0
-#define TRACE_COUNTER_LENT 1  /* IA32_FIXED_CTR0, which the guest did not use: from 0, without a gap */
+/* IA32_FIXED_CTR0, which the guest did not use: from 0, without a gap */
+#define TRACE_COUNTER_LENT 1
 #define TRACE_COUNTER_GUEST 2 /* the same, as the guest has set it: bits 43:0 */
 
 /* flags */
-#define TRACE_READ 1u    /* with TRACE_WRITE: the processor said both, or it is XCHG's kind */
+#define TRACE_READ 1u /* with TRACE_WRITE: the processor said both, or it is XCHG's kind */
 #define TRACE_WRITE 2u
 /* An accessed or dirty bit, set by a page walk. Without TRACE_WRITE: from now on reads of this page
  * are not seen, because page walks read it. */
 #define TRACE_WALK 4u
-#define TRACE_EVENT 8u   /* the frame that the delivery of an event pushed */
-#define TRACE_CHUNK 16u  /* iterations of a REP that root mode has done at once */
+#define TRACE_EVENT 8u    /* the frame that the delivery of an event pushed */
+#define TRACE_CHUNK 16u   /* iterations of a REP that root mode has done at once */
 #define TRACE_INEXACT 32u /* a frame pushed outside of 64-bit mode: its size is not known */
-#define TRACE_XSTATE 64u /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
+#define TRACE_XSTATE 64u  /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
 #define TRACE_DEVICE 128u /* of a device: there is no value */
 /* With TRACE_WRITE: a page that was written, once or more, until this time. Who wrote, and at which
  * linear address, is not known. */
@@ -124,10 +122,11 @@ struct trace_memory {
     uint64_t retired : 48; /* instructions, before this one */
     uint64_t reason1 : 8;
     uint64_t index1 : 8;
-    uint64_t value0; /* what is at gpa after the access, 8 bytes; 0 past the page's end */
-    uint8_t code[15]; /* at rip */
+    uint64_t value0;    /* what is at gpa after the access, 8 bytes; 0 past the page's end */
+    uint8_t code[15];   /* at rip */
     uint8_t code_bytes; /* of them that are known */
-    uint64_t xstate : 48; /* XSTATE: bits 23:0 of XSTATE_BV, 22:0 of XCOMP_BV above, and its bit 63 */
+    uint64_t
+        xstate : 48; /* XSTATE: bits 23:0 of XSTATE_BV, 22:0 of XCOMP_BV above, and its bit 63 */
     uint64_t reason2 : 8;
     uint64_t index2 : 8;
     uint64_t value1; /* 8 bytes more */
