@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * MSRs: everything is passed through but one table of exceptions, each with its reason. What the
- * bitmap cannot name (indices outside its two ranges) exits. From 2000H on that is done on the
- * hardware. From 4000H on no index is an Intel processor's register: it faults, since below an
- * outer hypervisor it may be one by which that one writes to memory. SDM Vol. 3, "MSR-Bitmap
+ * MSRs: all pass through, except those in one table, which gives the reason for each. MSRs outside
+ * the bitmap's two ranges always exit. From 2000H on, their accesses are done on the hardware. From
+ * 4000H on, none of them is an Intel processor's register, and accesses fault: under an outer
+ * hypervisor, such an MSR may make that hypervisor write to memory. SDM Vol. 3, "MSR-Bitmap
  * Address"; Vol. 4 for the registers.
  */
 #include "vmx/exit/exit.h"
@@ -18,12 +18,12 @@
 enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
-    KEEP,   /* a write of what is there already has no effect; any other is refused with #GP(0) */
-    DO,     /* exits, and is done on the hardware */
+    KEEP,   /* a write of the current value has no effect; any other write gets #GP(0) */
+    DO,     /* exits, and root mode does the access on the hardware */
     CUSTOM, /* the row's function */
 };
 
-/* From APIC_TRAP on the processor itself judges. */
+/* When a rule applies. From APIC_TRAP on, the processor itself decides which accesses are valid. */
 enum when {
     ALWAYS,
     WITHOUT_CET,
@@ -54,7 +54,7 @@ static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *va
     return there;
 }
 
-/* What these say is there, and the rows below take away. */
+/* Hides the features that these registers report and that the rows below take away. */
 static bool capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, UNUSED bool write)
 {
     bool there = rdmsr_safe(index, value);
@@ -75,14 +75,15 @@ static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, 
                      wrmsr_safe(index, *value));
 }
 
-/* Bits of components that CPUID does not show are as good as reserved; or all of the register. */
+/* Bits of components that CPUID does not show count as reserved. Without SECONDARY_ENABLE_XSAVES,
+ * the whole register does. */
 static bool xss_write(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return write && vmcs_read_32(VMCS_SECONDARY_CONTROLS) & SECONDARY_ENABLE_XSAVES &&
            !(*value & vmcs_read_64(VMCS_XSS_EXITING_BITMAP)) && wrmsr_safe(index, *value);
 }
 
-/* False as well where the register does not exist. */
+/* Also false if the register does not exist. */
 static bool unchanged(uint32_t index, uint64_t value)
 {
     uint64_t now;
@@ -90,17 +91,19 @@ static bool unchanged(uint32_t index, uint64_t value)
     return rdmsr_safe(index, &now) && now == value;
 }
 
-/* Software turns the MTRRs off while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
- * Systems"). That is accepted without effect, and what it writes then is a change or is not. */
+/* Software disables the MTRRs while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
+ * Systems"). The write that disables them is accepted without effect. The writes that follow are
+ * accepted only if they change nothing. */
 static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
 }
 
-/* Written but for one bit, which stays. XD Bit Disable would make the XD bits of the hypervisor's
- * own page tables reserved ones; FB_CLEAR_DIS would take the effect from its VERW; with UC-lock
- * disable its locks would fault while the guest has CR0.CD set, which it keeps in root mode. Not
- * refused, because natively the write is taken, and is not all to be lost for that bit. */
+/* Writes the register except one bit, which keeps its value. XD Bit Disable would make the XD bits
+ * in the hypervisor's own page tables reserved. FB_CLEAR_DIS would make the hypervisor's VERW
+ * ineffective. With UC-lock disable, the hypervisor's locks would fault while the guest has CR0.CD
+ * set, because CR0.CD stays set in root mode. The write is not refused: natively it succeeds, and
+ * one bit should not fail the whole write. */
 static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t now, bit = index == IA32_MISC_ENABLE  ? MISC_ENABLE_XD_DISABLE
@@ -116,7 +119,7 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     return true;
 }
 
-/* Read with pmu=off alone. */
+/* Reads come here only with pmu=off. */
 static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (write)
@@ -127,20 +130,21 @@ static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     return there;
 }
 
-/* Changes of the APIC's mode are done on the hardware, a change of its base is refused. */
+/* Changes the APIC's mode on the hardware, but refuses to change its base. */
 static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
                             UNUSED bool write)
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
-    /* The bootstrap processor's hardware INIT leads to firmware, the others' to wait-for-SIPI. */
+    /* BSP stays too: a hardware INIT sends the bootstrap processor to firmware, but the others to
+     * wait-for-SIPI. */
     return ((*value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 &&
            wrmsr_safe(IA32_APIC_BASE, *value);
 }
 
-/* Whether the processor refuses such a write by itself: reserved bits, or a change of mode that
- * there is not. Not inline: WRMSR exits that are done have no registers to keep for it. SDM Vol. 3,
- * "Local APIC Status and Location", "x2APIC State Transitions". */
+/* True if the processor itself refuses this write: the write sets reserved bits, or is no valid
+ * change of mode. Not inlined, so that a WRMSR exit that succeeds saves no registers for it. SDM
+ * Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions". */
 static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
 {
     const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
@@ -152,17 +156,18 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
            (was == 0 && mode == both);
 }
 
-/* The PMU's registers and branch records, which are a table of their own (pmu/pmu_registers.c):
- * with pmu=off the PMU's fault, as on a processor without one; with policy=intercept all of them
- * are done for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn records on, pass: the VMCS has
- * them.
- */
+/* The registers of the PMU and of branch records, which have their own table (pmu/pmu_registers.c).
+ * With pmu=off, the PMU's registers fault, as on a processor without a PMU. With policy=intercept,
+ * root mode does every access to both for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn
+ * records on, pass through: the VMCS holds them. */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access};
 
 #define ONE(index) (index), (index)
 #define FROM(first, count) (first), (first) + (count) - 1
-/* The rows' words: the register is not there; it is read, and each write is refused; a write may
- * not change it; writes, or reads, are a function's; each access exits and is done. */
+/* Short forms for the rows. ABSENT: the guest has no such register. WRITES_REFUSED: reads pass, and
+ * every write gets #GP. WRITES_UNCHANGED: reads pass, and a write may not change the value.
+ * WRITES_BY: reads pass, and a function handles writes. READS_BY: a function handles reads, and
+ * every write gets #GP. */
 #define ABSENT(when) FAULT, FAULT, when, NULL
 #define WRITES_REFUSED PASS, FAULT, ALWAYS, NULL
 #define WRITES_UNCHANGED PASS, KEEP, ALWAYS, NULL
@@ -172,28 +177,29 @@ static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_acc
 static const struct msr_rule rules[] = {
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
     {ONE(IA32_APIC_BASE), WRITES_BY(apic_base_write)},
-    /* The features that it enables are hidden. */
+    /* The features that this register enables are hidden. */
     {ONE(IA32_FEATURE_CONTROL), READS_BY(feature_control)},
     /* Microcode may change what VMX can do while a guest runs. */
     {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
-    /* SMM is firmware's, its memory and its code; the processor itself lets only SMM in. */
+    /* SMM, its memory and its code belong to firmware. The processor itself lets only SMM in. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
     {FROM(IA32_SMRR_PHYSBASE, 4), WRITES_UNCHANGED},
     {FROM(MSR_PRMRR_BASE_0, 8), WRITES_UNCHANGED},
     {FROM(MSR_UNCORE_PRMRR_PHYSBASE, 2), WRITES_UNCHANGED},
     {FROM(MSR_SMM_FEATURE_CONTROL, 4), ABSENT(ALWAYS)},
     {FROM(IA32_SEAMRR_PHYSBASE, 2), WRITES_UNCHANGED},
-    /* Physical addresses to which the processor writes past the EPT: trace hub, remote action
+    /* Physical addresses to which the processor writes, bypassing the EPT: trace hub, remote action
      * requests, hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
     {FROM(MSR_RAR_CONTROL, 4), ABSENT(ALWAYS)},
     {FROM(IA32_HW_FEEDBACK_PTR, 5), ABSENT(ALWAYS)},
-    /* KVM's clock, which KVM writes to memory: to any address of the machine that KVM made. */
+    /* KVM's clock: an outer KVM writes the time to memory, at any address of the machine that it
+     * made. */
     {FROM(MSR_KVM_WALL_CLOCK, 2), ABSENT(ALWAYS)},
-    /* What memory holds, or what the processor computes, for the hypervisor as for the guest:
-     * undervolting, cache as RAM, self-tests, encryption, probes. */
+    /* These change what memory holds or what the processor computes, for the hypervisor as well as
+     * for the guest: undervolting, cache as RAM, self-tests, encryption, probes. */
     {ONE(MSR_OC_MAILBOX), WRITES_REFUSED},
     {ONE(MSR_NO_EVICT_MODE), WRITES_UNCHANGED},
     {ONE(MSR_ARRAY_BIST), WRITES_REFUSED},
@@ -214,19 +220,19 @@ static const struct msr_rule rules[] = {
     {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, WRITES_UNCHANGED},
     {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(mtrr_def_type)},
-    /* CPUID shows no VMX, URDMSR, FRED, user interrupts. */
+    /* CPUID shows no VMX, URDMSR, FRED or user interrupts. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, ABSENT(ALWAYS)},
     {ONE(IA32_USER_MSR_CTL), ABSENT(ALWAYS)},
     {IA32_FRED_RSP0, IA32_FRED_RSP0 + 8, ABSENT(ALWAYS)},
     {IA32_UINTR_RR, IA32_UINTR_RR + 5, ABSENT(ALWAYS)},
-    /* Counters of the uncore, which the bitmap cannot name. */
+    /* Uncore counters, which are outside the bitmap's two ranges. */
     {MSR_BITMAP_RANGE, MSR_PAST_BITMAP_LAST, DO, DO, ALWAYS, NULL},
-    /* The local APIC in x2APIC mode, as its page is in xAPIC mode (vmx/exit/apic_trap.c). */
+    /* The local APIC traps in x2APIC mode as its page does in xAPIC mode (vmx/exit/apic_trap.c). */
     {ONE(X2APIC_ICR), DO, CUSTOM, APIC_TRAP, x2apic_icr},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
     {FROM(IA32_RTIT_OUTPUT_BASE, 0x28), CUSTOM, CUSTOM, PT_TRAP, pt_access},
     {ONE(IA32_XSS), WRITES_BY(xss_write)},
-    /* CPUID shows CET and architectural LBRs only where VMX switches them. */
+    /* CPUID shows CET and architectural LBRs only if VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
     {ONE(IA32_S_CET), ABSENT(WITHOUT_CET)},
     {IA32_PL0_SSP, IA32_INTERRUPT_SSP_TABLE_ADDR, ABSENT(WITHOUT_CET)},
@@ -256,14 +262,14 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
                            rule->write != PASS);
 }
 
-/* What has no row is what the bitmap cannot name, since all else exits for a row, and no row is of
- * the bitmap's high range. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
- * 400000FFH, and hypervisors take theirs from 40000000H to 4FFFFFFFH. */
+/* An MSR without a row is outside the bitmap's two ranges: inside them, only MSRs with a row exit.
+ * No row is in the bitmap's high range. SDM Vol. 4, "Architectural MSRs": no processor uses
+ * 40000000H to 400000FFH, and hypervisors place their MSRs in 40000000H to 4FFFFFFFH. */
 static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, ABSENT(NO_RULE)};
 
-    if (pmu_is_trapped(cpu, index)) /* first, because these are the exits that count */
+    if (pmu_is_trapped(cpu, index)) /* first, because the cost of these exits counts */
         return &pmu_rule;
     for (unsigned i = 0; index <= MSR_PAST_BITMAP_LAST && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
@@ -292,7 +298,8 @@ void exit_rdmsr(struct cpu *cpu)
     finish_read(cpu, done, value);
 }
 
-/* Privilege was checked before (SDM Vol. 3, "Relative Priority of Faults and VM Exits"). */
+/* The processor checks privilege before the exit (SDM Vol. 3, "Relative Priority of Faults and VM
+ * Exits"). */
 void exit_rdpmc(struct cpu *cpu)
 {
     uint32_t counter = (uint32_t)cpu->gpr[GPR_RCX];
@@ -323,7 +330,7 @@ void exit_wrmsr(struct cpu *cpu)
         skip_instruction(cpu);
         return;
     }
-    /* A line is for what the processor itself would have taken. */
+    /* Log only what the processor itself would have accepted. */
     if (rule->when < APIC_TRAP && rule->write != DO &&
         !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
