@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Exit dispatch: a table from reason to handler, and the handlers that are one line. A new exit is
- * a row here; its number is in include/vmx.h, and the control that makes it exit a row in
- * vmx/control.c.
+ * Exit dispatch: a table that maps each exit reason to its handler, and the shortest handlers. A
+ * new exit is a row here. Its number is in include/vmx.h, and the control that causes it is a row
+ * in vmx/control.c.
  * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
  */
 #include "vmx/exit/exit.h"
@@ -14,17 +14,19 @@
 
 static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
 
-/* Real INVD would throw away the hypervisor's own dirty lines with the guest's. */
+/* A real INVD would discard the hypervisor's dirty cache lines together with the guest's. */
 static void exit_invd(struct cpu *cpu)
 {
     wbinvd();
     skip_instruction(cpu);
 }
 
-/* State that CPUID hides, see cpuid_hidden_xss(): its bit in IA32_XSS is as good as reserved. */
+/* The guest asked for state that CPUID hides, see cpuid_hidden_xss(). The bits of that state in
+ * IA32_XSS count as reserved. */
 static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
 
-/* A hardware task switch: not in 64-bit mode, and no 64-bit kernel uses one before it. */
+/* A hardware task switch. 64-bit mode has none, and no 64-bit kernel uses one before it enters that
+ * mode. */
 static void exit_task_switch(struct cpu *cpu)
 {
     const char *becomes = inject_refusal(cpu);
@@ -58,8 +60,8 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_XRSTORS] = exit_xsaves,
 };
 
-/* VMX, SMX and SEAM instructions, and newer ways to reach an MSR: the guest's CPUID shows none of
- * them, so they are not there. */
+/* VMX, SMX, SGX and SEAM instructions, and newer instructions that access MSRs. The guest's CPUID
+ * shows none of them, so they raise #UD. */
 static const uint8_t undefined[] = {
     EXIT_REASON_GETSEC,          EXIT_REASON_VMCLEAR,
     EXIT_REASON_VMLAUNCH,        EXIT_REASON_VMPTRLD,
@@ -73,9 +75,9 @@ static const uint8_t undefined[] = {
     EXIT_REASON_RDMSR_IMMEDIATE, EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
-/* After an instruction at the end of a 32-bit segment EIP is 0, and the entry refuses a RIP with a
- * carry in it (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled here, so that exits
- * from 64-bit mode pay nothing; an entry that failed has changed nothing. */
+/* After an instruction at the end of a 32-bit segment, EIP is 0. skip_bytes() leaves a carry in RIP
+ * instead, and the entry refuses that (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled
+ * here, so that exits from 64-bit mode pay nothing. An entry that failed has changed nothing. */
 static bool eip_wrapped(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
@@ -93,8 +95,9 @@ void exit_unexpected(struct cpu *cpu)
     if (eip_wrapped(reason))
         return;
     report_guest(cpu);
-    /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may end
-     * it so; or it arrives in root mode, or in the guest, as any other. */
+    /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may
+     * make the entry fail this way. Otherwise the machine check arrives in root mode or in the
+     * guest, like any other. */
     if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
         machine_check_report();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
@@ -110,7 +113,8 @@ void exit_setup(struct cpu *cpu)
     for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
         cpu->handlers[undefined[i]] = exit_undefined;
     cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
-    /* Without a monitor trap flag cr.c takes CPUID's row, to end what a MOV to CR4 has begun. */
+    /* Without a monitor trap flag, cr.c takes over CPUID's row, to finish what a MOV to CR4 has
+     * begun. */
     if (!(rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MONITOR_TRAP_FLAG))
         cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid_for_trap;
 }
@@ -118,8 +122,8 @@ void exit_setup(struct cpu *cpu)
 void exit_nmi_work(struct cpu *cpu)
 {
     if (cpu->blocking & cpu->nmi.unblock_mask) {
-        /* An NMI that waited for the guest's IRET, whoever's it is, arrives at the instruction
-         * after nmi_unblock()'s IRET. The entry blocks again. */
+        /* An NMI that waited for the guest's IRET arrives at the instruction after nmi_unblock()'s
+         * IRET, whether it is the guest's or the host's. The entry blocks NMIs again. */
         cpu->nmi.unblocked++;
         nmi_unblock();
     }
@@ -127,15 +131,15 @@ void exit_nmi_work(struct cpu *cpu)
         nmi_bookkeeping(cpu);
 }
 
-/* Apart, so that an exit without it keeps nothing on the stack. */
+/* A function of its own, so that an exit without NMI work keeps nothing on the stack. */
 static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
     exit_nmi_work(cpu);
     count_and_handle(cpu);
 }
 
-/* The way of each exit: entry.asm, here, the handler in the table, entry.asm. nmi_after_exit() is
- * one test: whether root mode is to be unblocked, or a note is there. */
+/* The path of every exit: entry.asm, vmx_exit(), the handler in the table, entry.asm.
+ * nmi_after_exit() is a single test: is root mode to be unblocked, or is an NMI noted? */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
