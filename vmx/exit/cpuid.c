@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's CPUID: the processor's own, less what one table hides, plus the hypervisor leaves.
- * A feature is hidden where VMX does not switch its state, or does not give the guest its
- * instructions, on this processor. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior
- * in VMX Non-Root Operation".
+ * The guest's CPUID: the processor's own, without what one table hides, plus the hypervisor leaves.
+ * A feature is hidden if, on this processor, VMX does not switch its state or does not let the
+ * guest execute its instructions. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior in
+ * VMX Non-Root Operation".
  */
 #include "vmx/exit/exit.h"
 
@@ -12,8 +12,7 @@
 #include "vmx/capability.h"
 #include "hypercall.h"
 
-/* Leaf 80000001H has the last place of the table; basic leaves past the one before have no filter.
- */
+/* Leaf 80000001H has the table's last place. Basic leaves from that place on have no filter. */
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
 #define LEAVES_WITH_PLACE (CPUID_LEAVES - 1)
 #define ANY_SUBLEAF ~0u
@@ -24,10 +23,11 @@ enum reg { EAX, EBX, ECX, EDX };
 
 /* Bits that are hidden unless a control that is in use, or an option, allows them. */
 struct cpuid_row {
-    uint32_t leaf, subleaf;
-    uint32_t hidden[4];
-    enum control_set set; /* of the control; SET_COUNT: of the options below */
-    uint32_t unless;      /* the control; 0: always hidden */
+    uint32_t leaf;
+    uint32_t subleaf;     /* or ANY_SUBLEAF */
+    uint32_t hidden[4];   /* by enum reg */
+    enum control_set set; /* the set of the control in `unless`; SET_COUNT: `unless` is an option */
+    uint32_t unless;      /* the control, or one of the options below; 0: always hidden */
 };
 #define WHOLE_LEAF(leaf) leaf, ANY_SUBLEAF, {~0u, ~0u, ~0u, ~0u}
 #define ALWAYS SET_PIN, 0
@@ -37,9 +37,8 @@ struct cpuid_row {
 #define UNLESS_MONITOR SET_COUNT, OPTION_MONITOR
 
 static const struct cpuid_row rows[] = {
-    /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and is answered with #UD.
-     * OSXSAVE follows the guest's CR4, see cpuid_follow_cr4(). The hypervisor bit is the option's.
-     */
+    /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and gets #UD. OSXSAVE
+     * follows the guest's CR4, see cpuid_follow_cr4(). An option sets the hypervisor bit. */
     {1,
      ANY_SUBLEAF,
      {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0},
@@ -49,18 +48,19 @@ static const struct cpuid_row rows[] = {
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, UNLESS_PMU},
     {WHOLE_LEAF(0x0a), UNLESS_PMU},
     {WHOLE_LEAF(0x23), UNLESS_PMU},
-    /* MONITOR: the tick stops in the deep C-states that MWAIT reaches, and MWAIT does not exit; HLT
+    /* MONITOR: MWAIT does not exit, and the tick stops in the deep C-states that MWAIT reaches. HLT
      * stays. */
     {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, UNLESS_MONITOR},
     {7, 1, {0, 0, 0, BIT(23)}, UNLESS_MONITOR},
     {WHOLE_LEAF(5), UNLESS_MONITOR},
-    /* Hardware feedback, thread director: the processor writes their table past the EPT (msr.c). */
+    /* Hardware feedback, thread director: the processor writes their table to memory, bypassing the
+     * EPT (msr.c). */
     {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0, 0}, ALWAYS},
     /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
     {7, 0, {0, BIT(2), BIT(30), BIT(1)}, ALWAYS},
     {WHOLE_LEAF(0x12), ALWAYS},
-    /* INVPCID, WAITPKG, RDPID, RDTSCP, XSAVES: without the secondary control the instruction is #UD
-     * in the guest. */
+    /* INVPCID, WAITPKG, RDPID, RDTSCP, XSAVES: without its secondary control, the instruction
+     * raises #UD in the guest. */
     {7, 0, {0, BIT(10), 0, 0}, SET_SECONDARY, SECONDARY_ENABLE_INVPCID},
     {7, 0, {0, 0, BIT(5), 0}, SET_SECONDARY, SECONDARY_ENABLE_USER_WAIT},
     {7, 0, {0, 0, BIT(22), 0}, SET_SECONDARY, SECONDARY_ENABLE_RDTSCP},
@@ -73,8 +73,8 @@ static const struct cpuid_row rows[] = {
     /* "Enable PCONFIG" stays 0. */
     {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
     {WHOLE_LEAF(0x1b), ALWAYS},
-    /* MSRLIST, PBNDKB: their tertiary controls are not used. FRED, with it NMI_SRC: its CR4 bit is
-     * not given to the guest. */
+    /* MSRLIST, PBNDKB: their tertiary controls are not used. FRED, and NMI_SRC with it: the guest
+     * may not set CR4.FRED. */
     {7, 1, {BIT(27) | BIT(17) | BIT(20), BIT(1), 0, 0}, ALWAYS},
     /* APX: exits would name R16 to R31, which are not saved (SDM Vol. 3, the table "Exit
      * Qualification for Control-Register Accesses"). Without XCR0[19], see cr.c, no instruction
@@ -83,34 +83,33 @@ static const struct cpuid_row rows[] = {
     {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
     {7, 0, {0, BIT(14), 0, 0}, SET_ENTRY, ENTRY_LOAD_BNDCFGS},
-    /* CET_SS, CET_IBT, CET_SSS: S_CET, SSP and the SSP table are switched only by the CET controls.
-     */
+    /* CET_SS, CET_IBT, CET_SSS: only the CET controls switch S_CET, SSP and the SSP table. */
     {7, 0, {0, 0, BIT(7), BIT(20)}, SET_ENTRY, ENTRY_LOAD_CET},
     {7, 1, {0, 0, 0, BIT(18)}, SET_ENTRY, ENTRY_LOAD_CET},
-    /* UC-lock disable: that bit of MSR_MEMORY_CTRL stays (msr.c). */
+    /* UC-lock disable: the guest cannot change its bit in MSR_MEMORY_CTRL (msr.c). */
     {7, 2, {0, 0, 0, BIT(6)}, ALWAYS},
-    /* ARCH_LBR: else root-mode branches would be recorded in the guest's LBR stack. */
+    /* ARCH_LBR: without the control, the guest's LBR stack would record root-mode branches. */
     {7, 0, {0, 0, 0, BIT(19)}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
     {WHOLE_LEAF(0x1c), SET_ENTRY, ENTRY_LOAD_LBR_CTL},
-    /* Intel PT: else root mode would be traced, and the trace written past the EPT. */
+    /* Intel PT: without the control, root mode would be traced, and traces would bypass the EPT. */
     {7, 0, {0, CPUID_7_EBX_PT, 0, 0}, SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
     {WHOLE_LEAF(CPUID_LEAF_PT), SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
-    /* KL, UINTR: state that VMX has no fields for, and CR4 bits that are not given to the guest
+    /* KL, UINTR: VMX has no fields for their state, and the guest may not set their CR4 bits
      * (cr.c). OSPKE follows the guest's CR4. */
     {7, 0, {0, 0, BIT(23) | CPUID_7_ECX_OSPKE, BIT(5)}, ALWAYS},
     {WHOLE_LEAF(0x19), ALWAYS},
-    /* Supervisor state of hidden features, which XRSTORS would load past the MSR bitmap. */
+    /* Supervisor state of hidden features, which XRSTORS would load, bypassing the MSR bitmap. */
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_UINTR, 0}, ALWAYS},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT, 0}, SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, SET_ENTRY, ENTRY_LOAD_CET},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, SET_ENTRY, ENTRY_LOAD_LBR_CTL},
-    /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: their exits have reasons of their own
-     * and are answered with #UD. UTMR, UIRET_UIF: user interrupts. APX_F. */
+    /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: they exit with reasons of their own
+     * and get #UD. UTMR, UIRET_UIF: user interrupts. APX_F. */
     {7, 1, {0, 0, BIT(5), BIT(15) | BIT(13) | BIT(17) | BIT(21)}, ALWAYS},
 };
 
-/* What is done to the four registers; only ECX has bits that are added. The first filter changes
- * nothing, so that the exit path has no case for leaves without one. */
+/* How the four registers change. Only ECX gains bits. The first filter changes nothing, so that the
+ * exit path needs no special case for leaves without a filter. */
 struct cpuid_filter {
     uint64_t keep[4];
     uint64_t add_ecx;
@@ -120,7 +119,7 @@ _Static_assert(1 + CPUID_SUBLEAVES * LENGTH_OF(rows) <=
                    FILTER_PAGES * PAGE_SIZE / sizeof(struct cpuid_filter),
                "the filters have room even where no two rows share one");
 
-/* The table's entry for a leaf that has a place. Subleaves 0 and 1 have filters of their own, all
+/* The table's entry for a leaf that has a place. Subleaves 0 and 1 have their own filters, and all
  * others share one. */
 static inline struct cpuid_filter **filter_at(struct cpu *cpu, uint64_t place, uint64_t subleaf)
 {
@@ -129,7 +128,7 @@ static inline struct cpuid_filter **filter_at(struct cpu *cpu, uint64_t place, u
     return &cpu->cpuid_filter[place][subleaf < last ? subleaf : last];
 }
 
-/* The filter of (leaf, subleaf), made when it is not there yet. */
+/* Returns the filter of (leaf, subleaf), and creates it if it does not exist yet. */
 static struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
     struct cpuid_filter **filter = filter_at(
@@ -147,15 +146,15 @@ uint64_t cpuid_hidden_xss(struct cpu *cpu)
     return (uint32_t)~filter_of(cpu, CPUID_LEAF_XSAVE, 1)->keep[ECX];
 }
 
-/* Past the highest leaf the processor gives the data of the highest basic one. */
+/* For a leaf past the highest, the processor returns the data of the highest basic leaf. */
 static void hide_past_the_highest(struct cpu *cpu)
 {
     uint32_t basic = cpuid(0, 0).eax;
 
     cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax - CPUID_LEAF_EXTENDED_HIGHEST;
     cpu->cpuid_highest = basic < LEAVES_WITH_PLACE ? (uint8_t)basic : 0; /* leaf 0 has no filter */
-    /* Firmware limits CPUID to leaves that have nothing hidden; the guest may end that, and then
-     * the others are there. */
+    /* Firmware can limit CPUID to leaves that have nothing hidden. The guest may lift the limit,
+     * and then the other leaves exist. */
     if (basic < CPUID_LEAF_EXTENDED)
         return;
     for (uint64_t place = basic + 1ull; place < LEAVES_WITH_PLACE; place++)
@@ -192,7 +191,7 @@ bool cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     return true;
 }
 
-/* The hypervisor's own. False: the processor's. */
+/* Answers the hypervisor's own leaves. Returns false if the leaf is the processor's. */
 static inline bool hypervisor_leaf(struct cpu *cpu, uint64_t leaf)
 {
     uint64_t *gpr = cpu->gpr;
@@ -216,8 +215,8 @@ static inline bool hypervisor_leaf(struct cpu *cpu, uint64_t leaf)
     return true;
 }
 
-/* Hardware's answer through a filter; in 64-bit registers, of which CPUID clears the upper halves,
- * so that nothing is to be extended. */
+/* Passes the hardware's answer through a filter. The values are 64 bits wide: CPUID clears the
+ * upper halves of its registers, so nothing needs to be extended. */
 static inline void answer_filtered(struct cpu *cpu, uint64_t leaf, uint64_t subleaf,
                                    const struct cpuid_filter *f)
 {
@@ -230,7 +229,7 @@ static inline void answer_filtered(struct cpu *cpu, uint64_t leaf, uint64_t subl
     cpu->gpr[GPR_RDX] = rdx & f->keep[EDX];
 }
 
-/* Loaded as 32 bits, which extends by itself. */
+/* A 32-bit load, which zero-extends by itself. */
 static inline uint32_t lower_half(const uint64_t *value)
 {
     uint32_t half;
@@ -254,8 +253,8 @@ void exit_cpuid(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* What CPUID gives has root mode's bits of CR4. From here on a MOV that changes the guest's exits.
- */
+/* CPUID in root mode reports root mode's CR4 bits, so the filters add the guest's. From here on, a
+ * MOV that changes the guest's bits exits. */
 void cpuid_follow_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);

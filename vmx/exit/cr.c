@@ -10,7 +10,7 @@
 
 #define XCR0 0
 
-/* Outside 64-bit mode the operand has 32 bits, and the register may have more. */
+/* Outside 64-bit mode the operand has 32 bits, but the register may hold more. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 {
     uint64_t number = qualification >> CR_ACCESS_REGISTER_SHIFT & CR_ACCESS_REGISTER_MASK;
@@ -26,9 +26,9 @@ void exit_cpuid_for_trap(struct cpu *cpu)
     exit_cpuid(cpu);
 }
 
-/* After the guest's next instruction, or the delivery of what came in its place, and before all
- * else but an INIT. A MOV to CR0 or CR4 has been done by then, or nothing of it has. SDM Vol. 3,
- * "Monitor Trap Flag". */
+/* This exit comes after the guest's next instruction, or after the delivery of an event that came
+ * in its place. Only an INIT comes before it. By then, a MOV to CR0 or CR4 has been done completely
+ * or not at all. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
@@ -38,18 +38,20 @@ void exit_monitor_trap(struct cpu *cpu)
     cpuid_follow_cr4(cpu);
 }
 
-/* The guest executes the MOV again, and the processor does all of it, or refuses all of it. CR4:
- * what CPUID hides is refused before anything changes; the tracked bits are the guest's own
- * meanwhile. The monitor trap comes next; where VMX has none, the next CPUID sees to it:
- * exit_cpuid_for_trap(). CR0: NE stays 1 in VMX operation, and the guest sees what it wrote; with
- * its shadow changed the MOV does not exit again. */
+/* The guest executes the MOV again, and the processor does all of it, or refuses all of it. The
+ * monitor trap comes next. If VMX has no monitor trap flag, the next CPUID does its work:
+ * exit_cpuid_for_trap().
+ * CR4: bits that CPUID hides are refused before anything changes. The guest owns the tracked bits
+ * until the monitor trap.
+ * CR0: NE stays 1 in VMX operation, but the guest reads what it wrote. Because its read shadow has
+ * changed, the MOV does not exit again. */
 void exit_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint64_t number = qualification & CR_ACCESS_NUMBER;
     uint64_t type = qualification >> CR_ACCESS_TYPE_SHIFT & CR_ACCESS_TYPE_MASK;
 
-    /* CLTS and LMSW reach none of the owned bits, and reads never exit. */
+    /* CLTS and LMSW cannot change the bits that the hypervisor owns, and reads never exit. */
     if (type != CR_ACCESS_MOV_TO || (number != 0 && number != 4))
         hypervisor_fault("control-register access 0x%lx exited, which no control asks for",
                          qualification);
@@ -74,9 +76,10 @@ void exit_xsetbv(struct cpu *cpu)
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
 
-    /* The processor's own check of the value is the right one: root mode uses no XSAVE state, so
-     * the guest's XCR0 simply stays in the register. Not that of the privilege level, which is root
-     * mode's here: hardware makes it before the exit, the emulator does not. */
+    /* The processor's own check of the value is right: root mode uses no XSAVE state, so the
+     * guest's XCR0 simply stays in the register. Its check of the privilege level is not, because
+     * here it would check root mode's level. Hardware checks the guest's level before the exit, but
+     * the emulator does not. */
     if (index == XCR0 && !(value & XCR0_APX) && guest_cpl() == 0 && xsetbv_safe(index, value))
         skip_instruction(cpu);
     else
