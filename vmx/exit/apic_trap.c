@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trapped local APIC of the thesis's KVM, less its emulation: the guest's accesses exit, and go
- * to the hardware as they are. So a guest that unmasks LVTPC has it unmasked on the physical APIC
- * by the hypervisor, which is what the thesis adds to KVM, and all of it costs an exit, which is
- * what this policy is there to price. In xAPIC mode the page of registers is not mapped in the EPT
- * and accesses arrive here; in x2APIC mode its MSRs exit (vmx/exit/msr.c). Both are set up once, so
- * the guest changes the mode at will. CR8 does not exit in either, as it does not with KVM's TPR
- * shadow. Touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3,
- * "Local APIC"; thesis, section 3.2.2, "PMI Masking".
+ * The trapped local APIC of the thesis's KVM, without its emulation: the guest's accesses exit, and
+ * go to the hardware unchanged. So when a guest unmasks LVTPC, the hypervisor unmasks it on the
+ * physical APIC. That is what the thesis adds to KVM. Every access costs an exit, and this policy
+ * exists to measure that cost. In xAPIC mode, the EPT does not map the page of registers, and
+ * accesses arrive here. In x2APIC mode, the MSRs exit (vmx/exit/msr.c). Both are set up once, so
+ * the guest changes the mode at will. CR8 exits in neither mode, just as with KVM's TPR shadow.
+ * This file touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol.
+ * 3, "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
- * Root NMIs: the handler may send an NMI by the ICR between any two instructions here
- * (apic/apic.c). It waits until the ICR is idle, and puts the high half back. So it may come
- * between the guest's own write of the high and of the low half, which are two exits, and between
- * the read and the write of an instruction that does both: each of them is one 32-bit access of its
- * own, nothing is kept in between but the value that was read, and the guest's destination is in
- * place when its command is written. The low half then reads as the last command that was sent,
- * which no guest can rely on. In x2APIC mode the ICR is one MSR, written by one instruction.
+ * Root NMIs: the NMI handler may send an NMI through the ICR between any two instructions here
+ * (apic/apic.c). The handler waits until the ICR is idle, and restores the high half. So it may run
+ * between the guest's writes of the high and of the low half, which are two exits. It may also run
+ * between the read and the write of an instruction that does both. Each of these is a separate
+ * 32-bit access, nothing is kept in between except the value that was read, and the guest's
+ * destination is in place when the guest's command is written. The low half then reads as the last
+ * command that was sent, which no guest can rely on. In x2APIC mode the ICR is one MSR, written by
+ * one instruction.
  */
 #include "vmx/exit/apic_trap.h"
 
@@ -27,16 +28,18 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/init_sipi.h"
 
-/* ---- guest code: linear address to guest-physical by the guest's page tables, then through
- * windows in the hypervisor's own, since guest memory is not mapped in root mode. What the EPT does
- * not map for the guest as memory is not read for it either: the hypervisor's own, devices, to
- * which the tables may point by now, and every address that the processor does not have. A window
- * keeps its page until another page needs it, so a guest that comes back to the same code costs no
- * INVLPG; only which memory it shows is remembered, never what was in it, and the EPT does not
- * change after the start. SDM Vol. 3, "Paging"; "Guest Register State". ---- */
+/* ---- guest code. The guest's page tables translate its linear address to a guest-physical
+ * address. Root mode does not map guest memory, and reads it through windows in the hypervisor's
+ * own page tables. It reads only what the EPT maps for the guest as memory: not the hypervisor's
+ * own memory, not devices, to which the guest's tables may point by now, and no address that the
+ * processor does not have. A window keeps its page until another page needs the window, so a guest
+ * that comes back to the same code costs no INVLPG. A window remembers only which memory it shows,
+ * never the contents, and the EPT does not change after the start. SDM Vol. 3, "Paging"; "Guest
+ * Register State". ---- */
 
-/* The byte at a guest-physical address, seen through a window; NULL: not the guest's. The EPT is an
- * identity map and reaches at most to MAXPHYADDR, so the window's entry has no reserved bit set. */
+/* Returns the byte at a guest-physical address, seen through a window, or NULL if it is not the
+ * guest's memory. The EPT is an identity map and reaches at most to MAXPHYADDR, so the window's
+ * entry has no reserved bit set. */
 static const void *guest_byte(void *context, uint64_t address)
 {
     struct cpu *cpu = context;
@@ -52,7 +55,7 @@ static const void *guest_byte(void *context, uint64_t address)
     return (const uint8_t *)window->page + address % PAGE_SIZE;
 }
 
-/* Reads up to `count` bytes, to the end of the page at most. Gives their number. */
+/* Reads up to `count` bytes, at most to the end of the page. Returns how many. */
 static unsigned read_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
 {
     unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
@@ -76,7 +79,7 @@ static bool guest_code_decode(struct cpu *cpu, uint64_t rip, struct instruction 
 
     if (!guest_in_64_bit_mode())
         return false;
-    /* The next page is looked at only where the instruction goes on there. */
+    /* Read the next page only if the instruction continues there. */
     do {
         more = read_code(cpu, rip + count, bytes + count, (unsigned)sizeof(bytes) - count);
         count += more;
@@ -111,8 +114,8 @@ static void register_write(struct cpu *cpu, uint8_t number, uint32_t value)
         cpu->gpr[number] = value;
 }
 
-/* An INIT or SIPI that is not to be sent. Any other register's store, LVTPC's above all, pays for
- * one comparison alone. */
+/* True if the store is an INIT or SIPI that must not be sent. A store to any other register, LVTPC
+ * above all, pays for only one comparison. */
 static bool taken_here(const volatile uint32_t *target, uint32_t command)
 {
     if ((uint64_t)target % PAGE_SIZE != APIC_ICR_LOW)
@@ -142,15 +145,15 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
     struct instruction instruction;
 
-    /* A walk of the guest's page tables, an event's delivery through its IDT and stack, or a
-     * record that the processor stores of its own accord, has no instruction; and code is not
-     * fetched from registers. */
+    /* No instruction made the access if it is a walk of the guest's page tables, an event's
+     * delivery through the guest's IDT and stack, or a record that the processor stores on its own.
+     * And code is not fetched from registers. */
     if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
             (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
         qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||
         vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID)
         return false;
-    /* Aligned, it cannot reach beyond the page, which root mode has mapped alone. */
+    /* An aligned access cannot reach beyond the page, the only one that root mode maps there. */
     if (address % sizeof(uint32_t) != 0)
         return false;
     if (guest_code_decode(cpu, rip, &instruction)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * apic=trap: every access of the guest to its local APIC exits and is done for it. Thesis, section
- * 3.2.2, "PMI Masking".
+ * apic=trap: every access of the guest to its local APIC exits, and root mode does it for the
+ * guest. Thesis, section 3.2.2, "PMI Masking".
  */
 #pragma once
 
@@ -10,11 +10,12 @@
 
 struct cpu;
 
-/* At the start, on any page tables. The EPT has a hole where the APIC's page is. False: the page
- * pool is used up. */
+/* Call it at the start, on any page tables. The EPT has a hole at the APIC's page. Returns false if
+ * the page pool is used up. */
 bool apic_trap_setup(struct cpu *cpu);
 
-/* An EPT violation at guest-physical `address` inside that page: the access is done on the hardware
- * and the guest goes on after it, or gets #GP where the instruction is not one that PMUvisor knows
- * (one line in the log says where). False: no data access of an instruction, nothing was done. */
+/* Handles an EPT violation at guest-physical `address` inside that page. Does the access on the
+ * hardware and moves the guest past the instruction. If PMUvisor does not know the instruction, the
+ * guest gets #GP, and one line in the log says where. Returns false, and does nothing, if this is
+ * no aligned data access of an instruction. */
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);

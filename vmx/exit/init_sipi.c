@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * INIT and SIPI: the guest's processor as an INIT leaves it, waiting for a SIPI, and its start.
- * From an INIT exit to the entry nothing prints, no lock is taken and nothing is reset: a SIPI that
- * comes before the entry is lost, and the guest sends its last one 20 us after the INIT. SDM Vol.
+ * INIT and SIPI: the guest's processor after an INIT, its wait for a SIPI, and its start. From an
+ * INIT exit to the entry, the code prints nothing, takes no lock and resets nothing: a SIPI that
+ * comes before the entry is lost, and the guest sends its last SIPI 20 us after the INIT. SDM Vol.
  * 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
  * "Handling Activity States by VMM".
  */
@@ -19,13 +19,13 @@
 
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12
-/* cpu->sipi, where VMX has no wait-for-SIPI state */
+/* Values of cpu->sipi, which is used if VMX has no wait-for-SIPI state. */
 #define SIPI_NONE 0
 #define SIPI_AWAITED BIT(8)
 #define SIPI_ARRIVED BIT(9)
 #define SIPI_VECTOR BITS(7, 0)
 
-/* Also what a processor may not have. */
+/* Fields that are 0 after an INIT. A processor may lack some of them. */
 static const uint16_t zero_at_init[] = {
     VMCS_GUEST_RSP,
     VMCS_GUEST_GDTR_BASE,
@@ -44,8 +44,8 @@ static const uint16_t zero_at_init[] = {
     VMCS_GUEST_ACTIVITY_STATE,
 };
 
-/* All MSRs that an INIT makes 0 and that are not in the VMCS; the others stay. Those of shadow
- * stacks a processor may lack. */
+/* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
+ * processor may lack the MSRs of shadow stacks. */
 static void zero_cet(void)
 {
     if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
@@ -95,7 +95,7 @@ static void reset_and_start_at(struct cpu *cpu, uint64_t vector)
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
-    /* What was sent again to the guest before the INIT has arrived meanwhile, as nobody's. */
+    /* NMIs that were forwarded to the guest before the INIT have arrived meanwhile, as nobody's. */
     __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
     cpu->nmi.guest_started = true;
 }
@@ -110,7 +110,7 @@ void await_sipi(struct cpu *cpu)
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
         return;
     }
-    /* The sender of the INIT has done this already, and the SIPI may be there. */
+    /* The sender of the INIT has already set SIPI_AWAITED, and the SIPI may have arrived. */
     __atomic_compare_exchange_n(&cpu->sipi, &sipi, SIPI_AWAITED, false, __ATOMIC_ACQ_REL,
                                 __ATOMIC_ACQUIRE);
     while ((sipi = __atomic_load_n(&cpu->sipi, __ATOMIC_ACQUIRE)) == SIPI_AWAITED) {
@@ -122,8 +122,9 @@ void await_sipi(struct cpu *cpu)
     reset_and_start_at(cpu, sipi & SIPI_VECTOR);
 }
 
-/* Gives true when the processor has it. One that waits in root mode is out of the reach of both: an
- * INIT would stay pending there and undo the SIPI that comes after it. */
+/* Passes an INIT or SIPI to a processor. Returns true if the processor has it. Neither can
+ * reach a processor that waits in root mode: an INIT would stay pending there and undo the SIPI
+ * that comes after it. */
 static bool take_ipi(struct cpu *target, uint32_t command)
 {
     uint32_t awaited = SIPI_AWAITED;
@@ -132,7 +133,7 @@ static bool take_ipi(struct cpu *target, uint32_t command)
         return __atomic_exchange_n(&target->sipi, SIPI_AWAITED, __ATOMIC_ACQ_REL) == SIPI_AWAITED;
     __atomic_compare_exchange_n(&target->sipi, &awaited, SIPI_ARRIVED | (command & SIPI_VECTOR),
                                 false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    return true; /* or nobody has: it was not waiting */
+    return true; /* the target has it, or drops it because it was not waiting */
 }
 
 bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
@@ -157,29 +158,30 @@ void exit_init(struct cpu *cpu)
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);
     }
-    /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile: it exits before
-     * the first instruction after the SIPI that came after it, and is of no more use. A later one
-     * is. */
+    /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile. It then exits
+     * before the first instruction after the SIPI that followed it, and has nothing left to do. A
+     * later INIT has. */
     if (cpu->sipi_taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
-    /* Natively an INIT forgets a pending NMI: here it arrives, and is nobody's. */
+    /* Natively an INIT discards a pending NMI. Here the NMI arrives, and is nobody's. */
     cpu->nmi.guest_started = false;
     nmi_unblock();
     nmi_forget_due(cpu);
     apic_software_disable();
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* as VM entries want it for this state */
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* VM entries require 0 in this state */
     cpu->rtit_ctl = 0;
-    if (pt_given()) { /* else the entry would translate for a trace */
+    if (pt_given()) { /* otherwise the entry would translate addresses for a trace */
         cpu->rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
     }
     await_sipi(cpu);
 }
 
-/* An NMI that was pending through the state has arrived by now, and was nobody's either. */
+/* An NMI that was pending throughout the wait-for-SIPI state has arrived by now, and was nobody's
+ * either. */
 void exit_sipi(struct cpu *cpu)
 {
     reset_and_start_at(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
     cpu->sipi_taken = true;
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* which ends that */
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* whose exit clears sipi_taken */
 }
