@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What becomes of the guest's instruction: it is completed, executed again, or refused. SDM Vol. 3,
+ * What happens to the guest's instruction: it is completed, executed again, or refused. SDM Vol. 3,
  * "Guest Non-Register State"; "VM-Entry Controls for Event Injection"; "Information for VM Exits
  * That Occur During Event Delivery"; "Interrupt 8 - Double Fault Exception (#DF)".
  */
@@ -8,7 +8,7 @@
 
 /* ---- completed, or executed again ---- */
 
-/* What traps after the instruction: these breakpoints, and a single step. */
+/* Makes the breakpoints in `met`, and a single step if one is due, trap after the instruction. */
 static void pend(uint64_t met)
 {
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF &&
@@ -30,7 +30,7 @@ void end_instruction(const struct cpu *cpu)
         pend(0);
 }
 
-/* In a shadow an entry wants a single step pending. */
+/* In the shadow of STI or MOV SS, a VM entry requires a single step to be pending. */
 static void pend_in_shadow(void)
 {
     if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND)
@@ -71,7 +71,7 @@ void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
         pend(met);
 }
 
-/* ---- the next entry delivers it ---- */
+/* ---- delivered by the next entry ---- */
 
 void inject_event(uint32_t information, uint32_t error_code)
 {
@@ -85,7 +85,7 @@ void inject_event(uint32_t information, uint32_t error_code)
 
 void deliver_again(struct cpu *cpu, uint32_t vectoring)
 {
-    /* The NMI that was under way blocked others; so does its injection. */
+    /* The NMI whose delivery was interrupted blocked others. Its injection does the same. */
     if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                       cpu->blocking & ~(uint32_t)BLOCKING_BY_NMI);
@@ -99,14 +99,15 @@ static void inject_exception(uint8_t vector, bool has_error_code)
     uint32_t information = vector | INTERRUPTION_VALID |
                            INTERRUPTION_TYPE_HARDWARE_EXCEPTION << INTERRUPTION_TYPE_SHIFT;
 
-    /* In real mode there are no error codes, and the entry would fail with one. */
+    /* Real mode has no error codes, and the entry would fail with one. */
     if (has_error_code && vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE) {
         information |= INTERRUPTION_ERROR_CODE;
         vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, 0);
     }
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
-    /* A fault pushes RF as 1, an injected one what the guest has ("Details of Vectored-Event
-     * Injection"): the instruction is tried again. What waits in a shadow is lost, as natively. */
+    /* A fault pushes RF as 1, but an injected fault pushes the guest's RF ("Details of
+     * Vectored-Event Injection"). So set RF: the guest tries the instruction again. Whatever waits
+     * in a shadow is lost, as natively. */
     execute_again();
 }
 
@@ -120,7 +121,7 @@ const char *inject_refusal(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    /* A record of PEBS may be refused while the guest halts, where no #GP can be injected. */
+    /* A PEBS record may be refused while the guest is halted, when no #GP can be injected. */
     vmcs_zero(VMCS_GUEST_ACTIVITY_STATE);
     if (fault == DELIVERY_DOUBLE_FAULT) {
         inject_df();
