@@ -1,12 +1,13 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into and out of the guest: one macro, assembled three times; HOST_RIP is one of the three
-; (vmx/start/vmcs_setup.c chooses). The VM exit itself loads RIP, RSP with the top of the root stack,
-; and GS with the address of struct cpu.
-; NMIs need no check before VMRESUME: nmi/nmi.c makes one that root mode takes pending again in
-; hardware, at any instruction here, so the last instruction is as safe as the first. Nothing here
-; executes IRET, which would unblock NMIs. Where root mode is to take them, exit_nmi_work() calls
-; nmi_unblock() before the handler, and the few handlers that need it call it themselves.
+; The way into and out of the guest: one macro, assembled three times. HOST_RIP is one of the three
+; (vmx/start/vmcs_setup.c chooses). The VM exit itself loads RIP, RSP with the top of the root
+; stack, and GS with the address of struct cpu.
+; NMIs need no check before VMRESUME: if root mode takes a guest's NMI, at any instruction here,
+; nmi/nmi.c makes the NMI pending again in hardware. So the last instruction is as safe as the
+; first. Nothing here executes IRET, which would unblock NMIs. If root mode is to take NMIs,
+; exit_nmi_work() calls nmi_unblock() before the handler, and the few handlers that need it call it
+; themselves.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
@@ -17,7 +18,7 @@ default rel
 ; exit.c; pmu/pmu_switch.c
 extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
 
-%define RSB_ENTRIES 32 ; as many as any processor has
+%define RSB_ENTRIES 32 ; no processor has more
 
 ; The guest's registers are in struct cpu, in the order in which the processor numbers them; RSP is in
 ; the VMCS.
@@ -47,12 +48,12 @@ extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
 %endmacro
 
 section .rodata
-verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers may stay as they are
+verw_selector: dw ROOT_DS ; in memory, of a writable segment: else VERW may not clear the buffers
 
-; The mitigations that are on (mitigations.c), at the exit and at the entry. None executes IRET, and
-; each register that they use is root mode's: an NMI may come before or after each of these. An NMI
-; handler that runs before IBRS is set, or after the cache is flushed, has neither: it holds nothing
-; but the hypervisor's addresses.
+; The mitigations that are on (mitigations.c), at the exit and at the entry. None of them executes
+; IRET, and every register that they use is root mode's, so an NMI may come before or after each of
+; them. An NMI handler that runs before IBRS is set, or after the cache is flushed, has
+; neither protection, but it holds nothing except the hypervisor's addresses.
 %macro MITIGATE_EXIT 0
     test byte [gs:CPU_MITIGATIONS], MITIGATION_RSB
     jz %%filled
@@ -65,7 +66,7 @@ verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers m
     dec ecx
     jnz %%fill
 %%filled:
-    lfence                      ; no jump around the fill is only predicted
+    lfence                      ; no jump around the fill is mere prediction
     test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
     jz %%done
     mov ecx, IA32_SPEC_CTRL
@@ -93,7 +94,7 @@ verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers m
 %%done:
 %endmacro
 
-; The last one: VERW needs no register.
+; The last mitigation, after the guest's registers are loaded: VERW needs no register.
 %macro MITIGATE_BUFFERS 0
     test byte [gs:CPU_MITIGATIONS], MITIGATION_VERW
     jz %%done
@@ -102,7 +103,7 @@ verw_selector: dw ROOT_DS ; of memory, and of a writable segment: else buffers m
 %endmacro
 
 ; HOST_RIP points to %1, HOST_RSP to the top of the root stack, 16-byte aligned. %2 is called between
-; exit and entry. %3: GUARDED looks which mitigations are on, PLAIN has none of these tests.
+; exit and entry. %3: GUARDED tests which mitigations are on, PLAIN has none of these tests.
 %define PLAIN 0
 %define GUARDED 1
 %macro WAY_IN 3
@@ -115,9 +116,9 @@ global %1
 %endif
     mov rdi, [gs:CPU_SELF]
     call %2
-    ; The guest's GLOBAL_CTRL. Where no VMX control saves it, the exit's MSR-store list has just
-    ; written it here; if the guest has changed it, the VMCS gets the new one. Else the two never
-    ; differ.
+    ; The guest's GLOBAL_CTRL. If no VMX control saves it, the exit's MSR-store list has just
+    ; written it to CPU_GLOBAL_CTRL. If the guest has changed it, the VMCS gets the new value. With
+    ; such a control, the two values never differ.
     mov rax, [gs:CPU_GLOBAL_CTRL]
     cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
     je %%loaded
