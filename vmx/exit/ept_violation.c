@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * EPT violations: the guest touched what is not mapped for it. That is the hypervisor's own
- * memory, or an address past the map; one page of the former is the reset doorbell.
+ * EPT violations: the guest touched what is not mapped for it. That is the hypervisor's own memory,
+ * or an address past the map. One page of the hypervisor's memory is the reset doorbell.
  *
- * Nothing that the exit interrupted is delivered again, but for a trace's: the map never changes,
- * so its delivery would exit for ever. Where an IRET caused the violation and NMIs were blocked,
- * the saved blocking is right already: it is gone, as after an IRET that faults without VMX. SDM
- * Vol. 3, "EPT Violations", "Exit Qualification for EPT Violations".
+ * An event whose delivery the exit interrupted is not delivered again, unless a trace caused the
+ * exit: the map never changes, so the delivery would exit forever. If an IRET caused the violation
+ * while NMIs were blocked, the saved blocking is already right: NMIs are no longer blocked, as
+ * after an IRET that faults without VMX. SDM Vol. 3, "EPT Violations", "Exit Qualification for EPT
+ * Violations".
  */
 #include "vmx/exit/exit.h"
 

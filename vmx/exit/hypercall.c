@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * VMCALL: what the guest's kernel can ask. Numbers and arguments are in include/hypercall.h; all
- * data moves in registers, so no guest memory is read or written.
+ * VMCALL: what the guest's kernel can ask for. Numbers and arguments are in include/hypercall.h.
+ * All data moves in registers, so no guest memory is read or written.
  */
 #include "vmx/exit/exit.h"
 
@@ -11,7 +11,7 @@
 #include "nmi/nmi.h"
 
 #define HOST_WORK_MAX (1ULL << 32)      /* branches: some seconds */
-#define HOST_WORK_PMIS_MAX (1ULL << 20) /* the same, by some microseconds each */
+#define HOST_WORK_PMIS_MAX (1ULL << 20) /* the same time, at some microseconds each */
 #define HOST_WORK_PERIOD_MIN 100        /* less would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
@@ -99,8 +99,8 @@ void exit_vmcall(struct cpu *cpu)
     uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(cpu->calls);
     int64_t result = HYPERCALL_E_NUMBER;
 
-    /* Masked, too, because a call past the check may be speculated; else the compiler knows that
-     * the check makes the mask needless. */
+    /* The index is masked as well, because the processor may speculate a call past the check. The
+     * empty asm keeps the compiler from dropping the mask, which the check makes redundant. */
     __asm__("" : "+r"(index));
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * I/O ports: all pass through but the PM1 control registers, where the guest's power-off arrives.
+ * I/O ports: all pass through, except the PM1 control registers, by which the guest powers off,
+ * and with platform_nmi=host the port that has the status of the platform's NMIs.
  * SDM Vol. 3, "I/O-Bitmap Addresses", "Exit Qualification for I/O Instructions";
  * ACPI specification, "PM1 Control Registers".
  */
@@ -52,13 +53,13 @@ static void port_out(uint16_t port, unsigned bytes, uint32_t value)
 
 enum sleep { SLEEP_NONE, SLEEP_OFF, SLEEP_OTHER };
 
-/* What this write asks for. SLP_EN and SLP_TYP lie in the second byte of either register.
+/* Returns what this write asks for. SLP_EN and SLP_TYP lie in the second byte of either register.
  *
- * From S3 firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Which
- * type S3 has only AML tells, maybe in a method; so the one type that is known to be harmless,
- * S5's, is let through and all others are not. An operating system does not try: guest/acpi_edit.c
- * takes the other states out of its tables. It would wait for ever for the wake-up, so a write is
- * not ignored. */
+ * After S3, firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Only
+ * AML tells which type S3 has, maybe in a method. So S5's type, the only one known to be harmless,
+ * is let through, and all others are refused. An operating system does not try them, because
+ * guest/acpi_edit.c removes the other states from its tables. The write is not ignored, because
+ * the operating system would then wait forever for the wake-up. */
 static enum sleep sleep_asked(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
                               uint32_t value, unsigned *type)
 {
@@ -103,9 +104,10 @@ void exit_io(struct cpu *cpu)
         refuse_io(cpu, "string I/O on port", port);
         return;
     }
-    /* platform_nmi=host: SERR and IOCHK are the host's, the speaker and timer bits beside them are
-     * not. Linux reads the port for an NMI that nobody claimed: the moment to see whose it was.
-     * `hosts` is 1 where that port's byte is in what is accessed; 0: it is not. */
+    /* platform_nmi=host: SERR and IOCHK belong to the host, but the speaker and timer bits beside
+     * them do not. Linux reads the port for an NMI that nobody claimed: the moment to see whose it
+     * was. `hosts` is 1 at the position of that port's byte in the access, or 0 if the access does
+     * not include the port. */
     unsigned at = NMI_STATUS_PORT - (unsigned)port;
     uint32_t hosts = cpu->boot->options.platform_nmi_host && at < bytes ? 1u << 8 * at : 0;
     if (qualification & IO_IN) {
@@ -119,7 +121,7 @@ void exit_io(struct cpu *cpu)
             refuse_io(cpu, "sleep with SLP_TYP", type);
             return;
         }
-        static bool reported; /* the chipset may take its time, and PM1b alone does nothing */
+        static bool reported; /* the chipset may be slow, and PM1b alone does nothing */
         if (asked == SLEEP_OFF && !reported) {
             reported = true;
             log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);

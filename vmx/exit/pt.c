@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's Intel PT, where it exits. IA32_RTIT_CTL is cleared by each exit and loaded by each
- * entry: what the guest has in it is in the VMCS, and root mode is never traced. SDM Vol. 3,
- * "IA32_RTIT_CTL MSR", "IA32_RTIT_STATUS MSR"; "Virtualization of Guest Output Packet Streams".
+ * Exits that concern the guest's Intel PT. Each exit clears IA32_RTIT_CTL, and each entry loads it.
+ * The VMCS holds the guest's value, and root mode is never traced. SDM Vol. 3, "IA32_RTIT_CTL MSR",
+ * "IA32_RTIT_STATUS MSR"; "Virtualization of Guest Output Packet Streams".
  */
 #include "vmx/exit/exit.h"
 
@@ -10,8 +10,8 @@
 
 bool pt_given(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
 
-/* Which bits there are the register itself says, without TraceEn. While that is set, nothing else
- * may change, of all registers. */
+/* The register itself tells which bits exist: it is written without TraceEn. While TraceEn is set,
+ * nothing else may change in any Intel PT register. */
 bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!pt_given())
@@ -33,8 +33,8 @@ bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
     return true;
 }
 
-/* Only the translation that an entry makes ahead has no linear address. Under an error there are no
- * packets, but the next entry translates all the same: then the trace is off. */
+/* Only a translation that an entry makes in advance has no linear address. While the error is set,
+ * there are no packets, but the next entry still translates. In that case, TraceEn is cleared. */
 bool pt_output_refused(struct cpu *cpu, uint64_t qualification)
 {
     bool trace = pt_given() && !(qualification & EPT_VIOLATION_LINEAR_VALID);

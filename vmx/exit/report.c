@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of exits, the guest's registers, where each processor was, and the machine's end as the
- * guest asked for it.
+ * Reports: the table of exits, the guest's registers, and where each processor was. Also the end of
+ * the machine when the guest asks for it.
  */
 #include "vmx/exit/report.h"
 

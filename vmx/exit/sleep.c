@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest puts a processor to sleep for good: only INIT and SIPI are to wake it. In the C-states
- * that MWAIT reaches, the exit for the INIT comes late: the guest waits less long before its two
- * SIPIs (Linux: 20 us, wakeup_secondary_cpu_via_init()). A SIPI that comes before the entry to the
- * wait-for-SIPI state is lost. So such a sleep becomes a HLT: an INIT ends that as fast as the exit
- * itself takes.
+ * The guest puts a processor to sleep for good: only an INIT and a SIPI should wake it. In the
+ * C-states that MWAIT reaches, the exit for the INIT comes late, and the guest does not wait that
+ * long before its two SIPIs (Linux: 20 us, wakeup_secondary_cpu_via_init()). A SIPI that comes
+ * before the entry to the wait-for-SIPI state is lost. So such a sleep becomes a HLT: an INIT ends
+ * the HLT as fast as the exit itself takes.
  *
- * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX asks for no break. It is an
- * operating system's: at CPL 3, where Xeon Phi lets MWAIT, VM entries refuse the HLT state. MWAIT
- * exits only where such a one may come: after a WBINVD with IF = 0, by which an operating system
- * writes back its caches before such a sleep (Linux: mwait_play_dead()), and until another kind of
- * MWAIT. Two things differ: a store to the monitored line does not wake the processor, and an NMI
- * does, as it wakes from HLT. SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit
- * Information"; "Clearing Address-Range Monitoring"; "Checks on Guest Non-Register State"; Vol. 2,
- * "MWAIT".
+ * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX does not make interrupts break
+ * events. Only an operating system sleeps this way: Xeon Phi allows MWAIT at CPL 3, but VM entries
+ * refuse the HLT state there. MWAIT exits only while such a sleep may come: from a WBINVD with IF
+ * = 0 until another kind of MWAIT. By this WBINVD an operating system writes back its caches before
+ * such a sleep (Linux: mwait_play_dead()). A HLT differs in two things: a store to the monitored
+ * line does not wake the processor, and an NMI wakes it as from any HLT. SDM Vol. 3, "Instructions
+ * That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range Monitoring"; "Checks
+ * on Guest Non-Register State"; Vol. 2, "MWAIT".
  */
 #include "vmx/exit/exit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The tick: the VMX-preemption timer makes the guest exit now and then, so that the checks after an
- * exit bound how late a lost host NMI is found. The timer starts again at every entry, which is
- * right: what it bounds is the time since the last check.
+ * exit bound how late a lost host NMI is found. The timer starts again at every entry, because it
+ * bounds the time since the last check.
  * SDM Vol. 3, "VMX-Preemption Timer".
  */
 #include "vmx/exit/exit.h"
@@ -14,11 +14,11 @@
 
 #define TIMER_MAX 0xffffffffULL
 
-/* Hidden MWAIT does not keep a guest from deep C-states where reads of I/O ports are taken as
- * MWAIT: firmware has set that up and locked it, and AML names the ports. A trapped read could only
- * end at once, since it is executed with interrupts disabled and must wake by them: the guest would
- * spin.
- * SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
+/* Hiding MWAIT does not keep a guest from deep C-states if the processor takes reads of I/O ports
+ * as MWAIT. Firmware has set that up and locked it, and AML names the ports. Trapping the read
+ * would not help: the guest executes it with interrupts disabled, and interrupts must end the
+ * sleep. So a trapped read could only end at once, and the guest would spin. SDM Vol. 4,
+ * "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
 static void say_where_it_stops(void)
 {
     uint64_t control, ports;
@@ -83,7 +83,7 @@ void exit_tick(struct cpu *cpu)
 {
     if (cpu->tick_branches != 0)
         waiting_host_work(cpu);
-    /* The word of requests was looked at already; the platform's state is too slow to read at
+    /* vmx_exit() has already checked cpu->nmi.notes. The platform's state is too slow to read at
      * every exit. */
     if (platform_nmi_pending(cpu))
         (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
