@@ -37,9 +37,12 @@ enum when {
 };
 
 struct msr_rule {
-    uint32_t first, last;
-    enum action read, write;
+    uint32_t first; /* the lowest MSR that the rule covers */
+    uint32_t last;  /* the highest */
+    enum action read;
+    enum action write;
     enum when when;
+    /* For CUSTOM: returns false if the guest gets #GP. */
     bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 };
 
