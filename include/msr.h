@@ -9,6 +9,7 @@
 #include "bits.h"
 
 #define MSR_KVM_WALL_CLOCK 0x011 /* Linux, Documentation/virt/kvm/x86/msr.rst */
+#define MSR_KVM_SYSTEM_TIME 0x012
 #define IA32_APIC_BASE 0x01b
 #define APIC_BASE_BSP BIT(8)
 #define APIC_BASE_EXTD BIT(10) /* x2APIC mode */
@@ -44,6 +45,7 @@
 #define CORE_CAP_INTEGRITY BIT(2)
 #define CORE_CAP_UC_LOCK_DISABLE BIT(4)
 #define MSR_RAR_CONTROL 0x0ed
+#define MSR_RAR_INFO 0x0f0
 #define IA32_MTRRCAP 0x0fe
 #define MTRRCAP_VCNT BITS(7, 0) /* number of variable ranges */
 #define MTRRCAP_FIX BIT(8)      /* fixed ranges are supported */
@@ -95,6 +97,7 @@
 #define DEBUGCTL_FREEZE_LBRS_ON_PMI BIT(11)
 #define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
 #define IA32_SMRR_PHYSBASE 0x1f2
+#define MSR_PRMRR_PHYSMASK 0x1f5
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
 #define MTRR_PHYSMASK_V BIT(11)   /* this pair is in use */
@@ -106,10 +109,13 @@
 #define IA32_MTRR_FIX4K_F8000 0x26f
 #define IA32_PAT 0x277
 #define MSR_PRMRR_BASE_0 0x2a0
+#define MSR_PRMRR_BASE_7 0x2a7
 #define MSR_COPY_SBFT_HASHES 0x2b8
+#define MSR_PERIODIC_MEM_BIST_STATUS 0x2d7
 #define IA32_INTEGRITY_CAPABILITIES 0x2d9 /* Linux, MSR_INTEGRITY_CAPS */
 #define MSR_NO_EVICT_MODE 0x2e0           /* coreboot calls it MSR_EVICT_CTL */
 #define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
+#define MSR_UNCORE_PRMRR_PHYSMASK 0x2f5
 #define IA32_MTRR_DEF_TYPE 0x2ff
 #define MTRR_TYPE BITS(7, 0) /* in this register, in PHYSBASE, and in each byte of a fixed one */
 #define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
@@ -163,13 +169,16 @@
 #define IA32_VMX_EXIT_CTLS2 0x493
 #define IA32_A_PMC0 0x4c1
 #define MSR_SMM_FEATURE_CONTROL 0x4e0
+#define MSR_SMM_BLOCKED 0x4e3
 #define MSR_SAF_CTRL 0x4f0
+#define MSR_SBFT_CTRL 0x4f8
 #define IA32_RTIT_OUTPUT_BASE 0x560
 #define IA32_RTIT_CTL 0x570
 #define RTIT_CTL_TRACE_EN BIT(0)
 #define IA32_RTIT_STATUS 0x571
 #define RTIT_STATUS_ERROR BIT(4)
 #define IA32_RTIT_ADDR0_A 0x580
+#define IA32_RTIT_ADDR3_B 0x587
 #define IA32_DS_AREA 0x600
 #define MSR_LASTBRANCH_0_FROM_IP 0x680
 #define IA32_U_CET 0x6a0
@@ -182,6 +191,7 @@
 #define IA32_TME_ACTIVATE 0x982
 #define TME_ACTIVATE_KEYID_BITS_SHIFT 32
 #define TME_ACTIVATE_KEYID_BITS 0xf
+#define IA32_TME_EXCLUDE_BASE 0x984
 #define IA32_UINTR_RR 0x985 /* .. 0x98a, IA32_UINTR_TT */
 #define IA32_DEBUG_INTERFACE 0xc80
 #define IA32_XSS 0xda0 /* SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps" */
@@ -194,6 +204,7 @@
 #define MSR_RELOAD_FIXED_CTR0 0x1309
 #define MSR_SNOOP_RSP_0 0x1328 /* then 1; as MSR_OMR_0 */
 #define IA32_SEAMRR_PHYSBASE 0x1400
+#define IA32_SEAMRR_PHYSMASK 0x1401
 #define MSR_RELOAD_PMC0 0x14c1
 /* Bits: Linux, arch/x86/include/asm/msr-index.h, events/intel/lbr.c */
 #define IA32_LBR_CTL 0x14ce
@@ -202,6 +213,7 @@
 #define IA32_LBR_FROM0 0x1500
 #define IA32_LBR_TO0 0x1600
 #define IA32_HW_FEEDBACK_PTR 0x17d0
+#define IA32_HW_FEEDBACK_THREAD_CONFIG 0x17d4
 /* Version 6: CTR, CFG_A, CFG_B and CFG_C of each of up to 32 general, then 32 fixed counters. */
 #define IA32_PMC_GP0_CTR 0x1900
 #define PMC_STEP 4

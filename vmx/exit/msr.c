@@ -166,7 +166,6 @@ static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access};
 
 #define ONE(index) (index), (index)
-#define FROM(first, count) (first), (first) + (count) - 1
 /* Short forms for the rows. ABSENT: the guest has no such register. WRITES_REFUSED: reads pass, and
  * every write gets #GP. WRITES_UNCHANGED: reads pass, and a write may not change the value.
  * WRITES_BY: reads pass, and a function handles writes. READS_BY: a function handles reads, and
@@ -187,31 +186,31 @@ static const struct msr_rule rules[] = {
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
     /* SMM, its memory and its code belong to firmware. The processor itself lets only SMM in. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
-    {FROM(IA32_SMRR_PHYSBASE, 4), WRITES_UNCHANGED},
-    {FROM(MSR_PRMRR_BASE_0, 8), WRITES_UNCHANGED},
-    {FROM(MSR_UNCORE_PRMRR_PHYSBASE, 2), WRITES_UNCHANGED},
-    {FROM(MSR_SMM_FEATURE_CONTROL, 4), ABSENT(ALWAYS)},
-    {FROM(IA32_SEAMRR_PHYSBASE, 2), WRITES_UNCHANGED},
+    {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, WRITES_UNCHANGED},
+    {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, WRITES_UNCHANGED},
+    {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, WRITES_UNCHANGED},
+    {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, ABSENT(ALWAYS)},
+    {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, WRITES_UNCHANGED},
     /* Physical addresses to which the processor writes, bypassing the EPT: trace hub, remote action
      * requests, hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
-    {FROM(MSR_RAR_CONTROL, 4), ABSENT(ALWAYS)},
-    {FROM(IA32_HW_FEEDBACK_PTR, 5), ABSENT(ALWAYS)},
+    {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
+    {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_THREAD_CONFIG, ABSENT(ALWAYS)},
     /* KVM's clock: an outer KVM writes the time to memory, at any address of the machine that it
      * made. */
-    {FROM(MSR_KVM_WALL_CLOCK, 2), ABSENT(ALWAYS)},
+    {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
     /* These change what memory holds or what the processor computes, for the hypervisor as well as
      * for the guest: undervolting, cache as RAM, self-tests, encryption, probes. */
     {ONE(MSR_OC_MAILBOX), WRITES_REFUSED},
     {ONE(MSR_NO_EVICT_MODE), WRITES_UNCHANGED},
     {ONE(MSR_ARRAY_BIST), WRITES_REFUSED},
-    {FROM(MSR_COPY_SBFT_HASHES, 0x20), WRITES_REFUSED},
-    {FROM(MSR_SAF_CTRL, 9), WRITES_REFUSED},
+    {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, WRITES_REFUSED},
+    {MSR_SAF_CTRL, MSR_SBFT_CTRL, WRITES_REFUSED},
     {ONE(IA32_INTEGRITY_CAPABILITIES), ABSENT(ALWAYS)},
     {ONE(IA32_CORE_CAPABILITIES), CUSTOM, PASS, ALWAYS, capabilities},
     {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, capabilities},
-    {FROM(IA32_TME_ACTIVATE, 3), WRITES_UNCHANGED},
+    {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
     {ONE(MSR_MEMORY_CTRL), WRITES_BY(but_one_bit)},
     {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_PMU, misc_enable},
@@ -233,7 +232,7 @@ static const struct msr_rule rules[] = {
     /* The local APIC traps in x2APIC mode as its page does in xAPIC mode (vmx/exit/apic_trap.c). */
     {ONE(X2APIC_ICR), DO, CUSTOM, APIC_TRAP, x2apic_icr},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
-    {FROM(IA32_RTIT_OUTPUT_BASE, 0x28), CUSTOM, CUSTOM, PT_TRAP, pt_access},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, CUSTOM, CUSTOM, PT_TRAP, pt_access},
     {ONE(IA32_XSS), WRITES_BY(xss_write)},
     /* CPUID shows CET and architectural LBRs only if VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
