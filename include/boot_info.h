@@ -21,22 +21,30 @@ struct range {
  * "EFI_BOOT_SERVICES.GetMemoryMap"). The buffer lies in EfiLoaderData and is handed on to Linux. */
 struct efi_map {
     void *entries;
-    uint64_t size, descriptor_size; /* bytes in use; the stride, larger than the struct itself */
+    uint64_t size;            /* bytes in use */
+    uint64_t descriptor_size; /* bytes from one entry to the next; more than the struct itself */
     uint32_t descriptor_version;
     uint64_t system_table; /* physical address of EFI_SYSTEM_TABLE */
 };
 
 struct framebuffer {
-    uint64_t base, size;
-    uint32_t width, height; /* pixels */
-    uint32_t pixels_per_line;
-    uint32_t red_mask, green_mask, blue_mask, reserved_mask; /* 32-bit pixels */
+    uint64_t base;            /* physical address */
+    uint64_t size;            /* bytes */
+    uint32_t width;           /* pixels */
+    uint32_t height;          /* pixels */
+    uint32_t pixels_per_line; /* from the start of one line to the next */
+    /* The bits of each part in a pixel of 32 bits. */
+    uint32_t red_mask;
+    uint32_t green_mask;
+    uint32_t blue_mask;
+    uint32_t reserved_mask;
 };
 
 /* ACPI generic address (ACPI specification, "Generic Address Structure"), the fields used here. */
 struct acpi_address {
-    uint8_t space_id, bit_width; /* 0 system memory, 1 system I/O, 2 PCI configuration */
-    uint64_t address;
+    uint8_t space_id;  /* 0: system memory, 1: system I/O, 2: PCI configuration */
+    uint8_t bit_width; /* bits of the register */
+    uint64_t address;  /* in that space */
 };
 
 /* The processors that the guest may start. */
@@ -47,31 +55,33 @@ struct guest_processors {
 
 #define SLP_TYP_UNKNOWN 0xff /* SLP_TYP has three bits */
 struct acpi_facts {
-    uint64_t rsdp;                                 /* 0: none found */
-    uint32_t processors;                           /* in the MADT and enabled; 0 without a MADT */
-    uint32_t apic_id[PROCESSORS_MAX];              /* of the first so many of them */
-    uint16_t pm1a_control, pm1b_control, pm_timer; /* I/O ports, 0: none */
-    uint8_t s5_type[2];   /* what power-off writes to PM1 control as SLP_TYP */
-    bool reset_supported; /* FADT flag RESET_REG_SUP */
+    uint64_t rsdp;                    /* physical address; 0: none found */
+    uint32_t processors;              /* enabled ones in the MADT; 0 without a MADT */
+    uint32_t apic_id[PROCESSORS_MAX]; /* of the first PROCESSORS_MAX of these processors */
+    uint16_t pm1a_control;            /* I/O port of PM1a control; 0: none */
+    uint16_t pm1b_control;            /* I/O port of PM1b control; 0: none */
+    uint16_t pm_timer;                /* I/O port of the PM timer; 0: none */
+    uint8_t s5_type[2];               /* SLP_TYP for power-off: in PM1a control, in PM1b control */
+    bool reset_supported;             /* FADT flag RESET_REG_SUP */
     struct acpi_address reset_register;
-    uint8_t reset_value;
+    uint8_t reset_value; /* what a reset writes to the reset register */
 };
 
 struct boot_info {
-    struct options options; /* what the user asked for; what holds is in `settings` */
+    struct options options; /* what the user asked for; what applies is in `settings` */
     struct range image;     /* the loaded pmuvisor.efi; hidden from the guest */
     struct range pool;      /* the hypervisor's own memory, 2 MiB aligned; hidden from the guest */
-    struct range kernel_file;  /* bzImage as read from the volume */
+    struct range kernel_file;  /* the bzImage as read from the volume */
     struct range initrd;       /* size 0: none */
     struct range guest_kernel; /* where the kernel will run: init_size bytes, kernel_alignment */
-    struct range
-        trampoline; /* one page below 1 MiB to start processors, then the guest's; or none */
-    struct range guest_setup; /* boot_params, command line, first page tables, GDT, ACPI copies */
+    struct range trampoline;   /* one page below 1 MiB that starts processors and then belongs to
+                                  the guest; size 0: none */
+    struct range guest_setup;  /* boot_params, command line, first page tables, GDT, ACPI copies */
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */
     struct acpi_facts acpi;
-    struct settings settings; /* what holds on this machine, from hypervisor_check() on */
-    uint64_t memory_top;      /* end of the memory that the memory map names, devices left out */
+    struct settings settings; /* what applies on this machine; valid from hypervisor_check() on */
+    uint64_t memory_top;      /* end of the memory in the memory map, without devices */
 };
 
 #define POOL_ALIGNMENT (2ULL << 20)

@@ -80,14 +80,18 @@
 
 struct tss {
     uint32_t reserved_0;
-    uint64_t rsp[3], reserved_1, ist[7], reserved_2;
-    uint16_t reserved_3, io_map_base;
+    uint64_t rsp[3]; /* RSP0 to RSP2: the stacks of privilege levels 0 to 2 */
+    uint64_t reserved_1;
+    uint64_t ist[7]; /* IST1 to IST7: the stacks that an IDT gate can name */
+    uint64_t reserved_2;
+    uint16_t reserved_3;
+    uint16_t io_map_base; /* offset of the I/O permission bitmap */
 } __attribute__((packed));
 _Static_assert(sizeof(struct tss) == 104, "SDM: the 64-bit TSS has 104 bytes");
 
 struct table_register {
-    uint16_t limit;
-    uint64_t base;
+    uint16_t limit; /* bytes less one */
+    uint64_t base;  /* linear address */
 } __attribute__((packed));
 
 #define VECTOR_DE 0
@@ -142,7 +146,10 @@ struct table_register {
 #define CPUID_EXTENDED_1_EDX_NX BIT(20)
 
 struct cpuid_result {
-    uint32_t eax, ebx, ecx, edx;
+    uint32_t eax;
+    uint32_t ebx;
+    uint32_t ecx;
+    uint32_t edx;
 };
 
 static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)

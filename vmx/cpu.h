@@ -51,7 +51,8 @@ enum global_ctrl_switch {
 
 /* An entry of an MSR area (SDM Vol. 3, "VM-Exit Controls for MSRs"). */
 struct msr_entry {
-    uint32_t index, reserved;
+    uint32_t index; /* the MSR's number */
+    uint32_t reserved;
     uint64_t value;
 } __attribute__((aligned(16)));
 _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
@@ -61,33 +62,36 @@ enum pmu_list_entry { PMU_LIST_GLOBAL_CTRL, PMU_LIST_PEBS_ENABLE, PMU_LIST };
 
 /* How host work records branches, see pmu/branch_records.c. */
 struct branch_records {
-    uint32_t control, from; /* the MSR that turns them on and off, and the first record's FROM */
-    uint64_t on;            /* 0 is off */
+    uint32_t control; /* the MSR that turns branch records on and off */
+    uint32_t from;    /* the MSR with the first record's FROM */
+    uint64_t on;      /* the value of `control` that turns them on; 0 turns them off */
 };
 
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
-    uint64_t global_ctrl_valid;       /* bits that the processor has, for policy=intercept */
-    uint64_t global_ctrl_loaded;      /* the value the VMCS will load at the next entry */
-    struct pmu_registers *registers;  /* which ones a full switch takes, see pmu/pmu_context.c */
-    struct pmu_context *guest, *host; /* where the PMU of one is while the other uses it */
-    bool status_set;             /* IA32_PERF_GLOBAL_STATUS_SET is there: version 4 and later */
-    bool can_work;               /* the registers that host work writes are all there */
-    struct host_work *host_work; /* not NULL while the host uses the PMU */
-    unsigned trapped;            /* so many first rows of pmu/pmu_registers.c exit */
-    const struct branch_records *records; /* NULL: none that are known here */
-    bool pebs_switched;                   /* PEBS is not isolated, see pmu/pebs.c */
-    /* Stored at exit and loaded at entry; loaded at exit: as far as they are needed. */
-    struct msr_entry guest_list[PMU_LIST], host_list[PMU_LIST];
+    uint64_t global_ctrl_valid;      /* bits that the processor has; only with policy=intercept */
+    uint64_t global_ctrl_loaded;     /* the value that the VMCS loads at the next entry */
+    struct pmu_registers *registers; /* what a full switch saves and loads, see pmu/pmu_context.c */
+    struct pmu_context *guest;       /* the guest's PMU while the host uses the hardware */
+    struct pmu_context *host;        /* the host's PMU while the guest uses the hardware */
+    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists: version 4 and later */
+    bool can_work;                   /* the processor has every register that host work writes */
+    struct host_work *host_work;     /* not NULL while the host uses the PMU */
+    unsigned trapped; /* the number of leading rows of pmu/pmu_registers.c that exit */
+    const struct branch_records *records; /* NULL: the processor has none of a known kind */
+    bool pebs_switched; /* the MSR lists switch PEBS, which is not isolated: see pmu/pebs.c */
+    /* The VMCS uses only the entries that this processor needs. */
+    struct msr_entry guest_list[PMU_LIST]; /* stored at exits and loaded at entries */
+    struct msr_entry host_list[PMU_LIST];  /* loaded at exits */
 };
 
 /* Who can raise an NMI for the host, in the order in which they are asked. */
 enum nmi_source { SOURCE_HOST_PMI, SOURCE_BACKTRACE, SOURCE_PLATFORM, SOURCE_COUNT };
 
 struct nmi_source_count {
-    uint64_t raised; /* by a sender here; what hardware raises is not known before it is handled */
-    /* By enum nmi_found: claimed by the root NMI handler, or at an NMI exit; taken by the guest and
-     * found at a later exit; handed back by the guest's hypercall. */
+    uint64_t raised; /* sent by software here; hardware's NMIs are unknown until they are handled */
+    /* Indexed by enum nmi_found: claimed by the root NMI handler or at an NMI exit; taken by the
+     * guest and found at a later exit; handed back by the guest's hypercall. */
     uint64_t found[3];
 };
 
@@ -95,29 +99,34 @@ struct cpu_nmi {
     bool can_trap;    /* the processor has NMI exiting, virtual NMIs and NMI-window exiting */
     bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
     bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
-    bool hold, held; /* host work: an NMI of the guest's waits in held, root mode stays unblocked */
+    bool hold;        /* during host work: the guest's NMIs wait, and root mode stays unblocked */
+    bool held;        /* during host work: an NMI of the guest waits */
 
     uint32_t notes; /* everything that is under way: NOTE_* in nmi/notes.h */
-    /* What an exit looks at; a bit is 0 where its step is switched off. */
-    uint32_t notes_mask, unblock_mask; /* of notes; of the guest's interruptibility state */
+    /* What an exit looks at. A bit is 0 if its step is switched off. */
+    uint32_t notes_mask;   /* of `notes` */
+    uint32_t unblock_mask; /* of the guest's interruptibility state */
 
-    bool guest_started;    /* false before the first entry, and while it waits for a SIPI */
-    uint64_t before_guest; /* NMIs in root mode meanwhile: nobody's */
+    bool guest_started;    /* false before the first entry and while the guest waits for a SIPI */
+    uint64_t before_guest; /* NMIs taken in root mode during that time; they are nobody's */
 
-    uint64_t exits, injected; /* NMIs that exited; virtual NMIs given to the guest */
-    uint64_t root, forwarded; /* NMIs taken in root mode; of these, sent to the guest again */
-    uint64_t dropped;   /* of these, lost to both: the local APIC was globally disabled or stuck */
-    uint64_t unblocked; /* exits with NMIs blocked, ended by the IRET helper */
+    uint64_t exits;     /* NMIs that exited */
+    uint64_t injected;  /* virtual NMIs injected into the guest */
+    uint64_t root;      /* NMIs taken in root mode */
+    uint64_t forwarded; /* of those taken in root mode: sent to the guest again */
+    uint64_t dropped;   /* of those taken in root mode: lost to host and guest, because the local
+                           APIC was globally disabled or stuck */
+    uint64_t unblocked; /* exits with NMIs blocked, which the IRET helper unblocked */
     struct nmi_source_count source[SOURCE_COUNT];
     uint64_t backtrace_rip; /* where the last backtrace request found this processor */
-    bool backtrace_in_root;
+    bool backtrace_in_root; /* whether that was in root mode */
 };
 
 /* What apic=trap needs, see vmx/exit/apic_trap.c. */
 #define GUEST_WINDOWS 8
 struct cpu_apic {
-    uint64_t page; /* of the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
-    struct host_window window[GUEST_WINDOWS]; /* onto its page tables and code */
+    uint64_t page; /* the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
+    struct host_window window[GUEST_WINDOWS]; /* onto the guest's page tables and code */
 };
 
 struct cpu;
@@ -136,44 +145,52 @@ struct cpu {
     struct cpu *self;        /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
 
-    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last for every number past the table */
-    uint64_t exits[EXIT_REASON_COUNT + 1];
-    uint64_t exit_cycles[EXIT_REASON_COUNT]; /* stats=cycles only */
-    uint64_t refused;                        /* what the guest tried in vain, see worth_a_line() */
+    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last: every reason past the table */
+    uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts, indexed in the same way */
+    uint64_t exit_cycles[EXIT_REASON_COUNT];      /* only with stats=cycles */
+    uint64_t refused; /* attempts of the guest that were refused, see worth_a_line() */
 
     uint32_t mitigations; /* MITIGATION bits of hypercall.h */
     uint32_t spec_ctrl;   /* the guest's IA32_SPEC_CTRL, with MITIGATION_IBRS */
     uint32_t blocking;    /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
-    uint64_t cr4_refused;           /* bits that stay 0 for the guest, see CR4_HIDDEN */
-    uint64_t cr0_asked, cr0_shadow; /* what the guest writes, and CR0's read shadow before: cr.c */
-    uint64_t rtit_ctl;              /* the guest's IA32_RTIT_CTL, while it waits for a SIPI */
-    bool sipi_taken;       /* a SIPI has started it, and it has not executed an instruction since */
-    uint8_t cpuid_count;   /* filters in use */
-    uint8_t cpuid_highest; /* place of the highest basic leaf's */
-    uint64_t cpuid_extended; /* the number of the highest extended leaf, from 0 */
+    uint64_t cr4_refused;    /* bits that stay 0 for the guest, see CR4_HIDDEN */
+    uint64_t cr0_asked;      /* the value that the guest writes to CR0, see vmx/exit/cr.c */
+    uint64_t cr0_shadow;     /* CR0's read shadow before that write */
+    uint64_t rtit_ctl;       /* the guest's IA32_RTIT_CTL while the guest waits for a SIPI */
+    bool sipi_taken;         /* a SIPI started this processor, and no guest instruction ran since */
+    uint8_t cpuid_count;     /* filters in use */
+    uint8_t cpuid_highest;   /* row of the highest basic leaf in cpuid_filter */
+    uint64_t cpuid_extended; /* offset of the highest extended leaf from 80000000H */
     hypercall calls[32];     /* by number, a power of two of them; NULL: not offered */
-    uint32_t hypercalls;     /* of each that is offered a bit, as leaf 0x40000001 says */
+    uint32_t hypercalls;     /* a bit for each hypercall offered, as leaf 0x40000001 reports it */
     uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
-    struct cpuid_filter *cpuid_filters;
-    /* Of each leaf and subleaf; a leaf's take a power of two, so that finding one takes a shift. */
+    struct cpuid_filter *cpuid_filters; /* storage of all filters; the first changes nothing */
+    /* By leaf and subleaf. A row has a power of two of entries, so that indexing takes a shift. */
     struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];
 
-    bool ticking;
-    uint64_t tsc_khz;                    /* 0: not known, or nothing asks for it */
-    uint64_t tick_branches, tick_period; /* host work that waits for the tick; 0: none */
+    bool ticking;           /* the tick runs on this processor */
+    uint64_t tsc_khz;       /* 0: unknown, or nothing needs it */
+    uint64_t tick_branches; /* branches of the host work that waits for the next tick; 0: none */
+    uint64_t tick_period;   /* its PMI period, in branches */
 
     uint32_t apic_id;
-    bool in_vmx;   /* VMX operation */
-    bool starting; /* by another one: a fault ends this one alone */
-    bool ended;    /* stopped by another one, which reads where (cpu_nmi.backtrace_rip) */
-    uint32_t
-        sipi; /* waits in root mode for one, see vmx/exit/init_sipi.c; other processors write it */
-    uint64_t ept_root, host_cr3;
-    void *vmxon_region, *vmcs, *msr_bitmap, *io_bitmaps;
-    /* The tops of its stacks, each of STACK_PAGES with a guard page below. */
-    uint64_t root_stack, fault_stack, nmi_stack;
+    bool in_vmx;   /* the processor is in VMX operation */
+    bool starting; /* another processor is starting this one: a fault ends this one alone */
+    bool ended;    /* another processor stopped this one and reads where: cpu_nmi.backtrace_rip */
+    uint32_t sipi; /* the wait for a SIPI in root mode, see vmx/exit/init_sipi.c; other processors
+                      write it */
+    uint64_t ept_root;
+    uint64_t host_cr3;
+    void *vmxon_region;
+    void *vmcs;
+    void *msr_bitmap;
+    void *io_bitmaps; /* two pages: A and B */
+    /* The tops of the stacks. Each stack has STACK_PAGES, and a guard page below. */
+    uint64_t root_stack;
+    uint64_t fault_stack;
+    uint64_t nmi_stack;
 
     struct cpu_pmu pmu;
     struct cpu_nmi nmi;
