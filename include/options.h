@@ -88,12 +88,12 @@ struct option_choice {
 struct option_row {
     const char *key;
     enum option_kind kind;
-    uint32_t offset, size; /* of the field; that of choices and numbers is an integer or a bool */
-    const char *wanted;
+    uint32_t offset;    /* of the field in struct options */
+    uint32_t size;      /* of the field; for choices and numbers, an integer or a bool */
+    const char *wanted; /* what an error says is wanted */
     struct option_choice choices[OPTION_CHOICES_MAX];
-    /* An experiment's: the field is there, not in struct options; and what it has by default. */
-    void *field;
-    uint32_t initial;
+    void *field;      /* only in an experiment's row: the field, which is not in struct options */
+    uint32_t initial; /* only in an experiment's row: the field's default */
 };
 
 /* The defaults, before any source is read. */

@@ -10,13 +10,18 @@
 enum control_set { SET_PIN, SET_PRIMARY, SET_SECONDARY, SET_EXIT, SET_ENTRY, SET_COUNT };
 
 struct vmx_capability {
-    uint64_t basic, misc, ept_vpid;
+    uint64_t basic;              /* IA32_VMX_BASIC */
+    uint64_t misc;               /* IA32_VMX_MISC, without VMX_MISC_PT if PT cannot be used */
+    uint64_t ept_vpid;           /* IA32_VMX_EPT_VPID_CAP, or 0 */
     uint64_t allowed[SET_COUNT]; /* low half: bits that must be 1; high half: bits that may be 1 */
-    uint64_t cr0_fixed0, cr0_fixed1, cr4_fixed0, cr4_fixed1;
-    uint32_t physical_address_bits;
-    uint32_t pmu_version;     /* CPUID.0AH:EAX[7:0] */
-    bool execute_disable;     /* CPUID.80000001H:EDX[20] */
-    bool global_ctrl_erratum; /* the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL */
+    uint64_t cr0_fixed0;         /* IA32_VMX_CR0_FIXED0: bits that must be 1 in CR0 */
+    uint64_t cr0_fixed1;         /* IA32_VMX_CR0_FIXED1: bits that may be 1 in CR0 */
+    uint64_t cr4_fixed0;         /* IA32_VMX_CR4_FIXED0: bits that must be 1 in CR4 */
+    uint64_t cr4_fixed1;         /* IA32_VMX_CR4_FIXED1: bits that may be 1 in CR4 */
+    uint32_t physical_address_bits; /* without the bits of memory encryption keys */
+    uint32_t pmu_version;           /* CPUID.0AH:EAX[7:0] */
+    bool execute_disable;           /* CPUID.80000001H:EDX[20] */
+    bool global_ctrl_erratum;       /* the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL */
 };
 
 struct vmx_controls {

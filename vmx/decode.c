@@ -31,7 +31,8 @@
 
 struct cursor {
     const uint8_t *bytes;
-    unsigned count, at; /* at > count: asked for more than there is */
+    unsigned count; /* length of `bytes` */
+    unsigned at;    /* next byte to read; past `count` if the instruction is longer */
 };
 
 static uint8_t next(struct cursor *c)

@@ -19,10 +19,11 @@
  * it, since reading a device's register may do something. None of them changes flags. */
 struct instruction {
     uint8_t length;     /* bytes, prefixes included */
-    bool loads, stores; /* memory to the register, and the other way; XCHG: both */
-    bool has_immediate; /* what is stored is `immediate`, else the register */
+    bool loads;         /* from memory to the register; XCHG does both */
+    bool stores;        /* to memory */
+    bool has_immediate; /* the store writes `immediate`; else it writes the register */
     uint8_t reg;        /* enum gpr */
-    uint32_t immediate;
+    uint32_t immediate; /* valid with has_immediate */
 };
 
 /* Decodes the instruction at bytes[0..count). False: it is none of these, or out->length > count

@@ -18,7 +18,8 @@ struct tables {
     uint64_t gdt[5]; /* null, code, data, TSS (two entries) */
     struct tss tss;
     struct idt_gate {
-        uint64_t low, high;
+        uint64_t low;
+        uint64_t high;
     } idt[EXCEPTIONS] __attribute__((aligned(16)));
 };
 _Static_assert(sizeof(struct tables) <= PAGE_SIZE, "one page holds all three");

@@ -16,7 +16,9 @@ struct cpu;
 #define ROOT_IDT_BYTES (32 * 16ULL) /* of the exceptions' gates */
 
 struct descriptor_tables {
-    uint64_t gdt_base, idt_base, tss_base;
+    uint64_t gdt_base;
+    uint64_t idt_base;
+    uint64_t tss_base;
 };
 
 /* Builds the tables and loads all of them, and GS with the processor's struct. NMIs go to

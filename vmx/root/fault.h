@@ -24,7 +24,28 @@ _Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(p
 
 /* What fault.asm leaves on the stack, lowest address first. */
 struct exception_frame {
-    uint64_t r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax;
-    uint64_t vector, error_code;       /* the latter 0 where the exception has none */
-    uint64_t rip, cs, rflags, rsp, ss; /* pushed by the processor */
+    /* Pushed by exception_common. */
+    uint64_t r15;
+    uint64_t r14;
+    uint64_t r13;
+    uint64_t r12;
+    uint64_t r11;
+    uint64_t r10;
+    uint64_t r9;
+    uint64_t r8;
+    uint64_t rbp;
+    uint64_t rdi;
+    uint64_t rsi;
+    uint64_t rdx;
+    uint64_t rcx;
+    uint64_t rbx;
+    uint64_t rax;
+    uint64_t vector;     /* pushed by the exception's stub */
+    uint64_t error_code; /* 0 if the exception has none */
+    /* Pushed by the processor. */
+    uint64_t rip;
+    uint64_t cs;
+    uint64_t rflags;
+    uint64_t rsp;
+    uint64_t ss;
 };

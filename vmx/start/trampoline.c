@@ -10,7 +10,10 @@
 #include <string.h>
 
 struct trampoline_parameters {
-    uint64_t cr3, stack, argument, entry;
+    uint64_t cr3;
+    uint64_t stack;    /* its top */
+    uint64_t argument; /* of `entry` */
+    uint64_t entry;    /* what the trampoline calls in 64-bit mode */
 };
 extern const char trampoline_start[], trampoline_leave[], trampoline_parameters[], trampoline_end[];
 

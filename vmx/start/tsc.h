@@ -20,10 +20,11 @@ uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf
 
 /* A counter that runs at a known rate. */
 struct tsc_clock {
-    uint32_t hz, mask; /* `mask`: the bits that count */
-    uint16_t port;
-    uint32_t (*read)(uint16_t port);
-    uint64_t (*tsc)(void);
+    uint32_t hz;                     /* its rate */
+    uint32_t mask;                   /* the bits that count */
+    uint16_t port;                   /* passed to read() */
+    uint32_t (*read)(uint16_t port); /* reads the counter */
+    uint64_t (*tsc)(void);           /* reads the TSC */
 };
 /* 0: it does not count. */
 uint64_t tsc_measured_khz(const struct tsc_clock *clock);
