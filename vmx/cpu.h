@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One struct per processor, reached by GS in root mode. Other mutable state is the log, the page
- * pool, and the list of the processors with their end (vmx/root/end.c). The exit path writes none
- * of it, so no line of it is ever shared between processors.
+ * One struct per processor. Root mode reaches its own through GS. Other mutable state is the
+ * log, the page pool, and the list of processors with the state of their end (vmx/root/end.c).
+ * The exit path writes none of it, so processors never share a cache line of it on an exit.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What all code of root mode works with. */
+/* The headers that all root-mode code uses. */
 #include "boot_info.h"
 #include "console/log.h"
 #include "mm/mm.h"
@@ -19,8 +19,8 @@
 #include "vmx/vmcs.h"
 #include "x86.h"
 
-/* General-purpose registers in the order in which the processor numbers them (SDM Vol. 3, "Exit
- * Qualification for Control-Register Accesses"), so that a number from hardware is an index. */
+/* General-purpose registers, numbered as the processor numbers them (SDM Vol. 3, "Exit
+ * Qualification for Control-Register Accesses"): a register number from hardware is an index. */
 enum gpr {
     GPR_RAX,
     GPR_RCX,
@@ -41,10 +41,10 @@ enum gpr {
     GPR_COUNT
 };
 
-/* How IA32_PERF_GLOBAL_CTRL changes hands at exits and entries, best first. */
+/* How exits and entries switch IA32_PERF_GLOBAL_CTRL, best first. */
 enum global_ctrl_switch {
     GLOBAL_CTRL_NONE,       /* pmu=off */
-    GLOBAL_CTRL_CONTROLS,   /* load and save controls: the processor does it all */
+    GLOBAL_CTRL_CONTROLS,   /* load and save controls: the processor does everything */
     GLOBAL_CTRL_STORE_LIST, /* load controls; the exit MSR-store list saves the guest's value */
     GLOBAL_CTRL_LISTS,      /* no controls: MSR-load and MSR-store lists */
 };
@@ -60,7 +60,7 @@ _Static_assert(sizeof(struct msr_entry) == 16, "SDM: 16 bytes an entry");
 /* The entries of the PMU's MSR lists. */
 enum pmu_list_entry { PMU_LIST_GLOBAL_CTRL, PMU_LIST_PEBS_ENABLE, PMU_LIST };
 
-/* How host work records branches, see pmu/branch_records.c. */
+/* The branch records that host work uses, see pmu/branch_records.c. */
 struct branch_records {
     uint32_t control; /* the MSR that turns branch records on and off */
     uint32_t from;    /* the MSR with the first record's FROM */
@@ -85,7 +85,7 @@ struct cpu_pmu {
     struct msr_entry host_list[PMU_LIST];  /* loaded at exits */
 };
 
-/* Who can raise an NMI for the host, in the order in which they are asked. */
+/* The sources of host NMIs, in the order in which nmi_claim() asks them. */
 enum nmi_source { SOURCE_HOST_PMI, SOURCE_BACKTRACE, SOURCE_PLATFORM, SOURCE_COUNT };
 
 struct nmi_source_count {
@@ -122,7 +122,7 @@ struct cpu_nmi {
     bool backtrace_in_root; /* whether that was in root mode */
 };
 
-/* What apic=trap needs, see vmx/exit/apic_trap.c. */
+/* The state of apic=trap, see vmx/exit/apic_trap.c. */
 #define GUEST_WINDOWS 8
 struct cpu_apic {
     uint64_t page; /* the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
@@ -133,17 +133,17 @@ struct cpu;
 typedef void (*exit_handler)(struct cpu *cpu);
 typedef int64_t (*hypercall)(struct cpu *cpu);
 
-/* What is done to one CPUID leaf, see vmx/exit/cpuid.c. */
+/* How the answer for one CPUID leaf is changed, see vmx/exit/cpuid.c. */
 struct cpuid_filter;
 #define CPUID_LEAVES 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
 #define STACK_PAGES 4
 
-/* What follows it in memory is the experiments' (experiment.h). */
+/* The experiments' own state follows this struct in memory (experiment.h). */
 struct cpu {
     struct cpu *self;        /* GS:0 */
-    uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP lives in the VMCS */
+    uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP is in the VMCS */
 
     exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last: every reason past the table */
     uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts, indexed in the same way */
@@ -197,12 +197,12 @@ struct cpu {
     struct cpu_apic apic;
 };
 
-/* Whether a refusal may be logged: a line costs a millisecond and more in root mode, and a guest
- * may try in a loop. */
+/* Counts a refusal. Returns whether to log it. The limit exists because a line costs a millisecond
+ * or more in root mode, and a guest may try in a loop. */
 #define REFUSALS_LOGGED 16
 static inline bool worth_a_line(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
 
-/* This processor's struct. Root mode only. */
+/* Returns this processor's struct. Root mode only. */
 static inline struct cpu *this_cpu(void)
 {
     struct cpu *cpu;
