@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits, and nothing else.
+ * Macros for bits, array lengths and unused parameters.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* For the parameters that some functions of a table have no use for. */
+/* For a parameter that a table's function type requires and this function does not use. */
 #define UNUSED __attribute__((unused))
 
-/* Of an array that is one. */
+/* The number of elements. `array` must be an array, not a pointer. */
 #define LENGTH_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #define BIT(n) (UINT64_C(1) << (n))
-/* Bits high..low, both inside. */
+/* Bits high..low, inclusive. */
 #define BITS(high, low) ((~UINT64_C(0) >> (63 - (high))) & (~UINT64_C(0) << (low)))

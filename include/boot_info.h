@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Everything that boot/ learns from the firmware, in one struct without any UEFI type.
- * boot/ fills it and calls hypervisor_start(); nothing after that call knows firmware.
+ * Everything that boot/ learns from the firmware, in one struct without any UEFI type. boot/ fills
+ * it and calls hypervisor_start(). No code after that call knows about firmware.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ struct range {
     uint64_t size; /* bytes */
 };
 
-/* The UEFI memory map as GetMemoryMap left it (UEFI specification,
- * "EFI_BOOT_SERVICES.GetMemoryMap"). The buffer lies in EfiLoaderData and is handed on to Linux. */
+/* The UEFI memory map as GetMemoryMap returned it (UEFI specification,
+ * "EFI_BOOT_SERVICES.GetMemoryMap"). The buffer lies in EfiLoaderData and is passed on to Linux. */
 struct efi_map {
     void *entries;
     uint64_t size;            /* bytes in use */
@@ -40,7 +40,8 @@ struct framebuffer {
     uint32_t reserved_mask;
 };
 
-/* ACPI generic address (ACPI specification, "Generic Address Structure"), the fields used here. */
+/* The fields used here of ACPI's generic address (ACPI specification, "Generic Address
+ * Structure"). */
 struct acpi_address {
     uint8_t space_id;  /* 0: system memory, 1: system I/O, 2: PCI configuration */
     uint8_t bit_width; /* bits of the register */
@@ -85,11 +86,11 @@ struct boot_info {
 };
 
 #define POOL_ALIGNMENT (2ULL << 20)
-/* The pool's first block is the log's: where the next start looks for it (boot/last.c). */
+/* The log is the pool's first block. The next start looks for it there (boot/last.c). */
 #define POOL_LOG_OFFSET PAGE_SIZE
 
-/* The first page of the pool is never used by the hypervisor and, like all of the pool, not mapped
- * for the guest: the guest's FADT names it as the reset register, so a reset arrives as an EPT
- * violation here. (The usual reset port 0xcf9 cannot be watched alone: every 4-byte access to
- * PCI's 0xcf8 would exit too.) */
+/* Returns the address of the pool's first page. The hypervisor never uses this page, and like
+ * the rest of the pool it is not mapped for the guest. The guest's FADT names it as the reset
+ * register, so a reset arrives here as an EPT violation. (The usual reset port 0xcf9 cannot be
+ * watched alone: every 4-byte access to PCI's 0xcf8 would exit too.) */
 static inline uint64_t reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }

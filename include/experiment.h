@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. It
- * names the core, and the core names none: what it adds is one struct below, which a row of the
- * section "experiments" points to. The start walks over them; no exit does. In pmuvisor.efi there
- * is none. docs/adding.md walks through one.
+ * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. An
+ * experiment may name the core, but the core never names an experiment. An experiment registers one
+ * struct experiment; a row of the section "experiments" points to it. The start walks over these
+ * rows; no exit does. pmuvisor.efi has none. docs/adding.md walks through one experiment.
  */
 #pragma once
 
@@ -16,80 +16,80 @@ struct cpu;
 struct refusal;
 struct vmx_capability;
 
-/* A member that is 0 adds nothing. */
+/* What an experiment registers. A member that is 0 registers nothing. */
 struct experiment {
-    const char *name; /* of its folder */
+    const char *name; /* the folder's name */
 
-    /* Options, made by EXPERIMENT_OPTION(). They lie in storage of its own. */
+    /* Options, made by EXPERIMENT_OPTION(). Their values are in the experiment's own storage. */
     const struct option_row *options;
     uint32_t option_count;
 
-    /* A policy: its name, a value of the option policy=, and the enum policy that it is based on.
-     * Where it was chosen, rows() runs on each processor before any setup(): it puts rows over
-     * cpu->handlers, and what is to exit into cpu->msr_bitmap. testbed/image.sh looks for
-     * `.policy = {"NAME"` in the folder's experiment.c. */
+    /* A policy: its name, which is a value of the option policy=, and the enum policy that it is
+     * based on. If the user chose it, rows() runs on each processor before any setup(). rows()
+     * replaces rows of cpu->handlers, and sets the bits of accesses that exit in cpu->msr_bitmap.
+     * testbed/image.sh looks for `.policy = {"NAME"` in the folder's experiment.c. */
     struct option_choice policy;
     void (*rows)(struct cpu *cpu);
 
-    /* On each processor, before its VMCS: whether it can do what the options ask for. False: *r
-     * says what is missing. */
+    /* Runs on each processor before its VMCS is set up. Returns whether the processor can do what
+     * the options ask for. False: *r says what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);
-    bool (*hides_monitor)(void); /* MONITOR and MWAIT are not shown: idle is HLT */
-    bool (*needs_tsc)(void);     /* cpu->tsc_khz is looked for */
+    bool (*hides_monitor)(void); /* CPUID hides MONITOR and MWAIT: idle is HLT */
+    bool (*needs_tsc)(void);     /* the start finds out cpu->tsc_khz */
 
-    /* Pages of the pool that setup() takes at most on all processors; the guest's own map has
-     * `tables` of them. */
+    /* Returns the most pages of the pool that setup() takes on all processors together. `tables`
+     * is the number of pages that the guest's own map takes. */
     uint64_t (*pages)(const struct boot_info *bi, uint64_t tables);
-    /* Memory of the pool that the guest may read, in bytes: whole pages, on top of pages(). Where
-     * it is comes once, before the guest's map is built. */
+    /* Returns the bytes of the pool that the guest may read: whole pages, in addition to pages().
+     * reserve() gets their place, once, before the guest's map is built. */
     uint64_t (*readable)(const struct boot_info *bi);
     void (*reserve)(struct range readable);
 
-    /* State of its own, one of each processor, zeroed: *place is set to where it begins, counted
-     * from struct cpu. */
+    /* The experiment's own state, zeroed, once for each processor. The start sets *place to its
+     * offset from struct cpu. */
     uint64_t *place;
     uint32_t state_bytes;
 
-    /* On each processor, after the core's own set-up and with its VMCS current: puts rows over
-     * cpu->handlers, writes its part of the VMCS, offers its hypercalls (hypercall_offer()). */
+    /* Runs on each processor after the core's own setup, with the VMCS current. It replaces rows
+     * of cpu->handlers, writes its part of the VMCS, and offers hypercalls (hypercall_offer()). */
     void (*setup)(struct cpu *cpu, const struct vmx_capability *c);
 };
 
-/* What a program that is linked without one has no symbols for: an empty list. */
+/* Weak symbols: with no experiment linked, the list is empty. */
 extern const struct experiment *const __start_experiments[] __attribute__((weak));
 extern const struct experiment *const __stop_experiments[] __attribute__((weak));
-/* `e` is declared here. NOLINTBEGIN(bugprone-macro-parentheses) */
+/* Declares `e`. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define FOR_EACH_EXPERIMENT(e)                                                                     \
     for (const struct experiment *const *at = __start_experiments, *e;                             \
          at < __stop_experiments && (e = *at, true); at++)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* Links it. */
+/* Links the struct experiment `of`. */
 #define EXPERIMENT(of)                                                                             \
     static const struct experiment *const linked_##of                                              \
         __attribute__((used, section("experiments"))) = &(of)
 
-/* A row's values, in this table and in boot/option_table.h. */
+/* The values of a row, in an experiment's table and in boot/option_table.h. */
 #define VALUES(...) __VA_ARGS__
 #define NAME(name, value) {name, value}
-/* Expands EXPERIMENT_OPTIONS, the table of an experiment's options.h, to rows; boot/option_table.h
- * says what a row has. `field` is a variable: a bool or an integer. */
+/* Expands EXPERIMENT_OPTIONS, the table in an experiment's options.h, to rows. boot/option_table.h
+ * explains the columns. `field` is a variable: a bool or an integer. */
 #define EXPERIMENT_OPTION(key, kind, field, initial, wanted, values, help)                         \
     {#key, kind, 0, sizeof(field), wanted, {values}, &(field), initial},
 
-/* ---- vmx/start/experiments.c: all that are linked, together ---- */
+/* ---- vmx/start/experiments.c: the linked experiments, all together ---- */
 
-/* Sets their `place`s. Gives the bytes of struct cpu with what follows it. */
+/* Sets each *place. Returns the bytes of struct cpu and of the experiments' state after it. */
 uint64_t experiments_place(void);
 uint64_t experiments_pages(const struct boot_info *bi, uint64_t tables);
 uint64_t experiments_readable(const struct boot_info *bi);
-/* Takes the memory that the guest may read from the pool, and tells each of its part. */
+/* Takes from the pool the memory that the guest may read, and gives each experiment its part. */
 struct range experiments_reserve(const struct boot_info *bi);
 bool experiments_need_tsc(void);
 void experiments_setup(struct cpu *cpu, const struct vmx_capability *c);
 
 /* ---- vmx/exit/hypercall.c ---- */
 
-/* From here on this processor's guest has the hypercall of this number: 19 to 30 are free for
- * experiments. Results and errors as in hypercall.h. */
+/* Offers the hypercall `number` to the guest on this processor from now on. 19 to 30 are free for
+ * experiments. Results and errors are as in hypercall.h. */
 void hypercall_offer(struct cpu *cpu, uint32_t number, int64_t (*call)(struct cpu *cpu));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What the guest can ask of the hypervisor: the CPUID leaves that name it and the VMCALL numbers.
- * Usable from guest programs as well: plain constants only.
+ * Guest programs include it too, so it has plain constants only.
  */
 #pragma once
 
@@ -16,34 +16,34 @@
 #define PMUVISOR_SIGNATURE_ECX 0x726f7369u /* "isor" */
 #define PMUVISOR_SIGNATURE_EDX 0x76554d50u /* "PMUv" */
 /* CPUID leaf 0x40000001: EAX = version (major << 16 | minor << 8 | patch), EBX = policy
- * (enum policy of options.h), ECX = bit n set when hypercall number n is offered (n < 32),
- * EDX = the mitigations below that root mode runs with on this processor; 0: mitigations=off. */
+ * (enum policy of options.h), ECX = bit n is set if hypercall number n is offered (n < 32), EDX =
+ * the mitigations below that root mode uses on this processor, or 0 with mitigations=off. */
 #define MITIGATION_RSB 1u            /* the return stack buffer is filled after each exit */
 #define MITIGATION_IBRS 2u           /* root mode runs with IA32_SPEC_CTRL.IBRS */
 #define MITIGATION_L1D 4u            /* the L1 data cache is flushed before each entry */
 #define MITIGATION_VERW 8u           /* buffers are overwritten by VERW before each entry */
-#define MITIGATIONS_AUTO 0x80000000u /* mitigations=auto, whatever this processor needs */
+#define MITIGATIONS_AUTO 0x80000000u /* mitigations=auto, even if the processor needs none */
 #define CPUID_HV_FEATURES 0x40000001u
 #define CPUID_HV_LAST CPUID_HV_FEATURES
 
-/* VMCALL: number in RAX, arguments and results as said; RAX = result, negative = error. */
+/* VMCALL: the number is in RAX, arguments and results as below. RAX = result; negative = error. */
 #define HYPERCALL_NMI_PASSTHROUGH_ON 13  /* -> RAX = 0; as in the thesis's program A.1 */
 #define HYPERCALL_NMI_PASSTHROUGH_OFF 14 /* -> RAX = 0; NMIs exit and are injected */
-/* An NMI that is not the guest's -> RAX = 0: not the host's either */
+/* An NMI that no guest handler claims -> RAX = 0: it is not the host's either */
 #define HYPERCALL_UNKNOWN_NMI 15
-#define HYPERCALL_STATISTICS 16 /* RBX = exit reason -> RAX = count (of all reasons for ~0) */
+#define HYPERCALL_STATISTICS 16 /* RBX = exit reason, or ~0 for all -> RAX = count */
 /* RBX = position -> RAX = n (0..32) bytes of text, in RCX, RDX, RSI, RDI (first byte lowest), RBX =
  * next position */
 #define HYPERCALL_LOG 17
-/* RBX = branches (2^32 at most, of 2^20 periods at most), RCX = period (100 to 2^32), RDX = when ->
- * RAX = PMIs that the host took, RBX = branches that its counter counted */
+/* RBX = branches (at most 2^32, and at most 2^20 periods), RCX = period (100 to 2^32), RDX = when
+ * -> RAX = PMIs that the host took, RBX = branches that the host's counter counted */
 #define HYPERCALL_HOST_WORK 18
-#define HOST_WORK_AT_TICK 1 /* RDX: at the next tick, RAX = 0; the log says what came of it */
-/* RDX: now, with branch records on -> RCX = how many of them were the work's own at its end */
+#define HOST_WORK_AT_TICK 1 /* RDX: at the next tick, RAX = 0; the log gets the result */
+/* RDX: now, with branch records on -> RCX = how many records were the work's own at its end */
 #define HOST_WORK_RECORDS 2
-/* 19 to 30 are the experiments', and the test build's (tests/hooks/hooks.h). */
+/* 19 to 30 are for experiments and for the test build (tests/hooks/hooks.h). */
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
-#define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot */
+#define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot do it */
 #define HYPERCALL_E_ARGUMENT (-22L)
 #define HYPERCALL_E_STATE (-16L) /* not now: see the log */
 #define HYPERCALL_E_NUMBER (-38L)

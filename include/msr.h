@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Model-specific registers that PMUvisor names, by index. SDM Vol. 4, "Architectural MSRs"; names
- * without IA32_ are model-specific ones of Vol. 4's per-processor tables. Where the SDM has none,
- * the line says whose name it is.
+ * The model-specific registers that PMUvisor names, and their bits. SDM Vol. 4, "Architectural
+ * MSRs"; names without IA32_ are from Vol. 4's tables for single processor models. If the SDM has
+ * no name for a register, its line says whose name it is.
  */
 #pragma once
 
@@ -39,7 +39,7 @@
 #define MSR_PKG_CST_CONFIG_CONTROL 0x0e2
 #define PKG_CST_IO_MWAIT_REDIRECTION BIT(10)
 #define MSR_PMG_IO_CAPTURE_BASE 0x0e4
-#define PMG_IO_CAPTURE_LVL_2 BITS(15, 0) /* the first port; those after it reach deeper */
+#define PMG_IO_CAPTURE_LVL_2 BITS(15, 0) /* the first port; later ports reach deeper C-states */
 #define IA32_CORE_CAPABILITIES 0x0cf
 #define CORE_CAP_RAR BIT(1)
 #define CORE_CAP_INTEGRITY BIT(2)
@@ -56,7 +56,7 @@
 #define ARCH_CAP_RSBA BIT(2)
 #define ARCH_CAP_SKIP_L1DFL_VMENTRY BIT(3)
 #define ARCH_CAP_MDS_NO BIT(5)
-#define ARCH_CAP_TSX_CTRL BIT(7) /* RTM may be off now, and the guest turn it on */
+#define ARCH_CAP_TSX_CTRL BIT(7) /* RTM may be off now, and the guest may turn it on */
 #define ARCH_CAP_TAA_NO BIT(8)
 #define ARCH_CAP_SBDR_SSDP_NO BIT(13)
 #define ARCH_CAP_FBSDP_NO BIT(14)
@@ -80,7 +80,7 @@
 #define EVTSEL_INT BIT(20)
 #define EVTSEL_EN BIT(22)
 #define IA32_MISC_ENABLE 0x1a0
-#define MISC_ENABLE_EMON BIT(7) /* there is a PMU; read-only, as the next two */
+#define MISC_ENABLE_EMON BIT(7) /* the processor has a PMU; read-only, like the next two */
 #define MISC_ENABLE_BTS_UNAVAILABLE BIT(11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE BIT(12)
 #define MISC_ENABLE_XD_DISABLE BIT(34)
@@ -101,7 +101,7 @@
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
 #define MTRR_PHYSMASK_V BIT(11)   /* this pair is in use */
-#define MTRR_ADDRESS BITS(63, 12) /* those of PHYSBASE and PHYSMASK */
+#define MTRR_ADDRESS BITS(63, 12) /* in PHYSBASE and PHYSMASK */
 #define IA32_MTRR_FIX64K_00000 0x250
 #define IA32_MTRR_FIX16K_80000 0x258
 #define IA32_MTRR_FIX16K_A0000 0x259
@@ -117,7 +117,7 @@
 #define MSR_UNCORE_PRMRR_PHYSBASE 0x2f4
 #define MSR_UNCORE_PRMRR_PHYSMASK 0x2f5
 #define IA32_MTRR_DEF_TYPE 0x2ff
-#define MTRR_TYPE BITS(7, 0) /* in this register, in PHYSBASE, and in each byte of a fixed one */
+#define MTRR_TYPE BITS(7, 0)     /* here, in PHYSBASE, and in each byte of a fixed-range register */
 #define MTRR_DEF_TYPE_FE BIT(10) /* fixed ranges are enabled */
 #define MTRR_DEF_TYPE_E BIT(11)
 #define IA32_FIXED_CTR0 0x309
@@ -129,22 +129,22 @@
 #define GLOBAL_STATUS_LBR_FRZ BIT(58)
 #define GLOBAL_STATUS_CTR_FRZ BIT(59)
 #define GLOBAL_STATUS_COND_CHGD BIT(63) /* not in IA32_PERF_GLOBAL_STATUS_SET */
-/* Each of these comes with a PMI: counters (48: of PERF_METRICS), the trace's output, the uncore,
- * and the buffer of PEBS, whose counter's own bit the processor clears. Freezes and SGX (60) do
- * not. */
+/* Each of these bits comes with a PMI: counters (48: PERF_METRICS), the trace's output, the uncore,
+ * and the PEBS buffer, for which the processor clears the counter's own bit. The bits of freezes
+ * and of SGX (60) come without one. */
 #define GLOBAL_STATUS_PMI (BITS(55, 0) | BIT(61) | BIT(62))
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define GLOBAL_CTRL_FIXED_SHIFT 32
 #define IA32_PERF_GLOBAL_STATUS_RESET 0x390
 #define IA32_PERF_GLOBAL_STATUS_SET 0x391
 #define IA32_PERF_GLOBAL_INUSE 0x392
-#define MSR_OMR_0 0x3e0 /* Linux, arch/x86/include/asm/msr-index.h; then 1 to 3 */
+#define MSR_OMR_0 0x3e0 /* Linux, arch/x86/include/asm/msr-index.h; 1 to 3 follow */
 #define IA32_PEBS_ENABLE 0x3f1
 #define MSR_PEBS_DATA_CFG 0x3f2
-#define IA32_PEBS_BASE 0x3f4 /* then IA32_PEBS_INDEX */
+#define IA32_PEBS_BASE 0x3f4 /* IA32_PEBS_INDEX follows */
 #define MSR_PEBS_LD_LAT 0x3f6
 #define MSR_PEBS_FRONTEND 0x3f7
-#define IA32_MC0_STATUS 0x401 /* then ADDR, MISC and the next bank's CTL */
+#define IA32_MC0_STATUS 0x401 /* ADDR, MISC and the next bank's CTL follow */
 #define MC_BANK_MSRS 4
 #define MC_STATUS_VAL BIT(63)
 #define MC_STATUS_MISCV BIT(59)
@@ -186,8 +186,8 @@
 #define IA32_PL0_SSP 0x6a4
 #define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
 #define MSR_LASTBRANCH_0_TO_IP 0x6c0
-#define LBR_RECORDS 32 /* places for records, here and in the other blocks; some have fewer */
-#define LBR_ADDRESS BITS(47, 0) /* of FROM and TO; some processors have flags above */
+#define LBR_RECORDS 32 /* records, here and in the other blocks; some processors have fewer */
+#define LBR_ADDRESS BITS(47, 0) /* in FROM and TO; some processors have flags above it */
 #define IA32_TME_ACTIVATE 0x982
 #define TME_ACTIVATE_KEYID_BITS_SHIFT 32
 #define TME_ACTIVATE_KEYID_BITS 0xf
@@ -202,7 +202,7 @@
 #define MSR_LBR_INFO_0 0xdc0
 #define IA32_LBR_INFO0 0x1200
 #define MSR_RELOAD_FIXED_CTR0 0x1309
-#define MSR_SNOOP_RSP_0 0x1328 /* then 1; as MSR_OMR_0 */
+#define MSR_SNOOP_RSP_0 0x1328 /* 1 follows; source: as MSR_OMR_0 */
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define IA32_SEAMRR_PHYSMASK 0x1401
 #define MSR_RELOAD_PMC0 0x14c1
@@ -214,7 +214,7 @@
 #define IA32_LBR_TO0 0x1600
 #define IA32_HW_FEEDBACK_PTR 0x17d0
 #define IA32_HW_FEEDBACK_THREAD_CONFIG 0x17d4
-/* Version 6: CTR, CFG_A, CFG_B and CFG_C of each of up to 32 general, then 32 fixed counters. */
+/* Version 6: CTR, CFG_A, CFG_B and CFG_C for each of up to 32 general, then 32 fixed counters. */
 #define IA32_PMC_GP0_CTR 0x1900
 #define PMC_STEP 4
 #define IA32_PMC_FX0_CTR 0x1980

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits of the VMX controls and of the VMCS fields that are structures, with the SDM's names.
+ * Bits of the VMX controls, and of VMCS fields that are structures, by the SDM's names.
  * SDM Vol. 3, "VM-Execution Control Fields", "VM-Exit Controls", "VM-Entry Controls",
  * "Guest Non-Register State", "VMX Basic Exit Reasons".
  */
@@ -106,13 +106,13 @@
 #define PENDING_DEBUG_ENABLED BIT(12)
 #define PENDING_DEBUG_BS BIT(14)
 
-/* Interruption information: VM entry, VM exit and IDT vectoring share the layout */
+/* Interruption information: the layout is the same for VM entry, VM exit and IDT vectoring */
 #define INTERRUPTION_VECTOR BITS(7, 0)
 #define INTERRUPTION_TYPE_SHIFT 8
 #define INTERRUPTION_TYPE BITS(10, 8)
 #define INTERRUPTION_TYPE_NMI 2
 #define INTERRUPTION_TYPE_HARDWARE_EXCEPTION 3
-#define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; those above are of an instruction, too */
+#define INTERRUPTION_TYPE_SOFTWARE 4 /* INT n; higher types come from instructions, too */
 #define INTERRUPTION_ERROR_CODE BIT(11)
 #define INTERRUPTION_VALID BIT(31)
 
@@ -120,8 +120,8 @@
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
-#define EPT_VIOLATION_TRANSLATED BIT(8)    /* of the access itself, not of a walk that it needed */
-#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* to the instruction: the output of PT or PEBS */
+#define EPT_VIOLATION_TRANSLATED BIT(8)    /* by the access itself, not by its page walk */
+#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* to the instruction: output of PT or PEBS */
 
 /* Exit qualification of a control-register access */
 #define CR_ACCESS_NUMBER BITS(3, 0)
@@ -143,12 +143,12 @@
 #define ACCESS_DB BIT(14)
 #define ACCESS_GRANULARITY BIT(15)
 #define ACCESS_UNUSABLE BIT(16)
-/* Access rights, and limits, as software has them. */
+/* Access rights and limits in their usual combinations. */
 #define REAL_LIMIT 0xffff
-#define RIGHTS_REAL 0x93 /* present, read/write, accessed; what an INIT gives to all six */
+#define RIGHTS_REAL 0x93 /* present, read/write, accessed: what an INIT gives all six */
 #define RIGHTS_REAL_CODE 0x9b
 #define RIGHTS_LDT 0x82
-#define RIGHTS_REAL_TSS 0x8b /* busy: VM entries want no other */
+#define RIGHTS_REAL_TSS 0x8b /* busy: VM entries refuse any other */
 #define FLAT_LIMIT 0xffffffffu
 #define RIGHTS_CODE_64 (0x9b | ACCESS_LONG | ACCESS_GRANULARITY)
 #define RIGHTS_DATA (0x93 | ACCESS_DB | ACCESS_GRANULARITY)
@@ -161,7 +161,7 @@
 #define EPT_MEMORY_TYPE_SHIFT 3                      /* in a leaf */
 #define EPT_PAGE BIT(7)                              /* a leaf above the lowest level */
 #define EPT_ADDRESS BITS(51, 12)
-#define EPT_ADDRESS_BITS 48 /* what a walk of four levels translates */
+#define EPT_ADDRESS_BITS 48 /* translated by a 4-level walk */
 
 /* EPT pointer */
 #define EPTP_MEMORY_WB 6ULL

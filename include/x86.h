@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One C function per instruction, for the instructions that C has no word for.
+ * The processor's registers, tables and CPUID bits by name, and one C function for each instruction
+ * that C cannot express.
  */
 #pragma once
 
@@ -15,7 +16,7 @@
 #define CR0_NE BIT(5)
 #define CR0_WP BIT(16)
 #define CR0_PG BIT(31)
-/* By MOV; the high ones fault */
+/* Bits 31:0 that a MOV to CR0 ignores. Setting a higher bit faults. */
 #define CR0_IGNORED (CR0_ET | BITS(15, 6) | BIT(17) | BITS(28, 19))
 
 #define CR4_DE BIT(3)
@@ -34,7 +35,7 @@
 
 #define XCR0_APX BIT(19)
 
-/* What registers have after reset or INIT (SDM Vol. 3, "Processor State After Reset"). */
+/* Register values after reset or INIT (SDM Vol. 3, "Processor State After Reset"). */
 #define RESET_CS 0xf000
 #define RESET_CS_BASE 0xffff0000
 #define RESET_IP 0xfff0
@@ -48,8 +49,7 @@
 #define RFLAGS_RF BIT(16)
 #define RFLAGS_AC BIT(18)
 
-/* Entries of page tables (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte
- * Page") */
+/* Page-table entries (SDM Vol. 3, table "Format of a Page-Table Entry that Maps a 4-KByte Page") */
 #define PTE_P BIT(0)   /* present */
 #define PTE_RW BIT(1)  /* writes allowed */
 #define PTE_PWT BIT(3) /* page-level write-through */
@@ -61,7 +61,7 @@
 #define PTE_XD BIT(63) /* execute-disable; needs IA32_EFER.NXE */
 #define PTE_ADDRESS BITS(51, 12)
 
-/* The shape that ordinary and extended page tables share. */
+/* Ordinary and extended page tables have the same shape. */
 #define TABLE_LEVELS 4
 #define TABLE_ENTRIES 512
 #define TABLE_INDEX_BITS 9
@@ -72,7 +72,7 @@
 #define SIZE_2M BIT(21)
 #define SIZE_1G BIT(30)
 
-/* Descriptors, and what the registers of their tables hold (SDM Vol. 3, "Segment Descriptors"). */
+/* Descriptors, and the table registers' contents (SDM Vol. 3, "Segment Descriptors"). */
 #define GDT_CODE_64 0x00af9b000000ffffULL
 #define GDT_DATA 0x00cf93000000ffffULL
 #define TSS_AVAILABLE 0x89ULL  /* in bits 47:40 */
@@ -108,17 +108,17 @@ struct table_register {
 #define VECTOR_VE 20
 #define VECTOR_CP 21
 
-/* CPUID leaves, and bits of theirs: CPUID_LEAF_REGISTER_NAME (SDM Vol. 2, "CPUID"). */
+/* CPUID leaves and their bits: CPUID_LEAF_REGISTER_NAME (SDM Vol. 2, "CPUID"). */
 #define CPUID_LEAF_EXTENDED 7
 #define CPUID_LEAF_PMU 0xa
 #define CPUID_LEAF_XSAVE 0xd
 #define CPUID_LEAF_PT 0x14
 #define CPUID_14_ECX_SINGLE_RANGE BIT(2)
-#define CPUID_14_ECX_OUTPUTS BITS(3, 2) /* that one, and to a trace transport subsystem */
+#define CPUID_14_ECX_OUTPUTS BITS(3, 2) /* single range, and trace transport subsystem */
 #define CPUID_LEAF_TSC 0x15
 #define CPUID_LEAF_FREQUENCY 0x16
 #define CPUID_LEAF_PMU_EXTENDED 0x23
-#define CPUID_LEAF_HYPERVISOR 0x40000000u /* EAX: the last of its leaves */
+#define CPUID_LEAF_HYPERVISOR 0x40000000u /* EAX: the last hypervisor leaf */
 #define CPUID_LEAF_HYPERVISOR_TSC 0x40000010u
 #define CPUID_LEAF_EXTENDED_HIGHEST 0x80000000u
 #define CPUID_LEAF_EXTENDED_1 0x80000001u
@@ -133,7 +133,7 @@ struct table_register {
 #define SIGNATURE_MODEL(signature) (((signature) >> 4 & 0xf) | ((signature) >> 12 & 0xf0))
 #define CPUID_1_EDX_DS BIT(21) /* debug store: BTS and PEBS */
 #define CPUID_1_EDX_MTRR BIT(12)
-#define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* there is a leaf 23H */
+#define CPUID_7_1_EAX_PMU_EXTENDED BIT(8) /* leaf 23H exists */
 #define CPUID_7_EBX_PT BIT(25)
 #define CPUID_7_EBX_RTM BIT(11)
 #define CPUID_7_EDX_ARCH_LBR BIT(19)
@@ -161,9 +161,9 @@ static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
     return r;
 }
 
-/* Leaf 7, subleaf 0: feature flags. All 0 where there is none, or firmware limits CPUID to fewer
- * leaves (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"): another leaf's bits would be in it.
- */
+/* Returns the feature flags of leaf 7, subleaf 0. All are 0 if the processor has no leaf 7, or if
+ * firmware limits CPUID to fewer leaves (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"): CPUID
+ * would then answer with another leaf's bits. */
 static inline struct cpuid_result cpuid_extended_features(void)
 {
     if (cpuid(0, 0).eax < CPUID_LEAF_EXTENDED)
@@ -171,8 +171,7 @@ static inline struct cpuid_result cpuid_extended_features(void)
     return cpuid(CPUID_LEAF_EXTENDED, 0);
 }
 
-/* An MSR that is not there faults: for indices that the guest chose use vmx/root/fault.h instead.
- */
+/* Faults if the MSR does not exist. For an index that the guest chose, use vmx/root/fault.h. */
 static inline uint64_t rdmsr(uint32_t index)
 {
     uint32_t low, high;
@@ -205,7 +204,7 @@ DEFINE_CR(3)
 DEFINE_CR(4)
 #undef DEFINE_CR
 
-/* DR0 to DR3 to 0; root mode leaves them to the guest. */
+/* Sets DR0 to DR3 to 0, and DR6 to `dr6`. Root mode leaves these registers to the guest. */
 static inline void reset_debug_registers(uint64_t dr6)
 {
     __asm__ volatile("mov %0, %%dr0\n\t"
@@ -224,7 +223,7 @@ static inline uint64_t rdtsc(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* inb(), outb() and so on: a port, and what is read or written. */
+/* inb(), outb() and so on: the port, and for a write the value. */
 #define DEFINE_PORT(size, type)                                                                    \
     static inline type in##size(uint16_t port)                                                     \
     {                                                                                              \
@@ -241,7 +240,7 @@ DEFINE_PORT(w, uint16_t)
 DEFINE_PORT(l, uint32_t)
 #undef DEFINE_PORT
 
-/* By the time that a read of the POST code's port takes, about 1 us each on hardware. */
+/* Waits by reading the POST code's port `us` times. Each read takes about 1 us on hardware. */
 #define PORT_DELAY 0x80
 static inline void delay_us(unsigned us)
 {
@@ -257,7 +256,7 @@ static inline void invlpg(const void *page)
 }
 static inline void wbinvd(void) { __asm__ volatile("wbinvd" : : : "memory"); }
 
-/* Stops for good; only an NMI or SMI would wake it, and then it stops again. */
+/* Stops this processor for good. Only an NMI or SMI wakes it, and then it stops again. */
 static inline _Noreturn void halt_forever(void)
 {
     for (;;)
