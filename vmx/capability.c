@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads what VMX of this processor can do, and the checks that come before any control: is there
- * VMX at all, does firmware allow it, is there a PMU. Changes no state.
+ * Reads this processor's VMX capabilities, and makes the checks that come before any control: that
+ * the processor has VMX, that firmware allows it, and that there is a PMU. Changes no state.
  * SDM Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
  */
 #include "vmx/capability.h"
@@ -13,7 +13,7 @@
 #include "vmx/settings.h"
 #include "x86.h"
 
-#define PMU_VERSION_NEEDED 2 /* the first with IA32_PERF_GLOBAL_CTRL */
+#define PMU_VERSION_NEEDED 2 /* the first version with IA32_PERF_GLOBAL_CTRL */
 
 static uint32_t pmu_version(void)
 {
@@ -33,7 +33,8 @@ void vmx_capability_read(struct vmx_capability *c)
 {
     c->basic = rdmsr(IA32_VMX_BASIC);
     c->misc = rdmsr(IA32_VMX_MISC);
-    /* Output to a trace transport subsystem would have no guest-physical address. */
+    /* Hide PT if it can also send output to a trace transport subsystem: that output would have no
+     * guest-physical address. */
     if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT) ||
         (cpuid(CPUID_LEAF_PT, 0).ecx & CPUID_14_ECX_OUTPUTS) != CPUID_14_ECX_SINGLE_RANGE)
         c->misc &= ~VMX_MISC_PT;
@@ -46,7 +47,7 @@ void vmx_capability_read(struct vmx_capability *c)
     c->allowed[SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS);
     c->allowed[SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS);
 
-    /* The MSRs of these controls exist only where their bits may be 1. */
+    /* The MSRs of these controls exist only if the bits that activate the controls may be 1. */
     c->allowed[SET_SECONDARY] = 0;
     c->ept_vpid = 0;
     if (vmx_allows(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {
@@ -54,7 +55,7 @@ void vmx_capability_read(struct vmx_capability *c)
         if (vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
             c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
     }
-    /* Wanted for the one of them that is used. */
+    /* PMUvisor uses only one of the tertiary controls. Without that one, leave them all off. */
     if (vmx_allows(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
         !(rdmsr(IA32_VMX_PROCBASED_CTLS3) & TERTIARY_PEBS_GUEST_PHYSICAL))
         c->allowed[SET_PRIMARY] &= ~((uint64_t)PRIMARY_TERTIARY_CONTROLS << 32);
@@ -63,8 +64,8 @@ void vmx_capability_read(struct vmx_capability *c)
     c->cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0);
     c->cr4_fixed1 = rdmsr(IA32_VMX_CR4_FIXED1);
     c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
-    /* The upper bits that firmware gave to memory encryption keys are no address: with them set,
-     * the guest would reach the hypervisor's memory by another name (SDM Vol. 4,
+    /* The upper bits that firmware gave to memory encryption keys are not part of an address. With
+     * them set, the guest would reach the hypervisor's memory at another address (SDM Vol. 4,
      * "IA32_TME_ACTIVATE"). */
     if (cpuid_extended_features().ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -= rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT &
@@ -103,7 +104,7 @@ bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct ref
     if (!vmx_controls_choose(&capability, o, &controls, r))
         return false;
 
-    /* Some firmware only forgets the bit; a VMXON where VMX is truly in use would fail. */
+    /* Some firmware merely forgets to clear the bit. If VMX is really in use, VMXON will fail. */
     if (read_cr4() & CR4_VMXE)
         log_printf(
             "warning: firmware left CR4.VMXE on; should VMXON fail, turn off what uses VMX in "

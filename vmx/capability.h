@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What VMX of this processor can do, and the controls chosen from it.
+ * What VMX can do on this processor, and the controls chosen from that.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
 #pragma once
@@ -28,33 +28,33 @@ struct vmx_controls {
     uint32_t value[SET_COUNT];
 };
 
-/* True when `bit` of `set` may be 1. */
+/* Returns whether `bit` of `set` may be 1. */
 bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t bit);
-/* The same for what is not to be done without; where it is false, *r says so by this name. */
+/* The same, for a control that PMUvisor needs. False: *r says that `name` is missing. */
 bool vmx_control_there(const struct vmx_capability *c, enum control_set set, uint32_t bit,
                        const char *name, struct refusal *r);
 
-/* (want OR must-be-1) AND may-be-1, the one place where it is computed. */
+/* Returns (want OR must-be-1) AND may-be-1. No other code computes this. */
 uint32_t vmx_adjust(uint64_t allowed, uint32_t want);
 
-/* Whether a processor with this CPUID.1:EAX loads a wrong IA32_PERF_GLOBAL_CTRL by the VMCS
- * controls: Nehalem and Westmere, errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's
+/* Returns whether the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL on a processor with this
+ * CPUID.1:EAX. Nehalem and Westmere do: errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's
  * specification updates. */
 bool global_ctrl_erratum(uint32_t signature);
 
-/* Whether this processor has VMX and firmware allows it. False: *r says what stands against it. */
+/* Returns whether this processor has VMX and firmware allows it. False: *r says why not. */
 bool vmx_available(struct refusal *r);
 
-/* IA32_ARCH_CAPABILITIES, 0 on a processor without it. */
+/* Returns IA32_ARCH_CAPABILITIES, or 0 on a processor without it. */
 uint64_t arch_capabilities(void);
 
 /* Reads the capability MSRs. Needs CPUID.1:ECX.VMX = 1. */
 void vmx_capability_read(struct vmx_capability *c);
 
 /* Chooses the controls for these options. False: *r names the first control or capability that is
- * missing, or that cannot be off. Pure: takes all it knows from *c. */
+ * missing, or that cannot be turned off. Pure: everything it knows of the processor is in *c. */
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
                          struct vmx_controls *out, struct refusal *r);
 
-/* Logs the list: each must-have and each optional control with what was found. */
+/* Logs each control that is needed or optional, and whether it was found. */
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o);

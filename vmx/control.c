@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which VMX controls PMUvisor needs, wants, or cannot have: one table, and the functions that
- * check it and derive the control values from it. Pure, so that it is tested on the host.
+ * The VMX controls that PMUvisor needs, wants, or cannot have: one table, and the functions that
+ * check it and derive the control values from it. Pure, so that it can be tested on the host.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
  */
 #include "vmx/capability.h"
@@ -14,11 +14,11 @@
 
 enum need {
     MUST,    /* refused without it */
-    WANT,    /* on where the processor has it */
-    FOR_PMU, /* the same, only with pmu=on */
-    TO_TRAP, /* used while NMIs are trapped: must be allowed for policies msr and intercept */
-    FOR_PT,  /* on with pt=on where the processor has all of them */
-    OFF,     /* refused where it cannot be 0 */
+    WANT,    /* on if the processor has it */
+    FOR_PMU, /* the same, but only with pmu=on */
+    TO_TRAP, /* used while NMIs are trapped; policies msr and intercept need it */
+    FOR_PT,  /* on with pt=on if the processor has all of these */
+    OFF,     /* refused if it cannot be 0 */
 };
 
 struct control_row {
@@ -26,7 +26,7 @@ struct control_row {
     enum control_set set;
     enum need need;
     uint32_t bit;
-    uint32_t partner; /* of the other of SET_EXIT and SET_ENTRY: only on together; 0: alone */
+    uint32_t partner; /* the bit in SET_ENTRY or SET_EXIT that must go with this one; 0: none */
 };
 
 static const struct control_row rows[] = {
@@ -86,8 +86,8 @@ static const struct control_row rows[] = {
     {"MOV-DR exiting", SET_PRIMARY, OFF, PRIMARY_MOV_DR_EXITING, 0},
 };
 
-/* Reserved controls that have to be 1, and controls that the SDM lists among them: the default1
- * class, less CR3-load and CR3-store exiting, which the newer capability MSRs let be 0. */
+/* The default1 class: reserved controls that must be 1, and controls that the SDM lists with them.
+ * Without CR3-load and CR3-store exiting, which the newer capability MSRs allow to be 0. */
 static const uint32_t default1[SET_COUNT] = {
     [SET_PIN] = 0x00000016,
     [SET_PRIMARY] = 0x0401e172 & ~(uint32_t)(PRIMARY_CR3_LOAD_EXITING | PRIMARY_CR3_STORE_EXITING),
@@ -127,14 +127,15 @@ static bool row_available(const struct vmx_capability *c, const struct control_r
 
     if (!vmx_allows(c, row->set, row->bit) || (row->need == FOR_PMU && c->global_ctrl_erratum))
         return false;
-    /* Saved is what was loaded, and loading is itself a pair. */
+    /* Saving is used only together with loading, and loading needs its own pair of controls. */
     if (row->set == SET_EXIT && row->bit == EXIT_SAVE_GLOBAL_CTRL &&
         !vmx_allows(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
         return false;
     return row->partner == 0 || vmx_allows(c, other, row->partner);
 }
 
-/* Without one of them root mode would be in the guest's traces, or a trace written past the EPT. */
+/* Without any one of these controls, the guest's traces would include root mode, or the processor
+ * would write a trace past the EPT. */
 static bool pt_is_whole(const struct vmx_capability *c, const struct options *o)
 {
     bool whole = o->pt && o->pmu && c->misc & VMX_MISC_PT;
@@ -166,7 +167,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                          struct vmx_controls *out, struct refusal *r)
 {
     uint32_t want[SET_COUNT] = {0};
-    uint32_t tolerated[SET_COUNT] = {0}; /* forced bits that are no obstacle, see vmcs_setup() */
+    uint32_t tolerated[SET_COUNT] = {0}; /* forced bits that do no harm, see vmcs_setup() */
 
     if (!o->pmu || o->policy == POLICY_INTERCEPT)
         tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;

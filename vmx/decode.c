@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The decoder: prefixes, opcode, ModRM with SIB and displacement, immediate. Only lengths matter of
- * the address bytes: where the access goes is known from the exit.
+ * The decoder: prefixes, opcode, ModRM with SIB and displacement, immediate. Of the address bytes
+ * only the length matters: the exit has already told where the access goes.
  * SDM Vol. 2, "Instruction Format", "ModR/M and SIB Bytes", "REX Prefixes".
  */
 #include "vmx/decode.h"
@@ -17,7 +17,7 @@
 #define OPCODE_XCHG 0x87
 #define OPCODE_STORE 0x89
 #define OPCODE_LOAD 0x8b
-#define OPCODE_LOAD_OFFSET 0xa1 /* EAX, and an address without ModRM */
+#define OPCODE_LOAD_OFFSET 0xa1 /* into EAX, from an address without ModRM */
 #define OPCODE_STORE_OFFSET 0xa3
 #define OPCODE_STORE_IMMEDIATE 0xc7 /* with a reg field of 0 */
 
@@ -25,7 +25,7 @@
 #define MOD_REGISTER 3
 #define RM_MASK 7
 #define RM_SIB 4
-#define RM_DISPLACEMENT_32 5 /* with mod 0; as a SIB's base too */
+#define RM_DISPLACEMENT_32 5 /* with mod 0; also as a SIB's base */
 #define REG_SHIFT 3
 #define REG_REX_R 8
 
@@ -44,9 +44,9 @@ static uint8_t next(struct cursor *c)
 
 static bool is_rex(uint8_t byte) { return (byte & 0xf0) == REX; }
 
-/* LOCK changes nothing here, and where it is not allowed the processor raised #UD before any
- * access; segment and address size moved the address, which is known. (The size is also that of an
- * address without ModRM.) */
+/* Prefixes that do not matter here. LOCK changes nothing: if it is not allowed, the processor
+ * raised #UD before any access. Segment and address size only change the address, which is known.
+ * (The address size also sets the length of an address without ModRM.) */
 static bool without_effect(uint8_t byte)
 {
     return (byte & 0xe7) == 0x26 /* ES, CS, SS, DS */ || (byte & 0xfe) == 0x64 /* FS, GS */ ||
@@ -59,7 +59,7 @@ static bool decode_form(struct cursor *c, struct instruction *out)
     bool short_address = false;
 
     do {
-        rex = is_rex(opcode) ? opcode : 0; /* it counts only directly before the opcode */
+        rex = is_rex(opcode) ? opcode : 0; /* REX counts only directly before the opcode */
         opcode = next(c);
         short_address |= opcode == PREFIX_ADDRESS_SIZE;
     } while (is_rex(opcode) || without_effect(opcode));
@@ -70,7 +70,7 @@ static bool decode_form(struct cursor *c, struct instruction *out)
                   opcode == OPCODE_STORE_OFFSET || out->has_immediate;
     if (rex & REX_W || (!out->loads && !out->stores))
         return false;
-    if (offset) { /* of the size of an address; SDM Vol. 2, "MOV" */
+    if (offset) { /* it has the size of an address; SDM Vol. 2, "MOV" */
         c->at += short_address ? sizeof(uint32_t) : sizeof(uint64_t);
         return true; /* out->reg is RAX, whatever REX says */
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The instructions with which Linux reaches the dwords of its local APIC, in 64-bit mode: MOV from
- * memory, to it from a register or of an immediate, and XCHG. Its writes are inline assembly, and
- * its reads since 6.9 (native_apic_mem_read()); gcc makes a MOV of the volatile read before that,
- * and where the registers are mapped to themselves one with the address in the instruction.
- * Pure: bytes in, description out; nothing is accessed. SDM Vol. 2, "Instruction Format"; "MOV",
- * "XCHG".
+ * Decodes the instructions that Linux uses to access the dwords of its local APIC in 64-bit mode:
+ * MOV from memory, MOV of a register or an immediate to memory, and XCHG. Linux writes by inline
+ * assembly, and since 6.9 it reads in the same way (native_apic_mem_read()). Before that gcc
+ * compiles the volatile read to a MOV, and if the registers are mapped to themselves, to a MOV with
+ * the address in the instruction. Pure: bytes in, description out; it accesses nothing else. SDM
+ * Vol. 2, "Instruction Format"; "MOV", "XCHG".
  */
 #pragma once
 
@@ -15,8 +15,9 @@
 /* SDM Vol. 3, "Interrupt 13 - General Protection Exception (#GP)" */
 #define INSTRUCTION_BYTES_MAX 15
 
-/* One instruction of 32-bit operand size with one operand in memory. A plain store must not read
- * it, since reading a device's register may do something. None of them changes flags. */
+/* An instruction with 32-bit operand size and one operand in memory. A plain store must not read
+ * that operand, because reading a device's register may have an effect. No such instruction changes
+ * the flags. */
 struct instruction {
     uint8_t length;     /* bytes, prefixes included */
     bool loads;         /* from memory to the register; XCHG does both */
@@ -26,6 +27,6 @@ struct instruction {
     uint32_t immediate; /* valid with has_immediate */
 };
 
-/* Decodes the instruction at bytes[0..count). False: it is none of these, or out->length > count
- * and it goes on after them; the rest of *out is not valid then. */
+/* Decodes the instruction at bytes[0..count). False: the instruction is not one of these, or it is
+ * longer than `count` bytes and out->length > count. The rest of *out is then not valid. */
 bool decode(const uint8_t *bytes, unsigned count, struct instruction *out);

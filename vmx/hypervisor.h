@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The three calls between boot/ and the rest.
+ * The three calls that boot/ makes into the rest of the hypervisor.
  */
 #pragma once
 
 #include "boot_info.h"
 #include "lib/refusal.h"
 
-/* Checks, under firmware and without changing any state, that this processor has all that the
- * options need; logs one list of what was found. *s is what holds here. False: *r says what is
- * missing. */
+/* Checks that this processor has everything that the options need, under firmware and without
+ * changing any state. Logs one list of what it found, and sets *s to the settings that apply on
+ * this machine. False: *r says what is missing. */
 bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r);
 
-/* How many bytes the pool must have on this machine (a multiple of 2 MiB), for the settings, the
- * processors and the memory that *bi names. */
+/* Returns the bytes that the pool must have on this machine, for the settings, processors and
+ * memory that *bi names. A multiple of 2 MiB. */
 uint64_t hypervisor_pool_size(const struct boot_info *bi);
 
-/* Takes the machine: runs after boot services ended, interrupts off, on firmware's page tables.
- * Starts the guest and never returns. */
+/* Takes over the machine, starts the guest and never returns. Call it after boot services ended,
+ * with interrupts off, on firmware's page tables. */
 _Noreturn void hypervisor_start(const struct boot_info *bi);
