@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What root mode has to do at exits and entries so that the guest learns nothing of it by
- * speculative execution, by what the processor says of itself. entry.asm does it; not here: other
- * hyperthreads. SDM Vol. 2, "CPUID", leaf 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software
- * Security Guidance": L1 terminal fault, microarchitectural data sampling, branch target injection,
- * return stack buffer.
+ * What root mode must do at exits and entries so that the guest learns nothing of root mode by
+ * speculative execution. The choice follows what the processor reports about itself, and entry.asm
+ * carries it out. Other hyperthreads are not covered. SDM Vol. 2, "CPUID", leaf 07H; Vol. 4,
+ * "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance": L1 terminal fault,
+ * microarchitectural data sampling, branch target injection, return stack buffer.
  */
 #include "vmx/mitigations.h"
 
@@ -33,7 +33,7 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
                      (rtm && !(capabilities & ARCH_CAP_TAA_NO)));
     bool stale = capabilities & ARCH_CAP_FB_CLEAR &&
                  (capabilities & CAPABILITIES_MMIO_NO) != CAPABILITIES_MMIO_NO;
-    /* The L1D flush overwrites these buffers, too. */
+    /* The L1D flush overwrites these buffers too. */
     if ((sampling || stale || capabilities & ARCH_CAP_RFDS_CLEAR) && !(needed & MITIGATION_L1D))
         needed |= MITIGATION_VERW;
     return needed;

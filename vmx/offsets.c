@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Offsets that the assembly needs, taken from C by the build (Makefile, offsets.inc).
+ * Offsets and constants that the assembly needs. The build takes them from C (Makefile,
+ * offsets.inc).
  */
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"

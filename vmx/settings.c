@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * From what the user asked for to what holds on this machine. Pure, but for a line of the log
- * and what an experiment says.
+ * Derives what applies on this machine from what the user asked for. Pure, except for a line of the
+ * log and the experiments' answers.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
 #include "vmx/settings.h"
@@ -10,8 +10,8 @@
 #include "experiment.h"
 #include "vmx.h"
 
-/* Without the wait-for-SIPI state a processor waits in root mode, and only a trapped local APIC
- * shows which SIPI the guest sends to it. */
+/* Without the wait-for-SIPI state a processor waits for its SIPI in root mode. Then only a trapped
+ * local APIC shows which SIPI the guest sends to that processor. */
 static bool needs_apic_trap(uint32_t processors, uint64_t vmx_misc)
 {
     return processors > 1 && !(vmx_misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI);
@@ -22,7 +22,7 @@ struct settings settings_derive(const struct options *asked, uint32_t processors
     uint32_t most = asked->processors != 0 ? asked->processors : PROCESSORS_MAX;
 
     if (most > processors)
-        most = processors > 0 ? processors : 1; /* no MADT: this one */
+        most = processors > 0 ? processors : 1; /* no MADT: this processor alone */
     bool needed = needs_apic_trap(most, vmx_misc);
 
     if (needed && !asked->apic_trap)

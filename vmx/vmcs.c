@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The VMCS beyond one access: writes of several fields, or of some bits of one; the fault report
- * where a VMREAD or VMWRITE failed, with the field's name; and INVEPT, which drops all translations
- * that the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error Numbers".
+ * VMCS functions beyond a single access: writes of several fields, or of some bits of one field;
+ * the fault report for a VMREAD or VMWRITE that failed, with the field's name; and INVEPT, which
+ * drops all translations that the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error
+ * Numbers".
  */
 #include "vmx/vmcs.h"
 
@@ -37,7 +38,7 @@ void vmcs_zero(uint16_t encoding)
 void vmcs_zero_all(void)
 {
     for (unsigned i = 0; i < LENGTH_OF(fields); i++)
-        vmcs_zero(fields[i].encoding); /* what is read-only fails, too */
+        vmcs_zero(fields[i].encoding); /* for a read-only field this fails, which changes nothing */
 }
 
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
@@ -60,7 +61,8 @@ void vmcs_exit_on(uint32_t control, bool on)
 
 void vmcs_access_failed(uint32_t encoding, bool write)
 {
-    /* Read without the checking accessor: with no current VMCS this fails too and leaves 0. */
+    /* Read without the checking accessor. With no current VMCS this read fails too, and leaves 0.
+     */
     uint64_t error = 0;
     __asm__ volatile("vmread %1, %0" : "+r"(error) : "r"((uint64_t)VMCS_INSTRUCTION_ERROR) : "cc");
     hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu",

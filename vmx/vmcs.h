@@ -18,12 +18,12 @@ enum vmcs_32 { VMCS_FIELDS_32(VMCS_ENUMERATOR) };
 enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 #undef VMCS_ENUMERATOR
 
-/* Stops with a line that names the field and the VM-instruction error. A VMREAD or VMWRITE of a
- * field that setup has touched once cannot fail later: reaching this is a defect. */
+/* Stops with a line that names the field and the VM-instruction error. Once setup has accessed a
+ * field, a VMREAD or VMWRITE of that field cannot fail: a call of this function is a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
-/* The jump there, out of the compiler's sight: a call that it sees makes it set up a frame, for the
- * stack's alignment, in each function that reads a field. The encoding is in a register still: a
- * VMREAD that fails writes none. */
+/* The jump to vmcs_access_failed(), hidden from the compiler. For a call that it sees, the compiler
+ * would set up a frame, to align the stack, in each function that reads a field. The encoding is
+ * still in its register, because a VMREAD that fails writes no register. */
 #define OR_VMCS_ACCESS_FAILED(encoding, write)                                                     \
     "\n\tjbe 1f\n"                                                                                 \
     "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \
@@ -56,7 +56,7 @@ static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
     {                                                                                              \
         uint64_t value = vmcs_read_raw(field);                                                     \
                                                                                                    \
-        /* Nothing stands above a field ("VMREAD"), so nothing is to be cut off. */                \
+        /* VMREAD clears the bits above a field ("VMREAD"), so the cast cuts nothing off. */       \
         if (value != (type)value)                                                                  \
             __builtin_unreachable();                                                               \
         return (type)value;                                                                        \
@@ -71,9 +71,9 @@ VMCS_ACCESSORS(64, uint64_t)
 VMCS_ACCESSORS(natural, uint64_t)
 #undef VMCS_ACCESSORS
 
-/* Writes 0 to a field. Where the processor does not have it that fails, which changes nothing. */
+/* Writes 0 to a field. If the processor lacks the field, the write fails and changes nothing. */
 void vmcs_zero(uint16_t encoding);
-/* The same for every field that vmcs_fields.h names. */
+/* Does the same for every field that vmcs_fields.h names. */
 void vmcs_zero_all(void);
 
 /* The guest's segment registers, in the order of their fields. */
@@ -87,13 +87,13 @@ enum segment {
     SEGMENT_LDTR,
     SEGMENT_TR
 };
-/* Their fields have encodings 2 apart: SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
+/* Their fields' encodings are 2 apart: SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
 #define SEGMENT_FIELD(field_of_es, segment) ((field_of_es) + 2 * (segment))
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
                         uint32_t rights);
 
-/* Sets or clears one of the primary controls, from the next entry on. What VMX lacks stays 0. */
+/* Sets or clears primary controls, from the next entry on. A control that VMX lacks stays 0. */
 void vmcs_exit_on(uint32_t control, bool on);
 
-/* On the processor itself, in VMX operation: nothing of the guest's translations is kept. */
+/* Drops all of the guest's translations on this processor, which must be in VMX operation. */
 void flush_guest_translations(void);
