@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The other processors are started before the guest, so that none of them ever executes an
- * instruction of the guest's outside VMX operation.
+ * Starts the other processors before the guest, so that none of them ever executes a guest
+ * instruction outside VMX operation.
  * SDM Vol. 3, "Multiple-Processor (MP) Initialization"; "Restrictions on VMX Operation".
  */
 #include "vmx/start/start.h"
@@ -14,14 +14,14 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-#define ENTRY_US 100 /* after it a started processor has executed VMLAUNCH, or an SMI delays it */
-#define READY_US 1000000 /* from its first instruction here to readiness */
+#define ENTRY_US 100 /* then a started processor has executed VMLAUNCH, unless an SMI delays it */
+#define READY_US 1000000 /* from a processor's first instruction here to readiness */
 
 static const struct start *first_start;
 static uint64_t apic_base_page;
 
-/* What is the same for all: the EPT, the page of the local APIC, and what CPUID shows, which the
- * guest reads on the first one. */
+/* Checks what all processors must share: the EPT, the local APIC's page, and what CPUID shows,
+ * which the guest reads on the first processor. */
 static bool fits_first(struct start *s, const struct start *first)
 {
     const uint64_t shared = EPT_CAP_PAGE_1G | EPT_CAP_PAGE_2M;
@@ -39,7 +39,8 @@ static bool fits_first(struct start *s, const struct start *first)
     return true;
 }
 
-/* Of the start of one, its own and the starter's: the first to say how it went decides. */
+/* Both sides report the outcome of a start: the started processor and its starter. The first report
+ * wins. Returns whether this one did. */
 static bool settle(struct start *s, enum start_state state)
 {
     enum start_state starting = STARTING;
@@ -48,18 +49,18 @@ static bool settle(struct start *s, enum start_state state)
                                        __ATOMIC_ACQUIRE);
 }
 
-/* Where the trampoline leads, on the processor's own stack and the hypervisor's page tables. */
+/* The trampoline calls this on the processor's own stack and the hypervisor's page tables. */
 static _Noreturn void started(struct start *s)
 {
     bool fits = processor_check(s) && fits_first(s, first_start);
 
     s->arrived = true;
     if (!fits || processors.count == s->cpu->boot->settings.processors) {
-        /* VMX root operation blocks INIT: the guest's does not reach it (SDM, "Restrictions"). */
+        /* VMX root operation blocks the guest's INIT (SDM, "Restrictions"). */
         if (s->capability.basic != 0 && !processor_vmxon(s))
             refuse(&s->refusal, REFUSE_UNSUPPORTED, "VMXON failed");
         (void)settle(s, REFUSED);
-        halt_forever(); /* but for NMIs, of which the end's leads to processor_end() */
+        halt_forever(); /* except for NMIs: the one at the end leads to processor_end() */
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
@@ -68,7 +69,7 @@ static _Noreturn void started(struct start *s)
         processor_end(s->cpu, 0, true);
     while (!processors_running)
         cpu_relax();
-    write_cr3(read_cr3()); /* the trampoline's page is not mapped any more */
+    write_cr3(read_cr3()); /* flush the TLB: the trampoline's page is no longer mapped */
     await_sipi(s->cpu);
     vmx_launch();
 }
@@ -94,7 +95,7 @@ static void start_one(const struct boot_info *bi, uint32_t apic_id)
     if (settle(s, LOST)) {
         if (!s->cpu->in_vmx && apic_send(apic_id, ICR_INIT)) {
             delay_us(ENTRY_US);
-            log_unlock_lost(); /* it has come to an end, wherever it was */
+            log_unlock_lost(); /* the INIT stopped it, wherever it was */
         }
         log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
                    "which leaves the hypervisor if it starts it\n",
@@ -121,7 +122,7 @@ void processors_start(const struct boot_info *bi, const struct start *first)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
                 start_one(bi, bi->acpi.apic_id[i]);
         host_paging_unmap(root, bi->trampoline.base);
-        memset((void *)bi->trampoline.base, 0, PAGE_SIZE); /* it names addresses of the pool */
+        memset((void *)bi->trampoline.base, 0, PAGE_SIZE); /* it contains addresses of the pool */
     }
     if (bi->acpi.processors > 1)
         log_printf("pmuvisor: %u of %u processors are under VMX%s\n", processors.count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the experiments that are linked want of the start, together: pages, memory that the guest
- * may read, state of each processor, set-up. Nothing where none is linked.
+ * What the linked experiments need of the start, all together: pages, memory that the guest may
+ * read, state for each processor, setup. With no experiment linked they need nothing.
  */
 #include "experiment.h"
 

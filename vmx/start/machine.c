@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Takes the machine from firmware and starts the guest: memory, page tables, processors, launch.
- * SDM Vol. 3, "Enabling and Entering VMX Operation".
+ * Takes over the machine from firmware and starts the guest: memory, page tables, processors,
+ * launch. SDM Vol. 3, "Enabling and Entering VMX Operation".
  */
 #include "vmx/hypervisor.h"
 
@@ -22,11 +22,11 @@
 #include "vmx/start/tsc.h"
 
 #define LOG_PAGES ((sizeof(struct log_ring) + PAGE_SIZE - 1) / PAGE_SIZE)
-#define POOL_FIXED_PAGES (18 + LOG_PAGES) /* what is not of one processor */
+#define POOL_FIXED_PAGES (18 + LOG_PAGES) /* pages that belong to no single processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
 
-/* The guest's memory map, and what keeps devices to it. */
+/* The guest's memory map, and the VT-d plan that confines devices to it. */
 struct map {
     struct mtrr_state mtrr;
     struct range hidden[3 + DMAR_UNITS_MAX];
@@ -84,10 +84,10 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     uint64_t tables = ept_pages_needed(&map.q);
     uint64_t pages = POOL_FIXED_PAGES + tables + vtd_pages_needed(&map.vtd, &map.q) +
                      experiments_pages(bi, tables) + experiments_readable(bi) / PAGE_SIZE +
-                     /* one that does not come has taken its pages, too */
+                     /* a processor that fails to start has still used its pages */
                      (bi->acpi.processors > 1 ? bi->acpi.processors : 1) *
                          (PROCESSOR_PAGES + experiments_place() / PAGE_SIZE);
-    /* The hypervisor's own tables map pool and screen in 4 KiB pages, and image and APIC beside. */
+    /* The hypervisor's own tables map pool and screen in 4 KiB pages, and also image and APIC. */
     pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
 }
@@ -107,7 +107,7 @@ static uint64_t build_host_paging(const struct boot_info *bi)
                 {between(image_data_start, image_data_end), HOST_READ_WRITE},
                 {bi->pool, HOST_READ_WRITE},
                 {apic_page(), HOST_DEVICE},
-                {framebuffer_memory(), HOST_DEVICE}}; /* for reports, whoever has it then */
+                {framebuffer_memory(), HOST_DEVICE}}; /* for fault reports at any time */
     uint64_t root = host_paging_new();
 
     for (unsigned i = 0; i < LENGTH_OF(maps); i++)
@@ -117,7 +117,7 @@ static uint64_t build_host_paging(const struct boot_info *bi)
     return root;
 }
 
-/* Gives the EPT, to which devices are kept from here on as well. */
+/* Builds the EPT and confines devices to it from here on. Returns the EPT's root. */
 static uint64_t contain(const struct boot_info *bi, const struct vmx_capability *c)
 {
     struct map map;
@@ -126,7 +126,7 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
     uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
-    /* The guest can read the log: no address of the hypervisor's is ever in it. */
+    /* The guest can read the log, so no address of the hypervisor is ever in it. */
     log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
                ept_reach(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
     vtd_start(&map.vtd, &map.q, root);
@@ -135,7 +135,7 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
     return root;
 }
 
-/* What the guest is about to have. */
+/* Logs what the guest is about to have. */
 static void say_start(const struct cpu *cpu)
 {
     mitigations_print(cpu);
@@ -151,10 +151,10 @@ static void say_start(const struct cpu *cpu)
             "mode, by MSR lists; a newer microcode may make that needless\n");
 }
 
-/* On the hypervisor's own page tables and stack. */
+/* Runs on the hypervisor's own page tables and stack. */
 static _Noreturn void start_guest(struct start *s)
 {
-    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* 32-bit code may have been on the way */
+    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* the way here may have gone through 32-bit code */
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     say_start(s->cpu);
@@ -170,7 +170,7 @@ void hypervisor_start(const struct boot_info *bi)
 
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
-    log_move(needed(page_alloc(LOG_PAGES))); /* the first of all: it is at POOL_LOG_OFFSET */
+    log_move(needed(page_alloc(LOG_PAGES))); /* first of all, so that it is at POOL_LOG_OFFSET */
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 
@@ -188,10 +188,10 @@ void hypervisor_start(const struct boot_info *bi)
     if (read_cr4() & CR4_LA57)
         target = leave_5_levels(s, start_guest, &page, &cr3);
 
-    /* From here on nothing but the image, the pool, the APIC and the screen is mapped. */
+    /* From here on only the image, the pool, the APIC and the screen are mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
-    /* The stack first: an NMI in between returns by way of the stack (nmi/nmi.asm), and these
-     * tables do not map firmware's. */
+    /* Switch the stack first: an NMI in between returns through the stack (nmi/nmi.asm), and the
+     * new tables do not map firmware's stack. */
     __asm__ volatile("mov %1, %%rsp\n\t"
                      "mov %0, %%cr3\n\t"
                      "xor %%ebp, %%ebp\n\t"

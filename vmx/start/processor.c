@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The part of the start that each processor does by itself: descriptor tables, VMX operation, VMCS.
- * SDM Vol. 3, "Enabling and Entering VMX Operation".
+ * The part of the start that each processor does for itself: descriptor tables, VMX operation,
+ * VMCS. SDM Vol. 3, "Enabling and Entering VMX Operation".
  */
 #include "vmx/start/start.h"
 
@@ -20,7 +20,7 @@ void *needed(void *page)
     return page;
 }
 
-/* A stack with an unmapped page below it; gives the top. */
+/* Allocates a stack with an unmapped page below it. Returns the top. */
 static uint64_t new_stack(uint64_t root)
 {
     uint64_t base = (uint64_t)needed(page_alloc(STACK_PAGES + 1));
@@ -49,8 +49,8 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
     return s;
 }
 
-/* That firmware left running: root mode is not traced, and the buffer is the guest's memory from
- * now on. */
+/* Stops a trace that firmware left running. Root mode must not be traced, and the trace's buffer is
+ * now the guest's memory. */
 static void stop_trace(void)
 {
     uint64_t control;
@@ -135,8 +135,9 @@ void processor_enter_vmx(struct start *s, bool first)
                          rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
                          was_on ? ": firmware seems to use VMX itself" : "");
     load_vmcs(s->cpu, &s->capability);
-    flush_guest_translations();     /* whoever used VMX before may have left some */
-    if (!pmu_context_setup(s->cpu)) /* the emulator shows every MSR as there until now */
+    flush_guest_translations(); /* an earlier user of VMX may have left some */
+    /* Not earlier: until here the emulator shows every MSR as present. */
+    if (!pmu_context_setup(s->cpu))
         needed(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Where the frequency of the TSC comes from: CPUID of the processor (newer ones), CPUID of an outer
- * hypervisor (KVM's guest has no leaf 15H), or ACPI's PM timer (older ones, and QEMU's machines).
+ * Finds the TSC's frequency: from the processor's CPUID (newer ones), from an outer hypervisor's
+ * CPUID (KVM's guest has no leaf 15H), or by ACPI's PM timer (older processors, QEMU's machines).
  * SDM Vol. 3, "Determining the Processor Base Frequency"; ACPI specification, "Power Management
  * Timer".
  */
@@ -12,12 +12,12 @@
 #include "console/log.h"
 
 #define INTERVALS_PER_SECOND 100
-#define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, not the middle one of five */
-#define STUCK_READS 10000 /* without a change: it does not count. A read takes 1 us and less */
+#define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, not the median of five */
+#define STUCK_READS 10000 /* unchanged: the timer does not count. A read takes at most 1 us */
 #define READS_MAX 1000000
 
 #define PM_TIMER_HZ 3579545
-#define PM_TIMER_BITS BITS(23, 0) /* those that every PM timer has */
+#define PM_TIMER_BITS BITS(23, 0) /* the bits that every PM timer has */
 
 uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf), uint32_t *leaf)
 {
@@ -31,15 +31,16 @@ uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf
     *leaf = CPUID_LEAF_FREQUENCY;
     if (last >= *leaf && mhz != 0)
         return mhz * 1000;
-    /* Defined by VMware, and given by KVM where the TSC is stable (QEMU, "vmware-cpuid-freq"). One
-     * that has another meaning for its leaves ends before, or has 0 there. */
+    /* VMware defined this leaf, and KVM offers it if the TSC is stable (QEMU, "vmware-cpuid-freq").
+     * A hypervisor that uses its leaves otherwise ends before this one, or has 0 in it. */
     *leaf = CPUID_LEAF_HYPERVISOR_TSC;
     return ask(1, 0).ecx & CPUID_1_ECX_HYPERVISOR && ask(CPUID_LEAF_HYPERVISOR, 0).eax >= *leaf
                ? ask(*leaf, 0).eax
                : 0;
 }
 
-/* Until the clock is `ticks` past *at, which becomes what it is then; *tsc goes with it. */
+/* Waits until the clock is `ticks` past *at. Sets *at to the clock's value then, and *tsc to the
+ * TSC's. False: the clock does not count. */
 static bool wait_ticks(const struct tsc_clock *c, uint32_t ticks, uint32_t *at, uint64_t *tsc)
 {
     uint32_t start = *at, last = start;
@@ -63,7 +64,7 @@ uint64_t tsc_measured_khz(const struct tsc_clock *c)
 
     for (unsigned n = 0; n < MEASUREMENTS; n++) {
         uint32_t start = c->read(c->port) & c->mask, end;
-        if (!wait_ticks(c, 1, &start, &first)) /* its very edge */
+        if (!wait_ticks(c, 1, &start, &first)) /* start exactly at a tick */
             return 0;
         end = start;
         if (!wait_ticks(c, c->hz / INTERVALS_PER_SECOND, &end, &second))

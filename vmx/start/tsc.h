@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The frequency of the TSC: told by CPUID, else measured.
+ * The TSC's frequency, from CPUID or else measured.
  */
 #pragma once
 
@@ -8,14 +8,15 @@
 
 #include "x86.h"
 
-/* In kHz, 0: nothing tells. One line says what does. `pm_timer` is the I/O port of ACPI's PM timer,
- * 0: there is none. With interrupts off. Takes 50 ms where it has to measure, at most 2 s where
- * no timer counts. */
+/* Returns the frequency in kHz, or 0 if nothing tells it. Logs a line with the source. `pm_timer`
+ * is the I/O port of ACPI's PM timer; 0: there is none. Call it with interrupts off. Takes 50 ms if
+ * it has to measure, and at most 2 s if no timer counts. */
 uint64_t tsc_khz(uint16_t pm_timer);
 
 /* ---- its parts, for tests ---- */
 
-/* What CPUID says, which `ask` executes; *leaf is the one that says it. */
+/* Returns the frequency in kHz that CPUID tells, or 0. `ask` executes CPUID. Sets *leaf to the leaf
+ * that tells it. */
 uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf), uint32_t *leaf);
 
 /* A counter that runs at a known rate. */
@@ -26,5 +27,5 @@ struct tsc_clock {
     uint32_t (*read)(uint16_t port); /* reads the counter */
     uint64_t (*tsc)(void);           /* reads the TSC */
 };
-/* 0: it does not count. */
+/* Returns the TSC's frequency in kHz, measured by `clock`. 0: the clock does not count. */
 uint64_t tsc_measured_khz(const struct tsc_clock *clock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The VMCS of one processor: zeroed, then host state, controls, and the guest's state, which for
- * the kernel's entry is an INIT's with changes. SDM Vol. 3, "Virtual Machine Control Structures".
+ * Sets up the VMCS of one processor: zero, then host state, controls, and the guest's state. For
+ * the kernel's entry that is the state after an INIT, with changes. SDM Vol. 3, "Virtual Machine
+ * Control Structures".
  */
 #include "vmx/start/start.h"
 
@@ -13,9 +14,9 @@
 #include "vmx/exit/init_sipi.h"
 #include "vmx/root/end.h"
 
-#define GUEST_VPID 1 /* one guest; 0 is root mode's */
+#define GUEST_VPID 1 /* the only guest; 0 is root mode */
 
-/* What the kernel's 64-bit entry has otherwise than an INIT. */
+/* Writes the state in which the kernel's 64-bit entry differs from an INIT. */
 static void linux_entry_state(const struct vmx_capability *c, const struct vmx_controls *controls,
                               const struct guest_entry *guest)
 {
@@ -68,10 +69,10 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     uint32_t primary = controls->value[SET_PRIMARY];
     uint32_t secondary = controls->value[SET_SECONDARY];
 
-    /* pmu=off: RDPMC has to fault as an absent PMU's does. */
+    /* pmu=off: RDPMC must fault as it does without a PMU. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
-    if (cpu == processor_cpu(0)) /* no INIT and SIPI starts it again: see sleep.c */
+    if (cpu == processor_cpu(0)) /* no INIT and SIPI ever restart it: see sleep.c */
         secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
@@ -91,7 +92,7 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     cpu->cr4_refused = CR4_HIDDEN | c->cr4_fixed0;
     if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
         cpu->cr4_refused |= CR4_CET;
-    /* CR0.NE, and whatever else this processor fixes, belongs to VMX; CR4: see exit.h. */
+    /* CR0.NE and the other bits that this processor fixes belong to VMX. CR4: see exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
 }
 
