@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Root mode's descriptor tables. NMIs, and the faults that a bad stack would cause, have stacks of
- * their own by IST. SDM Vol. 3, "Protected-Mode Memory Management"; "64-Bit Mode Stack Frame".
+ * Root mode's descriptor tables. NMIs, and the faults that a bad stack would cause, have their own
+ * stacks through the IST. SDM Vol. 3, "Protected-Mode Memory Management"; "64-Bit Mode Stack
+ * Frame".
  */
 #include "vmx/root/descriptors.h"
 
@@ -12,7 +13,7 @@ extern const char exception_stubs[];
 #define EXCEPTIONS 32
 
 #define IST_NMI 1
-#define IST_FAULT 2 /* #DF, #PF and #MC: the stack may be what is broken */
+#define IST_FAULT 2 /* #DF, #PF and #MC: the current stack may be broken */
 
 struct tables {
     uint64_t gdt[5]; /* null, code, data, TSS (two entries) */
@@ -66,7 +67,7 @@ bool descriptors_loaded(void)
 {
     struct table_register idtr;
 
-    /* The IDT is the last to be loaded, and its first gate is no firmware's. */
+    /* The IDT is loaded last, and firmware's IDT does not have our first gate. */
     __asm__ volatile("sidt %0" : "=m"(idtr));
     /* Every VM exit makes the limit FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
      * Registers"). */
@@ -99,7 +100,7 @@ bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_
     t->idt[VECTOR_NMI] = gate(nmi_entry, IST_NMI);
     load(t);
     wrmsr(IA32_GS_BASE, (uint64_t)cpu);
-    /* Last: an NMI from here on needs the TSS for its stack and GS for struct cpu. */
+    /* Load the IDT last: an NMI after this needs the TSS for its stack, and GS for struct cpu. */
     struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
     __asm__ volatile("lidt %0" : : "m"(idtr) : "memory");
 

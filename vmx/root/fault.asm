@@ -1,9 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Entry of root-mode exceptions, and the instructions that may fault on the guest's behalf.
-; No path here ends in IRET: an IRET would unblock NMIs, and one that was sent again for the guest
-; would come here in place of the guest (SDM Vol. 3, "Handling Multiple NMIs"). A caught fault jumps
-; to its fix-up instead.
+; No path here ends in IRET: an IRET would unblock NMIs. An NMI that was sent again for the guest
+; would then arrive here instead of in the guest (SDM Vol. 3, "Handling Multiple NMIs"). A caught
+; fault jumps to its fix-up instead.
 
 bits 64
 default rel
@@ -39,8 +39,8 @@ exception_common:
     mov rdi, rsp
     mov rbx, rsp                ; survives the call
     and rsp, -16
-    call root_exception         ; gives the fix-up's address, or does not return
-    ; The callee-saved registers of the interrupted function, its stack, and on to the fix-up.
+    call root_exception         ; returns the fix-up's address, or does not return
+    ; Restore the interrupted function's callee-saved registers and stack, and go on at the fix-up.
     mov rcx, [rbx + 20 * 8]     ; exception_frame.rsp
     mov r15, [rbx + 0 * 8]
     mov r14, [rbx + 1 * 8]
@@ -84,7 +84,7 @@ global %1_safe, %1_may_fault
     SAFE_WRITE wrmsr
     SAFE_WRITE xsetbv
 
-; Where all four go after a fault.
+; All four go here after a fault.
 global safe_access_faulted
 safe_access_faulted:
     xor eax, eax

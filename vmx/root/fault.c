@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What an exception in root mode means: a fix-up for the instructions of fault.asm, else the end
- * of the machine with everything that helps to find out why.
+ * Handles an exception in root mode. The instructions of fault.asm have a fix-up. Any other
+ * exception ends the machine, with a report that helps to find out why.
  */
 #include "vmx/root/fault.h"
 
@@ -10,14 +10,14 @@
 
 #define TAIL_BYTES 1024
 #define SECOND_US 1000000
-#define REPORTS_MAX 2 /* a fault during a report is reported, too; one during that is not */
+#define REPORTS_MAX 2 /* a fault during the first report is reported too, a third fault is not */
 
 extern const char rdmsr_may_fault[], wrmsr_may_fault[], rdpmc_may_fault[], xsetbv_may_fault[];
 extern const char safe_access_faulted[];
 
 uint64_t root_exception(const struct exception_frame *f);
 
-/* fault=reset: a countdown, for who reads the screen; and the reset. */
+/* fault=reset: counts down, for whoever reads the screen, and resets the machine. */
 static void reset_as_asked(bool say)
 {
     const struct options *o = &this_cpu()->boot->options;
@@ -49,7 +49,7 @@ void hypervisor_fault(const char *format, ...)
     processors_stop();
     framebuffer_restart();
     log_printf("\npmuvisor: %s\n", line);
-    if (descriptors_loaded()) /* else it is too early for a struct cpu */
+    if (descriptors_loaded()) /* else it is too early for struct cpu */
         end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
     if (descriptors_loaded())
@@ -78,7 +78,7 @@ void machine_check_report(void)
     }
 }
 
-/* What is known of an exception beyond its vector. */
+/* Returns what is known about an exception beyond its vector. */
 static const char *meaning(const struct exception_frame *f)
 {
     const struct cpu *cpu = this_cpu();
@@ -97,7 +97,7 @@ static const char *meaning(const struct exception_frame *f)
                                     : "";
 }
 
-/* Gives the address to go on at. */
+/* Returns the address at which execution goes on. */
 uint64_t root_exception(const struct exception_frame *f)
 {
     static unsigned reports;

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Exceptions in root mode: the few instructions that may fault on the guest's behalf, and the end
- * of everything else.
+ * of the machine after any other fault.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* RDMSR, WRMSR, RDPMC and XSETBV of what the guest chose. False: the instruction raised #GP, and
- * the guest is to get it. The fault is left without an IRET, so NMI blocking stays as it was. */
+/* RDMSR, WRMSR, RDPMC and XSETBV with operands that the guest chose. False: the instruction raised
+ * #GP, and the guest should get that. The fault ends without an IRET, so NMI blocking stays as it
+ * was. */
 bool rdmsr_safe(uint32_t index, uint64_t *value);
 bool wrmsr_safe(uint32_t index, uint64_t value);
 bool rdpmc_safe(uint32_t index, uint64_t *value);
 bool xsetbv_safe(uint32_t index, uint64_t value);
 
-/* Logs what the machine-check MSRs have. SDM Vol. 3, "Machine-Check Architecture". */
+/* Logs the contents of the machine-check MSRs. SDM Vol. 3, "Machine-Check Architecture". */
 void machine_check_report(void);
 
-/* Prints the reason and the log's tail, and stops the machine for good; of a processor that is
- * being started the reason alone, and it stops alone. */
+/* Prints the reason and the log's tail, and stops the machine for good. On a processor that is
+ * being started, prints only the reason, and stops only that processor. */
 _Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What fault.asm leaves on the stack, lowest address first. */
