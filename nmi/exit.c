@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs in exit context: the bookkeeping of each exit, the guest's hypercall, host work's begin and
- * end, requests to other processors, the report. Thesis, section 3.2: P1, NMIs are handled by the
- * intended entity; P2, the NMI state of one entity does not affect another.
+ * NMIs in exit context: each exit's bookkeeping, the guest's hypercall, the start and end of host
+ * work, requests to other processors, and the report. Thesis, section 3.2: P1, NMIs are handled by
+ * the intended entity; P2, the NMI state of one entity does not affect another.
  */
 #include "nmi/nmi.h"
 
@@ -17,27 +17,27 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
     nmi->notes_mask = NOTE_FORWARDED | NOTE_OWED | NOTE_LOG;
     if (o->bookkeeping & BOOKKEEPING_LOST)
         nmi->notes_mask |= NOTES_ASKED;
-    /* While NMIs exit, the guest's blocking is virtual, and root mode was not blocked by it. */
+    /* While NMIs exit, the guest's blocking is virtual: it did not block root mode. */
     nmi->unblock_mask = 0;
     if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Clears the notes that are over. NMIs are not blocked while this runs; an exit calls it once,
- * which is the look that is meant below.
+/* Clears the notes that are over. NMIs are not blocked while this runs. An exit calls it once; each
+ * call is one look.
  *
- * FORWARDED: an NMI of the guest's was sent again. FRESH says that this happened after the last
- * look. It may have happened in this very stay, and the NMI may still wait for the entry. So the
- * first look only clears FRESH. The second look clears FORWARDED, because between the two looks the
- * guest was entered, and then root mode took NMIs. If the guest did not get the NMI, root mode has:
- * it sent it again, and FRESH is set again.
+ * FORWARDED: a guest's NMI was sent again. FRESH: it was sent after the last look. It may have been
+ * sent in this very stay in root mode, and may still wait for the entry. So the first look only
+ * clears FRESH. The second look clears FORWARDED: between the two looks the guest was entered, and
+ * then root mode took NMIs. If the guest did not get the NMI, root mode took it, sent it again and
+ * set FRESH again.
  *
- * OWED: an NMI of the host's may be with the guest. The guest is done with all of them when it is
- * out of its NMI handler and nobody is sending. A sender is done when apic_send() is back; in
- * x2APIC mode hardware does not confirm that the NMI has arrived by then.
+ * OWED: a host NMI may be with the guest. The guest is done with all host NMIs when it is outside
+ * its NMI handler and nobody is sending. A sender is done when apic_send() returns; in x2APIC mode
+ * the hardware does not confirm that the NMI has arrived by then.
  *
- * An NMI may come between any two lines here. If it forwards, it sets FRESH; the exchange then
- * fails, and the loop sees it. */
+ * An NMI may arrive between any two lines here. If it forwards, it sets FRESH: the exchange then
+ * fails, and the loop sees FRESH. */
 static void settle(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
@@ -61,7 +61,7 @@ bool nmi_request_backtrace(struct cpu *target)
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
 
     if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
-        return true; /* one is on its way, and will do for both */
+        return true; /* a request is already on its way and serves both */
     __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
     target->nmi.source[SOURCE_BACKTRACE].raised++;
     bool sent = apic_send(target->apic_id, ICR_NMI);
@@ -75,7 +75,7 @@ int64_t nmi_returned(struct cpu *cpu)
 
     if (claimed != 0)
         return claimed;
-    /* Read after the claim: an NMI may just have answered the request, and that sets OWED. */
+    /* Read after the claim: an NMI may just have answered the request and set OWED. */
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_OWED ? 1 : 0;
 }
 
@@ -94,19 +94,19 @@ void nmi_bookkeeping(struct cpu *cpu)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    /* An NMI exit's handler claims its NMI, and root mode stays blocked until then. After an entry
-     * that failed root mode may be blocked, too. */
+    /* The handler of an NMI exit claims the NMI, and root mode stays blocked until then. After a
+     * failed entry root mode may be blocked, too. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
-    /* With unblock=lazy root mode may still be blocked. Then an NMI that waits in hardware has not
-     * come: it is not lost, and no note is over. */
+    /* With unblock=lazy root mode may still be blocked. An NMI that waits in hardware has not
+     * arrived then: it is not lost, and no note is over. */
     if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
         if (nmi->notes & (NOTE_FORWARDED | NOTE_OWED))
             settle(cpu);
     }
-    /* An INIT exit has no time for it (vmx/exit/init_sipi.c). */
+    /* An INIT exit has no time to log (vmx/exit/init_sipi.c). */
     if (nmi->notes & NOTE_LOG && reason != EXIT_REASON_INIT_SIGNAL)
         log_backtrace(cpu);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The host on the PMU, in exit context. What an NMI does meanwhile is in nmi/source.c. SDM Vol. 3,
- * "Performance Monitoring", "Freezing LBR and Performance Counters on PMI". Thesis, sections 3.1,
- * 3.2.2 and 4.4.2.
+ * Host work on the PMU, in exit context. nmi/source.c handles the NMIs that arrive meanwhile.
+ * SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters on PMI". Thesis,
+ * sections 3.1, 3.2.2 and 4.4.2.
  */
 #include "nmi/host_work.h"
 
 #include "apic/apic.h"
 #include "pmu/pmu.h"
 
-#define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
+#define EVENT_BRANCHES 0xc4 /* all branch instructions retired; an architectural event */
 #define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
 
-/* Exactly `branches` of them are executed, plus the call and return around it. Gives the address
- * that they are at. */
+/* Executes exactly `branches` branch instructions, plus the call and return around them. Returns
+ * the address of the branch instruction. */
 static uint64_t workload(uint64_t branches)
 {
     uint64_t address;
@@ -23,7 +23,7 @@ static uint64_t workload(uint64_t branches)
                      "2: jnz 1b"
                      : "+r"(branches), "=&r"(address)
                      :
-                     : "cc", "memory"); /* host_work.counting stays true all the while */
+                     : "cc", "memory"); /* host_work.counting stays true throughout */
     return address;
 }
 
@@ -49,11 +49,11 @@ static void count(struct host_work *work)
     work->own = work->records != NULL ? records_from(work->records, address) : 0;
 }
 
-/* LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them raised
- * just before may still be on its way. When it comes, it masks LVTPC. That must be seen here,
- * before host work unmasks LVTPC. An overflow with LVTPC unmasked is the sign of such a PMI, and
- * then this waits for it. It waits in vain where the guest has dealt with the overflow in another
- * way, or does not want it. NMIs of the guest's are held meanwhile. */
+/* Reads LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them
+ * raised just before may still be on its way. When the PMI arrives, it masks LVTPC. That must be
+ * seen here, before host work unmasks LVTPC. An overflow while LVTPC is unmasked is the sign of
+ * such a PMI, and then this function waits for it. It waits in vain if the guest has dealt with the
+ * overflow in another way or does not want the PMI. The guest's NMIs are held meanwhile. */
 static uint32_t guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();
@@ -79,7 +79,7 @@ bool host_work_run(struct cpu *cpu, struct host_work *work)
     nmi_hold(cpu);
     uint32_t lvtpc = guest_lvtpc();
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, work->records != NULL);
-    /* While LVTPC is the host's, the NMI handler unmasks it. */
+    /* While LVTPC is the host's, the NMI handler unmasks LVTPC. */
     cpu->pmu.host_work = work;
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A workload in root mode that owns the PMU for a while and takes PMIs of its own: the P_Host of
- * the thesis's section 4.4.2.
+ * A workload in root mode that owns the PMU for a while and takes its own PMIs: P_Host in the
+ * thesis, section 4.4.2.
  */
 #pragma once
 
@@ -19,11 +19,12 @@ struct host_work {
     unsigned own;           /* of the branch records at the end, how many are the workload's */
 };
 
-/* Executes the branches in root mode with one PMI every `period` of them, then puts the guest's
- * PMU, LVTPC and NMIs back as they were, and its branch records, which only work that records
- * touches and pays for. False: refused with a line in the log, nothing was done. */
+/* Executes the branches in root mode with one PMI every `period` branches, then puts the guest's
+ * PMU, LVTPC and NMIs back as they were. Only work that records branches touches the guest's branch
+ * records, pays for that, and puts them back, too. False: refused with a line in the log, nothing
+ * was done. */
 bool host_work_run(struct cpu *cpu, struct host_work *work);
 
-/* source.c, NMI context. At an NMI's start: stops the host's counter. True: it is to be started
- * again at the end. */
+/* source.c, NMI context. Stops the host's counter at the start of an NMI. True: the counter must be
+ * started again at the end of the NMI. */
 bool host_work_pause(const struct cpu *cpu);

@@ -1,8 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Entry of the root-mode NMI handler: gate 2 of the IDT, with a stack of its own by IST 1
-; (vmx/root/descriptors.c). Its two ways back: IRET, which unblocks NMIs, after a host source's; and
-; a return without IRET, which does not, after one of the guest's, which is pending again.
+; Entry of the root-mode NMI handler: gate 2 of the IDT, on its own stack by IST 1
+; (vmx/root/descriptors.c). It returns in one of two ways. After an NMI from a host source, IRET
+; unblocks NMIs. After a guest's NMI, which is pending again, a return without IRET leaves NMIs
+; blocked.
 ; SDM Vol. 3, "Handling Multiple NMIs"; "Interrupt Stack Table".
 
 bits 64
@@ -15,7 +16,7 @@ section .text
 
 extern nmi_root
 
-; What the processor pushed (struct nmi_frame), after the saved registers below.
+; Where the processor's frame (struct nmi_frame) lies from RSP, once the nine registers are saved.
 %define FRAME 9 * 8
 %define FRAME_RIP FRAME + 0
 %define FRAME_RFLAGS FRAME + 16
@@ -25,14 +26,14 @@ global nmi_entry
 nmi_entry:
     PUSH_ALL CALLER_SAVED       ; RAX first, so that it is the topmost of these nine
     cld
-    ; The processor aligned RSP to 16 and pushed 5 words, this code 9: aligned again.
+    ; The processor aligned RSP to 16 and pushed 5 words. This code pushed 9: aligned again.
     lea rdi, [rsp + FRAME]
     call nmi_root
     cmp eax, NMI_RETURN_BLOCKED
     je return_blocked
     cmp eax, NMI_RETURN_COUNTING
     jne .restore
-    ; The host's counter starts here, after all branches of this handler but the IRET.
+    ; The host's counter starts here, after all branches of this handler except the IRET.
     mov ecx, IA32_PERF_GLOBAL_CTRL
     mov eax, HOST_GLOBAL_CTRL
     xor edx, edx
@@ -41,8 +42,8 @@ nmi_entry:
     POP_ALL CALLER_SAVED
     iretq
 
-; RAX, RFLAGS and RIP go below the interrupted stack pointer (root-mode code is built without a red
-; zone), and are taken off there. CS and SS are the same in all of root mode.
+; Stores RIP, RFLAGS and RAX below the interrupted stack pointer (root-mode code is built without a
+; red zone) and pops them from there. CS and SS are the same in all of root mode.
 return_blocked:
     mov rax, [rsp + FRAME_RSP]
     mov rcx, [rsp + FRAME_RIP]

@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An NMI in root mode. The host's sources are asked first. What none of them claims is the guest's:
- * a PMI whose delivery took longer than the guest kept the processor (skid), or any other NMI that
- * came during an exit. Where a source claimed it, one of the guest's may have merged with it
- * (nmi_guest_merged() has the evidence).
+ * An NMI in root mode. The host's sources are asked first. An NMI that none of them claims is the
+ * guest's: a PMI whose delivery took longer than the guest kept the processor (skid), or any other
+ * NMI that arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with
+ * it (nmi_guest_merged() has the evidence).
  *
  * The guest's NMI is sent again, to this processor itself, while NMIs are blocked by this very
  * handler. The hardware then holds it pending; the handler leaves without IRET, so it stays
  * pending; and the VM entry, which sets NMI blocking from the guest's interruptibility state, lets
  * the guest have it, at once or after its own IRET, after MOV SS or STI, in HLT or not: as the
  * processor itself delivers it. (With NMI exiting on it exits at once and is injected, virtual.c.)
- * It arrives once, because one NMI became one, and never nests. One more in the meantime merges
- * with it, as two NMIs natively do that come during one instruction: for the guest, an exit is one.
+ * It arrives once, because one NMI became one, and never nests. Another NMI in the meantime merges
+ * with it, as two NMIs natively do if they arrive during one instruction: to the guest, an exit is
+ * one instruction.
  *
- * Where an exit leaves the guest's own NMI handler, root mode begins with NMIs blocked, and one
- * that comes waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first
- * thing, so that it arrives here; the entry blocks again, and the guest has it after its IRET. With
- * unblock=lazy it just waits.
+ * If an exit interrupts the guest's own NMI handler, root mode begins with NMIs blocked, and an NMI
+ * that arrives waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first,
+ * so that the NMI arrives here. The entry blocks again, and the guest gets the NMI after its IRET.
+ * With unblock=lazy the NMI just waits.
  *
- * The send and its arrival are two things: where the ICR write retires first (x2APIC), the NMI
- * comes to the guest after the entry, which is right, or in the next exit, and is then sent once
- * more. So `root` and `forwarded` count sends and may exceed what the guest got.
+ * The send and the arrival are two events. If the ICR write retires first (x2APIC), the NMI reaches
+ * the guest after the entry, which is right, or it arrives in the next exit and is sent once more.
+ * So `root` and `forwarded` count sends and may exceed the number of NMIs that the guest got.
  *
- * It also means that there is no check before VMRESUME that an NMI could come too late for.
- * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register
- * State".
+ * This way there is no check before VMRESUME, so no NMI can arrive too late for one.
+ * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register State".
  *
- * Firmware's SMI handler may execute an IRET, and with it unblock NMIs (SDM Vol. 3, "NMI Handling
- * While in SMM"). One that interrupts this handler then has overwritten the frame to go back by:
- * the stack is the same. So that is found by the interrupted stack pointer, and reported. On the
- * last three instructions of a return without IRET the stack is the interrupted one already; an NMI
- * there is one more, and does no harm. Limit: while the guest has the APIC globally disabled
- * (Linux for one instruction, on its way from x2APIC to xAPIC mode) an NMI comes by the processor's
- * own pin and nothing can be sent: one that finds root mode then is lost, and counted as dropped.
+ * Firmware's SMI handler may execute an IRET and thereby unblock NMIs (SDM Vol. 3, "NMI Handling
+ * While in SMM"). An NMI that then interrupts this handler has overwritten the handler's return
+ * frame, because the stack is the same. The handler detects this by the interrupted stack pointer
+ * and reports it. On the last three instructions of a return without IRET the stack is already the
+ * interrupted one: an NMI there is one more NMI and does no harm.
  *
- * Rules here, in source.c, in pmu/guest_pmi.c, and in all that they call: no fault, no lock, no
- * print, no VMREAD or VMWRITE (but see pmu/guest_pmi.c), no IRET. tests/static/nmi_context.py looks
- * for these in the machine code. Of these files only nmi.asm executes an IRET, and not when the
- * guest's NMI was forwarded. The end of the machine is no way back, so no rule holds on it.
+ * Limit: while the guest has the APIC globally disabled (Linux for one instruction, on its way from
+ * x2APIC to xAPIC mode) an NMI comes by the processor's own pin, and nothing can be sent. An NMI
+ * that arrives in root mode then is lost and counted as dropped.
+ *
+ * Rules here, in source.c, in pmu/guest_pmi.c, and in everything that they call: no fault, no lock,
+ * no print, no VMREAD or VMWRITE (except as pmu/guest_pmi.c explains), no IRET.
+ * tests/static/nmi_context.py looks for these in the machine code. Of these files only nmi.asm
+ * executes an IRET, and not when the guest's NMI was forwarded. The end of the machine does not
+ * return, so no rule holds on it.
  */
 #include "nmi/nmi.h"
 
@@ -52,9 +55,8 @@ static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
 }
 
-/* In doubt yes: the guest may get an NMI that nobody raised. It says no, and one is lost, where an
- * NMI that is no PMI merges with a host NMI, or where one that was sent again is still on its way
- * (x2APIC) at the second exit after it. nmi.h has more of this. */
+/* In doubt, says yes: the guest may get an NMI that nobody raised. nmi.h names the two cases in
+ * which it says no and an NMI is lost. */
 bool nmi_guest_merged(const struct cpu *cpu)
 {
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
@@ -63,7 +65,7 @@ bool nmi_guest_merged(const struct cpu *cpu)
 
 bool nmi_forward(struct cpu *cpu)
 {
-    /* Noted before it is sent: whichever NMI it merges with finds the note. */
+    /* Noted before the send: whichever NMI it merges with finds the note. */
     __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
     if (apic_send_self_nmi()) {
         cpu->nmi.forwarded++;
@@ -92,12 +94,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
-    /* During host work the PMU is the host's, and says nothing about the guest; what was forwarded
-     * before, nmi_hold() has let arrive. */
+    /* During host work the PMU is the host's and says nothing about the guest, and nmi_hold() has
+     * already let forwarded NMIs arrive. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
         return back;
-    /* Before the guest's first instruction there is nobody whose NMI it could be. Kept pending it
-     * would meet a guest without an IDT; natively it would have met firmware. */
+    /* Before the guest's first instruction the NMI cannot be the guest's. Kept pending, it would
+     * hit a guest without an IDT; natively it would have hit firmware. */
     if (!nmi->guest_started) {
         nmi->before_guest++;
         return back;
@@ -106,12 +108,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
         nmi->dropped++;
         return back;
     }
-    /* Host work: nmi_release() sends it again at the end. Several become one. */
+    /* During host work nmi_release() sends the NMI again at the end. Several become one. */
     if (nmi->hold) {
         nmi->held = true;
         return back;
     }
-    /* A PMI: what the guest's DEBUGCTL would have frozen; it is 0 in root mode. */
+    /* For a PMI: freeze what the guest's DEBUGCTL, which is 0 in root mode, would have frozen. */
     pmu_freeze_as_guest(cpu);
     return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;
 }

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The word that both contexts share: cpu->nmi.notes. Each processor has one, with everything that
- * is under way. The processor's NMI handler and its exits change it, and so do other processors. So
- * each change is one atomic operation: nobody writes back a value that he has read before.
+ * The word that both contexts share: cpu->nmi.notes. Each processor has its own, with everything
+ * that is under way. The processor's NMI handler and its exits change it, and so do other
+ * processors. So each change is one atomic operation: nobody writes back a value read earlier.
  *
- * Where an NMI waits, and the word for it:
- *   the guest's   pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last
- * look) in software, during host work                 cpu->nmi.held in software, while NMIs exit
- * (virtual.c)      cpu->nmi.due the host's    asked for, not answered yet                   ASKED
- * (SENDING: maybe not sent yet) answered, its own NMI maybe with the guest    OWED
+ * Where an NMI waits, and what records that:
+ *   guest NMI  pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last look)
+ *              in software, during host work                 cpu->nmi.held
+ *              in software, while NMIs exit (virtual.c)      cpu->nmi.due
+ *   host NMI   asked for, not answered yet                   ASKED (SENDING: maybe not sent yet)
+ *              answered, its own NMI maybe with the guest    OWED
  */
 #pragma once
 
 #include "vmx/cpu.h"
 
-/* A sender wants this of the source. The sender sets it before its NMI; who answers clears it. */
+/* A sender has a request for the source. The sender sets the note before its NMI; whoever answers
+ * clears it. */
 #define NOTE_ASKED(source) ((uint32_t)BIT(source))
-/* The sender's NMI may not have left yet. The sender alone sets and clears it. */
+/* The sender's NMI may not have left yet. Only the sender sets and clears the note. */
 #define NOTE_SENDING_SHIFT 8
 #define NOTE_SENDING(source) (NOTE_ASKED(source) << NOTE_SENDING_SHIFT)
-/* An NMI of the guest's was sent again and may wait. nmi_forward() sets it, an exit clears it. */
+/* A guest's NMI was sent again and may wait. nmi_forward() sets the note; an exit clears it. */
 #define NOTE_FORWARDED ((uint32_t)BIT(16))
-/* That was since an exit last looked. nmi_forward() sets it, the next look clears it. */
+/* The NMI was sent again since an exit last looked. nmi_forward() sets the note; the next look
+ * clears it. */
 #define NOTE_FRESH ((uint32_t)BIT(17))
-/* An NMI of the host's may be with the guest, or on its way. nmi_claim() sets it, an exit clears
- * it. */
+/* A host NMI may be with the guest, or on its way. nmi_claim() sets the note; an exit clears it. */
 #define NOTE_OWED ((uint32_t)BIT(18))
-/* A line for the log is due. A source's handler sets it; the exit that prints clears it. */
+/* A line for the log is due. A source's handler sets the note; the exit that prints clears it. */
 #define NOTE_LOG ((uint32_t)BIT(19))
 
 #define NOTES_ASKED ((uint32_t)BITS(SOURCE_COUNT - 1, 0))

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of host NMI sources: who may have raised an NMI, and how it is answered. NMI context,
- * all of it (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
+ * The table of host NMI sources: who may have raised an NMI, and how it is answered. All of this
+ * runs in NMI context (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
  *
  * A request from another processor is two notes. "Asked" is set before the NMI is sent, and whoever
- * takes an NMI of it answers it. "Sending" stands until the ICR has done its work. A request that
- * is asked, not being sent, and still there while root mode takes NMIs, has had its NMI: the guest
- * took it. Without the second note the check after an exit could answer a request whose NMI is
- * still on its way, and that NMI would then reach the guest as one that nobody claims.
+ * takes the request's NMI answers the request. "Sending" stands until the ICR has done its work. If
+ * a request is asked, not being sent, and still there while root mode takes NMIs, its NMI has come:
+ * the guest took it. Without the second note the check after an exit could answer a request whose
+ * NMI is still on its way. That NMI would then reach the guest, where nobody claims it.
  */
 #include "nmi/nmi.h"
 
 #include "apic/apic.h"
 #include "nmi/host_work.h"
 
-#define HANDLER_BRANCHES 1 /* of the NMI handler, only its IRET is counted (nmi/nmi.asm) */
+#define HANDLER_BRANCHES 1 /* the counter sees only the NMI handler's IRET (nmi/nmi.asm) */
 
-/* Takes the request away, in one step, because an NMI may come in between. With an NMI in hand any
- * request is answered. The check after an exit answers only one whose NMI has come and gone. */
+/* Removes the request in one step, because an NMI may arrive in between. An NMI in hand answers any
+ * request. The check after an exit answers only a request whose NMI has come and gone. */
 static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
 {
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
@@ -60,7 +60,7 @@ static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED 
     outb(NMI_STATUS_PORT, kept);
 }
 
-/* Called first of all: the handler's branches are not the workload's, and might overflow the
+/* Called before anything else: the handler's branches are not the workload's and might overflow the
  * counter. */
 bool host_work_pause(const struct cpu *cpu)
 {
@@ -72,13 +72,14 @@ bool host_work_pause(const struct cpu *cpu)
     return work->counting;
 }
 
-/* A PMI comes some time after the overflow. When it comes, it masks LVTPC and freezes the counter.
- * So while LVTPC is not masked, an NMI is another one, and leaves the overflow alone: if it claimed
- * the overflow, nobody would claim the PMI's own NMI, and the guest would get it.
+/* A PMI arrives some time after the overflow. When it arrives, it masks LVTPC and freezes the
+ * counter. So while LVTPC is not masked, the NMI at hand is another one and must leave the overflow
+ * alone: if it claimed the overflow, nobody would claim the PMI's own NMI, and the guest would get
+ * that NMI.
  *
- * LVTPC may also be masked by a late PMI of the guest's, whose overflow the guest has dealt with.
- * It freezes the host's counter as well. Both are undone here in either case. But the PMI is the
- * host's only where the host's counter has overflowed. */
+ * LVTPC may also be masked by a late guest PMI, whose overflow the guest has dealt with. That PMI
+ * freezes the host's counter as well. Mask and freeze are undone here in either case. But the PMI
+ * is the host's only if the host's counter has overflowed. */
 static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
 {
     if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
@@ -121,14 +122,14 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         sources[s].handle(cpu, rip, in_root);
         cpu->nmi.source[s].found[found]++;
         claimed++;
-        /* This NMI may be another source's, and the PMI may have come while its handler ran. Then
-         * the PMI's own NMI is pending, and the other source claims that one. If the two have
+        /* This NMI may be another source's, and the PMI may have arrived while this handler ran.
+         * Then the PMI's own NMI is pending, and the other source claims that one. If the two have
          * merged, the next exit finds what the other source wants. */
         if (s == SOURCE_HOST_PMI)
             break;
-        /* Its own NMI may still come: another one may have been taken for it. Nobody claims that
-         * one: the guest gets it, and may hand it back (nmi_returned()). An exit clears OWED when
-         * the guest is out of its NMI handler and nobody is sending. */
+        /* The source's own NMI may still arrive, because another NMI may have been taken for it.
+         * Nobody claims that late NMI: the guest gets it and may hand it back (nmi_returned()). An
+         * exit clears OWED when the guest is outside its NMI handler and nobody is sending. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;

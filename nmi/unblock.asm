@@ -9,7 +9,8 @@ section .text
 
 %include "offsets.inc"
 
-; void nmi_unblock(void): an IRET to its own return; in root mode CS and SS are always these.
+; void nmi_unblock(void): executes an IRET to its own return address. Root mode always has these CS
+; and SS.
 global nmi_unblock
 nmi_unblock:
     pop rax

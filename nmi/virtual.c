@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * NMIs of a guest that does not take them itself (policies msr and intercept, or NMI passthrough
- * switched off): the real one exits, a virtual one is injected. The processor keeps virtual-NMI
- * blocking and opens the window; here is one bit, the NMI that waits for it. So at most one NMI is
- * in service and one due, as with real ones, and none nests.
+ * switched off): the real NMI exits, and a virtual NMI is injected. The processor keeps virtual-NMI
+ * blocking and opens the window. This file keeps one bit: an NMI waits for the window. So at most
+ * one NMI is in service and one is due, as with real NMIs, and none nests.
  * SDM Vol. 3, "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution Controls"; "Guest
  * Non-Register State".
  */
@@ -49,7 +49,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     set_pin(!on);
     nmi_bookkeeping_setup(cpu);
     if (on && nmi->due) {
-        /* What was due becomes a real NMI again: root mode takes it and forwards it (nmi.c). */
+        /* The virtual NMI becomes a real one again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
         vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
         (void)nmi_forward(cpu);
@@ -72,19 +72,19 @@ void exit_nmi(struct cpu *cpu)
         hypervisor_fault("an exception exited (information 0x%x), which no control asks for",
                          information);
     cpu->nmi.exits++;
-    /* A source of the host's may have raised it, and one of the guest's may have merged with it. */
+    /* A host source may have raised this NMI, and a guest's NMI may have merged with it. */
     if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
         !nmi_guest_merged(cpu)) {
         nmi_unblock();
         return;
     }
     if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
-        cpu->nmi.due = true; /* one that was due already merges with it */
+        cpu->nmi.due = true; /* an NMI that was due already merges with it */
         vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, true);
     } else {
         inject_nmi(cpu);
     }
-    /* This exit left root mode with NMIs blocked; the one that caused it has been dealt with. */
+    /* This exit left NMIs blocked in root mode. Its NMI has been dealt with. */
     nmi_unblock();
 }
 
@@ -93,7 +93,7 @@ void exit_nmi_window(struct cpu *cpu)
     vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
-        /* The window may open after STI, where some processors do not take an injection. */
+        /* The window may open after STI, where some processors do not accept an injection. */
         if (cpu->blocking & BLOCKING_BY_STI)
             vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                           cpu->blocking & ~(uint32_t)BLOCKING_BY_STI);
