@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Branch records for host work: the architectural ones where the processor has them, else those of
- * a ring with a top (big cores from Nehalem on). The guest's are the full switch's (pmu_context.c).
+ * Branch records for host work: the architectural ones if the processor has them, otherwise those
+ * of a ring with a top (big cores from Nehalem on). The guest's records are the full switch's
+ * (pmu_context.c).
  * SDM Vol. 3, "Last Branch Records" and "Last Branch, Interrupt, and Exception Recording".
  */
 #include "pmu/pmu.h"
@@ -18,10 +19,11 @@ const struct branch_records *records_find(void)
     unsigned depth = LBR_RECORDS;
     uint64_t from;
 
-    /* The largest depth that is taken, so that who looks for registers now sees every one. */
+    /* Set the largest depth that the processor accepts, so that the register probe sees all of
+     * them. */
     while (arch && depth > 0 && !wrmsr_safe(IA32_LBR_DEPTH, depth))
         depth -= 8;
-    /* They are not tried: what is recorded meanwhile would be the guest's to read. */
+    /* Recording is not tried out: the guest could read what was recorded meanwhile. */
     return rdmsr_safe(records->from, &from) ? records : NULL;
 }
 

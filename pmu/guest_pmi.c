@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A PMI of the guest's that reaches root mode: how it is known, and what the guest's IA32_DEBUGCTL
- * would have frozen, which is 0 since the exit. Rules of NMI context (nmi/nmi.c) hold here, with
- * one exception: the guest's DEBUGCTL is in the VMCS. A VMREAD or VMWRITE there is safe because it
- * changes flags and that field alone: flags come back with the interrupted context; an access that
- * succeeds leaves the VM-instruction error as it was, and these succeed, since setup has touched
- * the fields and the VMCS is current while a guest is started (vmx/start/machine.c,
- * vmx/start/bring_up.c); operands are registers; and where root mode itself reads one of these
- * fields and writes it back (nmi_release()), an NMI in between writes what that would have written.
+ * A guest PMI that reaches root mode: how to recognise it, and what the guest's IA32_DEBUGCTL would
+ * have frozen. (The register itself is 0 since the exit.) Rules of NMI context (nmi/nmi.c) hold
+ * here, with one exception: the guest's DEBUGCTL is in the VMCS. A VMREAD or VMWRITE there is safe,
+ * because it changes only flags and that field:
+ * - Flags come back with the interrupted context.
+ * - An access that succeeds leaves the VM-instruction error as it was. These accesses succeed,
+ *   because setup has touched the fields and the VMCS is current while a guest is started
+ *   (vmx/start/machine.c, vmx/start/bring_up.c).
+ * - Operands are registers.
+ * - If root mode itself reads one of these fields and writes it back (nmi_release()), an NMI in
+ *   between writes what root mode would have written.
  * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instruction Reference", "Conventions"; "Performance
  * Monitoring".
  */
@@ -37,7 +40,7 @@ static void freeze_by_status(uint64_t debugctl)
 }
 
 /* SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": the legacy freeze of branch records
- * clears what enables them. */
+ * clears the bit that enables them. */
 static void freeze_by_enable(uint64_t debugctl)
 {
     if (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * PEBS that is not isolated: its record of an event may be written late, behind an exit, by linear
- * address and so with root mode's page tables. There, and only there, IA32_PEBS_ENABLE is 0 in root
- * mode by the MSR lists, as KVM keeps its own records out of guests. A record that is already on
- * its way when the exit loads the list is not stopped by that (KVM: PEBS needs a quiescent period
- * after it is turned off, and a switch by lists does not give it). SDM Vol. 3, "Processor Event
- * Based Sampling (PEBS)"; which processors: Linux, isolation_ucodes[] and intel_ds_init().
+ * PEBS that is not isolated: the processor may write an event's record late, after an exit. It
+ * writes by linear address, and so through root mode's page tables. On these processors, and only
+ * on these, the MSR lists make IA32_PEBS_ENABLE 0 in root mode, as KVM keeps its own records out of
+ * guests. That does not stop a record that is already on its way when the exit loads the list (KVM:
+ * PEBS needs a quiescent period after it is turned off, and a switch by lists does not give it).
+ * SDM Vol. 3, "Processor Event Based Sampling (PEBS)"; which processors: Linux, isolation_ucodes[]
+ * and intel_ds_init().
  */
 #include "vmx/root/fault.h"
 #include "pmu/pmu.h"
 
-#define VERSION_ISOLATED 5 /* from this one on all are */
+#define VERSION_ISOLATED 5 /* PEBS is isolated from this version on */
 #define SKYLAKE_X 0x55
 
-/* Steppings from the first to the last of a model of family 6, and the microcode revision from
- * which on they isolate. */
+/* For models of family 6, the first and last stepping, and the microcode revision from which on
+ * they isolate. */
 static const struct {
     uint8_t model, first, last;
     uint32_t microcode;
@@ -41,7 +42,7 @@ bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode)
     return false;
 }
 
-/* SDM Vol. 4, "IA32_BIOS_SIGN_ID": 0 is written, CPUID fills in the upper half. */
+/* SDM Vol. 4, "IA32_BIOS_SIGN_ID": software writes 0, then CPUID fills in the upper half. */
 static uint32_t microcode_revision(void)
 {
     (void)wrmsr_safe(IA32_BIOS_SIGN_ID, 0);

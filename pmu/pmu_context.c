@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The full switch of the PMU. Only done when host work uses the PMU, never at an exit as such.
- * Freezes are in it: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Where they are not, before
- * version 4, a freeze is IA32_DEBUGCTL.LBR cleared, which is in the VMCS.
+ * The full switch of the PMU. It is only done when host work uses the PMU, never at an exit as
+ * such. It includes freezes: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Before version 4 these
+ * bits do not exist, and a freeze clears IA32_DEBUGCTL.LBR, which is in the VMCS.
  * SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific registers.
  */
 #include "pmu/pmu.h"
 
 #include "vmx/root/fault.h"
 
-#define PMU_VERSION_STATUS_SET 4 /* the first with IA32_PERF_GLOBAL_STATUS_SET */
+#define PMU_VERSION_STATUS_SET 4 /* the first version with IA32_PERF_GLOBAL_STATUS_SET */
 
 /* Built at the start, then only read. */
 struct pmu_registers {
@@ -19,7 +19,7 @@ struct pmu_registers {
 };
 _Static_assert(sizeof(struct pmu_registers) <= PAGE_SIZE, "they have a page of their own");
 
-/* The register is there, and takes what it holds. */
+/* Returns whether the register exists and accepts the value that it holds. */
 static bool there(uint32_t index)
 {
     uint64_t value;
@@ -41,33 +41,34 @@ bool pmu_context_setup(struct cpu *cpu)
         return true;
 
     cpu->pmu.pebs_switched = pebs_needs_switch(facts.version);
-    /* Whether each is there is tried, without a trace. */
+    /* Probe each register. Probing leaves no trace. */
     cpu->pmu.records = records_find();
     unsigned counting = pmu_list(&facts, false, r->msr);
     unsigned listed = pmu_list(&facts, true, r->msr);
     for (unsigned i = 0; i < listed; i++) {
-        if ((r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) || /* it is in a list */
+        if ((r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) || /* in an MSR list */
             !there(r->msr[i]))
             continue;
         r->msr[r->count++] = r->msr[i];
         r->counting += i < counting;
     }
-    /* By names that later processors may not have: each has one from 1900H on, too. */
+    /* Host work uses indices that later processors may lack: each register has one from 1900H on,
+     * too. */
     cpu->pmu.can_work = facts.general & HOST_GLOBAL_CTRL &&
                         facts.capabilities & PERF_CAP_FW_WRITE && there(IA32_PERFEVTSEL0) &&
                         there(IA32_A_PMC0) && rdmsr_safe(IA32_PMC0, &value) &&
                         wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
-    /* Tried, because it is written in NMI context, where nothing may fault. */
+    /* Probed, because NMI context writes this register, and nothing may fault there. */
     cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET &&
                           wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 0);
     return true;
 }
 
-/* Accesses may fault here: to records behind IA32_LBR_DEPTH, which the other user chose, and a
- * write of 0 to that register, which leaves it as it is. Without TSX a FROM of one format has its
- * bits 62:61 recorded as 0, but written as the address's sign (Linux, arch/x86/events/intel/lbr.c).
- */
+/* Accesses may fault here: accesses to records beyond IA32_LBR_DEPTH, which the other user chose,
+ * and a write of 0 to that register, which leaves it as it is. Without TSX, one format records bits
+ * 62:61 of a FROM as 0, but a write needs the address's sign in them (Linux,
+ * arch/x86/events/intel/lbr.c). */
 static void switch_rest(const struct pmu_registers *r, struct pmu_context *from,
                         const struct pmu_context *to)
 {
@@ -92,7 +93,7 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
     }
     if (whole)
         switch_rest(r, from, to);
-    /* Before version 4 an overflow bit cannot be put back: the PMI that it announced can. */
+    /* Before version 4 an overflow bit cannot be put back, but the PMI that it announced can. */
     if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which MSRs are the PMU's, and which are branch records: one table, which both the policy
- * (vmx/exit/msr.c) and the full switch (pmu_context.c) read, and what CPUID says about them. A new
+ * Which MSRs belong to the PMU, and which to branch records, in one table that both the policy
+ * (vmx/exit/msr.c) and the full switch (pmu_context.c) read; and what CPUID says about them. A new
  * register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance
  * Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for the two
  * blocks of reload values.
@@ -11,29 +11,29 @@
 
 #define LEGACY_GENERAL 10 /* general counters with indices below 0x1900: up to IA32_PMC9 */
 #define RELOAD_GENERAL 8
-#define LEAF_23H_COUNTERS BIT(1) /* EAX of subleaf 0: subleaf 1 is there */
+#define LEAF_23H_COUNTERS BIT(1) /* EAX of subleaf 0: subleaf 1 exists */
 
 enum counters {
-    ALL,     /* one user's state, whatever counters there are */
+    ALL,     /* one user's state, whatever counters exist */
     GENERAL, /* `step` registers for each general counter that this processor has */
     FIXED,   /* the same for fixed counters */
-    NONE,    /* no state of a user's, or switched by hand */
+    NONE,    /* not a user's state, or switched by hand */
 };
 enum names {
-    UP_TO_5_SHORT = 1, /* where there are no full-width writes */
+    UP_TO_5_SHORT = 1, /* without full-width writes */
     UP_TO_5_FULL = 2,
     UP_TO_5 = UP_TO_5_SHORT | UP_TO_5_FULL,
-    FROM_6 = 4, /* which has other names for these, and for more of them */
+    FROM_6 = 4, /* other names for these, and for more of them */
     ANY = UP_TO_5 | FROM_6,
 };
 
 /* What a row is for, in the table's order. */
 enum purpose {
-    COUNT,       /* what counts, and what has to be off meanwhile */
-    SAMPLE,      /* only who samples precisely needs it */
-    RECORD,      /* branch records: debugging's, so they are there without a PMU, too */
+    COUNT,       /* registers that count, and those that must be off meanwhile */
+    SAMPLE,      /* only precise sampling needs them */
+    RECORD,      /* branch records: they belong to debugging, so they exist without a PMU, too */
     RECORD_ARCH, /* the architectural ones, where CPUID may show them */
-    TRACE        /* Intel PT: exits by rules of its own */
+    TRACE        /* Intel PT: exits by its own rules */
 };
 
 static const struct block {
@@ -43,7 +43,8 @@ static const struct block {
     enum names names;
     uint32_t step;
 } blocks[] = {
-    /* What a PMI's handler and a context switch use comes first: policy=intercept looks here. */
+    /* The registers of a PMI's handler and of a context switch come first: policy=intercept
+     * searches here. */
     {COUNT, IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
     {COUNT, IA32_A_PMC0, IA32_A_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_FULL, 1},
     {COUNT, IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
@@ -53,7 +54,7 @@ static const struct block {
     {COUNT, IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
     {COUNT, IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
     {COUNT, MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
-    /* Else a counter of the host's would write a record into the guest's buffer. */
+    /* Otherwise a host counter would write a record into the guest's buffer. */
     {COUNT, IA32_PEBS_ENABLE, IA32_PEBS_ENABLE, ALL, ANY, 1},
     {COUNT, MSR_PEBS_FRONTEND, MSR_PEBS_FRONTEND, ALL, ANY, 1},
     {COUNT, MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, ALL, ANY, 1},
@@ -70,7 +71,7 @@ static const struct block {
     {RECORD, MSR_LASTBRANCH_0_FROM_IP, MSR_LASTBRANCH_0_FROM_IP + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD, MSR_LASTBRANCH_0_TO_IP, MSR_LASTBRANCH_0_TO_IP + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD, MSR_LBR_INFO_0, MSR_LBR_INFO_0 + LBR_RECORDS - 1, ALL, ANY, 1},
-    /* A write of DEPTH clears the records, so it is before them. */
+    /* A write of DEPTH clears the records, so DEPTH comes first. */
     {RECORD_ARCH, IA32_LBR_DEPTH, IA32_LBR_DEPTH, ALL, ANY, 1},
     {RECORD_ARCH, IA32_LBR_FROM0, IA32_LBR_FROM0 + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD_ARCH, IA32_LBR_TO0, IA32_LBR_TO0 + LBR_RECORDS - 1, ALL, ANY, 1},

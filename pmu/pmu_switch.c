@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * IA32_PERF_GLOBAL_CTRL between guest and root mode, in the three ways that processors offer.
+ * Switches IA32_PERF_GLOBAL_CTRL between guest and root mode, in the three ways that processors
+ * offer.
  * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
  */
 #include "vmx/capability.h"
@@ -9,7 +10,7 @@
 
 #define NOTHING_COUNTS 0
 #define NO_PEBS 0
-#define RDPMC_FIXED BIT(30) /* of ECX */
+#define RDPMC_FIXED BIT(30) /* in ECX */
 
 enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
 {
@@ -33,10 +34,10 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
     return names[how];
 }
 
-/* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"), but on
- * hybrid processors those that all cores have: P-cores take more bits, and bit 48 (Linux,
- * arch/x86/events/intel/core.c). So each bit is tried. Counters that firmware has left on are
- * frozen meanwhile. Before version 4 nothing freezes them, and no processor is hybrid. */
+/* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"). On
+ * hybrid processors it only names those that all cores have: P-cores accept more bits, and bit 48
+ * (Linux, arch/x86/events/intel/core.c). So each bit is tried. Counters that firmware has left on
+ * are frozen meanwhile. Before version 4 nothing can freeze them, but no processor is hybrid. */
 static uint64_t global_ctrl_bits(const struct cpu_pmu *pmu)
 {
     struct pmu_facts facts = pmu_facts();
@@ -59,9 +60,9 @@ static void list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t inde
     cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
 }
 
-/* The entry loads from where the exit stored: no work in root mode at all. A list begins with
- * GLOBAL_CTRL or behind it, and ends with PEBS_ENABLE or before. Pointers are physical addresses
- * here (mm/host_paging.c maps one to one). */
+/* The entry loads from where the exit stored, so root mode has no work at all. A list begins with
+ * GLOBAL_CTRL or after it, and ends with PEBS_ENABLE or before it. Pointers are physical addresses
+ * here, because mm/host_paging.c maps one to one. */
 static void set_lists(struct cpu_pmu *pmu)
 {
     bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
@@ -117,11 +118,11 @@ void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, value);
-    else /* pmu_before_entry() sees that it changed */
+    else /* the check before the entry (vmx/exit/entry.asm) sees the change */
         cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value = value;
 }
 
-/* Written to the register once, so that a bad value faults; nothing counts meanwhile. */
+/* A write goes to the register once, so that a bad value faults. Nothing counts meanwhile. */
 static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
 {
     uint64_t *own = &cpu->pmu.guest_list[PMU_LIST_PEBS_ENABLE].value;
@@ -137,11 +138,11 @@ static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
     return true;
 }
 
-/* Architectural PEBS writes its records to this buffer by physical addresses, past the EPT where
- * VMX does not translate them (SDM Vol. 3, "Translation of Guest-Physical Addresses Used by
- * Architectural PEBS"): the guest must be able to write each page of it. The low bits are the
- * number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c); the processor refuses
- * those that are reserved. */
+/* Architectural PEBS writes its records to this buffer by physical addresses. It bypasses the EPT
+ * where VMX does not translate them (SDM Vol. 3, "Translation of Guest-Physical Addresses Used by
+ * Architectural PEBS"), so the guest must be able to write each page of the buffer. The low bits
+ * are the number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c); the processor
+ * refuses reserved values. */
 static bool pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 {
     uint64_t size = value & (PAGE_SIZE - 1), at = value - size, bytes;
@@ -166,10 +167,10 @@ bool pmu_kept_from_user(uint32_t counter)
     return counter - n == RDPMC_FIXED && n < 16 && rdmsr(IA32_FIXED_CTR_CTRL) >> 4 * n & BIT(33);
 }
 
-/* policy=intercept: the guest's accesses to the PMU exit and are done on the hardware for it, the
- * floor of any trap-and-emulate. The counters do not count in root mode, so they hold what the
- * guest's instruction would have found. GLOBAL_CTRL is 0 in root mode: its guest value lives in the
- * VMCS or its list. SDM Vol. 3, "Performance Monitoring". */
+/* With policy=intercept the guest's accesses to the PMU exit, and root mode performs them on the
+ * hardware: the floor of any trap-and-emulate. The counters do not count in root mode, so they hold
+ * what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode: the guest's value
+ * lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance Monitoring". */
 bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!cpu->boot->options.pmu)
