@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Local APIC access in xAPIC and x2APIC mode. The guest changes the mode at will, so each call
- * looks at IA32_APIC_BASE first.
+ * reads IA32_APIC_BASE first.
  * SDM Vol. 3, "Local APIC", "Extended XAPIC (x2APIC)".
  */
 #include "apic/apic.h"
@@ -65,13 +65,13 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     if (!(base & APIC_BASE_EN))
         return false;
     if (base & APIC_BASE_EXTD) {
-        /* Such a WRMSR waits for no store; what the receiver is to see comes first (SDM Vol. 3,
-         * "MSR Access in x2APIC Mode"). */
+        /* This WRMSR does not wait for stores. The fences make it wait, because the receiver must
+         * see them (SDM Vol. 3, "MSR Access in x2APIC Mode"). */
         __asm__ volatile("mfence; lfence" : : : "memory");
         wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;
     }
-    /* The guest may be between its two writes of the ICR: the high half is put back. */
+    /* The guest may be between its two writes of the ICR, so the high half is put back. */
     volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
     if (apic_id > XAPIC_ID_MAX || !wait_for_idle(low))
@@ -103,13 +103,13 @@ void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
 
 #define INTERRUPTS 256
 
-/* ---- starting processors, and the local APIC of one that is started again ----
+/* ---- starting processors, and the local APIC of a processor that is started again ----
  * SDM Vol. 3, "Typical BSP Initialization Sequence"; "Local APIC State After an INIT Reset
  * ("Wait-for-SIPI" State)". */
 
 #define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
 #define START_UP_US 200    /* and from that to the second */
-#define ARRIVAL_US 1000000 /* then it must be there */
+#define ARRIVAL_US 1000000 /* by then the processor must have started */
 
 static bool wait_us(unsigned us, const volatile bool *until)
 {
@@ -131,7 +131,7 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
         return true;
     if (apic_send(apic_id, start_up) && wait_us(ARRIVAL_US, started))
         return true;
-    /* One that comes still later would run in a page that is the guest's by then. */
+    /* A processor that starts still later would run in a page that is the guest's by then. */
     (void)apic_send(apic_id, ICR_INIT);
     return false;
 }

@@ -12,7 +12,7 @@
 
 #define APIC_ID 0x020
 #define XAPIC_ID_SHIFT 24 /* of an ID or a destination in its register */
-#define XAPIC_ID_MAX 0xfe /* 255 is all of them */
+#define XAPIC_ID_MAX 0xfe /* 255 addresses all processors */
 #define XAPIC_BROADCAST 0xff
 #define X2APIC_BROADCAST 0xffffffffu
 #define APIC_TPR 0x080
@@ -35,7 +35,7 @@
 #define ICR_NMI (4u << 8 | ICR_LEVEL_ASSERT)
 #define ICR_INIT (5u << 8 | ICR_LEVEL_ASSERT)
 #define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* | vector: the page number to start at */
-#define ICR_SHORTHAND_ALL BIT(19)                 /* with self or without */
+#define ICR_SHORTHAND_ALL BIT(19)                 /* shorthand "all", including or excluding self */
 #define ICR_OTHERS (3u << 18)                     /* shorthand "all excluding self" */
 #define APIC_LVT_TIMER 0x320
 #define APIC_LVT_PMI 0x340

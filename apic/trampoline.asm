@@ -1,9 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Where a started processor begins: from real mode to 64-bit mode on the hypervisor's page tables.
-; A copy of this, with its parameters filled in (vmx/start/trampoline.c), runs in a page below 1 MiB.
-; Another one below 4 GiB leads the first processor from 5-level paging to 4 levels, which is not
-; possible in 64-bit mode. No NMI may come meanwhile: there is no IDT for these modes.
+; A copy of this code, with its parameters filled in (vmx/start/trampoline.c), runs in a page below
+; 1 MiB. Another copy, below 4 GiB, leads the first processor from 5-level paging to 4 levels, which
+; is not possible in 64-bit mode. No NMI may arrive meanwhile: there is no IDT for these modes.
 ; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode"; "IA-32e Mode Compatibility" (CR4.LA57).
 
 %define CR0_PE 1
@@ -14,11 +14,11 @@
 %define CR4_PAE 1 << 5
 %define IA32_EFER 0xc0000080
 %define EFER_LME_NXE (1 << 8) | (1 << 11)
-; Those that root mode has too (vmx/root/descriptors.h), and one more.
+; Selectors: two that root mode has, too (vmx/root/descriptors.h), and one more.
 %define CODE_64 0x08
 %define DATA 0x10
 %define CODE_32 0x18
-; From the start of the page.
+; Offset from the start of the page.
 %define HERE(label) (label - trampoline_start)
 
 section .rodata
@@ -62,8 +62,8 @@ protected_mode:
     push eax
     retf
 
-; From 64-bit mode, with the page's address in RBX, on a stack below 4 GiB; both are mapped to
-; themselves.
+; Called in 64-bit mode, with the page's address in RBX, on a stack below 4 GiB. Page and stack are
+; mapped to themselves.
 bits 64
 global trampoline_leave
 trampoline_leave:
@@ -85,12 +85,12 @@ compatible:
 
 bits 64
 long_mode:
-    mov ebx, ebx                ; the upper half is not defined after the switch
+    mov ebx, ebx                ; clears the upper half, undefined after the switch
     mov rsp, [rbx + HERE(parameters.stack)]
     mov rdi, [rbx + HERE(parameters.argument)]
     mov rax, [rbx + HERE(parameters.entry)]
     xor ebp, ebp
-    call rax                    ; does not come back
+    call rax                    ; does not return
     ud2
 
 align 8
