@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the ACPI table DMAR says: where the VT-d units' registers are, and which memory devices use
- * that firmware set up. (VT-d specification, "DMA Remapping Reporting Structure".)
+ * What the ACPI table DMAR says: where the VT-d units' registers are, and which memory is used by
+ * devices that firmware set up. (VT-d specification, "DMA Remapping Reporting Structure".)
  */
 #pragma once
 
@@ -16,6 +16,6 @@ struct dmar {
     struct range reserved[DMAR_RESERVED_MAX]; /* memory that devices go on using (RMRR) */
 };
 
-/* Reads a DMAR table whose header and checksum are right. False: damaged, without a unit, or
- * more in it than there is room for; *d is not to be used then. */
+/* Reads a DMAR table whose header and checksum are right. False: the table is damaged, has no unit,
+ * or has more in it than *d has room for. *d must not be used then. */
 bool dmar_read(const void *table, struct dmar *d);

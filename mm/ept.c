@@ -17,7 +17,7 @@
 
 #define LEVEL_2M 2
 #define LEVEL_1G 3
-#define REACH_MIN (4ULL << 30)        /* all that 32-bit devices can have */
+#define REACH_MIN (4ULL << 30)        /* all that 32-bit devices can occupy */
 #define REACH_2M_PAGES (512ULL << 30) /* costs 2 MiB of tables */
 
 /* One run over the map, for real or only to count the tables. */
@@ -30,7 +30,7 @@ struct walk {
 
 enum overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL };
 
-/* What of [base, base+size) the range has, which is widened to whole pages. */
+/* How much of [base, base+size) the range covers, once it is widened to whole pages. */
 static enum overlap overlap_with(const struct range *range, uint64_t base, uint64_t size)
 {
     uint64_t last = base + size - 1;
@@ -47,7 +47,7 @@ static enum overlap overlap_with(const struct range *range, uint64_t base, uint6
     return range_first <= base && range_last >= last ? OVERLAP_ALL : OVERLAP_SOME;
 }
 
-/* What of [base, base+size) is hidden. A page that is hidden in part is hidden. */
+/* How much of [base, base+size) is hidden. A page that is hidden in part is hidden. */
 static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t size)
 {
     enum overlap overlap = OVERLAP_NONE;
@@ -116,7 +116,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
                 return false;
             entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
         }
-        if (table != NULL) /* else they are only counted */
+        if (table != NULL) /* otherwise tables are only counted */
             table[i] = entry;
     }
     return true;
@@ -145,9 +145,9 @@ uint64_t ept_build(const struct ept_request *q)
     return (uint64_t)(uintptr_t)root;
 }
 
-/* Counts the map without hidden ranges, since the pool, which is one, is not placed yet when its
- * size is asked for: only hidden_count is read. A hidden range needs more tables only where its two
- * ends fall inside large pages; what lies between needs none. */
+/* Counts the map without hidden ranges and reads only hidden_count. The pool is itself a hidden
+ * range, and is not placed yet when its size is asked for. A hidden range needs more tables only
+ * where its two ends fall inside large pages; what lies between needs none. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_reach(q), .count_only = true};

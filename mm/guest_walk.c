@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The walk. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
+ * Walks the guest's page tables. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
  */
 #include "mm/guest_walk.h"
 
@@ -9,14 +9,14 @@
 #include "mm/paging.h"
 #include "x86.h"
 
-#define LARGE_LEVEL 3 /* the highest at which PS means a page; above it is reserved */
+#define LARGE_LEVEL 3 /* the highest level at which PS means a page; above it PS is reserved */
 
 bool guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory, void *context,
                 uint64_t *physical)
 {
     uint64_t entry = cr3;
     unsigned level = levels + 1;
-    /* All bits above the translated ones have to repeat the highest of them. */
+    /* All bits above the translated ones must repeat the highest translated bit. */
     int64_t top = (int64_t)linear >> (PAGE_SHIFT + levels * TABLE_INDEX_BITS - 1);
 
     if (top != 0 && top != -1)

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The guest's page tables in IA-32e mode, walked by software: linear address to guest-physical
- * address. Pure: the caller shows the memory. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
+ * address. Pure: the caller provides the memory. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The byte at a guest-physical address and those after it in its page, to be read before the next
- * call. NULL: there is no memory of the guest. */
+/* Returns a pointer to the byte at a guest-physical address and those after it in its page, to be
+ * read before the next call. NULL: the guest has no memory there. */
 typedef const void *(*guest_memory)(void *context, uint64_t address);
 
-/* Translates; `levels` are 4 or 5 (CR4.LA57). Rights are not checked and no accessed or dirty bit
- * is set: it is meant for an address that the processor itself has just used. False: not mapped,
- * not canonical, or an entry that the processor would refuse or that cannot be read. */
+/* Translates `linear`; `levels` is 4 or 5 (CR4.LA57). Rights are not checked, and no accessed or
+ * dirty bit is set: this is meant for an address that the processor itself has just used. False:
+ * the address is not mapped or not canonical, or the processor would refuse an entry, or an entry
+ * cannot be read. */
 bool guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory, void *context,
                 uint64_t *physical);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The hypervisor's own page tables: identity, 4 KiB pages only, no page both writable and
- * executable. Writes to table pages only; loading CR3, and flushing the TLB after a change of live
- * tables, is the caller's. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
+ * executable. Writes to table pages only. The caller loads CR3, and flushes the TLB after a change
+ * of live tables. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
  */
 #include <stddef.h>
 
@@ -24,8 +24,8 @@ static const uint64_t leaf_flags[] = {
 
 static uint64_t *table_at(uint64_t entry) { return (uint64_t *)(uintptr_t)(entry & PTE_ADDRESS); }
 
-/* The lowest-level entry of `address`; with `create`, missing tables are added. NULL: no table on
- * the way, or no page left for one. */
+/* Returns the lowest-level entry that translates `address`. With `create`, adds missing tables.
+ * NULL: a table is missing, or no page is left for one. */
 static uint64_t *leaf_entry(uint64_t root, uint64_t address, bool create)
 {
     uint64_t *table = table_at(root);
@@ -47,8 +47,8 @@ static uint64_t *leaf_entry(uint64_t root, uint64_t address, bool create)
 
 uint64_t host_paging_new(void) { return (uint64_t)(uintptr_t)page_alloc(1); }
 
-/* A range that is not made of whole pages is widened to them. False as well for an address that
- * cannot be mapped to itself, because it is not canonical. */
+/* Widens the range to whole pages. Returns false, too, if the range cannot be mapped to itself
+ * because it is not canonical. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 {
     if (range.base >= LOWER_HALF_END || range.size > LOWER_HALF_END - range.base)

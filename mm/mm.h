@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What mm/ gives: pages, the hypervisor's own page tables, memory types, and the guest's EPT.
+ * What mm/ provides: pages, the hypervisor's own page tables, memory types, and the guest's EPT.
  */
 #pragma once
 
@@ -12,34 +12,35 @@
 
 /* ---- pages ---- */
 
-/* Hands the pool to the allocator; its first page (the reset doorbell) is left out. */
+/* Hands the pool to the allocator, except its first page (the reset doorbell). */
 void page_pool_init(struct range range);
-/* `count` contiguous zeroed pages; NULL when the pool is used up. Nothing is ever given back. */
+/* Returns `count` contiguous zeroed pages, or NULL when the pool is used up. Pages are never given
+ * back. */
 void *page_alloc(uint64_t count);
 uint64_t page_pool_free(void); /* pages left */
 
 /* ---- the hypervisor's own page tables (SDM Vol. 3, "4-Level Paging and 5-Level Paging") ---- */
 
 enum host_access { HOST_READ_ONLY, HOST_READ_WRITE, HOST_READ_EXECUTE, HOST_DEVICE };
-/* An empty table; gives its root (the value for CR3) or 0 when pages run out. */
+/* Makes an empty table. Returns its root (the value for CR3), or 0 when pages run out. */
 uint64_t host_paging_new(void);
-/* Maps [base, base+size) to itself in 4 KiB pages, replacing what was there. HOST_DEVICE is
- * uncached, everything but HOST_READ_EXECUTE is execute-disable: W^X has no exception. */
+/* Maps [base, base+size) to itself in 4 KiB pages, replacing earlier mappings. HOST_DEVICE is
+ * uncached. Everything except HOST_READ_EXECUTE is execute-disable: W^X has no exception. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access);
-/* Takes a page out again (guard pages). */
+/* Unmaps a page (guard pages). */
 void host_paging_unmap(uint64_t root, uint64_t address);
 
 /* A page of the hypervisor's address space that can be turned to any physical page, read-only. */
 struct host_window {
-    const void *page;  /* where it is seen; mapped after the first turn */
-    uint64_t physical; /* what is seen; HOST_WINDOW_SHUT before the first turn */
+    const void *page;  /* where the window is; mapped after the first turn */
+    uint64_t physical; /* the page it shows; HOST_WINDOW_SHUT before the first turn */
     uint64_t *entry;
 };
 #define HOST_WINDOW_SHUT (~0ULL)
-/* Takes a page of the pool for it. False: out of pages. */
+/* Takes a page of the pool for the window. False: out of pages. */
 bool host_window_new(uint64_t root, struct host_window *window);
-/* Turns it to the page at `physical`, an address that the processor has (below 2^MAXPHYADDR). The
- * caller flushes window->page (INVLPG). */
+/* Turns the window to the page at `physical`, an address that the processor has (below
+ * 2^MAXPHYADDR). The caller flushes window->page (INVLPG). */
 void host_window_turn(struct host_window *window, uint64_t physical);
 
 /* ---- memory types (SDM Vol. 3, "Memory Type Range Registers (MTRRs)") ---- */
@@ -58,7 +59,7 @@ struct mtrr_state {
 };
 /* Reads this processor's MTRRs. Needs CPL 0. */
 void mtrr_read(struct mtrr_state *m);
-/* The type of [base, base+size): gives true and *type when it is one type throughout. */
+/* If [base, base+size) has one type throughout, stores it in *type and returns true. */
 bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type);
 
 /* ---- EPT (SDM Vol. 3, "The Extended Page Table Mechanism (EPT)") ---- */
@@ -72,19 +73,21 @@ struct ept_request {
     bool page_1g, page_2m; /* IA32_VMX_EPT_VPID_CAP bits 17 and 16 */
     uint64_t top;          /* end of what the memory map names; at least this much is mapped */
 };
-/* Builds the identity map with the largest pages that types and hidden ranges allow; with 1 GiB
- * pages it reaches all of MAXPHYADDR (at most 48 bits). Gives the physical address of the PML4
- * table, 0 when pages run out. */
+/* Builds the identity map with the largest pages that types and hidden ranges allow. With 1 GiB
+ * pages the map reaches all of MAXPHYADDR (at most 48 bits). Returns the physical address of the
+ * PML4 table, or 0 when pages run out. */
 uint64_t ept_build(const struct ept_request *q);
-/* The end of what ept_build() maps for these numbers. */
+/* The end of what ept_build() maps for this request. */
 uint64_t ept_reach(const struct ept_request *q);
-/* Looks one address up: the leaf entry and its size in bytes, 0 when it is not mapped. For tests
- * and for the report of a guest's stray access. */
+/* Looks up one address. Returns the leaf entry and stores its size in bytes, or returns 0 if the
+ * address is not mapped. For tests, for the report of a guest's stray access, and for checks of an
+ * address that the guest chose. */
 uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes);
-/* Write-back memory that may be written: nothing else is denied, or is root mode's to see. */
+/* Returns whether the leaf maps write-back memory that may be written. Root mode denies no other
+ * memory and looks into no other. */
 static inline bool ept_is_memory(uint64_t leaf)
 {
     return leaf & EPT_WRITE && (leaf >> EPT_MEMORY_TYPE_SHIFT & 7) == MEMORY_WB;
 }
-/* Pages that ept_build() can need at most for these numbers. */
+/* The largest number of pages that ept_build() can need for this request. */
 uint64_t ept_pages_needed(const struct ept_request *q);

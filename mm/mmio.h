@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Registers of devices in memory. One access of that width each, in the order of the program.
+ * Device registers in memory. Each function makes one access of its width, in the order of the
+ * program.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What memory type the MTRRs give to a range of physical memory: pure arithmetic on a copy of the
- * registers, and that copy, for which only RDMSR and CPUID are executed.
+ * Which memory type the MTRRs give a range of physical memory: pure arithmetic on a copy of the
+ * registers. Making that copy executes only RDMSR and CPUID.
  * SDM Vol. 3, "Memory Type Range Registers (MTRRs)" and "MTRR Precedences".
  */
 #include "mm/mm.h"
@@ -10,7 +10,7 @@
 
 #define PHYSICAL_ADDRESS_BITS_MAX 52
 #define FIXED_END 0x100000ULL
-#define TYPES_OF_REGISTER 8 /* of one byte, the lowest range's in the lowest byte */
+#define TYPES_OF_REGISTER 8 /* one byte each, the lowest range's in the lowest byte */
 
 static const uint32_t fixed_msr[] = {
     IA32_MTRR_FIX64K_00000,    IA32_MTRR_FIX16K_80000,    IA32_MTRR_FIX16K_A0000,
@@ -21,7 +21,7 @@ static const uint32_t fixed_msr[] = {
 _Static_assert(LENGTH_OF(fixed_msr) == sizeof(((struct mtrr_state *)0)->fixed) / sizeof(uint64_t),
                "one place for each fixed-range MTRR");
 
-/* Each group of them, last first: where it starts, the size of its ranges, its first register. */
+/* The groups of fixed ranges, last first: start, size of a range, index of the first register. */
 static const struct fixed_group {
     uint64_t start, unit;
     unsigned first;
@@ -57,8 +57,8 @@ static enum memory_type checked_type(uint64_t encoding)
     return reserved ? MEMORY_UC : (enum memory_type)encoding;
 }
 
-/* Two variable ranges over one address: same type, or UC wins, or WT over WB. All else is
- * undefined, and UC is taken. The rule for three and more follows by applying it in turn. */
+/* The type where two variable ranges overlap: the same type stays, UC wins, and WT wins over WB.
+ * All else is undefined, and UC is taken. For three and more ranges the rule is applied in turn. */
 static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
 {
     if (a == b)
@@ -67,7 +67,7 @@ static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
                                                                                     : MEMORY_UC;
 }
 
-/* Adds one more part of a range; false when its type is not that of the others. */
+/* Adds one more part of a range. False: its type is not that of the earlier parts. */
 #define NOTHING_SEEN (-1)
 static bool agree(int *so_far, enum memory_type type)
 {
@@ -83,16 +83,16 @@ static uint64_t address_mask(const struct mtrr_state *m)
     return (1ULL << (bits < PHYSICAL_ADDRESS_BITS_MAX ? bits : PHYSICAL_ADDRESS_BITS_MAX)) - 1;
 }
 
-/* Variable ranges and default type for all addresses that have the bits of `base` where `free` is
- * 0 and any bits where `free` is 1. A pair of registers then matches all of them, none, or some;
- * where "some" matters the set is halved at an address bit of such a pair. So the work depends on
- * the number of pairs, not on the size of the set, and a mask with holes, which the SDM allows,
- * needs no special care. */
+/* Variable ranges and default type for all addresses that have the bits of `base` where `free` is 0
+ * and any bits where `free` is 1. A pair of registers then matches all of them, none, or some. If
+ * "some" matters, the set is halved at an address bit of such a pair. So the work depends on the
+ * number of pairs, not on the size of the set, and a mask with holes, which the SDM allows, needs
+ * no special care. */
 static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
 {
     enum memory_type all = checked_type(m->default_type & MTRR_TYPE); /* without any pair */
     bool any_matches_all = false, matters = false;
-    uint64_t undecided = 0; /* free bits that a pair which matches some addresses looks at */
+    uint64_t undecided = 0; /* free bits checked by the pairs that match some addresses */
     uint32_t some = 0;      /* types of those pairs, as bits */
 
     for (uint32_t i = 0; i < m->variable_count; i++) {
@@ -122,7 +122,7 @@ static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t fr
            variable_type(m, base | bit, free & ~bit, answer);
 }
 
-/* One address below FIXED_END; *end gets the end of the fixed range that holds it. */
+/* The type of one address below FIXED_END. Stores the end of the address's fixed range in *end. */
 static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address, uint64_t *end)
 {
     const struct fixed_group *group = fixed_groups;
@@ -145,7 +145,7 @@ static uint64_t aligned_block(uint64_t address, uint64_t end)
     return block;
 }
 
-/* An empty range, and one with addresses that the processor does not have, is of no type. */
+/* An empty range has no type. Nor has a range with addresses that the processor does not have. */
 bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type)
 {
     uint64_t limit = address_mask(m) + 1, address = base, end = base + size;
@@ -158,7 +158,7 @@ bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum me
         return true;
     }
 
-    /* Where fixed ranges are enabled, they hide the variable ones. */
+    /* Enabled fixed ranges hide the variable ones. */
     bool fixed = m->capability & MTRRCAP_FIX && m->default_type & MTRR_DEF_TYPE_FE;
     while (fixed && address < end && address < FIXED_END)
         if (!agree(&answer, fixed_type(m, address, &address)))

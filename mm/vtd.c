@@ -4,16 +4,16 @@
  * (VT-d specification, "DMA Remapping", "Software Setup of Remapping Hardware", "Invalidation of
  * Translation Caches".)
  *
- * All devices of all units share one context table, and that names the guest's EPT: second-level
- * entries of legacy mode have R, W, page size and address where EPT entries have them, execute
- * permission and memory type (bits 2 and 6:3) are ignored, and the bits that are reserved in one of
- * the two, SNP (11) and TM (62) among them, are clear in every entry that mm/ept.c makes. What
- * differs does no harm: a local APIC's page that the EPT leaves out is never looked up, since
+ * All devices of all units share one context table, which names the guest's EPT. Second-level
+ * entries of legacy mode have R, W, page size and address where EPT entries have them. They ignore
+ * execute permission and memory type (bits 2 and 6:3). The bits that are reserved in one of the two
+ * formats, SNP (11) and TM (62) among them, are clear in every entry that mm/ept.c makes. The
+ * differences do no harm: a local APIC's page that the EPT leaves out is never looked up, since
  * 0xfeexxxxx is the interrupt address range; the units' own registers are kept from devices as
  * well. (VT-d specification, "Second-Level Paging Entries", "Interrupt Address Range".)
  *
- * Requests with a PASID and those that a device has translated itself are blocked in this mode
- * (context entry, TT 0).
+ * This mode blocks requests with a PASID and requests that a device has translated itself (context
+ * entry, TT 0).
  */
 #include "mm/vtd.h"
 
@@ -27,18 +27,18 @@
 
 #define WAIT_READS 10000000 /* some seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */
-/* The last one of the queue's page, which has room */
+/* The last word of the queue's page, which has room for it */
 #define QUEUE_STATUS_WORD (TABLE_ENTRIES - 1)
 #define ENTRY_WORDS 2
 
-/* ---- what the units can ---- */
+/* ---- what the units can do ---- */
 
 static unsigned levels(const struct vtd_plan *plan)
 {
     return plan->cap & CAP_SAGAW_4_LEVELS ? TABLE_LEVELS : TABLE_LEVELS - 1;
 }
 
-/* Registers can lie beyond what DMAR says. */
+/* Registers can lie beyond the range that DMAR reports. */
 static void widen(struct range *registers, uint64_t cap, uint64_t ecap)
 {
     uint64_t fault_end = CAP_FRO(cap) + CAP_NFR(cap) * REGISTER_PAIR;
@@ -66,7 +66,7 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
         uint64_t unit = plan->dmar.units[i].base;
         uint64_t cap = mmio_read_64(unit + VTD_CAP), ecap = mmio_read_64(unit + VTD_ECAP);
 
-        if (cap == UINT64_MAX) /* nothing is there */
+        if (cap == UINT64_MAX) /* no unit is there */
             cap = 0;
         widen(&plan->dmar.units[i], cap, ecap);
         plan->cap &= cap;
@@ -102,7 +102,8 @@ bool vtd_find(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_pl
 
 /* ---- tables ---- */
 
-/* The EPT's request without the page sizes that a unit lacks. True: it is the same request. */
+/* Stores in *own the EPT's request without the page sizes that a unit lacks. True: *own is the same
+ * request. */
 static bool own_request(const struct vtd_plan *plan, const struct ept_request *q,
                         struct ept_request *own)
 {
@@ -121,7 +122,7 @@ uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request 
     return TABLE_PAGES + (own_request(plan, q, &own) ? 0 : ept_pages_needed(&own));
 }
 
-/* Every bus has the same context table, and every device in it the same map. */
+/* All buses have the same context table, and all devices in it have the same map. */
 static void fill_tables(uint64_t *root, uint64_t *context, unsigned map_levels, uint64_t map)
 {
     if (map_levels < TABLE_LEVELS)
@@ -143,7 +144,7 @@ static bool wait_for(uint64_t address, uint32_t mask, uint32_t wanted)
     return false;
 }
 
-/* Gives one command and waits until its status bit is as `done`. */
+/* Issues one command and waits until its status bit equals `done`. */
 static bool command(uint64_t unit, uint32_t bit, bool on, bool done)
 {
     uint32_t status = mmio_read_32(unit + VTD_GSTS) & (uint32_t)~GLOBAL_ONE_SHOT;
@@ -152,7 +153,7 @@ static bool command(uint64_t unit, uint32_t bit, bool on, bool done)
     return wait_for(unit + VTD_GSTS, bit, done ? bit : 0);
 }
 
-/* By the queue, which all have: invalidation by registers ends with version 5. */
+/* Uses the queue, which all units have: invalidation by registers ends with version 5. */
 static bool invalidate(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
     uint64_t status = (uint64_t)(uintptr_t)&queue[QUEUE_STATUS_WORD];
@@ -172,14 +173,16 @@ static bool invalidate(uint64_t unit, uint64_t *queue, uint64_t cap)
     return wait_for(status, 1, 1);
 }
 
-/* Gives what the unit does not do, NULL for all done. Where firmware has turned translation on it
- * stays on, unless the kind of tables changes, which a unit cannot do then. */
+/* Returns what the unit does not do, or NULL if it has done everything. If firmware has turned
+ * translation on, translation stays on, unless the kind of tables changes: a unit cannot change the
+ * kind meanwhile. */
 static const char *start_unit(uint64_t unit, uint64_t root, uint64_t *queue)
 {
     uint64_t cap = mmio_read_64(unit + VTD_CAP);
 
     mmio_write_32(unit + VTD_FECTL, FECTL_IM);
-    /* What firmware left in its queue is done, or never will be because of an error. */
+    /* Wait for the commands that firmware left in its queue. Those that an error has stopped never
+     * end. */
     if (mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE)
         wait_for(unit + VTD_IQH, IQ_POINTER, mmio_read_32(unit + VTD_IQT) & IQ_POINTER);
     if (!command(unit, GLOBAL_QIE, false, false))
@@ -221,7 +224,7 @@ static void report_reserved(const struct dmar *d, const struct ept_request *q)
                            d->reserved[i].base, d->reserved[i].size);
 }
 
-/* Gives false with the reason. */
+/* False: *r has the reason. */
 static bool start_units(const struct vtd_plan *plan, uint64_t map, struct refusal *r)
 {
     uint64_t *root = page_alloc(TABLE_PAGES);

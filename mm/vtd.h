@@ -9,7 +9,7 @@
 #include "mm/dmar.h"
 #include "mm/mm.h"
 
-/* Whether the guest can do without interrupt remapping, which it cannot have without DMAR. */
+/* Tells whether the guest can do without interrupt remapping, which needs DMAR. */
 enum x2apic_use {
     X2APIC_OFF,
     X2APIC_ON,    /* a guest without DMAR leaves x2APIC mode, unless interrupts are remapped now */
@@ -22,15 +22,15 @@ struct vtd_plan {
     struct refusal why; /* not, when there are no units */
 };
 
-/* Reads DMAR and the units' capabilities, which have to be mapped, and changes nothing. `top` is
- * the end of the memory that devices must reach. False: DMA cannot be contained. */
+/* Reads DMAR and the units' capabilities, which have to be mapped. Changes nothing. `top` is the
+ * end of the memory that devices must reach. False: DMA cannot be contained. */
 bool vtd_find(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan);
 
-/* Pages that vtd_start() takes from the pool. `q` is what the EPT is built from. */
+/* Returns the number of pages that vtd_start() takes from the pool. The EPT is built from `q`. */
 uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request *q);
 
-/* Makes all units translate by the EPT itself, or, where one lacks a page size that the EPT uses,
- * by a map of its own that hides the same. Takes over units that firmware has turned on. Neither
- * map may change afterwards. Logs whether DMA is contained now, and why not: that a unit did not do
- * as it was told is one of the reasons. */
+/* Makes all units translate by the EPT itself. If a unit lacks a page size that the EPT uses, they
+ * translate by a separate map that hides the same memory. Takes over units that firmware has turned
+ * on. Neither map may change afterwards. Logs whether DMA is contained now, and why not. One reason
+ * is that a unit did not do as it was told. */
 bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_t ept_root);

@@ -15,17 +15,17 @@
 #define CAP_PHMR BIT(6)
 #define CAP_SAGAW_4_LEVELS BIT(10)
 #define CAP_SAGAW BITS(10, 9) /* 4 and 3 levels */
-/* By MGAW: end of what devices can address */
+/* From MGAW: the end of what devices can address */
 #define CAP_REACH(cap) (2ULL << ((cap) >> 16 & 0x3f))
-#define CAP_FRO(cap) (((cap) >> 24 & 0x3ff) * 16) /* offset of the fault recording */
+#define CAP_FRO(cap) (((cap) >> 24 & 0x3ff) * 16) /* offset of the fault recording registers */
 #define CAP_SLLPS_2M BIT(34)
 #define CAP_SLLPS_1G BIT(35)
-#define CAP_NFR(cap) (((cap) >> 40 & 0xff) + 1) /* registers, this many pairs */
+#define CAP_NFR(cap) (((cap) >> 40 & 0xff) + 1) /* number of fault recording pairs */
 #define CAP_DRAIN BITS(55, 54)                  /* DRD, DWD */
-#define CAP_DRAIN_SHIFT 48 /* from there to where IOTLB_INVALIDATE has the same two */
-#define VTD_ECAP 0x10      /* 64 bits */
-#define ECAP_C BIT(0)      /* table walks snoop the processors' caches */
-#define ECAP_QI BIT(1)     /* queued invalidation */
+#define CAP_DRAIN_SHIFT 48                      /* shift to the same two bits in IOTLB_INVALIDATE */
+#define VTD_ECAP 0x10                           /* 64 bits */
+#define ECAP_C BIT(0)                           /* table walks snoop the processors' caches */
+#define ECAP_QI BIT(1)                          /* queued invalidation */
 #define ECAP_IRO(ecap) (((ecap) >> 8 & 0x3ff) * 16) /* offset of the IOTLB registers, a pair */
 #define REGISTER_PAIR 16                            /* bytes */
 #define VTD_GCMD 0x18
