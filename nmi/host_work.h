@@ -11,12 +11,14 @@
 #define STATUS_COUNTER_0 BIT(0)
 
 struct host_work {
-    uint64_t branches, period;            /* the latter from one PMI to the next */
-    const struct branch_records *records; /* on meanwhile; NULL: none */
-    bool counting;                        /* from the counter's start to its stop */
-    /* What came of it. */
-    uint64_t pmis, counted; /* taken; branches that the counter saw */
-    unsigned own;           /* of the branch records at the end, how many are the workload's */
+    uint64_t branches;                    /* branch instructions to execute */
+    uint64_t period;                      /* branches from one PMI to the next */
+    const struct branch_records *records; /* on during the work; NULL: none */
+    bool counting;                        /* true from the counter's start to its stop */
+    /* The results. */
+    uint64_t pmis;    /* PMIs taken */
+    uint64_t counted; /* branches that the counter saw */
+    unsigned own;     /* number of branch records at the end that are the workload's */
 };
 
 /* Executes the branches in root mode with one PMI every `period` branches, then puts the guest's

@@ -26,7 +26,11 @@ enum nmi_return {
 
 /* What the processor pushed, lowest address first (SDM Vol. 3, "64-Bit Mode Stack Frame"). */
 struct nmi_frame {
-    uint64_t rip, cs, rflags, rsp, ss;
+    uint64_t rip;
+    uint64_t cs;
+    uint64_t rflags;
+    uint64_t rsp;
+    uint64_t ss;
 };
 
 /* ---- nmi.c: an NMI in root mode ---- */
