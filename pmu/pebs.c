@@ -14,11 +14,12 @@
 #define VERSION_ISOLATED 5 /* PEBS is isolated from this version on */
 #define SKYLAKE_X 0x55
 
-/* For models of family 6, the first and last stepping, and the microcode revision from which on
- * they isolate. */
+/* Models of family 6 that isolate from some microcode revision on. */
 static const struct {
-    uint8_t model, first, last;
-    uint32_t microcode;
+    uint8_t model;
+    uint8_t first;      /* stepping */
+    uint8_t last;       /* stepping */
+    uint32_t microcode; /* the first revision that isolates */
 } isolating[] = {
     {0x3c, 3, 3, 0x1f},       {0x45, 1, 1, 0x1e},       {0x46, 1, 1, 0x15}, /* Haswell */
     {0x3f, 2, 2, 0x37},       {0x3f, 4, 4, 0x0a},       {0x3d, 4, 4, 0x23},

@@ -24,9 +24,10 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 
 /* From CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES (0: the processor has no such register). */
 struct pmu_facts {
-    unsigned version;
-    uint32_t general, fixed; /* counters, a bit for each */
-    uint64_t capabilities;
+    unsigned version;      /* of architectural performance monitoring */
+    uint32_t general;      /* general-purpose counters, a bit for each */
+    uint32_t fixed;        /* fixed-function counters, a bit for each */
+    uint64_t capabilities; /* IA32_PERF_CAPABILITIES */
 };
 struct pmu_facts pmu_facts(void);
 /* Derives the facts from these values. leaf_23_1 is CPUID.(EAX=23H,ECX=1), which names all counters
@@ -123,8 +124,8 @@ void pmu_freeze_as_guest(const struct cpu *cpu);
 /* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among them: it is
  * in the VMCS for a guest, and 0 in root mode outside host work. */
 struct pmu_context {
-    uint64_t value[PMU_CONTEXT_MAX];
-    uint64_t status; /* IA32_PERF_GLOBAL_STATUS */
+    uint64_t value[PMU_CONTEXT_MAX]; /* of the list's registers */
+    uint64_t status;                 /* IA32_PERF_GLOBAL_STATUS */
 };
 _Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its own");
 

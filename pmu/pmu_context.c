@@ -13,9 +13,9 @@
 
 /* Built at the start, then only read. */
 struct pmu_registers {
-    uint32_t msr[PMU_CONTEXT_MAX];
-    uint32_t count;
-    uint32_t counting; /* the first of them: all that counting needs */
+    uint32_t msr[PMU_CONTEXT_MAX]; /* their indices */
+    uint32_t count;                /* of all of them */
+    uint32_t counting;             /* of those that counting needs, which come first */
 };
 _Static_assert(sizeof(struct pmu_registers) <= PAGE_SIZE, "they have a page of their own");
 

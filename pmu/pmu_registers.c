@@ -38,10 +38,11 @@ enum purpose {
 
 static const struct block {
     enum purpose purpose;
-    uint32_t first, last;
-    enum counters counters;
-    enum names names;
-    uint32_t step;
+    uint32_t first;         /* MSR index */
+    uint32_t last;          /* MSR index, included */
+    enum counters counters; /* the counters that the registers belong to */
+    enum names names;       /* PMU versions that have these names */
+    uint32_t step;          /* from one counter's registers to the next counter's */
 } blocks[] = {
     /* The registers of a PMI's handler and of a context switch come first: policy=intercept
      * searches here. */
