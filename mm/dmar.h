@@ -11,7 +11,8 @@
 #define DMAR_RESERVED_MAX 64
 
 struct dmar {
-    uint32_t unit_count, reserved_count;
+    uint32_t unit_count;                      /* entries of units[] */
+    uint32_t reserved_count;                  /* entries of reserved[] */
     struct range units[DMAR_UNITS_MAX];       /* register pages */
     struct range reserved[DMAR_RESERVED_MAX]; /* memory that devices go on using (RMRR) */
 };

@@ -34,7 +34,7 @@ void host_paging_unmap(uint64_t root, uint64_t address);
 struct host_window {
     const void *page;  /* where the window is; mapped after the first turn */
     uint64_t physical; /* the page it shows; HOST_WINDOW_SHUT before the first turn */
-    uint64_t *entry;
+    uint64_t *entry;   /* the window's lowest-level entry in the page tables */
 };
 #define HOST_WINDOW_SHUT (~0ULL)
 /* Takes a page of the pool for the window. False: out of pages. */
@@ -52,10 +52,11 @@ struct mtrr_state {
     uint64_t default_type; /* IA32_MTRR_DEF_TYPE */
     uint64_t fixed[11];    /* 64K_00000, 16K_80000, 16K_A0000, 4K_C0000 .. 4K_F8000 */
     struct {
-        uint64_t base, mask;
+        uint64_t base; /* IA32_MTRR_PHYSBASEn */
+        uint64_t mask; /* IA32_MTRR_PHYSMASKn */
     } variable[MTRR_VARIABLE_MAX];
-    uint32_t variable_count;
-    uint32_t physical_address_bits;
+    uint32_t variable_count;        /* pairs in use of variable[] */
+    uint32_t physical_address_bits; /* MAXPHYADDR */
 };
 /* Reads this processor's MTRRs. Needs CPL 0. */
 void mtrr_read(struct mtrr_state *m);
@@ -65,13 +66,14 @@ bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum me
 /* ---- EPT (SDM Vol. 3, "The Extended Page Table Mechanism (EPT)") ---- */
 
 struct ept_request {
-    const struct mtrr_state *mtrr;
-    const struct range *hidden; /* not mapped at all: the hypervisor's own memory */
-    uint32_t hidden_count;
-    struct range readable; /* whole pages of the hidden memory that are mapped read-only */
-    uint32_t address_bits; /* MAXPHYADDR */
-    bool page_1g, page_2m; /* IA32_VMX_EPT_VPID_CAP bits 17 and 16 */
-    uint64_t top;          /* end of what the memory map names; at least this much is mapped */
+    const struct mtrr_state *mtrr; /* they give the memory types */
+    const struct range *hidden;    /* not mapped at all: the hypervisor's own memory */
+    uint32_t hidden_count;         /* entries of hidden[] */
+    struct range readable;         /* whole pages of the hidden memory that are mapped read-only */
+    uint32_t address_bits;         /* MAXPHYADDR */
+    bool page_1g;                  /* IA32_VMX_EPT_VPID_CAP bit 17 */
+    bool page_2m;                  /* IA32_VMX_EPT_VPID_CAP bit 16 */
+    uint64_t top; /* end of what the memory map names; at least this much is mapped */
 };
 /* Builds the identity map with the largest pages that types and hidden ranges allow. With 1 GiB
  * pages the map reaches all of MAXPHYADDR (at most 48 bits). Returns the physical address of the

@@ -21,10 +21,11 @@ static const uint32_t fixed_msr[] = {
 _Static_assert(LENGTH_OF(fixed_msr) == sizeof(((struct mtrr_state *)0)->fixed) / sizeof(uint64_t),
                "one place for each fixed-range MTRR");
 
-/* The groups of fixed ranges, last first: start, size of a range, index of the first register. */
+/* The groups of fixed ranges, last first. */
 static const struct fixed_group {
-    uint64_t start, unit;
-    unsigned first;
+    uint64_t start; /* address of the group's first range */
+    uint64_t unit;  /* size of each of its ranges in bytes */
+    unsigned first; /* index of its first register in fixed_msr[] */
 } fixed_groups[] = {{0xc0000, 0x1000, 3}, {0x80000, 0x4000, 1}, {0, 0x10000, 0}};
 
 void mtrr_read(struct mtrr_state *m)

@@ -9,7 +9,8 @@
 #include "mm/mm.h"
 
 static struct {
-    uint64_t next, end; /* first address not given away; both are multiples of PAGE_SIZE */
+    uint64_t next; /* first address not given away; a multiple of PAGE_SIZE */
+    uint64_t end;  /* end of the pool; a multiple of PAGE_SIZE */
 } pool;
 
 void page_pool_init(struct range range)

@@ -18,8 +18,9 @@ enum x2apic_use {
 
 struct vtd_plan {
     struct dmar dmar;   /* units[] are to be hidden from the guest; none: DMA cannot be contained */
-    uint64_t cap, ecap; /* what all units have in common of CAP and ECAP */
-    struct refusal why; /* not, when there are no units */
+    uint64_t cap;       /* the bits of CAP that all units have in common */
+    uint64_t ecap;      /* the bits of ECAP that all units have in common */
+    struct refusal why; /* if there are no units, why DMA cannot be contained */
 };
 
 /* Reads DMAR and the units' capabilities, which have to be mapped. Changes nothing. `top` is the
