@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the ACPI tables say about this machine, as far as the hypervisor needs it. Pure, but for
- * lines of the log.
+ * Reads what the hypervisor needs to know about this machine from the ACPI tables. Pure, except for
+ * lines in the log.
  */
 #include "lib/acpi.h"
 
@@ -10,7 +10,7 @@
 #include "bits.h"
 #include "console/log.h"
 
-/* One processor may have an entry of either kind. */
+/* One processor may have several entries, of different kinds: counts it once. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 {
     uint32_t apic_id;
@@ -30,7 +30,7 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
     }
 }
 
-/* An X_ field that is not 0 takes the place of the 32-bit one. */
+/* An X_ field that is not 0 replaces the 32-bit field. */
 static uint16_t io_port(uint32_t narrow, const struct acpi_generic_address *wide)
 {
     if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
@@ -58,7 +58,7 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     facts->reset_value = fadt->reset_value;
 }
 
-/* ---- what is wrong with the tables ---- */
+/* ---- checks of the tables ---- */
 
 static void check_table(const char *name, const struct acpi_header *table)
 {
@@ -73,7 +73,7 @@ static void check_table(const char *name, const struct acpi_header *table)
             name);
 }
 
-/* A list, and the tables in it that are used here. */
+/* Checks a list, and the tables in it that are used here. */
 static void check_list(const char *name, const struct acpi_list *list)
 {
     static const char used[][5] = {"APIC", "DMAR", "FACP", "SPCR", "SSDT"};
@@ -107,7 +107,7 @@ void acpi_check(uint64_t rsdp)
 
 const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
 {
-    /* Divisors of 115200 by the SPCR's number of a rate; the others are reserved. */
+    /* Divisors of 115200, by the SPCR's code for the rate. The other codes are reserved. */
     static const uint8_t divisors[] = {
         [SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
     const struct acpi_spcr *spcr = (const struct acpi_spcr *)acpi_find(rsdp, "SPCR",

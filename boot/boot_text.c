@@ -8,7 +8,7 @@
 
 #define IMAGE_SUFFIX ".efi"
 
-/* Load options are bytes to firmware: their address need not be even. */
+/* Firmware treats load options as bytes: their address may be odd. */
 static uint16_t character(const void *text, uint64_t index)
 {
     const unsigned char *bytes = (const unsigned char *)text + 2 * index;
@@ -30,7 +30,7 @@ static bool has_suffix(const char *word, uint64_t length)
     return same == suffix;
 }
 
-/* What follows the folders of a path. */
+/* Returns the part of a path after its folders. */
 static const uint16_t *file_name(const uint16_t *path)
 {
     const uint16_t *name = path;
@@ -41,7 +41,7 @@ static const uint16_t *file_name(const uint16_t *path)
     return name;
 }
 
-/* The shell starts "pmuvisor.efi" by "pmuvisor" as well. */
+/* Compares without the suffix: the UEFI shell starts "pmuvisor.efi" for "pmuvisor", too. */
 static bool names_file(const char *word, uint64_t length, const uint16_t *image_path)
 {
     const uint16_t *name = file_name(image_path);
@@ -55,7 +55,8 @@ static bool names_file(const char *word, uint64_t length, const uint16_t *image_
     return *name == '.' && length > 0;
 }
 
-/* How many characters at the start are the image's own name; 0 when the first word is an option. */
+/* Returns the number of leading characters that are the image's own name, or 0 if the first word is
+ * an option. */
 static uint64_t image_name_length(const char *text, const uint16_t *image_path)
 {
     char closing = text[0] == '"' ? '"' : ' ';

@@ -10,21 +10,22 @@
 
 #define LOAD_OPTIONS_MAX 4096 /* characters of load options, terminator included */
 
-/* Load options as firmware gives them (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL"): `bytes`
- * bytes of UTF-16, maybe terminated, maybe opened by the image's own name as the UEFI shell does,
- * which is left out; `image_path` is the image's path, for that. Writes ASCII, terminated, into
- * out[LOAD_OPTIONS_MAX]. Refuses what is too long or not ASCII; but what has neither text alone nor
- * any '=' is firmware's own mark, such as the GUID of a boot option that it made itself: *ignored
- * is true then, and `out` is empty. */
+/* Converts firmware's load options (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL") to terminated
+ * ASCII in out[LOAD_OPTIONS_MAX]. They are `bytes` bytes of UTF-16, with or without a terminator.
+ * The UEFI shell puts the image's own name first: it is recognised by `image_path` and left out.
+ * Load options that are not all text and contain no '=' are firmware's own mark, such as the GUID
+ * of a boot option that firmware made: *ignored is then true, and `out` is empty. Other load
+ * options are refused if they are too long or not ASCII. */
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
                        char *out, bool *ignored, struct refusal *r);
 
-/* Appends a file path node's text, `count` characters of UTF-16 or fewer with a terminator, to a
- * path of at most `size` characters, with exactly one separator between the two: either side may
- * bring its own (UEFI specification, "File Path Media Device Path"). False: it does not fit. */
+/* Appends a file path node's text to a path of at most `size` characters. The text has `count`
+ * characters of UTF-16, or fewer and a terminator. Puts exactly one separator between the two;
+ * either side may bring its own (UEFI specification, "File Path Media Device Path"). Returns false
+ * if the result does not fit. */
 bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count);
 
-/* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and a path of
- * the user's, which is absolute when it starts with a separator; / and \ both separate. Writes a
- * UEFI path, terminated, of at most size characters. False when it does not fit. */
+/* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and the user's
+ * path, which is absolute if it starts with a separator. Both / and \ separate. Writes a terminated
+ * UEFI path of at most `size` characters. Returns false if it does not fit. */
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size);

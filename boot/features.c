@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Features of this processor that this version does not know. CPUID shows a guest what no table of
- * vmx/exit/cpuid.c hides: of a feature that came later, nobody has looked at what VMX does with it.
- * Reads CPUID. SDM Vol. 1, "Processor Identification and Feature Determination"; for bits that it
- * does not name yet, Linux, tools/arch/x86/kcpuid/cpuid.csv.
+ * Finds features of this processor that this version does not know. CPUID shows a guest every
+ * feature that no table of vmx/exit/cpuid.c hides. If a feature came later, nobody has checked what
+ * VMX does with it. Reads CPUID. SDM Vol. 1, "Processor Identification and Feature Determination";
+ * for bits that the SDM does not name yet, Linux, tools/arch/x86/kcpuid/cpuid.csv.
  */
 #include "boot/features.h"
 
@@ -11,7 +11,7 @@
 #include "console/log.h"
 #include "x86.h"
 
-/* The leaves that grow, and what is known of them, shown or hidden. */
+/* The leaves that grow, and their known bits, whether shown or hidden. */
 static const struct {
     uint32_t leaf, subleaf;
     uint32_t known[4];
@@ -22,7 +22,7 @@ static const struct {
       BITS(1, 0) | BIT(5),
       BITS(5, 4) | BIT(8) | BIT(10) | BITS(15, 13) | BITS(19, 17) | BITS(24, 21)}},
     {CPUID_LEAF_EXTENDED, 2, {0, 0, 0, BITS(7, 0)}},
-    /* EBX is a size; ECX, EDX: IA32_XSS. */
+    /* EBX is a size. ECX and EDX list the bits of IA32_XSS. */
     {CPUID_LEAF_XSAVE, 1, {BITS(4, 0), BITS(31, 0), BIT(8) | BITS(16, 10), 0}},
     {CPUID_LEAF_PMU_EXTENDED, 0, {BITS(5, 0), BITS(2, 0), 0, 0}},
 };

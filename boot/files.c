@@ -80,7 +80,7 @@ static bool get_size(EFI_FILE_HANDLE file, const char *what, const char *path, u
 static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
                      const struct range *to, struct refusal *r)
 {
-    uint64_t done = 0, shown = 0; /* the latter in tenths */
+    uint64_t done = 0, shown = 0; /* `shown` is in tenths */
 
     log_printf("%s %s: %lu bytes", what, path, to->size);
     while (done < to->size) {
@@ -101,7 +101,7 @@ static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
     return true;
 }
 
-/* Room for a file of this size, and the file in it. */
+/* Allocates memory for the file, and reads the file into it. */
 static bool load(EFI_FILE_HANDLE file, const char *what, const char *path, uint64_t limit,
                  uint64_t high, struct range *out, struct refusal *r)
 {
@@ -157,7 +157,7 @@ bool file_save(const char *path, const struct range *pieces, uint64_t count)
 
     if (!open_volume(&r) || !join_path(image_path, path, full, MAX_PATH_CHARACTERS))
         return false;
-    /* Deleted first, because a file that is there keeps its length. */
+    /* Delete an existing file first, because it would keep its length. */
     if (!EFI_ERROR(volume->Open(volume, &file, full, mode, 0)))
         (void)file->Delete(file);
     bool done = !EFI_ERROR(volume->Open(volume, &file, full, mode | EFI_FILE_MODE_CREATE, 0));

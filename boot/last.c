@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A start that fails leaves its log in a file beside the image. A start that is refused writes its
- * own. A log of what came later is in memory that a warm reset keeps, and the next start writes it.
+ * Writes the log of a failed start to a file beside the image. A refused start writes its own log.
+ * A start that fails later leaves its log in memory that a warm reset keeps, and the next start
+ * writes that log.
  */
 #include <string.h>
 
@@ -32,7 +33,7 @@ static bool save(const struct log_ring *ring, const char *before)
     return file_save(FILE_NAME, parts, LENGTH_OF(parts));
 }
 
-static bool crashed; /* the run before left a log */
+static bool crashed; /* the last run left a log */
 
 void last_save(void)
 {

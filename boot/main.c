@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The entry from firmware: options, files, facts, check, memory; then it leaves firmware for good.
- * Up to leave_firmware() every failure ends in one line and a return to firmware with everything
- * given back. (UEFI specification, "EFI_IMAGE_ENTRY_POINT" and
- * "EFI_BOOT_SERVICES.ExitBootServices".)
+ * The entry from firmware. It reads the options, loads the files, collects facts, checks them,
+ * allocates memory and then leaves firmware for good. Up to leave_firmware(), every failure logs
+ * one line, frees everything and returns to firmware. (UEFI specification, "EFI_IMAGE_ENTRY_POINT"
+ * and "EFI_BOOT_SERVICES.ExitBootServices".)
  */
 #include <string.h>
 
@@ -21,8 +21,9 @@
 #define CONFIG_MAX 16384 /* bytes */
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
-/* Where the pool is best, because the log in it has to outlive a reset: above what firmware unpacks
- * itself and kernels to, below the quarter of memory at its top that GRUB takes first. */
+/* The pool's best lowest address. The log in the pool has to outlive a reset, so the pool lies
+ * above the place to which firmware unpacks itself and kernels, and below the top quarter of
+ * memory, which GRUB takes first. */
 #define CALM (192 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* above it are video memory and firmware */
 
@@ -30,7 +31,7 @@ static struct boot_info boot_info;
 static struct glyphs glyphs;
 static uint64_t map_capacity;
 
-/* crt0 of GNU-EFI calls this by the System V convention. */
+/* GNU-EFI's crt0 calls this with the System V calling convention. */
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system);
 
 static const EFI_STATUS status_of[] = {
@@ -41,7 +42,7 @@ static const EFI_STATUS status_of[] = {
 
 /* ---- console ---- */
 
-/* 0: none. */
+/* Returns the I/O port, or 0 for none. */
 static uint16_t console_port(uint32_t console)
 {
     uint16_t port, divisor;
@@ -54,8 +55,8 @@ static uint16_t console_port(uint32_t console)
     return port;
 }
 
-/* While firmware lives its text may go to the same UART: nothing is to come twice. False: there is
- * no UART. */
+/* While firmware runs, its text may go to the same UART: avoid printing anything twice. Returns
+ * false if there is no UART. */
 static bool start_console(uint32_t console)
 {
     uint16_t port = console_port(console);
@@ -77,7 +78,7 @@ static void say_other_console(uint32_t console, bool found)
             spcr->interface_type, spcr->base.address, spcr->base.space_id);
 }
 
-/* After firmware: the UART in any case, and the screen until the guest starts. */
+/* After firmware: logs to the UART in any case, and to the screen until the guest starts. */
 static void start_own_console(const struct boot_info *bi)
 {
     log_remove_sink(screen_sink);
@@ -94,7 +95,7 @@ static bool read_config(struct options *o, struct refusal *r)
     struct range text;
 
     if (!file_load("configuration", CONFIG_NAME, BELOW_4G, 0, &text, r))
-        return r->kind == REFUSE_NOT_FOUND; /* it need not be there */
+        return r->kind == REFUSE_NOT_FOUND; /* the file is optional */
     if (text.size > CONFIG_MAX)
         return refuse(r, REFUSE_BAD_OPTION,
                       "configuration " CONFIG_NAME ": found %lu bytes, wanted at most %u; "
@@ -112,7 +113,7 @@ static bool read_load_options(struct options *o, bool *ignored, struct refusal *
            options_parse(o, text, strlen(text), "load options", r);
 }
 
-/* What the user asked for; and the console, which is one of it. */
+/* Reads the user's options, and starts the console that they choose. */
 static bool read_options(struct boot_info *bi, struct refusal *r)
 {
     struct options *o = &bi->options;
@@ -183,7 +184,7 @@ static bool load_files(struct boot_info *bi, struct linux_image *image, struct r
 
 /* ---- facts ---- */
 
-/* Of firmware and of the machine. Nothing is refused here. */
+/* Collects facts about firmware and the machine. Refuses nothing. */
 static void collect_facts(struct boot_info *bi)
 {
     bi->image = (struct range){
@@ -207,7 +208,7 @@ static void collect_facts(struct boot_info *bi)
 
 /* ---- memory ---- */
 
-/* Without a trampoline the other processors are not started (vmx/start/bring_up.c says so). */
+/* Without a trampoline the other processors are not started; vmx/start/bring_up.c says so. */
 static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
                             struct refusal *r)
 {
@@ -233,10 +234,10 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
     return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_HIGHEST, r);
 }
 
-/* ---- the way ---- */
+/* ---- the start ---- */
 
-/* After the options four steps: files, facts, check, memory. Each has what those before it left in
- * *bi. */
+/* Takes four steps after the options: files, facts, check, memory. Each step uses what the earlier
+ * steps left in *bi. */
 static bool prepare(struct boot_info *bi, struct refusal *r)
 {
     struct linux_image image;
@@ -248,8 +249,8 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
     return hypervisor_check(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
 }
 
-/* From the first call of ExitBootServices on firmware's console may be gone: the screen's sink is
- * out before. */
+/* After the first call of ExitBootServices, firmware's console may be gone: the caller has removed
+ * the screen's sink. */
 static EFI_STATUS leave_firmware(struct boot_info *bi)
 {
     EFI_STATUS status = EFI_ABORTED;
@@ -259,7 +260,7 @@ static EFI_STATUS leave_firmware(struct boot_info *bi)
         status = memory_map_get(&bi->map, map_capacity, &key);
         if (EFI_ERROR(status))
             return status;
-        /* Fails with a stale key when an event changed the map in between. */
+        /* Fails with a stale key if an event changed the map in between. */
         status = firmware.services->ExitBootServices(firmware.image, key);
         if (!EFI_ERROR(status))
             return EFI_SUCCESS;
@@ -267,7 +268,7 @@ static EFI_STATUS leave_firmware(struct boot_info *bi)
     return status;
 }
 
-/* Everything is given back. */
+/* Frees everything, and returns `status` for firmware. */
 static EFI_STATUS go_back(EFI_STATUS status, bool late)
 {
     if (!late)
@@ -279,10 +280,10 @@ static EFI_STATUS go_back(EFI_STATUS status, bool late)
     return status;
 }
 
-/* Once ExitBootServices was called (`late`), only memory services may be. */
+/* After a call of ExitBootServices (`late`), only memory services may be called. */
 static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, bool late)
 {
-    /* A refusal that comes before the option console= is known still has to be read. */
+    /* The user must see a refusal even if it comes before the option console= is known. */
     if (!late)
         (void)start_console(bi->options.console);
     else if (console_port(bi->options.console) != 0)
@@ -327,10 +328,10 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return status;
     }
     cli();
-    /* Firmware's shadow stack knows nothing of the far return in descriptors_load(). */
+    /* The far return in descriptors_load() has no entry on firmware's shadow stack. */
     write_cr4(read_cr4() & ~CR4_CET);
-    /* The guest's ACPI tables are edited in place, on firmware's page tables: it may have mapped
-     * them read-only. CR0.WP comes back with VMX operation; CET would forbid it. */
+    /* The guest's ACPI tables are edited in place under firmware's page tables, which may map them
+     * read-only. CR0.WP is set again with VMX operation. With CET on, it could not be cleared. */
     write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
     hypervisor_start(&boot_info);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Memory from firmware: pages at chosen places, all remembered so that a refusal can give them
- * back, and the memory map. (UEFI specification, "Memory Allocation Services".)
+ * Allocates pages from firmware at chosen places and remembers them all, so that a refusal can free
+ * them. Reads the memory map. (UEFI specification, "Memory Allocation Services".)
  */
 #include "boot/boot.h"
 #include "lib/refusal.h"
 
 #define ALLOCATIONS_MAX 10
-#define SNAPSHOT_SPARE 8 /* descriptors: the buffer's own allocation splits some */
-#define SNAPSHOT_TRIES 8 /* what else runs may add more than these */
-#define PLACES_MAX 4096  /* asked for, of one need */
-#define PATIENCE 8       /* refusals in a block, after which steps become longer */
+#define SNAPSHOT_SPARE 8 /* descriptors: allocating the buffer itself splits some */
+#define SNAPSHOT_TRIES 8 /* other code may add more descriptors than are spare */
+#define PLACES_MAX 4096  /* tried for one need */
+#define PATIENCE 8       /* refusals in a block before the steps become longer */
 
 static struct range allocations[ALLOCATIONS_MAX];
 
@@ -32,7 +32,7 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
     return EFI_SUCCESS;
 }
 
-/* The bytes that the map has now, and its stride. */
+/* Gets the current size of the map in bytes, and its stride. */
 static bool map_size(UINTN *size, UINTN *stride)
 {
     UINTN key;
@@ -43,7 +43,7 @@ static bool map_size(UINTN *size, UINTN *stride)
            EFI_BUFFER_TOO_SMALL;
 }
 
-/* The map as it is now, in memory that the caller frees (FreePool). */
+/* Reads the current map into memory that the caller frees (FreePool). */
 static bool snapshot(struct efi_map *map)
 {
     UINTN size, stride, key;
@@ -60,14 +60,14 @@ static bool snapshot(struct efi_map *map)
 }
 
 struct survey {
-    uint64_t top;     /* the end of the memory that the map names, devices left out */
-    uint64_t largest; /* free block of a need, in bytes */
-    bool fits;        /* such a block is large enough: */
-    uint64_t at;      /* its lowest or highest address, as asked */
-    uint64_t further; /* bytes from there to the other end of the addresses in the same block */
+    uint64_t top;     /* the end of the memory in the map, devices excluded */
+    uint64_t largest; /* size in bytes of the largest free block within the need's bounds */
+    bool fits;        /* some such block is large enough */
+    uint64_t at;      /* the lowest or highest address that fits, as asked */
+    uint64_t further; /* bytes from `at` to the last address that fits in the same block */
 };
 
-/* One look at the map. */
+/* Looks through the current map once. Returns false if there is no map. */
 static bool survey(const struct need *n, enum place place, struct survey *out)
 {
     struct efi_map map;
@@ -100,7 +100,8 @@ static bool survey(const struct need *n, enum place place, struct survey *out)
     return true;
 }
 
-/* Firmware may guard memory that nobody has allocated. */
+/* Allocates the memory at `address`, and keeps it if is_it() accepts it. Allocates first, because
+ * firmware may guard memory that nobody has allocated. */
 static bool take_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
 {
     EFI_PHYSICAL_ADDRESS at = address;
@@ -166,11 +167,11 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* A map may list as free what firmware does not give. EDK II does so where a free block reaches
- * from one of its bins, for types of its own, into the next. So place after place is asked for
- * until one is given, each after a new look at the map: what else runs may allocate, too. The
- * steps in a block become longer, up to an eighth of the way from where it began: a block that is
- * refused as a whole costs few calls. */
+/* A map may list memory as free that firmware does not give. EDK II does so if a free block reaches
+ * from one of its bins, each for certain types, into the next bin. So this function asks for one
+ * place after another until firmware gives one. It reads the map again before each place, because
+ * other code may allocate, too. The steps in a block become longer, up to an eighth of the distance
+ * covered in the block: a block that is refused as a whole costs few calls. */
 static bool search(struct range *out, EFI_MEMORY_TYPE type, struct need rest, enum place place,
                    uint64_t *tried, EFI_STATUS *status)
 {
@@ -187,7 +188,7 @@ static bool search(struct range *out, EFI_MEMORY_TYPE type, struct need rest, en
             *out = (struct range){at, rest.size};
             return true;
         }
-        if (step > s.further) { /* on with the next block */
+        if (step > s.further) { /* go on with the next block */
             way = s.further + rest.alignment;
             step = rest.alignment;
             refused = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The options of pmuvisor.cfg and the load options: one row for each. The parser (boot/options.c)
- * and the pages docs/options.md and docs/pmuvisor.7 (docs/options.py) are made of it. The help is
- * for the pages: it does not come into the image. An experiment has a table of its own.
+ * The options of pmuvisor.cfg and the load options, one row for each. The parser (boot/options.c)
+ * and the pages docs/options.md and docs/pmuvisor.7 (docs/options.py) are made from this table. The
+ * help is for the pages only and is not part of the image. Each experiment has its own table.
  *
  * OPTION(key, kind, field, initial, wanted, values, help)
  *   key      as the user writes it
  *   kind     enum option_kind of options.h
  *   field    of struct options
- *   initial  the field's value before any source is read; {0}: an empty text
- *   wanted   what an error says is wanted; NULL: the text may be empty
- *   values   VALUES(NAME("as written", value), ...); of a NUMBER its largest one alone
+ *   initial  the field's value before any source is read; {0}: empty text
+ *   wanted   what an error message says is wanted; NULL: the text may be empty
+ *   values   VALUES(NAME("as written", value), ...); for a NUMBER only its largest value
  *   help     sentences for a user
- * Who expands OPTIONS defines VALUES and NAME, too.
+ * Code that expands OPTIONS must define VALUES and NAME, too.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The option parser: text in, struct options out, and what the experiments' options say in storage
- * of theirs. Knows neither files nor firmware.
+ * The option parser. It turns text into struct options, and stores the values of experiments'
+ * options in the experiments' own variables. Knows neither files nor firmware.
  */
 #include "options.h"
 
@@ -36,12 +36,12 @@ struct text {
      {values},                                                                                     \
      NULL,                                                                                         \
      0},
-/* An initializer, of which {0} is one. NOLINTNEXTLINE(bugprone-macro-parentheses) */
+/* `initial` is an initializer, such as {0}. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define INITIAL(key, kind, field, initial, wanted, values, help) .field = initial,
 #define SAY(key, kind, field, initial, wanted, values, help) " " #key
 
 static const struct option_row option_table[] = {OPTIONS(ROW)};
-#define POLICY (&option_table[0]) /* to whose values experiments add */
+#define POLICY (&option_table[0]) /* experiments add values to this option */
 
 static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 
@@ -59,7 +59,7 @@ static bool bad_value(const struct parser *p, const struct option_row *option, s
                   option->key, shown(value), value.start, option->wanted);
 }
 
-/* Of the row, or a policy of an experiment's; NULL: none. */
+/* Finds a value of the row, or an experiment's policy, by name. NULL: none. */
 static const struct option_choice *find_choice(const struct option_row *option, struct text word)
 {
     for (unsigned i = 0; i < OPTION_CHOICES_MAX && option->choices[i].name != NULL; i++)
@@ -89,7 +89,7 @@ static bool read_names(const struct parser *p, const struct option_row *option, 
     return true;
 }
 
-/* A number, or the port behind 0x: 0 is none. */
+/* Reads a decimal number, or for a PORT the hexadecimal digits after 0x. Port 0 is invalid. */
 static bool read_number(const struct parser *p, const struct option_row *option, struct text value,
                         uint32_t *out)
 {
@@ -145,7 +145,7 @@ static const struct option_row *find_option(struct text key)
     return NULL;
 }
 
-/* One line, without its end. */
+/* Parses one line, without its line end. */
 static bool parse_line(const struct parser *p, struct text line)
 {
     uint64_t at = 0;

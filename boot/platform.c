@@ -11,7 +11,7 @@
 #include "bits.h"
 #include "lib/acpi.h"
 
-#define EISA_PNP0501 0x050141d0u /* a UART, as EISA id in an ACPI device path node */
+#define EISA_PNP0501 0x050141d0u /* a UART's EISA ID in an ACPI device path node */
 
 struct firmware firmware;
 
@@ -39,7 +39,7 @@ uint64_t platform_rsdp(void)
     return old;
 }
 
-/* False for a screen whose memory a processor cannot write. */
+/* Returns false for a screen whose memory a processor cannot write. */
 static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct framebuffer *fb)
 {
     static const EFI_PIXEL_BITMASK rgb = {0xff, 0xff00, 0xff0000, 0xff000000};
@@ -56,7 +56,7 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
     bool has_pixels = info->PixelFormat <= PixelBitMask; /* else PixelBltOnly */
     const EFI_PIXEL_BITMASK *mask = masks[has_pixels ? info->PixelFormat : 0];
 
-    /* Pixels of another width are not handled. */
+    /* Only 32-bit pixels are handled. */
     if (!has_pixels ||
         (mask->RedMask | mask->GreenMask | mask->BlueMask | mask->ReservedMask) != UINT32_MAX)
         return false;
@@ -74,8 +74,8 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
     return true;
 }
 
-/* The console splitter has a screen of its own without memory: real ones are looked for, first one
- * that shows firmware's text. */
+/* The console splitter has its own screen without memory, so this looks for real screens, and
+ * prefers one that shows firmware's text. */
 void platform_framebuffer(struct framebuffer *fb)
 {
     EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID, console = console_device;
@@ -109,10 +109,11 @@ uint64_t device_node_size(const void *node)
     return last || size < sizeof(*header) ? 0 : size;
 }
 
-/* Firmware numbers the UARTs at these ports so. */
+/* Firmware numbers the UARTs at these ports in this order. */
 static const uint16_t usual_ports[] = {SERIAL_COM1, SERIAL_COM2, 0x3e8, 0x2e8};
 
-/* True for a device path with that UART in it, or with any where `uid` is past the usual ones. */
+/* Returns true if the device path contains the UART `uid`, or any UART if `uid` is past the usual
+ * ones. */
 static bool path_has_uart(const uint8_t *node, uint32_t uid)
 {
     for (uint64_t size; (size = device_node_size(node)) != 0; node += size) {
@@ -137,7 +138,7 @@ bool platform_console_uses(uint16_t port)
 
     while (uid < LENGTH_OF(usual_ports) && usual_ports[uid] != port)
         uid++;
-    /* Where another one is, the path does not say. */
+    /* A device path does not tell the port of any other UART. */
     bool unknown = uid == LENGTH_OF(usual_ports) &&
                    (acpi_serial(platform_rsdp(), &named, &divisor) == NULL || named != port);
     if (unknown || EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console, NULL,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The firmware's text console as a sink of the log, and the firmware's font for the time after it.
- * (UEFI specification, "Simple Text Output Protocol" and "Font Protocol".)
+ * The firmware's text console as a log sink, and the firmware's font for use after firmware is
+ * gone. (UEFI specification, "Simple Text Output Protocol" and "Font Protocol".)
  */
 #include "boot/boot.h"
 
 #include <string.h>
 
-#define PIECE 64 /* characters per call of the firmware */
+#define PIECE 64 /* characters per firmware call */
 
 void screen_sink(const char *text, size_t length)
 {
@@ -42,10 +42,10 @@ void screen_wait(uint32_t seconds)
     if (seconds == 0 || screen.base == 0 ||
         EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
-    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL); /* it resets after five minutes */
+    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL); /* it fires after five minutes */
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
     if (in != NULL) {
-        (void)in->Reset(in, FALSE); /* no key that was pressed before */
+        (void)in->Reset(in, FALSE); /* drop keys that were pressed before */
         events[1] = in->WaitForKey;
     }
     if (!EFI_ERROR(firmware.services->SetTimer(events[0], TimerRelative, (UINT64)seconds * SECOND)))
@@ -55,7 +55,7 @@ void screen_wait(uint32_t seconds)
     firmware.services->CloseEvent(events[0]);
 }
 
-/* GNU-EFI has no header for this protocol: the part that is used. */
+/* The part of the protocol that is used: GNU-EFI has no header for it. */
 struct hii_image {
     UINT16 width, height;
     EFI_GRAPHICS_OUTPUT_BLT_PIXEL *bitmap;
@@ -70,7 +70,7 @@ struct hii_font {
 static EFI_GUID hii_font_guid = {
     0xe9ca4775, 0x8657, 0x47fc, {0x97, 0xe7, 0x7e, 0xd6, 0x5a, 0x08, 0x43, 0x24}};
 
-/* The glyph's pixels that differ from the background, which is the glyph's of a blank. */
+/* Sets a bit for each pixel that differs from the background, which the blank's glyph shows. */
 static void convert(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
                     struct glyphs *glyphs, uint8_t *rows)
 {
