@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The walk over ACPI tables. Believes no length before it is checked. It takes the tables that
- * Linux takes, and Linux does not look at checksums. If it gave up a table that the guest then
- * uses, a processor in that table would run outside VMX operation. (ACPI specification, "Root
+ * Walks the ACPI tables. Trusts no length before checking it. The walk accepts the tables that
+ * Linux accepts, and Linux does not check checksums. If the walk rejected a table that the guest
+ * then uses, a processor in that table would run outside VMX operation. (ACPI specification, "Root
  * System Description Pointer" and "System Description Table Header".)
  */
 #include "lib/acpi.h"
@@ -72,7 +72,7 @@ bool acpi_rsdt(uint64_t rsdp_address, struct acpi_list *list)
     return rsdp != NULL && read_list(rsdp->rsdt, sizeof(uint32_t), list);
 }
 
-/* Entries of the XSDT are aligned to 4 bytes only: copied, never dereferenced. */
+/* XSDT entries are only 4-byte aligned: they are copied, never dereferenced. */
 static uint8_t *list_entry(const struct acpi_list *list, uint32_t index)
 {
     return (uint8_t *)(list->table + 1) + (uint64_t)index * list->entry_size;
@@ -117,7 +117,7 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
     return found;
 }
 
-/* The three kinds of a processor's entry; NULL for all others. */
+/* The three kinds of processor entries. Each function returns NULL for all other entries. */
 static struct acpi_madt_local_apic *local_apic(const struct acpi_madt_entry *e)
 {
     bool is = e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic);
@@ -159,7 +159,7 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
     } else {
         return false;
     }
-    /* Linux skips those without an ID as well, whatever their flags. */
+    /* Linux also skips entries without an ID, whatever their flags. */
     return *apic_id != none && flags & ACPI_MADT_ENABLED;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The ACPI tables that PMUvisor reads or edits, and the walk from the RSDP to them. Physical
- * addresses are used as pointers: only where memory is mapped to itself. (ACPI specification,
- * "ACPI Software Programming Model", "Root System Description Pointer", "FADT", "MADT".)
+ * addresses are used as pointers, so memory must be mapped to itself. (ACPI specification, "ACPI
+ * Software Programming Model", "Root System Description Pointer", "FADT", "MADT".)
  */
 #pragma once
 
@@ -12,14 +12,14 @@
 
 #include "boot_info.h"
 
-#define ACPI_ADDRESS_END (1ULL << 47) /* what firmware maps to itself ends there, or before */
+#define ACPI_ADDRESS_END (1ULL << 47) /* firmware's identity mapping ends here or lower */
 #define ACPI_TABLE_MAX (16u << 20)    /* a longer table than this counts as absent */
 
 struct acpi_rsdp {
     char signature[8]; /* "RSD PTR " */
     uint8_t checksum;  /* over the first 20 bytes */
     char oem_id[6];
-    uint8_t revision; /* 0: the fields below are not there */
+    uint8_t revision; /* 0: the fields below do not exist */
     uint32_t rsdt, length;
     uint64_t xsdt;
     uint8_t extended_checksum, reserved[3];
@@ -47,7 +47,7 @@ struct acpi_generic_address {
 #define ACPI_SPACE_IO 1
 #define ACPI_ACCESS_BYTE 1
 
-/* The FADT up to the end of what is used here. */
+/* The FADT up to the last field that is used here. */
 struct acpi_fadt {
     struct acpi_header header;
     uint32_t firmware_control, dsdt;
@@ -59,8 +59,8 @@ struct acpi_fadt {
     uint8_t reset_value;
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
-#define ACPI_PM_TIMER_BYTES 4 /* pm_timer_length of one that is there */
-/* A longer one, up to the wide copies of the PM1 control and PM timer blocks. */
+#define ACPI_PM_TIMER_BYTES 4 /* pm_timer_length if the timer exists */
+/* A longer FADT, up to the wide copies of the PM1 control and PM timer blocks. */
 struct acpi_fadt_wide {
     struct acpi_fadt narrow;
     uint8_t before_x_dsdt[11];
@@ -100,7 +100,7 @@ struct acpi_madt_local_apic {
     uint32_t flags;
 } __attribute__((packed));
 
-/* Linux takes this kind on x86, too: the APIC ID is (id << 8 | eid) there. */
+/* Linux accepts this kind on x86, too: its APIC ID is (id << 8 | eid). */
 #define ACPI_MADT_LOCAL_SAPIC 7
 struct acpi_madt_local_sapic {
     struct acpi_madt_entry entry;
@@ -116,7 +116,7 @@ struct acpi_madt_local_x2apic {
     uint32_t x2apic_id, flags, processor_uid;
 } __attribute__((packed));
 
-/* A mailbox by which an operating system wakes processors that wait in firmware. */
+/* A mailbox through which an operating system wakes processors that wait in firmware. */
 #define ACPI_MADT_MP_WAKEUP 16
 #define ACPI_MADT_OEM 0xff /* from 80H on: reserved for OEMs, and skipped by Linux */
 
@@ -129,14 +129,14 @@ struct acpi_madt_local_x2apic {
 #define E820_PMEM 7
 #define E820_SOFT_RESERVED 0xefffffffu
 
-/* Ids that stand for no processor. */
+/* IDs that stand for no processor. */
 #define ACPI_NO_APIC_ID 0xff
 #define ACPI_NO_SAPIC_ID 0xff /* id and eid */
 #define ACPI_NO_X2APIC_ID 0xffffffffu
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
 
-/* Where firmware's own console is (Microsoft, "Serial Port Console Redirection Table"). */
+/* Describes firmware's own console (Microsoft, "Serial Port Console Redirection Table"). */
 struct acpi_spcr {
     struct acpi_header header;
     uint8_t interface_type, reserved[3];
@@ -144,7 +144,7 @@ struct acpi_spcr {
     uint8_t before_baud_rate[6], baud_rate;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Baud Rate");
-#define SPCR_16450 1 /* without the FIFO's register */
+#define SPCR_16450 1 /* has no FIFO control register */
 #define SPCR_16550_GAS 0x12
 #define SPCR_BAUD_UNCHANGED 0
 
@@ -168,7 +168,7 @@ struct dmar_drhd {
     uint64_t registers;
 } __attribute__((packed));
 #define DRHD_SIZE BITS(3, 0)
-#define NO_ADDRESS BITS(63, 52) /* of no physical address */
+#define NO_ADDRESS BITS(63, 52) /* bits that no physical address has */
 
 struct dmar_rmrr {
     struct dmar_structure structure;
@@ -182,44 +182,47 @@ struct acpi_list {
     uint32_t entry_size, count;
 };
 
-/* The sum of `length` bytes, 0 for a whole table that is in order. */
+/* Returns the sum of `length` bytes, which is 0 for an intact whole table. */
 uint8_t acpi_sum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
 void acpi_seal(struct acpi_header *table);
-/* The table at `address` when it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX bytes;
- * else NULL. Its checksum may be wrong. */
+/* Returns the table at `address` if it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX
+ * bytes, otherwise NULL. The table's checksum may be wrong. */
 struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least);
-/* The lists that the RSDP names; false when that list is not there. */
+/* Get the lists that the RSDP names. Return false if that list does not exist. */
 bool acpi_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
-/* Overwrites one entry; the list has to be sealed afterwards. */
+/* Overwrites one entry. The caller has to seal the list afterwards. */
 void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address);
-/* The first table with this signature, by the XSDT, else by the RSDT; NULL: none. */
+/* Returns the first table with this signature in the XSDT, else in the RSDT; NULL: none. */
 struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t least);
 
-/* The next entry of a MADT after `entry` (NULL: the first), NULL at its end or where an entry's
- * length does not fit. */
+/* Returns the MADT entry after `entry` (NULL: the first), or NULL at the end of the MADT or if an
+ * entry's length does not fit. */
 struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry);
 
-/* Whether the entry is an enabled processor, of any of the three kinds; *apic_id gets its APIC ID.
- * One that is only "online capable" is not there yet. */
+/* Returns true if the entry is an enabled processor of any of the three kinds, and puts its APIC ID
+ * into *apic_id. A processor that is only "online capable" does not exist yet. */
 bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
-/* Makes a processor's entry one of no processor, without an ID as well: Linux keeps room for a
- * disabled processor that has one, and the DSDT's _MAT could bring it back. The mailbox's entry
- * becomes an OEM's: no processor waits in firmware any more, and by INIT and SIPI they start. */
+/* Disables a processor's entry and removes its ID: Linux keeps room for a disabled processor that
+ * has an ID, and the DSDT's _MAT could bring that processor back. The mailbox's entry becomes an
+ * OEM entry: no processor waits in firmware any more, and processors start by INIT and SIPI. */
 void acpi_madt_disable(struct acpi_madt_entry *entry);
 
-/* The DSDT that the FADT names; NULL: none. lib/acpi_sleep.c */
+/* Returns the DSDT that the FADT names, or NULL for none. lib/acpi_sleep.c */
 struct acpi_header *acpi_dsdt(uint64_t rsdp);
-/* Facts: fills s5_type from the DSDT and the SSDTs, where they define \_S5. NULL: renames \_S1 to
- * \_S4 in place, so that an operating system knows of no sleep but S5. lib/acpi_sleep.c */
+/* With `facts`, fills s5_type from the DSDT and the SSDTs if they define \_S5. With NULL, renames
+ * \_S1 to \_S4 in place, so that an operating system knows of no sleep state but S5.
+ * lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
 
-/* The serial line of firmware's console by the SPCR; NULL: it names none. *port gets its I/O port,
- * 0: it is no 16550 at one; *divisor that of its rate, 0: as firmware left it. boot/acpi.c */
+/* Returns the SPCR, which describes the serial line of firmware's console, or NULL if there is no
+ * such line. *port gets the line's I/O port, or 0 if the line is not a 16550 at an I/O port.
+ * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set.
+ * boot/acpi.c */
 const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
-/* Logs a line for each table used here whose length or checksum is wrong. boot/acpi.c */
+/* Logs a line for each table used here that has a wrong length or checksum. boot/acpi.c */
 void acpi_check(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Sleep states in AML, found by their names: what S5 writes to the PM1 control registers, and the
- * other states taken from the guest. AML is not interpreted: a name that NameOp defines is looked
- * for, as every compiler encodes it. (ACPI specification, "System \_Sx states", "AML Grammar".)
+ * Finds sleep states in AML by their names: reads what S5 writes to the PM1 control registers, and
+ * takes the other states from the guest. AML is not interpreted: the code looks for names that
+ * NameOp defines, as every compiler encodes them. (ACPI specification, "System \_Sx states", "AML
+ * Grammar".)
  */
 #include "lib/acpi.h"
 
@@ -12,7 +13,7 @@
 #define AML_PACKAGE_LENGTH_SHIFT 6 /* number of further bytes of a PkgLength */
 #define LONGEST 14                 /* bytes from the name to the end of the second value */
 
-/* Small integers have a prefix, or are ZeroOp and OneOp: their own value. */
+/* A small integer follows a prefix, or is ZeroOp or OneOp, whose opcodes equal their values. */
 static void read_types(const uint8_t *aml, uint8_t type[2])
 {
     if (*aml++ != AML_PACKAGE_OP)

@@ -26,12 +26,12 @@ static void put(struct output *out, char c)
 
 static void put_repeated(struct output *out, char c, size_t n)
 {
-    /* No more than fits: a width is bounded by the buffer, not by what a caller wrote. */
+    /* Stops when the buffer is full, however large a width the caller wrote. */
     for (size_t i = 0; i < n && out->length + 1 < out->size; i++)
         put(out, c);
 }
 
-/* With a minus before it, which stands before the zeros and behind the blanks. */
+/* Pads the text. A minus goes after the blanks and before the zeros. */
 static void put_text(struct output *out, const struct directive *d, bool minus, const char *text,
                      size_t length)
 {
@@ -114,7 +114,7 @@ static void put_conversion(struct output *out, const struct directive *d, char c
         put_number(out, d, value, conversion == 'x' ? 16 : 10, false);
         break;
     }
-    default: /* "%%"; what is not ours is shown as it stands, so that it is seen */
+    default: /* "%%"; an unknown conversion is copied, so that somebody notices it */
         put(out, '%');
         if (conversion != '%')
             put(out, conversion);

@@ -8,12 +8,11 @@
 #include <stdbool.h>
 
 enum refusal_kind {
-    REFUSE_UNSUPPORTED, /* the processor or the firmware lacks something   -> EFI_UNSUPPORTED */
-    REFUSE_BAD_OPTION, /* an option is unknown, too long or has a bad value -> EFI_INVALID_PARAMETER
-                        */
-    REFUSE_NOT_FOUND,  /* a file is missing                               -> EFI_NOT_FOUND */
-    REFUSE_BAD_FILE,   /* a file is there but cannot be used              -> EFI_LOAD_ERROR */
-    REFUSE_NO_MEMORY,  /* memory does not suffice                         -> EFI_OUT_OF_RESOURCES */
+    REFUSE_UNSUPPORTED, /* EFI_UNSUPPORTED: the processor or the firmware lacks something */
+    REFUSE_BAD_OPTION,  /* EFI_INVALID_PARAMETER: option is unknown, too long or has a bad value */
+    REFUSE_NOT_FOUND,   /* EFI_NOT_FOUND: a file is missing */
+    REFUSE_BAD_FILE,    /* EFI_LOAD_ERROR: a file exists but cannot be used */
+    REFUSE_NO_MEMORY,   /* EFI_OUT_OF_RESOURCES: there is not enough memory */
 };
 
 struct refusal {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The four memory functions that compilers call by themselves, and strlen. String instructions, so
- * that no compiler turns a loop here into a call of itself and no SSE register is touched
- * (SDM Vol. 1, "String Instructions").
+ * The four memory functions that compilers call on their own, and strlen. memcpy, memmove and
+ * memset use string instructions, so that no compiler turns a loop into a call of the same
+ * function, and no SSE register is touched (SDM Vol. 1, "String Instructions").
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ void *memmove(void *to, const void *from, size_t n)
 {
     if ((uintptr_t)to - (uintptr_t)from >= n)
         return memcpy(to, from, n);
-    /* The end of `from` would be overwritten before it is read: go down instead. */
+    /* Copy downwards: an upward copy would overwrite the end of `from` before reading it. */
     unsigned char *last_to = (unsigned char *)to + n - 1;
     const unsigned char *last_from = (const unsigned char *)from + n - 1;
     __asm__ volatile("std; rep movsb; cld" : "+D"(last_to), "+S"(last_from), "+c"(n) : : "memory");
