@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Text on the framebuffer between the end of boot services and the start of the guest, which owns
- * the screen from then on, and once more for the report of a fault. The glyphs come from the
- * firmware, see boot/screen.c. Lines start at the top and wrap around: nothing is read back from
- * video memory, which is slow.
+ * Shows text on the framebuffer from the end of boot services until the guest starts and owns the
+ * screen, and once more for the report of a fault. The glyphs come from the firmware, see
+ * boot/screen.c. Lines start at the top and wrap around: nothing is read back from video memory,
+ * because that is slow.
  */
 #include "console/framebuffer.h"
 
-#define SCREEN_END (1ULL << 47) /* no screen above it: 4-level tables cannot map one to itself */
+#define SCREEN_END (1ULL << 47) /* 4-level page tables cannot identity-map a screen above it */
 
 static struct {
     struct framebuffer screen;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The framebuffer as a sink of the log, for the short time between firmware and guest, and for the
- * report of a fault.
+ * The framebuffer as a log sink, for the short time between firmware and guest and for the report
+ * of a fault.
  */
 #pragma once
 
@@ -21,14 +21,15 @@ struct glyphs {
     uint8_t rows[GLYPH_LAST - GLYPH_FIRST + 1][GLYPH_HEIGHT_MAX];
 };
 
-/* What of the video memory is seen; 0 without a screen. */
+/* Returns the number of bytes of video memory that the screen shows; 0 without a screen. */
 static inline uint64_t framebuffer_bytes(const struct framebuffer *screen)
 {
     return (uint64_t)screen->pixels_per_line * screen->height * sizeof(uint32_t);
 }
 
-/* Copies both and adds the sink; false when there is no screen or no glyphs. Video memory must be
- * mapped to itself while the sink is in use. Its end and new start are declared in log.h. */
+/* Copies both and adds the sink. Returns false if there is no screen or no glyphs. Video memory
+ * must be mapped to itself while the sink is in use. log.h declares how to stop and restart the
+ * sink. */
 bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs);
-/* What has to be mapped; size 0: nothing was started. */
+/* Returns the memory that has to be mapped; size 0: framebuffer_start() started nothing. */
 struct range framebuffer_memory(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The log's ring in memory that a warm reset leaves alone. A reset drops what is in the caches, so
- * each piece of text is flushed from them. SDM Vol. 2, "CLFLUSH-Flush Cache Line".
+ * The log's ring in memory that a warm reset leaves alone. A reset drops the contents of the
+ * caches, so each piece of text is flushed to memory. SDM Vol. 2, "CLFLUSH-Flush Cache Line".
  */
 #include "console/kept.h"
 
@@ -9,7 +9,7 @@
 
 static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
 
-/* More than any byte at any place counts, so that `end` and text cannot make up for each other. */
+/* Larger than the weight of any byte at any place: errors in `end` and text cannot cancel out. */
 #define BYTE_LOGGED ((uint64_t)LOG_SIZE << 16)
 
 static uint64_t place(uint64_t position) { return position & (LOG_SIZE - 1); }
@@ -18,7 +18,7 @@ static uint64_t weight(uint64_t place, char c) { return (place + 1) * (unsigned 
 
 static void flush(const void *line) { __asm__ volatile("clflush (%0)" : : "r"(line) : "memory"); }
 
-/* The text from byte number `from` on, and last what says that it is there. */
+/* Flushes the text from byte number `from` on, and last the header that says the text is there. */
 static void write_back(const struct log_ring *ring, uint64_t from)
 {
     for (uint64_t at = from & ~(uint64_t)(CACHE_LINE - 1); at < ring->end; at += CACHE_LINE)

@@ -10,7 +10,7 @@
 #include "console/log.h"
 
 #define LOG_MAGIC_BYTES 16
-#define CACHE_LINE 64 /* of all processors with VMX; SDM Vol. 2, "CLFLUSH" */
+#define CACHE_LINE 64 /* bytes, on all processors with VMX; SDM Vol. 2, "CLFLUSH" */
 
 struct log_ring {
     char magic[LOG_MAGIC_BYTES]; /* zero: nothing to be found */
@@ -18,18 +18,19 @@ struct log_ring {
     char text[LOG_SIZE] __attribute__((aligned(CACHE_LINE)));
 };
 
-/* Copies `from` to `to`, with the magic: from here on what is appended can be found. */
+/* Copies `from` to `to` and adds the magic, so that a later start can find what is appended. */
 void kept_start(struct log_ring *to, const struct log_ring *from);
-/* Appends, and writes a ring that can be found back from the caches, which no reset does. */
+/* Appends text. If the ring has the magic, also writes it back from the caches, which no reset
+ * does. */
 void kept_append(struct log_ring *ring, const char *text, size_t length);
-/* Takes the magic away. */
+/* Clears the magic. */
 void kept_end(struct log_ring *ring);
 
-/* What lies in memory at `at`, page-aligned: a ring that is as it was written, one that was changed
- * since (or a reset came while it was written), or none. */
+/* Tells what lies in memory at `at`, which is page-aligned: a ring as it was written, a ring that
+ * was changed since (or that a reset interrupted while it was written), or no ring. */
 enum kept { KEPT_NONE, KEPT_DAMAGED, KEPT_WHOLE };
 enum kept kept_look(const struct log_ring *at);
-/* The text, oldest byte first: up to two pieces, the first of size 0 while the ring is not full. */
+/* Gives the text in two pieces, oldest first. The first is empty while the ring is not full. */
 struct kept_piece {
     const char *text;
     size_t length;

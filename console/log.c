@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The log: a ring of the last LOG_SIZE bytes and the sinks that show it, one processor at a time.
- * Touches only its own ring, which log_move() puts where the next start finds it (console/kept.c).
+ * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. One processor logs at a
+ * time. Touches only its own ring, which log_move() moves to where the next start finds the ring
+ * (console/kept.c).
  */
 #include "console/log.h"
 
@@ -16,7 +17,7 @@ _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask"
 static struct log_ring first;
 static struct log_ring *ring = &first;
 static bool locked;
-static bool taken_over; /* by the one that has stopped all others, wherever they were */
+static bool taken_over; /* by the processor that has stopped all others, wherever they were */
 static log_sink sinks[LOG_SINKS];
 
 static void lock(void)

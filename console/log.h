@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The log: one ring of text, and the places that show it while it is written. Not for NMI context.
+ * The log: one ring of text, and the sinks that show the text as it is logged. Not for NMI context.
  */
 #pragma once
 
@@ -19,52 +19,55 @@ typedef void (*log_sink)(const char *text, size_t length);
 void log_add_sink(log_sink sink);
 void log_remove_sink(log_sink sink);
 
-/* For the processor that has stopped all others: one of them may have been logging. */
+/* Ignores the lock from now on. For the processor that has stopped all others: one of them may have
+ * been logging. */
 void log_take_over(void);
-/* One processor was stopped for good that may have been logging, and nobody else can be. */
+/* Releases the lock of a processor that was stopped for good and may have been logging. No other
+ * processor may be logging. */
 void log_unlock_lost(void);
 
 /* Formats (%s %.*s %c %d %u %x %ld %lu %lx, width, `0` and `-` flags) and logs; at
  * most 511 bytes at a time. */
 void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Copies out of the ring: from byte number `position` (counted since the start), at most `size`
- * bytes. Gives the number of bytes copied, 0 at the end; *position is moved to the oldest byte kept
- * when that is newer, and past what was copied. */
+/* Copies at most `size` bytes out of the ring, from byte number *position (counted since the
+ * start). Returns the number of bytes copied, 0 at the end. Moves *position to the oldest byte kept
+ * if that is newer, and past the bytes copied. */
 size_t log_read(uint64_t *position, char *out, size_t size);
 
-/* From here on the ring is at `to`, page-aligned memory of the hypervisor's, with what it has so
- * far: where a start after a reset finds it (console/kept.h). */
+/* Moves the ring and its contents to `to`, which is page-aligned memory of the hypervisor. A start
+ * after a reset finds the ring there (console/kept.h). */
 struct log_ring;
 void log_move(struct log_ring *to);
-/* Where it is now, for who writes it to a file (kept_text()). */
+/* Returns the ring's current place, for code that writes it to a file (kept_text()). */
 const struct log_ring *log_kept(void);
-/* The run ends as the guest asked for: no later start is to take the log for that of a crash. */
+/* Call when the run ends as the guest asked: no later start then takes this log for a crash's. */
 void log_finish(void);
 
-/* Logs the last `size` bytes (at most half of LOG_SIZE, or they overwrite themselves) once more. */
+/* Logs the last `size` bytes again (at most half of LOG_SIZE, or they overwrite themselves). */
 void log_print_tail(uint64_t size);
 
-/* Formats into a buffer, always terminated. Gives the length that was written. */
+/* Formats into a buffer, always terminated. Returns the length that was written. */
 size_t format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t format_text_v(char *out, size_t size, const char *format, va_list arguments);
 
-/* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Absent UART: false. */
+/* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Returns false if there is no
+ * UART. */
 _Bool serial_start(uint16_t port);
-/* Before it: another rate, 115200 divided by this; 0: the one that firmware has set. */
+/* Call before serial_start() for another rate: 115200 divided by this. 0: keep firmware's rate. */
 void serial_set_divisor(uint16_t of_115200);
-/* The same, for a report: the guest may have set another rate. */
+/* Sets up the UART again, for a report: the guest may have set another rate. */
 void serial_restart(void);
-/* Takes the sink out again. */
+/* Removes the UART's sink. */
 void serial_stop(void);
-/* Waits, bounded, until the UART has sent all it was given: call it before the machine goes off. */
+/* Waits, bounded, until the UART has sent everything. Call it before the machine goes off. */
 void serial_drain(void);
 #define SERIAL_COM1 0x3f8
 #define SERIAL_COM2 0x2f8
 
-/* console/framebuffer.c: takes the framebuffer's sink out, when there is one: the guest starts, and
- * has the screen. */
+/* console/framebuffer.c: removes the framebuffer's sink, if there is one. The guest starts and owns
+ * the screen. */
 void framebuffer_stop(void);
-/* Back again, for a report: from the top of the screen, over whatever is there. */
+/* Adds the sink again for a report, from the top of the screen, over whatever is there. */
 void framebuffer_restart(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A 16550 UART as a sink of the log: polled, bounded waits, no interrupts. The guest uses the same
- * UART: what it set in the line and modem control registers is put back after every piece of text.
- * (National Semiconductor PC16550D data sheet, "Registers".)
+ * A 16550 UART as a log sink: polled, bounded waits, no interrupts. The guest uses the same UART,
+ * so its line and modem control registers are restored after every piece of text. (National
+ * Semiconductor PC16550D data sheet, "Registers".)
  */
 #include <stdbool.h>
 
@@ -26,8 +26,8 @@
 
 #define DIVISOR_115200 1
 
-/* Reads of LSR before the UART counts as dead. A byte takes 87 us at 115200 and a read of a port at
- * most a few us, so this is some hundred bytes' time. */
+/* Reads of LSR before the UART counts as dead. A byte takes 87 us at 115200 and a port read at most
+ * a few us, so this is the time of several hundred bytes. */
 #define WAIT_READS 50000
 
 static uint16_t uart; /* I/O port, 0: none */
@@ -73,15 +73,14 @@ static void serial_sink(const char *text, size_t length)
     if (line_control & LCR_DLAB)
         outb(uart + UART_LCR, line_control);
     if (!alive)
-        uart = 0; /* never waited for again */
+        uart = 0; /* never wait for it again */
 }
 
 void serial_set_divisor(uint16_t of_115200) { divisor = of_115200; }
 
 bool serial_start(uint16_t port)
 {
-    static const uint8_t tests[] = {
-        0x5a, 0xa5}; /* what a scratch register keeps, and nothing else does */
+    static const uint8_t tests[] = {0x5a, 0xa5}; /* only a scratch register keeps both */
 
     for (size_t i = 0; i < sizeof(tests); i++) {
         outb(port + UART_SCR, tests[i]);
@@ -89,7 +88,7 @@ bool serial_start(uint16_t port)
             return false;
     }
     uart = port;
-    (void)wait_for(LSR_TEMT); /* what firmware still had to send would be lost */
+    (void)wait_for(LSR_TEMT); /* else text that firmware still has to send is lost */
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_IER, 0);
     if (divisor != 0) {
