@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's ACPI tables: a MADT with the processors that are under VMX and a FADT whose reset
- * arrives at the hypervisor, and no sleep state but S5. Everything else stays the firmware's. (ACPI
- * specification, "Multiple APIC Description Table" and "Reset Register".)
+ * Edits the guest's ACPI tables: the MADT enables only the processors under VMX, the FADT's reset
+ * register leads to the hypervisor, and S5 is the only sleep state. Everything else stays as
+ * firmware made it. (ACPI specification, "Multiple APIC Description Table" and "Reset Register".)
  */
 #include "guest/acpi_edit.h"
 
@@ -23,8 +23,8 @@ static struct acpi_header *find_madt(uint64_t rsdp)
     return acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
 }
 
-/* A FADT whose reset register can be watched. Where firmware has none the guest is told of none
- * either: it resets by another way, as it would natively. */
+/* Finds a FADT whose reset register can be watched. If firmware has no reset register, the guest is
+ * told of none either, and resets in another way, as it would natively. */
 static struct acpi_header *find_fadt(uint64_t rsdp)
 {
     struct acpi_fadt *fadt = (struct acpi_fadt *)acpi_find(rsdp, "FACP", sizeof(struct acpi_fadt));
@@ -47,8 +47,8 @@ static bool is_among(uint32_t apic_id, const struct guest_processors *kept)
     return false;
 }
 
-/* Gives true when at least one entry is left. Where the walk ends because an entry is damaged the
- * table ends, too: an operating system that goes on would find processors that nobody disabled. */
+/* Returns true if at least one processor is left. If a damaged entry ends the walk, the table ends
+ * there, too: an operating system that reads on would find processors that nobody disabled. */
 static bool disable_other_processors(struct acpi_madt *madt, const struct guest_processors *kept)
 {
     uint32_t apic_id, length = sizeof(*madt);
@@ -76,8 +76,8 @@ static void watch_reset(struct acpi_fadt *fadt, uint64_t doorbell)
     };
 }
 
-/* Makes every entry for a table with this signature one for `new`, or, with 0, takes it out. False:
- * the list did not take it, since tables can lie in write-protected memory. */
+/* Points every entry for a table with this signature to `new`, or removes the entry if `new` is 0.
+ * Returns false if the list did not take the change: tables can lie in write-protected memory. */
 static bool edit_list(const struct acpi_list *list, const char *signature, uint64_t new)
 {
     uint32_t kept = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * From the UEFI memory map to e820. Pure. (UEFI specification, "EFI_BOOT_SERVICES.GetMemoryMap";
- * Linux, Documentation/arch/x86/boot.rst, "e820_table".)
+ * Converts the UEFI memory map to e820. Pure. (UEFI specification,
+ * "EFI_BOOT_SERVICES.GetMemoryMap"; Linux, Documentation/arch/x86/boot.rst, "e820_table".)
  */
 #include "guest/e820.h"
 
@@ -15,7 +15,7 @@ struct efi_descriptor {
 };
 _Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR version 1");
 
-/* EFI_MEMORY_TYPE. Only what is usable or has an e820 type of its own is named. */
+/* EFI_MEMORY_TYPE, of which only types that are usable or have their own e820 type are named. */
 enum {
     EFI_RESERVED,
     EFI_LOADER_CODE,
@@ -30,7 +30,7 @@ enum {
 };
 #define EFI_ATTRIBUTE_SPECIFIC_PURPOSE BIT(18)
 
-#define NOTHING 0 /* no entry says anything about an address */
+#define NOTHING 0 /* no entry covers the address */
 
 static struct efi_descriptor *descriptor(const struct efi_map *map, uint64_t index)
 {
@@ -44,7 +44,7 @@ static uint64_t descriptor_count(const struct efi_map *map)
 
 static struct range descriptor_range(const struct efi_descriptor *d)
 {
-    /* A size that runs past the end of the address space is cut there. */
+    /* Cut a size that runs past the end of the address space. */
     uint64_t most = (UINT64_MAX - d->base) / PAGE_SIZE;
     return (struct range){d->base, (d->pages < most ? d->pages : most) * PAGE_SIZE};
 }
@@ -64,7 +64,7 @@ static uint32_t e820_type(const struct efi_descriptor *d)
 
     if (is_usable(d->type))
         return d->attribute & EFI_ATTRIBUTE_SPECIFIC_PURPOSE ? E820_SOFT_RESERVED : E820_RAM;
-    /* reserved, runtime services, MMIO, and whatever is not known: reserved */
+    /* reserved memory, runtime services, MMIO and unknown types are reserved */
     return d->type < sizeof(types) && types[d->type] != 0 ? types[d->type] : E820_RESERVED;
 }
 
@@ -84,7 +84,7 @@ static void nearest_border(struct range r, uint64_t position, uint64_t *next)
         *next = r.base + r.size;
 }
 
-/* The type from `position` up to *next, where something changes. */
+/* Returns the type from `position` up to *next, the next place where a range begins or ends. */
 static uint32_t type_at(const struct efi_map *map, const struct e820_overlay *overlays,
                         uint64_t overlay_count, uint64_t position, uint64_t *next)
 {

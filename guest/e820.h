@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's memory map: the e820 table that Linux takes, made from the UEFI memory map.
+ * The guest's memory map: the e820 table for Linux, made from the UEFI memory map.
  */
 #pragma once
 
@@ -8,24 +8,24 @@
 
 #include "lib/acpi.h"
 
-/* A range whose type is not the firmware's to say. */
+/* A range whose type firmware does not decide. */
 struct e820_overlay {
     struct range range;
     uint32_t type;
 };
 
-/* Fills out[0..limit) with sorted, merged entries that do not overlap. Overlays win over the map;
- * where the map contradicts itself the type that is not RAM wins. Gives the number of entries, or
- * limit + 1 when they do not fit. */
+/* Fills out[0..limit) with sorted, merged entries that do not overlap. Overlays win over the map.
+ * If the map contradicts itself, the type that is not RAM wins. Returns the number of entries, or
+ * limit + 1 if they do not fit. */
 uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
                     uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit);
 
-/* The most entries that e820_build() can give for so many descriptors and overlays. */
+/* Returns the most entries that e820_build() can make from these descriptors and overlays. */
 static inline uint64_t e820_bound(uint64_t descriptors, uint64_t overlays)
 {
     return 2 * (descriptors + overlays);
 }
 
 /* Turns every descriptor of usable memory that touches one of the ranges into reserved memory in
- * the UEFI map itself: Linux reads that one too, and takes its kernel's new place from it. */
+ * the UEFI map itself. Linux reads that map, too, and takes its kernel's new place from it. */
 void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Loads Linux: kernel, boot_params, first page tables and GDT. Writes only guest_kernel,
- * guest_setup, the handed-on UEFI map and, through guest/acpi_edit.c, the ACPI tables. (Linux,
+ * guest_setup, the UEFI map for the guest and, through guest/acpi_edit.c, the ACPI tables. (Linux,
  * Documentation/arch/x86/boot.rst, "64-bit Boot Protocol"; SDM Vol. 3, "4-Level Paging and 5-Level
  * Paging" and "Segment Descriptors".)
  */
@@ -14,12 +14,12 @@
 #include "x86.h"
 
 #define ENTRY_64_OFFSET 0x200        /* of startup_64 in the kernel */
-#define LOADER_UNDEFINED 0xff        /* type_of_loader of a loader without a number */
+#define LOADER_UNDEFINED 0xff        /* type_of_loader for a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
-#define HEADER_END_OFFSET 0x201      /* a byte that says how far after 0x202 the header reaches */
+#define HEADER_END_OFFSET 0x201      /* of the byte that gives the header's length after 0x202 */
 #define HEADER_END_BASE 0x202
 
-#define IDENTITY_GIB 4ULL /* first page tables: guest_kernel and guest_setup lie below */
+#define IDENTITY_GIB 4ULL /* of the first page tables: guest_kernel and guest_setup lie below */
 
 #define GDT_ENTRIES 4
 #define STACK_SIZE PAGE_SIZE
@@ -65,9 +65,9 @@ static void *at(const struct boot_info *bi, uint64_t offset)
     return (void *)(uintptr_t)(bi->guest_setup.base + offset);
 }
 
-/* ---- what the kernel is told ---- */
+/* ---- boot_params ---- */
 
-/* The file's setup header, as far as it reaches; the rest of boot_params is zero already. */
+/* Copies the file's setup header, as far as it reaches. The rest of boot_params is already zero. */
 static void copy_header(struct boot_params *bp, const uint8_t *file)
 {
     uint64_t start = offsetof(struct boot_params, hdr);
@@ -96,8 +96,8 @@ static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
     bp->acpi_rsdp_addr = bi->acpi.rsdp;
 }
 
-/* secure_boot stays "unset": nothing here looks at a kernel's signature. So where Secure Boot is
- * on, and this image is signed, the kernel does not lock itself down. */
+/* secure_boot stays "unset", because nothing here checks a kernel's signature. So the kernel does
+ * not lock itself down, even if Secure Boot is on and this image is signed. */
 static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
 {
     uint64_t entries = (uintptr_t)map->entries;
@@ -114,7 +114,7 @@ static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
     };
 }
 
-/* A colour's place in a pixel. */
+/* Tells the size and position of a colour in a pixel. */
 static void tell_colour(uint32_t mask, __u8 *size, __u8 *position)
 {
     *position = mask != 0 ? (__u8)__builtin_ctz(mask) : 0;
@@ -128,7 +128,7 @@ static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
     if (fb->base == 0)
         return;
     uint32_t line = fb->pixels_per_line * (uint32_t)sizeof(uint32_t);
-    /* These are firmware's own numbers: better than Linux's list of known machines. */
+    /* These numbers come from firmware: they are better than Linux's list of known machines. */
     *s = (struct screen_info){
         .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER,
         .lfb_width = (__u16)fb->width,
@@ -148,8 +148,8 @@ static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
     tell_colour(fb->reserved_mask, &s->rsvd_size, &s->rsvd_pos);
 }
 
-/* The table goes to boot_params, what does not fit there into a setup_data node. The node's area
- * takes the whole table first: its size is bounded by the map's, see setup_layout(). */
+/* Puts the e820 table into boot_params, and entries that do not fit there into a setup_data node.
+ * The node's area takes the whole table first: the map bounds its size, see setup_layout(). */
 static bool tell_memory(struct boot_params *bp, const struct boot_info *bi,
                         const struct setup_layout *l, uint64_t *count)
 {
@@ -177,9 +177,9 @@ static bool tell_memory(struct boot_params *bp, const struct boot_info *bi,
     return true;
 }
 
-/* ---- what the processor needs at the entry ---- */
+/* ---- page tables and GDT at the entry ---- */
 
-/* Maps the first IDENTITY_GIB to themselves by 2 MiB pages. */
+/* Maps the first IDENTITY_GIB GiB to themselves with 2 MiB pages. */
 static void build_page_tables(uint64_t *tables)
 {
     uint64_t *pml4 = tables, *pdpt = tables + TABLE_ENTRIES, *pd = pdpt + TABLE_ENTRIES;
@@ -199,8 +199,8 @@ static void build_gdt(uint64_t *gdt)
     gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_DATA;
 }
 
-/* Another processor that the guest can start would run outside VMX operation, with all of the
- * hypervisor's memory in reach. */
+/* Refuses if processors other than `processors` stay enabled: a processor that the guest could
+ * start would run outside VMX operation and could reach all of the hypervisor's memory. */
 static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
                       const struct guest_processors *processors, struct refusal *r)
 {

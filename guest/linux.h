@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Linux as the guest: is a file a kernel that can be started, what memory does it need, and how is
- * it entered. (Linux, Documentation/arch/x86/boot.rst.)
+ * Linux as the guest: checks that a file is a kernel that can be started, tells what memory the
+ * kernel needs, and loads it. (Linux, Documentation/arch/x86/boot.rst.)
  */
 #pragma once
 
@@ -18,23 +18,25 @@ struct linux_image {
     uint64_t kernel_size;
     uint64_t init_size; /* memory the kernel needs from its start on */
     uint64_t alignment;
-    uint64_t preferred;        /* address it likes best, and the lowest one it runs at */
+    uint64_t preferred;        /* preferred load address, and the lowest at which the kernel runs */
     uint64_t initrd_max;       /* highest address of the initrd's last byte */
     uint64_t command_line_max; /* without the terminator */
     uint16_t protocol;         /* major << 8 | minor */
 };
 
-/* Checks the file: a bzImage, protocol 2.12 or later, with a relocatable 64-bit kernel, whole.
- * `name` is the path as the user gave it, for the refusal. Pure. */
+/* Checks that the file is a complete bzImage of protocol 2.12 or later with a relocatable 64-bit
+ * kernel. `name` is the path as the user gave it, for the refusal. Pure. */
 bool linux_probe(const void *file, uint64_t size, const char *name, struct linux_image *image,
                  struct refusal *r);
 
-/* Bytes that struct boot_info's guest_setup must have: boot_params, command line, first page
- * tables, GDT, ACPI copies, and e820 entries for a UEFI map of `map_descriptors` at most. */
+/* Returns the bytes that struct boot_info's guest_setup must have, for boot_params, command line,
+ * first page tables, GDT, ACPI copies, and the e820 entries of a UEFI map of at most
+ * `map_descriptors` descriptors. */
 uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_descriptors);
 
-/* The processor's state at the kernel's 64-bit entry, besides CR0.PG, CR4.PAE and EFER.LMA set,
- * interrupts off, and flat segments of the descriptors in the GDT. Addresses are physical. */
+/* The processor's state at the kernel's 64-bit entry. In addition, CR0.PG, CR4.PAE and EFER.LMA are
+ * set, interrupts are off, and segments are flat, as in the GDT's descriptors. Addresses are
+ * physical. */
 struct guest_entry {
     uint64_t rip;
     uint64_t rsi; /* boot_params */
@@ -48,9 +50,9 @@ struct guest_entry {
 #define LINUX_BOOT_CS 0x10
 #define LINUX_BOOT_DS 0x18
 
-/* Puts the kernel into guest_kernel and all that it is told into guest_setup, edits the ACPI tables
- * so that they name `processors`, and says how to enter it. Runs after boot services ended, on page
- * tables that map all of that memory to itself. Logs what the guest gets. False: *r says what went
- * wrong. */
+/* Puts the kernel into guest_kernel and everything that the kernel is told into guest_setup, edits
+ * the ACPI tables so that they name `processors`, and fills *entry. Runs after boot services have
+ * ended, on page tables that map all of that memory to itself. Logs what the guest gets. Returns
+ * false if something went wrong, with the reason in *r. */
 bool linux_load(const struct boot_info *bi, const struct guest_processors *processors,
                 struct guest_entry *entry, struct refusal *r);

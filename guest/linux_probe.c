@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Is this file a kernel that can be started? Pure. (Linux, Documentation/arch/x86/boot.rst, "The
- * Real-Mode Kernel Header" and "Details of Header Fields".)
+ * Checks whether a file is a kernel that can be started. Pure. (Linux,
+ * Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header" and "Details of Header Fields".)
  */
 #include <asm/bootparam.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #define SECTOR 512u
 #define SETUP_SECTORS_DEFAULT 4 /* what setup_sects == 0 means */
 #define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
-/* After 0x202, which protocol 2.12 has; `jump` leads past them */
+/* after 0x202 in protocol 2.12; `jump` leads past them */
 #define HEADER_BYTES_WANTED 0x66
 #define PARAGRAPH 16u /* unit of syssize */
 #define INIT_SIZE_MAX (1ULL << 30)
@@ -67,7 +67,7 @@ static bool check_kind(const struct setup_header *h, const char *name, struct re
     return true;
 }
 
-/* Numbers that the loader computes with, and that the file is whole. */
+/* Checks the numbers that the loader computes with, and that the file is complete. */
 static bool check_numbers(const struct setup_header *h, const struct linux_image *image,
                           uint64_t size, const char *name, struct refusal *r)
 {
