@@ -24,21 +24,21 @@ LAB_SIZE_MAX = 163840
 
 EFI = $(BUILD)/pmuvisor.efi
 LAB = $(BUILD)/pmuvisor-lab.efi
-# From the top down: calls go to a folder further right, or stay (tests/static/layers.py).
+# From the top layer down: a folder calls itself or folders further right (tests/static/layers.py).
 FOLDERS = boot vmx/start guest vmx/exit nmi pmu vmx vmx/root apic mm console lib
 C_SOURCES = $(sort $(wildcard $(addsuffix /*.c,$(FOLDERS))))
 ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(FOLDERS))))
-# What pmuvisor-lab.efi has besides: folders of experiments/ with a part of the hypervisor in them.
+# The experiments in pmuvisor-lab.efi: folders of experiments/ with a part of the hypervisor.
 EXPERIMENTS = $(patsubst experiments/%/hypervisor,%,$(wildcard experiments/*/hypervisor))
-# Hypercalls for tests, and nothing of them in any other build.
+# Hypercalls for tests. No other build contains any part of them.
 ifeq ($(TEST),1)
 C_SOURCES += $(sort $(wildcard tests/hooks/*.c))
 ASM_SOURCES += $(sort $(wildcard tests/hooks/*.asm))
 endif
 # Not code: each DEFINE in it becomes a constant for NASM.
 OFFSETS_SOURCE = vmx/offsets.c
-# Each may name others that it is not linked without, NEEDS_NAME in its experiment.mk, and what its
-# unit tests ask for, EXPERIMENT_UNIT_SOURCES.
+# The experiment.mk of experiment NAME may list the experiments that NAME needs in NEEDS_NAME, and
+# the sources that its unit tests need in EXPERIMENT_UNIT_SOURCES.
 EXPERIMENT_UNIT_SOURCES =
 -include $(sort $(wildcard experiments/*/experiment.mk))
 LAB_FOLDERS = $(patsubst %,experiments/%/hypervisor,\
@@ -46,7 +46,7 @@ LAB_FOLDERS = $(patsubst %,experiments/%/hypervisor,\
 LAB_C_SOURCES = $(filter-out %/offsets.c,$(sort $(wildcard $(addsuffix /*.c,$(LAB_FOLDERS)))))
 LAB_ASM_SOURCES = $(sort $(wildcard $(addsuffix /*.asm,$(LAB_FOLDERS))))
 LAB_OFFSETS = $(patsubst %.c,$(BUILD)/%.inc,$(wildcard $(addsuffix /offsets.c,$(LAB_FOLDERS))))
-# Where #include "NAME.h" finds what an experiment's hypervisor and its programs in the guest share.
+# Here #include "NAME.h" finds the headers that an experiment's hypervisor and guest programs share.
 EXPERIMENT_INCLUDES = $(addprefix -I,$(wildcard experiments/*/hypervisor))
 
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(OFFSETS_SOURCE),$(C_SOURCES))) \
@@ -64,7 +64,8 @@ CFLAGS = -std=c11 -O2 -g $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-pr
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 SMALL = -Os
-# clang unrolls loops at -O2 and inlines more at -Os than gcc, so its images were over their limits.
+# clang unrolls loops at -O2 and inlines more at -Os than gcc. Its images exceeded their limits
+# without these flags.
 ifneq ($(CLANG),)
 CFLAGS += -fno-unroll-loops
 SMALL = -Oz
@@ -75,7 +76,7 @@ BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
 LDFLAGS = -nostdlib -pie --no-dynamic-linker -z text -z noexecstack -z norelro \
           -z max-page-size=4096 --no-undefined --no-warn-rwx-segments -T linker.ld
 
-# $(call say,WHAT,FILE): one short line instead of the command, unless V=1.
+# $(call say,WHAT,FILE): prints one short line instead of the command, unless V=1.
 ifeq ($(V),1)
 Q =
 say =
@@ -88,12 +89,12 @@ endif
 all: $(EFI)
 lab: $(EFI) $(LAB)
 
-# The heads of both files, up to the first line that is no comment.
+# Prints the head comments of both files, up to the first line that is not a comment.
 help:
 	@sed -ns '2,/^[^#]/s/^# \{0,1\}//p' $(wildcard tests/tests.mk) Makefile
 
 $(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS)
-# What runs once, before the guest, or writes the log, is small rather than fast.
+# Code that runs once, before the guest, or that writes the log is optimised for size.
 $(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: private CFLAGS += $(SMALL)
 $(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
     $(addprefix $(BUILD)/vmx/,capability.o control.o mitigations.o msr_bitmap.o settings.o) \
@@ -113,10 +114,10 @@ $(BUILD)/%.asm.o: %.asm $(BUILD)/offsets.inc $(BUILD)/flags
 	$(call say,NASM,$<)
 	$(Q)$(NASM) -f elf64 -g -F dwarf -Werror -I $(BUILD)/ -I $(<D)/ -MD $(@:.o=.d) -MT $@ -o $@ $<
 
-# Offsets of C structs for NASM, read from the compiler's own assembly output, which is no valid
-# assembly: clang must not look at it.
+# Offsets of C structs for NASM, read from the compiler's own assembly output. That output is not
+# valid assembly, so clang must not parse it.
 OFFSETS_CFLAGS = $(if $(CLANG),-fno-integrated-as)
-# $(call offsets,SOURCE): makes $@ of it.
+# $(call offsets,SOURCE): makes $@ from SOURCE.
 define offsets
 	@mkdir -p $(@D)
 	$(call say,CC,$(1))
@@ -131,14 +132,14 @@ $(BUILD)/experiments/%/offsets.inc: experiments/%/offsets.c $(BUILD)/flags
 	$(call offsets,$<)
 $(LAB_OBJECTS): $(LAB_OFFSETS)
 
-# Changes whenever compiler or flags do, and only then: a target's own flags are private, as this is made
-# for whatever needs it first.
+# Changes if and only if the compiler or the flags change. A target's own flags are private, because
+# this file is made for whichever target needs it first.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(BOOT_CFLAGS)' > $@
 .PHONY: FORCE
 
-# Changes whenever other experiments are linked.
+# Changes when the list of linked experiments changes.
 $(BUILD)/experiments.txt: FORCE
 	@mkdir -p $(@D)
 	@echo '$(LAB_FOLDERS)' | cmp -s - $@ || echo '$(LAB_FOLDERS)' > $@
@@ -164,19 +165,19 @@ $(EFI) $(LAB): %.efi: %.elf tests/static/stack.py
 	@mv $@.tmp $@
 
 # ---- unit tests on the host ----
-# Everything that needs no firmware goes into one archive; the linker takes from it what a test
-# asks for. tests/unit/test_*.c is one program each, an experiment's too.
+# Everything that needs no firmware goes into one archive, from which the linker takes what a test
+# needs. Each tests/unit/test_*.c becomes one program, and each test_*.c of an experiment, too.
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST \
               -Itests/unit $(EXPERIMENT_INCLUDES)
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
                    lib/string.c
-# Of the measurements, what runs without hardware.
+# The part of the measurements that runs without hardware.
 MEASURE_SOURCES = programs/measure/report.c programs/measure/statistics.c
-# Of the launcher on KVM, what knows no KVM.
+# The part of the launcher on KVM that does not use KVM.
 LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c programs/kvm/uart.c
-# Of what needs firmware, what a test has a double of firmware for.
+# Sources that need firmware, but for which a test has a double of the firmware.
 DOUBLED_SOURCES = boot/memory.c
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
                        $(MEASURE_SOURCES) $(LAUNCHER_SOURCES) $(DOUBLED_SOURCES) \
@@ -220,7 +221,8 @@ clean:
 -include $(OBJECTS:.o=.d) $(LAB_OBJECTS:.o=.d) $(UNIT_LIBRARY:.o=.d) $(BUILD)/offsets.d
 -include $(LAB_OFFSETS:.inc=.d) $(patsubst %.c,$(UNIT)/%.d,$(UNIT_TEST_SOURCES))
 
-# Last, when all targets are known: a word of the command line without a slash has to be a .PHONY target.
+# Last, when all targets are known: each goal on the command line that has no slash must be a .PHONY
+# target.
 WORDS = $(foreach goal,$(MAKECMDGOALS),$(if $(findstring /,$(goal)),,$(goal)))
 PHONY_TARGETS = $(shell sed -n 's/^\.PHONY://p' $(filter-out %.d,$(MAKEFILE_LIST)))
 $(foreach word,$(if $(WORDS),$(filter-out $(PHONY_TARGETS),$(WORDS))),\
