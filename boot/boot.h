@@ -28,9 +28,12 @@ enum place { PLACE_LOWEST, PLACE_HIGHEST };
 
 /* The requirements on a block of memory. */
 struct need {
-    const char *what, *path; /* for the refusal; the latter may be "" */
-    uint64_t size, alignment;
-    uint64_t least, limit; /* addresses, the second exclusive */
+    const char *what; /* for the refusal */
+    const char *path; /* for the refusal; may be "" */
+    uint64_t size;    /* bytes */
+    uint64_t alignment;
+    uint64_t least; /* lowest address */
+    uint64_t limit; /* end of the addresses, exclusive */
 };
 
 /* Allocates whole pages and remembers them for memory_free_all(). The first MiB is left to firmware

@@ -13,8 +13,9 @@
 
 /* The leaves that grow, and their known bits, whether shown or hidden. */
 static const struct {
-    uint32_t leaf, subleaf;
-    uint32_t known[4];
+    uint32_t leaf;
+    uint32_t subleaf;
+    uint32_t known[4]; /* bits of EAX, EBX, ECX, EDX */
 } leaves[] = {
     {CPUID_LEAF_EXTENDED,
      1,

@@ -57,11 +57,13 @@ void screen_wait(uint32_t seconds)
 
 /* The part of the protocol that is used: GNU-EFI has no header for it. */
 struct hii_image {
-    UINT16 width, height;
+    UINT16 width;
+    UINT16 height;
     EFI_GRAPHICS_OUTPUT_BLT_PIXEL *bitmap;
 };
 struct hii_font {
-    void *string_to_image, *string_id_to_image;
+    void *string_to_image;
+    void *string_id_to_image;
     EFI_STATUS(EFIAPI *get_glyph)(const struct hii_font *font, CHAR16 character,
                                   const void *string_info, struct hii_image **image,
                                   UINTN *baseline);

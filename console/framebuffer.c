@@ -12,7 +12,8 @@
 static struct {
     struct framebuffer screen;
     struct glyphs glyphs;
-    uint32_t column, row; /* characters */
+    uint32_t column; /* in characters */
+    uint32_t row;    /* in characters */
     bool shown;
 } console; /* without a screen its base is 0 */
 

@@ -17,7 +17,8 @@
 
 /* One bit per pixel: bit x of rows[c][y] is the pixel x from the left. Width 0: no glyphs. */
 struct glyphs {
-    uint8_t width, height; /* the former at most 8 */
+    uint8_t width;  /* in pixels, at most 8 */
+    uint8_t height; /* in pixels, at most GLYPH_HEIGHT_MAX */
     uint8_t rows[GLYPH_LAST - GLYPH_FIRST + 1][GLYPH_HEIGHT_MAX];
 };
 

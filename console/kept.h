@@ -14,7 +14,8 @@
 
 struct log_ring {
     char magic[LOG_MAGIC_BYTES]; /* zero: nothing to be found */
-    uint64_t end, sum; /* bytes logged since the start; of that, and of each byte with its place */
+    uint64_t end;                /* number of bytes logged since the start */
+    uint64_t sum;                /* of `end`, and of each byte of the text with its place */
     char text[LOG_SIZE] __attribute__((aligned(CACHE_LINE)));
 };
 

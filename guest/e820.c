@@ -10,8 +10,12 @@
 #include "bits.h"
 
 struct efi_descriptor {
-    uint32_t type, padding;
-    uint64_t base, virtual_base, pages, attribute;
+    uint32_t type;
+    uint32_t padding;
+    uint64_t base; /* physical */
+    uint64_t virtual_base;
+    uint64_t pages; /* of 4 KiB */
+    uint64_t attribute;
 };
 _Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR version 1");
 

@@ -29,10 +29,17 @@
 
 #define VIDEO_TYPE_EFI_FRAMEBUFFER 0x70 /* Linux, linux/screen_info.h: VIDEO_TYPE_EFI */
 
-/* The parts of guest_setup, in order; the ACPI copies have pages of their own. */
+/* The parts of guest_setup as offsets in bytes, in order. The ACPI copies have their own pages. */
 struct setup_layout {
-    uint64_t acpi, acpi_size, boot_params, command_line, page_tables, gdt, stack_end;
-    uint64_t e820_extra, size; /* the former a struct setup_data */
+    uint64_t acpi;
+    uint64_t acpi_size; /* bytes, whole pages */
+    uint64_t boot_params;
+    uint64_t command_line;
+    uint64_t page_tables;
+    uint64_t gdt;
+    uint64_t stack_end;
+    uint64_t e820_extra; /* a struct setup_data */
+    uint64_t size;       /* of the whole area */
 };
 
 static uint64_t page_up(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }

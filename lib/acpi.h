@@ -20,9 +20,11 @@ struct acpi_rsdp {
     uint8_t checksum;  /* over the first 20 bytes */
     char oem_id[6];
     uint8_t revision; /* 0: the fields below do not exist */
-    uint32_t rsdt, length;
-    uint64_t xsdt;
-    uint8_t extended_checksum, reserved[3];
+    uint32_t rsdt;    /* physical address */
+    uint32_t length;
+    uint64_t xsdt; /* physical address */
+    uint8_t extended_checksum;
+    uint8_t reserved[3];
 } __attribute__((packed));
 #define ACPI_RSDP_V1_LENGTH 20
 _Static_assert(sizeof(struct acpi_rsdp) == 36, "RSDP of ACPI 2.0");
@@ -30,9 +32,11 @@ _Static_assert(offsetof(struct acpi_rsdp, length) == ACPI_RSDP_V1_LENGTH, "RSDP 
 
 struct acpi_header {
     char signature[4];
-    uint32_t length;            /* of the whole table */
-    uint8_t revision, checksum; /* makes the sum of all bytes 0 */
-    char oem_id[6], oem_table_id[8];
+    uint32_t length; /* of the whole table */
+    uint8_t revision;
+    uint8_t checksum; /* makes the sum of all bytes 0 */
+    char oem_id[6];
+    char oem_table_id[8];
     uint32_t oem_revision;
     char creator_id[4];
     uint32_t creator_revision;
@@ -40,7 +44,10 @@ struct acpi_header {
 _Static_assert(sizeof(struct acpi_header) == 36, "ACPI table header");
 
 struct acpi_generic_address {
-    uint8_t space_id, bit_width, bit_offset, access_size;
+    uint8_t space_id;
+    uint8_t bit_width;
+    uint8_t bit_offset;
+    uint8_t access_size;
     uint64_t address;
 } __attribute__((packed));
 #define ACPI_SPACE_MEMORY 0
@@ -50,13 +57,19 @@ struct acpi_generic_address {
 /* The FADT up to the last field that is used here. */
 struct acpi_fadt {
     struct acpi_header header;
-    uint32_t firmware_control, dsdt;
+    uint32_t firmware_control;
+    uint32_t dsdt; /* physical address */
     uint8_t before_pm1a_control[20];
-    uint32_t pm1a_control, pm1b_control, pm2_control, pm_timer;
-    uint8_t before_pm_timer_length[11], pm_timer_length, before_flags[20];
+    uint32_t pm1a_control; /* PM1a_CNT_BLK */
+    uint32_t pm1b_control; /* PM1b_CNT_BLK */
+    uint32_t pm2_control;  /* PM2_CNT_BLK */
+    uint32_t pm_timer;     /* PM_TMR_BLK */
+    uint8_t before_pm_timer_length[11];
+    uint8_t pm_timer_length; /* PM_TMR_LEN */
+    uint8_t before_flags[20];
     uint32_t flags;
-    struct acpi_generic_address reset_register;
-    uint8_t reset_value;
+    struct acpi_generic_address reset_register; /* RESET_REG */
+    uint8_t reset_value;                        /* RESET_VALUE */
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
 #define ACPI_PM_TIMER_BYTES 4 /* pm_timer_length if the timer exists */
@@ -66,7 +79,10 @@ struct acpi_fadt_wide {
     uint8_t before_x_dsdt[11];
     uint64_t x_dsdt;
     uint8_t before_x_pm1a_control[24];
-    struct acpi_generic_address x_pm1a_control, x_pm1b_control, x_pm2_control, x_pm_timer;
+    struct acpi_generic_address x_pm1a_control; /* X_PM1a_CNT_BLK */
+    struct acpi_generic_address x_pm1b_control; /* X_PM1b_CNT_BLK */
+    struct acpi_generic_address x_pm2_control;  /* X_PM2_CNT_BLK */
+    struct acpi_generic_address x_pm_timer;     /* X_PM_TMR_BLK */
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_fadt, pm1a_control) == 64, "FADT PM1a_CNT_BLK");
 _Static_assert(offsetof(struct acpi_fadt, pm_timer) == 76, "FADT PM_TMR_BLK");
@@ -85,18 +101,21 @@ _Static_assert(sizeof(struct acpi_fadt_wide) == 220, "FADT through X_PM_TMR_BLK"
 
 struct acpi_madt {
     struct acpi_header header;
-    uint32_t local_apic_address, flags;
+    uint32_t local_apic_address;
+    uint32_t flags;
     uint8_t entries[];
 } __attribute__((packed));
 
 struct acpi_madt_entry {
-    uint8_t type, length;
+    uint8_t type;
+    uint8_t length; /* bytes, of the whole entry */
 } __attribute__((packed));
 
 #define ACPI_MADT_LOCAL_APIC 0
 struct acpi_madt_local_apic {
     struct acpi_madt_entry entry;
-    uint8_t processor_uid, apic_id;
+    uint8_t processor_uid;
+    uint8_t apic_id;
     uint32_t flags;
 } __attribute__((packed));
 
@@ -104,8 +123,12 @@ struct acpi_madt_local_apic {
 #define ACPI_MADT_LOCAL_SAPIC 7
 struct acpi_madt_local_sapic {
     struct acpi_madt_entry entry;
-    uint8_t processor_uid, id, eid, reserved[3];
-    uint32_t flags, uid_value;
+    uint8_t processor_uid;
+    uint8_t id;
+    uint8_t eid;
+    uint8_t reserved[3];
+    uint32_t flags;
+    uint32_t uid_value;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_madt_local_sapic, flags) == 8, "Local SAPIC Flags");
 
@@ -113,7 +136,9 @@ _Static_assert(offsetof(struct acpi_madt_local_sapic, flags) == 8, "Local SAPIC 
 struct acpi_madt_local_x2apic {
     struct acpi_madt_entry entry;
     uint16_t reserved;
-    uint32_t x2apic_id, flags, processor_uid;
+    uint32_t x2apic_id;
+    uint32_t flags;
+    uint32_t processor_uid;
 } __attribute__((packed));
 
 /* A mailbox through which an operating system wakes processors that wait in firmware. */
@@ -139,9 +164,11 @@ struct acpi_madt_local_x2apic {
 /* Describes firmware's own console (Microsoft, "Serial Port Console Redirection Table"). */
 struct acpi_spcr {
     struct acpi_header header;
-    uint8_t interface_type, reserved[3];
+    uint8_t interface_type;
+    uint8_t reserved[3];
     struct acpi_generic_address base;
-    uint8_t before_baud_rate[6], baud_rate;
+    uint8_t before_baud_rate[6];
+    uint8_t baud_rate;
 } __attribute__((packed));
 _Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Baud Rate");
 #define SPCR_16450 1 /* has no FIFO control register */
@@ -151,19 +178,23 @@ _Static_assert(offsetof(struct acpi_spcr, baud_rate) == 58, "SPCR Configured Bau
 /* DMAR (VT-d specification, "DMA Remapping Reporting Structure"). */
 struct dmar_table {
     struct acpi_header header;
-    uint8_t address_width, flags, reserved[10];
+    uint8_t address_width;
+    uint8_t flags;
+    uint8_t reserved[10];
     uint8_t structures[];
 } __attribute__((packed));
 
 struct dmar_structure {
-    uint16_t type, length; /* bytes, of all of the structure */
+    uint16_t type;
+    uint16_t length; /* bytes, of the whole structure */
 } __attribute__((packed));
 #define DMAR_DRHD 0
 #define DMAR_RMRR 1
 
 struct dmar_drhd {
     struct dmar_structure structure;
-    uint8_t flags, size; /* the latter of the registers: 4 KiB << DRHD_SIZE */
+    uint8_t flags;
+    uint8_t size; /* of the registers: 4 KiB << DRHD_SIZE */
     uint16_t segment;
     uint64_t registers;
 } __attribute__((packed));
@@ -172,14 +203,17 @@ struct dmar_drhd {
 
 struct dmar_rmrr {
     struct dmar_structure structure;
-    uint16_t reserved, segment;
-    uint64_t base, limit; /* the address of the last byte */
+    uint16_t reserved;
+    uint16_t segment;
+    uint64_t base;  /* address of the first byte */
+    uint64_t limit; /* address of the last byte */
 } __attribute__((packed));
 
 /* The list of tables: an XSDT (8-byte entries) or an RSDT (4-byte entries). */
 struct acpi_list {
     struct acpi_header *table;
-    uint32_t entry_size, count;
+    uint32_t entry_size; /* bytes */
+    uint32_t count;      /* of entries */
 };
 
 /* Returns the sum of `length` bytes, which is 0 for an intact whole table. */

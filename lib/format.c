@@ -13,7 +13,8 @@ struct output {
 };
 
 struct directive {
-    bool left, zeros; /* `-`, `0` */
+    bool left;  /* flag `-` */
+    bool zeros; /* flag `0` */
     size_t width;
     size_t precision; /* of %s; SIZE_MAX: none */
 };
