@@ -10,7 +10,7 @@
 #include "bits.h"
 #include "console/log.h"
 
-/* One processor may have several entries, of different kinds: counts it once. */
+/* One processor may have entries of more than one kind. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 {
     uint32_t apic_id;

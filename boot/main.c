@@ -331,7 +331,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     /* The far return in descriptors_load() has no entry on firmware's shadow stack. */
     write_cr4(read_cr4() & ~CR4_CET);
     /* The guest's ACPI tables are edited in place under firmware's page tables, which may map them
-     * read-only. CR0.WP is set again with VMX operation. With CET on, it could not be cleared. */
+     * read-only. CR0.WP is set again with VMX operation, and cannot be cleared with CET on. */
     write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
     hypervisor_start(&boot_info);

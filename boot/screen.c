@@ -42,7 +42,7 @@ void screen_wait(uint32_t seconds)
     if (seconds == 0 || screen.base == 0 ||
         EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
-    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL); /* it fires after five minutes */
+    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL); /* else it resets in five minutes */
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
     if (in != NULL) {
         (void)in->Reset(in, FALSE); /* drop keys that were pressed before */

@@ -41,7 +41,7 @@ struct log_ring;
 void log_move(struct log_ring *to);
 /* Returns the ring's current place, for code that writes it to a file (kept_text()). */
 const struct log_ring *log_kept(void);
-/* Call when the run ends as the guest asked: no later start then takes this log for a crash's. */
+/* Call when the run ends as the guest asked. No later start then takes this log for a crash log. */
 void log_finish(void);
 
 /* Logs the last `size` bytes again (at most half of LOG_SIZE, or they overwrite themselves). */
