@@ -12,13 +12,14 @@ extern uint32_t second_user;
 
 /* Of each processor. */
 struct cpu_demand {
-    uint8_t *open;    /* the bitmap with which the PMU passes; NULL: not this policy */
-    bool passes;      /* now */
-    bool rdpmc_exits; /* in any case: this processor's VMX cannot turn it off */
-    unsigned idle;    /* ticks in a row at which nothing counted */
-    struct pmu_facts facts;
-    exit_handler wrmsr, tick; /* what the rows lie over */
-    exit_handler under_second_user;
+    uint8_t *open;          /* MSR bitmap that lets the PMU pass; NULL: not this policy */
+    bool passes;            /* the PMU passes now */
+    bool rdpmc_exits;       /* RDPMC always exits: this processor's VMX cannot turn that off */
+    unsigned idle;          /* ticks in a row at which nothing counted */
+    struct pmu_facts facts; /* the counters that there are */
+    exit_handler wrmsr;     /* the handler under demand_wrmsr() */
+    exit_handler tick;      /* the handler under demand_tick() */
+    exit_handler under_second_user; /* the handler under second_user_tick() */
 };
 struct cpu_demand *demand_of(const struct cpu *cpu);
 

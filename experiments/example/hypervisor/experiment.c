@@ -20,7 +20,8 @@
 
 /* What the two rows lie over, of each processor. */
 struct cpu_status {
-    exit_handler rdmsr, wrmsr;
+    exit_handler rdmsr; /* the handler under status_rdmsr() */
+    exit_handler wrmsr; /* the handler under status_wrmsr() */
 };
 static uint64_t place;
 

@@ -9,7 +9,8 @@
 #include "vmx/cpu.h"
 
 struct port_options {
-    uint32_t first, count;
+    uint32_t first; /* trace_port=: the first port */
+    uint32_t count; /* trace_ports=: the number of ports */
 };
 extern struct port_options port_options;
 

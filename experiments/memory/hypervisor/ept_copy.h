@@ -13,12 +13,13 @@ enum ept_copy_as {
 };
 struct ept_copy {
     enum ept_copy_as as;
-    /* Of EPT_RWX, in the memory from `first` to `last`, which is all that EPT_COPY_HOST has. */
-    uint64_t deny;
-    bool devices; /* and not there, but in all that is no memory */
-    uint64_t first, last;
-    bool page_1g;         /* EPT_COPY_HOST: root mode can have pages of 1 GiB */
-    uint64_t *next, *end; /* table pages: the next one to be taken, and the end */
+    uint64_t deny;  /* rights of EPT_RWX that the copy denies between `first` and `last` */
+    bool devices;   /* deny there what is not memory, instead of memory */
+    uint64_t first; /* EPT_COPY_HOST maps only memory from `first` to `last` */
+    uint64_t last;  /* the last byte, inclusive */
+    bool page_1g;   /* EPT_COPY_HOST: root mode can use 1 GiB pages */
+    uint64_t *next; /* the next free table page */
+    uint64_t *end;  /* end of the free table pages */
 };
 /* Gives the copy's root; 0: out of pages. */
 uint64_t ept_copy(uint64_t root, struct ept_copy *c);

@@ -22,41 +22,50 @@
 
 /* A page of the guest's code, found by its page tables. */
 struct code_page {
-    uint64_t cr3, linear;
-    const volatile uint64_t *entry; /* that maps it, and what was in it */
-    uint64_t value;
-    const uint8_t *bytes;
-    uint64_t unused[3]; /* so that finding one takes a shift */
+    uint64_t cr3;                   /* the address space */
+    uint64_t linear;                /* the page's linear address */
+    const volatile uint64_t *entry; /* the entry that maps the page */
+    uint64_t value;                 /* what the entry held when the page was found */
+    const uint8_t *bytes;           /* the code, where root mode has it */
+    uint64_t unused[3];             /* makes the size a power of two: indexing is a shift */
 };
 #define CODE_PAGES 16
 
 /* What memtrace= needs */
 struct cpu_memory {
-    const exit_handler *row;          /* what handles the next exit */
-    uint32_t stage;                   /* STAGE_* below: what the next exit may be */
-    bool plain;                       /* memory_exit.c may do it by itself */
-    bool by_exits;                    /* the step is one of memtrace_step=exits */
-    uint64_t closed, half_open, open; /* EPT pointers: deny what is traced, writes alone, nothing */
-    uint32_t primary, stepping;       /* the processor-based controls, and in the fast way's step */
-    uint32_t exceptions, step_exceptions; /* that exit without a trace; and in a step */
-    uint32_t mode, most;                  /* MEMTRACE_* now, and what may be asked for */
-    bool by_cr3;                          /* a range may be one process's */
-    bool tells_busy;                      /* an exit says that it has left a shadow stack busy */
-    uint64_t *log;                 /* of pages that are written; NULL: the processor has none */
-    uint64_t recorded;             /* TRACE_READ, TRACE_WRITE */
-    uint64_t first, bytes;         /* of the range; all memory: 0 and ~0 */
-    uint64_t cr3;                  /* the range is guest-linear of it; 0: guest-physical */
-    bool loads_cr3;                /* a MOV to CR3 is executed again: memory.c */
-    uint32_t begun;                /* records whose instruction has not retired */
-    uint32_t event;                /* being delivered again: its interruption information */
-    uint64_t event_gla, event_gpa; /* what its delivery touched */
-    uint64_t walked, walked_at;    /* the entry of the last walk, see memory_walk.c */
-    uint64_t rsi;                  /* before the step */
-    uint64_t ends;                 /* TSC; ~0: when the guest says so */
-    uint32_t counter;              /* TRACE_COUNTER_* */
+    const exit_handler *row; /* handlers for the next exit */
+    uint32_t stage;          /* STAGE_* below: what the next exit may be */
+    bool plain;              /* memory_exit.c may handle exits by itself */
+    bool by_exits;           /* this step keeps events away by exits, as memtrace_step=exits does */
+    uint64_t closed;         /* EPT pointer of the map that denies what is traced */
+    uint64_t half_open;      /* EPT pointer of the map that denies only writes */
+    uint64_t open;           /* EPT pointer of the guest's own map, which denies nothing */
+    uint32_t primary;        /* primary processor-based controls */
+    uint32_t stepping;       /* the same controls during a step of the fast path */
+    uint32_t exceptions;     /* exception bitmap outside a step: what exits without a trace, too */
+    uint32_t step_exceptions; /* exception bitmap during a step */
+    uint32_t mode;            /* current MEMTRACE_* */
+    uint32_t most;            /* the most that the guest may ask for, as MEMTRACE_* */
+    bool by_cr3;              /* a range may be limited to one process */
+    bool tells_busy;          /* the exit reason reports a shadow stack that the exit left busy */
+    uint64_t *log;            /* page-modification log; NULL: the processor has none */
+    uint64_t recorded;        /* TRACE_READ, TRACE_WRITE: kinds of access to record */
+    uint64_t first;           /* start of the range; all memory: 0 */
+    uint64_t bytes;           /* length of the range; all memory: ~0 */
+    uint64_t cr3;       /* CR3 whose guest-linear addresses the range has; 0: guest-physical */
+    bool loads_cr3;     /* the guest is executing a MOV to CR3 again: memory.c */
+    uint32_t begun;     /* records whose instruction has not retired yet */
+    uint32_t event;     /* interruption information of the event being delivered again */
+    uint64_t event_gla; /* linear address that the event's delivery accessed */
+    uint64_t event_gpa; /* guest-physical address that the event's delivery accessed */
+    uint64_t walked;    /* address of the entry of the last walk: memory_walk.c */
+    uint64_t walked_at; /* number of EPT violations at that walk */
+    uint64_t rsi;       /* RSI before the step */
+    uint64_t ends;      /* TSC at which the trace ends; ~0: when the guest says so */
+    uint32_t counter;   /* TRACE_COUNTER_* */
     struct pmu_loan {
-        uint64_t value; /* what the guest had in IA32_FIXED_CTR0 */
-        bool enabled;   /* by IA32_PERF_GLOBAL_CTRL */
+        uint64_t value; /* the guest's value of IA32_FIXED_CTR0 */
+        bool enabled;   /* whether IA32_PERF_GLOBAL_CTRL enabled the counter */
     } loan;
     struct code_page code[CODE_PAGES];
 };

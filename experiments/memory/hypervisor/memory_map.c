@@ -14,11 +14,17 @@
 #define SMALL_MOST (256ULL << 30)
 
 static struct {
-    uint64_t *page, *next, *end; /* of the pool: the first one of the maps, the next one, the end */
-    uint64_t closed, half_open;  /* EPT pointers */
-    uint32_t mode, users;
-    uint64_t first, bytes, cr3;
-    int lock;
+    uint64_t *page;     /* first of the pool's pages for maps */
+    uint64_t *next;     /* next free page */
+    uint64_t *end;      /* end of these pages */
+    uint64_t closed;    /* EPT pointer of the closed map */
+    uint64_t half_open; /* EPT pointer of the half-open map */
+    uint32_t mode;      /* MEMTRACE_* that the maps serve */
+    uint32_t users;     /* processors that use the maps */
+    uint64_t first;     /* start of the range */
+    uint64_t bytes;     /* length of the range */
+    uint64_t cr3;       /* CR3 of a guest-linear range; 0: guest-physical */
+    int lock;           /* held while the maps are made or joined */
 } maps;
 
 static bool denies_reads(uint32_t mode)

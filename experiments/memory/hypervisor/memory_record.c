@@ -13,9 +13,11 @@
 
 struct tables {
     const struct cpu *cpu;
-    uint64_t last, looked_for; /* addresses: of the entry that was read last, and of one */
-    bool met;
-    uint64_t entry, all; /* the last one, read once, and what all have */
+    uint64_t last;       /* address of the entry read last */
+    uint64_t looked_for; /* address of an entry to look for */
+    bool met;            /* the walk has read the entry looked for */
+    uint64_t entry;      /* value of the entry read last, read once */
+    uint64_t all;        /* bits that all entries have */
 };
 
 static const void *table_entry(void *context, uint64_t address)

@@ -23,15 +23,18 @@ extern struct ring_options ring_options;
 
 /* Where a processor records, of each one. */
 struct cpu_trace {
-    struct trace_record *record;      /* the next one to be written */
-    struct trace_record *first, *end; /* of the ring */
-    struct trace_ring *ring;          /* NULL where nothing is recorded */
-    exit_handler
-        untraced[EXIT_REASON_COUNT + 1];       /* the table, with a policy's rows and no trace's */
-    exit_handler under[EXIT_REASON_COUNT + 1]; /* what the trace's rows lie over */
-    /* Of who fills the ring: one place for both takes one load less at an exit. */
+    struct trace_record *record; /* the next record to write */
+    struct trace_record *first;  /* start of the ring's records */
+    struct trace_record *end;    /* end of the ring's records */
+    struct trace_ring *ring;     /* NULL: nothing is recorded */
+    /* The table of handlers, with a policy's rows and without a trace's rows. */
+    exit_handler untraced[EXIT_REASON_COUNT + 1];
+    /* The handlers under the trace's rows. */
+    exit_handler under[EXIT_REASON_COUNT + 1];
+    /* For the code that fills the ring: one place for both saves a load on each exit. */
     uint8_t filler[FILLER_BYTES] __attribute__((aligned(64)));
-    uint64_t ticked, tick_ticks; /* when flow's exits looked for the tick last; how often, TSC */
+    uint64_t ticked;     /* TSC when flow's exits last ran a tick */
+    uint64_t tick_ticks; /* TSC ticks from one tick to the next */
 };
 extern uint64_t ring_place;
 static inline struct cpu_trace *trace_of(const struct cpu *cpu)
