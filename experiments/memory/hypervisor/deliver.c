@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What becomes of an event that an exit of a step has kept from the guest: the next entry delivers
- * it. SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery"; "Event Injection".
+ * Delivers an exception that exited during a step, so that the guest has not had it yet: the next
+ * VM entry injects it. SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery";
+ * "Event Injection".
  */
 #include "experiments/memory/hypervisor/deliver.h"
 
@@ -9,7 +10,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/outcome.h"
 
-/* What becomes of an exception that comes in the delivery of another. */
+/* The outcome when an exception occurs during the delivery of another event. */
 static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
 {
     enum delivery_fault fault = delivery_fault(vectoring);
@@ -27,7 +28,7 @@ void deliver_exception(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    /* The exit has not written it, nor will the entry. */
+    /* A page fault that exits does not write CR2, and its injection does not either. */
     if (vector == VECTOR_PF)
         write_cr2(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
     if (fault == DELIVERY_DOUBLE_FAULT)

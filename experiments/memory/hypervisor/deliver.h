@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What becomes of an event that an exit of a step has kept from the guest.
+ * Delivers an exception that exited during a step.
  */
 #pragma once
 
 #include "vmx/cpu.h"
 
-/* The exception that exited, not #DB: the next entry delivers it, or what it becomes where it came
- * in the delivery of another. */
+/* Lets the next VM entry deliver the exception that exited, which must not be #DB. If the exception
+ * occurred during the delivery of another event, the entry delivers what the two result in. */
 void deliver_exception(struct cpu *cpu);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Copies of the guest's EPT: with fewer rights, or as root mode's own tables, so that it reaches
- * what the guest may write. Writes table pages only, which the caller has set aside. The map that
- * is copied is not changed. SDM Vol. 3, "The Extended Page Table Mechanism (EPT)".
+ * Copies the guest's EPT. A copy is either another EPT with fewer rights, or entries of root mode's
+ * own page tables, through which root mode reaches the memory that the guest may write. Writes only
+ * table pages that the caller has set aside, and does not change the map that is copied.
+ * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)".
  */
 #include "experiments/memory/hypervisor/ept_copy.h"
 
@@ -26,7 +27,7 @@ static uint64_t *new_table(struct ept_copy *c)
     return table;
 }
 
-/* Of what is not `inside` root mode has nothing: of devices, and of what is past the end. */
+/* Root mode's tables map only what is `inside`: no devices, and nothing past the end of memory. */
 static uint64_t copied(const struct ept_copy *c, uint64_t leaf, unsigned level, bool inside)
 {
     if (c->as != EPT_COPY_HOST)

@@ -7,9 +7,12 @@
 #include "mm/mm.h"
 
 enum ept_copy_as {
-    EPT_COPY_AS_IT_IS, /* with the leaves of the map; what is denied in part is split */
-    EPT_COPY_SMALL, /* with 4 KiB pages where something is denied, to be changed one by one later */
-    EPT_COPY_HOST,  /* entries of root mode's own tables, for reads and writes of memory */
+    /* Keeps the map's leaves, and splits a leaf if only part of it is denied. */
+    EPT_COPY_AS_IT_IS,
+    /* Uses 4 KiB pages for the whole denied range, so that they can be changed one by one later. */
+    EPT_COPY_SMALL,
+    /* Makes entries of root mode's own tables, for reads and writes of memory. */
+    EPT_COPY_HOST,
 };
 struct ept_copy {
     enum ept_copy_as as;
@@ -21,11 +24,11 @@ struct ept_copy {
     uint64_t *next; /* the next free table page */
     uint64_t *end;  /* end of the free table pages */
 };
-/* Gives the copy's root; 0: out of pages. */
+/* Returns the copy's root; 0: out of pages. */
 uint64_t ept_copy(uint64_t root, struct ept_copy *c);
-/* Physical address A is at EPT_COPY_HOST_LIMIT + A of these tables then, as far as A is below that
- * limit, which is half of what they can have. False: out of pages. */
+/* Maps physical address A at EPT_COPY_HOST_LIMIT + A in these host tables, if A is below that
+ * limit, which is half of what the tables can map. False: out of pages. */
 #define EPT_COPY_HOST_LIMIT (1ULL << 46)
 bool ept_copy_to_host(uint64_t root, struct ept_copy *c, uint64_t host_root);
-/* How many tables a map has. */
+/* Returns the number of tables that a map has. */
 uint64_t ept_tables(uint64_t root);

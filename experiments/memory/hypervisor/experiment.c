@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the memory trace registers.
+ * Registers the memory trace.
  */
 #include "experiment.h"
 
@@ -9,7 +9,7 @@
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
-/* The maps', and a log of pages of each processor. */
+/* Pages for the maps, and one page-modification log per processor. */
 static uint64_t pages(const struct boot_info *bi, uint64_t tables)
 {
     return ring_options.memory == MEMTRACE_OFF ? 0 : memory_map_pages(bi, tables) + ring_count(bi);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * IA32_FIXED_CTR0 counts the guest's retired instructions, from PMU_LENT_FROM on, for root mode,
- * and gets back what it had, where the guest did not use it before, nor began to. In an exit's
- * handler.
+ * Lends IA32_FIXED_CTR0 to root mode, to count the guest's retired instructions from PMU_LENT_FROM
+ * on. The counter is lent only if the guest does not use it. It gets its old value back unless the
+ * guest has begun to use it. Call both functions in an exit's handler.
  */
 #pragma once
 
 #include "pmu/pmu.h"
 
-/* The numbers are those of TRACE_COUNTER_* (trace_ring.h). */
+/* The numbers match TRACE_COUNTER_* (trace_ring.h). */
 enum pmu_lent { PMU_NO_COUNTER, PMU_COUNTER_LENT, PMU_COUNTER_IN_USE };
 #define PMU_LENT_FROM BIT(46)
 #define PMU_LENT_COUNT BITS(43, 0)

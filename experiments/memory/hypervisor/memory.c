@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The memory trace on and off: HYPERCALL_MEMTRACE, memtrace_ms=, and what goes with it: the maps,
- * rows over the table of handlers, and the counter of retired instructions that is lent.
+ * Turns the memory trace on and off, by HYPERCALL_MEMTRACE or memtrace_ms=, with everything that
+ * belongs to it: the maps, the rows over the table of handlers, and the lent counter of retired
+ * instructions.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
@@ -29,7 +30,8 @@ static void exits_of_cr3(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Only while the rows are there: without them the reason of such an exit is nobody's. */
+/* Set only while the trace's rows are in the table: without them no handler knows the reason of
+ * such an exit. */
 static void tell_busy(const struct cpu *cpu, bool on)
 {
     uint32_t controls = vmcs_read_32(VMCS_EXIT_CONTROLS) & ~(uint32_t)EXIT_SECONDARY_CONTROLS;
@@ -70,8 +72,8 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
     m->mode = mode;
     m->ends = ends;
-    /* Of an instruction that reads and writes a processor may say that it writes alone, so reads
-     * has both, and the reader leaves out what does not read. */
+    /* For an instruction that reads and writes, a processor may report only the write. So
+     * MEMTRACE_READS records both, and the reader leaves out instructions that do not read. */
     m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
     int64_t result = memory_map_use(cpu);
     if (result != 0) {
@@ -92,8 +94,8 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     return 0;
 }
 
-/* Whole pages, at least one, which end where addresses do. False: it is no range of memory, or of
- * what devices may have. */
+/* Takes a range of whole pages, at least one, that does not wrap past the last address. False: the
+ * range is neither memory nor, with `devices`, anything a device may have. */
 static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes, uint64_t cr3)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -114,8 +116,9 @@ static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t b
            (m->cr3 != 0 || devices || m->first < cpu->boot->memory_top);
 }
 
-/* SDM Vol. 3, "Exit Qualification for EPT Violations": undefined where the processor writes its own
- * records of branches (BTS), PEBS or Intel PT to a page that is closed. */
+/* Whether the processor may write its own records, of branches (BTS), PEBS or Intel PT. The exit
+ * qualification is undefined if it writes them to a closed page. SDM Vol. 3, "Exit Qualification
+ * for EPT Violations". */
 static bool processor_writes(struct cpu *cpu)
 {
     uint64_t pebs, pt;
@@ -131,8 +134,8 @@ static bool processor_writes(struct cpu *cpu)
     return true;
 }
 
-/* Of accesses to memory the less with the more, of devices where reads can be denied, of pages
- * where there are small ones. */
+/* memtrace=all also offers reads and writes, and memtrace=reads also offers writes. Devices are
+ * also offered if the maps can deny reads, and pages if the maps can use small pages. */
 static bool is_offered(const struct cpu_memory *m, uint64_t mode)
 {
     bool small = m->most == MEMTRACE_READS || m->most == MEMTRACE_ALL;
@@ -177,9 +180,9 @@ int64_t memory_call(struct cpu *cpu)
 
 /* ---- the rows ---- */
 
-/* As with trace=flow the guest executes the MOV again. The processor may refuse the value, and
- * only it knows: the map changes when the monitor trap flag tells that the MOV is over, one way or
- * the other. */
+/* The guest executes the MOV again, as with trace=flow. The processor may refuse the value, and
+ * only the processor knows. So the map changes when the monitor trap flag reports that the MOV is
+ * over, whether it succeeded or not. */
 static void memory_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -200,7 +203,7 @@ static void end_load_of_cr3(struct cpu *cpu)
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
 }
 
-/* The list has what is loaded now: another value exits, also one that was refused before. */
+/* The list now holds what is loaded. Any other value exits, even one that was refused before. */
 static void memory_monitor_trap(struct cpu *cpu)
 {
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3);
@@ -214,8 +217,8 @@ static void memory_monitor_trap(struct cpu *cpu)
     trace_pass_loads_of(cr3);
 }
 
-/* A processor that waits for a SIPI may do so for good, and keeps no range from the others. With
- * memtrace_ms= an INIT may be an old one, which exit_init() drops. */
+/* A processor may wait for a SIPI for ever, so it must not keep the others from using another
+ * range. With memtrace_ms= an INIT may be an old one, which exit_init() drops. */
 static void memory_init(struct cpu *cpu)
 {
     if (!cpu->sipi_taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
@@ -223,7 +226,7 @@ static void memory_init(struct cpu *cpu)
     exit_init(cpu);
 }
 
-/* What the exit broke off goes on at the next entry: an event's delivery, or the access. */
+/* Lets the next entry resume what the exit interrupted: an event's delivery, or the access. */
 static void go_on(struct cpu *cpu)
 {
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
@@ -234,8 +237,8 @@ static void go_on(struct cpu *cpu)
         memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
 }
 
-/* With memtrace_ms=, until the time is over: then the guest tries the access once more, or the
- * event is delivered once more. */
+/* With memtrace_ms=: traces until the time is up. After that the guest tries the access again, or
+ * the event is delivered again. */
 static void timed_violation(struct cpu *cpu)
 {
     if (rdtsc() < memory_of(cpu)->ends) {
@@ -249,7 +252,8 @@ static void timed_violation(struct cpu *cpu)
     stop(cpu);
 }
 
-/* The processor's log of pages is full; what it was about to log it does again. */
+/* The processor's page-modification log is full. The processor repeats the access that it was about
+ * to log. */
 static void pages_full(struct cpu *cpu)
 {
     go_on(cpu);
@@ -298,13 +302,13 @@ static bool logs_pages(const struct vmx_capability *c)
            c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
 }
 
-/* An exit for a full log has a linear address only where it tells of a busy shadow stack. */
+/* An exit for a full log saves a linear address only if the exit reports a busy shadow stack. */
 static bool logs_safely(const struct vmx_capability *c)
 {
     return !vmx_allows(c, SET_ENTRY, ENTRY_LOAD_CET) || tells_busy(c);
 }
 
-/* NULL: nothing is missing. */
+/* Returns what is missing; NULL: nothing. */
 static const char *lacking(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
     if (!vmx_allows(c, SET_PRIMARY, PRIMARY_MONITOR_TRAP_FLAG))
@@ -382,7 +386,7 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)
-        memory_of(cpu)->code[i].linear = 1; /* no page's */
+        memory_of(cpu)->code[i].linear = 1; /* matches no page */
     hypercall_offer(cpu, HYPERCALL_MEMTRACE, memory_call);
     start_at_once(cpu);
 }

@@ -2,14 +2,15 @@
  *
  * The memory trace records each access by an EPT violation and a single step.
  *
- * There are three maps of the guest's memory. None changes while one processor uses it. The closed
- * map denies what is traced. The instruction that violates it is executed once more under the open
- * map, which is the guest's own: nothing comes before it (blocking by MOV SS), and an exit comes
- * after it (monitor trap flag). Each map is another EPT pointer. So no INVEPT is needed, and
- * nothing opens for any other processor. The half-open map lets reads pass, so that the write of an
- * instruction that also reads is seen. After Schmidt, "Evaluating Techniques for Full System Memory
- * Tracing", section 4.2; SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT
- * Violations".
+ * There are three maps of the guest's memory, and no map changes while a processor uses it. The
+ * closed map denies what is traced. The instruction that violates the closed map is executed again
+ * under the open map, which is the guest's own. Nothing comes before the instruction (blocking by
+ * MOV SS), and an exit comes after it (monitor trap flag). The half-open map allows reads, so that
+ * the trace also sees the write of an instruction that reads and writes.
+ *
+ * Each map is another EPT pointer. So no INVEPT is needed, and a step opens nothing for any other
+ * processor. After Schmidt, "Evaluating Techniques for Full System Memory Tracing", section 4.2;
+ * SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT Violations".
  */
 #pragma once
 
@@ -20,7 +21,7 @@
 #include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
 
-/* A page of the guest's code, found by its page tables. */
+/* A page of the guest's code, found through the guest's page tables. */
 struct code_page {
     uint64_t cr3;                   /* the address space */
     uint64_t linear;                /* the page's linear address */
@@ -31,7 +32,7 @@ struct code_page {
 };
 #define CODE_PAGES 16
 
-/* What memtrace= needs */
+/* A processor's state of the memory trace. */
 struct cpu_memory {
     const exit_handler *row; /* handlers for the next exit */
     uint32_t stage;          /* STAGE_* below: what the next exit may be */
@@ -75,52 +76,53 @@ static inline struct cpu_memory *memory_of(const struct cpu *cpu)
     return (struct cpu_memory *)trace_of(cpu)->filler;
 }
 
-/* What the options say beside the mode, which is in ring_options. */
+/* The options other than the mode, which is in ring_options. */
 struct memory_options {
-    bool exits;  /* memtrace_step=exits: interrupts and NMIs exit in a step */
-    uint32_t ms; /* traces all memory from the start; 0: waits for the hypercall */
+    bool exits;  /* memtrace_step=exits: interrupts and NMIs exit during a step */
+    uint32_t ms; /* trace all memory from the start for this long; 0: wait for the hypercall */
 };
 extern struct memory_options memory_options;
 
 /* ---- memory.c ---- */
 
-/* On the processor itself: its ring, HYPERCALL_MEMTRACE, and memtrace_ms=. Where something is
- * missing, a line of the log says what, and the guest goes on without the trace. */
+/* Runs on the processor itself. Sets up its ring, offers HYPERCALL_MEMTRACE and starts
+ * memtrace_ms=. If something is missing, a log line says what, and the guest runs without the
+ * trace. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 
 /* ---- memory_map.c ---- */
 
-/* Pages of the pool for these options, where the guest's own map has `tables` of them. */
+/* Returns how many pages of the pool these options need. The guest's own map has `tables` pages. */
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
-/* Takes these pages, once, and lets root mode reach the memory that the guest may write. False: the
- * pool is used up. */
+/* Takes these pages, once, and gives root mode access to the memory that the guest may write.
+ * False: the pool is used up. */
 bool memory_map_setup(const struct cpu *cpu);
-/* Makes the maps for this processor's mode and range, or joins those that have them: gives 0, and
- * the maps. HYPERCALL_E_STATE: other processors use others; HYPERCALL_E_SUPPORT: they need more
- * pages than there are. */
+/* Makes the maps for this processor's mode and range, or joins the processors that already use such
+ * maps. Returns 0 and sets the map pointers; HYPERCALL_E_STATE: other processors use other maps;
+ * HYPERCALL_E_SUPPORT: the maps need more pages than there are. */
 int64_t memory_map_use(struct cpu *cpu);
 void memory_map_leave(void);
-/* Memory that the guest may write, where root mode has it. NULL: the guest may not. */
+/* Returns where root mode has memory that the guest may write. NULL: the guest may not write it. */
 void *memory_of_guest(const struct cpu *cpu, uint64_t physical);
-/* The same, known to be the guest's: it has just accessed it. */
+/* Like memory_of_guest(), for memory that is the guest's because it has just accessed it. */
 static inline void *memory_at(uint64_t physical)
 {
     return (void *)(EPT_COPY_HOST_LIMIT + physical);
 }
-/* From now on the closed map lets the page be read, because page walks read it. False: it did
- * before. */
+/* Makes the closed map allow reads of the page from now on, because page walks read it. False: the
+ * map allowed them before. */
 bool memory_map_let_read(struct cpu *cpu, uint64_t physical);
 
 /* ---- memory_record.c ---- */
 
-/* Translates as the guest does now. False: there is no translation. `entry` (if not NULL) is where
- * the entry lies that maps it. */
+/* Translates as the guest does at this moment. False: there is no translation. Stores the address
+ * of the entry that maps the page in `entry`, unless that is NULL. */
 bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry);
-/* What the entry at this address is to a linear address. */
+/* Returns what role the entry at `address` has in the translation of a linear address. */
 enum memory_entry { ENTRY_OF_ANOTHER, ENTRY_ON_WAY, ENTRY_LAST };
 enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t address);
-/* Whether the range has it. */
+/* Whether the access lies in the range. */
 static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
 {
     return (memory_of(cpu)->cr3 != 0 ? gla : gpa) - memory_of(cpu)->first < memory_of(cpu)->bytes;
@@ -128,21 +130,22 @@ static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t g
 
 /* ---- the exits ---- */
 
-/* What the next exit may be, where memory_exit.c handles it by itself. */
+/* What the next exit may be if memory_exit.c can handle it by itself. */
 enum memory_stage {
-    STAGE_WHOLE,   /* any: memory_step.c handles it */
-    STAGE_CLOSED,  /* a violation of an instruction's write */
-    STAGE_STEPPED, /* its monitor trap flag */
+    STAGE_WHOLE,   /* any exit: memory_step.c handles it */
+    STAGE_CLOSED,  /* an EPT violation by an instruction's write */
+    STAGE_STEPPED, /* the monitor trap flag after that instruction */
 };
-/* memory_exit.c: the rows over the table while something is traced: for EPT violations, for the
- * monitor trap flag, and for all others. */
+/* memory_exit.c: the rows over the table while something is traced, for EPT violations, for the
+ * monitor trap flag, and for all other exits. */
 exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
-/* Called where the trace begins. */
+/* Call when the trace begins. */
 void memory_exit_setup(struct cpu *cpu);
-/* Exceptions that end a step. #DB is a trap in a step, and comes after it. A machine check is the
- * guest's own, as without a trace. */
+/* Exceptions that end a step. In a step #DB is a trap, and comes after the step. A machine check
+ * belongs to the guest, as without a trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
-/* An exception that exits without a trace, too: the handler under the trace's gets it. */
+/* Whether the exception exits without a trace, too. If so, the handler under the trace's handler
+ * gets it. */
 static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t information)
 {
     return BIT(information & INTERRUPTION_VECTOR) & memory_of(cpu)->exceptions;
@@ -150,49 +153,53 @@ static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t informati
 
 /* ---- memory_step.c ---- */
 
-/* The closed map for the guest; where the range is one process's and CR3 another's, the open
- * one. */
+/* Gives the guest the closed map, or the open map if the range belongs to one process and CR3 to
+ * another. */
 void memory_close(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;
-/* An instruction's own access: its record, and the step, whose exits `row` handles. `flags`: of the
- * record, beside those of the access. */
+/* Records an instruction's own access and begins the step, whose exits `row` handles. `flags`:
+ * flags of the record beside those of the access. */
 void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
                              uint64_t gpa, const exit_handler *row);
 extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 void memory_step_setup(void); /* once or more */
-/* A step under this map, whose exits these handle; and its end, with the closed map again. */
+/* Begin a step under this map, with these handlers for its exits; and end it, with the closed map
+ * back. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
-/* Its end by the monitor trap flag, which may be the exit that a MOV to CR0 or CR3 or a SIPI wants,
- * too. */
+/* Ends the step at the monitor trap flag's exit. A MOV to CR0 or CR3, or a SIPI, may have asked for
+ * the same exit. */
 void memory_step_trapped(struct cpu *cpu);
-/* Where an IRET had unblocked NMIs and is executed again, NMIs stay blocked until then. */
+/* Keeps NMIs blocked if an IRET had unblocked them and is executed again: until then they stay
+ * blocked. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
 {
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
 }
 
-/* memory_device.c: the same of a device's registers or memory, with memtrace=devices. */
+/* memory_device.c: the same for a device's registers or memory, with memtrace=devices. */
 exit_function memory_device_violation;
 void memory_device_setup(void); /* once or more */
 
-/* memory_pages.c: the processor's log of written pages: on, to the ring, off. */
+/* memory_pages.c: the page-modification log. Turns it on, moves its entries to the ring, turns it
+ * off. */
 void memory_pages_start(struct cpu *cpu);
 void memory_pages_flush(struct cpu *cpu);
 void memory_pages_stop(struct cpu *cpu);
 
-/* memory_event.c: an event whose delivery violated the closed map is delivered again, under the
- * open one, and its frame recorded. */
+/* memory_event.c: delivers an event again under the open map after its delivery violated the closed
+ * map, and records the event's frame. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
 void memory_event_setup(void); /* once or more */
-/* The event whose delivery this exit has broken off, once more: as deliver_again(), but that a
- * shadow stack which the delivery had switched to is free for it again. */
+/* Delivers again the event whose delivery this exit interrupted. Does what deliver_again() does,
+ * and also frees a shadow stack that the delivery had switched to. */
 void memory_deliver_again(struct cpu *cpu, uint32_t vectoring);
-/* The basic reason of an exit whose reason is past the table: where it has left a shadow stack
- * busy, that is free again. Else EXIT_REASON_COUNT. */
+/* Returns the basic reason of an exit whose reason is past the table because the exit left a shadow
+ * stack busy, and frees that stack, except after an exception. Returns EXIT_REASON_COUNT for any
+ * other such reason. */
 uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason);
-/* As exit_reason(). */
+/* Like exit_reason(). */
 static inline uint64_t memory_exit_reason(struct cpu *cpu)
 {
     uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
@@ -201,9 +208,9 @@ static inline uint64_t memory_exit_reason(struct cpu *cpu)
         return memory_busy_exit(cpu, reason);
     return reason;
 }
-/* memory_walk.c: a page walk's own access to the guest's memory: it can be begun anew. False: it
- * would do the same again. */
+/* memory_walk.c: handles a page walk's own access to the guest's memory so that the walk can start
+ * again. False: the walk would do the same again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
-/* memory_chunk.c: where what was `stepped` is an iteration of a REP, does those that follow in the
- * same page at once. `rsi` is what RSI was before it. */
+/* memory_chunk.c: if the instruction that was `stepped` was an iteration of a REP, executes the
+ * following iterations in the same page at once. `rsi` is RSI before the stepped iteration. */
 void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);

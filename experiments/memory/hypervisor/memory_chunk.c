@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * REP STOS and REP MOVS have so many iterations that root mode does them itself. The first
- * iteration of a page is stepped. It proves what may be done after it: the registers show which
- * instruction it is, and the processor has translated the target's page for a write. An element
- * that crosses a page's end proves nothing of the next page, and ends this. Root mode looks up the
- * source itself, with the guest's rights. Then it does all iterations up to a page's end at once,
- * as one record. It never finishes the instruction: with RCX = 0 the guest executes it once more,
- * which accesses nothing and retires it. So only the guest's counts of accesses differ. SDM Vol. 2,
- * "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
+ * REP STOS and REP MOVS have so many iterations that root mode executes them itself. The first
+ * iteration in a page is stepped, and shows what root mode may do afterwards: the registers tell
+ * which instruction it is, and the processor has translated the target's page for a write. An
+ * element that crosses a page's end shows nothing about the next page, so it ends the chunk. Root
+ * mode looks up the source itself, with the guest's rights. Then it executes all iterations up to a
+ * page's end at once, and makes one record of them.
+ *
+ * Root mode never finishes the instruction. When RCX is 0, the guest executes it once more: that
+ * accesses nothing, and retires the instruction. So only the guest's counts of accesses differ.
+ * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -17,16 +19,16 @@
 #define REX_MASK 0xf0
 #define REX 0x40
 #define REX_W 8
-#define OPCODE_MOVS 0xa4 /* with bit 0: of the operand size */
+#define OPCODE_MOVS 0xa4 /* bit 0 gives the operand size */
 #define OPCODE_STOS 0xaa
 #define DR7_ENABLES BITS(7, 0)
 
 struct string {
-    bool moves;
-    uint32_t size;
+    bool moves;    /* MOVS; else STOS */
+    uint32_t size; /* bytes of an element */
 };
 
-/* Other prefixes change addresses: they are left to a step. */
+/* Other prefixes change addresses: instructions with such prefixes are left to a step. */
 static bool decode_string(const uint8_t *code, struct string *out)
 {
     bool rep = false, narrow = false, wide = false;
@@ -42,7 +44,8 @@ static bool decode_string(const uint8_t *code, struct string *out)
     return rep && (out->moves || (*code & ~1) == OPCODE_STOS);
 }
 
-/* With the guest's own instruction, so that source and destination may overlap as they do there. */
+/* Executes the guest's own instruction, so that source and destination may overlap as they do in
+ * the guest. */
 static void do_string(const struct string *s, void *to, const void *from, uint64_t count,
                       uint64_t rax)
 {
@@ -99,7 +102,7 @@ void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t 
         stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
         !next_in_page(target, stepped->gla, s.size) ||
         (s.moves ? !next_in_page(source, rsi, s.size) : source != rsi) ||
-        !guest_in_64_bit_mode() || /* the code may be of a page that was found in that mode */
+        !guest_in_64_bit_mode() || /* the code page may have been found in that mode */
         vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
         vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
         return;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace=devices: accesses to what the guest's map has and that is no memory: registers of
- * devices and their memory. Root mode never touches it, because a read may do something. So a
- * record has no value, both steps are under the open map, where an instruction accesses the device
- * once, and a REP is stepped from end to end. What the guest's own map denies stays denied.
+ * memtrace=devices: records accesses to everything in the guest's map that is not memory: devices'
+ * registers and memory. Root mode never touches a device, because a read may have a side effect. So
+ * a record has no value. Both steps run under the open map, under which an instruction accesses the
+ * device once, and a REP is stepped from start to end. What the guest's own map denies stays
+ * denied.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -22,10 +23,11 @@ void memory_device_setup(void)
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++)
         device_row[reason] = memory_step_row[reason];
     device_row[EXIT_REASON_MONITOR_TRAP_FLAG] = device_trap;
-    device_row[EXIT_REASON_EPT_VIOLATION] = memory_step_row[EXIT_REASON_COUNT]; /* as any other */
+    /* Handled like any other exit. */
+    device_row[EXIT_REASON_EPT_VIOLATION] = memory_step_row[EXIT_REASON_COUNT];
 }
 
-/* The closed map alone denies it: it is a read or write that the guest may make. */
+/* Whether only the closed map denies the access: a read or write that the guest may make. */
 static bool is_ours(const struct cpu *cpu, uint64_t qualification, uint64_t gpa)
 {
     uint64_t bytes, entry = ept_lookup(cpu->ept_root, gpa, &bytes);

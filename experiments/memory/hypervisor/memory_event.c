@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Events at closed pages. When the delivery of an event violates the map, the event is injected
- * again under the open map: what the delivery had already written is written again. The exit of
- * the monitor trap flag comes after the delivery, before the handler's first instruction. Then the
- * whole frame is there, and is recorded.
+ * Events at closed pages. If the delivery of an event violates the closed map, the event is
+ * injected again under the open map, and what the first delivery had already written is written
+ * again. The monitor trap flag's exit comes after the delivery, before the handler's first
+ * instruction. At that time the whole frame is in memory, and is recorded.
  *
- * A delivery that switches to a shadow stack makes its token busy, and then pushes. An exit from a
- * push leaves it so, and the second delivery would find it busy, which is a #GP. So root mode
- * takes the busy bit back. Where the processor has "prematurely busy shadow stack" the exit reason
- * says that it has to be; else the push itself does: it is right below a busy token, and not at
- * the top of the stack that the guest has. (Told apart wrongly: a stack that is full to its last
- * word, beside the other's token. Not told: a far CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack
- * Updates"; "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
- * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
+ * A delivery that switches to a shadow stack marks the stack's token busy, and then pushes. If a
+ * push exits, the token stays busy. The second delivery would find it busy and raise #GP, so root
+ * mode clears the busy bit. If the processor has "prematurely busy shadow stack", the exit reason
+ * says when that is needed. Otherwise the push itself shows it: the push is right below a busy
+ * token, and not at the top of the guest's current stack. (Misjudged: a stack that is full to its
+ * last word, next to the other stack's token. Not detected: a far CALL from CPL 1 or 2.)
+ * SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That Occur During Event Delivery";
+ * "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit
+ * Mode".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
-#define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP; and an error code */
+#define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP, without an error code */
 #define WORD 8
 #define SHADOW_WORDS 3 /* CS, LIP, SSP */
 
@@ -34,7 +35,7 @@ static void free_shadow_stack(struct cpu *cpu, uint64_t push)
     }
 }
 
-/* Without a switch the pushes are the words below the guest's SSP. */
+/* Without a switch, the pushes go to the words below the guest's SSP. */
 static bool has_switched(uint64_t push)
 {
     uint64_t last = (SHADOW_WORDS - 1) * WORD;
@@ -43,7 +44,7 @@ static bool has_switched(uint64_t push)
            (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - WORD - push > last;
 }
 
-/* A page fault in a push, natively too, leaves the stack busy. */
+/* A page fault in a push leaves the stack busy natively, too. */
 uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason)
 {
     uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;
@@ -71,7 +72,7 @@ static void record_piece(struct cpu *cpu, uint64_t at, uint32_t bytes)
     uint64_t gpa = (m->event_gpa & ~(PAGE_SIZE - 1)) | at % PAGE_SIZE;
 
     if ((at ^ m->event_gla) / PAGE_SIZE != 0 && !memory_translate(cpu, at, &gpa, NULL))
-        return; /* it was just written: not reached */
+        return; /* not reached: the frame was just written here */
     if (memory_of_guest(cpu, gpa) == NULL || !memory_wanted(cpu, at, gpa))
         return;
     struct trace_memory *record = memory_record_begin(cpu, TRACE_WRITE | TRACE_EVENT, at, gpa);
@@ -85,7 +86,7 @@ static void record_frame(struct cpu *cpu)
     uint64_t rsp = vmcs_read_natural(VMCS_GUEST_RSP);
     uint32_t bytes = FRAME_WORDS * WORD;
 
-    /* Of a device root mode may read nothing, and so has no frame. */
+    /* Root mode may read nothing of a device, so no frame is recorded. */
     if (memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->mode == MEMTRACE_DEVICES)
         return;
     if (memory_of(cpu)->event & INTERRUPTION_ERROR_CODE)
@@ -99,7 +100,7 @@ static void record_frame(struct cpu *cpu)
         memory_record_publish(cpu);
         return;
     }
-    /* The processor pushes downwards: what is above a page's end came first. */
+    /* The processor pushes downwards: the part above a page's end was pushed first. */
     uint32_t left = (uint32_t)(PAGE_SIZE - rsp % PAGE_SIZE);
     if (left < bytes) {
         record_piece(cpu, rsp + left, bytes - left);
@@ -114,7 +115,7 @@ static void event_trap(struct cpu *cpu)
     record_frame(cpu);
 }
 
-/* Without vectoring information it came after the delivery. */
+/* Without vectoring information, this exit came after the delivery. */
 static void event_other(struct cpu *cpu)
 {
     memory_end_step(cpu);

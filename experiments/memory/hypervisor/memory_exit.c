@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The fast way: the two exits of a traced write, the violation and the end of its step. Nearly all
- * exits of the trace are such, so each instruction counts here. These functions call nothing, and
- * do not check VMREAD and VMWRITE: the fields have been accessed before. Where anything is unusual
- * they do nothing, and memory_step.c handles the exit: it can do all that is done here, and the
- * rest.
+ * The fast path: the two exits of a traced write, which are the violation and the end of its step.
+ * Nearly all exits of the trace are of these two kinds, so each instruction counts here. These
+ * functions call nothing, and do not check VMREAD and VMWRITE, because the fields have been
+ * accessed before. If anything is unusual, they do nothing, and memory_step.c handles the exit: it
+ * can do everything that is done here, and the rest.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #define REP_MASK 0xfe /* REPNE and REP */
 #define REP 0xf2
 #define ESCAPE 0x0f
-#define XSTATE_ALIGNMENT 8 /* of what an instruction of the XSAVE family writes first */
+#define XSTATE_ALIGNMENT 8 /* of the first byte that an instruction of the XSAVE family writes */
 #define END_OF_PAGE 16
 
 static inline uint64_t field(uint32_t encoding)
@@ -26,8 +26,8 @@ static inline void set_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* 0F is the first byte, or follows a prefix. Nearly no write has it. The second byte is compared in
- * its register: a compiler takes a copy and a shift for it. */
+/* The byte 0F comes first or after a prefix. Nearly no write has it. The assembly compares the
+ * second byte in its register, for which a compiler emits a copy and a shift. */
 static inline bool has_escape(uint64_t code)
 {
     bool second;
@@ -36,10 +36,10 @@ static inline bool has_escape(uint64_t code)
     return __builtin_expect(second || (uint8_t)code == ESCAPE, 0);
 }
 
-/* Begins the step of a write that needs nothing of memory_step.c. The write violates the closed
- * map, which lets it read and execute there: so the page is memory, and in the range. False: it is
- * another exit, and nothing is done. The record's place may have been written to by then: it is
- * nobody's yet. */
+/* Begins the step of a write that needs nothing from memory_step.c. The write violates the closed
+ * map, which allows reads and execution of the page: so the page is memory, and in the range.
+ * False: this is another exit, and nothing is done. The record's place may have been written to by
+ * then, but it is not part of any record yet. */
 static inline bool begin(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -91,15 +91,15 @@ static inline void end(struct cpu *cpu)
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
-    /* After the record: stores are seen in order. */
+    /* After the record: stores become visible in order. */
     __asm__ volatile("addq %1, %0"
                      : "+m"(trace->ring->written)
                      : "i"(TRACE_MEMORY_FRAMES)
                      : "cc", "memory");
 }
 
-/* The fast way is not for a processor whose NMIs are trapped: its controls change from exit to
- * exit. Nor is it for traces that need more checks than begin() makes. */
+/* The fast path is not for a processor whose NMIs are trapped, because its controls change from
+ * exit to exit. Nor is it for traces that need more checks than begin() makes. */
 void memory_exit_setup(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -118,14 +118,14 @@ void memory_exit_other(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
-    if (m->stage == STAGE_STEPPED) { /* what begin() left out */
+    if (m->stage == STAGE_STEPPED) { /* do what begin() left out */
         m->row = memory_step_row;
         m->begun = 1;
         m->stage = STAGE_WHOLE;
     }
     m->row[memory_exit_reason(cpu)](cpu);
-    if (m->row ==
-        trace_of(cpu)->under) /* no step is under way: a handler may have changed the controls */
+    /* Outside a step, a handler may have changed the controls. */
+    if (m->row == trace_of(cpu)->under)
         memory_exit_setup(cpu);
 }
 

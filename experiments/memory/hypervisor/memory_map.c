@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The maps of the memory trace: copies of the guest's own map that deny accesses, and root mode's
- * own view of the guest's memory, all of pages of the pool that are set aside at the start. A map
- * denies write-back memory or, with MEMTRACE_DEVICES, all else.
+ * The maps of the memory trace. They are copies of the guest's own map that deny accesses, and root
+ * mode's own view of the guest's memory. All use pages of the pool that are set aside at the start.
+ * A map denies write-back memory or, with MEMTRACE_DEVICES, everything else.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
@@ -10,7 +10,7 @@
 #include "mm/paging.h"
 
 #define LEVEL_1G 3
-/* Bytes in small pages: their tables take some second to write */
+/* The most bytes to map in small pages: writing the tables for them takes about a second. */
 #define SMALL_MOST (256ULL << 30)
 
 static struct {
@@ -31,7 +31,8 @@ static bool denies_reads(uint32_t mode)
 {
     return mode != MEMTRACE_WRITES && mode != MEMTRACE_PAGES;
 }
-/* Page walks read memory, so its pages open one by one; and a log of pages has each. */
+/* Small pages are needed because page walks read memory, so its pages open one by one, and because
+ * a page-modification log has single pages. */
 static bool in_small_pages(uint32_t mode)
 {
     return mode == MEMTRACE_READS || mode == MEMTRACE_ALL || mode == MEMTRACE_PAGES;
@@ -42,7 +43,8 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     uint64_t gibs = bi->memory_top / entry_span(LEVEL_1G) + 2;
     uint64_t most = bi->memory_top < SMALL_MOST ? bi->memory_top : SMALL_MOST;
     uint64_t small = most / entry_span(LEVEL_1G - 1) + 2 + gibs;
-    const uint64_t ends = 4; /* two, and each may be inside of a large page of either size */
+    /* A range has two ends, and each may lie in a large page of either size. */
+    const uint64_t ends = 4;
 
     if (ring_options.memory == MEMTRACE_OFF)
         return 0;
@@ -57,7 +59,7 @@ bool memory_map_setup(const struct cpu *cpu)
                             .page_1g = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx &
                                        CPUID_EXTENDED_1_EDX_PAGE_1G};
 
-    if (maps.page != NULL) /* another processor was here */
+    if (maps.page != NULL) /* another processor has set up the maps */
         return true;
     uint64_t pages = memory_map_pages(cpu->boot, ept_tables(cpu->ept_root));
     view.next = page_alloc(pages);
@@ -81,8 +83,9 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
                          .first = linear ? 0 : m->first,
                          .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
 
+    /* Past the end of memory, MTRRs may say write-back for nothing. */
     if (!devices && c.last >= cpu->boot->memory_top)
-        c.last = cpu->boot->memory_top - 1; /* after it MTRRs may say write-back for nothing */
+        c.last = cpu->boot->memory_top - 1;
     uint64_t root = ept_copy(cpu->ept_root, &c);
 
     maps.next = c.next;
@@ -140,7 +143,7 @@ int64_t memory_map_use(struct cpu *cpu)
     memory_of(cpu)->closed = maps.closed;
     memory_of(cpu)->half_open = maps.half_open;
     unlock();
-    /* Pages of the maps were pages of other maps before. */
+    /* The maps' pages may have held other maps before. */
     flush_guest_translations();
     return result;
 }
@@ -151,7 +154,7 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
 {
     uint64_t bytes;
 
-    /* Above all memory MTRRs may say write-back for a device. */
+    /* Above all memory, MTRRs may say write-back for a device. */
     if (physical >= cpu->boot->memory_top ||
         !ept_is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
         return NULL;
@@ -166,7 +169,7 @@ bool memory_map_let_read(struct cpu *cpu, uint64_t physical)
         uint64_t entry = table[entry_index(physical, level)];
 
         if (entry & EPT_PAGE || !(entry & EPT_RWX))
-            return false; /* not reached: what may not be read is in small pages */
+            return false; /* not reached: small pages map what may not be read */
         table = (uint64_t *)(entry & EPT_ADDRESS);
     }
     uint64_t before = __atomic_fetch_or(&table[entry_index(physical, 1)], EPT_READ,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a record of a memory access needs, where that is not at hand: translations by the guest's
- * own tables, the code, and the header of an XSAVE area.
+ * The parts of a record that are not at hand: translations by the guest's own tables, code, and the
+ * header of an XSAVE area.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/guest_walk.h"
 #include "mm/paging.h"
 
-/* ---- where the guest's addresses lie. What is not the guest's memory is not read for it: the
- * ring, which the guest can read, must never tell what root mode has. ---- */
+/* ---- where the guest's addresses lie. Only the guest's memory is read for this: the guest can
+ * read the ring, which must never reveal root mode's memory. ---- */
 
 struct tables {
     const struct cpu *cpu;
@@ -66,8 +66,8 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
                                               : ENTRY_ON_WAY;
 }
 
-/* SDM Vol. 3, "Determination of Access Rights". What a walk would set, and protection keys, are
- * left to the processor. */
+/* Bits that a walk would set, and protection keys, are left to the processor. SDM Vol. 3,
+ * "Determination of Access Rights". */
 const void *memory_readable(struct cpu *cpu, uint64_t linear)
 {
     struct tables tables = {0};
@@ -89,7 +89,7 @@ bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct cod
 {
     uint64_t physical, entry;
 
-    page->linear = 1; /* no page's */
+    page->linear = 1; /* matches no page */
     if (!memory_translate(cpu, linear, &physical, &entry))
         return false;
     page->bytes = memory_of_guest(cpu, physical);
@@ -117,9 +117,9 @@ unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uin
     return count;
 }
 
-/* What the area's header says after the instruction. XSAVEC may begin after the area's first
- * bytes, but within the first 64, to which an area is aligned. SDM Vol. 1, "XSAVE Area", "XSAVE
- * Header". */
+/* Records what the area's header says after the instruction. XSAVEC may begin after the area's
+ * first bytes, but within the first 64, and an area is aligned to 64 bytes. SDM Vol. 1, "XSAVE
+ * Area", "XSAVE Header". */
 #define XSAVE_ALIGNMENT 64
 #define XSTATE_BV 512
 #define XCOMP_BV 520
@@ -130,7 +130,7 @@ void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record)
     record->flags |= TRACE_XSTATE;
     record->detail = (uint32_t)cpu->gpr[GPR_RAX];
     if (area % PAGE_SIZE > PAGE_SIZE - XCOMP_BV - sizeof(uint64_t))
-        return; /* over the page's end: it may lie anywhere */
+        return; /* the header is past the page's end, and may lie anywhere */
     const uint64_t *bv = memory_at(area + XSTATE_BV), *comp = memory_at(area + XCOMP_BV);
     record->xstate = (*bv & BITS(23, 0)) | (*comp & BITS(22, 0)) << 24 | (*comp >> 63) << 47;
 }

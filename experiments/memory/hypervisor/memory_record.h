@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The record of a memory access: begun at the violation, finished where the instruction has retired
- * and memory has the new value. Until then no reader sees it, and it may be dropped. What each
- * record takes is here, to be inlined; the rest is in memory_record.c.
+ * The record of a memory access. A record is begun at the violation and finished when the
+ * instruction has retired and memory has the new value. Until then no reader sees the record, and
+ * it may be dropped. The code that every record needs is here, to be inlined. The rest is in
+ * memory_record.c.
  */
 #pragma once
 
@@ -10,20 +11,21 @@
 #include "experiments/memory/hypervisor/lend.h"
 #include "experiments/memory/hypervisor/memory.h"
 
-#define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": no instruction has more */
+#define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": the longest instruction */
 
-/* The memory that the guest reads at this address, by its tables and with its rights as they are
- * now, to the page's end. NULL: it may not, or that is for the processor to say. */
+/* Returns the memory that the guest reads at this address, with the guest's tables and rights of
+ * this moment, valid up to the page's end. NULL: the guest may not read it, or only the processor
+ * can tell. */
 const void *memory_readable(struct cpu *cpu, uint64_t linear);
-/* Looks for the page of code. False: it is not mapped, or not the guest's memory. */
+/* Finds the page of code. False: the page is not mapped, or is not the guest's memory. */
 bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);
-/* Code that goes on in another page; how many bytes of it are known. */
+/* Reads code that continues in another page. Returns how many bytes of the code are known. */
 unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code);
-/* The value of an access in the last bytes of a page. */
+/* Stores the value of an access to the last bytes of a page. */
 void memory_finish_end_of_page(struct trace_memory *record);
 void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record);
 
-/* An instruction's write of a page that the closed map of writes denies. */
+/* Whether this is an instruction's write to a page that the closed map of writes denies. */
 static inline bool memory_is_plain_write(uint64_t qualification)
 {
     const uint64_t always = EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE;
@@ -46,7 +48,7 @@ static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, 
     return &memory_of(cpu)->code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
 }
 
-/* False also where the guest has changed the entry that maps the page: look for the page again. */
+/* False also if the guest has changed the entry that maps the page: then find the page again. */
 static inline bool memory_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
 {
     return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;
@@ -62,7 +64,7 @@ static inline const struct code_page *memory_code_page(struct cpu *cpu, uint64_t
     return page;
 }
 
-/* Up to 15 bytes of code at RIP; gives their number, 0 outside of IA-32e mode. */
+/* Reads up to 15 bytes of code at RIP. Returns their number, which is 0 outside IA-32e mode. */
 static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint64_t code[2])
 {
     const struct code_page *page = memory_code_page(cpu, cr3, rip & ~(PAGE_SIZE - 1));
@@ -79,8 +81,8 @@ static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, 
     return CODE_BYTES;
 }
 
-/* The parts of a record. Bytes 22 and 23 of each frame say which it is, and lie in the highest of a
- * word that is written before them. */
+/* The parts of a record. Bytes 22 and 23 of each frame say which frame it is. They are the highest
+ * bytes of a word that is written before them. */
 static inline void memory_record_mark(void *frame, uint32_t reason, uint32_t more)
 {
     ((uint16_t *)frame)[11] = (uint16_t)(reason | more << 8);
@@ -120,7 +122,7 @@ static inline void memory_record_time(struct trace_memory *record, bool counts)
     half[13] = (high & (uint32_t)(PMU_LENT_COUNT >> 32)) | (TRACE_REASON_MORE | 1u << 8) << 16;
 }
 
-/* Begins a record of the access in the next place of the ring. */
+/* Begins a record of the access at the next place in the ring. */
 static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags,
                                                        uint64_t gla, uint64_t gpa)
 {
@@ -137,9 +139,9 @@ static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t
     return record;
 }
 
-/* FXSAVE, FXRSTOR, XSAVE, XRSTOR and XSAVEOPT are 0F AE, and XRSTORS, XSAVEC and XSAVES 0F C7, both
- * after a REX prefix or none; other instructions of these opcodes have one operand of a known
- * size, and the reader sees which it is. SDM Vol. 2, "Opcode Map". */
+/* FXSAVE, FXRSTOR, XSAVE, XRSTOR and XSAVEOPT are 0F AE. XRSTORS, XSAVEC and XSAVES are 0F C7. Both
+ * may follow a REX prefix. Other instructions with these opcodes have one operand of a known size,
+ * and the reader sees which instruction it is. SDM Vol. 2, "Opcode Map". */
 static inline bool memory_is_xstate(uint64_t code)
 {
     if ((code & 0xf0) == 0x40)
@@ -161,7 +163,8 @@ static inline void memory_record_finish(struct cpu *cpu, struct trace_memory *re
         memory_finish_xstate(cpu, record);
 }
 
-/* All that were begun happened: their values are what memory has now, and readers see them. */
+/* Publishes all records that were begun, because their accesses have happened. Their values are
+ * what memory holds now, and readers see the records from now on. */
 static inline void memory_record_publish(struct cpu *cpu)
 {
     struct cpu_trace *trace = trace_of(cpu);
@@ -174,7 +177,7 @@ static inline void memory_record_publish(struct cpu *cpu)
         trace->record += TRACE_MEMORY_FRAMES;
         if (__builtin_expect(trace->record == trace->end, 0))
             trace->record = trace->first;
-        /* After the record: stores are seen in order. */
+        /* After the record: stores become visible in order. */
         __atomic_store_n(&trace->ring->written, trace->ring->written + TRACE_MEMORY_FRAMES,
                          __ATOMIC_RELEASE);
     }

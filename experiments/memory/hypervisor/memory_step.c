@@ -3,20 +3,20 @@
  * The step: one instruction under the open map.
  *
  * Nothing comes between the entry and the instruction: blocking by MOV SS holds back interrupts,
- * NMIs and debug exceptions. After the instruction the exit of the monitor trap flag comes before
- * all of these. Something else may end the step in place of the instruction: an exception, an exit
- * that the instruction causes itself, the preemption timer. Then the access did not happen. The
- * record is dropped and the closed map is back, so that the instruction violates it again when it
- * is tried again. An INIT may come after the instruction: RIP tells.
+ * NMIs and debug exceptions. After the instruction, the monitor trap flag's exit comes before all
+ * of these. Something else may end the step in place of the instruction: an exception, an exit that
+ * the instruction causes itself, or the preemption timer. Then the access did not happen. The
+ * record is dropped and the closed map is back, so that the instruction violates it again when the
+ * guest tries the instruction again. An INIT may come after the instruction: RIP tells.
  *
- * The SDM says that MOV SS blocks all of these, and says "may" for some. The other way is for a
- * processor that does otherwise (memtrace_step=exits). It lets interrupts and NMIs exit for the
- * length of a step: they end it, and come after the exit, under the closed map. An instruction that
- * does not write is always stepped so: it may be a load of SS, whose own blocking would be lost
- * after a MOV SS ("only the first" is certain to block). So is one that the guest itself
- * single-steps: that step is pending with what else waits, as the processor has it. SDM Vol. 3,
- * "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks"; "Checks on Guest
- * Non-Register State".
+ * The SDM says that MOV SS blocks all of these, but for some it says "may". memtrace_step=exits is
+ * the other way, for a processor that does not block them. It makes interrupts and NMIs exit for
+ * the length of a step: they end the step, and come after the exit, under the closed map. Two kinds
+ * of instruction are always stepped this way. One is an instruction that does not write: it may be
+ * a load of SS, whose own blocking would be lost after a MOV SS ("only the first" is certain to
+ * block). The other is an instruction that the guest itself single-steps: that step stays pending
+ * with the other waiting events, as the processor has it. SDM Vol. 3, "Monitor Trap Flag"; "Masking
+ * Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -27,7 +27,7 @@
 
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
-/* The controls change only where NMIs are trapped, but for the flag that each step sets. */
+/* The controls change only if NMIs are trapped, except for the flag that each step sets. */
 static uint32_t controls(const struct cpu *cpu)
 {
     if (__builtin_expect(cpu->nmi.passthrough, 1))
@@ -41,16 +41,16 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
     const struct cpu_memory *m = memory_of(cpu);
     uint64_t other = m->cr3 == 0 ? 0 : (m->cr3 ^ cr3) & BITS(51, 11);
 
-    /* Both halves of a process under page-table isolation. */
+    /* Covers both page tables of a process under page-table isolation. */
     vmcs_write_64(VMCS_EPT_POINTER,
                   (other & ~BIT(11)) == 0 || other == CR3_USER_SIDE ? m->closed : m->open);
 }
 
 /* ---- the step's end ---- */
 
-/* What can come at the next instruction exits; what is blocked would exit all the same, and for
- * ever. Where NMIs are trapped they exit anyhow. With virtual NMIs an IRET unblocks as without. SDM
- * Vol. 3, "Interruptibility State"; "Event Blocking". */
+/* Makes each event exit that can come at the next instruction. A blocked event would exit, too, and
+ * for ever. If NMIs are trapped, they exit anyway. With virtual NMIs, an IRET unblocks NMIs as it
+ * does without. SDM Vol. 3, "Interruptibility State"; "Event Blocking". */
 static void events_exit(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -107,7 +107,8 @@ static void give_up(struct cpu *cpu)
         memory_record_publish(cpu);
         return;
     }
-    memory_of(cpu)->begun = 0; /* blocking by MOV SS may stay: the instruction is tried again */
+    /* Blocking by MOV SS may stay: the guest tries the instruction again. */
+    memory_of(cpu)->begun = 0;
 }
 
 static void step_other(struct cpu *cpu)
@@ -115,9 +116,9 @@ static void step_other(struct cpu *cpu)
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     give_up(cpu);
-    /* The access was the processor's own, of PEBS, while the guest was in HLT: blocking by MOV SS
-     * is not for that state (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early, and
-     * what comes next is stepped. */
+    /* The access was the processor's own, by PEBS, while the guest was in HLT. That state does not
+     * allow blocking by MOV SS (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early,
+     * and the next instruction is stepped. */
     if (reason & EXIT_REASON_ENTRY_FAILURE && vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) != 0) {
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
@@ -125,8 +126,8 @@ static void step_other(struct cpu *cpu)
     trace_of(cpu)->under[memory_exit_reason(cpu)](cpu);
 }
 
-/* memtrace_step=exits: the local APIC keeps an interrupt, and an NMI is sent anew, as nmi/nmi.c
- * does with one that root mode took. */
+/* memtrace_step=exits: the local APIC keeps an interrupt. An NMI is sent again, as nmi/nmi.c does
+ * with an NMI that root mode took. */
 
 static void step_nmi(struct cpu *cpu)
 {
@@ -154,7 +155,7 @@ static void step_exception(struct cpu *cpu)
 
 /* ---- its beginning ---- */
 
-/* `qualification` tells of an IRET that had unblocked NMIs before it violated the map. */
+/* `qualification` says whether an IRET had unblocked NMIs before it violated the map. */
 static void block(struct cpu *cpu, uint64_t qualification)
 {
     uint32_t blocking = cpu->blocking & ~(uint32_t)BLOCKING_BY_STI;
@@ -178,12 +179,12 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
     memory_of(cpu)->stage = STAGE_WHOLE;
 }
 
-/* The flags of a record are the exit qualification's bits. */
+/* A record's flags are the bits of the exit qualification. */
 _Static_assert(TRACE_READ == EPT_VIOLATION_READ && TRACE_WRITE == EPT_VIOLATION_WRITE, "they are");
 
-/* The half-open map lets reads pass: this is the write of the same instruction. In any other way
- * another violation ends the step, and is what it would have been without: an event's, or what the
- * processor stores of its own accord. */
+/* The half-open map allows reads, so a violation here is the write of the same instruction. Any
+ * other violation ends the step and is handled as if there had been no step: it comes from an
+ * event's delivery, or from a store that the processor makes of its own accord. */
 static void step_violation(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

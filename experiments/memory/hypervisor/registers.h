@@ -2,8 +2,8 @@
  *
  * Bits that the memory trace uses, and the policy does not. SDM Vol. 3, "Control Registers";
  * Appendix "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations;
- * "VM-Exit Controls"; "Basic VM-Exit Information"; Vol. 1, "Supervisor Shadow Stack Token"; Vol.
- * 2, "CPUID".
+ * "VM-Exit Controls"; "Basic VM-Exit Information"; Vol. 1, "Supervisor Shadow Stack Token"; Vol. 2,
+ * "CPUID".
  */
 #pragma once
 
@@ -14,17 +14,17 @@
 #define EPT_CAP_ACCESSED_DIRTY BIT(21)
 #define EPTP_ACCESSED_DIRTY BIT(6)
 #define EPT_VIOLATION_READ BIT(0)
-#define EPT_VIOLATION_PAGE BITS(5, 3) /* what the page allows: EPT_READ and so on, shifted */
+#define EPT_VIOLATION_PAGE BITS(5, 3) /* the page's rights: EPT_READ and so on, shifted */
 #define EPT_VIOLATION_PAGE_SHIFT 3
 #define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
 
-/* Page-modification logging. VMCS fields: see vmx/vmcs_fields.h */
+/* Page-modification logging. For VMCS fields see vmx/vmcs_fields.h. */
 #define SECONDARY_ENABLE_PML BIT(17)
 #define VMCS_PML_ADDRESS 0x200e
 #define VMCS_GUEST_PML_INDEX 0x0812
 
-/* Secondary VM-exit controls, the exit reason's bit that one of them brings, and a shadow stack's
- * token */
+/* Secondary VM-exit controls, the exit reason's bit that one of them enables, and the busy bit of a
+ * shadow stack's token. */
 #define EXIT_SECONDARY_CONTROLS BIT(31)
 #define VMCS_SECONDARY_EXIT_CONTROLS 0x2044
 #define EXIT2_PREMATURELY_BUSY BIT(3)

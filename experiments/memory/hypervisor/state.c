@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the options say.
+ * The values of the options.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
