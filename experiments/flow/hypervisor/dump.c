@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings on the console at the end of the run, for a reader outside the guest's machine
+ * Prints the rings on the console at the end of the run, for a reader outside the guest's machine
  * (experiments/flow/analysis/rings_on_console.py). ACPI Specification, "PM1 Control Registers".
  */
 #include "experiments/flow/hypervisor/dump.h"
@@ -30,7 +30,8 @@ static void dump_ring(const struct trace_ring *ring)
     log_printf("trace_dump: end\n");
 }
 
-/* A write of S5's sleep type with SLP_EN, as an operating system makes it: to PM1a, whole. */
+/* Whether this is a write of S5's sleep type with SLP_EN, as an operating system makes it: one
+ * whole write to PM1a. */
 static bool asks_for_off(const struct cpu *cpu)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
@@ -44,7 +45,7 @@ static bool asks_for_off(const struct cpu *cpu)
 
 static void dump_io(struct cpu *cpu)
 {
-    static bool dumped; /* the chipset may take its time, and the guest write again */
+    static bool dumped; /* the chipset may take its time, and the guest may write again */
 
     if (!dumped && asks_for_off(cpu)) {
         dumped = true;

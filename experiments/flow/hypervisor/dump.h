@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace_dump=: what the rings have at the end of the run goes to the console, so that nothing in
- * the guest has to read it.
+ * trace_dump=: prints the rings' records on the console at the end of the run, so that nothing in
+ * the guest has to read them.
  */
 #pragma once
 
 #include "vmx/cpu.h"
 
-extern uint32_t dump_records; /* the option's: of each ring at most; 0: none */
+extern uint32_t dump_records; /* value of the option: the most records per ring; 0: none */
 
-/* On the processor itself, before its ring is made: its row, which a level's rows lie over. */
+/* Runs on the processor itself, before its ring is made. Adds the dump's row to the table, under
+ * the rows of a level. */
 void trace_dump_row(struct cpu *cpu);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The record of an exit: a row over each row of the table. It begins the record, calls the handler
- * that it lies over, and ends the record. It reads the TSC as early as a row can: before it come
- * only the way in, and the bookkeeping of NMIs, if there is any.
+ * Records an exit, by a row over each row of the table. The row begins the record, calls the
+ * handler that it lies over, and ends the record. It reads the TSC as early as a row can: only the
+ * way in, and the bookkeeping of NMIs if there is any, come before it.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
-#define FLAGS BITS(4, 0) /* of the guest's interruptibility state */
+#define FLAGS BITS(4, 0) /* bits of the guest's interruptibility state */
 
-/* The fields are there on each processor: no VMREAD here can fail. */
+/* Every processor has these fields, so no VMREAD here can fail. */
 static inline void store_field(uint64_t *to, uint32_t encoding)
 {
     __asm__ volatile("vmread %1, %0" : "=m"(*to) : "r"((uint64_t)encoding) : "cc");
@@ -24,7 +24,7 @@ static __attribute__((noinline)) void recorded(struct cpu *cpu, uint64_t reason,
     record->detail = detail;
     __asm__ volatile("rdtsc" : "=a"(half[0]), "=d"(half[1]));
     store_field((uint64_t *)record + 1, VMCS_GUEST_RIP);
-    store_field((uint64_t *)record + 2, VMCS_GUEST_CR3); /* its highest bytes are the next two's */
+    store_field((uint64_t *)record + 2, VMCS_GUEST_CR3); /* the next two stores set its top bytes */
     record->reason = (uint8_t)reason;
     record->flags = cpu->blocking & (uint32_t)FLAGS;
     trace->under[reason](cpu);
@@ -32,11 +32,11 @@ static __attribute__((noinline)) void recorded(struct cpu *cpu, uint64_t reason,
     record->root_time = (uint32_t)rdtsc() - (uint32_t)record->tsc;
     record++;
     trace->record = __builtin_expect(record == trace->end, 0) ? trace->first : record;
-    /* After the record: stores are seen in order. */
+    /* After the record: stores become visible in order. */
     __asm__ volatile("incq %0" : "+m"(trace->ring->written) : : "cc", "memory");
 }
 
-/* What says what the exit is about. */
+/* Returns the value that tells what the exit is about. */
 static inline uint32_t detail_of(const struct cpu *cpu, uint32_t reason)
 {
     switch (reason) {
@@ -55,7 +55,7 @@ static inline uint32_t detail_of(const struct cpu *cpu, uint32_t reason)
     }
 }
 
-/* A row for each reason, so that none has to ask for it once more. */
+/* One row for each reason, so that no row has to read the reason again. */
 #define ROW(name, number)                                                                          \
     static void row_##name(struct cpu *cpu) { recorded(cpu, number, detail_of(cpu, number)); }
 VMX_EXIT_REASONS(ROW)

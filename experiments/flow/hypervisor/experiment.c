@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the flow trace registers.
+ * Registers the flow trace.
  */
 #include "experiment.h"
 
@@ -12,7 +12,8 @@
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
-/* The controls that it turns on have to be allowed, and what is no control has to be there. */
+/* The controls that the trace turns on must be allowed, and the other features that it uses must
+ * exist. */
 static bool possible(const struct vmx_capability *c, struct refusal *r)
 {
     static const struct {
@@ -42,7 +43,7 @@ static bool possible(const struct vmx_capability *c, struct refusal *r)
 
 static bool hides_monitor(void) { return ring_options.exits == TRACE_FLOW; }
 
-/* An IDT of each processor. */
+/* One IDT for each processor. */
 static uint64_t pages(const struct boot_info *bi, UNUSED uint64_t tables)
 {
     return ring_options.exits == TRACE_FLOW ? ring_count(bi) : 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace=flow makes more exit, so that processes, idle time and interrupts are seen: HLT, loads of
- * CR3, and external interrupts.
+ * trace=flow makes more instructions and events exit, so that the trace shows processes, idle time
+ * and interrupts: HLT, loads of CR3, and external interrupts.
  *
- * The exit does not acknowledge an external interrupt. The local APIC keeps it, and everything that
- * comes after it, until the guest can take one: at once, or where the interrupt window opens. Then
- * root mode lets the local APIC deliver the interrupt that is first at that moment, and the entry
- * injects it. The guest would have got the same interrupt there without the exit, and software
- * never holds one. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry Controls for Event Injection";
- * "Interrupt Acceptance for Fixed Interrupts".
+ * The exit does not acknowledge an external interrupt. The local APIC keeps the interrupt, and all
+ * that come after it, until the guest can take one: at once, or when the interrupt window opens.
+ * Then root mode lets the local APIC deliver the interrupt that is first at that moment, and the
+ * entry injects it. The guest would have got the same interrupt at that moment without the exit,
+ * and software never holds an interrupt. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry Controls
+ * for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
  */
 #include "experiments/flow/hypervisor/level.h"
 
@@ -27,8 +27,8 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
-/* Each exit starts the preemption timer again, and these exits come more often than the tick. So
- * they look for it here. */
+/* Each exit restarts the preemption timer, and these exits come more often than the tick. So they
+ * check here whether a tick is due. */
 static void tick_if_due(struct cpu *cpu)
 {
     if (cpu->ticking &&
@@ -38,7 +38,7 @@ static void tick_if_due(struct cpu *cpu)
     }
 }
 
-/* Bits of CR3 that IA-32e mode reserves on this processor; with CR4.PCIDE bit 63 is none of them.
+/* Bits of CR3 that IA-32e mode reserves on this processor. With CR4.PCIDE, bit 63 is not reserved.
  * SDM Vol. 2, "MOV - Move to/from Control Registers"; Vol. 3, "Linear-Address Masking". */
 static uint64_t reserved_bits;
 
@@ -58,9 +58,9 @@ static bool is_refused(uint64_t value)
            (wrong != CR3_NO_FLUSH || !(vmcs_read_natural(VMCS_GUEST_CR4) & CR4_PCIDE));
 }
 
-/* The guest executes the MOV again, which does not exit then: the processor itself flushes what it
- * has to, or refuses the value. Then the record has the CR3 that stays. Nor does the guest exit
- * where it goes between its two tables. */
+/* The guest executes the MOV again, without an exit: the processor itself flushes what it has to,
+ * or refuses the value. If it refuses the value, the record has the CR3 that stays. The guest does
+ * not exit either when it switches between the two page tables of its process. */
 void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -86,7 +86,7 @@ static void give_interrupt(struct cpu *cpu)
     trace_of(cpu)->record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
 
-/* While the guest waits for its window nothing but that exits. */
+/* While the guest waits for the interrupt window, only the window exits, not an interrupt. */
 static void wait_for_window(bool wait)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -140,14 +140,14 @@ void trace_flow_controls(bool on)
                                               : pin & ~(uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | exits : primary);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
-    if (on) /* what is in the list may be of a process that is gone */
+    if (on) /* the list may hold a process that no longer exists */
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Exceptions keep their stacks: each gate looks whether it has an exception or an interrupt. Where
- * there is no machine-check architecture to ask, #MC stays what it is. The handler of NMIs also
- * gets vector 2 of an 8259. That blocks no NMI, so it must not use the stack that an NMI then uses.
- * */
+/* Exceptions keep their stacks: each gate checks whether it has an exception or an interrupt. On a
+ * processor without the machine-check architecture there is nothing to check, so #MC keeps its
+ * gate. The NMI handler also gets vector 2 of an 8259. That interrupt does not block NMIs, so it
+ * must not use the stack that a following NMI uses. */
 #define GATE_IST BITS(34, 32)
 bool trace_flow_gates(void)
 {

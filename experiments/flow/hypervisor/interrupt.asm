@@ -1,13 +1,15 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Root mode takes an interrupt for the guest. Only here does root mode have interrupts on. They come
-; after the NOP, because STI blocks them for one instruction. They go to a gate below, which goes
-; back without IRET: an IRET would unblock NMIs. The 8259 may send any vector, also those of
-; exceptions. An interrupt has IF set in the interrupted RFLAGS, and no error code. But vector 2 is
-; taken for an NMI, which the guest gets. An NMI may come before or after each of these
-; instructions, and goes back to it (nmi/nmi.asm). Where it goes back by POPF and RET, the interrupt
-; may come between the two, with all registers but RSP as they were: RDX has RSP. SDM Vol. 3,
-; "Maskable Hardware Interrupts"; "Masking Maskable Hardware Interrupts".
+; Root mode takes an interrupt for the guest. Root mode enables interrupts only here. They arrive
+; after the NOP, because STI blocks them for one instruction. An interrupt goes to a gate below,
+; which returns without IRET, because an IRET would unblock NMIs.
+;
+; The 8259 may send any vector, including those of exceptions. For an interrupt, IF is set in the
+; interrupted RFLAGS, and there is no error code. But vector 2 is taken for an NMI, which the
+; guest gets. An NMI may come before or after each of these instructions, and returns to it
+; (nmi/nmi.asm). If the NMI handler returns by POPF and RET, the interrupt may come between the two.
+; Then all registers except RSP are unchanged, and RDX holds RSP. SDM Vol. 3, "Maskable Hardware
+; Interrupts"; "Masking Maskable Hardware Interrupts".
 
 bits 64
 default rel
@@ -29,10 +31,10 @@ trace_take_interrupt:
     cli
     ret
 
-%define STUB_BYTES 16           ; of exception_stubs, vmx/root/fault.asm
+%define STUB_BYTES 16           ; size of one of exception_stubs, vmx/root/fault.asm
 %define INTERRUPTION_VALID (1 << 31)
 %define FRAME_CS 8
-%define FRAME_RFLAGS_IF 17      ; the byte of the interrupted RFLAGS that has IF
+%define FRAME_RFLAGS_IF 17      ; offset of the byte of the interrupted RFLAGS that has IF
 %define IF_OF_BYTE 2
 
 ; 8 bytes each: PUSH of a sign-extended byte, and a near jump.
@@ -51,8 +53,8 @@ trace_gates:
 %assign v v+1
 %endrep
 
-; Interrupts are on in the window alone: what comes elsewhere is an exception, and goes to its stub with
-; all registers. With an error code, RIP is where CS would be.
+; Interrupts are on only in the window. Anything that comes elsewhere is an exception, and goes to
+; its stub with all registers unchanged. With an error code, RIP is where CS would be without.
 took:
     cmp qword [rsp + 8 + FRAME_CS], ROOT_CS
     jne .exception
@@ -72,8 +74,8 @@ took:
     xchg rax, [rsp]
     ret
 
-; The guest may send this vector, too. A machine check says in MCG_STATUS that it is one, and only
-; where IF was 1 may it be anything else. RDX is kept; RCX and R8 are the caller's to save.
+; The guest may send this vector, too. MCG_STATUS tells whether it is a machine check. It can be
+; something else only if IF was 1. RDX is preserved; RCX and R8 are the caller's to save.
 ; SDM Vol. 3, "IA32_MCG_STATUS MSR".
 interrupt_or_machine_check:
     test byte [rsp + FRAME_RFLAGS_IF], IF_OF_BYTE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a level of the trace is made of.
+ * The parts of a trace level.
  */
 #pragma once
 
@@ -11,29 +11,30 @@
 #include "vmx/cpu.h"
 #include "vmx/exit/outcome.h"
 
-/* level.c: turns this processor to a TRACE_* level from its next exit on. The exit that asks for it
- * is recorded where it began under a level. */
+/* level.c: switches this processor to a TRACE_* level from its next exit on. The exit that asks for
+ * the level is recorded if it began under a level. */
 void trace_set_level(struct cpu *cpu, uint32_t level);
-/* On the processor itself: its ring, and the level that the option names. */
+/* Runs on the processor itself. Sets up its ring, and the level that the option names. */
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
-void trace_flow_setup(void); /* flow.c: once or more, before a level */
-void trace_flow_rows(
-    struct cpu *cpu); /* flow.c: puts the level's rows over the table of handlers */
-/* exit.c: puts those over it that record each exit. */
+/* flow.c: call once or more, before a level. */
+void trace_flow_setup(void);
+/* flow.c: puts the level's rows over the table of handlers. */
+void trace_flow_rows(struct cpu *cpu);
+/* exit.c: puts the rows over the table that record each exit. */
 void trace_exits_rows(struct cpu *cpu);
-void flow_cr_access(struct cpu *cpu); /* of flow.c's rows */
+void flow_cr_access(struct cpu *cpu); /* one of flow.c's rows */
 
-/* Turns what flow wants to exit on or off. */
+/* Turns the exits that trace=flow adds on or off. */
 void trace_flow_controls(bool on);
-/* Makes the interrupts of this processor end trace_take_interrupt() in root mode. False: the page
- * pool is used up. */
+/* Installs the gates by which an interrupt in root mode ends trace_take_interrupt() on this
+ * processor. False: the page pool is used up. */
 bool trace_flow_gates(void);
 
-/* interrupt.asm: lets the local APIC deliver the interrupt that is first in its order, to root
- * mode. Gives the interruption information that injects it; 0: there is none. Interrupts are off
- * before and after. Nothing executes IRET. */
+/* interrupt.asm: lets the local APIC deliver the interrupt that is first in the APIC's order to
+ * root mode. Returns the interruption information that injects this interrupt; 0: there is none.
+ * Interrupts are off before and after. Nothing executes IRET. */
 uint32_t trace_take_interrupt(void);
 #define TRACE_GATE_BYTES 8
-extern const char trace_gates[]; /* one for each vector */
+extern const char trace_gates[]; /* one gate for each vector */

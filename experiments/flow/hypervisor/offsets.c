@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Offsets and constants that this folder's assembly needs, as in vmx/offsets.c.
+ * Constants for this folder's assembly, as in vmx/offsets.c.
  */
 #include "experiments/flow/hypervisor/registers.h"
 #include "msr.h"

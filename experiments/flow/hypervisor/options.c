@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the options of the flow trace are read into.
+ * The values of the flow trace's options.
  */
 #include "experiments/flow/hypervisor/dump.h"
 #include "experiments/flow/hypervisor/ports.h"

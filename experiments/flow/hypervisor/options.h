@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The options of the flow trace. The rows are as those of boot/option_table.h.
+ * The options of the flow trace. The rows have the format of boot/option_table.h.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The ports of one device. Root mode executes the guest's IN or OUT, as for any port that exits
- * (vmx/exit/io.c). String instructions access memory with the guest's rights, which only the
- * processor itself does right: the first one opens its port to the guest for the rest of the trace.
- * Ports that the policy watches stay as they are. SDM Vol. 3, "I/O-Bitmap Addresses"; "Exit
- * Qualification for I/O Instructions".
+ * The I/O ports of one device. Root mode executes the guest's IN or OUT, as for any port that exits
+ * (vmx/exit/io.c). A string instruction accesses memory with the guest's rights, which only the
+ * processor itself does correctly. So the first string instruction opens its port to the guest for
+ * the rest of the trace. Ports that the policy watches stay as they are. SDM Vol. 3, "I/O-Bitmap
+ * Addresses"; "Exit Qualification for I/O Instructions".
  */
 #include "experiments/flow/hypervisor/ports.h"
 
@@ -13,7 +13,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 
-static uint64_t own; /* by the distance from the first; the same on all processors */
+static uint64_t own; /* bit n: port trace_port= + n is traced; the same on all processors */
 
 static uint8_t *byte_of(struct cpu *cpu, unsigned port)
 {
@@ -30,7 +30,7 @@ void trace_ports_setup(struct cpu *cpu)
     own = port_options.first == PORTS_NONE ? 0 : found;
 }
 
-/* Gives whether one of these ports' bits changed. */
+/* Returns whether the bit of any of these ports changed. */
 static bool watch(struct cpu *cpu, unsigned first, unsigned count, bool on)
 {
     bool changed = false;

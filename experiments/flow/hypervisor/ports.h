@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * trace_port= and trace_ports=: the I/O ports of one device exit while the processor traces, so
- * that what the guest does there is recorded with all else. By default a device's ports take no
- * exit.
+ * that the trace also records the guest's accesses to them. By default no device's ports exit.
  */
 #pragma once
 
@@ -14,7 +13,9 @@ struct port_options {
 };
 extern struct port_options port_options;
 
-/* On the processor itself, once, before the others: which of the ports nothing else watches. */
+/* Runs on the processor itself, once, before the others. Finds out which of the ports nothing else
+ * watches. */
 void trace_ports_setup(struct cpu *cpu);
-/* Their bits of this processor's I/O bitmaps, and the row of the table below the trace's own. */
+/* Sets or clears the ports' bits in this processor's I/O bitmaps. Sets the row of the table that
+ * lies under the trace's row. */
 void trace_ports(struct cpu *cpu, bool on);
