@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the rings register: their size, and memory that the guest may read.
+ * Registers the rings: their size, and memory that the guest may read.
  */
 #include "experiment.h"
 

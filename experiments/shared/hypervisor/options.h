@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The option of the rings. The rows are as those of boot/option_table.h.
+ * The option of the rings. The rows have the format of boot/option_table.h.
  */
 #pragma once
 

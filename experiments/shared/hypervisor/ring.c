@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings' memory: one block of the pool, which is reserved memory of the guest's. The guest's
- * map has it read-only, so that reading costs no exit and nothing of the guest's can forge a
+ * The rings' memory: one block of the pool, which the guest sees as reserved memory. The guest's
+ * map has the block read-only. So reading costs no exit, and nothing in the guest can forge a
  * record.
  */
 #include "experiments/shared/hypervisor/ring.h"
@@ -10,14 +10,14 @@
 
 struct ring_options ring_options;
 uint64_t ring_place;
-static struct range rings;  /* of all processors */
-static uint32_t rings_used; /* the start is one processor after the other */
+static struct range rings;  /* the rings of all processors */
+static uint32_t rings_used; /* processors start one after the other */
 
 uint64_t ring_mib(void) { return ring_options.mib != 0 ? ring_options.mib : 1; }
 
 static uint64_t ring_bytes(void) { return TRACE_RING_HEADER_BYTES + ring_mib() * MIB; }
 
-/* One that does not come has taken its ring, too. */
+/* A processor that fails to start has still used its ring. */
 uint32_t ring_count(const struct boot_info *bi)
 {
     uint32_t most = bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
@@ -47,7 +47,7 @@ bool ring_setup(struct cpu *cpu)
 
     if (slot >= ring_count(cpu->boot))
         return false;
-    if (ring_options.exits == TRACE_OFF) /* the end divides no record of memory */
+    if (ring_options.exits == TRACE_OFF) /* no record of memory crosses the end */
         capacity -= capacity % TRACE_MEMORY_FRAMES;
 
     *ring = (struct trace_ring){.level = TRACE_MEMORY,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The rings: memory of the pool that the guest may read and not write, one ring for each processor.
- * Where no option asks for records there is no ring.
+ * The rings: memory of the pool that the guest may read but not write, with one ring for each
+ * processor. If no option asks for records, there is no ring.
  */
 #pragma once
 
@@ -10,18 +10,19 @@
 #include "trace_ring.h"
 #include "vmx/cpu.h"
 
-/* What the options ask for. Both traces have their option's value here, so that each knows of the
+/* What the options ask for. The values of both traces are here, so that each trace knows of the
  * other: there is one ring. */
 struct ring_options {
     uint32_t exits;  /* TRACE_* of trace_ring.h */
-    uint32_t memory; /* MEMTRACE_* of trace_ring.h: the most that can be asked for */
-    uint32_t mib;    /* of each processor's ring */
+    uint32_t memory; /* MEMTRACE_* of trace_ring.h: the most that the guest may ask for */
+    uint32_t mib;    /* size of each processor's ring */
 };
 extern struct ring_options ring_options;
 
-#define FILLER_BYTES 1536 /* of struct cpu_trace, for whoever fills the ring */
+/* The size of the space in struct cpu_trace for the code that fills the ring. */
+#define FILLER_BYTES 1536
 
-/* Where a processor records, of each one. */
+/* A processor's state of recording. */
 struct cpu_trace {
     struct trace_record *record; /* the next record to write */
     struct trace_record *first;  /* start of the ring's records */
@@ -39,7 +40,7 @@ struct cpu_trace {
 extern uint64_t ring_place;
 static inline struct cpu_trace *trace_of(const struct cpu *cpu)
 {
-    uint64_t place; /* never changes: the compiler need not load it again */
+    uint64_t place; /* never changes, so the compiler need not load it again */
     __asm__("mov ring_place(%%rip), %0" : "=r"(place));
     return (struct cpu_trace *)((uintptr_t)cpu + place);
 }
@@ -51,12 +52,13 @@ static inline void trace_rows_off(struct cpu *cpu)
 }
 
 bool ring_is_wanted(void);
-/* How many rings there are: of the processors that the firmware lists. */
+/* Returns the number of rings, by the number of processors that the firmware lists. */
 uint32_t ring_count(const struct boot_info *bi);
-/* Bytes of all rings, 0 where no option asks for a record, and where they are. */
+/* ring_readable() returns the bytes of all rings, or 0 if no option asks for a record.
+ * ring_reserve() takes the memory for the rings. */
 uint64_t ring_readable(const struct boot_info *bi);
 void ring_reserve(struct range readable);
-/* On the processor itself, its VMCS set up: its ring. False: none is left, because firmware did not
- * list this processor. */
+/* Runs on the processor itself, after its VMCS is set up, and sets up its ring. False: no ring is
+ * left, because the firmware did not list this processor. */
 bool ring_setup(struct cpu *cpu);
-uint64_t ring_mib(void); /* of each */
+uint64_t ring_mib(void); /* MiB of each ring */
