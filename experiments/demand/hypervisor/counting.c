@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * When a guest counts. A counter has two switches: its enable bit in IA32_PERFEVTSELx, or its
- * field of IA32_FIXED_CTR_CTRL, and its bit of IA32_PERF_GLOBAL_CTRL. The first is what tells.
- * Linux sets all bits of GLOBAL_CTRL after each change of its events, also where it has none
- * left, and clears them for the time of a PMI's handler (arch/x86/events/core.c,
- * x86_pmu_enable()). It sets an enable bit only for a counter that is to count, right before it
- * sets GLOBAL_CTRL. A kernel that keeps its enable bits and switches by GLOBAL_CTRL alone is seen
- * at that write.
+ * Tells whether the guest counts. A counter has two switches. One is its enable bit in
+ * IA32_PERFEVTSELx, or its field of IA32_FIXED_CTR_CTRL. The other is its bit of
+ * IA32_PERF_GLOBAL_CTRL. The first switch decides here. Linux sets all bits of GLOBAL_CTRL after
+ * each change of its events, even if it has no events left, and clears them during a PMI's handler
+ * (arch/x86/events/core.c, x86_pmu_enable()). It sets an enable bit only for a counter that is to
+ * count, right before it sets GLOBAL_CTRL. A kernel that keeps its enable bits and switches only
+ * GLOBAL_CTRL is noticed at that write.
  *
- * These functions only read; nothing counts in root mode, so an NMI changes nothing that they
- * read but for a freeze, which is no bit of theirs.
- * SDM Vol. 3, "Architectural Performance Monitoring Version 2", "Version 6".
+ * These functions only read. Nothing counts in root mode, so an NMI changes nothing that they read,
+ * except for a freeze, and a freeze changes no bit that they use. SDM Vol. 3, "Architectural
+ * Performance Monitoring Version 2", "Version 6".
  */
 #include "experiments/demand/hypervisor/demand.h"
 
-#define LEGACY_SELECTS 10 /* with indices below 1900H */
+#define LEGACY_SELECTS 10 /* those with an index below 1900H */
 #define SELECTS_MAX 32
 #define FIXED_FIELD 4
-#define FIXED_ENABLED 3ull /* of a field: rings 0 and above */
+#define FIXED_ENABLED 3ull /* value of a field: rings 0 and above */
 #define ALL_FIXED_ENABLED 0x3333333333333333ull
 
 static bool is_select(uint32_t index)
@@ -27,7 +27,7 @@ static bool is_select(uint32_t index)
             (index - IA32_PMC_GP0_CTR) % PMC_STEP == 1);
 }
 
-/* Bits as GLOBAL_CTRL has them. */
+/* Returns the enabled counters, as bits of GLOBAL_CTRL. */
 static uint64_t enabled(const struct pmu_facts *facts)
 {
     bool new_names = facts->version >= PMU_VERSION_NAMES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the files of policy=demand share.
+ * Declarations that the files of policy=demand share.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 enum { SECOND_USER_OFF, SECOND_USER_COUNTING, SECOND_USER_WHOLE };
 extern uint32_t second_user;
 
-/* Of each processor. */
+/* State of each processor. */
 struct cpu_demand {
     uint8_t *open;          /* MSR bitmap that lets the PMU pass; NULL: not this policy */
     bool passes;            /* the PMU passes now */
@@ -25,9 +25,10 @@ struct cpu_demand *demand_of(const struct cpu *cpu);
 
 /* ---- counting.c ---- */
 
-/* The guest's write of this value turns a counter on, as far as it is one counter's own switch. */
+/* Whether the guest's write of this value turns a counter on, as far as that counter's own switch
+ * tells. */
 bool demand_turns_on(const struct cpu *cpu, uint32_t index, uint64_t value);
-/* A counter is enabled, and GLOBAL_CTRL lets it count. */
+/* Whether a counter is enabled and GLOBAL_CTRL lets it count. */
 bool demand_counts(const struct cpu *cpu);
 
 /* ---- second_user.c ---- */

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * policy=demand: the guest's PMU passes only while it counts. At the start each access exits, as
- * with policy=intercept, whose handlers do them. The write that turns a counter on is not done:
- * the registers are let through, and the guest executes it again. At ticks it is looked whether
- * anything still counts; after IDLE_TICKS in a row at which nothing did, accesses exit again.
- * Thesis, chapter 6, "Fine-Grained MSR Passthrough". The guest takes its own NMIs all the time,
- * as with msr+nmi, so that none changes hands where the registers do.
+ * policy=demand: the guest's PMU accesses pass only while the guest counts. At the start each
+ * access exits, as with policy=intercept, whose handlers complete the accesses. The write that
+ * turns a counter on is not completed: the registers are opened, and the guest executes the write
+ * again. Each tick checks whether anything still counts. After IDLE_TICKS ticks in a row at which
+ * nothing counted, accesses exit again. Thesis, chapter 6, "Fine-Grained MSR Passthrough". The
+ * guest takes its own NMIs all the time, as with msr+nmi, so no NMI changes hands when the
+ * registers do.
  *
- * Whether they pass is two things of the VMCS: the address of the MSR bitmap, of which there are
- * two, and RDPMC exiting. Registers keep what they hold. So an NMI may come at any instruction
- * here: before, between and after these writes the guest's next access finds the same value, by
- * an exit or without one. What the NMI handler itself needs of the VMCS is neither. An NMI of the
- * guest's that comes while its write is being looked at is delivered at the entry, before the
- * write is executed again: its handler runs before the write, as natively for an NMI before it.
- * SDM Vol. 3, "MSR-Bitmap Address"; "Processor-Based VM-Execution Controls".
+ * Two things in the VMCS decide whether accesses pass: the address of the MSR bitmap, of which
+ * there are two, and RDPMC exiting. The registers keep their contents. So an NMI may come at any
+ * instruction here: before, between and after these writes the guest's next access finds the same
+ * value, with or without an exit. The NMI handler itself needs neither of the two. If a guest's NMI
+ * comes while root mode examines the guest's write, the entry delivers the NMI before the guest
+ * executes the write again. The NMI's handler thus runs before the write, as it does natively for
+ * an NMI before the write. SDM Vol. 3, "MSR-Bitmap Address"; "Processor-Based VM-Execution
+ * Controls".
  */
 #include "experiment.h"
 
@@ -26,7 +28,7 @@
 #include "vmx/root/fault.h"
 
 #define IDLE_TICKS 2
-#define PART_WRITE 2048 /* of the bitmap: where writes begin */
+#define PART_WRITE 2048 /* offset of the bitmap's part for writes */
 
 uint32_t second_user;
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
@@ -49,7 +51,7 @@ static void let(struct cpu *cpu, bool pass)
         vmcs_exit_on(PRIMARY_RDPMC_EXITING, !pass);
 }
 
-/* While they pass, what still exits here is none of the PMU's. */
+/* While PMU accesses pass, a write that still exits here is not to the PMU. */
 static void demand_wrmsr(struct cpu *cpu)
 {
     struct cpu_demand *d = demand_of(cpu);
@@ -76,8 +78,9 @@ static void demand_tick(struct cpu *cpu)
     d->tick(cpu);
 }
 
-/* The other bitmap: what the core lets exit for the PMU's sake passes, all else is the same. The
- * buffer of architectural PEBS stays trapped: its address has to be looked at (vmx/exit/msr.c). */
+/* Fills the other bitmap. It lets pass what the core makes exit for the PMU, and is the same
+ * otherwise. The buffer of architectural PEBS stays trapped: its address has to be checked
+ * (vmx/exit/msr.c). */
 static void open_bitmap(const struct cpu *cpu, uint8_t *open)
 {
     const uint8_t *closed = cpu->msr_bitmap;
@@ -114,7 +117,7 @@ static void rows(struct cpu *cpu)
                    "counted; tick=1 to tick=10000 in pmuvisor.cfg is one\n");
 }
 
-/* A bitmap of each processor. */
+/* One bitmap for each processor. */
 static uint64_t pages(const struct boot_info *bi, UNUSED uint64_t tables)
 {
     return bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;

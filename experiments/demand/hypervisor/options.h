@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The option of the experiment. The row is as those of boot/option_table.h.
+ * The option of the experiment. The row has the format of boot/option_table.h.
  */
 #pragma once
 
