@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * policy=status: as msr+nmi, but the guest's accesses to IA32_PERF_GLOBAL_STATUS exit: its reads,
- * and the writes that clear and set its bits. They are done on the hardware, so the guest sees what
- * it would without. This is what a hypervisor needs that shares the overflow bits with its guest.
+ * and the writes that clear and set its bits. The handlers make the accesses on the hardware, so
+ * the guest sees what it would see without the exits. A hypervisor that shares the overflow bits
+ * with its guest needs this.
  *
- * An NMI may come at any instruction here, a host's or a PMI of the guest's. Nothing counts in root
- * mode, so the register holds what the guest's instruction would have found, and each handler
- * accesses it once: an NMI before that access is one before the guest's instruction, one after it
- * is one after. pmu_pmi_raised() knows a PMI of the guest's by the same bits: before the write that
- * clears them it finds them, and the guest gets its NMI. After that write the guest itself has said
- * that it is done with them. Neither write raises a PMI.
- * SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance Monitoring".
+ * An NMI may come at any instruction here, a host's or a PMI of the guest. Nothing counts in root
+ * mode, so the register holds what the guest's instruction would have found. Each handler accesses
+ * the register once: an NMI before that access is an NMI before the guest's instruction, and an NMI
+ * after the access is one after the instruction. pmu_pmi_raised() recognizes the guest's PMI by the
+ * same bits. Before the write that clears the bits, it finds them, and the guest gets its NMI.
+ * After that write, the guest itself has said that it is done with them. Neither write raises a
+ * PMI. SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance Monitoring".
  */
 #include "experiment.h"
 
@@ -18,7 +19,7 @@
 #include "vmx/msr_bitmap.h"
 #include "vmx/root/fault.h"
 
-/* What the two rows lie over, of each processor. */
+/* The handlers under the two rows, for each processor. */
 struct cpu_status {
     exit_handler rdmsr; /* the handler under status_rdmsr() */
     exit_handler wrmsr; /* the handler under status_wrmsr() */
@@ -44,8 +45,8 @@ static void status_rdmsr(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* The processor itself says which bits are reserved, and whether it has the second of them: before
- * version 4 it does not. */
+/* The processor itself decides which bits are reserved, and whether the second of these MSRs
+ * exists: before version 4 it does not. */
 static void status_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
@@ -60,7 +61,7 @@ static void status_wrmsr(struct cpu *cpu)
         inject_gp();
 }
 
-/* With pmu=off they exit, too, and fault: that stays. */
+/* With pmu=off the accesses exit, too, and fault: that stays so. */
 static void rows(struct cpu *cpu)
 {
     struct cpu_status *under = status_of(cpu);
