@@ -46,8 +46,8 @@ REFUSED = re.compile(r"pmuvisor: .*; the guest goes on without.*")
 LIMIT = 30_000   # millions of instructions, natively
 # A guest may take so many times the instructions of the native run, without those of its start
 # (firmware's), and so many millions more: what takes longer hangs. Reads that exit, each a step, take
-# up to 19 times.
-SLOWER, FIRMWARE, SETUP_MILLIONS = 20, 700, 500
+# up to 21 times, with shadow stacks.
+SLOWER, FIRMWARE, SETUP_MILLIONS = 24, 700, 500
 
 
 class Row:

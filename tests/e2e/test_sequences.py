@@ -14,9 +14,10 @@ from machine import STATUS_POWEROFF, path
 from sequences import Row
 
 FULL = os.environ.get("FULL") == "1"
-COUNT = 16_000 if FULL else 1600
+COUNT = 16_000 if FULL else 1280
 SMP_COUNT = 600 if FULL else 60
-SEEDS = range(1, 41) if FULL else (1, 2, 3, 4)
+# Shadow stacks under traces of writes and of reads, branches, and all that exits.
+SEEDS = range(1, 41) if FULL else (45, 2, 41, 4)
 SMP_SEEDS = (1, 3, 5) if FULL else (3,)
 # One fault each, of which a foreign test suite and an adversary had found the first.
 MUTANTS = sorted(["blind_icr", "deaf_loop", "half_a_move", "long_by_l_alone", "narrow_port",
