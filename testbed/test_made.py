@@ -13,7 +13,7 @@ from machine import made, path
 def test_failure_is_one_line():
     with pytest.raises(AssertionError, match="no.cloud.img: .*No rule to make target"):
         made("build/payload/no-cloud.img")
-    with pytest.raises(AssertionError, match="kernel.sh: unknown flavour 'red', wanted cloud or stock"):
+    with pytest.raises(AssertionError, match="kernel.sh: unknown flavour 'red', wanted cloud, stock or rt"):
         made("build/payload/kernel-red.txt")
 
 
