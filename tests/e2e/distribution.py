@@ -32,7 +32,7 @@ exec chroot "$0" "$@"
 """
 # All processes of the run end with the first of them, and that with unshare.
 UNSHARE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child")
-PASSED_ON = ("http_proxy", "https_proxy", "no_proxy")
+PASSED_ON = ("http_proxy", "https_proxy", "no_proxy", "COLUMNS")
 
 
 def mirror():

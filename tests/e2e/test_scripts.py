@@ -3,6 +3,7 @@
 # say so. No boot is made, but for the one that shows the time limit.
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -27,6 +28,31 @@ def test_make_wants_esp(nothing, target):
         done = run("make", "-s", "-C", path(), target, *words, PATH=nothing)
         lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
         assert done.returncode and len(lines) == 1 and fragment in lines[0], done.stderr
+
+
+def test_ci_run(tmp_path):
+    """.ci/run: the last lines before the sum name what failed in both parts."""
+    parts = {"test_tiny.py": "import pytest\n"
+                             "@pytest.fixture\ndef broken(): raise OSError('disk' * 30)\n"
+                             "def test_good(): pass\n"
+                             "def test_bad(): print('FAILED in its output'); assert not 'seen'\n"
+                             "def test_none(broken): pass\n",
+             "make": f"#!/bin/sh\nexec /usr/bin/python3 -m pytest -c {path('pytest.ini')} "
+                     f"--rootdir {tmp_path} {tmp_path}/test_tiny.py\n",
+             "tests/e2e/distribution.py": "#!/bin/sh\nseq 1000 1030\nexit 2\n"}
+    for name, text in parts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(path(".ci", "run"), tmp_path / ".ci")
+    done = run(tmp_path / ".ci" / "run", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == 1 and done.stdout.splitlines()[-25:] == [
+        ".ci/run: exit status 1, wanted 0: make check",
+        "FAILED test_tiny.py::test_bad - AssertionError: assert not 'seen'",
+        "ERROR test_tiny.py::test_none - OSError: " + "disk" * 30,
+        ".ci/run: exit status 2, wanted 0: tests/e2e/distribution.py 13 make short",
+        *map(str, range(1011, 1031)), "1 passed, 3 failed"], done.stdout
 
 
 def test_short_help():
