@@ -7,6 +7,7 @@ bits 64
 default rel
 
 %include "offsets.inc"
+%include "tests/kernel/registers.inc"
 
 %define VMCS_HOST_RSP 0x6c14
 %define VMCS_HOST_RIP 0x6c16
@@ -16,12 +17,7 @@ section .text
 ; bool other_guest_run(uint32_t registers[3]): EAX, ECX and EDX in and out. False: no entry.
 global other_guest_run
 other_guest_run:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    PUSH_CALLEE_SAVED
     push rdi
     mov rax, VMCS_HOST_RSP
     vmwrite rax, rsp
@@ -42,12 +38,7 @@ other_guest_run:
     mov [rdi + 8], edx
     mov eax, 1
 .out:
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    POP_CALLEE_SAVED
     ret
 
 ; The second guest, in 32-bit protected mode without paging.

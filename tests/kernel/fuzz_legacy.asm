@@ -5,6 +5,8 @@
 ; struct legacy (fuzz_legacy.c). SDM Vol. 3, "Switching Out of IA-32e Mode Operation", "Initializing
 ; IA-32e Mode".
 
+%include "registers.inc"
+
 %define AT(label) rbx + (label) - fuzz_legacy_code
 %define CODE_SELECTOR 0x10      ; as the kernel has them; the rest is fuzz_legacy.c's
 %define DATA_SELECTOR 0x18
@@ -32,12 +34,7 @@ section .data align=16
 global fuzz_legacy_code
 fuzz_legacy_code:
 bits 64
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    PUSH_CALLEE_SAVED
     mov rbx, rdi
     mov rbp, rsi
     mov [AT(old_stack)], rsp
@@ -137,12 +134,7 @@ up:
     mov rsp, [AT(old_stack)]
     mov eax, DATA_SELECTOR
     mov ss, eax
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    POP_CALLEE_SAVED
     ret
 
 align 8

@@ -3,6 +3,8 @@
 ; VMCALL with every general register set and stored; RSP apart, which the pushes check.
 ; SDM Vol. 3, "VMCALL - Call to VM Monitor".
 
+%include "registers.inc"
+
 %define REGISTER(n) [rdi + 8 * (n)]
 
 section .text
@@ -10,12 +12,7 @@ section .text
 ; void hypercall_whole(uint64_t registers[15]): RAX RBX RCX RDX RSI RDI RBP R8 ... R15, in and out.
 global hypercall_whole
 hypercall_whole:
-        push    rbx
-        push    rbp
-        push    r12
-        push    r13
-        push    r14
-        push    r15
+        PUSH_CALLEE_SAVED
         push    rdi
         mov     rax, REGISTER(0)
         mov     rbx, REGISTER(1)
@@ -50,10 +47,5 @@ hypercall_whole:
         mov     REGISTER(12), r13
         mov     REGISTER(13), r14
         mov     REGISTER(14), r15
-        pop     r15
-        pop     r14
-        pop     r13
-        pop     r12
-        pop     rbp
-        pop     rbx
+        POP_CALLEE_SAVED
         ret

@@ -6,6 +6,8 @@
 bits 64
 default rel
 
+%include "registers.inc"
+
 %define RFLAGS_TF 0x100
 %define RFLAGS_FIXED 2
 ; struct counted_run
@@ -30,12 +32,7 @@ section .text
 
 global counted_run
 counted_run:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    PUSH_CALLEE_SAVED
     mov rbx, rdi
     mov r12, rdi
     READ 3, BEFORE
@@ -59,12 +56,7 @@ counted_run:
     READ 1, AFTER
     READ 2, AFTER
     READ 3, AFTER
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    POP_CALLEE_SAVED
     ret
 
 %macro OPERATION_OF 2+
