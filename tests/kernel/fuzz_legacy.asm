@@ -5,16 +5,10 @@
 ; struct legacy (fuzz_legacy.c). SDM Vol. 3, "Switching Out of IA-32e Mode Operation", "Initializing
 ; IA-32e Mode".
 
-%include "registers.inc"
+%include "long_mode.inc"
 
-%define AT(label) rbx + (label) - fuzz_legacy_code
-%define CODE_SELECTOR 0x10      ; as the kernel has them; the rest is fuzz_legacy.c's
-%define DATA_SELECTOR 0x18
-%define CODE_32 0x20
+%define CODE fuzz_legacy_code
 %define TSS_32 0x28
-%define CR0_PG 0x80000000
-%define IA32_EFER 0xc0000080
-%define EFER_LME 0x100
 ; struct legacy: 256 stubs of 8 bytes each first, and it is aligned to those
 %define STUB_MASK 0x7ff
 %define IN 0x800                ; as POPAD takes them
@@ -37,38 +31,17 @@ bits 64
     PUSH_CALLEE_SAVED
     mov rbx, rdi
     mov rbp, rsi
-    mov [AT(old_stack)], rsp
-    sgdt [AT(old_gdt)]
-    sidt [AT(old_idt)]
-    lea eax, [AT(up)]
-    mov [AT(far_up)], eax
     mov [rbp + OWN + 8], ebx
     mov rax, cr0
     mov [rbp + OWN], eax
     mov rax, cr4
     mov [rbp + OWN + 4], eax
-    lgdt [rbp + GDT_POINTER]
-    push CODE_32
-    lea rax, [AT(protected)]
-    push rax
-    retfq
-
-bits 32
-protected:
-    mov ax, DATA_SELECTOR
-    mov ss, ax
-    mov ds, ax
-    mov es, ax
+    LEAVE_64_BIT_MODE [rbp + GDT_POINTER]
     lea esp, [ebp + STACK_TOP]
-    mov eax, cr0
-    and eax, ~CR0_PG
-    mov cr0, eax
+    DISABLE_PAGING
     cmp dword [ebp + CLEAR_LME], 0
     je .keep_lme
-    mov ecx, IA32_EFER
-    rdmsr
-    and eax, ~EFER_LME
-    wrmsr
+    DISABLE_LONG_MODE
 .keep_lme:
     lidt [ebp + IDT_POINTER]
     mov ax, TSS_32
@@ -119,30 +92,16 @@ fuzz_legacy_event:
     mov ebx, [ebp + OWN + 8]
     mov eax, [ebp + OWN + 4]
     mov cr4, eax
-    mov ecx, IA32_EFER
-    rdmsr
-    or eax, EFER_LME
-    wrmsr
+    ENABLE_LONG_MODE
     mov eax, [ebp + OWN]
     mov cr0, eax
-    jmp far [ebx + far_up - fuzz_legacy_code]
-
-bits 64
-up:
-    lgdt [AT(old_gdt)]
-    lidt [AT(old_idt)]
-    mov rsp, [AT(old_stack)]
+    RETURN_TO_64_BIT_MODE
     mov eax, DATA_SELECTOR
     mov ss, eax
     POP_CALLEE_SAVED
     ret
 
 align 8
-far_up:
-    dd 0
-    dw CODE_SELECTOR
-old_gdt: times 5 dw 0
-old_idt: times 5 dw 0
-old_stack: dq 0
+SAVED_64_BIT_STATE
 
 section .note.GNU-stack noalloc noexec nowrite progbits

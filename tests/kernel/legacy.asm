@@ -6,41 +6,31 @@
 ; in 64-bit mode. SDM Vol. 3, "Switching Out of IA-32e Mode Operation", "Switching Modes", "Entering
 ; Virtual-8086 Mode".
 
-%include "registers.inc"
+%include "long_mode.inc"
 
-%define AT(label) rbx + (label) - legacy_code
-%define AT_32(label) ebx + (label) - legacy_code
+%define CODE legacy_code
 %define AT_16(label) (label) - legacy_code
 ; Of struct page's GDT
-%define DATA_SELECTOR 0x18
-%define CODE_32 0x20
 %define CODE_16 0x28
 %define DATA_16 0x30
 %define TSS_FIRST 0x38
 %define TSS_SECOND 0x40
 %define GDT_BYTES 12 * 8
-%define CODE_64 0x10
 %define KERNEL_TSS 0x20         ; of the kernel's own GDT
 %define BUSY 2
 ; enum legacy_mode; all others begin in protected mode
 %define MODE_REAL 1
 %define MODE_PAE 2
 %define CR0_PE 1
-%define CR0_PG 0x80000000
-%define IA32_EFER 0xc0000080
-%define EFER_LME 0x100
 %define VECTORS 32
 %define INTERRUPT_GATE 0x8e00
 %define TASK_GATE 0x8500
 %define PUSH_ERROR_CODES 0x227d00 ; 8, 10 to 14, 17, 21
 %define PAGE 0x1000
 ; In the copy alone: tables that are made there, then struct run.
-%define idt legacy_code + 0x480
+%define idt legacy_code + 0x4a0
 %define vectors idt + VECTORS * 8
-%define old_gdt vectors + VECTORS * 4
-%define old_idt old_gdt + 16
-%define old_stack old_idt + 16
-%define old_cr3 old_stack + 8
+%define old_cr3 vectors + VECTORS * 4
 %define mode legacy_code + 0x680
 %define new_cr3 mode + 4
 %define vector mode + 8
@@ -58,9 +48,6 @@ bits 64
 default rel
     PUSH_CALLEE_SAVED
     lea rbx, [legacy_code]
-    mov [AT(old_stack)], rsp
-    sgdt [AT(old_gdt)]
-    sidt [AT(old_idt)]
     mov rax, cr3
     mov [AT(old_cr3)], eax
     ; Gates and vectors: stubs of five bytes, and of three.
@@ -95,33 +82,15 @@ default rel
     mov [AT(idt_pointer) + 2], rax
     lea eax, [AT(vectors)]
     mov [AT(vectors_pointer) + 2], rax
-    lea eax, [AT(up)]
-    mov [AT(far_up)], eax
     lea eax, [AT(from_real)]
     mov [AT(far_from_real)], eax
     mov [AT(far_real) + 2], r8w
-    lgdt [AT(gdt_pointer)]
-    push CODE_32
-    lea rax, [AT(protected)]
-    push rax
-    retfq
-
-bits 32
-protected:
-    mov ax, DATA_SELECTOR
-    mov ss, ax
-    mov ds, ax
-    mov es, ax
+    LEAVE_64_BIT_MODE [AT(gdt_pointer)]
     mov fs, ax
     mov gs, ax
     lea esp, [ebx + PAGE]
-    mov eax, cr0
-    and eax, ~CR0_PG
-    mov cr0, eax
-    mov ecx, IA32_EFER
-    rdmsr
-    and eax, ~EFER_LME
-    wrmsr
+    DISABLE_PAGING
+    DISABLE_LONG_MODE
     lidt [AT_32(idt_pointer)]
     mov ax, TSS_FIRST
     ltr ax
@@ -132,9 +101,7 @@ protected:
     jne .go
     mov eax, [AT_32(new_cr3)]
     mov cr3, eax
-    mov eax, cr0
-    or eax, CR0_PG
-    mov cr0, eax
+    ENABLE_PAGING
 .go:
     lea esp, [AT_32(frame)]
     mov eax, [AT_32(gpr)]
@@ -184,22 +151,22 @@ exception:
     rep movsd
 back:
     lea esp, [ebx + PAGE]
-    mov eax, cr0
-    and eax, ~CR0_PG
-    mov cr0, eax
+    DISABLE_PAGING
     mov ax, TSS_SECOND
     ltr ax
     mov eax, [AT_32(old_cr3)]
     mov cr3, eax
-    mov ecx, IA32_EFER
-    rdmsr
-    or eax, EFER_LME
-    wrmsr
-    mov eax, cr0
-    or eax, CR0_PG
-    mov cr0, eax
-    jmp far [AT_32(far_up)]
+    ENABLE_LONG_MODE
+    ENABLE_PAGING
+    RETURN_TO_64_BIT_MODE
+    mov rax, [AT(old_gdt) + 2]
+    and byte [rax + KERNEL_TSS + 5], ~BUSY
+    mov ax, KERNEL_TSS
+    ltr ax
+    POP_CALLEE_SAVED
+    ret
 
+bits 32
 to_real:
     push CODE_16
     push AT_16(real_16)
@@ -279,19 +246,8 @@ from_real:
     mov es, ax
     jmp back
 
-bits 64
-up:
-    lgdt [AT(old_gdt)]
-    lidt [AT(old_idt)]
-    mov rax, [AT(old_gdt) + 2]
-    and byte [rax + KERNEL_TSS + 5], ~BUSY
-    mov ax, KERNEL_TSS
-    ltr ax
-    mov rsp, [AT(old_stack)]
-    POP_CALLEE_SAVED
-    ret
-
 align 8
+SAVED_64_BIT_STATE
 gdt_pointer:
     dw GDT_BYTES - 1
     dq 0
@@ -304,9 +260,6 @@ vectors_pointer:
 far_real:
     dw AT_16(real)
     dw 0
-far_up:
-    dd 0
-    dw CODE_64
 far_from_real:
     dd 0
     dw CODE_32

@@ -4,13 +4,10 @@
 ; there, and up again. It runs where it lies in physical memory, mapped to itself.
 ; SDM Vol. 3, "Switching Out of IA-32e Mode Operation", "Entering Virtual-8086 Mode".
 
-%define AT(label) rbx + (label) - v86_code
-%define AT_32(label) ebx + (label) - v86_code
-%define CODE_SELECTOR 0x10      ; these two as the kernel has them
-%define DATA_SELECTOR 0x18
-%define CODE_32 0x20
+%include "long_mode.inc"
+
+%define CODE v86_code
 %define TSS_32 0x28
-%define CR0_PG 0x80000000
 %define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17)
 %define EXCEPTIONS 20
 %define INS_TO 0x400            ; in the page of the code
@@ -25,8 +22,6 @@
 %define OUT 84
 %define OUT_WORDS 15            ; PUSHAD's, vector, error code, EIP, CS, EFLAGS, ESP, SS
 
-%include "registers.inc"
-
 section .data align=16
 ; void v86_code(uint64_t physical, struct v86 *): both by their physical addresses.
 global v86_code
@@ -34,28 +29,10 @@ v86_code:
 bits 64
     PUSH_CALLEE_SAVED
     mov rbx, rdi
-    mov [AT(old_stack)], rsp
-    sgdt [AT(old_gdt)]
-    sidt [AT(old_idt)]
     mov [AT(run)], esi
-    lea eax, [AT(up)]
-    mov [AT(far_up)], eax
-    lgdt [rsi + GDT_POINTER]
-    push CODE_32
-    lea rax, [AT(protected)]
-    push rax
-    retfq
-
-bits 32
-protected:
-    mov ax, DATA_SELECTOR
-    mov ss, ax
-    mov ds, ax
-    mov es, ax
+    LEAVE_64_BIT_MODE [rsi + GDT_POINTER]
     mov esp, [esi + STACK]
-    mov eax, cr0
-    and eax, ~CR0_PG
-    mov cr0, eax
+    DISABLE_PAGING
     lidt [esi + IDT_POINTER]
     mov eax, [esi + CR4]
     mov cr4, eax
@@ -109,29 +86,15 @@ every_event:
     rep movsd
     mov eax, [ebp + CR4_AFTER]
     mov cr4, eax
-    mov eax, cr0
-    or eax, CR0_PG
-    mov cr0, eax
-    jmp far [AT_32(far_up)]
-
-bits 64
-up:
-    mov ebx, ebx
-    lgdt [AT(old_gdt)]
-    lidt [AT(old_idt)]
-    mov rsp, [AT(old_stack)]
+    ENABLE_PAGING
+    RETURN_TO_64_BIT_MODE
     POP_CALLEE_SAVED
     ret
 
 align 8
 global v86_stubs
 v86_stubs: dq stub_0            ; STUB_BYTES apart
-old_stack: dq 0
-old_gdt: times 5 dw 0
-old_idt: times 5 dw 0
 run: dd 0
-far_up:
-    dd 0
-    dw CODE_SELECTOR
+SAVED_64_BIT_STATE
 
 section .note.GNU-stack noalloc noexec nowrite progbits
