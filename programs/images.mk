@@ -28,6 +28,7 @@ PROGRAM_init = $(sort $(wildcard programs/payload/*.c)) programs/command_line.c 
 # Jobs of situations that users have reported (tests/e2e/test_situations.py).
 $(foreach name,probes keys crash hibernate,$(eval PROGRAM_$(name) = programs/situations/$(name).c \
     programs/payload/support.c programs/command_line.c))
+PROGRAM_crash += programs/payload/next_kernel.c
 # The checks of a kernel file are the hypervisor's own.
 PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
 $(PROGRAMS)/init $(PROGRAMS)/launch: PROGRAM_LDFLAGS = -s

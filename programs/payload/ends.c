@@ -21,9 +21,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define COMMAND_LINE_MAX 2048
-#define KERNEL "/kexec/vmlinuz"
-#define INITRD "/kexec/initrd"
 #define PAGE_BYTES 4096ul
 #define SECTOR_BYTES 512
 #define ENTRY_64 0x200 /* Linux's boot protocol, "64-bit BOOT PROTOCOL" */
@@ -44,28 +41,6 @@
 #define APIC_LVT_PMI 0x340u
 #define ICR_NMI 0x4400u /* delivery mode NMI, level assert */
 #define STUCK "/sys/module/pmuvisor_stuck/parameters/stuck"
-
-/* This kernel's words, but those of a crash kernel's memory, with the value of pmv.kexec, if
- * there is one, as the jobs. The emulator's are among them, and not asked for again. */
-static void next_command_line(char *line, size_t size)
-{
-    char jobs[COMMAND_LINE_MAX / 2], text[2 * COMMAND_LINE_MAX];
-    char *rest = NULL;
-    size_t used = 0;
-
-    command_line_word("pmv.kexec", "report", jobs, sizeof(jobs));
-    command_line_text(text, sizeof(text));
-    for (char *w = strtok_r(text, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest)) {
-        if (strncmp(w, "pmv.run=", 8) != 0 && strncmp(w, "pmv.kexec=", 10) != 0 &&
-            strncmp(w, "pmv.words=", 10) != 0 && strncmp(w, "crashkernel=", 12) != 0 &&
-            used < size) {
-            used += (size_t)snprintf(line + used, size - used, "%s ", w);
-        }
-    }
-    if (used < size) {
-        snprintf(line + used, size - used, "pmv.run=%s", jobs);
-    }
-}
 
 /* The file whole, in memory that stays; NULL and errno. */
 static uint8_t *read_file(const char *path, size_t *size)
@@ -126,15 +101,15 @@ static int load_next(void)
         uint8_t jump[2];
     } start = {0xbe, PARAMETERS_AT, 0xb8, KERNEL_AT + ENTRY_64, {0xff, 0xe0}};
     static struct boot_params parameters;
-    static char line[COMMAND_LINE_MAX];
+    static char line[NEXT_LINE_MAX];
     size_t kernel_bytes, initrd_bytes, setup_bytes;
-    const uint8_t *kernel = read_file(KERNEL, &kernel_bytes);
-    const uint8_t *initrd = read_file(INITRD, &initrd_bytes);
+    const uint8_t *kernel = read_file(NEXT_KERNEL, &kernel_bytes);
+    const uint8_t *initrd = read_file(NEXT_INITRD, &initrd_bytes);
 
     if (kernel == NULL || initrd == NULL) {
         return -errno;
     }
-    next_command_line(line, sizeof(line));
+    next_command_line("report", line, sizeof(line));
     if (!fill_parameters(&parameters, kernel, initrd_bytes)) {
         return -ENODATA;
     }
@@ -214,20 +189,6 @@ int job_lockup(void)
     return 1;
 }
 
-/* The kernel itself makes the crash kernel's parameters. The crash kernel has one processor. */
-static int load_crash_kernel(void)
-{
-    char line[COMMAND_LINE_MAX];
-    int kernel = open(KERNEL, O_RDONLY | O_CLOEXEC), initrd = open(INITRD, O_RDONLY | O_CLOEXEC);
-    size_t used;
-
-    next_command_line(line, sizeof(line));
-    used = strlen(line);
-    snprintf(line + used, sizeof(line) - used, " nr_cpus=1 reset_devices");
-    return syscall(SYS_kexec_file_load, kernel, initrd, strlen(line) + 1, line,
-                   KEXEC_FILE_ON_CRASH) == 0 ? 0 : -errno;
-}
-
 /* Samples all processors until it is killed. */
 static pid_t perf_record_all(void)
 {
@@ -245,7 +206,7 @@ static pid_t perf_record_all(void)
  * Returns only where no panic came. */
 int job_kdump(void)
 {
-    int last = processors_online() - 1, error = load_crash_kernel();
+    int last = processors_online() - 1, error = load_crash_kernel("report");
     volatile uint32_t *lvtpc = map_lvtpc();
     volatile uint32_t *icr =
         lvtpc == NULL ? NULL : lvtpc - (APIC_LVT_PMI - APIC_ICR) / sizeof(*icr);

@@ -149,6 +149,19 @@ void print_ticks(const char *experiment, const char *item, unsigned region, unsi
  * failure: the kernel may have it built in. */
 void load_drivers(void);
 
+/* The files of a kernel that this one starts (next_kernel.c), and the size of its command line. */
+#define NEXT_KERNEL "/kexec/vmlinuz"
+#define NEXT_INITRD "/kexec/initrd"
+#define NEXT_LINE_MAX 2048
+
+/* This kernel's words without its jobs and its memory for a crash kernel. The next kernel's jobs
+ * are the value of pmv.kexec, or `fallback`. */
+void next_command_line(const char *fallback, char *line, size_t size);
+
+/* Loads a crash kernel with such a command line; this kernel makes its parameters. The crash kernel
+ * has one processor: an INIT of the machine's first one would end it on another. 0, or -errno. */
+int load_crash_kernel(const char *fallback);
+
 /* Prints the kernel log's lines that contain one of the words. Returns how many. */
 int print_kernel_log(const char *prefix, const char *const words[], size_t count);
 

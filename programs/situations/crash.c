@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * crash.c: jobs around a kernel's end, by the name that the program is called by.
  * `crash`: loads /kexec/vmlinuz as the crash kernel and panics; that kernel runs the jobs
- * pmv.crash=.
+ * pmv.kexec=.
  * `vmcore`: in the crash kernel; reads all of /proc/vmcore, and counts what `crash` had left in
  * memory.
  * `nmi`: sends an NMI that nobody knows to the processor pmv.target= (iomem=relaxed), for a kernel
  * that panics by it.
- * Linux, Documentation/admin-guide/kdump/kdump.rst; SDM Vol. 3, "Issuing Interprocessor
- * Interrupts".
+ * SDM Vol. 3, "Issuing Interprocessor Interrupts".
  */
 #define _GNU_SOURCE
 #include "../payload/payload.h"
@@ -15,18 +14,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kexec.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#define LINE_MAX 2048
-#define KERNEL "/kexec/vmlinuz"
-#define INITRD "/kexec/initrd"
 #define PAGE_BYTES 4096ul
 #define MARKED_PAGES 1000
 #define MARK 0x70616765206d6172ull /* a marked page's first eight bytes; its number follows */
@@ -57,39 +51,17 @@ static void run_on(const char *cpu)
     sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* This kernel's words without its jobs and its memory for a crash kernel. The crash kernel has one
- * processor: an INIT of the machine's first one would end a crash kernel on another. */
-static void next_command_line(char *line, size_t size)
-{
-    char jobs[LINE_MAX / 2], text[2 * LINE_MAX];
-    char *rest = NULL;
-    size_t used = 0;
-
-    command_line_word("pmv.crash", "vmcore", jobs, sizeof(jobs));
-    command_line_text(text, sizeof(text));
-    for (char *w = strtok_r(text, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest)) {
-        if (strncmp(w, "pmv.run=", 8) != 0 && strncmp(w, "pmv.words=", 10) != 0 &&
-            strncmp(w, "crashkernel=", 12) != 0 && strncmp(w, "panic=", 6) != 0 && used < size) {
-            used += (size_t)snprintf(line + used, size - used, "%s ", w);
-        }
-    }
-    if (used < size) {
-        snprintf(line + used, size - used, "nr_cpus=1 pmv.run=%s", jobs);
-    }
-}
-
 static int crash(void)
 {
     uint64_t (*pages)[PAGE_BYTES / sizeof(uint64_t)] =
         mmap(NULL, MARKED_PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
              -1, 0);
-    int kernel = open(KERNEL, O_RDONLY | O_CLOEXEC), initrd = open(INITRD, O_RDONLY | O_CLOEXEC);
-    char line[LINE_MAX], cpu[16];
+    int error = load_crash_kernel("vmcore");
+    char cpu[16];
 
-    next_command_line(line, sizeof(line));
     command_line_word("pmv.target", "0", cpu, sizeof(cpu));
-    if (syscall(SYS_kexec_file_load, kernel, initrd, strlen(line) + 1, line,
-                KEXEC_FILE_ON_CRASH) != 0) {
+    if (error != 0) {
+        errno = -error;
         return fail("crash", "kexec_file_load");
     }
     for (uint64_t i = 0; i < MARKED_PAGES; i++) {
