@@ -17,6 +17,7 @@ enum need {
     WANT,    /* on if the processor has it */
     FOR_PMU, /* the same, but only with pmu=on */
     TO_TRAP, /* used while NMIs are trapped; policies msr and intercept need it */
+    TO_STEP, /* refused without it; on while the guest executes one instruction */
     FOR_PT,  /* on with pt=on if the processor has all of these */
     OFF,     /* refused if it cannot be 0 */
 };
@@ -68,6 +69,8 @@ static const struct control_row rows[] = {
     {"NMI exiting", SET_PIN, TO_TRAP, PIN_NMI_EXITING, 0},
     {"virtual NMIs", SET_PIN, TO_TRAP, PIN_VIRTUAL_NMIS, 0},
     {"NMI-window exiting", SET_PRIMARY, TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
+
+    {"monitor trap flag", SET_PRIMARY, TO_STEP, PRIMARY_MONITOR_TRAP_FLAG, 0},
 
     {"PT uses guest-physical addresses", SET_SECONDARY, FOR_PT, SECONDARY_PT_GUEST_PHYSICAL, 0},
     {"conceal VMX from PT", SET_SECONDARY, FOR_PT, SECONDARY_CONCEAL_VMX_FROM_PT, 0},
@@ -173,7 +176,8 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;
     for (unsigned i = 0; i < LENGTH_OF(rows); i++) {
         const struct control_row *row = &rows[i];
-        bool must = row->need == MUST || (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
+        bool must = row->need == MUST || row->need == TO_STEP ||
+                    (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
         if (must && !vmx_control_there(c, row->set, row->bit, row->name, r))
             return false;
         if (row->need == OFF && (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
@@ -202,6 +206,10 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                       "VMX wants its structures in memory of type %lu (IA32_VMX_BASIC bits 53:50, "
                       "wanted 6, write-back): use another processor or outer hypervisor",
                       memory_type);
+    if (!(c->misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI))
+        return refuse(r, REFUSE_UNSUPPORTED,
+                      "the wait-for-SIPI activity state is missing (IA32_VMX_MISC bit 8 is 0, "
+                      "wanted 1): use a processor, or an outer hypervisor, that has it");
     if (!c->execute_disable)
         return refuse(
             r, REFUSE_UNSUPPORTED,
@@ -234,6 +242,7 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
         [WANT] = "optional (CPUID hides what needs a missing one):",
         [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
         [TO_TRAP] = "for NMIs that are not passed through:",
+        [TO_STEP] = "needed, on for single instructions:",
         [FOR_PT] = "for Intel PT:"};
 
     for (enum need need = MUST; need <= FOR_PT; need++) {

@@ -83,6 +83,7 @@ HARDWARE_CASES = [
         ("activate_secondary_controls", "activate secondary controls", "PROCBASED_CTLS bit 31"),
         ("use_msr_bitmaps", "use MSR bitmaps", "PROCBASED_CTLS bit 28"),
         ("use_io_bitmaps", "use I/O bitmaps", "PROCBASED_CTLS bit 25"),
+        ("monitor_trap_flag", "monitor trap flag", "PROCBASED_CTLS bit 27"),
         ("enable_vpid", "enable VPID", "PROCBASED_CTLS2 bit 5"),
         ("unrestricted_guest", "unrestricted guest", "PROCBASED_CTLS2 bit 7"),
         ("save_pat", "save IA32_PAT", "EXIT_CTLS bit 18"),
@@ -97,6 +98,8 @@ HARDWARE_CASES = [
     ("no-enable-ept", "hide_control enable_ept\nhide_control enable_pml\n"
      "hide_control unrestricted_guest\nhide_control ept_accessed_dirty",
      ['"enable EPT" is missing', "PROCBASED_CTLS2 bit 1", "use"]),
+    ("no-wait-for-sipi", "hide_control wait_for_sipi",
+     ["wait-for-SIPI activity state is missing", "IA32_VMX_MISC bit 8", "use"]),
     ("no-ept-walk-length-4", "hide_control ept_walk_length_4", ["4-level walk", "missing"]),
     ("no-ept-write-back", "hide_control ept_write_back", ["write-back", "missing"]),
 ]

@@ -423,11 +423,3 @@ def test_leave(lab):
         expect_ok(run(lab, f"leave-{entry}", LEAVES, entry=entry),
                   [word for word in LEAVES if word[0] != "@"] +
                   named(["apic-leave", "apic-off", "self"]))
-
-
-def test_hidden_wait_for_sipi(lab):
-    """Where VMX has no wait-for-SIPI state: starts and storms as with it."""
-    words = STARTS + SMALL + [f"smp-broadcast:{sipis}:{BROADCASTS}" for sipis in (1, 2)]
-    boot = run(lab, "no-wait", words, SKIDS, "hide_control wait_for_sipi")
-    expect_ok(boot, words)
-    assert SIPI not in boot.ledger["exits"], boot.ledger["exits"][SIPI]

@@ -166,13 +166,11 @@ def test_pmis_at_once(lab):
 
 
 # Column, processors, jobs, what tells it from others, options; whether A.1 takes no exits: a tick
-# exits, and so does a trapped local APIC, which processors that wait in root mode have, too.
+# exits, and so does a trapped local APIC.
 OTHERS = [("intercept", 4, EVERYTHING, "", {}, False),
           ("msr", 4, EVERYTHING, "", {}, False),
           ("msr+nmi", 4, EVERYTHING, "-trap", {"config": "apic=trap"}, False),
           ("msr+nmi", 4, EVERYTHING, "-tick", {"config": "tick=10 unblock=lazy"}, False),
-          ("msr+nmi", 4, EVERYTHING, "-root-waits",
-           {"knobs": TSC + "hide_control wait_for_sipi\n"}, False),
           ("msr+nmi", 8, SOME, "", {}, True),
           ("native", 2, SOME, "", {}, False)]
 

@@ -66,6 +66,10 @@ static const struct control for_pt[] = {
     {SET_ENTRY, 18, "load IA32_RTIT_CTL"},
 };
 #define MISC_PT (UINT64_C(1) << 14)
+#define MISC_WAIT_FOR_SIPI (UINT64_C(1) << 8)
+
+/* Needed as well, but off at the start: it is on for single steps. */
+static const struct control monitor_trap = {SET_PRIMARY, 27, "\"monitor trap flag\""};
 
 /* One that loads the guest's state at entry, and one that takes it away at exit. */
 static const struct pair {
@@ -112,7 +116,7 @@ static struct vmx_capability full_machine(void)
     struct vmx_capability c = {.ept_vpid = UINT64_MAX,
                                .pmu_version = 4,
                                .basic = BASIC_WRITE_BACK,
-                               .misc = MISC_PT,
+                               .misc = MISC_PT | MISC_WAIT_FOR_SIPI,
                                .execute_disable = true};
 
     for (unsigned set = 0; set < SET_COUNT; set++)
@@ -240,7 +244,8 @@ static void test_full_machine(void **state)
 /* Nothing but what is needed: that is enough. */
 static void test_poorest_machine(void **state)
 {
-    struct vmx_capability c = {.basic = BASIC_WRITE_BACK, .execute_disable = true};
+    struct vmx_capability c = {
+        .basic = BASIC_WRITE_BACK, .misc = MISC_WAIT_FOR_SIPI, .execute_disable = true};
     struct vmx_controls controls;
     uint32_t expected[SET_COUNT];
 
@@ -250,6 +255,7 @@ static void test_poorest_machine(void **state)
         expected[needed[i].set] |= BIT_OF(needed[i].bit);
     for (unsigned set = 0; set < SET_COUNT; set++)
         c.allowed[set] = (uint64_t)expected[set] << 32 | forced[set];
+    c.allowed[monitor_trap.set] |= (uint64_t)BIT_OF(monitor_trap.bit) << 32;
     for (unsigned i = 0; i < COUNT(ept_needed); i++)
         c.ept_vpid |= UINT64_C(1) << ept_needed[i].bit;
 
@@ -266,6 +272,24 @@ static void test_each_needed_control(void **state)
         take_away(&c, needed[i].set, needed[i].bit);
         assert_refused(&c, needed[i].name, needed[i].bit);
     }
+}
+
+static void test_monitor_trap_flag(void **state)
+{
+    struct vmx_capability c = full_machine();
+
+    (void)state;
+    take_away(&c, monitor_trap.set, monitor_trap.bit);
+    assert_refused(&c, monitor_trap.name, monitor_trap.bit);
+}
+
+static void test_wait_for_sipi(void **state)
+{
+    struct vmx_capability c = full_machine();
+
+    (void)state;
+    c.misc = ~MISC_WAIT_FOR_SIPI;
+    assert_refused(&c, "wait-for-SIPI activity state", 0);
 }
 
 static void test_each_ept_capability(void **state)
@@ -339,7 +363,7 @@ static void test_pt_whole_or_not(void **state)
     (void)state;
     assert_int_equal(pt_controls(&c, true), COUNT(for_pt));
     assert_int_equal(pt_controls(&c, false), 0);
-    c.misc = ~MISC_PT;
+    c.misc &= ~MISC_PT;
     assert_int_equal(pt_controls(&c, true), 0);
     for (unsigned i = 0; i < COUNT(for_pt); i++) {
         c = full_machine();
@@ -499,6 +523,8 @@ int main(void)
         cmocka_unit_test(test_full_machine),
         cmocka_unit_test(test_poorest_machine),
         cmocka_unit_test(test_each_needed_control),
+        cmocka_unit_test(test_monitor_trap_flag),
+        cmocka_unit_test(test_wait_for_sipi),
         cmocka_unit_test(test_each_ept_capability),
         cmocka_unit_test(test_each_control_that_must_be_off),
         cmocka_unit_test(test_old_capability_msrs),
