@@ -13,8 +13,6 @@
 #define APIC_ID 0x020
 #define XAPIC_ID_SHIFT 24 /* of an ID or a destination in its register */
 #define XAPIC_ID_MAX 0xfe /* 255 addresses all processors */
-#define XAPIC_BROADCAST 0xff
-#define X2APIC_BROADCAST 0xffffffffu
 #define APIC_TPR 0x080
 #define APIC_EOI 0x0b0
 #define APIC_LDR 0x0d0
@@ -29,13 +27,11 @@
 #define APIC_ICR_HIGH 0x310
 #define X2APIC_ICR 0x830
 #define X2APIC_DESTINATION_SHIFT 32
-#define ICR_DELIVERY BITS(10, 8)
 #define ICR_DELIVERY_STATUS BIT(12)
 #define ICR_LEVEL_ASSERT (1u << 14)
 #define ICR_NMI (4u << 8 | ICR_LEVEL_ASSERT)
 #define ICR_INIT (5u << 8 | ICR_LEVEL_ASSERT)
 #define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* | vector: the page number to start at */
-#define ICR_SHORTHAND_ALL BIT(19)                 /* shorthand "all", including or excluding self */
 #define ICR_OTHERS (3u << 18)                     /* shorthand "all excluding self" */
 #define APIC_LVT_TIMER 0x320
 #define APIC_LVT_PMI 0x340

@@ -38,7 +38,7 @@ struct options {
     enum policy policy;      /* of the core; an experiment's policy is based on one of these */
     const char *policy_name; /* as the user writes it */
     uint32_t console;
-    bool apic_trap;       /* apic=trap was asked for; struct settings has what applies */
+    bool apic_trap;       /* apic=trap: the guest's accesses to the local APIC exit */
     bool hypervisor_bit;  /* CPUID.1:ECX[31] is 1 */
     bool pmu;             /* pmu=on: without an architectural PMU the start is refused */
     bool pt;              /* the guest has Intel PT if VMX can keep root mode out of its traces */
@@ -63,7 +63,6 @@ struct options {
 /* What applies on this machine, for the options that may differ from what the user asked for.
  * Derived once from options and facts (vmx/settings.h). Nobody changes it afterwards. */
 struct settings {
-    bool apic_trap;      /* asked for, or needed to see the SIPIs that the guest sends */
     bool monitor_hidden; /* CPUID hides MONITOR and MWAIT: idle is HLT */
     uint32_t processors; /* start at most this number, the first one included */
 };

@@ -117,6 +117,6 @@ bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct ref
                       capability.pmu_version, PMU_VERSION_NEEDED);
 
     vmx_capability_print(&capability, o);
-    *s = settings_derive(o, bi->acpi.processors, capability.misc);
+    *s = settings_derive(o, bi->acpi.processors);
     return true;
 }

@@ -179,8 +179,6 @@ struct cpu {
     bool in_vmx;   /* the processor is in VMX operation */
     bool starting; /* another processor is starting this one: a fault ends this one alone */
     bool ended;    /* another processor stopped this one and reads where: cpu_nmi.backtrace_rip */
-    uint32_t sipi; /* the wait for a SIPI in root mode, see vmx/exit/init_sipi.c; other processors
-                      write it */
     uint64_t ept_root;
     uint64_t host_cr3;
     void *vmxon_region;

@@ -6,7 +6,5 @@
 
 #include "options.h"
 
-/* Returns the settings of a machine with this number of processors in the MADT and this value of
- * IA32_VMX_MISC. Logs a line about what differs from the options. */
-struct settings settings_derive(const struct options *asked, uint32_t processors,
-                                uint64_t vmx_misc);
+/* Returns the settings of a machine with this number of processors in the MADT. */
+struct settings settings_derive(const struct options *asked, uint32_t processors);

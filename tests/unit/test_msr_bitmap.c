@@ -17,7 +17,6 @@
 #include "pmu/pmu.h"
 #include "vmx/capability.h"
 #include "vmx/exit/exit.h"
-#include "vmx/exit/init_sipi.h"
 #include "vmx/msr_bitmap.h"
 #include "vmx/root/fault.h"
 #include "vmx/start/start.h"
@@ -241,10 +240,6 @@ bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return pmu_access(cpu, index, value, write);
-}
-bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
-{
-    return mode == (APIC_BASE_EN | APIC_BASE_EXTD) && command == destination;
 }
 void inject_gp(void) { }
 void end_instruction(UNUSED const struct cpu *cpu) { }

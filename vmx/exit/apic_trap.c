@@ -26,7 +26,6 @@
 #include "mm/guest_walk.h"
 #include "vmx/decode.h"
 #include "vmx/exit/exit.h"
-#include "vmx/exit/init_sipi.h"
 
 /* ---- guest code. The guest's page tables translate its linear address to a guest-physical
  * address. Root mode does not map guest memory, and reads it through windows in the hypervisor's
@@ -114,24 +113,12 @@ static void register_write(struct cpu *cpu, uint8_t number, uint32_t value)
         cpu->gpr[number] = value;
 }
 
-/* True if the store is an INIT or SIPI that must not be sent. A store to any other register, LVTPC
- * above all, pays for only one comparison. */
-static bool taken_here(const volatile uint32_t *target, uint32_t command)
-{
-    if ((uint64_t)target % PAGE_SIZE != APIC_ICR_LOW)
-        return false;
-    uint32_t destination = target[(APIC_ICR_HIGH - APIC_ICR_LOW) / sizeof(*target)] >>
-                           XAPIC_ID_SHIFT;
-    return guest_sends_ipi(APIC_BASE_EN, command,
-                           destination == XAPIC_BROADCAST ? X2APIC_BROADCAST : destination);
-}
-
 static void perform(struct cpu *cpu, const struct instruction *i, volatile uint32_t *target)
 {
     uint32_t stored = i->has_immediate ? i->immediate : register_read(cpu, i->reg);
     uint32_t loaded = i->loads ? *target : 0;
 
-    if (i->stores && !taken_here(target, stored))
+    if (i->stores)
         *target = stored;
     if (i->loads)
         register_write(cpu, i->reg, loaded);

@@ -19,11 +19,6 @@
 
 #define SIPI_SELECTOR_SHIFT 8
 #define SIPI_BASE_SHIFT 12
-/* Values of cpu->sipi, which is used if VMX has no wait-for-SIPI state. */
-#define SIPI_NONE 0
-#define SIPI_AWAITED BIT(8)
-#define SIPI_ARRIVED BIT(9)
-#define SIPI_VECTOR BITS(7, 0)
 
 /* Fields that are 0 after an INIT. A processor may lack some of them. */
 static const uint16_t zero_at_init[] = {
@@ -86,70 +81,6 @@ void guest_init_state(struct cpu *cpu)
     flush_guest_translations();
 }
 
-static void reset_and_start_at(struct cpu *cpu, uint64_t vector)
-{
-    guest_init_state(cpu);
-    if (cpu->rtit_ctl != 0)
-        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->rtit_ctl);
-    apic_init_state();
-    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
-    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
-    vmcs_write_natural(VMCS_GUEST_RIP, 0);
-    /* NMIs that were forwarded to the guest before the INIT have arrived meanwhile, as nobody's. */
-    __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
-    cpu->nmi.guest_started = true;
-}
-
-static bool vmx_waits(void) { return rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI; }
-
-void await_sipi(struct cpu *cpu)
-{
-    uint32_t sipi = SIPI_NONE;
-
-    if (vmx_waits()) {
-        vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
-        return;
-    }
-    /* The sender of the INIT has already set SIPI_AWAITED, and the SIPI may have arrived. */
-    __atomic_compare_exchange_n(&cpu->sipi, &sipi, SIPI_AWAITED, false, __ATOMIC_ACQ_REL,
-                                __ATOMIC_ACQUIRE);
-    while ((sipi = __atomic_load_n(&cpu->sipi, __ATOMIC_ACQUIRE)) == SIPI_AWAITED) {
-        if (processor_stopped(cpu))
-            processor_end(cpu, 0, true);
-        cpu_relax();
-    }
-    __atomic_store_n(&cpu->sipi, SIPI_NONE, __ATOMIC_RELEASE);
-    reset_and_start_at(cpu, sipi & SIPI_VECTOR);
-}
-
-/* Passes an INIT or SIPI to a processor. Returns true if the processor has it. Neither can
- * reach a processor that waits in root mode: an INIT would stay pending there and undo the SIPI
- * that comes after it. */
-static bool take_ipi(struct cpu *target, uint32_t command)
-{
-    uint32_t awaited = SIPI_AWAITED;
-
-    if ((command & ICR_DELIVERY) == (ICR_INIT & ICR_DELIVERY))
-        return __atomic_exchange_n(&target->sipi, SIPI_AWAITED, __ATOMIC_ACQ_REL) == SIPI_AWAITED;
-    __atomic_compare_exchange_n(&target->sipi, &awaited, SIPI_ARRIVED | (command & SIPI_VECTOR),
-                                false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    return true; /* the target has it, or drops it because it was not waiting */
-}
-
-bool guest_sends_ipi(uint64_t mode, uint32_t command, uint32_t destination)
-{
-    uint32_t delivery = command & ICR_DELIVERY;
-    bool all = command & ICR_SHORTHAND_ALL || destination == X2APIC_BROADCAST, taken = true;
-
-    if ((delivery != (ICR_INIT & ICR_DELIVERY) && delivery != (ICR_START_UP & ICR_DELIVERY)) ||
-        vmx_waits() || (rdmsr(IA32_APIC_BASE) & (APIC_BASE_EN | APIC_BASE_EXTD)) != mode)
-        return false;
-    for (uint32_t i = 0; i < processors.count; i++)
-        if ((all && processor_cpu(i) != this_cpu()) || processors.apic_id[i] == destination)
-            taken &= take_ipi(processor_cpu(i), command);
-    return taken;
-}
-
 void exit_init(struct cpu *cpu)
 {
     if (processor_stopped(cpu))
@@ -174,14 +105,25 @@ void exit_init(struct cpu *cpu)
         cpu->rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
     }
-    await_sipi(cpu);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
 }
 
 /* An NMI that was pending throughout the wait-for-SIPI state has arrived by now, and was nobody's
  * either. */
 void exit_sipi(struct cpu *cpu)
 {
-    reset_and_start_at(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
+    uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
+
+    guest_init_state(cpu);
+    if (cpu->rtit_ctl != 0)
+        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->rtit_ctl);
+    apic_init_state();
+    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
+    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
+    vmcs_write_natural(VMCS_GUEST_RIP, 0);
+    /* NMIs that were forwarded to the guest before the INIT have arrived meanwhile, as nobody's. */
+    __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
+    cpu->nmi.guest_started = true;
     cpu->sipi_taken = true;
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* whose exit clears sipi_taken */
 }

@@ -11,7 +11,6 @@
 #include "apic/apic_registers.h"
 #include "pmu/pmu.h"
 #include "vmx/capability.h"
-#include "vmx/exit/init_sipi.h"
 #include "vmx/msr_bitmap.h"
 #include "vmx/root/fault.h"
 
@@ -70,13 +69,6 @@ static bool capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value
 
 #define MISC_ENABLE_OF_PMU                                                                         \
     (MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE)
-
-static bool x2apic_icr(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
-{
-    return write && (guest_sends_ipi(APIC_BASE_EN | APIC_BASE_EXTD, (uint32_t)*value,
-                                     (uint32_t)(*value >> X2APIC_DESTINATION_SHIFT)) ||
-                     wrmsr_safe(index, *value));
-}
 
 /* Bits of components that CPUID does not show count as reserved. Without SECONDARY_ENABLE_XSAVES,
  * the whole register does. */
@@ -230,7 +222,6 @@ static const struct msr_rule rules[] = {
     /* Uncore counters, which are outside the bitmap's two ranges. */
     {MSR_BITMAP_RANGE, MSR_PAST_BITMAP_LAST, DO, DO, ALWAYS, NULL},
     /* The local APIC traps in x2APIC mode as its page does in xAPIC mode (vmx/exit/apic_trap.c). */
-    {ONE(X2APIC_ICR), DO, CUSTOM, APIC_TRAP, x2apic_icr},
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, CUSTOM, CUSTOM, PT_TRAP, pt_access},
     {ONE(IA32_XSS), WRITES_BY(xss_write)},
@@ -253,7 +244,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [WITHOUT_PMU] = !cpu->boot->options.pmu,
         [PT_TRAP] = !(controls[SET_ENTRY] & ENTRY_LOAD_RTIT_CTL) ||
                     cpu->boot->options.policy == POLICY_INTERCEPT,
-        [APIC_TRAP] = cpu->boot->settings.apic_trap,
+        [APIC_TRAP] = cpu->boot->options.apic_trap,
         [PEBS_PAST_EPT] = !(controls[SET_PRIMARY] & PRIMARY_TERTIARY_CONTROLS),
     };
 

@@ -10,7 +10,6 @@
 
 #include "apic/apic.h"
 #include "vmx/exit/exit.h"
-#include "vmx/exit/init_sipi.h"
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
@@ -70,7 +69,7 @@ static _Noreturn void started(struct start *s)
     while (!processors_running)
         cpu_relax();
     write_cr3(read_cr3()); /* flush the TLB: the trampoline's page is no longer mapped */
-    await_sipi(s->cpu);
+    vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
     vmx_launch();
 }
 

@@ -53,7 +53,7 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
     mtrr_read(&m->mtrr);
     m->hidden[count++] = bi->image;
     m->hidden[count++] = bi->pool;
-    if (bi->settings.apic_trap)
+    if (bi->options.apic_trap)
         m->hidden[count++] = apic_page();
     m->vtd.dmar.unit_count = 0;
     if (bi->options.vtd)
@@ -139,12 +139,11 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
 static void say_start(const struct cpu *cpu)
 {
     mitigations_print(cpu);
-    log_printf("pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
-               "GLOBAL_CTRL: %s\n",
-               cpu->boot->options.policy_name,
-               cpu->boot->settings.apic_trap ? "trapped" : "passed through",
-               cpu->nmi.passthrough ? "passed through" : "trapped",
-               pmu_switch_name(cpu->pmu.global_ctrl));
+    log_printf(
+        "pmuvisor: starting the guest, policy %s, local APIC %s, NMIs %s, "
+        "GLOBAL_CTRL: %s\n",
+        cpu->boot->options.policy_name, cpu->boot->options.apic_trap ? "trapped" : "passed through",
+        cpu->nmi.passthrough ? "passed through" : "trapped", pmu_switch_name(cpu->pmu.global_ctrl));
     if (cpu->pmu.pebs_switched)
         log_printf(
             "pmuvisor: PEBS is not isolated on this processor: IA32_PEBS_ENABLE is 0 in root "

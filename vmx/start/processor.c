@@ -76,7 +76,7 @@ void processor_prepare(struct start *s)
     struct cpu *cpu = s->cpu;
 
     cpu->pmu.global_ctrl = pmu_choose(cpu->boot->options.pmu, s->controls.value);
-    if ((cpu->boot->settings.apic_trap && !apic_trap_setup(cpu)) ||
+    if ((cpu->boot->options.apic_trap && !apic_trap_setup(cpu)) ||
         !cpuid_setup(cpu, s->controls.value))
         needed(NULL);
     msr_setup(cpu, s->controls.value);

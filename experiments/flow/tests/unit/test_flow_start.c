@@ -19,7 +19,6 @@
 #include "vmx/capability.h"
 #include "vmx/settings.h"
 
-#define WAIT_FOR_SIPI (UINT64_C(1) << 8) /* in IA32_VMX_MISC */
 
 extern const struct experiment flow_experiment;
 
@@ -52,7 +51,7 @@ static void test_option(void **state)
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_true(parse(cases[i].text, &r));
         assert_int_equal(ring_options.exits, cases[i].level);
-        assert_int_equal(settings_derive(&o, 1, WAIT_FOR_SIPI).monitor_hidden, cases[i].hidden);
+        assert_int_equal(settings_derive(&o, 1).monitor_hidden, cases[i].hidden);
     }
     assert_false(parse("trace=all", &r));
     assert_non_null(strstr(r.line, "option trace: found 'all', wanted off, exits or flow"));
