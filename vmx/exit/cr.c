@@ -19,13 +19,6 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
     return guest_in_64_bit_mode() ? value : (uint32_t)value;
 }
 
-void exit_cpuid_for_trap(struct cpu *cpu)
-{
-    if (!(vmcs_read_natural(VMCS_CR4_GUEST_HOST_MASK) & CR4_TRACKED))
-        exit_monitor_trap(cpu);
-    exit_cpuid(cpu);
-}
-
 /* This exit comes after the guest's next instruction, or after the delivery of an event that came
  * in its place. Only an INIT comes before it. By then, a MOV to CR0 or CR4 has been done completely
  * or not at all. SDM Vol. 3, "Monitor Trap Flag". */
@@ -39,8 +32,7 @@ void exit_monitor_trap(struct cpu *cpu)
 }
 
 /* The guest executes the MOV again, and the processor does all of it, or refuses all of it. The
- * monitor trap comes next. If VMX has no monitor trap flag, the next CPUID does its work:
- * exit_cpuid_for_trap().
+ * monitor trap comes next.
  * CR4: bits that CPUID hides are refused before anything changes. The guest owns the tracked bits
  * until the monitor trap.
  * CR0: NE stays 1 in VMX operation, but the guest reads what it wrote. Because its read shadow has

@@ -113,10 +113,6 @@ void exit_setup(struct cpu *cpu)
     for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
         cpu->handlers[undefined[i]] = exit_undefined;
     cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
-    /* Without a monitor trap flag, cr.c takes over CPUID's row, to finish what a MOV to CR4 has
-     * begun. */
-    if (!(rdmsr(IA32_VMX_PROCBASED_CTLS) >> 32 & PRIMARY_MONITOR_TRAP_FLAG))
-        cpu->handlers[EXIT_REASON_CPUID] = exit_cpuid_for_trap;
 }
 
 void exit_nmi_work(struct cpu *cpu)

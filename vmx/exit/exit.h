@@ -14,11 +14,9 @@ exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                              /* does not return */
 exit_function exit_vmcall;                                    /* hypercall.c */
 exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
-/* cr.c: replaces exit_cpuid() if VMX has no monitor trap flag. */
-exit_function exit_cpuid_for_trap;
-exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr; /* msr.c */
-exit_function exit_init, exit_sipi;               /* init_sipi.c */
-exit_function exit_wbinvd, exit_mwait;            /* sleep.c */
+exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr;             /* msr.c */
+exit_function exit_init, exit_sipi;                           /* init_sipi.c */
+exit_function exit_wbinvd, exit_mwait;                        /* sleep.c */
 /* exit.c: a reason without a handler is fatal, unless only EIP has wrapped. */
 exit_function exit_unexpected;
 
