@@ -311,8 +311,6 @@ static bool logs_safely(const struct vmx_capability *c)
 /* Returns what is missing; NULL: nothing. */
 static const char *lacking(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
-    if (!vmx_allows(c, SET_PRIMARY, PRIMARY_MONITOR_TRAP_FLAG))
-        return "no monitor trap flag (IA32_VMX_PROCBASED_CTLS bit 59 is 0)";
     if (top > EPT_COPY_HOST_LIMIT)
         return "memory above 64 TiB";
     if (!can_trap)

@@ -255,14 +255,6 @@ def test_whole(lab):
     return f"{violations} violations"
 
 
-def test_old_processor(lab):
-    """Without a monitor trap flag a line says so, and the guest goes on without a memory trace."""
-    boot = kernel.run(lab, "memory-no-mtf", Plan("hide_control monitor_trap_flag").add("memory-none"),
-                      config="memtrace=writes")
-    expect_ok(boot, ["memory-none"])
-    assert "memtrace: found no monitor trap flag" in boot.console, boot.console[-2000:]
-
-
 @pytest.mark.parametrize("entry, config", [("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap"),
                                            ("msr+nmi", "mitigations=auto")])
 def test_other_ways_in(lab, entry, config):
