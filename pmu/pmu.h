@@ -66,17 +66,9 @@ bool pmu_kept_from_user(uint32_t counter);
 uint64_t pmu_global_ctrl(const struct cpu *cpu);
 void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
 
-/* Called after an exit was handled, with the VMCS current. The MSR-store list left the guest's
- * value in memory; if the value changed, the VMCS has to load it again. */
+/* vmx/exit/entry.asm calls this after an exit was handled, if the guest's GLOBAL_CTRL, which the
+ * MSR-store list left in memory, has changed: the VMCS has to load the new value. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
-
-static inline void pmu_before_entry(struct cpu *cpu)
-{
-    uint64_t stored = cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value;
-
-    if (__builtin_expect(stored != cpu->pmu.global_ctrl_loaded, 0))
-        pmu_reload_global_ctrl(cpu);
-}
 
 /* ---- branch_records.c: branch records for host work ---- */
 

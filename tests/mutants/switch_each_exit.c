@@ -20,6 +20,5 @@ void __wrap_vmx_exit_timed(struct cpu *cpu)
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, false);
     vmx_exit(cpu);
     pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest, false);
-    pmu_before_entry(cpu);
     nmi_release(cpu);
 }

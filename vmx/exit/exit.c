@@ -8,7 +8,6 @@
 #include "vmx/exit/exit.h"
 
 #include "nmi/nmi.h"
-#include "pmu/pmu.h"
 #include "vmx/exit/report.h"
 #include "vmx/root/fault.h"
 
@@ -150,7 +149,6 @@ void vmx_exit_timed(struct cpu *cpu)
     uint64_t start = rdtsc();
 
     vmx_exit(cpu);
-    pmu_before_entry(cpu);
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
     if (reason < EXIT_REASON_COUNT) /* not an entry that failed */
         cpu->exit_cycles[reason] += rdtsc() - start;
