@@ -3,7 +3,8 @@
  * NMIs that reach root mode. A file's name says in which context its functions run:
  *   nmi.asm nmi.c source.c                    NMI context: root mode may be at any instruction.
  *                                             nmi.c has the rules; pmu/guest_pmi.c keeps them, too
- *   exit.c virtual.c host_work.c unblock.asm  exit context: the rules of root mode
+ *   bookkeeping.c virtual.c host_work.c       exit context: the rules of root mode
+ *   unblock.asm
  *   notes.h                                   the word that both share
  * Exit context calls NMI context, never the other way round: code that keeps the rules of NMI
  * context is safe in exit context, too.
@@ -96,8 +97,8 @@ void nmi_forget_due(struct cpu *cpu);
 void exit_nmi(struct cpu *cpu);
 void exit_nmi_window(struct cpu *cpu);
 
-/* ---- exit.c: what an exit does about NMIs, and what host work does before and after it. Thesis,
- * section 3.2. ---- */
+/* ---- bookkeeping.c: what an exit does about NMIs, and what host work does before and after it.
+ * Thesis, section 3.2. ---- */
 
 /* Sets what an exit checks, from the options and from whether NMI passthrough is on. */
 void nmi_bookkeeping_setup(struct cpu *cpu);

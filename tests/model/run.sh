@@ -25,7 +25,7 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/exit.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
+files=(nmi/bookkeeping.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
     tests/model/stay.c)
 
 object() { # SOURCE OUT
@@ -168,7 +168,7 @@ changed 'nothing is noted for hypercall 15' returned '' $f \
 changed 'a request is taken away without a look at what came meanwhile' quiet '' $f \
     's/while (!__atomic_compare_exchange_n(&cpu->nmi.notes, &now, now & ~asked, false,/while (cpu->nmi.notes = now \& ~asked, false \&\& !__atomic_compare_exchange_n(\&cpu->nmi.notes, \&now, now, false,/'
 
-f=nmi/exit.c
+f=nmi/bookkeeping.c
 changed 'the sender takes its request back' returned '-DNO_PMU' $f \
     's/sent ? ~sending : ~(asked | sending)/~(asked | sending)/'
 changed 'the request is noted as sent before it is' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \

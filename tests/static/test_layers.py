@@ -60,7 +60,7 @@ def test_loop_limit():
     four = [f"vmx/root/{n}.c" for n in range(4)]
     assert not list(layers.too_long([four]))
     assert list(layers.too_long([[*four, "vmx/root/5.c"]]))
-    for loop in (["nmi/exit.c", "nmi/nmi.c"], ["nmi/exit.c", "vmx/root/end.c"]):
+    for loop in (["nmi/bookkeeping.c", "nmi/nmi.c"], ["nmi/bookkeeping.c", "vmx/root/end.c"]):
         assert list(layers.too_long([loop])) == [(loop, 1)]
 
 
