@@ -9,7 +9,7 @@
  * handler. The hardware then holds it pending; the handler leaves without IRET, so it stays
  * pending; and the VM entry, which sets NMI blocking from the guest's interruptibility state, lets
  * the guest have it, at once or after its own IRET, after MOV SS or STI, in HLT or not: as the
- * processor itself delivers it. (With NMI exiting on it exits at once and is injected, virtual.c.)
+ * processor itself delivers it. (With NMI exiting on it exits at once and is injected, exit.c.)
  * It arrives once, because one NMI became one, and never nests. Another NMI in the meantime merges
  * with it, as two NMIs natively do if they arrive during one instruction: to the guest, an exit is
  * one instruction.

@@ -3,7 +3,7 @@
  * NMIs that reach root mode. A file's name says in which context its functions run:
  *   nmi.asm nmi.c source.c                    NMI context: root mode may be at any instruction.
  *                                             nmi.c has the rules; pmu/guest_pmi.c keeps them, too
- *   bookkeeping.c virtual.c host_work.c       exit context: the rules of root mode
+ *   bookkeeping.c exit.c host_work.c          exit context: the rules of root mode
  *   unblock.asm
  *   notes.h                                   the word that both share
  * Exit context calls NMI context, never the other way round: code that keeps the rules of NMI
@@ -84,7 +84,7 @@ const char *nmi_source_name(enum nmi_source source);
 /* unblock.asm: ends NMI blocking in root mode by an IRET to its own return (thesis, Listing 1). */
 void nmi_unblock(void);
 
-/* ---- virtual.c: NMIs of a guest that does not take them itself ---- */
+/* ---- exit.c: NMIs of a guest that does not take them itself ---- */
 
 /* At the start, with the VMCS current: turns NMI passthrough on or off as the policy says. */
 void nmi_setup(struct cpu *cpu, bool can_trap);

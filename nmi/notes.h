@@ -7,7 +7,7 @@
  * Where an NMI waits, and what records that:
  *   guest NMI  pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last look)
  *              in software, during host work                 cpu->nmi.held
- *              in software, while NMIs exit (virtual.c)      cpu->nmi.due
+ *              in software, while NMIs exit (exit.c)         cpu->nmi.due
  *   host NMI   asked for, not answered yet                   ASKED (SENDING: maybe not sent yet)
  *              answered, its own NMI maybe with the guest    OWED
  */

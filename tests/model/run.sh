@@ -25,7 +25,7 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/virtual.c vmx/exit/exit.c vmx/vmcs.c
+files=(nmi/bookkeeping.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/exit.c vmx/exit/exit.c vmx/vmcs.c
     tests/model/stay.c)
 
 object() { # SOURCE OUT
@@ -199,7 +199,7 @@ changed 'the hold does not end' hold '-DWORK -DNO_HOST' $f 's/nmi->hold = false;
 changed 'what was held is dropped' held_why '-DWORK -DNO_HOST' $f \
     '/^void nmi_release/,/^}/s/(void)nmi_forward(cpu);//'
 
-f=nmi/virtual.c
+f=nmi/exit.c
 changed 'an NMI exit does not look for a merged PMI' exit_why '-DTRAPPED' $f \
     's/!nmi_guest_merged(cpu)/true/'
 changed 'an NMI is injected into a guest that blocks' bit3 '-DTRAPPED -DNO_HOST' $f \

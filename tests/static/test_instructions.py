@@ -19,7 +19,7 @@ DOES = re.compile(
     r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
     r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b")
 # They are what it is done by, or begin a guest, or mend what an entry refused.
-BY = {"vmx/exit/outcome.h": None, "vmx/exit/outcome.c": None, "nmi/virtual.c": {"inject_nmi"},
+BY = {"vmx/exit/outcome.h": None, "vmx/exit/outcome.c": None, "nmi/exit.c": {"inject_nmi"},
       "vmx/exit/init_sipi.c": {"guest_init_state", "reset_and_start_at"},
       "vmx/start/vmcs_setup.c": {"linux_entry_state"}, "vmx/exit/exit.c": {"eip_wrapped"}}
 ROW = re.compile(r"^\| `([\w/]+\.\w+):(\w+)\(\)` \|[^|\n]*\| ([^|\n]+) \|$", re.MULTILINE)
