@@ -25,13 +25,22 @@
 #define OPERAND_BYTES 64 /* in memory, of any of the instructions */
 #define VECTOR_FIRST 0x60 /* of interrupts that the processor sends to itself */
 
-/* Offered numbers most of the time, with arguments around what they take. */
+/* Offered numbers most of the time, with arguments around what they take. The numbers that follow
+ * are experiments': what those answer depends on options, and their own tests look at it. */
 static uint64_t pick_hypercall(struct fuzz_op *op)
 {
+    const uint64_t offered = HYPERCALL_HOST_WORK - HYPERCALL_NMI_PASSTHROUGH_ON + 1;
+    uint64_t number;
+
     if (fuzz_chance(op, 60))
-        return HYPERCALL_NMI_PASSTHROUGH_ON + fuzz_below(op, 8);
+        return HYPERCALL_NMI_PASSTHROUGH_ON + fuzz_below(op, offered);
     /* The test build's, which this one must not have. */
-    return fuzz_chance(op, 30) ? HYPERCALL_TEST_REQUEST_WORD + fuzz_below(op, 8) : fuzz_number(op);
+    if (fuzz_chance(op, 30))
+        return HYPERCALL_TEST_REQUEST_WORD + fuzz_below(op, 8);
+    number = fuzz_number(op);
+    return (uint32_t)number > HYPERCALL_HOST_WORK && (uint32_t)number < HYPERCALL_TEST_REQUEST_WORD
+               ? 0
+               : number;
 }
 
 static bool answer_is_right(const struct fuzz_op *op, uint64_t number, int64_t result)
