@@ -30,6 +30,7 @@ struct interrupts {
     const char *volatile first_from; /* where the first of a set came from */
     unsigned extra; /* so many more may handlers send */
     uint64_t random;
+    uint32_t svr; /* as it was before */
 
     /* What was wrong. */
     uint64_t doubled; /* an arrival that was not sent */

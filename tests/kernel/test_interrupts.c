@@ -286,6 +286,7 @@ static void begin(struct processor *self, struct interrupts *i)
     self->both = self->lost = 0;
     self->counting = false;
     self->on_nmi = on_nmi;
+    i->svr = apic_read(APIC_SVR);
     apic_write(APIC_SVR, SVR_SOFTWARE_ENABLE | INTERRUPT_SPURIOUS);
     apic_write(APIC_TPR, 0);
     if (period != 0)
@@ -308,6 +309,7 @@ static void end(struct processor *self, struct interrupts *i)
     if (period != 0)
         smp_pmi_end();
     smp_barrier(nothing);
+    apic_write(APIC_SVR, i->svr);
     self->on_nmi = NULL;
 }
 
