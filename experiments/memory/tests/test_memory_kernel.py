@@ -239,12 +239,6 @@ def test_timed(lab):
                          config="memtrace=writes memtrace_ms=10000"), words)
 
 
-# Since the fuzzer draws legacy code, its results under a memory trace are others than without one, and
-# the run takes longer than its limit. Not explained yet.
-OPEN = pytest.mark.xfail(reason="the fuzzer's legacy code differs under memtrace=writes")
-
-
-@OPEN
 def test_whole(lab):
     """All memory traced from the start: NMIs, PMIs, interrupts in order, and the fuzzer goes on."""
     boot = kernel.run(lab, "memory-whole", Plan(TSC).add(*WHOLE), limit=LIMIT,
@@ -265,7 +259,6 @@ def test_other_ways_in(lab, entry, config):
     expect_ok(boot, words)
 
 
-@OPEN
 def test_same_guest(lab):
     """The fuzzer's results are those without a trace. (With a PMU the guest sees the lent counter.)"""
     hashes = []
