@@ -23,17 +23,20 @@ extern struct firmware firmware;
 
 /* ---- memory.c ---- */
 
-enum place { PLACE_LOWEST, PLACE_HIGHEST };
+enum place {
+    PLACE_LOWEST, /* the lowest aligned address that firmware gives */
+    PLACE_ANY,    /* firmware chooses; the alignment is a page */
+};
 #define BELOW_4G (1ULL << 32)
 
 /* The requirements on a block of memory. */
 struct need {
-    const char *what; /* for the refusal */
-    const char *path; /* for the refusal; may be "" */
-    uint64_t size;    /* bytes */
-    uint64_t alignment;
-    uint64_t least; /* lowest address */
-    uint64_t limit; /* end of the addresses, exclusive */
+    const char *what;   /* for the refusal */
+    const char *path;   /* for the refusal; may be "" */
+    uint64_t size;      /* bytes */
+    uint64_t alignment; /* a power of two, at least a page */
+    uint64_t least;     /* lowest address */
+    uint64_t limit;     /* end of the addresses, exclusive */
 };
 
 /* Allocates whole pages and remembers them for memory_free_all(). The first MiB is left to firmware

@@ -112,9 +112,9 @@ static bool load(EFI_FILE_HANDLE file, const char *what, const char *path, uint6
         return false;
     if (need.size == 0)
         return true;
-    if (!memory_allocate(out, EfiLoaderData, &need, PLACE_HIGHEST, r)) {
+    if (!memory_allocate(out, EfiLoaderData, &need, PLACE_ANY, r)) {
         need.limit = high;
-        if (high == 0 || !memory_allocate(out, EfiLoaderData, &need, PLACE_LOWEST, r))
+        if (high == 0 || !memory_allocate(out, EfiLoaderData, &need, PLACE_ANY, r))
             return false;
     }
     out->size = need.size;

@@ -219,19 +219,19 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
     struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
     struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, CALM, BELOW_4G};
 
-    (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_HIGHEST, r);
+    (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_ANY, r);
     if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
         !memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE, r))
         return false;
     setup.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
                                   map_capacity / bi->map.descriptor_size);
-    if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_HIGHEST, r))
+    if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_ANY, r))
         return false;
     pool.size = hypervisor_pool_size(bi);
     if (memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_LOWEST, r))
         return true;
     pool.least = MIB;
-    return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_HIGHEST, r);
+    return memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_LOWEST, r);
 }
 
 /* ---- the start ---- */

@@ -9,10 +9,9 @@
 #define ALLOCATIONS_MAX 10
 #define SNAPSHOT_SPARE 8 /* descriptors: allocating the buffer itself splits some */
 #define SNAPSHOT_TRIES 8 /* other code may add more descriptors than are spare */
-#define PLACES_MAX 4096  /* tried for one need */
-#define PATIENCE 8       /* refusals in a block before the steps become longer */
 
 static struct range allocations[ALLOCATIONS_MAX];
+static uint64_t allocated; /* the number of them */
 
 /* ---- the memory map ---- */
 
@@ -59,45 +58,38 @@ static bool snapshot(struct efi_map *map)
     return false;
 }
 
+static uint64_t align_up(uint64_t address, uint64_t alignment)
+{
+    return (address + alignment - 1) & ~(alignment - 1);
+}
+
 struct survey {
     uint64_t top;     /* the end of the memory in the map, devices excluded */
     uint64_t largest; /* size in bytes of the largest free block within the need's bounds */
-    bool fits;        /* some such block is large enough */
-    uint64_t at;      /* the lowest or highest address that fits, as asked */
-    uint64_t further; /* bytes from `at` to the last address that fits in the same block */
 };
 
-/* Looks through the current map once. Returns false if there is no map. */
-static bool survey(const struct need *n, enum place place, struct survey *out)
+/* Looks through the current map once. Without a map, both sizes are 0. */
+static struct survey survey(const struct need *n)
 {
+    struct survey found = {0};
     struct efi_map map;
 
-    *out = (struct survey){0};
     if (!snapshot(&map))
-        return false;
+        return found;
     for (uint64_t at = 0; at < map.size; at += map.descriptor_size) {
         const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
         uint64_t start = d->PhysicalStart, end = start + d->NumberOfPages * PAGE_SIZE;
 
-        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace && end > out->top)
-            out->top = end;
-        start = ((start > n->least ? start : n->least) + n->alignment - 1) & ~(n->alignment - 1);
+        if (d->Type != EfiMemoryMappedIO && d->Type != EfiMemoryMappedIOPortSpace &&
+            end > found.top)
+            found.top = end;
+        start = align_up(start > n->least ? start : n->least, n->alignment);
         end = end < n->limit ? end : n->limit;
-        if (d->Type != EfiConventionalMemory || start >= end)
-            continue;
-        if (end - start > out->largest)
-            out->largest = end - start;
-        if (end - start < n->size)
-            continue;
-        uint64_t highest = (end - n->size) & ~(n->alignment - 1);
-        if (!out->fits || (place == PLACE_LOWEST ? start < out->at : highest > out->at)) {
-            out->at = place == PLACE_LOWEST ? start : highest;
-            out->further = highest - start;
-        }
-        out->fits = true;
+        if (d->Type == EfiConventionalMemory && start < end && end - start > found.largest)
+            found.largest = end - start;
     }
     firmware.services->FreePool(map.entries);
-    return true;
+    return found;
 }
 
 /* Allocates the memory at `address`, and keeps it if is_it() accepts it. Allocates first, because
@@ -141,13 +133,7 @@ uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it
     return found;
 }
 
-uint64_t memory_top(void)
-{
-    const struct need any = {.alignment = 1};
-    struct survey s;
-
-    return survey(&any, PLACE_LOWEST, &s) ? s.top : 0;
-}
+uint64_t memory_top(void) { return survey(&(struct need){.alignment = 1}).top; }
 
 bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r)
 {
@@ -157,7 +143,7 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
     if (map_size(&size, &stride))
         need.size = size + spare * stride;
-    if (!memory_allocate(&buffer, EfiLoaderData, &need, PLACE_HIGHEST, r))
+    if (!memory_allocate(&buffer, EfiLoaderData, &need, PLACE_ANY, r))
         return false;
     map->entries = (void *)(uintptr_t)buffer.base;
     map->descriptor_size = stride;
@@ -167,85 +153,73 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* A map may list memory as free that firmware does not give. EDK II does so if a free block reaches
- * from one of its bins, each for certain types, into the next bin. So this function asks for one
- * place after another until firmware gives one. It reads the map again before each place, because
- * other code may allocate, too. The steps in a block become longer, up to an eighth of the distance
- * covered in the block: a block that is refused as a whole costs few calls. */
-static bool search(struct range *out, EFI_MEMORY_TYPE type, struct need rest, enum place place,
-                   uint64_t *tried, EFI_STATUS *status)
+/* Firmware chooses the place, because a map may list memory as free that firmware does not give.
+ * EDK II does so if a free block reaches from one of its bins, each for certain types, into the
+ * next bin. */
+static EFI_STATUS take_any(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSICAL_ADDRESS *at)
 {
-    uint64_t step = rest.alignment, refused = 0;
-    struct survey s;
+    *at = n->limit - 1;
+    EFI_STATUS status = firmware.services->AllocatePages(AllocateMaxAddress, type,
+                                                         EFI_SIZE_TO_PAGES(n->size), at);
 
-    for (; *tried < PLACES_MAX && survey(&rest, place, &s) && s.fits; ++*tried) {
-        EFI_PHYSICAL_ADDRESS at = s.at;
-        uint64_t way = step;
-
-        *status = firmware.services->AllocatePages(AllocateAddress, type, rest.size / PAGE_SIZE,
-                                                   &at);
-        if (!EFI_ERROR(*status)) {
-            *out = (struct range){at, rest.size};
-            return true;
-        }
-        if (step > s.further) { /* go on with the next block */
-            way = s.further + rest.alignment;
-            step = rest.alignment;
-            refused = 0;
-        } else if (++refused % PATIENCE == 0) {
-            step *= 2;
-        }
-        if (place == PLACE_LOWEST)
-            rest.least = s.at + way;
-        else
-            rest.limit = s.at - way + rest.size;
-    }
-    return false;
+    if (EFI_ERROR(status) || *at >= n->least)
+        return status;
+    memory_give_back(*at, n->size);
+    return EFI_NOT_FOUND;
 }
 
-static bool refuse_need(const struct need *n, uint64_t tried, EFI_STATUS status, struct refusal *r)
+/* Asks for one aligned place after another, until firmware gives one. */
+static EFI_STATUS take_lowest(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSICAL_ADDRESS *at)
 {
-    struct survey s;
+    EFI_STATUS status = EFI_NOT_FOUND;
+
+    for (uint64_t place = align_up(n->least, n->alignment);
+         EFI_ERROR(status) && place + n->size <= n->limit; place += n->alignment) {
+        *at = place;
+        status = firmware.services->AllocatePages(AllocateAddress, type, EFI_SIZE_TO_PAGES(n->size),
+                                                  at);
+    }
+    return status;
+}
+
+static bool refuse_need(const struct need *n, EFI_STATUS status, struct refusal *r)
+{
+    uint64_t largest = survey(n).largest;
+    bool fits = largest >= n->size;
     char found[96];
 
-    survey(n, PLACE_LOWEST, &s);
-    if (tried == 0)
-        format_text(found, sizeof(found), "%lu KiB as the largest free block", s.largest / KIB);
-    else
+    if (fits)
         format_text(found, sizeof(found),
-                    "that firmware gave none of %lu places tried (EFI status "
-                    "0x%lx)",
-                    tried, status);
+                    "that firmware gave none of the places (EFI status 0x%lx)", status);
+    else
+        format_text(found, sizeof(found), "%lu KiB as the largest free block", largest / KIB);
     return refuse(r, REFUSE_NO_MEMORY,
                   "%s%s%s: found %s from 0x%lx to 0x%lx aligned to %lu KiB, wanted %lu KiB; %s a "
                   "machine with more memory, a smaller file or options that take less",
                   n->what, n->path[0] == '\0' ? "" : " ", n->path, found, n->least, n->limit - 1,
                   n->alignment / KIB, (n->size + KIB - 1) / KIB,
-                  tried == 0 ? "use" : "update the firmware, or use");
+                  fits ? "update the firmware, or use" : "use");
 }
 
 bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
                      enum place place, struct refusal *r)
 {
-    struct need whole = *n;
-    EFI_STATUS status = EFI_SUCCESS;
-    uint64_t slot = 0, tried = 0;
+    EFI_PHYSICAL_ADDRESS at;
 
-    whole.size = (n->size + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
-    while (slot < ALLOCATIONS_MAX && allocations[slot].size != 0)
-        slot++;
-    if (slot == ALLOCATIONS_MAX || whole.size < n->size || whole.size == 0 ||
-        !search(out, type, whole, place, &tried, &status))
-        return refuse_need(n, tried, status, r);
-    allocations[slot] = *out;
+    if (allocated == ALLOCATIONS_MAX)
+        return refuse_need(n, EFI_OUT_OF_RESOURCES, r);
+    EFI_STATUS status = place == PLACE_ANY ? take_any(type, n, &at) : take_lowest(type, n, &at);
+    if (EFI_ERROR(status))
+        return refuse_need(n, status, r);
+    *out = (struct range){at, EFI_SIZE_TO_PAGES(n->size) * PAGE_SIZE};
+    allocations[allocated++] = *out;
     return true;
 }
 
 void memory_free_all(void)
 {
-    for (uint64_t i = 0; i < ALLOCATIONS_MAX; i++) {
-        if (allocations[i].size != 0)
-            firmware.services->FreePages(allocations[i].base, allocations[i].size / PAGE_SIZE);
-        allocations[i].size = 0;
+    while (allocated > 0) {
+        allocated--;
+        memory_give_back(allocations[allocated].base, allocations[allocated].size);
     }
 }
