@@ -150,6 +150,8 @@ struct cpu {
     uint64_t exit_cycles[EXIT_REASON_COUNT];      /* only with stats=cycles */
     uint64_t refused; /* attempts of the guest that were refused, see worth_a_line() */
 
+    bool power_off_reported; /* see vmx/exit/io.c */
+
     uint32_t mitigations; /* MITIGATION bits of hypercall.h */
     uint32_t spec_ctrl;   /* the guest's IA32_SPEC_CTRL, with MITIGATION_IBRS */
     uint32_t blocking;    /* the guest's interruptibility state at the last exit */

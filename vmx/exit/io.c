@@ -33,12 +33,9 @@ void io_setup(struct cpu *cpu)
         watch(cpu->io_bitmaps, NMI_STATUS_PORT, 1);
 }
 
-static void port_in(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t hidden)
+static uint32_t port_in(uint16_t port, unsigned bytes)
 {
-    uint32_t value = bytes == 1 ? inb(port) : bytes == 2 ? inw(port) : inl(port);
-    uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
-
-    cpu->gpr[GPR_RAX] = kept | (value & ~hidden);
+    return bytes == 1 ? inb(port) : bytes == 2 ? inw(port) : inl(port);
 }
 
 static void port_out(uint16_t port, unsigned bytes, uint32_t value)
@@ -51,41 +48,6 @@ static void port_out(uint16_t port, unsigned bytes, uint32_t value)
         outl(port, value);
 }
 
-enum sleep { SLEEP_NONE, SLEEP_OFF, SLEEP_OTHER };
-
-/* Returns what this write asks for. SLP_EN and SLP_TYP lie in the second byte of either register.
- *
- * After S3, firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Only
- * AML tells which type S3 has, maybe in a method. So S5's type, the only one known to be harmless,
- * is let through, and all others are refused. An operating system does not try them, because
- * guest/acpi_edit.c removes the other states from its tables. The write is not ignored, because
- * the operating system would then wait forever for the wake-up. */
-static enum sleep sleep_asked(const struct acpi_facts *acpi, uint16_t port, unsigned bytes,
-                              uint32_t value, unsigned *type)
-{
-    const uint16_t registers[] = {acpi->pm1a_control, acpi->pm1b_control};
-    enum sleep asked = SLEEP_NONE;
-
-    for (unsigned i = 0; i < LENGTH_OF(registers); i++) {
-        uint32_t shifted;
-        if (registers[i] == 0)
-            continue;
-        if (port >= registers[i] && port < registers[i] + PM1_CONTROL_BYTES)
-            shifted = value << 8 * (port - registers[i]);
-        else if (port < registers[i] && port + bytes > registers[i])
-            shifted = value >> 8 * (registers[i] - port);
-        else
-            continue;
-        if (!(shifted & PM1_SLP_EN))
-            continue;
-        *type = shifted >> PM1_SLP_TYP_SHIFT & PM1_SLP_TYP_MASK;
-        if (*type != acpi->s5_type[i])
-            return SLEEP_OTHER;
-        asked = SLEEP_OFF;
-    }
-    return asked;
-}
-
 static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
 {
     if (worth_a_line(cpu))
@@ -93,43 +55,102 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
     inject_gp();
 }
 
+/* Returns the part of an access that belongs to the host: `bits` of the port with the status of
+ * platform NMIs, at the position of that port in the access. SERR and IOCHK belong to the host with
+ * platform_nmi=host, but the speaker and timer bits beside them do not. */
+static uint32_t host_bits(const struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t bits)
+{
+    unsigned at = NMI_STATUS_PORT - (unsigned)port;
+
+    return cpu->boot->options.platform_nmi_host && at < bytes ? bits << 8 * at : 0;
+}
+
+/* Returns what an access writes to a PM1 control register. */
+static uint32_t pm1_control(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
+{
+    if (port >= control && port < control + PM1_CONTROL_BYTES)
+        return value << 8 * (port - control);
+    return port < control && port + bytes > control ? value >> 8 * (control - port) : 0;
+}
+
+/* Once for each processor: the chipset may be slow, and PM1b alone does nothing. */
+static void report_power_off(struct cpu *cpu, unsigned type)
+{
+    if (cpu->power_off_reported)
+        return;
+    cpu->power_off_reported = true;
+    log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
+    report_processors();
+    log_finish();
+}
+
+/* Refuses a write that asks for another sleep state than S5. SLP_EN and SLP_TYP lie in the second
+ * byte of either register.
+ *
+ * After S3, firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Only
+ * AML tells which type S3 has, maybe in a method. So S5's type, the only one known to be harmless,
+ * is let through, and all others are refused. An operating system does not try them, because
+ * guest/acpi_edit.c removes the other states from its tables. The write is not ignored, because
+ * the operating system would then wait forever for the wake-up. */
+static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t value)
+{
+    const struct acpi_facts *acpi = &cpu->boot->acpi;
+    const uint16_t controls[] = {acpi->pm1a_control, acpi->pm1b_control};
+    unsigned type = SLP_TYP_UNKNOWN;
+
+    for (unsigned i = 0; i < LENGTH_OF(controls); i++) {
+        uint32_t written = controls[i] != 0 ? pm1_control(controls[i], port, bytes, value) : 0;
+        if (!(written & PM1_SLP_EN))
+            continue;
+        type = written >> PM1_SLP_TYP_SHIFT & PM1_SLP_TYP_MASK;
+        if (type != acpi->s5_type[i]) {
+            refuse_io(cpu, "sleep with SLP_TYP", type);
+            return false;
+        }
+    }
+    if (type != SLP_TYP_UNKNOWN)
+        report_power_off(cpu, type);
+    return true;
+}
+
+/* Linux reads the port with the status of platform NMIs for an NMI that nobody claimed: the moment
+ * to see whose the NMI was. */
+static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
+{
+    uint32_t hidden = host_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);
+    uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
+
+    if (hidden != 0 && platform_nmi_pending(cpu))
+        (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
+    cpu->gpr[GPR_RAX] = kept | (port_in(port, bytes) & ~hidden);
+}
+
+/* Returns false if the write is refused. */
+static bool guest_out(struct cpu *cpu, uint16_t port, unsigned bytes)
+{
+    uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] &
+                     ~host_bits(cpu, port, bytes, NMI_STATUS_DISABLES);
+
+    if (!allow_sleep(cpu, port, bytes, value))
+        return false;
+    port_out(port, bytes, value);
+    return true;
+}
+
 void exit_io(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     uint16_t port = (uint16_t)(qualification >> IO_PORT_SHIFT);
     unsigned bytes = (unsigned)(qualification & IO_SIZE_MASK) + 1;
-    unsigned type;
 
     if (qualification & IO_STRING) {
         refuse_io(cpu, "string I/O on port", port);
         return;
     }
-    /* platform_nmi=host: SERR and IOCHK belong to the host, but the speaker and timer bits beside
-     * them do not. Linux reads the port for an NMI that nobody claimed: the moment to see whose it
-     * was. `hosts` is 1 at the position of that port's byte in the access, or 0 if the access does
-     * not include the port. */
-    unsigned at = NMI_STATUS_PORT - (unsigned)port;
-    uint32_t hosts = cpu->boot->options.platform_nmi_host && at < bytes ? 1u << 8 * at : 0;
-    if (qualification & IO_IN) {
-        if (hosts != 0 && platform_nmi_pending(cpu))
-            (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
-        port_in(cpu, port, bytes, hosts * (NMI_STATUS_SERR | NMI_STATUS_IOCHK));
-    } else {
-        uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] & ~(hosts * NMI_STATUS_DISABLES);
-        enum sleep asked = sleep_asked(&cpu->boot->acpi, port, bytes, value, &type);
-        if (asked == SLEEP_OTHER) {
-            refuse_io(cpu, "sleep with SLP_TYP", type);
-            return;
-        }
-        static bool reported; /* the chipset may be slow, and PM1b alone does nothing */
-        if (asked == SLEEP_OFF && !reported) {
-            reported = true;
-            log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
-            report_processors();
-            log_finish();
-        }
-        port_out(port, bytes, value);
-    }
+    if (qualification & IO_IN)
+        guest_in(cpu, port, bytes);
+    else if (!guest_out(cpu, port, bytes))
+        return;
     skip_instruction(cpu);
     meet_breakpoints(port, bytes, BREAKPOINTS_PORT);
 }
