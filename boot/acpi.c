@@ -3,7 +3,7 @@
  * Reads what the hypervisor needs to know about this machine from the ACPI tables. Pure, except for
  * lines in the log.
  */
-#include "lib/acpi.h"
+#include "boot/acpi.h"
 
 #include <string.h>
 

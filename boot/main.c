@@ -7,13 +7,13 @@
  */
 #include <string.h>
 
+#include "boot/acpi.h"
 #include "boot/boot.h"
 #include "boot/boot_text.h"
 #include "boot/features.h"
 #include "guest/linux.h"
 #include "hypercall.h"
 #include "image.h"
-#include "lib/acpi.h"
 #include "vmx/hypervisor.h"
 #include "x86.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bits.h"
-#include "lib/acpi.h"
+#include "boot/acpi.h"
 
 #define EISA_PNP0501 0x050141d0u /* a UART's EISA ID in an ACPI device path node */
 

@@ -6,7 +6,16 @@
 
 #include <asm/bootparam.h>
 
-#include "lib/acpi.h"
+#include "boot_info.h"
+
+/* Types of e820 entries (ACPI specification, "Address Range Types"; Linux, asm/e820/types.h). */
+#define E820_RAM 1
+#define E820_RESERVED 2
+#define E820_ACPI 3
+#define E820_NVS 4
+#define E820_UNUSABLE 5
+#define E820_PMEM 7
+#define E820_SOFT_RESERVED 0xefffffffu
 
 /* A range whose type firmware does not decide. */
 struct e820_overlay {

@@ -145,15 +145,6 @@ struct acpi_madt_local_x2apic {
 #define ACPI_MADT_MP_WAKEUP 16
 #define ACPI_MADT_OEM 0xff /* from 80H on: reserved for OEMs, and skipped by Linux */
 
-/* Types of e820 entries (ACPI specification, "Address Range Types"; Linux, asm/e820/types.h). */
-#define E820_RAM 1
-#define E820_RESERVED 2
-#define E820_ACPI 3
-#define E820_NVS 4
-#define E820_UNUSABLE 5
-#define E820_PMEM 7
-#define E820_SOFT_RESERVED 0xefffffffu
-
 /* IDs that stand for no processor. */
 #define ACPI_NO_APIC_ID 0xff
 #define ACPI_NO_SAPIC_ID 0xff /* id and eid */
@@ -250,13 +241,3 @@ struct acpi_header *acpi_dsdt(uint64_t rsdp);
  * \_S1 to \_S4 in place, so that an operating system knows of no sleep state but S5.
  * lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
-
-/* Returns the SPCR, which describes the serial line of firmware's console, or NULL if there is no
- * such line. *port gets the line's I/O port, or 0 if the line is not a 16550 at an I/O port.
- * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set.
- * boot/acpi.c */
-const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
-/* Logs a line for each table used here that has a wrong length or checksum. boot/acpi.c */
-void acpi_check(uint64_t rsdp);
-/* Fills *facts from the tables at rsdp (0: none found). boot/acpi.c */
-void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

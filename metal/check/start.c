@@ -15,8 +15,8 @@
 #include "vmx/start/bring_up.c"
 #include "vmx/start/machine.c"
 
+#include "boot/acpi.h"
 #include "boot/features.h"
-#include "lib/acpi.h"
 #include "metal/check/question.h"
 
 #define LEAST_POOL (1ULL << 20) /* boot/main.c: not in the first MiB */

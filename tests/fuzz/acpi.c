@@ -6,7 +6,7 @@
  * must not be touched.
  */
 #define _GNU_SOURCE /* MAP_FIXED_NOREPLACE */
-#include "lib/acpi.h"
+#include "boot/acpi.h"
 
 #include <sanitizer/asan_interface.h>
 #include <sys/mman.h>

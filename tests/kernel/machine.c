@@ -7,9 +7,9 @@
 
 #include <string.h>
 
+#include "boot/acpi.h"
 #include "console/log.h"
 #include "hypercall.h"
-#include "lib/acpi.h"
 #include "x86.h"
 
 #define RSDP_FIRST 0xe0000 /* a BIOS puts it here */

@@ -7,9 +7,9 @@
  */
 #include <efi.h>
 
+#include "boot/acpi.h"
 #include "console/log.h"
 #include "guest/e820.h"
-#include "lib/acpi.h"
 #include "mm/mm.h"
 #include "tests/firmware/firmware.h"
 #include "x86.h"

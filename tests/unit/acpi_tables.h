@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "boot/acpi.h"
 #include "guest/acpi_edit.h"
-#include "lib/acpi.h"
 
 #define DOORBELL 0x12345000ULL
 #define AREA_SIZE 4096

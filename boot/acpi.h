@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * The facts that the start reads from the ACPI tables.
+ */
+#pragma once
+
+#include "lib/acpi.h"
+
+/* Returns the SPCR, which describes the serial line of firmware's console, or NULL if there is no
+ * such line. *port gets the line's I/O port, or 0 if the line is not a 16550 at an I/O port.
+ * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set. */
+const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
+/* Logs a line for each table used here that has a wrong length or checksum. */
+void acpi_check(uint64_t rsdp);
+/* Fills *facts from the tables at rsdp (0: none found). */
+void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);
