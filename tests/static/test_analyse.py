@@ -6,6 +6,7 @@
 import concurrent.futures
 import glob
 import os
+import re
 import shlex
 import subprocess
 
@@ -114,6 +115,58 @@ def test_format():
     """The formatter changes nothing, and no line is too long."""
     status, text = run("tests/static/format.sh", "--check")
     assert status == 0, text
+
+
+def blank(match):
+    return "\n" * match[0].count("\n")
+
+
+def crowded_fields(text):
+    """The numbers of the lines on which a struct or a union has more than one field."""
+    text = re.sub(r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", blank, text, flags=re.DOTALL)
+    lines = set()
+    depth = 1
+    while depth:  # parameters and attributes have commas of their own
+        text, depth = re.subn(r"\([^()]*\)", lambda match: "~" + blank(match), text)
+
+    def look(match):
+        if match["fields"]:
+            for crowd in re.finditer(r",[^;]*;|;[^\n;]*;", match["body"]):
+                lines.add(1 + text.count("\n", 0, match.start("body") + crowd.start()))
+        return blank(match)
+
+    depth = 1
+    while depth:  # the innermost braces first
+        text, depth = re.subn(r"(?P<fields>\b(?:struct|union)\b[^;{}=~]*)?\{(?P<body>[^{}]*)\}",
+                              look, text)
+    return sorted(lines)
+
+
+def test_one_field_a_line():
+    names = [name for folder in (*HYPERVISOR, "include")
+             for name in sorted(glob.glob(f"{folder}/*.[ch]", root_dir=TOP))]
+    crowded = []
+    for name in names:
+        with open(path(name), encoding="utf-8") as source:
+            crowded += [f"{name}:{line}" for line in crowded_fields(source.read())]
+    assert not crowded, f"found {crowded}, wanted one field on each line"
+    return f"{len(names)} files"
+
+
+def test_sees_crowded_fields():
+    assert crowded_fields("""struct msr_entry {
+    uint32_t index, reserved;
+    union {
+        uint64_t base[2]; uint64_t size; /* two */
+    };
+    enum { A, B } kind;
+    bool (*is_it)(uint64_t address, uint64_t size);
+} __attribute__((packed, aligned(8)));
+static const struct msr_entry entries[] = {{1, 2}, {3, 4}};
+struct msr_entry entry_get(uint64_t index)
+{
+    uint64_t low, high;
+}""") == [2, 4]
 
 
 def test_cppcheck_sees_bugs():
