@@ -172,8 +172,8 @@ struct cpu {
     /* By leaf and subleaf. A row has a power of two of entries, so that indexing takes a shift. */
     struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];
 
-    bool ticking;           /* the tick runs on this processor */
     uint64_t tsc_khz;       /* 0: unknown, or nothing needs it */
+    bool ticking;           /* the tick runs on this processor */
     uint64_t tick_branches; /* branches of the host work that waits for the next tick; 0: none */
     uint64_t tick_period;   /* its PMI period, in branches */
 
