@@ -129,6 +129,13 @@ struct cpu_apic {
     struct host_window window[GUEST_WINDOWS]; /* onto the guest's page tables and code */
 };
 
+/* The hypervisor's tick, see vmx/exit/tick.c. */
+struct cpu_tick {
+    bool runs;         /* on this processor */
+    uint64_t branches; /* of the host work that waits for the next tick; 0: none */
+    uint64_t period;   /* its PMI period, in branches */
+};
+
 struct cpu;
 typedef void (*exit_handler)(struct cpu *cpu);
 typedef int64_t (*hypercall)(struct cpu *cpu);
@@ -172,10 +179,8 @@ struct cpu {
     /* By leaf and subleaf. A row has a power of two of entries, so that indexing takes a shift. */
     struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];
 
-    uint64_t tsc_khz;       /* 0: unknown, or nothing needs it */
-    bool ticking;           /* the tick runs on this processor */
-    uint64_t tick_branches; /* branches of the host work that waits for the next tick; 0: none */
-    uint64_t tick_period;   /* its PMI period, in branches */
+    uint64_t tsc_khz; /* 0: unknown, or nothing needs it */
+    struct cpu_tick tick;
 
     uint32_t apic_id;
     bool in_vmx;   /* the processor is in VMX operation */

@@ -50,7 +50,7 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
     vmcs_write_32(VMCS_PREEMPTION_TIMER_VALUE, (uint32_t)(value < TIMER_MAX ? value : TIMER_MAX));
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS,
                   vmcs_read_32(VMCS_PIN_BASED_CONTROLS) | PIN_PREEMPTION_TIMER);
-    cpu->ticking = true;
+    cpu->tick.runs = true;
     if (first) {
         log_printf(
             "pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
@@ -62,18 +62,18 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
 
 bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
 {
-    if (!cpu->ticking)
+    if (!cpu->tick.runs)
         return false;
-    cpu->tick_branches = branches;
-    cpu->tick_period = period;
+    cpu->tick.branches = branches;
+    cpu->tick.period = period;
     return true;
 }
 
 static void waiting_host_work(struct cpu *cpu)
 {
-    struct host_work work = {.branches = cpu->tick_branches, .period = cpu->tick_period};
+    struct host_work work = {.branches = cpu->tick.branches, .period = cpu->tick.period};
 
-    cpu->tick_branches = 0;
+    cpu->tick.branches = 0;
     if (host_work_run(cpu, &work))
         log_printf("pmuvisor: host work at the tick: %lu branches, %lu counted, %lu PMIs\n",
                    work.branches, work.counted, work.pmis);
@@ -81,7 +81,7 @@ static void waiting_host_work(struct cpu *cpu)
 
 void exit_tick(struct cpu *cpu)
 {
-    if (cpu->tick_branches != 0)
+    if (cpu->tick.branches != 0)
         waiting_host_work(cpu);
     /* vmx_exit() has already checked cpu->nmi.notes. The platform's state is too slow to read at
      * every exit. */

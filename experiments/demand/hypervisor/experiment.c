@@ -112,7 +112,7 @@ static void rows(struct cpu *cpu)
     cpu->handlers[EXIT_REASON_WRMSR] = demand_wrmsr;
     cpu->handlers[EXIT_REASON_PREEMPTION_TIMER] = demand_tick;
     (void)nmi_set_passthrough(cpu, true);
-    if (!cpu->ticking && cpu == processor_cpu(0))
+    if (!cpu->tick.runs && cpu == processor_cpu(0))
         log_printf("pmuvisor: policy demand: without a tick the PMU passes for good once it has "
                    "counted; tick=1 to tick=10000 in pmuvisor.cfg is one\n");
 }

@@ -31,7 +31,7 @@ static void flow_hlt(struct cpu *cpu)
  * check here whether a tick is due. */
 static void tick_if_due(struct cpu *cpu)
 {
-    if (cpu->ticking &&
+    if (cpu->tick.runs &&
         trace_of(cpu)->record->tsc - trace_of(cpu)->ticked >= trace_of(cpu)->tick_ticks) {
         trace_of(cpu)->ticked = trace_of(cpu)->record->tsc;
         exit_tick(cpu);
