@@ -129,6 +129,13 @@ struct cpu_apic {
     struct host_window window[GUEST_WINDOWS]; /* onto the guest's page tables and code */
 };
 
+/* The guest's control registers, see vmx/exit/cr.c. */
+struct cpu_cr {
+    uint64_t cr4_refused; /* bits that stay 0 for the guest, see CR4_HIDDEN */
+    uint64_t cr0_asked;   /* the value that the guest writes to CR0 */
+    uint64_t cr0_shadow;  /* CR0's read shadow before that write */
+};
+
 /* The hypervisor's tick, see vmx/exit/tick.c. */
 struct cpu_tick {
     bool runs;         /* on this processor */
@@ -164,9 +171,7 @@ struct cpu {
     uint32_t blocking;    /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
-    uint64_t cr4_refused;    /* bits that stay 0 for the guest, see CR4_HIDDEN */
-    uint64_t cr0_asked;      /* the value that the guest writes to CR0, see vmx/exit/cr.c */
-    uint64_t cr0_shadow;     /* CR0's read shadow before that write */
+    struct cpu_cr cr;
     uint64_t rtit_ctl;       /* the guest's IA32_RTIT_CTL while the guest waits for a SIPI */
     bool sipi_taken;         /* a SIPI started this processor, and no guest instruction ran since */
     uint8_t cpuid_count;     /* filters in use */

@@ -264,5 +264,5 @@ void cpuid_follow_cr4(struct cpu *cpu)
         filter_of(cpu, 1, r)->add_ecx = cpu->hypervisor_bit | osxsave;
     filter_of(cpu, 7, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
     vmcs_write_natural(VMCS_CR4_READ_SHADOW, cr4 & CR4_TRACKED);
-    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused | CR4_TRACKED);
+    vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr.cr4_refused | CR4_TRACKED);
 }

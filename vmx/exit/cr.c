@@ -26,8 +26,8 @@ void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
     cpu->sipi_taken = false;
-    if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr0_asked) & ~(CR0_IGNORED | CR0_NE))
-        vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr0_shadow);
+    if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr.cr0_asked) & ~(CR0_IGNORED | CR0_NE))
+        vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr.cr0_shadow);
     cpuid_follow_cr4(cpu);
 }
 
@@ -48,15 +48,15 @@ void exit_cr_access(struct cpu *cpu)
         hypervisor_fault("control-register access 0x%lx exited, which no control asks for",
                          qualification);
     uint64_t value = cr_operand(cpu, qualification);
-    if (number == 4 && value & cpu->cr4_refused) {
+    if (number == 4 && value & cpu->cr.cr4_refused) {
         inject_gp();
         return;
     }
-    cpu->cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
+    cpu->cr.cr0_shadow = vmcs_read_natural(VMCS_CR0_READ_SHADOW);
     if (number == 4) {
-        vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr4_refused);
+        vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr.cr4_refused);
     } else {
-        cpu->cr0_asked = value;
+        cpu->cr.cr0_asked = value;
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
     }
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);

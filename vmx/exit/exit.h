@@ -83,7 +83,7 @@ bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
  * "Control Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4". ---- */
 
 /* Bits that stay 0 for the guest, because CPUID hides their features on every processor.
- * cpu->cr4_refused holds them, and CR4.CET as well if CPUID hides CET. */
+ * cpu->cr.cr4_refused holds them, and CR4.CET as well if CPUID hides CET. */
 #define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
 /* Bits that CPUID reports. An exit when they change saves a VMREAD at every CPUID. Between such an
  * exit and the monitor trap after it, the guest owns them. */

@@ -73,7 +73,7 @@ void guest_init_state(struct cpu *cpu)
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
     write_cr2(0);
     cpuid_follow_cr4(cpu);
-    cpu->cr0_shadow = 0;
+    cpu->cr.cr0_shadow = 0;
     reset_debug_registers(DR6_RESET);
     vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
     vmcs_write_32(VMCS_ENTRY_CONTROLS,

@@ -89,9 +89,9 @@ static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
     if (secondary & SECONDARY_ENCLS_EXITING)
         vmcs_write_64(VMCS_ENCLS_EXITING_BITMAP, ~0ULL);
 
-    cpu->cr4_refused = CR4_HIDDEN | c->cr4_fixed0;
+    cpu->cr.cr4_refused = CR4_HIDDEN | c->cr4_fixed0;
     if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
-        cpu->cr4_refused |= CR4_CET;
+        cpu->cr.cr4_refused |= CR4_CET;
     /* CR0.NE and the other bits that this processor fixes belong to VMX. CR4: see exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
 }
