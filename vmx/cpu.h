@@ -136,6 +136,12 @@ struct cpu_cr {
     uint64_t cr0_shadow;  /* CR0's read shadow before that write */
 };
 
+/* The guest's wait for a SIPI, see vmx/exit/init_sipi.c. */
+struct cpu_sipi {
+    uint64_t rtit_ctl; /* the guest's IA32_RTIT_CTL during the wait */
+    bool taken;        /* a SIPI ended the wait, and no guest instruction ran since */
+};
+
 /* The hypervisor's tick, see vmx/exit/tick.c. */
 struct cpu_tick {
     bool runs;         /* on this processor */
@@ -172,8 +178,7 @@ struct cpu {
 
     const struct boot_info *boot;
     struct cpu_cr cr;
-    uint64_t rtit_ctl;       /* the guest's IA32_RTIT_CTL while the guest waits for a SIPI */
-    bool sipi_taken;         /* a SIPI started this processor, and no guest instruction ran since */
+    struct cpu_sipi sipi;
     uint8_t cpuid_count;     /* filters in use */
     uint8_t cpuid_highest;   /* row of the highest basic leaf in cpuid_filter */
     uint64_t cpuid_extended; /* offset of the highest extended leaf from 80000000H */

@@ -10,5 +10,5 @@ void __wrap_exit_monitor_trap(struct cpu *cpu);
 void __wrap_exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
-    cpu->sipi_taken = false;
+    cpu->sipi.taken = false;
 }

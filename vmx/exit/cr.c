@@ -25,7 +25,7 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
-    cpu->sipi_taken = false;
+    cpu->sipi.taken = false;
     if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr.cr0_asked) & ~(CR0_IGNORED | CR0_NE))
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr.cr0_shadow);
     cpuid_follow_cr4(cpu);

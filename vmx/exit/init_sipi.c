@@ -92,7 +92,7 @@ void exit_init(struct cpu *cpu)
     /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile. It then exits
      * before the first instruction after the SIPI that followed it, and has nothing left to do. A
      * later INIT has. */
-    if (cpu->sipi_taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
+    if (cpu->sipi.taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
     /* Natively an INIT discards a pending NMI. Here the NMI arrives, and is nobody's. */
     cpu->nmi.guest_started = false;
@@ -100,9 +100,9 @@ void exit_init(struct cpu *cpu)
     nmi_forget_due(cpu);
     apic_software_disable();
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* VM entries require 0 in this state */
-    cpu->rtit_ctl = 0;
+    cpu->sipi.rtit_ctl = 0;
     if (pt_given()) { /* otherwise the entry would translate addresses for a trace */
-        cpu->rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
+        cpu->sipi.rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
     }
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
@@ -115,8 +115,8 @@ void exit_sipi(struct cpu *cpu)
     uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
 
     guest_init_state(cpu);
-    if (cpu->rtit_ctl != 0)
-        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->rtit_ctl);
+    if (cpu->sipi.rtit_ctl != 0)
+        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->sipi.rtit_ctl);
     apic_init_state();
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
@@ -124,6 +124,6 @@ void exit_sipi(struct cpu *cpu)
     /* NMIs that were forwarded to the guest before the INIT have arrived meanwhile, as nobody's. */
     __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
     cpu->nmi.guest_started = true;
-    cpu->sipi_taken = true;
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* whose exit clears sipi_taken */
+    cpu->sipi.taken = true;
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* whose exit clears `taken` */
 }

@@ -221,7 +221,7 @@ static void memory_monitor_trap(struct cpu *cpu)
  * range. With memtrace_ms= an INIT may be an old one, which exit_init() drops. */
 static void memory_init(struct cpu *cpu)
 {
-    if (!cpu->sipi_taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
+    if (!cpu->sipi.taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
         stop(cpu);
     exit_init(cpu);
 }
