@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 
+import pytest
 from machine import BACKSTOP_SECONDS, TOP, path
 from rooms import rooms
 
@@ -115,6 +116,44 @@ def test_format():
     """The formatter changes nothing, and no line is too long."""
     status, text = run("tests/static/format.sh", "--check")
     assert status == 0, text
+
+
+SUBJECT = re.compile(r"[\w.][\w./+-]*(, [\w./+-]+)*: \S.*[^.\s]")
+SUBJECT_MAX = 72
+
+
+def commit_faults(message):
+    """What is wrong with the form of a commit's message (CONTRIBUTING.md, "Commits")."""
+    subject, _, body = message.strip().partition("\n")
+    if len(subject) > SUBJECT_MAX:
+        yield f"{subject}: found {len(subject)} characters, wanted at most {SUBJECT_MAX}"
+    if not SUBJECT.fullmatch(subject):
+        yield f"{subject}: wanted 'folder: what the commit does', without a full stop"
+    if not re.match(r"\n\S", body):
+        yield f"{subject}: wanted an empty line and then the reason"
+
+
+def new_commits():
+    """The messages of the commits that main does not have; none where there is no such branch."""
+    for branch in ("origin/main", "main"):
+        status, log = run("git", "log", "--no-merges", "--format=%B%x00", f"{branch}..HEAD")
+        if status == 0:
+            return [message for message in log.split("\0") if message.strip()]
+    return []
+
+
+def test_commits():
+    faults = [fault for message in new_commits() for fault in commit_faults(message)]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("message, faults", [
+    ("nmi: forward what arrives during host work\n\nIt was lost.\n", 0),
+    ("lib, boot, guest: declare functions in their own header\n\nWhy.", 0),
+    ("nmi: forward what arrives during host work\n", 1), ("Forward NMIs\n\nWhy.\n", 1),
+    ("nmi: forward NMIs.\n\nWhy.\n", 1), (f"nmi: {'x' * 70}\nWhy.\n", 2)])
+def test_commit_faults(message, faults):
+    assert len(list(commit_faults(message))) == faults
 
 
 def blank(match):
