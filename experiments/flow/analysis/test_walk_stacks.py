@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_walk_stacks.py: whose a kernel stack is, by the tables that it was seen with.
 import flow_path  # noqa: F401, first of all
+import analyses
 import pytest
+from hand_made import A, A_STACK, B, B_STACK, C, C_STACK, flow, kernel_tick, load, window
 from walk import is_borrower
-
-A, B, C = 0x1000, 0x2000, 0x3000
 
 
 @pytest.mark.parametrize("tables, borrower", [
@@ -17,3 +17,21 @@ def test_whose(tables, borrower):
     """The order of the records does not count, that of their ticks does."""
     assert is_borrower(list(enumerate(tables))) == borrower
     assert is_borrower(list(enumerate(tables))[::-1]) == borrower
+
+
+@pytest.mark.parametrize("vector, stack, threads", [
+    (0, A_STACK, {A: 1, B: 1, C: 1}), (0xec, A_STACK, {A: 0, B: 1, C: 1}),
+    (0, None, {A: 1, B: 1, C: 1})],
+    ids=["before_the_stack", "interrupts_on", "after_the_stack"])
+def test_interrupt_after_a_load(vector, stack, threads):
+    """A leaves for B and for C. An interrupt that comes before the guest goes to the next thread's
+    stack, with interrupts still off, does not make A a kernel thread, nor A's stack a thread of B
+    or C."""
+    records, at, last = [], 0, C_STACK
+    for other, own in ((B, B_STACK), (C, C_STACK)) * 3:
+        records += [load(at, A, last), load(at + 100, other, A_STACK),
+                    kernel_tick(at + 120, other, stack or own, vector),
+                    window(at + 150, other, own)]
+        at, last = at + 1000, own
+    line = flow(*records, load(at, A, last))
+    assert {row.key: row.threads for row in analyses.processes(line)} == threads

@@ -76,6 +76,7 @@ class Walk:
     leaves: list = dataclasses.field(default_factory=list)
     tables: list = dataclasses.field(default_factory=list)  # whose table is loaded after each
     between: set = dataclasses.field(default_factory=set)   # places between two executions of a load
+    leaving: set = dataclasses.field(default_factory=set)   # after it, on the stack of who leaves
     idle_stack: object = None
     complaints: list = dataclasses.field(default_factory=list)
 
@@ -189,24 +190,34 @@ def handlers(records, ways):
 
 def shows_thread(walk, index):
     """Says whether records[index] has the stack of who ran before it. That of an interrupt between
-    the two executions of a load of CR3 is already another table's."""
+    the two executions of a load of CR3 is already another table's; so is that of an interrupt after
+    them, until the guest goes to the next one's stack."""
     record = walk.records[index]
-    return record.reason in WITH_STACK and record.detail >> 8 != 0 and index not in walk.between
+    return record.reason in WITH_STACK and record.detail >> 8 != 0 and \
+        index not in walk.between and index not in walk.leaving
 
 
 def find_tables(walk, identity):
-    """Fills walk.tables and walk.between. The guest executes its load of CR3 again after the exit. An
-    interrupt that comes before that has the old value, and the same RIP."""
+    """Fills walk.tables, walk.between and walk.leaving. The guest executes its load of CR3 again
+    after the exit. An interrupt that comes before that has the old value, and the same RIP. After
+    the load Linux goes to the next thread's stack (kernel/sched/core.c, context_switch()). Until
+    then interrupts are off: an exit for an interrupt gives the guest no vector."""
     pending = None  # RIP of a load that may not have been executed yet
+    stack = None    # that of the last load, if only interrupts that wait have come since
     for record in walk.records:
         if record.reason == CR_ACCESS:
-            pending = record.rip
+            pending, stack = record.rip, stack_thread(record)
         elif record.rip == pending:
             walk.between.add(len(walk.tables))
             walk.tables.append(walk.tables[-1])
             continue
         else:
             pending = None
+            if record.reason == EXTERNAL_INTERRUPT and not vector(record) and \
+                    stack_thread(record) == stack:
+                walk.leaving.add(len(walk.tables))
+            else:
+                stack = None
         walk.tables.append(identity.key(record.cr3))
 
 

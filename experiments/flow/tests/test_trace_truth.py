@@ -133,9 +133,7 @@ def test_paper(lab, cpus):
         "where who ran is read off the next exit"
 
 
-# On four processors this boot shows two of the four threads, since its RAM disk is another one. Open.
-@pytest.mark.parametrize("cpus", (FEW, pytest.param(MANY, marks=pytest.mark.xfail(
-    reason="two of four threads load CR3 on their stacks"))), ids=("threads_one", "threads_four"))
+@pytest.mark.parametrize("cpus", (FEW, MANY), ids=("threads_one", "threads_four"))
 def test_threads(lab, cpus):
     """Kernel stacks tell the threads of a process: of the one that has four, and on one processor of
     most others. On four a thread that sleeps may leave its processor idle each time: then nobody loads
